@@ -1,0 +1,61 @@
+# Everything a developer does, from a fresh clone with nothing but Python >= 3.11 and a C++ compiler.
+# Every target sets up what it needs first: `make test` on a new machine is one command.
+#   VENV=path   use another virtual environment than .venv
+#   ARGS='...'  more arguments for the tool behind a target, e.g. make test ARGS='-k fusion'
+
+VENV ?= .venv
+PY := $(VENV)/bin/python
+ARGS ?=
+NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.txt' \) 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast test-cpp conformance lint format golden bench size clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.stamp-project ## create the virtual environment and build the runtime in place
+
+# The tools and libraries: installed again only when their list or the script changes.
+$(VENV)/.stamp-tools: scripts/setup scripts/requirements.txt
+	@VENV=$(VENV) scripts/setup tools
+
+# The project itself, in place: built again only when native sources or the build files change.
+$(VENV)/.stamp-project: $(VENV)/.stamp-tools pyproject.toml $(wildcard CMakeLists.txt) $(NATIVE)
+	@VENV=$(VENV) scripts/setup project
+
+demo: setup ## package a sentence encoder with real weights; run it from C++ and from Python
+	@VENV=$(VENV) scripts/demo $(ARGS)
+
+test: setup ## every test: Python, C++, README
+	@$(PY) -m pytest $(ARGS)
+	@VENV=$(VENV) scripts/test-cpp release
+
+test-fast: setup ## the tests that take seconds (pre-commit runs these)
+	@$(PY) -m pytest -m 'not slow' -x -q $(ARGS)
+
+test-cpp: setup ## the C++ tests under a CMake preset: make test-cpp ARGS=asan-ubsan
+	@VENV=$(VENV) scripts/test-cpp $(or $(ARGS),asan-ubsan)
+
+conformance: setup ## every operator row on every backend against eager PyTorch
+	@$(PY) -m pytest tests/conformance $(ARGS)
+
+lint: setup ## ruff, mypy, clang-format; changes nothing
+	@VENV=$(VENV) scripts/lint
+
+format: setup ## format Python and C++ in place
+	@VENV=$(VENV) scripts/lint --fix
+
+golden: setup ## rewrite the expected texts of golden tests; review the diff like code
+	@$(PY) -m pytest -m golden --update-golden $(ARGS)
+
+bench: setup ## time the examples on this machine: package, load, run
+	@VENV=$(VENV) scripts/bench $(ARGS)
+
+size: $(VENV)/.stamp-tools ## the table that says how large and how well kept the code is
+	@$(PY) tools/size.py $(ARGS)
+
+clean: ## remove everything that a target above creates, but not the virtual environment
+	@rm -rf build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find aot runtime tests tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@rm -f $(VENV)/.stamp-project
