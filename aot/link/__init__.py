@@ -1,0 +1,1 @@
+"""Assemble the execution plan and write the package (docs/format.md)."""

@@ -1,0 +1,266 @@
+"""The execution plan as data: a mirror of the schema in docs/format.md, field for field.
+
+Built by the driver from scheduled kernels, encoded by `plan_json`, checked by `plan_check`, read by
+the runtime. Everything is frozen; positions in tuples are the indices that other parts refer to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from aot.errors import Origin
+
+FORMAT_VERSION = (1, 0)
+
+Expr: TypeAlias = "int | str | tuple[Expr, ...] | list[Expr]"
+"""An integer, the name of a dim, or (op, operand, operand, …) with op in `EXPR_OPS`.
+
+Lists are taken as well as tuples; a plan that was read from JSON holds tuples."""
+
+EXPR_OPS = ("+", "*", "min", "max", "//", "%")
+
+Relation: TypeAlias = Literal["==", "<=", "<"]
+RELATIONS: tuple[Relation, ...] = ("==", "<=", "<")
+
+DTYPE_BYTES = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+"""Element types of a package and their sizes in bytes."""
+
+
+@dataclass(frozen=True)
+class DimSource:
+    """Where a dim's value comes from: value = (size of `axis` of input `input` - offset) / divisor."""
+
+    input: int
+    axis: int
+    divisor: int = 1
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A symbolic size that inputs bind.
+
+    Attributes:
+        name: The symbol used in expressions.
+        label: The user's word for it, used in messages.
+        min: Least value, inclusive.
+        max: Greatest value, inclusive; None for unbounded.
+        multiple_of: The value is always a multiple of this.
+        source: The input size that defines it.
+    """
+
+    name: str
+    label: str
+    min: int
+    max: int | None
+    multiple_of: int
+    source: DimSource
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output. Strides are in elements: the layout that kernels read or write."""
+
+    name: str
+    dtype: str
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    buffer: int
+
+
+@dataclass(frozen=True)
+class TreeInput:
+    """A leaf of the signature: input number `index`."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class TreeOutput:
+    """A leaf of the result: output number `index`."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class TreeConstant:
+    """A leaf that is no tensor: a fixed number, bool, string or None."""
+
+    value: int | float | bool | str | None
+
+
+@dataclass(frozen=True)
+class TreeSequence:
+    """A tuple or list of trees."""
+
+    kind: Literal["tuple", "list"]
+    items: tuple[Tree, ...]
+
+
+@dataclass(frozen=True)
+class TreeDict:
+    """A dict with string keys, in the model's order."""
+
+    items: tuple[tuple[str, Tree], ...]
+
+
+Tree: TypeAlias = TreeInput | TreeOutput | TreeConstant | TreeSequence | TreeDict
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the model's `forward`; a positional one may be given by keyword too."""
+
+    name: str
+    kind: Literal["positional", "keyword"]
+    tree: Tree
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How the caller's nested containers map to inputs, and outputs to the result."""
+
+    parameters: tuple[Parameter, ...]
+    result: Tree
+
+
+@dataclass(frozen=True)
+class InputStorage:
+    """The buffer is input number `index`, in the plan's layout."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class OutputStorage:
+    """The buffer is output number `index`: a fresh tensor that the caller owns."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class EntryStorage:
+    """The buffer is read-only bytes of a package entry, from byte `offset`."""
+
+    entry: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class ArenaStorage:
+    """The buffer is a temporary in the arena, placed as `Plan.arena` says."""
+
+
+Storage: TypeAlias = InputStorage | OutputStorage | EntryStorage | ArenaStorage
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A range of memory that steps read and write; `bytes` is its size."""
+
+    name: str
+    dtype: str
+    bytes: Expr
+    storage: Storage
+
+
+@dataclass(frozen=True)
+class ArenaSlot:
+    """Places a temporary: at or above the ends of all buffers in `above`, on 64 bytes."""
+
+    buffer: int
+    above: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Library:
+    """A shared object with all kernels for one architecture. The writer fills in `sha256`."""
+
+    entry: str
+    device: str
+    isa: str
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class KernelRef:
+    """A kernel; its position equals its position in each library's table."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One launch.
+
+    Attributes:
+        kernel: Index into `Plan.kernels`.
+        buffers: Indices into `Plan.buffers`, in the kernel's argument order.
+        sizes: Values of the kernel's size arguments, in its order.
+        work: Number of independent work units; the step is skipped when it is 0.
+        grain: Least number of units that are worth a thread of their own.
+        scratch: Bytes that each worker needs.
+        origin: Index into `Plan.origins`: the line that a fault is blamed on.
+    """
+
+    kernel: int
+    buffers: tuple[int, ...]
+    sizes: tuple[Expr, ...]
+    work: Expr
+    grain: Expr
+    scratch: Expr
+    origin: int
+
+
+@dataclass(frozen=True)
+class Check:
+    """A relation over dims that must hold at bind, with the message for when it does not."""
+
+    left: Expr
+    relation: Relation
+    right: Expr
+    message: str
+
+
+@dataclass(frozen=True)
+class GoldenSet:
+    """Example inputs and the reference's outputs: entry names, and tolerances per output."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    atol: tuple[float, ...]
+    rtol: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the runtime does, as data (docs/format.md, section "The plan")."""
+
+    compiler: str
+    model: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    signature: Signature
+    buffers: tuple[Buffer, ...]
+    kernels: tuple[KernelRef, ...]
+    steps: tuple[Step, ...]
+    libraries: tuple[Library, ...]
+    origins: tuple[Origin, ...] = ()
+    dims: tuple[Dim, ...] = ()
+    arena: tuple[ArenaSlot, ...] = ()
+    checks: tuple[Check, ...] = ()
+    golden: tuple[GoldenSet, ...] = ()
+    entries: dict[str, str] = field(default_factory=dict)
+    format: tuple[int, int] = FORMAT_VERSION

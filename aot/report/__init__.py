@@ -1,0 +1,1 @@
+"""What the tools show: dumps, timings, explanations. Nothing here changes a result."""
