@@ -213,7 +213,8 @@ class ToolchainMissing(ToolchainError):
 
     code = "TOOLCHAIN_MISSING"
     default_advice = (
-        "Install g++ or clang++, set CXX to one, or `pip install ziglang`, which carries a compiler."
+        "Install g++ or clang++, set CXX to one, or `pip install ziglang`, which brings a compiler "
+        "along."
     )
 
 

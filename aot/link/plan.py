@@ -6,7 +6,7 @@ the runtime. Everything is frozen; positions in tuples are the indices that othe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from aot.errors import Origin
@@ -40,7 +40,7 @@ DTYPE_BYTES = {
 
 @dataclass(frozen=True)
 class DimSource:
-    """Where a dim's value comes from: value = (size of `axis` of input `input` - offset) / divisor."""
+    """Where a dim comes from: value = (size of `axis` of input `input` - offset) / divisor."""
 
     input: int
     axis: int
@@ -246,7 +246,10 @@ class GoldenSet:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that the runtime does, as data (docs/format.md, section "The plan")."""
+    """All that the runtime does, as data (docs/format.md, section "The plan").
+
+    The package writer fills in `entries`: (entry name, sha256) of every entry but plan and pads.
+    """
 
     compiler: str
     model: str
@@ -262,5 +265,5 @@ class Plan:
     arena: tuple[ArenaSlot, ...] = ()
     checks: tuple[Check, ...] = ()
     golden: tuple[GoldenSet, ...] = ()
-    entries: dict[str, str] = field(default_factory=dict)
+    entries: tuple[tuple[str, str], ...] = ()
     format: tuple[int, int] = FORMAT_VERSION

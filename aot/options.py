@@ -1,0 +1,172 @@
+"""Every choice a build can make, as frozen values; the one place that reads the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aot.errors import UsageError
+
+CPU_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+"""Instruction set levels of the `cpu` target, slowest first."""
+
+STAGES = (
+    "capture",
+    "ingest",
+    "lower",
+    "passes",
+    "fuse",
+    "tile",
+    "plan_memory",
+    "emit",
+    "build",
+    "assemble",
+    "write",
+)
+"""The compiler's stages in order: the names of dumps, timings, `--stop-after` and the docs."""
+
+ENVIRONMENT = {
+    "AOT_CACHE_DIR": "where compiled kernels are kept between builds",
+    "AOT_JOBS": "how many compilers run at once",
+    "CXX": "the C++ compiler",
+    "XDG_CACHE_HOME": "parent of the default cache",
+}
+"""Every environment variable that is read, and its meaning (docs/errors.md shows the table)."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A device kind and the architectures of it that the package shall carry.
+
+    Attributes:
+        device: "cpu" or "cuda".
+        archs: Architectures, for `cpu` a subset of `CPU_LEVELS`, slowest first.
+    """
+
+    device: str
+    archs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The text that `parse_target` reads."""
+        return f"{self.device}:{'+'.join(self.archs)}"
+
+
+ALL_CPU = Target("cpu", CPU_LEVELS)
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What `aot.package` and `aot-package build` are asked for.
+
+    Attributes:
+        output: Where the package goes; None builds without writing (`explain`).
+        targets: Devices and architectures the package shall run on.
+        jobs: Compilers that run at once.
+        cache_dir: Where compiled kernels are kept between builds; None keeps none.
+        dump_dir: Each stage's text is written there when set.
+        stop_after: A name of `STAGES`: go no further, write no package.
+        golden: Store example inputs and eager outputs in the package, for `verify`.
+        compiler: C++ compiler to use; "" finds one.
+        verify: Check the invariants of every graph after every stage.
+        debug: Keep generated sources and show tracebacks.
+    """
+
+    output: Path | None = None
+    targets: tuple[Target, ...] = (ALL_CPU,)
+    jobs: int = field(default_factory=lambda: default_jobs({}))
+    cache_dir: Path | None = None
+    dump_dir: Path | None = None
+    stop_after: str | None = None
+    golden: bool = True
+    compiler: str = ""
+    verify: bool = False
+    debug: bool = False
+
+    def __post_init__(self) -> None:
+        """Reject values without meaning at once, where the caller can see why."""
+        if self.stop_after is not None and self.stop_after not in STAGES:
+            raise UsageError(
+                f"there is no stage {self.stop_after!r}",
+                advice="Stages, in order: " + ", ".join(STAGES) + ".",
+            )
+        if self.jobs < 1:
+            raise UsageError(f"jobs must be at least 1, not {self.jobs}")
+        if not self.targets:
+            raise UsageError("no target given", advice="Give --target cpu, or leave it out.")
+
+
+def parse_target(text: str) -> Target:
+    """The target that the text names: `cpu`, `cpu:x86-64-v3`, `cpu:x86-64-v2+x86-64-v4`.
+
+    Raises:
+        UsageError: The device or an architecture is not known.
+    """
+    device, _, rest = text.partition(":")
+    if device != "cpu":
+        raise UsageError(f"unknown target {text!r}", advice="Targets: cpu, cpu:<level>[+<level>…].")
+    if not rest:
+        return ALL_CPU
+    archs = rest.split("+")
+    unknown = [arch for arch in archs if arch not in CPU_LEVELS]
+    if unknown:
+        raise UsageError(
+            f"unknown CPU level {', '.join(unknown)} in target {text!r}",
+            advice="Levels: " + ", ".join(CPU_LEVELS) + ".",
+        )
+    return Target("cpu", tuple(level for level in CPU_LEVELS if level in archs))
+
+
+def merge_targets(targets: Sequence[Target]) -> tuple[Target, ...]:
+    """One target a device, with the union of the architectures, in a fixed order."""
+    archs: dict[str, set[str]] = {}
+    for target in targets:
+        archs.setdefault(target.device, set()).update(target.archs)
+    return tuple(
+        Target(device, tuple(sorted(names, key=_arch_rank)))
+        for device, names in sorted(archs.items())
+    )
+
+
+def _arch_rank(arch: str) -> tuple[int, str]:
+    return (CPU_LEVELS.index(arch) if arch in CPU_LEVELS else len(CPU_LEVELS), arch)
+
+
+def default_jobs(environ: Mapping[str, str]) -> int:
+    """`AOT_JOBS`, or the number of processors this process may use.
+
+    Raises:
+        UsageError: `AOT_JOBS` is no positive integer.
+    """
+    text = environ.get("AOT_JOBS", "")
+    if not text:
+        return len(os.sched_getaffinity(0))
+    if not text.isdigit() or int(text) < 1:
+        raise UsageError(f"AOT_JOBS must be a positive integer, not {text!r}")
+    return int(text)
+
+
+def default_cache_dir(environ: Mapping[str, str]) -> Path:
+    """`AOT_CACHE_DIR`, else `aot-package` in the user's cache directory."""
+    if environ.get("AOT_CACHE_DIR"):
+        return Path(environ["AOT_CACHE_DIR"])
+    parent = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(parent) / "aot-package"
+
+
+def environment() -> Mapping[str, str]:
+    """The process's environment, restricted to the variables in `ENVIRONMENT`."""
+    return {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+
+
+def from_environment(**choices: object) -> BuildOptions:
+    """`BuildOptions` with defaults from the environment; `choices` that are None are left out."""
+    environ = environment()
+    defaults: dict[str, object] = {
+        "jobs": default_jobs(environ),
+        "cache_dir": default_cache_dir(environ),
+        "compiler": environ.get("CXX", ""),
+    }
+    given = {name: value for name, value in choices.items() if value is not None}
+    return BuildOptions(**{**defaults, **given})  # type: ignore[arg-type]  # checked by callers
