@@ -1,0 +1,1 @@
+"""aot: an ahead-of-time compiler and packager for PyTorch models."""

@@ -1,0 +1,1 @@
+"""The values that the stages pass on: tensor graph, loop graph, kernel graph, all immutable."""

@@ -1,0 +1,23 @@
+"""Facts about a device that the scheduler may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What cost models need to know of a device; sizes in bytes.
+
+    `vector_bytes`: widest vector register among the levels built. `templates`: kinds of
+    TemplateCall that the backend implements. `preferred_conv_layout`: "channels_last" or
+    "contiguous". `local_bytes`: how much memory private to one work unit may take.
+    """
+
+    vector_bytes: int
+    l1_bytes: int
+    l2_bytes: int
+    local_bytes: int
+    templates: frozenset[str]
+    preferred_conv_layout: str
+    grain_bytes: int

@@ -1,0 +1,57 @@
+"""Element types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclass(frozen=True)
+class DType:
+    """An element type. `kind`: 'f' float, 'i' signed, 'u' unsigned, 'b' bool."""
+
+    name: str
+    itemsize: int
+    kind: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+    @property
+    def is_float(self) -> bool:
+        """True for the floating types."""
+        return self.kind == "f"
+
+    @property
+    def is_integral(self) -> bool:
+        """True for the signed and unsigned integers; not for bool."""
+        return self.kind in "iu"
+
+    @property
+    def compute(self) -> DType:
+        """The type that arithmetic runs in: half types are widened to float32."""
+        return FLOAT32 if self in (FLOAT16, BFLOAT16) else self
+
+    @property
+    def numpy(self) -> np.dtype:  # type: ignore[type-arg]
+        """The NumPy dtype (bfloat16 through ml_dtypes)."""
+        return np.dtype(ml_dtypes.bfloat16) if self == BFLOAT16 else np.dtype(self.name)
+
+
+FLOAT64 = DType("float64", 8, "f")
+FLOAT32 = DType("float32", 4, "f")
+FLOAT16 = DType("float16", 2, "f")
+BFLOAT16 = DType("bfloat16", 2, "f")
+INT64 = DType("int64", 8, "i")
+INT32 = DType("int32", 4, "i")
+INT16 = DType("int16", 2, "i")
+INT8 = DType("int8", 1, "i")
+UINT8 = DType("uint8", 1, "u")
+BOOL = DType("bool", 1, "b")
+
+ALL_DTYPES = (FLOAT64, FLOAT32, FLOAT16, BFLOAT16, INT64, INT32, INT16, INT8, UINT8, BOOL)
+DTYPES = {d.name: d for d in ALL_DTYPES}

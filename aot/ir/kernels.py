@@ -1,0 +1,104 @@
+"""The kernel graph: fused nests with their loop structure, in execution order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aot.ir.loops import Axis, Buffer, LoopNest, TemplateCall
+from aot.ir.tensors import Dim, Signature, SizeRelation
+from aot.symbolic import Expr
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Nests that share one set of inner loops inside the kernel's outer loops.
+
+    All nests of a stage have the axes `outer + inner` of the kernel and stage, and the same
+    `reduction` (possibly empty for the pointwise ones of a stage without one). They are evaluated
+    point by point in order, so a value stored by an earlier nest at the same point is passed on in
+    a register. `order`: all of the stage's loops, inner and reduction axes, outermost first.
+    `vector`: the axis of `order` (always its last one) that is vectorised, None for scalar code.
+    """
+
+    inner: tuple[Axis, ...]
+    reduction: tuple[Axis, ...]
+    order: tuple[Axis, ...]
+    vector: Axis | None
+    nests: tuple[LoopNest, ...]
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The parallel work of a kernel also splits this axis (inner in every stage) into strips.
+
+    `size` elements of `axis` per work unit.
+    """
+
+    axis: Axis
+    size: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One launch.
+
+    Without a template: for each point of `outer` (the parallel work, times the strips), each stage
+    in turn. `local`: buffers that live only inside one work unit: they hold the inner extents of
+    their nest for the current point of `outer` (dimensions indexed by outer axes alone vanish).
+    With a template: `template` computes tiles of its output, and `stages` (one, pointwise) is
+    evaluated on each tile, its axes being the template's output axes; the template's output buffer
+    is then in `local` unless something else reads it.
+    `reads`/`writes`: buffers outside the kernel, in argument order.
+    """
+
+    name: str
+    outer: tuple[Axis, ...]
+    stages: tuple[Stage, ...]
+    strip: Strip | None
+    template: TemplateCall | None
+    local: tuple[str, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One choice of the compiler, for `explain`: what was considered, the verdict, and why."""
+
+    stage: str
+    subject: tuple[str, ...]
+    verdict: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class KernelGraph:
+    """Kernels in execution order over buffers whose strides are all fixed."""
+
+    name: str
+    dims: tuple[Dim, ...]
+    buffers: Mapping[str, Buffer]
+    kernels: tuple[Kernel, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    signature: Signature
+    relations: tuple[SizeRelation, ...]
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A temporary in the arena: at or above the ends of the `above` buffers. `size` in bytes."""
+
+    buffer: str
+    size: Expr
+    above: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Arena placements in order, and in-place pairs (result buffer -> the dead input's buffer)."""
+
+    placements: tuple[Placement, ...]
+    in_place: tuple[tuple[str, str], ...]

@@ -1,0 +1,155 @@
+"""The loop graph: loop nests and template calls over buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aot.ir.dtypes import DType
+from aot.ir.origin import Origin
+from aot.ir.scalar import Access, Node, loads
+from aot.ir.tensors import Dim, Signature, SizeRelation
+from aot.symbolic import Expr, Ranges, Symbol, dim
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor in memory.
+
+    `kind`: "input", "weight" (read-only, in the package), "temp" (also outputs: see
+    LoopGraph.outputs). `strides` in elements; None until the layout pass has chosen them.
+    `fqn`: a weight's name in the weight store.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...] | None
+    kind: str
+    fqn: str = ""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A loop: `symbol` runs over [0, extent)."""
+
+    symbol: Symbol
+    extent: Expr
+
+
+@dataclass(frozen=True)
+class Store:
+    """Writes `value` to one element of `buffer` for each point of the nest's axes.
+
+    Set stores cover each element of the buffer at most once. mode: "set" or "add" (atomic).
+    `binds`: indirect symbols of `index`, with their nodes.
+    """
+
+    buffer: str
+    index: tuple[Expr, ...]
+    value: Node
+    mode: str = "set"
+    binds: tuple[tuple[Symbol, Node], ...] = ()
+
+
+@dataclass(frozen=True)
+class LoopNest:
+    """A body evaluated at every point of an iteration space.
+
+    `axes`: the kept axes. `reduction`: the reduction axes; `reduce` nodes combine over all of them,
+    and nodes outside a `reduce` use `axes` only. One nest writes each of its buffers completely
+    unless a store's mode says otherwise.
+    """
+
+    name: str
+    axes: tuple[Axis, ...]
+    reduction: tuple[Axis, ...]
+    stores: tuple[Store, ...]
+    origin: Origin
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        """Stored values and the values that stores index with."""
+        return tuple(n for s in self.stores for n in (s.value, *(b for _, b in s.binds)))
+
+
+@dataclass(frozen=True)
+class View:
+    """A buffer seen through other axes: `index`, over the axes' symbols, per buffer dimension."""
+
+    buffer: str
+    axes: tuple[Axis, ...]
+    index: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class TemplateCall:
+    """An operation with a hand-designed kernel; the roles and axes of its views by kind:
+
+    matmul: a (*batch, m, k), b (*batch, k, n) -> out (*batch, m, n). attrs: none.
+    conv: x (n, c, *spatial), w (o, c/groups, *kernel) -> out (n, o, *spatial).
+        attrs: stride, padding, dilation (tuples of int), groups (int).
+    attention: q (b, h, sq, d), k (b, hkv, sk, d), v (b, hkv, sk, dv) -> out (b, h, sq, dv).
+        attrs: scale (float), causal (bool). Optional operand mask (b, h, sq, sk): float (added to
+        the scaled scores) or bool (False: -inf).
+    """
+
+    name: str
+    kind: str
+    operands: tuple[tuple[str, View], ...]
+    output: View
+    attrs: tuple[tuple[str, Any], ...]
+    origin: Origin
+
+    def operand(self, role: str) -> View:
+        """The view of that role. Raises KeyError when absent."""
+        return dict(self.operands)[role]
+
+    def attr(self, name: str) -> Any:
+        """The attribute's value. Raises KeyError when absent."""
+        return dict(self.attrs)[name]
+
+
+LoopOp = LoopNest | TemplateCall
+
+
+@dataclass(frozen=True)
+class LoopGraph:
+    """Operations in a valid order. Every buffer is written by at most one op.
+
+    `outputs`: a buffer name per output leaf, with the strides promised to the caller in
+    `output_strides`. Buffers of kind input are listed in `inputs` in call order.
+    """
+
+    name: str
+    dims: tuple[Dim, ...]
+    buffers: Mapping[str, Buffer]
+    ops: tuple[LoopOp, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    output_strides: tuple[tuple[Expr, ...], ...]
+    signature: Signature
+    relations: tuple[SizeRelation, ...] = field(default=())
+
+    def ranges(self, *axes: Axis) -> Ranges:
+        """Knowledge for simplifying an index of a nest with these axes."""
+        return Ranges(
+            {a.symbol: a.extent for a in axes},
+            {dim(d.name): (d.minimum, d.maximum) for d in self.dims},
+        )
+
+
+def reads(op: LoopOp) -> tuple[str, ...]:
+    """Names of the buffers that `op` reads, each once, in order of appearance."""
+    if isinstance(op, TemplateCall):
+        return tuple(dict.fromkeys(v.buffer for _, v in op.operands))
+    found = [n.attr.buffer for n in loads(op.roots) if isinstance(n.attr, Access)]
+    return tuple(dict.fromkeys(found))
+
+
+def writes(op: LoopOp) -> tuple[str, ...]:
+    """Names of the buffers that `op` writes."""
+    if isinstance(op, TemplateCall):
+        return (op.output.buffer,)
+    return tuple(dict.fromkeys(s.buffer for s in op.stores))

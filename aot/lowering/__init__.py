@@ -1,0 +1,1 @@
+"""Lowering: the tensor graph's operators become loop nests and template calls."""

@@ -1,0 +1,197 @@
+"""The define-by-run side of lowering: tensors as functions of an index, collected into nests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aot.ir.dtypes import DType
+from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View
+from aot.ir.origin import NO_ORIGIN, Origin
+from aot.ir.scalar import Node, check_index, index_value, load
+from aot.ir.tensors import TensorGraph, TensorType
+from aot.symbolic import Expr, Ranges, Symbol, dim, row_major_strides, var
+
+PointBody = Callable[[tuple[Expr, ...]], Node]
+ReductionBody = Callable[[tuple[Expr, ...], tuple[Expr, ...]], Node]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value during lowering: a buffer of the graph being built. Immutable."""
+
+    buffer: str
+    dtype: DType
+    shape: tuple[Expr, ...]
+    builder: GraphBuilder
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def load(self, index: Sequence[Expr], mask: Node | None = None) -> Node:
+        """The element at `index` (one expression per dimension; may hold `indirect` symbols)."""
+        return load(self.buffer, self.dtype, index, self.builder.binds, mask)
+
+    def load_broadcast(self, index: Sequence[Expr], mask: Node | None = None) -> Node:
+        """The element at `index` of a shape that this tensor broadcasts to (right-aligned)."""
+        own = index[len(index) - self.rank :]
+        zero = self.builder.zero
+        picked = [zero if size == 1 else i for i, size in zip(own, self.shape, strict=True)]
+        return self.load(picked, mask)
+
+
+class GraphBuilder:
+    """Collects buffers and operations while one TensorGraph is lowered; then `finish`."""
+
+    def __init__(self, graph: TensorGraph) -> None:
+        self.graph = graph
+        self.zero: Expr = var("zero") * 0
+        self.origin: Origin = NO_ORIGIN
+        self.binds: dict[Symbol, Node] = {}
+        self.ranges = Ranges({}, {dim(d.name): (d.minimum, d.maximum) for d in graph.dims})
+        self._buffers: dict[str, Buffer] = {}
+        self._ops: list[LoopOp] = []
+        self._values: dict[str, Tensor] = {}
+        fqns = dict(graph.weights)
+        for name in (*graph.inputs, *fqns):
+            kind = "weight" if name in fqns else "input"
+            self._declare(name, graph.types[name], kind, fqns.get(name, ""))
+
+    def _declare(self, name: str, type_: TensorType, kind: str, fqn: str) -> None:
+        strides = type_.strides if kind == "input" else row_major_strides(type_.shape)
+        self._buffers[name] = Buffer(name, type_.dtype, type_.shape, strides, kind, fqn)
+        self._values[name] = Tensor(name, type_.dtype, type_.shape, self)
+
+    def value(self, name: str) -> Tensor:
+        """The tensor of a value of the tensor graph. Raises KeyError when not lowered yet."""
+        return self._values[name]
+
+    def bind_result(self, name: str, tensor: Tensor) -> None:
+        """Names an operator's result."""
+        self._values[name] = tensor
+
+    def _new_buffer(self, shape: Sequence[Expr], dtype: DType) -> Tensor:
+        name = f"buf{len(self._buffers)}"
+        self._buffers[name] = Buffer(name, dtype, tuple(shape), None, "temp")
+        return Tensor(name, dtype, tuple(shape), self)
+
+    def indirect(self, value: Node, size: Expr, wrap: bool = True) -> Expr:
+        """A symbol that stands for an integer value used as an index into a dimension of `size`."""
+        symbol = var(f"u{len(self.binds)}")
+        self.binds[symbol] = check_index(value, size, wrap)
+        return symbol
+
+    def index_node(self, expr: Expr) -> Node:
+        """An index expression (loop variables, sizes, indirect symbols) as an int64 value."""
+        return index_value(expr, self.binds)
+
+    def pointwise(self, shape: Sequence[Expr], dtype: DType, body: PointBody) -> Tensor:
+        """A tensor whose element at an index is `body(index)`; the body must give `dtype`."""
+        return self.pointwise_many(shape, [(dtype, body)])[0]
+
+    def pointwise_many(
+        self, shape: Sequence[Expr], outputs: Sequence[tuple[DType, PointBody]]
+    ) -> tuple[Tensor, ...]:
+        """Several tensors of one shape computed in one nest."""
+        axes = _axes("i", shape)
+        index = tuple(a.symbol for a in axes)
+        return self._emit(axes, (), shape, [(dtype, body(index)) for dtype, body in outputs])
+
+    def reduction(
+        self,
+        shape: Sequence[Expr],
+        reduced: Sequence[Expr],
+        outputs: Sequence[tuple[DType, ReductionBody]],
+    ) -> tuple[Tensor, ...]:
+        """Tensors of `shape`, each element computed from a reduction over the shape `reduced`.
+
+        A body gets (index, reduction index) and returns a value built on `scalar.reduce_` nodes.
+        """
+        axes, reduction = _axes("i", shape), _axes("r", reduced)
+        index = tuple(a.symbol for a in axes)
+        rindex = tuple(a.symbol for a in reduction)
+        values = [(dtype, body(index, rindex)) for dtype, body in outputs]
+        return self._emit(axes, reduction, shape, values)
+
+    def _emit(
+        self,
+        axes: tuple[Axis, ...],
+        reduction: tuple[Axis, ...],
+        shape: Sequence[Expr],
+        values: Sequence[tuple[DType, Node]],
+    ) -> tuple[Tensor, ...]:
+        results, stores = [], []
+        for dtype, node in values:
+            if node.dtype != dtype:
+                raise ValueError(f"{self.origin}: body gives {node.dtype}, not {dtype}")
+            tensor = self._new_buffer(shape, dtype)
+            stores.append(Store(tensor.buffer, tuple(a.symbol for a in axes), node))
+            results.append(tensor)
+        name = f"n{len(self._ops)}"
+        self._ops.append(LoopNest(name, axes, reduction, tuple(stores), self.origin))
+        return tuple(results)
+
+    def scatter(
+        self, target: Tensor, axes_shape: Sequence[Expr], store: Callable[[tuple[Expr, ...]], Store]
+    ) -> None:
+        """Appends a nest over `axes_shape` that writes into `target`, a buffer declared by `empty`."""
+        axes = _axes("i", axes_shape)
+        made = store(tuple(a.symbol for a in axes))
+        self._ops.append(LoopNest(f"n{len(self._ops)}", axes, (), (made,), self.origin))
+
+    def template(
+        self,
+        kind: str,
+        operands: Mapping[str, Tensor | View],
+        shape: Sequence[Expr],
+        dtype: DType,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> Tensor:
+        """The result of a template call (loops.TemplateCall) of that shape; operands by role."""
+        out = self._new_buffer(shape, dtype)
+        views = tuple(
+            (role, v if isinstance(v, View) else identity_view(v)) for role, v in operands.items()
+        )
+        name = f"t{len(self._ops)}"
+        call = TemplateCall(
+            name, kind, views, identity_view(out), tuple((attrs or {}).items()), self.origin
+        )
+        self._ops.append(call)
+        return out
+
+    def view(self, tensor: Tensor, shape: Sequence[Expr], index: PointIndex) -> View:
+        """`tensor` seen with another shape, for a template's operand: index maps new to own."""
+        axes = _axes("v", shape)
+        return View(tensor.buffer, axes, tuple(index(tuple(a.symbol for a in axes))))
+
+    def finish(self) -> LoopGraph:
+        """The loop graph of everything lowered so far."""
+        graph = self.graph
+        outputs = tuple(self._values[name].buffer for name in graph.outputs)
+        return LoopGraph(
+            graph.name,
+            graph.dims,
+            dict(self._buffers),
+            tuple(self._ops),
+            graph.inputs,
+            outputs,
+            tuple(graph.types[name].strides for name in graph.outputs),
+            graph.signature,
+            graph.relations,
+        )
+
+
+PointIndex = Callable[[tuple[Expr, ...]], Sequence[Expr]]
+
+
+def _axes(prefix: str, shape: Sequence[Expr]) -> tuple[Axis, ...]:
+    return tuple(Axis(var(f"{prefix}{k}"), size) for k, size in enumerate(shape))
+
+
+def identity_view(tensor: Tensor) -> View:
+    """The whole tensor with its own axes."""
+    axes = _axes("v", tensor.shape)
+    return View(tensor.buffer, axes, tuple(a.symbol for a in axes))

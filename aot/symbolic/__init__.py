@@ -1,0 +1,54 @@
+"""Index expressions: integer arithmetic over loop variables and sizes.
+
+The only package that imports sympy; the others build expressions with `var`, `dim`, `integer` and
+the operators + - *, and with the functions exported here.
+"""
+
+from aot.symbolic.affine import affine_coefficients, coefficient_of, depends_on, substitute
+from aot.symbolic.encode import decode, encode, evaluate, from_foreign, to_c, to_text
+from aot.symbolic.functions import Expr, FloorDiv, Maximum, Minimum, Modulo, Symbol
+from aot.symbolic.ranges import Ranges
+from aot.symbolic.shapes import (
+    as_expr,
+    ceil_div,
+    dim,
+    integer,
+    is_int,
+    product,
+    ravel,
+    refine_shapes,
+    row_major_strides,
+    unravel,
+    var,
+)
+
+__all__ = [
+    "Expr",
+    "FloorDiv",
+    "Maximum",
+    "Minimum",
+    "Modulo",
+    "Ranges",
+    "Symbol",
+    "affine_coefficients",
+    "as_expr",
+    "ceil_div",
+    "coefficient_of",
+    "decode",
+    "depends_on",
+    "dim",
+    "encode",
+    "evaluate",
+    "from_foreign",
+    "integer",
+    "is_int",
+    "product",
+    "ravel",
+    "refine_shapes",
+    "row_major_strides",
+    "substitute",
+    "to_c",
+    "to_text",
+    "unravel",
+    "var",
+]

@@ -1,0 +1,140 @@
+"""Integer functions of index expressions: floor division, remainder, minimum and maximum.
+
+They replace sympy's own `floor`, `Mod`, `Min` and `Max`, which rewrite far more than index
+arithmetic needs and cost milliseconds each. All arguments are integers; divisors are positive.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+
+import sympy
+
+Expr = sympy.Expr
+Symbol = sympy.Symbol
+
+
+def _terms(expr: Expr) -> tuple[Expr, ...]:
+    return expr.args if isinstance(expr, sympy.Add) else (expr,)
+
+
+def exact_quotient(dividend: Expr, divisor: Expr) -> Expr | None:
+    """`dividend / divisor` when it is visibly a polynomial with integer coefficients, else None."""
+    if dividend == divisor:
+        return sympy.S.One
+    quotient = dividend / divisor
+    factors = quotient.args if isinstance(quotient, sympy.Mul) else (quotient,)
+    for factor in factors:
+        if factor.is_Rational and not factor.is_Integer:
+            return None
+        if isinstance(factor, sympy.Pow) and not (factor.exp.is_Integer and factor.exp > 0):
+            return None
+    return quotient
+
+
+def split_multiples(expr: Expr, divisor: Expr) -> tuple[Expr, Expr]:
+    """(q, r) with `expr == q * divisor + r`, q gathering the terms that `divisor` visibly divides."""
+    quotient: list[Expr] = []
+    rest: list[Expr] = []
+    for term in _terms(expr):
+        exact = exact_quotient(term, divisor)
+        if exact is None and term.is_Integer and divisor.is_Integer:
+            whole, remainder = divmod(int(term), int(divisor))
+            quotient.append(sympy.Integer(whole))
+            rest.append(sympy.Integer(remainder))
+        elif exact is None:
+            rest.append(term)
+        else:
+            quotient.append(exact)
+    return sympy.Add(*quotient), sympy.Add(*rest)
+
+
+def common_factor(exprs: tuple[Expr, ...]) -> int:
+    """Greatest integer that divides the coefficient of every term of every expression."""
+    coefficients = [abs(int(t.as_coeff_Mul()[0])) for e in exprs for t in _terms(e)]
+    return reduce(math.gcd, coefficients, 0) or 1
+
+
+class FloorDiv(sympy.Function):  # type: ignore[misc]
+    """floor(a / b) for integers, b > 0."""
+
+    nargs = (2,)
+    is_integer = True
+
+    @classmethod
+    def eval(cls, a: Expr, b: Expr) -> Expr | None:
+        """Simplifications that hold for all integers."""
+        if b == 1:
+            return a
+        if a.is_Integer and b.is_Integer:
+            return sympy.Integer(int(a) // int(b))
+        quotient, rest = split_multiples(a, b)
+        if quotient != 0:
+            return quotient + cls(rest, b)
+        if isinstance(a, cls):
+            return cls(a.args[0], a.args[1] * b)
+        factor = common_factor((a, b))
+        if factor > 1:
+            return cls(a / factor, b / factor)
+        return None
+
+
+class Modulo(sympy.Function):  # type: ignore[misc]
+    """a - b * floor(a / b) for integers, b > 0: the remainder with the divisor's sign."""
+
+    nargs = (2,)
+    is_integer = True
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, a: Expr, b: Expr) -> Expr | None:
+        """Simplifications that hold for all integers."""
+        if b == 1:
+            return sympy.S.Zero
+        if a.is_Integer and b.is_Integer:
+            return sympy.Integer(int(a) % int(b))
+        quotient, rest = split_multiples(a, b)
+        if quotient != 0:
+            return cls(rest, b)
+        if isinstance(a, cls) and exact_quotient(a.args[1], b) is not None:
+            return cls(a.args[0], b)
+        factor = common_factor((a, b))
+        if factor > 1:
+            return factor * cls(a / factor, b / factor)
+        return None
+
+
+class _Extremum(sympy.Function):  # type: ignore[misc]
+    is_integer = True
+
+    @classmethod
+    def _pick(cls, values: list[int]) -> int:
+        raise NotImplementedError
+
+    @classmethod
+    def eval(cls, *args: Expr) -> Expr | None:
+        """Flattens, folds the integers into one and orders the rest."""
+        flat = [x for a in args for x in (a.args if isinstance(a, cls) else (a,))]
+        integers = [int(a) for a in flat if a.is_Integer]
+        others = sorted({a for a in flat if not a.is_Integer}, key=sympy.default_sort_key)
+        folded = ([sympy.Integer(cls._pick(integers))] if integers else []) + others
+        if len(folded) == 1:
+            return folded[0]
+        return None if folded == list(args) else cls(*folded)
+
+
+class Minimum(_Extremum):
+    """Least of its integer arguments."""
+
+    @classmethod
+    def _pick(cls, values: list[int]) -> int:
+        return min(values)
+
+
+class Maximum(_Extremum):
+    """Greatest of its integer arguments."""
+
+    @classmethod
+    def _pick(cls, values: list[int]) -> int:
+        return max(values)
