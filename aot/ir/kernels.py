@@ -102,3 +102,21 @@ class MemoryPlan:
 
     placements: tuple[Placement, ...]
     in_place: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How the runtime calls a kernel: a step of the plan, still with names and expressions.
+
+    `function`: name of the compiled function (kernels of equal text share one). `buffers` and
+    `sizes` in argument order. `work`: independent units. `grain`: least units worth a thread.
+    `scratch`: bytes per worker.
+    """
+
+    kernel: str
+    function: str
+    buffers: tuple[str, ...]
+    sizes: tuple[Expr, ...]
+    work: Expr
+    grain: Expr
+    scratch: Expr
