@@ -1,0 +1,193 @@
+"""The container: a safetensors header with every entry on 64 bytes (docs/format.md, "Container").
+
+Both sides of it: the layout that the writer streams into, and the checks that the reader makes
+before it trusts an offset.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from aot.errors import CorruptPackage
+
+ALIGNMENT = 64
+MAX_HEADER_BYTES = 100_000_000
+METADATA = {"format": "aot-package", "format_version": "1.0"}
+
+TO_SAFETENSORS = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
+"""Our names of element types to those in the header."""
+
+FROM_SAFETENSORS = {theirs: ours for ours, theirs in TO_SAFETENSORS.items()}
+
+ITEM_BYTES = {
+    "F64": 8,
+    "F32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "I64": 8,
+    "I32": 4,
+    "I16": 2,
+    "I8": 1,
+    "U8": 1,
+    "BOOL": 1,
+}
+
+
+@dataclass(frozen=True)
+class EntryInfo:
+    """Where an entry is.
+
+    Attributes:
+        name: The entry's name.
+        dtype: Element type in our words ("float32", …).
+        shape: Sizes; the bytes are C-contiguous.
+        begin: First byte, relative to the data section.
+        end: One past the last byte.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self.end - self.begin
+
+
+def entry_bytes(dtype: str, shape: Sequence[int]) -> int:
+    """Bytes of a contiguous tensor."""
+    return ITEM_BYTES[TO_SAFETENSORS[dtype]] * math.prod(shape)
+
+
+def lay_out(tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> tuple[EntryInfo, ...]:
+    """Places (name, dtype, shape) one after the other, with pad entries where a gap is needed."""
+    placed: list[EntryInfo] = []
+    offset = pads = 0
+    for name, dtype, shape in tensors:
+        gap = -offset % ALIGNMENT
+        if gap:
+            placed.append(EntryInfo(f"pad/{pads}", "uint8", (gap,), offset, offset + gap))
+            pads += 1
+            offset += gap
+        end = offset + entry_bytes(dtype, shape)
+        placed.append(EntryInfo(name, dtype, shape, offset, end))
+        offset = end
+    return tuple(placed)
+
+
+def encode_header(entries: Sequence[EntryInfo]) -> bytes:
+    """The length word and the JSON, padded so that the data section begins on 64 bytes."""
+    table: dict[str, Any] = {"__metadata__": METADATA}
+    for entry in entries:
+        table[entry.name] = {
+            "dtype": TO_SAFETENSORS[entry.dtype],
+            "shape": list(entry.shape),
+            "data_offsets": [entry.begin, entry.end],
+        }
+    text = json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
+def decode_header(data: memoryview) -> tuple[tuple[EntryInfo, ...], int]:
+    """Every entry, in file order, and the offset of the data section.
+
+    Args:
+        data: The whole file.
+
+    Raises:
+        CorruptPackage: The file is too short, its header is no valid table, or the entries
+            overlap, leave holes, or do not end where the file does.
+    """
+    if len(data) < 8:
+        raise CorruptPackage(f"the file has {len(data)} bytes; a package has at least 8")
+    length = int.from_bytes(data[:8], "little")
+    if length > MAX_HEADER_BYTES or length > len(data) - 8:
+        raise CorruptPackage(
+            f"the header claims {length} bytes of a file of {len(data)}; this is no package, or "
+            "it was cut off"
+        )
+    start = 8 + length
+    if start % ALIGNMENT:
+        raise CorruptPackage(f"the data begins at byte {start}, no multiple of {ALIGNMENT}")
+    try:
+        table = json.loads(bytes(data[8:start]).decode("utf-8"), object_pairs_hook=_no_duplicates)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise CorruptPackage(f"the header is not JSON: {error}") from error
+    if not isinstance(table, dict):
+        raise CorruptPackage("the header is no JSON object")
+    metadata = table.pop("__metadata__", None)
+    if not isinstance(metadata, dict) or metadata.get("format") != METADATA["format"]:
+        raise CorruptPackage(
+            "the file is a safetensors file but no package: its metadata does not say "
+            f"format={METADATA['format']}"
+        )
+    entries = sorted((_entry(name, row) for name, row in table.items()), key=lambda e: e.begin)
+    position = 0
+    for entry in entries:
+        if entry.begin != position:
+            kind = "overlaps the one before" if entry.begin < position else "leaves a hole before"
+            raise CorruptPackage(f"entry {entry.name} {kind} it", where=f"byte {entry.begin}")
+        if entry.begin % ALIGNMENT and not entry.name.startswith("pad/"):
+            raise CorruptPackage(
+                f"entry {entry.name} begins at byte {entry.begin}, no multiple of {ALIGNMENT}"
+            )
+        position = entry.end
+    if position != len(data) - start:
+        raise CorruptPackage(
+            f"the entries need {position} bytes of data, the file has {len(data) - start}; "
+            "it was cut off or has something appended"
+        )
+    return tuple(entries), start
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise CorruptPackage(f"the header names {', '.join(twice)} twice")
+    return table
+
+
+def _entry(name: str, row: object) -> EntryInfo:
+    wrong = CorruptPackage(f"the header's row for entry {name} is malformed", where=str(row)[:100])
+    if not isinstance(row, dict):
+        raise wrong
+    shape, offsets = row.get("shape"), row.get("data_offsets")
+    if not (_sizes(shape) and _sizes(offsets) and len(offsets) == 2):
+        raise wrong
+    if row.get("dtype") not in FROM_SAFETENSORS:
+        raise CorruptPackage(f"entry {name} has the unknown dtype {row.get('dtype')!r}")
+    dtype = FROM_SAFETENSORS[row["dtype"]]
+    begin, end = offsets
+    if end - begin != entry_bytes(dtype, shape):
+        raise CorruptPackage(
+            f"entry {name} has {end - begin} bytes; {dtype} of shape {list(shape)} needs "
+            f"{entry_bytes(dtype, shape)}"
+        )
+    return EntryInfo(name, dtype, tuple(shape), begin, end)
+
+
+def _sizes(value: object) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and all(
+        isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 2**63 for v in value
+    )

@@ -1,0 +1,216 @@
+"""Writes a package: streamed, hashed on the way, and renamed into place when it is whole.
+
+The plan comes first in the file but holds the hashes of what follows. A hash always has 64 digits,
+so the plan's size is known before its content: it is written last, over a placeholder of its own
+length. Data is read once and never gathered, so packaging needs no second copy of the weights.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from aot.errors import InternalError, PackageWriteError
+from aot.link.container import EntryInfo, encode_header, entry_bytes, lay_out
+from aot.link.plan import Plan
+from aot.link.plan_check import check_plan
+from aot.link.plan_json import encode_plan
+
+Chunk: TypeAlias = bytes | bytearray | memoryview
+GROUPS = ("kernels/", "weights/", "packed/", "golden/")
+_NO_HASH = "0" * 64
+_WRITE_BYTES = 8 << 20  # hashed and written while still in the cache; also how often ^C is heard
+
+_ADVICE = {
+    errno.ENOSPC: "Free space on that disk, or choose another output path with -o.",
+    errno.EDQUOT: "Free space within your quota, or choose another output path with -o.",
+    errno.EFBIG: "The file system or `ulimit -f` limits file sizes; choose another place with -o.",
+    errno.EACCES: "Choose a directory that you may write to with -o.",
+    errno.EROFS: "The file system is read-only; choose another output path with -o.",
+    errno.ENOENT: "Create the directory first, or choose another output path with -o.",
+    errno.EISDIR: "The output path is a directory; give a file name with -o.",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What becomes an entry of the package.
+
+    Attributes:
+        name: `kernels/…`, `weights/…`, `packed/…` or `golden/…`.
+        dtype: Element type, a key of `plan.DTYPE_BYTES`.
+        shape: Sizes.
+        data: Called once, when the entry's turn comes; gives its bytes, C-contiguous, in order.
+            Memory that it makes is released before the next entry's turn.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    data: Callable[[], Iterable[Chunk]]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: the plan with its hashes, the entries' places, and the file's size."""
+
+    plan: Plan
+    entries: tuple[EntryInfo, ...]
+    nbytes: int
+
+
+def bytes_entry(name: str, data: bytes) -> Entry:
+    """A U8 entry with these bytes, for example a shared object."""
+    return Entry(name, "uint8", (len(data),), lambda: (data,))
+
+
+def write_package(path: Path, plan: Plan, entries: Sequence[Entry]) -> Written:
+    """Write the package, whole or not at all.
+
+    Args:
+        path: The file; an older one stays as it was until the new one is complete.
+        plan: The plan; its hashes are filled in here.
+        entries: Everything but the plan and pads, in any order.
+
+    Returns:
+        The plan as written, and the layout of the file.
+
+    Raises:
+        PackageWriteError: Disk full, no permission, no such directory, …
+        InternalError: The plan is malformed, an entry is named twice or oddly, or its data has
+            another length than its shape says.
+    """
+    ordered = sorted(entries, key=_rank)
+    names = [entry.name for entry in ordered]
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InternalError(f"entries are named twice: {', '.join(twice)}")
+    draft = _with_hashes(plan, dict.fromkeys(names, _NO_HASH))
+    check_plan(draft, names)
+    room = len(encode_plan(draft))
+    layout = lay_out(
+        [("plan", "uint8", (room,)), *((e.name, e.dtype, tuple(e.shape)) for e in ordered)]
+    )
+    header = encode_header(layout)
+    with _replacing(path) as file:
+        file.write(header)
+        hashes = _write_data(file, layout, {entry.name: entry for entry in ordered}, room)
+        final = _with_hashes(plan, hashes)
+        encoded = encode_plan(final)
+        if len(encoded) != room:
+            raise InternalError(f"the plan grew from {room} to {len(encoded)} bytes")
+        file.write_at(len(header), encoded)
+    return Written(final, layout, len(header) + layout[-1].end)
+
+
+def _rank(entry: Entry) -> tuple[int, str]:
+    for group, prefix in enumerate(GROUPS):
+        if entry.name.startswith(prefix):
+            return group, entry.name
+    raise InternalError(f"entry {entry.name!r} is in none of the groups {', '.join(GROUPS)}")
+
+
+def _with_hashes(plan: Plan, hashes: dict[str, str]) -> Plan:
+    libraries = tuple(replace(lib, sha256=hashes.get(lib.entry, "")) for lib in plan.libraries)
+    return replace(plan, libraries=libraries, entries=tuple(hashes.items()))
+
+
+def _write_data(
+    file: _File, layout: Sequence[EntryInfo], entries: dict[str, Entry], plan_room: int
+) -> dict[str, str]:
+    hashes: dict[str, str] = {}
+    for info in layout:
+        if info.name == "plan":
+            file.write(bytes(plan_room))
+        elif info.name not in entries:
+            file.write(bytes(info.nbytes))
+        else:
+            hashes[info.name] = _write_entry(file, entries[info.name])
+    return hashes
+
+
+def _write_entry(file: _File, entry: Entry) -> str:
+    digest = hashlib.sha256()
+    written = 0
+    for chunk in entry.data():
+        view = memoryview(chunk)
+        # An empty view cannot be cast (its strides are zero), and has nothing to write.
+        flat = view.cast("B") if view.nbytes else memoryview(b"")
+        for start in range(0, len(flat), _WRITE_BYTES):
+            piece = flat[start : start + _WRITE_BYTES]
+            digest.update(piece)
+            file.write(piece)
+        written += len(flat)
+    wanted = entry_bytes(entry.dtype, entry.shape)
+    if written != wanted:
+        raise InternalError(
+            f"entry {entry.name} gave {written} bytes; {entry.dtype} of shape "
+            f"{list(entry.shape)} needs {wanted}"
+        )
+    return digest.hexdigest()
+
+
+class _File:
+    """A file descriptor whose writes are complete or raise."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def write(self, data: Chunk) -> None:
+        """Append all of the data; the system may take it in pieces."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self.descriptor, view) :]
+
+    def write_at(self, offset: int, data: bytes) -> None:
+        """Overwrite bytes that were written before."""
+        view = memoryview(data)
+        while view:
+            count = os.pwrite(self.descriptor, view, offset)
+            offset += count
+            view = view[count:]
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[_File]:
+    """A temporary file beside `path` that takes its name if, and only if, the body succeeds."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    complete = False
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        # Not tempfile: the package shall have the permissions that the user's umask gives.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            yield _File(descriptor)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(path)
+        complete = True
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise PackageWriteError(
+            f"cannot write the package: {error.strerror or error}",
+            where=path,
+            advice=_ADVICE.get(error.errno or 0, ""),
+        ) from error
+    finally:
+        if not complete:
+            temporary.unlink(missing_ok=True)
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the new name survive a power failure."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,67 @@
+"""Fixtures for all tests: golden texts, and environment that no test may lean on."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+GoldenCheck = Callable[[str, str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--update-golden`: write the expected files instead of comparing with them."""
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="rewrite the expected texts of golden tests; review the diff like code",
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test that uses the golden fixture, so that `make golden` runs just those."""
+    for item in items:
+        if "golden" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.golden)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Iterator[GoldenCheck]:
+    """Compares text with `golden/<test file>/<name>` beside the test's file.
+
+    Call it as `golden("mlp.txt", text)`. A missing file fails, except with --update-golden, which
+    writes it.
+    """
+    path = Path(str(request.path))
+    folder = path.parent / "golden" / path.stem.removeprefix("test_")
+    update = bool(request.config.getoption("--update-golden"))
+
+    def check(name: str, actual: str) -> None:
+        expected_file = folder / name
+        if update:
+            expected_file.parent.mkdir(parents=True, exist_ok=True)
+            expected_file.write_text(actual, encoding="utf-8")
+            return
+        if not expected_file.exists():
+            pytest.fail(f"{expected_file} does not exist; run with --update-golden to write it")
+        expected = expected_file.read_text(encoding="utf-8")
+        if actual != expected:
+            diff = difflib.unified_diff(
+                expected.splitlines(),
+                actual.splitlines(),
+                str(expected_file),
+                "actual",
+                lineterm="",
+            )
+            pytest.fail("golden text differs (--update-golden to accept):\n" + "\n".join(diff))
+
+    yield check
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds in tests share the checkout's cache of compiled kernels, never the user's."""
+    root = Path(__file__).parents[1] / ".cache" / "kernels"
+    monkeypatch.setenv("AOT_CACHE_DIR", str(root))

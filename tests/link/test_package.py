@@ -1,0 +1,210 @@
+"""The package file: safetensors reads it, equal input gives equal bytes, failures lose nothing."""
+
+import dataclasses
+import errno
+import os
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from aot.errors import InternalError, PackageWriteError
+from aot.link.package import Entry, bytes_entry, write_package
+from aot.link.reader import PackageFile
+from tests.link.plans import small_plan
+
+
+def array_entry(name: str, array: np.ndarray) -> Entry:
+    return Entry(name, str(array.dtype), array.shape, lambda: (array.data,))
+
+
+def small_entries() -> list[Entry]:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    return [
+        array_entry("golden/0/outputs/0", x * 2),
+        array_entry("golden/0/inputs/0", x),
+        array_entry("weights/w", np.linspace(0, 1, 16, dtype=np.float32)),
+        array_entry("weights/mask", np.array([True, False, True])),
+        array_entry("weights/empty", np.empty((0, 7), np.int64)),
+        array_entry("packed/half", np.arange(5, dtype=np.float16)),
+        Entry("weights/brain", "bfloat16", (3,), lambda: (b"\x80\x3f", b"\x00\x40\x40\x40")),
+        bytes_entry("kernels/cpu/x86-64-v2", b"\x7fELF" + bytes(100)),
+    ]
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    path = tmp_path / "small.pkg"
+    write_package(path, small_plan(), small_entries())
+    return path
+
+
+def test_safetensors_reads_it(package: Path) -> None:
+    with safe_open(package, "np") as file:
+        assert file.metadata() == {"format": "aot-package", "format_version": "1.0"}
+        np.testing.assert_array_equal(
+            file.get_tensor("weights/w"), np.linspace(0, 1, 16, dtype=np.float32)
+        )
+        assert file.get_tensor("weights/empty").shape == (0, 7)
+        assert file.get_slice("weights/brain").get_dtype() == "BF16"
+        assert file.get_tensor("weights/mask").tolist() == [True, False, True]
+        names = list(file.keys())
+        assert "plan" in names
+        assert not any(file.get_tensor(name).any() for name in names if name.startswith("pad/"))
+
+
+def test_order_and_alignment(package: Path) -> None:
+    with PackageFile(package) as file:
+        names = [name for name in file.entries if not name.startswith("pad/")]
+        assert names == [
+            "plan",
+            "kernels/cpu/x86-64-v2",
+            "weights/brain",
+            "weights/empty",
+            "weights/mask",
+            "weights/w",
+            "packed/half",
+            "golden/0/inputs/0",
+            "golden/0/outputs/0",
+        ]
+        start = package.stat().st_size - max(info.end for info in file.entries.values())
+        assert all((start + file.entries[name].begin) % 64 == 0 for name in names)
+
+
+def test_hashes_are_in_the_plan(package: Path) -> None:
+    with PackageFile(package) as file:
+        hashes = dict(file.plan.entries)
+        assert set(hashes) == {n for n in file.entries if n != "plan" and not n.startswith("pad/")}
+        assert all(file.sha256(name) == value for name, value in hashes.items())
+        assert file.plan.libraries[0].sha256 == hashes["kernels/cpu/x86-64-v2"]
+        assert list(file.damaged()) == []
+
+
+def test_equal_input_gives_equal_bytes(package: Path, tmp_path: Path) -> None:
+    other = tmp_path / "deeper" / "other.pkg"
+    other.parent.mkdir()
+    write_package(other, small_plan(), small_entries()[::-1])
+    assert other.read_bytes() == package.read_bytes()
+
+
+def test_permissions_follow_the_umask(package: Path) -> None:
+    mask = os.umask(0)
+    os.umask(mask)
+    assert package.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_a_flipped_bit_is_found(package: Path) -> None:
+    data = bytearray(package.read_bytes())
+    with PackageFile(package) as file:
+        start = len(data) - max(info.end for info in file.entries.values())
+        data[start + file.entries["weights/w"].begin + 5] ^= 4
+    package.write_bytes(data)
+    with PackageFile(package) as file:
+        assert [info.name for info in file.damaged()] == ["weights/w"]
+
+
+def test_data_is_taken_in_turn_and_once(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def watched(entry: Entry) -> Entry:
+        def data():
+            calls.append(entry.name)
+            return entry.data()
+
+        return dataclasses.replace(entry, data=data)
+
+    write_package(tmp_path / "p.pkg", small_plan(), [watched(e) for e in small_entries()])
+    assert calls == [
+        "kernels/cpu/x86-64-v2",
+        "weights/brain",
+        "weights/empty",
+        "weights/mask",
+        "weights/w",
+        "packed/half",
+        "golden/0/inputs/0",
+        "golden/0/outputs/0",
+    ]
+
+
+def test_wrong_length_leaves_the_old_package(package: Path) -> None:
+    before = package.read_bytes()
+    short = Entry("weights/short", "float32", (4,), lambda: (bytes(12),))
+    with pytest.raises(InternalError, match="gave 12 bytes"):
+        write_package(package, small_plan(), [*small_entries(), short])
+    assert package.read_bytes() == before
+    assert list(package.parent.iterdir()) == [package]
+
+
+def test_interrupt_leaves_the_old_package(package: Path) -> None:
+    before = package.read_bytes()
+
+    def interrupted():
+        yield bytes(4)
+        raise KeyboardInterrupt
+
+    entry = Entry("weights/z", "float32", (4,), interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_package(package, small_plan(), [*small_entries(), entry])
+    assert package.read_bytes() == before
+    assert list(package.parent.iterdir()) == [package]
+
+
+def test_file_size_limit_is_reported(package: Path) -> None:
+    before = package.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    large = Entry("weights/z", "uint8", (1 << 20,), lambda: (bytes(1 << 20),))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+    try:
+        with pytest.raises(PackageWriteError, match="File too large") as raised:
+            write_package(package, small_plan(), [*small_entries(), large])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "ulimit" in raised.value.advice
+    assert package.read_bytes() == before
+    assert list(package.parent.iterdir()) == [package]
+
+
+def test_full_disk_is_reported(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = package.read_bytes()
+
+    def full(descriptor: int, data: memoryview) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(PackageWriteError, match="No space left") as raised:
+            write_package(package, small_plan(), small_entries())
+    assert raised.value.advice.startswith("Free space")
+    assert raised.value.exit_code == 5
+    assert package.read_bytes() == before
+    assert list(package.parent.iterdir()) == [package]
+
+
+def test_missing_directory_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(PackageWriteError, match="No such file") as raised:
+        write_package(tmp_path / "no" / "p.pkg", small_plan(), small_entries())
+    assert "Create the directory" in raised.value.advice
+
+
+def test_directory_as_output_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(PackageWriteError, match="Is a directory"):
+        write_package(tmp_path, small_plan(), small_entries())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_duplicate_entry_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InternalError, match="named twice: weights/w"):
+        write_package(tmp_path / "p", small_plan(), [*small_entries(), small_entries()[2]])
+
+
+def test_entry_of_no_group_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InternalError, match="none of the groups"):
+        write_package(tmp_path / "p", small_plan(), [*small_entries(), bytes_entry("extra", b"")])
+
+
+def test_plan_that_needs_a_missing_entry_is_refused(tmp_path: Path) -> None:
+    entries = [entry for entry in small_entries() if entry.name != "weights/w"]
+    with pytest.raises(InternalError, match="invariant"):
+        write_package(tmp_path / "p", small_plan(), entries)
