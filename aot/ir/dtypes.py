@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -37,7 +38,7 @@ class DType:
         return FLOAT32 if self in (FLOAT16, BFLOAT16) else self
 
     @property
-    def numpy(self) -> np.dtype:  # type: ignore[type-arg]
+    def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype (bfloat16 through ml_dtypes)."""
         return np.dtype(ml_dtypes.bfloat16) if self == BFLOAT16 else np.dtype(self.name)
 

@@ -85,7 +85,7 @@ class View:
 
 @dataclass(frozen=True)
 class TemplateCall:
-    """An operation with a hand-designed kernel; the roles and axes of its views by kind:
+    """An operation with a hand-designed kernel; the roles and axes of its views by kind.
 
     matmul: a (*batch, m, k), b (*batch, k, n) -> out (*batch, m, n). attrs: none.
     conv: x (n, c, *spatial), w (o, c/groups, *kernel) -> out (n, o, *spatial).

@@ -20,21 +20,26 @@ from aot.symbolic import Expr, Symbol, substitute, var
 
 T = TypeVar("T")
 
-UNARY_SAME = frozenset(
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+UNARY_SAME = _names(
     """neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos
     atan sinh cosh tanh asinh acosh atanh erf erfc erfinv lgamma digamma sigmoid floor ceil trunc
-    round i0 i0e i1 i1e bitnot""".split()
+    round i0 i0e i1 i1e bitnot"""
 )
-UNARY_TEST = frozenset("isnan isinf signbit not".split())
-BINARY_SAME = frozenset(
+UNARY_TEST = _names("isnan isinf signbit not")
+BINARY_SAME = _names(
     """add sub mul div floordiv truncdiv mod fmod pow atan2 hypot copysign nextafter minimum maximum
-    fmin fmax and or xor shl shr""".split()
+    fmin fmax and or xor shl shr"""
 )
-COMPARE = frozenset("eq ne lt le gt ge".split())
-OTHER = frozenset("const index load cast bitcast where fma check_index reduce".split())
+COMPARE = _names("eq ne lt le gt ge")
+OTHER = _names("const index load cast bitcast where fma check_index reduce")
 OPS = UNARY_SAME | UNARY_TEST | BINARY_SAME | COMPARE | OTHER
 
-REDUCTIONS = frozenset("sum prod min max any all argmin argmax".split())
+REDUCTIONS = _names("sum prod min max any all argmin argmax")
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,8 @@ class Node:
 
     attr by op: const -> the Python value; index -> IndexValue; load -> Access; reduce -> the kind
     (REDUCTIONS; the arg is the value at one point of the reduction domain; argmin/argmax give the
-    row-major linear index within the domain, NaN first, ties to the first); check_index -> IndexCheck.
+    row-major linear index within the domain, NaN first, ties to the first); check_index ->
+    IndexCheck.
     """
 
     __slots__ = ("__weakref__", "args", "attr", "dtype", "op")
@@ -128,14 +134,14 @@ def binary(op: str, a: Node, b: Node) -> Node:
 
 
 def where(condition: Node, a: Node, b: Node) -> Node:
-    """a where condition, else b. Both are evaluated; reads that must not happen are masked loads."""
+    """Selects a or b. Both are evaluated; reads that must not happen are masked loads."""
     if condition.dtype != BOOL or a.dtype != b.dtype:
         raise ValueError(f"where: {condition.dtype} ? {a.dtype} : {b.dtype}")
     return a if a is b else make("where", a.dtype, condition, a, b)
 
 
 def cast(x: Node, dtype: DType) -> Node:
-    """x in another dtype: floats to integers truncate, anything to bool is `!= 0`."""
+    """X in another dtype: floats to integers truncate, anything to bool is `!= 0`."""
     if x.dtype == dtype:
         return x
     if x.op == "const":
@@ -150,7 +156,10 @@ def _exact(value: Any, dtype: DType) -> bool:
 
 
 def check_index(x: Node, size: Expr, wrap: bool = True) -> Node:
-    """x as a safe int64 index into a dimension of `size`: wrapped if negative, clamped, fault flagged."""
+    """A safe int64 index into a dimension of `size`.
+
+    Negative values wrap when `wrap`; what is out of range is clamped and flags a fault.
+    """
     return make("check_index", INT64, cast(x, INT64), attr=IndexCheck(size, wrap))
 
 
@@ -158,7 +167,9 @@ def reduce_(kind: str, value: Node, dtype: DType | None = None) -> Node:
     """The reduction of `value` over the nest's reduction axes."""
     if kind not in REDUCTIONS:
         raise ValueError(f"unknown reduction {kind!r}")
-    result = INT64 if kind in ("argmin", "argmax") else BOOL if kind in ("any", "all") else value.dtype
+    result = (
+        INT64 if kind in ("argmin", "argmax") else BOOL if kind in ("any", "all") else value.dtype
+    )
     return make("reduce", dtype or result, value, attr=kind)
 
 
@@ -273,7 +284,9 @@ def mask_of(node: Node) -> Node | None:
 
 
 def substitute_index(
-    roots: Iterable[Node], mapping: Mapping[Symbol, Expr], binds: Mapping[Symbol, Node] | None = None
+    roots: Iterable[Node],
+    mapping: Mapping[Symbol, Expr],
+    binds: Mapping[Symbol, Node] | None = None,
 ) -> list[Node]:
     """Replaces loop variables by expressions in every index below `roots`.
 

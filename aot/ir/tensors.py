@@ -27,7 +27,9 @@ class TensorType:
 
 @dataclass(frozen=True)
 class Dim:
-    """A dynamic size. `source`: (input position, axis, divisor, offset), size = (actual - offset) / divisor.
+    """A dynamic size.
+
+    `source`: (input position, axis, divisor, offset), value = (actual - offset) / divisor.
 
     `maximum` None: unbounded. `hint`: the example's value, used by cost models only.
     """
@@ -57,7 +59,10 @@ Argument = Any
 
 @dataclass(frozen=True)
 class TensorOp:
-    """One operator call. `target`: "aten.add.Tensor". `outputs`: names; None for an unused result."""
+    """One operator call.
+
+    `target`: "aten.add.Tensor". `outputs`: names; None for an unused result.
+    """
 
     target: str
     args: tuple[Argument, ...]

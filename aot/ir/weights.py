@@ -16,7 +16,7 @@ class WeightStore(Protocol):
     def names(self) -> tuple[str, ...]:
         """All FQNs, sorted."""
 
-    def array(self, fqn: str) -> np.ndarray:  # type: ignore[type-arg]
+    def array(self, fqn: str) -> np.ndarray[Any, Any]:
         """The weight's values (bfloat16 through ml_dtypes). Raises KeyError for an unknown name."""
 
 

@@ -137,7 +137,7 @@ class GraphBuilder:
     def scatter(
         self, target: Tensor, axes_shape: Sequence[Expr], store: Callable[[tuple[Expr, ...]], Store]
     ) -> None:
-        """Appends a nest over `axes_shape` that writes into `target`, a buffer declared by `empty`."""
+        """Appends a nest over `axes_shape` that writes into `target`."""
         axes = _axes("i", axes_shape)
         made = store(tuple(a.symbol for a in axes))
         self._ops.append(LoopNest(f"n{len(self._ops)}", axes, (), (made,), self.origin))
@@ -170,7 +170,7 @@ class GraphBuilder:
     def finish(self) -> LoopGraph:
         """The loop graph of everything lowered so far."""
         graph = self.graph
-        outputs = tuple(self._values[name].buffer for name in graph.outputs)
+        outputs = self._own_outputs()
         return LoopGraph(
             graph.name,
             graph.dims,
@@ -182,6 +182,17 @@ class GraphBuilder:
             graph.signature,
             graph.relations,
         )
+
+    def _own_outputs(self) -> tuple[str, ...]:
+        """One fresh buffer per output: results that are inputs, weights or repeated are copied."""
+        taken: list[str] = []
+        self.origin = NO_ORIGIN
+        for name in self.graph.outputs:
+            tensor = self._values[name]
+            if self._buffers[tensor.buffer].kind != "temp" or tensor.buffer in taken:
+                tensor = self.pointwise(tensor.shape, tensor.dtype, tensor.load)
+            taken.append(tensor.buffer)
+        return tuple(taken)
 
 
 PointIndex = Callable[[tuple[Expr, ...]], Sequence[Expr]]

@@ -14,7 +14,11 @@ def substitute(expr: Expr, mapping: Mapping[Symbol, Expr]) -> Expr:
     if not mapping or expr.is_Integer:
         return expr
     replaced = expr.xreplace(dict(mapping))
-    return sympy.expand(replaced) if replaced is not expr and _has_product_of_sum(replaced) else replaced
+    return (
+        sympy.expand(replaced)
+        if replaced is not expr and _has_product_of_sum(replaced)
+        else replaced
+    )
 
 
 def _has_product_of_sum(expr: Expr) -> bool:
@@ -30,7 +34,7 @@ def depends_on(expr: Expr, symbols: Sequence[Symbol]) -> bool:
 
 
 def coefficient_of(expr: Expr, symbol: Symbol) -> Expr | None:
-    """c when `expr == c * symbol + rest` with neither part using `symbol` again; else None.
+    """C when `expr == c * symbol + rest` with neither part using `symbol` again; else None.
 
     0 when `symbol` does not occur. c may hold dims and other variables.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import sympy
@@ -11,7 +11,7 @@ import sympy
 from aot.symbolic.functions import Expr, FloorDiv, Maximum, Minimum, Modulo, Symbol
 from aot.symbolic.shapes import dim
 
-Encoded = int | str | list["Encoded"]
+Encoded: TypeAlias = "int | str | tuple[Encoded, ...] | list[Encoded]"
 
 _PLAN_OPS: dict[type[Any], str] = {
     sympy.Add: "+",
@@ -74,7 +74,7 @@ def evaluate(expr: Expr, values: Mapping[Symbol, Any]) -> Any:
 
 def to_text(expr: Expr) -> str:
     """Deterministic text for dumps."""
-    return _infix(expr, {FloorDiv: "//", Modulo: "%"}, lambda s: str(s), "min", "max")
+    return _infix(expr, {FloorDiv: "//", Modulo: "%"}, str, "min", "max")
 
 
 def to_c(expr: Expr, name: Callable[[Symbol], str] = str) -> str:
@@ -143,5 +143,7 @@ def from_foreign(expr: Any) -> Expr:
         return dim(str(expr))
     build = _FOREIGN.get(type(expr).__name__)
     if build is None:
-        raise ValueError(f"size expression {expr} uses {type(expr).__name__}, which has no integer form")
+        raise ValueError(
+            f"size expression {expr} uses {type(expr).__name__}, which has no integer form"
+        )
     return build(*[from_foreign(a) for a in expr.args])

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from functools import reduce
+from typing import TypeAlias
 
 import sympy
 
-Expr = sympy.Expr
-Symbol = sympy.Symbol
+Expr: TypeAlias = sympy.Expr
+Symbol: TypeAlias = sympy.Symbol
 
 
 def _terms(expr: Expr) -> tuple[Expr, ...]:
@@ -34,7 +35,7 @@ def exact_quotient(dividend: Expr, divisor: Expr) -> Expr | None:
 
 
 def split_multiples(expr: Expr, divisor: Expr) -> tuple[Expr, Expr]:
-    """(q, r) with `expr == q * divisor + r`, q gathering the terms that `divisor` visibly divides."""
+    """(q, r) with `expr == q * divisor + r`; q gathers the terms `divisor` visibly divides."""
     quotient: list[Expr] = []
     rest: list[Expr] = []
     for term in _terms(expr):

@@ -89,7 +89,7 @@ class Ranges:
         return self._nonnegative_over_dims(expr)
 
     def _nonnegative_over_dims(self, expr: Expr) -> bool:
-        """Shifts each dim to its minimum; a polynomial without negative terms cannot be negative."""
+        """Shifts dims to their minimum: a polynomial without negative terms is not negative."""
         if isinstance(expr, Maximum):
             return any(self.nonnegative(a) for a in expr.args)
         if isinstance(expr, Minimum):
@@ -153,7 +153,7 @@ class Ranges:
         return self.nonnegative(a) and self.less(a, b)
 
     def _floordiv(self, a: Expr, b: Expr) -> Expr:
-        plain = FloorDiv(a, b)
+        plain: Expr = FloorDiv(a, b)
         if not isinstance(plain, FloorDiv):
             return self.simplify(plain) if plain != a else plain
         a, b = plain.args
@@ -166,7 +166,7 @@ class Ranges:
         return FloorDiv(a, b)
 
     def _modulo(self, a: Expr, b: Expr) -> Expr:
-        plain = Modulo(a, b)
+        plain: Expr = Modulo(a, b)
         if not isinstance(plain, Modulo):
             return self.simplify(plain)
         a, b = plain.args
@@ -204,7 +204,7 @@ class Ranges:
 
 
 def _divides(factor: Expr, term: Expr) -> bool:
-    from_terms = FloorDiv(term, factor)
+    from_terms: Expr = FloorDiv(term, factor)
     return not from_terms.has(FloorDiv) or (
         not isinstance(from_terms, FloorDiv) and sympy.expand(from_terms * factor - term) == 0
     )
