@@ -243,5 +243,6 @@ def _recombine(expr: Expr) -> Expr:
             x, c = factor.args
             partner = sympy.expand(scale * c * FloorDiv(x, c))
             if partner in expr.args:
-                return sympy.expand(expr - term - partner + scale * x)
+                merged = sympy.expand(expr - term - partner + scale * x)
+                return _recombine(merged) if isinstance(merged, sympy.Add) else merged
     return expr

@@ -1,0 +1,153 @@
+"""Index expressions: every rewrite is checked against plain integer arithmetic."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Maximum,
+    Minimum,
+    Modulo,
+    Ranges,
+    affine_coefficients,
+    ceil_div,
+    decode,
+    dim,
+    encode,
+    evaluate,
+    integer,
+    ravel,
+    refine_shapes,
+    substitute,
+    to_c,
+    to_text,
+    unravel,
+    var,
+)
+
+I, J, K = var("i0"), var("i1"), var("i2")
+S = dim("s0")
+
+
+def leaves() -> st.SearchStrategy[Expr]:
+    return st.sampled_from([I, J, K]) | st.integers(-7, 7).map(integer)
+
+
+def grow(children: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    divisor = st.integers(1, 8).map(integer)
+    return st.one_of(
+        st.tuples(children, children).map(lambda p: p[0] + p[1]),
+        st.tuples(children, st.integers(-4, 4)).map(lambda p: p[0] * p[1]),
+        st.tuples(children, divisor).map(lambda p: FloorDiv(*p)),
+        st.tuples(children, divisor).map(lambda p: Modulo(*p)),
+        st.tuples(children, children).map(lambda p: Minimum(*p)),
+        st.tuples(children, children).map(lambda p: Maximum(*p)),
+    )
+
+
+EXPRESSIONS = st.recursive(leaves(), grow, max_leaves=8)
+EXTENTS = {I: integer(3), J: integer(4), K: integer(5)}
+POINTS = [dict(zip((I, J, K), p, strict=True)) for p in itertools.product(*map(range, (3, 4, 5)))]
+
+
+@settings(max_examples=300, deadline=None)
+@given(EXPRESSIONS)
+def test_simplify_keeps_every_value(expr: Expr) -> None:
+    simplified = Ranges(EXTENTS).simplify(expr)
+    for point in POINTS:
+        assert evaluate(simplified, point) == evaluate(expr, point)
+
+
+@settings(max_examples=200, deadline=None)
+@given(EXPRESSIONS)
+def test_bounds_hold(expr: Expr) -> None:
+    bounds = Ranges(EXTENTS).bounds(expr)
+    if bounds is not None:
+        values = [evaluate(expr, p) for p in POINTS]
+        assert evaluate(bounds[0], {}) <= min(values)
+        assert max(values) <= evaluate(bounds[1], {})
+
+
+@settings(max_examples=200, deadline=None)
+@given(EXPRESSIONS)
+def test_encoding_round_trips(expr: Expr) -> None:
+    decoded = decode(encode(expr))
+    for point in POINTS[::7]:
+        assert evaluate(decoded, point) == evaluate(expr, point)
+
+
+@settings(max_examples=100, deadline=None)
+@given(EXPRESSIONS)
+def test_substitution_is_evaluation_in_another_environment(expr: Expr) -> None:
+    moved = substitute(expr, {I: J + 1, J: I})
+    for point in POINTS[::5]:
+        assert evaluate(moved, point) == evaluate(expr, {I: point[J] + 1, J: point[I], K: point[K]})
+
+
+def test_floor_division_of_a_negative_constant_rounds_down() -> None:
+    assert FloorDiv(integer(-1), integer(4)) == -1
+    assert Modulo(integer(-1), integer(4)) == 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "other"),
+    [((S, 12, 64), (S, 768)), ((S, 768), (S, 12, 64)), ((2, 3, 4), (24,)), ((24,), (2, 3, 4))],
+)
+def test_reshape_there_and_back_is_the_identity(shape: tuple, other: tuple) -> None:
+    sizes = [integer(s) if isinstance(s, int) else s for s in shape]
+    others = [integer(s) if isinstance(s, int) else s for s in other]
+    axes = [var(f"i{k}") for k in range(len(sizes))]
+    ranges = Ranges(dict(zip(axes, sizes, strict=True)), {S: (0, None)})
+    there = unravel(ravel(axes, sizes), others)
+    back = unravel(ravel(there, others), sizes)
+    assert [ranges.simplify(e) for e in back] == axes
+
+
+def test_a_dynamic_dimension_simplifies_like_a_static_one() -> None:
+    ranges = Ranges({I: S, J: integer(12), K: integer(64)}, {S: (0, None)})
+    flat = ravel((I, J, K), (S, integer(12), integer(64)))
+    assert [ranges.simplify(e) for e in unravel(flat, (S, integer(768)))] == [I, 64 * J + K]
+    inner = Ranges({I: integer(12), J: S, K: integer(64)}, {S: (1, None)})
+    flat = ravel((I, J, K), (integer(12), S, integer(64)))
+    assert [inner.simplify(e) for e in unravel(flat, (12 * S, integer(64)))] == [I * S + J, K]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "refined"),
+    [
+        ((6, 4), (2, 3, 4), (2, 3, 4)),
+        ((4, 6), (6, 4), None),
+        ((8, 6), (4, 12), (4, 2, 6)),
+        ((S, 768), (S, 12, 64), (S, 12, 64)),
+        ((1, 5), (5,), (5,)),
+    ],
+)
+def test_refinement(a: tuple, b: tuple, refined: tuple | None) -> None:
+    def sizes(shape: tuple) -> tuple[Expr, ...]:
+        return tuple(integer(s) if isinstance(s, int) else s for s in shape)
+
+    assert refine_shapes(sizes(a), sizes(b)) == (refined and sizes(refined))
+
+
+def test_nonnegativity_needs_the_minimum_of_a_dim() -> None:
+    assert Ranges({}, {S: (2, None)}).nonnegative(3 * S - 6)
+    assert not Ranges({}, {S: (1, None)}).nonnegative(3 * S - 6)
+
+
+def test_affine_coefficients() -> None:
+    assert affine_coefficients(3 * I + S * J + 5, (I, J)) == ((integer(3), S), integer(5))
+    assert affine_coefficients(FloorDiv(I, integer(2)), (I,)) is None
+    assert affine_coefficients(I * J, (I, J)) is None
+
+
+def test_text_and_c() -> None:
+    expr = FloorDiv(3 * I + S, integer(4)) + Minimum(J, integer(2))
+    assert to_text(ceil_div(S, 16)) == "((s0 + 15) // 16)"
+    assert "aot::imin" in to_c(expr)
+    assert "//" not in to_c(expr)
