@@ -5,19 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from aot.ir.decisions import Decision
 from aot.ir.loops import Axis, Buffer, LoopNest, TemplateCall
 from aot.ir.tensors import Dim, Signature, SizeRelation
+from aot.ir.weights import DerivedWeight
 from aot.symbolic import Expr
+
+__all__ = [
+    "Decision",
+    "Kernel",
+    "KernelGraph",
+    "Launch",
+    "MemoryPlan",
+    "Placement",
+    "Stage",
+    "Strip",
+]
 
 
 @dataclass(frozen=True)
 class Stage:
     """Nests that share one set of inner loops inside the kernel's outer loops.
 
-    All nests of a stage have the axes `outer + inner` of the kernel and stage, and the same
-    `reduction` (possibly empty for the pointwise ones of a stage without one). They are evaluated
-    point by point in order, so a value stored by an earlier nest at the same point is passed on in
-    a register. `order`: all of the stage's loops, inner and reduction axes, outermost first.
+    Without a `reduction`, every nest has the axes `outer + inner` and none reduces. With one, a
+    nest either reduces over it (axes `outer + inner`, the same reduction) or is pointwise over the
+    whole domain (axes `outer + inner + reduction`, no reduction of its own).
+    Nests are evaluated point by point in order: at each point of the whole domain the pointwise
+    nests store and the reducing ones accumulate; the reducing nests store when the reduction's
+    loops have ended. A nest reads no buffer that another nest of its stage writes (such values
+    have been substituted; equal nodes of several nests are the same object, computed once a point).
+    `order`: all of the stage's loops, inner and reduction axes, outermost first; a reduction axis
+    may stand outside inner ones (then there is an accumulator for each point of those).
     `vector`: the axis of `order` (always its last one) that is vectorised, None for scalar code.
     """
 
@@ -63,16 +81,6 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Decision:
-    """One choice of the compiler, for `explain`: what was considered, the verdict, and why."""
-
-    stage: str
-    subject: tuple[str, ...]
-    verdict: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class KernelGraph:
     """Kernels in execution order over buffers whose strides are all fixed."""
 
@@ -85,6 +93,7 @@ class KernelGraph:
     signature: Signature
     relations: tuple[SizeRelation, ...]
     decisions: tuple[Decision, ...]
+    derived: tuple[DerivedWeight, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from aot.ir.decisions import Decision
 from aot.ir.dtypes import DType
 from aot.ir.origin import Origin
 from aot.ir.scalar import Access, Node, loads
 from aot.ir.tensors import Dim, Signature, SizeRelation
 from aot.symbolic import Expr, Ranges, Symbol, dim
+
+if TYPE_CHECKING:
+    from aot.ir.weights import DerivedWeight
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,9 @@ class LoopGraph:
     """Operations in a valid order. Every buffer is written by at most one op.
 
     `outputs`: a buffer name per output leaf, with the strides promised to the caller in
-    `output_strides`. Buffers of kind input are listed in `inputs` in call order.
+    `output_strides`. Buffers of kind input are listed in `inputs` in call order. `derived`: buffers
+    of kind weight that are computed when the package is built, in dependency order (their name is
+    the buffer's). `decisions`: what the passes chose so far.
     """
 
     name: str
@@ -131,6 +137,8 @@ class LoopGraph:
     output_strides: tuple[tuple[Expr, ...], ...]
     signature: Signature
     relations: tuple[SizeRelation, ...] = field(default=())
+    derived: tuple[DerivedWeight, ...] = ()
+    decisions: tuple[Decision, ...] = ()
 
     def ranges(self, *axes: Axis) -> Ranges:
         """Knowledge for simplifying an index of a nest with these axes."""
