@@ -1,0 +1,66 @@
+"""`explain`: what became one kernel and what did not, and why, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aot.errors import Origin
+from aot.report.model import (
+    BuildReport,
+    KernelReport,
+    Roofline,
+    format_bytes,
+    format_count,
+    format_seconds,
+)
+
+
+def explain_text(report: BuildReport, roofline: Roofline | None = None) -> str:
+    """The whole explanation; deterministic unless a measured roofline adds times.
+
+    Args:
+        report: What the build did.
+        roofline: When given, each kernel shows the least time that it could take.
+    """
+    return "\n".join(_lines(report, roofline)) + "\n"
+
+
+def _lines(report: BuildReport, roofline: Roofline | None) -> Iterator[str]:
+    fused = sum(len(kernel.operators) for kernel in report.kernels)
+    yield f"{report.model}: {fused} operators in {len(report.kernels)} kernels"
+    if report.sizes:
+        yield "sizes: " + ", ".join(f"{name} = {value}" for name, value in report.sizes)
+    yield f"memory between kernels: {format_bytes(report.arena_bytes)}"
+    for kernel in report.kernels:
+        yield ""
+        yield from kernel_lines(kernel, roofline)
+    for stage in dict.fromkeys(decision.stage for decision in report.decisions):
+        yield ""
+        yield f"decisions of {stage}"
+        for decision in report.decisions:
+            if decision.stage == stage:
+                yield f"  {' + '.join(decision.subject)}: {decision.verdict}: {decision.reason}"
+
+
+def kernel_lines(kernel: KernelReport, roofline: Roofline | None) -> Iterator[str]:
+    """One kernel: its head line, its reads and writes, and the model lines it comes from."""
+    cost = f"{format_bytes(kernel.nbytes)}, {format_count(kernel.flops)} flops"
+    if roofline is not None:
+        cost += f", at least {format_seconds(roofline.seconds(kernel.nbytes, kernel.flops))}"
+    yield f"{kernel.name} ({kernel.kind}): {cost}"
+    yield f"  reads {', '.join(kernel.reads) or 'nothing'}; writes {', '.join(kernel.writes)}"
+    for place, operators in places(kernel):
+        yield f"  {place}"
+        yield f"      {', '.join(operators)}"
+
+
+def places(kernel: KernelReport) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The model lines of a kernel with the operators that each brought, in program order."""
+    lines: dict[tuple[str, int], list[Origin]] = {}
+    for origin in kernel.origins:
+        lines.setdefault((origin.file, origin.line), []).append(origin)
+    for (file, line), origins in lines.items():
+        place = f"{file}:{line}" if line else (file or "made by the compiler")
+        code = next((o.code for o in origins if o.code), "")
+        operators = dict.fromkeys(o.operator for o in origins if o.operator)
+        yield f"{place}  {code}".rstrip(), tuple(operators)

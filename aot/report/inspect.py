@@ -1,0 +1,137 @@
+"""`inspect`: what is in a package, from its data alone; nothing of it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from aot.link.plan import Dim, Expr, TensorSpec
+from aot.link.reader import PackageFile
+from aot.report.model import format_bytes
+
+
+def inspect_json(package: PackageFile) -> dict[str, Any]:
+    """What `inspect --json` prints: contract, libraries, kernels, sizes and weights."""
+    plan = package.plan
+    return {
+        "path": str(package.path),
+        "bytes": package.nbytes,
+        "format": list(plan.format),
+        "compiler": plan.compiler,
+        "model": plan.model,
+        "inputs": [_tensor_json(spec) for spec in plan.inputs],
+        "outputs": [_tensor_json(spec) for spec in plan.outputs],
+        "dims": [
+            {
+                "name": d.name,
+                "label": d.label,
+                "min": d.min,
+                "max": d.max,
+                "multiple": d.multiple_of,
+            }
+            for d in plan.dims
+        ],
+        "libraries": [
+            {"device": b.device, "isa": b.isa, "bytes": package.entries[b.entry].nbytes}
+            for b in plan.libraries
+        ],
+        "kernels": [kernel.name for kernel in plan.kernels],
+        "steps": len(plan.steps),
+        "groups": group_sizes(package),
+        "weights": [
+            {"name": name, "dtype": info.dtype, "shape": list(info.shape), "bytes": info.nbytes}
+            for name, info in package.entries.items()
+            if name.startswith(("weights/", "packed/"))
+        ],
+        "golden": len(plan.golden),
+    }
+
+
+def inspect_text(package: PackageFile, *, weights: bool = False) -> str:
+    """The same for people.
+
+    Args:
+        package: An open package.
+        weights: List every weight, instead of their sum.
+    """
+    return "\n".join(_lines(package, weights)) + "\n"
+
+
+def group_sizes(package: PackageFile) -> dict[str, int]:
+    """Bytes of each group of entries: plan, kernels, weights, packed, golden, pad."""
+    sizes: dict[str, int] = {}
+    for name, info in package.entries.items():
+        group = name.partition("/")[0]
+        sizes[group] = sizes.get(group, 0) + info.nbytes
+    return sizes
+
+
+def expr_text(expr: Expr) -> str:
+    """An expression of the plan as arithmetic: "(s0 + 3) // 4"."""
+    if not isinstance(expr, tuple | list):
+        return str(expr)
+    op, *operands = expr
+    texts = [expr_text(e) for e in operands]
+    if op in ("min", "max"):
+        return f"{op}({', '.join(texts)})"
+    nested = [
+        f"({text})" if isinstance(e, tuple | list) and e[0] not in ("min", "max") else text
+        for e, text in zip(operands, texts, strict=True)
+    ]
+    return f" {op} ".join(nested)
+
+
+def tensor_text(spec: TensorSpec) -> str:
+    """`float32[batch, 64]`, dims by their names."""
+    return f"{spec.dtype}[{', '.join(expr_text(e) for e in spec.shape)}]"
+
+
+def _lines(package: PackageFile, weights: bool) -> Iterator[str]:
+    plan = package.plan
+    version = ".".join(map(str, plan.format))
+    yield f"{plan.model}: format {version}, made by {plan.compiler}"
+    yield f"{format_bytes(package.nbytes)}: " + ", ".join(
+        f"{group} {format_bytes(size)}" for group, size in group_sizes(package).items()
+    )
+    yield ""
+    yield "inputs"
+    yield from (f"  {spec.name}: {tensor_text(spec)}" for spec in plan.inputs)
+    yield "outputs"
+    yield from (f"  {spec.name}: {tensor_text(spec)}" for spec in plan.outputs)
+    if plan.dims:
+        yield "dims"
+        yield from (f"  {_dim_text(dim)}" for dim in plan.dims)
+    yield "runs on"
+    for library in plan.libraries:
+        size = format_bytes(package.entries[library.entry].nbytes)
+        yield f"  {library.device} {library.isa} ({size} of kernels)"
+    yield f"kernels: {len(plan.kernels)}, launched in {len(plan.steps)} steps"
+    used: dict[int, list[int]] = {}
+    for step in plan.steps:
+        used.setdefault(step.kernel, []).append(step.origin)
+    for index, kernel in enumerate(plan.kernels):
+        origins = [str(plan.origins[o]) for o in dict.fromkeys(used.get(index, ()))]
+        more = f" and {len(origins) - 1} more" if len(origins) > 1 else ""
+        yield f"  {kernel.name}  {origins[0] if origins else 'not launched'}{more}"
+    named = [i for n, i in package.entries.items() if n.startswith(("weights/", "packed/"))]
+    yield f"weights: {len(named)}, {format_bytes(sum(i.nbytes for i in named))}"
+    if weights:
+        for info in named:
+            sizes = ", ".join(map(str, info.shape))
+            yield f"  {info.name}: {info.dtype}[{sizes}], {format_bytes(info.nbytes)}"
+    yield f"golden sets: {len(plan.golden)}"
+
+
+def _dim_text(dim: Dim) -> str:
+    bound = f"{dim.min} to {dim.max}" if dim.max is not None else f"at least {dim.min}"
+    label = f" ({dim.label})" if dim.label != dim.name else ""
+    multiple = f", a multiple of {dim.multiple_of}" if dim.multiple_of != 1 else ""
+    return f"{dim.name}{label}: {bound}{multiple}"
+
+
+def _tensor_json(spec: TensorSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "dtype": spec.dtype,
+        "shape": [e if isinstance(e, int) else expr_text(e) for e in spec.shape],
+    }

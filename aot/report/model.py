@@ -1,0 +1,124 @@
+"""What the tools tell, as plain frozen data: filled by the driver, shown by the other modules."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from aot.errors import Origin
+from aot.ir.kernels import Decision
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """What one thread of the build host can do at best: bytes and operations per second."""
+
+    bytes_per_second: float
+    flops_per_second: float
+
+    def seconds(self, nbytes: int, flops: int) -> float:
+        """The least time for moving and computing this much, overlapped."""
+        return max(nbytes / self.bytes_per_second, flops / self.flops_per_second)
+
+
+TYPICAL_CORE = Roofline(bytes_per_second=12e9, flops_per_second=80e9)
+"""A server core of today (AVX-512, float32), for orders of magnitude where nothing was measured."""
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """One kernel.
+
+    Attributes:
+        name: The kernel's name in plan, profile and source.
+        kind: "pointwise", "reduction", or the kind of its template.
+        origins: Model places of everything fused into it, in program order, each once.
+        operators: The ATen operators fused into it, in program order.
+        reads: Buffers it reads from memory.
+        writes: Buffers it writes to memory.
+        nbytes: Bytes of those buffers, at the example's sizes.
+        flops: Arithmetic operations, at the example's sizes.
+        text: The kernel in the printer's form, "" when not kept.
+    """
+
+    name: str
+    kind: str
+    origins: tuple[Origin, ...]
+    operators: tuple[str, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    nbytes: int
+    flops: int
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """How long a stage took."""
+
+    stage: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """What a build did.
+
+    Attributes:
+        model: The model's name.
+        output: The package, None when none was written.
+        nbytes: The package's size, 0 when none was written.
+        weight_bytes: Bytes of weights in it, packed ones included.
+        arena_bytes: Bytes of temporaries at the example's sizes.
+        targets: Names of the architectures it runs on.
+        kernels: In the order of execution.
+        decisions: Every choice, with verdict and reason.
+        timings: Seconds a stage, in order.
+        sizes: The example's sizes, dim label to value.
+    """
+
+    model: str
+    output: Path | None
+    nbytes: int
+    weight_bytes: int
+    arena_bytes: int
+    targets: tuple[str, ...]
+    kernels: tuple[KernelReport, ...]
+    decisions: tuple[Decision, ...]
+    timings: tuple[StageTime, ...]
+    sizes: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Time of all stages."""
+        return sum(t.seconds for t in self.timings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        return {**asdict(self), "output": str(self.output) if self.output else None}
+
+
+def format_bytes(count: float) -> str:
+    """`count` with a decimal unit and three digits: "1.84 MB"."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(count) < 1000 or unit == "GB":
+            return f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}"
+        count /= 1000
+    raise AssertionError("unreachable: the last unit always returns")
+
+
+def format_count(count: float) -> str:
+    """`count` with a decimal prefix and three digits: "2.5 G"."""
+    for prefix in ("", " k", " M", " G"):
+        if abs(count) < 1000:
+            return f"{count:.3g}{prefix}"
+        count /= 1000
+    return f"{count:.3g} T"
+
+
+def format_seconds(seconds: float) -> str:
+    """A time with the unit that suits it: "12.3 µs"."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.3g} µs"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -1,0 +1,114 @@
+"""Counts what each kernel does: the `KernelReport` of every kernel of a graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import aot.symbolic as sym
+from aot.errors import Origin
+from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan
+from aot.ir.loops import LoopNest, TemplateCall, View
+from aot.ir.scalar import postorder
+from aot.report.model import KernelReport
+from aot.symbolic import Expr, Symbol
+
+FREE_OPS = frozenset(["const", "index", "load", "cast", "bitcast", "check_index"])
+"""Nodes that are no arithmetic: they cost bytes or nothing."""
+
+Sizes = Mapping[Symbol, int]
+
+
+def example_sizes(graph: KernelGraph) -> Sizes:
+    """The value of every dim in the example inputs."""
+    return {sym.dim(d.name): d.hint for d in graph.dims}
+
+
+def kernel_reports(
+    graph: KernelGraph, texts: Mapping[str, str] | None = None
+) -> tuple[KernelReport, ...]:
+    """Counts every kernel, at the example's sizes.
+
+    Args:
+        graph: Scheduled kernels.
+        texts: Kernel name to its printed form, to keep in the reports.
+    """
+    sizes = example_sizes(graph)
+    return tuple(_report(graph, kernel, sizes, (texts or {})) for kernel in graph.kernels)
+
+
+def buffer_nbytes(graph: KernelGraph, name: str, sizes: Sizes) -> int:
+    """Bytes of a buffer at the given sizes."""
+    buffer = graph.buffers[name]
+    return _number(sym.product(buffer.shape), sizes) * buffer.dtype.itemsize
+
+
+def arena_nbytes(memory: MemoryPlan, sizes: Sizes) -> int:
+    """Bytes of the arena at the given sizes, placed as docs/format.md says."""
+    ends: dict[str, int] = {}
+    for placement in memory.placements:
+        start = max((ends[name] for name in placement.above), default=0)
+        start += -start % 64
+        ends[placement.buffer] = start + _number(placement.size, sizes)
+    return max(ends.values(), default=0)
+
+
+def _report(
+    graph: KernelGraph, kernel: Kernel, sizes: Sizes, texts: Mapping[str, str]
+) -> KernelReport:
+    nests = [nest for stage in kernel.stages for nest in stage.nests]
+    origins: list[Origin] = [] if kernel.template is None else [kernel.template.origin]
+    origins += [nest.origin for nest in nests]
+    flops = sum(nest_flops(nest, sizes) for nest in nests)
+    if kernel.template is not None:
+        kind = kernel.template.kind
+        flops += template_flops(kernel.template, sizes)
+    else:
+        kind = "reduction" if any(nest.reduction for nest in nests) else "pointwise"
+    touched = dict.fromkeys((*kernel.reads, *kernel.writes))
+    return KernelReport(
+        name=kernel.name,
+        kind=kind,
+        origins=tuple(dict.fromkeys(origins)),
+        operators=tuple(origin.operator for origin in origins),
+        reads=kernel.reads,
+        writes=kernel.writes,
+        nbytes=sum(buffer_nbytes(graph, name, sizes) for name in touched),
+        flops=flops,
+        text=texts.get(kernel.name, ""),
+    )
+
+
+def nest_flops(nest: LoopNest, sizes: Sizes) -> int:
+    """Arithmetic operations of a nest; nodes below a `reduce` count at each point of its domain."""
+    kept = math.prod(_number(axis.extent, sizes) for axis in nest.axes)
+    reduced = math.prod(_number(axis.extent, sizes) for axis in nest.reduction)
+    nodes = postorder(nest.roots)
+    reduces = [node for node in nodes if node.op == "reduce"]
+    inside = {id(node) for node in (*reduces, *postorder(a for r in reduces for a in r.args))}
+    return sum(
+        kept * (reduced if id(node) in inside else 1) for node in nodes if node.op not in FREE_OPS
+    )
+
+
+def template_flops(call: TemplateCall, sizes: Sizes) -> int:
+    """Multiplications and additions of a template; 0 for a kind without a formula."""
+
+    def extents(view: View) -> list[int]:
+        return [_number(axis.extent, sizes) for axis in view.axes]
+
+    out = math.prod(extents(call.output))
+    match call.kind:
+        case "matmul":
+            return 2 * out * extents(call.operand("a"))[-1]
+        case "conv":
+            return 2 * out * math.prod(extents(call.operand("w"))[1:])
+        case "attention":
+            batch, heads, queries, width = extents(call.operand("q"))
+            keys, value_width = extents(call.operand("v"))[-2:]
+            return 2 * batch * heads * queries * keys * (width + value_width)
+    return 0
+
+
+def _number(expr: Expr, sizes: Sizes) -> int:
+    return int(sym.evaluate(sym.as_expr(expr), sizes))
