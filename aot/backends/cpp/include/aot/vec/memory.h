@@ -1,0 +1,285 @@
+// Loads and stores. S is the element type in memory (float, double, int*_t, uint8_t, uint16_t,
+// bool, bf16, f16), T that of the lanes; they convert as `convert` does. No alignment is assumed,
+// and no byte outside the named elements is touched, not even read.
+#ifndef AOT_VEC_MEMORY_H_
+#define AOT_VEC_MEMORY_H_
+
+#include "aot/vec/gather.h"
+#include "aot/vec/half.h"
+
+namespace aot {
+namespace detail {
+
+template <class S>
+using RawType = typename Storage<S>::Raw;
+template <class S>
+AOT_INLINE const RawType<S>* raw(const S* p) {
+  return reinterpret_cast<const RawType<S>*>(p);
+}
+template <class S>
+AOT_INLINE RawType<S>* raw(S* p) {
+  return reinterpret_cast<RawType<S>*>(p);
+}
+
+// `Bytes` < 16 meaningful bytes through a general register.
+template <int Bytes>
+AOT_INLINE __m128i load_small(const void* p) {
+  if constexpr (Bytes == 8) {
+    return _mm_loadl_epi64(static_cast<const __m128i*>(p));
+  } else {
+    typename IntOf<Bytes, false>::type x;
+    __builtin_memcpy(&x, p, Bytes);
+    return _mm_cvtsi32_si128(static_cast<int>(x));
+  }
+}
+template <int Bytes>
+AOT_INLINE void store_small(void* p, __m128i v) {
+  if constexpr (Bytes == 8) {
+    _mm_storel_epi64(static_cast<__m128i*>(p), v);
+  } else {
+    const auto x =
+        static_cast<typename IntOf<Bytes, false>::type>(static_cast<uint32_t>(_mm_cvtsi128_si32(v)));
+    __builtin_memcpy(p, &x, Bytes);
+  }
+}
+
+// Copies `bytes` < 2 * Limit bytes (Limit a power of two) in at most log2 moves.
+template <int Limit>
+AOT_INLINE void copy_bytes(char* to, const char* from, int64_t bytes) {
+  if (bytes & Limit) {
+    __builtin_memcpy(to, from, Limit);
+    to += Limit;
+    from += Limit;
+  }
+  if constexpr (Limit > 1) copy_bytes<Limit / 2>(to, from, bytes);
+}
+
+template <class T, int N>
+AOT_INLINE Vec<T, N> load_full(const T* p) {
+  using V = Vec<T, N>;
+  if constexpr (V::kSplit) {
+    return V::of(load_full<T, N / 2>(p), load_full<T, N / 2>(p + N / 2));
+  } else if constexpr (N < V::kRegLanes) {
+    return V::of((typename V::R)load_small<N * sizeof(T)>(p));
+  } else {
+    return V::of(r_load<typename V::R>(p));
+  }
+}
+template <class T, int N>
+AOT_INLINE void store_full(T* p, Vec<T, N> v) {
+  using V = Vec<T, N>;
+  if constexpr (V::kSplit) {
+    store_full(p, v.lo);
+    store_full(p + N / 2, v.hi);
+  } else if constexpr (N < V::kRegLanes) {
+    store_small<N * sizeof(T)>(p, (__m128i)v.r);
+  } else {
+    __builtin_memcpy(p, &v.r, sizeof(v.r));
+  }
+}
+
+// Machine masked moves exist for all lanes under AVX-512, for 4- and 8-byte ones under AVX2.
+template <class T>
+constexpr bool kMaskedMoves = AOT_ISA_LEVEL >= 4 || (AOT_ISA_LEVEL == 3 && sizeof(T) >= 4);
+
+template <class T, int N>
+AOT_INLINE Vec<T, N> load_masked(const T* p, Mask<N> m) {
+  using V = Vec<T, N>;
+  if constexpr (V::kSplit) {
+    return V::of(load_masked(p, lo_half(m)), load_masked(p + N / 2, hi_half(m)));
+  } else if constexpr (kMaskedMoves<T>) {
+#if AOT_ISA_LEVEL >= 3
+    return V::of((typename V::R)MaskedMove<sizeof(T), V::kBytes>::load(p, move_mask<T>(m)));
+#endif
+  } else {
+    typename V::R r{};
+    AOT_UNROLL
+    for (int i = 0; i < N; ++i) {
+      if (m[i]) r[i] = p[i];
+    }
+    return V::of(r);
+  }
+}
+template <class T, int N>
+AOT_INLINE void store_masked(T* p, Vec<T, N> v, Mask<N> m) {
+  using V = Vec<T, N>;
+  if constexpr (V::kSplit) {
+    store_masked(p, v.lo, lo_half(m));
+    store_masked(p + N / 2, v.hi, hi_half(m));
+  } else if constexpr (kMaskedMoves<T>) {
+#if AOT_ISA_LEVEL >= 3
+    MaskedMove<sizeof(T), V::kBytes>::store(p, move_mask<T>(m), (RawOf<V>)v.r);
+#endif
+  } else {
+    AOT_UNROLL
+    for (int i = 0; i < N; ++i) {
+      if (m[i]) p[i] = v.r[i];
+    }
+  }
+}
+
+template <class T, int N>
+AOT_INLINE Vec<T, N> load_first(const T* p, int64_t n) {
+  using V = Vec<T, N>;
+  if constexpr (kMaskedMoves<T>) {
+    return load_masked(p, first_n<N>(n));
+  } else if constexpr (V::kSplit) {
+    const Vec<T, N / 2> lo = load_first<T, N / 2>(p, n);
+    return V::of(lo, load_first<T, N / 2>(p + N / 2, n - N / 2));
+  } else {
+    if (n >= N) return load_full<T, N>(p);
+    T lanes[V::kRegLanes] = {};
+    if (n > 0) {
+      copy_bytes<V::kBytes / 2>(reinterpret_cast<char*>(lanes), reinterpret_cast<const char*>(p),
+                                n * static_cast<int64_t>(sizeof(T)));
+    }
+    return V::of(r_load<typename V::R>(lanes));
+  }
+}
+template <class T, int N>
+AOT_INLINE void store_first(T* p, Vec<T, N> v, int64_t n) {
+  using V = Vec<T, N>;
+  if constexpr (kMaskedMoves<T>) {
+    store_masked(p, v, first_n<N>(n));
+  } else if constexpr (V::kSplit) {
+    store_first(p, v.lo, n);
+    store_first(p + N / 2, v.hi, n - N / 2);
+  } else {
+    if (n >= N) return store_full(p, v);
+    T lanes[V::kRegLanes];
+    __builtin_memcpy(lanes, &v.r, sizeof(v.r));
+    if (n > 0) {
+      copy_bytes<V::kBytes / 2>(reinterpret_cast<char*>(p), reinterpret_cast<const char*>(lanes),
+                                n * static_cast<int64_t>(sizeof(T)));
+    }
+  }
+}
+
+}  // namespace detail
+
+// ---- contiguous ----
+template <class T, int N, class S>
+AOT_INLINE Vec<T, N> load(const S* p) {
+  return detail::Storage<S>::template widen<T>(detail::load_full<detail::RawType<S>, N>(detail::raw(p)));
+}
+// The first n lanes from memory (n <= 0: none; n >= N: all), zero elsewhere.
+template <class T, int N, class S>
+AOT_INLINE Vec<T, N> load_n(const S* p, int64_t n) {
+  return detail::Storage<S>::template widen<T>(
+      detail::load_first<detail::RawType<S>, N>(detail::raw(p), n));
+}
+// Lanes where `m` is true from memory, zero elsewhere.
+template <class T, int N, class S>
+AOT_INLINE Vec<T, N> load_m(const S* p, Mask<N> m) {
+  return detail::Storage<S>::template widen<T>(detail::load_masked(detail::raw(p), m));
+}
+template <class S, class T, int N, bool B>
+AOT_INLINE void store(S* p, Vec<T, N, B> v) {
+  detail::store_full(detail::raw(p), detail::Storage<S>::narrow(v));
+}
+template <class S, class T, int N, bool B>
+AOT_INLINE void store_n(S* p, Vec<T, N, B> v, int64_t n) {
+  detail::store_first(detail::raw(p), detail::Storage<S>::narrow(v), n);
+}
+template <class S, class T, int N, bool B>
+AOT_INLINE void store_m(S* p, Vec<T, N, B> v, Mask<N> m) {
+  detail::store_masked(detail::raw(p), detail::Storage<S>::narrow(v), m);
+}
+
+// ---- one element for all lanes ----
+template <class T, int N, class S>
+AOT_INLINE Vec<T, N> broadcast(const S* p) {
+  const detail::RawType<S> x = *detail::raw(p);
+  return detail::Storage<S>::template widen<T>(Vec<detail::RawType<S>, N>(x));
+}
+
+// ---- elements p[0], p[stride], p[2 * stride], ...; the stride counts elements ----
+template <class T, int N, class S>
+AOT_INLINE Vec<T, N> load_strided(const S* p, int64_t stride) {
+  return detail::Storage<S>::template widen<T>(
+      detail::load_steps<detail::RawType<S>, N>(detail::raw(p), stride, Mask<N>(true)));
+}
+template <class T, int N, class S>
+AOT_INLINE Vec<T, N> load_strided_n(const S* p, int64_t stride, int64_t n) {
+  return detail::Storage<S>::template widen<T>(
+      detail::load_steps<detail::RawType<S>, N>(detail::raw(p), stride, first_n<N>(n)));
+}
+template <class T, int N, class S>
+AOT_INLINE Vec<T, N> load_strided_m(const S* p, int64_t stride, Mask<N> m) {
+  return detail::Storage<S>::template widen<T>(
+      detail::load_steps<detail::RawType<S>, N>(detail::raw(p), stride, m));
+}
+template <class S, class T, int N, bool B>
+AOT_INLINE void store_strided(S* p, int64_t stride, Vec<T, N, B> v) {
+  const auto r = detail::Storage<S>::narrow(v);
+  AOT_UNROLL
+  for (int i = 0; i < N; ++i) detail::raw(p)[i * stride] = r[i];
+}
+template <class S, class T, int N, bool B>
+AOT_INLINE void store_strided_m(S* p, int64_t stride, Vec<T, N, B> v, Mask<N> m) {
+  const auto r = detail::Storage<S>::narrow(v);
+  AOT_UNROLL
+  for (int i = 0; i < N; ++i) {
+    if (m[i]) detail::raw(p)[i * stride] = r[i];
+  }
+}
+template <class S, class T, int N, bool B>
+AOT_INLINE void store_strided_n(S* p, int64_t stride, Vec<T, N, B> v, int64_t n) {
+  store_strided_m(p, stride, v, first_n<N>(n));
+}
+
+// ---- elements p[index[i]]; indices are int32_t or int64_t and may be negative ----
+template <class T, int N, class S, class I, bool B>
+AOT_INLINE Vec<T, N> gather(const S* p, Vec<I, N, B> index) {
+  return detail::Storage<S>::template widen<T>(
+      detail::gather_raw(detail::raw(p), index, Mask<N>(true)));
+}
+template <class T, int N, class S, class I, bool B>
+AOT_INLINE Vec<T, N> gather_m(const S* p, Vec<I, N, B> index, Mask<N> m) {
+  return detail::Storage<S>::template widen<T>(detail::gather_raw(detail::raw(p), index, m));
+}
+template <class T, int N, class S, class I, bool B>
+AOT_INLINE Vec<T, N> gather_n(const S* p, Vec<I, N, B> index, int64_t n) {
+  return gather_m<T, N>(p, index, first_n<N>(n));
+}
+// Where two indices are equal the later lane wins.
+template <class S, class T, class I, int N, bool B, bool C>
+AOT_INLINE void scatter_m(S* p, Vec<I, N, B> index, Vec<T, N, C> v, Mask<N> m) {
+  const auto r = detail::Storage<S>::narrow(v);
+  AOT_UNROLL
+  for (int i = 0; i < N; ++i) {
+    if (m[i]) detail::raw(p)[index[i]] = r[i];
+  }
+}
+template <class S, class T, class I, int N, bool B, bool C>
+AOT_INLINE void scatter(S* p, Vec<I, N, B> index, Vec<T, N, C> v) {
+  const auto r = detail::Storage<S>::narrow(v);
+  AOT_UNROLL
+  for (int i = 0; i < N; ++i) detail::raw(p)[index[i]] = r[i];
+}
+template <class S, class T, class I, int N, bool B, bool C>
+AOT_INLINE void scatter_n(S* p, Vec<I, N, B> index, Vec<T, N, C> v, int64_t n) {
+  scatter_m(p, index, v, first_n<N>(n));
+}
+
+// ---- truth values (bytes, 0 or not) ----
+template <int N, class S>
+AOT_INLINE Mask<N> load_mask(const S* p) {
+  return to_mask(load<uint8_t, N>(reinterpret_cast<const uint8_t*>(p)));
+}
+template <int N, class S>
+AOT_INLINE Mask<N> load_mask_n(const S* p, int64_t n) {
+  return to_mask(load_n<uint8_t, N>(reinterpret_cast<const uint8_t*>(p), n));
+}
+template <class S, int N>
+AOT_INLINE void store(S* p, Mask<N> v) {
+  store(p, from_mask<uint8_t>(v));
+}
+template <class S, int N>
+AOT_INLINE void store_n(S* p, Mask<N> v, int64_t n) {
+  store_n(p, from_mask<uint8_t>(v), n);
+}
+
+}  // namespace aot
+
+#endif  // AOT_VEC_MEMORY_H_
