@@ -53,7 +53,7 @@ bench: setup ## time the examples on this machine: package, load, run
 	@VENV=$(VENV) scripts/bench $(ARGS)
 
 size: $(VENV)/.stamp-tools ## the table that says how large and how well kept the code is
-	@$(PY) tools/size.py $(ARGS)
+	@$(PY) -m tools.size $(ARGS)
 
 clean: ## remove everything that a target above creates, but not the virtual environment
 	@rm -rf build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis

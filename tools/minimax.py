@@ -152,7 +152,9 @@ def _named() -> dict[str, Fit]:
     erf = in_square(mp.erf, TWO_OVER_SQRT_PI)
     log_tail = lambda f: (mp.log1p(f) - f + f * f / 2) / f**3 if f != 0 else mp.mpf(1) / 3  # noqa: E731
     fits = {
-        "log": Fit(log_tail, "-0.25", "0.5", 8, 0, lambda f: f**3 / mp.log1p(f) if f else mp.mpf(0)),
+        "log": Fit(
+            log_tail, "-0.25", "0.5", 8, 0, lambda f: f**3 / mp.log1p(f) if f else mp.mpf(0)
+        ),
         "exp": Fit(mp.exp, "-0.3466", "0.3466", 6, 0, lambda x: mp.exp(-x), ("1", "1")),
         "exp5": Fit(mp.exp, "-0.3466", "0.3466", 5, 0, lambda x: mp.exp(-x), ("1", "1")),
         "tanh": Fit(tanh, "0", "81.5", 6, 3, relative(tanh), cluster=3),

@@ -1,0 +1,113 @@
+"""The architecture's rules, on the sources as they are; and the rules themselves, on examples."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.code_facts import python_files, read_python
+from tools.import_rules import ALLOWED, breaches, problem_with
+from tools.size import MAX_LOCAL_IMPORTS, table
+
+
+def test_every_import_follows_the_arrows() -> None:
+    assert list(breaches(python_files())) == []
+
+
+def test_local_imports_are_few() -> None:
+    local = [f"{f.path}:{i.line} {i.module}" for f in python_files() for i in f.imports if i.local]
+    assert len(local) <= MAX_LOCAL_IMPORTS, local
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "hidden inputs outside cli.py",
+        "device names outside backends/, options.py",
+        "broad excepts outside cli.py",
+        "dataclasses in ir/ that are not frozen",
+        "attributes set from outside",
+        "annotated functions",
+        "documented public names",
+        "lines in files > 600",
+        "functions > 60 lines",
+    ],
+)
+def test_the_size_table_holds(question: str) -> None:
+    row = next(row for row in table() if row.question == question)
+    assert row.holds, "\n".join(row.places)
+
+
+def test_only_options_reads_the_environment() -> None:
+    readers = {str(f.path) for f in python_files() if f.environment_reads}
+    assert readers <= {"aot/options.py", "tools/code_facts.py"}
+
+
+def test_nothing_imports_the_command_line() -> None:
+    assert all("cli" not in allowed for allowed in ALLOWED.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "module", "problem"),
+    [
+        ("aot/ir/loops.py", "aot.symbolic.Expr", ""),
+        ("aot/ir/loops.py", "aot.lowering.rows", "ir does not import lowering"),
+        ("aot/schedule/fuse.py", "aot.passes.dce", "schedule does not import passes"),
+        ("aot/backends/cpp/emit.py", "aot.report.dump", "backends does not import report"),
+        ("aot/lowering/a.py", "torch", "torch is imported in aot/frontend/ only"),
+        ("aot/frontend/capture.py", "torch.export", ""),
+        ("aot/frontend/capture.py", "torch._dynamo.config", "nobody imports torch._dynamo"),
+        ("tools/x.py", "torch._inductor", "nobody imports torch._inductor"),
+        ("aot/passes/a.py", "sympy", "sympy is imported in aot/symbolic/ only"),
+        ("runtime/aot_runtime/model.py", "aot.errors", "loader does not import aot"),
+        ("runtime/aot_runtime/model.py", "torch", "loader does not import torch"),
+        ("runtime/aot_runtime/model.py", "numpy", ""),
+        ("aot/new/thing.py", "aot.ir", "new is no part of the architecture"),
+        ("aot/cli.py", "aot.driver.build", ""),
+        ("aot/driver.py", "aot.cli.main", "driver does not import cli"),
+    ],
+)
+def test_the_rules_themselves(path: str, module: str, problem: str) -> None:
+    found = problem_with(path, module)
+    assert found == "" if problem == "" else problem in found
+
+
+BAD = """
+import os
+from dataclasses import dataclass
+
+@dataclass
+class Mutable:
+    x: int
+
+def public(a, b: int) -> None:
+    import json
+    global counter
+    def inner(): pass
+    try:
+        object.__setattr__(a, "x", os.environ["HOME"])
+    except (ValueError, Exception):
+        return {"cpu": "x86-64-v9"}
+    except:
+        pass
+"""
+
+
+def test_every_fact_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(BAD)
+    facts = read_python(path)
+    assert [(i.module, i.local) for i in facts.imports] == [
+        ("os", False),
+        ("dataclasses.dataclass", False),
+        ("json", True),
+    ]
+    assert len(facts.broad_excepts) == 2
+    assert [f.text for f in facts.environment_reads] == ["os.environ"]
+    assert [f.text for f in facts.device_literals] == ["'cpu'", "'x86-64-v9'"]
+    assert [f.text for f in facts.hidden_inputs] == ["global counter"]
+    assert [f.text for f in facts.mutable_dataclasses] == ["Mutable"]
+    assert len(facts.sets_after_init) == 1
+    public, inner = facts.functions
+    assert (public.public, public.annotated, public.documented) == (True, False, False)
+    assert (inner.name, inner.public) == ("public.inner", False)
+    assert [c.text for c in facts.undocumented_classes] == ["Mutable"]

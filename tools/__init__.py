@@ -1,0 +1,1 @@
+"""Scripts for developers of this repository."""

@@ -1,0 +1,91 @@
+"""Who may import whom: the architecture's arrows as data, and a check of them.
+
+    symbolic <- ir <- {lowering, passes, schedule, backends, link} <- driver <- cli
+
+Siblings in braces do not import each other; `frontend` alone sees torch and `symbolic` alone sees
+sympy; `report` is imported by driver and cli only; the runtime's loader sees nothing of `aot`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tools.code_facts import PythonFile
+
+BASE = ("errors", "options")
+"""Modules without dependencies that everyone in `aot` may import."""
+
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "errors": (),
+    "options": ("errors",),
+    "symbolic": BASE,
+    "ir": (*BASE, "symbolic"),
+    "frontend": (*BASE, "symbolic", "ir"),
+    "lowering": (*BASE, "symbolic", "ir"),
+    "passes": (*BASE, "symbolic", "ir"),
+    "schedule": (*BASE, "symbolic", "ir"),
+    "backends": (*BASE, "symbolic", "ir"),
+    "link": (*BASE, "symbolic", "ir"),
+    "report": (*BASE, "symbolic", "ir", "link"),
+    "driver": (
+        *BASE,
+        *("symbolic", "ir", "frontend", "lowering", "passes", "schedule", "backends", "link"),
+        "report",
+    ),
+    "cli": (*BASE, "driver", "report", "link", "lowering"),
+    "__init__": (*BASE, "driver"),
+}
+"""Part of `aot` -> parts that it may import, besides itself."""
+
+ONLY_IN = {
+    "torch": ("aot/frontend/",),
+    "sympy": ("aot/symbolic/",),
+    "safetensors": ("aot/frontend/",),
+}
+"""Third-party package -> the folders that may import it."""
+
+NEVER = ("torch._inductor", "torch._dynamo", "torch.compile")
+RUNTIME = "runtime/aot_runtime/"
+RUNTIME_MAY = ("numpy", "aot_runtime", "ml_dtypes")
+RUNTIME_NOT = ("aot.", "torch", "sympy", "safetensors")
+
+
+def part_of(path: str) -> str:
+    """The part of `aot` that a file belongs to: "ir", "cli", …; "" for other files."""
+    parts = path.split("/")
+    if parts[0] != "aot":
+        return ""
+    return parts[1].removesuffix(".py")
+
+
+def breaches(files: Sequence[PythonFile]) -> Iterator[str]:
+    """Every import that breaks a rule, as `file:line: sentence`."""
+    for file in files:
+        path = file.path.as_posix()
+        for imported in file.imports:
+            problem = problem_with(path, imported.module)
+            if problem:
+                yield f"{path}:{imported.line}: {problem}"
+
+
+def problem_with(path: str, module: str) -> str:
+    """What is wrong with the file's importing the module; "" when it may."""
+    for never in NEVER:
+        if module == never or module.startswith(never + "."):
+            return f"nobody imports {never}"
+    top = module.split(".", maxsplit=1)[0]
+    if path.startswith(RUNTIME):
+        forbidden = module.startswith(RUNTIME_NOT) or module == "aot"
+        return f"the runtime's loader does not import {top}" if forbidden else ""
+    if not path.startswith("aot/"):
+        return ""
+    if top in ONLY_IN and not path.startswith(ONLY_IN[top]):
+        return f"{top} is imported in {', '.join(ONLY_IN[top])} only"
+    if top != "aot":
+        return ""
+    part, target = part_of(path), module.split(".")[1] if "." in module else ""
+    if part not in ALLOWED:
+        return f"{part} is no part of the architecture; add it to tools/import_rules.py"
+    if target and target != part and target in ALLOWED and target not in ALLOWED[part]:
+        return f"{part} does not import {target}"
+    return ""
