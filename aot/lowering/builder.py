@@ -10,7 +10,7 @@ from aot.ir.dtypes import DType
 from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View
 from aot.ir.origin import NO_ORIGIN, Origin
 from aot.ir.scalar import Node, check_index, index_value, load
-from aot.ir.tensors import TensorGraph, TensorType
+from aot.ir.tensors import TensorGraph, TensorOp, TensorType
 from aot.symbolic import Expr, Ranges, Symbol, dim, row_major_strides, var
 
 PointBody = Callable[[tuple[Expr, ...]], Node]
@@ -72,6 +72,13 @@ class GraphBuilder:
     def bind_result(self, name: str, tensor: Tensor) -> None:
         """Names an operator's result."""
         self._values[name] = tensor
+
+    def declare_results(self, op: TensorOp) -> None:
+        """Buffers for the results of an operator that could not be lowered; nothing writes them."""
+        for name in op.outputs:
+            if name is not None:
+                type_ = self.graph.types[name]
+                self.bind_result(name, self._new_buffer(type_.shape, type_.dtype))
 
     def _new_buffer(self, shape: Sequence[Expr], dtype: DType) -> Tensor:
         name = f"buf{len(self._buffers)}"

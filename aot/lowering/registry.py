@@ -10,6 +10,13 @@ from aot.ir.tensors import TensorOp, TensorType, ValueRef
 from aot.lowering.builder import GraphBuilder, Tensor
 
 
+class CannotLower(Exception):
+    """This call of a supported operator is outside of what its lowering covers.
+
+    Raised by lowerings with the reason; `lower` collects it into errors.UnsupportedOperators.
+    """
+
+
 @dataclass(frozen=True)
 class Call:
     """One operator call being lowered: the builder, and what is known of the call."""

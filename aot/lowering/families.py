@@ -1,0 +1,17 @@
+"""The modules that hold lowerings; importing them fills the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aot.lowering import activations, binary, reductions, unary, views
+from aot.lowering.registry import Row
+from aot.lowering.rows import REGISTRY
+
+FAMILIES = (unary, binary, activations, reductions, views)
+"""One module per family of operators."""
+
+
+def rows() -> Mapping[str, Row]:
+    """ATen overload -> its lowering, of all families."""
+    return REGISTRY.rows

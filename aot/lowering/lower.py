@@ -1,0 +1,71 @@
+"""From ATen operators to loop nests: the tensor graph's operators, in order, through their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aot import errors
+from aot.ir.loops import LoopGraph
+from aot.ir.origin import Origin
+from aot.ir.tensors import TensorGraph, TensorOp
+from aot.lowering import families
+from aot.lowering.builder import GraphBuilder
+from aot.lowering.registry import CannotLower, Row, lower_op
+
+
+def supported_operators() -> tuple[str, ...]:
+    """Every ATen overload with a lowering, sorted."""
+    return tuple(sorted(families.rows()))
+
+
+def lower(graph: TensorGraph) -> LoopGraph:
+    """The loop graph of `graph`, one nest (or a few) for each operator.
+
+    Raises errors.UnsupportedOperators, which lists every operator without a lowering, and every
+    call that its lowering does not cover, with its model lines.
+    """
+    rows = families.rows()
+    missing = [(op, "") for op in graph.ops if op.target not in rows]
+    if missing:
+        raise _unsupported(missing)
+    builder = GraphBuilder(graph)
+    refused = _lower_all(rows, builder, graph.ops)
+    if refused:
+        raise _unsupported(refused)
+    return builder.finish()
+
+
+def _lower_all(
+    rows: Mapping[str, Row], builder: GraphBuilder, ops: Sequence[TensorOp]
+) -> list[tuple[TensorOp, str]]:
+    """Lowers in order; the refused calls with their reasons.
+
+    A refused call's results become buffers that nothing writes, so that the rest is still tried.
+    """
+    refused = []
+    for op in ops:
+        try:
+            lower_op(rows, builder, op)
+        except CannotLower as reason:
+            refused.append((op, str(reason)))
+            builder.declare_results(op)
+    return refused
+
+
+def _unsupported(calls: Sequence[tuple[TensorOp, str]]) -> errors.UnsupportedOperators:
+    """The error of these calls, grouped by operator and reason."""
+    grouped: dict[tuple[str, str], list[Origin]] = {}
+    for op, reason in calls:
+        places = grouped.setdefault((op.target, reason), [])
+        if op.origin not in places:
+            places.append(op.origin)
+    return errors.UnsupportedOperators(
+        [
+            errors.MissingOperator(target, tuple(_public(o) for o in places), reason)
+            for (target, reason), places in grouped.items()
+        ]
+    )
+
+
+def _public(origin: Origin) -> errors.Origin:
+    return errors.Origin(origin.file, origin.line, origin.operator, origin.code)
