@@ -1,0 +1,112 @@
+"""Blocking of the CPU matrix templates, chosen when the package is built.
+
+The plan is shared by all ISA levels, so these numbers are too; each level picks its register block
+inside a tile by itself. Pure functions of shapes and sizes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PANEL = 16
+# Three panels a step is the register block of AVX-512; a multiple is good for every level.
+_STEP = 3 * PANEL
+_ROWS = 128
+_TILE_COLUMNS = 256
+_CHUNK_BYTES = 1024  # K per chunk, times the element size: three panels of it fit into L1
+# A unit should cost some 10 microseconds at least, or handing it out costs more than it saves.
+_UNIT_MACS = 600_000
+_UNIT_BYTES = 150_000
+_UNITS = 32
+
+
+@dataclass(frozen=True)
+class MatmulBlocking:
+    """Template arguments of `aot::tmpl::matmul` and what the plan needs to launch it.
+
+    `mb`, `nb`: rows and columns of a work unit. `mc`, `nc`: the most rows and columns of the tile
+    that the epilogue gets; `nc` is a multiple of 16. `kb`: chunk of K. `grain`: units worth a
+    thread of their own. `copy_a`: rows of A pass through scratch. `accumulator_bytes`: size of
+    the type that is computed in; `narrow_a`, `narrow_b`: the operand is stored narrower than that.
+    """
+
+    mb: int
+    nb: int
+    mc: int
+    nc: int
+    kb: int
+    grain: int
+    copy_a: bool
+    accumulator_bytes: int
+    narrow_a: bool
+    narrow_b: bool
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch a worker needs: the twin of `matmul_scratch` in aot/tmpl/matmul.h."""
+        elements = self.mc * (self.nc + PANEL)
+        if self.copy_a or self.narrow_a:
+            elements += self.mc * (self.kb + PANEL)
+        if self.narrow_b:
+            elements += self.nc * self.kb
+        return elements * self.accumulator_bytes
+
+    def work(self, batch: int, m: int, n: int) -> int:
+        """Work units of a launch: batch * ceil(n / nb) * ceil(m / mb)."""
+        return batch * -(-n // self.nb) * -(-m // self.mb)
+
+
+def matmul_blocking(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    m_max: int | None = None,
+    accumulator_bytes: int = 4,
+    a_bytes: int | None = None,
+    b_bytes: int | None = None,
+    a_contiguous: bool = True,
+) -> MatmulBlocking:
+    """Chooses the blocking of a matmul.
+
+    `m`, `n`, `k` are the sizes, or the typical ones of dimensions that vary (any value stays
+    correct). `m_max` is the greatest M when M varies (None: M is `m` always). `a_bytes` and
+    `b_bytes` are the sizes of stored elements (default: of the accumulator). `a_contiguous` is
+    false when A's k is strided.
+    """
+    a_size = accumulator_bytes if a_bytes is None else a_bytes
+    b_size = accumulator_bytes if b_bytes is None else b_bytes
+    m, n, k = max(m, 1), max(n, 1), max(k, 1)
+    mb = -(-m // -(-m // _ROWS)) if m_max is None else min(max(m_max, 1), _ROWS)
+    tiles = -(-n // _TILE_COLUMNS)
+    nc = min(_round_up(-(-n // tiles), _STEP), _round_up(n, PANEL))
+    nb = _unit_columns(m, mb, n, k, b_size)
+    # Few rows: reading B is the cost; many: multiplying.
+    by_macs = -(-_UNIT_MACS // (min(mb, m) * nb * k))
+    by_bytes = -(-_UNIT_BYTES // (nb * k * b_size))
+    return MatmulBlocking(
+        mb=mb,
+        nb=nb,
+        mc=mb,
+        nc=nc,
+        kb=_CHUNK_BYTES // accumulator_bytes,
+        grain=min(by_macs, by_bytes),
+        copy_a=not a_contiguous,
+        accumulator_bytes=accumulator_bytes,
+        narrow_a=a_size < accumulator_bytes,
+        narrow_b=b_size < accumulator_bytes,
+    )
+
+
+def _unit_columns(m: int, mb: int, n: int, k: int, b_size: int) -> int:
+    """Columns of a unit: enough units for many threads, none of them trivial."""
+    row_tiles = -(-m // mb)
+    wanted = max(1, -(-_UNITS // row_tiles))
+    nb = _round_up(-(-n // wanted), _STEP)
+    while nb < n and mb * nb * k < _UNIT_MACS and nb * k * b_size < _UNIT_BYTES:
+        nb += _STEP
+    return min(nb, _round_up(n, PANEL))
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

@@ -1,0 +1,225 @@
+// Matrix multiplication: C[b] = A[b] (M x K) * B[b] (K x N), with generated code on each tile.
+//
+//   template <class Cfg, class Epi>
+//   void matmul(const MatmulArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi);
+//
+// Cfg derives from MatmulConfig and overrides what differs. Dimensions that are -1 there come from
+// the arguments. Work units are tiles of MB x NB:
+//   work    = batch * ceil(N / NB) * ceil(M / MB)        (unit = (b * nt + ni) * mt + mi)
+//   scratch = matmul_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the
+//             formula is gemm_heuristic.MatmulConfig.scratch_bytes.
+// Epi is called with finished results, every (b, m, n) once:
+//   epi(b, m0, m1, n0, n1, const T* tile, int64_t ld)    tile[(m - m0) * ld + (n - n0)]
+// where tile is hot in cache, its rows are padded to whole panels (columns from n1 on hold
+// garbage-free zeros or products of padding and may be read), and T = compute_t<Cfg::A>.
+// StoreRows<T> is the epilogue that only stores; it is recognised and writes C directly.
+//
+// B is packed: [ceil(N/16)][K][16], zero beyond N (packing.pack_matmul_weight), 64-byte aligned.
+#ifndef AOT_TMPL_MATMUL_H_
+#define AOT_TMPL_MATMUL_H_
+
+#include "aot/tmpl/gemm.h"
+#include "aot/tmpl/pack.h"
+
+namespace aot::tmpl {
+
+struct MatmulConfig {
+  using A = float;                     // element of A in memory
+  using B = float;                     // element of packed B in memory
+  static constexpr int64_t M = -1;     // constants, or -1: given at run time
+  static constexpr int64_t N = -1;
+  static constexpr int64_t K = -1;
+  static constexpr int64_t MB = 128;   // rows and columns of a work unit
+  static constexpr int64_t NB = 64;
+  static constexpr int64_t MC = 128;   // rows and columns of the tile handed to the epilogue
+  static constexpr int64_t NC = 256;   // a multiple of 16
+  static constexpr int64_t KB = 256;   // chunk of K
+  static constexpr bool COPY_A = false;  // rows of A pass through scratch (k strided, or widened)
+};
+
+template <class Cfg>
+struct MatmulArgs {
+  const typename Cfg::A* a;
+  int64_t a_batch, a_row, a_col;  // strides of A in elements; a_col must be 1 unless COPY_A
+  const typename Cfg::B* b;
+  int64_t b_batch;  // elements between the packed matrices; 0 when all share one
+  int64_t m, n, k;  // used where Cfg has -1
+};
+
+// The epilogue that only stores: C[b][m][n] with contiguous n.
+template <class T>
+struct StoreRows {
+  T* c;
+  int64_t c_batch, c_row;  // strides in elements
+  AOT_INLINE void operator()(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
+                             const T* tile, int64_t ld) const {
+    for (int64_t m = m0; m < m1; ++m) {
+      T* out = c + b * c_batch + m * c_row;
+      const T* in = tile + (m - m0) * ld - n0;
+      for (int64_t n = n0; n < n1; ++n) out[n] = in[n];
+    }
+  }
+};
+template <class Epi>
+inline constexpr bool kStoresRows = false;
+template <class T>
+inline constexpr bool kStoresRows<StoreRows<T>> = true;
+
+template <class Cfg>
+constexpr int64_t matmul_tile_ld() {
+  return Cfg::NC + kPanel;  // off the powers of two, or the rows of a strip share cache sets
+}
+template <class Cfg>
+constexpr bool matmul_copies_a() {
+  return Cfg::COPY_A || !std::is_same_v<typename Cfg::A, compute_t<typename Cfg::A>>;
+}
+template <class Cfg>
+constexpr bool matmul_widens_b() {
+  return !std::is_same_v<typename Cfg::B, compute_t<typename Cfg::B>>;
+}
+template <class Cfg>
+constexpr int64_t matmul_scratch() {
+  const int64_t size = sizeof(compute_t<typename Cfg::A>);
+  int64_t bytes = Cfg::MC * matmul_tile_ld<Cfg>() * size;
+  if (matmul_copies_a<Cfg>()) bytes += Cfg::MC * (Cfg::KB + kPanel) * size;
+  if (matmul_widens_b<Cfg>()) bytes += Cfg::NC * Cfg::KB * size;
+  return bytes;
+}
+
+namespace detail {
+
+// One rectangle of the result: rows [m0, m1), columns [n0, n1) of batch element b.
+template <class Cfg, class Epi>
+struct MatmulRun {
+  using A = typename Cfg::A;
+  using B = typename Cfg::B;
+  using T = compute_t<A>;
+  static_assert(std::is_same_v<T, compute_t<B>>, "A and B must share their compute type");
+  static constexpr bool kCopyA = matmul_copies_a<Cfg>();
+  static constexpr bool kWidenB = matmul_widens_b<Cfg>();
+
+  const MatmulArgs<Cfg>& p;
+  T* tile;
+  const Epi& epi;
+
+  AOT_INLINE int64_t m() const { return Cfg::M >= 0 ? Cfg::M : p.m; }
+  AOT_INLINE int64_t n() const { return Cfg::N >= 0 ? Cfg::N : p.n; }
+  AOT_INLINE int64_t k() const { return Cfg::K >= 0 ? Cfg::K : p.k; }
+  AOT_INLINE int64_t b_panel() const { return packed_rows<B>(k()) * kPanel; }
+
+  void rectangle(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+    const int64_t blocks = ceil_div(m1 - m0, Cfg::MC);
+    for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
+      const int64_t ne = min64(nc + Cfg::NC, n1);
+      for (int64_t i = 0; i < blocks; ++i) {
+        const int64_t mc = m0 + (m1 - m0) * i / blocks;
+        const int64_t me = m0 + (m1 - m0) * (i + 1) / blocks;
+        block(b, mc, me, nc, ne);
+      }
+    }
+  }
+
+  void block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+    if constexpr (kCopyA || kWidenB) {
+      copied_block(b, m0, m1, n0, n1);
+      epi(b, m0, m1, n0, n1, tile, matmul_tile_ld<Cfg>());
+    } else {
+      direct_block(b, m0, m1, n0, n1);
+    }
+  }
+
+  // A and B are read where they lie.
+  AOT_INLINE void direct_block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+    const T* rows[Cfg::MC];
+    const A* first = p.a + b * p.a_batch + m0 * p.a_row;
+    for (int64_t i = 0; i < m1 - m0; ++i) rows[i] = first + i * p.a_row;
+    BlockArgs<T> a{rows, 0, m1 - m0, 1, k(), p.b + b * p.b_batch + n0 / kPanel * b_panel(),
+                   b_panel(), ceil_div(n1 - n0, kPanel), tile, matmul_tile_ld<Cfg>()};
+    if constexpr (kStoresRows<Epi>) {
+      T* c = epi.c + b * epi.c_batch + m0 * epi.c_row + n0;
+      const int64_t full = (n1 - n0) / kPanel;
+      a.panels = full;
+      a.c = c;
+      a.ldc = epi.c_row;
+      if (full > 0) run(a, [](int64_t, int64_t) {});
+      if (n0 + full * kPanel == n1) return;
+      a.b += full * b_panel();
+      n0 += full * kPanel;
+      a.panels = 1;
+      a.c = tile;
+      a.ldc = matmul_tile_ld<Cfg>();
+    }
+    run(a, [&](int64_t i0, int64_t i1) {
+      epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * matmul_tile_ld<Cfg>(), matmul_tile_ld<Cfg>());
+    });
+  }
+
+  template <class Done>
+  AOT_INLINE void run(const BlockArgs<T>& a, const Done& done) const {
+    // Many rows per unit of B mean that B is warm: then finish strip by strip.
+    if (k() <= Cfg::KB && m() > 4 * Cfg::MC) {
+      block_by_strips(a, done);
+    } else {
+      block_by_panels<T, Cfg::KB>(a);
+      done(0, a.mrows);
+    }
+  }
+
+  // Chunks of A (and of B, when it is stored narrower than it is computed) pass through scratch.
+  AOT_INLINE void copied_block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+    constexpr int64_t kLd = Cfg::KB + kPanel;
+    T* const a_copy = tile + Cfg::MC * matmul_tile_ld<Cfg>();
+    T* const b_copy = a_copy + (kCopyA ? Cfg::MC * kLd : 0);
+    const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+    const B* const panels = p.b + b * p.b_batch + n0 / kPanel * b_panel();
+    const int64_t mrows = m1 - m0, np = ceil_div(n1 - n0, kPanel);
+    const T* rows[Cfg::MC];
+    MicroArgs<T> m{rows, 0, 1, 0, 0, nullptr, 0, tile, matmul_tile_ld<Cfg>(), nullptr, false};
+    BlockArgs<T> a{rows, 0, mrows, 1, k(), nullptr, 0, np, tile, matmul_tile_ld<Cfg>()};
+    const int64_t chunks = max64(1, ceil_div(k(), Cfg::KB));
+    const int64_t step = max64(4, round_up(ceil_div(k(), chunks), 4));
+    for (int64_t k0 = 0; k0 == 0 || k0 < k(); k0 += step) {
+      m.kc = min64(step, k() - k0);
+      if constexpr (kCopyA) {
+        copy_rows(first + k0 * p.a_col, p.a_row, p.a_col, mrows, m.kc, a_copy, kLd);
+        for (int64_t i = 0; i < mrows; ++i) rows[i] = a_copy + i * kLd;
+      } else {
+        for (int64_t i = 0; i < mrows; ++i) rows[i] = first + i * p.a_row + k0;
+      }
+      const T* chunk;
+      if constexpr (kWidenB) {
+        m.panel_stride = a.panel_stride = m.kc * kPanel;
+        widen_panels(panels, b_panel(), np, k0, m.kc, b_copy);
+        chunk = b_copy;
+      } else {
+        m.panel_stride = a.panel_stride = b_panel();
+        chunk = panels + k0 * kPanel;
+      }
+      chunk_by_panels(a, m, chunk, chunk);
+      m.accumulate = true;
+    }
+  }
+};
+
+}  // namespace detail
+
+template <class Cfg, class Epi>
+void matmul(const MatmulArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi) {
+  using T = compute_t<typename Cfg::A>;
+  const detail::MatmulRun<Cfg, Epi> run{p, static_cast<T*>(scratch), epi};
+  const int64_t m = run.m(), n = run.n();
+  const int64_t mt = ceil_div(m, Cfg::MB), nt = ceil_div(n, Cfg::NB);
+  for (int64_t u = begin; u < end;) {
+    // Units are joined into the largest rectangle: whole columns of units where possible.
+    const int64_t column = u / mt, b = column / nt, ni = column % nt, mi = u % mt;
+    int64_t rows = min64(mt - mi, end - u), cols = 1;
+    if (mi == 0 && rows == mt) cols = min64(nt - ni, (end - u) / mt);
+    run.rectangle(b, mi * Cfg::MB, min64(m, (mi + rows) * Cfg::MB), ni * Cfg::NB,
+                  min64(n, (ni + cols) * Cfg::NB));
+    u += rows * cols;
+  }
+}
+
+}  // namespace aot::tmpl
+
+#endif  // AOT_TMPL_MATMUL_H_

@@ -1,0 +1,101 @@
+// The micro-kernel of all matrix templates: MR rows by NP panels of C in registers.
+//
+//   C[i][n] (+)= sum over taps t, k < kc of  rows[t][i][k] * B[t * kc + k][n]
+//
+// Rows are addressed through pointers, so the same code serves a dense matrix (one tap, equally
+// spaced pointers), an implicit-GEMM convolution (one tap per kernel position, padding points to
+// zeros) and rows copied into scratch. A row's elements are contiguous along k.
+#ifndef AOT_TMPL_MICRO_H_
+#define AOT_TMPL_MICRO_H_
+
+#include "aot/tmpl/simd.h"
+
+namespace aot::tmpl {
+
+template <class T>
+struct MicroArgs {
+  const T* const* rows;  // rows[t * tap_stride + i]: row i of the tile at tap t
+  int64_t tap_stride;
+  int64_t taps;
+  int64_t k0;  // first k inside every row
+  int64_t kc;  // k's per tap
+  const T* b;  // packed panels, at the first k of this call
+  int64_t panel_stride;  // elements between panels
+  T* c;                  // tile, row-major
+  int64_t ldc;
+  const T* prefetch;  // 64 bytes a k from here are fetched into L2; any address is harmless
+  bool accumulate;    // add to C instead of overwriting it
+};
+
+template <class T>
+using MicroFn = void (*)(const MicroArgs<T>&);
+
+template <class T, int MR, int NP>
+AOT_INLINE void micro_body(const MicroArgs<T>& m) {
+  using S = Simd<T>;
+  using V = typename S::V;
+  constexpr int kVecs = NP * S::kPerPanel;
+  V acc[MR][kVecs];
+  AOT_UNROLL for (int i = 0; i < MR; ++i) {
+    AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
+      acc[i][j] = m.accumulate ? S::load(m.c + i * m.ldc + j * S::kLanes) : S::zero();
+    }
+  }
+  const T* b = m.b;
+  const T* prefetch = m.prefetch;
+  const int64_t ps = m.panel_stride;
+  for (int64_t t = 0; t < m.taps; ++t) {
+    const T* row[MR];
+    AOT_UNROLL for (int i = 0; i < MR; ++i) row[i] = m.rows[t * m.tap_stride + i] + m.k0;
+    for (int64_t k = 0; k < m.kc; ++k) {
+      V bv[kVecs];
+      AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
+        bv[j] = S::load(b + (j / S::kPerPanel) * ps + (j % S::kPerPanel) * S::kLanes);
+      }
+      __builtin_prefetch(prefetch, 0, 2);
+      prefetch += 64 / sizeof(T);
+      AOT_UNROLL for (int i = 0; i < MR; ++i) {
+        const V a = S::set1(row[i][k]);
+        AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = S::fma(a, bv[j], acc[i][j]);
+      }
+      b += kPanel;
+    }
+  }
+  AOT_UNROLL for (int i = 0; i < MR; ++i) {
+    AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
+      S::store(m.c + i * m.ldc + j * S::kLanes, acc[i][j]);
+    }
+  }
+}
+
+template <class T, int MR, int NP>
+__attribute__((noinline)) void micro_kernel(const MicroArgs<T>& m) {
+  micro_body<T, MR, NP>(m);
+}
+
+// The register block of this ISA level for compute type T: the accumulators, one row of B and one
+// broadcast of A must fit into the vector registers, and the row pointers into the general ones.
+template <class T>
+struct RegisterBlock {
+  static constexpr int kPer = Simd<T>::kPerPanel;
+  static constexpr bool fits(int rows, int panels) {
+    return rows * panels * kPer + panels * kPer + 1 <= kVectorRegisters;
+  }
+  static constexpr int kPanels = fits(9, 3) ? 3 : 1;
+  static constexpr int rows_for(int panels) {
+    int rows = 9;
+    while (rows > 1 && !fits(rows, panels)) --rows;
+    return rows;
+  }
+  static constexpr int kRows = rows_for(kPanels);
+  // The most panels that `rows` rows can take: short tiles go wide to keep the adders busy.
+  static constexpr int panels_for(int rows) {
+    int panels = 4;
+    while (panels > 1 && !fits(rows, panels)) --panels;
+    return panels;
+  }
+};
+
+}  // namespace aot::tmpl
+
+#endif  // AOT_TMPL_MICRO_H_

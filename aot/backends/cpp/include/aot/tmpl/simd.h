@@ -1,0 +1,133 @@
+// Vectors of one panel width or less, for the matrix templates.
+//
+// A packed matrix is a row of panels, each 16 columns wide whatever the machine. Simd<T> gives the
+// widest vector of T that the ISA level has and that divides a panel; kPerPanel of them make one.
+// All functions are unaligned, total, and compile to single instructions.
+#ifndef AOT_TMPL_SIMD_H_
+#define AOT_TMPL_SIMD_H_
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#include <type_traits>
+
+#define AOT_INLINE inline __attribute__((always_inline))
+// Register arrays live in registers only when every loop over them is unrolled completely.
+#define AOT_UNROLL _Pragma("GCC unroll 64")
+
+namespace aot::tmpl {
+
+inline constexpr int64_t kPanel = 16;  // columns of a panel: the packed layout of every ISA level
+
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64;
+inline constexpr int kVectorRegisters = 32;
+#elif defined(__AVX2__)
+inline constexpr int kVectorBytes = 32;
+inline constexpr int kVectorRegisters = 16;
+#else
+inline constexpr int kVectorBytes = 16;
+inline constexpr int kVectorRegisters = 16;
+#endif
+
+// Storage-only 16-bit floats: bits as they lie in memory. Arithmetic happens in float.
+struct Bf16 {
+  uint16_t bits;
+};
+struct F16 {
+  uint16_t bits;
+};
+
+template <class T>
+struct Simd {
+  static constexpr int kLanes = kVectorBytes / int(sizeof(T)) < int(kPanel)
+                                    ? kVectorBytes / int(sizeof(T))
+                                    : int(kPanel);
+  static constexpr int kPerPanel = int(kPanel) / kLanes;
+  typedef T V __attribute__((vector_size(kLanes * sizeof(T))));
+  typedef T Unaligned __attribute__((vector_size(kLanes * sizeof(T)), aligned(alignof(T)),
+                                     may_alias));
+
+  static AOT_INLINE V zero() { return V{}; }
+  static AOT_INLINE V set1(T x) { return x - V{}; }
+  static AOT_INLINE V load(const T* p) { return *reinterpret_cast<const Unaligned*>(p); }
+  static AOT_INLINE void store(T* p, V v) { *reinterpret_cast<Unaligned*>(p) = v; }
+  // a * b + c; one rounding where the machine has a fused multiply-add. Integers wrap.
+  static AOT_INLINE V fma(V a, V b, V c) {
+    if constexpr (std::is_same_v<T, float>) {
+#if defined(__AVX512F__)
+      return V(_mm512_fmadd_ps(__m512(a), __m512(b), __m512(c)));
+#elif defined(__FMA__)
+      return V(_mm256_fmadd_ps(__m256(a), __m256(b), __m256(c)));
+#else
+      return a * b + c;
+#endif
+    } else if constexpr (std::is_same_v<T, double>) {
+#if defined(__AVX512F__)
+      return V(_mm512_fmadd_pd(__m512d(a), __m512d(b), __m512d(c)));
+#elif defined(__FMA__)
+      return V(_mm256_fmadd_pd(__m256d(a), __m256d(b), __m256d(c)));
+#else
+      return a * b + c;
+#endif
+    } else {
+      return a * b + c;
+    }
+  }
+};
+
+AOT_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+AOT_INLINE constexpr int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
+AOT_INLINE constexpr int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+AOT_INLINE constexpr int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// One element of a storage type as its compute type (16-bit floats widen to float).
+template <class S>
+struct Compute {
+  using type = S;
+};
+template <>
+struct Compute<Bf16> {
+  using type = float;
+};
+template <>
+struct Compute<F16> {
+  using type = float;
+};
+template <class S>
+using compute_t = typename Compute<S>::type;
+
+AOT_INLINE float widen(Bf16 x) {
+  uint32_t bits = uint32_t(x.bits) << 16;
+  float f;
+  __builtin_memcpy(&f, &bits, 4);
+  return f;
+}
+
+AOT_INLINE float widen(F16 x) {
+#if defined(__F16C__)
+  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(x.bits)));
+#else
+  // Shift the fields into place and let a multiplication by 2^112 rebias the exponent: it also
+  // normalises subnormals. Infinities and NaNs get the exponent that the product cannot reach.
+  const uint32_t sign = uint32_t(x.bits & 0x8000u) << 16;
+  uint32_t bits = uint32_t(x.bits & 0x7fffu) << 13;
+  float f;
+  __builtin_memcpy(&f, &bits, 4);
+  f *= 0x1p112f;
+  __builtin_memcpy(&bits, &f, 4);
+  if ((x.bits & 0x7c00u) == 0x7c00u) bits |= 0x7f800000u;
+  bits |= sign;
+  __builtin_memcpy(&f, &bits, 4);
+  return f;
+#endif
+}
+
+template <class T>
+AOT_INLINE T widen(T x) {
+  return x;
+}
+
+}  // namespace aot::tmpl
+
+#endif  // AOT_TMPL_SIMD_H_

@@ -1,0 +1,123 @@
+"""Weights rewritten into the layouts of the CPU matrix templates.
+
+Every layout is a row of panels, 16 output columns wide, zero beyond the last column, the same for
+all ISA levels. All functions are pure and deterministic; arrays come back C-contiguous.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+PANEL = 16
+"""Columns of a panel (`kPanel` in aot/tmpl/simd.h)."""
+
+Array = np.ndarray[Any, Any]
+
+# Transposing runs from cache when the source rows of a piece fit: 16 rows x 512 x 8 bytes.
+_PIECE = 512
+
+
+def packed_rows(k: int, dtype: np.dtype[Any]) -> int:
+    """Rows of a packed panel for `k` values of k: bfloat16 rounds up to whole pairs."""
+    return k + k % 2 if dtype.name == "bfloat16" else k
+
+
+def packed_matmul_shape(k: int, n: int, dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """The shape of a packed K x N matrix: (ceil(N/16), K, 16).
+
+    bfloat16: (ceil(N/16), ceil(K/2), 16, 2), pairs of k side by side, which is what the machines'
+    bfloat16 dot products read and what widens to float32 with one shift or mask.
+    """
+    panels = -(-n // PANEL)
+    if dtype.name == "bfloat16":
+        return (panels, packed_rows(k, dtype) // 2, PANEL, 2)
+    return (panels, k, PANEL)
+
+
+def pack_matmul_weight(matrix: Array) -> Array:
+    """Packs a K x N matrix (any strides: pass `weight.T` for a torch Linear weight).
+
+    Returns an array of `packed_matmul_shape`; values are copied unchanged. Raises ValueError when
+    `matrix` is not of two dimensions.
+    """
+    if matrix.ndim != 2:
+        raise ValueError(f"a matmul weight has 2 dimensions, got shape {matrix.shape}")
+    k, n = matrix.shape
+    rows = packed_rows(k, matrix.dtype)
+    out = np.empty((-(-n // PANEL), rows, PANEL), matrix.dtype)
+    # Copies go through unsigned integers of the same size: NumPy's fast paths do not know bfloat16.
+    bits = np.dtype(f"u{matrix.dtype.itemsize}")
+    src, dst = matrix.view(bits), out.view(bits)
+    if matrix.dtype.name == "bfloat16":
+        pairs = dst.reshape(len(dst), rows // 2, PANEL, 2)
+        _fill_panels(src[0::2], pairs[:, : (k + 1) // 2, :, 0])
+        _fill_panels(src[1::2], pairs[:, : k // 2, :, 1])
+        if k % 2:
+            pairs[:, -1, :, 1] = 0
+        return out.reshape(packed_matmul_shape(k, n, matrix.dtype))
+    _fill_panels(src, dst)
+    return out
+
+
+def _fill_panels(src: Array, dst: Array) -> None:
+    """dst[p, k, j] = src[k, 16 p + j], zero beyond the columns of `src`."""
+    k, n = src.shape
+    full = n // PANEL
+    for start in range(0, k, _PIECE):
+        piece = src[start : start + _PIECE]
+        body = piece[:, : full * PANEL]
+        shape, strides = (full, piece.shape[0], PANEL), body.strides
+        view = np.lib.stride_tricks.as_strided(
+            body, shape, (PANEL * strides[1], strides[0], strides[1]), writeable=False
+        )
+        dst[:full, start : start + _PIECE] = view
+    if n % PANEL:
+        dst[full, :, : n % PANEL] = src[:, full * PANEL :]
+        dst[full, :, n % PANEL :] = 0
+
+
+def unpack_matmul_weight(packed: Array, k: int, n: int) -> Array:
+    """The inverse of `pack_matmul_weight`: the K x N matrix."""
+    panels = packed.shape[0]
+    if packed.dtype.name == "bfloat16":
+        packed = packed.transpose(0, 1, 3, 2).reshape(panels, 2 * packed.shape[1], PANEL)
+    flat = packed.transpose(1, 0, 2).reshape(packed.shape[1], panels * PANEL)
+    return np.ascontiguousarray(flat[:k, :n])
+
+
+def pack_conv_weight(weight: Array, groups: int) -> Array:
+    """Packs a convolution weight (OC, IC/groups, *kernel), any number of kernel dimensions.
+
+    Every group is a matrix of K = prod(kernel) * IC/groups rows, k = (position, ic), and
+    N = OC/groups columns, packed by `pack_matmul_weight`. Returns
+    (groups, *packed_matmul_shape(K, N)). Raises ValueError when OC does not divide into groups.
+    """
+    oc = weight.shape[0]
+    if groups < 1 or oc % groups:
+        raise ValueError(f"{oc} output channels do not divide into {groups} groups")
+    per = oc // groups
+    by_position = np.moveaxis(weight, 1, -1).reshape(oc, -1)  # (OC, position * ic)
+    return np.stack(
+        [pack_matmul_weight(by_position[g * per : (g + 1) * per].T) for g in range(groups)]
+    )
+
+
+def unpack_conv_weight(packed: Array, shape: tuple[int, ...]) -> Array:
+    """The inverse of `pack_conv_weight`; `shape` is the weight's (OC, IC/groups, *kernel)."""
+    groups, oc, ic, kernel = packed.shape[0], shape[0], shape[1], shape[2:]
+    k, per = ic * int(np.prod(kernel)), oc // groups
+    rows = [unpack_matmul_weight(packed[g], k, per).T for g in range(groups)]
+    return np.ascontiguousarray(np.moveaxis(np.concatenate(rows).reshape(oc, *kernel, ic), -1, 1))
+
+
+def pack_depthwise_weight(weight: Array) -> Array:
+    """Packs a depthwise weight (C * multiplier, 1, *kernel) as (prod(kernel), C * multiplier).
+
+    Channels are contiguous, so that a vector of channels has a vector of weights per position.
+    Raises ValueError when the weight has more than one input channel per group.
+    """
+    if weight.ndim < 3 or weight.shape[1] != 1:
+        raise ValueError(f"a depthwise weight has shape (C, 1, *kernel), got {weight.shape}")
+    return np.ascontiguousarray(weight.reshape(weight.shape[0], -1).T)

@@ -1,0 +1,86 @@
+"""Packing of weights: layouts, padding, inverses."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from aot.backends.cpp import packing
+
+TYPES = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int8, np.int64]
+
+
+def matrix(k, n, dtype):
+    return np.arange(k * n).reshape(k, n).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("k", "n"), [(1, 1), (7, 5), (16, 16), (33, 40), (1100, 17), (0, 5), (5, 0)]
+)
+def test_matmul_round_trip(k, n, dtype):
+    values = matrix(k, n, dtype)
+    packed = packing.pack_matmul_weight(values)
+    assert packed.shape == packing.packed_matmul_shape(k, n, values.dtype)
+    assert packed.dtype == values.dtype and packed.flags.c_contiguous
+    np.testing.assert_array_equal(packing.unpack_matmul_weight(packed, k, n), values)
+
+
+def test_matmul_layout():
+    values = matrix(3, 20, np.float32)
+    packed = packing.pack_matmul_weight(values)
+    assert packed[1, 2, 3] == values[2, 19]
+    assert not packed[1, :, 4:].any()
+
+
+def test_bfloat16_layout_is_pairs_of_k():
+    values = matrix(3, 4, ml_dtypes.bfloat16)
+    packed = packing.pack_matmul_weight(values)
+    assert packed[0, 0, 3, 1] == values[1, 3] and packed[0, 1, 2, 0] == values[2, 2]
+    assert not packed[0, 1, :, 1].any()
+
+
+def test_matmul_takes_transposed_views():
+    values = matrix(40, 50, np.float32)
+    np.testing.assert_array_equal(
+        packing.pack_matmul_weight(values.T),
+        packing.pack_matmul_weight(np.ascontiguousarray(values.T)),
+    )
+
+
+def test_matmul_rejects_other_ranks():
+    with pytest.raises(ValueError, match="2 dimensions"):
+        packing.pack_matmul_weight(np.zeros((2, 3, 4), np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    ("shape", "groups"),
+    [((8, 3, 7, 7), 1), ((36, 5, 3, 3), 2), ((4, 2, 5), 4), ((17, 3, 1, 2, 3), 1)],
+)
+def test_convolution_round_trip(shape, groups, dtype):
+    values = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    packed = packing.pack_conv_weight(values, groups)
+    assert packed.shape[0] == groups
+    np.testing.assert_array_equal(packing.unpack_conv_weight(packed, shape), values)
+
+
+def test_convolution_layout():
+    values = np.arange(40 * 3 * 2 * 5).reshape(40, 3, 2, 5).astype(np.float32)
+    packed = packing.pack_conv_weight(values, 2).reshape(2, 2, 2, 5, 3, 16)
+    assert packed[1, 1, 1, 4, 2, 3] == values[20 + 16 + 3, 2, 1, 4]
+
+
+def test_convolution_rejects_uneven_groups():
+    with pytest.raises(ValueError, match="groups"):
+        packing.pack_conv_weight(np.zeros((5, 1, 1), np.float32), 2)
+
+
+def test_depthwise_layout():
+    values = np.arange(6 * 9).reshape(6, 1, 3, 3).astype(np.float32)
+    packed = packing.pack_depthwise_weight(values)
+    assert packed.shape == (9, 6) and packed[5, 4] == values[4, 0, 1, 2]
+
+
+def test_depthwise_rejects_full_convolutions():
+    with pytest.raises(ValueError, match="depthwise"):
+        packing.pack_depthwise_weight(np.zeros((4, 2, 3, 3), np.float32))
