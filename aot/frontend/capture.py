@@ -1,0 +1,274 @@
+"""From the user's model to an exported program in the operators that we lower."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from aot.errors import AotError, DynamicShapeError, ExportError, InputMismatch, ModelFileError
+from aot.frontend.decompose import decomposition_table
+from aot.frontend.places import UserCode, first_lines, place_of_error
+from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
+
+_TORCH_ADVICE = (
+    "The error above occurred",
+    "For more information",
+    "For more debugging help",
+    "For extended logs",
+    "For C++ stack trace",
+    "If you suspect",
+    "consider using data-dependent",
+)
+
+
+@dataclass(frozen=True)
+class Captured:
+    """An exported program ready to be ingested, and what is known beside it.
+
+    Attributes:
+        name: The model's short name.
+        program: Functional ATen operators, after our choice of decompositions.
+        example: Positional and keyword example inputs.
+        extra_inputs: More positional inputs, of other sizes.
+        dynamic_shapes: What the user asked for; gives dims their labels.
+        module: Computes reference outputs: the user's module in eval mode, or the program's.
+        guards: torch's conditions on input sizes under which the program is valid, as Python text.
+        parameter_names: Names of forward's parameters, in the order of the example inputs.
+        root: Directory of the model file, None when it came from Python.
+    """
+
+    name: str
+    program: ExportedProgram
+    example: tuple[tuple[Any, ...], Mapping[str, Any]]
+    extra_inputs: tuple[tuple[Any, ...], ...]
+    dynamic_shapes: ShapeSpec
+    module: torch.nn.Module
+    guards: tuple[str, ...]
+    parameter_names: tuple[str, ...]
+    root: Path | None
+
+
+def capture_file(path: Path) -> Captured:
+    """Captures a model file, or a saved ExportedProgram (`.pt2`).
+
+    Raises:
+        ModelFileError, InputMismatch, ExportError, DynamicShapeError: See aot.errors.
+    """
+    if path.suffix == ".pt2":
+        return capture_program(_load_program(path), name=path.stem, root=path.resolve().parent)
+    return capture(read_model_file(path))
+
+
+def capture_module(
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: ShapeSpec = None,
+    extra_inputs: Sequence[Sequence[Any]] = (),
+    name: str = "",
+) -> Captured:
+    """Captures a module from Python. Raises the errors of `capture_file`."""
+    extra = tuple(tuple(e) for e in extra_inputs)
+    chosen = name or type(module).__name__
+    return capture(
+        ModelSource(chosen, module, tuple(args), dict(kwargs or {}), dynamic_shapes, extra)
+    )
+
+
+def capture(source: ModelSource) -> Captured:
+    """Exports the model in eval mode (a package is for inference) and decomposes it.
+
+    Raises:
+        InputMismatch, ExportError, DynamicShapeError: See aot.errors.
+    """
+    _check_arguments(source)
+    with _eval_mode(source.module), _quiet(), torch.no_grad():
+        with UserCode(_export_error(source)):
+            program = torch.export.export(
+                source.module,
+                source.args,
+                dict(source.kwargs),
+                dynamic_shapes=source.dynamic_shapes,
+                strict=False,
+            )
+        names = _parameter_names(source)
+        return _decomposed(program, source, source.module, names)
+
+
+def capture_program(
+    program: ExportedProgram, *, name: str = "model", root: Path | None = None
+) -> Captured:
+    """Captures a program that the user exported. Raises ExportError."""
+    example = program.example_inputs
+    args, kwargs = example if example is not None else ((), {})
+    module = program.module()
+    source = ModelSource(name, module, tuple(args), dict(kwargs), root=root)
+    with _quiet(), torch.no_grad():
+        return _decomposed(program, source, module, ())
+
+
+def _decomposed(
+    program: ExportedProgram,
+    source: ModelSource,
+    module: torch.nn.Module,
+    names: tuple[str, ...],
+) -> Captured:
+    guards = tuple(getattr(program, "_guards_code", None) or ())
+    with UserCode(_export_error(source)):
+        lowered = program.run_decompositions(decomposition_table())
+    return Captured(
+        source.name,
+        lowered,
+        (source.args, source.kwargs),
+        source.extra_inputs,
+        source.dynamic_shapes,
+        module,
+        guards,
+        names,
+        source.root,
+    )
+
+
+def _load_program(path: Path) -> ExportedProgram:
+    if not path.is_file():
+        raise ModelFileError(f"there is no file {path}", where=path)
+    if not zipfile.is_zipfile(path):
+        raise ModelFileError(
+            f"{path.name} is not an exported program",
+            where=path,
+            advice="Write it with torch.export.save.",
+        )
+
+    def convert(error: BaseException) -> AotError:
+        return ModelFileError(
+            f"{path.name} is not an exported program of this torch ({torch.__version__})",
+            where=path,
+            details=first_lines(error),
+            advice="Write it with torch.export.save of the same torch version.",
+        )
+
+    with _quiet(), UserCode(convert):
+        return torch.export.load(path)
+
+
+def _check_arguments(source: ModelSource) -> None:
+    """Too few, too many or unknown arguments, before torch says it less clearly."""
+    signature = inspect.signature(source.module.forward)
+    try:
+        signature.bind(*source.args, **source.kwargs)
+    except TypeError as error:
+        raise InputMismatch(
+            f"the example inputs do not fit forward{signature}: {error}",
+            where=place_of_forward(source.module),
+            advice="Make `example_inputs` (and `example_kwargs`) match forward's parameters.",
+        ) from error
+
+
+def place_of_forward(module: torch.nn.Module) -> str:
+    """ "file:line" of the module's forward; "" when its source cannot be found."""
+    code = getattr(module.forward, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+
+
+def _parameter_names(source: ModelSource) -> tuple[str, ...]:
+    signature = inspect.signature(source.module.forward)
+    bound = signature.bind(*source.args, **source.kwargs)
+    names: list[str] = []
+    for name, value in bound.arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            names += [f"{name}_{k}" for k in range(len(value))]
+        elif kind is not inspect.Parameter.VAR_KEYWORD and name not in source.kwargs:
+            names.append(name)
+    return (*names, *source.kwargs)
+
+
+@contextmanager
+def _eval_mode(module: torch.nn.Module) -> Iterator[None]:
+    """Dropout and batch norm as at inference; every submodule's mode is restored afterwards."""
+    training = [m for m in module.modules() if m.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for m in training:
+            m.training = True
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No warnings and log lines of torch's tracing: what matters is in the error we raise."""
+    logger = logging.getLogger("torch")
+    disabled = [name for name in logger.manager.loggerDict if name.startswith("torch")]
+    levels = {name: logging.getLogger(name).level for name in (*disabled, "torch")}
+    for name in levels:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+
+
+def _export_error(source: ModelSource) -> Callable[[BaseException], AotError]:
+    """Sorts a failure of torch.export: the inputs, the dynamic shapes, or the model."""
+
+    def convert(error: BaseException) -> AotError:
+        where = place_of_error(error, source.root) or place_of_forward(source.module)
+        details = first_lines(error, _TORCH_ADVICE)
+        if type(error).__name__ == "UserError" and _about_shapes(str(error)):
+            return DynamicShapeError(
+                "the model does not allow the dynamic shapes that were asked for",
+                where=place_of_forward(source.module),
+                details=details,
+                advice=_shape_advice(str(error)),
+            )
+        eager = _eager_failure(source)
+        if eager is not None:
+            return InputMismatch(
+                "the model itself fails with the example inputs",
+                where=place_of_error(eager, source.root) or where,
+                details=first_lines(eager),
+            )
+        return ExportError("torch.export cannot trace the model", where=where, details=details)
+
+    return convert
+
+
+def _about_shapes(message: str) -> bool:
+    return "Constraints violated" in message or "dynamic_shapes" in message
+
+
+def _shape_advice(message: str) -> str:
+    if "to be a constant (1)" in message or "to be a constant (0)" in message:
+        return "Use an example size of at least 2 in dynamic dimensions: torch fixes 0 and 1."
+    return ""
+
+
+def _eager_failure(source: ModelSource) -> BaseException | None:
+    """What the model raises when it just runs; None when it works."""
+    failures: list[BaseException] = []
+
+    def keep(error: BaseException) -> AotError:
+        failures.append(error)
+        return InputMismatch(str(error))
+
+    try:
+        with UserCode(keep):
+            source.module(*source.args, **source.kwargs)
+    except InputMismatch:
+        return failures[0] if failures else None
+    return None

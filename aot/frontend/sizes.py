@@ -1,0 +1,299 @@
+"""Sizes: torch's symbolic integers in our index algebra, and the dims that inputs bind."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import torch
+
+from aot.ir.tensors import Dim, SizeRelation, TensorType
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Modulo,
+    Ranges,
+    Symbol,
+    affine_coefficients,
+    dim,
+    from_foreign,
+    integer,
+    is_int,
+    substitute,
+    to_text,
+)
+
+_UNBOUNDED = 2**62
+"""torch writes "no upper bound" as infinity or as the greatest int64; both are above this."""
+
+
+class Sizes:
+    """Translates torch's sizes; `rename` replaces symbols (`s0` by `4*s0`) on the way."""
+
+    def __init__(self) -> None:
+        self.rename: dict[Symbol, Expr] = {}
+        self._known: dict[Any, Expr] = {}
+
+    def expr(self, size: Any) -> Expr:
+        """An int or SymInt as an expression.
+
+        Raises ValueError when it depends on values of tensors, or has no integer form.
+        """
+        if isinstance(size, int):
+            return integer(size)
+        foreign = size.node.expr
+        if foreign not in self._known:
+            self._known[foreign] = substitute(translate(foreign), self.rename)
+        return self._known[foreign]
+
+    def forget(self) -> None:
+        """Translate anew from now on (after `rename` changed)."""
+        self._known.clear()
+
+
+def translate(foreign: Any) -> Expr:
+    """torch's expression in ours. Raises ValueError when there is none."""
+    unbacked = [s for s in getattr(foreign, "free_symbols", ()) if str(s).startswith("u")]
+    if unbacked:
+        raise ValueError(f"the size {foreign} depends on the values of a tensor")
+    truncated = _truncated_multiple(foreign)
+    if truncated is not None:
+        factor, inner = truncated
+        return FloorDiv(factor.numerator * translate(inner), integer(factor.denominator))
+    if getattr(foreign, "args", ()) and not isinstance(foreign, int):
+        kind = type(foreign).__name__
+        if kind in ("Add", "Mul"):
+            parts = [translate(a) for a in foreign.args]
+            total = parts[0]
+            for part in parts[1:]:
+                total = total + part if kind == "Add" else total * part
+            return total
+        if kind in ("FloorDiv", "CleanDiv"):
+            return FloorDiv(translate(foreign.args[0]), translate(foreign.args[1]))
+    return from_foreign(foreign)
+
+
+def _truncated_multiple(foreign: Any) -> tuple[Fraction, Any] | None:
+    """(f, x) for TruncToInt(f * ToFloat(x)) and its relatives with a simple fraction f, x >= 0.
+
+    Floats like 2.5 or 0.5 are exact; others (0.3) are taken when they are close to a fraction of
+    small terms, but only exact ones are equal for every size, so the rest is refused.
+    """
+    if type(foreign).__name__ not in ("TruncToInt", "FloorToInt"):
+        return None
+    inner = foreign.args[0]
+    factors = inner.args if type(inner).__name__ == "Mul" else (inner,)
+    numbers = [f for f in factors if f.is_number]
+    casts = [f for f in factors if type(f).__name__ == "ToFloat"]
+    if len(casts) != 1 or len(numbers) + 1 != len(factors):
+        return None
+    scale = Fraction(1)
+    for number in numbers:
+        scale *= Fraction(float(number))
+    if scale.denominator > 2**20:
+        raise ValueError(f"the size {foreign} is not a simple fraction of an input size")
+    return scale, casts[0].args[0]
+
+
+@dataclass(frozen=True)
+class InputSizes:
+    """Tensor inputs' sizes by path: ("x",) or ("d", "a", 0), as torch's guards write them."""
+
+    by_path: Mapping[tuple[Any, ...], tuple[Expr, ...]]
+
+
+def tensor_type(value: torch.Tensor, sizes: Sizes, dtype: Any) -> TensorType:
+    """Shape and strides of a (fake) tensor. Raises ValueError as `Sizes.expr`."""
+    shape = tuple(sizes.expr(s) for s in value.shape)
+    return TensorType(dtype, shape, tuple(sizes.expr(s) for s in value.stride()))
+
+
+def find_dims(
+    shapes: Sequence[tuple[Expr, ...]],
+    bounds: Mapping[str, tuple[int, int | None]],
+    hints: Mapping[str, int],
+    labels: Mapping[tuple[int, int], str],
+) -> tuple[Dim, ...]:
+    """The dims of the inputs' shapes, each with the input and axis that binds it.
+
+    Raises ValueError naming a symbol that no input size determines.
+    """
+    found: dict[str, Dim] = {}
+    symbols = sorted({str(s) for shape in shapes for size in shape for s in size.free_symbols})
+    for name in symbols:
+        symbol = dim(name)
+        candidates = [
+            source
+            for position, shape in enumerate(shapes)
+            for axis, size in enumerate(shape)
+            if (source := _source(symbol, size, position, axis)) is not None
+        ]
+        if not candidates:
+            raise ValueError(f"no input's size determines {name}")
+        source = min(candidates, key=lambda s: (s[2], abs(s[3])))
+        low, high = bounds.get(name, (2, None))
+        label = labels.get((source[0], source[1]), "") if source[2:] == (1, 0) else ""
+        found[name] = Dim(name, low, high, hints.get(name, max(low, 2)), source, label)
+    return tuple(found.values())
+
+
+def _source(
+    symbol: Symbol, size: Expr, position: int, axis: int
+) -> tuple[int, int, int, int] | None:
+    if size.free_symbols != {symbol}:
+        return None
+    affine = affine_coefficients(size, [symbol])
+    if affine is None:
+        return None
+    (divisor,), offset = affine
+    if not (is_int(divisor) and is_int(offset)) or int(divisor) < 1:
+        return None
+    return position, axis, int(divisor), int(offset)
+
+
+def finite(bound: Any) -> int | None:
+    """A bound of torch's value range; None when it stands for infinity."""
+    text = str(bound)
+    if "oo" in text:
+        return None
+    value = int(bound)
+    return None if abs(value) >= _UNBOUNDED else value
+
+
+def rescale(dims: Iterable[Dim], multiples: Mapping[str, int]) -> tuple[Dim, ...]:
+    """Dims that count in units: where a size must be a multiple of m, the dim is size / m."""
+    changed = []
+    for d in dims:
+        m = multiples.get(d.name, 1)
+        position, axis, divisor, offset = d.source
+        changed.append(
+            replace(
+                d,
+                minimum=-(-d.minimum // m),
+                maximum=None if d.maximum is None else d.maximum // m,
+                hint=max(d.hint // m, 1),
+                source=(position, axis, divisor * m, offset),
+            )
+        )
+    return tuple(changed)
+
+
+class _Guard(ast.NodeVisitor):
+    """One guard's Python text as an expression over input sizes."""
+
+    def __init__(self, sizes: InputSizes) -> None:
+        self.sizes = sizes
+
+    def expr(self, node: ast.expr) -> Expr:
+        """Raises ValueError for anything but integer arithmetic over input sizes."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, int):
+            return integer(node.value)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -self.expr(node.operand)
+        if isinstance(node, ast.BinOp):
+            left, right = self.expr(node.left), self.expr(node.right)
+            if isinstance(node.op, ast.Add):
+                return left + right
+            if isinstance(node.op, ast.Sub):
+                return left - right
+            if isinstance(node.op, ast.Mult):
+                return left * right
+            if isinstance(node.op, ast.FloorDiv):
+                return FloorDiv(left, right)
+            if isinstance(node.op, ast.Mod):
+                return Modulo(left, right)
+        if isinstance(node, ast.Subscript):
+            return self._input_size(node)
+        raise ValueError(ast.unparse(node))
+
+    def _input_size(self, node: ast.Subscript) -> Expr:
+        """L['x'].size()[0], with more subscripts for nested containers."""
+        call = node.value
+        is_size = (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr == "size"
+        )
+        if not is_size or not isinstance(node.slice, ast.Constant):
+            raise ValueError(ast.unparse(node))
+        path: list[Any] = []
+        step: ast.expr = call.func.value  # type: ignore[union-attr]
+        while isinstance(step, ast.Subscript) and isinstance(step.slice, ast.Constant):
+            path.append(step.slice.value)
+            step = step.value
+        shape = self.sizes.by_path.get(tuple(reversed(path)))
+        if shape is None or not isinstance(node.slice.value, int):
+            raise ValueError(ast.unparse(node))
+        return shape[node.slice.value]
+
+
+_RELATIONS: Mapping[type[ast.cmpop], tuple[str, bool]] = {
+    ast.Eq: ("==", False),
+    ast.LtE: ("<=", False),
+    ast.Lt: ("<", False),
+    ast.GtE: ("<=", True),
+    ast.Gt: ("<", True),
+}
+"""Python's comparison -> our relation, and whether its sides are exchanged."""
+
+
+def read_guards(guards: Iterable[str], sizes: InputSizes) -> tuple[SizeRelation, ...]:
+    """torch's guards as relations; those that say nothing about integers' order are left out.
+
+    `!=` guards are left out on purpose: torch writes them where it decided that a size is neither 0
+    nor 1, and lowered code does not depend on that.
+    """
+    found: list[SizeRelation] = []
+    for text in guards:
+        node = ast.parse(text, mode="eval").body
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+            continue
+        relation = _RELATIONS.get(type(node.ops[0]))
+        if relation is None:
+            continue
+        reader = _Guard(sizes)
+        try:
+            left, right = reader.expr(node.left), reader.expr(node.comparators[0])
+        except ValueError:
+            continue  # about floats or other inputs: not a relation over sizes
+        if relation[1]:
+            left, right = right, left
+        message = f"the model needs {to_text(left)} {relation[0]} {to_text(right)}"
+        found.append(SizeRelation(left, relation[0], right, message))
+    return tuple(found)
+
+
+def multiples_in(relations: Iterable[SizeRelation]) -> dict[str, int]:
+    """Symbols that must be multiples of a number: `s % m == 0` for a bare symbol s."""
+    found: dict[str, int] = {}
+    for r in relations:
+        if r.relation != "==" or not is_int(r.right, 0) or not isinstance(r.left, Modulo):
+            continue
+        symbol, m = r.left.args
+        if symbol.is_Symbol and is_int(m):
+            known = found.get(str(symbol), 1)
+            found[str(symbol)] = max(known, int(m)) if max(known, int(m)) % known == 0 else known
+    return found
+
+
+def open_relations(
+    relations: Iterable[SizeRelation], dims: Sequence[Dim]
+) -> tuple[SizeRelation, ...]:
+    """The relations that the dims' ranges do not already guarantee."""
+    ranges = Ranges({}, {dim(d.name): (d.minimum, d.maximum) for d in dims})
+    kept: list[SizeRelation] = []
+    for r in relations:
+        left, right = ranges.simplify(r.left), ranges.simplify(r.right)
+        if r.relation == "==":
+            proved = left == right or ranges.simplify(left - right) == 0
+        elif r.relation == "<=":
+            proved = ranges.at_most(left, right)
+        else:
+            proved = ranges.less(left, right)
+        simplified = SizeRelation(left, r.relation, right, r.message)
+        if not proved and simplified not in kept:
+            kept.append(simplified)
+    return tuple(kept)
