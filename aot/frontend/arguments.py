@@ -13,10 +13,8 @@ from aot.frontend.weights import dtype_of
 from aot.ir.origin import Origin
 from aot.ir.tensors import TensorType, ValueRef
 
-ALIASES = frozenset(
-    f"aten.{name}.default"
-    for name in "alias detach detach_ lift_fresh lift_fresh_copy clone contiguous _to_copy".split()
-)
+_SAME = ("alias", "detach", "detach_", "lift_fresh", "lift_fresh_copy", "clone", "contiguous")
+ALIASES = frozenset(f"aten.{name}.default" for name in (*_SAME, "_to_copy"))
 """Operators whose result is their first argument, unless the type changes."""
 
 

@@ -176,7 +176,7 @@ def _check_arguments(source: ModelSource) -> None:
 
 
 def place_of_forward(module: torch.nn.Module) -> str:
-    """ "file:line" of the module's forward; "" when its source cannot be found."""
+    """The place ("file:line") of the module's forward; "" when its source cannot be found."""
     code = getattr(module.forward, "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
 

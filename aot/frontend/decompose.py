@@ -7,33 +7,68 @@ from typing import Any
 import torch
 
 KEPT_WHOLE = frozenset(
-    """
-    linear matmul mm bmm addmm baddbmm addbmm mv dot scaled_dot_product_attention
-    layer_norm group_norm rms_norm
-    gelu embedding _softmax _log_softmax
-    lstm gru rnn_tanh rnn_relu
-    max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d
-    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
-    _adaptive_avg_pool2d _adaptive_avg_pool3d
-    adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d
-    upsample_nearest1d upsample_nearest2d upsample_nearest3d
-    _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d
-    upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d
-    _upsample_bilinear2d_aa _upsample_bicubic2d_aa
-    """.split()
+    [
+        "linear",
+        "matmul",
+        "mm",
+        "bmm",
+        "addmm",
+        "baddbmm",
+        "addbmm",
+        "mv",
+        "dot",
+        "scaled_dot_product_attention",
+        "layer_norm",
+        "group_norm",
+        "rms_norm",
+        "gelu",
+        "embedding",
+        "_softmax",
+        "_log_softmax",
+        "lstm",
+        "gru",
+        "rnn_tanh",
+        "rnn_relu",
+        "max_pool1d",
+        "max_pool2d",
+        "max_pool3d",
+        "avg_pool1d",
+        "avg_pool2d",
+        "avg_pool3d",
+        "adaptive_avg_pool1d",
+        "adaptive_avg_pool2d",
+        "adaptive_avg_pool3d",
+        "_adaptive_avg_pool2d",
+        "_adaptive_avg_pool3d",
+        "adaptive_max_pool1d",
+        "adaptive_max_pool2d",
+        "adaptive_max_pool3d",
+        "upsample_nearest1d",
+        "upsample_nearest2d",
+        "upsample_nearest3d",
+        "_upsample_nearest_exact1d",
+        "_upsample_nearest_exact2d",
+        "_upsample_nearest_exact3d",
+        "upsample_linear1d",
+        "upsample_bilinear2d",
+        "upsample_trilinear3d",
+        "upsample_bicubic2d",
+        "_upsample_bilinear2d_aa",
+        "_upsample_bicubic2d_aa",
+    ]
 )
 """Operators whose decomposition loses what a direct lowering uses: attention becomes two matmuls
 with a softmax between, resizing becomes a gather of every pixel, a linear over several leading
 dimensions becomes a chain of views."""
 
 
-def decomposition_table() -> Any:
-    """torch's default table without the operators that we lower whole.
+def decomposition_table() -> dict[Any, Any]:
+    """Default table of torch without the operators that we lower whole.
 
-    A fresh `CustomDecompTable`, for `ExportedProgram.run_decompositions`.
+    A fresh one, for `ExportedProgram.run_decompositions`.
     """
-    table = torch.export.default_decompositions()
-    for overload in list(table.keys()):
+    table: dict[Any, Any] = torch.export.default_decompositions()
+    for overload in list(table):
         namespace, _, rest = str(overload).partition(".")
         if namespace == "aten" and rest.split(".")[0] in KEPT_WHOLE:
             table.pop(overload)

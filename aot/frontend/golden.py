@@ -1,4 +1,4 @@
-"""Example inputs and reference outputs as arrays, in the order of the graph's inputs and outputs."""
+"""Example inputs and reference outputs as arrays, in the order of the graph's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from aot.frontend.capture import Captured
 from aot.frontend.weights import to_array
 
-Array = np.ndarray  # type: ignore[type-arg]
+Array = np.ndarray
 
 
 @dataclass(frozen=True)

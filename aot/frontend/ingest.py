@@ -203,8 +203,9 @@ class _Reader:
             self._number(node, value)
             return
         if target == "<built-in function getitem>":
-            source, position = node.args
-            self.values[node.name] = self.values[source.name][position]
+            source, position = node.args[0], node.args[1]
+            if isinstance(source, torch.fx.Node) and isinstance(position, int):
+                self.values[node.name] = self.values[source.name][position]
             return
         module = _module_of(node.meta.get("nn_module_stack"))
         origin = self.places.origin(node.meta.get("stack_trace"), target, module)

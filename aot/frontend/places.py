@@ -64,7 +64,7 @@ def _is_users(file: str) -> bool:
 
 
 def place_of_error(error: BaseException, root: Path | None = None) -> str:
-    """ "file:line" of the innermost frame of the user's code that the error passed; "" if none.
+    """The innermost frame ("file:line") of the user's code that the error passed; "" if none.
 
     Frames below `root` are preferred: an error deep in a library is about the model's own line.
     """

@@ -49,14 +49,14 @@ def _keys(spec: Any, count: int) -> tuple[str, ...] | None:
     # Dicts keep their keys as context; registered dataclasses and model outputs add more to it.
     options = [context, *(context if isinstance(context, (tuple, list)) else ())]
     for option in options:
-        if isinstance(option, (list, tuple)) and len(option) == count:
-            if all(isinstance(k, str) for k in option):
-                return tuple(option)
+        fits = isinstance(option, (list, tuple)) and len(option) == count
+        if fits and all(isinstance(k, str) for k in option):
+            return tuple(option)
     return None
 
 
 def parameters_of(in_spec: Any, leaves: Sequence[Tree], names: Sequence[str]) -> list[Parameter]:
-    """forward's parameters from the specification of (args, kwargs).
+    """The parameters of forward, from the specification of (args, kwargs).
 
     `names`: of the positional ones, then of the keyword ones; generated where they are missing.
     """

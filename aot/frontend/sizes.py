@@ -55,7 +55,7 @@ class Sizes:
 
 
 def translate(foreign: Any) -> Expr:
-    """torch's expression in ours. Raises ValueError when there is none."""
+    """An expression of torch in ours. Raises ValueError when there is none."""
     unbacked = [s for s in getattr(foreign, "free_symbols", ()) if str(s).startswith("u")]
     if unbacked:
         raise ValueError(f"the size {foreign} depends on the values of a tensor")
@@ -212,15 +212,12 @@ class _Guard(ast.NodeVisitor):
     def _input_size(self, node: ast.Subscript) -> Expr:
         """L['x'].size()[0], with more subscripts for nested containers."""
         call = node.value
-        is_size = (
-            isinstance(call, ast.Call)
-            and isinstance(call.func, ast.Attribute)
-            and call.func.attr == "size"
-        )
-        if not is_size or not isinstance(node.slice, ast.Constant):
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+            raise ValueError(ast.unparse(node))
+        if call.func.attr != "size" or not isinstance(node.slice, ast.Constant):
             raise ValueError(ast.unparse(node))
         path: list[Any] = []
-        step: ast.expr = call.func.value  # type: ignore[union-attr]
+        step: ast.expr = call.func.value
         while isinstance(step, ast.Subscript) and isinstance(step.slice, ast.Constant):
             path.append(step.slice.value)
             step = step.value
@@ -241,7 +238,7 @@ _RELATIONS: Mapping[type[ast.cmpop], tuple[str, bool]] = {
 
 
 def read_guards(guards: Iterable[str], sizes: InputSizes) -> tuple[SizeRelation, ...]:
-    """torch's guards as relations; those that say nothing about integers' order are left out.
+    """The guards of torch as relations; those that say nothing about integers' order are left out.
 
     `!=` guards are left out on purpose: torch writes them where it decided that a size is neither 0
     nor 1, and lowered code does not depend on that.

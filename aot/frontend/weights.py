@@ -18,7 +18,7 @@ def dtype_of(dtype: torch.dtype) -> DType | None:
     return _OURS.get(dtype)
 
 
-def to_array(tensor: torch.Tensor) -> np.ndarray:  # type: ignore[type-arg]
+def to_array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor's values, C-contiguous; shares memory when the tensor already is."""
     plain = tensor.detach().cpu().contiguous()
     if plain.dtype == torch.bfloat16:
@@ -39,7 +39,7 @@ class TorchWeights:
         """All FQNs, sorted."""
         return tuple(self._tensors)
 
-    def array(self, fqn: str) -> np.ndarray:  # type: ignore[type-arg]
+    def array(self, fqn: str) -> np.ndarray:
         """The weight's values (bfloat16 through ml_dtypes). Raises KeyError for an unknown name."""
         return to_array(self._tensors[fqn])
 
