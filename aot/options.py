@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from aot.errors import UsageError
@@ -170,3 +170,8 @@ def from_environment(**choices: object) -> BuildOptions:
     }
     given = {name: value for name, value in choices.items() if value is not None}
     return BuildOptions(**{**defaults, **given})  # type: ignore[arg-type]  # checked by callers
+
+
+def without_cache(options: BuildOptions) -> BuildOptions:
+    """The same options, compiling everything again."""
+    return replace(options, cache_dir=None)

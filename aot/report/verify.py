@@ -1,0 +1,178 @@
+"""`verify`: does the package compute on this machine what it computed where it was made?
+
+Checksums first, then the golden values on every instruction set level. When an output is wrong, the
+steps of that level are compared with those of the lowest level that is right, and the first kernel
+whose results differ is named with its model line: found from the package alone, without the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aot.errors import CorruptPackage, InputMismatch
+from aot.link.plan import GoldenSet, Plan
+from aot.link.reader import PackageFile
+from aot.report.arrays import Array, entry_array, golden_inputs
+from aot.report.runtime import LoadedModel, load_model, step_results, supported_levels
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One output of one golden set on one level.
+
+    Attributes:
+        isa: The level that ran.
+        golden: Number of the golden set.
+        output: The output's name.
+        error: Greatest absolute difference; infinity when the shapes or NaNs differ.
+        allowed: Greatest difference that the tolerances allow where the error is.
+        blame: The first wrong kernel and its model lines; "" when right or not found.
+    """
+
+    isa: str
+    golden: int
+    output: str
+    error: float
+    allowed: float
+    blame: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Within the tolerances."""
+        return self.error <= self.allowed
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields and `ok`."""
+        return {
+            "isa": self.isa,
+            "golden": self.golden,
+            "output": self.output,
+            "error": self.error,
+            "allowed": self.allowed,
+            "ok": self.ok,
+            "blame": self.blame,
+        }
+
+    def __str__(self) -> str:
+        """One line for people."""
+        verdict = "ok" if self.ok else "WRONG"
+        line = (
+            f"{self.isa} set {self.golden} {self.output}: {verdict}, "
+            f"error {self.error:.3g}, allowed {self.allowed:.3g}"
+        )
+        return f"{line}; first wrong: {self.blame}" if self.blame else line
+
+
+def check_entries(package: PackageFile) -> None:
+    """Compare every entry's bytes with its hash in the plan.
+
+    Raises:
+        CorruptPackage: Names the damaged entries.
+    """
+    damaged = [info.name for info in package.damaged()]
+    if damaged:
+        raise CorruptPackage(
+            f"{len(damaged)} entries are not as they were written: {', '.join(damaged)}",
+            where=package.path,
+        )
+
+
+def compare_golden(
+    package: PackageFile, isa: str | None = None, threads: int | None = None
+) -> list[Comparison]:
+    """Run every golden set on every level that this machine has (or on `isa` alone).
+
+    Raises:
+        InputMismatch: The package was built without golden values.
+    """
+    plan = package.plan
+    if not plan.golden:
+        raise InputMismatch(
+            "the package has no golden values to verify",
+            where=package.path,
+            advice="Build it without --no-golden.",
+        )
+    levels = [isa] if isa else supported_levels(plan)
+    results: list[Comparison] = []
+    reference: LoadedModel | None = None
+    for level in levels:
+        model = load_model(package.path, level, threads)
+        for index, golden in enumerate(plan.golden):
+            found = _compare_set(package, model, level, index, golden)
+            if all(comparison.ok for comparison in found):
+                reference = reference or model
+            elif reference is not None:
+                blame = first_difference(reference, model, golden_inputs(package, index))
+                found = [c if c.ok else _blamed(c, blame) for c in found]
+            results += found
+    return results
+
+
+def _blamed(comparison: Comparison, blame: str) -> Comparison:
+    c = comparison
+    return Comparison(c.isa, c.golden, c.output, c.error, c.allowed, blame)
+
+
+def _compare_set(
+    package: PackageFile, model: LoadedModel, isa: str, index: int, golden: GoldenSet
+) -> list[Comparison]:
+    outputs = model.run(golden_inputs(package, index))
+    found: list[Comparison] = []
+    for k, spec in enumerate(package.plan.outputs):
+        expected = entry_array(package, golden.outputs[k])
+        error, allowed = difference(outputs[k], expected, golden.atol[k], golden.rtol[k])
+        found.append(Comparison(isa, index, spec.name, error, allowed))
+    return found
+
+
+def difference(actual: Array, expected: Array, atol: float, rtol: float) -> tuple[float, float]:
+    """The difference that exceeds its tolerance most, and that tolerance.
+
+    Returns:
+        (absolute difference, atol + rtol * |expected|) at the worst element. The difference is
+        infinite when shapes or types differ, or NaN or infinity is not at the same places.
+    """
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return float("inf"), atol
+    if not expected.size:
+        return 0.0, atol
+    a, e = actual.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
+    same = (a == e) | (np.isnan(a) & np.isnan(e))
+    with np.errstate(invalid="ignore"):
+        gap = np.where(same, 0.0, np.abs(a - e))
+        allowed = atol + rtol * np.abs(e)
+    gap = np.where(np.isnan(gap), np.inf, gap)
+    allowed = np.where(np.isfinite(allowed), allowed, atol)
+    worst = int(np.argmax(gap - allowed))
+    return float(gap[worst]), float(allowed[worst])
+
+
+def first_difference(
+    right: LoadedModel, wrong: LoadedModel, inputs: Sequence[Array], tolerance: float = 1e-3
+) -> str:
+    """The first step after which a buffer differs between two models, as text; "" if none does.
+
+    Args:
+        right: A model whose outputs are right.
+        wrong: The same package on another level.
+        inputs: One array for each input.
+        tolerance: Relative to the buffer's greatest magnitude, above rounding differences.
+    """
+    expected = step_results(right, inputs)
+    for key, actual in step_results(wrong, inputs).items():
+        reference = expected[key]
+        limit = tolerance * max(float(np.max(np.abs(reference), initial=0.0)), 1e-30)
+        error, _ = difference(actual, reference, limit, 0.0)
+        if error > limit:
+            return step_name(wrong.plan, key[0])
+    return ""
+
+
+def step_name(plan: Plan, step: int) -> str:
+    """`kernel (file:line operator)` of a step."""
+    launched = plan.steps[step]
+    return f"{plan.kernels[launched.kernel].name} ({plan.origins[launched.origin]})"

@@ -1,0 +1,78 @@
+"""Options: values without meaning are refused at once; the environment gives defaults only."""
+
+from pathlib import Path
+
+import pytest
+
+from aot import options
+from aot.errors import UsageError
+from aot.options import CPU_LEVELS, BuildOptions, Target, merge_targets, parse_target
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "archs"),
+    [
+        ("cpu", CPU_LEVELS),
+        ("cpu:", CPU_LEVELS),
+        ("cpu:x86-64-v3", ("x86-64-v3",)),
+        ("cpu:x86-64-v4+x86-64-v2", ("x86-64-v2", "x86-64-v4")),
+    ],
+)
+def test_targets(text: str, archs: tuple[str, ...]) -> None:
+    assert parse_target(text) == Target("cpu", archs)
+    assert parse_target(str(parse_target(text))) == parse_target(text)
+
+
+@pytest.mark.parametrize("text", ["tpu", "cpu:x86-64-v9", "", "cuda:sm_90"])
+def test_unknown_targets_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="unknown") as raised:
+        parse_target(text)
+    assert "x86-64" in raised.value.advice or "cpu" in raised.value.advice
+
+
+def test_targets_merge() -> None:
+    v2, v4 = parse_target("cpu:x86-64-v2"), parse_target("cpu:x86-64-v4")
+    assert merge_targets([v4, v2, v4]) == (Target("cpu", ("x86-64-v2", "x86-64-v4")),)
+    assert merge_targets([]) == ()
+
+
+def test_unknown_stage_is_refused() -> None:
+    with pytest.raises(UsageError, match="no stage 'fly'") as raised:
+        BuildOptions(stop_after="fly")
+    assert "capture, ingest" in raised.value.advice
+
+
+def test_jobs_and_targets_are_checked() -> None:
+    with pytest.raises(UsageError, match="at least 1"):
+        BuildOptions(jobs=0)
+    with pytest.raises(UsageError, match="no target"):
+        BuildOptions(targets=())
+
+
+def test_environment_gives_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AOT_JOBS", "3")
+    monkeypatch.setenv("AOT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("CXX", "some-c++")
+    made = options.from_environment(output=tmp_path / "o.pkg", dump_dir=None)
+    assert (made.jobs, made.cache_dir, made.compiler) == (3, tmp_path, "some-c++")
+    assert options.from_environment(jobs=7).jobs == 7
+    assert options.without_cache(made).cache_dir is None
+
+
+def test_bad_environment_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOT_JOBS", "many")
+    with pytest.raises(UsageError, match="AOT_JOBS must be a positive integer, not 'many'"):
+        options.from_environment()
+
+
+def test_default_cache_follows_the_standard() -> None:
+    assert options.default_cache_dir({"XDG_CACHE_HOME": "/x"}) == Path("/x/aot-package")
+    assert options.default_cache_dir({}).parts[-2:] == (".cache", "aot-package")
+
+
+def test_every_variable_is_documented() -> None:
+    document = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    for name, meaning in options.ENVIRONMENT.items():
+        assert f"| `{name}` | {meaning} |" in document
