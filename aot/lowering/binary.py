@@ -192,9 +192,28 @@ FLOATING: dict[str, Body] = {
     "ldexp": lambda a, b: e.mul(a, e.exp2(b)),
 }
 
-binary_rows(SAME_TYPE, promote)
-binary_rows(FLOATING, promote_float)
-binary_rows({"float_power": _op("pow")}, same_type(FLOAT64))
+_DEFAULT = """maximum minimum fmax fmin heaviside hypot nextafter logical_and logical_or
+logical_xor logaddexp logaddexp2 atan2 arctan2""".split()
+_POWER = ("Scalar", "Tensor_Scalar", "Tensor_Tensor")
+_BITWISE = ("Tensor", "Scalar", "Scalar_Tensor")
+_SHIFT = ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
+_SPECIAL = ("default", "self_scalar", "other_scalar")
+
+OVERLOADS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_DEFAULT, ("default",)),
+    **dict.fromkeys(("pow", "float_power"), _POWER),
+    **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "remainder"), _BITWISE),
+    **dict.fromkeys(("bitwise_left_shift", "bitwise_right_shift"), _SHIFT),
+    **dict.fromkeys(("special_xlogy", "special_xlog1py"), _SPECIAL),
+    "floor_divide": ("default", "Scalar"),
+    "xlogy": ("Tensor", "Scalar_Self", "Scalar_Other"),
+    "ldexp": ("Tensor",),
+}
+"""Overloads of the operators that do not have just Tensor and Scalar."""
+
+binary_rows(SAME_TYPE, promote, OVERLOADS)
+binary_rows(FLOATING, promote_float, OVERLOADS)
+binary_rows({"float_power": _op("pow")}, same_type(FLOAT64), OVERLOADS)
 
 
 @REGISTRY.row("aten.add.Tensor", "aten.add.Scalar")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aot.ir.dtypes import DType
@@ -69,13 +69,13 @@ def _unary_lowering(body: Callable[[Node], Node], promotion: Promotion) -> Lower
 
 
 def binary_rows(
-    table: dict[str, Callable[[Node, Node], Node]], promotion: Promotion
+    table: dict[str, Callable[[Node, Node], Node]],
+    promotion: Promotion,
+    overloads: Mapping[str, Sequence[str]],
 ) -> None:
-    """Registers the overloads (Tensor, Scalar, Scalar_Tensor…) of each two-operand body."""
+    """Registers each two-operand body under the overloads of its name (Tensor and Scalar)."""
     for name, body in table.items():
-        overloads = ("Tensor", "Scalar", "Scalar_Tensor", "Tensor_Scalar", "Tensor_Tensor")
-        targets = [f"aten.{name}.{o}" for o in (*overloads, "default", "self_tensor")]
-        targets += [f"aten.{name}.{o}" for o in ("other_scalar", "self_scalar")]
+        targets = [f"aten.{name}.{o}" for o in overloads.get(name, ("Tensor", "Scalar"))]
         REGISTRY.row(*targets)(_binary_lowering(body, promotion))
 
 
