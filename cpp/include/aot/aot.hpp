@@ -1,0 +1,349 @@
+// The runtime for C++17 programs: move-only owners over the C interface. Header-only.
+//
+//   aot::Package package = aot::Package::open("model.pkg").value();
+//   aot::Session session = aot::Session::create(package).value();
+//   std::vector<float> x(8 * 64);
+//   std::vector<aot::Tensor> outputs = session.run({aot::Tensor::borrow(x.data(), {8, 64})}).value();
+//   const float* y = outputs[0].data<float>();
+//
+// Every fallible call returns a Result: test it, or call value(), which throws the Error. Nothing
+// else here throws, but std::bad_alloc.
+#ifndef AOT_AOT_HPP_
+#define AOT_AOT_HPP_
+
+#include <cstdint>
+#include <cstdlib>
+#include <initializer_list>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "aot/abi.h"
+
+namespace aot {
+
+// A failure: what a status says, as a value. See aot_code for the meaning of each code.
+class Error : public std::runtime_error {
+ public:
+  Error(aot_code code, const std::string& message, std::string origin = {})
+      : std::runtime_error(message), code_(code), origin_(std::move(origin)) {}
+
+  // Takes over a status that is not NULL.
+  static Error adopt(aot_status* status) {
+    Error error(aot_status_code(status), aot_status_message(status), aot_status_origin(status));
+    aot_status_free(status);
+    return error;
+  }
+
+  aot_code code() const { return code_; }
+  const char* code_name() const { return aot_code_name(code_); }
+  // The model's source behind the failing step, or "".
+  const std::string& origin() const { return origin_; }
+
+ private:
+  aot_code code_;
+  std::string origin_;
+};
+
+// A T or the Error that there is instead.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : content_(std::move(value)) {}      // NOLINT: implicit, so that functions
+  Result(Error error) : content_(std::move(error)) {}  // NOLINT: can return either
+
+  bool ok() const { return content_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+
+  // The error; only if !ok().
+  const Error& error() const { return std::get<1>(content_); }
+
+  // The value; throws the Error if there is none (aborts where exceptions are off).
+  T& value() & {
+    require();
+    return std::get<0>(content_);
+  }
+  const T& value() const& {
+    require();
+    return std::get<0>(content_);
+  }
+  T value() && {
+    require();
+    return std::move(std::get<0>(content_));
+  }
+
+ private:
+  void require() const {
+    if (ok()) return;
+#if defined(__cpp_exceptions)
+    throw std::get<1>(content_);
+#else
+    std::abort();
+#endif
+  }
+
+  std::variant<T, Error> content_;
+};
+
+// Success without a value.
+using Done = std::monostate;
+
+// Element types that C++ has no type for: borrow them as bits.
+struct float16 {
+  uint16_t bits;
+};
+struct bfloat16 {
+  uint16_t bits;
+};
+
+// DLPack's name of a C++ element type.
+template <typename T>
+constexpr DLDataType dtype_of() {
+  using E = std::remove_cv_t<T>;
+  constexpr auto bits = static_cast<uint8_t>(sizeof(E) * 8);
+  if constexpr (std::is_same_v<E, bool>) {
+    return {kDLBool, 8, 1};
+  } else if constexpr (std::is_same_v<E, float16>) {
+    return {kDLFloat, 16, 1};
+  } else if constexpr (std::is_same_v<E, bfloat16>) {
+    return {kDLBfloat, 16, 1};
+  } else if constexpr (std::is_floating_point_v<E>) {
+    return {kDLFloat, bits, 1};
+  } else {
+    static_assert(std::is_integral_v<E>, "not an element type");
+    return {std::is_signed_v<E> ? uint8_t{kDLInt} : uint8_t{kDLUInt}, bits, 1};
+  }
+}
+
+// An input that borrows its memory, or an output that owns it. Move-only.
+class Tensor {
+ public:
+  using Shape = std::vector<int64_t>;
+
+  // A C-contiguous input of typed elements; `data` must outlive the tensor.
+  template <typename T>
+  static Tensor borrow(const T* data, Shape shape) {
+    return borrow(data, dtype_of<T>(), std::move(shape), {});
+  }
+
+  // An input with any type and strides (in elements; empty: C-contiguous).
+  static Tensor borrow(const void* data, DLDataType dtype, Shape shape, Shape strides) {
+    auto layout = std::make_unique<Layout>(Layout{std::move(shape), std::move(strides)});
+    DLTensor view{};
+    view.data = const_cast<void*>(data);  // the runtime never writes inputs
+    view.device = DLDevice{kDLCPU, 0};
+    view.ndim = static_cast<int32_t>(layout->shape.size());
+    view.dtype = dtype;
+    view.shape = layout->shape.data();
+    view.strides = layout->strides.empty() ? nullptr : layout->strides.data();
+    return Tensor(view, std::move(layout), nullptr);
+  }
+
+  // Takes over an output of the C interface.
+  static Tensor adopt(DLManagedTensorVersioned* managed) {
+    return Tensor(managed->dl_tensor, nullptr, Managed(managed));
+  }
+
+  // The view that DLPack consumers read; lives as long as this tensor is not moved from.
+  const DLTensor& view() const { return view_; }
+
+  int32_t rank() const { return view_.ndim; }
+  int64_t size(int32_t axis) const { return view_.shape[axis]; }
+  Shape shape() const { return Shape(view_.shape, view_.shape + view_.ndim); }
+  DLDataType dtype() const { return view_.dtype; }
+
+  // The product of the sizes.
+  int64_t elements() const {
+    int64_t count = 1;
+    for (int32_t i = 0; i < view_.ndim; ++i) count *= view_.shape[i];
+    return count;
+  }
+
+  // The first element. T must be the tensor's type; nullptr if it is not.
+  template <typename T>
+  const T* data() const {
+    constexpr DLDataType expected = dtype_of<T>();
+    if (view_.dtype.code != expected.code || view_.dtype.bits != expected.bits) return nullptr;
+    return static_cast<const T*>(raw());
+  }
+
+  // The first byte of the first element.
+  const void* raw() const { return static_cast<const char*>(view_.data) + view_.byte_offset; }
+
+  // Gives an output away, to a consumer that calls its deleter; nullptr for a borrowed tensor.
+  DLManagedTensorVersioned* release() { return managed_.release(); }
+
+ private:
+  struct Layout {
+    Shape shape;
+    Shape strides;
+  };
+  struct Delete {
+    void operator()(DLManagedTensorVersioned* managed) const { managed->deleter(managed); }
+  };
+  using Managed = std::unique_ptr<DLManagedTensorVersioned, Delete>;
+
+  Tensor(const DLTensor& view, std::unique_ptr<Layout> layout, Managed managed)
+      : view_(view), layout_(std::move(layout)), managed_(std::move(managed)) {}
+
+  DLTensor view_;
+  std::unique_ptr<Layout> layout_;  // of a borrowed tensor
+  Managed managed_;                 // of an output
+};
+
+// How to open a package. Copyable.
+struct PackageOptions {
+  bool verify = false;  // check the SHA-256 of every entry
+  aot_log_fn log = nullptr;
+  void* log_context = nullptr;
+};
+
+// An open package. Move-only; safe to share between threads by reference. Sessions keep what they
+// need of it alive, so it may be destroyed before them.
+class Package {
+ public:
+  static Result<Package> open(const std::string& path, const PackageOptions& options = {}) {
+    const aot_package_options raw{sizeof(raw), options.verify ? 1 : 0, options.log,
+                                  options.log_context};
+    aot_package* package = nullptr;
+    if (aot_status* status = aot_package_open(path.c_str(), &raw, &package)) {
+      return Error::adopt(status);
+    }
+    return Package(package);
+  }
+
+  size_t input_count() const { return aot_package_input_count(get()); }
+  size_t output_count() const { return aot_package_output_count(get()); }
+  const aot_tensor_info& input(size_t index) const { return *aot_package_input(get(), index); }
+  const aot_tensor_info& output(size_t index) const { return *aot_package_output(get(), index); }
+
+  // The plan's JSON text.
+  std::string_view plan() const {
+    size_t size = 0;
+    const char* text = aot_package_plan(get(), &size);
+    return {text, size};
+  }
+
+  size_t entry_count() const { return aot_package_entry_count(get()); }
+  const aot_entry_info& entry(size_t index) const { return *aot_package_entry(get(), index); }
+  // The entry of that name, or nullptr.
+  const aot_entry_info* find_entry(const char* name) const {
+    return aot_package_find_entry(get(), name);
+  }
+
+  aot_package* get() const { return package_.get(); }
+
+ private:
+  struct Free {
+    void operator()(aot_package* package) const { aot_package_free(package); }
+  };
+  explicit Package(aot_package* package) : package_(package) {}
+  std::unique_ptr<aot_package, Free> package_;
+};
+
+// How to make a session. Pointers are borrowed for the call of create().
+struct SessionOptions {
+  std::string isa;          // "x86-64-v3"; empty: the best
+  int32_t num_threads = 0;  // 0: the physical cores that this process may use
+  const aot_executor* executor = nullptr;
+  const aot_allocator* allocator = nullptr;
+  bool profile = false;
+};
+
+// Runs a package. Move-only. Several sessions run at the same time; one session serialises.
+class Session {
+ public:
+  static Result<Session> create(const Package& package, const SessionOptions& options = {}) {
+    aot_session_options raw{};
+    raw.struct_size = sizeof(raw);
+    raw.isa = options.isa.empty() ? nullptr : options.isa.c_str();
+    raw.num_threads = options.num_threads;
+    raw.executor = options.executor;
+    raw.allocator = options.allocator;
+    raw.profile = options.profile ? 1 : 0;
+    aot_session* session = nullptr;
+    if (aot_status* status = aot_session_create(package.get(), "cpu", &raw, &session)) {
+      return Error::adopt(status);
+    }
+    return Session(session, package.output_count());
+  }
+
+  // Runs on inputs in the package's order.
+  Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs) {
+    std::vector<const DLTensor*> views;
+    views.reserve(inputs.size());
+    for (const Tensor& tensor : inputs) views.push_back(&tensor.view());
+    return run(views.data(), views.size());
+  }
+
+  // The same for a braced list: session.run({Tensor::borrow(…), …}).
+  Result<std::vector<Tensor>> run(std::initializer_list<Tensor> inputs) {
+    std::vector<const DLTensor*> views;
+    views.reserve(inputs.size());
+    for (const Tensor& tensor : inputs) views.push_back(&tensor.view());
+    return run(views.data(), views.size());
+  }
+
+  // The same for tensors of another library.
+  Result<std::vector<Tensor>> run(const DLTensor* const* inputs, size_t count) {
+    std::vector<DLManagedTensorVersioned*> raw(outputs_);
+    if (aot_status* status = aot_session_run_versioned(session_.get(), inputs, count, raw.data(),
+                                                       raw.size(), nullptr)) {
+      return Error::adopt(status);
+    }
+    std::vector<Tensor> outputs;
+    outputs.reserve(raw.size());
+    for (DLManagedTensorVersioned* managed : raw) outputs.push_back(Tensor::adopt(managed));
+    return outputs;
+  }
+
+  // The instruction set of the kernels in use.
+  const char* isa() const { return aot_session_isa(session_.get()); }
+  int32_t num_threads() const { return aot_session_num_threads(session_.get()); }
+
+  // Time per step since creation or reset; strings live as long as the session.
+  Result<std::vector<aot_step_profile>> profile() const {
+    size_t count = 0;
+    if (aot_status* status = aot_session_profile(session_.get(), nullptr, 0, &count)) {
+      return Error::adopt(status);
+    }
+    std::vector<aot_step_profile> steps(count);
+    if (aot_status* status =
+            aot_session_profile(session_.get(), steps.data(), steps.size(), &count)) {
+      return Error::adopt(status);
+    }
+    return steps;
+  }
+
+  Result<Done> reset_profile() { return done(aot_session_profile_reset(session_.get())); }
+
+  // See aot_session_set_observer; nullptr removes it.
+  Result<Done> set_observer(aot_observer_fn observer, void* context) {
+    return done(aot_session_set_observer(session_.get(), observer, context));
+  }
+
+  aot_session* get() const { return session_.get(); }
+
+ private:
+  struct Free {
+    void operator()(aot_session* session) const { aot_session_free(session); }
+  };
+  Session(aot_session* session, size_t outputs) : session_(session), outputs_(outputs) {}
+
+  static Result<Done> done(aot_status* status) {
+    if (status != nullptr) return Error::adopt(status);
+    return Done{};
+  }
+
+  std::unique_ptr<aot_session, Free> session_;
+  size_t outputs_;
+};
+
+}  // namespace aot
+
+#endif  // AOT_AOT_HPP_

@@ -1,0 +1,222 @@
+// The C interface: argument checks, option structs of any size, exceptions turned into statuses.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "aot/abi.h"
+#include "cpu/isa.h"
+#include "error.h"
+#include "package.h"
+#include "session.h"
+#include "status.h"
+
+struct aot_package {
+  std::shared_ptr<aot_rt::Package> value;
+};
+
+struct aot_session {
+  aot_session(std::shared_ptr<aot_rt::Package> package, const aot_rt::SessionOptions& options)
+      : value(std::move(package), options) {}
+  aot_rt::Session value;
+};
+
+namespace {
+
+using aot_rt::fail;
+using aot_rt::guard;
+
+// The caller's options, which may be an older, shorter struct, in today's; zeros elsewhere.
+template <typename Options>
+Options read_options(const Options* given, const char* name) {
+  Options options{};
+  if (given == nullptr) return options;
+  if (given->struct_size < sizeof(size_t)) {
+    fail(AOT_INVALID_ARGUMENT, name, ": struct_size is ", given->struct_size,
+         ", set it to sizeof(", name, ")");
+  }
+  std::memcpy(static_cast<void*>(&options), given, std::min(given->struct_size, sizeof(Options)));
+  return options;
+}
+
+void require(const void* pointer, const char* name) {
+  if (pointer == nullptr) fail(AOT_INVALID_ARGUMENT, name, " is NULL");
+}
+
+aot_package* open_package(std::unique_ptr<aot_rt::MappedFile> file, aot_rt::Bytes bytes,
+                          const aot_package_options* given) {
+  const auto options = read_options(given, "aot_package_options");
+  const aot_rt::Log log{options.log, options.log_context};
+  auto package = std::make_shared<aot_rt::Package>(std::move(file), bytes, log);
+  if (options.verify != 0) package->verify();
+  return new aot_package{std::move(package)};
+}
+
+template <typename Item>
+const Item* item_at(const std::vector<Item>& items, size_t index) {
+  return index < items.size() ? &items[index] : nullptr;
+}
+
+template <typename Managed, typename Convert>
+aot_status* run_session(aot_session* session, const DLTensor* const* inputs, size_t input_count,
+                        Managed** outputs, size_t output_count, const void* stream,
+                        Convert convert) {
+  return guard([&] {
+    require(session, "session");
+    if (input_count != 0) require(inputs, "inputs");
+    if (stream != nullptr) fail(AOT_INVALID_ARGUMENT, "the cpu has no streams: stream must be NULL");
+    const size_t expected = session->value.plan().outputs.size();
+    if (output_count != expected) {
+      fail(AOT_INVALID_ARGUMENT, "the model gives ", expected, " outputs, room for ", output_count);
+    }
+    if (output_count != 0) require(outputs, "outputs");
+    session->value.run(inputs, input_count, [&](size_t i, aot_rt::OutputBlock* block) {
+      outputs[i] = convert(block);
+    });
+  });
+}
+
+}  // namespace
+
+uint32_t aot_abi_version(void) { return AOT_ABI_VERSION; }
+
+const char* aot_runtime_version(void) { return AOT_RUNTIME_VERSION; }
+
+aot_status* aot_package_open(const char* path, const aot_package_options* options,
+                             aot_package** package) {
+  return guard([&] {
+    require(path, "path");
+    require(package, "package");
+    auto file = std::make_unique<aot_rt::MappedFile>(path);
+    const aot_rt::Bytes bytes = file->bytes();
+    *package = open_package(std::move(file), bytes, options);
+  });
+}
+
+aot_status* aot_package_open_memory(const void* data, size_t size,
+                                    const aot_package_options* options, aot_package** package) {
+  return guard([&] {
+    require(data, "data");
+    require(package, "package");
+    if (reinterpret_cast<uintptr_t>(data) % aot_rt::kBlockAlignment != 0) {
+      fail(AOT_INVALID_ARGUMENT, "data must be aligned to ", aot_rt::kBlockAlignment, " bytes");
+    }
+    *package = open_package(nullptr, {static_cast<const uint8_t*>(data), size}, options);
+  });
+}
+
+void aot_package_free(aot_package* package) { delete package; }
+
+size_t aot_package_input_count(const aot_package* package) {
+  return package->value->inputs().size();
+}
+
+size_t aot_package_output_count(const aot_package* package) {
+  return package->value->outputs().size();
+}
+
+const aot_tensor_info* aot_package_input(const aot_package* package, size_t index) {
+  return item_at(package->value->inputs(), index);
+}
+
+const aot_tensor_info* aot_package_output(const aot_package* package, size_t index) {
+  return item_at(package->value->outputs(), index);
+}
+
+size_t aot_package_entry_count(const aot_package* package) {
+  return package->value->entries().size();
+}
+
+const aot_entry_info* aot_package_entry(const aot_package* package, size_t index) {
+  return item_at(package->value->entries(), index);
+}
+
+const aot_entry_info* aot_package_find_entry(const aot_package* package, const char* name) {
+  const aot_rt::Entry* entry =
+      name != nullptr ? package->value->container().find(name) : nullptr;
+  if (entry == nullptr) return nullptr;
+  const auto position = entry - package->value->container().entries().data();
+  return &package->value->entries()[static_cast<size_t>(position)];
+}
+
+const char* aot_package_plan(const aot_package* package, size_t* size) {
+  const aot_rt::Bytes text = package->value->plan_text();
+  if (size != nullptr) *size = text.size;
+  return reinterpret_cast<const char*>(text.data);
+}
+
+aot_status* aot_session_create(aot_package* package, const char* device,
+                               const aot_session_options* given, aot_session** session) {
+  return guard([&] {
+    require(package, "package");
+    require(session, "session");
+    if (device != nullptr && std::strcmp(device, "cpu") != 0) {
+      fail(AOT_UNAVAILABLE, "no device '", device, "': this runtime runs on cpu");
+    }
+    const auto options = read_options(given, "aot_session_options");
+    if (options.num_threads < 0) {
+      fail(AOT_INVALID_ARGUMENT, "num_threads is ", options.num_threads);
+    }
+    if (options.executor != nullptr &&
+        (options.executor->struct_size < sizeof(aot_executor) || options.executor->workers < 1 ||
+         options.executor->run == nullptr)) {
+      fail(AOT_INVALID_ARGUMENT, "executor: struct_size, workers and run must be set");
+    }
+    aot_rt::SessionOptions internal;
+    internal.isa = options.isa != nullptr ? options.isa : "";
+    internal.num_threads = options.num_threads;
+    internal.executor = options.executor;
+    internal.allocator = options.allocator;
+    internal.profile = options.profile != 0;
+    *session = new aot_session(package->value, internal);
+  });
+}
+
+void aot_session_free(aot_session* session) { delete session; }
+
+aot_status* aot_session_run(aot_session* session, const DLTensor* const* inputs,
+                            size_t input_count, DLManagedTensor** outputs, size_t output_count,
+                            void* stream) {
+  return run_session(session, inputs, input_count, outputs, output_count, stream,
+                     [](aot_rt::OutputBlock* block) { return block->as_plain(); });
+}
+
+aot_status* aot_session_run_versioned(aot_session* session, const DLTensor* const* inputs,
+                                      size_t input_count, DLManagedTensorVersioned** outputs,
+                                      size_t output_count, void* stream) {
+  return run_session(session, inputs, input_count, outputs, output_count, stream,
+                     [](aot_rt::OutputBlock* block) { return block->as_versioned(); });
+}
+
+const char* aot_session_isa(const aot_session* session) { return session->value.isa().c_str(); }
+
+int32_t aot_session_num_threads(const aot_session* session) {
+  return session->value.num_threads();
+}
+
+const char* aot_cpu_isa(void) { return aot_rt::isa_name(aot_rt::cpu_isa_rank()); }
+
+aot_status* aot_session_set_observer(aot_session* session, aot_observer_fn observer,
+                                     void* context) {
+  return guard([&] {
+    require(session, "session");
+    session->value.set_observer(observer, context);
+  });
+}
+
+aot_status* aot_session_profile(aot_session* session, aot_step_profile* steps, size_t capacity,
+                                size_t* count) {
+  return guard([&] {
+    require(session, "session");
+    require(count, "count");
+    if (capacity != 0) require(steps, "steps");
+    session->value.profile(steps, capacity, count);
+  });
+}
+
+aot_status* aot_session_profile_reset(aot_session* session) {
+  return guard([&] {
+    require(session, "session");
+    session->value.reset_profile();
+  });
+}

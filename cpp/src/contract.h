@@ -1,0 +1,26 @@
+// The input contract: what the plan promises kernels about the caller's tensors.
+#ifndef AOT_SRC_CONTRACT_H_
+#define AOT_SRC_CONTRACT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "bound_plan.h"
+#include "plan.h"
+
+namespace aot_rt {
+
+// The quick check of every run: whether the inputs are exactly what `bound` was made for.
+bool inputs_match(const Plan& plan, const BoundPlan& bound, const DLTensor* const* inputs,
+                  size_t count);
+
+// The full check: count, dtype, device, rank, sizes, ranges, multiples. Gives the dims' values.
+// Throws INVALID_ARGUMENT or SHAPE_MISMATCH, which names the input and what was allowed.
+std::vector<int64_t> bind_dims(const Plan& plan, const DLTensor* const* inputs, size_t count);
+
+// Whether an input can be read where it is: aligned elements in the plan's strides.
+bool readable_in_place(const DLTensor& tensor, const BoundTensor& bound, const DType& dtype);
+
+}  // namespace aot_rt
+
+#endif  // AOT_SRC_CONTRACT_H_

@@ -1,0 +1,43 @@
+// Kernels of one ISA level, loaded from the package's bytes through an anonymous memory file.
+#ifndef AOT_SRC_CPU_KERNEL_LIBRARY_H_
+#define AOT_SRC_CPU_KERNEL_LIBRARY_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "aot/kernel_abi.h"
+#include "plan.h"
+
+namespace aot_rt {
+
+// The library to load: the best that CPU and package share, or the one asked for (`isa` not
+// empty). Throws UNAVAILABLE, which lists what the package has and what the CPU has.
+const Library& choose_library(const Plan& plan, std::string_view isa);
+
+// A loaded library. Immutable, shared by sessions.
+class KernelLibrary {
+ public:
+  // Checks the SHA-256 and the table. Throws CORRUPT_PACKAGE, INCOMPATIBLE or DEVICE_ERROR.
+  KernelLibrary(const Library& library, const std::vector<std::string>& kernels);
+  ~KernelLibrary();
+  KernelLibrary(const KernelLibrary&) = delete;
+  KernelLibrary& operator=(const KernelLibrary&) = delete;
+
+  const std::string& isa() const { return isa_; }
+  aot_kernel_fn kernel(int32_t id) const { return functions_[static_cast<size_t>(id)]; }
+
+ private:
+  void load(const Library& library);
+  void read_table(const Library& library, const std::vector<std::string>& kernels);
+  void close() noexcept;
+
+  std::string isa_;
+  int fd_ = -1;  // stays open: the linker knows libraries by path, and this path holds the number
+  void* handle_ = nullptr;
+  std::vector<aot_kernel_fn> functions_;  // by position in the plan's `kernels`
+};
+
+}  // namespace aot_rt
+
+#endif  // AOT_SRC_CPU_KERNEL_LIBRARY_H_

@@ -1,0 +1,63 @@
+#include "dtype.h"
+
+#include "error.h"
+
+namespace aot_rt {
+namespace {
+
+constexpr DType kTypes[] = {
+    {"float64", "F64", 8, kDLFloat}, {"float32", "F32", 4, kDLFloat},
+    {"float16", "F16", 2, kDLFloat}, {"bfloat16", "BF16", 2, kDLBfloat},
+    {"int64", "I64", 8, kDLInt},     {"int32", "I32", 4, kDLInt},
+    {"int16", "I16", 2, kDLInt},     {"int8", "I8", 1, kDLInt},
+    {"uint8", "U8", 1, kDLUInt},     {"bool", "BOOL", 1, kDLBool},
+};
+
+struct SafetensorsOnly {
+  const char* name;
+  int32_t size;
+};
+
+constexpr SafetensorsOnly kOthers[] = {
+    {"U16", 2}, {"U32", 4}, {"U64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}, {"C64", 8},
+};
+
+}  // namespace
+
+const DType* find_dtype(std::string_view name) {
+  for (const DType& row : kTypes) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
+
+int32_t safetensors_size(std::string_view name) {
+  for (const DType& row : kTypes) {
+    if (name == row.safetensors) return row.size;
+  }
+  for (const SafetensorsOnly& row : kOthers) {
+    if (name == row.name) return row.size;
+  }
+  return 0;
+}
+
+std::string dlpack_name(DLDataType dtype) {
+  if (dtype.code == kDLBool && dtype.bits == 8 && dtype.lanes == 1) return "bool";
+  const char* family = nullptr;
+  switch (dtype.code) {
+    case kDLInt: family = "int"; break;
+    case kDLUInt: family = "uint"; break;
+    case kDLFloat: family = "float"; break;
+    case kDLBfloat: family = "bfloat"; break;
+    case kDLComplex: family = "complex"; break;
+    case kDLBool: family = "bool"; break;
+    default: break;
+  }
+  const int bits = dtype.bits;
+  std::string text = family != nullptr ? cat(family, bits)
+                                       : cat("code ", int{dtype.code}, " of ", bits, " bits");
+  if (dtype.lanes != 1) text += cat('x', dtype.lanes);
+  return text;
+}
+
+}  // namespace aot_rt

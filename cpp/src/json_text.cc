@@ -1,0 +1,155 @@
+#include "json_text.h"
+
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "error.h"
+
+namespace aot_rt {
+namespace {
+
+using nlohmann::json;
+
+// Length of the well-formed sequence at p, or 0.
+size_t utf8_sequence(const uint8_t* p, size_t left) {
+  const uint8_t lead = p[0];
+  if (lead < 0x80) return 1;
+  size_t length = 0;
+  uint8_t low = 0x80;   // bounds of the second byte: they exclude overlong forms, surrogates
+  uint8_t high = 0xbf;  // and values above U+10FFFF
+  if (lead >= 0xc2 && lead <= 0xdf) {
+    length = 2;
+  } else if (lead >= 0xe0 && lead <= 0xef) {
+    length = 3;
+    if (lead == 0xe0) low = 0xa0;
+    if (lead == 0xed) high = 0x9f;
+  } else if (lead >= 0xf0 && lead <= 0xf4) {
+    length = 4;
+    if (lead == 0xf0) low = 0x90;
+    if (lead == 0xf4) high = 0x8f;
+  }
+  if (length == 0 || length > left || p[1] < low || p[1] > high) return 0;
+  for (size_t i = 2; i < length; ++i) {
+    if ((p[i] & 0xc0) != 0x80) return 0;
+  }
+  return length;
+}
+
+// Refuses a key that its object already has; JSON itself leaves that open.
+class DuplicateKeys {
+ public:
+  explicit DuplicateKeys(const char* what) : what_(what) {}
+
+  bool operator()(int /*depth*/, json::parse_event_t event, const json& parsed) {
+    if (event == json::parse_event_t::object_start) open_.emplace_back();
+    if (event == json::parse_event_t::object_end) open_.pop_back();
+    if (event == json::parse_event_t::key) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      if (!open_.back().insert(key).second) {
+        fail(AOT_CORRUPT_PACKAGE, what_, ": duplicate key '", key, "'");
+      }
+    }
+    return true;
+  }
+
+ private:
+  const char* what_;
+  std::vector<std::set<std::string>> open_;
+};
+
+}  // namespace
+
+bool is_utf8(Bytes bytes) {
+  for (size_t i = 0; i < bytes.size;) {
+    const size_t length = utf8_sequence(bytes.data + i, bytes.size - i);
+    if (length == 0) return false;
+    i += length;
+  }
+  return true;
+}
+
+json parse_json(Bytes bytes, const char* what) {
+  if (!is_utf8(bytes)) fail(AOT_CORRUPT_PACKAGE, what, ": not valid UTF-8");
+  try {
+    DuplicateKeys check(what);
+    return json::parse(bytes.data, bytes.data + bytes.size,
+                       [&check](int depth, json::parse_event_t event, const json& parsed) {
+                         return check(depth, event, parsed);
+                       });
+  } catch (const json::exception& error) {
+    std::string_view text = error.what();
+    const size_t prefix = text.find("] ");  // "[json.exception.parse_error.101] parse error…"
+    if (prefix != std::string_view::npos) text.remove_prefix(prefix + 2);
+    fail(AOT_CORRUPT_PACKAGE, what, ": not valid JSON: ", text);
+  }
+}
+
+Field Field::at(const char* key) const& {
+  const json& members = object();
+  const auto found = members.find(key);
+  if (found == members.end()) wrong(cat("has no member '", key, "'"));
+  return Field(&*found, this, key, 0);
+}
+
+Field Field::at(size_t index) const& {
+  return Field(&(*value_)[index], this, nullptr, index);
+}
+
+bool Field::has(const char* key) const {
+  const json& members = object();
+  const auto found = members.find(key);
+  return found != members.end() && !found->is_null();
+}
+
+size_t Field::size() const {
+  if (!value_->is_array()) wrong("must be an array");
+  return value_->size();
+}
+
+int64_t Field::integer() const {
+  if (!value_->is_number_integer()) wrong("must be an integer");
+  if (value_->is_number_unsigned()) {
+    const auto value = value_->get<uint64_t>();
+    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+      wrong("does not fit in 64 bits");
+    }
+  }
+  return value_->get<int64_t>();
+}
+
+int64_t Field::integer_from(int64_t least) const {
+  const int64_t value = integer();
+  if (value < least) wrong(cat("is ", value, ", must be at least ", least));
+  return value;
+}
+
+int32_t Field::id(size_t count) const {
+  const int64_t value = integer();
+  if (value < 0 || static_cast<uint64_t>(value) >= count) {
+    wrong(cat("is ", value, ", but there are ", count));
+  }
+  return static_cast<int32_t>(value);
+}
+
+const std::string& Field::text() const {
+  if (!value_->is_string()) wrong("must be a string");
+  return value_->get_ref<const std::string&>();
+}
+
+const json& Field::object() const {
+  if (!value_->is_object()) wrong("must be an object");
+  return *value_;
+}
+
+std::string Field::path() const {
+  if (parent_ == nullptr) return key_;
+  std::string text = parent_->path();
+  return key_ != nullptr ? cat(text, ".", key_) : cat(text, "[", index_, "]");
+}
+
+void Field::wrong(std::string_view problem) const {
+  fail(AOT_CORRUPT_PACKAGE, path(), " ", problem);
+}
+
+}  // namespace aot_rt

@@ -1,0 +1,59 @@
+// Strict JSON: valid UTF-8, no duplicate keys; every mistake is a CORRUPT_PACKAGE that says where.
+#ifndef AOT_SRC_JSON_TEXT_H_
+#define AOT_SRC_JSON_TEXT_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "mapped_file.h"
+
+namespace aot_rt {
+
+// Whether the bytes are well-formed UTF-8 (no overlong forms, no surrogates).
+bool is_utf8(Bytes bytes);
+
+// Parses `bytes`; `what` names them in errors ("header", "plan").
+nlohmann::json parse_json(Bytes bytes, const char* what);
+
+// A value with the way to it, so that an error can say "plan.steps[3].buffers[1]".
+// Holds a pointer to its parent: keep every Field in a named variable.
+class Field {
+ public:
+  Field(const nlohmann::json& value, const char* name) : value_(&value), key_(name) {}
+
+  Field at(const char* key) const&;  // a required member of an object
+  Field at(size_t index) const&;     // an element of an array; index < size()
+  Field at(const char* key) const&& = delete;
+  Field at(size_t index) const&& = delete;
+
+  bool has(const char* key) const;  // the member is there and not null
+  bool is_null() const { return value_->is_null(); }
+  bool is_array() const { return value_->is_array(); }
+  bool is_integer() const { return value_->is_number_integer(); }
+  bool is_string() const { return value_->is_string(); }
+
+  size_t size() const;                  // of an array
+  int64_t integer() const;              // that fits in 64 bits
+  int64_t integer_from(int64_t least) const;
+  int32_t id(size_t count) const;       // 0 <= value < count
+  const std::string& text() const;
+  const nlohmann::json& object() const;
+
+  std::string path() const;
+  [[noreturn]] void wrong(std::string_view problem) const;  // throws CORRUPT_PACKAGE
+
+ private:
+  Field(const nlohmann::json* value, const Field* parent, const char* key, size_t index)
+      : value_(value), parent_(parent), key_(key), index_(index) {}
+
+  const nlohmann::json* value_;
+  const Field* parent_ = nullptr;
+  const char* key_ = nullptr;  // nullptr: an element at index_
+  size_t index_ = 0;
+};
+
+}  // namespace aot_rt
+
+#endif  // AOT_SRC_JSON_TEXT_H_

@@ -1,0 +1,74 @@
+// Output tensors from recycled memory, so that a steady state takes no page faults.
+#ifndef AOT_SRC_OUTPUT_POOL_H_
+#define AOT_SRC_OUTPUT_POOL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "aot/abi.h"
+#include "bound_plan.h"
+#include "dtype.h"
+#include "memory.h"
+
+namespace aot_rt {
+
+class OutputPool;
+
+// One output: memory plus the DLPack structures that describe it. Whoever holds it ends its life
+// through a deleter (after `as_…`) or OutputPool::give_back.
+class OutputBlock {
+ public:
+  uint8_t* data() const { return memory_.data(); }
+
+  // Describes the content. `bound` gives sizes and strides.
+  void describe(const BoundTensor& bound, const DType& dtype);
+
+  DLManagedTensor* as_plain() { return &plain_; }
+  DLManagedTensorVersioned* as_versioned() { return &versioned_; }
+
+ private:
+  friend class OutputPool;
+  OutputBlock(const aot_allocator& allocator, size_t bytes, OutputPool* pool);
+
+  Block memory_;
+  std::vector<int64_t> sizes_;
+  std::vector<int64_t> strides_;
+  DLManagedTensor plain_{};
+  DLManagedTensorVersioned versioned_{};
+  OutputPool* pool_;
+  OutputBlock* next_ = nullptr;  // in the list of returned blocks
+};
+
+// Belongs to one session, but lives until the last block is back. take() is called by one thread
+// at a time; blocks come back from any thread without a lock.
+class OutputPool {
+ public:
+  // A pool with one reference, the session's; close() gives it up.
+  static OutputPool* create(const aot_allocator& allocator);
+  void close();
+
+  // A block of at least `bytes`. Throws OUT_OF_MEMORY.
+  OutputBlock* take(size_t bytes);
+
+  // Frees unused blocks until they hold at most `bytes` together.
+  void trim(size_t bytes);
+
+  static void give_back(OutputBlock* block);
+
+ private:
+  explicit OutputPool(const aot_allocator& allocator) : allocator_(allocator) {}
+  ~OutputPool();
+  void collect();  // moves returned blocks into `free_`
+  void unref();
+
+  aot_allocator allocator_;
+  std::atomic<int64_t> references_{1};  // the session and every block that is out
+  std::atomic<bool> closed_{false};
+  std::atomic<OutputBlock*> returned_{nullptr};
+  std::vector<OutputBlock*> free_;  // oldest first
+};
+
+}  // namespace aot_rt
+
+#endif  // AOT_SRC_OUTPUT_POOL_H_

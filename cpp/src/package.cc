@@ -1,0 +1,106 @@
+#include "package.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "error.h"
+#include "sha256.h"
+
+namespace aot_rt {
+namespace {
+
+bool starts_with(const std::string& text, std::string_view prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+}  // namespace
+
+Package::Package(std::unique_ptr<MappedFile> file, Bytes bytes, Log log)
+    : file_(std::move(file)),
+      log_(log),
+      container_(Container::read(bytes)),
+      plan_(Plan::parse(container_)) {
+  describe();
+  log_(AOT_LOG_INFO, cat("package '", plan_.model, "': ", plan_.steps.size(), " steps, ",
+                         plan_.kernels.size(), " kernels, ", bytes.size, " bytes"));
+}
+
+Bytes Package::plan_text() const { return container_.find("plan")->bytes; }
+
+void Package::verify() const {
+  for (const Entry& entry : container_.entries()) {
+    if (entry.name == "plan") continue;
+    if (starts_with(entry.name, "pad/")) {
+      const uint8_t* end = entry.bytes.data + entry.bytes.size;
+      if (std::any_of(entry.bytes.data, end, [](uint8_t byte) { return byte != 0; })) {
+        fail(AOT_CORRUPT_PACKAGE, "filler entry '", entry.name, "' is not zero");
+      }
+      continue;
+    }
+    const auto expected =
+        std::find_if(plan_.checksums.begin(), plan_.checksums.end(),
+                     [&entry](const auto& row) { return row.first == entry.name; });
+    if (expected == plan_.checksums.end()) {
+      fail(AOT_CORRUPT_PACKAGE, "the plan has no checksum for entry '", entry.name, "'");
+    }
+    const std::string digest = sha256_hex(entry.bytes);
+    if (digest != expected->second) {
+      fail(AOT_CORRUPT_PACKAGE, "checksum of '", entry.name, "' is ", digest, ", the plan says ",
+           expected->second);
+    }
+  }
+  for (const auto& [name, digest] : plan_.checksums) {
+    if (container_.find(name) == nullptr) {
+      fail(AOT_CORRUPT_PACKAGE, "the plan has a checksum for '", name, "', which is not there");
+    }
+  }
+}
+
+std::shared_ptr<const KernelLibrary> Package::library(std::string_view isa) {
+  const Library& chosen = choose_library(plan_, isa);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::shared_ptr<const KernelLibrary>& slot = libraries_[chosen.isa];
+  if (slot == nullptr) {
+    slot = std::make_shared<const KernelLibrary>(chosen, plan_.kernels);
+    log_(AOT_LOG_INFO, cat("kernels of ", chosen.isa, ", ", chosen.entry->bytes.size, " bytes"));
+  }
+  return slot;
+}
+
+aot_dim_info Package::describe(const Expr& size, const std::vector<Range>& ranges) {
+  std::vector<std::string> names;
+  for (const Dim& dim : plan_.dims) names.push_back(dim.label);
+  labels_.push_back(std::make_unique<std::string>(size.text(names)));
+  const Range range = size.range(ranges);
+  aot_dim_info info{};
+  info.size = size.is_constant() ? size.constant() : -1;
+  info.min = std::max<int64_t>(range.min, 0);
+  info.max = range.max == kUnbounded ? -1 : range.max;
+  info.multiple_of = 1;
+  info.label = labels_.back()->c_str();
+  for (const Dim& dim : plan_.dims) {
+    if (*labels_.back() == dim.label) info.multiple_of = dim.multiple_of;
+  }
+  return info;
+}
+
+aot_tensor_info Package::describe(const TensorSpec& spec, const std::vector<Range>& ranges) {
+  dims_.push_back(std::make_unique<std::vector<aot_dim_info>>());
+  for (const Expr& size : spec.shape) dims_.back()->push_back(describe(size, ranges));
+  return aot_tensor_info{spec.name.c_str(), spec.dtype->name, to_dlpack(*spec.dtype),
+                         static_cast<int32_t>(spec.shape.size()), dims_.back()->data()};
+}
+
+void Package::describe() {
+  std::vector<Range> ranges;
+  for (const Dim& dim : plan_.dims) ranges.push_back(dim.range);
+  for (const TensorSpec& spec : plan_.inputs) inputs_.push_back(describe(spec, ranges));
+  for (const TensorSpec& spec : plan_.outputs) outputs_.push_back(describe(spec, ranges));
+  for (const Entry& entry : container_.entries()) {
+    entries_.push_back(aot_entry_info{entry.name.c_str(), entry.dtype.c_str(),
+                                      static_cast<int32_t>(entry.shape.size()), entry.shape.data(),
+                                      entry.bytes.data, entry.bytes.size});
+  }
+}
+
+}  // namespace aot_rt

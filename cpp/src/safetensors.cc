@@ -1,0 +1,152 @@
+#include "safetensors.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "dtype.h"
+#include "error.h"
+#include "json_text.h"
+
+namespace aot_rt {
+namespace {
+
+constexpr uint64_t kMaxHeader = 100'000'000;
+constexpr uint64_t kAlignment = 64;
+constexpr int64_t kFormatMajor = 1;
+
+template <typename... Args>
+[[noreturn]] void corrupt(const Args&... args) {
+  fail(AOT_CORRUPT_PACKAGE, args...);
+}
+
+uint64_t header_size(Bytes file) {
+  if (file.size == 0) corrupt("not an aot package: the file is empty");
+  if (file.size < 8) corrupt("not an aot package: only ", file.size, " bytes");
+  uint64_t size = 0;
+  for (int i = 7; i >= 0; --i) size = size << 8 | file.data[i];
+  if (size > kMaxHeader) {
+    corrupt("not an aot package: header of ", size, " bytes, at most ", kMaxHeader, " allowed");
+  }
+  if (size > file.size - 8) {
+    corrupt("truncated: header of ", size, " bytes, but the file has ", file.size);
+  }
+  if (size == 0 || file.data[8] != '{') corrupt("not an aot package: no header");
+  if ((size + 8) % kAlignment != 0) {
+    corrupt("misaligned: data begins at byte ", size + 8, ", not at a multiple of ", kAlignment);
+  }
+  return size;
+}
+
+void check_metadata(const Field& header) {
+  if (!header.has("__metadata__")) corrupt("a safetensors file, but not an aot package");
+  const Field metadata = header.at("__metadata__");
+  if (!metadata.has("format")) corrupt("a safetensors file, but not an aot package");
+  const Field format = metadata.at("format");
+  if (format.text() != "aot-package") {
+    corrupt("a safetensors file of format '", format.text(), "', not an aot package");
+  }
+  const Field version_field = metadata.at("format_version");
+  const std::string& version = version_field.text();
+  char* end = nullptr;
+  const long long major = std::strtoll(version.c_str(), &end, 10);
+  if (end == version.c_str() || *end != '.') version_field.wrong("is not 'major.minor'");
+  if (major != kFormatMajor) {
+    fail(AOT_INCOMPATIBLE, "package format ", version, ": this runtime reads version ",
+         kFormatMajor, ".x; ", major > kFormatMajor ? "update the runtime" : "package it again");
+  }
+}
+
+// Bytes of a tensor; throws when the product overflows.
+uint64_t tensor_bytes(const Field& shape, int32_t element) {
+  uint64_t bytes = static_cast<uint64_t>(element);
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const Field size = shape.at(i);
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size.integer_from(0)), &bytes)) {
+      shape.wrong("is too large");
+    }
+  }
+  return bytes;
+}
+
+Entry read_entry(const std::string& name, const Field& row, Bytes data) {
+  Entry entry;
+  entry.name = name;
+  const Field dtype = row.at("dtype");
+  entry.dtype = dtype.text();
+  const int32_t element = safetensors_size(entry.dtype);
+  if (element == 0) dtype.wrong(cat("is '", entry.dtype, "', an unknown dtype"));
+  const Field shape = row.at("shape");
+  const uint64_t expected = tensor_bytes(shape, element);
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const Field size = shape.at(i);
+    entry.shape.push_back(size.integer());
+  }
+  const Field offsets = row.at("data_offsets");
+  if (offsets.size() != 2) offsets.wrong("must have two elements");
+  const Field first = offsets.at(size_t{0});
+  const Field last = offsets.at(size_t{1});
+  const auto begin = static_cast<uint64_t>(first.integer_from(0));
+  const auto end = static_cast<uint64_t>(last.integer_from(0));
+  if (end < begin) offsets.wrong("ends before it begins");
+  if (end > data.size) {
+    corrupt("truncated: entry '", name, "' ends at data byte ", end, ", but the file has ",
+            data.size);
+  }
+  if (end - begin != expected) {
+    corrupt("entry '", name, "' has ", end - begin, " bytes, but its shape needs ", expected);
+  }
+  if (begin % kAlignment != 0) {
+    corrupt("misaligned: entry '", name, "' begins at data byte ", begin,
+            ", not at a multiple of ", kAlignment);
+  }
+  entry.bytes = Bytes{data.data + begin, static_cast<size_t>(end - begin)};
+  return entry;
+}
+
+// The entries, laid end to end, must be the data section.
+void check_coverage(const std::vector<Entry>& entries, Bytes data) {
+  std::vector<const Entry*> order;
+  order.reserve(entries.size());
+  for (const Entry& entry : entries) order.push_back(&entry);
+  std::sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) {
+    return a->bytes.data != b->bytes.data ? a->bytes.data < b->bytes.data
+                                          : a->bytes.size < b->bytes.size;
+  });
+  const uint8_t* position = data.data;
+  for (const Entry* entry : order) {
+    if (entry->bytes.data < position) corrupt("entry '", entry->name, "' overlaps another entry");
+    if (entry->bytes.data > position) corrupt("hole in the data before entry '", entry->name, "'");
+    position += entry->bytes.size;
+  }
+  if (position != data.data + data.size) {
+    corrupt("oversized: ", data.data + data.size - position, " bytes after the last entry");
+  }
+}
+
+}  // namespace
+
+Container Container::read(Bytes file) {
+  const uint64_t size = header_size(file);
+  const nlohmann::json json = parse_json(Bytes{file.data + 8, static_cast<size_t>(size)}, "header");
+  const Field header(json, "header");
+  check_metadata(header);
+  const Bytes data{file.data + 8 + size, file.size - 8 - static_cast<size_t>(size)};
+  Container container;
+  for (const auto& [name, value] : header.object().items()) {
+    if (name == "__metadata__") continue;
+    const std::string path = cat("header['", name, "']");
+    const Field row(value, path.c_str());
+    container.entries_.push_back(read_entry(name, row, data));
+  }
+  check_coverage(container.entries_, data);
+  return container;  // nlohmann::json keeps members sorted by name
+}
+
+const Entry* Container::find(std::string_view name) const {
+  const auto found =
+      std::lower_bound(entries_.begin(), entries_.end(), name,
+                       [](const Entry& entry, std::string_view key) { return entry.name < key; });
+  return found != entries_.end() && found->name == name ? &*found : nullptr;
+}
+
+}  // namespace aot_rt

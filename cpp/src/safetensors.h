@@ -1,0 +1,36 @@
+// Reads the container: a safetensors file with the package's stricter rules (docs/format.md).
+#ifndef AOT_SRC_SAFETENSORS_H_
+#define AOT_SRC_SAFETENSORS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mapped_file.h"
+
+namespace aot_rt {
+
+struct Entry {
+  std::string name;
+  std::string dtype;  // "F32"
+  std::vector<int64_t> shape;
+  Bytes bytes;
+};
+
+// All entries, sorted by name.
+class Container {
+ public:
+  // Checks everything that can be checked without touching the data. `file` must outlive this.
+  // Throws CORRUPT_PACKAGE (each way to be wrong has its own message) or INCOMPATIBLE.
+  static Container read(Bytes file);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  const Entry* find(std::string_view name) const;  // nullptr when absent
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+}  // namespace aot_rt
+
+#endif  // AOT_SRC_SAFETENSORS_H_

@@ -1,0 +1,247 @@
+#include "session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "contract.h"
+#include "error.h"
+#include "strided_copy.h"
+
+namespace aot_rt {
+namespace {
+
+constexpr size_t kMaxPlans = 16;  // sets of sizes kept resolved
+constexpr int64_t kScratchAlignment = 128;
+
+// A step in the hands of several workers.
+struct ParallelStep {
+  const BoundStep* step;
+  uint8_t* scratch;
+  int64_t scratch_stride;
+};
+
+void run_chunk(void* data, int32_t seat, int64_t chunk) {
+  const auto& job = *static_cast<const ParallelStep*>(data);
+  const BoundStep& step = *job.step;
+  aot_kernel_args args = step.args;
+  args.scratch = job.scratch + seat * job.scratch_stride;
+  // Chunks differ by at most one unit: the first `rest` have one more.
+  const int64_t size = step.work / step.chunks;
+  const int64_t rest = step.work % step.chunks;
+  const int64_t begin = chunk * size + std::min(chunk, rest);
+  step.run(&args, begin, begin + size + (chunk < rest ? 1 : 0));
+}
+
+}  // namespace
+
+Session::Session(std::shared_ptr<Package> package, const SessionOptions& options)
+    : package_(std::move(package)),
+      library_(package_->library(options.isa)),
+      allocator_(checked_allocator(options.allocator)),
+      crew_(options.num_threads > 0 ? options.num_threads : usable_cores(), options.executor),
+      outputs_(OutputPool::create(allocator_)),
+      copies_(package_->plan().inputs.size()),
+      profile_(options.profile),
+      counters_(package_->plan().steps.size()) {
+  results_.reserve(plan().outputs.size());
+  for (size_t i = 0; i < plan().steps.size(); ++i) origins_.push_back(plan().origin_of(i));
+}
+
+Session::~Session() { outputs_->close(); }
+
+Session::Outputs::~Outputs() {
+  for (OutputBlock* block : session.results_) OutputPool::give_back(block);
+  session.results_.clear();
+}
+
+void Session::run_locked(const DLTensor* const* inputs, size_t count) {
+  BoundPlan& bound = bind(inputs, count);
+  prepare_memory(bound);
+  place_inputs(bound, inputs);
+  place_outputs(bound);
+  if (profile_ || observer_ != nullptr) {
+    run_steps_watched(bound);
+  } else {
+    run_steps(bound);
+  }
+  copy_shared_outputs(bound);
+}
+
+BoundPlan& Session::bind(const DLTensor* const* inputs, size_t count) {
+  if (!plans_.empty() && inputs_match(plan(), *plans_.front(), inputs, count)) {
+    return *plans_.front();
+  }
+  std::vector<int64_t> dims = bind_dims(plan(), inputs, count);
+  const auto found = std::find_if(plans_.begin(), plans_.end(), [&dims](const auto& candidate) {
+    return candidate->dims() == dims;
+  });
+  if (found != plans_.end()) {
+    plans_.splice(plans_.begin(), plans_, found);
+    return *plans_.front();
+  }
+  plans_.push_front(std::make_unique<BoundPlan>(plan(), *library_, std::move(dims),
+                                                crew_.threads(), &fault_));
+  if (plans_.size() > kMaxPlans) plans_.pop_back();
+  return *plans_.front();
+}
+
+void Session::prepare_memory(BoundPlan& bound) {
+  if (static_cast<int64_t>(arena_.size()) < bound.arena_bytes()) {
+    arena_ = Block();  // first, so that old and new are not held together
+    ++generation_;
+    arena_ = Block(allocator_, static_cast<size_t>(bound.arena_bytes()), "temporaries");
+    package_->log()(AOT_LOG_DEBUG, cat("arena of ", bound.arena_bytes(), " bytes"));
+  }
+  if (scratch_stride_ < bound.scratch_bytes()) {
+    const int64_t blocks = (bound.scratch_bytes() + kScratchAlignment - 1) / kScratchAlignment;
+    int64_t bytes = 0;
+    if (__builtin_mul_overflow(blocks * kScratchAlignment, int64_t{crew_.threads()}, &bytes)) {
+      fail(AOT_OUT_OF_MEMORY, "no memory for scratch of ", bound.scratch_bytes(), " bytes a thread");
+    }
+    scratch_ = Block();
+    scratch_stride_ = 0;
+    ++generation_;
+    scratch_ = Block(allocator_, static_cast<size_t>(bytes), "scratch");
+    scratch_stride_ = blocks * kScratchAlignment;
+  }
+  bound.set_memory(generation_, arena_.data(), scratch_.data());
+}
+
+void Session::place_inputs(BoundPlan& bound, const DLTensor* const* inputs) {
+  for (size_t i = 0; i < plan().inputs.size(); ++i) {
+    const DLTensor& tensor = *inputs[i];
+    const BoundTensor& expected = bound.inputs()[i];
+    if (tensor.data == nullptr && expected.span != 0) {
+      fail(AOT_INVALID_ARGUMENT, "input '", plan().inputs[i].name, "' (number ", i,
+           ") has no data");
+    }
+    void* address = static_cast<uint8_t*>(tensor.data) + tensor.byte_offset;
+    if (!readable_in_place(tensor, expected, *plan().inputs[i].dtype)) {
+      address = copy_input(i, tensor, expected);
+    }
+    bound.set_input(i, address);
+  }
+}
+
+void* Session::copy_input(size_t index, const DLTensor& tensor, const BoundTensor& bound) {
+  const auto span = static_cast<size_t>(bound.span);
+  Block& copy = copies_[index];
+  if (copy.size() < span) copy = Block(allocator_, span, "a copy of an input");
+  std::vector<int64_t> strides(bound.sizes.size());
+  int64_t dense = 1;
+  for (size_t axis = strides.size(); axis-- > 0;) {
+    strides[axis] = tensor.strides != nullptr ? tensor.strides[axis] : dense;
+    dense *= bound.sizes[axis];
+  }
+  const auto* from = static_cast<const uint8_t*>(tensor.data) + tensor.byte_offset;
+  strided_copy(copy.data(), bound.strides, from, strides, bound.sizes,
+               plan().inputs[index].dtype->size);
+  return copy.data();
+}
+
+bool Session::owns_buffer(size_t output) const {
+  const Buffer& buffer = plan().buffers[static_cast<size_t>(plan().outputs[output].buffer)];
+  return buffer.storage == Storage::kOutput && static_cast<size_t>(buffer.index) == output;
+}
+
+void Session::place_outputs(BoundPlan& bound) {
+  size_t total = 0;
+  for (size_t i = 0; i < plan().outputs.size(); ++i) {
+    const TensorSpec& spec = plan().outputs[i];
+    const auto bytes = static_cast<size_t>(bound.buffer_bytes(spec.buffer));
+    OutputBlock* block = outputs_->take(bytes);
+    results_.push_back(block);
+    block->describe(bound.outputs()[i], *spec.dtype);
+    if (owns_buffer(i)) bound.set_output(i, block->data());
+    total += bytes;
+  }
+  outputs_->trim(2 * total + 4096);
+}
+
+// Outputs that are an input, a weight, a temporary or another output get their own copy.
+void Session::copy_shared_outputs(const BoundPlan& bound) {
+  for (size_t i = 0; i < plan().outputs.size(); ++i) {
+    const auto span = static_cast<size_t>(bound.outputs()[i].span);
+    if (owns_buffer(i) || span == 0) continue;
+    std::memcpy(results_[i]->data(), bound.address(plan().outputs[i].buffer), span);
+  }
+}
+
+void Session::run_step(const BoundStep& step) {
+  if (step.chunks == 1) {
+    step.run(&step.args, 0, step.work);
+  } else {
+    ParallelStep job{&step, scratch_.data(), scratch_stride_};
+    crew_.run(run_chunk, &job, step.chunks);
+  }
+}
+
+void Session::run_steps(const BoundPlan& bound) {
+  for (const BoundStep& step : bound.steps()) {
+    run_step(step);
+    if (fault_ != AOT_KERNEL_FAULT_NONE) report_fault(step.step);
+  }
+}
+
+void Session::run_steps_watched(const BoundPlan& bound) {
+  using Clock = std::chrono::steady_clock;
+  for (const BoundStep& step : bound.steps()) {
+    const auto start = Clock::now();
+    run_step(step);
+    const auto elapsed = Clock::now() - start;
+    if (profile_) {
+      Counter& counter = counters_[static_cast<size_t>(step.step)];
+      ++counter.calls;
+      counter.nanoseconds += static_cast<uint64_t>(
+          std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
+    }
+    if (fault_ != AOT_KERNEL_FAULT_NONE) report_fault(step.step);
+    if (observer_ != nullptr) observe(bound, step.step);
+  }
+}
+
+void Session::observe(const BoundPlan& bound, int32_t step) {
+  for (const int32_t buffer : plan().steps[static_cast<size_t>(step)].buffers) {
+    observer_(observer_context_, static_cast<size_t>(step), static_cast<size_t>(buffer),
+              bound.address(buffer), static_cast<size_t>(bound.buffer_bytes(buffer)));
+  }
+}
+
+void Session::report_fault(int32_t step) {
+  const int32_t fault = std::exchange(fault_, AOT_KERNEL_FAULT_NONE);
+  const std::string& origin = origins_[static_cast<size_t>(step)];
+  const std::string& kernel =
+      plan().kernels[static_cast<size_t>(plan().steps[static_cast<size_t>(step)].kernel)];
+  const std::string where = origin.empty() ? cat("kernel ", kernel) : origin;
+  if (fault == AOT_KERNEL_FAULT_INDEX) {
+    throw Error(AOT_INVALID_ARGUMENT,
+                cat("an index in the data is outside the tensor that it points into, at ", where),
+                origin);
+  }
+  throw Error(AOT_INTERNAL, cat("kernel fault ", fault, " at ", where), origin);
+}
+
+void Session::set_observer(aot_observer_fn observer, void* context) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  observer_ = observer;
+  observer_context_ = context;
+}
+
+void Session::profile(aot_step_profile* steps, size_t capacity, size_t* count) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t i = 0; i < std::min(capacity, counters_.size()); ++i) {
+    const auto kernel = static_cast<size_t>(plan().steps[i].kernel);
+    steps[i] = aot_step_profile{plan().kernels[kernel].c_str(), origins_[i].c_str(),
+                                counters_[i].calls, counters_[i].nanoseconds};
+  }
+  *count = counters_.size();
+}
+
+void Session::reset_profile() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::fill(counters_.begin(), counters_.end(), Counter{});
+}
+
+}  // namespace aot_rt
