@@ -103,7 +103,7 @@ def interpret_loops(
     InternalError when the graph itself reads or writes out of bounds.
     """
     arrays = _run(graph.ops, graph.buffers, inputs, weights, dims)
-    return tuple(np.ascontiguousarray(arrays[name]) for name in graph.outputs)
+    return tuple(np.asarray(arrays[name], order="C") for name in graph.outputs)
 
 
 def interpret_kernels(
@@ -119,4 +119,4 @@ def interpret_kernels(
             ops.append(kernel.template)
         ops.extend(nest for stage in kernel.stages for nest in stage.nests)
     arrays = _run(ops, graph.buffers, inputs, weights, dims)
-    return tuple(np.ascontiguousarray(arrays[name]) for name in graph.outputs)
+    return tuple(np.asarray(arrays[name], order="C") for name in graph.outputs)
