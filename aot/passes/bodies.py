@@ -1,0 +1,131 @@
+"""Rewriting of nests and their bodies: loads, indices, axes. Shared by the passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from aot.ir.loops import Axis, LoopNest, Store
+from aot.ir.scalar import (
+    Access,
+    IndexCheck,
+    IndexValue,
+    Node,
+    index_value,
+    load,
+    mask_of,
+    postorder,
+    rebuild,
+    substitute_index,
+    with_args,
+)
+from aot.symbolic import Expr, Ranges, Symbol, substitute, var
+
+
+def with_roots(nest: LoopNest, roots: Iterable[Node]) -> LoopNest:
+    """The nest with other roots, in the order of `LoopNest.roots`; the same object if equal."""
+    fresh = tuple(roots)
+    if all(a is b for a, b in zip(fresh, nest.roots, strict=True)):
+        return nest
+    stores: list[Store] = []
+    position = 0
+    for store in nest.stores:
+        value = fresh[position]
+        count = len(store.binds)
+        bound = fresh[position + 1 : position + 1 + count]
+        binds = tuple((s, n) for (s, _), n in zip(store.binds, bound, strict=True))
+        stores.append(replace(store, value=value, binds=binds))
+        position += 1 + count
+    return replace(nest, stores=tuple(stores))
+
+
+def substitute_axes(
+    nest: LoopNest,
+    mapping: Mapping[Symbol, Expr],
+    axes: tuple[Axis, ...],
+    reduction: tuple[Axis, ...],
+) -> LoopNest:
+    """The nest with loop variables replaced everywhere, over the given new axes."""
+    rewritten = with_roots(nest, substitute_index(nest.roots, mapping))
+    stores = tuple(
+        replace(s, index=tuple(substitute(e, mapping) for e in s.index)) for s in rewritten.stores
+    )
+    return replace(rewritten, axes=axes, reduction=reduction, stores=stores)
+
+
+def map_indices(roots: Iterable[Node], change: Callable[[Expr, Node], Expr]) -> list[Node]:
+    """Applies `change(expression, node)` to every index expression of loads and index values.
+
+    The node given is the one being rewritten, with its new arguments.
+    """
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        fresh = with_args(node, args)
+        attr = fresh.attr
+        if isinstance(attr, IndexValue):
+            changed = change(attr.expr, fresh)
+            binds = dict(zip(attr.binds, args, strict=True))
+            return fresh if changed is attr.expr else index_value(changed, binds)
+        if isinstance(attr, Access):
+            index = tuple(change(e, fresh) for e in attr.index)
+            if index == attr.index:
+                return fresh
+            binds = dict(zip(attr.binds, args, strict=False))
+            return load(attr.buffer, fresh.dtype, index, binds, mask_of(fresh))
+        return fresh
+
+    return rebuild(roots, visit)
+
+
+def simplify_indices(nest: LoopNest, ranges: Ranges) -> LoopNest:
+    """The nest with every index simplified by what is known of its axes (`graph.ranges`)."""
+
+    def change(expr: Expr, node: Node) -> Expr:
+        attr = node.attr
+        assert isinstance(attr, (Access, IndexValue))
+        if expr.is_Symbol or expr.is_Integer:
+            return expr
+        known = with_bind_ranges(ranges, attr.binds, node.args) if attr.binds else ranges
+        return known.simplify(expr)
+
+    nest = with_roots(nest, map_indices(nest.roots, change))
+    stores = tuple(
+        replace(s, index=tuple(ranges.simplify(e) for e in s.index)) for s in nest.stores
+    )
+    return nest if stores == nest.stores else replace(nest, stores=stores)
+
+
+def with_bind_ranges(ranges: Ranges, binds: tuple[Symbol, ...], args: tuple[Node, ...]) -> Ranges:
+    """`ranges` plus those of indirect symbols whose values were checked against a size."""
+    known = dict(ranges.extents)
+    for symbol, node in zip(binds, args, strict=False):
+        if isinstance(node.attr, IndexCheck):
+            known[symbol] = node.attr.size
+    return ranges.with_extents(known)
+
+
+def fresh_binds(node: Node, tag: str) -> tuple[dict[Symbol, Expr], dict[Symbol, Node]]:
+    """Renames a load's local indirect symbols so that they can leave the node.
+
+    Returns (local symbol -> global symbol, global symbol -> value node).
+    """
+    attr = node.attr
+    assert isinstance(attr, Access)
+    renaming: dict[Symbol, Expr] = {}
+    values: dict[Symbol, Node] = {}
+    for symbol, value in zip(attr.binds, node.args, strict=False):
+        outer = var(f"{tag}_{symbol}")
+        renaming[symbol] = outer
+        values[outer] = value
+    return renaming, values
+
+
+def index_nodes(nest: LoopNest) -> Iterable[Expr]:
+    """Every index expression of the nest: of loads, index values and stores."""
+    for node in postorder(nest.roots):
+        if isinstance(node.attr, Access):
+            yield from node.attr.index
+        elif isinstance(node.attr, IndexValue):
+            yield node.attr.expr
+    for store in nest.stores:
+        yield from store.index

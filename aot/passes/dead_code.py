@@ -1,0 +1,46 @@
+"""Dead code: operations whose results nobody reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aot.ir.loops import LoopGraph, LoopNest, LoopOp, reads, writes
+
+
+def remove_dead_code(graph: LoopGraph) -> LoopGraph:
+    """The graph without stores, operations and buffers that no output depends on.
+
+    Inputs stay declared even when unused. The same object when nothing is dead.
+    """
+    live = set(graph.outputs)
+    kept: list[LoopOp] = []
+    for op in reversed(graph.ops):
+        trimmed = _live_part(op, live)
+        if trimmed is not None:
+            live.update(reads(trimmed))
+            kept.append(trimmed)
+    ops = tuple(reversed(kept))
+    used = live.union(graph.inputs, *(writes(op) for op in ops))
+    derived = tuple(d for d in graph.derived if d.name in _needed_derived(graph, live))
+    buffers = {name: b for name, b in graph.buffers.items() if name in used}
+    if len(buffers) == len(graph.buffers) and ops == graph.ops and derived == graph.derived:
+        return graph
+    return replace(graph, buffers=buffers, ops=ops, derived=derived)
+
+
+def _live_part(op: LoopOp, live: set[str]) -> LoopOp | None:
+    if not isinstance(op, LoopNest):
+        return op if op.output.buffer in live else None
+    stores = tuple(s for s in op.stores if s.buffer in live)
+    if not stores:
+        return None
+    return op if len(stores) == len(op.stores) else replace(op, stores=stores)
+
+
+def _needed_derived(graph: LoopGraph, live: set[str]) -> set[str]:
+    needed: set[str] = set()
+    for weight in reversed(graph.derived):
+        if weight.name in live or weight.name in needed:
+            needed.add(weight.name)
+            needed.update(weight.sources)
+    return needed

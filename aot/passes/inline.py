@@ -1,0 +1,256 @@
+"""Inlining: producers' bodies move into their consumers, and only worthwhile buffers remain.
+
+Views, constants and other trivial bodies are always inlined, also into the views of template calls.
+Pointwise producers are inlined when that saves memory traffic without repeating work: see
+`_verdict`. Reductions, scatters and template calls always keep their buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from aot.ir.decisions import Decision
+from aot.ir.hints import Hints, body_weight, hints_of, is_dear
+from aot.ir.loops import LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View, writes
+from aot.ir.scalar import (
+    Access,
+    Node,
+    const,
+    guard_loads,
+    loads,
+    mask_of,
+    postorder,
+    rebuild,
+    substitute_index,
+    where,
+    with_args,
+)
+from aot.passes.bodies import fresh_binds, simplify_indices, with_roots
+from aot.passes.dead_code import remove_dead_code
+from aot.passes.views import strides_of_order, view_strides, wanted_order
+from aot.symbolic import Expr, Symbol, row_major_strides, substitute
+
+CHEAP_WEIGHT = 4
+"""Bodies up to this price may be evaluated by several users instead of being stored."""
+
+MAX_NODES = 400
+"""Bodies larger than this are not grown further."""
+
+
+@dataclass(frozen=True)
+class Uses:
+    """Who reads a buffer: nests with the evaluations that they would make, and template calls."""
+
+    nests: tuple[str, ...]
+    evaluations: int
+    templates: int
+
+
+@dataclass(frozen=True)
+class _Body:
+    """An inlined buffer: its value as a function of the buffer's index."""
+
+    symbols: tuple[Symbol, ...]
+    value: Node
+
+
+def inline_producers(graph: LoopGraph) -> LoopGraph:
+    """The graph with producers inlined, dead operations removed and the choices recorded."""
+    hints = hints_of(graph.dims)
+    uses = buffer_uses(graph, hints)
+    writers = _writer_counts(graph)
+    from_template = {op.output.buffer for op in graph.ops if isinstance(op, TemplateCall)}
+    inlined: dict[str, _Body] = {}
+    ops: list[LoopOp] = []
+    decisions: list[Decision] = []
+    for op in graph.ops:
+        if isinstance(op, TemplateCall):
+            ops.append(_compose_views(graph, op, inlined))
+            continue
+        nest = simplify_indices(
+            inline_into(op, inlined), graph.ranges(*op.axes, *op.reduction)
+        )
+        ops.append(nest)
+        for store in nest.stores:
+            if writers[store.buffer] > 1 or not _eligible(nest, store):
+                continue
+            used = uses.get(store.buffer, Uses((), 0, 0))
+            kept = store.buffer in graph.outputs
+            verdict, reason = _verdict(nest, store, used, kept, from_template, hints, graph)
+            if verdict:
+                inlined[store.buffer] = _Body(_bare_symbols(store), store.value)
+            if used.nests:
+                word = "inlined" if verdict else "stored"
+                decisions.append(Decision("inline", (store.buffer, *used.nests), word, reason))
+    merged = replace(graph, ops=tuple(ops), decisions=(*graph.decisions, *decisions))
+    return remove_dead_code(merged)
+
+
+def buffer_uses(graph: LoopGraph, hints: Hints) -> dict[str, Uses]:
+    """The users of every buffer."""
+    found: dict[str, Uses] = {}
+    for op in graph.ops:
+        if isinstance(op, TemplateCall):
+            for _, view in op.operands:
+                old = found.get(view.buffer, Uses((), 0, 0))
+                found[view.buffer] = replace(old, templates=old.templates + 1)
+            continue
+        points = hints.volume((*op.axes, *op.reduction))
+        for node in loads(op.roots):
+            assert isinstance(node.attr, Access)
+            old = found.get(node.attr.buffer, Uses((), 0, 0))
+            names = old.nests if op.name in old.nests else (*old.nests, op.name)
+            found[node.attr.buffer] = Uses(names, old.evaluations + points, old.templates)
+    return found
+
+
+def _writer_counts(graph: LoopGraph) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for op in graph.ops:
+        for name in writes(op):
+            counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _bare_symbols(store: Store) -> tuple[Symbol, ...]:
+    return tuple(e for e in store.index)
+
+
+def _eligible(nest: LoopNest, store: Store) -> bool:
+    """A plain pointwise store of the whole buffer, indexed by the nest's own axes."""
+    symbols = {a.symbol for a in nest.axes}
+    return (
+        not nest.reduction
+        and store.mode == "set"
+        and not store.binds
+        and len(store.index) == len(nest.axes)
+        and set(store.index) == symbols
+    )
+
+
+def _verdict(
+    nest: LoopNest,
+    store: Store,
+    used: Uses,
+    kept: bool,
+    from_template: set[str],
+    hints: Hints,
+    graph: LoopGraph,
+) -> tuple[bool, str]:
+    """Whether a producer is inlined into all nests that read it, and why."""
+    value = store.value
+    nodes = postorder((value,))
+    if is_trivial(value):
+        return True, "a view or a constant costs nothing"
+    if kept:
+        return False, "it is a result of the model, so it is stored anyway"
+    if used.templates:
+        return False, "a template call reads it, so it is stored anyway"
+    if len(nodes) > MAX_NODES:
+        return False, f"its body has {len(nodes)} operations"
+    points = max(1, hints.volume(nest.axes))
+    repeats = used.evaluations / points
+    if repeats <= 1.01:
+        return True, "no element is evaluated twice"
+    weight = body_weight((value,))
+    sources = {n.attr.buffer for n in nodes if isinstance(n.attr, Access)}
+    if sources & from_template:
+        return False, "it can be an epilogue of the template call that it reads"
+    if is_dear((value,)):
+        return False, f"a transcendental function would be evaluated {repeats:.1f} times"
+    big = sum(hints.elements(graph.buffers[b].shape) * 2 >= points for b in sources)
+    limit = CHEAP_WEIGHT if repeats <= 8 else 1
+    if weight > limit:
+        return False, f"{weight} operations would be repeated {repeats:.1f} times"
+    if big > 1:
+        return False, f"its users would read {big} buffers in place of one"
+    return True, f"repeating {weight} cheap operations beats storing it"
+
+
+def is_trivial(value: Node) -> bool:
+    """A constant, an index, or an element of a buffer at a direct index, perhaps cast."""
+    if value.op == "cast" and value.args[0].op in ("load", "const", "index"):
+        inner = value.args[0]
+        return inner.op != "load" or not inner.args
+    return value.op == "const" or (value.op in ("load", "index") and not value.args)
+
+
+def inline_into(nest: LoopNest, inlined: Mapping[str, _Body]) -> LoopNest:
+    """The nest with every load of an inlined buffer replaced by the producer's value."""
+    if not inlined:
+        return nest
+    counter = 0
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        nonlocal counter
+        fresh = with_args(node, args)
+        if fresh.op == "where":
+            return _fold_where(fresh)
+        attr = fresh.attr
+        if not isinstance(attr, Access) or attr.buffer not in inlined:
+            return fresh
+        counter += 1
+        return inline_load(fresh, inlined[attr.buffer].symbols, inlined[attr.buffer].value, counter)
+
+    return with_roots(nest, rebuild(nest.roots, visit))
+
+
+def inline_load(node: Node, symbols: tuple[Symbol, ...], value: Node, serial: int = 0) -> Node:
+    """The producer's `value`, a function of `symbols`, at the index of the load `node`.
+
+    `serial` makes the names of indirect symbols unique within the consumer.
+    """
+    attr = node.attr
+    assert isinstance(attr, Access)
+    renaming, binds = fresh_binds(node, f"q{serial}")
+    mapping: dict[Symbol, Expr] = {
+        s: substitute(e, renaming) for s, e in zip(symbols, attr.index, strict=True)
+    }
+    (moved,) = substitute_index((value,), mapping, binds)
+    mask = mask_of(node)
+    if mask is None:
+        return moved
+    guarded = guard_loads(moved, mask)
+    return guarded if guarded.op == "load" else where(mask, guarded, const(0, guarded.dtype))
+
+
+def _fold_where(node: Node) -> Node:
+    """where(c, where(c, a, _), b) is where(c, a, b); the same for the other branch."""
+    condition, a, b = node.args
+    if a.op == "where" and a.args[0] is condition:
+        a = a.args[1]
+    if b.op == "where" and b.args[0] is condition:
+        b = b.args[2]
+    if condition.op == "const":
+        return a if condition.attr else b
+    return where(condition, a, b)
+
+
+def _compose_views(
+    graph: LoopGraph, call: TemplateCall, inlined: Mapping[str, _Body]
+) -> TemplateCall:
+    operands = tuple((role, _compose(graph, view, inlined)) for role, view in call.operands)
+    return call if operands == call.operands else replace(call, operands=operands)
+
+
+def _compose(graph: LoopGraph, view: View, inlined: Mapping[str, _Body]) -> View:
+    """The view read from the producer's own source, when some layout makes that plain strides."""
+    body = inlined.get(view.buffer)
+    if body is None or body.value.op != "load" or body.value.args:
+        return view
+    access = body.value.attr
+    assert isinstance(access, Access)
+    mapping = dict(zip(body.symbols, view.index, strict=True))
+    ranges = graph.ranges(*view.axes)
+    index = tuple(ranges.simplify(substitute(e, mapping)) for e in access.index)
+    composed = View(access.buffer, view.axes, index)
+    source = graph.buffers[access.buffer]
+    candidates = [source.strides or row_major_strides(source.shape)]
+    if source.strides is None:
+        order = wanted_order(composed, source.shape, view.axes)
+        if order is not None:
+            candidates.append(strides_of_order(source.shape, order))
+    if any(view_strides(composed, s, ranges) is not None for s in candidates):
+        return composed
+    return view

@@ -1,0 +1,81 @@
+"""Canonical loop names in a kernel, so that equal kernels have equal text and compile once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aot.ir.kernels import Kernel, Stage, Strip
+from aot.ir.loops import Axis, LoopGraph, LoopNest
+from aot.ir.scalar import Access, IndexValue, Node, index_value, load, mask_of, rebuild, with_args
+from aot.schedule.groups import rename
+from aot.schedule.stages import with_values
+from aot.symbolic import Expr, Ranges, Symbol, substitute, var
+
+
+def canonical_kernel(graph: LoopGraph, kernel: Kernel) -> Kernel:
+    """The kernel with loop variables named o0…, i0…, r0… in order, and indices simplified."""
+    mapping: dict[Symbol, Symbol] = {}
+    counts = {"o": 0, "i": 0, "r": 0}
+
+    def name(axes: tuple[Axis, ...], prefix: str) -> None:
+        for axis in axes:
+            if axis.symbol not in mapping:
+                mapping[axis.symbol] = var(f"{prefix}{counts[prefix]}")
+                counts[prefix] += 1
+
+    name(kernel.outer, "o")
+    if kernel.template is not None:
+        name(kernel.template.output.axes, "i")
+    for stage in kernel.stages:
+        name(stage.inner, "i")
+        name(stage.reduction, "r")
+    stages = tuple(_rename_stage(graph, s, mapping) for s in kernel.stages)
+    strip = Strip(_axis(kernel.strip.axis, mapping), kernel.strip.size) if kernel.strip else None
+    template = kernel.template
+    if template is not None:
+        view = template.output
+        axes = tuple(_axis(a, mapping) for a in view.axes)
+        index = tuple(substitute(e, mapping) for e in view.index)
+        template = replace(template, output=replace(view, axes=axes, index=index))
+    outer = tuple(_axis(a, mapping) for a in kernel.outer)
+    return replace(kernel, outer=outer, stages=stages, strip=strip, template=template)
+
+
+def _axis(axis: Axis, mapping: dict[Symbol, Symbol]) -> Axis:
+    return Axis(mapping[axis.symbol], axis.extent)
+
+
+def _rename_stage(graph: LoopGraph, stage: Stage, mapping: dict[Symbol, Symbol]) -> Stage:
+    def axes(old: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(_axis(a, mapping) for a in old)
+
+    vector = _axis(stage.vector, mapping) if stage.vector else None
+    nests = tuple(simplify(graph, rename(n, mapping)) for n in stage.nests)
+    return Stage(axes(stage.inner), axes(stage.reduction), axes(stage.order), vector, nests)
+
+
+def simplify(graph: LoopGraph, nest: LoopNest) -> LoopNest:
+    """The nest with every index simplified by the ranges of its axes."""
+    ranges = graph.ranges(*nest.axes, *nest.reduction)
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        fresh = with_args(node, args)
+        attr = fresh.attr
+        binds = dict(zip(getattr(attr, "binds", ()), args, strict=False))
+        if isinstance(attr, IndexValue):
+            return index_value(_simple(ranges, attr.expr), binds)
+        if isinstance(attr, Access):
+            index = tuple(_simple(ranges, e) for e in attr.index)
+            if index != attr.index:
+                return load(attr.buffer, fresh.dtype, index, binds, mask_of(fresh))
+        return fresh
+
+    nest = with_values(nest, rebuild(nest.roots, visit))
+    stores = tuple(
+        replace(s, index=tuple(_simple(ranges, e) for e in s.index)) for s in nest.stores
+    )
+    return replace(nest, stores=stores)
+
+
+def _simple(ranges: Ranges, expr: Expr) -> Expr:
+    return expr if expr.is_Symbol or expr.is_Integer else ranges.simplify(expr)

@@ -1,0 +1,142 @@
+"""Groups: nests (and at most one template call) that will share a kernel, on common outer axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, reads, writes
+from aot.ir.scalar import substitute_index
+from aot.symbolic import Expr, Symbol, exact_quotient, substitute, var
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nests that share the axes `outer`: each nest's own axes begin with exactly those.
+
+    All other loop variables are unique in the whole graph. `position`: of the first operation in
+    the graph. With a template, `outer` are the template's output axes and every nest is pointwise
+    over them.
+    """
+
+    position: int
+    outer: tuple[Axis, ...]
+    nests: tuple[LoopNest, ...]
+    template: TemplateCall | None = None
+
+    @property
+    def name(self) -> str:
+        """Names of the operations, for verdicts."""
+        names = [self.template.name] if self.template else []
+        return "+".join([*names, *(n.name for n in self.nests)])
+
+    @property
+    def ops(self) -> tuple[LoopOp, ...]:
+        """The template call, if any, and the nests."""
+        return (*((self.template,) if self.template else ()), *self.nests)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Buffers that the members read, each once."""
+        return tuple(dict.fromkeys(b for op in self.ops for b in reads(op)))
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Buffers that the members write, each once."""
+        return tuple(dict.fromkeys(b for op in self.ops for b in writes(op)))
+
+
+def group_of(op: LoopOp, position: int) -> Group:
+    """A group of one operation, its loop variables made unique; all kept axes are outer."""
+    if isinstance(op, TemplateCall):
+        mapping = _unique(op.output.axes, position)
+        axes = _renamed_axes(op.output.axes, mapping)
+        output = replace(
+            op.output, axes=axes, index=tuple(substitute(e, mapping) for e in op.output.index)
+        )
+        return Group(position, axes, (), replace(op, output=output))
+    mapping = _unique((*op.axes, *op.reduction), position)
+    nest = rename(op, mapping)
+    return Group(position, nest.axes, (nest,))
+
+
+def _unique(axes: Iterable[Axis], position: int) -> dict[Symbol, Symbol]:
+    return {a.symbol: var(f"n{position}_{a.symbol}") for a in axes}
+
+
+def _renamed_axes(axes: Iterable[Axis], mapping: Mapping[Symbol, Expr]) -> tuple[Axis, ...]:
+    return tuple(Axis(mapping.get(a.symbol, a.symbol), a.extent) for a in axes)
+
+
+def rename(nest: LoopNest, mapping: Mapping[Symbol, Symbol]) -> LoopNest:
+    """The nest with loop variables renamed."""
+    return rewrite(
+        nest, mapping, _renamed_axes(nest.axes, mapping), _renamed_axes(nest.reduction, mapping)
+    )
+
+
+def rewrite(
+    nest: LoopNest,
+    mapping: Mapping[Symbol, Expr],
+    axes: tuple[Axis, ...],
+    reduction: tuple[Axis, ...],
+) -> LoopNest:
+    """The nest with loop variables replaced by expressions, over other axes."""
+    roots = iter(substitute_index(nest.roots, mapping))
+    stores: list[Store] = []
+    for store in nest.stores:
+        value = next(roots)
+        binds = tuple((s, next(roots)) for s, _ in store.binds)
+        index = tuple(substitute(e, mapping) for e in store.index)
+        stores.append(replace(store, value=value, binds=binds, index=index))
+    return replace(nest, axes=axes, reduction=reduction, stores=tuple(stores))
+
+
+def with_outer(group: Group, outer: tuple[Axis, ...]) -> Group:
+    """The group with only `outer` (some of its outer axes) shared; the others become inner."""
+    if outer == group.outer:
+        return group
+
+    def reorder(nest: LoopNest) -> LoopNest:
+        rest = tuple(a for a in nest.axes if a not in outer)
+        return replace(nest, axes=(*outer, *rest))
+
+    return replace(group, outer=outer, nests=tuple(reorder(n) for n in group.nests))
+
+
+def rename_group(group: Group, mapping: Mapping[Symbol, Symbol]) -> Group:
+    """The group with loop variables renamed in every member."""
+    return replace(
+        group,
+        outer=_renamed_axes(group.outer, mapping),
+        nests=tuple(rename(n, mapping) for n in group.nests),
+    )
+
+
+def split_in_group(group: Group, axis: Axis, sizes: tuple[Expr, ...]) -> Group:
+    """The group with an axis split into several of `sizes`, outermost first.
+
+    `axis` is an outer axis, or an inner or reduction axis of one member. The product of `sizes`
+    must be its extent. Not for axes of a template.
+    """
+    parts = tuple(Axis(var(f"{axis.symbol}_{k}"), size) for k, size in enumerate(sizes))
+    total: Expr = parts[0].symbol
+    for part in parts[1:]:
+        total = total * part.extent + part.symbol
+    mapping = {axis.symbol: total.expand()}
+
+    def expand(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(p for a in axes for p in (parts if a == axis else (a,)))
+
+    nests = tuple(
+        rewrite(n, mapping, expand(n.axes), expand(n.reduction))
+        if axis in n.axes or axis in n.reduction
+        else n
+        for n in group.nests
+    )
+    return replace(group, outer=expand(group.outer), nests=nests)
+
+
+def divides(extent: Expr, size: Expr) -> Expr | None:
+    """extent / size when that is visibly exact, else None."""
+    return exact_quotient(extent, size)

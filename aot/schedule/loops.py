@@ -1,0 +1,203 @@
+"""Loops: a group becomes a kernel with parallel loops, strips, loop orders and vector axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aot.ir.capabilities import Capabilities
+from aot.ir.hints import Hints
+from aot.ir.kernels import Kernel, Stage, Strip
+from aot.ir.loops import Axis, LoopGraph, LoopNest, reads, writes
+from aot.schedule.groups import Group, with_outer
+from aot.schedule.merge import merge_axes, merge_outer
+from aot.schedule.stages import StageDraft, drop_unread, form_stages
+from aot.schedule.votes import nests_reduce, order_by_stride, stage_cost
+
+ENOUGH_UNITS = 16
+"""Parallel work beyond which no strip is cut for more."""
+
+SMALL_UNIT = 256
+"""A work unit of fewer points takes in another loop when enough units remain."""
+
+STRIP_POINTS = 4096
+"""Elements of a strip in pointwise kernels."""
+
+STRIP_KEPT = 512
+"""Elements of a strip of kept points in reductions over outer loops: accumulators stay in L1."""
+
+STRIP_TRANSPOSE = 32
+"""Elements of a strip when reads and writes run along different loops: two cache lines."""
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """What every choice below looks at."""
+
+    graph: LoopGraph
+    hints: Hints
+    capabilities: Capabilities
+
+
+def build_kernel(scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]) -> Kernel:
+    """The kernel of a group. `needed`: buffers that something outside the group reads."""
+    if group.template is not None:
+        return _template_kernel(scheduler, group, name, needed)
+    group = merge_outer(scheduler.graph, group)
+    group, strip = _choose_inner(scheduler, group)
+    drafts = drop_unread(form_stages(scheduler.graph, group), needed)
+    stages = tuple(_order_stage(scheduler, group.outer, d, strip) for d in drafts)
+    return _finish(name, group, stages, strip, needed)
+
+
+def _finish(
+    name: str, group: Group, stages: tuple[Stage, ...], strip: Strip | None, needed: frozenset[str]
+) -> Kernel:
+    nests = [n for s in stages for n in s.nests]
+    written = list(dict.fromkeys(b for n in nests for b in writes(n)))
+    read = list(dict.fromkeys(b for n in nests for b in reads(n)))
+    if group.template is not None:
+        output = group.template.output.buffer
+        written = [output, *written]
+        read = list(dict.fromkeys([*reads(group.template), *read]))
+    local = tuple(b for b in written if b not in needed)
+    return Kernel(
+        name,
+        () if group.template else group.outer,
+        stages,
+        strip,
+        group.template,
+        local,
+        tuple(b for b in read if b not in written),
+        tuple(b for b in written if b in needed),
+    )
+
+
+def _template_kernel(
+    scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]
+) -> Kernel:
+    inner = replace(group, outer=())
+    drafts = drop_unread(form_stages(scheduler.graph, inner), needed)
+    stages = tuple(
+        Stage(d.inner, (), d.inner, d.inner[-1] if d.inner else None, d.nests) for d in drafts
+    )
+    return _finish(name, group, stages, None, needed)
+
+
+def _choose_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
+    """Which of the shared axes become inner loops of every stage, and the strips of one of them."""
+    if not group.outer:
+        return group, None
+    plain = all(n.axes == group.outer and not n.reduction for n in group.nests)
+    return (_pointwise_inner if plain else _row_inner)(scheduler, group)
+
+
+def _whole_draft(group: Group) -> StageDraft:
+    """All nests of a pointwise group as one stage without outer loops."""
+    return StageDraft(group.outer, (), group.nests)
+
+
+def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
+    hints = scheduler.hints
+    cost = stage_cost(scheduler.graph, hints, (), _whole_draft(group))
+    _, vector = cost.best(group.outer)
+    stores = [m for m in cost.moves if m.store]
+    order = order_by_stride(hints, stores, group.outer)
+    if vector is None:
+        vector = order[-1]
+    rest = [a for a in order if a != vector]
+    inner = [vector]
+    crossing = _crossing_axis(scheduler, cost.moves, vector, rest)
+    if crossing is not None:
+        rest.remove(crossing)
+        inner.insert(0, crossing)
+        outer = with_outer(group, tuple(rest))
+        return outer, Strip(vector, STRIP_TRANSPOSE)
+    total = hints.volume(group.outer)
+    while rest and hints.volume(inner) < SMALL_UNIT:
+        if hints.volume(rest[:-1]) < ENOUGH_UNITS and total > 16 * SMALL_UNIT:
+            break
+        inner.insert(0, rest.pop())
+    chosen = with_outer(group, tuple(rest))
+    extent = hints.value(vector.extent)
+    units = hints.volume(rest)
+    if units < ENOUGH_UNITS and (extent > STRIP_POINTS or not vector.extent.is_Integer):
+        return chosen, Strip(vector, STRIP_POINTS)
+    return chosen, None
+
+
+def _crossing_axis(
+    scheduler: Scheduler, moves: tuple, vector: Axis, rest: list[Axis]  # type: ignore[type-arg]
+) -> Axis | None:
+    """Another long axis along which some access is contiguous that strides along `vector`."""
+    for axis in rest:
+        long = min(scheduler.hints.value(a.extent) for a in (axis, vector)) >= STRIP_TRANSPOSE
+        for move in moves:
+            along, across = move.stride(vector.symbol), move.stride(axis.symbol)
+            if long and across == 1 and along not in (0, 1):
+                return axis
+    return None
+
+
+def _row_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
+    """Groups with reductions or inner loops: vectorise those, or one of the shared axes."""
+    drafts = form_stages(scheduler.graph, group)
+    costs = [stage_cost(scheduler.graph, scheduler.hints, group.outer, d) for d in drafts]
+    own = sum(c.best(c.stage.domain)[0] for c in costs)
+    best, chosen = own, None
+    for axis in group.outer:
+        total = sum(c.along(axis) for c in costs)
+        if total < best:
+            best, chosen = total, axis
+    if chosen is None:
+        return group, None
+    rest = tuple(a for a in group.outer if a != chosen)
+    size = STRIP_KEPT if nests_reduce(group.nests) else STRIP_POINTS
+    return with_outer(group, rest), Strip(chosen, size)
+
+
+def _order_stage(
+    scheduler: Scheduler, outer: tuple[Axis, ...], draft: StageDraft, strip: Strip | None
+) -> Stage:
+    draft = _merge_stage(scheduler, outer, draft, strip)
+    cost = stage_cost(scheduler.graph, scheduler.hints, outer, draft)
+    vector = _stage_vector(cost.best(draft.domain)[1], draft, strip)
+    ordered = order_by_stride(scheduler.hints, cost.moves, draft.domain)
+    kept = [a for a in ordered if a in draft.inner and a != vector]
+    reduced = [a for a in ordered if a in draft.reduction and a != vector]
+    tail = [vector] if vector is not None else []
+    return Stage(draft.inner, draft.reduction, (*kept, *reduced, *tail), vector, draft.nests)
+
+
+def _stage_vector(best: Axis | None, draft: StageDraft, strip: Strip | None) -> Axis | None:
+    if strip is not None and strip.axis in draft.inner:
+        return strip.axis
+    return best
+
+
+def _merge_stage(
+    scheduler: Scheduler, outer: tuple[Axis, ...], draft: StageDraft, strip: Strip | None
+) -> StageDraft:
+    """Merges neighbouring loops of the stage; the axis in strips stays as it is."""
+    graph, nests = scheduler.graph, draft.nests
+    inner, reduction = draft.inner, draft.reduction
+    free = tuple(a for a in inner if strip is None or a != strip.axis)
+    merged = merge_axes(graph, nests, free)
+    if merged is not None:
+        nests, left = merged
+        inner = (*left, *(a for a in inner if a not in free))
+    merged = merge_axes(graph, nests, reduction)
+    if merged is not None:
+        nests, reduction = merged
+    fixed = tuple(_with_axes(n, outer, inner, reduction) for n in nests)
+    return StageDraft(inner, reduction, fixed)
+
+
+def _with_axes(
+    nest: LoopNest,
+    outer: tuple[Axis, ...],
+    inner: tuple[Axis, ...],
+    reduction: tuple[Axis, ...],
+) -> LoopNest:
+    if nest.reduction or not reduction:
+        return replace(nest, axes=(*outer, *inner), reduction=reduction if nest.reduction else ())
+    return replace(nest, axes=(*outer, *inner, *reduction), reduction=())

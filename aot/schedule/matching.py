@@ -1,0 +1,242 @@
+"""Matching of iteration spaces: which axes of two groups run over the same elements.
+
+The producer's store is inverted: for a consumer's load, the coordinates of the producer's loops at
+the element that it reads, as expressions over the consumer's loops. An axis pair may be shared by
+both when, for every load, that coordinate is exactly the consumer's loop variable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aot.ir.loops import Axis, LoopGraph, LoopNest, TemplateCall
+from aot.ir.scalar import Access, loads
+from aot.schedule.groups import Group, rename_group, split_in_group, with_outer
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Modulo,
+    Symbol,
+    affine_coefficients,
+    exact_quotient,
+    product,
+)
+
+MAX_REFINEMENTS = 6
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Two groups rewritten onto common outer axes (equal `outer`)."""
+
+    first: Group
+    second: Group
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One load of the second group from a buffer that the first group writes.
+
+    `coordinates`: producer loop variable -> its value at the element read, over consumer loops.
+    """
+
+    buffer: str
+    consumer: str
+    coordinates: dict[Symbol, Expr]
+
+
+def flows(graph: LoopGraph, first: Group, second: Group) -> list[Flow] | None:
+    """Every flow from the first group to the second; None when a store cannot be inverted."""
+    found: list[Flow] = []
+    stores = _stores(first)
+    for nest in second.nests:
+        ranges = graph.ranges(*nest.axes, *nest.reduction)
+        seen: set[tuple[str, tuple[Expr, ...]]] = set()
+        for node in loads(nest.roots):
+            access = node.attr
+            assert isinstance(access, Access)
+            key = (access.buffer, access.index)
+            if access.buffer not in stores or key in seen:
+                continue
+            seen.add(key)
+            axes, index = stores[access.buffer]
+            inverse = invert(axes, index, access.index)
+            if inverse is None:
+                return None
+            solved = {s: ranges.simplify(e) for s, e in inverse.items()}
+            found.append(Flow(access.buffer, nest.name, solved))
+    return found
+
+
+def _stores(group: Group) -> dict[str, tuple[tuple[Axis, ...], tuple[Expr, ...]]]:
+    found: dict[str, tuple[tuple[Axis, ...], tuple[Expr, ...]]] = {}
+    if isinstance(group.template, TemplateCall):
+        view = group.template.output
+        found[view.buffer] = (view.axes, view.index)
+    for nest in group.nests:
+        for store in nest.stores:
+            found[store.buffer] = (nest.axes, store.index)
+    return found
+
+
+def invert(
+    axes: tuple[Axis, ...], index: tuple[Expr, ...], element: tuple[Expr, ...]
+) -> dict[Symbol, Expr] | None:
+    """Loop variables at which `index` equals `element`; None when `index` is no mixed radix."""
+    solved: dict[Symbol, Expr] = {}
+    extents = {a.symbol: a.extent for a in axes}
+    for expr, wanted in zip(index, element, strict=True):
+        if expr.is_Integer:
+            continue
+        if expr.is_Symbol and expr in extents:
+            solved[expr] = wanted
+            continue
+        digits = mixed_radix(expr, extents)
+        if digits is None:
+            return None
+        for symbol, weight in digits:
+            quotient = FloorDiv(wanted, weight) if weight != 1 else wanted
+            first = digits[0][0] == symbol
+            solved[symbol] = quotient if first else Modulo(quotient, extents[symbol])
+    return solved if len(solved) == len(axes) else None
+
+
+def mixed_radix(
+    expr: Expr, extents: dict[Symbol, Expr]
+) -> tuple[tuple[Symbol, Expr], ...] | None:
+    """(symbol, weight) per digit, highest first, when `expr` numbers the points of some axes densely.
+
+    sum(weight * symbol) with each weight the product of the extents of the lower digits.
+    """
+    symbols = [s for s in extents if s in expr.free_symbols]
+    solved = affine_coefficients(expr, symbols)
+    if not symbols or solved is None or solved[1] != 0:
+        return None
+    weights = dict(zip(symbols, solved[0], strict=True))
+    digits: list[tuple[Symbol, Expr]] = []
+    running: Expr = weights[symbols[0]] * 0 + 1
+    left = list(symbols)
+    while left:
+        found = next((s for s in left if weights[s] == running), None)
+        if found is None:
+            return None
+        digits.append((found, running))
+        running = product((running, extents[found]))
+        left.remove(found)
+    return tuple(reversed(digits))
+
+
+def match(graph: LoopGraph, first: Group, second: Group) -> Matched | str:
+    """The groups on their greatest set of common outer axes; a reason when there is none.
+
+    Without a flow between them, axes are paired by the buffers that both read.
+    """
+    for _ in range(MAX_REFINEMENTS):
+        found = flows(graph, first, second)
+        if found is None:
+            return "a store of the producer cannot be inverted"
+        refined = _refine(first, second, found)
+        if refined is None:
+            break
+        first, second = refined
+    pairs = _flow_pairs(first, second, found) if found else _shared_read_pairs(first, second)
+    return _apply(first, second, pairs)
+
+
+def _apply(first: Group, second: Group, pairs: dict[Symbol, Symbol]) -> Matched:
+    outer = tuple(a for a in first.outer if a.symbol in pairs)
+    renaming = {pairs[a.symbol]: a.symbol for a in outer}
+    renamed = rename_group(second, renaming)
+    return Matched(with_outer(first, outer), with_outer(renamed, outer))
+
+
+def _flow_pairs(first: Group, second: Group, found: list[Flow]) -> dict[Symbol, Symbol]:
+    extents = {a.symbol: a.extent for a in second.outer}
+    pairs: dict[Symbol, Symbol] = {}
+    for axis in first.outer:
+        values = {f.coordinates[axis.symbol] for f in found}
+        if len(values) != 1:
+            continue
+        (value,) = values
+        if value in extents and extents[value] == axis.extent and value not in pairs.values():
+            pairs[axis.symbol] = value
+    return pairs
+
+
+def _refine(first: Group, second: Group, found: list[Flow]) -> tuple[Group, Group] | None:
+    """Splits one axis so that more coordinates become plain loop variables; None if none does."""
+    for flow in found:
+        nest = next(n for n in second.nests if n.name == flow.consumer)
+        extents = {a.symbol: a.extent for a in (*nest.axes, *nest.reduction)}
+        for axis in first.outer:
+            value = flow.coordinates[axis.symbol]
+            if value.is_Symbol or value.is_Integer:
+                continue
+            digits = mixed_radix(value, extents)
+            if digits is not None and first.template is None:
+                sizes = tuple(extents[s] for s, _ in digits)
+                if product(sizes) == axis.extent:
+                    return split_in_group(first, axis, sizes), second
+            divided = _divided_symbol(value, extents)
+            if divided is not None and second.template is None:
+                symbol, divisor = divided
+                quotient = exact_quotient(extents[symbol], divisor)
+                if quotient is not None and divisor != extents[symbol]:
+                    target = Axis(symbol, extents[symbol])
+                    return first, split_in_group(second, target, (quotient, divisor))
+    return None
+
+
+def _divided_symbol(expr: Expr, extents: dict[Symbol, Expr]) -> tuple[Symbol, Expr] | None:
+    """(s, d) when `expr` is s // d or s % d, perhaps inside another remainder."""
+    if isinstance(expr, Modulo) and not expr.args[0].is_Symbol:
+        expr = expr.args[0]
+    if isinstance(expr, (FloorDiv, Modulo)) and expr.args[0] in extents:
+        return expr.args[0], expr.args[1]
+    return None
+
+
+def _shared_read_pairs(first: Group, second: Group) -> dict[Symbol, Symbol]:
+    """Pairs outer axes that index the same dimensions of buffers read by both, consistently."""
+    ours, theirs = _outer_positions(first), _outer_positions(second)
+    votes: dict[tuple[Symbol, Symbol], int] = {}
+    for key, symbols in ours.items():
+        for a in symbols:
+            for b in theirs.get(key, ()):
+                votes[a, b] = votes.get((a, b), 0) + 1
+    extent_a = {x.symbol: x.extent for x in first.outer}
+    extent_b = {x.symbol: x.extent for x in second.outer}
+    pairs: dict[Symbol, Symbol] = {}
+    for (a, b), _ in sorted(votes.items(), key=lambda v: (-v[1], str(v[0]))):
+        if a not in pairs and b not in pairs.values() and extent_a[a] == extent_b[b]:
+            pairs[a] = b
+    if not pairs and not ours:
+        return _same_shape_pairs(first, second)
+    return pairs
+
+
+def _same_shape_pairs(first: Group, second: Group) -> dict[Symbol, Symbol]:
+    if [a.extent for a in first.outer] != [a.extent for a in second.outer]:
+        return {}
+    return {a.symbol: b.symbol for a, b in zip(first.outer, second.outer, strict=True)}
+
+
+def _outer_positions(group: Group) -> dict[tuple[str, int], set[Symbol]]:
+    """(buffer, dimension) -> outer axes that index it by themselves."""
+    found: dict[tuple[str, int], set[Symbol]] = {}
+    outer = {a.symbol for a in group.outer}
+    for nest in group.nests:
+        for node in loads(nest.roots):
+            access = node.attr
+            assert isinstance(access, Access)
+            for k, expr in enumerate(access.index):
+                if expr in outer:
+                    found.setdefault((access.buffer, k), set()).add(expr)
+    return found
+
+
+def same_points(nest: LoopNest, other: LoopNest) -> bool:
+    """True when both run over exactly the same axes."""
+    return nest.axes == other.axes and nest.reduction == other.reduction
+
+

@@ -1,0 +1,91 @@
+"""How accesses move with each loop: the facts behind loop order, merging and vectorisation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest
+from aot.ir.scalar import Access, IndexValue, Node, postorder
+from aot.symbolic import Expr, Ranges, Symbol, coefficient_of, integer, product
+
+
+@dataclass(frozen=True)
+class Motion:
+    """One access: its element offset in the buffer, and whether it stores.
+
+    `indirect`: loop variables that values in the offset (read from memory) depend on.
+    """
+
+    buffer: str
+    offset: Expr
+    store: bool
+    indirect: frozenset[Symbol]
+
+    def stride(self, symbol: Symbol) -> Expr | None:
+        """Elements moved per turn of that loop; None when that is not constant."""
+        return None if symbol in self.indirect else coefficient_of(self.offset, symbol)
+
+
+def motions(graph: LoopGraph, nest: LoopNest, ranges: Ranges | None = None) -> tuple[Motion, ...]:
+    """Every distinct access of a nest; the buffers must have strides."""
+    known = ranges or graph.ranges(*nest.axes, *nest.reduction)
+    found: list[Motion] = []
+    for node in postorder(nest.roots):
+        if isinstance(node.attr, Access):
+            access = node.attr
+            offset = buffer_offset(graph.buffers, access.buffer, access.index, known)
+            bound = node.args[: len(access.binds)]
+            found.append(Motion(access.buffer, offset, False, variables(bound)))
+    for store in nest.stores:
+        offset = buffer_offset(graph.buffers, store.buffer, store.index, known)
+        bound = tuple(n for _, n in store.binds)
+        found.append(Motion(store.buffer, offset, True, variables(bound)))
+    return tuple(dict.fromkeys(found))
+
+
+def buffer_offset(
+    buffers: Mapping[str, Buffer], name: str, index: Sequence[Expr], ranges: Ranges
+) -> Expr:
+    """Element offset of an index in a buffer, simplified. Raises ValueError without strides."""
+    strides = buffers[name].strides
+    if strides is None:
+        raise ValueError(f"buffer {name} has no strides yet; run the layout pass first")
+    total: Expr = integer(0)
+    for i, s in zip(index, strides, strict=True):
+        total = total + product((i, s))
+    return ranges.simplify(total)
+
+
+def variables(roots: Iterable[Node]) -> frozenset[Symbol]:
+    """Loop variables (and sizes) that the indices below `roots` use."""
+    found: set[Symbol] = set()
+    for node in postorder(roots):
+        if isinstance(node.attr, Access):
+            for expr in node.attr.index:
+                found |= expr.free_symbols
+        elif isinstance(node.attr, IndexValue):
+            found |= node.attr.expr.free_symbols
+    return frozenset(found)
+
+
+def symbols_as_values(roots: Iterable[Node]) -> frozenset[Symbol]:
+    """Loop variables that bodies compute with (arange, bounds of concatenations)."""
+    found: set[Symbol] = set()
+    for node in postorder(roots):
+        if isinstance(node.attr, IndexValue):
+            found |= node.attr.expr.free_symbols
+    return frozenset(found)
+
+
+def adjacent(moves: Iterable[Motion], a: Axis, b: Axis) -> bool:
+    """True when for every access one turn of `a` is exactly a whole loop of `b`."""
+    for move in moves:
+        left, right = move.stride(a.symbol), move.stride(b.symbol)
+        if left is None or right is None:
+            return False
+        if left != right and product((right, b.extent)) != left:
+            return False
+        if left == right and left != 0 and b.extent != 1:
+            return False
+    return True

@@ -1,0 +1,89 @@
+"""Which loop to vectorise: the price of a stage for each candidate, from strides and extents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from aot.ir.hints import Hints, body_weight
+from aot.ir.loops import Axis, LoopGraph, LoopNest
+from aot.schedule.stages import StageDraft
+from aot.schedule.strides import Motion, motions
+from aot.symbolic import Symbol
+
+LANES = 16
+"""Lanes of the widest vectors for 4-byte elements."""
+
+_CONTIGUOUS, _INVARIANT, _STRIDED, _SCATTERED = 1.0, 0.2, 10.0, 14.0
+_HORIZONTAL = 8.0
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """What a stage costs to evaluate, in vector instructions, vectorised along one loop."""
+
+    hints: Hints
+    stage: StageDraft
+    outer: tuple[Axis, ...]
+    moves: tuple[Motion, ...]
+    operations: int
+
+    def along(self, axis: Axis | None) -> float:
+        """Price when `axis` is the vector loop; None for scalar code."""
+        points = self.hints.volume((*self.outer, *self.stage.domain))
+        if axis is None:
+            return float(points * (len(self.moves) + self.operations))
+        extent = max(1, self.hints.value(axis.extent))
+        vectors = points / extent * -(-extent // LANES)
+        price = sum(_price(m, axis.symbol) for m in self.moves) + self.operations
+        total = vectors * price
+        if axis in self.stage.reduction:
+            kept = self.hints.volume((*self.outer, *self.stage.inner))
+            total += kept * _HORIZONTAL
+        return total
+
+    def best(self, candidates: Sequence[Axis]) -> tuple[float, Axis | None]:
+        """The cheapest candidate, scalar code among them; the last of equals."""
+        choice: tuple[float, Axis | None] = (self.along(None), None)
+        for axis in candidates:
+            price = self.along(axis)
+            if price <= choice[0]:
+                choice = (price, axis)
+        return choice
+
+
+def _price(move: Motion, symbol: Symbol) -> float:
+    stride = move.stride(symbol)
+    if stride is None:
+        return _SCATTERED
+    if stride == 0:
+        return _INVARIANT
+    return _CONTIGUOUS if stride == 1 else _STRIDED
+
+
+def stage_cost(
+    graph: LoopGraph, hints: Hints, outer: tuple[Axis, ...], stage: StageDraft
+) -> StageCost:
+    """The cost model of one stage inside those outer loops."""
+    moves = tuple(dict.fromkeys(m for n in stage.nests for m in motions(graph, n)))
+    roots = [r for n in stage.nests for r in n.roots]
+    return StageCost(hints, stage, outer, moves, body_weight(roots))
+
+
+def order_by_stride(hints: Hints, moves: Iterable[Motion], axes: Sequence[Axis]) -> list[Axis]:
+    """Axes with the farthest-moving one first, by the greatest access; stable."""
+
+    def reach(axis: Axis) -> int:
+        total = 0
+        for move in moves:
+            stride = move.stride(axis.symbol)
+            if stride is not None and not stride.free_symbols - set(hints.dims):
+                total = max(total, abs(hints.value(stride)))
+        return total
+
+    return sorted(axes, key=reach, reverse=True)
+
+
+def nests_reduce(nests: Iterable[LoopNest]) -> bool:
+    """True when one of the nests has a reduction."""
+    return any(n.reduction for n in nests)
