@@ -48,7 +48,7 @@ class MatmulBlocking:
         if self.copy_a or self.narrow_a:
             elements += self.mc * (self.kb + PANEL)
         if self.narrow_b:
-            elements += self.nc * self.kb
+            elements += 4 * PANEL * self.kb
         return elements * self.accumulator_bytes
 
     def work(self, batch: int, m: int, n: int) -> int:

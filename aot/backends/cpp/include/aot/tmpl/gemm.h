@@ -5,23 +5,29 @@
 #include <utility>
 
 #include "aot/tmpl/micro.h"
+#include "aot/tmpl/pack.h"
 
 namespace aot::tmpl {
 
-// C[0..mrows) x [0..panels*16) = rows * B. C is written whole panels wide.
-template <class T>
+// C[0..mrows) x [0..panels*16) = rows * B. C is written whole panels wide. B may be stored in a
+// type TB narrower than T; it is then widened, a few panels at a time, into b_copy.
+template <class T, class TB>
 struct BlockArgs {
   const T* const* rows;  // rows[t * tap_stride + i]
   int64_t tap_stride;
   int64_t mrows;
   int64_t taps;
   int64_t kc;            // k's per tap; K = taps * kc
-  const T* b;            // first panel, at k = 0
+  const TB* b;           // first panel, at k = 0
   int64_t panel_stride;  // elements between panels
   int64_t panels;
   T* c;
   int64_t ldc;
+  T* b_copy;  // widened_elements(KB) of scratch when TB is not T
 };
+
+// Elements of BlockArgs::b_copy: the widest group of panels, for a chunk of K.
+constexpr int64_t widened_elements(int64_t kb) { return 4 * kPanel * kb; }
 
 template <class T, int MR, int... NP>
 constexpr MicroFn<T> micro_for(int panels, std::integer_sequence<int, NP...>) {
@@ -77,7 +83,7 @@ AOT_INLINE int next_panels(int64_t left, int widest) {
 // Strips outermost: the rows of a strip stay in L1 while B streams from L2, and done(i0, i1) is
 // called with finished rows that are still in L1. For K that fits one chunk and B that is warm.
 template <class T, class Done>
-AOT_INLINE void block_by_strips(const BlockArgs<T>& a, const Done& done) {
+AOT_INLINE void block_by_strips(const BlockArgs<T, T>& a, const Done& done) {
   const Strips<T> strips(a.mrows);
   for (int64_t s = 0; s < strips.count; ++s) {
     const int mr = strips.rows(s);
@@ -97,57 +103,75 @@ AOT_INLINE void block_by_strips(const BlockArgs<T>& a, const Done& done) {
   }
 }
 
-// One chunk of K for the whole block, panels outermost: the chunk's panels stay in L1 while the
-// strips pass, and the first strips fetch the next panels, so B is read from memory once.
-template <class T>
-AOT_INLINE void chunk_by_panels(const BlockArgs<T>& a, MicroArgs<T>& m, const T* b,
-                                const T* next_chunk) {
+// One chunk of K, `b` on, for the whole block, panels outermost: the chunk's panels stay in L1
+// while the strips pass, and the first strips fetch the next panels, so B is read from memory once.
+// `k` is the chunk's first k in all of K.
+template <class T, class TB>
+AOT_INLINE void chunk_by_panels(const BlockArgs<T, TB>& a, MicroArgs<T>& m, int64_t k) {
   const Strips<T> strips(a.mrows);
   const int widest = RegisterBlock<T>::panels_for(int(strips.base + (strips.extra > 0)));
+  const int64_t depth = m.taps * m.kc;
+  const T* const* rows = m.rows;
   for (int64_t j = 0; j < a.panels;) {
     const int np = next_panels(a.panels - j, widest);
-    m.b = b + j * a.panel_stride;
-    const T* next = j + np < a.panels ? m.b + np * a.panel_stride : next_chunk;
-    const T* const* rows = m.rows;
+    const T* next;  // what to fetch while computing: the next panels, or the next chunk's first
+    if constexpr (std::is_same_v<T, TB>) {
+      m.b = a.b + j * a.panel_stride + k * kPanel;
+      m.panel_stride = a.panel_stride;
+      next = j + np < a.panels ? m.b + np * a.panel_stride : a.b + (k + depth) * kPanel;
+    } else {
+      widen_panels(a.b + j * a.panel_stride, a.panel_stride, np, k, depth, a.b_copy);
+      m.b = next = a.b_copy;
+      m.panel_stride = depth * kPanel;
+    }
     for (int64_t s = 0; s < strips.count; ++s) {
       const int64_t i0 = strips.begin(s);
       m.rows = rows + i0;
       m.c = a.c + i0 * a.ldc + j * kPanel;
-      m.prefetch = s < np ? next + s * a.panel_stride : m.b;
+      m.prefetch = s < np ? next + s * m.panel_stride : m.b;
       kMicroTable<T>.fn[strips.rows(s) - 1][np - 1](m);
     }
-    m.rows = rows;
     j += np;
   }
+  m.rows = rows;
 }
 
-// All of K for the block, in chunks of about KB; the sums of every element run over k in order,
-// so the result does not depend on how work was divided.
-template <class T, int64_t KB>
-AOT_INLINE void block_by_panels(const BlockArgs<T>& a) {
-  MicroArgs<T> m{a.rows, a.tap_stride, a.taps, 0, a.kc, a.b, a.panel_stride, a.c, a.ldc, a.b, false};
+// The default of block_by_panels' `prepare`: rows are read where they lie.
+struct RowsInPlace {
+  template <class T>
+  AOT_INLINE void operator()(MicroArgs<T>&) const {}
+};
+
+// All of K for the block, in chunks of at most KB; the sums of every element run over k in order,
+// so the result does not depend on how work was divided. Before each chunk, prepare(m) may replace
+// m.rows by copies of k's [m.k0, m.k0 + m.kc) of the same rows, and then sets m.k0 to 0.
+template <int64_t KB, class T, class TB, class Prepare>
+AOT_INLINE void block_by_panels(const BlockArgs<T, TB>& a, const Prepare& prepare) {
+  MicroArgs<T> m{a.rows, a.tap_stride, a.taps, 0, a.kc, nullptr, 0, a.c, a.ldc, nullptr, false};
   if (a.kc > KB) {  // several chunks a tap
-    const int64_t chunks = ceil_div(a.kc, KB);
-    const int64_t step = round_up(ceil_div(a.kc, chunks), 4);
+    const int64_t step = round_up(ceil_div(a.kc, ceil_div(a.kc, KB)), 4);
     m.taps = 1;
     for (int64_t t = 0; t < a.taps; ++t) {
-      m.rows = a.rows + t * a.tap_stride;
       for (int64_t k = 0; k < a.kc; k += step) {
+        m.rows = a.rows + t * a.tap_stride;
         m.k0 = k;
         m.kc = min64(step, a.kc - k);
-        const T* b = a.b + (t * a.kc + k) * kPanel;
-        chunk_by_panels(a, m, b, b + m.kc * kPanel);
+        prepare(m);
+        chunk_by_panels(a, m, t * a.kc + k);
         m.accumulate = true;
       }
     }
     return;
   }
-  const int64_t step = max64(1, KB / max64(a.kc, 1));  // several taps a chunk
+  // Several taps a chunk, evenly.
+  const int64_t most = max64(1, KB / max64(a.kc, 1));
+  const int64_t step = ceil_div(a.taps, ceil_div(a.taps, most));
   for (int64_t t = 0; t < a.taps; t += step) {
     m.rows = a.rows + t * a.tap_stride;
     m.taps = min64(step, a.taps - t);
-    const T* b = a.b + t * a.kc * kPanel;
-    chunk_by_panels(a, m, b, b + m.taps * a.kc * kPanel);
+    m.k0 = 0;
+    prepare(m);
+    chunk_by_panels(a, m, t * a.kc);
     m.accumulate = true;
   }
 }

@@ -82,7 +82,7 @@ constexpr int64_t matmul_scratch() {
   const int64_t size = sizeof(compute_t<typename Cfg::A>);
   int64_t bytes = Cfg::MC * matmul_tile_ld<Cfg>() * size;
   if (matmul_copies_a<Cfg>()) bytes += Cfg::MC * (Cfg::KB + kPanel) * size;
-  if (matmul_widens_b<Cfg>()) bytes += Cfg::NC * Cfg::KB * size;
+  if (matmul_widens_b<Cfg>()) bytes += widened_elements(Cfg::KB) * size;
   return bytes;
 }
 
@@ -97,6 +97,8 @@ struct MatmulRun {
   static_assert(std::is_same_v<T, compute_t<B>>, "A and B must share their compute type");
   static constexpr bool kCopyA = matmul_copies_a<Cfg>();
   static constexpr bool kWidenB = matmul_widens_b<Cfg>();
+  static constexpr int64_t kLd = matmul_tile_ld<Cfg>();
+  static constexpr int64_t kCopyLd = Cfg::KB + kPanel;
 
   const MatmulArgs<Cfg>& p;
   T* tile;
@@ -120,84 +122,56 @@ struct MatmulRun {
   }
 
   void block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
-    if constexpr (kCopyA || kWidenB) {
-      copied_block(b, m0, m1, n0, n1);
-      epi(b, m0, m1, n0, n1, tile, matmul_tile_ld<Cfg>());
-    } else {
-      direct_block(b, m0, m1, n0, n1);
-    }
-  }
-
-  // A and B are read where they lie.
-  AOT_INLINE void direct_block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
     const T* rows[Cfg::MC];
-    const A* first = p.a + b * p.a_batch + m0 * p.a_row;
-    for (int64_t i = 0; i < m1 - m0; ++i) rows[i] = first + i * p.a_row;
-    BlockArgs<T> a{rows, 0, m1 - m0, 1, k(), p.b + b * p.b_batch + n0 / kPanel * b_panel(),
-                   b_panel(), ceil_div(n1 - n0, kPanel), tile, matmul_tile_ld<Cfg>()};
-    if constexpr (kStoresRows<Epi>) {
-      T* c = epi.c + b * epi.c_batch + m0 * epi.c_row + n0;
-      const int64_t full = (n1 - n0) / kPanel;
+    T* const a_copy = tile + Cfg::MC * kLd;
+    T* const b_copy = a_copy + (kCopyA ? Cfg::MC * kCopyLd : 0);
+    const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+    for (int64_t i = 0; i < m1 - m0; ++i) {
+      if constexpr (kCopyA) {
+        rows[i] = a_copy + i * kCopyLd;
+      } else {
+        rows[i] = first + i * p.a_row;
+      }
+    }
+    BlockArgs<T, B> a{rows, 0, m1 - m0, 1, k(), p.b + b * p.b_batch + n0 / kPanel * b_panel(),
+                      b_panel(), ceil_div(n1 - n0, kPanel), tile, kLd, b_copy};
+    if constexpr (kStoresRows<Epi> && !kCopyA && !kWidenB) {
+      const int64_t full = (n1 - n0) / kPanel;  // whole panels need no tile
       a.panels = full;
-      a.c = c;
+      a.c = epi.c + b * epi.c_batch + m0 * epi.c_row + n0;
       a.ldc = epi.c_row;
-      if (full > 0) run(a, [](int64_t, int64_t) {});
-      if (n0 + full * kPanel == n1) return;
-      a.b += full * b_panel();
+      if (full > 0) run(a, first, [](int64_t, int64_t) {});
       n0 += full * kPanel;
+      if (n0 >= n1) return;
+      a.b += full * b_panel();
       a.panels = 1;
       a.c = tile;
-      a.ldc = matmul_tile_ld<Cfg>();
+      a.ldc = kLd;
     }
-    run(a, [&](int64_t i0, int64_t i1) {
-      epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * matmul_tile_ld<Cfg>(), matmul_tile_ld<Cfg>());
+    run(a, first, [&](int64_t i0, int64_t i1) {
+      epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd);
     });
   }
 
   template <class Done>
-  AOT_INLINE void run(const BlockArgs<T>& a, const Done& done) const {
-    // Many rows per unit of B mean that B is warm: then finish strip by strip.
-    if (k() <= Cfg::KB && m() > 4 * Cfg::MC) {
+  AOT_INLINE void run(const BlockArgs<T, B>& a, const A* first, const Done& done) const {
+    if constexpr (kCopyA) {
+      // Rows pass through scratch, a chunk of K at a time.
+      block_by_panels<Cfg::KB>(a, [&](MicroArgs<T>& m) {
+        copy_rows(first + m.k0 * p.a_col, p.a_row, p.a_col, a.mrows, m.kc,
+                  tile + Cfg::MC * kLd, kCopyLd);
+        m.k0 = 0;
+      });
+    } else if constexpr (kWidenB) {
+      block_by_panels<Cfg::KB>(a, RowsInPlace());
+    } else if (k() <= Cfg::KB && m() > 4 * Cfg::MC) {
+      // Many rows per unit of B mean that B is warm: finish strip by strip.
       block_by_strips(a, done);
+      return;
     } else {
-      block_by_panels<T, Cfg::KB>(a);
-      done(0, a.mrows);
+      block_by_panels<Cfg::KB>(a, RowsInPlace());
     }
-  }
-
-  // Chunks of A (and of B, when it is stored narrower than it is computed) pass through scratch.
-  AOT_INLINE void copied_block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
-    constexpr int64_t kLd = Cfg::KB + kPanel;
-    T* const a_copy = tile + Cfg::MC * matmul_tile_ld<Cfg>();
-    T* const b_copy = a_copy + (kCopyA ? Cfg::MC * kLd : 0);
-    const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
-    const B* const panels = p.b + b * p.b_batch + n0 / kPanel * b_panel();
-    const int64_t mrows = m1 - m0, np = ceil_div(n1 - n0, kPanel);
-    const T* rows[Cfg::MC];
-    MicroArgs<T> m{rows, 0, 1, 0, 0, nullptr, 0, tile, matmul_tile_ld<Cfg>(), nullptr, false};
-    BlockArgs<T> a{rows, 0, mrows, 1, k(), nullptr, 0, np, tile, matmul_tile_ld<Cfg>()};
-    const int64_t chunks = max64(1, ceil_div(k(), Cfg::KB));
-    const int64_t step = max64(4, round_up(ceil_div(k(), chunks), 4));
-    for (int64_t k0 = 0; k0 == 0 || k0 < k(); k0 += step) {
-      m.kc = min64(step, k() - k0);
-      if constexpr (kCopyA) {
-        copy_rows(first + k0 * p.a_col, p.a_row, p.a_col, mrows, m.kc, a_copy, kLd);
-        for (int64_t i = 0; i < mrows; ++i) rows[i] = a_copy + i * kLd;
-      } else {
-        for (int64_t i = 0; i < mrows; ++i) rows[i] = first + i * p.a_row + k0;
-      }
-      const T* chunk;
-      if constexpr (kWidenB) {
-        m.panel_stride = a.panel_stride = m.kc * kPanel;
-        widen_panels(panels, b_panel(), np, k0, m.kc, b_copy);
-        chunk = b_copy;
-      } else {
-        m.panel_stride = a.panel_stride = b_panel();
-        chunk = panels + k0 * kPanel;
-      }
-      chunk_by_panels(a, m, chunk, chunk);
-      m.accumulate = true;
-    }
+    done(0, a.mrows);
   }
 };
 

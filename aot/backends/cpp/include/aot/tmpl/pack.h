@@ -29,22 +29,19 @@ void copy_rows(const S* src, int64_t row, int64_t col, int64_t rows, int64_t kc,
 }
 
 // k's [k0, k0 + kc) of `panels` packed panels of a narrow type, as [panels][kc][16] of T.
-// k0 is even for bfloat16.
 template <class B, class T>
 void widen_panels(const B* src, int64_t panel_stride, int64_t panels, int64_t k0, int64_t kc,
                   T* dst) {
   for (int64_t p = 0; p < panels; ++p) {
-    const B* in = src + p * panel_stride + k0 * kPanel;
+    const B* in = src + p * panel_stride;
     T* out = dst + p * kc * kPanel;
     if constexpr (std::is_same_v<B, Bf16>) {
-      for (int64_t k = 0; k < kc; k += 2) {
-        for (int64_t j = 0; j < kPanel; ++j) out[k * kPanel + j] = widen(in[k * kPanel + 2 * j]);
-        if (k + 1 == kc) break;
-        for (int64_t j = 0; j < kPanel; ++j) {
-          out[(k + 1) * kPanel + j] = widen(in[k * kPanel + 2 * j + 1]);
-        }
+      for (int64_t k = k0; k < k0 + kc; ++k, out += kPanel) {
+        const B* pairs = in + k / 2 * 2 * kPanel + k % 2;
+        for (int64_t j = 0; j < kPanel; ++j) out[j] = widen(pairs[2 * j]);
       }
     } else {
+      in += k0 * kPanel;
       for (int64_t i = 0; i < kc * kPanel; ++i) out[i] = widen(in[i]);
     }
   }

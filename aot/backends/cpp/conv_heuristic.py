@@ -1,0 +1,123 @@
+"""Blocking of the CPU convolution template, chosen when the package is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from aot.backends.cpp.gemm_heuristic import PANEL, matmul_blocking
+
+# Below this many channels a tap is too short a run of k, and kernel rows are joined in a patch.
+_PATCH_CHANNELS = 16
+_PATCH_PIXELS = 448
+_POINTER_BYTES = 8
+
+
+@dataclass(frozen=True)
+class ConvShape:
+    """A convolution: channels of one group, and (depth, height, width) triples."""
+
+    groups: int
+    ic: int
+    oc: int
+    kernel: tuple[int, int, int]
+    stride: tuple[int, int, int] = (1, 1, 1)
+    dilation: tuple[int, int, int] = (1, 1, 1)
+    padding: tuple[int, int, int] = (0, 0, 0)
+
+
+@dataclass(frozen=True)
+class ConvBlocking:
+    """Template arguments of `aot::tmpl::conv` and what the plan needs to launch it.
+
+    The fields are those of `ConvConfig` in aot/tmpl/conv.h; `grain` is the number of units worth
+    a thread of their own.
+    """
+
+    shape: ConvShape
+    mb: int
+    nb: int
+    mc: int
+    nc: int
+    kb: int
+    rows: int
+    patch: bool
+    grain: int
+    accumulator_bytes: int
+    narrow_b: bool
+
+    def work(self, pixels: int) -> int:
+        """Work units of a launch: groups * ceil(oc / nb) * ceil(pixels / mb)."""
+        return self.shape.groups * -(-self.shape.oc // self.nb) * -(-pixels // self.mb)
+
+    @property
+    def scratch_base(self) -> int:
+        """Bytes of scratch that do not depend on the input's width."""
+        kd, kh, kw = self.shape.kernel
+        taps = kd * kh * (1 if self.patch and self.shape.dilation[2] == 1 else kw)
+        table = -(-taps * self.mc * _POINTER_BYTES // 64) * 64
+        elements = self.mc * (self.nc + PANEL)
+        if self.narrow_b:
+            elements += 4 * PANEL * self.kb
+        if not self.patch:
+            elements += self.shape.ic
+        return table + elements * self.accumulator_bytes
+
+    @property
+    def scratch_per_column(self) -> int:
+        """Bytes of scratch per column that a row of output reads (0 without a patch)."""
+        if not self.patch:
+            return 0
+        kd, kh, _ = self.shape.kernel
+        rows = (self.rows - 1) * self.shape.stride[1] + (kh - 1) * self.shape.dilation[1] + 1
+        return kd * rows * self.shape.ic * self.accumulator_bytes
+
+    def scratch_bytes(self, ow: int) -> int:
+        """Bytes of scratch for rows of `ow` outputs: the twin of `conv_scratch` in conv.h."""
+        columns = (ow - 1) * self.shape.stride[2] + (self.shape.kernel[2] - 1) * (
+            self.shape.dilation[2]
+        )
+        return self.scratch_base + (columns + 1) * self.scratch_per_column
+
+
+def conv_blocking(
+    shape: ConvShape,
+    pixels: int,
+    ow: int,
+    *,
+    channels_contiguous: bool = True,
+    accumulator_bytes: int = 4,
+    a_bytes: int | None = None,
+    b_bytes: int | None = None,
+) -> ConvBlocking:
+    """Chooses the blocking of a convolution.
+
+    `pixels` (output pixels of all images) and `ow` (output width) are the sizes, or typical ones.
+    `channels_contiguous` is true when the input's channels have stride 1; sizes of stored elements
+    are as in `matmul_blocking`.
+    """
+    narrow_a = a_bytes is not None and a_bytes < accumulator_bytes
+    patch = not channels_contiguous or narrow_a or shape.ic < _PATCH_CHANNELS
+    k = shape.ic * prod(shape.kernel)
+    base = matmul_blocking(
+        pixels, shape.oc, k, accumulator_bytes=accumulator_bytes, b_bytes=b_bytes
+    )
+    mb = mc = base.mb
+    rows = 1
+    if patch:
+        rows = max(1, _PATCH_PIXELS // max(ow, 1))
+        mb = mc = rows * max(ow, 1)
+        mc = min(mc, _PATCH_PIXELS)
+    return ConvBlocking(
+        shape=shape,
+        mb=mb,
+        nb=base.nb,
+        mc=mc,
+        nc=base.nc,
+        kb=base.kb,
+        rows=rows,
+        patch=patch,
+        grain=base.grain,
+        accumulator_bytes=accumulator_bytes,
+        narrow_b=base.narrow_b,
+    )

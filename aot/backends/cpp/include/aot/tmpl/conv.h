@@ -1,0 +1,279 @@
+// Convolution in 1 to 3 dimensions with groups, stride and dilation, as an implicit matmul.
+//
+//   template <class Cfg, class Epi>
+//   void conv(const ConvArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi);
+//
+// Cfg derives from ConvConfig. Per group it is C = X (M x K) * W (K x N) with M = output pixels
+// (n, od, oh, ow), K = (kd, kh, kw, ic), N = output channels of the group. Rows of X are read
+// through pointers, padding points to zeros. Two dimensions are D = 1, one is D = H = 1. Only the
+// padding before the data matters; that after it follows from the output sizes.
+//   work    = G * ceil(OC / NB) * ceil(M / MB)          (unit = (g * nt + ni) * mt + mi)
+//   scratch = conv_scratch<Cfg>(iw) bytes, 64-byte aligned, where iw = (ow - 1) * SW +
+//             (KW - 1) * DW + 1 is what a row of output reads; iw does not matter without PATCH.
+//             Python's twin of the formula: conv_heuristic.ConvBlocking.scratch_bytes.
+// Epi is called as in matmul.h, with b = 0, m = the output pixel (n, od, oh, ow) flattened, and
+// n = the output channel among all groups:  epi(0, m0, m1, n0, n1, tile, ld).
+//
+// W is packed: [G][ceil(OC/16)][KD][KH][KW][IC][16] (packing.pack_conv_weight), 64-byte aligned.
+// Without PATCH, channels must be contiguous (sc = 1) and A its own compute type. With PATCH, the
+// rows of input that a block needs are first copied into scratch, padded, widened, channels last:
+// for few input channels (then a kernel row is one run of k), other layouts and narrow types.
+#ifndef AOT_TMPL_CONV_H_
+#define AOT_TMPL_CONV_H_
+
+#include "aot/tmpl/gemm.h"
+
+namespace aot::tmpl {
+
+struct ConvConfig {
+  using A = float;                   // element of the input in memory
+  using B = float;                   // element of the packed weight in memory
+  static constexpr int64_t G = 1;    // groups
+  static constexpr int64_t IC = 1;   // input and output channels of one group
+  static constexpr int64_t OC = 1;
+  static constexpr int64_t KD = 1, KH = 1, KW = 1;  // kernel
+  static constexpr int64_t SD = 1, SH = 1, SW = 1;  // stride
+  static constexpr int64_t DD = 1, DH = 1, DW = 1;  // dilation
+  static constexpr int64_t PD = 0, PH = 0, PW = 0;  // padding before the data
+  static constexpr int64_t MB = 128;  // pixels and channels of a work unit
+  static constexpr int64_t NB = 64;
+  static constexpr int64_t MC = 128;  // pixels and channels of the epilogue's tile
+  static constexpr int64_t NC = 256;  // a multiple of 16
+  static constexpr int64_t KB = 256;  // chunk of K
+  static constexpr int64_t ROWS = 1;  // with PATCH: the most output rows of a block
+  static constexpr bool PATCH = false;
+};
+
+template <class Cfg>
+struct ConvArgs {
+  const typename Cfg::A* x;
+  int64_t sn, sc, sd, sh, sw;  // strides of the input in elements
+  const typename Cfg::B* w;
+  int64_t n, d, h, wd;  // images and input size
+  int64_t od, oh, ow;   // output size
+};
+
+namespace detail {
+
+// Sizes that follow from a configuration.
+template <class Cfg>
+struct ConvShape {
+  using T = compute_t<typename Cfg::A>;
+  // In a patch, neighbouring kernel columns are neighbours in memory unless dilated.
+  static constexpr bool kRuns = Cfg::PATCH && Cfg::DW == 1;
+  static constexpr int64_t kTaps = Cfg::KD * Cfg::KH * (kRuns ? 1 : Cfg::KW);
+  static constexpr int64_t kRun = Cfg::IC * (kRuns ? Cfg::KW : 1);
+  static constexpr int64_t kK = kTaps * kRun;
+  static constexpr int64_t kPatchRows = (Cfg::ROWS - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
+  static constexpr int64_t kLd = Cfg::NC + kPanel;
+  static constexpr bool kWidenB = !std::is_same_v<typename Cfg::B, T>;
+  static constexpr int64_t kTable = round_up(kTaps * Cfg::MC * int64_t(sizeof(T*)), 64);
+  static constexpr int64_t kTile = Cfg::MC * kLd * int64_t(sizeof(T));
+  static constexpr int64_t kWide = kWidenB ? widened_elements(Cfg::KB) * int64_t(sizeof(T)) : 0;
+};
+
+}  // namespace detail
+
+template <class Cfg>
+constexpr int64_t conv_scratch(int64_t iw) {
+  using S = detail::ConvShape<Cfg>;
+  const int64_t input = Cfg::PATCH ? Cfg::KD * S::kPatchRows * iw * Cfg::IC : Cfg::IC;
+  return S::kTile + S::kTable + S::kWide + input * int64_t(sizeof(typename S::T));
+}
+
+namespace detail {
+
+template <class Cfg, class Epi>
+struct ConvRun {
+  using A = typename Cfg::A;
+  using B = typename Cfg::B;
+  using S = ConvShape<Cfg>;
+  using T = typename S::T;
+  static_assert(Cfg::PATCH || std::is_same_v<A, T>, "narrow inputs need PATCH");
+  static constexpr int64_t kPanelStride = packed_rows<B>(S::kK) * kPanel;
+
+  const ConvArgs<Cfg>& p;
+  T* tile;
+  const T** table;  // [kTaps][MC]
+  T* b_copy;
+  T* input;  // IC zeros, or the patch
+  const Epi& epi;
+
+  ConvRun(const ConvArgs<Cfg>& args, void* scratch, const Epi& e) : p(args), epi(e) {
+    char* at = static_cast<char*>(scratch);
+    tile = reinterpret_cast<T*>(at);
+    table = reinterpret_cast<const T**>(at + S::kTile);
+    b_copy = reinterpret_cast<T*>(at + S::kTile + S::kTable);
+    input = reinterpret_cast<T*>(at + S::kTile + S::kTable + S::kWide);
+    if constexpr (!Cfg::PATCH) {
+      for (int64_t c = 0; c < Cfg::IC; ++c) input[c] = 0;
+    }
+  }
+
+  // Where an output pixel is.
+  struct Pixel {
+    int64_t n, od, oh, ow;
+  };
+  AOT_INLINE Pixel pixel(int64_t m) const {
+    const int64_t row = m / p.ow, plane = row / p.oh;
+    return {plane / p.od, plane % p.od, row % p.oh, m % p.ow};
+  }
+  AOT_INLINE void advance(Pixel& q) const {
+    if (++q.ow < p.ow) return;
+    q.ow = 0;
+    if (++q.oh < p.oh) return;
+    q.oh = 0;
+    if (++q.od < p.od) return;
+    q.od = 0;
+    ++q.n;
+  }
+
+  // Pixels [m0, m1) of group g, channels [n0, n1) of the group.
+  void rectangle(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+    for (int64_t m = m0; m < m1;) {
+      int64_t end = m1;
+      if constexpr (Cfg::PATCH) {
+        const int64_t row = m / p.ow;  // a patch serves rows of one plane
+        end = min64(end, (row + min64(Cfg::ROWS, p.oh - row % p.oh)) * p.ow);
+        fill_patch(g, pixel(m), (end - 1) / p.ow - row + 1);
+      }
+      const int64_t blocks = ceil_div(end - m, Cfg::MC), first = m;
+      for (int64_t i = 0; i < blocks; ++i) {
+        const int64_t stop = first + (end - first) * (i + 1) / blocks;
+        block(g, m, stop, n0, n1, first / p.ow);
+        m = stop;
+      }
+    }
+  }
+
+  AOT_INLINE void block(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
+                        int64_t patch_row) const {
+    if constexpr (Cfg::PATCH) {
+      patch_pointers(m0, m1, patch_row);
+    } else {
+      input_pointers(g, m0, m1);
+    }
+    for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
+      const int64_t ne = min64(nc + Cfg::NC, n1);
+      const B* w = p.w + (g * ceil_div(Cfg::OC, kPanel) + nc / kPanel) * kPanelStride;
+      BlockArgs<T, B> a{table, Cfg::MC, m1 - m0, S::kTaps, S::kRun, w, kPanelStride,
+                        ceil_div(ne - nc, kPanel), tile, S::kLd, b_copy};
+      const int64_t c0 = g * Cfg::OC + nc, c1 = g * Cfg::OC + ne;
+      if constexpr (S::kK <= Cfg::KB && !S::kWidenB) {
+        block_by_strips(a, [&](int64_t i0, int64_t i1) {
+          epi(0, m0 + i0, m0 + i1, c0, c1, tile + i0 * S::kLd, S::kLd);
+        });
+      } else {
+        block_by_panels<Cfg::KB>(a, RowsInPlace());
+        epi(0, m0, m1, c0, c1, tile, S::kLd);
+      }
+    }
+  }
+
+  // table[tap][i]: IC contiguous inputs under pixel m0 + i at a kernel position, or zeros.
+  void input_pointers(int64_t g, int64_t m0, int64_t m1) const {
+    Pixel q = pixel(m0);
+    for (int64_t i = 0; i < m1 - m0; ++i, advance(q)) {
+      const int64_t d0 = q.od * Cfg::SD - Cfg::PD, h0 = q.oh * Cfg::SH - Cfg::PH;
+      const int64_t w0 = q.ow * Cfg::SW - Cfg::PW;
+      const T* base = p.x + q.n * p.sn + d0 * p.sd + h0 * p.sh + w0 * p.sw + g * Cfg::IC;
+      const T** out = table + i;
+      for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
+        const bool d_in = uint64_t(d0 + kd * Cfg::DD) < uint64_t(p.d);
+        for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
+          const bool h_in = d_in && uint64_t(h0 + kh * Cfg::DH) < uint64_t(p.h);
+          const T* line = base + kd * Cfg::DD * p.sd + kh * Cfg::DH * p.sh;
+          for (int64_t kw = 0; kw < Cfg::KW; ++kw, out += Cfg::MC) {
+            const bool in = h_in && uint64_t(w0 + kw * Cfg::DW) < uint64_t(p.wd);
+            *out = in ? line + kw * Cfg::DW * p.sw : input;
+          }
+        }
+      }
+    }
+  }
+
+  AOT_INLINE int64_t patch_width() const {
+    return (p.ow - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
+  }
+
+  // input[kd][row][column][c]: what `rows` output rows from q's on read, zeros where that is
+  // outside the data.
+  void fill_patch(int64_t g, const Pixel& q, int64_t rows) const {
+    const int64_t width = patch_width();
+    const int64_t used = (rows - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
+    for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
+      const int64_t d = q.od * Cfg::SD - Cfg::PD + kd * Cfg::DD;
+      for (int64_t r = 0; r < used; ++r) {
+        const int64_t h = q.oh * Cfg::SH - Cfg::PH + r;
+        T* out = input + (kd * S::kPatchRows + r) * width * Cfg::IC;
+        if (uint64_t(d) < uint64_t(p.d) && uint64_t(h) < uint64_t(p.h)) {
+          patch_line(p.x + q.n * p.sn + d * p.sd + h * p.sh + g * Cfg::IC * p.sc, width, out);
+        } else {
+          for (int64_t i = 0; i < width * Cfg::IC; ++i) out[i] = 0;
+        }
+      }
+    }
+  }
+
+  AOT_INLINE void patch_line(const A* line, int64_t width, T* out) const {
+    const int64_t left = min64(Cfg::PW, width), right = max64(left, min64(width, p.wd + Cfg::PW));
+    for (int64_t i = 0; i < left * Cfg::IC; ++i) out[i] = 0;
+    for (int64_t i = right * Cfg::IC; i < width * Cfg::IC; ++i) out[i] = 0;
+    out += left * Cfg::IC;
+    line += (left - Cfg::PW) * p.sw;
+    if (p.sc == 1 && p.sw == Cfg::IC) {
+      for (int64_t i = 0; i < (right - left) * Cfg::IC; ++i) out[i] = widen(line[i]);
+      return;
+    }
+    for (int64_t c = 0; c < Cfg::IC; ++c) {
+      for (int64_t i = 0; i < right - left; ++i) {
+        out[i * Cfg::IC + c] = widen(line[c * p.sc + i * p.sw]);
+      }
+    }
+  }
+
+  // table[tap][i]: into the patch, whose first row belongs to output row `patch_row`.
+  void patch_pointers(int64_t m0, int64_t m1, int64_t patch_row) const {
+    const int64_t width = patch_width();
+    int64_t row = m0 / p.ow - patch_row, ow = m0 % p.ow;
+    for (int64_t i = 0; i < m1 - m0; ++i) {
+      const T* base = input + (row * Cfg::SH * width + ow * Cfg::SW) * Cfg::IC;
+      const T** out = table + i;
+      for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
+        for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
+          const int64_t line = (kd * S::kPatchRows + kh * Cfg::DH) * width;
+          for (int64_t kw = 0; kw < (S::kRuns ? 1 : Cfg::KW); ++kw, out += Cfg::MC) {
+            *out = base + (line + kw * Cfg::DW) * Cfg::IC;
+          }
+        }
+      }
+      if (++ow == p.ow) {
+        ow = 0;
+        ++row;
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+template <class Cfg, class Epi>
+void conv(const ConvArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi) {
+  if (begin >= end) return;
+  const detail::ConvRun<Cfg, Epi> run(p, scratch, epi);
+  const int64_t m = p.n * p.od * p.oh * p.ow;
+  const int64_t mt = ceil_div(m, Cfg::MB), nt = ceil_div(Cfg::OC, Cfg::NB);
+  for (int64_t u = begin; u < end;) {
+    // Units are joined into the largest rectangle, as in matmul.
+    const int64_t column = u / mt, g = column / nt, ni = column % nt, mi = u % mt;
+    const int64_t rows = min64(mt - mi, end - u);
+    const int64_t cols = rows == mt ? min64(nt - ni, (end - u) / mt) : 1;
+    run.rectangle(g, mi * Cfg::MB, min64(m, (mi + rows) * Cfg::MB), ni * Cfg::NB,
+                  min64(Cfg::OC, (ni + cols) * Cfg::NB));
+    u += rows * cols;
+  }
+}
+
+}  // namespace aot::tmpl
+
+#endif  // AOT_TMPL_CONV_H_
