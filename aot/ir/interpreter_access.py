@@ -87,7 +87,7 @@ class Space:
             sum(steps[k] * stride for (_, steps), stride in zip(affine, array.strides, strict=True))
             for k in range(len(shape))
         )
-        return as_strided(array[tuple(start)], shape, strides)
+        return as_strided(array[(*start, ...)], shape, strides)  # the ellipsis keeps 0-d a view
 
 
 def _positions(
