@@ -255,6 +255,8 @@ def _about_shapes(message: str) -> bool:
 def _shape_advice(message: str) -> str:
     if "to be a constant (1)" in message or "to be a constant (0)" in message:
         return "Use an example size of at least 2 in dynamic dimensions: torch fixes 0 and 1."
+    if "generated guard" in message:
+        return "Give the named dimensions the range that the guards allow: Dim(…, min=…, max=…)."
     return ""
 
 

@@ -4,11 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aot.lowering import activations, binary, reductions, unary, views
+from aot.lowering import (
+    activations,
+    binary,
+    creation,
+    indexing,
+    joining,
+    normalization,
+    reductions,
+    unary,
+    views,
+)
 from aot.lowering.registry import Row
 from aot.lowering.rows import REGISTRY
 
-FAMILIES = (unary, binary, activations, reductions, views)
+FAMILIES = (
+    unary,
+    binary,
+    activations,
+    reductions,
+    normalization,
+    views,
+    joining,
+    indexing,
+    creation,
+)
 """One module per family of operators."""
 
 

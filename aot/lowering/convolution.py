@@ -1,0 +1,163 @@
+"""Convolutions of one to three dimensions, and their transposes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aot.ir.scalar import Node, cast, const
+from aot.lowering import exprs as e
+from aot.lowering.builder import Tensor
+from aot.lowering.matmul import plus, rounded
+from aot.lowering.registry import CannotLower, Call
+from aot.lowering.rows import REGISTRY
+from aot.lowering.views import moved
+from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, ceil_div, is_int
+
+Shape = tuple[Expr, ...]
+Ints = tuple[int, ...]
+
+
+@REGISTRY.row("aten.convolution.default")
+def convolution(
+    call: Call,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Tensor:
+    """aten.convolution: x (n, c, *spatial) or (c, *spatial), weight as its torch module holds it."""
+    spatial = weight.rank - 2
+    steps, pads, gaps = (_spread(v, spatial) for v in (stride, padding, dilation))
+    lone = x.rank == spatial + 1
+    if lone:
+        x = moved(x, (as_expr(1), *x.shape), lambda at: at[1:])
+    if transposed:
+        extra = _spread(output_padding, spatial)
+        x, weight, pads = _as_forward(x, weight, steps, pads, gaps, extra, groups)
+        steps = (1,) * spatial
+    out = _forward(x, weight, bias, steps, pads, gaps, groups)
+    if lone:
+        return moved(out, out.shape[1:], lambda at: (as_expr(0), *at))
+    return out
+
+
+def _spread(values: Sequence[int], spatial: int) -> Ints:
+    """One number for each spatial dimension; a single one stands for all."""
+    given = [_number(v) for v in values]
+    return tuple(given * spatial) if len(given) == 1 else tuple(given)
+
+
+def _number(value: int | Expr) -> int:
+    if not isinstance(value, int) and not value.is_Integer:
+        raise CannotLower("its stride, padding or dilation depends on an input's size")
+    return int(value)
+
+
+def _forward(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+) -> Tensor:
+    """A convolution by the template; the bias is a nest that fuses into it."""
+    shape = (x.shape[0], weight.shape[0], *_sizes(x, weight, stride, padding, dilation))
+    dtype = x.dtype.compute
+    builder = x.builder
+    if is_int(weight.shape[1], 0):
+        out = builder.pointwise(shape, dtype, lambda at: const(0, dtype))
+    else:
+        attrs = {
+            "stride": stride,
+            "padding": padding,
+            "dilation": dilation,
+            "groups": groups,
+        }
+        out = builder.template("conv", {"x": x, "w": weight}, shape, dtype, attrs)
+    if bias is None:
+        return rounded(out, x.dtype)
+    ones = (as_expr(1),) * len(stride)
+    column = moved(bias, (bias.shape[0], *ones), lambda at: at[:1])
+    return plus(out, column, x.dtype)
+
+
+def _sizes(x: Tensor, weight: Tensor, stride: Ints, padding: Ints, dilation: Ints) -> Shape:
+    ranges = x.builder.ranges
+    sizes = []
+    for k, (s, p, d) in enumerate(zip(stride, padding, dilation, strict=True)):
+        covered = d * (weight.shape[2 + k] - 1) + 1
+        sizes.append(ranges.simplify(FloorDiv(x.shape[2 + k] + 2 * p - covered, as_expr(s)) + 1))
+    return tuple(sizes)
+
+
+def _as_forward(
+    x: Tensor,
+    weight: Tensor,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    extra: Ints,
+    groups: int,
+) -> tuple[Tensor, Tensor, Ints]:
+    """A transposed convolution as a plain one: x spread by the stride, the kernel turned round.
+
+    Returns the spread x with its border, the kernel, and the padding that is left (none).
+    """
+    kernel = [_number(size) for size in weight.shape[2:]]
+    turned = _turned(weight, groups)
+    before, sizes = [], []
+    for k, (s, p, d) in enumerate(zip(stride, padding, dilation, strict=True)):
+        border = d * (kernel[k] - 1) - p
+        before.append(border)
+        sizes.append((x.shape[2 + k] - 1) * s + 1 + 2 * border + extra[k])
+    return _spread_out(x, stride, before, sizes), turned, (0,) * len(stride)
+
+
+def _turned(weight: Tensor, groups: int) -> Tensor:
+    """weight[g * ci, co, *kernel] as [g * co, ci, *kernel] with the kernel reversed."""
+    inputs, outputs = ceil_div(weight.shape[0], groups), weight.shape[1]
+    kernel = weight.shape[2:]
+
+    def index(at: Shape) -> Shape:
+        flipped = [size - 1 - i for i, size in zip(at[2:], kernel, strict=True)]
+        if groups == 1:
+            return (at[1], at[0], *flipped)
+        group, out = FloorDiv(at[0], outputs), Modulo(at[0], outputs)
+        return (group * inputs + at[1], out, *flipped)
+
+    return moved(weight, (outputs * groups, inputs, *kernel), index)
+
+
+def _spread_out(
+    x: Tensor, stride: Sequence[int], before: Sequence[int], sizes: Sequence[Expr]
+) -> Tensor:
+    """x with stride - 1 zeros between neighbours and `before` zeros ahead (negative: cut off)."""
+    builder = x.builder
+    if all(s == 1 for s in stride) and not any(before) and tuple(sizes) == x.shape[2:]:
+        return x
+
+    def body(at: Shape) -> Node:
+        index: list[Expr] = list(at[:2])
+        mask: Node | None = None
+        for k, (s, b) in enumerate(zip(stride, before, strict=True)):
+            node = builder.index_node(at[2 + k] - b)
+            size = builder.index_node(x.shape[2 + k] * s)
+            inside = e.and_(e.ge(node, 0), e.lt(node, size))
+            if s == 1:
+                index.append(at[2 + k] - b)
+            else:  # shifted by whole steps: divisions of negative numbers are not for kernels
+                steps = max(-(-b // s), 0)
+                shifted = at[2 + k] - b + steps * s
+                inside = e.and_(inside, e.eq(builder.index_node(Modulo(shifted, as_expr(s))), 0))
+                index.append(FloorDiv(shifted, as_expr(s)) - steps)
+            mask = inside if mask is None else e.and_(mask, inside)
+        return cast(x.load(index, mask), x.dtype)
+
+    return builder.pointwise((*x.shape[:2], *sizes), x.dtype, body)
