@@ -1,0 +1,206 @@
+"""Operators that put tensors side by side: cat, stack, padding, and writes into slices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aot.ir.scalar import Node, cast, const, where
+from aot.lowering import exprs as e
+from aot.lowering.axes import clamp_position, remove, replace, wrap_dim, wrap_position
+from aot.lowering.builder import Tensor
+from aot.lowering.masks import between, conjunction, known_ranges
+from aot.lowering.promotion import number
+from aot.lowering.registry import CannotLower, Call
+from aot.lowering.rows import REGISTRY
+from aot.lowering.views import moved
+from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, Modulo, as_expr
+
+
+@REGISTRY.row("aten.cat.default", "aten.concat.default", "aten.concatenate.default")
+def cat(call: Call, tensors: tuple[Tensor, ...], dim: int = 0) -> Tensor:
+    """Tensors one after the other along `dim`; eager skips 1-d empty ones."""
+    result, builder = call.result_type(), call.builder
+    rank = len(result.shape)
+    parts = [t for t in tensors if t.rank == rank and not (rank > 1 and t.shape == (0,))]
+    parts = [t for t in parts if t.shape[wrap_dim(dim, rank)] != 0] or parts[:1]
+    axis = wrap_dim(dim, rank)
+    starts = [as_expr(0)]
+    for part in parts:
+        starts.append(starts[-1] + part.shape[axis])
+
+    def point(index: tuple[Expr, ...]) -> Node:
+        ranges = known_ranges(builder, index, result.shape)
+        chosen: Node | None = None
+        for part, start in reversed(list(zip(parts, starts, strict=False))):
+            own = replace(index, axis, index[axis] - start)
+            mask = conjunction(between(builder, ranges, own[axis], 0, part.shape[axis]))
+            value = cast(part.load(own, mask), result.dtype)
+            if chosen is None:
+                chosen = value
+            else:
+                inside = e.lt(
+                    builder.index_node(index[axis]),
+                    builder.index_node(start + part.shape[axis]),
+                )
+                chosen = where(inside, value, chosen)
+        return chosen if chosen is not None else const(0, result.dtype)
+
+    return builder.pointwise(result.shape, result.dtype, point)
+
+
+@REGISTRY.row("aten.stack.default")
+def stack(call: Call, tensors: tuple[Tensor, ...], dim: int = 0) -> Tensor:
+    """Tensors of one shape along a new dimension."""
+    result, builder = call.result_type(), call.builder
+    axis = dim % len(result.shape)
+
+    def point(index: tuple[Expr, ...]) -> Node:
+        own = remove(index, axis)
+        if len(tensors) == 1:
+            return cast(tensors[0].load(own), result.dtype)
+        place = builder.index_node(index[axis])
+        chosen: Node | None = None
+        for k, part in reversed(list(enumerate(tensors))):
+            here = e.eq(place, k)
+            value = cast(part.load(own, here), result.dtype)
+            chosen = value if chosen is None else where(here, value, chosen)
+        return chosen if chosen is not None else const(0, result.dtype)
+
+    return builder.pointwise(result.shape, result.dtype, point)
+
+
+def _pad_pairs(rank: int, pad: Sequence[Any]) -> list[tuple[Expr, Expr]]:
+    """(before, after) per dimension from the flat list that starts at the last dimension."""
+    pairs = [(as_expr(0), as_expr(0))] * rank
+    for k in range(len(pad) // 2):
+        pairs[rank - 1 - k] = (as_expr(pad[2 * k]), as_expr(pad[2 * k + 1]))
+    return pairs
+
+
+@REGISTRY.row("aten.constant_pad_nd.default")
+def constant_pad(call: Call, x: Tensor, pad: tuple[Any, ...], value: Any = 0) -> Tensor:
+    """x within a border of `value`; negative widths cut off."""
+    result, builder = call.result_type(), call.builder
+    pairs = _pad_pairs(x.rank, pad)
+
+    def point(index: tuple[Expr, ...]) -> Node:
+        ranges = known_ranges(builder, index, result.shape)
+        own = [i - before for i, (before, _) in zip(index, pairs, strict=True)]
+        conditions: list[Node] = []
+        for i, size in zip(own, x.shape, strict=True):
+            conditions.extend(between(builder, ranges, i, 0, size))
+        mask = conjunction(conditions)
+        loaded = x.load(own, mask)
+        if mask is None or value == 0:
+            return loaded
+        return where(mask, loaded, number(value, x.dtype))
+
+    return builder.pointwise(result.shape, result.dtype, point)
+
+
+Source = Callable[[Expr, Expr, Expr], Expr]
+"""(position in the result, width before, size) -> position in the padded tensor."""
+
+
+def _reflected(i: Expr, before: Expr, size: Expr) -> Expr:
+    from_start = i - before
+    size_left = Maximum(from_start, -from_start)
+    beyond = size - 1 - size_left
+    return size - 1 - Maximum(beyond, -beyond)
+
+
+def _replicated(i: Expr, before: Expr, size: Expr) -> Expr:
+    return Minimum(Maximum(i - before, as_expr(0)), size - 1)
+
+
+def _circular(i: Expr, before: Expr, size: Expr) -> Expr:
+    return Modulo(i + size - before, size)
+
+
+def _padded(call: Call, x: Tensor, pad: Sequence[Any], source: Source) -> Tensor:
+    pairs = _pad_pairs(x.rank, pad)
+    shape = call.result_type().shape
+
+    def index(at: tuple[Expr, ...]) -> list[Expr]:
+        ranges = known_ranges(call.builder, at, shape)
+        return [
+            i if pair == (0, 0) else ranges.simplify(source(i, pair[0], size))
+            for i, pair, size in zip(at, pairs, x.shape, strict=True)
+        ]
+
+    return moved(x, shape, index)
+
+
+@REGISTRY.row(*(f"aten.reflection_pad{n}d.default" for n in (1, 2, 3)))
+def reflection_pad(call: Call, x: Tensor, padding: tuple[Any, ...]) -> Tensor:
+    """x mirrored at its edges."""
+    return _padded(call, x, padding, _reflected)
+
+
+@REGISTRY.row(*(f"aten.replication_pad{n}d.default" for n in (1, 2, 3)))
+def replication_pad(call: Call, x: Tensor, padding: tuple[Any, ...]) -> Tensor:
+    """x with its edges repeated."""
+    return _padded(call, x, padding, _replicated)
+
+
+@REGISTRY.row("aten._pad_circular.default")
+def circular_pad(call: Call, x: Tensor, pad: tuple[Any, ...]) -> Tensor:
+    """x continued round."""
+    return _padded(call, x, pad, _circular)
+
+
+@REGISTRY.row("aten.pad.default")
+def pad_(
+    call: Call, x: Tensor, pad: tuple[Any, ...], mode: str = "constant", value: Any = None
+) -> Tensor:
+    """x within a border, made as `mode` says."""
+    if mode == "constant":
+        return constant_pad(call, x, pad, 0 if value is None else value)
+    sources = {"reflect": _reflected, "replicate": _replicated, "circular": _circular}
+    if mode not in sources:
+        raise CannotLower(f"padding mode {mode!r}")
+    return _padded(call, x, pad, sources[mode])
+
+
+@REGISTRY.row("aten.slice_scatter.default")
+def slice_scatter(
+    call: Call,
+    x: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: Any = None,
+    end: Any = None,
+    step: int = 1,
+) -> Tensor:
+    """x with x[start:end:step] along `dim` replaced by src."""
+    axis, builder = wrap_dim(dim, x.rank), call.builder
+    first = clamp_position(builder, 0 if start is None else start, x.shape[axis])
+
+    def point(index: tuple[Expr, ...]) -> Node:
+        ranges = known_ranges(builder, index, x.shape)
+        distance = index[axis] - first
+        own = replace(index, axis, distance if step == 1 else FloorDiv(distance, as_expr(step)))
+        conditions = between(builder, ranges, distance, 0, src.shape[axis] * step)
+        if step != 1:
+            offset = Modulo(distance, as_expr(step))
+            conditions.append(e.eq(builder.index_node(offset), 0))
+        mask = conjunction(conditions)
+        value = cast(src.load(own, mask), x.dtype)
+        return value if mask is None else where(mask, value, x.load(index))
+
+    return builder.pointwise(x.shape, x.dtype, point)
+
+
+@REGISTRY.row("aten.select_scatter.default")
+def select_scatter(call: Call, x: Tensor, src: Tensor, dim: int, position: Any) -> Tensor:
+    """x with one position of `dim` replaced by src."""
+    axis, builder = wrap_dim(dim, x.rank), call.builder
+    place = wrap_position(builder, position, x.shape[axis])
+
+    def point(index: tuple[Expr, ...]) -> Node:
+        here = e.eq(builder.index_node(index[axis]), builder.index_node(place))
+        value = cast(src.load(remove(index, axis), here), x.dtype)
+        return where(here, value, x.load(index))
+
+    return builder.pointwise(x.shape, x.dtype, point)
