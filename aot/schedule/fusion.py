@@ -1,27 +1,192 @@
-"""Fusion: operations become groups, groups become kernels."""
+"""Fusion: groups are joined by priority of the traffic saved, then become kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from aot.ir.capabilities import Capabilities
-from aot.ir.hints import hints_of
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.hints import Hints, hints_of
+from aot.ir.kernels import Decision, Kernel, KernelGraph
 from aot.ir.loops import LoopGraph
 from aot.schedule.canonical import canonical_kernel
+from aot.schedule.cost import saved_bytes
 from aot.schedule.groups import Group, group_of
+from aot.schedule.legality import FusionState, can_fuse
 from aot.schedule.loops import Scheduler, build_kernel
 
+SHARED_READ_SHARE = 0.3
+"""Independent groups are fused when they share at least this part of what one of them reads."""
 
-def initial_groups(graph: LoopGraph) -> tuple[Group, ...]:
-    """One group per operation."""
-    return tuple(group_of(op, k) for k, op in enumerate(graph.ops))
+
+@dataclass(frozen=True)
+class Fused:
+    """Groups in execution order, and the verdict on every pair tried."""
+
+    groups: tuple[Group, ...]
+    decisions: tuple[Decision, ...]
+
+
+def fuse(graph: LoopGraph, capabilities: Capabilities) -> KernelGraph:
+    """Groups operations into kernels and decides their loops. All buffers must have strides."""
+    fused = fuse_groups(graph, [group_of(op, k) for k, op in enumerate(graph.ops)])
+    kernels = build_kernels(graph, fused.groups, capabilities)
+    return replace(kernels, decisions=(*graph.decisions, *fused.decisions))
+
+
+def fuse_groups(graph: LoopGraph, groups: Sequence[Group]) -> Fused:
+    """Joins groups greedily: the pair that saves most traffic first, near ones before far ones."""
+    hints = hints_of(graph.dims)
+    live: dict[int, Group] = dict(enumerate(groups))
+    many = _many_writers(groups)
+    state = _state(graph, hints, live, many)
+    queue: list[tuple[int, int, int, int]] = []
+    for key in live:
+        _push(queue, state, key, (k for k in _neighbours(state, key) if k > key))
+    decisions: list[Decision] = []
+    serial = len(groups)
+    while queue:
+        saved, _, a, b = heapq.heappop(queue)
+        if a not in live or b not in live:
+            continue
+        first, second = (b, a) if _precedes(state, b, a) else (a, b)
+        verdict = can_fuse(state, first, second)
+        subject = (live[first].name, live[second].name)
+        word = "fused" if verdict.ok else "not fused"
+        decisions.append(Decision("fuse", subject, word, f"{verdict.reason} ({-saved} bytes)"))
+        if verdict.fused is None:
+            continue
+        del live[first], live[second]
+        live[serial] = verdict.fused
+        state = _state(graph, hints, live, many)
+        _push(queue, state, serial, _neighbours(state, serial))
+        serial += 1
+    return Fused(_execution_order(state), tuple(decisions))
+
+
+def _many_writers(groups: Iterable[Group]) -> frozenset[str]:
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for group in groups:
+        twice |= seen & set(group.writes)
+        seen |= set(group.writes)
+    return frozenset(twice)
+
+
+def _state(
+    graph: LoopGraph, hints: Hints, live: dict[int, Group], many: frozenset[str]
+) -> FusionState:
+    writer: dict[str, int] = {}
+    readers: dict[str, set[int]] = {}
+    for key, group in live.items():
+        for name in group.writes:
+            writer[name] = key
+        for name in group.reads:
+            readers.setdefault(name, set()).add(key)
+    frozen = {name: frozenset(keys) for name, keys in readers.items()}
+    return FusionState(graph, hints, dict(live), writer, frozen, many)
+
+
+def _neighbours(state: FusionState, key: int) -> set[int]:
+    """Groups that share a buffer with this one."""
+    group = state.groups[key]
+    found: set[int] = set()
+    for name in (*group.reads, *group.writes):
+        found |= state.readers.get(name, frozenset())
+        if name in state.writer:
+            found.add(state.writer[name])
+    found.discard(key)
+    return found
+
+
+def _precedes(state: FusionState, a: int, b: int) -> bool:
+    """True when `a` must come before `b`, or may and did."""
+    if b in state.consumers(a):
+        return True
+    if a in state.consumers(b):
+        return False
+    return state.groups[a].position < state.groups[b].position
+
+
+def _push(
+    queue: list[tuple[int, int, int, int]], state: FusionState, key: int, others: Iterable[int]
+) -> None:
+    for other in others:
+        saved = _worth(state, key, other)
+        if saved > 0:
+            near = abs(state.groups[key].position - state.groups[other].position)
+            heapq.heappush(queue, (-saved, near, min(key, other), max(key, other)))
+
+
+def _worth(state: FusionState, key: int, other: int) -> int:
+    """Bytes saved by joining two groups; 0 when it is not worth trying."""
+    first, second = (key, other) if _precedes(state, key, other) else (other, key)
+    a, b = state.groups[first], state.groups[second]
+    if b.template is not None:
+        return 0
+    flowing = set(a.writes) & set(b.reads)
+    outside = {
+        name
+        for name in a.writes
+        if state.readers.get(name, frozenset()) - {first, second} or name in state.graph.outputs
+    }
+    buffers = state.graph.buffers
+    saved = saved_bytes(state.hints, buffers, a, b, frozenset(outside))
+    if flowing:
+        return saved
+    if a.template is not None:
+        return 0
+    least = min(
+        sum(state.hints.elements(buffers[n].shape) * buffers[n].dtype.itemsize for n in g.reads)
+        for g in (a, b)
+    )
+    return saved if saved >= SHARED_READ_SHARE * least else 0
+
+
+def _execution_order(state: FusionState) -> tuple[Group, ...]:
+    """Topological order, original positions first."""
+    waiting = {
+        key: {state.writer[n] for n in g.reads if n in state.writer} - {key}
+        for key, g in state.groups.items()
+    }
+    _order_writers(state, waiting)
+    ready = [(state.groups[k].position, k) for k, w in waiting.items() if not w]
+    heapq.heapify(ready)
+    order: list[Group] = []
+    users: dict[int, set[int]] = {}
+    for key, needs in waiting.items():
+        for need in needs:
+            users.setdefault(need, set()).add(key)
+    while ready:
+        _, key = heapq.heappop(ready)
+        order.append(state.groups[key])
+        for user in users.get(key, ()):
+            waiting[user].discard(key)
+            if not waiting[user]:
+                heapq.heappush(ready, (state.groups[user].position, user))
+    if len(order) != len(state.groups):
+        raise ValueError("fusion made a cycle: legality.can_fuse has a bug")
+    return tuple(order)
+
+
+def _order_writers(state: FusionState, waiting: dict[int, set[int]]) -> None:
+    """Several writers of one buffer keep their order among themselves and with its readers."""
+    for name in state.many_writers:
+        touching = sorted(
+            (g.position, key)
+            for key, g in state.groups.items()
+            if name in g.writes or name in g.reads
+        )
+        for (_, earlier), (_, later) in zip(touching, touching[1:], strict=False):
+            waiting[later].add(earlier)
+            waiting[earlier].discard(later)
 
 
 def build_kernels(
     graph: LoopGraph, groups: Sequence[Group], capabilities: Capabilities
 ) -> KernelGraph:
-    """The kernel graph of groups in execution order. All buffers must have strides."""
+    """The kernel graph of groups in execution order."""
     scheduler = Scheduler(graph, hints_of(graph.dims), capabilities)
     kernels: list[Kernel] = []
     for k, group in enumerate(groups):
@@ -41,8 +206,3 @@ def build_kernels(
         graph.decisions,
         graph.derived,
     )
-
-
-def fuse(graph: LoopGraph, capabilities: Capabilities) -> KernelGraph:
-    """Groups operations into kernels and decides their loops."""
-    return build_kernels(graph, initial_groups(graph), capabilities)

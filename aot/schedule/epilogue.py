@@ -1,0 +1,70 @@
+"""Epilogues: pointwise nests rewritten onto the output axes of a template call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aot.ir.loops import LoopGraph, LoopNest
+from aot.ir.scalar import Access, loads
+from aot.schedule.groups import Group, rewrite
+from aot.schedule.matching import invert
+from aot.schedule.stages import form_stages
+from aot.symbolic import Expr, Symbol
+
+
+def attach_epilogue(graph: LoopGraph, group: Group, consumer: Group) -> Group | str:
+    """The template's group with the consumer's nests as an epilogue, or why that cannot be.
+
+    Every nest must read something that the group computes, at points that determine all its loop
+    variables, so that each can be expressed by the template's output axes (through quotients and
+    remainders where it reshapes).
+    """
+    assert group.template is not None
+    stores = _stored_index(group)
+    nests = list(group.nests)
+    for nest in consumer.nests:
+        if nest.reduction:
+            return f"{nest.name} reduces; an epilogue is pointwise"
+        mapping = _onto_template(graph, nest, stores)
+        if isinstance(mapping, str):
+            return mapping
+        moved = rewrite(nest, mapping, group.outer, ())
+        nests.append(moved)
+        stores.update({s.buffer: s.index for s in moved.stores})
+    joined = replace(group, nests=tuple(nests), position=group.position)
+    if len(form_stages(graph, replace(joined, outer=()))) > 1:
+        return "a nest of the epilogue reads elements that other points compute"
+    return joined
+
+
+def _stored_index(group: Group) -> dict[str, tuple[Expr, ...]]:
+    assert group.template is not None
+    view = group.template.output
+    found = {view.buffer: view.index}
+    for nest in group.nests:
+        found.update({s.buffer: s.index for s in nest.stores})
+    return found
+
+
+def _onto_template(
+    graph: LoopGraph, nest: LoopNest, stores: dict[str, tuple[Expr, ...]]
+) -> dict[Symbol, Expr] | str:
+    found: dict[Symbol, Expr] | None = None
+    ranges = graph.ranges(*nest.axes)
+    for node in loads(nest.roots):
+        access = node.attr
+        assert isinstance(access, Access)
+        if access.buffer not in stores:
+            continue
+        if access.binds:
+            return f"{nest.name} gathers from {access.buffer}"
+        index = tuple(ranges.simplify(e) for e in access.index)
+        solved = invert(nest.axes, index, stores[access.buffer])
+        if solved is None:
+            return f"{nest.name} does not cover {access.buffer} point by point"
+        if found is not None and found != solved:
+            return f"{nest.name} reads {access.buffer} at several points"
+        found = solved
+    if found is None:
+        return f"{nest.name} reads nothing that the template computes"
+    return found

@@ -1,0 +1,123 @@
+"""Legality: the one place that says whether two groups may share a kernel, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from aot.ir.hints import Hints
+from aot.ir.loops import LoopGraph, LoopNest
+from aot.schedule.epilogue import attach_epilogue
+from aot.schedule.groups import Group
+from aot.schedule.matching import flows, match
+
+ENOUGH_UNITS = 8
+"""Parallel work units that a kernel should keep."""
+
+SERIAL_POINTS = 16384
+"""Kernels of fewer points may run as a single work unit."""
+
+MAX_NESTS = 48
+"""Nests in one kernel; beyond it compile time grows faster than run time falls."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether two groups may be fused, why or why not, and the fused group."""
+
+    ok: bool
+    reason: str
+    fused: Group | None = None
+
+
+@dataclass(frozen=True)
+class FusionState:
+    """The groups so far. `writer`: buffer -> key of its group; `readers`: buffer -> keys."""
+
+    graph: LoopGraph
+    hints: Hints
+    groups: Mapping[int, Group]
+    writer: Mapping[str, int]
+    readers: Mapping[str, frozenset[int]]
+    many_writers: frozenset[str]
+
+    def consumers(self, key: int) -> set[int]:
+        """Groups that read what this one writes."""
+        found: set[int] = set()
+        for buffer in self.groups[key].writes:
+            found |= self.readers.get(buffer, frozenset())
+        found.discard(key)
+        return found
+
+    def reaches(self, start: int, goal: int) -> bool:
+        """True when `goal` follows from `start` through at least one other group."""
+        seen: set[int] = set()
+        stack = [k for k in self.consumers(start) if k != goal]
+        while stack:
+            key = stack.pop()
+            if key in seen:
+                continue
+            seen.add(key)
+            after = self.consumers(key)
+            if goal in after:
+                return True
+            stack.extend(after)
+        return False
+
+
+def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
+    """Whether the group `second` may join `first`, which precedes it or is independent of it."""
+    a, b = state.groups[first], state.groups[second]
+    if state.reaches(first, second) or state.reaches(second, first):
+        return Verdict(False, "it would make a cycle through another kernel")
+    touched = {*a.writes, *b.writes} & state.many_writers
+    if touched:
+        return Verdict(False, f"{min(touched)} is written by several operations, in order")
+    if len(a.nests) + len(b.nests) > MAX_NESTS:
+        return Verdict(False, f"the kernel would have more than {MAX_NESTS} nests")
+    if b.template is not None:
+        return Verdict(False, "a template call takes no producer into its kernel")
+    if a.template is not None:
+        joined = attach_epilogue(state.graph, a, b)
+        if isinstance(joined, str):
+            return Verdict(False, joined)
+        return Verdict(True, "pointwise over the template's output: an epilogue", joined)
+    return _fuse_nests(state, a, b)
+
+
+def _fuse_nests(state: FusionState, a: Group, b: Group) -> Verdict:
+    matched = match(state.graph, a, b)
+    if isinstance(matched, str):
+        return Verdict(False, matched)
+    one, two = matched.first, matched.second
+    related = flows(state.graph, one, two)
+    joined = replace(one, nests=(*one.nests, *two.nests), position=min(a.position, b.position))
+    if not related:
+        whole = len(one.outer) == len(a.outer) and len(two.outer) == len(b.outer)
+        if not whole:
+            return Verdict(False, "they are independent and their iteration spaces differ")
+        return Verdict(True, "independent, over the same outer loops, sharing reads", joined)
+    lost = _lost_parallelism(state.hints, a, b, joined)
+    if lost:
+        return Verdict(False, lost)
+    return Verdict(True, _agreement(joined), joined)
+
+
+def _lost_parallelism(hints: Hints, a: Group, b: Group, joined: Group) -> str:
+    units = hints.volume(joined.outer)
+    before = max(hints.volume(a.outer), hints.volume(b.outer))
+    if units >= min(before, ENOUGH_UNITS):
+        return ""
+    points = max(_points(hints, n) for n in joined.nests)
+    if points * len(joined.nests) <= SERIAL_POINTS:
+        return ""
+    return f"it would leave {units} parallel units of {before}"
+
+
+def _points(hints: Hints, nest: LoopNest) -> int:
+    return hints.volume((*nest.axes, *nest.reduction))
+
+
+def _agreement(joined: Group) -> str:
+    names = " x ".join(str(a.extent) for a in joined.outer) or "a single point"
+    return f"every element read is computed in the same iteration of {names}"
