@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from aot.ir.scalar import Node, cast, const
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
 from aot.lowering.matmul import plus, rounded
-from aot.lowering.registry import CannotLower, Call
+from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
 from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, ceil_div, is_int
@@ -17,8 +18,18 @@ Shape = tuple[Expr, ...]
 Ints = tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Geometry:
+    """How the kernel moves over x; one number for each spatial dimension."""
+
+    stride: Ints
+    padding: Ints
+    dilation: Ints
+    groups: int
+
+
 @REGISTRY.row("aten.convolution.default")
-def convolution(
+def convolution(  # noqa: PLR0917 - the operator's own parameters
     call: Call,
     x: Tensor,
     weight: Tensor,
@@ -30,17 +41,18 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Tensor:
-    """aten.convolution: x (n, c, *spatial) or (c, *spatial), weight as its torch module holds it."""
+    """Operator convolution: x (n, c, *spatial) or (c, *spatial), weight as its module holds it."""
     spatial = weight.rank - 2
-    steps, pads, gaps = (_spread(v, spatial) for v in (stride, padding, dilation))
+    geometry = Geometry(
+        _spread(stride, spatial), _spread(padding, spatial), _spread(dilation, spatial), groups
+    )
     lone = x.rank == spatial + 1
     if lone:
         x = moved(x, (as_expr(1), *x.shape), lambda at: at[1:])
     if transposed:
         extra = _spread(output_padding, spatial)
-        x, weight, pads = _as_forward(x, weight, steps, pads, gaps, extra, groups)
-        steps = (1,) * spatial
-    out = _forward(x, weight, bias, steps, pads, gaps, groups)
+        x, weight, geometry = _as_forward(x, weight, geometry, extra)
+    out = _forward(x, weight, bias, geometry)
     if lone:
         return moved(out, out.shape[1:], lambda at: (as_expr(0), *at))
     return out
@@ -58,66 +70,56 @@ def _number(value: int | Expr) -> int:
     return int(value)
 
 
-def _forward(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
-) -> Tensor:
+def _forward(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
     """A convolution by the template; the bias is a nest that fuses into it."""
-    shape = (x.shape[0], weight.shape[0], *_sizes(x, weight, stride, padding, dilation))
+    shape = (x.shape[0], weight.shape[0], *_sizes(x, weight, geometry))
     dtype = x.dtype.compute
     builder = x.builder
     if is_int(weight.shape[1], 0):
         out = builder.pointwise(shape, dtype, lambda at: const(0, dtype))
     else:
         attrs = {
-            "stride": stride,
-            "padding": padding,
-            "dilation": dilation,
-            "groups": groups,
+            "stride": geometry.stride,
+            "padding": geometry.padding,
+            "dilation": geometry.dilation,
+            "groups": geometry.groups,
         }
         out = builder.template("conv", {"x": x, "w": weight}, shape, dtype, attrs)
     if bias is None:
         return rounded(out, x.dtype)
-    ones = (as_expr(1),) * len(stride)
+    ones = (as_expr(1),) * len(geometry.stride)
     column = moved(bias, (bias.shape[0], *ones), lambda at: at[:1])
     return plus(out, column, x.dtype)
 
 
-def _sizes(x: Tensor, weight: Tensor, stride: Ints, padding: Ints, dilation: Ints) -> Shape:
+def _sizes(x: Tensor, weight: Tensor, geometry: Geometry) -> Shape:
     ranges = x.builder.ranges
     sizes = []
-    for k, (s, p, d) in enumerate(zip(stride, padding, dilation, strict=True)):
+    steps = zip(geometry.stride, geometry.padding, geometry.dilation, strict=True)
+    for k, (s, p, d) in enumerate(steps):
         covered = d * (weight.shape[2 + k] - 1) + 1
         sizes.append(ranges.simplify(FloorDiv(x.shape[2 + k] + 2 * p - covered, as_expr(s)) + 1))
     return tuple(sizes)
 
 
 def _as_forward(
-    x: Tensor,
-    weight: Tensor,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    extra: Ints,
-    groups: int,
-) -> tuple[Tensor, Tensor, Ints]:
+    x: Tensor, weight: Tensor, geometry: Geometry, extra: Ints
+) -> tuple[Tensor, Tensor, Geometry]:
     """A transposed convolution as a plain one: x spread by the stride, the kernel turned round.
 
-    Returns the spread x with its border, the kernel, and the padding that is left (none).
+    Returns the spread x with its border, the kernel, and how it moves: step by step, unpadded.
     """
     kernel = [_number(size) for size in weight.shape[2:]]
-    turned = _turned(weight, groups)
+    turned = _turned(weight, geometry.groups)
     before, sizes = [], []
-    for k, (s, p, d) in enumerate(zip(stride, padding, dilation, strict=True)):
+    steps = zip(geometry.stride, geometry.padding, geometry.dilation, strict=True)
+    for k, (s, p, d) in enumerate(steps):
         border = d * (kernel[k] - 1) - p
         before.append(border)
         sizes.append((x.shape[2 + k] - 1) * s + 1 + 2 * border + extra[k])
-    return _spread_out(x, stride, before, sizes), turned, (0,) * len(stride)
+    spatial = len(geometry.stride)
+    forward = replace(geometry, stride=(1,) * spatial, padding=(0,) * spatial)
+    return _spread_out(x, geometry.stride, before, sizes), turned, forward
 
 
 def _turned(weight: Tensor, groups: int) -> Tensor:
@@ -138,7 +140,7 @@ def _turned(weight: Tensor, groups: int) -> Tensor:
 def _spread_out(
     x: Tensor, stride: Sequence[int], before: Sequence[int], sizes: Sequence[Expr]
 ) -> Tensor:
-    """x with stride - 1 zeros between neighbours and `before` zeros ahead (negative: cut off)."""
+    """Spreads x: stride - 1 zeros between neighbours, `before` zeros ahead (negative: cut off)."""
     builder = x.builder
     if all(s == 1 for s in stride) and not any(before) and tuple(sizes) == x.shape[2:]:
         return x

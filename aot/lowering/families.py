@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from aot.lowering import (
     activations,
     binary,
+    convolution,
     creation,
     indexing,
     joining,
+    matmul,
     normalization,
     reductions,
     unary,
@@ -28,6 +30,8 @@ FAMILIES = (
     joining,
     indexing,
     creation,
+    matmul,
+    convolution,
 )
 """One module per family of operators."""
 

@@ -1,4 +1,4 @@
-"""Matrix products: one template call each, what surrounds it as nests that fuse into its epilogue."""
+"""Matrix products: one template call each; what surrounds it are nests, its epilogue later."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def accumulated(a: View, b: View, source: Tensor, shape: Sequence[Expr]) -> Tens
 
 
 def rounded(x: Tensor, dtype: DType) -> Tensor:
-    """x in `dtype`; x itself when it has that type."""
+    """Gives x in `dtype`; x itself when it has that type."""
     if x.dtype == dtype:
         return x
     return x.builder.pointwise(x.shape, dtype, lambda at: cast(x.load(at), dtype))
 
 
 def plus(x: Tensor, other: Tensor, dtype: DType, alpha: Scalar = 1, beta: Scalar = 1) -> Tensor:
-    """alpha * x + beta * other, `other` broadcast; computed in x's type, given in `dtype`.
+    """Gives alpha * x + beta * other, with `other` broadcast, in `dtype`; computed in x's type.
 
     As in eager, `other` is not read when beta is 0.
     """
@@ -73,8 +73,8 @@ def _transposed(weight: Tensor) -> View:
 def linear(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x[..., k] times weight[n, k] transposed, plus bias[n]; a weight[k] gives x[...]."""
     if weight.rank == 1:
-        product_ = matmul(call, x, weight)
-        return product_ if bias is None else plus(product_, bias, x.dtype)
+        vector = _matrix_vector(x, weight)
+        return rounded(vector, x.dtype) if bias is None else plus(vector, bias, x.dtype)
     if x.rank == 1:
         x = reshaped(x, (as_expr(1), x.shape[0]))
     a, rows = _flattened(x)
@@ -96,7 +96,7 @@ def _product(a: Tensor, b: Tensor, shape: Sequence[Expr]) -> Tensor:
 
 
 def _batched(x: Tensor, batch: Shape) -> View:
-    """x with its batch dimensions broadcast to `batch`."""
+    """View of x with its batch dimensions broadcast to `batch`."""
     builder = x.builder
     shape = (*batch, *x.shape[-2:])
 
@@ -114,7 +114,7 @@ def _batched(x: Tensor, batch: Shape) -> View:
 def addmm(
     call: Call, added: Tensor, a: Tensor, b: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> Tensor:
-    """beta * added + alpha * (a times b)."""
+    """Gives beta * added + alpha * (a times b)."""
     return plus(_product(a, b, call.result_type().shape), added, a.dtype, alpha, beta)
 
 
@@ -122,7 +122,7 @@ def addmm(
 def addbmm(
     call: Call, added: Tensor, a: Tensor, b: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> Tensor:
-    """beta * added + alpha * (the sum over the batch of a times b): one long product."""
+    """Gives beta * added + alpha * (the sum over the batch of a times b): one long product."""
     batch, m, k = a.shape
     n = b.shape[2]
     long = product((batch, k))
@@ -141,7 +141,7 @@ def _middle(outer: Shape, inner: Expr) -> Shape:
 def addmv(
     call: Call, added: Tensor, a: Tensor, b: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> Tensor:
-    """beta * added + alpha * (matrix a times vector b)."""
+    """Gives beta * added + alpha * (matrix a times vector b)."""
     return plus(_matrix_vector(a, b), added, a.dtype, alpha, beta)
 
 
@@ -149,7 +149,7 @@ def addmv(
 def matmul(call: Call, a: Tensor, b: Tensor) -> Tensor:
     """Products of vectors, matrices and batches of matrices, as torch.matmul."""
     if a.rank == 1 and b.rank == 1:
-        return dot(call, a, b)
+        return rounded(_matrix_vector(a, b), a.dtype)
     if b.rank == 1:
         return rounded(_matrix_vector(a, b), a.dtype)
     if a.rank == 1:
