@@ -1,0 +1,47 @@
+"""Runs packages made by aot-package, without torch and without a compiler.
+
+>>> import aot_runtime
+>>> model = aot_runtime.load("model.pkg")
+>>> y = model(x)  # NumPy arrays, tensors with __dlpack__, numbers
+"""
+
+from __future__ import annotations
+
+from ._native import cpu_isa
+from ._native import version as _version
+from .errors import (
+    AotError,
+    CorruptPackage,
+    DeviceError,
+    Incompatible,
+    InternalError,
+    InvalidArgument,
+    NotFound,
+    OutOfMemory,
+    ShapeMismatch,
+    Unavailable,
+    Unsupported,
+)
+from .model import Dim, Model, StepTime, TensorInfo, load
+
+__version__ = _version()
+
+__all__ = [
+    "AotError",
+    "CorruptPackage",
+    "DeviceError",
+    "Dim",
+    "Incompatible",
+    "InternalError",
+    "InvalidArgument",
+    "Model",
+    "NotFound",
+    "OutOfMemory",
+    "ShapeMismatch",
+    "StepTime",
+    "TensorInfo",
+    "Unavailable",
+    "Unsupported",
+    "cpu_isa",
+    "load",
+]

@@ -1,0 +1,111 @@
+"""Outputs as the kind of array that came in. Other libraries are imported only when used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .errors import InvalidArgument, Unsupported
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ._native import Entry, Output
+
+Converter = Callable[["Output"], Any]
+
+# safetensors' names of the types that NumPy has.
+_NUMPY_NAMES = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "I64": "int64", "I32": "int32",
+    "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool", "U16": "uint16",
+    "U32": "uint32", "U64": "uint64", "C64": "complex64",
+}  # fmt: skip
+
+
+def converter_for(leaves: list[Any]) -> Converter:
+    """What turns outputs into the kind of the first array among `leaves`.
+
+    NumPy arrays and Python numbers give NumPy arrays. Others give what `from_dlpack` of the
+    array's own top-level module makes, such as `torch.from_dlpack`.
+
+    Raises:
+        InvalidArgument: that module has no `from_dlpack`.
+    """
+    for leaf in leaves:
+        kind = type(leaf)
+        converter = _CONVERTERS.get(kind)
+        if converter is not None:
+            return converter
+        if hasattr(leaf, "__dlpack__"):
+            return _CONVERTERS.setdefault(kind, _find_converter(kind))
+    return to_numpy
+
+
+def _find_converter(kind: type) -> Converter:
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and issubclass(kind, (numpy.ndarray, numpy.generic)):
+        return to_numpy
+    for base in kind.__mro__:
+        root = base.__module__.partition(".")[0]
+        module = sys.modules.get(root)
+        for candidate in (module, _submodule(root, "dlpack")):
+            function = getattr(candidate, "from_dlpack", None)
+            if callable(function):
+                return function  # type: ignore[no-any-return]
+    raise InvalidArgument(
+        f"inputs of type {kind.__module__}.{kind.__qualname__}: its module has no from_dlpack "
+        "to make outputs with; give NumPy arrays"
+    )
+
+
+def _submodule(root: str, name: str) -> Any:
+    try:
+        return import_module(f"{root}.{name}")
+    except ImportError:
+        return None
+
+
+# Kinds met so far, by type; only ever added to.
+_CONVERTERS: dict[type, Converter] = {}
+
+
+def to_numpy(output: Output) -> np.ndarray:
+    """An output as a writable NumPy array that shares its memory.
+
+    Raises:
+        Unsupported: a bfloat16 output without the package ml_dtypes.
+    """
+    import numpy  # imported here so that `import aot_runtime` costs milliseconds  # noqa: ICN001
+
+    array = numpy.asarray(output)
+    return array.view(_bfloat16("output")) if output.dtype == "bfloat16" else array
+
+
+def entry_to_numpy(entry: Entry) -> np.ndarray:
+    """An entry of the file as a read-only NumPy array on the mapping.
+
+    Raises:
+        Unsupported: a type that NumPy lacks.
+    """
+    import numpy  # noqa: ICN001
+
+    if entry.dtype == "BF16":
+        dtype = _bfloat16("entry")
+    elif entry.dtype in _NUMPY_NAMES:
+        dtype = numpy.dtype(_NUMPY_NAMES[entry.dtype])
+    else:
+        raise Unsupported(f"NumPy has no type for entries of dtype {entry.dtype}")
+    return numpy.frombuffer(entry, dtype).reshape(entry.shape)
+
+
+def _bfloat16(what: str) -> Any:
+    try:
+        module = import_module("ml_dtypes")
+    except ImportError as error:
+        raise Unsupported(
+            f"{what} of type bfloat16: NumPy has none of its own; install ml_dtypes, "
+            "or give the inputs as tensors of a library that has it"
+        ) from error
+    return module.bfloat16

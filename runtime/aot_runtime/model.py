@@ -1,0 +1,185 @@
+"""A loaded package as a callable."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import _native
+from .arrays import converter_for, entry_to_numpy
+from .errors import InvalidArgument
+from .signature import Signature
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Dim(NamedTuple):
+    """One dimension: `size` is None when dynamic, `max` None when unbounded."""
+
+    size: int | None
+    min: int
+    max: int | None
+    multiple_of: int
+    label: str
+
+
+class TensorInfo(NamedTuple):
+    """One input or output: its name, dtype ("float32") and dimensions."""
+
+    name: str
+    dtype: str
+    dims: tuple[Dim, ...]
+
+    @property
+    def shape(self) -> tuple[int | str, ...]:
+        """Sizes, with a label such as "batch" where dynamic."""
+        return tuple(d.label if d.size is None else d.size for d in self.dims)
+
+
+class StepTime(NamedTuple):
+    """Time of one step: wall nanoseconds summed over `calls`."""
+
+    kernel: str
+    origin: str
+    calls: int
+    nanoseconds: int
+
+
+class Model:
+    """A package ready to run; call it like the model that it was made from.
+
+    Inputs are NumPy arrays, anything with `__dlpack__`, and Python numbers; outputs are arrays of
+    the same kind and share no memory with inputs. Calls from several threads wait for each other:
+    give each thread a `session()` of its own to run at the same time. The GIL is released while
+    the model runs.
+
+    Made by `load` and `session`, not directly.
+    """
+
+    def __init__(
+        self,
+        package: _native.Package,
+        isa: str | None,
+        num_threads: int | None,
+    ) -> None:
+        self._package = package
+        self._session = package.session(isa or "", num_threads or 0)
+        self.inputs = tuple(_info(row) for row in package.inputs())
+        """The inputs in the order of the plan."""
+        self.outputs = tuple(_info(row) for row in package.outputs())
+        """The outputs in the order of the plan."""
+        self.plan: dict[str, Any] = json.loads(package.plan())
+        """The execution plan, as docs/format.md describes it. Do not change it."""
+        self._signature = Signature(
+            self.plan.get("signature", {}), len(self.inputs), len(self.outputs)
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the model.
+
+        Raises:
+            InvalidArgument: arguments that do not fit the signature, a dtype, a device.
+            ShapeMismatch: a rank or size outside the contract.
+            AotError: any other failure; see aot_runtime.errors.
+        """
+        leaves = self._signature.flatten(args, kwargs)
+        convert = converter_for(leaves)
+        return self._signature.unflatten([convert(o) for o in self._session.run(leaves)])
+
+    @property
+    def isa(self) -> str:
+        """The instruction set of the kernels in use, such as "x86-64-v3"."""
+        return self._session.isa
+
+    @property
+    def num_threads(self) -> int:
+        """Threads that a call may use, the caller's included."""
+        return self._session.num_threads
+
+    def session(self, *, isa: str | None = None, num_threads: int | None = None) -> Model:
+        """A second model on the same package: own memory and threads, shared weights.
+
+        Args:
+            isa: the instruction set; None: the best that package and CPU have.
+            num_threads: None: the physical cores that this process may use.
+        """
+        return Model(self._package, isa, num_threads)
+
+    def profile(self, *args: Any, runs: int = 10, **kwargs: Any) -> list[StepTime]:
+        """Times every step over `runs` calls with these arguments, after one to warm up.
+
+        Returns one row per step of the plan, in order. A step without work has no calls.
+        """
+        leaves = self._signature.flatten(args, kwargs)
+        session = self._package.session(self.isa, self.num_threads, profile=True)
+        session.run(leaves)
+        session.reset_profile()
+        for _ in range(runs):
+            session.run(leaves)
+        return [StepTime(*row) for row in session.profile()]
+
+    def run_observed(
+        self, observer: Callable[[int, int, bytes], object], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Runs once; after each step calls observer(step, buffer, bytes) for each of its buffers.
+
+        Step and buffer are positions in the plan. An exception of the observer ends the
+        observation and is raised when the run is over.
+        """
+        leaves = self._signature.flatten(args, kwargs)
+        convert = converter_for(leaves)
+        outputs = self._session.run_observed(leaves, observer)
+        return self._signature.unflatten([convert(o) for o in outputs])
+
+    @property
+    def entries(self) -> list[str]:
+        """Names of the file's entries, sorted."""
+        return self._package.entry_names()
+
+    def entry(self, name: str) -> np.ndarray:
+        """An entry of the file as a read-only NumPy array that shares the mapping.
+
+        Raises:
+            NotFound: there is no such entry.
+        """
+        return entry_to_numpy(self._package.entry(name))
+
+    def __repr__(self) -> str:
+        """The model's name, signature and instruction set."""
+        name = self.plan.get("model", "")
+        return f"<aot_runtime.Model {name}{self._signature} on {self.isa}>"
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    isa: str | None = None,
+    num_threads: int | None = None,
+    verify: bool = False,
+) -> Model:
+    """Opens a package and makes it callable. Nothing is unpacked, no file is created.
+
+    Args:
+        path: the package's file. It must not be changed in place while the model lives.
+        isa: "x86-64-v2", "x86-64-v3" or "x86-64-v4"; None: the best that package and CPU have.
+        num_threads: threads that a call may use; None: the physical cores of this process.
+        verify: check the SHA-256 of every entry (reads the whole file).
+
+    Raises:
+        NotFound: no such file.
+        CorruptPackage: not a package, or damaged.
+        Incompatible: of a newer format.
+        Unavailable: no kernels for this CPU or for `isa`.
+        InvalidArgument: `num_threads` below 1.
+    """
+    if num_threads is not None and num_threads < 1:
+        raise InvalidArgument(f"num_threads is {num_threads}, must be at least 1")
+    return Model(_native.Package(os.fspath(path), verify), isa, num_threads)
+
+
+def _info(row: tuple[str, str, tuple[Any, ...]]) -> TensorInfo:
+    name, dtype, dims = row
+    return TensorInfo(name, dtype, tuple(Dim(*dim) for dim in dims))

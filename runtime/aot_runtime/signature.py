@@ -1,0 +1,164 @@
+"""The model's own signature: nested arguments to a flat list of inputs, and outputs back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import CorruptPackage, InvalidArgument
+
+Tree = dict[str, Any]
+"""`{"input": i}`, `{"output": i}`, `{"constant": v}`, `{"tuple": […]}`, `{"list": […]}` or
+`{"dict": [[key, tree], …]}`; see docs/format.md."""
+
+_MISSING = object()
+
+
+class Signature:
+    """Binds calls to a plan's `signature`.
+
+    Args:
+        spec: the plan's value under that name.
+        inputs: the number of the plan's inputs.
+        outputs: the number of the plan's outputs.
+
+    Raises:
+        CorruptPackage: a tree that is none, or an index out of range.
+    """
+
+    def __init__(self, spec: dict[str, Any], inputs: int, outputs: int) -> None:
+        try:
+            self._parameters = [(p["name"], p["kind"], p["tree"]) for p in spec["parameters"]]
+            self._result: Tree = spec["result"]
+            for name, kind, tree in self._parameters:
+                if kind not in {"positional", "keyword"}:
+                    raise CorruptPackage(f"plan.signature: parameter '{name}' of kind '{kind}'")
+                _check(tree, "input", inputs)
+            _check(self._result, "output", outputs)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptPackage(f"plan.signature is malformed: {error!r}") from error
+        self._inputs = inputs
+        self._positional = sum(kind == "positional" for _, kind, _ in self._parameters)
+        # The common case needs no walk: every parameter is one input, in order.
+        self._plain = [tree for _, _, tree in self._parameters] == [
+            {"input": i} for i in range(inputs)
+        ] and self._positional == inputs
+
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The inputs in the plan's order.
+
+        Raises:
+            InvalidArgument: arguments that do not fit the signature.
+        """
+        if self._plain and not kwargs and len(args) == self._inputs:
+            return list(args)
+        if len(args) > self._positional:
+            raise InvalidArgument(
+                f"the model takes {self._positional} positional arguments, got {len(args)}"
+            )
+        leaves: list[Any] = [_MISSING] * self._inputs
+        left = dict(kwargs)
+        for position, (name, _, tree) in enumerate(self._parameters):
+            value = left.pop(name, _MISSING)
+            if position < len(args):
+                if value is not _MISSING:
+                    raise InvalidArgument(f"argument '{name}' is given twice")
+                value = args[position]
+            if value is _MISSING:
+                if _has_inputs(tree):
+                    raise InvalidArgument(f"argument '{name}' is missing")
+                continue
+            _flatten(tree, value, leaves, name)
+        if left:
+            known = ", ".join(name for name, _, _ in self._parameters) or "none"
+            raise InvalidArgument(
+                f"the model has no argument '{next(iter(left))}'; its arguments: {known}"
+            )
+        return leaves
+
+    def unflatten(self, outputs: list[Any]) -> Any:
+        """The model's result, built from the plan's outputs in order."""
+        result = self._result
+        return outputs[result["output"]] if "output" in result else _build(result, outputs)
+
+    def __str__(self) -> str:
+        """The parameters as Python writes them: "(x, *, mode='plain')"."""
+        parts: list[str] = []
+        for name, kind, tree in self._parameters:
+            if kind == "keyword" and "*" not in parts:
+                parts.append("*")
+            default = "" if _has_inputs(tree) else f"={_build(tree, [])!r}"
+            parts.append(f"{name}{default}")
+        return f"({', '.join(parts)})"
+
+
+def _check(tree: Tree, leaf: str, count: int) -> None:
+    """Checks a tree's form; raises CorruptPackage, KeyError, TypeError or ValueError."""
+    ((kind, value),) = tree.items()
+    if kind == leaf:
+        if not isinstance(value, int) or not 0 <= value < count:
+            raise CorruptPackage(f"plan.signature: {leaf} {value!r}, but there are {count}")
+    elif kind in {"tuple", "list"}:
+        for child in value:
+            _check(child, leaf, count)
+    elif kind == "dict":
+        for _, child in value:
+            _check(child, leaf, count)
+    elif kind != "constant":
+        raise CorruptPackage(f"plan.signature: unknown tree '{kind}'")
+
+
+def _has_inputs(tree: Tree) -> bool:
+    ((kind, value),) = tree.items()
+    if kind == "dict":
+        return any(_has_inputs(child) for _, child in value)
+    if kind in {"tuple", "list"}:
+        return any(_has_inputs(child) for child in value)
+    return kind == "input"
+
+
+def _flatten(tree: Tree, value: Any, leaves: list[Any], path: str) -> None:
+    ((kind, content),) = tree.items()
+    if kind == "input":
+        if leaves[content] is not _MISSING and leaves[content] is not value:
+            raise InvalidArgument(
+                f"argument '{path}' must be the same object as another argument: "
+                "the model was packaged with one tensor in both places"
+            )
+        leaves[content] = value
+    elif kind == "constant":
+        if type(value) is not type(content) or value != content:
+            raise InvalidArgument(
+                f"argument '{path}' is {value!r}, but the model was packaged with {content!r}"
+            )
+    elif kind == "dict":
+        keys = [key for key, _ in content]
+        if not isinstance(value, Mapping) or set(value) != set(keys):
+            got = sorted(map(str, value)) if isinstance(value, Mapping) else type(value).__name__
+            raise InvalidArgument(f"argument '{path}' must be a dict with keys {keys}, got {got}")
+        for key, child in content:
+            _flatten(child, value[key], leaves, f"{path}[{key!r}]")
+    else:
+        if not isinstance(value, (tuple, list)) or len(value) != len(content):
+            got = (
+                f"{len(value)} elements"
+                if isinstance(value, (tuple, list))
+                else type(value).__name__
+            )
+            raise InvalidArgument(
+                f"argument '{path}' must be a {kind} of {len(content)} elements, got {got}"
+            )
+        for i, child in enumerate(content):
+            _flatten(child, value[i], leaves, f"{path}[{i}]")
+
+
+def _build(tree: Tree, outputs: list[Any]) -> Any:
+    ((kind, content),) = tree.items()
+    if kind == "output":
+        return outputs[content]
+    if kind == "constant":
+        return content
+    if kind == "dict":
+        return {key: _build(child, outputs) for key, child in content}
+    items = [_build(child, outputs) for child in content]
+    return tuple(items) if kind == "tuple" else items

@@ -1,0 +1,292 @@
+#include "arrays.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+
+namespace aot_python {
+namespace {
+
+struct Format {
+  DLDataType dtype;
+  const char* name;
+  const char* code;  // struct module; bfloat16 has none and travels as its bits
+};
+
+constexpr Format kFormats[] = {
+    {{kDLFloat, 64, 1}, "float64", "d"}, {{kDLFloat, 32, 1}, "float32", "f"},
+    {{kDLFloat, 16, 1}, "float16", "e"}, {{kDLBfloat, 16, 1}, "bfloat16", "H"},
+    {{kDLInt, 64, 1}, "int64", "q"},     {{kDLInt, 32, 1}, "int32", "i"},
+    {{kDLInt, 16, 1}, "int16", "h"},     {{kDLInt, 8, 1}, "int8", "b"},
+    {{kDLUInt, 8, 1}, "uint8", "B"},     {{kDLBool, 8, 1}, "bool", "?"},
+};
+
+const Format* find_format(DLDataType dtype) {
+  for (const Format& row : kFormats) {
+    if (row.dtype.code == dtype.code && row.dtype.bits == dtype.bits) return &row;
+  }
+  return nullptr;
+}
+
+// The element type of a buffer, or lanes 0 when it has none of ours.
+DLDataType buffer_dtype(const Py_buffer& buffer) {
+  const char* code = buffer.format != nullptr ? buffer.format : "B";
+  if (*code == '@' || *code == '=' || *code == '<' || (*code == '>' && buffer.itemsize == 1)) ++code;
+  if (code[0] == '\0' || code[1] != '\0') return {0, 0, 0};
+  const auto bits = static_cast<uint8_t>(buffer.itemsize * 8);
+  switch (*code) {
+    case '?': return {kDLBool, 8, 1};
+    case 'b': case 'h': case 'i': case 'l': case 'q': case 'n': return {kDLInt, bits, 1};
+    case 'c': case 'B': case 'H': case 'I': case 'L': case 'Q': case 'N': return {kDLUInt, bits, 1};
+    case 'e': case 'f': case 'd': return {kDLFloat, bits, 1};
+    default: return {0, 0, 0};
+  }
+}
+
+// Rounds to nearest, ties to even; `mantissa` bits kept of float32's 23, exponent unchanged.
+uint16_t to_bfloat16(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, 4);
+  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+uint16_t to_float16(double value) {
+  const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
+  if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
+  const double size = std::fabs(value);
+  if (size >= 65520.0) return static_cast<uint16_t>(sign | 0x7c00);
+  int exponent = 0;
+  std::frexp(size, &exponent);  // size = m · 2^exponent, m in [0.5, 1)
+  const int unit = std::max(exponent - 11, -24);  // exponent of the last place
+  const auto steps = static_cast<uint32_t>(std::nearbyint(std::ldexp(size, -unit)));
+  // A subnormal's bits are its steps; above, each binade adds 1024 steps to the code.
+  return static_cast<uint16_t>(sign | (steps + static_cast<uint32_t>(unit + 24) * 1024));
+}
+
+template <typename T>
+void store_as(void* to, T value) {
+  std::memcpy(to, &value, sizeof(T));
+}
+
+bool store_float(void* to, DLDataType dtype, double value) {
+  if (dtype.code == kDLBfloat) {
+    store_as(to, to_bfloat16(static_cast<float>(value)));
+  } else if (dtype.code == kDLFloat && dtype.bits == 64) {
+    store_as(to, value);
+  } else if (dtype.code == kDLFloat && dtype.bits == 32) {
+    store_as(to, static_cast<float>(value));
+  } else if (dtype.code == kDLFloat && dtype.bits == 16) {
+    store_as(to, to_float16(value));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool store_int(void* to, DLDataType dtype, long long value) {
+  const bool is_signed = dtype.code == kDLInt;
+  if (!is_signed && dtype.code != kDLUInt) return false;
+  const int bits = dtype.bits - (is_signed ? 1 : 0);
+  if (bits < 63 && (value >= (1LL << bits) || value < (is_signed ? -(1LL << bits) : 0))) {
+    return false;
+  }
+  std::memcpy(to, &value, dtype.bits / 8);  // little-endian: the low bytes come first
+  return true;
+}
+
+struct Unversioned {
+  DLManagedTensor plain;
+  DLManagedTensorVersioned* versioned;
+};
+
+void delete_unversioned(DLManagedTensor* self) {
+  auto* both = static_cast<Unversioned*>(self->manager_ctx);
+  both->versioned->deleter(both->versioned);
+  delete both;
+}
+
+// A capsule that nobody consumed frees its tensor; a consumer renames it first.
+template <typename Managed>
+void destroy_capsule(PyObject* capsule, const char* name) {
+  if (!PyCapsule_IsValid(capsule, name)) return;
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+  managed->deleter(managed);
+}
+
+constexpr char kPlainName[] = "dltensor";
+constexpr char kVersionedName[] = "dltensor_versioned";
+
+}  // namespace
+
+void raise(aot_code code, const std::string& message, const std::string& origin) {
+  const py::object make = py::module_::import("aot_runtime.errors").attr("from_status");
+  const py::object error = make(aot_code_name(code), message, origin);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+  throw py::error_already_set();
+}
+
+Inputs::Inputs(const py::list& leaves, const aot::Package& package) : leaves_(leaves.size()) {
+  pointers_.reserve(leaves_.size());
+  try {
+    for (size_t i = 0; i < leaves_.size(); ++i) {
+      const bool known = i < package.input_count();
+      read(leaves_[i], leaves[i], known ? &package.input(i) : nullptr);
+      pointers_.push_back(&leaves_[i].view);
+    }
+  } catch (...) {
+    for (Leaf& leaf : leaves_) {
+      if (leaf.buffer.obj != nullptr) PyBuffer_Release(&leaf.buffer);
+    }
+    throw;
+  }
+}
+
+Inputs::~Inputs() {
+  for (Leaf& leaf : leaves_) {
+    if (leaf.buffer.obj != nullptr) PyBuffer_Release(&leaf.buffer);
+  }
+}
+
+void Inputs::read(Leaf& leaf, py::handle object, const aot_tensor_info* info) {
+  leaf.view.device = DLDevice{kDLCPU, 0};
+  const std::string name = info != nullptr ? info->name : "(too many)";
+  if (read_number(leaf, object, info) || read_buffer(leaf, object, name) ||
+      read_dlpack(leaf, object)) {
+    return;
+  }
+  raise(AOT_INVALID_ARGUMENT,
+        "input '" + name + "' is of type " + Py_TYPE(object.ptr())->tp_name +
+            "; give a NumPy array, an object with __dlpack__, or a number");
+}
+
+// Python numbers take the type that the model wants, if it can hold them.
+bool Inputs::read_number(Leaf& leaf, py::handle object, const aot_tensor_info* info) {
+  PyObject* value = object.ptr();
+  const bool is_bool = PyBool_Check(value);
+  const bool is_int = PyLong_CheckExact(value);
+  if (!is_bool && !is_int && !PyFloat_CheckExact(value)) return false;
+  if (info == nullptr) return true;
+  leaf.view.dtype = info->dtype;
+  leaf.view.data = &leaf.number;
+  bool stored = false;
+  if (is_bool) {
+    stored = info->dtype.code == kDLBool;
+    if (stored) store_as(leaf.view.data, static_cast<uint8_t>(value == Py_True));
+  } else if (is_int && (info->dtype.code == kDLInt || info->dtype.code == kDLUInt)) {
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    stored = overflow == 0 && store_int(leaf.view.data, info->dtype, number);
+  } else {
+    const double number = is_int ? PyLong_AsDouble(value) : PyFloat_AsDouble(value);
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    stored = store_float(leaf.view.data, info->dtype, number);
+  }
+  if (!stored) {
+    raise(AOT_INVALID_ARGUMENT, std::string("input '") + info->name + "' is the number " +
+                                    std::string(py::repr(object)) + ", which " + info->dtype_name +
+                                    " does not hold");
+  }
+  return true;
+}
+
+bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name) {
+  if (PyObject_CheckBuffer(object.ptr()) == 0) return false;
+  bool is_bfloat16 = false;
+  if (PyObject_GetBuffer(object.ptr(), &leaf.buffer, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+    // NumPy has no buffer format for bfloat16 of ml_dtypes: its bits have one.
+    PyErr_Clear();
+    if (!py::hasattr(object, "dtype") || !py::hasattr(object, "view")) return false;
+    const std::string dtype = py::str(object.attr("dtype"));
+    if (dtype != "bfloat16") {
+      raise(AOT_INVALID_ARGUMENT, "input '" + name + "' has dtype " + dtype +
+                                      ", which the runtime does not know");
+    }
+    leaf.owner = object.attr("view")("uint16");
+    is_bfloat16 = true;
+    if (PyObject_GetBuffer(leaf.owner.ptr(), &leaf.buffer, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+      throw py::error_already_set();
+    }
+  }
+  const Py_buffer& buffer = leaf.buffer;
+  leaf.view.dtype = is_bfloat16 ? DLDataType{kDLBfloat, 16, 1} : buffer_dtype(buffer);
+  if (leaf.view.dtype.lanes == 0) {
+    raise(AOT_INVALID_ARGUMENT, "input '" + name + "' has elements of format '" +
+                                    (buffer.format != nullptr ? buffer.format : "B") +
+                                    "', which the runtime does not know");
+  }
+  const auto rank = static_cast<size_t>(buffer.ndim);
+  leaf.layout.resize(2 * rank);
+  for (size_t i = 0; i < rank; ++i) {
+    leaf.layout[i] = buffer.shape[i];
+    leaf.layout[rank + i] = buffer.strides[i] / buffer.itemsize;
+    if (buffer.strides[i] % buffer.itemsize != 0 && buffer.shape[i] > 1) {
+      raise(AOT_INVALID_ARGUMENT,
+            "input '" + name + "' has strides that are no multiples of its element: copy it first");
+    }
+  }
+  leaf.view.data = buffer.buf;
+  leaf.view.ndim = buffer.ndim;
+  leaf.view.shape = leaf.layout.data();
+  leaf.view.strides = leaf.layout.data() + rank;
+  return true;
+}
+
+bool Inputs::read_dlpack(Leaf& leaf, py::handle object) {
+  if (!py::hasattr(object, "__dlpack__")) return false;
+  leaf.owner = object.attr("__dlpack__")();
+  PyObject* capsule = leaf.owner.ptr();
+  if (PyCapsule_IsValid(capsule, kPlainName)) {
+    leaf.view = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kPlainName))->dl_tensor;
+    return true;
+  }
+  if (!PyCapsule_IsValid(capsule, kVersionedName)) return false;
+  const auto* managed = static_cast<const DLManagedTensorVersioned*>(
+      PyCapsule_GetPointer(capsule, kVersionedName));
+  if (managed->version.major != DLPACK_MAJOR_VERSION) {
+    raise(AOT_INCOMPATIBLE, "an input speaks DLPack " + std::to_string(managed->version.major) +
+                                ", the runtime " + std::to_string(DLPACK_MAJOR_VERSION));
+  }
+  leaf.view = managed->dl_tensor;
+  return true;
+}
+
+void Output::require() const {
+  if (given_) throw py::buffer_error("this output was already given away through __dlpack__");
+}
+
+const char* Output::dtype() const { return find_format(tensor_.dtype())->name; }
+
+py::buffer_info Output::buffer() {
+  require();
+  const DLTensor& view = tensor_.view();
+  const py::ssize_t item = view.dtype.bits / 8;
+  std::vector<py::ssize_t> shape(view.shape, view.shape + view.ndim);
+  std::vector<py::ssize_t> strides(view.strides, view.strides + view.ndim);
+  for (py::ssize_t& stride : strides) stride *= item;
+  return py::buffer_info(const_cast<void*>(tensor_.raw()), item, find_format(view.dtype)->code,
+                         view.ndim, std::move(shape), std::move(strides));
+}
+
+py::capsule Output::dlpack(const py::object& max_version) {
+  require();
+  const bool versioned =
+      !max_version.is_none() && max_version.attr("__getitem__")(0).cast<int>() >= 1;
+  DLManagedTensorVersioned* managed = tensor_.release();
+  given_ = true;
+  if (versioned) {
+    return py::capsule(managed, kVersionedName, [](PyObject* capsule) {
+      destroy_capsule<DLManagedTensorVersioned>(capsule, kVersionedName);
+    });
+  }
+  auto* both = new Unversioned{};
+  both->plain.dl_tensor = managed->dl_tensor;
+  both->plain.manager_ctx = both;
+  both->plain.deleter = delete_unversioned;
+  both->versioned = managed;
+  return py::capsule(&both->plain, kPlainName, [](PyObject* capsule) {
+    destroy_capsule<DLManagedTensor>(capsule, kPlainName);
+  });
+}
+
+}  // namespace aot_python

@@ -1,0 +1,72 @@
+// Python arrays as inputs, outputs as Python arrays; without NumPy or any other library.
+#ifndef AOT_PYTHON_ARRAYS_H_
+#define AOT_PYTHON_ARRAYS_H_
+
+#include <pybind11/pybind11.h>
+
+#include <vector>
+
+#include "aot/aot.hpp"
+
+namespace aot_python {
+
+namespace py = pybind11;
+
+// Sets the Python exception for a code of aot_code (a class of aot_runtime.errors) and throws.
+[[noreturn]] void raise(aot_code code, const std::string& message, const std::string& origin = {});
+[[noreturn]] inline void raise(const aot::Error& error) {
+  raise(error.code(), error.what(), error.origin());
+}
+
+// The inputs of one call: views of the callers' memory and what keeps it alive. Needs the GIL to
+// be made and destroyed, not to be read.
+class Inputs {
+ public:
+  // `leaves`: objects with the buffer protocol or __dlpack__, or Python numbers; as many as the
+  // package has inputs, or fewer and more (the runtime then reports the count).
+  Inputs(const py::list& leaves, const aot::Package& package);
+  ~Inputs();
+  Inputs(const Inputs&) = delete;
+  Inputs& operator=(const Inputs&) = delete;
+
+  const DLTensor* const* data() const { return pointers_.data(); }
+  size_t size() const { return pointers_.size(); }
+
+ private:
+  struct Leaf {
+    DLTensor view{};
+    std::vector<int64_t> layout;  // shape, then strides
+    double number = 0;            // storage of a Python number, any type
+    Py_buffer buffer{};           // held when buffer.obj is set
+    py::object owner;             // DLPack capsule
+  };
+
+  void read(Leaf& leaf, py::handle object, const aot_tensor_info* info);
+  static bool read_number(Leaf& leaf, py::handle object, const aot_tensor_info* info);
+  static bool read_buffer(Leaf& leaf, py::handle object, const std::string& name);
+  static bool read_dlpack(Leaf& leaf, py::handle object);
+
+  std::vector<Leaf> leaves_;
+  std::vector<const DLTensor*> pointers_;
+};
+
+// One output. Readable through the buffer protocol any number of times (bfloat16 as its bits), or
+// given away once through __dlpack__.
+class Output {
+ public:
+  explicit Output(aot::Tensor tensor) : tensor_(std::move(tensor)) {}
+
+  py::buffer_info buffer();
+  py::capsule dlpack(const py::object& max_version);
+  const char* dtype() const;
+
+ private:
+  void require() const;
+
+  aot::Tensor tensor_;
+  bool given_ = false;
+};
+
+}  // namespace aot_python
+
+#endif  // AOT_PYTHON_ARRAYS_H_

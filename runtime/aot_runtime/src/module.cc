@@ -1,0 +1,227 @@
+// aot_runtime._native: packages and sessions for Python. Includes nothing of ours but aot.hpp.
+#include <pybind11/pybind11.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "arrays.h"
+
+namespace aot_python {
+namespace {
+
+// The bytes of one entry. Keeps the package's mapping alive.
+class Entry {
+ public:
+  Entry(std::shared_ptr<aot::Package> package, const aot_entry_info* info)
+      : package_(std::move(package)), info_(info) {}
+
+  py::buffer_info buffer() const {
+    const auto size = static_cast<py::ssize_t>(info_->size);
+    return py::buffer_info(const_cast<void*>(info_->data), 1, "B", 1, {size}, {1}, true);
+  }
+  const char* dtype() const { return info_->dtype; }
+  py::tuple shape() const {
+    py::tuple result(static_cast<size_t>(info_->ndim));
+    for (int32_t i = 0; i < info_->ndim; ++i) {
+      result[static_cast<size_t>(i)] = py::int_(info_->shape[i]);
+    }
+    return result;
+  }
+
+ private:
+  std::shared_ptr<aot::Package> package_;
+  const aot_entry_info* info_;
+};
+
+// (name, dtype, ((size or None, min, max or None, multiple_of, label), …))
+py::tuple describe(const aot_tensor_info& info) {
+  py::tuple dims(static_cast<size_t>(info.ndim));
+  for (int32_t i = 0; i < info.ndim; ++i) {
+    const aot_dim_info& dim = info.dims[i];
+    const auto or_none = [](int64_t value) {
+      return value < 0 ? py::object(py::none()) : py::object(py::int_(value));
+    };
+    dims[static_cast<size_t>(i)] = py::make_tuple(or_none(dim.size), dim.min, or_none(dim.max),
+                                                  dim.multiple_of, dim.label);
+  }
+  return py::make_tuple(info.name, info.dtype_name, dims);
+}
+
+// A Python callable that watches a run; its first exception stops the watching and is kept.
+struct Observer {
+  py::function callback;
+  std::optional<py::error_already_set> failure;
+
+  static void call(void* context, size_t step, size_t buffer, const void* data, size_t size) {
+    auto* self = static_cast<Observer*>(context);
+    const py::gil_scoped_acquire gil;
+    if (self->failure) return;
+    try {
+      self->callback(step, buffer, py::bytes(static_cast<const char*>(data), size));
+    } catch (py::error_already_set& error) {
+      self->failure.emplace(std::move(error));
+    }
+  }
+};
+
+class Session {
+ public:
+  Session(std::shared_ptr<aot::Package> package, aot::Session session)
+      : package_(std::move(package)), session_(std::move(session)) {}
+
+  py::list run(const py::list& leaves) {
+    const Inputs inputs(leaves, *package_);
+    std::optional<aot::Result<std::vector<aot::Tensor>>> result;
+    {
+      const py::gil_scoped_release release;
+      result.emplace(session_.run(inputs.data(), inputs.size()));
+    }
+    if (!result->ok()) raise(result->error());
+    std::vector<aot::Tensor> tensors = std::move(*result).value();
+    py::list outputs(tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      outputs[i] = py::cast(std::make_unique<Output>(std::move(tensors[i])));
+    }
+    return outputs;
+  }
+
+  py::list run_observed(const py::list& leaves, py::function callback) {
+    Observer observer{std::move(callback), std::nullopt};
+    check(session_.set_observer(Observer::call, &observer));
+    const auto reset = [this](Observer*) { check(session_.set_observer(nullptr, nullptr)); };
+    const std::unique_ptr<Observer, decltype(reset)> guard(&observer, reset);
+    py::list outputs = run(leaves);
+    if (observer.failure) throw py::error_already_set(std::move(*observer.failure));
+    return outputs;
+  }
+
+  py::list profile() const {
+    const auto result = session_.profile();
+    if (!result.ok()) raise(result.error());
+    py::list rows;
+    for (const aot_step_profile& step : result.value()) {
+      rows.append(py::make_tuple(step.kernel, step.origin, step.calls, step.nanoseconds));
+    }
+    return rows;
+  }
+
+  void reset_profile() { check(session_.reset_profile()); }
+  const char* isa() const { return session_.isa(); }
+  int32_t num_threads() const { return session_.num_threads(); }
+
+ private:
+  static void check(const aot::Result<aot::Done>& result) {
+    if (!result.ok()) raise(result.error());
+  }
+
+  std::shared_ptr<aot::Package> package_;
+  aot::Session session_;
+};
+
+class Package {
+ public:
+  Package(const std::string& path, bool verify) {
+    std::optional<aot::Result<aot::Package>> result;
+    {
+      const py::gil_scoped_release release;
+      aot::PackageOptions options;
+      options.verify = verify;
+      result.emplace(aot::Package::open(path, options));
+    }
+    if (!result->ok()) raise(result->error());
+    package_ = std::make_shared<aot::Package>(std::move(*result).value());
+  }
+
+  std::unique_ptr<Session> session(const std::string& isa, int32_t num_threads, bool profile) {
+    std::optional<aot::Result<aot::Session>> result;
+    {
+      const py::gil_scoped_release release;
+      aot::SessionOptions options;
+      options.isa = isa;
+      options.num_threads = num_threads;
+      options.profile = profile;
+      result.emplace(aot::Session::create(*package_, options));
+    }
+    if (!result->ok()) raise(result->error());
+    return std::make_unique<Session>(package_, std::move(*result).value());
+  }
+
+  py::tuple inputs() const {
+    py::tuple rows(package_->input_count());
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = describe(package_->input(i));
+    return rows;
+  }
+
+  py::tuple outputs() const {
+    py::tuple rows(package_->output_count());
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = describe(package_->output(i));
+    return rows;
+  }
+
+  py::bytes plan() const { return py::bytes(package_->plan()); }
+
+  py::list entry_names() const {
+    py::list names;
+    for (size_t i = 0; i < package_->entry_count(); ++i) names.append(package_->entry(i).name);
+    return names;
+  }
+
+  std::unique_ptr<Entry> entry(const std::string& name) const {
+    const aot_entry_info* info = package_->find_entry(name.c_str());
+    if (info == nullptr) raise(AOT_NOT_FOUND, "the package has no entry '" + name + "'");
+    return std::make_unique<Entry>(package_, info);
+  }
+
+ private:
+  std::shared_ptr<aot::Package> package_;
+};
+
+}  // namespace
+}  // namespace aot_python
+
+PYBIND11_MODULE(_native, m) {
+  using namespace aot_python;  // NOLINT: the module's own names
+  m.doc() = "The runtime's C interface for aot_runtime; private.";
+
+  py::class_<Output>(m, "Output", py::buffer_protocol())
+      .def_buffer(&Output::buffer)
+      .def_property_readonly("dtype", &Output::dtype)
+      .def("__dlpack_device__", [](const Output&) { return py::make_tuple(int{kDLCPU}, 0); })
+      .def(
+          "__dlpack__",
+          [](Output& self, const py::object& /*stream*/, const py::object& max_version,
+             const py::object& /*dl_device*/, const py::object& /*copy*/) {
+            return self.dlpack(max_version);
+          },
+          py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
+          py::arg("dl_device") = py::none(), py::arg("copy") = py::none());
+
+  py::class_<Entry>(m, "Entry", py::buffer_protocol())
+      .def_buffer([](const Entry& self) { return self.buffer(); })
+      .def_property_readonly("dtype", &Entry::dtype)
+      .def_property_readonly("shape", &Entry::shape);
+
+  py::class_<Session>(m, "Session")
+      .def("run", &Session::run)
+      .def("run_observed", &Session::run_observed)
+      .def("profile", &Session::profile)
+      .def("reset_profile", &Session::reset_profile)
+      .def_property_readonly("isa", &Session::isa)
+      .def_property_readonly("num_threads", &Session::num_threads);
+
+  py::class_<Package>(m, "Package")
+      .def(py::init<const std::string&, bool>(), py::arg("path"), py::arg("verify") = false)
+      .def("session", &Package::session, py::arg("isa") = "", py::arg("num_threads") = 0,
+           py::arg("profile") = false)
+      .def("inputs", &Package::inputs)
+      .def("outputs", &Package::outputs)
+      .def("plan", &Package::plan)
+      .def("entry_names", &Package::entry_names)
+      .def("entry", &Package::entry);
+
+  m.def("cpu_isa", &aot_cpu_isa);
+  m.def("version", &aot_runtime_version);
+}
