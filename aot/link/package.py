@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +20,7 @@ from typing import TypeAlias
 
 from aot.errors import InternalError, PackageWriteError
 from aot.link.container import EntryInfo, encode_header, entry_bytes, lay_out
-from aot.link.plan import Plan
+from aot.link.plan import DTYPE_BYTES, Plan
 from aot.link.plan_check import check_plan
 from aot.link.plan_json import encode_plan
 
@@ -55,6 +56,11 @@ class Entry:
     dtype: str
     shape: tuple[int, ...]
     data: Callable[[], Iterable[Chunk]]
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in the file."""
+        return math.prod(self.shape) * DTYPE_BYTES[self.dtype]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,101 @@
+"""The entries of a package made from arrays: weights, and golden values with their tolerances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aot.errors import InternalError
+from aot.ir.dtypes import DTYPES
+from aot.ir.kernels import KernelGraph
+from aot.ir.weights import WeightStore
+from aot.link.package import Entry
+from aot.link.plan import EntryStorage, GoldenSet, Plan
+from aot.symbolic import evaluate
+
+Array = np.ndarray[Any, Any]
+
+MAX_GOLDEN_BYTES = 16 << 20
+"""Golden sets larger than this are left out: they shall not dominate a package."""
+
+_RELATIVE = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-3, "bfloat16": 4e-2}
+"""Tolerance of an element relative to the output's greatest magnitude, by dtype. The reference is
+eager in the same dtype, whose own error grows with the depth of a network; other dtypes: exact."""
+
+
+@dataclass(frozen=True)
+class Golden:
+    """The plan's records of golden sets, and their entries."""
+
+    records: tuple[GoldenSet, ...]
+    entries: tuple[Entry, ...]
+
+
+def golden_entries(examples: Iterable[tuple[Sequence[Array], Sequence[Array]]]) -> Golden:
+    """Records and entries of (inputs, reference outputs) pairs, the too large ones left out."""
+    records: list[GoldenSet] = []
+    entries: list[Entry] = []
+    for inputs, outputs in examples:
+        if sum(a.nbytes for a in (*inputs, *outputs)) > MAX_GOLDEN_BYTES:
+            continue
+        place = f"golden/{len(records)}"
+        given = [(f"{place}/inputs/{k}", a) for k, a in enumerate(inputs)]
+        expected = [(f"{place}/outputs/{k}", a) for k, a in enumerate(outputs)]
+        records.append(
+            GoldenSet(
+                tuple(name for name, _ in given),
+                tuple(name for name, _ in expected),
+                tuple(_tolerance(a) for a in outputs),
+                tuple(0.0 for _ in outputs),
+            )
+        )
+        entries += [_array_entry(name, a) for name, a in (*given, *expected)]
+    return Golden(tuple(records), tuple(entries))
+
+
+def _tolerance(output: Array) -> float:
+    relative = _RELATIVE.get(output.dtype.name, 0.0)
+    if not relative:
+        return 0.0
+    magnitudes = np.abs(output.astype(np.float64))
+    finite = magnitudes[np.isfinite(magnitudes)]
+    return float(f"{relative * (float(finite.max()) if finite.size else 0.0):.3g}")
+
+
+def _array_entry(name: str, array: Array) -> Entry:
+    return Entry(name, DTYPES[array.dtype.name].name, array.shape, _bytes_of(lambda: array))
+
+
+def weight_entries(plan: Plan, graph: KernelGraph, store: WeightStore) -> tuple[Entry, ...]:
+    """An entry for each weight that the plan's buffers name; its bytes are made when written."""
+    wanted = {b.storage.entry for b in plan.buffers if isinstance(b.storage, EntryStorage)}
+    buffers = {b.fqn: b for b in graph.buffers.values() if b.kind == "weight"}
+    entries = []
+    for name in sorted(wanted):
+        fqn = name.partition("/")[2]
+        buffer = buffers[fqn]
+        shape = tuple(int(evaluate(s, {})) for s in buffer.shape)
+        entries.append(Entry(name, buffer.dtype.name, shape, _weight_bytes(store, fqn, shape)))
+    return tuple(entries)
+
+
+def _weight_bytes(
+    store: WeightStore, fqn: str, shape: tuple[int, ...]
+) -> Callable[[], tuple[memoryview, ...]]:
+    def array() -> Array:
+        made = store.array(fqn)
+        if made.shape != shape:
+            raise InternalError(f"weight {fqn} has shape {made.shape}, the graph says {shape}")
+        return made
+
+    return _bytes_of(array)
+
+
+def _bytes_of(array: Callable[[], Array]) -> Callable[[], tuple[memoryview, ...]]:
+    def data() -> tuple[memoryview, ...]:
+        return (memoryview(np.ascontiguousarray(array()).reshape(-1).view(np.uint8)),)
+
+    return data
