@@ -6,7 +6,15 @@ the operators + - *, and with the functions exported here.
 
 from aot.symbolic.affine import affine_coefficients, coefficient_of, depends_on, substitute
 from aot.symbolic.encode import decode, encode, evaluate, from_foreign, to_c, to_text
-from aot.symbolic.functions import Expr, FloorDiv, Maximum, Minimum, Modulo, Symbol
+from aot.symbolic.functions import (
+    Expr,
+    FloorDiv,
+    Maximum,
+    Minimum,
+    Modulo,
+    Symbol,
+    exact_quotient,
+)
 from aot.symbolic.ranges import Ranges
 from aot.symbolic.shapes import (
     as_expr,
@@ -39,6 +47,7 @@ __all__ = [
     "dim",
     "encode",
     "evaluate",
+    "exact_quotient",
     "from_foreign",
     "integer",
     "is_int",
