@@ -1,0 +1,82 @@
+"""The README's blocks are true: files shown are the files that exist, commands and programs run.
+
+A block headed by a language and a path shows that file; `sh` and `python` blocks run in order in the
+checkout; `console` blocks are shown only.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the file that it shows ("" for one to run), and its text."""
+
+    language: str
+    file: str
+    text: str
+
+
+def blocks(document: str) -> list[Block]:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return [Block(*found) for found in BLOCK.findall(text)]
+
+
+def documents() -> list[Path]:
+    return [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+
+
+@pytest.mark.parametrize("block", [b for b in blocks("README.md") if b.file], ids=lambda b: b.file)
+def test_shown_files_are_the_real_ones(block: Block) -> None:
+    assert block.text == (ROOT / block.file).read_text(encoding="utf-8")
+
+
+def test_every_block_is_of_a_known_kind() -> None:
+    kinds = {block.language for block in blocks("README.md") if not block.file}
+    assert kinds == {"sh", "python", "console"}
+
+
+@pytest.mark.slow
+def test_commands_and_programs_run_in_order() -> None:
+    tools = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": tools + os.pathsep + os.environ["PATH"]}
+    for block in blocks("README.md"):
+        if block.file or block.language == "console":
+            continue
+        command = ["bash", "-euo", "pipefail", "-c"] if block.language == "sh" else ["python", "-c"]
+        done = subprocess.run(
+            [*command, block.text],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{block.text}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("document", documents(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_point_at_files(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
+    local = [t for t in targets if not t.startswith(("http://", "https://"))]
+    missing = [target for target in local if not (document.parent / target).exists()]
+    assert missing == []
+
+
+def test_make_help_lists_every_target_of_the_readme() -> None:
+    shown = subprocess.run(
+        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    named = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert named
+    assert all(f"make {target} " in shown for target in named)
