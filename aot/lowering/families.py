@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from aot.lowering import (
     activations,
+    attention,
     binary,
     convolution,
     creation,
@@ -32,6 +33,7 @@ FAMILIES = (
     creation,
     matmul,
     convolution,
+    attention,
 )
 """One module per family of operators."""
 

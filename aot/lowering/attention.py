@@ -1,0 +1,188 @@
+"""Scaled dot-product attention, as one template call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aot.ir.loops import View
+from aot.lowering.builder import Tensor
+from aot.lowering.matmul import rounded
+from aot.lowering.registry import Call, CannotLower
+from aot.lowering.reshape import reshape_index
+from aot.lowering.rows import REGISTRY
+from aot.lowering.views import reshaped
+from aot.symbolic import Expr, as_expr, product
+
+Shape = tuple[Expr, ...]
+Several = tuple[Tensor | None, ...]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What happens to the products of queries and keys before the softmax."""
+
+    mask: Tensor | None
+    causal: bool
+    scale: float | None
+
+
+@REGISTRY.row("aten.scaled_dot_product_attention.default")
+def attention(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *settings: float | bool,
+    scale: float | None = None,
+    **more: float | bool,
+) -> Tensor:
+    """Operator scaled_dot_product_attention; `settings` are dropout_p and is_causal."""
+    dropout, causal = _settings(settings, more)
+    _no_dropout(dropout)
+    return _attention(query, key, value, Scores(mask, causal, scale))
+
+
+def _settings(
+    settings: Sequence[float | bool], named: dict[str, float | bool]
+) -> tuple[float, bool]:
+    given = dict(zip(("dropout_p", "is_causal"), settings, strict=False))
+    given.update(named)
+    return float(given.get("dropout_p", 0.0)), bool(given.get("is_causal", False))
+
+
+def _no_dropout(probability: float) -> None:
+    if probability != 0.0:
+        raise CannotLower("it drops weights at random, which is not for inference")
+
+
+@REGISTRY.row("aten._scaled_dot_product_attention_math.default")
+def attention_math(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *settings: float | bool | None,
+    scale: float | None = None,
+    **more: float | bool,
+) -> Several:
+    """The variant that also offers the weights; they are not to be had here."""
+    _only_first(call)
+    dropout, causal = _settings([s for s in settings if s is not None], more)
+    _no_dropout(dropout)
+    return _padded(call, _attention(query, key, value, Scores(mask, causal, scale)))
+
+
+@REGISTRY.row(
+    "aten._scaled_dot_product_flash_attention.default",
+    "aten._scaled_dot_product_flash_attention_for_cpu.default",
+)
+def flash_attention(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *settings: float | bool,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+    **more: float | bool,
+) -> Several:
+    """The variants that also offer the logarithm of the softmax's sums; not to be had here."""
+    _only_first(call)
+    dropout, causal = _settings(settings[:2], more)
+    _no_dropout(dropout)
+    return _padded(call, _attention(query, key, value, Scores(attn_mask, causal, scale)))
+
+
+@REGISTRY.row("aten._scaled_dot_product_efficient_attention.default")
+def efficient_attention(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Tensor | None,
+    *settings: float | bool,
+    scale: float | None = None,
+    **more: float | bool,
+) -> Several:
+    """As flash attention; `settings` begin with compute_log_sumexp."""
+    _only_first(call)
+    dropout, causal = _settings(settings[1:], more)
+    _no_dropout(dropout)
+    return _padded(call, _attention(query, key, value, Scores(attn_bias, causal, scale)))
+
+
+def _only_first(call: Call) -> None:
+    if any(name is not None for name in call.op.outputs[1:]):
+        raise CannotLower("its attention weights or sums are used, not only its result")
+
+
+def _padded(call: Call, out: Tensor) -> Several:
+    return (out, *(None for _ in call.op.outputs[1:]))
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, scores: Scores) -> Tensor:
+    """softmax(scale * query key' + mask) value over (..., heads, length, size)."""
+    batch = _broadcast([t.shape[:-3] for t in (query, key, value)])
+    heads = query.shape[-3] if query.rank > 2 else as_expr(1)
+    kv_heads = max((_heads(t) for t in (key, value)), key=lambda h: int(h != 1))
+    lead = (product(batch),)
+    shape = (*lead, heads, query.shape[-2], value.shape[-1])
+    size = query.shape[-1]
+    if scores.scale is None and not size.is_Integer:
+        raise CannotLower("its scale depends on an input's size; give `scale`")
+    factor = 1.0 / math.sqrt(int(size)) if scores.scale is None else float(scores.scale)
+    operands = {
+        "q": _four(query, batch, heads),
+        "k": _four(key, batch, kv_heads),
+        "v": _four(value, batch, kv_heads),
+    }
+    if scores.mask is not None:
+        operands["mask"] = _mask(scores.mask, batch, (heads, query.shape[-2], key.shape[-2]))
+    attrs = {"scale": factor, "causal": scores.causal}
+    dtype = query.dtype.compute
+    out = query.builder.template("attention", operands, shape, dtype, attrs)
+    result = rounded(out, query.dtype)
+    wanted = (*batch, heads, *shape[2:])[-query.rank :]
+    return result if wanted == shape else reshaped(result, wanted)
+
+
+def _heads(x: Tensor) -> Expr:
+    return x.shape[-3] if x.rank > 2 else as_expr(1)
+
+
+def _broadcast(shapes: Sequence[Shape]) -> Shape:
+    """The common shape, right-aligned."""
+    longest = max(len(s) for s in shapes)
+    one = as_expr(1)
+    padded = [(one,) * (longest - len(s)) + s for s in shapes]
+    return tuple(
+        next((size for size in sizes if size != 1), one) for sizes in zip(*padded, strict=True)
+    )
+
+
+def _four(x: Tensor, batch: Shape, heads: Expr) -> View:
+    """View of x as (batch, heads, length, size), broadcast."""
+    return _view(x, batch, (heads, *x.shape[-2:]))
+
+
+def _mask(mask: Tensor, batch: Shape, rest: Shape) -> View:
+    """The mask broadcast to (batch, heads, queries, keys)."""
+    return _view(mask, batch, rest)
+
+
+def _view(x: Tensor, batch: Shape, rest: Shape) -> View:
+    """View of x, right-aligned and broadcast to (*batch, *rest), with the batch as one axis."""
+    builder = x.builder
+    shape = (product(batch), *rest)
+    split = reshape_index(builder.ranges, batch, shape[:1])
+
+    def index(at: Shape) -> Shape:
+        full = (*split(at[:1]), *at[1:])
+        own = full[len(full) - x.rank :]
+        return tuple(builder.zero if size == 1 else i for i, size in zip(own, x.shape, strict=True))
+
+    return builder.view(x, shape, index)
