@@ -1,0 +1,288 @@
+"""The invariants of the loop graph and the kernel graph, checked after every pass.
+
+Loop graph:
+1. `inputs` are exactly the buffers of kind input; `outputs` are buffers, with strides of their rank.
+2. Every buffer is written by at most one operation, after nothing has read it; inputs and weights
+   are never written; what is read or returned has been written.
+3. Axes of a nest have distinct symbols, and extents over dims only.
+4. An index has one expression per dimension of its buffer; its symbols are the nest's axes, dims,
+   or its own binds; outside of a reduction (and in stores) reduction axes do not occur.
+5. `reduce` occurs only in nests with reduction axes, and never below another `reduce`.
+6. Operand counts and types of every node are right (`verify_nodes`); loads have the buffer's type,
+   stores the value's.
+7. No index is provably out of bounds, unless it is masked or indirect.
+8. Views of template calls index their buffers as 3, 4 and 7 say.
+
+Kernel graph, besides 2 to 8 for the nests and templates in execution order:
+9. Every buffer has strides.
+10. A stage's nests have the axes of its kernel and its own inner ones, and its reduction or none;
+    `order` holds its inner and reduction axes, and the vector axis comes last.
+11. A strip's axis is an inner axis of every stage.
+12. `reads` and `writes` are the buffers that the nests and the template touch, without `local`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from aot.errors import InternalError
+from aot.ir.kernels import Kernel, KernelGraph, Stage
+from aot.ir.loops import (
+    Axis,
+    Buffer,
+    LoopGraph,
+    LoopNest,
+    LoopOp,
+    TemplateCall,
+    View,
+    reads,
+    writes,
+)
+from aot.ir.scalar import Access, IndexValue, Node, postorder
+from aot.ir.tensors import Dim
+from aot.ir.verify_nodes import node_problem
+from aot.symbolic import Expr, Ranges, Symbol, affine_coefficients, dim
+
+Fail = Callable[[str], None]
+
+
+def verify_loops(graph: LoopGraph) -> None:
+    """Checks the invariants of a loop graph. Raises InternalError naming the first that fails."""
+    fail = _failure(graph.name)
+    inputs = [b.name for b in graph.buffers.values() if b.kind == "input"]
+    if sorted(inputs) != sorted(graph.inputs):
+        fail(f"inputs are {graph.inputs}, buffers of kind input {inputs}")
+    for name, strides in zip(graph.outputs, graph.output_strides, strict=True):
+        if len(graph.buffers[name].shape) != len(strides):
+            fail(f"output {name}: {len(strides)} strides")
+    _verify_ops(graph.buffers, graph.dims, graph.ops, graph.outputs, fail)
+
+
+def verify_kernels(graph: KernelGraph) -> None:
+    """Checks the invariants of a kernel graph. Raises InternalError naming the first that fails."""
+    fail = _failure(graph.name)
+    for buffer in graph.buffers.values():
+        if buffer.strides is None or len(buffer.strides) != len(buffer.shape):
+            fail(f"buffer {buffer.name} has no strides")
+    ops = [op for kernel in graph.kernels for op in kernel_ops(kernel)]
+    _verify_ops(graph.buffers, graph.dims, ops, graph.outputs, fail)
+    for kernel in graph.kernels:
+        _verify_kernel(kernel, _failure(f"{graph.name}: {kernel.name}"))
+
+
+def kernel_ops(kernel: Kernel) -> Iterator[LoopOp]:
+    """The template and the nests of a kernel in execution order."""
+    if kernel.template is not None:
+        yield kernel.template
+    for stage in kernel.stages:
+        yield from stage.nests
+
+
+def _failure(where: str) -> Fail:
+    def fail(problem: str) -> None:
+        raise InternalError(f"{where}: {problem}")
+
+    return fail
+
+
+def _verify_ops(
+    buffers: Mapping[str, Buffer],
+    dims: Sequence[Dim],
+    ops: Iterable[LoopOp],
+    outputs: Sequence[str],
+    fail: Fail,
+) -> None:
+    ready = {b.name for b in buffers.values() if b.kind != "temp"}
+    sizes: dict[Symbol, tuple[int, int | None]] = {
+        dim(d.name): (d.minimum, d.maximum) for d in dims
+    }
+    for op in ops:
+        where = f"{op.name} ({op.origin})"
+        for name in (*reads(op), *writes(op)):
+            if name not in buffers:
+                fail(f"{where}: no buffer {name}")
+        for name in reads(op):
+            if name not in ready and name not in writes(op):
+                fail(f"{where}: reads {name} before anything writes it")
+        for name in writes(op):
+            if name in ready:
+                fail(f"{where}: writes {name} again")
+        ready.update(writes(op))
+        check = _Check(buffers, sizes, lambda text, where=where: fail(f"{where}: {text}"))  # type: ignore[misc]
+        if isinstance(op, LoopNest):
+            check.nest(op)
+        else:
+            check.template(op)
+    for name in outputs:
+        if name not in ready:
+            fail(f"output {name} is never written")
+
+
+class _Check:
+    """Checks one operation."""
+
+    def __init__(
+        self,
+        buffers: Mapping[str, Buffer],
+        dims: Mapping[Symbol, tuple[int, int | None]],
+        fail: Fail,
+    ) -> None:
+        self.buffers, self.dims, self.fail = buffers, dims, fail
+
+    def nest(self, nest: LoopNest) -> None:
+        """Invariants 3 to 7."""
+        axes = (*nest.axes, *nest.reduction)
+        self.axes(axes)
+        ranges = Ranges({a.symbol: a.extent for a in axes}, self.dims)
+        inside = self._below_reductions(nest)
+        inner = {a.symbol for a in nest.reduction}
+        for node in postorder(nest.roots):
+            problem = node_problem(node)
+            if problem:
+                self.fail(problem)
+            if isinstance(node.attr, Access):
+                self.access(node, node.attr, ranges)
+            elif isinstance(node.attr, IndexValue):
+                self.symbols((node.attr.expr,), ranges, node.attr.binds)
+        for node in self._outside(nest):
+            used = _index_symbols(node)
+            if used & inner:
+                self.fail(f"{node.op} uses the reduction axis {used & inner} outside of a reduce")
+        if not nest.reduction and inside:
+            self.fail("reduces without a reduction axis")
+        self.stores(nest, Ranges({a.symbol: a.extent for a in nest.axes}, self.dims))
+
+    def stores(self, nest: LoopNest, ranges: Ranges) -> None:
+        """Invariants 4, 6 and 7 of a nest's stores."""
+        if len({s.buffer for s in nest.stores}) != len(nest.stores):
+            self.fail("two stores into one buffer")
+        for store in nest.stores:
+            buffer = self.buffers[store.buffer]
+            if store.value.dtype != buffer.dtype:
+                self.fail(f"stores {store.value.dtype} into {buffer.name} of {buffer.dtype}")
+            binds = tuple(s for s, _ in store.binds)
+            self.index(store.index, buffer, ranges, binds, checked=not binds)
+
+    def _below_reductions(self, nest: LoopNest) -> set[int]:
+        arguments = [n.args[0] for n in postorder(nest.roots) if n.op == "reduce"]
+        below = postorder(arguments)
+        if any(n.op == "reduce" for n in below):
+            self.fail("reduces inside of a reduce")
+        return {id(n) for n in below}
+
+    def _outside(self, nest: LoopNest) -> list[Node]:
+        """The nodes that are reached without passing a reduce."""
+        seen: dict[int, Node] = {}
+        stack = list(nest.roots)
+        while stack:
+            node = stack.pop()
+            if id(node) not in seen:
+                seen[id(node)] = node
+                stack.extend(() if node.op == "reduce" else node.args)
+        return list(seen.values())
+
+    def axes(self, axes: Sequence[Axis]) -> None:
+        """Invariant 3."""
+        if len({a.symbol for a in axes}) != len(axes):
+            self.fail("two axes share a symbol")
+        for axis in axes:
+            if not axis.extent.free_symbols <= set(self.dims):
+                self.fail(f"the extent {axis.extent} of {axis.symbol} is not over dims")
+
+    def access(self, node: Node, access: Access, ranges: Ranges) -> None:
+        """Invariants 4, 6 and 7 of a load."""
+        buffer = self.buffers[access.buffer]
+        if node.dtype != buffer.dtype:
+            self.fail(f"loads {buffer.name} of {buffer.dtype} as {node.dtype}")
+        checked = not access.masked and not access.binds
+        self.index(access.index, buffer, ranges, access.binds, checked)
+
+    def symbols(self, index: Sequence[Expr], ranges: Ranges, binds: Sequence[Symbol]) -> None:
+        """Every symbol of `index` must mean something."""
+        known = set(ranges.extents) | set(self.dims) | set(binds)
+        for expr in index:
+            unknown = expr.free_symbols - known
+            if unknown:
+                self.fail(f"index {expr} uses {sorted(map(str, unknown))}")
+
+    def index(
+        self,
+        index: Sequence[Expr],
+        buffer: Buffer,
+        ranges: Ranges,
+        binds: Sequence[Symbol],
+        checked: bool,
+    ) -> None:
+        """Invariants 4 and (when `checked`) 7."""
+        if len(index) != len(buffer.shape):
+            self.fail(f"{len(index)} indices for {buffer.name} of rank {len(buffer.shape)}")
+        self.symbols(index, ranges, binds)
+        if checked and not any(e == 0 for e in ranges.extents.values()):
+            for expr, size in zip(index, buffer.shape, strict=True):
+                if _provably_outside(expr, size, ranges):
+                    self.fail(f"index {expr} leaves [0, {size}) of {buffer.name}")
+
+    def template(self, call: TemplateCall) -> None:
+        """Invariant 8."""
+        for role, view in (*call.operands, ("output", call.output)):
+            self.view(role, view)
+
+    def view(self, role: str, view: View) -> None:
+        """Invariants 3, 4 and 7 of one view."""
+        self.axes(view.axes)
+        ranges = Ranges({a.symbol: a.extent for a in view.axes}, self.dims)
+        if view.buffer not in self.buffers:
+            self.fail(f"{role}: no buffer {view.buffer}")
+        self.index(view.index, self.buffers[view.buffer], ranges, (), checked=True)
+
+
+def _index_symbols(node: Node) -> set[Symbol]:
+    attr = node.attr
+    exprs = attr.index if isinstance(attr, Access) else ()
+    exprs = (attr.expr,) if isinstance(attr, IndexValue) else exprs
+    return {s for expr in exprs for s in expr.free_symbols}
+
+
+def _provably_outside(expr: Expr, size: Expr, ranges: Ranges) -> bool:
+    """Whether some point of the loops certainly indexes outside of [0, size).
+
+    Bounds of an affine expression are reached at a corner of the loops; of others they are not
+    tight, so those are outside only when all of their range is.
+    """
+    bounds = ranges.bounds(expr)
+    if bounds is None:
+        return False
+    low, high = bounds
+    affine = affine_coefficients(expr, list(ranges.extents)) is not None
+    least, greatest = (low, high) if affine else (high, low)
+    return ranges.nonnegative(-least - 1) or ranges.nonnegative(greatest - size)
+
+
+def _verify_kernel(kernel: Kernel, fail: Fail) -> None:
+    for stage in kernel.stages:
+        _verify_stage(kernel, stage, fail)
+    ops = list(kernel_ops(kernel))
+    local = set(kernel.local)
+    written = {name for op in ops for name in writes(op)}
+    read = {name for op in ops for name in reads(op)} - written
+    if set(kernel.writes) != written - local:
+        fail(f"writes {sorted(written - local)}, says {sorted(kernel.writes)}")
+    if set(kernel.reads) != read - local:
+        fail(f"reads {sorted(read - local)}, says {sorted(kernel.reads)}")
+
+
+def _verify_stage(kernel: Kernel, stage: Stage, fail: Fail) -> None:
+    """Invariants 10 and 11."""
+    axes = {*kernel.outer, *stage.inner}
+    for nest in stage.nests:
+        if set(nest.axes) != axes:
+            fail(f"{nest.name} has the axes {nest.axes}, its stage {sorted(map(str, axes))}")
+        if nest.reduction and set(nest.reduction) != set(stage.reduction):
+            fail(f"{nest.name} reduces over {nest.reduction}, its stage over {stage.reduction}")
+    if set(stage.order) != {*stage.inner, *stage.reduction}:
+        fail("a stage's order is not of its own axes")
+    if stage.vector is not None and stage.order[-1:] != (stage.vector,):
+        fail("a stage's vector axis is not its last loop")
+    strip = kernel.strip
+    if strip is not None and strip.axis not in stage.inner:
+        fail(f"the strip's axis {strip.axis.symbol} is not an inner axis of every stage")

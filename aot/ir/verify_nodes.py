@@ -1,0 +1,97 @@
+"""The rules of scalar expressions: operand counts and types, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from aot.ir.dtypes import BOOL, INT64
+from aot.ir.scalar import (
+    BINARY_SAME,
+    COMPARE,
+    UNARY_SAME,
+    UNARY_TEST,
+    Access,
+    IndexCheck,
+    IndexValue,
+    Node,
+)
+
+Rule = Callable[[Node], bool]
+
+
+def _same(count: int) -> Rule:
+    return lambda n: len(n.args) == count and all(a.dtype == n.dtype for a in n.args)
+
+
+def _compare(n: Node) -> bool:
+    return len(n.args) == 2 and n.dtype == BOOL and n.args[0].dtype == n.args[1].dtype
+
+
+def _test(n: Node) -> bool:
+    return len(n.args) == 1 and n.dtype == BOOL
+
+
+def _where(n: Node) -> bool:
+    if len(n.args) != 3:
+        return False
+    condition, a, b = n.args
+    return condition.dtype == BOOL and a.dtype == n.dtype == b.dtype
+
+
+def _load(n: Node) -> bool:
+    if not isinstance(n.attr, Access):
+        return False
+    bound = n.args[: len(n.attr.binds)]
+    rest = n.args[len(n.attr.binds) :]
+    masks = [BOOL] if n.attr.masked else []
+    return all(a.dtype == INT64 for a in bound) and [a.dtype for a in rest] == masks
+
+
+def _index(n: Node) -> bool:
+    if not isinstance(n.attr, IndexValue) or n.dtype != INT64:
+        return False
+    return len(n.args) == len(n.attr.binds) and all(a.dtype == INT64 for a in n.args)
+
+
+def _check_index(n: Node) -> bool:
+    whole = isinstance(n.attr, IndexCheck) and n.dtype == INT64
+    return whole and len(n.args) == 1 and n.args[0].dtype == INT64
+
+
+def _bitcast(n: Node) -> bool:
+    return len(n.args) == 1 and n.args[0].dtype.itemsize == n.dtype.itemsize
+
+
+def _reduce(n: Node) -> bool:
+    if len(n.args) != 1:
+        return False
+    arg = n.args[0].dtype
+    if n.attr in ("argmin", "argmax"):
+        return n.dtype == INT64
+    return n.dtype == arg and (n.attr not in ("any", "all") or arg == BOOL)
+
+
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(UNARY_SAME, _same(1)),
+    **dict.fromkeys(UNARY_TEST, _test),
+    **dict.fromkeys(BINARY_SAME, _same(2)),
+    **dict.fromkeys(COMPARE, _compare),
+    "const": lambda n: not n.args and isinstance(n.attr, (bool, int, float)),
+    "index": _index,
+    "load": _load,
+    "cast": lambda n: len(n.args) == 1,
+    "bitcast": _bitcast,
+    "where": _where,
+    "fma": _same(3),
+    "check_index": _check_index,
+    "reduce": _reduce,
+}
+"""Operation -> whether a node of it has the operands and types that it must have."""
+
+
+def node_problem(node: Node) -> str:
+    """What is wrong with a node's operands or types; "" for nothing."""
+    if RULES[node.op](node):
+        return ""
+    operands = ", ".join(str(a.dtype) for a in node.args)
+    return f"{node.op}({operands}) -> {node.dtype} [{node.attr}] is not well formed"
