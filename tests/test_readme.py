@@ -1,7 +1,7 @@
 """The README's blocks are true: files shown are the files that exist, commands and programs run.
 
-A block headed by a language and a path shows that file; `sh` and `python` blocks run in order in the
-checkout; `console` blocks are shown only.
+A block headed by a language and a path shows that file; `sh` and `python` blocks run in order in
+the checkout; `console` blocks are shown only.
 """
 
 import os

@@ -130,7 +130,7 @@ def _dim_values(
 def _default_size(dim: Dim, examples: Sequence[Array]) -> int:
     source = dim.source
     if examples:
-        return (examples[source.input].shape[source.axis] - source.offset) // source.divisor
+        return (int(examples[source.input].shape[source.axis]) - source.offset) // source.divisor
     size = max(DEFAULT_SIZE, dim.min)
     size += -size % dim.multiple_of
     return size if dim.max is None else min(size, dim.max - dim.max % dim.multiple_of)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from aot.report.model import format_seconds
-from aot.report.runtime import load_model, profile
+from aot.report.runtime import LoadedModel, load_model, profile
 
 WARM_UP_RUNS = 3
+PROFILED_RUNS = 20
 PERCENTILES = (50, 90, 99)
 
 
@@ -87,20 +88,15 @@ def measure(
         mean=float(timed.mean()),
         best=float(timed.min()),
         percentiles={p: float(np.percentile(timed, p)) for p in PERCENTILES},
-        kernels=_kernel_times(path, isa, threads, inputs, min(runs, 20)),
+        kernels=_kernel_times(model, inputs, min(runs, PROFILED_RUNS)),
     )
 
 
-def _kernel_times(
-    path: Path, isa: str | None, threads: int | None, inputs: Sequence[Any], runs: int
-) -> tuple[KernelTime, ...]:
-    model = load_model(path, isa, threads, profiled=True)
-    for _ in range(runs):
-        model.run(inputs)
+def _kernel_times(model: LoadedModel, inputs: Sequence[Any], runs: int) -> tuple[KernelTime, ...]:
     sums: dict[tuple[str, str], float] = {}
-    for step in profile(model):
+    for step in profile(model, inputs, runs):
         key = (step.kernel, step.origin)
-        sums[key] = sums.get(key, 0.0) + step.seconds / runs
+        sums[key] = sums.get(key, 0.0) + step.nanoseconds * 1e-9 / runs
     ordered = sorted(sums.items(), key=lambda item: -item[1])
     return tuple(KernelTime(kernel, origin, s) for (kernel, origin), s in ordered)
 

@@ -8,9 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import aot_runtime
+import numpy as np
 
-from aot.errors import AotError, CorruptPackage, IncompatiblePackage, InputMismatch, PackageError
+from aot.errors import (
+    AotError,
+    CorruptPackage,
+    IncompatiblePackage,
+    InputMismatch,
+    InternalError,
+    PackageError,
+)
 from aot.link.plan import (
+    EntryStorage,
+    InputStorage,
     Plan,
     Tree,
     TreeConstant,
@@ -20,6 +30,8 @@ from aot.link.plan import (
     TreeSequence,
 )
 from aot.link.reader import PackageFile
+from aot.options import CPU_LEVELS
+from aot.report.arrays import Array, numpy_dtype
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ class LoadedModel:
         arguments, named = call_arguments(self.plan, inputs)
         try:
             result = self.model(*arguments, **named)
-        except aot_runtime.Error as error:
+        except aot_runtime.AotError as error:
             raise translated(error) from error
         return flat_outputs(self.plan, result)
 
@@ -69,21 +81,72 @@ def load_model(path: Path, isa: str | None = None, threads: int | None = None) -
         plan = file.plan
     try:
         model = aot_runtime.load(str(path), isa=isa, num_threads=threads)
-    except aot_runtime.Error as error:
+    except aot_runtime.AotError as error:
         raise translated(error) from error
     return LoadedModel(plan, model)
 
 
-def translated(error: aot_runtime.Error) -> AotError:
+def translated(error: aot_runtime.AotError) -> AotError:
     """The runtime's error as one of ours, with the same words."""
-    kinds: dict[type[aot_runtime.Error], type[AotError]] = {
+    kinds: dict[type[aot_runtime.AotError], type[AotError]] = {
         aot_runtime.InvalidArgument: InputMismatch,
         aot_runtime.ShapeMismatch: InputMismatch,
         aot_runtime.CorruptPackage: CorruptPackage,
         aot_runtime.Incompatible: IncompatiblePackage,
+        aot_runtime.InternalError: InternalError,
     }
     kind = kinds.get(type(error), PackageError)
-    return kind(str(error), where=getattr(error, "origin", "") or None)
+    return kind(str(error), where=error.origin or None, advice=RUNTIME_ADVICE.get(kind, ""))
+
+
+RUNTIME_ADVICE: dict[type[AotError], str] = {
+    InputMismatch: "Give inputs that fit the contract; `aot-package inspect` shows it."
+}
+"""Advice for errors of a run, where ours for packaging would mislead."""
+
+
+def supported_levels(plan: Plan) -> list[str]:
+    """The levels of the package that this machine can run, slowest first.
+
+    Raises:
+        PackageError: There are none.
+    """
+    best = aot_runtime.cpu_isa()
+    usable = CPU_LEVELS[: CPU_LEVELS.index(best) + 1] if best in CPU_LEVELS else ()
+    carried = {library.isa for library in plan.libraries}
+    levels = [level for level in usable if level in carried]
+    if not levels:
+        raise PackageError(
+            f"the package has kernels for {', '.join(sorted(carried))}; this CPU has {best}",
+            advice="Build it with --target cpu, for all levels.",
+        )
+    return levels
+
+
+def step_results(model: LoadedModel, inputs: Sequence[Any]) -> dict[tuple[int, int], Array]:
+    """Every buffer as it was after each step that names it: (step, buffer) to a flat copy.
+
+    Inputs and weights are left out: no step writes them.
+    """
+    found: dict[tuple[int, int], Array] = {}
+    buffers = model.plan.buffers
+
+    def keep(step: int, index: int, data: bytes) -> None:
+        if not isinstance(buffers[index].storage, InputStorage | EntryStorage):
+            found[step, index] = np.frombuffer(data, numpy_dtype(buffers[index].dtype))
+
+    arguments, named = call_arguments(model.plan, inputs)
+    try:
+        model.model.run_observed(keep, *arguments, **named)
+    except aot_runtime.AotError as error:
+        raise translated(error) from error
+    return found
+
+
+def profile(model: LoadedModel, inputs: Sequence[Any], runs: int) -> list[aot_runtime.StepTime]:
+    """Times of every step, in the plan's order, summed over `runs` runs after one to warm up."""
+    arguments, named = call_arguments(model.plan, inputs)
+    return model.model.profile(*arguments, runs=runs, **named)
 
 
 def call_arguments(plan: Plan, inputs: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
