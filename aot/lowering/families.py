@@ -14,6 +14,7 @@ from aot.lowering import (
     joining,
     matmul,
     normalization,
+    pooling,
     reductions,
     unary,
     views,
@@ -34,6 +35,7 @@ FAMILIES = (
     matmul,
     convolution,
     attention,
+    pooling,
 )
 """One module per family of operators."""
 
