@@ -47,6 +47,98 @@ void widen_panels(const B* src, int64_t panel_stride, int64_t panels, int64_t k0
   }
 }
 
+// The L x L block at src (rows `row` apart), transposed, to dst (rows of a panel apart); L is the
+// lanes of a vector.
+template <class T>
+AOT_INLINE void transpose_block(const T* src, int64_t row, T* dst) {
+  using S = Simd<T>;
+  using V = typename S::V;
+  constexpr int kL = S::kLanes;
+  using Lane = std::conditional_t<sizeof(T) == 8, int64_t,
+               std::conditional_t<sizeof(T) == 4, int32_t,
+               std::conditional_t<sizeof(T) == 2, int16_t, int8_t>>>;
+  typedef Lane Index __attribute__((vector_size(kL * sizeof(T))));
+  V r[kL];
+  AOT_UNROLL for (int i = 0; i < kL; ++i) r[i] = S::load(src + i * row);
+  AOT_UNROLL for (int h = kL / 2; h > 0; h /= 2) {
+    Index low, high;  // swap the off-diagonal h x h blocks
+    AOT_UNROLL for (int l = 0; l < kL; ++l) {
+      low[l] = Lane(l & h ? kL + l - h : l);
+      high[l] = Lane(l & h ? kL + l : l + h);
+    }
+    AOT_UNROLL for (int i = 0; i < kL; ++i) {
+      if (i & h) continue;
+      const V a = r[i], b = r[i + h];
+      r[i] = __builtin_shuffle(a, b, low);
+      r[i + h] = __builtin_shuffle(a, b, high);
+    }
+  }
+  AOT_UNROLL for (int i = 0; i < kL; ++i) S::store(dst + i * kPanel, r[i]);
+}
+
+// Columns that are contiguous along k: dst[p][k][j] = src[(16 p + j) * column + k], zero from
+// column n on; `panel_stride` elements between the panels of dst.
+template <class S, class T>
+void pack_columns(const S* src, int64_t column, int64_t kc, int64_t n, T* dst,
+                  int64_t panel_stride) {
+  constexpr int64_t kL = Simd<T>::kLanes;
+  for (int64_t n0 = 0; n0 < n; n0 += kPanel) {
+    T* out = dst + n0 / kPanel * panel_stride;
+    for (int64_t j = 0; j < kPanel; j += kL) {
+      const S* in = src + (n0 + j) * column;
+      int64_t k = 0;
+      if constexpr (std::is_same_v<S, T>) {
+        if (n0 + j + kL <= n) {
+          for (; k + kL <= kc; k += kL) transpose_block(in + k, column, out + k * kPanel + j);
+        }
+      }
+      for (int64_t i = 0; i < kL; ++i) {
+        if (n0 + j + i < n) {
+          for (int64_t q = k; q < kc; ++q) out[q * kPanel + j + i] = widen(in[i * column + q]);
+        } else {
+          for (int64_t q = k; q < kc; ++q) out[q * kPanel + j + i] = 0;
+        }
+      }
+    }
+  }
+}
+
+// Rows that are contiguous along n: dst[p][k][j] = src[k * row + 16 p + j], zero from column n on.
+template <class S, class T>
+void pack_rows(const S* src, int64_t row, int64_t kc, int64_t n, T* dst, int64_t panel_stride) {
+  const int64_t full = n / kPanel;
+  for (int64_t k = 0; k < kc; ++k) {
+    const S* in = src + k * row;
+    T* out = dst + k * kPanel;
+    for (int64_t p = 0; p < full; ++p) {
+      for (int64_t j = 0; j < kPanel; ++j) {
+        out[p * panel_stride + j] = widen(in[p * kPanel + j]);
+      }
+    }
+    for (int64_t j = full * kPanel; j < round_up(n, kPanel); ++j) {
+      out[full * panel_stride + j - full * kPanel] = j < n ? T(widen(in[j])) : T(0);
+    }
+  }
+}
+
+// Any strides: dst[p][k][j] = src[k * row + (16 p + j) * column], zero from column n on.
+template <class S, class T>
+void pack_any(const S* src, int64_t row, int64_t column, int64_t kc, int64_t n, T* dst,
+              int64_t panel_stride) {
+  if (column == 1) {
+    pack_rows(src, row, kc, n, dst, panel_stride);
+  } else if (row == 1) {
+    pack_columns(src, column, kc, n, dst, panel_stride);
+  } else {
+    for (int64_t j = 0; j < round_up(n, kPanel); ++j) {
+      T* out = dst + j / kPanel * panel_stride + j % kPanel;
+      for (int64_t k = 0; k < kc; ++k) {
+        out[k * kPanel] = j < n ? T(widen(src[k * row + j * column])) : T(0);
+      }
+    }
+  }
+}
+
 }  // namespace aot::tmpl
 
 #endif  // AOT_TMPL_PACK_H_

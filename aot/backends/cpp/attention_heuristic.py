@@ -1,0 +1,75 @@
+"""Blocking of the CPU attention template, chosen when the package is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aot.backends.cpp.gemm_heuristic import PANEL
+
+_QUERIES = 128
+_KEYS = 192
+_UNIT_MACS = 600_000
+
+
+@dataclass(frozen=True)
+class AttentionBlocking:
+    """Template arguments of `aot::tmpl::attention` and what the plan needs to launch it.
+
+    `d`, `dv`: sizes of a key and a value. `qb`: queries of a work unit. `kb`: keys of a block, a
+    multiple of 16. `grain`: units worth a thread of their own.
+    """
+
+    d: int
+    dv: int
+    qb: int
+    kb: int
+    grain: int
+    accumulator_bytes: int
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch a worker needs: the twin of `attention_scratch` in attention.h."""
+        d, dv = _round_up(self.d), _round_up(self.dv)
+        elements = self.qb * (d + PANEL) + self.kb * self.d + self.kb * dv
+        elements += self.qb * (dv + PANEL) + PANEL * (self.kb + PANEL) + _round_up(2 * self.qb)
+        return elements * self.accumulator_bytes
+
+    def work(self, batch: int, heads: int, queries: int) -> int:
+        """Work units of a launch: batch * heads * ceil(queries / qb)."""
+        return batch * heads * -(-queries // self.qb)
+
+
+def attention_blocking(
+    queries: int,
+    keys: int,
+    d: int,
+    dv: int,
+    *,
+    heads: int,
+    queries_max: int | None = None,
+    accumulator_bytes: int = 4,
+) -> AttentionBlocking:
+    """Chooses the blocking of an attention.
+
+    `queries` and `keys` are the sizes, or the typical ones; `queries_max` is the greatest number
+    of queries when it varies. `heads` counts the heads of all batch elements, at least 1.
+    """
+    queries, keys = max(queries, 1), max(keys, 1)
+    most = queries if queries_max is None else max(queries_max, 1)
+    # Every unit packs the keys and values it reads, so few heads alone justify small blocks.
+    limit = _QUERIES if heads >= 8 else _QUERIES // 2
+    qb = -(-most // -(-most // limit))
+    kb = _round_up(min(keys, _KEYS)) if queries_max is None else _KEYS
+    unit = min(qb, queries) * keys * (d + dv)
+    return AttentionBlocking(
+        d=d,
+        dv=dv,
+        qb=qb,
+        kb=kb,
+        grain=max(1, -(-_UNIT_MACS // max(unit, 1))),
+        accumulator_bytes=accumulator_bytes,
+    )
+
+
+def _round_up(value: int) -> int:
+    return -(-value // PANEL) * PANEL

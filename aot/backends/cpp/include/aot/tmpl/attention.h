@@ -1,0 +1,216 @@
+// Scaled-dot-product attention, forward: blocked, with the softmax computed online.
+//
+//   template <class Cfg, class Mod, class Epi>
+//   void attention(const AttentionArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
+//                  const Mod& mod, const Epi& epi);
+//
+//   O[b,h,q,:] = softmax_k(mod(scale * Q[b,h,q,:] . K[b,h/group,k,:])) * V[b,h/group,k,:]
+//
+// Cfg derives from AttentionConfig. Work units are blocks of QB queries of one head:
+//   work    = batch * heads * ceil(sq / QB)      (unit = (b * heads + h) * qt + qi)
+//   scratch = attention_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the
+//             formula is attention_heuristic.AttentionBlocking.scratch_bytes.
+// Mod changes a tile of scaled scores in place (masks, biases); NoMod leaves them:
+//   mod(b, h, q0, q1, k0, k1, T* s, int64_t ld)           s[(q - q0) * ld + (k - k0)]
+// Every (q, k) that counts is passed exactly once; with CAUSAL, keys after the query (k > q) are
+// masked by the template, and tiles that hold only such keys are skipped.
+// Epi gets finished rows, every (b, h, q) once:
+//   epi(b, h, q0, q1, const T* tile, int64_t ld)           tile[(q - q0) * ld + d], d < DV
+// A row whose scores are all -inf, or without keys, gives zeros, as in PyTorch.
+//
+// The last dimension of Q, K and V is contiguous; their other strides are free (0 for broadcast).
+#ifndef AOT_TMPL_ATTENTION_H_
+#define AOT_TMPL_ATTENTION_H_
+
+#include "aot/tmpl/gemm.h"
+#include "aot/tmpl/softmax.h"
+
+namespace aot::tmpl {
+
+struct AttentionConfig {
+  using A = float;                   // element of Q, K and V in memory
+  static constexpr int64_t D = 64;   // size of a query and a key
+  static constexpr int64_t DV = 64;  // size of a value
+  static constexpr int64_t QB = 64;  // queries of a work unit
+  static constexpr int64_t KB = 192;  // keys of a block, a multiple of 16
+  static constexpr bool CAUSAL = false;
+};
+
+template <class Cfg>
+struct AttentionArgs {
+  const typename Cfg::A* q;
+  int64_t q_batch, q_head, q_row;  // strides in elements
+  const typename Cfg::A* k;
+  int64_t k_batch, k_head, k_row;
+  const typename Cfg::A* v;
+  int64_t v_batch, v_head, v_row;
+  int64_t batch, heads, group;  // group: query heads that share a head of K and V
+  int64_t sq, sk;
+  compute_t<typename Cfg::A> scale;
+};
+
+struct NoMod {
+  template <class T>
+  AOT_INLINE void operator()(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, T*,
+                             int64_t) const {}
+};
+
+namespace detail {
+
+// The parts of the scratch, in elements.
+template <class Cfg>
+struct AttentionLayout {
+  static constexpr int64_t kD = round_up(Cfg::D, kPanel), kDv = round_up(Cfg::DV, kPanel);
+  static constexpr int64_t kQLd = kD + kPanel, kSLd = Cfg::KB + kPanel, kOLd = kDv + kPanel;
+  static constexpr int64_t kQ = 0;                          // [QB][kQLd] scaled queries
+  static constexpr int64_t kK = kQ + Cfg::QB * kQLd;        // [KB/16][D][16] packed keys
+  static constexpr int64_t kV = kK + Cfg::KB * Cfg::D;      // [kDv/16][KB][16] packed values
+  static constexpr int64_t kO = kV + Cfg::KB * kDv;         // [QB][kOLd] results
+  static constexpr int64_t kS = kO + Cfg::QB * kOLd;        // [16][kSLd] scores of a strip
+  static constexpr int64_t kStat = kS + kPanel * kSLd;      // [2][QB] maxima and sums
+  static constexpr int64_t kEnd = kStat + round_up(2 * Cfg::QB, kPanel);
+};
+
+}  // namespace detail
+
+template <class Cfg>
+constexpr int64_t attention_scratch() {
+  return detail::AttentionLayout<Cfg>::kEnd * int64_t(sizeof(compute_t<typename Cfg::A>));
+}
+
+namespace detail {
+
+// One block of queries of one head.
+template <class Cfg, class Mod>
+struct AttentionBlock {
+  using A = typename Cfg::A;
+  using T = compute_t<A>;
+  using L = AttentionLayout<Cfg>;
+
+  const AttentionArgs<Cfg>& p;
+  T* room;
+  const Mod& mod;
+  int64_t b, h, q0, rows;
+
+  AOT_INLINE T* result() const { return room + L::kO; }
+
+  void run() const {
+    load_queries();
+    T* const best = room + L::kStat;
+    T* const sum = best + Cfg::QB;
+    for (int64_t i = 0; i < rows; ++i) {
+      best[i] = kMinusInfinity<T>;
+      sum[i] = 0;
+      for (int64_t d = 0; d < L::kDv; ++d) result()[i * L::kOLd + d] = 0;
+    }
+    const int64_t keys = Cfg::CAUSAL ? min64(p.sk, q0 + rows) : p.sk;
+    const A* k = p.k + b * p.k_batch + h / p.group * p.k_head;
+    const A* v = p.v + b * p.v_batch + h / p.group * p.v_head;
+    for (int64_t k0 = 0; k0 < keys; k0 += Cfg::KB) {
+      const int64_t count = min64(Cfg::KB, keys - k0);
+      pack_columns(k + k0 * p.k_row, p.k_row, Cfg::D, count, room + L::kK, Cfg::D * kPanel);
+      pack_rows(v + k0 * p.v_row, p.v_row, count, Cfg::DV, room + L::kV, Cfg::KB * kPanel);
+      key_block(k0, count);
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      // The sum is 0 only where nothing was attended to.
+      row_scale(result() + i * L::kOLd, L::kDv, sum[i] == 0 ? T(0) : T(1) / sum[i]);
+    }
+  }
+
+  void load_queries() const {
+    const A* q = p.q + b * p.q_batch + h * p.q_head + q0 * p.q_row;
+    for (int64_t i = 0; i < rows; ++i) {
+      T* out = room + L::kQ + i * L::kQLd;
+      for (int64_t d = 0; d < Cfg::D; ++d) out[d] = widen(q[i * p.q_row + d]) * p.scale;
+    }
+  }
+
+  // Strip by strip, so that a strip's scores stay in L1 from the first product to the second.
+  void key_block(int64_t k0, int64_t count) const {
+    const Strips<T> strips(rows);
+    for (int64_t s = 0; s < strips.count; ++s) {
+      const int64_t i0 = strips.begin(s);
+      const int mr = strips.rows(s);
+      // Rows before the first key of the block see none of it.
+      if (Cfg::CAUSAL && q0 + i0 + mr <= k0) continue;
+      scores(i0, mr, count);
+      softmax(i0, mr, k0, count);
+      accumulate(i0, mr, count);
+    }
+  }
+
+  AOT_INLINE void scores(int64_t i0, int mr, int64_t count) const {
+    const T* row[kPanel];
+    for (int i = 0; i < mr; ++i) row[i] = room + L::kQ + (i0 + i) * L::kQLd;
+    multiply(row, mr, Cfg::D, room + L::kK, Cfg::D * kPanel, ceil_div(count, kPanel),
+             room + L::kS, L::kSLd, false);
+  }
+
+  AOT_INLINE void accumulate(int64_t i0, int mr, int64_t count) const {
+    const T* row[kPanel];
+    for (int i = 0; i < mr; ++i) row[i] = room + L::kS + i * L::kSLd;
+    multiply(row, mr, count, room + L::kV, Cfg::KB * kPanel, L::kDv / kPanel,
+             result() + i0 * L::kOLd, L::kOLd, true);
+  }
+
+  // One strip of C (+)= rows * B.
+  AOT_INLINE void multiply(const T* const* row, int mr, int64_t kc, const T* packed,
+                           int64_t panel_stride, int64_t panels, T* c, int64_t ldc,
+                           bool add) const {
+    const int widest = RegisterBlock<T>::panels_for(mr);
+    for (int64_t j = 0; j < panels;) {
+      const int np = next_panels(panels - j, widest);
+      const T* at = packed + j * panel_stride;
+      kMicroTable<T>.fn[mr - 1][np - 1](
+          MicroArgs<T>{row, 0, 1, 0, kc, at, panel_stride, c + j * kPanel, ldc, at, add});
+      j += np;
+    }
+  }
+
+  AOT_INLINE void softmax(int64_t i0, int mr, int64_t k0, int64_t count) const {
+    T* const s = room + L::kS;
+    T* const best = room + L::kStat + i0;
+    T* const sum = best + Cfg::QB;
+    const int64_t width = round_up(count, kPanel);
+    mod(b, h, q0 + i0, q0 + i0 + mr, k0, k0 + count, s, L::kSLd);
+    for (int i = 0; i < mr; ++i) {
+      T* row = s + i * L::kSLd;
+      int64_t visible = count;
+      if (Cfg::CAUSAL) visible = max64(0, min64(count, q0 + i0 + i + 1 - k0));
+      for (int64_t k = visible; k < width; ++k) row[k] = kMinusInfinity<T>;
+      const T highest = row_max(row, width), before = best[i];
+      const T now = highest > before ? highest : before;
+      // While everything was -inf, any finite shift leaves the exponentials 0.
+      const T shift = now == kMinusInfinity<T> ? T(0) : now;
+      const T total = row_exp(row, width, shift);
+      if (now != before) {
+        const T factor = scalar_exp(before - shift);
+        sum[i] = sum[i] * factor;
+        row_scale(result() + (i0 + i) * L::kOLd, L::kDv, factor);
+        best[i] = now;
+      }
+      sum[i] += total;
+    }
+  }
+};
+
+}  // namespace detail
+
+template <class Cfg, class Mod, class Epi>
+void attention(const AttentionArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
+               const Mod& mod, const Epi& epi) {
+  using Block = detail::AttentionBlock<Cfg, Mod>;
+  const int64_t qt = ceil_div(p.sq, Cfg::QB);
+  for (int64_t u = begin; u < end; ++u) {
+    const int64_t head = u / qt, q0 = u % qt * Cfg::QB, b = head / p.heads, h = head % p.heads;
+    const Block block{p, static_cast<typename Block::T*>(scratch), mod, b, h, q0,
+                      min64(Cfg::QB, p.sq - q0)};
+    block.run();
+    epi(b, h, q0, q0 + block.rows, block.result(), Block::L::kOLd);
+  }
+}
+
+}  // namespace aot::tmpl
+
+#endif  // AOT_TMPL_ATTENTION_H_

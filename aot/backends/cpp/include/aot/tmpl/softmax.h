@@ -1,0 +1,89 @@
+// The row operations of a blocked softmax, for the attention template.
+#ifndef AOT_TMPL_SOFTMAX_H_
+#define AOT_TMPL_SOFTMAX_H_
+
+#include "aot/tmpl/simd.h"
+
+namespace aot::tmpl {
+
+// exp(x) for x <= 0 and NaN, which stays. Within 2 ulp in float; results below 2^-126 become 0.
+AOT_INLINE Simd<float>::V exp_nonpositive(Simd<float>::V x) {
+  using S = Simd<float>;
+  using V = S::V;
+  typedef int32_t I __attribute__((vector_size(sizeof(V))));
+  // Comparisons are false for NaN, so that it passes.
+  const V low = S::set1(-200.0f);
+  x = x < low ? low : x;
+  // n = round(x / ln 2): adding 1.5 * 2^23 leaves n in the low bits of the mantissa.
+  const V magic = S::set1(12582912.0f);
+  const V shifted = S::fma(x, S::set1(1.44269504088896341f), magic);
+  const V n = shifted - magic;
+  V r = S::fma(n, S::set1(-0.693145751953125f), x);
+  r = S::fma(n, S::set1(-1.42860682030941723e-6f), r);
+  V y = S::set1(1.9875691500e-4f);
+  y = S::fma(y, r, S::set1(1.3981999507e-3f));
+  y = S::fma(y, r, S::set1(8.3334519073e-3f));
+  y = S::fma(y, r, S::set1(4.1665795894e-2f));
+  y = S::fma(y, r, S::set1(1.6666665459e-1f));
+  y = S::fma(y, r, S::set1(5.0000001201e-1f));
+  y = S::fma(y, r * r, r) + S::set1(1.0f);
+  I exponent = I(shifted) - I(magic) + 127;
+  exponent = exponent < 0 ? I{} : exponent;
+  return y * V(exponent << 23);
+}
+
+AOT_INLINE Simd<double>::V exp_nonpositive(Simd<double>::V x) {
+  for (int i = 0; i < Simd<double>::kLanes; ++i) x[i] = __builtin_exp(x[i]);
+  return x;
+}
+
+template <class T>
+inline constexpr T kMinusInfinity = -T(__builtin_huge_val());
+
+// The greatest of s[0..n), n a multiple of 16; NaN is passed over.
+template <class T>
+AOT_INLINE T row_max(const T* s, int64_t n) {
+  using S = Simd<T>;
+  typename S::V best = S::set1(kMinusInfinity<T>);
+  for (int64_t i = 0; i < n; i += S::kLanes) {
+    const typename S::V v = S::load(s + i);
+    best = v > best ? v : best;
+  }
+  T result = best[0];
+  AOT_UNROLL for (int i = 1; i < S::kLanes; ++i) result = best[i] > result ? best[i] : result;
+  return result;
+}
+
+// s[i] = exp(s[i] - shift) for i < n, n a multiple of 16; returns the sum.
+template <class T>
+AOT_INLINE T row_exp(T* s, int64_t n, T shift) {
+  using S = Simd<T>;
+  typename S::V sum = S::zero();
+  const typename S::V by = S::set1(shift);
+  for (int64_t i = 0; i < n; i += S::kLanes) {
+    const typename S::V e = exp_nonpositive(S::load(s + i) - by);
+    S::store(s + i, e);
+    sum += e;
+  }
+  T result = 0;
+  AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) result += sum[i];
+  return result;
+}
+
+// s[i] *= factor for i < n, n a multiple of 16.
+template <class T>
+AOT_INLINE void row_scale(T* s, int64_t n, T factor) {
+  using S = Simd<T>;
+  const typename S::V by = S::set1(factor);
+  for (int64_t i = 0; i < n; i += S::kLanes) S::store(s + i, S::load(s + i) * by);
+}
+
+// exp of one number <= 0.
+template <class T>
+AOT_INLINE T scalar_exp(T x) {
+  return exp_nonpositive(Simd<T>::set1(x))[0];
+}
+
+}  // namespace aot::tmpl
+
+#endif  // AOT_TMPL_SOFTMAX_H_
