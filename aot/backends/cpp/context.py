@@ -1,0 +1,165 @@
+"""What the emitters know of one kernel: names, addresses, and the layout of its local buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sympy
+
+from aot.errors import InternalError
+from aot.ir.dtypes import DType
+from aot.ir.kernels import Kernel
+from aot.ir.loops import Buffer
+from aot.ir.scalar import loads
+from aot.symbolic import Expr, FloorDiv, Ranges, Symbol, as_expr, integer, product, substitute, var
+
+SCRATCH_ALIGNMENT = 64
+STRIP_START = var("strip_start")
+
+
+@dataclass(frozen=True)
+class LocalLayout:
+    """Where a local buffer lives: `pointer` into scratch, or in a register when `extents` is empty.
+
+    `kept`: dimensions of the buffer that exist in scratch; `extents` and `strides` are theirs.
+    `whole`: kept dimensions whose index still counts from the start of the buffer.
+    """
+
+    kept: tuple[int, ...]
+    whole: tuple[bool, ...]
+    extents: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+
+    def bytes(self, dtype: DType) -> Expr:
+        """Size in scratch, rounded up to the alignment."""
+        size = product((*self.extents, as_expr(dtype.itemsize)))
+        return FloorDiv(size + SCRATCH_ALIGNMENT - 1, as_expr(SCRATCH_ALIGNMENT)) * (
+            SCRATCH_ALIGNMENT
+        )
+
+
+@dataclass(frozen=True)
+class KernelContext:
+    """Everything that addresses depend on.
+
+    `names`: C++ names of loop variables and sizes. `pointers`: C++ names of buffers.
+    `locals_`: the layouts of buffers that do not leave the kernel. `outer`: symbols of the
+    parallel loops. `strip`: the axis that is split, if any.
+    """
+
+    buffers: Mapping[str, Buffer]
+    names: Mapping[Symbol, str]
+    pointers: Mapping[str, str]
+    locals_: Mapping[str, LocalLayout]
+    outer: frozenset[Symbol]
+    strip: Symbol | None
+    ranges: Ranges
+    written: frozenset[str]
+
+    def offset(self, buffer: str, index: Sequence[Expr]) -> Expr:
+        """The element offset of `index` from the buffer's pointer."""
+        layout = self.locals_.get(buffer)
+        if layout is None:
+            strides = self.buffers[buffer].strides
+            if strides is None:
+                raise InternalError(f"buffer {buffer} reached the code generator without strides")
+            terms = [i * s for i, s in zip(index, strides, strict=True)]
+        else:
+            terms = [
+                (index[d] if whole else relative(index[d], self.outer, self.strip)) * s
+                for d, whole, s in zip(layout.kept, layout.whole, layout.strides, strict=True)
+            ]
+        return self.ranges.simplify(sympy.expand(sympy.Add(*terms)))
+
+
+def relative(index: Expr, outer: frozenset[Symbol], strip: Symbol | None) -> Expr:
+    """`index` without the terms of the outer loops, counted from the start of the strip."""
+    terms = index.args if isinstance(index, sympy.Add) else (index,)
+    inner = sympy.Add(*[t for t in terms if not t.free_symbols & outer])
+    return substitute(inner, {strip: strip - STRIP_START}) if strip is not None else inner
+
+
+def _separable(index: Expr, outer: frozenset[Symbol], inner: frozenset[Symbol]) -> bool:
+    terms = index.args if isinstance(index, sympy.Add) else (index,)
+    return all(not (t.free_symbols & outer and t.free_symbols & inner) for t in terms)
+
+
+def local_layouts(
+    kernel: Kernel, buffers: Mapping[str, Buffer], ranges: Ranges
+) -> dict[str, LocalLayout]:
+    """Layouts of the kernel's local buffers: the inner extents, row-major."""
+    outer = frozenset(a.symbol for a in kernel.outer)
+    accesses: dict[str, list[tuple[Expr, ...]]] = {name: [] for name in kernel.local}
+    for stage in kernel.stages:
+        for nest in stage.nests:
+            for store in nest.stores:
+                if store.buffer in accesses:
+                    accesses[store.buffer].append(store.index)
+            for node in loads(nest.roots):
+                if node.attr.buffer in accesses:  # type: ignore[union-attr]
+                    accesses[node.attr.buffer].append(node.attr.index)  # type: ignore[union-attr]
+    return {
+        name: _layout(kernel, buffers[name], found, outer, ranges)
+        for name, found in accesses.items()
+    }
+
+
+def _layout(
+    kernel: Kernel,
+    buffer: Buffer,
+    accesses: Sequence[tuple[Expr, ...]],
+    outer: frozenset[Symbol],
+    ranges: Ranges,
+) -> LocalLayout:
+    inner = frozenset(s for a in accesses for e in a for s in e.free_symbols) - outer
+    strip = kernel.strip.axis.symbol if kernel.strip else None
+    kept, whole, extents = [], [], []
+    for d, size in enumerate(buffer.shape):
+        indices = [a[d] for a in accesses]
+        if all(not i.free_symbols & inner for i in indices):
+            continue
+        kept.append(d)
+        separable = all(_separable(i, outer, inner) and _affine_in(i, strip) for i in indices)
+        whole.append(not separable)
+        extent = size
+        if separable:
+            extent = _extent(indices, outer, kernel, ranges, size)
+        extents.append(extent)
+    strides: list[Expr] = []
+    running: Expr = integer(1)
+    for extent in reversed(extents):
+        strides.insert(0, running)
+        running = sympy.expand(running * extent)
+    return LocalLayout(tuple(kept), tuple(whole), tuple(extents), tuple(strides))
+
+
+def _affine_in(index: Expr, strip: Symbol | None) -> bool:
+    terms = index.args if isinstance(index, sympy.Add) else (index,)
+    if strip is None:
+        return True
+    return all(strip not in t.free_symbols or t == strip for t in terms)
+
+
+def _extent(
+    indices: Sequence[Expr],
+    outer: frozenset[Symbol],
+    kernel: Kernel,
+    ranges: Ranges,
+    size: Expr,
+) -> Expr:
+    """One more than the greatest relative index; the dimension's size when that is not known."""
+    strip = kernel.strip
+    greatest: list[Expr] = []
+    for index in indices:
+        inner = relative(index, outer, None)
+        if strip is not None and strip.axis.symbol in inner.free_symbols:
+            rest = ranges.bounds(inner - strip.axis.symbol)
+            bound = None if rest is None else (rest[0], rest[1] + strip.size - 1)
+        else:
+            bound = ranges.bounds(inner)
+        if bound is None:
+            return size
+        greatest.append(sympy.expand(bound[1] + 1))
+    first = greatest[0]
+    return first if all(g == first for g in greatest) else size

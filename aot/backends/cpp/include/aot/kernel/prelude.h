@@ -1,0 +1,112 @@
+// What generated kernels need beside aot/vec: index arithmetic, broadcasts of uniform values,
+// checked indices, and addresses that follow no stride.
+#ifndef AOT_KERNEL_PRELUDE_H_
+#define AOT_KERNEL_PRELUDE_H_
+
+#include "aot/kernel_abi.h"
+#include "aot/vec/vec.h"
+
+namespace aot {
+
+AOT_INLINE int64_t imin(int64_t a, int64_t b) { return a < b ? a : b; }
+AOT_INLINE int64_t imax(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// A uniform value in all lanes.
+template <int N, class T>
+AOT_INLINE Vec<T, N> spread(Vec<T, 1> x) {
+  return Vec<T, N>(x[0]);
+}
+template <int N>
+AOT_INLINE Mask<N> spread(Mask<1> x) {
+  return Mask<N>(x[0]);
+}
+
+// Identities of minimum and maximum.
+template <class T>
+constexpr T least() {
+  if constexpr (detail::kIsFloat<T>) {
+    return -detail::kInf<T>;
+  } else if constexpr (detail::kIsSigned<T>) {
+    return static_cast<T>(detail::UnsignedOf<T>{1} << (8 * sizeof(T) - 1));
+  } else {
+    return 0;
+  }
+}
+template <class T>
+constexpr T greatest() {
+  if constexpr (detail::kIsFloat<T>) {
+    return detail::kInf<T>;
+  } else {
+    return static_cast<T>(~least<T>());
+  }
+}
+
+// A float32 value rounded to what a half type can hold.
+template <class S, int N>
+AOT_INLINE Vec<float, N> round_to(Vec<float, N> v) {
+  return detail::Storage<S>::template widen<float>(detail::Storage<S>::narrow(v));
+}
+
+// Adds x to sum, and to `error` what the addition lost. Long sums are added up this way block by
+// block, so that their error is that of one block.
+template <class T, int N>
+AOT_INLINE void add_exactly(Vec<T, N>& sum, Vec<T, N>& error, Vec<T, N> x) {
+  const Vec<T, N> total = sum + x;
+  const Vec<T, N> added = total - sum;
+  error += (sum - (total - added)) + (x - added);
+  sum = total;
+}
+// The sum with its error put right; an infinite sum has no meaningful error.
+template <class T, int N>
+AOT_INLINE Vec<T, N> settled(Vec<T, N> sum, Vec<T, N> error) {
+  return select(isfinite(error), sum + error, sum);
+}
+
+// f(lane) for every lane: an index expression without a constant step between lanes.
+template <int N, class F>
+AOT_INLINE Vec<int64_t, N> lanes_of(const F& f) {
+  int64_t x[N];
+  for (int i = 0; i < N; ++i) x[i] = f(i);
+  return load<int64_t, N>(x);
+}
+
+// One element in the lanes of the mask, zero elsewhere; the element is not touched when no lane is
+// in the mask.
+template <class T, int N, class S>
+AOT_INLINE Vec<T, N> broadcast_m(const S* p, Mask<N> m) {
+  if (!any(m)) return Vec<T, N>(T(0));
+  return select(m, broadcast<T, N>(p), Vec<T, N>(T(0)));
+}
+
+// Indices into a dimension of `size`: negative ones count from the end when Wrap. What is still
+// out of range in the first `n` lanes flags a fault and is clamped (to 0 when the size is 0).
+template <bool Wrap, int N>
+AOT_INLINE Vec<int64_t, N> check_index(Vec<int64_t, N> x, int64_t size, int64_t n,
+                                       int32_t* fault) {
+  if (Wrap) x = select(x < 0, x + size, x);
+  const Mask<N> bad = ((x < 0) | (x >= size)) & first_n<N>(n);
+  if (AOT_UNLIKELY(any(bad))) *fault = AOT_KERNEL_FAULT_INDEX;
+  const int64_t last = imax(size - 1, 0);
+  x = select(x < 0, int64_t{0}, x);
+  return select(x > last, Vec<int64_t, N>(last), x);
+}
+
+// Adds lanes to memory one after the other: several lanes may name one element.
+template <class S, class T, int N>
+AOT_INLINE void add_at(S* p, Vec<int64_t, N> index, Vec<T, N> v, int64_t n) {
+  for (int i = 0; i < N; ++i) {
+    if (i >= n) break;
+    S* const at = p + index[i];
+    store(at, load<T, 1>(at) + Vec<T, 1>(v[i]));
+  }
+}
+template <int N>
+AOT_INLINE void add_at(uint8_t* p, Vec<int64_t, N> index, Mask<N> v, int64_t n) {
+  for (int i = 0; i < N; ++i) {
+    if (i < n && v[i]) p[index[i]] = 1;
+  }
+}
+
+}  // namespace aot
+
+#endif  // AOT_KERNEL_PRELUDE_H_

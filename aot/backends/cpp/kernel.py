@@ -1,0 +1,265 @@
+"""Emission of a whole kernel function: arguments, the loop over work units, the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aot.backends.cpp.context import (
+    SCRATCH_ALIGNMENT,
+    STRIP_START,
+    KernelContext,
+    local_layouts,
+)
+from aot.backends.cpp.stage import StageEmitter
+from aot.backends.cpp.text import Writer, index_text
+from aot.backends.cpp.values import Body, pointer_type
+from aot.backends.cpp.width import choose_width
+from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.loops import Axis, Buffer
+from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
+from aot.symbolic import Expr, Ranges, Symbol, as_expr, ceil_div, dim, integer, product, to_text
+
+SIGNATURE = "(const aot_kernel_args* args, int64_t begin, int64_t end)"
+
+
+@dataclass(frozen=True)
+class EmittedKernel:
+    """The text of one kernel's function body, and how to launch it.
+
+    `buffers` and `sizes` in argument order; `work` and `scratch` as in the plan.
+    """
+
+    body: str
+    buffers: tuple[str, ...]
+    sizes: tuple[Symbol, ...]
+    work: Expr
+    scratch: Expr
+
+
+def argument_buffers(kernel: Kernel) -> tuple[str, ...]:
+    """Buffers in argument order: what is read, then what is only written."""
+    return tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
+
+
+def kernel_axes(kernel: Kernel) -> tuple[Axis, ...]:
+    """Every axis of the kernel once: the outer ones, then each stage's loops."""
+    found = [*kernel.outer, *(a for s in kernel.stages for a in s.order)]
+    return tuple(dict.fromkeys(found))
+
+
+def kernel_sizes(
+    kernel: Kernel, buffers: Mapping[str, Buffer], dims: frozenset[Symbol]
+) -> tuple[Symbol, ...]:
+    """The dims that the kernel's text names, sorted by name."""
+    exprs: list[Expr] = [a.extent for a in kernel_axes(kernel)]
+    for name in (*argument_buffers(kernel), *kernel.local):
+        buffer = buffers[name]
+        exprs += [*buffer.shape, *(buffer.strides or ())]
+    for stage in kernel.stages:
+        for nest in stage.nests:
+            exprs += [e for s in nest.stores for e in s.index]
+            for node in postorder(nest.roots):
+                exprs += _index_exprs(node)
+    found = {s for e in exprs for s in e.free_symbols}
+    return tuple(sorted(found & dims, key=str))
+
+
+def _index_exprs(node: Node) -> Sequence[Expr]:
+    if isinstance(node.attr, Access):
+        return node.attr.index
+    if isinstance(node.attr, IndexValue):
+        return (node.attr.expr,)
+    return (node.attr.size,) if isinstance(node.attr, IndexCheck) else ()
+
+
+def make_context(kernel: Kernel, graph: KernelGraph) -> KernelContext:
+    """Names and layouts of the kernel, numbered by position so that equal kernels read equal."""
+    ranges = Ranges(
+        {a.symbol: a.extent for a in kernel_axes(kernel)},
+        {dim(d.name): (d.minimum, d.maximum) for d in graph.dims},
+    )
+    dims = frozenset(ranges.dims)
+    names = {s: f"d{k}" for k, s in enumerate(kernel_sizes(kernel, graph.buffers, dims))}
+    names.update({a.symbol: f"i{k}" for k, a in enumerate(kernel_axes(kernel))})
+    names[STRIP_START] = "strip_start"
+    pointers = {b: f"p{k}" for k, b in enumerate(argument_buffers(kernel))}
+    pointers.update({b: f"s{k}" for k, b in enumerate(kernel.local)})
+    return KernelContext(
+        graph.buffers,
+        names,
+        pointers,
+        local_layouts(kernel, graph.buffers, ranges),
+        frozenset(a.symbol for a in kernel.outer),
+        kernel.strip.axis.symbol if kernel.strip else None,
+        ranges,
+        frozenset((*kernel.writes, *kernel.local)),
+    )
+
+
+def emit_kernel(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
+    """The function body of a kernel without a template."""
+    context = make_context(kernel, graph)
+    writer = Writer(1)
+    body = Body(context, writer)
+    sizes = kernel_sizes(kernel, graph.buffers, frozenset(context.ranges.dims))
+    declare_arguments(body, kernel, sizes)
+    scratch = _declare_scratch(body, kernel)
+    widths = [choose_width(s, context, k) for k, s in enumerate(kernel.stages)]
+    for line in dict.fromkeys(line for w in widths for line in w.declarations()):
+        writer.line(line)
+    _hoist(body, kernel)
+    work = _work(kernel)
+    if _is_serial(kernel):
+        writer.line(f"end = begin < end ? {index_text(work, context.names)} : 0, begin = 0;")
+        work = integer(1)
+    emitters = [
+        StageEmitter(body, stage, width, kernel.strip)
+        for stage, width in zip(kernel.stages, widths, strict=True)
+    ]
+    with _UnitLoop(body, kernel):
+        for emitter in emitters:
+            emitter.emit()
+    return EmittedKernel(writer.text(), argument_buffers(kernel), sizes, work, scratch)
+
+
+def declare_arguments(body: Body, kernel: Kernel, sizes: Sequence[Symbol]) -> None:
+    """Writes the pointers and sizes that the function is called with."""
+    context = body.context
+    for k, name in enumerate(argument_buffers(kernel)):
+        kind = pointer_type(context.buffers[name].dtype)
+        const = "" if name in context.written else "const "
+        pointer = context.pointers[name]
+        body.writer.line(
+            f"{const}{kind}* const {pointer} = static_cast<{const}{kind}*>(args->buffers[{k}]);"
+        )
+    for k, symbol in enumerate(sizes):
+        body.writer.line(f"const int64_t {context.names[symbol]} = args->sizes[{k}];")
+
+
+def _declare_scratch(body: Body, kernel: Kernel) -> Expr:
+    """Declares the local buffers that need memory; the bytes of scratch that they take."""
+    context = body.context
+    offset: Expr = integer(0)
+    for name in kernel.local:
+        layout = context.locals_[name]
+        if not layout.extents:
+            continue
+        kind = pointer_type(context.buffers[name].dtype)
+        place = f"static_cast<char*>(args->scratch) + ({index_text(offset, context.names)})"
+        body.writer.line(
+            f"{kind}* const {context.pointers[name]} = reinterpret_cast<{kind}*>({place});"
+        )
+        offset = (offset + layout.bytes(context.buffers[name].dtype)).expand()
+    return offset
+
+
+def _hoist(body: Body, kernel: Kernel) -> None:
+    """Emits before the unit loop what depends on no loop at all."""
+    context = body.context
+    varying: set[Node] = set()
+    loop_symbols = set(context.ranges.extents) | {STRIP_START}
+    for stage in kernel.stages:
+        for node in postorder([n for nest in stage.nests for n in nest.roots]):
+            own = {s for e in _index_exprs(node) for s in e.free_symbols}
+            reads = isinstance(node.attr, Access) and node.attr.buffer in context.written
+            inner = any(a in varying for a in node.args)
+            if own & loop_symbols or reads or inner or node.op in ("reduce", "const", "index"):
+                if node.op != "const":
+                    varying.add(node)
+            elif node.op != "const":
+                body.value(node)
+
+
+def _is_serial(kernel: Kernel) -> bool:
+    """True when units may touch the same elements (accumulating stores)."""
+    return any(s.mode == "add" for st in kernel.stages for n in st.nests for s in n.stores)
+
+
+def _work(kernel: Kernel) -> Expr:
+    units = [a.extent for a in kernel.outer]
+    if kernel.strip is not None:
+        units.append(ceil_div(kernel.strip.axis.extent, kernel.strip.size))
+    return product(units)
+
+
+class _UnitLoop:
+    """The loop over work units: finds the first unit's coordinates, then counts them up."""
+
+    def __init__(self, body: Body, kernel: Kernel) -> None:
+        self._body = body
+        self._strip = kernel.strip
+        names = body.context.names
+        self._counters = [
+            (names[a.symbol], index_text(a.extent, names)) for a in kernel.outer
+        ]
+        if kernel.strip is not None:
+            strips = ceil_div(kernel.strip.axis.extent, kernel.strip.size)
+            self._counters.append(("strip", index_text(strips, names)))
+
+    def __enter__(self) -> None:
+        body, writer = self._body, self._body.writer
+        writer.line("if (begin >= end) return;")
+        if len(self._counters) == 1:
+            self._scope = body.scope(f"for (int64_t {self._counters[0][0]} = begin; "
+                                     f"{self._counters[0][0]} < end; ++{self._counters[0][0]})")
+        else:
+            self._first_coordinates()
+            self._scope = body.scope("for (int64_t unit = begin; unit < end; ++unit)")
+        self._scope.__enter__()
+        if self._strip is not None:
+            size = self._strip.size
+            extent = index_text(self._strip.axis.extent, body.context.names)
+            writer.line(f"const int64_t strip_start = strip * {size};")
+            writer.line(f"const int64_t strip_end = aot::imin({extent}, strip_start + {size});")
+
+    def _first_coordinates(self) -> None:
+        writer = self._body.writer
+        if not self._counters:
+            return
+        writer.line("int64_t rest = begin;")
+        for position in range(len(self._counters) - 1, -1, -1):
+            name, extent = self._counters[position]
+            if position == 0:
+                writer.line(f"int64_t {name} = rest;")
+            else:
+                writer.line(f"int64_t {name} = rest % ({extent});")
+                writer.line(f"rest /= {extent};" if extent.isidentifier() or extent.isdigit()
+                            else f"rest /= ({extent});")
+
+    def __exit__(self, *exc: object) -> None:
+        writer = self._body.writer
+        if len(self._counters) > 1:
+            self._count_up(len(self._counters) - 1)
+        self._scope.__exit__(None, None, None)
+
+    def _count_up(self, position: int) -> None:
+        writer = self._body.writer
+        name, extent = self._counters[position]
+        if position == 0:
+            writer.line(f"++{name};")
+            return
+        with writer.block(f"if (++{name} == {extent})"):
+            writer.line(f"{name} = 0;")
+            self._count_up(position - 1)
+
+
+def describe(kernel: Kernel) -> str:
+    """A comment line for the source: what the kernel computes, without names of buffers."""
+    outer = ", ".join(to_text(a.extent) for a in kernel.outer)
+    return f"outer ({outer}), {len(kernel.stages)} stages"
+
+
+__all__ = [
+    "SCRATCH_ALIGNMENT",
+    "SIGNATURE",
+    "EmittedKernel",
+    "argument_buffers",
+    "as_expr",
+    "declare_arguments",
+    "describe",
+    "emit_kernel",
+    "kernel_axes",
+    "kernel_sizes",
+    "make_context",
+]

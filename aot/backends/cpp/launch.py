@@ -1,0 +1,37 @@
+"""How much work is worth a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aot.ir.hints import body_weight, hints_of
+from aot.ir.kernels import Kernel, KernelGraph, Stage
+from aot.symbolic import Expr, integer
+
+_BYTES_PER_OP = 1
+"""An operation on one element is priced like this many bytes of memory traffic."""
+
+
+def grain_of(kernel: Kernel, graph: KernelGraph, work: Expr, grain_bytes: int) -> Expr:
+    """Least number of work units that are worth a thread, at the dims' example values."""
+    hints = hints_of(graph.dims)
+    units = max(hints.value(work), 1)
+    total = sum(_stage_cost(stage, graph) for stage in kernel.stages)
+    return integer(max(1, -(-grain_bytes * units // max(total, 1)))) if total else integer(1)
+
+
+def _stage_cost(stage: Stage, graph: KernelGraph) -> int:
+    hints = hints_of(graph.dims)
+    cost = 0
+    for nest in stage.nests:
+        points = hints.volume((*nest.axes, *nest.reduction))
+        cost += points * (_moved(stage, graph) + _BYTES_PER_OP * body_weight(nest.roots))
+    return cost
+
+
+def _moved(stage: Stage, graph: KernelGraph) -> int:
+    return 4 * _count([s for n in stage.nests for s in n.stores]) + 4
+
+
+def _count(stores: Sequence[object]) -> int:
+    return len(stores)

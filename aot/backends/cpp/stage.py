@@ -1,0 +1,287 @@
+"""Emission of one stage: its loops, with every value at the outermost level that defines it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from aot.backends.cpp.blocking import Blocking, choose_blocking
+from aot.backends.cpp.lanes import VectorAxis
+from aot.backends.cpp.reduction import Accumulator, finish, reduction_of
+from aot.backends.cpp.text import index_text
+from aot.backends.cpp.values import Body, Vector
+from aot.backends.cpp.width import Width
+from aot.ir.kernels import Stage, Strip
+from aot.ir.loops import Axis, LoopNest, Store
+from aot.ir.scalar import Access, IndexValue, Node, postorder
+from aot.symbolic import Symbol, integer, is_int, ravel
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """One copy of the vector loop: main, or the tail that finishes what main leaves."""
+
+    lanes: str
+    count: str | None
+    tail: bool
+
+
+class StageEmitter:
+    """Writes one stage into a body. Use once: `emit`."""
+
+    def __init__(self, body: Body, stage: Stage, width: Width, strip: Strip | None) -> None:
+        self._body = body
+        self._stage = stage
+        self._width = width
+        self._strip = strip
+        reduced = {a.symbol for a in stage.reduction}
+        vector = stage.vector
+        kept = [a for a in stage.order if a.symbol not in reduced and a != vector]
+        inside = [a for a in stage.order if a.symbol in reduced and a != vector]
+        if vector is not None:
+            (inside if vector.symbol in reduced else kept).append(vector)
+        self._across = vector is not None and vector.symbol in reduced
+        self._kept: Sequence[Axis] = kept
+        self._loops: Sequence[Axis] = [*kept, *inside]
+        self._depth = {a.symbol: k for k, a in enumerate(self._loops)}
+        self._levels: dict[Node, int] = {}
+        self._after: set[Node] = set()
+        self._roots = [n for nest in stage.nests for n in nest.roots]
+        self._classify()
+
+    def _classify(self) -> None:
+        """Finds each node's loop level, and the nodes that wait for a reduction's end."""
+        last_kept = len(self._kept) - 1
+        for node in postorder(self._roots):
+            if node.op == "reduce":
+                self._levels[node] = last_kept
+                self._after.add(node)
+                continue
+            own = _symbols(node)
+            level = max((self._depth[s] for s in own if s in self._depth), default=-1)
+            self._levels[node] = max([level, *(self._levels[a] for a in node.args)])
+            if any(a in self._after for a in node.args):
+                self._after.add(node)
+
+    def emit(self) -> None:
+        """Writes the stage."""
+        self._emit_level(-1)
+        self._open_kept(0)
+
+    def _emit_level(self, level: int) -> None:
+        """Emits what depends on the loops up to `level` only; the innermost level pulls lazily."""
+        if level == len(self._loops) - 1 and level >= 0:
+            return
+        for node in postorder(self._roots):
+            if self._levels[node] == level and node not in self._after and not _is_lazy(node):
+                self._body.value(node)
+
+    # ---- loops over kept axes ----
+
+    def _open_kept(self, depth: int) -> None:
+        if depth == len(self._kept):
+            if self._stage.reduction:
+                self._reduce()
+            else:
+                self._store_all(self._stage.nests)
+            return
+        axis = self._loops[depth]
+        if axis == self._stage.vector:
+            with self._vector_block(axis):
+                for copy in self._copies(axis):
+                    with self._vector_loop(axis, copy, self._bounds(axis)[1]):
+                        self._emit_level(depth)
+                        self._open_kept(depth + 1)
+            return
+        with self._scalar_loop(axis):
+            self._emit_level(depth)
+            self._open_kept(depth + 1)
+
+    def _bounds(self, axis: Axis) -> tuple[str, str]:
+        if self._strip is not None and axis == self._strip.axis:
+            return "strip_start", "strip_end"
+        return "0", index_text(axis.extent, self._body.context.names)
+
+    @contextmanager
+    def _scalar_loop(self, axis: Axis) -> Iterator[None]:
+        name = self._body.context.names[axis.symbol]
+        start, end = self._bounds(axis)
+        if is_int(axis.extent) and int(axis.extent) <= 4 and start == "0":
+            self._body.writer.line("AOT_UNROLL")
+        head = f"for (int64_t {name} = {start}; {name} < {end}; ++{name})"
+        with self._body.scope(head):
+            yield
+
+    # ---- the vector loop ----
+
+    @contextmanager
+    def _vector_block(self, axis: Axis) -> Iterator[None]:
+        name = self._body.context.names[axis.symbol]
+        with self._body.scope(""):
+            self._body.writer.line(f"int64_t {name} = {self._bounds(axis)[0]};")
+            yield
+
+    def _copies(self, axis: Axis) -> list[_Copy]:
+        width = self._width
+        extent = axis.extent
+        if self._strip is not None and axis == self._strip.axis:
+            sizes = [int(extent) % self._strip.size if is_int(extent) else 1, self._strip.size]
+        else:
+            sizes = [int(extent) if is_int(extent) else 1]
+        main = _Copy(width.wide, None, tail=False)
+        if all(size % (width.most * width.unroll) == 0 for size in sizes):
+            return [main]
+        if all(size % width.most == 0 for size in sizes):
+            return [main, _Copy(width.single, None, tail=True)]
+        tail = _Copy(width.single, self._body.fresh("n"), tail=True)
+        if len(sizes) == 1 and is_int(extent) and sizes[0] < width.least:
+            return [tail]
+        return [main, tail]
+
+    @contextmanager
+    def _vector_loop(self, axis: Axis, copy: _Copy, end: str) -> Iterator[None]:
+        body = self._body
+        name = body.context.names[axis.symbol]
+        bound = f"{name} < {end}" if copy.tail else f"{name} + {copy.lanes} <= {end}"
+        with body.scope(f"for (; {bound}; {name} += {copy.lanes})"):
+            if copy.count is not None:
+                body.writer.line(
+                    f"const int64_t {copy.count} = aot::imin({end} - {name}, {copy.lanes});"
+                )
+            alignment = VectorAxis(axis.symbol, self._width.most * self._width.unroll)
+            with body.vectorised(Vector(alignment, copy.lanes, copy.count)):
+                yield
+
+    # ---- reductions ----
+
+    def _reduce(self) -> None:
+        body = self._body
+        blocking = choose_blocking(
+            self._loops[len(self._kept) :], self._stage.vector, self._width.most
+        )
+        groups = self._declare(blocking)
+        self._open_reduction(len(self._kept), groups, blocking)
+        columns = zip(*[accumulators for _, accumulators in groups], strict=True)
+        for column in columns:
+            value = finish(body, list(column), across=self._across)
+            body.define(column[0].reduction.node, value)
+        reducing = [n for n in self._stage.nests if n.reduction]
+        self._store_all(reducing)
+
+    def _declare(self, blocking: Blocking | None) -> list[tuple[_Copy, list[Accumulator]]]:
+        """Declares an accumulator of every reduce node for each copy of the innermost loop."""
+        vector = self._body.vector
+        if self._across and self._stage.vector is not None:
+            copies = self._copies(self._stage.vector)
+        else:
+            copies = [_Copy(vector.lanes if vector is not None else "1", None, tail=False)]
+        domain = [a.extent for a in self._stage.reduction]
+        position = ravel([a.symbol for a in self._stage.reduction], domain)
+        index = "int32_t" if _fits_int32(domain) else "int64_t"
+        nodes = [n for n in postorder(self._roots) if n.op == "reduce"]
+        groups = []
+        for copy in copies:
+            accumulators = []
+            for node in nodes:
+                reduction = reduction_of(node, position, index)
+                in_parts = blocking is not None and reduction.is_blocked
+                skips = blocking is not None and copy.tail and blocking.axis == self._stage.vector
+                name = self._body.fresh("acc")
+                part = f"{name}_part" if in_parts and not skips else None
+                accumulator = Accumulator(reduction, copy.lanes, name, part, self._across)
+                accumulator.declare(self._body)
+                accumulators.append(accumulator)
+            groups.append((copy, accumulators))
+        return groups
+
+    def _open_reduction(
+        self,
+        depth: int,
+        groups: list[tuple[_Copy, list[Accumulator]]],
+        blocking: Blocking | None,
+    ) -> None:
+        if depth == len(self._loops):
+            self._point(groups[0][1])
+            return
+        axis = self._loops[depth]
+        blocked = blocking is not None and blocking.axis == axis
+        if self._across and axis == self._stage.vector:
+            self._vector_reduction(axis, groups, blocking.size if blocking and blocked else 0)
+            return
+        if blocking is None or not blocked:
+            with self._scalar_loop(axis):
+                self._emit_level(depth)
+                self._open_reduction(depth + 1, groups, blocking)
+            return
+        body = self._body
+        name = body.context.names[axis.symbol]
+        end = self._bounds(axis)[1]
+        block, stop = body.fresh("block"), body.fresh("stop")
+        head = f"for (int64_t {block} = 0; {block} < {end}; {block} += {blocking.size})"
+        with body.scope(head):
+            every = [a for _, accumulators in groups for a in accumulators]
+            for accumulator in every:
+                accumulator.declare_part(body)
+            body.writer.line(f"const int64_t {stop} = aot::imin({end}, {block} + {blocking.size});")
+            with body.scope(f"for (int64_t {name} = {block}; {name} < {stop}; ++{name})"):
+                self._emit_level(depth)
+                self._open_reduction(depth + 1, groups, blocking)
+            for accumulator in every:
+                accumulator.flush(body)
+
+    def _vector_reduction(
+        self, axis: Axis, groups: list[tuple[_Copy, list[Accumulator]]], block: int
+    ) -> None:
+        body = self._body
+        name = body.context.names[axis.symbol]
+        end = self._bounds(axis)[1]
+        with self._vector_block(axis):
+            for copy, accumulators in groups:
+                if not block or copy.tail:
+                    with self._vector_loop(axis, copy, end):
+                        self._point(accumulators)
+                    continue
+                with body.scope(f"while ({name} + {copy.lanes} <= {end})"):
+                    for accumulator in accumulators:
+                        accumulator.declare_part(body)
+                    stop = body.fresh("stop")
+                    limit = f"{name} + {block} * {copy.lanes}"
+                    body.writer.line(f"const int64_t {stop} = aot::imin({end}, {limit});")
+                    with self._vector_loop(axis, copy, stop):
+                        self._point(accumulators)
+                    for accumulator in accumulators:
+                        accumulator.flush(body)
+
+    def _point(self, accumulators: list[Accumulator]) -> None:
+        """One point of the whole domain: pointwise nests store, reductions accumulate."""
+        self._store_all([n for n in self._stage.nests if not n.reduction])
+        for accumulator in accumulators:
+            accumulator.step(self._body)
+
+    def _store_all(self, nests: Sequence[LoopNest]) -> None:
+        stores: list[Store] = [s for n in nests for s in n.stores]
+        for store in stores:
+            self._body.store(store)
+
+
+def _symbols(node: Node) -> set[Symbol]:
+    """Loop variables and sizes that the node itself names."""
+    attr = node.attr
+    if isinstance(attr, Access):
+        return {s for e in attr.index for s in e.free_symbols} - set(attr.binds)
+    if isinstance(attr, IndexValue):
+        return set(attr.expr.free_symbols) - set(attr.binds)
+    return set()
+
+
+def _is_lazy(node: Node) -> bool:
+    """Constants and plain index values are emitted where they are used."""
+    return node.op == "const" or (node.op == "index" and not node.args)
+
+
+def _fits_int32(domain: Sequence[object]) -> bool:
+    total = integer(1)
+    for extent in domain:
+        total = total * extent
+    return is_int(total) and int(total) < 2**31

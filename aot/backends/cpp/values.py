@@ -1,0 +1,362 @@
+"""Emission of scalar expressions as statements, each at the loop level where it is defined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.lanes import VectorAxis, lane_step
+from aot.backends.cpp.ops import conversion, operation
+from aot.backends.cpp.text import (
+    Writer,
+    index_text,
+    is_half,
+    lane_type,
+    literal,
+    memory_type,
+    value_type,
+)
+from aot.errors import InternalError
+from aot.ir.dtypes import BOOL, INT64, UINT8, DType
+from aot.ir.loops import Store
+from aot.ir.scalar import Access, IndexCheck, IndexValue, Node
+from aot.symbolic import Expr, Symbol, coefficient_of, depends_on, integer
+
+
+@dataclass(frozen=True)
+class Value:
+    """An emitted value: C++ text, dtype, and "1" or the vector's lane count."""
+
+    text: str
+    dtype: DType
+    lanes: str
+    constant: bool = False
+
+
+@dataclass(frozen=True)
+class Vector:
+    """The vector loop that is open: its axis, the lane count's name, and the tail's count."""
+
+    axis: VectorAxis
+    lanes: str
+    count: str | None
+
+
+class Body:
+    """Writes the statements of one kernel function; scopes follow the C++ blocks."""
+
+    def __init__(self, context: KernelContext, writer: Writer) -> None:
+        self.context = context
+        self.writer = writer
+        self.vector: Vector | None = None
+        self._scopes: list[dict[Node, Value]] = [{}]
+        self._registers: dict[str, Value] = {}
+        self._counter = 0
+
+    def fresh(self, prefix: str) -> str:
+        """A name that the function does not use yet."""
+        self._counter += 1
+        return f"{prefix}{self._counter}"
+
+    @contextmanager
+    def scope(self, head: str) -> Iterator[None]:
+        """A C++ block; values emitted inside end with it."""
+        self._scopes.append({})
+        with self.writer.block(head):
+            yield
+        self._scopes.pop()
+
+    @contextmanager
+    def vectorised(self, vector: Vector | None) -> Iterator[None]:
+        """Emits for that vector loop inside."""
+        before, self.vector = self.vector, vector
+        yield
+        self.vector = before
+
+    def define(self, node: Node, value: Value) -> None:
+        """Makes `value` stand for `node` in the current scope."""
+        self._scopes[-1][node] = value
+
+    def find(self, node: Node) -> Value | None:
+        """The value of a node that has been emitted in an open scope."""
+        for scope in reversed(self._scopes):
+            if node in scope:
+                return scope[node]
+        return None
+
+    def value(self, node: Node) -> Value:
+        """The node's value, emitting what is missing in the current scope."""
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            missing = [a for a in top.args if self.find(a) is None]
+            if self.find(top) is not None or top.op == "reduce":
+                stack.pop()
+            elif missing:
+                stack.extend(reversed(missing))
+            else:
+                self._emit(top, [self._known(a) for a in top.args])
+                stack.pop()
+        return self._known(node)
+
+    def _known(self, node: Node) -> Value:
+        found = self.find(node)
+        if found is None:
+            raise InternalError(f"the value of {node!r} is used outside the loops that define it")
+        return found
+
+    def as_lanes(self, value: Value, lanes: str) -> str:
+        """The value's text with that many lanes."""
+        if value.constant:
+            return f"{value_type(value.dtype, lanes)}({value.text})"
+        if value.lanes == lanes:
+            return value.text
+        return f"aot::spread<{lanes}>({value.text})"
+
+    def name(self, text: str, dtype: DType, lanes: str) -> Value:
+        """Binds an expression to a fresh variable."""
+        variable = self.fresh("x")
+        self.writer.line(f"const {value_type(dtype, lanes)} {variable} = {text};")
+        return Value(variable, dtype, lanes)
+
+    def _emit(self, node: Node, args: list[Value]) -> None:
+        if node.op == "const":
+            text = literal(node.attr, node.dtype)  # type: ignore[arg-type]
+            self.define(node, Value(text, node.dtype, "1", constant=True))
+            return
+        if isinstance(node.attr, Access):
+            self.define(node, self._load(node, node.attr, args))
+            return
+        if isinstance(node.attr, IndexValue):
+            self.define(node, self._index(node.attr, args))
+            return
+        lanes = next((a.lanes for a in args if a.lanes != "1"), "1")
+        texts = [self.as_lanes(a, lanes) for a in args]
+        if isinstance(node.attr, IndexCheck):
+            text = self._check(node.attr, texts[0], lanes)
+        elif node.op == "cast":
+            text = conversion(texts[0], args[0].dtype, node.dtype)
+        elif node.op == "bitcast":
+            text = f"aot::bitcast<{lane_type(node.dtype)}>({texts[0]})"
+        elif node.op == "where":
+            text = self._where(args, lanes)
+        else:
+            operand = args[0].dtype
+            text = operation(node.op, operand, texts, lanes)
+        self.define(node, self.name(text, node.dtype, lanes))
+
+    def _where(self, args: list[Value], lanes: str) -> str:
+        condition = args[0]
+        a, b = (self.as_lanes(x, lanes) for x in args[1:])
+        if condition.lanes == "1" and lanes != "1":
+            test = condition.text if condition.constant else f"{condition.text}[0]"
+            return f"{test} ? {a} : {b}"
+        return f"aot::select({self.as_lanes(condition, lanes)}, {a}, {b})"
+
+    def _check(self, check: IndexCheck, text: str, lanes: str) -> str:
+        size = index_text(check.size, self.context.names)
+        count = lanes
+        if lanes != "1" and self.vector is not None and self.vector.count is not None:
+            count = self.vector.count
+        wrap = "true" if check.wrap else "false"
+        return f"aot::check_index<{wrap}>({text}, {size}, {count}, args->fault)"
+
+    # ---- indices ----
+
+    def _binding(self, symbols: tuple[Symbol, ...], args: list[Value]) -> dict[Symbol, Value]:
+        return dict(zip(symbols, args, strict=False))
+
+    def _uniform_names(self, binds: Mapping[Symbol, Value]) -> dict[Symbol, str]:
+        names = dict(self.context.names)
+        for symbol, value in binds.items():
+            names[symbol] = value.text if value.constant else f"{value.text}[0]"
+        return names
+
+    def step(self, expr: Expr, binds: Mapping[Symbol, Value]) -> Expr | None:
+        """The constant step of `expr` from lane to lane in the open vector; None if there is none.
+
+        0 when there is no vector.
+        """
+        if any(v.lanes != "1" and s in expr.free_symbols for s, v in binds.items()):
+            return None
+        return integer(0) if self.vector is None else lane_step(expr, self.vector.axis)
+
+    def index_vector(self, expr: Expr, binds: Mapping[Symbol, Value]) -> str:
+        """`expr` in every lane of the open vector as a Vec of int64."""
+        vector = self.vector
+        if vector is None:
+            text = index_text(expr, self._uniform_names(binds))
+            return f"aot::Vec<int64_t, 1>({text})"
+        step = self.step(expr, binds)
+        if step is not None:
+            base, delta = (index_text(e, self._uniform_names(binds)) for e in (expr, step))
+            return f"aot::iota<int64_t, {vector.lanes}>({base}, {delta})"
+        linear = self._linear(expr, binds)
+        if linear is not None:
+            return linear
+        names = self._uniform_names(binds)
+        for symbol, value in binds.items():
+            if value.lanes != "1":
+                names[symbol] = f"{value.text}[lane]"
+        axis = vector.axis.symbol
+        names[axis] = f"({self.context.names[axis]} + lane)"
+        text = index_text(expr, names)
+        return f"aot::lanes_of<{vector.lanes}>([&](int64_t lane) {{ return {text}; }})"
+
+    def _linear(self, expr: Expr, binds: Mapping[Symbol, Value]) -> str | None:
+        """`expr` as a linear combination of bound vectors; None when it is not one."""
+        if self.vector is None:
+            return None
+        varying = {s: v for s, v in binds.items() if v.lanes != "1"}
+        rest, parts = expr, []
+        for symbol, value in varying.items():
+            c = coefficient_of(rest, symbol)
+            if c is None or depends_on(c, [*varying, self.vector.axis.symbol]):
+                return None
+            if c == 0:
+                continue
+            rest = (rest - c * symbol).expand()
+            scale = index_text(c, self._uniform_names(binds))
+            parts.append(value.text if c == 1 else f"{value.text} * ({scale})")
+        if self.step(rest, binds) is None or depends_on(rest, list(varying)):
+            return None
+        if rest != 0:
+            parts.append(self.index_vector(rest, binds))
+        return " + ".join(parts)
+
+    def _index(self, attr: IndexValue, args: list[Value]) -> Value:
+        binds = self._binding(attr.binds, args)
+        expr = self.context.ranges.simplify(attr.expr)
+        if self.step(expr, binds) == 0:
+            text = index_text(expr, self._uniform_names(binds))
+            return self.name(f"aot::Vec<int64_t, 1>({text})", INT64, "1")
+        lanes = self.vector.lanes if self.vector is not None else "1"
+        return self.name(self.index_vector(expr, binds), INT64, lanes)
+
+    # ---- memory ----
+
+    def _load(self, node: Node, access: Access, args: list[Value]) -> Value:
+        if access.buffer in self._registers:
+            return self._registers[access.buffer]
+        stored = self.context.buffers[access.buffer].dtype
+        binds = self._binding(access.binds, args)
+        mask = args[-1] if access.masked else None
+        offset = self.context.offset(access.buffer, access.index)
+        dtype = UINT8 if node.dtype == BOOL else node.dtype
+        lane = lane_type(dtype)
+        pointer = self.context.pointers[access.buffer]
+        step = self.step(offset, binds)
+        if step == 0:
+            text = f"aot::load<{lane}, 1>({self._address(pointer, offset, binds)})"
+            lanes = "1"
+            if mask is not None and mask.lanes != "1":
+                lanes = mask.lanes
+                address = self._address(pointer, offset, binds)
+                text = f"aot::broadcast_m<{lane}, {lanes}>({address}, {self._tail(mask.text)})"
+                mask = None
+        else:
+            lanes = self.vector.lanes if self.vector is not None else "1"
+            text = self._vector_load(pointer, offset, step, binds, mask, lane)
+            if mask is not None and mask.lanes != "1":
+                mask = None
+        if mask is not None:
+            test = mask.text if mask.constant else f"{mask.text}[0]"
+            text = f"{test} ? {text} : {value_type(dtype, lanes)}({literal(0, dtype)})"
+        if stored == BOOL and node.dtype == BOOL:
+            text = f"aot::to_mask({text})"
+        return self.name(text, node.dtype, lanes)
+
+    def _vector_load(
+        self,
+        pointer: str,
+        offset: Expr,
+        step: Expr | None,
+        binds: Mapping[Symbol, Value],
+        mask: Value | None,
+        lane: str,
+    ) -> str:
+        vector = self.vector
+        if vector is None:
+            raise InternalError("a vector load outside a vector loop")
+        suffix, last = "", ""
+        if mask is not None and mask.lanes != "1":
+            suffix, last = "_m", f", {self._tail(mask.text)}"
+        elif vector.count is not None:
+            suffix, last = "_n", f", {vector.count}"
+        types = f"<{lane}, {vector.lanes}>"
+        if step is None:
+            index = self.index_vector(offset, binds)
+            return f"aot::gather{suffix}{types}({pointer}, {index}{last})"
+        address = self._address(pointer, offset, binds)
+        if step == 1:
+            return f"aot::load{suffix}{types}({address}{last})"
+        stride = index_text(step, self._uniform_names(binds))
+        return f"aot::load_strided{suffix}{types}({address}, {stride}{last})"
+
+    def _tail(self, mask: str) -> str:
+        if self.vector is None or self.vector.count is None:
+            return mask
+        return f"{mask} & aot::first_n<{self.vector.lanes}>({self.vector.count})"
+
+    def _address(self, pointer: str, offset: Expr, binds: Mapping[Symbol, Value]) -> str:
+        if offset == 0:
+            return pointer
+        return f"{pointer} + ({index_text(offset, self._uniform_names(binds))})"
+
+    def store(self, store: Store) -> None:
+        """Writes a store's value; lanes beyond the tail's count stay untouched."""
+        value = self.value(store.value)
+        layout = self.context.locals_.get(store.buffer)
+        if layout is not None and not layout.extents:
+            self._registers[store.buffer] = self._as_stored(value, store.buffer)
+            return
+        binds = {s: self.value(n) for s, n in store.binds}
+        offset = self.context.offset(store.buffer, store.index)
+        pointer = self.context.pointers[store.buffer]
+        step = self.step(offset, binds)
+        if store.mode == "add":
+            self._add(pointer, offset, binds, value)
+            return
+        vector = self.vector
+        lanes = "1" if step == 0 or vector is None else vector.lanes
+        if lanes == "1" and value.lanes != "1":
+            raise InternalError(f"a vector is stored to one element of {store.buffer}")
+        text = self.as_lanes(value, lanes)
+        if value.dtype == BOOL:
+            text = f"aot::from_mask<uint8_t>({text})"
+        count = "" if lanes == "1" or vector is None else vector.count
+        suffix, last = ("_n", f", {count}") if count else ("", "")
+        if lanes != "1" and step is None:
+            index = self.index_vector(offset, binds)
+            self.writer.line(f"aot::scatter{suffix}({pointer}, {index}, {text}{last});")
+            return
+        address = self._address(pointer, offset, binds)
+        if lanes == "1" or step == 1:
+            self.writer.line(f"aot::store{suffix}({address}, {text}{last});")
+            return
+        stride = index_text(step, self._uniform_names(binds)) if step is not None else "0"
+        self.writer.line(f"aot::store_strided{suffix}({address}, {stride}, {text}{last});")
+
+    def _as_stored(self, value: Value, buffer: str) -> Value:
+        """The uniform value that a load from `buffer` would give after this store."""
+        dtype = self.context.buffers[buffer].dtype
+        if not is_half(dtype):
+            return value
+        return self.name(conversion(self.as_lanes(value, "1"), value.dtype, dtype), dtype, "1")
+
+    def _add(
+        self, pointer: str, offset: Expr, binds: Mapping[Symbol, Value], value: Value
+    ) -> None:
+        vector = self.vector
+        lanes = "1" if vector is None else vector.lanes
+        count = lanes if vector is None or vector.count is None else vector.count
+        index = self.index_vector(offset, binds)
+        text = self.as_lanes(value, lanes)
+        self.writer.line(f"aot::add_at({pointer}, {index}, {text}, {count});")
+
+
+def pointer_type(dtype: DType) -> str:
+    """The C++ element type behind a buffer's pointer; bool is read and written as bytes."""
+    return "uint8_t" if dtype == BOOL else memory_type(dtype)

@@ -1,0 +1,109 @@
+"""How many lanes a stage computes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aot.backends.cpp.lanes import VectorAxis, lane_step
+from aot.ir.dtypes import DType
+from aot.ir.hints import body_weight, is_dear
+from aot.ir.kernels import Stage
+from aot.ir.scalar import Access, Node, postorder
+from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.text import lane_type
+
+_WIDEST_REGISTER = 64
+_NARROWEST_REGISTER = 16
+_LANE_BYTES = {"double": 8, "int64_t": 8, "float": 4, "int32_t": 4, "int16_t": 2}
+
+
+@dataclass(frozen=True)
+class Width:
+    """The lanes of a stage's vectors.
+
+    `element`: the C++ type whose full register sets the lane count; `unroll`: registers a value
+    takes in the main loop. `single` and `wide`: names of the two lane counts in the source.
+    """
+
+    element: str
+    unroll: int
+    single: str
+    wide: str
+
+    @property
+    def most(self) -> int:
+        """Lanes of one register at the widest ISA level."""
+        return _WIDEST_REGISTER // _LANE_BYTES.get(self.element, 1)
+
+    @property
+    def least(self) -> int:
+        """Lanes of the main loop at the narrowest ISA level."""
+        return _NARROWEST_REGISTER // _LANE_BYTES.get(self.element, 1) * self.unroll
+
+    def declarations(self) -> list[str]:
+        """The C++ constants `single` and `wide`."""
+        lines = [f"constexpr int {self.single} = aot::native_lanes<{self.element}>();"]
+        if self.wide != self.single:
+            lines.append(f"constexpr int {self.wide} = {self.unroll} * {self.single};")
+        return lines
+
+
+def choose_width(stage: Stage, context: KernelContext, number: int) -> Width:
+    """The lanes of a stage: as many as its widest arithmetic allows, unrolled if that pays."""
+    roots = [n for nest in stage.nests for n in nest.roots]
+    nodes = postorder(roots)
+    element = _element(nodes)
+    # A mask has at most 64 lanes.
+    unroll = min(_unroll(stage, roots), 64 * _LANE_BYTES.get(element, 1) // _WIDEST_REGISTER)
+    if stage.vector is not None:
+        unroll = _aligned_unroll(stage, nodes, context, element, unroll)
+    single = f"L{number}"
+    return Width(element, unroll, single, single if unroll == 1 else f"W{number}")
+
+
+def _element(nodes: Sequence[Node]) -> str:
+    """The widest lane type that is computed with; indices alone do not count."""
+    counted = [n for n in nodes if not _is_index(n)] or list(nodes)
+    sizes = {lane_type(n.dtype): _LANE_BYTES.get(lane_type(n.dtype), 1) for n in counted}
+    widest = max(sizes.values(), default=4)
+    if widest == 1:
+        return "uint8_t"
+    return min(name for name, size in sizes.items() if size == widest)
+
+
+def _is_index(node: Node) -> bool:
+    return node.dtype.name == "int64" and node.op in ("index", "check_index", "const", "load")
+
+
+def _unroll(stage: Stage, roots: Sequence[Node]) -> int:
+    weight = body_weight(roots)
+    if stage.reduction:
+        return 4 if weight <= 12 else 2 if weight <= 64 else 1
+    return 2 if is_dear(roots) else 1
+
+
+def _aligned_unroll(
+    stage: Stage, nodes: Sequence[Node], context: KernelContext, element: str, unroll: int
+) -> int:
+    """The greatest unroll up to `unroll` that leaves the fewest accesses without a lane step."""
+    if stage.vector is None:
+        return unroll
+    most = _WIDEST_REGISTER // _LANE_BYTES.get(element, 1)
+    accesses = [n.attr for n in nodes if isinstance(n.attr, Access)]
+    offsets = [context.offset(a.buffer, a.index) for a in accesses]
+    stores = [s for nest in stage.nests for s in nest.stores]
+    offsets += [context.offset(s.buffer, s.index) for s in stores]
+    best, fewest = 1, None
+    while unroll >= 1:
+        axis = VectorAxis(stage.vector.symbol, most * unroll)
+        without = sum(lane_step(o, axis) is None for o in offsets)
+        if fewest is None or without < fewest:
+            best, fewest = unroll, without
+        unroll //= 2
+    return best
+
+
+def lanes_in_memory(dtype: DType) -> int:
+    """Elements of the dtype in the widest register."""
+    return _WIDEST_REGISTER // dtype.itemsize

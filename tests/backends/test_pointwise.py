@@ -1,0 +1,303 @@
+"""Pointwise kernels of every operation and dtype, at every ISA level, against the interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aot.ir import scalar
+from aot.ir.dtypes import (
+    ALL_DTYPES,
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+)
+from aot.ir.scalar import binary, cast, const, index_value, make, unary, where
+from aot.ir.tensors import Dim
+from aot.symbolic import FloorDiv, Modulo, as_expr, dim, var
+from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
+
+N = 37
+FLOAT_UNARY = sorted(scalar.UNARY_SAME - {"bitnot"})
+POSITIVE = {"log", "log2", "log10", "sqrt", "rsqrt", "lgamma", "digamma", "acosh"}
+INNER = {"asin", "acos", "atanh", "erfinv", "log1p"}
+
+
+def sample(rng, dtype, n=N):
+    if dtype == BOOL:
+        return rng.random(n) < 0.5
+    if dtype.is_float:
+        return rng.normal(0, 2, n).astype(dtype.numpy)
+    low = 0 if dtype.kind == "u" else -90
+    return rng.integers(low, 100, n).astype(dtype.numpy)
+
+
+def test_float_unary_operations():
+    rng = np.random.default_rng(1)
+    maker, inputs = GraphMaker(), {}
+    (i,) = axes(N)
+    for dtype in (FLOAT32, FLOAT64):
+        for op in FLOAT_UNARY:
+            name = f"{op}_{dtype}"
+            x = rng.uniform(-3, 3, N)
+            x = np.abs(x) + 1.001 if op in POSITIVE else x / 3.1 if op in INNER else x
+            x[:3] = [0.25, 0.5, 1.0] if op not in POSITIVE else [1.25, 1.5, 2.0]
+            inputs[maker.buffer(f"x_{name}", dtype, [N])] = x.astype(dtype.numpy)
+            value = unary(op, maker.read(f"x_{name}", i.symbol))
+            maker.kernel([nest("n", [i], [], (maker.output(name, dtype, [N]), [i.symbol], value))])
+    Program(maker.graph()).check(inputs, rtol=4e-6, atol=4e-6)
+
+
+def test_float_binary_operations_and_tests():
+    rng = np.random.default_rng(2)
+    maker, inputs = GraphMaker(), {}
+    (i,) = axes(N)
+    ops = "add sub mul div pow atan2 hypot copysign minimum maximum fmin fmax mod fmod floordiv"
+    for dtype in (FLOAT32, FLOAT64):
+        a, b = maker.buffer(f"a{dtype}", dtype, [N]), maker.buffer(f"b{dtype}", dtype, [N])
+        inputs[a], inputs[b] = sample(rng, dtype), sample(rng, dtype)
+        inputs[a][:4] = [np.nan, np.inf, -0.0, 2.0]
+        x, y = maker.read(a, i.symbol), maker.read(b, i.symbol)
+        for op in ops.split():
+            base = unary("abs", x) if op == "pow" else x
+            value = binary(op, base, y)
+            maker.kernel(
+                [nest("n", [i], [], (maker.output(f"{op}{dtype}", dtype, [N]), [i.symbol], value))]
+            )
+        tests = [unary(op, x) for op in sorted(scalar.UNARY_TEST)]
+        tests += [binary(op, x, y) for op in sorted(scalar.COMPARE)]
+        stores = [
+            (maker.output(f"t{k}{dtype}", BOOL, [N]), [i.symbol], t) for k, t in enumerate(tests)
+        ]
+        maker.kernel([nest("n", [i], [], *stores)])
+        fused = make("fma", dtype, x, y, x)
+        maker.kernel(
+            [nest("n", [i], [], (maker.output(f"fma{dtype}", dtype, [N]), [i.symbol], fused))]
+        )
+    Program(maker.graph()).check(inputs, rtol=4e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [INT64, INT32, INT16, INT8, UINT8], ids=str)
+def test_integer_operations_wrap_and_round_down(dtype):
+    rng = np.random.default_rng(3)
+    maker, inputs = GraphMaker(), {}
+    (i,) = axes(N)
+    a, b, s = (maker.buffer(n, dtype, [N]) for n in "abs")
+    inputs[a], inputs[b] = sample(rng, dtype), sample(rng, dtype)
+    inputs[b][:5] = [0, 1, 2, 0, 3]
+    info = np.iinfo(dtype.numpy)
+    inputs[a][:4] = [info.max, info.min, info.max - 1, 1]
+    inputs[s] = rng.integers(0, 7, N).astype(dtype.numpy)
+    x, y, z = (maker.read(n, i.symbol) for n in (a, b, s))
+    values = [binary(op, x, y) for op in "add sub mul minimum maximum and or xor".split()]
+    values += [binary(op, x, y) for op in "floordiv truncdiv mod fmod".split()]
+    values += [binary(op, x, z) for op in "shl shr".split()]
+    values += [unary(op, x) for op in "neg abs sign bitnot".split()]
+    values += [unary("not", x), *(binary(op, x, y) for op in sorted(scalar.COMPARE))]
+    stores = [
+        (maker.output(f"o{k}", v.dtype, [N]), [i.symbol], v) for k, v in enumerate(values)
+    ]
+    for store in stores:
+        maker.kernel([nest("n", [i], [], store)])
+    Program(maker.graph()).check(inputs)
+
+
+def test_casts_between_all_dtypes():
+    rng = np.random.default_rng(4)
+    maker, inputs = GraphMaker(), {}
+    (i,) = axes(N)
+    for source in ALL_DTYPES:
+        values = sample(rng, source)
+        if source.is_float:
+            values = np.abs(values)
+        inputs[maker.buffer(f"x{source}", source, [N])] = values
+        x = maker.read(f"x{source}", i.symbol)
+        stores = []
+        for target in ALL_DTYPES:
+            if target != source:
+                out = maker.output(f"{source}_{target}", target, [N])
+                stores.append((out, [i.symbol], cast(x, target)))
+        maker.kernel([nest("n", [i], [], *stores)])
+    Program(maker.graph()).check(inputs, exact=True)
+
+
+def test_half_types_are_widened_and_rounded_once():
+    rng = np.random.default_rng(5)
+    maker, inputs = GraphMaker(), {}
+    (i,) = axes(N)
+    for dtype in (FLOAT16, BFLOAT16):
+        inputs[maker.buffer(f"x{dtype}", dtype, [N])] = sample(rng, dtype)
+        x = maker.read(f"x{dtype}", i.symbol)
+        value = binary("add", binary("mul", x, x), const(1.0, dtype))
+        wide = cast(cast(x, FLOAT32), FLOAT64)
+        maker.kernel(
+            [
+                nest(
+                    "n",
+                    [i],
+                    [],
+                    (maker.output(f"h{dtype}", dtype, [N]), [i.symbol], value),
+                    (maker.output(f"w{dtype}", FLOAT64, [N]), [i.symbol], wide),
+                )
+            ]
+        )
+    Program(maker.graph()).check(inputs, exact=True)
+
+
+def test_bool_algebra_where_and_bitcast():
+    rng = np.random.default_rng(6)
+    maker, inputs = GraphMaker(), {}
+    (i,) = axes(N)
+    a, b = maker.buffer("a", BOOL, [N]), maker.buffer("b", BOOL, [N])
+    f = maker.buffer("f", FLOAT32, [N])
+    inputs = {a: sample(rng, BOOL), b: sample(rng, BOOL), f: sample(rng, FLOAT32)}
+    p, q, x = (maker.read(n, i.symbol) for n in (a, b, f))
+    values = [binary(op, p, q) for op in "and or xor eq ne lt le gt ge".split()]
+    values += [unary("not", p), where(p, q, unary("not", q))]
+    values += [where(p, x, const(-1.0, FLOAT32)), where(q, cast(p, INT64), const(7, INT64))]
+    values += [make("bitcast", INT32, x)]
+    for k, v in enumerate(values):
+        out = maker.output(f"o{k}", v.dtype, [N])
+        maker.kernel([nest("n", [i], [], (out, [i.symbol], v))])
+    Program(maker.graph()).check(inputs, exact=True)
+
+
+SIZES = [0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1000]
+
+
+def test_tails_of_every_length_and_dynamic_sizes():
+    rng = np.random.default_rng(7)
+    maker = GraphMaker((Dim("s0", 0, None, 8, (0, 0, 1, 0)),))
+    (i,) = axes(dim("s0"))
+    outs = []
+    for dtype in (FLOAT32, FLOAT64, BFLOAT16, INT8, BOOL):
+        maker.buffer(f"x{dtype}", dtype, [dim("s0")])
+        x = maker.read(f"x{dtype}", i.symbol)
+        value = unary("not", x) if dtype == BOOL else binary("add", x, x)
+        outs.append(maker.output(f"o{dtype}", dtype, [dim("s0")]))
+        maker.kernel([nest("n", [i], [], (outs[-1], [i.symbol], value))], strip=128)
+    value = unary("exp", maker.read("xfloat32", i.symbol))
+    out = maker.output("exp", FLOAT32, [dim("s0")])
+    maker.kernel([nest("n", [i], [], (out, [i.symbol], value))])
+    program = Program(maker.graph())
+    for n in SIZES:
+        inputs = {
+            f"x{d}": sample(rng, d, n) for d in (FLOAT32, FLOAT64, BFLOAT16, INT8, BOOL)
+        }
+        program.check(inputs, {"s0": n})
+
+
+def test_layouts_broadcasts_strides_and_indices():
+    rng = np.random.default_rng(8)
+    rows, columns = 5, 70
+    maker = GraphMaker()
+    i, j = axes(rows, columns)
+    maker.buffer("a", FLOAT32, [rows, columns])
+    maker.buffer("t", FLOAT32, [rows, columns], [1, rows])
+    maker.buffer("row", FLOAT32, [columns])
+    maker.buffer("col", FLOAT32, [rows, 1])
+    maker.buffer("b8", BOOL, [rows, columns], [1, rows])
+    maker.buffer("gather", FLOAT32, [columns // 2, 2])
+    zero = as_expr(0)
+    total = maker.read("a", i.symbol, j.symbol)
+    for part in (
+        maker.read("t", i.symbol, j.symbol),
+        maker.read("row", j.symbol),
+        maker.read("row", columns - 1 - j.symbol),
+        maker.read("col", i.symbol, zero),
+        maker.read("gather", FloorDiv(j.symbol, as_expr(2)), Modulo(j.symbol, as_expr(2))),
+        maker.read("gather", Modulo(j.symbol, as_expr(35)), FloorDiv(j.symbol, as_expr(35))),
+        cast(index_value(3 * j.symbol + i.symbol), FLOAT32),
+        cast(index_value(FloorDiv(j.symbol, as_expr(7))), FLOAT32),
+        cast(maker.read("b8", i.symbol, j.symbol), FLOAT32),
+    ):
+        total = binary("add", total, part)
+    plain = (maker.output("o", FLOAT32, [rows, columns]), [i.symbol, j.symbol], total)
+    turned = (
+        maker.output("u", FLOAT32, [rows, columns], [1, rows]),
+        [i.symbol, j.symbol],
+        total,
+    )
+    mask = binary("gt", maker.read("a", i.symbol, j.symbol), const(0.0, FLOAT32))
+    flags = (maker.output("m", BOOL, [rows, columns], [1, rows]), [i.symbol, j.symbol], mask)
+    maker.kernel([nest("n", [i, j], [], plain, turned, flags)], outer=1)
+    program = Program(maker.graph())
+    inputs = {
+        "a": rng.normal(size=(rows, columns)).astype("f4"),
+        "t": rng.normal(size=(rows, columns)).astype("f4"),
+        "row": rng.normal(size=columns).astype("f4"),
+        "col": rng.normal(size=(rows, 1)).astype("f4"),
+        "b8": rng.random((rows, columns)) < 0.5,
+        "gather": rng.normal(size=(columns // 2, 2)).astype("f4"),
+    }
+    program.check(inputs)
+
+
+def test_aligned_divisions_stay_contiguous():
+    """(h, d) split of a merged axis reads whole vectors, not elements."""
+    maker = GraphMaker()
+    i, j = axes(6, 256)
+    maker.buffer("x", FLOAT32, [4, 6, 64])
+    head, lane = FloorDiv(j.symbol, as_expr(64)), Modulo(j.symbol, as_expr(64))
+    value = binary("mul", maker.read("x", head, i.symbol, lane), const(2.0, FLOAT32))
+    out = maker.output("o", FLOAT32, [6, 256])
+    maker.kernel([nest("n", [i, j], [], (out, [i.symbol, j.symbol], value))], outer=1)
+    program = Program(maker.graph())
+    assert "gather" not in program.emitted.functions[0].text
+    assert "load<float, " in program.emitted.functions[0].text
+    program.check({"x": np.random.default_rng(9).normal(size=(4, 6, 64)).astype("f4")})
+
+
+def test_masked_loads_touch_nothing_outside():
+    rng = np.random.default_rng(10)
+    maker = GraphMaker()
+    i, j = axes(6, 40)
+    maker.buffer("x", FLOAT32, [4, 33])
+    row = index_value(i.symbol)
+    inside_row = binary(
+        "and",
+        binary("ge", row, const(1, INT64)),
+        binary("lt", row, const(5, INT64)),
+    )
+    column = index_value(j.symbol)
+    inside = binary("and", inside_row, binary("ge", column, const(7, INT64)))
+    padded = scalar.load("x", FLOAT32, [i.symbol - 1, j.symbol - 7], {}, inside)
+    rows_only = scalar.load("x", FLOAT32, [i.symbol - 1, as_expr(3)], {}, inside_row)
+    value = binary("add", padded, rows_only)
+    out = maker.output("o", FLOAT32, [6, 40])
+    maker.kernel([nest("n", [i, j], [], (out, [i.symbol, j.symbol], value))], outer=1)
+    Program(maker.graph()).check({"x": rng.normal(size=(4, 33)).astype("f4")}, exact=True)
+
+
+def test_gathered_rows_and_elements_check_their_indices():
+    rng = np.random.default_rng(11)
+    maker = GraphMaker()
+    i, j = axes(9, 21)
+    maker.buffer("table", FLOAT32, [13, 21])
+    maker.buffer("ids", INT64, [9])
+    maker.buffer("columns", INT32, [9, 21])
+    u, w = var("u0"), var("u1")
+    row = scalar.check_index(maker.read("ids", i.symbol), as_expr(13))
+    column = scalar.check_index(maker.read("columns", i.symbol, j.symbol), as_expr(21))
+    picked = scalar.load("table", FLOAT32, [u, w], {u: row, w: column})
+    whole = scalar.load("table", FLOAT32, [u, j.symbol], {u: row})
+    out = maker.output("o", FLOAT32, [9, 21])
+    value = binary("add", picked, whole)
+    maker.kernel([nest("n", [i, j], [], (out, [i.symbol, j.symbol], value))], outer=1)
+    program = Program(maker.graph())
+    inputs = {
+        "table": rng.normal(size=(13, 21)).astype("f4"),
+        "ids": rng.integers(-13, 13, 9),
+        "columns": rng.integers(-21, 21, (9, 21)).astype("i4"),
+    }
+    program.check(inputs, exact=True)
+    for bad in (13, -14, 2**40):
+        _, fault = program.run("x86-64-v2", {**inputs, "ids": np.full(9, bad)}, {})
+        assert fault == 1
