@@ -135,7 +135,7 @@ def _print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
-@cli.command()
+@cli.command(short_help="Package a model.")
 @_build_arguments
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="The package; default: MODEL.pkg here."
@@ -169,7 +169,7 @@ def build(
         )
 
 
-@cli.command()
+@cli.command(short_help="Tell what was fused, what was not, and why.")
 @_build_arguments
 @click.option(
     "--html",
@@ -191,7 +191,7 @@ def explain(model: Path, html: Path | None, as_json: bool, debug: bool, **choice
         click.echo(explain_text(report, TYPICAL_CORE), nl=False)
 
 
-@cli.command()
+@cli.command(short_help="Show what is in a package.")
 @_package
 @click.option("--weights", is_flag=True, help="List every weight.")
 @click.option("--checksums", is_flag=True, help="Compare every entry's bytes with its SHA-256.")
@@ -236,7 +236,7 @@ _given_inputs = _together(
 )
 
 
-@cli.command()
+@cli.command(short_help="Run a package once.")
 @_package
 @_given_inputs
 @_sizes
@@ -276,7 +276,7 @@ def run(
             click.echo(str(array))
 
 
-@cli.command()
+@cli.command(short_help="Check a package on this machine.")
 @_package
 @_run_options
 @_json
@@ -300,7 +300,7 @@ def verify(package: Path, isa: str | None, threads: int | None, as_json: bool, d
         )
 
 
-@cli.command()
+@cli.command(short_help="Time a package.")
 @_package
 @_given_inputs
 @_sizes
@@ -331,7 +331,7 @@ def bench(
         click.echo(bench_report.text(result, kernels), nl=False)
 
 
-@cli.command()
+@cli.command(short_help="List the operators that can be packaged.")
 @_json
 @_debug
 def ops(as_json: bool, debug: bool) -> None:

@@ -258,6 +258,13 @@ class PackageWriteError(PackageError):
     default_advice = "Choose another output path with -o, or free the resource that is named."
 
 
+class PackageReadError(PackageError):
+    """The file is missing or cannot be read."""
+
+    code = "PACKAGE_READ"
+    default_advice = "Check the path and its permissions."
+
+
 class CorruptPackage(PackageError):
     """The file is damaged, or is not a package."""
 

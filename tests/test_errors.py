@@ -51,6 +51,7 @@ def test_every_error_says_what_where_and_what_to_do(kind: type[AotError]) -> Non
         (errors.ToolchainMissing, 4),
         (errors.CompilerFailed, 4),
         (errors.PackageWriteError, 5),
+        (errors.PackageReadError, 5),
         (errors.CorruptPackage, 5),
         (errors.IncompatiblePackage, 5),
         (errors.VerificationFailed, 1),

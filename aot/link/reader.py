@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-from aot.errors import CorruptPackage
+from aot.errors import CorruptPackage, PackageReadError
 from aot.link.container import EntryInfo, decode_header
 from aot.link.plan import Plan
 from aot.link.plan_json import decode_plan
@@ -27,7 +27,8 @@ class PackageFile:
         plan: The execution plan.
 
     Raises:
-        CorruptPackage: The file is missing, damaged or no package.
+        PackageReadError: The file is missing or may not be read.
+        CorruptPackage: The file is damaged or no package.
         IncompatiblePackage: The file has a newer format.
     """
 
@@ -39,10 +40,8 @@ class PackageFile:
         except ValueError as error:
             raise CorruptPackage("the file is empty", where=path) from error
         except OSError as error:
-            raise CorruptPackage(
-                f"cannot read the package: {error.strerror or error}",
-                where=path,
-                advice="Check the path and its permissions.",
+            raise PackageReadError(
+                f"cannot read the package: {error.strerror or error}", where=path
             ) from error
         self.nbytes = len(self._data)
         try:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aot.errors import CorruptPackage, IncompatiblePackage, PackageError
+from aot.errors import CorruptPackage, IncompatiblePackage, PackageError, PackageReadError
 from aot.link.container import decode_header, encode_header, lay_out
 from aot.link.package import write_package
 from aot.link.plan_json import encode_plan
@@ -111,12 +111,12 @@ def test_oversized_header_is_refused(tmp_path: Path) -> None:
 
 
 def test_missing_and_empty_files(tmp_path: Path) -> None:
-    with pytest.raises(CorruptPackage, match="No such file"):
+    with pytest.raises(PackageReadError, match="No such file"):
         PackageFile(tmp_path / "none.pkg")
     (tmp_path / "empty.pkg").touch()
     with pytest.raises(CorruptPackage, match="empty"):
         PackageFile(tmp_path / "empty.pkg")
-    with pytest.raises(CorruptPackage, match="directory"):
+    with pytest.raises(PackageReadError, match="directory"):
         PackageFile(tmp_path)
 
 

@@ -1,0 +1,295 @@
+"""The command line: what it prints, where, and the exit code of every way to fail."""
+
+import json
+import signal
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import aot_runtime
+import numpy as np
+import pytest
+
+import aot
+from aot.cli import INTERRUPTED, run_command
+from aot.errors import CompilerFailed, ExportError, PackageWriteError
+from aot.options import CPU_LEVELS, STAGES, BuildOptions, default_cache_dir
+from tests.kernels import reference, write_kernels
+from tests.report.samples import sample_report
+
+
+class FakeDriver:
+    """Stands in for the driver: remembers what it was asked, raises or reports."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, BuildOptions]] = []
+        self.error: BaseException | None = None
+
+    def build(self, source: object, options: BuildOptions, observer):
+        self.asked.append((source, options))
+        observer.stage_begin("capture")
+        observer.stage_end("capture", None, 0.5)
+        if self.error is not None:
+            raise self.error
+        return sample_report()
+
+    explain = build
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    fake = FakeDriver()
+    module = types.ModuleType("aot.driver")
+    module.build, module.explain = fake.build, fake.explain
+    monkeypatch.setitem(sys.modules, "aot.driver", module)
+    monkeypatch.setattr(aot, "driver", module, raising=False)
+    return fake
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    levels = CPU_LEVELS[: CPU_LEVELS.index(aot_runtime.cpu_isa()) + 1]
+    return write_kernels(tmp_path_factory.mktemp("kernels"), dict.fromkeys(levels, "0"))
+
+
+def test_short_form_is_build(driver: FakeDriver, capsys) -> None:
+    assert run_command(["model.py", "-o", "m.pkg"]) == 0
+    assert run_command(["build", "model.py", "-o", "m.pkg"]) == 0
+    assert run_command(["-o", "m.pkg", "model.py"]) == 0
+    sources = [source for source, _ in driver.asked]
+    assert sources == [Path("model.py")] * 3
+    assert {options.output for _, options in driver.asked} == {Path("m.pkg")}
+    out = capsys.readouterr()
+    assert out.out.count("sample.pkg: 1.23 MB, 2 kernels for x86-64-v3, x86-64-v4") == 3
+    assert "[ 1/" in out.err
+    assert "capture" in out.err
+
+
+def test_defaults_of_build(driver: FakeDriver, tmp_path: Path) -> None:
+    assert run_command(["somewhere/model.py"]) == 0
+    (_, options) = driver.asked[0]
+    assert options.output == Path("model.pkg")
+    assert options.golden
+    assert options.cache_dir is not None
+    assert options.cache_dir != default_cache_dir({})
+
+
+def test_options_reach_the_driver(driver: FakeDriver, tmp_path: Path) -> None:
+    arguments = ["m.py", "--target", "cpu:x86-64-v3", "-j", "3", "--dump", str(tmp_path)]
+    more = ["--no-cache", "--check", "--no-golden", "--cxx", "clang++", "--stop-after", "lower"]
+    assert run_command([*arguments, *more]) == 0
+    (_, options) = driver.asked[0]
+    assert [str(target) for target in options.targets] == ["cpu:x86-64-v3"]
+    assert (options.jobs, options.dump_dir, options.compiler) == (3, tmp_path, "clang++")
+    assert options.output is None
+    assert options.stop_after == "lower"
+    assert options.verify
+    assert not options.golden
+    assert options.cache_dir is None
+
+
+def test_build_as_json_is_one_document(driver: FakeDriver, capsys) -> None:
+    assert run_command(["m.py", "--json"]) == 0
+    out = capsys.readouterr()
+    assert json.loads(out.out)["kernels"][1]["name"] == "k1_mm_gelu"
+    assert out.err == ""
+
+
+def test_explain_text_page_and_json(driver: FakeDriver, tmp_path: Path, capsys) -> None:
+    assert run_command(["explain", "m.py"]) == 0
+    assert "k0_add_sum (reduction)" in capsys.readouterr().out
+    page = tmp_path / "page.html"
+    assert run_command(["explain", "m.py", "--html", str(page)]) == 0
+    assert "k1_mm_gelu" in page.read_text()
+    capsys.readouterr()
+    assert run_command(["explain", "m.py", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["model"] == "sample"
+    assert all(options.output is None for _, options in driver.asked)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "word"),
+    [
+        (ExportError("cannot trace", where="m.py:7"), 3, "error[EXPORT]: cannot trace"),
+        (CompilerFailed(["g++"], "bad", Path("k.cc")), 4, "error[COMPILER_FAILED]"),
+        (PackageWriteError("disk full", where="o.pkg"), 5, "where: o.pkg"),
+        (ZeroDivisionError("oops"), 70, "error[INTERNAL]: ZeroDivisionError: oops"),
+        (KeyboardInterrupt(), INTERRUPTED, "interrupted"),
+    ],
+)
+def test_failures_have_their_exit_code_and_no_traceback(
+    driver: FakeDriver, capsys, error: BaseException, code: int, word: str
+) -> None:
+    driver.error = error
+    assert run_command(["m.py"]) == code
+    out = capsys.readouterr()
+    assert word in out.err
+    assert "Traceback" not in out.err
+    assert out.out == ""
+
+
+def test_debug_adds_the_traceback(driver: FakeDriver, capsys) -> None:
+    driver.error = ZeroDivisionError("oops")
+    assert run_command(["m.py", "--debug"]) == 70
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_errors_as_json(driver: FakeDriver, capsys) -> None:
+    driver.error = ExportError("cannot trace", where="m.py:7")
+    assert run_command(["m.py", "--json"]) == 3
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["code"], error["where"], error["exit_code"]) == ("EXPORT", "m.py:7", 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["build"], "Missing argument"),
+        (["m.py", "--no-such"], "No such option"),
+        (["m.py", "--stop-after", "fly"], "'fly' is not one of"),
+        (["m.py", "--target", "tpu"], "unknown target"),
+        (["m.py", "-j", "0"], "0 is not in the range"),
+        (["inspect"], "Missing argument"),
+    ],
+)
+def test_wrong_usage_exits_2(driver: FakeDriver, capsys, arguments: list[str], word: str) -> None:
+    assert run_command(arguments) == 2
+    assert word in capsys.readouterr().err
+
+
+def test_help_names_every_command_and_stage(capsys) -> None:
+    assert run_command(["--help"]) == 0
+    text = capsys.readouterr().out
+    for command in ("build", "run", "inspect", "explain", "verify", "bench", "ops"):
+        assert f"\n  {command} " in text
+    assert run_command(["build", "--help"]) == 0
+    assert "|".join(STAGES[:2]) in capsys.readouterr().out
+
+
+def test_inspect(package: Path, capsys) -> None:
+    assert run_command(["inspect", str(package), "--weights", "--checksums"]) == 0
+    text = capsys.readouterr().out
+    assert "weights/w: float32[4], 16 B" in text
+    assert "checksums: all entries" in text
+    assert run_command(["inspect", str(package), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kernels"] == ["k0", "k1"]
+
+
+def test_inspect_finds_a_flipped_bit(package: Path, tmp_path: Path, capsys) -> None:
+    damaged = tmp_path / "damaged.pkg"
+    data = bytearray(package.read_bytes())
+    at = data.rfind(np.array([1.0, -2.0, 0.5, 3.0], np.float32).tobytes())
+    data[at] ^= 1
+    damaged.write_bytes(data)
+    assert run_command(["inspect", str(damaged), "--checksums"]) == 5
+    assert "weights/w" in capsys.readouterr().err
+
+
+def test_run_random_by_size_and_from_a_file(package: Path, tmp_path: Path, capsys) -> None:
+    assert run_command(["run", str(package), "--size", "batch=5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["outputs"][0]["shape"] == [5, 4]
+    x = np.linspace(-2, 2, 8, dtype=np.float32).reshape(2, 4)
+    np.savez(tmp_path / "in.npz", x=x)
+    result = tmp_path / "out.npz"
+    arguments = ["run", str(package), "--inputs", str(tmp_path / "in.npz"), "-o", str(result)]
+    assert run_command([*arguments, "--threads", "1", "--isa", "x86-64-v2"]) == 0
+    np.testing.assert_array_equal(np.load(result)["output"], reference(x))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (["--size", "depth=3"], 2, "no dynamic dim"),
+        (["--size", "batch=65"], 2, "batch = 65 is not allowed"),
+        (["--size", "batch"], 2, "--size wants DIM=N"),
+        (["--inputs", "missing.npz"], 3, "cannot read inputs"),
+        (["--isa", "x86-64-v9"], 5, "x86-64-v9"),
+    ],
+)
+def test_wrong_runs(package: Path, capsys, arguments: list[str], code: int, word: str) -> None:
+    assert run_command(["run", str(package), *arguments]) == code
+    assert word in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arrays", "word"),
+    [
+        ({"z": np.zeros((2, 4), np.float32)}, "no array for x; no input is called z"),
+        ({"x": np.zeros((2, 5), np.float32)}, "x"),
+        ({"x": np.zeros((2, 4), np.float64)}, "float32"),
+        ({"x": np.zeros((2,), np.float32)}, "x"),
+    ],
+)
+def test_wrong_inputs_are_named(
+    package: Path, tmp_path: Path, capsys, arrays: dict[str, np.ndarray], word: str
+) -> None:
+    np.savez(tmp_path / "in.npz", **arrays)
+    assert run_command(["run", str(package), "--inputs", str(tmp_path / "in.npz")]) == 3
+    assert word in capsys.readouterr().err
+
+
+def test_verify_runs_every_level(package: Path, capsys) -> None:
+    assert run_command(["verify", str(package), "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)
+    levels = CPU_LEVELS[: CPU_LEVELS.index(aot_runtime.cpu_isa()) + 1]
+    assert [result["isa"] for result in results] == list(levels)
+    assert all(result["ok"] for result in results)
+
+
+@pytest.mark.skipif(aot_runtime.cpu_isa() == CPU_LEVELS[0], reason="needs two levels")
+def test_verify_names_the_first_wrong_kernel(tmp_path: Path, capsys) -> None:
+    wrong = write_kernels(tmp_path, {"x86-64-v2": "0", "x86-64-v3": "0.25f"})
+    assert run_command(["verify", str(wrong)]) == 1
+    out = capsys.readouterr()
+    assert "x86-64-v2 set 0 output: ok" in out.out
+    assert "x86-64-v3 set 0 output: WRONG, error 0.25" in out.out
+    assert "first wrong: k1 (model.py:4 (aten.relu.default))" in out.err
+    assert "error[VERIFICATION_FAILED]: 1 of 2 outputs differ" in out.err
+
+
+def test_verify_without_golden_values(tmp_path: Path, capsys) -> None:
+    bare = write_kernels(tmp_path, {"x86-64-v2": "0"}, golden=False)
+    assert run_command(["verify", str(bare)]) == 3
+    assert "without --no-golden" in capsys.readouterr().err
+
+
+def test_bench(package: Path, capsys) -> None:
+    assert run_command(["bench", str(package), "--runs", "5", "--threads", "1"]) == 0
+    text = capsys.readouterr().out
+    assert "1 thread\n" in text
+    assert "(5 runs)" in text
+    assert "model.py:4" in text
+    assert run_command(["bench", str(package), "--runs", "5", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert {kernel["kernel"] for kernel in result["kernels"]} == {"k0", "k1"}
+
+
+def test_ops_are_listed(capsys) -> None:
+    assert run_command(["ops", "--json"]) == 0
+    names = json.loads(capsys.readouterr().out)
+    assert "aten.add.Tensor" in names
+    assert names == sorted(names)
+
+
+def test_inspecting_needs_no_torch(package: Path) -> None:
+    script = (
+        "import sys; from aot.cli import run_command; "
+        f"code = run_command(['inspect', {str(package)!r}]); "
+        "sys.exit(code or ('torch' in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_termination_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(sys, "argv", ["aot-package", "--help"])
+    from aot import cli
+
+    try:
+        with pytest.raises(SystemExit):
+            cli.main()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
