@@ -30,6 +30,8 @@ from aot.link.plan import Plan
 from aot.lowering.lower import lower
 from aot.options import BuildOptions, Target
 from aot.passes.dead_code import remove_dead_code
+from aot.passes.expand_templates import expand_templates
+from aot.passes.fold_weights import fold_weights
 from aot.passes.inline import inline_producers
 from aot.passes.layout import own_outputs, row_major_layout
 from aot.passes.normalize_axes import normalize_axes
@@ -94,6 +96,9 @@ def run_passes(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     """The passes over the loop graph, in order."""
     graph = remove_dead_code(graph)
     graph = own_outputs(graph)
+    graph = expand_templates(graph, capabilities)
+    # Folding comes before inlining, which would mix constants with what varies.
+    graph = fold_weights(graph)
     # Views vanish first, so that what remains shows its real accesses to every later choice.
     graph = inline_producers(graph)
     graph = normalize_axes(graph)

@@ -19,7 +19,7 @@ from aot.ir.scalar import (
     substitute_index,
     with_args,
 )
-from aot.symbolic import Expr, Ranges, Symbol, substitute, var
+from aot.symbolic import Expr, Ranges, Symbol, integer, substitute, var
 
 
 def with_roots(nest: LoopNest, roots: Iterable[Node]) -> LoopNest:
@@ -88,11 +88,53 @@ def simplify_indices(nest: LoopNest, ranges: Ranges) -> LoopNest:
         known = with_bind_ranges(ranges, attr.binds, node.args) if attr.binds else ranges
         return known.simplify(expr)
 
-    nest = with_roots(nest, map_indices(nest.roots, change))
+    nest = with_roots(nest, direct_indices(map_indices(nest.roots, change), ranges))
     stores = tuple(
         replace(s, index=tuple(ranges.simplify(e) for e in s.index)) for s in nest.stores
     )
     return nest if stores == nest.stores else replace(nest, stores=stores)
+
+
+def direct_indices(roots: Iterable[Node], ranges: Ranges) -> list[Node]:
+    """Replaces indirect symbols whose values are plain index expressions within their bounds."""
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        fresh = with_args(node, args)
+        attr = fresh.attr
+        if not isinstance(attr, (Access, IndexValue)) or not attr.binds:
+            return fresh
+        known: dict[Symbol, Expr] = {}
+        for symbol, value in zip(attr.binds, args, strict=False):
+            expr = _known_index(value, ranges)
+            if expr is not None:
+                known[symbol] = expr
+        if not known:
+            return fresh
+        left = {s: v for s, v in zip(attr.binds, args, strict=False) if s not in known}
+        if isinstance(attr, IndexValue):
+            return index_value(ranges.simplify(substitute(attr.expr, known)), left)
+        index = [ranges.simplify(substitute(e, known)) for e in attr.index]
+        return load(attr.buffer, fresh.dtype, index, left, mask_of(fresh))
+
+    return rebuild(roots, visit)
+
+
+def _known_index(value: Node, ranges: Ranges) -> Expr | None:
+    """The expression of a checked index that provably needs no check; None otherwise."""
+    check, inner = value.attr, value
+    if isinstance(check, IndexCheck):
+        inner = value.args[0]
+    if inner.op == "const":
+        expr: Expr = integer(int(inner.attr))  # type: ignore[call-overload]
+    elif isinstance(inner.attr, IndexValue) and not inner.args:
+        expr = inner.attr.expr
+    else:
+        return None
+    if not isinstance(check, IndexCheck):
+        return expr
+    if not ranges.nonnegative(expr) or not ranges.less(expr, check.size):
+        return None
+    return expr
 
 
 def with_bind_ranges(ranges: Ranges, binds: tuple[Symbol, ...], args: tuple[Node, ...]) -> Ranges:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from aot.ir.loops import LoopGraph, LoopNest, LoopOp, reads, writes
+from aot.ir.weights import DerivedWeight
 
 
 def remove_dead_code(graph: LoopGraph) -> LoopGraph:
@@ -20,8 +22,8 @@ def remove_dead_code(graph: LoopGraph) -> LoopGraph:
             live.update(reads(trimmed))
             kept.append(trimmed)
     ops = tuple(reversed(kept))
-    used = live.union(graph.inputs, *(writes(op) for op in ops))
     derived = tuple(d for d in graph.derived if d.name in _needed_derived(graph, live))
+    used = live.union(graph.inputs, *(writes(op) for op in ops), _recipe_buffers(derived))
     buffers = {name: b for name, b in graph.buffers.items() if name in used}
     if len(buffers) == len(graph.buffers) and ops == graph.ops and derived == graph.derived:
         return graph
@@ -44,3 +46,9 @@ def _needed_derived(graph: LoopGraph, live: set[str]) -> set[str]:
             needed.add(weight.name)
             needed.update(weight.sources)
     return needed
+
+
+def _recipe_buffers(derived: Iterable[DerivedWeight]) -> set[str]:
+    """Buffers that the weight program reads and writes on its way."""
+    names = {name for d in derived for nest in d.nests for name in (*reads(nest), *writes(nest))}
+    return names.union(*((d.name, *d.sources) for d in derived))

@@ -29,7 +29,7 @@ from aot.ir.scalar import (
 from aot.passes.bodies import fresh_binds, simplify_indices, with_roots
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.views import strides_of_order, view_strides, wanted_order
-from aot.symbolic import Expr, Symbol, row_major_strides, substitute
+from aot.symbolic import Expr, Symbol, product, row_major_strides, substitute
 
 CHEAP_WEIGHT = 4
 """Bodies up to this price may be evaluated by several users instead of being stored."""
@@ -151,12 +151,12 @@ def _verdict(
         return False, f"its body has {len(nodes)} operations"
     points = max(1, hints.volume(nest.axes))
     repeats = used.evaluations / points
+    sources = {n.attr.buffer for n in nodes if isinstance(n.attr, Access)}
+    if sources & from_template and not _same_space(graph, used, nest):
+        return False, "it can be an epilogue of the template call that it reads"
     if repeats <= 1.01:
         return True, "no element is evaluated twice"
     weight = body_weight((value,))
-    sources = {n.attr.buffer for n in nodes if isinstance(n.attr, Access)}
-    if sources & from_template:
-        return False, "it can be an epilogue of the template call that it reads"
     if is_dear((value,)):
         return False, f"a transcendental function would be evaluated {repeats:.1f} times"
     big = sum(hints.elements(graph.buffers[b].shape) * 2 >= points for b in sources)
@@ -166,6 +166,15 @@ def _verdict(
     if big > 1:
         return False, f"its users would read {big} buffers in place of one"
     return True, f"repeating {weight} cheap operations beats storing it"
+
+
+def _same_space(graph: LoopGraph, used: Uses, nest: LoopNest) -> bool:
+    """True when the only user is pointwise over as many points."""
+    users = [op for op in graph.ops if op.name in used.nests]
+    if len(users) != 1 or not isinstance(users[0], LoopNest) or users[0].reduction:
+        return False
+    points = product([a.extent for a in nest.axes])
+    return product([a.extent for a in users[0].axes]) == points
 
 
 def is_trivial(value: Node) -> bool:

@@ -9,6 +9,7 @@ from aot.ir.hints import Hints
 from aot.ir.loops import LoopGraph, LoopNest
 from aot.schedule.epilogue import attach_epilogue
 from aot.schedule.groups import Group
+from aot.schedule.loops import parallel_units
 from aot.schedule.matching import flows, match
 
 ENOUGH_UNITS = 8
@@ -97,19 +98,22 @@ def _fuse_nests(state: FusionState, a: Group, b: Group) -> Verdict:
         if not whole:
             return Verdict(False, "they are independent and their iteration spaces differ")
         return Verdict(True, "independent, over the same outer loops, sharing reads", joined)
-    lost = _lost_parallelism(state.hints, a, b, joined)
+    lost = _lost_parallelism(state, a, b, joined)
     if lost:
         return Verdict(False, lost)
     return Verdict(True, _agreement(joined), joined)
 
 
-def _lost_parallelism(hints: Hints, a: Group, b: Group, joined: Group) -> str:
-    units = hints.volume(joined.outer)
-    before = max(hints.volume(a.outer), hints.volume(b.outer))
-    if units >= min(before, ENOUGH_UNITS):
-        return ""
+def _lost_parallelism(state: FusionState, a: Group, b: Group, joined: Group) -> str:
+    hints = state.hints
     points = max(_points(hints, n) for n in joined.nests)
     if points * len(joined.nests) <= SERIAL_POINTS:
+        return ""
+    before = max(hints.volume(a.outer), hints.volume(b.outer))
+    units = hints.volume(joined.outer)
+    if units >= min(before, ENOUGH_UNITS):
+        units = parallel_units(state.graph, hints, joined)
+    if units >= min(before, ENOUGH_UNITS):
         return ""
     return f"it would leave {units} parallel units of {before}"
 

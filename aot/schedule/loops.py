@@ -25,6 +25,9 @@ STRIP_POINTS = 4096
 STRIP_KEPT = 512
 """Elements of a strip of kept points in reductions over outer loops: accumulators stay in L1."""
 
+STRIP_LEAST = 64
+"""Elements of the shortest strip: four vectors of the widest kind."""
+
 STRIP_TRANSPOSE = 32
 """Elements of a strip when reads and writes run along different loops: two cache lines."""
 
@@ -42,7 +45,6 @@ def build_kernel(scheduler: Scheduler, group: Group, name: str, needed: frozense
     """The kernel of a group. `needed`: buffers that something outside the group reads."""
     if group.template is not None:
         return _template_kernel(scheduler, group, name, needed)
-    group = merge_outer(scheduler.graph, group)
     group, strip = _choose_inner(scheduler, group)
     drafts = drop_unread(form_stages(scheduler.graph, group), needed)
     stages = tuple(_order_stage(scheduler, group.outer, d, strip) for d in drafts)
@@ -87,8 +89,9 @@ def _choose_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | No
     """Which of the shared axes become inner loops of every stage, and the strips of one of them."""
     if not group.outer:
         return group, None
-    plain = all(n.axes == group.outer and not n.reduction for n in group.nests)
-    return (_pointwise_inner if plain else _row_inner)(scheduler, group)
+    if all(n.axes == group.outer and not n.reduction for n in group.nests):
+        return _pointwise_inner(scheduler, merge_outer(scheduler.graph, group))
+    return _row_inner(scheduler, group)
 
 
 def _whole_draft(group: Group) -> StageDraft:
@@ -140,19 +143,37 @@ def _crossing_axis(
 
 def _row_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
     """Groups with reductions or inner loops: vectorise those, or one of the shared axes."""
-    drafts = form_stages(scheduler.graph, group)
-    costs = [stage_cost(scheduler.graph, scheduler.hints, group.outer, d) for d in drafts]
-    own = sum(c.best(c.stage.domain)[0] for c in costs)
-    best, chosen = own, None
+    chosen = shared_vector(scheduler.graph, scheduler.hints, group)
+    if chosen is None:
+        return group, None
+    rest = tuple(a for a in group.outer if a != chosen)
+    most = STRIP_KEPT if nests_reduce(group.nests) else STRIP_POINTS
+    elements = scheduler.hints.volume(group.outer)
+    size = min(most, max(STRIP_LEAST, elements // ENOUGH_UNITS // STRIP_LEAST * STRIP_LEAST))
+    return with_outer(group, rest), Strip(chosen, size)
+
+
+def shared_vector(graph: LoopGraph, hints: Hints, group: Group) -> Axis | None:
+    """The shared axis along which all stages are vectorised; None when each has a better own one."""
+    drafts = form_stages(graph, group)
+    costs = [stage_cost(graph, hints, group.outer, d) for d in drafts]
+    best, chosen = sum(c.best(c.stage.domain)[0] for c in costs), None
     for axis in group.outer:
         total = sum(c.along(axis) for c in costs)
         if total < best:
             best, chosen = total, axis
+    return chosen
+
+
+def parallel_units(graph: LoopGraph, hints: Hints, group: Group) -> int:
+    """Work units that the group's kernel can be cut into, at the hint sizes."""
+    if all(n.axes == group.outer and not n.reduction for n in group.nests):
+        return hints.volume(group.outer)
+    chosen = shared_vector(graph, hints, group)
     if chosen is None:
-        return group, None
-    rest = tuple(a for a in group.outer if a != chosen)
-    size = STRIP_KEPT if nests_reduce(group.nests) else STRIP_POINTS
-    return with_outer(group, rest), Strip(chosen, size)
+        return hints.volume(group.outer)
+    rest = hints.volume(a for a in group.outer if a != chosen)
+    return rest * -(-hints.value(chosen.extent) // STRIP_LEAST)
 
 
 def _order_stage(

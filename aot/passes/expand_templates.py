@@ -1,0 +1,246 @@
+"""Template calls that are better, or only possible, as loop nests.
+
+A matrix product is expanded when the device has no template for it, or when its second operand is
+so small that a template's packing and tiles cost more than they save: as nests, chains of tiny
+layers become a single kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from aot.ir.capabilities import Capabilities
+from aot.ir.decisions import Decision
+from aot.ir.dtypes import BOOL, DType
+from aot.ir.hints import Hints, hints_of
+from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View
+from aot.ir.origin import Origin
+from aot.ir.scalar import (
+    Node,
+    binary,
+    cast,
+    const,
+    index_value,
+    load,
+    make,
+    reduce_,
+    unary,
+    where,
+)
+from aot.ir.weights import DerivedWeight
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Symbol,
+    integer,
+    is_int,
+    row_major_strides,
+    substitute,
+    var,
+)
+
+TINY_WEIGHT = 4096
+"""Elements of a second operand up to which a product is expanded."""
+
+TINY_WORK = 1 << 17
+"""Multiplications up to which a product with a tiny second operand is expanded."""
+
+
+def expand_templates(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
+    """The graph with some template calls as nests. Raises NotImplementedError for unknown kinds."""
+    hints = hints_of(graph.dims)
+    builder = _Nests(dict(graph.buffers))
+    ops: list[LoopOp] = []
+    decisions: list[Decision] = []
+    for op in graph.ops:
+        reason = _reason(graph, op, capabilities, hints) if isinstance(op, TemplateCall) else ""
+        if not reason or isinstance(op, LoopNest):
+            ops.append(op)
+            continue
+        decisions.append(Decision("expand", (op.name,), "loop nests", reason))
+        ops.extend(_EXPANSIONS[op.kind](builder, op))
+    if not decisions:
+        return graph
+    return replace(
+        graph,
+        buffers=builder.buffers,
+        ops=tuple(ops),
+        derived=(*graph.derived, *builder.derived),
+        decisions=(*graph.decisions, *decisions),
+    )
+
+
+def _reason(
+    graph: LoopGraph, call: TemplateCall, capabilities: Capabilities, hints: Hints
+) -> str:
+    if call.kind not in capabilities.templates:
+        return f"the device has no template for {call.kind}"
+    if call.kind != "matmul":
+        return ""
+    right = call.operand("b").axes
+    if not all(a.extent.is_Integer for a in right):
+        return ""
+    weight = hints.volume(right)
+    work = hints.volume((*call.output.axes, right[-2]))
+    if weight <= TINY_WEIGHT and work <= TINY_WORK:
+        return f"its second operand has only {weight} elements"
+    return ""
+
+
+@dataclass
+class _Nests:
+    """Declares the buffers and derived weights of expansions; local to one run of the pass."""
+
+    buffers: dict[str, Buffer]
+    derived: list[DerivedWeight] = field(default_factory=list)
+
+    def temp(self, name: str, dtype: DType, shape: tuple[Expr, ...]) -> str:
+        self.buffers[name] = Buffer(name, dtype, shape, None, "temp")
+        return name
+
+    def row_major_weight(self, name: str, view: View, origin: Origin) -> View:
+        """A weight's view as a derived weight of its own, dense in the order of the view's axes."""
+        source = self.buffers[view.buffer]
+        if source.kind != "weight" or view.index == tuple(a.symbol for a in view.axes):
+            return view
+        shape = tuple(a.extent for a in view.axes)
+        point = tuple(a.symbol for a in view.axes)
+        strides = row_major_strides(shape)
+        self.buffers[name] = Buffer(name, source.dtype, shape, strides, "weight", name)
+        copy = Store(name, point, load(source.name, source.dtype, view.index))
+        nest = LoopNest(name, view.axes, (), (copy,), origin)
+        self.derived.append(DerivedWeight(name, "fold", (source.name,), (), (nest,)))
+        return View(name, view.axes, point)
+
+    def dtype(self, name: str) -> DType:
+        return self.buffers[name].dtype
+
+    def load(self, view: View, at: Mapping[Symbol, Expr], mask: Node | None = None) -> Node:
+        """The element of a view, widened to what is computed in."""
+        index = [substitute(e, at) for e in view.index]
+        dtype = self.dtype(view.buffer)
+        return cast(load(view.buffer, dtype, index, mask=mask), dtype.compute)
+
+
+def _store(call: TemplateCall, value: Node, dtype: DType) -> Store:
+    return Store(call.output.buffer, call.output.index, cast(value, dtype))
+
+
+def _expand_matmul(builder: _Nests, call: TemplateCall) -> list[LoopOp]:
+    a, b, axes = call.operand("a"), call.operand("b"), call.output.axes
+    b = builder.row_major_weight(f"{call.name}_b", b, call.origin)
+    k = Axis(var("k"), a.axes[-1].extent)
+    *batch, m, n = (x.symbol for x in axes)
+    at_a = dict(zip([x.symbol for x in a.axes], [*batch, m, k.symbol], strict=True))
+    at_b = dict(zip([x.symbol for x in b.axes], [*batch, k.symbol, n], strict=True))
+    left, right = builder.load(a, at_a), builder.load(b, at_b)
+    value = reduce_("sum", binary("mul", left, right))
+    store = _store(call, value, builder.dtype(call.output.buffer))
+    return [LoopNest(call.name, axes, (k,), (store,), call.origin)]
+
+
+def _expand_conv(builder: _Nests, call: TemplateCall) -> list[LoopOp]:
+    x, w, axes = call.operand("x"), call.operand("w"), call.output.axes
+    n, o, *spatial = (a.symbol for a in axes)
+    kernel = [Axis(var(f"k{d}"), a.extent) for d, a in enumerate(w.axes[2:])]
+    c = Axis(var("c"), w.axes[1].extent)
+    per_group = w.axes[0].extent / call.attr("groups")
+    group = FloorDiv(o, per_group) if call.attr("groups") > 1 else integer(0)
+    position: list[Expr] = []
+    mask: Node | None = None
+    geometry = zip(spatial, kernel, call.attr("stride"), call.attr("padding"), call.attr("dilation"))
+    for d, (s, tap, stride, padding, dilation) in enumerate(geometry):
+        place = s * stride + tap.symbol * dilation - padding
+        position.append(place)
+        if padding:
+            mask = _inside(mask, place, x.axes[2 + d].extent)
+    at_x = dict(
+        zip([a.symbol for a in x.axes], [n, group * c.extent + c.symbol, *position], strict=True)
+    )
+    at_w = dict(
+        zip([a.symbol for a in w.axes], [o, c.symbol, *(t.symbol for t in kernel)], strict=True)
+    )
+    product = binary("mul", builder.load(x, at_x, mask), builder.load(w, at_w))
+    store = _store(call, reduce_("sum", product), builder.dtype(call.output.buffer))
+    return [LoopNest(call.name, axes, (c, *kernel), (store,), call.origin)]
+
+
+def _inside(mask: Node | None, place: Expr, size: Expr) -> Node:
+    low = binary("ge", index_value(place), index_value(integer(0)))
+    high = binary("lt", index_value(place), index_value(size))
+    inside = binary("and", low, high)
+    return inside if mask is None else binary("and", mask, inside)
+
+
+def _expand_attention(builder: _Nests, call: TemplateCall) -> list[LoopOp]:
+    q, k, v, axes = call.operand("q"), call.operand("k"), call.operand("v"), call.output.axes
+    b, h, s, d = (a.symbol for a in axes)
+    keys, inner = Axis(var("t"), k.axes[2].extent), Axis(var("c"), q.axes[3].extent)
+    dtype = builder.dtype(q.buffer).compute
+    group = FloorDiv(q.axes[1].extent, k.axes[1].extent)
+    head = FloorDiv(h, group) if not is_int(group, 1) else h
+    rows, scored = axes[:3], (*axes[:3], keys)
+    shape = tuple(a.extent for a in rows)
+    scores = builder.temp(f"{call.name}_scores", dtype, (*shape, keys.extent))
+    top = builder.temp(f"{call.name}_max", dtype, shape)
+    exps = builder.temp(f"{call.name}_exp", dtype, (*shape, keys.extent))
+    total = builder.temp(f"{call.name}_sum", dtype, shape)
+    at_q = _at(q, (b, h, s, inner.symbol))
+    at_k = _at(k, (b, head, keys.symbol, inner.symbol))
+    dots = reduce_("sum", binary("mul", builder.load(q, at_q), builder.load(k, at_k)))
+    value = binary("mul", dots, const(call.attr("scale"), dtype))
+    value = _masked(builder, call, value, (b, h, s, keys.symbol))
+    row, point = (b, h, s), (b, h, s, keys.symbol)
+    finite = load(top, dtype, row)
+    safe = where(unary("isinf", finite), const(0.0, dtype), finite)
+    exp = unary("exp", binary("sub", load(scores, dtype, point), safe))
+    at_v = _at(v, (b, head, keys.symbol, d))
+    mix = reduce_("sum", binary("mul", load(exps, dtype, point), builder.load(v, at_v)))
+    weight = load(total, dtype, row)
+    none = binary("eq", weight, const(0.0, dtype))
+    result = where(none, const(0.0, dtype), binary("div", mix, weight))
+
+    def nest(part: str, over: tuple[Axis, ...], red: tuple[Axis, ...], store: Store) -> LoopNest:
+        return LoopNest(f"{call.name}_{part}", over, red, (store,), call.origin)
+
+    biggest = reduce_("max", load(scores, dtype, point))
+    out = _store(call, result, builder.dtype(call.output.buffer))
+    return [
+        nest("scores", scored, (inner,), Store(scores, point, value)),
+        nest("max", rows, (keys,), Store(top, row, biggest)),
+        nest("exp", scored, (), Store(exps, point, exp)),
+        nest("sum", rows, (keys,), Store(total, row, reduce_("sum", load(exps, dtype, point)))),
+        nest("out", axes, (keys,), out),
+    ]
+
+
+def _at(view: View, index: tuple[Expr, ...]) -> dict[Symbol, Expr]:
+    return dict(zip([a.symbol for a in view.axes], index, strict=True))
+
+
+def _masked(
+    builder: _Nests, call: TemplateCall, value: Node, point: tuple[Symbol, ...]
+) -> Node:
+    lowest = const(-math.inf, value.dtype)
+    if call.attr("causal"):
+        later = make("gt", BOOL, index_value(point[3]), index_value(point[2]))
+        value = where(later, lowest, value)
+    operands: dict[str, Any] = dict(call.operands)
+    if "mask" not in operands:
+        return value
+    view = operands["mask"]
+    mask = builder.load(view, _at(view, point))
+    if mask.dtype == BOOL:
+        return where(mask, value, lowest)
+    return binary("add", value, cast(mask, value.dtype))
+
+
+_EXPANSIONS = {
+    "matmul": _expand_matmul,
+    "conv": _expand_conv,
+    "attention": _expand_attention,
+}
+
