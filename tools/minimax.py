@@ -1,6 +1,6 @@
 """Derives the polynomials of aot/backends/cpp/include/aot/vec/math_*.h.
 
-Remez exchange in mpmath for P(x) or P(x)/Q(x) with Q(0) = 1, minimising the largest weighted error.
+Remez exchange in mpmath for a polynomial that minimises the largest weighted error.
 Run `python tools/minimax.py NAME...` to print the coefficients that the headers quote (lowest
 degree first), `python tools/minimax.py` for all of them.
 
@@ -26,21 +26,19 @@ Function = Callable[[mp.mpf], mp.mpf]
 
 @dataclass(frozen=True)
 class Fit:
-    """One approximation: `target` on [lo, hi] by P of degree `num` over Q of degree `den`.
+    """One approximation: `target` on [lo, hi] by a polynomial of degree `degree`.
 
-    `weight(x)` multiplies the error (1/target for a relative one); `fixed` are leading coefficients
-    of P that are given, not fitted; `bits` is 24 or 53, the precision of the coefficients.
+    `weight(x)` >= 0 multiplies the error (1/target for a relative one); `fixed` are leading
+    coefficients that are given, not fitted; `bits` is 24 or 53, the precision of the coefficients.
     """
 
     target: Function
     lo: str
     hi: str
-    num: int
-    den: int
+    degree: int
     weight: Function
     fixed: tuple[str, ...] = ()
     bits: int = 24
-    cluster: int = 1  # the first guess of the points is denser near lo: lo + (hi - lo) * t**cluster
 
 
 def round_to(value: mp.mpf, bits: int) -> mp.mpf:
@@ -49,43 +47,35 @@ def round_to(value: mp.mpf, bits: int) -> mp.mpf:
     return mp.mpf(struct.unpack(code, struct.pack(code, float(value)))[0])
 
 
-def error_at(fit: Fit, p: list[mp.mpf], q: list[mp.mpf], x: mp.mpf) -> mp.mpf:
-    """The weighted error of P/Q at x."""
-    value = mp.polyval(p[::-1], x) / mp.polyval(q[::-1], x)
-    return (value - fit.target(x)) * fit.weight(x)
+def error_at(fit: Fit, p: list[mp.mpf], x: mp.mpf) -> mp.mpf:
+    """The weighted error of the polynomial p at x."""
+    return (mp.polyval(p[::-1], x) - fit.target(x)) * fit.weight(x)
 
 
-def solve(
-    fit: Fit, fixed: list[mp.mpf], points: list[mp.mpf]
-) -> tuple[list[mp.mpf], list[mp.mpf], mp.mpf]:
-    """Coefficients whose error alternates with one size on `points`: (P, Q, that size)."""
-    free = fit.num + 1 - len(fixed)
-    size = free + fit.den + 1
-    level = mp.mpf(0)
-    for _ in range(1 if fit.den == 0 else 12):
-        a, b = mp.matrix(size, size), mp.matrix(size, 1)
-        for i, x in enumerate(points):
-            f = fit.target(x) + (-1) ** i * level / fit.weight(x)
-            for j in range(free):
-                a[i, j] = x ** (j + len(fixed))
-            for j in range(fit.den):
-                a[i, free + j] = -f * x ** (j + 1)
-            a[i, size - 1] = -((-1) ** i) / fit.weight(x)
-            b[i] = fit.target(x) - sum(c * x**k for k, c in enumerate(fixed))
-        c = mp.lu_solve(a, b)
-        level = c[size - 1]
-    return fixed + list(c[:free]), [mp.mpf(1), *c[free : free + fit.den]], level
-
-
-def extrema(fit: Fit, p: list[mp.mpf], q: list[mp.mpf], count: int) -> list[mp.mpf]:
-    """`count` points of alternating sign where the error is largest."""
+def chebyshev(fit: Fit, count: int) -> list[mp.mpf]:
+    """`count` points of [lo, hi], denser at the ends, none of them at 0."""
     lo, hi = mp.mpf(fit.lo), mp.mpf(fit.hi)
-    steps = 60 * count
-    nodes = [(1 - mp.cos(mp.pi * k / steps)) / 2 for k in range(steps + 1)]
-    grid = [lo + (hi - lo) * t**fit.cluster for t in nodes]
+    return [lo + (hi - lo) * (1 - mp.cos(mp.pi * (k + 0.503) / count)) / 2 for k in range(count)]
+
+
+def solve(fit: Fit, fixed: list[mp.mpf], points: list[mp.mpf]) -> list[mp.mpf]:
+    """Coefficients whose weighted error alternates with one size on `points`."""
+    size = len(points)
+    a, b = mp.matrix(size, size), mp.matrix(size, 1)
+    for i, x in enumerate(points):
+        w = fit.weight(x)
+        for j in range(size - 1):
+            a[i, j] = w * x ** (j + len(fixed))
+        a[i, size - 1] = (-1) ** i
+        b[i] = w * (fit.target(x) - sum(c * x**k for k, c in enumerate(fixed)))
+    return fixed + list(mp.lu_solve(a, b)[: size - 1])
+
+
+def extrema(fit: Fit, p: list[mp.mpf], count: int) -> list[mp.mpf]:
+    """`count` points where the error is largest, of alternating sign; fewer if there are fewer."""
     peaks: list[tuple[mp.mpf, mp.mpf]] = []
-    for x in grid:
-        e = error_at(fit, p, q, x)
+    for x in [mp.mpf(fit.lo), *chebyshev(fit, 40 * count), mp.mpf(fit.hi)]:
+        e = error_at(fit, p, x)
         if e == 0:
             continue
         if peaks and mp.sign(peaks[-1][1]) == mp.sign(e):
@@ -98,35 +88,33 @@ def extrema(fit: Fit, p: list[mp.mpf], q: list[mp.mpf], count: int) -> list[mp.m
     return [x for x, _ in peaks]
 
 
-def remez(fit: Fit, fixed: list[mp.mpf]) -> tuple[list[mp.mpf], list[mp.mpf], mp.mpf]:
-    """Minimax (P, Q, error) with the first coefficients of P held at `fixed`."""
-    lo, hi = mp.mpf(fit.lo), mp.mpf(fit.hi)
-    count = fit.num + 1 - len(fixed) + fit.den + 1
-    nodes = [(1 - mp.cos(mp.pi * (k + 0.5) / count)) / 2 for k in range(count)]
-    points = [lo + (hi - lo) * t**fit.cluster for t in nodes]
-    p, q, level = solve(fit, fixed, points)
+def remez(fit: Fit, fixed: list[mp.mpf]) -> list[mp.mpf]:
+    """The minimax polynomial with its first coefficients held at `fixed`."""
+    count = fit.degree + 2 - len(fixed)
+    p = solve(fit, fixed, chebyshev(fit, count))
     for _ in range(8):
-        better = extrema(fit, p, q, count)
-        if len(better) < count:
+        points = extrema(fit, p, count)
+        if len(points) < count:
             break
-        points = better
-        p, q, level = solve(fit, fixed, points)
-    return p, q, abs(level)
+        p = solve(fit, fixed, points)
+    return p
 
 
-def rounded(fit: Fit) -> tuple[list[mp.mpf], list[mp.mpf], mp.mpf]:
-    """(P, Q, largest error) with every coefficient representable."""
+def worst_error(fit: Fit, p: list[mp.mpf]) -> mp.mpf:
+    """The largest weighted error, sampled densely."""
+    return max(abs(error_at(fit, p, x)) for x in chebyshev(fit, 400))
+
+
+def rounded(fit: Fit) -> tuple[list[mp.mpf], mp.mpf]:
+    """The polynomial with every coefficient representable, and its largest error."""
     fixed = [mp.mpf(c) for c in fit.fixed]
-    p, q, _ = remez(fit, fixed)
-    if fit.den == 0:
-        for k in range(len(fixed), fit.num):
-            fixed.append(round_to(p[k], fit.bits))
-            p, q, _ = remez(fit, fixed)
-    p = [round_to(c, fit.bits) for c in p]
-    q = [round_to(c, fit.bits) for c in q]
-    lo, hi = mp.mpf(fit.lo), mp.mpf(fit.hi)
-    worst = max(abs(error_at(fit, p, q, lo + (hi - lo) * k / 997)) for k in range(1, 997))
-    return p, q, worst
+    p = remez(fit, fixed)
+    while len(fixed) <= fit.degree:
+        fixed.append(round_to(p[len(fixed)], fit.bits))
+        kept = fixed + p[len(fixed) :]
+        fitted = remez(fit, fixed) if len(fixed) <= fit.degree else fixed
+        p = min(kept, fitted, key=lambda c: worst_error(fit, c))
+    return p, worst_error(fit, p)
 
 
 def ratio(f: Function, at_zero: mp.mpf | int) -> Function:
@@ -134,47 +122,92 @@ def ratio(f: Function, at_zero: mp.mpf | int) -> Function:
     return lambda x: f(x) / x if x != 0 else mp.mpf(at_zero)
 
 
-def in_square(f: Function, at_zero: mp.mpf) -> Function:
-    """The even function f(x)/x as a function of x squared."""
-    return lambda s: f(mp.sqrt(s)) / mp.sqrt(s) if s != 0 else at_zero
-
-
 TWO_OVER_SQRT_PI = 2 / mp.sqrt(mp.pi)
 
 
-def relative(f: Function) -> Function:
-    """The weight that makes the error relative."""
-    return lambda x: 1 / f(x)
+def tail(f: Function, lead: Callable[[mp.mpf], mp.mpf], power: int, at_zero: mp.mpf) -> Function:
+    """(f(x) - lead(x)) / x**power, continued to x = 0."""
+    return lambda x: (f(x) - lead(x)) / x**power if x != 0 else at_zero
 
 
-def _named() -> dict[str, Fit]:
-    tanh = in_square(mp.tanh, mp.mpf(1))
-    erf = in_square(mp.erf, TWO_OVER_SQRT_PI)
-    log_tail = lambda f: (mp.log1p(f) - f + f * f / 2) / f**3 if f != 0 else mp.mpf(1) / 3  # noqa: E731
-    fits = {
-        "log": Fit(
-            log_tail, "-0.25", "0.5", 8, 0, lambda f: f**3 / mp.log1p(f) if f else mp.mpf(0)
-        ),
-        "exp": Fit(mp.exp, "-0.3466", "0.3466", 6, 0, lambda x: mp.exp(-x), ("1", "1")),
-        "exp5": Fit(mp.exp, "-0.3466", "0.3466", 5, 0, lambda x: mp.exp(-x), ("1", "1")),
-        "tanh": Fit(tanh, "0", "81.5", 6, 3, relative(tanh), cluster=3),
-        "tanh64": Fit(tanh, "0", "81.5", 5, 4, relative(tanh), cluster=3),
-        "erf": Fit(erf, "0", "15.6", 6, 4, relative(erf), cluster=3),
+def tail_weight(f: Function, power: int) -> Function:
+    """Makes an error of `tail` relative to f."""
+    return lambda x: abs(x**power / f(x)) if x != 0 else mp.mpf(0)
+
+
+def even_tail(f: Function, at_zero: mp.mpf) -> Function:
+    """(f(x) - x) / x**3 for an odd f, as a function of s = x * x."""
+
+    def value(s: mp.mpf) -> mp.mpf:
+        x = mp.sqrt(s)
+        return (f(x) - x) / x**3 if s > mp.mpf("1e-12") else at_zero
+
+    return value
+
+
+def even_weight(f: Function) -> Function:
+    """Makes an error of `even_tail` relative to f."""
+    return lambda s: mp.sqrt(s) ** 3 / f(mp.sqrt(s)) if s != 0 else mp.mpf(0)
+
+
+def erf_log(x: mp.mpf) -> mp.mpf:
+    """-log(1 - erf(x)) / x."""
+    return -mp.log(mp.erfc(x)) / x if x != 0 else TWO_OVER_SQRT_PI
+
+
+def erf_log_weight(x: mp.mpf) -> mp.mpf:
+    """Makes an error of `erf_log` relative to erf."""
+    return x * mp.erfc(x) / mp.erf(x) if x != 0 else 1 / TWO_OVER_SQRT_PI
+
+
+def log_quotient(s: mp.mpf) -> mp.mpf:
+    """(log1p(f) - 2 z) / z**3 with z = f / (2 + f), as a function of s = z * z."""
+    z = mp.sqrt(s)
+    return (mp.log((1 + z) / (1 - z)) - 2 * z) / z**3 if s > mp.mpf("1e-12") else mp.mpf(2) / 3
+
+
+def cos_tail(s: mp.mpf) -> mp.mpf:
+    """(cos(x) - 1 + x*x/2) / x**4 as a function of s = x * x."""
+    return (mp.cos(mp.sqrt(s)) - 1 + s / 2) / s**2 if s > mp.mpf("1e-12") else mp.mpf(1) / 24
+
+
+def named_fits() -> dict[str, Fit]:
+    """Every fit that the headers quote, by name."""
+    ln2, third, half = mp.log(2), mp.mpf(1) / 3, mp.mpf(1) / 2
+    exp2m1, expm1_2 = (lambda x: mp.expm1(x * ln2)), (lambda x: mp.expm1(2 * x))
+    log_lead = tail(mp.log1p, lambda x: x - x * x / 2, 3, third)
+    exp_tail = tail(mp.expm1, lambda x: x, 2, half)
+    exp_weight = tail_weight(mp.expm1, 2)
+    double_tail = tail(expm1_2, lambda x: 2 * x, 2, mp.mpf(2))
+    r, q = "0.3466", "0.6169"  # ln2 / 2 and (pi / 4)**2, a little more
+    odd, odd_weight = even_tail, even_weight
+    return {
+        "exp": Fit(mp.exp, f"-{r}", r, 6, lambda x: mp.exp(-x), ("1", "1")),
+        "exp2": Fit(ratio(exp2m1, ln2), "-0.5", "0.5", 5, lambda x: abs(x) / mp.power(2, x)),
+        "expm1": Fit(exp_tail, f"-{r}", r, 4, exp_weight),
+        "expm1_2": Fit(double_tail, "-0.1733", "0.1733", 4, tail_weight(expm1_2, 2)),
+        "log": Fit(log_lead, "-0.25", "0.5", 7, tail_weight(mp.log1p, 3)),
+        "erf": Fit(erf_log, "0", "3.95", 8, erf_log_weight),
+        "sin": Fit(odd(mp.sin, -half * third), "0", q, 3, odd_weight(mp.sin)),
+        "cos": Fit(cos_tail, "0", q, 2, lambda s: s * s / mp.cos(mp.sqrt(s))),
+        "asin": Fit(odd(mp.asin, half * third), "0", "0.25", 5, odd_weight(mp.asin)),
+        "atan": Fit(odd(mp.atan, -third), "0", "1", 8, odd_weight(mp.atan)),
+        "sinh": Fit(odd(mp.sinh, half * third), "0", "1", 3, odd_weight(mp.sinh)),
+        "exp64": Fit(exp_tail, f"-{r}", r, 10, exp_weight, bits=53),
+        "log64": Fit(log_quotient, "0", "0.0401", 8, lambda s: s / 2, bits=53),
+        "pow_log": Fit(log_lead, "-0.25", "0.5", 9, tail_weight(mp.log1p, 3), bits=53),
+        "pow_exp": Fit(ratio(exp2m1, ln2), "-0.5", "0.5", 5, lambda x: abs(x) / mp.power(2, x), bits=53),
     }
-    return fits
 
 
 def main(names: list[str]) -> None:
     """Prints the named fits (all when none is named)."""
-    fits = _named()
+    fits = named_fits()
     for name in names or sorted(fits):
-        fit = fits[name]
-        p, q, worst = rounded(fit)
-        suffix = "f" if fit.bits == 24 else ""
+        coefficients, worst = rounded(fits[name])
+        suffix = "f" if fits[name].bits == 24 else ""
         print(f"{name}: error {mp.nstr(worst, 3)} = 2^{mp.nstr(mp.log(worst, 2), 4)}")
-        for letter, coefficients in (("P", p), ("Q", q if fit.den else [])):
-            for k, c in enumerate(coefficients):
-                print(f"  {letter}{k} {float(c).hex()}{suffix}  {mp.nstr(c, 17)}")
+        print("   ", ", ".join(f"{float(c).hex()}{suffix}" for c in coefficients))
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ AOT_INLINE R r_load(const void* p) {
   AOT_INLINE Reg<T, L> r_scalef(Reg<T, L> a, Reg<T, L> b) {                               \
     return (Reg<T, L>)M##_scalef_##S((V)a, (V)b);                                         \
   }                                                                                       \
+  AOT_INLINE Reg<T, L> r_rsqrt14(Reg<T, L> a) { return (Reg<T, L>)M##_rsqrt14_##S((V)a); } \
   AOT_INLINE Reg<T, L> r_getexp(Reg<T, L> a) { return (Reg<T, L>)M##_getexp_##S((V)a); }  \
   AOT_INLINE Reg<T, L> r_getmant(Reg<T, L> a) { /* mantissa in [0.75, 1.5) */             \
     return (Reg<T, L>)M##_getmant_##S((V)a, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_zero);   \

@@ -35,25 +35,34 @@
 //   math        exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh
 //               asinh acosh atanh erf erfc erfinv lgamma digamma sigmoid pow hypot cbrt
 //               i0 i0e i1 i1e            (float: at most 4 ulp; double: at most 4 ulp)
-//               each also for plain float and double.
 //   reduce      reduce_sum reduce_prod reduce_min reduce_max (v) -> T   any all count (mask)
 //               reduce(f, v)   ArgLanes<Max, T, Index, N>: none() add add_m reduce_index
-//   tiles       transpose_block<T>(src, src_stride, dst, dst_stride)
-//   scalars     the same names for float/double; min_of/max_of style uniform code uses N = 1.
+//   tiles       transpose_block(src, src_stride, dst, dst_stride): transpose_lanes<T>() squared
+//               transpose_block_n(.., height, width) for the edges
+//   scalars     the functions also take plain float and double (arithmetic: integers too) and give
+//               what a lane gives; select(bool, a, b); convert_scalar<B>(x)
 #ifndef AOT_VEC_VEC_H_
 #define AOT_VEC_VEC_H_
 
 #include "aot/vec/arith.h"
 #include "aot/vec/convert.h"
+#include "aot/vec/gather.h"
 #include "aot/vec/half.h"
+#include "aot/vec/integer.h"
 #include "aot/vec/isa.h"
 #include "aot/vec/mask.h"
+#include "aot/vec/math_double.h"
 #include "aot/vec/math_exp.h"
 #include "aot/vec/math_hyper.h"
-#include "aot/vec/math_libm.h"
 #include "aot/vec/math_log.h"
+#include "aot/vec/math_pow.h"
+#include "aot/vec/math_special.h"
+#include "aot/vec/math_trig.h"
 #include "aot/vec/memory.h"
 #include "aot/vec/reduce.h"
+#include "aot/vec/reg.h"
+#include "aot/vec/scalar.h"
+#include "aot/vec/transpose.h"
 #include "aot/vec/type.h"
 
 #endif  // AOT_VEC_VEC_H_

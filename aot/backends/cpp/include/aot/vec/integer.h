@@ -1,0 +1,181 @@
+// Division, remainders and shifts by data, for integers and floats; none of them can trap.
+#ifndef AOT_VEC_INTEGER_H_
+#define AOT_VEC_INTEGER_H_
+
+#include "aot/vec/arith.h"
+
+namespace aot {
+namespace detail {
+
+// Any 64-bit quotient; b = 0 gives 0, the one overflow (INT64_MIN / -1) wraps.
+AOT_INLINE int64_t div64(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  if (b == -1) return static_cast<int64_t>(-static_cast<uint64_t>(a));
+  return a / b;
+}
+
+// Integers of up to 24 (float) or 53 (double) bits divide exactly in floating point: the rounded
+// quotient never reaches the next integer.
+template <class F, class T, int N>
+AOT_INLINE Vec<T, N> div_in(Vec<T, N> a, Vec<T, N> b) {
+  return convert<T>(convert<F>(a) / convert<F>(b));
+}
+
+template <class T, int N>
+AOT_INLINE Vec<T, N> div_nonzero(Vec<T, N> a, Vec<T, N> b) {
+  if constexpr (sizeof(T) <= 2) {
+    return div_in<float>(a, b);
+  } else if constexpr (sizeof(T) == 4) {
+    return div_in<double>(a, b);
+  } else {
+#if AOT_ISA_LEVEL >= 4
+    const Vec<T, N> bound(T(1) << 52);
+    if (AOT_LIKELY(all((abs(a) < bound) & (abs(b) < bound) & (a >= -(T(1) << 52))))) {
+      return div_in<double>(a, b);
+    }
+#endif
+    return map_lanes([](T x, T y) { return div64(x, y); }, a, b);
+  }
+}
+
+// Whether the signs of two values differ.
+template <class T, int N>
+AOT_INLINE Mask<N> signs_differ(Vec<T, N> a, Vec<T, N> b) {
+  if constexpr (!kIsSigned<T>) {
+    return Mask<N>(false);
+  } else {
+    return (a < T(0)) ^ (b < T(0));
+  }
+}
+
+}  // namespace detail
+
+// ---- integers ----
+// Quotient rounded towards zero; x / 0 is 0, INT_MIN / -1 is INT_MIN.
+template <class T, int N>
+AOT_INLINE Vec<T, N> div_trunc(Vec<T, N> a, Vec<T, N> b) {
+  if constexpr (detail::kIsFloat<T>) {
+    return trunc(a / b);
+  } else {
+    const Vec<T, N> zero(T(0)), one(T(1));
+    const Mask<N> bad = b == zero;
+    return select(bad, zero, detail::div_nonzero(a, select(bad, one, b)));
+  }
+}
+
+template <class T, int N>
+AOT_INLINE Vec<T, N> fmod(Vec<T, N> a, Vec<T, N> b);
+
+// Remainder with the sign of the divisor (Python's %); x % 0 is 0 for integers, NaN for floats.
+template <class T, int N>
+AOT_INLINE Vec<T, N> remainder(Vec<T, N> a, Vec<T, N> b) {
+  const Vec<T, N> r = fmod(a, b);
+  return select((r != T(0)) & detail::signs_differ(r, b), r + b, r);
+}
+
+// Quotient rounded towards minus infinity. Floats follow PyTorch: exact even where a / b rounds.
+template <class T, int N>
+AOT_INLINE Vec<T, N> div_floor(Vec<T, N> a, Vec<T, N> b) {
+  if constexpr (detail::kIsFloat<T>) {
+    const Vec<T, N> r = fmod(a, b), plain = a / b;
+    Vec<T, N> q = (a - r) / b;
+    q = select((r != T(0)) & detail::signs_differ(r, b), q - T(1), q);
+    const Vec<T, N> down = floor(q);
+    const Vec<T, N> near = select(q - down > T(0.5), down + T(1), down);
+    const Vec<T, N> out = select(q == T(0), copysign(Vec<T, N>(T(0)), plain), near);
+    return select(b == T(0), plain, out);
+  } else {
+    const Vec<T, N> zero(T(0)), one(T(1));
+    const Mask<N> bad = b == zero;
+    const Vec<T, N> divisor = select(bad, one, b);
+    const Vec<T, N> q = detail::div_nonzero(a, divisor);
+    const Vec<T, N> r = a - q * divisor;
+    const Mask<N> lower = (r != zero) & detail::signs_differ(r, divisor);
+    return select(bad, zero, select(lower, q - one, q));
+  }
+}
+
+// Remainder with the sign of the dividend (C's % and fmod); x % 0 is 0 for integers, NaN for
+// floats. Exact.
+template <class T, int N>
+AOT_INLINE Vec<T, N> fmod(Vec<T, N> a, Vec<T, N> b) {
+  if constexpr (!detail::kIsFloat<T>) {
+    const Vec<T, N> zero(T(0)), one(T(1));
+    const Mask<N> bad = b == zero;
+    const Vec<T, N> divisor = select(bad, one, b);
+    return select(bad, zero, a - detail::div_nonzero(a, divisor) * divisor);
+  } else {
+    const auto by_libm = [](T x, T y) {
+      return sizeof(T) == 4 ? T(__builtin_fmodf(float(x), float(y)))
+                            : T(__builtin_fmod(x, y));
+    };
+#if AOT_ISA_LEVEL >= 3
+    // With a quotient below 2^22 (2^51) its rounding is off by at most one, upwards, and the
+    // fused subtraction is exact.
+    const T bound = sizeof(T) == 4 ? T(0x1p22) : T(0x1p51);
+    const Vec<T, N> q = trunc(a / b);
+    if (AOT_LIKELY(all(abs(q) < bound))) {
+      const Vec<T, N> zero(T(0));
+      Vec<T, N> r = fnma(q, b, a);
+      const Mask<N> over = (r != zero) & ((r < zero) ^ (a < zero));
+      r = select(over, r + copysign(b, a), r);
+      r = select(abs(a) < abs(b), a, r);  // also b = inf
+      return copysign(r, a);
+    }
+#endif
+    return detail::map_lanes(by_libm, a, b);
+  }
+}
+
+// ---- shifts by data, as PyTorch defines them ----
+// a << b; 0 where b is negative or not less than the width.
+template <class T, int N>
+AOT_INLINE Vec<T, N> shift_left(Vec<T, N> a, Vec<T, N> b) {
+  if constexpr (sizeof(T) < 4) {
+    const Vec<int32_t, N> count = convert<int32_t>(b);
+    const Mask<N> good = (count >= 0) & (count < static_cast<int32_t>(8 * sizeof(T)));
+    return convert<T>(shift_left(convert<int32_t>(a), select(good, count, 32)));
+  } else if constexpr (Vec<T, N>::kSplit) {
+    return Vec<T, N>::of(shift_left(a.lo, b.lo), shift_left(a.hi, b.hi));
+  } else {
+    using W = typename detail::Wrapping<T, Vec<T, N>::kRegLanes>::type;
+    using R = typename Vec<T, N>::R;
+    constexpr T kLast = 8 * sizeof(T) - 1;
+    const Mask<N> good = (b >= T(0)) & (b <= kLast);
+    const Vec<T, N> shifted = Vec<T, N>::of((R)((W)a.r << (W)(b & kLast).r));
+    return select(good, shifted, T(0));
+  }
+}
+// a >> b, keeping the sign; as if b were the width minus one where it is out of range.
+template <class T, int N>
+AOT_INLINE Vec<T, N> shift_right(Vec<T, N> a, Vec<T, N> b) {
+  if constexpr (sizeof(T) < 4) {
+    const Vec<int32_t, N> count = convert<int32_t>(b);
+    const Mask<N> good = (count >= 0) & (count < static_cast<int32_t>(8 * sizeof(T)));
+    return convert<T>(shift_right(convert<int32_t>(a), select(good, count, 31)));
+  } else if constexpr (Vec<T, N>::kSplit) {
+    return Vec<T, N>::of(shift_right(a.lo, b.lo), shift_right(a.hi, b.hi));
+  } else {
+    constexpr T kLast = 8 * sizeof(T) - 1;
+    const Mask<N> good = (b >= T(0)) & (b <= kLast);
+    return Vec<T, N>::of(a.r >> select(good, b, kLast).r);
+  }
+}
+
+// The next representable value after a in the direction of b.
+template <class T, int N>
+AOT_INLINE Vec<T, N> nextafter(Vec<T, N> a, Vec<T, N> b) {
+  using I = detail::SignedOf<T>;
+  const Vec<T, N> zero(T(0));
+  const Vec<I, N> bits = bitcast<I>(a);
+  const Mask<N> away = (a > zero) ^ (a > b);  // from zero, for a != 0: the magnitude grows
+  const Vec<I, N> moved = select(away, bits + I(1), bits - Vec<I, N>(I(1)));
+  const Vec<T, N> tiny = copysign(bitcast<T>(Vec<I, N>(I(1))), b);
+  Vec<T, N> out = select(a == zero, tiny, bitcast<T>(moved));
+  out = select(a == b, b, out);
+  return select((a != a) | (b != b), a + b, out);
+}
+
+}  // namespace aot
+
+#endif  // AOT_VEC_INTEGER_H_

@@ -1,0 +1,143 @@
+// float64: exp, expm1, log, tanh and sigmoid in registers; the rest lane by lane with libm.
+#ifndef AOT_VEC_MATH_DOUBLE_H_
+#define AOT_VEC_MATH_DOUBLE_H_
+
+#include "aot/vec/integer.h"
+#include "aot/vec/math_log.h"
+
+namespace aot {
+namespace detail {
+
+constexpr double kLn2Hi64 = 0x1.62e42ffp-1;  // 32 bits
+constexpr double kLn2Lo64 = -0x1.718432a1b0e26p-35;
+constexpr double kLog2E64 = 0x1.71547652b82fep0;
+
+template <int N>
+struct Expm1Parts {
+  Vec<double, N> p;    // expm1(r)
+  Vec<double, N> sum;  // n + kMagic, x = n ln2 + r
+};
+
+// Fit "exp64": expm1(r) = r + r^2 P(r).
+template <int N>
+AOT_INLINE Expm1Parts<N> expm1_parts(Vec<double, N> x) {
+  const Vec<double, N> sum = fma(x, kLog2E64, kMagic<double>);
+  const Vec<double, N> n = sum - kMagic<double>;
+  const Vec<double, N> r = fnma(n, kLn2Lo64, fnma(n, kLn2Hi64, x));
+  const Vec<double, N> p =
+      poly(r, 0x1p-1, 0x1.5555555555559p-3, 0x1.555555555555cp-5, 0x1.111111110f627p-7,
+           0x1.6c16c16c11f3fp-10, 0x1.a01a01b0224ccp-13, 0x1.a01a01c4935a3p-16,
+           0x1.71ddf7a8636a3p-19, 0x1.27e48a26abedbp-22, 0x1.af6005f2fb088p-26,
+           0x1.200941b7dd1c8p-29);
+  return {fma(r * r, p, r), sum};
+}
+
+// expm1(x) * 2^-down for x in [-700, 709 + ln2 (down - 1)] or NaN; the sign of zero is lost.
+template <int N>
+AOT_INLINE Vec<double, N> expm1_scaled(Vec<double, N> x, int down) {
+  const Expm1Parts<N> e = expm1_parts(x);
+  const Vec<double, N> scale = power_of_two<double>(bitcast<int64_t>(e.sum), -down);
+  return fma(scale, e.p, scale - 1.0 / static_cast<double>(1 << down));
+}
+
+// As the float32 version.
+template <int N>
+AOT_INLINE Parts<double, N> parts_of(Vec<double, N> x) {
+#if AOT_ISA_LEVEL >= 4
+  if constexpr (Vec<double, N>::kSplit) {
+    const auto l = parts_of(x.lo), h = parts_of(x.hi);
+    return {join(l.mantissa, h.mantissa), join(l.exponent, h.exponent)};
+  } else {
+    using V = Vec<double, N>;
+    const V m = V::of(r_getmant(x.r));
+    return {m, V::of(r_getexp(x.r)) - V::of(r_getexp(m.r))};
+  }
+#else
+  const Mask<N> tiny = x < 0x1p-1022;
+  x = select(tiny, x * 0x1p54, x);
+  const Vec<uint64_t, N> bits = bitcast<uint64_t>(x);
+  // The exponent of x / 0.75, biased; it becomes the low bits of 2^52 + exponent.
+  const Vec<uint64_t, N> biased = (bits - 0x3fe8000000000000u + (uint64_t{1023} << 52)) >> 52;
+  const Vec<uint64_t, N> e = biased - 1023u;
+  const Vec<double, N> m = bitcast<double>(bits - (e << 52));
+  const Vec<double, N> value =
+      bitcast<double>(biased | 0x4330000000000000u) - (0x1p52 + 1023.0);
+  return {m, value - select(tiny, Vec<double, N>(54.0), 0.0)};
+#endif
+}
+
+}  // namespace detail
+
+template <int N>
+AOT_INLINE Vec<double, N> exp(Vec<double, N> x) {
+  const auto e = detail::expm1_parts(detail::limit(x, -746.0, 710.0));
+  return detail::scale_by_power(e.p + 1.0, e.sum, 0);
+}
+template <int N>
+AOT_INLINE Vec<double, N> expm1(Vec<double, N> x) {
+  const Vec<double, N> y = detail::expm1_scaled(detail::limit(x, -40.0, 709.9), 1);
+  return copysign(y + y, x);
+}
+template <int N>
+AOT_INLINE Vec<double, N> tanh(Vec<double, N> x) {
+  const Vec<double, N> a = detail::min_or_second(Vec<double, N>(20.0), abs(x));
+  const Vec<double, N> t = detail::expm1_scaled(a + a, 0);
+  return copysign(t / (t + 2.0), x);
+}
+template <int N>
+AOT_INLINE Vec<double, N> sigmoid(Vec<double, N> x) {
+  const Vec<double, N> e = exp(-abs(x));
+  return select(x < 0.0, e, Vec<double, N>(1.0)) / (e + 1.0);
+}
+// log1p(f) = f - (h - z (h + z^2 P(z^2))) with z = f / (2 + f), h = f^2 / 2: fit "log64".
+template <int N>
+AOT_INLINE Vec<double, N> log(Vec<double, N> x) {
+  const auto parts = detail::parts_of(x);
+  const Vec<double, N> f = parts.mantissa - 1.0;
+  const Vec<double, N> z = f / (f + 2.0), s = z * z, h = f * f * 0.5;
+  const Vec<double, N> p =
+      detail::poly(s, 0x1.5555555555555p-1, 0x1.9999999999b86p-2, 0x1.24924924746e8p-2,
+                   0x1.c71c71e22e184p-3, 0x1.745d10f5cc326p-3, 0x1.3b14669c83a68p-3,
+                   0x1.110d50aac2457p-3, 0x1.df7b2be63de51p-4, 0x1.e91478590efa2p-4);
+  const Vec<double, N> low = fma(parts.exponent, detail::kLn2Lo64, z * fma(s, p, h));
+  const Vec<double, N> y = fma(parts.exponent, detail::kLn2Hi64, f - (h - low));
+  return detail::log_specials(x, y);
+}
+
+#define AOT_LIBM(NAME)                                                                        \
+  template <int N>                                                                            \
+  AOT_INLINE Vec<double, N> NAME(Vec<double, N> x) {                                          \
+    return detail::map_lanes([](double v) { return __builtin_##NAME(v); }, x);                \
+  }
+#define AOT_LIBM_2(NAME)                                                                      \
+  template <int N>                                                                            \
+  AOT_INLINE Vec<double, N> NAME(Vec<double, N> x, Vec<double, N> y) {                        \
+    return detail::map_lanes([](double v, double w) { return __builtin_##NAME(v, w); }, x, y); \
+  }
+AOT_LIBM(exp2)
+AOT_LIBM(log2)
+AOT_LIBM(log10)
+AOT_LIBM(log1p)
+AOT_LIBM(sin)
+AOT_LIBM(cos)
+AOT_LIBM(tan)
+AOT_LIBM(asin)
+AOT_LIBM(acos)
+AOT_LIBM(atan)
+AOT_LIBM(sinh)
+AOT_LIBM(cosh)
+AOT_LIBM(asinh)
+AOT_LIBM(acosh)
+AOT_LIBM(atanh)
+AOT_LIBM(erf)
+AOT_LIBM(erfc)
+AOT_LIBM(cbrt)
+AOT_LIBM_2(pow)
+AOT_LIBM_2(atan2)
+AOT_LIBM_2(hypot)
+#undef AOT_LIBM
+#undef AOT_LIBM_2
+
+}  // namespace aot
+
+#endif  // AOT_VEC_MATH_DOUBLE_H_
