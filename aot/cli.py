@@ -30,9 +30,10 @@ from aot.report.explain import explain_text
 from aot.report.html import explain_html
 from aot.report.inspect import inspect_json, inspect_text
 from aot.report.model import TYPICAL_CORE, BuildReport, format_bytes, format_seconds
-from aot.report.observers import Observer, Silent
+from aot.report.observers import Keep, Observer, Several, Silent
 from aot.report.progress import Progress
 from aot.report.runtime import load_model
+from aot.report.summary import partial_report
 
 INTERRUPTED = 130
 Command = Callable[..., Any]
@@ -121,7 +122,11 @@ def _build(model: Path, options: BuildOptions, observer: Observer) -> BuildRepor
     # Imported here: the driver brings torch along, which the other commands do without.
     from aot import driver
 
-    return driver.build(model, options, observer)
+    kept = Keep()
+    try:
+        return driver.build(model, options, Several([observer, kept]))
+    except driver.Stopped:
+        return partial_report(kept.values, kept.timings)
 
 
 def _observed_build(model: Path, options: BuildOptions, quiet: bool) -> BuildReport:
@@ -167,6 +172,8 @@ def build(
             f"{report.output}: {format_bytes(report.nbytes)}, {len(report.kernels)} kernels for "
             f"{', '.join(report.targets)}, in {format_seconds(report.seconds)}"
         )
+    else:
+        click.echo(f"stopped after {stop_after}; no package was written")
 
 
 @cli.command(short_help="Tell what was fused, what was not, and why.")

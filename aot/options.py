@@ -18,7 +18,6 @@ STAGES = (
     "lower",
     "passes",
     "fuse",
-    "tile",
     "plan_memory",
     "emit",
     "build",

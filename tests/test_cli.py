@@ -34,14 +34,16 @@ class FakeDriver:
             raise self.error
         return sample_report()
 
-    explain = build
+
+class FakeStopped(Exception):
+    """As the driver's."""
 
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     fake = FakeDriver()
     module = types.ModuleType("aot.driver")
-    module.build, module.explain = fake.build, fake.explain
+    module.build, module.Stopped = fake.build, FakeStopped
     monkeypatch.setitem(sys.modules, "aot.driver", module)
     monkeypatch.setattr(aot, "driver", module, raising=False)
     return fake
@@ -87,6 +89,14 @@ def test_options_reach_the_driver(driver: FakeDriver, tmp_path: Path) -> None:
     assert options.verify
     assert not options.golden
     assert options.cache_dir is None
+
+
+def test_stopping_early_is_no_failure(driver: FakeDriver, capsys) -> None:
+    driver.error = FakeStopped("lower")
+    assert run_command(["m.py", "--stop-after", "lower"]) == 0
+    assert "stopped after lower; no package was written" in capsys.readouterr().out
+    assert run_command(["m.py", "--stop-after", "lower", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["timings"] == [{"stage": "capture", "seconds": 0.5}]
 
 
 def test_build_as_json_is_one_document(driver: FakeDriver, capsys) -> None:

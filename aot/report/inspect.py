@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aot.link.plan import Dim, Expr, TensorSpec
@@ -66,12 +66,17 @@ def group_sizes(package: PackageFile) -> dict[str, int]:
     return sizes
 
 
-def expr_text(expr: Expr) -> str:
-    """An expression of the plan as arithmetic: "(s0 + 3) // 4"."""
+def expr_text(expr: Expr, labels: Mapping[str, str] | None = None) -> str:
+    """An expression of the plan as arithmetic: "(batch + 3) // 4".
+
+    Args:
+        expr: The expression.
+        labels: Dim names to the user's words for them.
+    """
     if not isinstance(expr, tuple | list):
-        return str(expr)
+        return (labels or {}).get(str(expr), str(expr))
     op, *operands = expr
-    texts = [expr_text(e) for e in operands]
+    texts = [expr_text(e, labels) for e in operands]
     if op in ("min", "max"):
         return f"{op}({', '.join(texts)})"
     nested = [
@@ -81,9 +86,9 @@ def expr_text(expr: Expr) -> str:
     return f" {op} ".join(nested)
 
 
-def tensor_text(spec: TensorSpec) -> str:
-    """`float32[batch, 64]`, dims by their names."""
-    return f"{spec.dtype}[{', '.join(expr_text(e) for e in spec.shape)}]"
+def tensor_text(spec: TensorSpec, labels: Mapping[str, str] | None = None) -> str:
+    """`float32[batch, 64]`; `labels` as in `expr_text`."""
+    return f"{spec.dtype}[{', '.join(expr_text(e, labels) for e in spec.shape)}]"
 
 
 def _lines(package: PackageFile, weights: bool) -> Iterator[str]:
@@ -94,10 +99,11 @@ def _lines(package: PackageFile, weights: bool) -> Iterator[str]:
         f"{group} {format_bytes(size)}" for group, size in group_sizes(package).items()
     )
     yield ""
+    labels = {dim.name: dim.label for dim in plan.dims}
     yield "inputs"
-    yield from (f"  {spec.name}: {tensor_text(spec)}" for spec in plan.inputs)
+    yield from (f"  {spec.name}: {tensor_text(spec, labels)}" for spec in plan.inputs)
     yield "outputs"
-    yield from (f"  {spec.name}: {tensor_text(spec)}" for spec in plan.outputs)
+    yield from (f"  {spec.name}: {tensor_text(spec, labels)}" for spec in plan.outputs)
     if plan.dims:
         yield "dims"
         yield from (f"  {_dim_text(dim)}" for dim in plan.dims)
@@ -124,9 +130,8 @@ def _lines(package: PackageFile, weights: bool) -> Iterator[str]:
 
 def _dim_text(dim: Dim) -> str:
     bound = f"{dim.min} to {dim.max}" if dim.max is not None else f"at least {dim.min}"
-    label = f" ({dim.label})" if dim.label != dim.name else ""
     multiple = f", a multiple of {dim.multiple_of}" if dim.multiple_of != 1 else ""
-    return f"{dim.name}{label}: {bound}{multiple}"
+    return f"{dim.label}: {bound}{multiple}"
 
 
 def _tensor_json(spec: TensorSpec) -> dict[str, Any]:

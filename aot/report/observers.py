@@ -49,17 +49,19 @@ class Several:
 
 
 @dataclass
-class Timing:
-    """Keeps the time of each stage, in order."""
+class Keep:
+    """Keeps what each stage gave and how long it took."""
 
-    stages: list[StageTime] = field(default_factory=list)
+    values: dict[str, object] = field(default_factory=dict)
+    timings: list[StageTime] = field(default_factory=list)
 
     def stage_begin(self, name: str) -> None:
         """Nothing."""
 
     def stage_end(self, name: str, value: object, seconds: float) -> None:
-        """Keep it."""
-        self.stages.append(StageTime(name, seconds))
+        """Keep both."""
+        self.values[name] = value
+        self.timings.append(StageTime(name, seconds))
 
 
 @dataclass

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import aot.symbolic as sym
 from aot.errors import Origin
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan
 from aot.ir.loops import LoopNest, TemplateCall, View
 from aot.ir.scalar import postorder
-from aot.report.model import KernelReport
+from aot.report.model import BuildReport, KernelReport, StageTime
 from aot.symbolic import Expr, Symbol
 
 FREE_OPS = frozenset(["const", "index", "load", "cast", "bitcast", "check_index"])
@@ -35,6 +36,30 @@ def kernel_reports(
     """
     sizes = example_sizes(graph)
     return tuple(_report(graph, kernel, sizes, (texts or {})) for kernel in graph.kernels)
+
+
+def partial_report(values: Mapping[str, object], timings: Sequence[StageTime]) -> BuildReport:
+    """The report of a build that stopped early: what is known from the stages that ended.
+
+    Args:
+        values: Stage to the value that it gave.
+        timings: Seconds of each stage.
+    """
+    kernels, memory = values.get("fuse"), values.get("plan_memory")
+    report = BuildReport("", None, 0, 0, 0, (), (), (), tuple(timings))
+    if isinstance(kernels, KernelGraph):
+        weights = [name for name, b in kernels.buffers.items() if b.kind == "weight"]
+        sizes = example_sizes(kernels)
+        report = replace(
+            report,
+            model=kernels.name,
+            kernels=kernel_reports(kernels),
+            decisions=kernels.decisions,
+            weight_bytes=sum(buffer_nbytes(kernels, name, sizes) for name in weights),
+            arena_bytes=arena_nbytes(memory, sizes) if isinstance(memory, MemoryPlan) else 0,
+            sizes=tuple((d.label or d.name, d.hint) for d in kernels.dims),
+        )
+    return report
 
 
 def buffer_nbytes(graph: KernelGraph, name: str, sizes: Sizes) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from aot.report.observers import Dump, Several, Silent, Timing
+from aot.report.observers import Dump, Keep, Several, Silent
 from aot.report.progress import Progress
 
 
@@ -16,10 +16,11 @@ def two_stages(observer) -> None:
     observer.stage_end("lower", 7, 0.25)
 
 
-def test_timing_and_silence() -> None:
-    timing = Timing()
-    two_stages(Several([Silent(), timing]))
-    assert [(t.stage, t.seconds) for t in timing.stages] == [("capture", 0.5), ("lower", 0.25)]
+def test_keeping_and_silence() -> None:
+    kept = Keep()
+    two_stages(Several([Silent(), kept]))
+    assert [(t.stage, t.seconds) for t in kept.timings] == [("capture", 0.5), ("lower", 0.25)]
+    assert kept.values == {"capture": "value", "lower": 7}
 
 
 def test_dump_writes_a_file_for_each_text(tmp_path: Path) -> None:
@@ -37,7 +38,7 @@ def test_progress_in_a_log_is_one_line_a_stage() -> None:
     out = io.StringIO()
     with Progress(Console(file=out)) as progress:
         two_stages(progress)
-    assert out.getvalue() == "[ 1/11] capture      500 ms\n[ 3/11] lower        250 ms\n"
+    assert out.getvalue() == "[ 1/10] capture      500 ms\n[ 3/10] lower        250 ms\n"
 
 
 def test_progress_on_a_terminal_is_live() -> None:
