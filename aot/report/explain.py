@@ -27,7 +27,8 @@ def explain_text(report: BuildReport, roofline: Roofline | None = None) -> str:
 
 def _lines(report: BuildReport, roofline: Roofline | None) -> Iterator[str]:
     fused = sum(len(kernel.operators) for kernel in report.kernels)
-    yield f"{report.model}: {fused} operators in {len(report.kernels)} kernels"
+    count = len(report.kernels)
+    yield f"{report.model}: {fused} operators in {count} kernel{'s' if count != 1 else ''}"
     if report.sizes:
         yield "sizes: " + ", ".join(f"{name} = {value}" for name, value in report.sizes)
     yield f"memory between kernels: {format_bytes(report.arena_bytes)}"
@@ -39,7 +40,8 @@ def _lines(report: BuildReport, roofline: Roofline | None) -> Iterator[str]:
         yield f"decisions of {stage}"
         for decision in report.decisions:
             if decision.stage == stage:
-                yield f"  {' + '.join(decision.subject)}: {decision.verdict}: {decision.reason}"
+                subject = " with ".join(short_group(name) for name in decision.subject)
+                yield f"  {subject}: {decision.verdict}: {decision.reason}"
 
 
 def kernel_lines(kernel: KernelReport, roofline: Roofline | None) -> Iterator[str]:
@@ -49,6 +51,7 @@ def kernel_lines(kernel: KernelReport, roofline: Roofline | None) -> Iterator[st
         cost += f", at least {format_seconds(roofline.seconds(kernel.nbytes, kernel.flops))}"
     yield f"{kernel.name} ({kernel.kind}): {cost}"
     yield f"  reads {', '.join(kernel.reads) or 'nothing'}; writes {', '.join(kernel.writes)}"
+    yield f"  nests {', '.join(kernel.nests)}"
     for place, operators in places(kernel):
         yield f"  {place}"
         yield f"      {', '.join(operators)}"
@@ -64,3 +67,11 @@ def places(kernel: KernelReport) -> Iterator[tuple[str, tuple[str, ...]]]:
         code = next((o.code for o in origins if o.code), "")
         operators = dict.fromkeys(o.operator for o in origins if o.operator)
         yield f"{place}  {code}".rstrip(), tuple(operators)
+
+
+def short_group(name: str) -> str:
+    """A group of nests by its first and last: "t0+…+n9 (7 nests)"; short ones as they are."""
+    members = name.split("+")
+    if len(members) <= 3:
+        return name
+    return f"{members[0]}+…+{members[-1]} ({len(members)} nests)"

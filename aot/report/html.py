@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jinja2
 
-from aot.report.explain import places
+from aot.report.explain import places, short_group
 from aot.report.model import (
     TYPICAL_CORE,
     BuildReport,
@@ -31,7 +31,11 @@ def explain_html(report: BuildReport, roofline: Roofline = TYPICAL_CORE) -> str:
         trim_blocks=False,
     )
     environment.filters.update(
-        bytes=format_bytes, count=format_count, seconds=format_seconds, places=places
+        bytes=format_bytes,
+        count=format_count,
+        seconds=format_seconds,
+        places=places,
+        short=short_group,
     )
     least = [roofline.seconds(k.nbytes, k.flops) for k in report.kernels]
     names = dict.fromkeys(decision.stage for decision in report.decisions)

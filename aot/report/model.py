@@ -35,6 +35,7 @@ class KernelReport:
         kind: "pointwise", "reduction", or the kind of its template.
         origins: Model places of everything fused into it, in program order, each once.
         operators: The ATen operators fused into it, in program order.
+        nests: Names of its nests and template, as decisions name them.
         reads: Buffers it reads from memory.
         writes: Buffers it writes to memory.
         nbytes: Bytes of those buffers, at the example's sizes.
@@ -46,6 +47,7 @@ class KernelReport:
     kind: str
     origins: tuple[Origin, ...]
     operators: tuple[str, ...]
+    nests: tuple[str, ...]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     nbytes: int

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import aot.symbolic as sym
-from aot.errors import Origin
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan
 from aot.ir.loops import LoopNest, TemplateCall, View
 from aot.ir.scalar import postorder
@@ -82,8 +81,8 @@ def _report(
     graph: KernelGraph, kernel: Kernel, sizes: Sizes, texts: Mapping[str, str]
 ) -> KernelReport:
     nests = [nest for stage in kernel.stages for nest in stage.nests]
-    origins: list[Origin] = [] if kernel.template is None else [kernel.template.origin]
-    origins += [nest.origin for nest in nests]
+    members = [*([] if kernel.template is None else [kernel.template]), *nests]
+    origins = tuple(dict.fromkeys(member.origin for member in members))
     flops = sum(nest_flops(nest, sizes) for nest in nests)
     if kernel.template is not None:
         kind = kernel.template.kind
@@ -94,8 +93,9 @@ def _report(
     return KernelReport(
         name=kernel.name,
         kind=kind,
-        origins=tuple(dict.fromkeys(origins)),
+        origins=origins,
         operators=tuple(origin.operator for origin in origins),
+        nests=tuple(member.name for member in members),
         reads=kernel.reads,
         writes=kernel.writes,
         nbytes=sum(buffer_nbytes(graph, name, sizes) for name in touched),

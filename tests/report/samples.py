@@ -27,6 +27,7 @@ def sample_report() -> BuildReport:
                 "reduction",
                 (ADD, SUM),
                 ("aten.add.Tensor", "aten.sum.dim_IntList"),
+                ("n0", "n1"),
                 ("a", "b"),
                 ("sum",),
                 8_000_000,
@@ -38,6 +39,7 @@ def sample_report() -> BuildReport:
                 "matmul",
                 (MM, GELU),
                 ("aten.mm.default", "aten.gelu.default"),
+                ("t2", "n3"),
                 ("sum", "weight"),
                 ("output",),
                 1_100_000,
@@ -47,6 +49,7 @@ def sample_report() -> BuildReport:
         decisions=(
             Decision("fuse", ("add", "sum"), "fused", "sum reads add at the same points"),
             Decision("fuse", ("sum", "mm"), "not fused", "a matmul has no prologue here"),
+            Decision("fuse", ("a+b+c+d", "e"), "not fused", "it would make a cycle"),
             Decision("inline", ("scale",), "inlined", "one user, 1 operation"),
         ),
         timings=(StageTime("capture", 1.25), StageTime("build", 0.5)),
