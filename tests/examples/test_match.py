@@ -1,0 +1,42 @@
+"""Every example, at every ISA level this machine has and at 1 and 2 threads, against float64."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aot_runtime
+import pytest
+
+from aot import driver, options
+from aot.report.runtime import load_model
+from tests.examples.accuracy import Reference, complaint, references
+
+ROOT = Path(__file__).parents[2] / "examples"
+EXAMPLES = sorted(p.parent.name for p in ROOT.glob("[01]*/model.py"))
+LEVELS = options.CPU_LEVELS[: options.CPU_LEVELS.index(aot_runtime.cpu_isa()) + 1]
+
+
+@pytest.fixture(scope="module", params=EXAMPLES)
+def packaged(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, tuple[Reference, ...]]:
+    """The example's package, with all levels, and its reference outputs."""
+    model = ROOT / str(request.param) / "model.py"
+    output = tmp_path_factory.mktemp("examples") / f"{request.param}.pkg"
+    driver.build(model, options.from_environment(output=output))
+    return output, references(model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("isa", LEVELS)
+def test_example_matches_float64(
+    packaged: tuple[Path, tuple[Reference, ...]], isa: str, threads: int
+) -> None:
+    package, sets = packaged
+    model = load_model(package, isa=isa, num_threads=threads)
+    for reference in sets:
+        outputs = model.run(reference.inputs)
+        assert len(outputs) == len(reference.eager)
+        for ours, eager, exact in zip(outputs, reference.eager, reference.exact, strict=True):
+            assert complaint(ours, eager, exact) == ""
