@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import aot.symbolic as sym
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan
-from aot.ir.loops import LoopNest, TemplateCall, View
+from aot.ir.loops import LoopNest, LoopOp, TemplateCall, View
 from aot.ir.scalar import postorder
 from aot.report.model import BuildReport, KernelReport, StageTime
 from aot.symbolic import Expr, Symbol
@@ -81,7 +81,7 @@ def _report(
     graph: KernelGraph, kernel: Kernel, sizes: Sizes, texts: Mapping[str, str]
 ) -> KernelReport:
     nests = [nest for stage in kernel.stages for nest in stage.nests]
-    members = [*([] if kernel.template is None else [kernel.template]), *nests]
+    members: list[LoopOp] = [*([] if kernel.template is None else [kernel.template]), *nests]
     origins = tuple(dict.fromkeys(member.origin for member in members))
     flops = sum(nest_flops(nest, sizes) for nest in nests)
     if kernel.template is not None:
