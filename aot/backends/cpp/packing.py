@@ -6,6 +6,7 @@ all ISA levels. All functions are pure and deterministic; arrays come back C-con
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -121,3 +122,11 @@ def pack_depthwise_weight(weight: Array) -> Array:
     if weight.ndim < 3 or weight.shape[1] != 1:
         raise ValueError(f"a depthwise weight has shape (C, 1, *kernel), got {weight.shape}")
     return np.ascontiguousarray(weight.reshape(weight.shape[0], -1).T)
+
+
+RECIPES: dict[str, Callable[..., Array]] = {
+    "pack_matmul": pack_matmul_weight,
+    "pack_conv": pack_conv_weight,
+    "pack_depthwise": pack_depthwise_weight,
+}
+"""Packing functions by the names that derived weights use."""
