@@ -1,0 +1,17 @@
+"""Every operator row, in every type that it names, on every executor."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance import elementwise_rows, reduction_rows, structure_rows
+from tests.conformance.harness import EXECUTORS, Row, run_row
+
+ROWS: tuple[Row, ...] = (*elementwise_rows.ROWS, *reduction_rows.ROWS, *structure_rows.ROWS)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_row_matches_eager(row: Row, executor: str) -> None:
+    problems = run_row(row, EXECUTORS[executor])
+    assert not problems, "\n".join(problems)
