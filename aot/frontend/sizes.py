@@ -59,21 +59,16 @@ def translate(foreign: Any) -> Expr:
     unbacked = [s for s in getattr(foreign, "free_symbols", ()) if str(s).startswith("u")]
     if unbacked:
         raise ValueError(f"the size {foreign} depends on the values of a tensor")
-    truncated = _truncated_multiple(foreign)
-    if truncated is not None:
-        factor, inner = truncated
-        return FloorDiv(factor.numerator * translate(inner), integer(factor.denominator))
-    if getattr(foreign, "args", ()) and not isinstance(foreign, int):
-        kind = type(foreign).__name__
-        if kind in ("Add", "Mul"):
-            parts = [translate(a) for a in foreign.args]
-            total = parts[0]
-            for part in parts[1:]:
-                total = total + part if kind == "Add" else total * part
-            return total
-        if kind in ("FloorDiv", "CleanDiv"):
-            return FloorDiv(translate(foreign.args[0]), translate(foreign.args[1]))
-    return from_foreign(foreign)
+    return from_foreign(foreign, _truncated)
+
+
+def _truncated(foreign: Any) -> Expr | None:
+    """A size that a scale factor made, as a floor division."""
+    found = _truncated_multiple(foreign)
+    if found is None:
+        return None
+    factor, inner = found
+    return FloorDiv(factor.numerator * translate(inner), integer(factor.denominator))
 
 
 def _truncated_multiple(foreign: Any) -> tuple[Fraction, Any] | None:

@@ -17,6 +17,7 @@ from aot.lowering import (
     pooling,
     reductions,
     unary,
+    upsampling,
     views,
 )
 from aot.lowering.registry import Row
@@ -36,6 +37,7 @@ FAMILIES = (
     convolution,
     attention,
     pooling,
+    upsampling,
 )
 """One module per family of operators."""
 

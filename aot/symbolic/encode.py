@@ -130,10 +130,11 @@ _FOREIGN: dict[str, Callable[..., Expr]] = {
 }
 
 
-def from_foreign(expr: Any) -> Expr:
+def from_foreign(expr: Any, special: Callable[[Any], Expr | None] = lambda _: None) -> Expr:
     """An expression of another sympy vocabulary (torch's) in ours.
 
-    Raises ValueError naming the function that has no counterpart.
+    `special` is asked first at every node; its answer counts unless it is None. Raises ValueError
+    naming the function that has no counterpart.
     """
     if isinstance(expr, int):
         return sympy.Integer(expr)
@@ -141,9 +142,12 @@ def from_foreign(expr: Any) -> Expr:
         return sympy.Integer(int(expr))
     if expr.is_Symbol:
         return dim(str(expr))
+    known = special(expr)
+    if known is not None:
+        return known
     build = _FOREIGN.get(type(expr).__name__)
     if build is None:
         raise ValueError(
             f"size expression {expr} uses {type(expr).__name__}, which has no integer form"
         )
-    return build(*[from_foreign(a) for a in expr.args])
+    return build(*[from_foreign(a, special) for a in expr.args])
