@@ -33,7 +33,7 @@ from aot.passes.dead_code import remove_dead_code
 from aot.passes.expand_templates import expand_templates
 from aot.passes.fold_weights import fold_weights
 from aot.passes.inline import inline_producers
-from aot.passes.layout import own_outputs, row_major_layout
+from aot.passes.layout import choose_layouts, own_outputs
 from aot.passes.normalize_axes import normalize_axes
 from aot.report.model import BuildReport, StageTime
 from aot.report.observers import Observer, Silent
@@ -102,7 +102,7 @@ def run_passes(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     # Views vanish first, so that what remains shows its real accesses to every later choice.
     graph = inline_producers(graph)
     graph = normalize_axes(graph)
-    return row_major_layout(graph)
+    return choose_layouts(graph, capabilities)
 
 
 class Stopped(Exception):

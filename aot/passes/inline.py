@@ -60,7 +60,11 @@ def inline_producers(graph: LoopGraph) -> LoopGraph:
     hints = hints_of(graph.dims)
     uses = buffer_uses(graph, hints)
     writers = _writer_counts(graph)
-    from_template = {op.output.buffer for op in graph.ops if isinstance(op, TemplateCall)}
+    from_template = {
+        op.output.buffer: hints.volume(op.output.axes)
+        for op in graph.ops
+        if isinstance(op, TemplateCall)
+    }
     inlined: dict[str, _Body] = {}
     ops: list[LoopOp] = []
     decisions: list[Decision] = []
@@ -134,7 +138,7 @@ def _verdict(
     store: Store,
     used: Uses,
     kept: bool,
-    from_template: set[str],
+    from_template: Mapping[str, int],
     hints: Hints,
     graph: LoopGraph,
 ) -> tuple[bool, str]:
@@ -152,7 +156,8 @@ def _verdict(
     points = max(1, hints.volume(nest.axes))
     repeats = used.evaluations / points
     sources = {n.attr.buffer for n in nodes if isinstance(n.attr, Access)}
-    if sources & from_template and not _same_space(graph, used, nest):
+    covers = any(from_template.get(b) == hints.volume(nest.axes) for b in sources)
+    if covers and not _same_space(graph, used, nest):
         return False, "it can be an epilogue of the template call that it reads"
     if repeats <= 1.01:
         return True, "no element is evaluated twice"

@@ -1,18 +1,42 @@
-"""Layouts: every temporary gets its strides.
+"""Layouts: every temporary gets its strides, chosen from its users, then frozen.
 
-Row-major unless promised otherwise: graph outputs keep the strides promised to the caller when
-those are dense, else they become row-major.
+Orders of dimensions are decided in this sequence: promises to the caller; what template calls want
+of operands and results; what neighbouring nests already use (a nest writes in the order in which
+it reads most). Row-major is the default. Operands that still are no plain strides get a copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store
+from aot.ir.capabilities import Capabilities
+from aot.ir.decisions import Decision
+from aot.ir.hints import Hints, hints_of
+from aot.ir.loops import (
+    Axis,
+    Buffer,
+    LoopGraph,
+    LoopNest,
+    LoopOp,
+    Store,
+    TemplateCall,
+    View,
+)
 from aot.ir.origin import NO_ORIGIN
-from aot.ir.scalar import load
-from aot.symbolic import Expr, integer, product, row_major_strides, var
+from aot.ir.scalar import Access, load, loads
+from aot.passes.views import strides_of_order, view_strides, wanted_order
+from aot.symbolic import (
+    Expr,
+    Symbol,
+    coefficient_of,
+    integer,
+    product,
+    row_major_strides,
+    var,
+)
+
+Order = tuple[int, ...]
 
 
 def own_outputs(graph: LoopGraph) -> LoopGraph:
@@ -27,14 +51,21 @@ def own_outputs(graph: LoopGraph) -> LoopGraph:
             continue
         copy = f"out{len(outputs)}_{name}"
         buffers[copy] = Buffer(copy, source.dtype, source.shape, None, "temp")
-        axes = tuple(Axis(var(f"i{k}"), size) for k, size in enumerate(source.shape))
-        index = tuple(a.symbol for a in axes)
-        store = Store(copy, index, load(name, source.dtype, index))
-        ops.append(LoopNest(f"copy_{copy}", axes, (), (store,), NO_ORIGIN))
+        ops.append(_copy_nest(copy, source, _axes(source.shape)))
         outputs.append(copy)
     if tuple(outputs) == graph.outputs:
         return graph
     return replace(graph, buffers=buffers, ops=tuple(ops), outputs=tuple(outputs))
+
+
+def _axes(shape: Sequence[Expr]) -> tuple[Axis, ...]:
+    return tuple(Axis(var(f"i{k}"), size) for k, size in enumerate(shape))
+
+
+def _copy_nest(target: str, source: Buffer, axes: tuple[Axis, ...]) -> LoopNest:
+    point = tuple(a.symbol for a in axes)
+    store = Store(target, point, load(source.name, source.dtype, point))
+    return LoopNest(f"copy_{target}", axes, (), (store,), NO_ORIGIN)
 
 
 def promised_strides(graph: LoopGraph) -> dict[str, tuple[Expr, ...]]:
@@ -61,6 +92,235 @@ def is_dense(shape: tuple[Expr, ...], strides: tuple[Expr, ...]) -> bool:
         running = product((running, left[found][0]))
         left.pop(found)
     return True
+
+
+@dataclass
+class _Layouts:
+    """Strides decided so far; local to one run of the pass."""
+
+    graph: LoopGraph
+    capabilities: Capabilities
+    hints: Hints
+    strides: dict[str, tuple[Expr, ...]] = field(default_factory=dict)
+    decisions: list[Decision] = field(default_factory=list)
+
+    def open(self, name: str) -> bool:
+        """True for a temporary without a decision."""
+        return name not in self.strides and self.graph.buffers[name].kind == "temp"
+
+    def decide(self, name: str, order: Order, reason: str) -> None:
+        """Lays a temporary's dimensions out in that order, outermost first."""
+        shape = self.graph.buffers[name].shape
+        self.strides[name] = strides_of_order(shape, order)
+        if order != tuple(range(len(shape))):
+            text = f"dimensions in the order {','.join(map(str, order))}"
+            self.decisions.append(Decision("layout", (name,), text, reason))
+
+    def of(self, name: str) -> tuple[Expr, ...]:
+        """The strides of a buffer that has some."""
+        fixed = self.graph.buffers[name].strides
+        return self.strides[name] if name in self.strides else fixed or ()
+
+
+def choose_layouts(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
+    """The graph with strides for every temporary, and copies for operands that need them."""
+    graph = _separate_outputs(graph)
+    layouts = _Layouts(graph, capabilities, hints_of(graph.dims), dict(promised_strides(graph)))
+    for op in graph.ops:
+        if isinstance(op, TemplateCall):
+            _ask_template(layouts, op)
+    for op in graph.ops:
+        if isinstance(op, LoopNest):
+            _follow_reads(layouts, op)
+        else:
+            _default(layouts, op)
+    buffers = {
+        name: replace(b, strides=layouts.strides.get(name, row_major_strides(b.shape)))
+        if b.kind == "temp"
+        else b
+        for name, b in graph.buffers.items()
+    }
+    decisions = (*graph.decisions, *layouts.decisions)
+    laid = replace(graph, buffers=buffers, decisions=decisions)
+    return _copy_operands(laid, capabilities)
+
+
+def _separate_outputs(graph: LoopGraph) -> LoopGraph:
+    """A template never writes a result of the model directly: a copy, its epilogue, does."""
+    buffers = dict(graph.buffers)
+    ops: list[LoopOp] = []
+    for op in graph.ops:
+        if isinstance(op, LoopNest) or op.output.buffer not in graph.outputs:
+            ops.append(op)
+            continue
+        result = graph.buffers[op.output.buffer]
+        raw = f"{result.name}_raw"
+        buffers[raw] = replace(result, name=raw)
+        ops.append(replace(op, output=replace(op.output, buffer=raw)))
+        ops.append(_copy_nest(result.name, buffers[raw], _axes(result.shape)))
+    return graph if len(ops) == len(graph.ops) else replace(graph, buffers=buffers, ops=tuple(ops))
+
+
+def _conv_order(layouts: _Layouts, rank: int) -> Order:
+    if layouts.capabilities.preferred_conv_layout == "channels_last":
+        return (0, *range(2, rank), 1)
+    return tuple(range(rank))
+
+
+def _ask_template(layouts: _Layouts, call: TemplateCall) -> None:
+    """What a template call wants of its temporaries."""
+    for role, view in call.operands:
+        if not layouts.open(view.buffer):
+            continue
+        axes = view.axes
+        if call.kind == "conv" and role == "x":
+            axes = tuple(axes[k] for k in _conv_order(layouts, len(axes)))
+        shape = layouts.graph.buffers[view.buffer].shape
+        order = wanted_order(view, shape, axes)
+        plain = view_strides(view, row_major_strides(shape), layouts.graph.ranges(*view.axes))
+        if order is not None and (plain is None or call.kind == "conv"):
+            layouts.decide(view.buffer, order, f"{call.name} reads it as its operand {role}")
+    if call.kind == "conv" and layouts.open(call.output.buffer):
+        order = _conv_order(layouts, len(call.output.axes))
+        layouts.decide(call.output.buffer, order, f"{call.name} computes channels last")
+
+
+def _default(layouts: _Layouts, call: TemplateCall) -> None:
+    name = call.output.buffer
+    if layouts.open(name):
+        layouts.decide(name, tuple(range(len(layouts.graph.buffers[name].shape))), "")
+
+
+def _follow_reads(layouts: _Layouts, nest: LoopNest) -> None:
+    """Results of the nest take the order in which its greatest operand is laid out."""
+    for store in nest.stores:
+        if not layouts.open(store.buffer):
+            continue
+        shape = layouts.graph.buffers[store.buffer].shape
+        leader = _leader(layouts, nest, layouts.hints.elements(shape))
+        order = _store_order(layouts, nest, store, leader) if leader is not None else None
+        reason = f"{nest.name} reads {leader.buffer} in that order" if leader is not None else ""
+        layouts.decide(store.buffer, order or tuple(range(len(shape))), reason)
+
+
+def _leader(layouts: _Layouts, nest: LoopNest, elements: int) -> Access | None:
+    """The greatest direct read, of at least half the result's size."""
+    best: tuple[int, Access] | None = None
+    for node in loads(nest.roots):
+        access = node.attr
+        assert isinstance(access, Access)
+        source = layouts.graph.buffers[access.buffer]
+        size = layouts.hints.elements(source.shape) * source.dtype.itemsize
+        if access.binds or 2 * size < elements * source.dtype.itemsize:
+            continue
+        if best is None or size > best[0]:
+            best = (size, access)
+    return best[1] if best is not None else None
+
+
+def _store_order(layouts: _Layouts, nest: LoopNest, store: Store, leader: Access) -> Order | None:
+    """Dimensions of the result ordered by how far the leader moves along their loops."""
+    strides = layouts.of(leader.buffer)
+    ranges = layouts.graph.ranges(*nest.axes, *nest.reduction)
+    total: Expr = integer(0)
+    for expr, stride in zip(leader.index, strides, strict=True):
+        total = total + product((expr, stride))
+    offset = ranges.simplify(total)
+    reach: dict[Symbol, int] = {}
+    for axis in nest.axes:
+        stride = coefficient_of(offset, axis.symbol)
+        if stride is None or stride.free_symbols - set(layouts.hints.dims):
+            return None
+        reach[axis.symbol] = abs(layouts.hints.value(stride))
+    moves: list[tuple[int, int]] = []
+    for k, expr in enumerate(store.index):
+        symbols = [s for s in expr.free_symbols if s in reach]
+        if not symbols and expr.is_Integer:
+            moves.append((1 << 62, k))
+        elif not symbols:
+            return None
+        else:
+            moves.append((min(reach[s] for s in symbols), k))
+    # Broadcast dimensions (reach 0) stay where row-major has them, outside what moves.
+    ordered = sorted(moves, key=lambda m: (-m[0] if m[0] else -(1 << 61), m[1]))
+    return tuple(k for _, k in ordered)
+
+
+def _copy_operands(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
+    """Copies for operands whose view is not affine or whose vectors would not be contiguous."""
+    buffers = dict(graph.buffers)
+    ops: list[LoopOp] = []
+    decisions: list[Decision] = []
+    for op in graph.ops:
+        if isinstance(op, TemplateCall):
+            for role, view in op.operands:
+                reason = _unfit(graph, op, role, view)
+                if not reason:
+                    continue
+                name = f"{op.name}_{role}"
+                nest, buffer = _materialise(graph, name, role, op, view, capabilities)
+                buffers[name] = buffer
+                ops.append(nest)
+                op = _with_operand(op, role, name)
+                decisions.append(Decision("layout", (view.buffer, op.name), "copied", reason))
+        ops.append(op)
+    if not decisions:
+        return graph
+    return replace(
+        graph, buffers=buffers, ops=tuple(ops), decisions=(*graph.decisions, *decisions)
+    )
+
+
+def _unfit(graph: LoopGraph, call: TemplateCall, role: str, view: View) -> str:
+    """Why the template cannot read an operand through its view; "" when it can."""
+    source = graph.buffers[view.buffer]
+    if source.kind == "weight" and (call.kind, role) in (("matmul", "b"), ("conv", "w")):
+        return ""
+    strides = source.strides or row_major_strides(source.shape)
+    found = view_strides(view, strides, graph.ranges(*view.axes))
+    if found is None:
+        return f"operand {role} is no plain view of it"
+    contiguous = {"attention": len(view.axes) - 1}
+    if call.kind == "conv" and role == "x" and is_depthwise(call):
+        contiguous["conv"] = 1
+    axis = contiguous.get(call.kind)
+    if axis is None or role == "mask" or view.axes[axis].extent == 1:
+        return ""
+    return "" if found[0][axis] == 1 else f"operand {role} is not contiguous along its vectors"
+
+
+def is_depthwise(call: TemplateCall) -> bool:
+    """True when every group has one input and one output channel."""
+    channels = call.operand("x").axes[1].extent
+    return bool(call.attr("groups") == channels and call.operand("w").axes[0].extent == channels)
+
+
+def _materialise(
+    graph: LoopGraph,
+    name: str,
+    role: str,
+    call: TemplateCall,
+    view: View,
+    capabilities: Capabilities,
+) -> tuple[LoopNest, Buffer]:
+    source = graph.buffers[view.buffer]
+    shape = tuple(a.extent for a in view.axes)
+    point = tuple(a.symbol for a in view.axes)
+    order: Order = tuple(range(len(shape)))
+    last = capabilities.preferred_conv_layout == "channels_last"
+    if call.kind == "conv" and role == "x" and last:
+        order = (0, *range(2, len(shape)), 1)
+    buffer = Buffer(name, source.dtype, shape, strides_of_order(shape, order), "temp")
+    value = load(source.name, source.dtype, view.index)
+    nest = LoopNest(name, view.axes, (), (Store(name, point, value),), call.origin)
+    return nest, buffer
+
+
+def _with_operand(call: TemplateCall, role: str, name: str) -> TemplateCall:
+    old = call.operand(role)
+    view = View(name, old.axes, tuple(a.symbol for a in old.axes))
+    operands = tuple((r, view if r == role else v) for r, v in call.operands)
+    return replace(call, operands=operands)
 
 
 def row_major_layout(graph: LoopGraph) -> LoopGraph:
