@@ -1,0 +1,96 @@
+#include "cpu/kernel_library.h"
+
+#include "check.h"
+#include "cpu/isa.h"
+#include "package_builder.h"
+
+namespace {
+
+using aot_test::Builder;
+
+struct Loaded {
+  explicit Loaded(const Builder& builder)
+      : bytes(builder.build()), container(aot_rt::Container::read(bytes.bytes())),
+        plan(aot_rt::Plan::parse(container)) {}
+
+  void load() const { aot_rt::KernelLibrary(plan.libraries[0], plan.kernels); }
+
+  aot_test::AlignedBytes bytes;
+  aot_rt::Container container;
+  aot_rt::Plan plan;
+};
+
+TEST(levels) {
+  CHECK_EQ(aot_rt::isa_rank("x86-64-v3"), 3);
+  CHECK_EQ(aot_rt::isa_rank("x86-64-v9"), 0);
+  CHECK_EQ(std::string(aot_rt::isa_name(4)), "x86-64-v4");
+  CHECK_EQ(std::string(aot_rt::isa_name(0)), "none");
+  CHECK(aot_rt::cpu_isa_rank() >= 2);  // what the tests' kernels need
+}
+
+TEST(loads_and_unloads) {
+  const Loaded loaded(aot_test::small_package());
+  for (int i = 0; i < 3; ++i) {
+    const aot_rt::KernelLibrary first(loaded.plan.libraries[0], loaded.plan.kernels);
+    const aot_rt::KernelLibrary second(loaded.plan.libraries[0], loaded.plan.kernels);
+    CHECK_EQ(first.isa(), "x86-64-v2");
+    CHECK(first.kernel(0) != second.kernel(0));  // two libraries, in spite of equal names
+  }
+}
+
+TEST(the_best_level_is_chosen) {
+  Builder builder = aot_test::small_package();
+  builder.add_library("x86-64-v9");
+  builder.plan["libraries"].push_back(builder.plan["libraries"][0]);
+  builder.plan["libraries"][2]["device"] = "cuda";
+  const Loaded loaded(builder);
+  CHECK_EQ(aot_rt::choose_library(loaded.plan, "").isa, "x86-64-v2");
+  CHECK_EQ(aot_rt::choose_library(loaded.plan, "x86-64-v2").isa, "x86-64-v2");
+  CHECK_FAILS(aot_rt::choose_library(loaded.plan, "x86-64-v9"), AOT_UNAVAILABLE,
+              "no CPU kernels for x86-64-v9: the package has x86-64-v2, x86-64-v9; this CPU "
+              "supports up to x86-64-v");
+  CHECK_FAILS(aot_rt::choose_library(loaded.plan, "x86-64-v3"), AOT_UNAVAILABLE,
+              "no CPU kernels for x86-64-v3");
+}
+
+TEST(no_library_at_all) {
+  Builder builder = aot_test::small_package();
+  builder.plan["libraries"] = aot_test::json::array();
+  const Loaded loaded(builder);
+  CHECK_FAILS(aot_rt::choose_library(loaded.plan, ""), AOT_UNAVAILABLE,
+              "no CPU kernels for this CPU: the package has none");
+}
+
+TEST(changed_code_is_not_loaded) {
+  Builder builder = aot_test::small_package();
+  builder.entries[0].bytes[5000] = static_cast<char>(builder.entries[0].bytes[5000] ^ 1);
+  CHECK_FAILS(Loaded(builder).load(), AOT_CORRUPT_PACKAGE,
+              "checksum of 'kernels/cpu/x86-64-v2' is ");
+}
+
+TEST(code_that_is_no_library) {
+  Builder builder = aot_test::small_package();
+  builder.plan["libraries"] = aot_test::json::array();
+  builder.add("kernels/cpu/bad", "U8", {4}, "ABCD");
+  builder.plan["libraries"].push_back({{"entry", "kernels/cpu/bad"}, {"device", "cpu"},
+                                       {"isa", "x86-64-v2"},
+                                       {"sha256", builder.plan["entries"]["kernels/cpu/bad"]}});
+  CHECK_FAILS(Loaded(builder).load(), AOT_DEVICE_ERROR, "cannot load 'kernels/cpu/bad'");
+}
+
+TEST(a_table_that_is_not_the_plans) {
+  Builder builder = aot_test::small_package();
+  builder.plan["libraries"][0]["isa"] = "x86-64-v3";
+  CHECK_FAILS(Loaded(builder).load(), AOT_CORRUPT_PACKAGE, "is built for x86-64-v2");
+  builder = aot_test::small_package();
+  builder.plan["kernels"][1]["name"] = "other";
+  CHECK_FAILS(Loaded(builder).load(), AOT_CORRUPT_PACKAGE,
+              "kernel 1 is 'scale', the plan says 'other'");
+  builder = aot_test::small_package();
+  builder.plan["kernels"].push_back({{"name", "more"}});
+  CHECK_FAILS(Loaded(builder).load(), AOT_CORRUPT_PACKAGE, "has 5 kernels, the plan 6");
+}
+
+}  // namespace
+
+TEST_MAIN

@@ -1,0 +1,187 @@
+#include "package_builder.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include "error.h"
+#include "sha256.h"
+
+namespace aot_test {
+namespace {
+
+std::string hash(const std::string& bytes) {
+  return aot_rt::sha256_hex({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+}
+
+json tensor(const char* name, const char* dtype, json shape, json strides, int buffer) {
+  return {{"name", name}, {"dtype", dtype}, {"shape", std::move(shape)},
+          {"strides", std::move(strides)}, {"buffer", buffer}};
+}
+
+json buffer(const char* name, json bytes, json storage, const char* dtype = "float32") {
+  return {{"name", name}, {"dtype", dtype}, {"bytes", std::move(bytes)},
+          {"storage", std::move(storage)}};
+}
+
+json step(int kernel, json buffers, json sizes, json work, int grain, json scratch, json origin) {
+  return {{"kernel", kernel}, {"buffers", std::move(buffers)}, {"sizes", std::move(sizes)},
+          {"work", std::move(work)}, {"grain", grain}, {"scratch", std::move(scratch)},
+          {"origin", std::move(origin)}};
+}
+
+json entry_storage(const char* name) { return {{"kind", "entry"}, {"entry", name}, {"offset", 0}}; }
+json indexed(const char* kind, int index) { return {{"kind", kind}, {"index", index}}; }
+
+json dim(const char* name, const char* label, json most, int64_t multiple) {
+  return {{"name", name}, {"label", label}, {"min", 0}, {"max", std::move(most)},
+          {"multiple_of", multiple},
+          {"source", {{"input", 0}, {"axis", 0}, {"divisor", 1}, {"offset", 0}}}};
+}
+
+json empty_plan(const char* model) {
+  json kernels = json::array();
+  for (const char* name : {"add_bias", "scale", "row_sum", "gather", "copy_bytes"}) {
+    kernels.push_back({{"name", name}});
+  }
+  return {{"format", {1, 0}}, {"compiler", "by hand"}, {"model", model},
+          {"dims", json::array()}, {"inputs", json::array()}, {"outputs", json::array()},
+          {"signature", {{"parameters", json::array()}, {"result", {{"tuple", json::array()}}}}},
+          {"buffers", json::array()}, {"arena", json::array()}, {"libraries", json::array()},
+          {"kernels", kernels}, {"steps", json::array()}, {"checks", json::array()},
+          {"origins", json::array()}, {"entries", json::object()}, {"golden", json::array()}};
+}
+
+}  // namespace
+
+AlignedBytes::AlignedBytes(const std::string& bytes)
+    : data_(static_cast<uint8_t*>(std::aligned_alloc(64, (bytes.size() + 64) / 64 * 64))),
+      size_(bytes.size()) {
+  std::memcpy(data_, bytes.data(), bytes.size());
+}
+
+AlignedBytes::~AlignedBytes() { std::free(data_); }
+
+std::string assemble(const std::string& header, const std::string& data) {
+  std::string text = header;
+  while ((text.size() + 8) % 64 != 0) text += ' ';
+  std::string file;
+  for (size_t i = 0; i < 8; ++i) file += static_cast<char>(text.size() >> (8 * i));
+  return file + text + data;
+}
+
+const std::string& kernel_binary() {
+  static const std::string binary = [] {
+    std::ifstream file(AOT_TEST_KERNELS, std::ios::binary);
+    std::ostringstream content;
+    content << file.rdbuf();
+    if (content.str().empty()) throw std::runtime_error("cannot read " AOT_TEST_KERNELS);
+    return content.str();
+  }();
+  return binary;
+}
+
+void Builder::add(const std::string& name, const std::string& dtype, const json& shape,
+                  const std::string& bytes) {
+  entries.push_back({name, dtype, shape, bytes});
+  plan["entries"][name] = hash(bytes);
+}
+
+void Builder::add_floats(const std::string& name, const std::vector<float>& values) {
+  const char* data = reinterpret_cast<const char*>(values.data());
+  add(name, "F32", json::array({values.size()}), std::string(data, values.size() * 4));
+}
+
+void Builder::add_library(const std::string& isa) {
+  const std::string name = "kernels/cpu/" + isa;
+  add(name, "U8", json::array({kernel_binary().size()}), kernel_binary());
+  plan["libraries"].push_back({{"entry", name}, {"device", "cpu"}, {"isa", isa},
+                               {"sha256", plan["entries"][name]}});
+}
+
+json Builder::layout(std::string* data) const {
+  json header = {{"__metadata__", metadata}};
+  int pads = 0;
+  const auto place = [&](const std::string& name, const std::string& dtype, const json& shape,
+                         const std::string& bytes) {
+    if (const size_t gap = (64 - data->size() % 64) % 64; gap != 0) {
+      header["pad/" + std::to_string(pads++)] = {
+          {"dtype", "U8"}, {"shape", {gap}}, {"data_offsets", {data->size(), data->size() + gap}}};
+      data->append(gap, '\0');
+    }
+    header[name] = {{"dtype", dtype}, {"shape", shape},
+                    {"data_offsets", {data->size(), data->size() + bytes.size()}}};
+    *data += bytes;
+  };
+  const std::string text = plan.dump();
+  place("plan", "U8", json::array({text.size()}), text);
+  for (const Entry& entry : entries) place(entry.name, entry.dtype, entry.shape, entry.bytes);
+  return header;
+}
+
+std::string Builder::build() const {
+  std::string data;
+  const std::string header = layout(&data).dump();
+  return assemble(header, data);
+}
+
+Builder small_package(int64_t width, int64_t most, int64_t multiple) {
+  Builder b;
+  const int64_t row = width * 4;
+  b.plan = empty_plan("small");
+  b.plan["dims"] = json::array({dim("s0", "batch", most == 0 ? json() : json(most), multiple)});
+  b.plan["inputs"] = json::array({tensor("x", "float32", {"s0", width}, {width, 1}, 0)});
+  b.plan["outputs"] = json::array({tensor("y", "float32", {"s0", width}, {width, 1}, 4),
+                       tensor("total", "float32", {"s0"}, {1}, 5)});
+  b.plan["buffers"] = json::array({buffer("x", {"*", row, "s0"}, indexed("input", 0)),
+                       buffer("bias", row, entry_storage("weights/bias")),
+                       buffer("factor", 4, entry_storage("weights/factor")),
+                       buffer("sum", {"*", row, "s0"}, {{"kind", "arena"}}),
+                       buffer("y", {"*", row, "s0"}, indexed("output", 0)),
+                       buffer("total", {"*", 4, "s0"}, indexed("output", 1))});
+  b.plan["arena"] = json::array({{{"buffer", 3}, {"above", json::array()}}});
+  b.plan["origins"] = json::array({
+      {{"file", "small.py"}, {"line", 3}, {"operator", "aten.add.Tensor"}, {"code", "x + b"}}});
+  b.plan["steps"] = json::array({step(0, {0, 1, 3}, {width}, "s0", 4, 0, 0),
+                     step(1, {3, 2, 4}, json::array(), {"*", width, "s0"}, 32, 0, nullptr),
+                     step(2, {4, 5}, {width}, "s0", 4, row, nullptr)});
+  std::vector<float> bias;
+  for (int64_t i = 0; i < width; ++i) bias.push_back(static_cast<float>(i));
+  b.add_library();
+  b.add_floats("weights/bias", bias);
+  b.add_floats("weights/factor", {2.0f});
+  return b;
+}
+
+Builder gather_package() {
+  Builder b;
+  b.plan = empty_plan("gather");
+  b.plan["dims"] = json::array({dim("n", "n", nullptr, 1)});
+  b.plan["inputs"] = json::array({tensor("index", "int64", {"n"}, {1}, 1)});
+  b.plan["outputs"] = json::array({tensor("y", "float32", {"n"}, {1}, 2)});
+  b.plan["buffers"] = json::array({buffer("table", 20, entry_storage("weights/table")),
+                       buffer("index", {"*", 8, "n"}, indexed("input", 0), "int64"),
+                       buffer("y", {"*", 4, "n"}, indexed("output", 0))});
+  b.plan["origins"] = json::array({{{"file", "model.py"}, {"line", 12},
+                        {"operator", "aten.embedding.default"}, {"code", "table[i]"}}});
+  b.plan["steps"] = json::array({step(3, {0, 1, 2}, {5}, "n", 1, 0, 0)});
+  b.add_library();
+  b.add_floats("weights/table", {10, 11, 12, 13, 14});
+  return b;
+}
+
+Opened::Opened(const Builder& builder) : bytes_(builder.build()) {
+  aot_status* status =
+      aot_package_open_memory(bytes_.bytes().data, bytes_.bytes().size, nullptr, &package_);
+  if (status != nullptr) {
+    const aot_rt::Error error(aot_status_code(status), aot_status_message(status));
+    aot_status_free(status);
+    throw error;
+  }
+}
+
+Opened::~Opened() { aot_package_free(package_); }
+
+}  // namespace aot_test

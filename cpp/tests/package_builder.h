@@ -1,0 +1,83 @@
+// Packages in memory for tests: a plan as JSON, entries, and the test kernels.
+#ifndef AOT_TESTS_PACKAGE_BUILDER_H_
+#define AOT_TESTS_PACKAGE_BUILDER_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "aot/abi.h"
+#include "mapped_file.h"
+
+namespace aot_test {
+
+using nlohmann::json;
+
+// Bytes on a 64-byte boundary, as a mapping has them.
+class AlignedBytes {
+ public:
+  explicit AlignedBytes(const std::string& bytes);
+  ~AlignedBytes();
+  AlignedBytes(const AlignedBytes&) = delete;
+  AlignedBytes& operator=(const AlignedBytes&) = delete;
+
+  aot_rt::Bytes bytes() const { return {data_, size_}; }
+  uint8_t* data() { return data_; }
+
+ private:
+  uint8_t* data_;
+  size_t size_;
+};
+
+// A safetensors file from any header and data: the length, the padded header, the data.
+std::string assemble(const std::string& header, const std::string& data);
+
+// The kernel library that was built with the tests.
+const std::string& kernel_binary();
+
+struct Builder {
+  json plan;
+  json metadata = {{"format", "aot-package"}, {"format_version", "1.0"}};
+
+  struct Entry {
+    std::string name;
+    std::string dtype;
+    json shape;
+    std::string bytes;
+  };
+  std::vector<Entry> entries;
+
+  // Adds an entry and its checksum.
+  void add(const std::string& name, const std::string& dtype, const json& shape,
+           const std::string& bytes);
+  void add_floats(const std::string& name, const std::vector<float>& values);
+  void add_library(const std::string& isa = "x86-64-v2");
+
+  // The header and data of the file.
+  json layout(std::string* data) const;
+  std::string build() const;
+};
+
+// total[i] = Σ_j 2 · (x[i, j] + bias[j]) over `width` columns with bias[j] = j, and y, the summands;
+// dim s0 ("batch") from 0 to `most` (0: unbounded), a multiple of `multiple`.
+Builder small_package(int64_t width = 8, int64_t most = 64, int64_t multiple = 1);
+
+// y = table[index] of five values 10 … 14.
+Builder gather_package();
+
+// A package opened from memory.
+class Opened {
+ public:
+  explicit Opened(const Builder& builder);
+  ~Opened();
+  aot_package* get() const { return package_; }
+
+ private:
+  AlignedBytes bytes_;
+  aot_package* package_ = nullptr;
+};
+
+}  // namespace aot_test
+
+#endif  // AOT_TESTS_PACKAGE_BUILDER_H_

@@ -1,0 +1,157 @@
+// One test per way in which a plan can contradict itself.
+#include "plan.h"
+
+#include <functional>
+
+#include "check.h"
+#include "package_builder.h"
+
+namespace {
+
+using aot_test::Builder;
+using aot_test::json;
+
+// Parses the small package's plan after `change`.
+void parse(const std::function<void(json&)>& change) {
+  Builder builder = aot_test::small_package();
+  change(builder.plan);
+  const aot_test::AlignedBytes bytes(builder.build());
+  const auto container = aot_rt::Container::read(bytes.bytes());
+  aot_rt::Plan::parse(container);
+}
+
+TEST(a_good_plan) {
+  const aot_test::AlignedBytes bytes(aot_test::small_package().build());
+  const auto container = aot_rt::Container::read(bytes.bytes());
+  const auto plan = aot_rt::Plan::parse(container);
+  CHECK_EQ(plan.model, "small");
+  CHECK_EQ(plan.steps.size(), size_t{3});
+  CHECK_EQ(plan.origin_of(0), "small.py:3 aten.add.Tensor");
+  CHECK_EQ(plan.origin_of(1), "");
+  CHECK_EQ(plan.dims[0].range.max, int64_t{64});
+}
+
+TEST(no_plan) {
+  json header = {{"__metadata__", {{"format", "aot-package"}, {"format_version", "1.0"}}}};
+  const aot_test::AlignedBytes bytes(aot_test::assemble(header.dump(), ""));
+  const auto container = aot_rt::Container::read(bytes.bytes());
+  CHECK_FAILS(aot_rt::Plan::parse(container), AOT_CORRUPT_PACKAGE, "the package has no plan");
+}
+
+TEST(versions) {
+  CHECK_FAILS(parse([](json& p) { p["format"] = {2, 0}; }), AOT_INCOMPATIBLE, "plan format 2");
+  CHECK_FAILS(parse([](json& p) { p["format"] = 1; }), AOT_CORRUPT_PACKAGE, "must be an array");
+  CHECK_FAILS(parse([](json& p) { p["format"] = {1, 0, 0}; }), AOT_CORRUPT_PACKAGE, "[major, minor]");
+  parse([](json& p) { p["format"] = {1, 7}; });
+  parse([](json& p) { p["new_key"] = {{"ignored", true}}; });
+}
+
+TEST(every_key_is_required) {
+  for (const char* key : {"format", "compiler", "model", "dims", "inputs", "outputs", "buffers",
+                          "arena", "libraries", "kernels", "origins", "steps", "checks",
+                          "entries"}) {
+    CHECK_FAILS(parse([key](json& p) { p.erase(key); }), AOT_CORRUPT_PACKAGE,
+                std::string("plan has no member '") + key + "'");
+  }
+}
+
+TEST(newer_words) {
+  CHECK_FAILS(parse([](json& p) { p["buffers"][3]["dtype"] = "float4"; }), AOT_UNSUPPORTED,
+              "plan.buffers[3].dtype is 'float4'");
+  CHECK_FAILS(parse([](json& p) { p["buffers"][3]["storage"]["kind"] = "cloud"; }), AOT_UNSUPPORTED,
+              "plan.buffers[3].storage.kind is 'cloud'");
+}
+
+TEST(dims) {
+  CHECK_FAILS(parse([](json& p) { p["dims"].push_back(p["dims"][0]); }), AOT_CORRUPT_PACKAGE,
+              "as another dim");
+  CHECK_FAILS(parse([](json& p) { p["dims"][0]["source"]["input"] = 1; }), AOT_CORRUPT_PACKAGE,
+              "plan.dims[0].source.input is 1, but there are 1");
+  CHECK_FAILS(parse([](json& p) { p["dims"][0]["source"]["axis"] = 2; }), AOT_CORRUPT_PACKAGE,
+              "plan.dims[0].source.axis is 2, but there are 2");
+  CHECK_FAILS(parse([](json& p) { p["dims"][0]["source"]["divisor"] = 0; }), AOT_CORRUPT_PACKAGE,
+              "plan.dims[0].source.divisor is 0");
+  CHECK_FAILS(parse([](json& p) { p["dims"][0]["min"] = -1; }), AOT_CORRUPT_PACKAGE,
+              "plan.dims[0].min is -1");
+  CHECK_FAILS(parse([](json& p) { p["dims"][0]["min"] = 65; }), AOT_CORRUPT_PACKAGE,
+              "plan.dims[0].max is 64, must be at least 65");
+  CHECK_FAILS(parse([](json& p) { p["dims"][0]["multiple_of"] = 0; }), AOT_CORRUPT_PACKAGE,
+              "plan.dims[0].multiple_of is 0");
+}
+
+TEST(tensors) {
+  CHECK_FAILS(parse([](json& p) { p["inputs"][0]["buffer"] = 1; }), AOT_CORRUPT_PACKAGE,
+              "plan.inputs[0].buffer is not the storage of that input");
+  CHECK_FAILS(parse([](json& p) { p["inputs"][0]["buffer"] = 6; }), AOT_CORRUPT_PACKAGE,
+              "plan.inputs[0].buffer is 6, but there are 6");
+  CHECK_FAILS(parse([](json& p) { p["inputs"][0]["dtype"] = "int32"; }), AOT_CORRUPT_PACKAGE,
+              "plan.inputs[0].dtype differs from its buffer's");
+  CHECK_FAILS(parse([](json& p) { p["outputs"][1]["dtype"] = "int32"; }), AOT_CORRUPT_PACKAGE,
+              "plan.outputs[1].dtype differs from its buffer's");
+  CHECK_FAILS(parse([](json& p) { p["outputs"][1]["strides"] = {1, 1}; }), AOT_CORRUPT_PACKAGE,
+              "plan.outputs[1].strides must be as long as the shape");
+  CHECK_FAILS(parse([](json& p) { p["inputs"][0]["shape"] = json(std::vector<int>(65, 1)); }),
+              AOT_CORRUPT_PACKAGE, "has too many dimensions");
+}
+
+TEST(buffers) {
+  CHECK_FAILS(parse([](json& p) { p["buffers"][1]["storage"]["entry"] = "weights/none"; }),
+              AOT_CORRUPT_PACKAGE, "names an entry 'weights/none' that is not there");
+  CHECK_FAILS(parse([](json& p) { p["buffers"][1]["storage"]["offset"] = -4; }),
+              AOT_CORRUPT_PACKAGE, "offset is -4");
+  CHECK_FAILS(parse([](json& p) { p["buffers"][1]["storage"]["offset"] = 4; }),
+              AOT_CORRUPT_PACKAGE, "reaches beyond its entry 'weights/bias'");
+  CHECK_FAILS(parse([](json& p) { p["buffers"][1]["bytes"] = 36; }), AOT_CORRUPT_PACKAGE,
+              "reaches beyond its entry 'weights/bias'");
+  CHECK_FAILS(parse([](json& p) {
+                p["buffers"][1]["bytes"] = 28;
+                p["buffers"][1]["storage"]["offset"] = 2;
+              }),
+              AOT_CORRUPT_PACKAGE, "does not begin at a multiple of its element size");
+  CHECK_FAILS(parse([](json& p) { p["buffers"][4]["storage"]["index"] = 2; }), AOT_CORRUPT_PACKAGE,
+              "index is 2, but there are 2");
+  CHECK_FAILS(parse([](json& p) { p["buffers"][4]["storage"]["index"] = 1; }), AOT_CORRUPT_PACKAGE,
+              "plan.buffers[4] is not the buffer of its output");
+  CHECK_FAILS(parse([](json& p) { p["buffers"].push_back(p["buffers"][0]); }), AOT_CORRUPT_PACKAGE,
+              "plan.buffers[6] is not the buffer of its input");
+}
+
+TEST(arena) {
+  CHECK_FAILS(parse([](json& p) { p["arena"] = json::array(); }), AOT_CORRUPT_PACKAGE,
+              "is stored in the arena, but has no place there");
+  const json more = {{"buffer", 4}, {"above", json::array()}};
+  CHECK_FAILS(parse([&more](json& p) { p["arena"].push_back(more); }), AOT_CORRUPT_PACKAGE,
+              "placed in the arena, but is stored elsewhere");
+  CHECK_FAILS(parse([](json& p) { p["arena"].push_back(p["arena"][0]); }), AOT_CORRUPT_PACKAGE,
+              "plan.arena[1].buffer is placed twice");
+  CHECK_FAILS(parse([](json& p) { p["arena"][0]["above"] = json::array({3}); }),
+              AOT_CORRUPT_PACKAGE, "plan.arena[0].above[0] is not placed before");
+}
+
+TEST(steps) {
+  CHECK_FAILS(parse([](json& p) { p["steps"][0]["kernel"] = 5; }), AOT_CORRUPT_PACKAGE,
+              "plan.steps[0].kernel is 5, but there are 5");
+  CHECK_FAILS(parse([](json& p) { p["steps"][2]["buffers"][1] = -1; }), AOT_CORRUPT_PACKAGE,
+              "plan.steps[2].buffers[1] is -1");
+  CHECK_FAILS(parse([](json& p) { p["steps"][0]["origin"] = 1; }), AOT_CORRUPT_PACKAGE,
+              "plan.steps[0].origin is 1");
+  CHECK_FAILS(parse([](json& p) { p["steps"][0]["grain"] = 0; }), AOT_CORRUPT_PACKAGE,
+              "plan.steps[0].grain is 0");
+  CHECK_FAILS(parse([](json& p) { p["steps"][0]["work"] = "s7"; }), AOT_CORRUPT_PACKAGE,
+              "plan.steps[0].work names an unknown dim 's7'");
+}
+
+TEST(checks) {
+  const json row = {{"left", "s0"}, {"relation", ">"}, {"right", 1}, {"message", "m"}};
+  CHECK_FAILS(parse([&row](json& p) { p["checks"].push_back(row); }), AOT_CORRUPT_PACKAGE,
+              "plan.checks[0].relation is '>'");
+}
+
+TEST(libraries) {
+  CHECK_FAILS(parse([](json& p) { p["libraries"][0]["entry"] = "kernels/none"; }),
+              AOT_CORRUPT_PACKAGE, "plan.libraries[0].entry names an entry");
+}
+
+}  // namespace
+
+TEST_MAIN
