@@ -17,7 +17,7 @@ from torch.export import ExportedProgram
 
 from aot.errors import AotError, DynamicShapeError, ExportError, InputMismatch, ModelFileError
 from aot.frontend.decompose import decomposition_table
-from aot.frontend.places import UserCode, first_lines, place_of_error
+from aot.frontend.places import UserCode, first_lines, is_users, place_of_error
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
 
 _TORCH_ADVICE = (
@@ -65,7 +65,7 @@ def capture_file(path: Path) -> Captured:
         ModelFileError, InputMismatch, ExportError, DynamicShapeError: See aot.errors.
     """
     if path.suffix == ".pt2":
-        return capture_program(_load_program(path), name=path.stem, root=path.resolve().parent)
+        return capture_program(_load_program(path), name=path.stem, path=path.resolve())
     return capture(read_model_file(path))
 
 
@@ -107,13 +107,13 @@ def capture(source: ModelSource) -> Captured:
 
 
 def capture_program(
-    program: ExportedProgram, *, name: str = "model", root: Path | None = None
+    program: ExportedProgram, *, name: str = "model", path: Path | None = None
 ) -> Captured:
     """Captures a program that the user exported. Raises ExportError."""
     example = program.example_inputs
     args, kwargs = example if example is not None else ((), {})
     module = program.module()
-    source = ModelSource(name, module, tuple(args), dict(kwargs), root=root)
+    source = ModelSource(name, module, tuple(args), dict(kwargs), path=path)
     with _quiet(), torch.no_grad():
         return _decomposed(program, source, module, ())
 
@@ -170,15 +170,17 @@ def _check_arguments(source: ModelSource) -> None:
     except TypeError as error:
         raise InputMismatch(
             f"the example inputs do not fit forward{signature}: {error}",
-            where=place_of_forward(source.module),
+            where=place_of_model(source),
             advice="Make `example_inputs` (and `example_kwargs`) match forward's parameters.",
         ) from error
 
 
-def place_of_forward(module: torch.nn.Module) -> str:
-    """The place ("file:line") of the module's forward; "" when its source cannot be found."""
-    code = getattr(module.forward, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+def place_of_model(source: ModelSource) -> str:
+    """The place of the module's forward ("file:line") when the user wrote it, else the file."""
+    code = getattr(source.module.forward, "__code__", None)
+    if code is not None and is_users(code.co_filename):
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    return str(source.path or "")
 
 
 def _parameter_names(source: ModelSource) -> tuple[str, ...]:
@@ -227,12 +229,12 @@ def _export_error(source: ModelSource) -> Callable[[BaseException], AotError]:
     """Sorts a failure of torch.export: the inputs, the dynamic shapes, or the model."""
 
     def convert(error: BaseException) -> AotError:
-        where = place_of_error(error, source.root) or place_of_forward(source.module)
+        where = place_of_error(error, source.root) or place_of_model(source)
         details = first_lines(error, _TORCH_ADVICE)
         if type(error).__name__ == "UserError" and _about_shapes(str(error)):
             return DynamicShapeError(
                 "the model does not allow the dynamic shapes that were asked for",
-                where=place_of_forward(source.module),
+                where=place_of_model(source),
                 details=details,
                 advice=_shape_advice(str(error)),
             )

@@ -47,7 +47,7 @@ class Places:
         """
         found: tuple[str, int, str] | None = None
         for file, line, code in _FRAME.findall(stack_trace or ""):
-            if _is_users(file):
+            if is_users(file):
                 found = (file, int(line), code.strip())
         if found is None:
             return Origin("", 0, operator, module)
@@ -59,7 +59,8 @@ def places_of(root: Path | None) -> Places:
     return Places(root, tuple(p for p in sys.path if p))
 
 
-def _is_users(file: str) -> bool:
+def is_users(file: str) -> bool:
+    """True for a source file that is neither torch's, nor the interpreter's, nor ours."""
     return not file.startswith(("<", *_NOT_THE_USERS)) and Path(file).is_absolute()
 
 
@@ -72,7 +73,7 @@ def place_of_error(error: BaseException, root: Path | None = None) -> str:
         return f"{error.filename}:{error.lineno or 0}"
     named = [(f, int(n)) for f, n, _ in _FRAME.findall(str(error))]
     walked = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(error.__traceback__)]
-    frames = [f for f in (*walked, *named) if _is_users(f[0])]
+    frames = [f for f in (*walked, *named) if is_users(f[0])]
     own = [f for f in frames if root is not None and Path(f[0]).is_relative_to(root)]
     chosen = (own or frames)[-1:]
     return "".join(f"{file}:{line}" for file, line in chosen)

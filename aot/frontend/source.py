@@ -31,7 +31,7 @@ class ModelSource:
         kwargs: Keyword example inputs.
         dynamic_shapes: As `torch.export` takes it, or None.
         extra_inputs: More positional inputs, of other sizes, for golden values and benchmarks.
-        root: Directory of the model file, None when it came from Python.
+        path: The model file, None when it came from Python.
     """
 
     name: str
@@ -40,7 +40,12 @@ class ModelSource:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     dynamic_shapes: ShapeSpec = None
     extra_inputs: tuple[tuple[Any, ...], ...] = ()
-    root: Path | None = None
+    path: Path | None = None
+
+    @property
+    def root(self) -> Path | None:
+        """Directory of the model file."""
+        return self.path.parent if self.path else None
 
 
 def read_model_file(path: Path) -> ModelSource:
@@ -72,7 +77,7 @@ def read_model_file(path: Path) -> ModelSource:
         dict(kwargs),
         shapes,
         tuple(_inputs(e, "extra_inputs", path) for e in _sequence(extra, "extra_inputs", path)),
-        path.parent,
+        path,
     )
 
 

@@ -15,6 +15,7 @@ from aot.lowering import (
     matmul,
     normalization,
     pooling,
+    recurrent,
     reductions,
     unary,
     upsampling,
@@ -38,6 +39,7 @@ FAMILIES = (
     attention,
     pooling,
     upsampling,
+    recurrent,
 )
 """One module per family of operators."""
 
