@@ -28,6 +28,7 @@ class MatmulBlocking:
     that the epilogue gets; `nc` is a multiple of 16. `kb`: chunk of K. `grain`: units worth a
     thread of their own. `copy_a`: rows of A pass through scratch. `accumulator_bytes`: size of
     the type that is computed in; `narrow_a`, `narrow_b`: the operand is stored narrower than that.
+    `strided_b`: B is a plain matrix, packed on the way.
     """
 
     mb: int
@@ -40,6 +41,7 @@ class MatmulBlocking:
     accumulator_bytes: int
     narrow_a: bool
     narrow_b: bool
+    strided_b: bool = False
 
     @property
     def scratch_bytes(self) -> int:
@@ -47,7 +49,7 @@ class MatmulBlocking:
         elements = self.mc * (self.nc + PANEL)
         if self.copy_a or self.narrow_a:
             elements += self.mc * (self.kb + PANEL)
-        if self.narrow_b:
+        if self.narrow_b or self.strided_b:
             elements += 4 * PANEL * self.kb
         return elements * self.accumulator_bytes
 
@@ -66,13 +68,14 @@ def matmul_blocking(
     a_bytes: int | None = None,
     b_bytes: int | None = None,
     a_contiguous: bool = True,
+    b_packed: bool = True,
 ) -> MatmulBlocking:
     """Chooses the blocking of a matmul.
 
     `m`, `n`, `k` are the sizes, or the typical ones of dimensions that vary (any value stays
     correct). `m_max` is the greatest M when M varies (None: M is `m` always). `a_bytes` and
     `b_bytes` are the sizes of stored elements (default: of the accumulator). `a_contiguous` is
-    false when A's k is strided.
+    false when A's k is strided; `b_packed` when B is a plain matrix.
     """
     a_size = accumulator_bytes if a_bytes is None else a_bytes
     b_size = accumulator_bytes if b_bytes is None else b_bytes
@@ -95,6 +98,7 @@ def matmul_blocking(
         accumulator_bytes=accumulator_bytes,
         narrow_a=a_size < accumulator_bytes,
         narrow_b=b_size < accumulator_bytes,
+        strided_b=not b_packed,
     )
 
 

@@ -163,7 +163,7 @@ struct AttentionBlock {
       const int np = next_panels(panels - j, widest);
       const T* at = packed + j * panel_stride;
       kMicroTable<T>.fn[mr - 1][np - 1](
-          MicroArgs<T>{row, 0, 1, 0, kc, at, panel_stride, c + j * kPanel, ldc, at, add});
+          MicroArgs<T>{row, 0, 1, 0, kc, at, panel_stride, kPanel, c + j * kPanel, ldc, at, add});
       j += np;
     }
   }

@@ -69,7 +69,7 @@ struct ConvShape {
   static constexpr bool kWidenB = !std::is_same_v<typename Cfg::B, T>;
   static constexpr int64_t kTable = round_up(kTaps * Cfg::MC * int64_t(sizeof(T*)), 64);
   static constexpr int64_t kTile = Cfg::MC * kLd * int64_t(sizeof(T));
-  static constexpr int64_t kWide = kWidenB ? widened_elements(Cfg::KB) * int64_t(sizeof(T)) : 0;
+  static constexpr int64_t kWide = kWidenB ? panel_copy_elements(Cfg::KB) * int64_t(sizeof(T)) : 0;
 };
 
 }  // namespace detail
@@ -156,15 +156,25 @@ struct ConvRun {
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
       const B* w = p.w + (g * ceil_div(Cfg::OC, kPanel) + nc / kPanel) * kPanelStride;
-      BlockArgs<T, B> a{table, Cfg::MC, m1 - m0, S::kTaps, S::kRun, w, kPanelStride,
-                        ceil_div(ne - nc, kPanel), tile, S::kLd, b_copy};
       const int64_t c0 = g * Cfg::OC + nc, c1 = g * Cfg::OC + ne;
-      if constexpr (S::kK <= Cfg::KB && !S::kWidenB) {
-        block_by_strips(a, [&](int64_t i0, int64_t i1) {
-          epi(0, m0 + i0, m0 + i1, c0, c1, tile + i0 * S::kLd, S::kLd);
+      const auto run = [&](const auto& source, const auto& multiply) {
+        multiply(BlockArgs<T, std::decay_t<decltype(source)>>{
+            table, Cfg::MC, m1 - m0, S::kTaps, S::kRun, source, ceil_div(ne - nc, kPanel), tile,
+            S::kLd});
+      };
+      if constexpr (S::kWidenB) {
+        run(NarrowB<T, B>{w, kPanelStride, b_copy},
+            [](const auto& a) { block_by_panels<Cfg::KB>(a, RowsInPlace()); });
+        epi(0, m0, m1, c0, c1, tile, S::kLd);
+      } else if constexpr (S::kK <= Cfg::KB) {
+        run(PackedB<T>{w, kPanelStride}, [&](const auto& a) {
+          block_by_strips(a, [&](int64_t i0, int64_t i1) {
+            epi(0, m0 + i0, m0 + i1, c0, c1, tile + i0 * S::kLd, S::kLd);
+          });
         });
       } else {
-        block_by_panels<Cfg::KB>(a, RowsInPlace());
+        run(PackedB<T>{w, kPanelStride},
+            [](const auto& a) { block_by_panels<Cfg::KB>(a, RowsInPlace()); });
         epi(0, m0, m1, c0, c1, tile, S::kLd);
       }
     }

@@ -9,25 +9,75 @@
 
 namespace aot::tmpl {
 
-// C[0..mrows) x [0..panels*16) = rows * B. C is written whole panels wide. B may be stored in a
-// type TB narrower than T; it is then widened, a few panels at a time, into b_copy.
-template <class T, class TB>
+// A few panels of a chunk of K as the micro-kernel reads them; `next` is worth fetching meanwhile.
+template <class T>
+struct Panels {
+  const T* b;
+  int64_t panel_stride, step;
+  const T* next;
+};
+
+// Elements of scratch that NarrowB and StridedB need: the widest group of panels, one chunk of K.
+constexpr int64_t panel_copy_elements(int64_t kb) { return 4 * kPanel * kb; }
+
+// B as packed panels of T, read in place. The views of all sources: panels [j, j + np) of `count`,
+// k's [k, k + depth).
+template <class T>
+struct PackedB {
+  const T* b;  // the first panel at k = 0
+  int64_t panel_stride;
+  AOT_INLINE Panels<T> view(int64_t j, int np, int64_t count, int64_t k, int64_t depth) const {
+    const T* at = b + j * panel_stride + k * kPanel;
+    return {at, panel_stride, kPanel,
+            j + np < count ? at + np * panel_stride : b + (k + depth) * kPanel};
+  }
+};
+
+// B as packed panels of a type narrower than T, widened into `copy`.
+template <class T, class B>
+struct NarrowB {
+  const B* b;
+  int64_t panel_stride;
+  T* copy;
+  AOT_INLINE Panels<T> view(int64_t j, int np, int64_t, int64_t k, int64_t depth) const {
+    widen_panels(b + j * panel_stride, panel_stride, np, k, depth, copy);
+    return {copy, depth * kPanel, kPanel, copy};
+  }
+};
+
+// B as a matrix of any strides, packed into `copy`. When few rows will use it and its own rows are
+// contiguous, whole panels are read where they lie.
+template <class T, class B>
+struct StridedB {
+  const B* b;  // the first column at k = 0
+  int64_t row, column;  // strides in elements
+  int64_t n;            // columns that exist from b on
+  bool in_place;
+  T* copy;
+  AOT_INLINE Panels<T> view(int64_t j, int np, int64_t, int64_t k, int64_t depth) const {
+    const B* at = b + k * row + j * kPanel * column;
+    const int64_t columns = min64(np * kPanel, n - j * kPanel);
+    if constexpr (std::is_same_v<T, B>) {
+      if (in_place && column == 1 && columns == np * kPanel) return {at, kPanel, row, at};
+    }
+    pack_any(at, row, column, depth, columns, copy, depth * kPanel);
+    return {copy, depth * kPanel, kPanel, copy};
+  }
+};
+
+// C[0..mrows) x [0..panels*16) = rows * B. C is written whole panels wide.
+template <class T, class Source>
 struct BlockArgs {
   const T* const* rows;  // rows[t * tap_stride + i]
   int64_t tap_stride;
   int64_t mrows;
   int64_t taps;
-  int64_t kc;            // k's per tap; K = taps * kc
-  const TB* b;           // first panel, at k = 0
-  int64_t panel_stride;  // elements between panels
+  int64_t kc;  // k's per tap; K = taps * kc
+  Source b;
   int64_t panels;
   T* c;
   int64_t ldc;
-  T* b_copy;  // widened_elements(KB) of scratch when TB is not T
 };
-
-// Elements of BlockArgs::b_copy: the widest group of panels, for a chunk of K.
-constexpr int64_t widened_elements(int64_t kb) { return 4 * kPanel * kb; }
 
 template <class T, int MR, int... NP>
 constexpr MicroFn<T> micro_for(int panels, std::integer_sequence<int, NP...>) {
@@ -83,57 +133,48 @@ AOT_INLINE int next_panels(int64_t left, int widest) {
 // Strips outermost: the rows of a strip stay in L1 while B streams from L2, and done(i0, i1) is
 // called with finished rows that are still in L1. For K that fits one chunk and B that is warm.
 template <class T, class Done>
-AOT_INLINE void block_by_strips(const BlockArgs<T, T>& a, const Done& done) {
+AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& done) {
   const Strips<T> strips(a.mrows);
   for (int64_t s = 0; s < strips.count; ++s) {
     const int mr = strips.rows(s);
     const int64_t i0 = strips.begin(s);
     const int widest = RegisterBlock<T>::panels_for(mr);
-    MicroArgs<T> m{a.rows + i0, a.tap_stride,   a.taps, 0,   a.kc, a.b,
-                   a.panel_stride, a.c + i0 * a.ldc, a.ldc, a.b, false};
     for (int64_t j = 0; j < a.panels;) {
       const int np = next_panels(a.panels - j, widest);
-      m.b = a.b + j * a.panel_stride;
-      m.c = a.c + i0 * a.ldc + j * kPanel;
-      m.prefetch = m.b + np * a.panel_stride;
-      kMicroTable<T>.fn[mr - 1][np - 1](m);
+      const T* b = a.b.b + j * a.b.panel_stride;
+      T* c = a.c + i0 * a.ldc + j * kPanel;
+      kMicroTable<T>.fn[mr - 1][np - 1]({a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b,
+                                         a.b.panel_stride, kPanel, c, a.ldc,
+                                         b + np * a.b.panel_stride, false});
       j += np;
     }
     done(i0, i0 + mr);
   }
 }
 
-// One chunk of K, `b` on, for the whole block, panels outermost: the chunk's panels stay in L1
-// while the strips pass, and the first strips fetch the next panels, so B is read from memory once.
-// `k` is the chunk's first k in all of K.
-template <class T, class TB>
-AOT_INLINE void chunk_by_panels(const BlockArgs<T, TB>& a, MicroArgs<T>& m, int64_t k) {
+// One chunk of K for the whole block, panels outermost: the chunk's panels stay in L1 while the
+// strips pass, and the first strips fetch the next panels, so B is read from memory once. `k` is
+// the chunk's first k in all of K; m says which rows and taps it has.
+template <class T, class Source>
+AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, int64_t k) {
   const Strips<T> strips(a.mrows);
   const int widest = RegisterBlock<T>::panels_for(int(strips.base + (strips.extra > 0)));
-  const int64_t depth = m.taps * m.kc;
   const T* const* rows = m.rows;
   for (int64_t j = 0; j < a.panels;) {
     const int np = next_panels(a.panels - j, widest);
-    const T* next;  // what to fetch while computing: the next panels, or the next chunk's first
-    if constexpr (std::is_same_v<T, TB>) {
-      m.b = a.b + j * a.panel_stride + k * kPanel;
-      m.panel_stride = a.panel_stride;
-      next = j + np < a.panels ? m.b + np * a.panel_stride : a.b + (k + depth) * kPanel;
-    } else {
-      widen_panels(a.b + j * a.panel_stride, a.panel_stride, np, k, depth, a.b_copy);
-      m.b = next = a.b_copy;
-      m.panel_stride = depth * kPanel;
-    }
+    const Panels<T> view = a.b.view(j, np, a.panels, k, m.taps * m.kc);
+    m.b = view.b;
+    m.panel_stride = view.panel_stride;
+    m.step = view.step;
     for (int64_t s = 0; s < strips.count; ++s) {
       const int64_t i0 = strips.begin(s);
       m.rows = rows + i0;
       m.c = a.c + i0 * a.ldc + j * kPanel;
-      m.prefetch = s < np ? next + s * m.panel_stride : m.b;
+      m.prefetch = s < np ? view.next + s * view.panel_stride : view.b;
       kMicroTable<T>.fn[strips.rows(s) - 1][np - 1](m);
     }
     j += np;
   }
-  m.rows = rows;
 }
 
 // The default of block_by_panels' `prepare`: rows are read where they lie.
@@ -145,9 +186,10 @@ struct RowsInPlace {
 // All of K for the block, in chunks of at most KB; the sums of every element run over k in order,
 // so the result does not depend on how work was divided. Before each chunk, prepare(m) may replace
 // m.rows by copies of k's [m.k0, m.k0 + m.kc) of the same rows, and then sets m.k0 to 0.
-template <int64_t KB, class T, class TB, class Prepare>
-AOT_INLINE void block_by_panels(const BlockArgs<T, TB>& a, const Prepare& prepare) {
-  MicroArgs<T> m{a.rows, a.tap_stride, a.taps, 0, a.kc, nullptr, 0, a.c, a.ldc, nullptr, false};
+template <int64_t KB, class T, class Source, class Prepare>
+AOT_INLINE void block_by_panels(const BlockArgs<T, Source>& a, const Prepare& prepare) {
+  MicroArgs<T> m{a.rows, a.tap_stride, a.taps, 0,     a.kc,    nullptr,
+                 0,      kPanel,       a.c,    a.ldc, nullptr, false};
   if (a.kc > KB) {  // several chunks a tap
     const int64_t step = round_up(ceil_div(a.kc, ceil_div(a.kc, KB)), 4);
     m.taps = 1;

@@ -14,7 +14,8 @@
 // garbage-free zeros or products of padding and may be read), and T = compute_t<Cfg::A>.
 // StoreRows<T> is the epilogue that only stores; it is recognised and writes C directly.
 //
-// B is packed: [ceil(N/16)][K][16], zero beyond N (packing.pack_matmul_weight), 64-byte aligned.
+// B is packed: [ceil(N/16)][K][16], zero beyond N (packing.pack_matmul_weight), 64-byte aligned;
+// or, with STRIDED_B, a matrix of any strides that is packed on the way (an activation).
 #ifndef AOT_TMPL_MATMUL_H_
 #define AOT_TMPL_MATMUL_H_
 
@@ -35,6 +36,7 @@ struct MatmulConfig {
   static constexpr int64_t NC = 256;   // a multiple of 16
   static constexpr int64_t KB = 256;   // chunk of K
   static constexpr bool COPY_A = false;  // rows of A pass through scratch (k strided, or widened)
+  static constexpr bool STRIDED_B = false;
 };
 
 template <class Cfg>
@@ -42,7 +44,8 @@ struct MatmulArgs {
   const typename Cfg::A* a;
   int64_t a_batch, a_row, a_col;  // strides of A in elements; a_col must be 1 unless COPY_A
   const typename Cfg::B* b;
-  int64_t b_batch;  // elements between the packed matrices; 0 when all share one
+  int64_t b_batch;  // elements between the matrices; 0 when all share one
+  int64_t b_row, b_col;  // with STRIDED_B, strides of B in elements (between k's, between n's)
   int64_t m, n, k;  // used where Cfg has -1
 };
 
@@ -74,15 +77,15 @@ constexpr bool matmul_copies_a() {
   return Cfg::COPY_A || !std::is_same_v<typename Cfg::A, compute_t<typename Cfg::A>>;
 }
 template <class Cfg>
-constexpr bool matmul_widens_b() {
-  return !std::is_same_v<typename Cfg::B, compute_t<typename Cfg::B>>;
+constexpr bool matmul_copies_b() {
+  return Cfg::STRIDED_B || !std::is_same_v<typename Cfg::B, compute_t<typename Cfg::B>>;
 }
 template <class Cfg>
 constexpr int64_t matmul_scratch() {
   const int64_t size = sizeof(compute_t<typename Cfg::A>);
   int64_t bytes = Cfg::MC * matmul_tile_ld<Cfg>() * size;
   if (matmul_copies_a<Cfg>()) bytes += Cfg::MC * (Cfg::KB + kPanel) * size;
-  if (matmul_widens_b<Cfg>()) bytes += widened_elements(Cfg::KB) * size;
+  if (matmul_copies_b<Cfg>()) bytes += panel_copy_elements(Cfg::KB) * size;
   return bytes;
 }
 
@@ -96,7 +99,7 @@ struct MatmulRun {
   using T = compute_t<A>;
   static_assert(std::is_same_v<T, compute_t<B>>, "A and B must share their compute type");
   static constexpr bool kCopyA = matmul_copies_a<Cfg>();
-  static constexpr bool kWidenB = matmul_widens_b<Cfg>();
+  static constexpr bool kCopyB = matmul_copies_b<Cfg>();
   static constexpr int64_t kLd = matmul_tile_ld<Cfg>();
   static constexpr int64_t kCopyLd = Cfg::KB + kPanel;
 
@@ -121,40 +124,53 @@ struct MatmulRun {
     }
   }
 
+  AOT_INLINE auto source(int64_t b, int64_t n0) const {
+    T* const copy = tile + Cfg::MC * (kLd + (kCopyA ? kCopyLd : 0));
+    if constexpr (Cfg::STRIDED_B) {
+      // Packing pays when several strips of rows use what was packed.
+      const bool in_place = m() <= RegisterBlock<T>::kRows;
+      return StridedB<T, B>{p.b + b * p.b_batch + n0 * p.b_col, p.b_row, p.b_col, n() - n0,
+                            in_place, copy};
+    } else {
+      const B* panels = p.b + b * p.b_batch + n0 / kPanel * b_panel();
+      if constexpr (kCopyB) {
+        return NarrowB<T, B>{panels, b_panel(), copy};
+      } else {
+        return PackedB<T>{panels, b_panel()};
+      }
+    }
+  }
+
   void block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
     const T* rows[Cfg::MC];
-    T* const a_copy = tile + Cfg::MC * kLd;
-    T* const b_copy = a_copy + (kCopyA ? Cfg::MC * kCopyLd : 0);
     const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
     for (int64_t i = 0; i < m1 - m0; ++i) {
       if constexpr (kCopyA) {
-        rows[i] = a_copy + i * kCopyLd;
+        rows[i] = tile + Cfg::MC * kLd + i * kCopyLd;
       } else {
         rows[i] = first + i * p.a_row;
       }
     }
-    BlockArgs<T, B> a{rows, 0, m1 - m0, 1, k(), p.b + b * p.b_batch + n0 / kPanel * b_panel(),
-                      b_panel(), ceil_div(n1 - n0, kPanel), tile, kLd, b_copy};
-    if constexpr (kStoresRows<Epi> && !kCopyA && !kWidenB) {
+    if constexpr (kStoresRows<Epi> && !kCopyA) {
       const int64_t full = (n1 - n0) / kPanel;  // whole panels need no tile
-      a.panels = full;
-      a.c = epi.c + b * epi.c_batch + m0 * epi.c_row + n0;
-      a.ldc = epi.c_row;
-      if (full > 0) run(a, first, [](int64_t, int64_t) {});
+      if (full > 0) {
+        T* c = epi.c + b * epi.c_batch + m0 * epi.c_row + n0;
+        run(BlockArgs<T, decltype(source(b, n0))>{rows, 0, m1 - m0, 1, k(), source(b, n0), full, c,
+                                                  epi.c_row},
+            first, [](int64_t, int64_t) {});
+      }
       n0 += full * kPanel;
       if (n0 >= n1) return;
-      a.b += full * b_panel();
-      a.panels = 1;
-      a.c = tile;
-      a.ldc = kLd;
     }
-    run(a, first, [&](int64_t i0, int64_t i1) {
-      epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd);
-    });
+    run(BlockArgs<T, decltype(source(b, n0))>{rows, 0, m1 - m0, 1, k(), source(b, n0),
+                                              ceil_div(n1 - n0, kPanel), tile, kLd},
+        first, [&](int64_t i0, int64_t i1) {
+          epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd);
+        });
   }
 
-  template <class Done>
-  AOT_INLINE void run(const BlockArgs<T, B>& a, const A* first, const Done& done) const {
+  template <class Source, class Done>
+  AOT_INLINE void run(const BlockArgs<T, Source>& a, const A* first, const Done& done) const {
     if constexpr (kCopyA) {
       // Rows pass through scratch, a chunk of K at a time.
       block_by_panels<Cfg::KB>(a, [&](MicroArgs<T>& m) {
@@ -162,7 +178,7 @@ struct MatmulRun {
                   tile + Cfg::MC * kLd, kCopyLd);
         m.k0 = 0;
       });
-    } else if constexpr (kWidenB) {
+    } else if constexpr (kCopyB) {
       block_by_panels<Cfg::KB>(a, RowsInPlace());
     } else if (k() <= Cfg::KB && m() > 4 * Cfg::MC) {
       // Many rows per unit of B mean that B is warm: finish strip by strip.

@@ -19,8 +19,9 @@ struct MicroArgs {
   int64_t taps;
   int64_t k0;  // first k inside every row
   int64_t kc;  // k's per tap
-  const T* b;  // packed panels, at the first k of this call
-  int64_t panel_stride;  // elements between panels
+  const T* b;            // panels, at the first k of this call
+  int64_t panel_stride;  // elements between panels, and between the k's of one
+  int64_t step;
   T* c;                  // tile, row-major
   int64_t ldc;
   const T* prefetch;  // 64 bytes a k from here are fetched into L2; any address is harmless
@@ -58,7 +59,7 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
         const V a = S::set1(row[i][k]);
         AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = S::fma(a, bv[j], acc[i][j]);
       }
-      b += kPanel;
+      b += m.step;
     }
   }
   AOT_UNROLL for (int i = 0; i < MR; ++i) {
