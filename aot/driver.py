@@ -86,7 +86,7 @@ def build(
     binaries = stages.run("build", lambda: backend.compile(emitted, target, options))
     linked = stages.run(
         "assemble",
-        lambda: _link(captured, kernels, memory, emitted, binaries, weights, backend, options),
+        lambda: _link(captured, emitted.graph, memory, emitted, binaries, weights, backend, options),
     )
     nbytes = stages.run("write", lambda: _write(options.output, linked))
     return _report(kernels, memory, linked, nbytes, options, stages.times)

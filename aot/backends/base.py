@@ -10,21 +10,33 @@ import numpy as np
 
 from aot.ir.capabilities import Capabilities
 from aot.ir.kernels import KernelGraph, Launch
+from aot.ir.weights import DerivedWeight
 from aot.options import BuildOptions, Target
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
 class KernelSource:
-    """One compiled function: its name in the plan, and its text (kernels of equal text share it)."""
+    """One compiled function: its name in the plan, its text, and the headers that it needs.
+
+    Kernels of equal text share one.
+    """
 
     name: str
     text: str
+    headers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class EmittedGraph:
-    """Sources of a kernel graph, in the order of every binary's table, and a launch per kernel."""
+    """Sources of a kernel graph, in the order of every binary's table, and a launch per kernel.
 
+    `graph`: the graph with the weights that the kernels want packed, as buffers and as derived
+    weights (`Backend.recipes` computes them); launches refer to its buffers.
+    """
+
+    graph: KernelGraph
     functions: tuple[KernelSource, ...]
     launches: tuple[Launch, ...]
 
@@ -52,7 +64,7 @@ class Backend(Protocol):
         """Facts for the scheduler's cost models."""
 
     def recipes(self) -> Mapping[str, Callable[..., np.ndarray[Any, Any]]]:
-        """The packing functions that derived weights name: `pack(array, **params) -> array`."""
+        """The functions that derived weights name: `pack(*sources, **params) -> array`."""
 
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         """Sources and launches of every kernel. Deterministic text; no effects."""

@@ -87,6 +87,13 @@ class Program:
         arrays, fault = {}, ctypes.c_int32(0)
         for name, buffer in self.graph.buffers.items():
             arrays[name] = _strided(buffer, symbols, inputs.get(name))
+        for weight in self.emitted.graph.derived:
+            sources = [inputs[source] for source in weight.sources]
+            recipe = CppBackend().recipes()[weight.recipe]
+            packed = recipe(*sources, **dict(weight.params))
+            buffer = self.emitted.graph.buffers[weight.name]
+            assert packed.shape == tuple(int(n) for n in buffer.shape)
+            arrays[weight.name] = packed
         for launch in self.emitted.launches:
             work = int(evaluate(as_expr(launch.work), symbols))
             scratch = np.full(int(evaluate(launch.scratch, symbols)) + 128, 0x7F, np.uint8)

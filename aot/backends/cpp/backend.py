@@ -5,21 +5,23 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from aot.backends.base import EmittedGraph, KernelBinary, KernelSource
+from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.cpp.build import Builder, Unit, make_units
-from aot.backends.cpp.kernel import SIGNATURE, EmittedKernel, emit_kernel
-from aot.backends.cpp.packing import RECIPES
+from aot.backends.cpp.kernel import NAME, SIGNATURE, EmittedKernel, emit_kernel
 from aot.backends.cpp.launch import grain_of
+from aot.backends.cpp.operands import packing_recipes
+from aot.backends.cpp.template_matmul import emit_matmul
 from aot.backends.cpp.toolchain import find_toolchain
+from aot.errors import InternalError
 from aot.ir.capabilities import Capabilities
 from aot.ir.kernels import Kernel, KernelGraph, Launch
+from aot.ir.loops import Buffer
+from aot.ir.weights import DerivedWeight
 from aot.options import CPU_LEVELS, BuildOptions, Target
+from aot.symbolic import integer
 
 _ISA = (
     '#if defined(__AVX512F__)\n#define AOT_ISA_NAME "x86-64-v4"\n'
@@ -48,40 +50,44 @@ class CppBackend:
             l1_bytes=32 * 1024,
             l2_bytes=1024 * 1024,
             local_bytes=256 * 1024,
-            templates=frozenset(),
+            templates=frozenset(k for k in _EMITTERS if k),
             preferred_conv_layout="channels_last",
             grain_bytes=64 * 1024,
         )
 
-    def recipes(self) -> Mapping[str, Callable[..., np.ndarray[Any, Any]]]:
-        """Packing functions by the names that `aot.passes.pack_weights` uses."""
-        return RECIPES
+    def recipes(self) -> Mapping[str, Callable[..., Array]]:
+        """The packing functions that `emit` names in derived weights."""
+        return packing_recipes()
 
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         """Sources and launches; kernels whose text is equal share a function."""
         grain_bytes = self.capabilities(target).grain_bytes
-        names: dict[str, str] = {}
+        names: dict[tuple[str, str], str] = {}
         functions: list[KernelSource] = []
         launches: list[Launch] = []
+        packed: dict[str, tuple[Buffer, DerivedWeight]] = {}
         for kernel in graph.kernels:
             emitted = _emit(kernel, graph)
-            name = names.get(emitted.body)
-            if name is None:
-                name = names[emitted.body] = kernel.name
-                text = f'extern "C" void {name}{SIGNATURE} {{\n{emitted.body}}}\n'
-                functions.append(KernelSource(name, text))
+            key = (emitted.head, emitted.body)
+            if key not in names:
+                names[key] = kernel.name
+                functions.append(_source(kernel.name, emitted))
+            packed.update({buffer.name: (buffer, weight) for buffer, weight in emitted.packed})
+            grain = emitted.grain
             launches.append(
                 Launch(
                     kernel.name,
-                    name,
+                    names[key],
                     emitted.buffers,
                     emitted.sizes,
                     emitted.work,
-                    grain_of(kernel, graph, emitted.work, grain_bytes),
+                    integer(grain)
+                    if grain is not None
+                    else grain_of(kernel, graph, emitted.work, grain_bytes),
                     emitted.scratch,
                 )
             )
-        return EmittedGraph(tuple(functions), tuple(launches))
+        return EmittedGraph(_with_packed(graph, packed), tuple(functions), tuple(launches))
 
     def compile(
         self, source: EmittedGraph, target: Target, options: BuildOptions
@@ -102,7 +108,31 @@ class CppBackend:
 
 
 def _emit(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
-    return emit_kernel(kernel, graph)
+    kind = "" if kernel.template is None else kernel.template.kind
+    if kind not in _EMITTERS:
+        raise InternalError(f"{kernel.name}: the C++ backend has no template {kind!r}")
+    return _EMITTERS[kind](kernel, graph)
+
+
+_EMITTERS: dict[str, Callable[[Kernel, KernelGraph], EmittedKernel]] = {
+    "": emit_kernel,
+    "matmul": emit_matmul,
+}
+
+
+def _source(name: str, emitted: EmittedKernel) -> KernelSource:
+    function = f'extern "C" void {NAME}{SIGNATURE} {{\n{emitted.body}}}\n'
+    return KernelSource(name, (emitted.head + function).replace(NAME, name), emitted.headers)
+
+
+def _with_packed(
+    graph: KernelGraph, packed: Mapping[str, tuple[Buffer, DerivedWeight]]
+) -> KernelGraph:
+    if not packed:
+        return graph
+    buffers = {**graph.buffers, **{name: buffer for name, (buffer, _) in packed.items()}}
+    derived = (*graph.derived, *(weight for _, weight in packed.values()))
+    return replace(graph, buffers=buffers, derived=derived)
 
 
 def _units(source: EmittedGraph) -> tuple[Unit, ...]:

@@ -153,7 +153,9 @@ def make_units(functions: Sequence[KernelSource], isa_placeholder: str) -> tuple
     units = []
     for k, bucket in enumerate(buckets):
         ordered = sorted(bucket, key=lambda f: position[f.name])
-        text = "\n".join([_HEAD, *(f.text for f in ordered)])
+        headers = sorted({h for f in ordered for h in f.headers})
+        includes = "".join(f'#include "{h}"\n' for h in headers)
+        text = "\n".join([_HEAD + includes, *(f.text for f in ordered)])
         units.append(Unit(f"kernels{k}", text))
     return (*units, Unit("table", _table(functions, isa_placeholder)))
 

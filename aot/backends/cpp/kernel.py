@@ -6,19 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.backends.cpp.context import (
-    SCRATCH_ALIGNMENT,
     STRIP_START,
     KernelContext,
     local_layouts,
 )
-from aot.backends.cpp.stage import StageEmitter
+from aot.backends.cpp.stage import StageEmitter, strip_bounds
 from aot.backends.cpp.text import Writer, index_text
 from aot.backends.cpp.values import Body, pointer_type
 from aot.backends.cpp.width import choose_width
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis, Buffer
+from aot.ir.weights import DerivedWeight
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
-from aot.symbolic import Expr, Ranges, Symbol, as_expr, ceil_div, dim, integer, product, to_text
+from aot.symbolic import Expr, Ranges, Symbol, ceil_div, dim, integer, product
+
+NAME = "@NAME@"
+"""Stands for the function's name in emitted text."""
 
 SIGNATURE = "(const aot_kernel_args* args, int64_t begin, int64_t end)"
 
@@ -27,7 +30,10 @@ SIGNATURE = "(const aot_kernel_args* args, int64_t begin, int64_t end)"
 class EmittedKernel:
     """The text of one kernel's function body, and how to launch it.
 
-    `buffers` and `sizes` in argument order; `work` and `scratch` as in the plan.
+    `buffers` and `sizes` in argument order; `work` and `scratch` as in the plan. `head`: text
+    before the function. Head and body write the function's name as NAME. `headers`: what they
+    include. `grain`: None where the kernel's traffic decides it. `packed`: weights that the kernel
+    wants rewritten, with the buffers that hold them.
     """
 
     body: str
@@ -35,6 +41,10 @@ class EmittedKernel:
     sizes: tuple[Symbol, ...]
     work: Expr
     scratch: Expr
+    head: str = ""
+    headers: tuple[str, ...] = ()
+    grain: int | None = None
+    packed: tuple[tuple[Buffer, DerivedWeight], ...] = ()
 
 
 def argument_buffers(kernel: Kernel) -> tuple[str, ...]:
@@ -56,6 +66,9 @@ def kernel_sizes(
     for name in (*argument_buffers(kernel), *kernel.local):
         buffer = buffers[name]
         exprs += [*buffer.shape, *(buffer.strides or ())]
+    if kernel.template is not None:
+        for view in (kernel.template.output, *(v for _, v in kernel.template.operands)):
+            exprs += [*view.index, *(a.extent for a in view.axes)]
     for stage in kernel.stages:
         for nest in stage.nests:
             exprs += [e for s in nest.stores for e in s.index]
@@ -71,6 +84,11 @@ def _index_exprs(node: Node) -> Sequence[Expr]:
     if isinstance(node.attr, IndexValue):
         return (node.attr.expr,)
     return (node.attr.size,) if isinstance(node.attr, IndexCheck) else ()
+
+
+def graph_dims(graph: KernelGraph) -> frozenset[Symbol]:
+    """The symbols of the graph's dims."""
+    return frozenset(dim(d.name) for d in graph.dims)
 
 
 def make_context(kernel: Kernel, graph: KernelGraph) -> KernelContext:
@@ -102,7 +120,7 @@ def emit_kernel(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
     context = make_context(kernel, graph)
     writer = Writer(1)
     body = Body(context, writer)
-    sizes = kernel_sizes(kernel, graph.buffers, frozenset(context.ranges.dims))
+    sizes = kernel_sizes(kernel, graph.buffers, graph_dims(graph))
     declare_arguments(body, kernel, sizes)
     scratch = _declare_scratch(body, kernel)
     widths = [choose_width(s, context, k) for k, s in enumerate(kernel.stages)]
@@ -114,7 +132,7 @@ def emit_kernel(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
         writer.line(f"end = begin < end ? {index_text(work, context.names)} : 0, begin = 0;")
         work = integer(1)
     emitters = [
-        StageEmitter(body, stage, width, kernel.strip)
+        StageEmitter(body, stage, width, strip_bounds(kernel.strip))
         for stage, width in zip(kernel.stages, widths, strict=True)
     ]
     with _UnitLoop(body, kernel):
@@ -243,23 +261,3 @@ class _UnitLoop:
             writer.line(f"{name} = 0;")
             self._count_up(position - 1)
 
-
-def describe(kernel: Kernel) -> str:
-    """A comment line for the source: what the kernel computes, without names of buffers."""
-    outer = ", ".join(to_text(a.extent) for a in kernel.outer)
-    return f"outer ({outer}), {len(kernel.stages)} stages"
-
-
-__all__ = [
-    "SCRATCH_ALIGNMENT",
-    "SIGNATURE",
-    "EmittedKernel",
-    "argument_buffers",
-    "as_expr",
-    "declare_arguments",
-    "describe",
-    "emit_kernel",
-    "kernel_axes",
-    "kernel_sizes",
-    "make_context",
-]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -27,14 +27,47 @@ class _Copy:
     tail: bool
 
 
-class StageEmitter:
-    """Writes one stage into a body. Use once: `emit`."""
+@dataclass(frozen=True)
+class Bounds:
+    """The range of a loop that does not run over its whole axis, in C++.
 
-    def __init__(self, body: Body, stage: Stage, width: Width, strip: Strip | None) -> None:
+    `sizes`: the range's length is a multiple of these numbers' greatest common divisor.
+    """
+
+    start: str
+    end: str
+    sizes: tuple[int, ...]
+
+
+def strip_bounds(strip: Strip | None) -> dict[Axis, Bounds]:
+    """The bounds of the axis that work units split."""
+    if strip is None:
+        return {}
+    extent = strip.axis.extent
+    last = int(extent) % strip.size if is_int(extent) else 1
+    return {strip.axis: Bounds("strip_start", "strip_end", (strip.size, last))}
+
+
+class StageEmitter:
+    """Writes one stage into a body. Use once: `emit`.
+
+    `bounds`: ranges of the axes that do not run over their extent. `alignment`: what the vector
+    loop's variable is a multiple of; None: of the lanes, as when it starts at 0.
+    """
+
+    def __init__(
+        self,
+        body: Body,
+        stage: Stage,
+        width: Width,
+        bounds: Mapping[Axis, Bounds],
+        alignment: int | None = None,
+    ) -> None:
         self._body = body
         self._stage = stage
         self._width = width
-        self._strip = strip
+        self._limits = bounds
+        self._alignment = alignment if alignment is not None else width.most * width.unroll
         reduced = {a.symbol for a in stage.reduction}
         vector = stage.vector
         kept = [a for a in stage.order if a.symbol not in reduced and a != vector]
@@ -99,8 +132,8 @@ class StageEmitter:
             self._open_kept(depth + 1)
 
     def _bounds(self, axis: Axis) -> tuple[str, str]:
-        if self._strip is not None and axis == self._strip.axis:
-            return "strip_start", "strip_end"
+        if axis in self._limits:
+            return self._limits[axis].start, self._limits[axis].end
         return "0", index_text(axis.extent, self._body.context.names)
 
     @contextmanager
@@ -125,16 +158,15 @@ class StageEmitter:
     def _copies(self, axis: Axis) -> list[_Copy]:
         width = self._width
         extent = axis.extent
-        if self._strip is not None and axis == self._strip.axis:
-            sizes = [int(extent) % self._strip.size if is_int(extent) else 1, self._strip.size]
-        else:
-            sizes = [int(extent) if is_int(extent) else 1]
+        sizes: Sequence[int] = (int(extent) if is_int(extent) else 1,)
+        if axis in self._limits:
+            sizes = self._limits[axis].sizes
         main = _Copy(width.wide, None, tail=False)
         if all(size % (width.most * width.unroll) == 0 for size in sizes):
             return [main]
         if all(size % width.most == 0 for size in sizes):
             return [main, _Copy(width.single, None, tail=True)]
-        tail = _Copy(width.single, self._body.fresh("n"), tail=True)
+        tail = _Copy(width.single, self._body.fresh("tail"), tail=True)
         if len(sizes) == 1 and is_int(extent) and sizes[0] < width.least:
             return [tail]
         return [main, tail]
@@ -149,8 +181,8 @@ class StageEmitter:
                 body.writer.line(
                     f"const int64_t {copy.count} = aot::imin({end} - {name}, {copy.lanes});"
                 )
-            alignment = VectorAxis(axis.symbol, self._width.most * self._width.unroll)
-            with body.vectorised(Vector(alignment, copy.lanes, copy.count)):
+            vector = VectorAxis(axis.symbol, self._alignment)
+            with body.vectorised(Vector(vector, copy.lanes, copy.count)):
                 yield
 
     # ---- reductions ----

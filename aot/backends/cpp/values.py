@@ -61,10 +61,10 @@ class Body:
         return f"{prefix}{self._counter}"
 
     @contextmanager
-    def scope(self, head: str) -> Iterator[None]:
+    def scope(self, head: str, tail: str = "}") -> Iterator[None]:
         """A C++ block; values emitted inside end with it."""
         self._scopes.append({})
-        with self.writer.block(head):
+        with self.writer.block(head, tail):
             yield
         self._scopes.pop()
 

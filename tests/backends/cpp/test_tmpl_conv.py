@@ -1,6 +1,7 @@
 """The convolution templates against a direct sum in float64."""
 
 import itertools
+from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
@@ -10,82 +11,77 @@ from aot.backends.cpp.conv_heuristic import ConvBlocking, ConvShape, conv_blocki
 from aot.backends.cpp.packing import pack_conv_weight, pack_depthwise_weight
 from tests.backends.cpp.tmpl_build import LEVELS, aligned, as_aligned, build, call, levels
 
+HEADER = """
+#include "aot/tmpl/conv.h"
+#include "aot/tmpl/depthwise.h"
+using namespace aot::tmpl;
+#define EXPORT extern "C" __attribute__((visibility("default")))
+// Bias, and a store to [n][c][pixel], so that every index is checked.
+template <class T>
+struct Epilogue {
+  T* c;
+  const T* bias;
+  int64_t pixels, channels;
+  void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const T* tile,
+                  int64_t ld) const {
+    for (int64_t m = m0; m < m1; ++m) {
+      for (int64_t n = n0; n < n1; ++n) {
+        const int64_t at = (m / pixels * channels + n) * pixels + m % pixels;
+        c[at] = tile[(m - m0) * ld + n - n0] + bias[n];
+      }
+    }
+  }
+};
+"""
 CONFIG = """
+namespace {name} {{
+struct Cfg : {base} {{
   using A = {a};
   static constexpr int64_t KD = {kernel[0]}, KH = {kernel[1]}, KW = {kernel[2]};
   static constexpr int64_t SD = {stride[0]}, SH = {stride[1]}, SW = {stride[2]};
   static constexpr int64_t DD = {dilation[0]}, DH = {dilation[1]}, DW = {dilation[2]};
   static constexpr int64_t PD = {padding[0]}, PH = {padding[1]}, PW = {padding[2]};
 """
-EPILOGUE = """
-// Bias, and a store to [n][c][pixel], so that every index is checked.
-template <class T>
-struct Epilogue {{
-  T* c;
-  const T* bias;
-  int64_t pixels, channels;
-  void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const T* tile,
-                  int64_t ld) const {{
-    for (int64_t m = m0; m < m1; ++m) {{
-      for (int64_t n = n0; n < n1; ++n) {{
-        const int64_t at = (m / pixels * channels + n) * pixels + m % pixels;
-        c[at] = tile[(m - m0) * ld + n - n0] + bias[n];
-      }}
-    }}
-  }}
-}};
-#define EXPORT extern "C" __attribute__((visibility("default")))
+ARGUMENTS = """
+EXPORT void run_{name}(const Cfg::A* x, int64_t sn, int64_t sc, int64_t sd, int64_t sh, int64_t sw,
+                       const Cfg::A* w, int64_t n, int64_t d, int64_t h, int64_t wd, int64_t od,
+                       int64_t oh, int64_t ow, compute_t<Cfg::A>* c, const compute_t<Cfg::A>* bias,
+                       int64_t begin, int64_t end, void* scratch) {{
 """
 CONV = (
-    """
-#include "aot/tmpl/conv.h"
-using namespace aot::tmpl;
-struct Cfg : ConvConfig {{
-"""
-    + CONFIG
+    CONFIG
     + """
   using B = A;
   static constexpr int64_t G = {g}, IC = {ic}, OC = {oc};
   static constexpr int64_t MB = {mb}, NB = {nb}, MC = {mc}, NC = {nc}, KB = {kb}, ROWS = {rows};
   static constexpr bool PATCH = {patch};
 }};
+EXPORT int64_t scratch_{name}(int64_t iw) {{ return conv_scratch<Cfg>(iw); }}
 """
-    + EPILOGUE
+    + ARGUMENTS
     + """
-EXPORT int64_t scratch(int64_t iw) {{ return conv_scratch<Cfg>(iw); }}
-EXPORT void run(const Cfg::A* x, int64_t sn, int64_t sc, int64_t sd, int64_t sh, int64_t sw,
-                const Cfg::B* w, int64_t n, int64_t d, int64_t h, int64_t wd, int64_t od,
-                int64_t oh, int64_t ow, compute_t<Cfg::A>* c, const compute_t<Cfg::A>* bias,
-                int64_t begin, int64_t end, void* scratch) {{
   const ConvArgs<Cfg> p{{x, sn, sc, sd, sh, sw, w, n, d, h, wd, od, oh, ow}};
   conv<Cfg>(p, begin, end, scratch,
             Epilogue<compute_t<Cfg::A>>{{c, bias, od * oh * ow, Cfg::G * Cfg::OC}});
 }}
+}}  // namespace {name}
 """
 )
 DEPTHWISE = (
-    """
-#include "aot/tmpl/depthwise.h"
-using namespace aot::tmpl;
-struct Cfg : DepthwiseConfig {{
-"""
-    + CONFIG
+    CONFIG
     + """
-  static constexpr int64_t C = {c};
+  static constexpr int64_t C = {g};
 }};
+EXPORT int64_t scratch_{name}() {{ return depthwise_scratch<Cfg>(); }}
 """
-    + EPILOGUE
+    + ARGUMENTS
     + """
-EXPORT int64_t scratch() {{ return depthwise_scratch<Cfg>(); }}
-EXPORT void run(const Cfg::A* x, int64_t sn, int64_t sc, int64_t sd, int64_t sh, int64_t sw,
-                const Cfg::A* w, int64_t n, int64_t d, int64_t h, int64_t wd, int64_t od,
-                int64_t oh, int64_t ow, compute_t<Cfg::A>* c, const compute_t<Cfg::A>* bias,
-                int64_t begin, int64_t end, void* scratch) {{
   (void)sc;
   const DepthwiseArgs<Cfg> p{{x, sn, sd, sh, sw, w, n, d, h, wd, od, oh, ow}};
   depthwise<Cfg>(p, begin, end, scratch,
                  Epilogue<compute_t<Cfg::A>>{{c, bias, od * oh * ow, Cfg::C}});
 }}
+}}  // namespace {name}
 """
 )
 CTYPES = {"float32": "float", "float64": "double", "bfloat16": "Bf16", "float16": "F16"}
@@ -118,19 +114,7 @@ def reference(x, w, shape):
     return result.reshape(x.shape[0], shape.groups * shape.oc, *out)
 
 
-def settings(shape, dtype):
-    return {
-        "a": CTYPES[dtype],
-        "kernel": shape.kernel,
-        "stride": shape.stride,
-        "dilation": shape.dilation,
-        "padding": shape.padding,
-    }
-
-
-def check(
-    library, shape, n, size, dtype, work, scratch, weight_packer, *, channels_last=True, pieces=1
-):
+def check(function, shape, n, size, dtype, work, scratch, packer, *, channels_last=True, pieces=1):
     element = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     compute = np.float32 if np.dtype(element).itemsize == 2 else element
     rng = np.random.default_rng(7)
@@ -143,7 +127,7 @@ def check(
     stored = as_aligned(x.transpose(axes) if channels_last else x)
     view = stored.transpose(0, 4, 1, 2, 3) if channels_last else stored
     strides = [s // stored.itemsize for s in view.strides]
-    packed = as_aligned(weight_packer(w))
+    packed = as_aligned(packer(w))
     out = aligned(expected.shape, compute)
     pixels = n * int(np.prod(expected.shape[2:]))
     total = work(pixels, expected.shape)
@@ -151,7 +135,7 @@ def check(
     room = aligned((size_bytes,), np.uint8)
     for i in range(pieces):
         call(
-            library.run,
+            function,
             stored,
             *strides,
             packed,
@@ -170,56 +154,49 @@ def check(
     assert np.all(error <= limit)
 
 
-def check_conv(
-    level, shape, n, size, *, dtype="float32", channels_last=True, pieces=1, **overrides
-):
-    half = dtype in ("bfloat16", "float16")
-    accumulator = 8 if dtype == "float64" else 4
+@dataclass(frozen=True)
+class Case:
+    """A convolution on data of some size: one instantiation of a template."""
+
+    shape: ConvShape
+    n: int
+    size: tuple[int, int, int]
+    dtype: str = "float32"
+    channels_last: bool = True
+    blocking: ConvBlocking | None = None
+
+    def text(self, name: str) -> str:
+        b, shape = self.blocking, self.shape
+        common = {
+            "name": name,
+            "a": CTYPES[self.dtype],
+            "kernel": shape.kernel,
+            "stride": shape.stride,
+            "dilation": shape.dilation,
+            "padding": shape.padding,
+            "g": shape.groups,
+        }
+        if b is None:
+            return DEPTHWISE.format(base="DepthwiseConfig", **common)
+        patch = "true" if b.patch else "false"
+        sizes = {"mb": b.mb, "nb": b.nb, "mc": b.mc, "nc": b.nc, "kb": b.kb, "rows": b.rows}
+        return CONV.format(
+            base="ConvConfig", ic=shape.ic, oc=shape.oc, patch=patch, **sizes, **common
+        )
+
+
+def full(shape, n, size, dtype="float32", channels_last=True, **overrides) -> Case:
+    half = 2 if dtype in ("bfloat16", "float16") else None
     blocking = conv_blocking(
         shape,
         200,
         12,
         channels_contiguous=channels_last,
-        accumulator_bytes=accumulator,
-        a_bytes=2 if half else None,
-        b_bytes=2 if half else None,
+        accumulator_bytes=8 if dtype == "float64" else 4,
+        a_bytes=half,
+        b_bytes=half,
     )
-    fields = {**blocking.__dict__, **overrides}
-    blocking = ConvBlocking(**fields)
-    library = build(
-        CONV.format(
-            **settings(shape, dtype),
-            g=shape.groups,
-            ic=shape.ic,
-            oc=shape.oc,
-            mb=blocking.mb,
-            nb=blocking.nb,
-            mc=blocking.mc,
-            nc=blocking.nc,
-            kb=blocking.kb,
-            rows=blocking.rows,
-            patch="true" if blocking.patch else "false",
-        ),
-        level,
-    )
-
-    def scratch(ow):
-        iw = (ow - 1) * shape.stride[2] + (shape.kernel[2] - 1) * shape.dilation[2] + 1
-        assert library.scratch(iw) == blocking.scratch_bytes(ow)
-        return blocking.scratch_bytes(ow)
-
-    check(
-        library,
-        shape,
-        n,
-        size,
-        dtype,
-        lambda pixels, _: blocking.work(pixels),
-        scratch,
-        lambda w: pack_conv_weight(w, shape.groups),
-        channels_last=channels_last,
-        pieces=pieces,
-    )
+    return Case(shape, n, size, dtype, channels_last, replace(blocking, **overrides))
 
 
 def square(ic, oc, k, *, groups=1, stride=1, dilation=1, padding=0):
@@ -253,41 +230,6 @@ PATCHED = [
     (ConvShape(1, 3, 9, (2, 3, 3), (1, 2, 1), (2, 1, 1), (1, 0, 1)), 2, (6, 7, 8)),
     (square(3, 4, 3, padding=4), 1, (1, 1, 2)),
 ]
-
-
-@pytest.mark.parametrize(("shape", "n", "size"), CASES)
-@pytest.mark.parametrize("pieces", [1, 3])
-def test_float32_channels_last(level, shape, n, size, pieces):
-    check_conv(level, shape, n, size, pieces=pieces)
-
-
-@pytest.mark.parametrize("channels_last", [True, False])
-@pytest.mark.parametrize(("shape", "n", "size"), PATCHED)
-def test_few_channels(level, shape, n, size, channels_last):
-    check_conv(level, shape, n, size, channels_last=channels_last)
-
-
-@pytest.mark.parametrize("pieces", [2, 5])
-def test_patches_of_split_rows(level, pieces):
-    shape, n, size = PATCHED[0]
-    check_conv(level, shape, n, size, pieces=pieces, mb=19, mc=19, rows=2)
-
-
-@pytest.mark.parametrize(("shape", "n", "size"), [CASES[1], CASES[8]])
-def test_contiguous_input(level, shape, n, size):
-    check_conv(level, shape, n, size, channels_last=False)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
-@pytest.mark.parametrize(("shape", "n", "size"), [CASES[2], CASES[8], PATCHED[0]])
-def test_other_types(level, shape, n, size, dtype):
-    check_conv(level, shape, n, size, dtype=dtype)
-
-
-def test_small_chunks_of_k(level):
-    check_conv(level, *CASES[6], kb=40, mb=50, mc=30, nc=16, nb=16)
-
-
 DEPTHWISE_CASES = [
     (square(1, 1, 3, groups=40, padding=1), 2, (1, 9, 21)),
     (square(1, 1, 3, groups=33, stride=2, padding=1), 2, (1, 12, 30)),
@@ -298,22 +240,59 @@ DEPTHWISE_CASES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-@pytest.mark.parametrize(("shape", "n", "size"), DEPTHWISE_CASES)
-def test_depthwise(level, shape, n, size, dtype):
-    library = build(DEPTHWISE.format(**settings(shape, dtype), c=shape.groups), level)
+def all_cases() -> dict[str, Case]:
+    table = {f"conv{i}": full(*case) for i, case in enumerate(CASES)}
+    for i, case in enumerate(PATCHED):
+        table[f"few{i}_last"] = full(*case)
+        table[f"few{i}_first"] = full(*case, channels_last=False)
+    table["split"] = full(*PATCHED[0], mb=19, mc=19, rows=2)
+    table["first1"] = full(*CASES[1], channels_last=False)
+    table["first8"] = full(*CASES[8], channels_last=False)
+    table["chunks"] = full(*CASES[6], kb=40, mb=50, mc=30, nc=16, nb=16)
+    for dtype in ("float64", "bfloat16", "float16"):
+        table[f"conv2_{dtype}"] = full(*CASES[2], dtype=dtype)
+        table[f"conv8_{dtype}"] = full(*CASES[8], dtype=dtype)
+        table[f"few0_{dtype}"] = full(*PATCHED[0], dtype=dtype)
+    for dtype in ("float32", "float64", "bfloat16"):
+        for i, case in enumerate(DEPTHWISE_CASES):
+            table[f"depthwise{i}_{dtype}"] = Case(*case, dtype=dtype)
+    return table
 
-    def work(_, out_shape):
-        return n * out_shape[2] * out_shape[3]
+
+ALL = all_cases()
+SOURCE = HEADER + "".join(case.text(name) for name, case in ALL.items())
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize("name", ALL)
+def test_matches_the_direct_sum(level, name, pieces):
+    case, library = ALL[name], build(SOURCE, level)
+    shape, blocking = case.shape, case.blocking
+
+    def work(pixels, out_shape):
+        if blocking is None:
+            return case.n * out_shape[2] * out_shape[3]
+        return blocking.work(pixels)
+
+    def scratch(ow):
+        if blocking is None:
+            return library[f"scratch_{name}"]()
+        iw = (ow - 1) * shape.stride[2] + (shape.kernel[2] - 1) * shape.dilation[2] + 1
+        assert library[f"scratch_{name}"](iw) == blocking.scratch_bytes(ow)
+        return blocking.scratch_bytes(ow)
+
+    def packer(w):
+        return pack_depthwise_weight(w) if blocking is None else pack_conv_weight(w, shape.groups)
 
     check(
-        library,
+        library[f"run_{name}"],
         shape,
-        n,
-        size,
-        dtype,
+        case.n,
+        case.size,
+        case.dtype,
         work,
-        lambda _: library.scratch(),
-        pack_depthwise_weight,
-        pieces=2,
+        scratch,
+        packer,
+        channels_last=case.channels_last,
+        pieces=pieces,
     )

@@ -1,0 +1,163 @@
+"""Operands of template calls: their strides, and weights that are packed for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import sympy
+
+from aot.backends.cpp.packing import RECIPES, pack_matmul_weight
+from aot.backends.cpp.text import Writer, index_text
+from aot.errors import InternalError
+from aot.ir.dtypes import DType
+from aot.ir.interpreter_templates import Array, look
+from aot.ir.kernels import Kernel
+from aot.ir.loops import Axis, Buffer, TemplateCall, View, reads
+from aot.ir.weights import DerivedWeight
+from aot.symbolic import (
+    Expr,
+    Ranges,
+    Symbol,
+    affine_coefficients,
+    evaluate,
+    is_int,
+    row_major_strides,
+)
+
+_TEMPLATE_TYPES = {"bfloat16": "aot::tmpl::Bf16", "float16": "aot::tmpl::F16"}
+_C_TYPES = {
+    "float64": "double",
+    "float32": "float",
+    "int64": "int64_t",
+    "int32": "int32_t",
+    "int16": "int16_t",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+}
+
+
+def template_type(dtype: DType) -> str:
+    """The element type as the templates name it."""
+    return _TEMPLATE_TYPES.get(dtype.name) or _C_TYPES[dtype.name]
+
+
+@dataclass(frozen=True)
+class Strided:
+    """A view as strides: elements between neighbours along each axis, from element `offset`."""
+
+    strides: tuple[Expr, ...]
+    offset: Expr
+
+
+def strided(call: TemplateCall, view: View, buffers: Mapping[str, Buffer], r: Ranges) -> Strided:
+    """The view's strides.
+
+    Raises:
+        InternalError: The view is not a strided one; the layout pass should have copied it.
+    """
+    buffer = buffers[view.buffer]
+    if buffer.strides is None:
+        raise InternalError(f"{buffer.name} reached the code generator without strides")
+    ranges = r.with_extents({a.symbol: a.extent for a in view.axes})
+    terms = [i * s for i, s in zip(view.index, buffer.strides, strict=True)]
+    offset = ranges.simplify(sympy.expand(sympy.Add(*terms)))
+    found = affine_coefficients(offset, [a.symbol for a in view.axes])
+    if found is None:
+        raise InternalError(f"{call.name} reads {view.buffer} at {offset}, which has no strides")
+    return Strided(*found)
+
+
+def template_call(kernel: Kernel) -> TemplateCall:
+    """The kernel's template.
+
+    Raises:
+        InternalError: It has none.
+    """
+    if kernel.template is None:
+        raise InternalError(f"{kernel.name} has no template")
+    return kernel.template
+
+
+def is_private_weight(kernel: Kernel, view: View, buffers: Mapping[str, Buffer]) -> bool:
+    """True for a weight of known sizes that this kernel reads through this view alone.
+
+    Such a weight can be packed when the package is built.
+    """
+    call = template_call(kernel)
+    operands = [v.buffer for _, v in call.operands]
+    elsewhere = [b for s in kernel.stages for n in s.nests for b in reads(n)]
+    return (
+        buffers[view.buffer].kind == "weight"
+        and all(is_int(a.extent) for a in view.axes)
+        and operands.count(view.buffer) == 1
+        and view.buffer not in elsewhere
+    )
+
+
+def greatest(size: Expr, ranges: Ranges) -> int:
+    """The greatest value of a dynamic size; a large number when it is unbounded."""
+    dims = {s: ranges.dims[s][1] for s in size.free_symbols if s in ranges.dims}
+    known = {s: n for s, n in dims.items() if n is not None}
+    if len(known) < len(size.free_symbols):
+        return 1 << 30
+    return int(evaluate(size, known))
+
+
+def outer_coordinates(
+    writer: Writer, position: str, axes: Sequence[Axis], names: Mapping[Symbol, str]
+) -> None:
+    """Writes the coordinates of a row-major linear position as variables."""
+    rest = position
+    for axis in reversed(axes):
+        name, extent = names[axis.symbol], index_text(axis.extent, names)
+        if axis == axes[0]:
+            writer.line(f"const int64_t {name} = {rest};")
+            return
+        writer.line(f"const int64_t {name} = {rest} % ({extent}), above_{name} = {rest} / ({extent});")
+        rest = f"above_{name}"
+
+
+def pack_weight(
+    buffer: Buffer,
+    view: View,
+    recipe: str,
+    shape: Sequence[int],
+    params: tuple[tuple[str, object], ...] = (),
+) -> tuple[Buffer, DerivedWeight]:
+    """A buffer for the packed form of a weight seen through `view`, and how to compute it.
+
+    The name depends on the weight, the view and the recipe alone, so equal uses share it.
+    """
+    sizes = tuple(sympy.Integer(n) for n in shape)
+    seen = "_".join(str(a.extent) for a in view.axes)
+    order = "".join(_position(view.axes, e) for e in view.index)
+    name = f"{buffer.fqn or buffer.name}.{recipe}.{seen}.{order}"
+    name += "".join(f".{value}" for _, value in params)
+    packed = Buffer(name, buffer.dtype, sizes, row_major_strides(sizes), "weight", name)
+    source = buffer.fqn or buffer.name
+    return packed, DerivedWeight(name, recipe, (source,), (("view", view), *params))
+
+
+def _position(axes: Sequence[Axis], index: Expr) -> str:
+    for k, axis in enumerate(axes):
+        if index == axis.symbol:
+            return str(k)
+    return f"({index})".replace(" ", "")
+
+
+def packing_recipes() -> dict[str, Callable[..., Array]]:
+    """The recipes of `pack_weight`: `pack(source, view=View, **params) -> array`."""
+    return {name: partial(_pack_seen, pack) for name, pack in RECIPES.items()}
+
+
+def _pack_seen(pack: Callable[..., Array], source: Array, *, view: View, **params: Any) -> Array:
+    """Packs what `view` shows of the source; a batch of matrices is packed one by one."""
+    array = look(view, {view.buffer: source}, {})
+    if pack is pack_matmul_weight and array.ndim > 2:
+        flat = array.reshape(-1, *array.shape[-2:])
+        return np.stack([pack(matrix, **params) for matrix in flat])
+    return np.ascontiguousarray(pack(array, **params))

@@ -1,0 +1,296 @@
+"""Matrix products: a call of aot/tmpl/matmul.h with the epilogue as a function object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.gemm_heuristic import PANEL, MatmulBlocking, matmul_blocking
+from aot.backends.cpp.kernel import (
+    NAME,
+    EmittedKernel,
+    argument_buffers,
+    declare_arguments,
+    graph_dims,
+    kernel_sizes,
+    make_context,
+)
+from aot.backends.cpp.operands import (
+    Strided,
+    greatest,
+    is_private_weight,
+    outer_coordinates,
+    pack_weight,
+    strided,
+    template_call,
+    template_type,
+)
+from aot.backends.cpp.packing import packed_matmul_shape
+from aot.backends.cpp.text import Writer, index_text
+from aot.backends.cpp.tile import (
+    COLUMN,
+    ROW,
+    TileSpace,
+    emit_epilogue,
+    epilogue_nests,
+    tile_context,
+    tile_space,
+)
+from aot.backends.cpp.values import Body
+from aot.ir.dtypes import DType
+from aot.ir.hints import hints_of
+from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.loops import Axis, Buffer, View
+from aot.ir.weights import DerivedWeight
+from aot.symbolic import Expr, ceil_div, depends_on, integer, is_int, product
+
+_SCRATCH = 64
+
+
+@dataclass(frozen=True)
+class _Product:
+    """One matmul kernel, taken apart.
+
+    `packed`: the weight's packed buffer when B is a weight; else B is packed at run time.
+    `matrix`: elements between the packed matrices of a batch, 0 when all share one.
+    """
+
+    kernel: Kernel
+    context: KernelContext
+    space: TileSpace
+    batch: tuple[Axis, ...]
+    k: Expr
+    a: Strided
+    b: Strided
+    a_view: View
+    b_view: View
+    a_dtype: DType
+    b_dtype: DType
+    blocking: MatmulBlocking
+    packed: tuple[Buffer, DerivedWeight] | None
+    matrix: int
+
+    @property
+    def m(self) -> Expr:
+        """Rows of a matrix of results."""
+        return self.space.rows.extent
+
+    @property
+    def n(self) -> Expr:
+        """Columns of a matrix of results."""
+        return self.space.columns.extent
+
+    @property
+    def compute(self) -> DType:
+        """The type of accumulators and tiles."""
+        return self.a_dtype.compute
+
+    @property
+    def b_stored(self) -> DType:
+        """The element type of packed B."""
+        return self.b_dtype if self.packed is not None else self.compute
+
+    def text(self, expr: Expr) -> str:
+        """A size or offset in C++."""
+        return index_text(expr, self.context.names)
+
+
+def emit_matmul(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
+    """The function of a kernel whose template is a matmul."""
+    p = _take_apart(kernel, graph)
+    writer = Writer(1)
+    body = Body(p.context, writer)
+    sizes = kernel_sizes(kernel, graph.buffers, graph_dims(graph))
+    declare_arguments(body, kernel, sizes)
+    writer.line("if (begin >= end) return;")
+    row_tiles, column_tiles = ceil_div(p.m, p.blocking.mb), ceil_div(p.n, p.blocking.nb)
+    writer.line(f"const int64_t row_tiles = {p.text(row_tiles)};")
+    if p.batch:
+        writer.line(f"const int64_t per_batch = row_tiles * ({p.text(column_tiles)});")
+        with body.scope("for (int64_t unit = begin; unit < end;)"):
+            writer.line("const int64_t batch = unit / per_batch;")
+            writer.line("const int64_t first = unit - batch * per_batch;")
+            writer.line("const int64_t last = aot::imin(per_batch, first + end - unit);")
+            writer.line("unit += last - first;")
+            outer_coordinates(writer, "batch", p.batch, p.context.names)
+            _one_matrix(body, p)
+    else:
+        writer.line("const int64_t first = begin, last = end;")
+        _one_matrix(body, p)
+    scratch: Expr = integer(_template_scratch(p))
+    if p.packed is None:
+        rows = p.k * -(-p.blocking.nb // PANEL) * PANEL
+        scratch = scratch + rows * p.compute.itemsize
+    return EmittedKernel(
+        writer.text(),
+        _arguments(p),
+        sizes,
+        product((*(a.extent for a in p.batch), row_tiles, column_tiles)),
+        scratch,
+        head=_config(p),
+        headers=("aot/tmpl/matmul.h",),
+        grain=p.blocking.grain,
+        packed=() if p.packed is None else (p.packed,),
+    )
+
+
+def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Product:
+    call, buffers = template_call(kernel), graph.buffers
+    a_view, b_view = call.operand("a"), call.operand("b")
+    *batch, row, column = call.output.axes
+    axes = {axis.symbol: axis.symbol for axis in batch}
+    space = tile_space(
+        row.extent, column.extent, {**axes, row.symbol: ROW, column.symbol: COLUMN}
+    )
+    a_dtype, b_dtype = buffers[a_view.buffer].dtype, buffers[b_view.buffer].dtype
+    context = tile_context(make_context(kernel, graph), space, a_dtype.compute)
+    names = {axis.symbol: f"b{k}" for k, axis in enumerate(batch)}
+    context = replace(
+        context,
+        names={**context.names, **names},
+        ranges=context.ranges.with_extents(
+            {**context.ranges.extents, **{axis.symbol: axis.extent for axis in batch}}
+        ),
+    )
+    a = strided(call, a_view, buffers, context.ranges)
+    packed, matrix = _pack(kernel, b_view, buffers)
+    hints = hints_of(graph.dims)
+    k = a_view.axes[-1].extent
+    blocking = matmul_blocking(
+        hints.value(row.extent),
+        hints.value(column.extent),
+        hints.value(k),
+        m_max=None if is_int(row.extent) else greatest(row.extent, context.ranges),
+        accumulator_bytes=a_dtype.compute.itemsize,
+        a_bytes=a_dtype.itemsize,
+        b_bytes=b_dtype.itemsize if packed is not None else a_dtype.compute.itemsize,
+        a_contiguous=a.strides[-1] == 1,
+    )
+    b = strided(call, b_view, buffers, context.ranges) if packed is None else a
+    return _Product(
+        kernel,
+        context,
+        space,
+        tuple(batch),
+        k,
+        a,
+        b,
+        a_view,
+        b_view,
+        a_dtype,
+        b_dtype,
+        blocking,
+        packed,
+        matrix,
+    )
+
+
+def _pack(
+    kernel: Kernel, view: View, buffers: Mapping[str, Buffer]
+) -> tuple[tuple[Buffer, DerivedWeight] | None, int]:
+    """The packed form of a weight B and the elements of one of its matrices; None if none."""
+    if not is_private_weight(kernel, view, buffers):
+        return None, 0
+    *batch, k, n = view.axes
+    dtype = buffers[view.buffer].dtype
+    shape = packed_matmul_shape(int(k.extent), int(n.extent), dtype.numpy)
+    elements = 1
+    for size in shape:
+        elements *= size
+    per_batch = any(depends_on(e, [a.symbol for a in batch]) for e in view.index)
+    if not per_batch:
+        # A batch that shares one matrix packs it once.
+        shared = View(view.buffer, (k, n), view.index)
+        return pack_weight(buffers[view.buffer], shared, "pack_matmul", shape), 0
+    count = 1
+    for axis in batch:
+        count *= int(axis.extent)
+    return pack_weight(buffers[view.buffer], view, "pack_matmul", (count, *shape)), elements
+
+
+def _template_scratch(p: _Product) -> int:
+    return -(-p.blocking.scratch_bytes // _SCRATCH) * _SCRATCH
+
+
+def _arguments(p: _Product) -> tuple[str, ...]:
+    names = argument_buffers(p.kernel)
+    if p.packed is None:
+        return names
+    return tuple(p.packed[0].name if name == p.b_view.buffer else name for name in names)
+
+
+def _config(p: _Product) -> str:
+    def fixed(expr: Expr) -> int:
+        return int(expr) if is_int(expr) else -1
+
+    q = p.blocking
+    values = {"M": fixed(p.m), "N": fixed(p.n), "K": fixed(p.k)}
+    values.update({"MB": q.mb, "NB": q.nb, "MC": q.mc, "NC": q.nc, "KB": q.kb})
+    lines = [
+        f"struct {NAME}_config : aot::tmpl::MatmulConfig {{",
+        f"  using A = {template_type(p.a_dtype)};",
+        f"  using B = {template_type(p.b_stored)};",
+        *(f"  static constexpr int64_t {name} = {value};" for name, value in values.items()),
+        f"  static constexpr bool COPY_A = {'true' if q.copy_a else 'false'};",
+        "};",
+    ]
+    return "\n".join(["namespace {", *lines, "}", ""])
+
+
+def _one_matrix(body: Body, p: _Product) -> None:
+    writer, text = body.writer, p.text
+    config = f"{NAME}_config"
+    nests = epilogue_nests(p.kernel, p.space, p.context)
+    emit_epilogue(body, nests, p.space, p.compute, "epilogue")
+    pointers = p.context.pointers
+    a_type, b_type = template_type(p.a_dtype), template_type(p.b_stored)
+    coordinates = [axis.symbol for axis in p.batch]
+    steps = zip(coordinates, p.a.strides, strict=False)
+    a_offset = (p.a.offset + sum(s * t for s, t in steps)).expand()
+    a_pointer = f"{pointers[p.a_view.buffer]} + ({text(a_offset)})"
+    *_, a_row, a_column = p.a.strides
+    if p.packed is not None:
+        offset = f"batch * {p.matrix}" if p.matrix else "0"
+        b_pointer = f"reinterpret_cast<const {b_type}*>({pointers[p.b_view.buffer]}) + {offset}"
+    else:
+        b_pointer = "nullptr"
+    writer.line(
+        f"aot::tmpl::MatmulArgs<{config}> call{{reinterpret_cast<const {a_type}*>({a_pointer}), 0, "
+        f"{text(a_row)}, {text(a_column)}, {b_pointer}, 0, "
+        f"{text(p.m)}, {text(p.n)}, {text(p.k)}}};"
+    )
+    if p.packed is not None:
+        writer.line("aot::tmpl::matmul(call, first, last, args->scratch, epilogue);")
+        return
+    _pack_at_run_time(body, p)
+
+
+def _pack_at_run_time(body: Body, p: _Product) -> None:
+    """Packs the columns of B that each column of units needs into scratch."""
+    writer, text = body.writer, p.text
+    stored, source = template_type(p.b_stored), template_type(p.b_dtype)
+    coordinates = [axis.symbol for axis in p.batch]
+    steps = zip(coordinates, p.b.strides, strict=False)
+    offset = (p.b.offset + sum(s * t for s, t in steps)).expand()
+    *_, k_stride, n_stride = p.b.strides
+    nb = p.blocking.nb
+    writer.line(
+        f"const {source}* const b = reinterpret_cast<const {source}*>"
+        f"({p.context.pointers[p.b_view.buffer]} + ({text(offset)}));"
+    )
+    place = f"static_cast<char*>(args->scratch) + {_template_scratch(p)}"
+    writer.line(f"{stored}* const panels = reinterpret_cast<{stored}*>({place});")
+    with body.scope("for (int64_t from = first; from < last;)"):
+        writer.line("const int64_t tile = from / row_tiles;")
+        writer.line("const int64_t to = aot::imin(last, (tile + 1) * row_tiles);")
+        writer.line(f"const int64_t column = tile * {nb};")
+        writer.line(
+            f"aot::tmpl::pack_any(b + column * ({text(n_stride)}), {text(k_stride)}, "
+            f"{text(n_stride)}, {text(p.k)}, aot::imin({nb}, {text(p.n)} - column), panels, "
+            f"({text(p.k)}) * {PANEL});"
+        )
+        # The template finds its columns at this distance from the start of B.
+        writer.line(f"call.b = panels - column * ({text(p.k)});")
+        writer.line("aot::tmpl::matmul(call, from, to, args->scratch, epilogue);")
+        writer.line("from = to;")

@@ -1,0 +1,145 @@
+"""Epilogues: a template's stage as a function object over finished tiles of results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.stage import Bounds, StageEmitter
+from aot.backends.cpp.text import lane_type
+from aot.backends.cpp.values import Body
+from aot.backends.cpp.width import choose_width
+from aot.errors import InternalError
+from aot.ir.dtypes import DType
+from aot.ir.kernels import Kernel, Stage
+from aot.ir.loops import Axis, Buffer, LoopNest, Store, TemplateCall
+from aot.ir.scalar import Access, Node, load, rebuild, substitute_index, with_args
+from aot.symbolic import Expr, Symbol, integer, is_int, substitute, var
+
+ROW, COLUMN, LEADING = var("tile_row"), var("tile_column"), var("tile_ld")
+TILE = "tile"
+_PANEL = 16
+
+
+@dataclass(frozen=True)
+class TileSpace:
+    """How a template's tiles lie in its output.
+
+    `rows`, `columns`: axes over ROW and COLUMN with the extents of the whole result. `axes`: each
+    of the template's output axes as an expression over ROW, COLUMN and outer symbols. `aligned`:
+    every tile begins at a multiple of 16 columns.
+    """
+
+    rows: Axis
+    columns: Axis
+    axes: Mapping[Symbol, Expr]
+    aligned: bool
+
+
+def tile_space(
+    rows: Expr, columns: Expr, axes: Mapping[Symbol, Expr], *, aligned: bool = True
+) -> TileSpace:
+    """A tile space of that many rows and columns."""
+    return TileSpace(Axis(ROW, rows), Axis(COLUMN, columns), axes, aligned)
+
+
+def tile_context(context: KernelContext, space: TileSpace, dtype: DType) -> KernelContext:
+    """The kernel's context with names for the tile and its coordinates.
+
+    `dtype`: the type that the template computes in.
+    """
+    size = (space.rows.extent, space.columns.extent)
+    tile = Buffer(TILE, dtype, size, (LEADING, integer(1)), "temp")
+    names = {ROW: "row", COLUMN: "column", LEADING: "ld"}
+    extents = {ROW: size[0], COLUMN: size[1]}
+    return replace(
+        context,
+        buffers={**context.buffers, TILE: tile},
+        names={**context.names, **names},
+        pointers={**context.pointers, TILE: "tile_origin"},
+        ranges=context.ranges.with_extents({**context.ranges.extents, **extents}),
+    )
+
+
+def epilogue_nests(kernel: Kernel, space: TileSpace, context: KernelContext) -> list[LoopNest]:
+    """The nests to run on each tile, over (ROW, COLUMN), reading the template's result from it."""
+    call = kernel.template
+    if call is None:
+        raise InternalError(f"{kernel.name} has no template")
+    output = call.output
+    result = load(TILE, context.buffers[output.buffer].dtype, (ROW, COLUMN))
+    target = tuple(context.ranges.simplify(substitute(e, space.axes)) for e in output.index)
+    nests: list[LoopNest] = []
+    axes = (space.rows, space.columns)
+    if output.buffer not in kernel.local:
+        store = Store(output.buffer, target, result)
+        nests.append(LoopNest(f"{call.name}_store", axes, (), (store,), call.origin))
+    for stage in kernel.stages:
+        for nest in stage.nests:
+            nests.append(_on_tile(nest, call, space, context, target, result))
+    return nests
+
+
+def _on_tile(
+    nest: LoopNest,
+    call: TemplateCall,
+    space: TileSpace,
+    context: KernelContext,
+    target: Sequence[Expr],
+    result: Node,
+) -> LoopNest:
+    mapping = {
+        own.symbol: space.axes[out.symbol]
+        for own, out in zip(nest.axes, call.output.axes, strict=True)
+    }
+    simplify = context.ranges.simplify
+    roots = substitute_index(nest.roots, mapping)
+
+    def from_tile(node: Node, args: tuple[Node, ...]) -> Node:
+        attr = node.attr
+        if not isinstance(attr, Access) or attr.buffer != call.output.buffer:
+            return with_args(node, args)
+        if attr.binds or any(
+            simplify(a - b) != 0 for a, b in zip(attr.index, target, strict=True)
+        ):
+            raise InternalError(f"{nest.name} reads {attr.buffer} away from its own tile")
+        return result
+
+    rebuilt = iter(rebuild(roots, from_tile))
+    stores = []
+    for store in nest.stores:
+        value = next(rebuilt)
+        binds = tuple((symbol, next(rebuilt)) for symbol, _ in store.binds)
+        index = tuple(simplify(substitute(e, mapping)) for e in store.index)
+        stores.append(replace(store, index=index, value=value, binds=binds))
+    return LoopNest(nest.name, (space.rows, space.columns), (), tuple(stores), nest.origin)
+
+
+def emit_epilogue(
+    body: Body, nests: Sequence[LoopNest], space: TileSpace, dtype: DType, name: str
+) -> None:
+    """Writes the function object `name` that runs the nests on one tile.
+
+    The body's context must be `tile_context`'s. `dtype`: the type that the template computes in.
+    """
+    axes = (space.rows, space.columns)
+    stage = Stage(axes, (), axes, space.columns, tuple(nests))
+    width = replace(choose_width(stage, body.context, 0), unroll=1, wide="L0")
+    size = int(space.columns.extent) if is_int(space.columns.extent) else 1
+    sizes = (size, _PANEL) if space.aligned else (1,)
+    bounds = {
+        space.rows: Bounds("m0", "m1", (1,)),
+        space.columns: Bounds("n0", "n1", sizes),
+    }
+    alignment = _PANEL if space.aligned and width.most <= _PANEL else 1 << 30
+    element = lane_type(dtype)
+    head = (
+        f"const auto {name} = [=](int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, "
+        f"const {element}* tile, int64_t ld)"
+    )
+    with body.scope(head, "};"):
+        for line in width.declarations():
+            body.writer.line(line)
+        body.writer.line(f"const {element}* const tile_origin = tile - m0 * ld - n0;")
+        StageEmitter(body, stage, width, bounds, alignment).emit()

@@ -1,0 +1,209 @@
+"""Matmul kernels with epilogues, weights packed at build time and operands packed at run time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from aot.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32
+from aot.ir.kernels import Kernel, Stage
+from aot.ir.loops import Axis, TemplateCall, View, reads
+from aot.ir.origin import NO_ORIGIN
+from aot.ir.scalar import binary, cast, unary
+from aot.ir.tensors import Dim
+from aot.symbolic import FloorDiv, Modulo, as_expr, dim, var
+from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
+
+
+def view(name, sizes, index):
+    """A view with axes v0, v1, …; `index` maps their symbols to the buffer's index."""
+    made = tuple(Axis(var(f"v{k}"), as_expr(s)) for k, s in enumerate(sizes))
+    return View(name, made, tuple(index(*(a.symbol for a in made))))
+
+
+def matmul(maker, a, b, out, nests=(), local=True):
+    """Appends a matmul kernel with its epilogue; axes of the nests are the output's."""
+    call = TemplateCall("t", "matmul", (("a", a), ("b", b)), out, (), NO_ORIGIN)
+    outputs = [s.buffer for n in nests for s in n.stores]
+    read = [a.buffer, b.buffer, *(r for n in nests for r in reads(n) if r != out.buffer)]
+    stages = ()
+    if nests:
+        inner = nests[0].axes
+        stages = (Stage(inner, (), inner, inner[-1], tuple(nests)),)
+    maker.kernels.append(
+        Kernel(
+            f"k{len(maker.kernels)}",
+            (),
+            stages,
+            None,
+            call,
+            (out.buffer,) if local else (),
+            tuple(dict.fromkeys(read)),
+            tuple(dict.fromkeys([*([] if local else [out.buffer]), *outputs])),
+        )
+    )
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, BFLOAT16, FLOAT16, INT32], ids=str)
+def test_weights_are_packed_and_dynamic_rows_work(dtype):
+    """A linear layer, bias and tanh fused, over every tail of rows and columns."""
+    rng = np.random.default_rng(1)
+    s, k, n = dim("s0"), 35, 83
+    maker = GraphMaker((Dim("s0", 0, 300, 8, (0, 0, 1, 0)),))
+    maker.buffer("x", dtype, [s, k])
+    maker.buffer("w", dtype, [n, k], kind="weight")
+    maker.buffer("bias", dtype, [n])
+    maker.buffer("t", dtype, [s, n], kind="temp")
+    out = maker.output("o", dtype, [s, n])
+    i, j = axes(s, n)
+    value = binary("add", maker.read("t", i.symbol, j.symbol), maker.read("bias", j.symbol))
+    value = unary("tanh" if dtype.is_float else "neg", value)
+    matmul(
+        maker,
+        view("x", [s, k], lambda a, b: (a, b)),
+        view("w", [k, n], lambda a, b: (b, a)),
+        view("t", [s, n], lambda a, b: (a, b)),
+        [nest("e", [i, j], [], (out, [i.symbol, j.symbol], value))],
+    )
+    program = Program(maker.graph())
+    (weight,) = program.emitted.graph.derived
+    assert weight.recipe == "pack_matmul" and weight.sources == ("w",)
+    assert "w" not in program.emitted.launches[0].buffers
+    draw = (lambda *d: rng.normal(size=d)) if dtype.is_float else (lambda *d: rng.integers(-9, 9, d))
+    for rows in (0, 1, 2, 15, 33, 130, 300):
+        inputs = {
+            "x": draw(rows, k).astype(dtype.numpy),
+            "w": (draw(n, k) / (10 if dtype.is_float else 1)).astype(dtype.numpy),
+            "bias": draw(n).astype(dtype.numpy),
+        }
+        program.check(inputs, {"s0": rows}, rtol=1e-5, atol=2e-2 if dtype.itemsize == 2 else 1e-5)
+
+
+def test_plain_product_without_an_epilogue_and_with_a_kept_result():
+    rng = np.random.default_rng(2)
+    m, k, n = 70, 48, 96
+    maker = GraphMaker()
+    maker.buffer("x", FLOAT32, [m, k])
+    maker.buffer("w", FLOAT32, [k, n], kind="weight")
+    plain = maker.output("plain", FLOAT32, [m, n])
+    kept = maker.output("kept", FLOAT32, [m, n])
+    after = maker.output("after", FLOAT32, [m, n], [1, m])
+    x = view("x", [m, k], lambda a, b: (a, b))
+    w = view("w", [k, n], lambda a, b: (a, b))
+    matmul(maker, x, w, view(plain, [m, n], lambda a, b: (a, b)), local=False)
+    i, j = axes(m, n)
+    value = unary("neg", maker.read(kept, i.symbol, j.symbol))
+    turned = nest("e", [i, j], [], (after, [i.symbol, j.symbol], value))
+    matmul(maker, x, w, view(kept, [m, n], lambda a, b: (a, b)), [turned], local=False)
+    program = Program(maker.graph())
+    assert len(program.emitted.graph.derived) == 1
+    inputs = {
+        "x": rng.normal(size=(m, k)).astype("f4"),
+        "w": rng.normal(size=(k, n)).astype("f4"),
+    }
+    program.check(inputs, rtol=1e-5, atol=1e-5)
+
+
+def test_batches_of_activations_with_heads_in_any_layout():
+    """q @ k^T over (batch, head) with heads inside rows, sizes dynamic, scaled and masked."""
+    rng = np.random.default_rng(3)
+    s = dim("s0")
+    maker = GraphMaker((Dim("s0", 0, None, 40, (0, 1, 1, 0)),))
+    bs, heads, d = 2, 3, 20
+    for name in ("q", "k"):
+        maker.buffer(name, FLOAT32, [bs, s, heads * d])
+    maker.buffer("mask", FLOAT32, [bs, s])
+    maker.buffer("t", FLOAT32, [bs, heads, s, s], kind="temp")
+    out = maker.output("o", FLOAT32, [bs, heads, s, s])
+    dd = as_expr(d)
+    q = view("q", [bs, heads, s, d], lambda b, h, i, c: (b, i, h * dd + c))
+    k = view("k", [bs, heads, d, s], lambda b, h, c, j: (b, j, h * dd + c))
+    loops = axes(bs, heads, s, s)
+    b, h, i, j = (a.symbol for a in loops)
+    value = binary("add", maker.read("t", b, h, i, j), maker.read("mask", b, j))
+    matmul(
+        maker,
+        q,
+        k,
+        view("t", [bs, heads, s, s], lambda *v: v),
+        [nest("e", loops, [], (out, [b, h, i, j], value))],
+    )
+    program = Program(maker.graph())
+    for size in (0, 1, 17, 64, 131):
+        inputs = {n: rng.normal(size=(bs, size, heads * d)).astype("f4") for n in ("q", "k")}
+        inputs["mask"] = rng.normal(size=(bs, size)).astype("f4")
+        program.check(inputs, {"s0": size}, rtol=1e-5, atol=1e-5)
+
+
+def test_strided_rows_batched_weights_and_split_heads():
+    """A^T as the left operand; a weight per batch; results scattered into heads."""
+    rng = np.random.default_rng(4)
+    m, k, n = 37, 24, 64
+    maker = GraphMaker()
+    maker.buffer("x", FLOAT32, [3, k, m])
+    maker.buffer("w", BFLOAT16, [3, k, n], kind="weight")
+    maker.buffer("v", FLOAT32, [3, k, n], kind="weight")
+    maker.buffer("t", FLOAT32, [3, m, n], kind="temp")
+    maker.buffer("xb", BFLOAT16, [m, k])
+    maker.buffer("tb", BFLOAT16, [m, n], kind="temp")
+    split = maker.output("split", FLOAT32, [3, 2, m, 32])
+    halves = maker.output("halves", FLOAT32, [m, n])
+    loops = axes(3, m, n)
+    b, i, j = (a.symbol for a in loops)
+    head = [b, FloorDiv(j, as_expr(32)), i, Modulo(j, as_expr(32))]
+    matmul(
+        maker,
+        view("x", [3, m, k], lambda p, q, r: (p, r, q)),
+        view("v", [3, k, n], lambda p, q, r: (p, q, r)),
+        view("t", [3, m, n], lambda *v: v),
+        [nest("e", loops, [], (split, head, unary("abs", maker.read("t", b, i, j))))],
+    )
+    i, j = axes(m, n)
+    result = cast(maker.read("tb", i.symbol, j.symbol), FLOAT32)
+    matmul(
+        maker,
+        view("xb", [m, k], lambda p, q: (p, q)),
+        view("w", [k, n], lambda p, q: (as_expr(1), p, q)),
+        view("tb", [m, n], lambda *v: v),
+        [nest("e", [i, j], [], (halves, [i.symbol, j.symbol], result))],
+    )
+    program = Program(maker.graph())
+    assert "gather" not in program.emitted.functions[0].text
+    inputs = {
+        "x": rng.normal(size=(3, k, m)).astype("f4"),
+        "v": rng.normal(size=(3, k, n)).astype("f4"),
+        "w": rng.normal(size=(3, k, n)).astype(BFLOAT16.numpy),
+        "xb": rng.normal(size=(m, k)).astype(BFLOAT16.numpy),
+    }
+    program.check(inputs, rtol=1e-2, atol=5e-2)
+
+
+def test_layers_of_one_shape_share_their_code():
+    maker = GraphMaker()
+    m, k = 16, 16
+    names = ["x0"]
+    maker.buffer("x0", FLOAT32, [m, k])
+    for layer in range(3):
+        maker.buffer(f"w{layer}", FLOAT32, [k, k], kind="weight")
+        out = f"x{layer + 1}"
+        if layer == 2:
+            maker.output(out, FLOAT32, [m, k])
+        else:
+            maker.buffer(out, FLOAT32, [m, k], kind="temp")
+        matmul(
+            maker,
+            view(names[-1], [m, k], lambda a, b: (a, b)),
+            view(f"w{layer}", [k, k], lambda a, b: (b, a)),
+            view(out, [m, k], lambda a, b: (a, b)),
+            local=False,
+        )
+        names.append(out)
+    graph = maker.graph()
+    program = Program(replace(graph, name="layers"))
+    assert len(program.emitted.functions) == 1
+    assert [launch.function for launch in program.emitted.launches] == ["k0"] * 3
+    rng = np.random.default_rng(5)
+    inputs = {n: rng.normal(size=(m, k)).astype("f4") for n in ("x0", "w0", "w1", "w2")}
+    program.check(inputs, rtol=1e-5, atol=1e-4)
