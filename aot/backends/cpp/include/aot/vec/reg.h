@@ -56,8 +56,8 @@ AOT_INLINE R r_load(const void* p) {
   AOT_INLINE K r_cmp(Reg<T, L> a, Reg<T, L> b) {                                          \
     return (K)M##_cmp_##S##_mask((V)a, (V)b, float_predicate(Op));                        \
   }                                                                                       \
-  AOT_INLINE Reg<T, L> r_select(K m, Reg<T, L> a, Reg<T, L> b) {                          \
-    return (Reg<T, L>)M##_mask_blend_##S(m, (V)b, (V)a);                                  \
+  AOT_INLINE Reg<T, L> r_select(uint64_t m, Reg<T, L> a, Reg<T, L> b) {                   \
+    return (Reg<T, L>)M##_mask_blend_##S((K)m, (V)b, (V)a);                               \
   }                                                                                       \
   AOT_INLINE Reg<T, L> r_scalef(Reg<T, L> a, Reg<T, L> b) {                               \
     return (Reg<T, L>)M##_scalef_##S((V)a, (V)b);                                         \
@@ -76,8 +76,8 @@ AOT_INLINE R r_load(const void* p) {
   AOT_INLINE K r_cmp(Reg<T, L> a, Reg<T, L> b) {                                          \
     return (K)M##_cmp_##C##_mask((V)a, (V)b, Op);                                         \
   }                                                                                       \
-  AOT_INLINE Reg<T, L> r_select(K m, Reg<T, L> a, Reg<T, L> b) {                          \
-    return (Reg<T, L>)M##_mask_blend_##S(m, (V)b, (V)a);                                  \
+  AOT_INLINE Reg<T, L> r_select(uint64_t m, Reg<T, L> a, Reg<T, L> b) {                   \
+    return (Reg<T, L>)M##_mask_blend_##S((K)m, (V)b, (V)a);                               \
   }
 
 #define AOT_MASK_ALL(M, W, VF, VD, VI)                                                    \
