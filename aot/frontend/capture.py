@@ -93,7 +93,7 @@ def capture(source: ModelSource) -> Captured:
         InputMismatch, ExportError, DynamicShapeError: See aot.errors.
     """
     _check_arguments(source)
-    with _eval_mode(source.module), _quiet(), torch.no_grad():
+    with eval_mode(source.module), _quiet(), torch.no_grad():
         with UserCode(_export_error(source)):
             program = torch.export.export(
                 source.module,
@@ -197,10 +197,12 @@ def _parameter_names(source: ModelSource) -> tuple[str, ...]:
 
 
 @contextmanager
-def _eval_mode(module: torch.nn.Module) -> Iterator[None]:
+def eval_mode(module: torch.nn.Module) -> Iterator[None]:
     """Dropout and batch norm as at inference; every submodule's mode is restored afterwards."""
+    # Flags are set by hand: an exported program's module refuses `eval()`, having no modes.
     training = [m for m in module.modules() if m.training]
-    module.eval()
+    for m in training:
+        m.training = False
     try:
         yield
     finally:

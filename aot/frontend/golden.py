@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from aot.frontend.capture import Captured
+from aot.frontend.capture import Captured, eval_mode
 from aot.frontend.weights import to_array
 
 Array = np.ndarray
@@ -33,13 +33,8 @@ def examples(captured: Captured) -> tuple[Example, ...]:
 
 def _run(captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Example:
     inputs = flat_arrays((args, dict(kwargs)))
-    training = [m for m in captured.module.modules() if m.training]
-    with torch.no_grad():
-        if training:
-            captured.module.eval()
+    with eval_mode(captured.module), torch.no_grad():
         result = captured.module(*args, **kwargs)
-        for module in training:
-            module.training = True
     return Example(inputs, flat_arrays(result))
 
 

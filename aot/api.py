@@ -1,0 +1,63 @@
+"""The compiler from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from aot import driver, options
+from aot.errors import UsageError
+from aot.frontend.capture import capture_module, capture_program
+from aot.report.model import BuildReport
+
+
+def package(
+    module_or_program: torch.nn.Module | ExportedProgram,
+    args: Sequence[Any] = (),
+    *,
+    path: str | Path,
+    kwargs: Mapping[str, Any] | None = None,
+    targets: Sequence[str] = ("cpu",),
+    dynamic_shapes: Any = None,
+    extra_inputs: Sequence[Sequence[Any]] = (),
+    golden: bool = True,
+) -> BuildReport:
+    """Packages a module, or a program that `torch.export` made, into the file `path`.
+
+    Args:
+        module_or_program: What to package. A module is exported in eval mode.
+        args: Example inputs of the module's forward; none for a program.
+        path: The package to write; an older file is replaced when the new one is whole.
+        kwargs: Example keyword inputs.
+        targets: As `--target`: "cpu", "cpu:x86-64-v3", ….
+        dynamic_shapes: As `torch.export.export` takes it.
+        extra_inputs: More positional inputs, of other sizes, for the golden values.
+        golden: Keep the example inputs and eager's outputs in the package, for `verify`.
+
+    Returns:
+        What was built: kernels, decisions, timings.
+
+    Raises:
+        aot.errors.AotError: One of its subclasses says what is wrong, where, and what to do.
+    """
+    parsed = options.merge_targets([options.parse_target(t) for t in targets])
+    chosen = options.from_environment(output=Path(path), targets=parsed, golden=golden)
+    if isinstance(module_or_program, ExportedProgram):
+        if args or kwargs or dynamic_shapes is not None:
+            raise UsageError(
+                "a saved program has its inputs and dynamic shapes already",
+                advice="Leave out args, kwargs and dynamic_shapes, or give the module itself.",
+            )
+        return driver.build(capture_program(module_or_program), chosen)
+    captured = capture_module(
+        module_or_program,
+        args,
+        kwargs,
+        dynamic_shapes=dynamic_shapes,
+        extra_inputs=extra_inputs,
+    )
+    return driver.build(captured, chosen)
