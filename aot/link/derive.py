@@ -53,7 +53,7 @@ class DerivedStore:
             return self._store.array(fqn)
         if fqn in self._kept:
             return self._kept[fqn]
-        made = np.ascontiguousarray(self._compute(self._derived[fqn]))
+        made = np.asarray(self._compute(self._derived[fqn]), order="C")
         if made.nbytes <= _KEPT_BYTES:
             self._kept[fqn] = made
         return made
