@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from aot.errors import InternalError
-from aot.ir.interpreter_nest import Array, run_nest
+from aot.ir.interpreter_access import Array
+from aot.ir.interpreter_nest import run_nest
 from aot.ir.interpreter_templates import run_template
 from aot.ir.kernels import KernelGraph
 from aot.ir.loops import Buffer, LoopGraph, LoopNest, LoopOp, writes

@@ -75,7 +75,7 @@ class Space:
         if affine is None:
             return None
         shape = self.shape
-        start: list[slice] = []
+        start: list[Any] = []
         for (first, steps), size in zip(affine, array.shape, strict=True):
             ends = [s * (n - 1) for s, n in zip(steps, shape, strict=True)]
             low = first + sum(x for x in ends if x < 0)
@@ -87,7 +87,7 @@ class Space:
             sum(steps[k] * stride for (_, steps), stride in zip(affine, array.strides, strict=True))
             for k in range(len(shape))
         )
-        return as_strided(array[(*start, ...)], shape, strides)  # the ellipsis keeps 0-d a view
+        return as_strided(array[tuple([*start, ...])], shape, strides)  # the ellipsis keeps 0-d a view
 
 
 def _positions(

@@ -38,7 +38,9 @@ class Partial:
     position: Array | None = None
 
 
-def combine(partial: Partial, block: Array, shape: tuple[int, ...], width: int, start: int) -> Partial:
+def combine(
+    partial: Partial, block: Array, shape: tuple[int, ...], width: int, start: int
+) -> Partial:
     """`partial` with one more block of the domain.
 
     `block`: values over `shape`, whose last `width` dimensions are reduced; `start`: the linear

@@ -70,7 +70,7 @@ def _widened(a: Array) -> Array:
 
 def matmul(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
     """a @ b."""
-    return np.matmul(operands["a"], operands["b"])
+    return np.asarray(np.matmul(operands["a"], operands["b"]))
 
 
 def conv(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
@@ -111,7 +111,7 @@ def attention(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
     top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     weights = np.exp(scores - np.where(np.isinf(top), 0.0, top))
     total = weights.sum(axis=-1, keepdims=True)
-    return np.matmul(weights / np.where(total == 0.0, 1.0, total), v)
+    return np.asarray(np.matmul(weights / np.where(total == 0.0, 1.0, total), v))
 
 
 TEMPLATES: dict[str, Callable[[Mapping[str, Array], Mapping[str, Any]], Array]] = {

@@ -20,16 +20,12 @@ def _is_float(x: Array) -> bool:
     return bool(np.issubdtype(x.dtype, np.floating))
 
 
-def _floordiv(a: Array, b: Array) -> Array:
-    return np.floor_divide(a, b)
-
-
 def _truncdiv(a: Array, b: Array) -> Array:
     if _is_float(a):
         return np.trunc(a / b)
     quotient = np.floor_divide(a, b)
     inexact = (a - quotient * b != 0) & ((a < 0) != (b < 0)) & (b != 0)
-    return (quotient + inexact).astype(a.dtype)
+    return np.asarray(quotient + inexact, a.dtype)
 
 
 def _pow(a: Array, b: Array) -> Array:
@@ -115,7 +111,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,
-    "floordiv": _floordiv,
+    "floordiv": np.floor_divide,
     "truncdiv": _truncdiv,
     "mod": np.remainder,
     "fmod": np.fmod,

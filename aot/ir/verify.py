@@ -1,7 +1,8 @@
 """The invariants of the loop graph and the kernel graph, checked after every pass.
 
 Loop graph:
-1. `inputs` are exactly the buffers of kind input; `outputs` are buffers, with strides of their rank.
+1. `inputs` are exactly the buffers of kind input; `outputs` are buffers; each has strides of its
+   rank.
 2. Every buffer is written by at most one operation, after nothing has read it; inputs and weights
    are never written; what is read or returned has been written.
 3. Axes of a nest have distinct symbols, and extents over dims only.

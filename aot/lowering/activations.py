@@ -90,9 +90,7 @@ def hardtanh(call: Call, x: Tensor, low: Any = -1, high: Any = 1) -> Tensor:
 @REGISTRY.row("aten.leaky_relu.default")
 def leaky_relu(call: Call, x: Tensor, slope: Any = 0.01) -> Tensor:
     """x above 0, slope * x below."""
-    return elementwise(
-        call, (x,), x.dtype, lambda v: e.select(e.gt(v, 0.0), v, e.mul(v, slope))
-    )
+    return elementwise(call, (x,), x.dtype, lambda v: e.select(e.gt(v, 0.0), v, e.mul(v, slope)))
 
 
 @REGISTRY.row("aten.elu.default")
@@ -112,9 +110,7 @@ def celu(call: Call, x: Tensor, alpha: Any = 1.0) -> Tensor:
 @REGISTRY.row("aten.softplus.default")
 def softplus_(call: Call, x: Tensor, beta: Any = 1, threshold: Any = 20) -> Tensor:
     """See `softplus`."""
-    return elementwise(
-        call, (x,), x.dtype, lambda v: softplus(v, float(beta), float(threshold))
-    )
+    return elementwise(call, (x,), x.dtype, lambda v: softplus(v, float(beta), float(threshold)))
 
 
 @REGISTRY.row("aten.hardshrink.default")

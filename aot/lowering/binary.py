@@ -293,11 +293,11 @@ def _conditional(
 @REGISTRY.row("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
 def masked_fill(call: Call, x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     """`value` where mask, else x."""
-    return _conditional(call, mask, value, x, lambda m, v, y: e.select(m, v, y))
+    return _conditional(call, mask, value, x, e.select)
 
 
 @REGISTRY.row("aten.clamp.default", "aten.clamp.Tensor", "aten.clip.default", "aten.clip.Tensor")
-def clamp(call: Call, x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:  # noqa: A002
+def clamp(call: Call, x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """x limited to [min, max]; NaN in any operand gives NaN."""
     compute = promote(x, min, max)
     bounds = [b for b in (min, max) if b is not None]

@@ -1,4 +1,4 @@
-"""Short names for building scalar expressions; Python numbers take the type of the other operand."""
+"""Short names for scalar expressions; Python numbers take the type of the other operand."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from aot.lowering.axes import clamp_position, remove, replace, wrap_dim, wrap_po
 from aot.lowering.builder import Tensor
 from aot.lowering.masks import between, conjunction, known_ranges
 from aot.lowering.promotion import number
-from aot.lowering.registry import CannotLower, Call
+from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
 from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, Modulo, as_expr
@@ -204,3 +204,11 @@ def select_scatter(call: Call, x: Tensor, src: Tensor, dim: int, position: Any) 
         return where(here, value, x.load(index))
 
     return builder.pointwise(x.shape, x.dtype, point)
+
+
+@REGISTRY.row("aten.copy.default")
+def copy(call: Call, x: Tensor, src: Tensor, *_: Any, **__: Any) -> Tensor:
+    """src in x's shape and type."""
+    return call.builder.pointwise(
+        x.shape, x.dtype, lambda index: cast(src.load_broadcast(index), x.dtype)
+    )

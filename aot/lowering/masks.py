@@ -13,9 +13,7 @@ from aot.symbolic import Expr, Ranges, as_expr
 Bound = int | Expr
 
 
-def known_ranges(
-    builder: GraphBuilder, at: Sequence[Expr], shape: Sequence[Expr]
-) -> Ranges:
+def known_ranges(builder: GraphBuilder, at: Sequence[Expr], shape: Sequence[Expr]) -> Ranges:
     """What is known of the loop variables `at` of a nest over `shape`."""
     extents = {i: size for i, size in zip(at, shape, strict=True) if i.is_Symbol}
     return builder.ranges.with_extents(extents)

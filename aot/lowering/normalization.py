@@ -386,9 +386,7 @@ def instance_norm(
 ) -> Tensor:
     """Each channel of each element of the batch normalised by its own or running statistics."""
     if not use_input_stats and running_mean is not None and running_var is not None:
-        return batch_norm_inference(
-            call, x, weight, bias, running_mean, running_var, float(eps)
-        )
+        return batch_norm_inference(call, x, weight, bias, running_mean, running_var, float(eps))
     builder, compute = call.builder, x.dtype.compute
     mean, rstd = row_statistics(builder, x, domain(x, tuple(range(2, x.rank))), float(eps))
 

@@ -100,9 +100,7 @@ def size_node(builder: GraphBuilder, size: Expr, dtype: DType) -> Node:
     return number(int(size), dtype) if is_int(size) else cast(builder.index_node(size), dtype)
 
 
-def element(
-    builder: GraphBuilder, operand: Operand, index: Sequence[Expr], dtype: DType
-) -> Node:
+def element(builder: GraphBuilder, operand: Operand, index: Sequence[Expr], dtype: DType) -> Node:
     """The operand's element at `index` of the broadcast result, in `dtype`."""
     if isinstance(operand, Tensor):
         return cast(operand.load_broadcast(index), dtype)

@@ -171,9 +171,7 @@ def amin(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tenso
 
 
 @REGISTRY.row("aten.aminmax.default")
-def aminmax(
-    call: Call, x: Tensor, *, dim: Any = None, keepdim: bool = False
-) -> tuple[Tensor, ...]:
+def aminmax(call: Call, x: Tensor, *, dim: Any = None, keepdim: bool = False) -> tuple[Tensor, ...]:
     """(least, greatest)."""
     bodies = [(x.dtype, _narrowed(_extreme(kind, x), x.dtype)) for kind in ("min", "max")]
     return reduced(call.builder, domain(x, dim, keepdim), bodies)
@@ -200,9 +198,7 @@ def argmin(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Ten
     return reduce_one(call, domain(x, dim, keepdim), _position("argmin", x))
 
 
-def _with_position(
-    call: Call, x: Tensor, dim: int, keepdim: bool, kind: str
-) -> tuple[Tensor, ...]:
+def _with_position(call: Call, x: Tensor, dim: int, keepdim: bool, kind: str) -> tuple[Tensor, ...]:
     outputs = [
         (x.dtype, _narrowed(_extreme(kind, x), x.dtype)),
         (INT64, _position("arg" + kind, x)),
@@ -223,9 +219,7 @@ def min_dim(call: Call, x: Tensor, dim: int, keepdim: bool = False) -> tuple[Ten
 
 
 def _logical(call: Call, x: Tensor, dim: Any, keepdim: bool, kind: str) -> Tensor:
-    return reduce_one(
-        call, domain(x, dim, keepdim), lambda read: reduce_(kind, e.truth(read(x)))
-    )
+    return reduce_one(call, domain(x, dim, keepdim), lambda read: reduce_(kind, e.truth(read(x))))
 
 
 @REGISTRY.row("aten.any.default", "aten.any.dim", "aten.any.dims")
@@ -356,9 +350,7 @@ def norm_body(x: Tensor, order: float, compute: DType) -> Body:
             return reduce_("sum", cast(e.ne(value, 0.0), compute))
         if order == 1.0:
             return reduce_("sum", size)
-        return binary(
-            "pow", reduce_("sum", e.power(size, order)), const(1.0 / order, compute)
-        )
+        return binary("pow", reduce_("sum", e.power(size, order)), const(1.0 / order, compute))
 
     return body
 
@@ -367,7 +359,7 @@ def norm_body(x: Tensor, order: float, compute: DType) -> Body:
 def linalg_vector_norm(
     call: Call,
     x: Tensor,
-    ord: Any = 2,  # noqa: A002
+    ord: Any = 2,
     dim: Any = None,
     keepdim: bool = False,
     *,
@@ -379,7 +371,9 @@ def linalg_vector_norm(
 
 
 @REGISTRY.row(
-    "aten.norm.Scalar", "aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dim_dtype",
+    "aten.norm.Scalar",
+    "aten.norm.ScalarOpt_dim",
+    "aten.norm.ScalarOpt_dim_dtype",
     "aten.norm.ScalarOpt_dtype",
 )
 def norm(

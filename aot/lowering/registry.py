@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from aot.ir.tensors import TensorOp, TensorType, ValueRef
 from aot.lowering.builder import GraphBuilder, Tensor
@@ -40,6 +40,8 @@ Lowering = Callable[..., Results]
 """lowering(call, *args, **kwargs): args as in the operator's schema; tensors as `Tensor`, sizes as
 Expr or int, lists as tuples. Returns one Tensor, or a tuple parallel to the operator's results."""
 
+L = TypeVar("L", bound=Lowering)
+
 
 @dataclass(frozen=True)
 class Row:
@@ -55,10 +57,10 @@ class Registry:
 
     rows: dict[str, Row] = field(default_factory=dict)
 
-    def row(self, *targets: str) -> Callable[[Lowering], Lowering]:
+    def row(self, *targets: str) -> Callable[[L], L]:
         """Decorator: registers a lowering for ATen overloads ("aten.add.Tensor")."""
 
-        def register(lower: Lowering) -> Lowering:
+        def register(lower: L) -> L:
             for target in targets:
                 if target in self.rows:
                     raise ValueError(f"{target} has two lowerings")

@@ -140,7 +140,9 @@ def round_decimals(call: Call, x: Tensor, *, decimals: int) -> Tensor:
     return elementwise(call, (x,), x.dtype, body)
 
 
-@REGISTRY.row("aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.type_as.default")
+@REGISTRY.row(
+    "aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.type_as.default"
+)
 def to_copy(call: Call, x: Tensor, *_: Any, **__: Any) -> Tensor:
     """A cast to the result's type."""
     result = call.result_type()

@@ -17,7 +17,7 @@ from aot.lowering.axes import (
     wrap_position,
 )
 from aot.lowering.builder import GraphBuilder, Tensor
-from aot.lowering.registry import CannotLower, Call
+from aot.lowering.registry import Call, CannotLower
 from aot.lowering.reshape import reshape_index
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, row_major_strides, unravel
@@ -43,7 +43,7 @@ def reshaped(x: Tensor, shape: Sequence[Expr]) -> Tensor:
 
 
 def sliced(x: Tensor, dim: int, start: Expr, size: Expr, step: int = 1) -> Tensor:
-    """`size` elements of x along `dim`: start, start + step, …"""
+    """`size` elements of x along `dim`: start, start + step and so on."""
     shape = replace(x.shape, dim, size)
     return moved(x, shape, lambda at: replace(at, dim, start + at[dim] * step))
 
@@ -212,7 +212,7 @@ def flip(call: Call, x: Tensor, dims: tuple[int, ...]) -> Tensor:
 @REGISTRY.row("aten.roll.default")
 def roll(call: Call, x: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
     """x moved round by `shifts` along `dims` (along the flat tensor without dims)."""
-    by = [shifts] if isinstance(shifts, (int, Expr)) else list(shifts)
+    by = list(shifts) if isinstance(shifts, tuple) else [shifts]
     along = [dims] if isinstance(dims, int) else list(dims)
     if not along:
         flat = reshaped(x, [_numel(x)])

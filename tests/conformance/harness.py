@@ -149,9 +149,7 @@ def _describe(sample: Args) -> str:
     )
 
 
-def difference(
-    actual: np.ndarray, eager: np.ndarray, dtype: torch.dtype, exact: np.ndarray
-) -> str:
+def difference(actual: np.ndarray, eager: np.ndarray, dtype: torch.dtype, exact: np.ndarray) -> str:
     """Why `actual` is not right; "" when it is."""
     if actual.dtype != eager.dtype or actual.shape != eager.shape:
         return f"{actual.dtype}{list(actual.shape)}, eager {eager.dtype}{list(eager.shape)}"

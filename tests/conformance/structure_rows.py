@@ -57,9 +57,9 @@ CUBE: dict[str, Callable[..., Any]] = {
     "cat": lambda x: (torch.cat([x, x[:1], x[:0]]), torch.cat([x, x, x[..., :1]], -1)),
     "stack": lambda x: (torch.stack([x, x.flip(0)], 1), torch.stack([x], -1)),
     "pad constant": lambda x: (F.pad(x, (1, 2)), F.pad(x, (0, 0, 3, -1, -1, 2), value=1)),
-    "slice_scatter": lambda x: x.slice_scatter(x[:, 1:3] * 1, 1, 3, 5),
-    "slice_scatter step": lambda x: x.slice_scatter(x[:, 1:4] * 1, 1, 0, 6, 2),
-    "select_scatter": lambda x: x.select_scatter(x[0] * 1, 0, -1),
+    "slice_scatter": lambda x: x.slice_scatter(x[:, 1:3].clone(), 1, 3, 5),
+    "slice_scatter step": lambda x: x.slice_scatter(x[:, 1:4].clone(), 1, 0, 6, 2),
+    "select_scatter": lambda x: x.select_scatter(x[0].clone(), 0, -1),
     "as_strided": lambda x: x.contiguous().as_strided((3, 2), (5, 7), 4),
     "like": lambda x: (torch.zeros_like(x), torch.ones_like(x), x.new_full((2, 3), 1)),
     "numpy T": lambda x: (x[0].T, x.mT),
@@ -93,11 +93,11 @@ NAMED: dict[str, Callable[..., Any]] = {
     "index middle": lambda x, i, j: x[:, j.long(), i.long()],
     "take": lambda x, i, j: torch.take(x, i.long() * 7),
     "gather": lambda x, i, j: x.gather(2, i.long().expand(2, 3, 5)),
-    "scatter": lambda x, i, j: x.scatter(2, i.long()[:4].expand(2, 3, 4), x * 2 if x.dtype != torch.bool else x),
-    "scatter value": lambda x, i, j: x.scatter(0, i.long()[:3].reshape(3, 1, 1).expand(3, 2, 2), 1),
-    "index_copy": lambda x, i, j: x.index_copy(1, j.long()[:2], x[:, 3:5] * 1),
+    "scatter": lambda x, i, j: x.scatter(2, i.long()[:4].expand(2, 3, 4), x.flip(0)),
+    "scatter value": lambda x, i, j: x.scatter(0, i.long()[:3, None, None].expand(3, 2, 2), 1),
+    "index_copy": lambda x, i, j: x.index_copy(1, j.long()[:2], x[:, 3:5].clone()),
     "index_fill": lambda x, i, j: x.index_fill(1, j.long(), 1),
-    "index_put": lambda x, i, j: x.index_put((i.long()[:3], j.long()[:3]), x[0, :3] * 1),
+    "index_put": lambda x, i, j: x.index_put((i.long()[:3], j.long()[:3]), x[0, :3].clone()),
     "index_put scalar": lambda x, i, j: x.index_put((i.long(),), x[0, 0, 0]),
     "one_hot": lambda x, i, j: F.one_hot(i.long(), 6),
 }
@@ -111,6 +111,8 @@ SUMS: dict[str, Callable[..., Any]] = {
     ),
     "bucketize": lambda x, i, j: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.5]), right=True),
     "embedding_bag": lambda x, i, j: F.embedding_bag(i.long().reshape(1, 5), x[0], mode="mean"),
+    "embedding_bag sum": lambda x, i, j: F.embedding_bag(i.long(), x[0], j.long()[1:3], mode="sum"),
+    "embedding_bag max": lambda x, i, j: F.embedding_bag(i.long().reshape(5, 1), x[0], mode="max"),
 }
 
 
@@ -152,5 +154,5 @@ ROWS: tuple[Row, ...] = (
     *(Row(n, f, _named, FLOATS[:2]) for n, f in SUMS.items()),
     *(Row(n, f, _none) for n, f in CREATION.items()),
     Row("masked put", _put, _masked, ALL),
-    Row("view dtype", _bits, _cube, (torch.float32, torch.float16, torch.bfloat16)),
+    Row("view dtype", _bits, _cube, (torch.float32, torch.float16, torch.bfloat16), True),
 )
