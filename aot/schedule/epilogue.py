@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aot.ir.loops import LoopGraph, LoopNest
-from aot.ir.scalar import Access, loads
+from aot.ir.scalar import Access, Node, load, loads, mask_of, rebuild, with_args
 from aot.schedule.groups import Group, rewrite
 from aot.schedule.matching import invert
-from aot.schedule.stages import form_stages
+from aot.schedule.stages import form_stages, with_values
 from aot.symbolic import Expr, Symbol
 
 
@@ -28,13 +28,26 @@ def attach_epilogue(graph: LoopGraph, group: Group, consumer: Group) -> Group | 
         mapping = _onto_template(graph, nest, stores)
         if isinstance(mapping, str):
             return mapping
-        moved = rewrite(nest, mapping, group.outer, ())
+        moved = _at_own_point(rewrite(nest, mapping, group.outer, ()), stores)
         nests.append(moved)
         stores.update({s.buffer: s.index for s in moved.stores})
     joined = replace(group, nests=tuple(nests), position=group.position)
     if len(form_stages(graph, replace(joined, outer=()))) > 1:
         return "a nest of the epilogue reads elements that other points compute"
     return joined
+
+
+def _at_own_point(nest: LoopNest, stores: dict[str, tuple[Expr, ...]]) -> LoopNest:
+    """Loads of what the group computes, spelled as the stores are (loops of one turn differ)."""
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        fresh = with_args(node, args)
+        access = fresh.attr
+        if not isinstance(access, Access) or access.buffer not in stores:
+            return fresh
+        return load(access.buffer, fresh.dtype, stores[access.buffer], None, mask_of(fresh))
+
+    return with_values(nest, rebuild(nest.roots, visit))
 
 
 def _stored_index(group: Group) -> dict[str, tuple[Expr, ...]]:
