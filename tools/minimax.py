@@ -196,7 +196,9 @@ def named_fits() -> dict[str, Fit]:
         "exp64": Fit(exp_tail, f"-{r}", r, 10, exp_weight, bits=53),
         "log64": Fit(log_quotient, "0", "0.0401", 8, lambda s: s / 2, bits=53),
         "pow_log": Fit(log_lead, "-0.25", "0.5", 9, tail_weight(mp.log1p, 3), bits=53),
-        "pow_exp": Fit(ratio(exp2m1, ln2), "-0.5", "0.5", 5, lambda x: abs(x) / mp.power(2, x), bits=53),
+        "pow_exp": Fit(
+            ratio(exp2m1, ln2), "-0.5", "0.5", 5, lambda x: abs(x) / mp.power(2, x), bits=53
+        ),
     }
 
 

@@ -52,30 +52,31 @@ void report(const char* name, Kernel run, const char* only) {
   printf("%-12s %6.2f cycles  %6.3f ns\n", name, best / cycle_time(), best * 1e9);
 }
 
-#define KERNEL_1(NAME)                                                       \
-  void run_##NAME() {                                                        \
-    for (int i = 0; i < kCount; i += kLanes) {                               \
+#define KERNEL_1(NAME)                                                        \
+  void run_##NAME() {                                                         \
+    for (int i = 0; i < kCount; i += kLanes) {                                \
       aot::store(output + i, aot::NAME(aot::load<float, kLanes>(input + i))); \
-    }                                                                        \
+    }                                                                         \
   }
-#define KERNEL_2(NAME)                                                       \
-  void run_##NAME() {                                                        \
-    for (int i = 0; i < kCount; i += kLanes) {                               \
-      const auto x = aot::load<float, kLanes>(input + i);                    \
-      aot::store(output + i, aot::NAME(x, x + 1.0f));                        \
-    }                                                                        \
+#define KERNEL_2(NAME)                                    \
+  void run_##NAME() {                                     \
+    for (int i = 0; i < kCount; i += kLanes) {            \
+      const auto x = aot::load<float, kLanes>(input + i); \
+      aot::store(output + i, aot::NAME(x, x + 1.0f));     \
+    }                                                     \
   }
-#define KERNEL_64(NAME)                                                      \
-  void run64_##NAME() {                                                      \
-    constexpr int kHalf = kLanes / 2;                                        \
-    for (int i = 0; i < kCount; i += kHalf) {                                \
+#define KERNEL_64(NAME)                                                           \
+  void run64_##NAME() {                                                           \
+    constexpr int kHalf = kLanes / 2;                                             \
+    for (int i = 0; i < kCount; i += kHalf) {                                     \
       aot::store(output64 + i, aot::NAME(aot::load<double, kHalf>(input64 + i))); \
-    }                                                                        \
+    }                                                                             \
   }
-#define FLOATS(X)                                                                              \
-  X(exp) X(sigmoid) X(tanh) X(erf) X(log) X(rsqrt) X(sin) X(cos) X(exp2) X(expm1) X(log2)      \
-  X(log10) X(log1p) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) \
-  X(erfc) X(lgamma) X(cbrt) AOT_BENCH_MORE(X)
+#define FLOATS(X)                                                                                \
+  X(exp)                                                                                         \
+  X(sigmoid) X(tanh) X(erf) X(log) X(rsqrt) X(sin) X(cos) X(exp2) X(expm1) X(log2) X(log10)      \
+      X(log1p) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erfc) \
+          X(lgamma) X(cbrt) AOT_BENCH_MORE(X)
 #define AOT_BENCH_MORE(X)
 #define PAIRS(X) X(pow) X(atan2) X(hypot) X(fmod)
 #define DOUBLES(X) X(exp) X(log) X(sigmoid) X(tanh) X(sin) X(erf)

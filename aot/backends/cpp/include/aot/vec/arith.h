@@ -7,17 +7,17 @@
 namespace aot {
 
 // Applies `f` to both halves of a split Vec, or returns from `whole` on one register.
-#define AOT_SPLIT_1(F)                                                    \
-  if constexpr (Vec<T, N>::kSplit) {                                      \
-    return Vec<T, N>::of(F(a.lo), F(a.hi));                               \
+#define AOT_SPLIT_1(F)                      \
+  if constexpr (Vec<T, N>::kSplit) {        \
+    return Vec<T, N>::of(F(a.lo), F(a.hi)); \
   }
-#define AOT_SPLIT_2(F)                                                    \
-  if constexpr (Vec<T, N>::kSplit) {                                      \
-    return Vec<T, N>::of(F(a.lo, b.lo), F(a.hi, b.hi));                   \
+#define AOT_SPLIT_2(F)                                  \
+  if constexpr (Vec<T, N>::kSplit) {                    \
+    return Vec<T, N>::of(F(a.lo, b.lo), F(a.hi, b.hi)); \
   }
-#define AOT_SPLIT_3(F)                                                    \
-  if constexpr (Vec<T, N>::kSplit) {                                      \
-    return Vec<T, N>::of(F(a.lo, b.lo, c.lo), F(a.hi, b.hi, c.hi));       \
+#define AOT_SPLIT_3(F)                                              \
+  if constexpr (Vec<T, N>::kSplit) {                                \
+    return Vec<T, N>::of(F(a.lo, b.lo, c.lo), F(a.hi, b.hi, c.hi)); \
   }
 
 // ---- sign bits and classes (floats) ----
@@ -110,7 +110,8 @@ template <class T, int N>
 AOT_INLINE Vec<T, N> min_or_second(Vec<T, N> a, Vec<T, N> b) {
   AOT_SPLIT_2(min_or_second) else if constexpr (kIsFloat<T>) {
     return Vec<T, N>::of(r_min(a.r, b.r));
-  } else {
+  }
+  else {
     return Vec<T, N>::of(a.r < b.r ? a.r : b.r);
   }
 }
@@ -118,7 +119,8 @@ template <class T, int N>
 AOT_INLINE Vec<T, N> max_or_second(Vec<T, N> a, Vec<T, N> b) {
   AOT_SPLIT_2(max_or_second) else if constexpr (kIsFloat<T>) {
     return Vec<T, N>::of(r_max(a.r, b.r));
-  } else {
+  }
+  else {
     return Vec<T, N>::of(a.r > b.r ? a.r : b.r);
   }
 }
@@ -222,15 +224,17 @@ AOT_INLINE Vec<T, N> reciprocal(Vec<T, N> a) {
 }
 
 // Rounding to integral values; integers pass through. `round` takes ties to even (torch.round).
-#define AOT_ROUNDING(NAME, MODE)                                                          \
-  template <class T, int N>                                                               \
-  AOT_INLINE Vec<T, N> NAME(Vec<T, N> a) {                                                \
-    if constexpr (!detail::kIsFloat<T>) {                                                 \
-      return a;                                                                           \
-    } else {                                                                              \
-      AOT_SPLIT_1(NAME)                                                                   \
-      else { return Vec<T, N>::of(detail::r_round<(MODE) | _MM_FROUND_NO_EXC>(a.r)); }    \
-    }                                                                                     \
+#define AOT_ROUNDING(NAME, MODE)                                                \
+  template <class T, int N>                                                     \
+  AOT_INLINE Vec<T, N> NAME(Vec<T, N> a) {                                      \
+    if constexpr (!detail::kIsFloat<T>) {                                       \
+      return a;                                                                 \
+    } else {                                                                    \
+      AOT_SPLIT_1(NAME)                                                         \
+      else {                                                                    \
+        return Vec<T, N>::of(detail::r_round<(MODE) | _MM_FROUND_NO_EXC>(a.r)); \
+      }                                                                         \
+    }                                                                           \
   }
 AOT_ROUNDING(round, _MM_FROUND_TO_NEAREST_INT)
 AOT_ROUNDING(floor, _MM_FROUND_TO_NEG_INF)

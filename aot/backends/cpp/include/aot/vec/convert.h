@@ -16,26 +16,26 @@ constexpr int at_least_16(int bytes) { return bytes < 16 ? 16 : bytes; }
 template <class A, class B, int W>
 struct CvtTypes {
   static constexpr int kWide = sizeof(A) > sizeof(B) ? sizeof(A) : sizeof(B);
-  using In = Reg<A, at_least_16(W * static_cast<int>(sizeof(A)) / kWide) / sizeof(A)>;
-  using Out = Reg<B, at_least_16(W * static_cast<int>(sizeof(B)) / kWide) / sizeof(B)>;
+  using In = Reg<A, at_least_16(W* static_cast<int>(sizeof(A)) / kWide) / sizeof(A)>;
+  using Out = Reg<B, at_least_16(W* static_cast<int>(sizeof(B)) / kWide) / sizeof(B)>;
 };
-#define AOT_CVT(A, B, W, IN, EXPR)                                   \
-  template <>                                                        \
-  struct CvtReg<A, B, W> : CvtTypes<A, B, W> {                       \
-    AOT_MEMBER static Out run(In reg) {                              \
-      const IN a = (IN)reg;                                          \
-      return (Out)(EXPR);                                            \
-    }                                                                \
+#define AOT_CVT(A, B, W, IN, EXPR)             \
+  template <>                                  \
+  struct CvtReg<A, B, W> : CvtTypes<A, B, W> { \
+    AOT_MEMBER static Out run(In reg) {        \
+      const IN a = (IN)reg;                    \
+      return (Out)(EXPR);                      \
+    }                                          \
   };
 
 #if AOT_ISA_LEVEL >= 4
-#define AOT_WIDEN(A, B, NAME, IN512)                                 \
-  AOT_CVT(A, B, 16, __m128i, _mm_cvt##NAME(a))                       \
-  AOT_CVT(A, B, 32, __m128i, _mm256_cvt##NAME(a))                    \
+#define AOT_WIDEN(A, B, NAME, IN512)              \
+  AOT_CVT(A, B, 16, __m128i, _mm_cvt##NAME(a))    \
+  AOT_CVT(A, B, 32, __m128i, _mm256_cvt##NAME(a)) \
   AOT_CVT(A, B, 64, IN512, _mm512_cvt##NAME(a))
 #elif AOT_ISA_LEVEL == 3
-#define AOT_WIDEN(A, B, NAME, IN512)                                 \
-  AOT_CVT(A, B, 16, __m128i, _mm_cvt##NAME(a))                       \
+#define AOT_WIDEN(A, B, NAME, IN512)           \
+  AOT_CVT(A, B, 16, __m128i, _mm_cvt##NAME(a)) \
   AOT_CVT(A, B, 32, __m128i, _mm256_cvt##NAME(a))
 #else
 #define AOT_WIDEN(A, B, NAME, IN512) AOT_CVT(A, B, 16, __m128i, _mm_cvt##NAME(a))
@@ -57,9 +57,9 @@ AOT_WIDEN(int32_t, int64_t, epi32_epi64, __m256i)
 
 // Narrowing keeps the low bits.
 #if AOT_ISA_LEVEL >= 4
-#define AOT_NARROW(A, B, NAME)                                       \
-  AOT_CVT(A, B, 16, __m128i, _mm_cvt##NAME(a))                       \
-  AOT_CVT(A, B, 32, __m256i, _mm256_cvt##NAME(a))                    \
+#define AOT_NARROW(A, B, NAME)                    \
+  AOT_CVT(A, B, 16, __m128i, _mm_cvt##NAME(a))    \
+  AOT_CVT(A, B, 32, __m256i, _mm256_cvt##NAME(a)) \
   AOT_CVT(A, B, 64, __m512i, _mm512_cvt##NAME(a))
 #else
 // Byte order that packs the low To bytes of every From bytes to the front.
@@ -86,8 +86,8 @@ AOT_INLINE __m128i narrow32(__m256i a) {
                             : _mm_unpacklo_epi16(l, h);
   }
 }
-#define AOT_NARROW(A, B, NAME)                                       \
-  AOT_CVT(A, B, 16, __m128i, (narrow16<sizeof(A), sizeof(B)>(a)))    \
+#define AOT_NARROW(A, B, NAME)                                    \
+  AOT_CVT(A, B, 16, __m128i, (narrow16<sizeof(A), sizeof(B)>(a))) \
   AOT_CVT(A, B, 32, __m256i, (narrow32<sizeof(A), sizeof(B)>(a)))
 #else
 #define AOT_NARROW(A, B, NAME) AOT_CVT(A, B, 16, __m128i, (narrow16<sizeof(A), sizeof(B)>(a)))
@@ -161,10 +161,10 @@ AOT_INLINE Reg<double, L> int64_to_double(Reg<int64_t, L> a) {
   const Reg<double, L> offset = (Reg<double, L>)(U{} + 0x4530000080100000u);
   return ((Reg<double, L>)hi - offset) + (Reg<double, L>)lo;
 }
-#define AOT_CVT_LANES(W)                                                             \
-  AOT_CVT(int64_t, float, W, In, (cvt_lanes<int64_t, float, W>(a)))                  \
-  AOT_CVT(float, int64_t, W, In, (cvt_lanes<float, int64_t, W>(a)))                  \
-  AOT_CVT(double, int64_t, W, In, (cvt_lanes<double, int64_t, W>(a)))                \
+#define AOT_CVT_LANES(W)                                              \
+  AOT_CVT(int64_t, float, W, In, (cvt_lanes<int64_t, float, W>(a)))   \
+  AOT_CVT(float, int64_t, W, In, (cvt_lanes<float, int64_t, W>(a)))   \
+  AOT_CVT(double, int64_t, W, In, (cvt_lanes<double, int64_t, W>(a))) \
   AOT_CVT(int64_t, double, W, In, int64_to_double<W / 8>(a))
 AOT_CVT_LANES(16)
 #if AOT_ISA_LEVEL >= 3

@@ -17,19 +17,19 @@ template <int LaneBytes, int IndexBytes, int Bytes>
 struct GatherMove;
 
 #if AOT_ISA_LEVEL >= 4
-#define AOT_MASKED_MOVE(LANE, BYTES, V, M, S, K)                                            \
-  template <>                                                                               \
-  struct MaskedMove<LANE, BYTES> {                                                          \
-    AOT_MEMBER static V load(const void* p, uint64_t m) {                                   \
-      return M##_maskz_loadu_##S(static_cast<K>(m), p);                                     \
-    }                                                                                       \
-    AOT_MEMBER static void store(void* p, uint64_t m, V v) {                                \
-      M##_mask_storeu_##S(p, static_cast<K>(m), v);                                         \
-    }                                                                                       \
+#define AOT_MASKED_MOVE(LANE, BYTES, V, M, S, K)             \
+  template <>                                                \
+  struct MaskedMove<LANE, BYTES> {                           \
+    AOT_MEMBER static V load(const void* p, uint64_t m) {    \
+      return M##_maskz_loadu_##S(static_cast<K>(m), p);      \
+    }                                                        \
+    AOT_MEMBER static void store(void* p, uint64_t m, V v) { \
+      M##_mask_storeu_##S(p, static_cast<K>(m), v);          \
+    }                                                        \
   };
-#define AOT_MASKED_MOVES(LANE, S, K128, K256, K512)        \
-  AOT_MASKED_MOVE(LANE, 16, __m128i, _mm, S, K128)         \
-  AOT_MASKED_MOVE(LANE, 32, __m256i, _mm256, S, K256)      \
+#define AOT_MASKED_MOVES(LANE, S, K128, K256, K512)   \
+  AOT_MASKED_MOVE(LANE, 16, __m128i, _mm, S, K128)    \
+  AOT_MASKED_MOVE(LANE, 32, __m256i, _mm256, S, K256) \
   AOT_MASKED_MOVE(LANE, 64, __m512i, _mm512, S, K512)
 AOT_MASKED_MOVES(1, epi8, __mmask16, __mmask32, __mmask64)
 AOT_MASKED_MOVES(2, epi16, __mmask8, __mmask16, __mmask32)
@@ -44,12 +44,12 @@ AOT_INLINE uint64_t move_mask(Mask<N> m) {
   return N < Vec<T, N>::kRegLanes ? mask_bits(m) : m.m;
 }
 
-#define AOT_GATHER(LANE, INDEX, BYTES, OUT, IN, NAME, S, K)                                 \
-  template <>                                                                               \
-  struct GatherMove<LANE, INDEX, BYTES> {                                                   \
-    AOT_MEMBER static OUT run(const void* p, IN index, uint64_t m) {                        \
-      return NAME##gather_##S(OUT{}, static_cast<K>(m), index, p, LANE);                    \
-    }                                                                                       \
+#define AOT_GATHER(LANE, INDEX, BYTES, OUT, IN, NAME, S, K)              \
+  template <>                                                            \
+  struct GatherMove<LANE, INDEX, BYTES> {                                \
+    AOT_MEMBER static OUT run(const void* p, IN index, uint64_t m) {     \
+      return NAME##gather_##S(OUT{}, static_cast<K>(m), index, p, LANE); \
+    }                                                                    \
   };
 AOT_GATHER(4, 4, 16, __m128i, __m128i, _mm_mmask_i32, epi32, __mmask8)
 AOT_GATHER(4, 4, 32, __m256i, __m256i, _mm256_mmask_i32, epi32, __mmask8)
@@ -117,12 +117,12 @@ AOT_INLINE RawOf<Vec<T, N>> move_mask(Mask<N> m) {
   }
 }
 
-#define AOT_GATHER(LANE, INDEX, BYTES, OUT, IN, P, NAME, S)                                 \
-  template <>                                                                               \
-  struct GatherMove<LANE, INDEX, BYTES> {                                                   \
-    AOT_MEMBER static OUT run(const void* p, IN index, OUT m) {                             \
-      return NAME##gather_##S(OUT{}, static_cast<const P*>(p), index, m, LANE);             \
-    }                                                                                       \
+#define AOT_GATHER(LANE, INDEX, BYTES, OUT, IN, P, NAME, S)                     \
+  template <>                                                                   \
+  struct GatherMove<LANE, INDEX, BYTES> {                                       \
+    AOT_MEMBER static OUT run(const void* p, IN index, OUT m) {                 \
+      return NAME##gather_##S(OUT{}, static_cast<const P*>(p), index, m, LANE); \
+    }                                                                           \
   };
 AOT_GATHER(4, 4, 16, __m128i, __m128i, int, _mm_mask_i32, epi32)
 AOT_GATHER(4, 4, 32, __m256i, __m256i, int, _mm256_mask_i32, epi32)
@@ -141,7 +141,8 @@ template <class T, class I, int N>
 AOT_INLINE Vec<T, N> gather_raw(const T* p, Vec<I, N> index, Mask<N> m) {
   using V = Vec<T, N>;
   if constexpr (V::kSplit || Vec<I, N>::kSplit) {
-    return join(gather_raw(p, lo_half(index), lo_half(m)), gather_raw(p, hi_half(index), hi_half(m)));
+    return join(gather_raw(p, lo_half(index), lo_half(m)),
+                gather_raw(p, hi_half(index), hi_half(m)));
   } else if constexpr (AOT_ISA_LEVEL >= 3 && sizeof(T) >= 4) {
 #if AOT_ISA_LEVEL >= 3
     constexpr int kBytes = V::kBytes > Vec<I, N>::kBytes ? V::kBytes : Vec<I, N>::kBytes;

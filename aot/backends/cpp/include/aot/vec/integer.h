@@ -106,8 +106,7 @@ AOT_INLINE Vec<T, N> fmod(Vec<T, N> a, Vec<T, N> b) {
     return select(bad, zero, a - detail::div_nonzero(a, divisor) * divisor);
   } else {
     const auto by_libm = [](T x, T y) {
-      return sizeof(T) == 4 ? T(__builtin_fmodf(float(x), float(y)))
-                            : T(__builtin_fmod(x, y));
+      return sizeof(T) == 4 ? T(__builtin_fmodf(float(x), float(y))) : T(__builtin_fmod(x, y));
     };
 #if AOT_ISA_LEVEL >= 3
     // With a quotient below 2^22 (2^51) its rounding is off by at most one, upwards, and the

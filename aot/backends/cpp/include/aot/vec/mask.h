@@ -182,15 +182,15 @@ AOT_INLINE Mask<N> compare(Vec<T, N> a, Vec<T, N> b) {
 }
 }  // namespace detail
 
-#define AOT_COMPARE(OP, CODE, A, B)                                                       \
-  template <class T, int N>                                                               \
-  AOT_INLINE Mask<N> operator OP(Vec<T, N> a, Vec<T, N> b) {                              \
-    return detail::compare<detail::CODE>(A, B);                                           \
-  }                                                                                       \
-  template <class T, int N, bool S>                                                       \
-  AOT_INLINE Mask<N> operator OP(Vec<T, N, S> x, detail::Same<T> y) {                     \
-    const Vec<T, N> a = x, b(y);                                                          \
-    return detail::compare<detail::CODE>(A, B);                                           \
+#define AOT_COMPARE(OP, CODE, A, B)                                   \
+  template <class T, int N>                                           \
+  AOT_INLINE Mask<N> operator OP(Vec<T, N> a, Vec<T, N> b) {          \
+    return detail::compare<detail::CODE>(A, B);                       \
+  }                                                                   \
+  template <class T, int N, bool S>                                   \
+  AOT_INLINE Mask<N> operator OP(Vec<T, N, S> x, detail::Same<T> y) { \
+    const Vec<T, N> a = x, b(y);                                      \
+    return detail::compare<detail::CODE>(A, B);                       \
   }
 AOT_COMPARE(==, kEq, a, b)
 AOT_COMPARE(!=, kNe, a, b)
@@ -210,7 +210,7 @@ AOT_INLINE Vec<T, N> select(Mask<N> m, Vec<T, N> a, Vec<T, N> b) {
 #if AOT_ISA_LEVEL >= 4
     return Vec<T, N>::of(detail::r_select(m.m, a.r, b.r));
 #else
-    return Vec<T, N>::of(detail::r_blend(convert<detail::SignedOf<T>>(m.m).r, a.r, b.r));
+    return Vec<T, N>::of(detail::r_blend(convert<detail::SignedOf<T> >(m.m).r, a.r, b.r));
 #endif
   }
 }

@@ -34,7 +34,7 @@ template <class T, int N>
 AOT_INLINE Vec<T, N> power_of_two(Vec<SignedOf<T>, N> bits, int plus) {
   using I = SignedOf<T>;
   const I bias = static_cast<I>(kExponentBias<T> + plus) << kMantissaBits<T>;
-  return bitcast<T>((bits << kMantissaBits<T>) + bias);
+  return bitcast<T>((bits << kMantissaBits<T>)+bias);
 }
 
 // a * 2^(n + plus) for n = sum - kMagic, |n| <= 300 (float) or 2200 (double); rounds once, also
@@ -86,10 +86,9 @@ AOT_INLINE Vec<float, N> expm1_scaled(Vec<float, N> x, int down) {
   const Vec<float, N> sum = fma(x, kLog2E, kMagic<float>);
   const Vec<float, N> n = sum - kMagic<float>;
   const Vec<float, N> r = fnma(n, kLn2Lo, fnma(n, kLn2Hi, x));
-  const Vec<float, N> p =
-      fma(r * r,
-          poly(r, 0x1.fffffep-2f, 0x1.5554aap-3f, 0x1.55579cp-5f, 0x1.122c84p-7f, 0x1.6ab326p-10f),
-          r);
+  const Vec<float, N> p = fma(
+      r * r,
+      poly(r, 0x1.fffffep-2f, 0x1.5554aap-3f, 0x1.55579cp-5f, 0x1.122c84p-7f, 0x1.6ab326p-10f), r);
   const Vec<float, N> scale = power_of_two<float>(bitcast<int32_t>(sum), -down);
   const float one = 1.0f / static_cast<float>(1 << down);
   return fma(scale, p, scale - one);
@@ -132,7 +131,7 @@ AOT_INLINE Vec<float, N> exp2(Vec<float, N> x) {
 template <int N>
 AOT_INLINE Vec<float, N> expm1(Vec<float, N> x) {
   const Vec<float, N> y = detail::expm1_scaled(detail::limit(x, -18.0f, 88.9f), 1);
-  return copysign(y + y, x);
+  return copysign(select(abs(x) < 0x1p-64f, x, y + y), x);  // half a subnormal loses a bit
 }
 
 // 1 / (1 + exp(-x)), accurate (relatively) down to the subnormals.

@@ -27,10 +27,9 @@ AOT_INLINE Vec<float, N> tanh(Vec<float, N> x) {
 template <int N>
 AOT_INLINE Vec<float, N> erf(Vec<float, N> x) {
   const Vec<float, N> a = detail::min_or_second(Vec<float, N>(3.95f), abs(x));
-  const Vec<float, N> p =
-      detail::poly(a, -0x1.20dd76p0f, -0x1.45f2fap-1f, -0x1.a4fa5ep-4f, 0x1.39cdc8p-6f,
-                   0x1.505dc6p-13f, -0x1.b4fffep-10f, 0x1.4bc982p-11f, -0x1.ed6b48p-14f,
-                   0x1.36959ap-17f);
+  const Vec<float, N> p = detail::poly(a, -0x1.20dd76p0f, -0x1.45f2fap-1f, -0x1.a4fa5ep-4f,
+                                       0x1.39cdc8p-6f, 0x1.505dc6p-13f, -0x1.b4fffep-10f,
+                                       0x1.4bc982p-11f, -0x1.ed6b48p-14f, 0x1.36959ap-17f);
   return copysign(detail::expm1_scaled(a * p, 0), x);
 }
 
@@ -41,7 +40,8 @@ AOT_INLINE Vec<float, N> sinh(Vec<float, N> x) {
   const Vec<float, N> quarter = detail::expm1_scaled(a, 2);
   const Vec<float, N> half = quarter + quarter;
   const Vec<float, N> h = detail::min_or_second(Vec<float, N>(0x1p60f), half);
-  return copysign(half + h / fma(h, 2.0f, 1.0f), x);
+  const Vec<float, N> y = half + h / fma(h, 2.0f, 1.0f);
+  return copysign(select(a < 0x1p-64f, a, y), x);  // the quarter of a subnormal loses bits
 }
 
 template <int N>

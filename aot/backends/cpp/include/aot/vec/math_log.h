@@ -1,7 +1,7 @@
 // log and its family, float32.
 //
-// x = m 2^e with m in [0.75, 1.5), f = m - 1 exactly; log(x) = e ln2 + f - f^2/2 + f^3 P(f) with P a
-// minimax polynomial (tools/minimax.py, fit "log") and ln2 in two parts, added small to large.
+// x = m 2^e with m in [0.75, 1.5), f = m - 1 exactly; log(x) = e ln2 + f - f^2/2 + f^3 P(f) with P
+// a minimax polynomial (tools/minimax.py, fit "log") and ln2 in two parts, added small to large.
 #ifndef AOT_VEC_MATH_LOG_H_
 #define AOT_VEC_MATH_LOG_H_
 
@@ -41,9 +41,8 @@ AOT_INLINE Parts<float, N> parts_of(Vec<float, N> x) {
 // log1p(f) - f for f in [-0.25, 0.5].
 template <int N>
 AOT_INLINE Vec<float, N> log_tail(Vec<float, N> f) {
-  const Vec<float, N> p =
-      poly(f, 0x1.5555a4p-2f, -0x1.000046p-2f, 0x1.99695cp-3f, -0x1.54ed82p-3f, 0x1.2884a4p-3f,
-           -0x1.0da4dap-3f, 0x1.ad06b2p-4f, -0x1.71ddb4p-5f);
+  const Vec<float, N> p = poly(f, 0x1.5555a4p-2f, -0x1.000046p-2f, 0x1.99695cp-3f, -0x1.54ed82p-3f,
+                               0x1.2884a4p-3f, -0x1.0da4dap-3f, 0x1.ad06b2p-4f, -0x1.71ddb4p-5f);
   const Vec<float, N> f2 = f * f;
   return fnma(f2, 0.5f, f2 * f * p);
 }

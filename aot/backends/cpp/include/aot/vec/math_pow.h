@@ -16,9 +16,8 @@ AOT_INLINE Vec<double, N> pow_positive(Vec<float, N> a, Vec<double, N> y) {
   const Vec<double, N> f = convert<double>(parts.mantissa - 1.0f);
   const Vec<double, N> p =
       poly(f, 0x1.555553b75449fp-2, -0x1.00000d9a338d4p-2, 0x1.999b761664c3ep-3,
-           -0x1.555031e9286e5p-3, 0x1.243d6310b4689p-3, -0x1.ffdd6fc831833p-4,
-           0x1.d259ec84639a4p-4, -0x1.b0f37e3cdda58p-4, 0x1.49c3ceedd69f4p-4,
-           -0x1.0439043eb2149p-5);
+           -0x1.555031e9286e5p-3, 0x1.243d6310b4689p-3, -0x1.ffdd6fc831833p-4, 0x1.d259ec84639a4p-4,
+           -0x1.b0f37e3cdda58p-4, 0x1.49c3ceedd69f4p-4, -0x1.0439043eb2149p-5);
   const Vec<double, N> f2 = f * f;
   const Vec<double, N> log = fma(fma(f, p, -0.5), f2, f);
   Vec<double, N> log2 = fma(log, 0x1.71547652b82fep0, convert<double>(parts.exponent));
@@ -28,9 +27,9 @@ AOT_INLINE Vec<double, N> pow_positive(Vec<float, N> a, Vec<double, N> y) {
   const Vec<double, N> t = limit(y * log2, -300.0, 300.0);
   const Vec<double, N> sum = t + kMagic<double>;
   const Vec<double, N> r = t - (sum - kMagic<double>);
-  const Vec<double, N> e = poly(r, 1.0, 0x1.62e430af38d25p-1, 0x1.ebfbdc3c49c0cp-3,
-                                0x1.c6aee87fd93d3p-5, 0x1.3b2d4cdd3ba8fp-7, 0x1.5f3e58675cfffp-10,
-                                0x1.41fbcbe47a129p-13);
+  const Vec<double, N> e =
+      poly(r, 1.0, 0x1.62e430af38d25p-1, 0x1.ebfbdc3c49c0cp-3, 0x1.c6aee87fd93d3p-5,
+           0x1.3b2d4cdd3ba8fp-7, 0x1.5f3e58675cfffp-10, 0x1.41fbcbe47a129p-13);
   return e * power_of_two<double>(bitcast<int64_t>(sum), 0);
 }
 

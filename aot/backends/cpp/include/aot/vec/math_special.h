@@ -21,8 +21,8 @@ AOT_RARE double lgamma_of(double x) {
 
 // Recurrence up to x >= 12, then the asymptotic series; reflection for x < 0.
 AOT_RARE double digamma_of(double x) {
-  constexpr double kBernoulli[] = {1.0 / 12,  -1.0 / 120,      1.0 / 252, -1.0 / 240,
-                                   1.0 / 132, -691.0 / 32760,  1.0 / 12};
+  constexpr double kBernoulli[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
+                                   1.0 / 132, -691.0 / 32760, 1.0 / 12};
   if (x == 0) return __builtin_copysign(__builtin_inf(), -x);
   double shift = 0;
   if (x < 0) {
@@ -88,10 +88,10 @@ AOT_RARE double bessel_i(double x, int order, bool scaled) {
 
 }  // namespace detail
 
-#define AOT_LANEWISE(NAME, CALL)                                                               \
-  template <class T, int N>                                                                    \
-  AOT_INLINE Vec<T, N> NAME(Vec<T, N> x) {                                                     \
-    return detail::map_lanes([](T v) { return static_cast<T>(CALL); }, x);                     \
+#define AOT_LANEWISE(NAME, CALL)                                           \
+  template <class T, int N>                                                \
+  AOT_INLINE Vec<T, N> NAME(Vec<T, N> x) {                                 \
+    return detail::map_lanes([](T v) { return static_cast<T>(CALL); }, x); \
   }
 AOT_LANEWISE(lgamma, detail::lgamma_of(v))
 AOT_LANEWISE(digamma, detail::digamma_of(v))

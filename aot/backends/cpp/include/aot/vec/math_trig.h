@@ -1,8 +1,8 @@
 // Trigonometric functions and their inverses, float32.
 //
 // sin and cos: x = n pi/2 + r with |r| <= pi/4. From v3 on, pi/2 comes in three floats and the
-// reduction is fused: x - n c1 is exact (both are multiples of 2^-23 and the result is below 1), and
-// each further step rounds once, so r keeps its relative accuracy up to |x| = 2^17. On v2 the
+// reduction is fused: x - n c1 is exact (both are multiples of 2^-23 and the result is below 1),
+// and each further step rounds once, so r keeps its relative accuracy up to |x| = 2^17. On v2 the
 // reduction runs in float64. Beyond the bound libm's float64 function does it, lane by lane.
 #ifndef AOT_VEC_MATH_TRIG_H_
 #define AOT_VEC_MATH_TRIG_H_

@@ -37,8 +37,8 @@ AOT_INLINE void store_small(void* p, __m128i v) {
   if constexpr (Bytes == 8) {
     _mm_storel_epi64(static_cast<__m128i*>(p), v);
   } else {
-    const auto x =
-        static_cast<typename IntOf<Bytes, false>::type>(static_cast<uint32_t>(_mm_cvtsi128_si32(v)));
+    const auto x = static_cast<typename IntOf<Bytes, false>::type>(
+        static_cast<uint32_t>(_mm_cvtsi128_si32(v)));
     __builtin_memcpy(p, &x, Bytes);
   }
 }
@@ -160,7 +160,8 @@ AOT_INLINE void store_first(T* p, Vec<T, N> v, int64_t n) {
 // ---- contiguous ----
 template <class T, int N, class S>
 AOT_INLINE Vec<T, N> load(const S* p) {
-  return detail::Storage<S>::template widen<T>(detail::load_full<detail::RawType<S>, N>(detail::raw(p)));
+  return detail::Storage<S>::template widen<T>(
+      detail::load_full<detail::RawType<S>, N>(detail::raw(p)));
 }
 // The first n lanes from memory (n <= 0: none; n >= N: all), zero elsewhere.
 template <class T, int N, class S>

@@ -25,71 +25,71 @@ AOT_INLINE R r_load(const void* p) {
 
 // sqrt, min and max as the instruction defines them (the second operand wins when either is NaN),
 // rounding with an immediate, fused multiply-add (v3 up).
-#define AOT_FLOAT_REG(T, L, M, V, S)                                                      \
-  AOT_INLINE Reg<T, L> r_sqrt(Reg<T, L> a) { return (Reg<T, L>)M##_sqrt_##S((V)a); }      \
-  AOT_INLINE Reg<T, L> r_min(Reg<T, L> a, Reg<T, L> b) {                                  \
-    return (Reg<T, L>)M##_min_##S((V)a, (V)b);                                            \
-  }                                                                                       \
-  AOT_INLINE Reg<T, L> r_max(Reg<T, L> a, Reg<T, L> b) {                                  \
-    return (Reg<T, L>)M##_max_##S((V)a, (V)b);                                            \
+#define AOT_FLOAT_REG(T, L, M, V, S)                                                 \
+  AOT_INLINE Reg<T, L> r_sqrt(Reg<T, L> a) { return (Reg<T, L>)M##_sqrt_##S((V)a); } \
+  AOT_INLINE Reg<T, L> r_min(Reg<T, L> a, Reg<T, L> b) {                             \
+    return (Reg<T, L>)M##_min_##S((V)a, (V)b);                                       \
+  }                                                                                  \
+  AOT_INLINE Reg<T, L> r_max(Reg<T, L> a, Reg<T, L> b) {                             \
+    return (Reg<T, L>)M##_max_##S((V)a, (V)b);                                       \
   }
-#define AOT_FLOAT_ROUND(T, L, M, V, S, NAME)                                              \
-  template <int Mode>                                                                     \
-  AOT_INLINE Reg<T, L> r_round(Reg<T, L> a) {                                             \
-    return (Reg<T, L>)M##_##NAME##_##S((V)a, Mode);                                       \
+#define AOT_FLOAT_ROUND(T, L, M, V, S, NAME)        \
+  template <int Mode>                               \
+  AOT_INLINE Reg<T, L> r_round(Reg<T, L> a) {       \
+    return (Reg<T, L>)M##_##NAME##_##S((V)a, Mode); \
   }
-#define AOT_FLOAT_FMA(T, L, M, V, S)                                                      \
-  AOT_INLINE Reg<T, L> r_fma(Reg<T, L> a, Reg<T, L> b, Reg<T, L> c) {                     \
-    return (Reg<T, L>)M##_fmadd_##S((V)a, (V)b, (V)c);                                    \
-  }                                                                                       \
-  AOT_INLINE Reg<T, L> r_fnma(Reg<T, L> a, Reg<T, L> b, Reg<T, L> c) {                    \
-    return (Reg<T, L>)M##_fnmadd_##S((V)a, (V)b, (V)c);                                   \
+#define AOT_FLOAT_FMA(T, L, M, V, S)                                   \
+  AOT_INLINE Reg<T, L> r_fma(Reg<T, L> a, Reg<T, L> b, Reg<T, L> c) {  \
+    return (Reg<T, L>)M##_fmadd_##S((V)a, (V)b, (V)c);                 \
+  }                                                                    \
+  AOT_INLINE Reg<T, L> r_fnma(Reg<T, L> a, Reg<T, L> b, Reg<T, L> c) { \
+    return (Reg<T, L>)M##_fnmadd_##S((V)a, (V)b, (V)c);                \
   }
 // Lane masks (below AVX-512): every lane all ones or all zeros.
-#define AOT_LANE_BLEND(T, L, M, V, S)                                                     \
-  AOT_INLINE Reg<T, L> r_blend(Reg<SignedOf<T>, L> m, Reg<T, L> a, Reg<T, L> b) {         \
-    return (Reg<T, L>)M##_blendv_##S((V)b, (V)a, (V)m);                                   \
+#define AOT_LANE_BLEND(T, L, M, V, S)                                             \
+  AOT_INLINE Reg<T, L> r_blend(Reg<SignedOf<T>, L> m, Reg<T, L> a, Reg<T, L> b) { \
+    return (Reg<T, L>)M##_blendv_##S((V)b, (V)a, (V)m);                           \
   }
 // Bit masks (AVX-512).
-#define AOT_MASK_FLOAT(T, L, M, V, S, K)                                                  \
-  template <int Op>                                                                       \
-  AOT_INLINE K r_cmp(Reg<T, L> a, Reg<T, L> b) {                                          \
-    return (K)M##_cmp_##S##_mask((V)a, (V)b, float_predicate(Op));                        \
-  }                                                                                       \
-  AOT_INLINE Reg<T, L> r_select(uint64_t m, Reg<T, L> a, Reg<T, L> b) {                   \
-    return (Reg<T, L>)M##_mask_blend_##S((K)m, (V)b, (V)a);                               \
-  }                                                                                       \
-  AOT_INLINE Reg<T, L> r_scalef(Reg<T, L> a, Reg<T, L> b) {                               \
-    return (Reg<T, L>)M##_scalef_##S((V)a, (V)b);                                         \
-  }                                                                                       \
+#define AOT_MASK_FLOAT(T, L, M, V, S, K)                                                   \
+  template <int Op>                                                                        \
+  AOT_INLINE K r_cmp(Reg<T, L> a, Reg<T, L> b) {                                           \
+    return (K)M##_cmp_##S##_mask((V)a, (V)b, float_predicate(Op));                         \
+  }                                                                                        \
+  AOT_INLINE Reg<T, L> r_select(uint64_t m, Reg<T, L> a, Reg<T, L> b) {                    \
+    return (Reg<T, L>)M##_mask_blend_##S((K)m, (V)b, (V)a);                                \
+  }                                                                                        \
+  AOT_INLINE Reg<T, L> r_scalef(Reg<T, L> a, Reg<T, L> b) {                                \
+    return (Reg<T, L>)M##_scalef_##S((V)a, (V)b);                                          \
+  }                                                                                        \
   AOT_INLINE Reg<T, L> r_rsqrt14(Reg<T, L> a) { return (Reg<T, L>)M##_rsqrt14_##S((V)a); } \
-  AOT_INLINE Reg<T, L> r_getexp(Reg<T, L> a) { return (Reg<T, L>)M##_getexp_##S((V)a); }  \
-  AOT_INLINE Reg<T, L> r_getmant(Reg<T, L> a) { /* mantissa in [0.75, 1.5) */             \
-    return (Reg<T, L>)M##_getmant_##S((V)a, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_zero);   \
-  }                                                                                       \
-  template <int Kinds>                                                                    \
-  AOT_INLINE K r_class(Reg<T, L> a) {                                                     \
-    return (K)M##_fpclass_##S##_mask((V)a, Kinds);                                        \
+  AOT_INLINE Reg<T, L> r_getexp(Reg<T, L> a) { return (Reg<T, L>)M##_getexp_##S((V)a); }   \
+  AOT_INLINE Reg<T, L> r_getmant(Reg<T, L> a) { /* mantissa in [0.75, 1.5) */              \
+    return (Reg<T, L>)M##_getmant_##S((V)a, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_zero);    \
+  }                                                                                        \
+  template <int Kinds>                                                                     \
+  AOT_INLINE K r_class(Reg<T, L> a) {                                                      \
+    return (K)M##_fpclass_##S##_mask((V)a, Kinds);                                         \
   }
-#define AOT_MASK_INT(T, L, M, V, C, S, K)                                                 \
-  template <int Op>                                                                       \
-  AOT_INLINE K r_cmp(Reg<T, L> a, Reg<T, L> b) {                                          \
-    return (K)M##_cmp_##C##_mask((V)a, (V)b, Op);                                         \
-  }                                                                                       \
-  AOT_INLINE Reg<T, L> r_select(uint64_t m, Reg<T, L> a, Reg<T, L> b) {                   \
-    return (Reg<T, L>)M##_mask_blend_##S((K)m, (V)b, (V)a);                               \
+#define AOT_MASK_INT(T, L, M, V, C, S, K)                               \
+  template <int Op>                                                     \
+  AOT_INLINE K r_cmp(Reg<T, L> a, Reg<T, L> b) {                        \
+    return (K)M##_cmp_##C##_mask((V)a, (V)b, Op);                       \
+  }                                                                     \
+  AOT_INLINE Reg<T, L> r_select(uint64_t m, Reg<T, L> a, Reg<T, L> b) { \
+    return (Reg<T, L>)M##_mask_blend_##S((K)m, (V)b, (V)a);             \
   }
 
-#define AOT_MASK_ALL(M, W, VF, VD, VI)                                                    \
-  AOT_MASK_FLOAT(float, W / 32, M, VF, ps, __mmask##W##f)                                 \
-  AOT_MASK_FLOAT(double, W / 64, M, VD, pd, __mmask8)                                     \
-  AOT_MASK_INT(int64_t, W / 64, M, VI, epi64, epi64, __mmask8)                            \
-  AOT_MASK_INT(uint64_t, W / 64, M, VI, epu64, epi64, __mmask8)                           \
-  AOT_MASK_INT(int32_t, W / 32, M, VI, epi32, epi32, __mmask##W##f)                       \
-  AOT_MASK_INT(uint32_t, W / 32, M, VI, epu32, epi32, __mmask##W##f)                      \
-  AOT_MASK_INT(int16_t, W / 16, M, VI, epi16, epi16, __mmask##W##h)                       \
-  AOT_MASK_INT(uint16_t, W / 16, M, VI, epu16, epi16, __mmask##W##h)                      \
-  AOT_MASK_INT(int8_t, W / 8, M, VI, epi8, epi8, __mmask##W##b)                           \
+#define AOT_MASK_ALL(M, W, VF, VD, VI)                               \
+  AOT_MASK_FLOAT(float, W / 32, M, VF, ps, __mmask##W##f)            \
+  AOT_MASK_FLOAT(double, W / 64, M, VD, pd, __mmask8)                \
+  AOT_MASK_INT(int64_t, W / 64, M, VI, epi64, epi64, __mmask8)       \
+  AOT_MASK_INT(uint64_t, W / 64, M, VI, epu64, epi64, __mmask8)      \
+  AOT_MASK_INT(int32_t, W / 32, M, VI, epi32, epi32, __mmask##W##f)  \
+  AOT_MASK_INT(uint32_t, W / 32, M, VI, epu32, epi32, __mmask##W##f) \
+  AOT_MASK_INT(int16_t, W / 16, M, VI, epi16, epi16, __mmask##W##h)  \
+  AOT_MASK_INT(uint16_t, W / 16, M, VI, epu16, epi16, __mmask##W##h) \
+  AOT_MASK_INT(int8_t, W / 8, M, VI, epi8, epi8, __mmask##W##b)      \
   AOT_MASK_INT(uint8_t, W / 8, M, VI, epu8, epi8, __mmask##W##b)
 
 AOT_FLOAT_REG(float, 4, _mm, __m128, ps)
@@ -166,14 +166,12 @@ AOT_LANE_BLEND(uint8_t, 32, _mm256, __m256i, epi8)
 // bytes live in the low end of a 16-byte one.
 template <int Bytes>  // meaningful bytes of the whole
 struct Halves;
-#define AOT_SMALL_HALVES(BYTES, UNPACK)                                                   \
-  template <>                                                                             \
-  struct Halves<BYTES> {                                                                  \
-    AOT_MEMBER static __m128i hi(__m128i a) { return _mm_srli_si128(a, BYTES / 2); }      \
-    AOT_MEMBER static __m128i lo(__m128i a) { return a; }                                 \
-    AOT_MEMBER static __m128i join(__m128i l, __m128i h) {                                \
-      return _mm_unpacklo_##UNPACK(l, h);                                                 \
-    }                                                                                     \
+#define AOT_SMALL_HALVES(BYTES, UNPACK)                                                          \
+  template <>                                                                                    \
+  struct Halves<BYTES> {                                                                         \
+    AOT_MEMBER static __m128i hi(__m128i a) { return _mm_srli_si128(a, BYTES / 2); }             \
+    AOT_MEMBER static __m128i lo(__m128i a) { return a; }                                        \
+    AOT_MEMBER static __m128i join(__m128i l, __m128i h) { return _mm_unpacklo_##UNPACK(l, h); } \
   }
 AOT_SMALL_HALVES(2, epi8);
 AOT_SMALL_HALVES(4, epi16);

@@ -20,11 +20,11 @@ namespace aot {
 #define AOT_SCALAR_2(NAME, T) \
   AOT_INLINE T NAME(T x, T y) { return NAME(Vec<T, 1>(x), Vec<T, 1>(y))[0]; }
 #define AOT_SCALAR_FLOATS(MACRO, NAME) MACRO(NAME, float) MACRO(NAME, double)
-#define AOT_SCALAR_NUMBERS(MACRO, NAME)                                                     \
-  MACRO(NAME, float)                                                                        \
-  MACRO(NAME, double)                                                                       \
-  MACRO(NAME, int64_t)                                                                      \
-  MACRO(NAME, int32_t)                                                                      \
+#define AOT_SCALAR_NUMBERS(MACRO, NAME) \
+  MACRO(NAME, float)                    \
+  MACRO(NAME, double)                   \
+  MACRO(NAME, int64_t)                  \
+  MACRO(NAME, int32_t)                  \
   MACRO(NAME, int16_t) MACRO(NAME, int8_t) MACRO(NAME, uint8_t)
 
 #define AOT_SCALAR_ROW(NAME) AOT_SCALAR_FLOATS(AOT_SCALAR_1, NAME)

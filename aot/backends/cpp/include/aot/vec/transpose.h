@@ -8,20 +8,20 @@ namespace aot {
 namespace detail {
 
 // Within every 128-bit part: a0 b0 a1 b1 ... of the lower (upper) halves.
-#define AOT_INTERLEAVE(V, M, S)                                                           \
-  template <int Size>                                                                     \
-  AOT_INLINE V interleave_lo(V a, V b) {                                                  \
-    return Size == 1   ? M##_unpacklo_epi8(a, b)                                          \
-           : Size == 2 ? M##_unpacklo_epi16(a, b)                                         \
-           : Size == 4 ? M##_unpacklo_epi32(a, b)                                         \
-                       : M##_unpacklo_epi64(a, b);                                        \
-  }                                                                                       \
-  template <int Size>                                                                     \
-  AOT_INLINE V interleave_hi(V a, V b) {                                                  \
-    return Size == 1   ? M##_unpackhi_epi8(a, b)                                          \
-           : Size == 2 ? M##_unpackhi_epi16(a, b)                                         \
-           : Size == 4 ? M##_unpackhi_epi32(a, b)                                         \
-                       : M##_unpackhi_epi64(a, b);                                        \
+#define AOT_INTERLEAVE(V, M, S)                    \
+  template <int Size>                              \
+  AOT_INLINE V interleave_lo(V a, V b) {           \
+    return Size == 1   ? M##_unpacklo_epi8(a, b)   \
+           : Size == 2 ? M##_unpacklo_epi16(a, b)  \
+           : Size == 4 ? M##_unpacklo_epi32(a, b)  \
+                       : M##_unpacklo_epi64(a, b); \
+  }                                                \
+  template <int Size>                              \
+  AOT_INLINE V interleave_hi(V a, V b) {           \
+    return Size == 1   ? M##_unpackhi_epi8(a, b)   \
+           : Size == 2 ? M##_unpackhi_epi16(a, b)  \
+           : Size == 4 ? M##_unpackhi_epi32(a, b)  \
+                       : M##_unpackhi_epi64(a, b); \
   }
 AOT_INTERLEAVE(__m128i, _mm, 16)
 #if AOT_ISA_LEVEL >= 3

@@ -100,8 +100,8 @@ AOT_INLINE Vec<T, N / 2> lo_half(Vec<T, N> v) {
     return v.lo;
   } else {
     using Raw = detail::RawOf<Vec<T, N>>;
-    using H = detail::Halves<N * static_cast<int>(sizeof(T))>;
-    return Vec<T, N / 2>::of((typename Vec<T, N / 2>::R)H::lo((Raw)v.r));
+    using H = detail::Halves<N* static_cast<int>(sizeof(T))>;
+    return Vec<T, N / 2>::of((typename Vec<T, N / 2>::R) H::lo((Raw)v.r));
   }
 }
 template <class T, int N>
@@ -110,8 +110,8 @@ AOT_INLINE Vec<T, N / 2> hi_half(Vec<T, N> v) {
     return v.hi;
   } else {
     using Raw = detail::RawOf<Vec<T, N>>;
-    using H = detail::Halves<N * static_cast<int>(sizeof(T))>;
-    return Vec<T, N / 2>::of((typename Vec<T, N / 2>::R)H::hi((Raw)v.r));
+    using H = detail::Halves<N* static_cast<int>(sizeof(T))>;
+    return Vec<T, N / 2>::of((typename Vec<T, N / 2>::R) H::hi((Raw)v.r));
   }
 }
 template <class T, int N>
@@ -121,7 +121,7 @@ AOT_INLINE Vec<T, 2 * N> join(Vec<T, N> l, Vec<T, N> h) {
     return Out::of(l, h);
   } else {
     using Raw = detail::RawOf<Vec<T, N>>;
-    using H = detail::Halves<2 * N * static_cast<int>(sizeof(T))>;
+    using H = detail::Halves<2 * N* static_cast<int>(sizeof(T))>;
     return Out::of((typename Out::R)H::join((Raw)l.r, (Raw)h.r));
   }
 }
@@ -150,28 +150,28 @@ struct Wrapping<T, N, true> {
 }  // namespace detail
 
 // + - *: integers wrap. & | ^: integers only. Mixed forms broadcast the scalar.
-#define AOT_BINARY(OP)                                                                    \
-  template <class T, int N>                                                               \
-  AOT_INLINE Vec<T, N> operator OP(Vec<T, N> a, Vec<T, N> b) {                            \
-    if constexpr (Vec<T, N>::kSplit) {                                                    \
-      return Vec<T, N>::of(a.lo OP b.lo, a.hi OP b.hi);                                   \
-    } else {                                                                              \
-      using W = typename detail::Wrapping<T, Vec<T, N>::kRegLanes>::type;                 \
-      return Vec<T, N>::of((typename Vec<T, N>::R)((W)a.r OP (W)b.r));                    \
-    }                                                                                     \
-  }                                                                                       \
-  template <class T, int N, bool S>                                                       \
-  AOT_INLINE Vec<T, N> operator OP(Vec<T, N, S> a, detail::Same<T> b) {                   \
-    return a OP Vec<T, N>(b);                                                             \
-  }                                                                                       \
-  template <class T, int N, bool S>                                                       \
-  AOT_INLINE Vec<T, N> operator OP(detail::Same<T> a, Vec<T, N, S> b) {                   \
-    return Vec<T, N>(a) OP b;                                                             \
-  }                                                                                       \
-  template <class T, int N>                                                               \
-  AOT_INLINE Vec<T, N>& operator OP##=(Vec<T, N>& a, Vec<T, N> b) {                       \
-    a = a OP b;                                                                           \
-    return a;                                                                             \
+#define AOT_BINARY(OP)                                                    \
+  template <class T, int N>                                               \
+  AOT_INLINE Vec<T, N> operator OP(Vec<T, N> a, Vec<T, N> b) {            \
+    if constexpr (Vec<T, N>::kSplit) {                                    \
+      return Vec<T, N>::of(a.lo OP b.lo, a.hi OP b.hi);                   \
+    } else {                                                              \
+      using W = typename detail::Wrapping<T, Vec<T, N>::kRegLanes>::type; \
+      return Vec<T, N>::of((typename Vec<T, N>::R)((W)a.r OP(W) b.r));    \
+    }                                                                     \
+  }                                                                       \
+  template <class T, int N, bool S>                                       \
+  AOT_INLINE Vec<T, N> operator OP(Vec<T, N, S> a, detail::Same<T> b) {   \
+    return a OP Vec<T, N>(b);                                             \
+  }                                                                       \
+  template <class T, int N, bool S>                                       \
+  AOT_INLINE Vec<T, N> operator OP(detail::Same<T> a, Vec<T, N, S> b) {   \
+    return Vec<T, N>(a) OP b;                                             \
+  }                                                                       \
+  template <class T, int N>                                               \
+  AOT_INLINE Vec<T, N>& operator OP## = (Vec<T, N> & a, Vec<T, N> b) {    \
+    a = a OP b;                                                           \
+    return a;                                                             \
   }
 AOT_BINARY(+)
 AOT_BINARY(-)

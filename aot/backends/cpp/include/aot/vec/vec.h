@@ -29,7 +29,7 @@
 //   select(mask, a, b)   any(mask)  all(mask)  count(mask)
 //   arithmetic  abs neg sign sqrt rsqrt reciprocal floor ceil trunc round(ties to even)
 //               fma(a, b, c) = ab + c   fnma(a, b, c) = c - ab   copysign signbit isnan isinf
-//               isfinite   minimum maximum (NaN wins)  fmin fmax (NaN loses)  clamp(a, lo, hi)  relu
+//               isfinite   minimum maximum (NaN wins)  fmin fmax (NaN loses)  clamp(a, lo, hi) relu
 //               div_trunc div_floor remainder(sign of divisor) fmod   (integers and floats)
 //               shift_left shift_right (counts are data)   nextafter
 //   math        exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh
