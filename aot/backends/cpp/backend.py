@@ -13,6 +13,8 @@ from aot.backends.cpp.build import Builder, Unit, make_units
 from aot.backends.cpp.kernel import NAME, SIGNATURE, EmittedKernel, emit_kernel
 from aot.backends.cpp.launch import grain_of
 from aot.backends.cpp.operands import packing_recipes
+from aot.backends.cpp.template_attention import emit_attention
+from aot.backends.cpp.template_conv import emit_conv
 from aot.backends.cpp.template_matmul import emit_matmul
 from aot.backends.cpp.toolchain import find_toolchain
 from aot.errors import InternalError
@@ -116,6 +118,8 @@ def _emit(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
 
 _EMITTERS: dict[str, Callable[[Kernel, KernelGraph], EmittedKernel]] = {
     "": emit_kernel,
+    "attention": emit_attention,
+    "conv": emit_conv,
     "matmul": emit_matmul,
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from aot.backends.cpp.context import KernelContext
-from aot.backends.cpp.gemm_heuristic import PANEL, MatmulBlocking, matmul_blocking
+from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
 from aot.backends.cpp.kernel import (
     NAME,
     EmittedKernel,
@@ -44,8 +44,6 @@ from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis, Buffer, View
 from aot.ir.weights import DerivedWeight
 from aot.symbolic import Expr, ceil_div, depends_on, integer, is_int, product
-
-_SCRATCH = 64
 
 
 @dataclass(frozen=True)
@@ -86,10 +84,12 @@ class _Product:
         """The type of accumulators and tiles."""
         return self.a_dtype.compute
 
-    @property
-    def b_stored(self) -> DType:
-        """The element type of packed B."""
-        return self.b_dtype if self.packed is not None else self.compute
+    def at_batch(self, operand: Strided) -> Expr:
+        """Where the operand's matrix of the current batch element begins."""
+        offset = operand.offset
+        for axis, stride in zip(self.batch, operand.strides, strict=False):
+            offset = offset + axis.symbol * stride
+        return offset.expand()
 
     def text(self, expr: Expr) -> str:
         """A size or offset in C++."""
@@ -118,16 +118,12 @@ def emit_matmul(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
     else:
         writer.line("const int64_t first = begin, last = end;")
         _one_matrix(body, p)
-    scratch: Expr = integer(_template_scratch(p))
-    if p.packed is None:
-        rows = p.k * -(-p.blocking.nb // PANEL) * PANEL
-        scratch = scratch + rows * p.compute.itemsize
     return EmittedKernel(
         writer.text(),
         _arguments(p),
         sizes,
         product((*(a.extent for a in p.batch), row_tiles, column_tiles)),
-        scratch,
+        integer(p.blocking.scratch_bytes),
         head=_config(p),
         headers=("aot/tmpl/matmul.h",),
         grain=p.blocking.grain,
@@ -164,10 +160,11 @@ def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Product:
         m_max=None if is_int(row.extent) else greatest(row.extent, context.ranges),
         accumulator_bytes=a_dtype.compute.itemsize,
         a_bytes=a_dtype.itemsize,
-        b_bytes=b_dtype.itemsize if packed is not None else a_dtype.compute.itemsize,
+        b_bytes=b_dtype.itemsize,
         a_contiguous=a.strides[-1] == 1,
+        b_packed=packed is not None,
     )
-    b = strided(call, b_view, buffers, context.ranges) if packed is None else a
+    b = strided(call, b_view, buffers, context.ranges)
     return _Product(
         kernel,
         context,
@@ -209,10 +206,6 @@ def _pack(
     return pack_weight(buffers[view.buffer], view, "pack_matmul", (count, *shape)), elements
 
 
-def _template_scratch(p: _Product) -> int:
-    return -(-p.blocking.scratch_bytes // _SCRATCH) * _SCRATCH
-
-
 def _arguments(p: _Product) -> tuple[str, ...]:
     names = argument_buffers(p.kernel)
     if p.packed is None:
@@ -230,9 +223,10 @@ def _config(p: _Product) -> str:
     lines = [
         f"struct {NAME}_config : aot::tmpl::MatmulConfig {{",
         f"  using A = {template_type(p.a_dtype)};",
-        f"  using B = {template_type(p.b_stored)};",
+        f"  using B = {template_type(p.b_dtype)};",
         *(f"  static constexpr int64_t {name} = {value};" for name, value in values.items()),
         f"  static constexpr bool COPY_A = {'true' if q.copy_a else 'false'};",
+        f"  static constexpr bool STRIDED_B = {'true' if q.strided_b else 'false'};",
         "};",
     ]
     return "\n".join(["namespace {", *lines, "}", ""])
@@ -242,55 +236,28 @@ def _one_matrix(body: Body, p: _Product) -> None:
     writer, text = body.writer, p.text
     config = f"{NAME}_config"
     nests = epilogue_nests(p.kernel, p.space, p.context)
-    emit_epilogue(body, nests, p.space, p.compute, "epilogue")
+    emit_epilogue(body, nests, p.space, p.compute)
     pointers = p.context.pointers
-    a_type, b_type = template_type(p.a_dtype), template_type(p.b_stored)
-    coordinates = [axis.symbol for axis in p.batch]
-    steps = zip(coordinates, p.a.strides, strict=False)
-    a_offset = (p.a.offset + sum(s * t for s, t in steps)).expand()
-    a_pointer = f"{pointers[p.a_view.buffer]} + ({text(a_offset)})"
-    *_, a_row, a_column = p.a.strides
+    a_type, b_type = template_type(p.a_dtype), template_type(p.b_dtype)
+    a_offset = p.at_batch(p.a)
+    b_strides = tuple(integer(0) for _ in p.b.strides) if p.packed is not None else p.b.strides
+    b_offset = p.at_batch(p.b)
+    b_pointer = f"{pointers[p.b_view.buffer]} + ({text(b_offset)})"
     if p.packed is not None:
-        offset = f"batch * {p.matrix}" if p.matrix else "0"
-        b_pointer = f"reinterpret_cast<const {b_type}*>({pointers[p.b_view.buffer]}) + {offset}"
-    else:
-        b_pointer = "nullptr"
-    writer.line(
-        f"aot::tmpl::MatmulArgs<{config}> call{{reinterpret_cast<const {a_type}*>({a_pointer}), 0, "
-        f"{text(a_row)}, {text(a_column)}, {b_pointer}, 0, "
-        f"{text(p.m)}, {text(p.n)}, {text(p.k)}}};"
-    )
-    if p.packed is not None:
-        writer.line("aot::tmpl::matmul(call, first, last, args->scratch, epilogue);")
-        return
-    _pack_at_run_time(body, p)
-
-
-def _pack_at_run_time(body: Body, p: _Product) -> None:
-    """Packs the columns of B that each column of units needs into scratch."""
-    writer, text = body.writer, p.text
-    stored, source = template_type(p.b_stored), template_type(p.b_dtype)
-    coordinates = [axis.symbol for axis in p.batch]
-    steps = zip(coordinates, p.b.strides, strict=False)
-    offset = (p.b.offset + sum(s * t for s, t in steps)).expand()
-    *_, k_stride, n_stride = p.b.strides
-    nb = p.blocking.nb
-    writer.line(
-        f"const {source}* const b = reinterpret_cast<const {source}*>"
-        f"({p.context.pointers[p.b_view.buffer]} + ({text(offset)}));"
-    )
-    place = f"static_cast<char*>(args->scratch) + {_template_scratch(p)}"
-    writer.line(f"{stored}* const panels = reinterpret_cast<{stored}*>({place});")
-    with body.scope("for (int64_t from = first; from < last;)"):
-        writer.line("const int64_t tile = from / row_tiles;")
-        writer.line("const int64_t to = aot::imin(last, (tile + 1) * row_tiles);")
-        writer.line(f"const int64_t column = tile * {nb};")
-        writer.line(
-            f"aot::tmpl::pack_any(b + column * ({text(n_stride)}), {text(k_stride)}, "
-            f"{text(n_stride)}, {text(p.k)}, aot::imin({nb}, {text(p.n)} - column), panels, "
-            f"({text(p.k)}) * {PANEL});"
-        )
-        # The template finds its columns at this distance from the start of B.
-        writer.line(f"call.b = panels - column * ({text(p.k)});")
-        writer.line("aot::tmpl::matmul(call, from, to, args->scratch, epilogue);")
-        writer.line("from = to;")
+        b_pointer = pointers[p.b_view.buffer] + (f" + batch * {p.matrix}" if p.matrix else "")
+    writer.line(f"aot::tmpl::MatmulArgs<{config}> call;")
+    for name, value in {
+        "a": f"reinterpret_cast<const {a_type}*>({pointers[p.a_view.buffer]} + ({text(a_offset)}))",
+        "a_batch": "0",
+        "a_row": text(p.a.strides[-2]),
+        "a_col": text(p.a.strides[-1]),
+        "b": f"reinterpret_cast<const {b_type}*>({b_pointer})",
+        "b_batch": "0",
+        "b_row": text(b_strides[-2]),
+        "b_col": text(b_strides[-1]),
+        "m": text(p.m),
+        "n": text(p.n),
+        "k": text(p.k),
+    }.items():
+        writer.line(f"call.{name} = {value};")
+    writer.line("aot::tmpl::matmul(call, first, last, args->scratch, epilogue);")

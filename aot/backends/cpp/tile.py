@@ -116,12 +116,26 @@ def _on_tile(
     return LoopNest(nest.name, (space.rows, space.columns), (), tuple(stores), nest.origin)
 
 
+MATRIX_HEAD = (
+    "const auto {name} = [=](int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, "
+    "const {element}* tile, int64_t ld)"
+)
+"""The function object that matmul and convolution call with a finished tile."""
+
+
 def emit_epilogue(
-    body: Body, nests: Sequence[LoopNest], space: TileSpace, dtype: DType, name: str
+    body: Body,
+    nests: Sequence[LoopNest],
+    space: TileSpace,
+    dtype: DType,
+    head: str = MATRIX_HEAD,
+    lines: Sequence[str] = (),
 ) -> None:
-    """Writes the function object `name` that runs the nests on one tile.
+    """Writes a function object that runs the nests on one tile, as `epilogue`.
 
     The body's context must be `tile_context`'s. `dtype`: the type that the template computes in.
+    `head`: the function object's head, which names m0, m1, n0, n1, tile and ld; `lines` come first
+    inside and may define some of them.
     """
     axes = (space.rows, space.columns)
     stage = Stage(axes, (), axes, space.columns, tuple(nests))
@@ -133,13 +147,10 @@ def emit_epilogue(
         space.columns: Bounds("n0", "n1", sizes),
     }
     alignment = _PANEL if space.aligned and width.most <= _PANEL else 1 << 30
-    element = lane_type(dtype)
-    head = (
-        f"const auto {name} = [=](int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, "
-        f"const {element}* tile, int64_t ld)"
-    )
-    with body.scope(head, "};"):
-        for line in width.declarations():
+    with body.scope(head.format(name="epilogue", element=lane_type(dtype)), "};"):
+        for line in (*lines, *width.declarations()):
             body.writer.line(line)
-        body.writer.line(f"const {element}* const tile_origin = tile - m0 * ld - n0;")
+        const = "" if any(s.buffer == TILE for n in nests for s in n.stores) else "const "
+        element = f"{const}{lane_type(dtype)}"
+        body.writer.line(f"{element}* const tile_origin = tile - m0 * ld - n0;")
         StageEmitter(body, stage, width, bounds, alignment).emit()

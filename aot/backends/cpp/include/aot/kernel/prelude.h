@@ -107,6 +107,26 @@ AOT_INLINE void add_at(uint8_t* p, Vec<int64_t, N> index, Mask<N> v, int64_t n) 
   }
 }
 
+// A convolution weight that the model computes, packed as aot/tmpl/conv.h reads it. Strides of the
+// weight (per output channel, input channel, depth, height, width) count elements.
+template <class S, class T>
+inline void pack_conv(const S* w, int64_t groups, int64_t oc, int64_t ic, int64_t kd, int64_t kh,
+                      int64_t kw, int64_t so, int64_t si, int64_t sd, int64_t sh, int64_t sw,
+                      T* out) {
+  for (int64_t g = 0; g < groups; ++g) {
+    for (int64_t panel = 0; panel < oc; panel += 16) {
+      for (int64_t tap = 0; tap < kd * kh * kw; ++tap) {
+        const S* at = w + tap / (kh * kw) * sd + tap / kw % kh * sh + tap % kw * sw;
+        for (int64_t i = 0; i < ic; ++i) {
+          for (int64_t o = panel; o < panel + 16; ++o, ++out) {
+            *out = o < oc ? load<T, 1>(at + (g * oc + o) * so + i * si)[0] : T(0);
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace aot
 
 #endif  // AOT_KERNEL_PRELUDE_H_

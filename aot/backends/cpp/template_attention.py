@@ -1,0 +1,203 @@
+"""Attention: a call of aot/tmpl/attention.h with the mask and a fused epilogue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aot.backends.cpp.attention_heuristic import AttentionBlocking, attention_blocking
+from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.kernel import (
+    NAME,
+    EmittedKernel,
+    argument_buffers,
+    declare_arguments,
+    graph_dims,
+    kernel_sizes,
+    make_context,
+)
+from aot.backends.cpp.operands import greatest, strided, template_call, template_type
+from aot.backends.cpp.text import Writer, index_text, literal
+from aot.backends.cpp.tile import (
+    COLUMN,
+    ROW,
+    TILE,
+    TileSpace,
+    emit_epilogue,
+    epilogue_nests,
+    tile_context,
+    tile_space,
+)
+from aot.backends.cpp.values import Body
+from aot.errors import InternalError
+from aot.ir.dtypes import BOOL, DType
+from aot.ir.hints import hints_of
+from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.loops import LoopNest, Store, TemplateCall, View
+from aot.ir.scalar import binary, cast, const, load, where
+from aot.symbolic import Expr, FloorDiv, ceil_div, integer, is_int, product, substitute
+
+_EPILOGUE = (
+    "const auto {name} = [=](int64_t b, int64_t h, int64_t m0, int64_t m1, "
+    "const {element}* tile, int64_t ld)"
+)
+_MASK = (
+    "const auto mask = [=](int64_t b, int64_t h, int64_t m0, int64_t m1, int64_t n0, int64_t n1, "
+    "{element}* tile, int64_t ld)"
+)
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """One attention kernel, taken apart."""
+
+    kernel: Kernel
+    graph: KernelGraph
+    call: TemplateCall
+    context: KernelContext
+    space: TileSpace
+    dtype: DType
+    blocking: AttentionBlocking
+    group: Expr
+
+    def text(self, expr: Expr) -> str:
+        """A size or offset in C++."""
+        return index_text(expr, self.context.names)
+
+
+def emit_attention(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
+    """The function of a kernel whose template is attention."""
+    t = _take_apart(kernel, graph)
+    writer = Writer(1)
+    body = Body(t.context, writer)
+    sizes = kernel_sizes(kernel, graph.buffers, graph_dims(graph))
+    declare_arguments(body, kernel, sizes)
+    writer.line("if (begin >= end) return;")
+    has_mask = _emit_mask(body, t)
+    nests = epilogue_nests(kernel, t.space, t.context)
+    lines = (f"constexpr int64_t n0 = 0, n1 = {t.blocking.dv};",)
+    emit_epilogue(body, nests, t.space, t.dtype.compute, _EPILOGUE, lines)
+    _emit_call(writer, t, has_mask)
+    batch, heads, queries, _ = t.call.output.axes
+    tiles = ceil_div(queries.extent, t.blocking.qb)
+    return EmittedKernel(
+        writer.text(),
+        argument_buffers(kernel),
+        sizes,
+        product((batch.extent, heads.extent, tiles)),
+        integer(t.blocking.scratch_bytes),
+        head=_config(t),
+        headers=("aot/tmpl/attention.h",),
+        grain=t.blocking.grain,
+    )
+
+
+def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Attention:
+    call = template_call(kernel)
+    q_view, k_view, v_view = (call.operand(role) for role in "qkv")
+    batch, heads, queries, columns = call.output.axes
+    d, dv = q_view.axes[3].extent, columns.extent
+    if not is_int(d) or not is_int(dv):
+        raise InternalError(f"{call.name}: the size of an attention head is dynamic")
+    axes = {a.symbol: a.symbol for a in (batch, heads)}
+    axes.update({queries.symbol: ROW, columns.symbol: COLUMN})
+    space = tile_space(queries.extent, dv, axes)
+    dtype = graph.buffers[q_view.buffer].dtype
+    context = tile_context(make_context(kernel, graph), space, dtype.compute)
+    outer = {batch.symbol: batch.extent, heads.symbol: heads.extent}
+    context = replace(
+        context,
+        names={**context.names, batch.symbol: "b", heads.symbol: "h"},
+        ranges=context.ranges.with_extents({**context.ranges.extents, **outer}),
+    )
+    hints = hints_of(graph.dims)
+    blocking = attention_blocking(
+        hints.value(queries.extent),
+        hints.value(k_view.axes[2].extent),
+        int(d),
+        int(dv),
+        heads=max(hints.value(product((batch.extent, heads.extent))), 1),
+        queries_max=(
+            None if is_int(queries.extent) else greatest(queries.extent, context.ranges)
+        ),
+        accumulator_bytes=dtype.compute.itemsize,
+    )
+    group = FloorDiv(heads.extent, k_view.axes[1].extent)
+    return _Attention(kernel, graph, call, context, space, dtype, blocking, group)
+
+
+def _emit_mask(body: Body, t: _Attention) -> bool:
+    """Writes the function object that masks a tile of scores; False when there is no mask."""
+    views = dict(t.call.operands)
+    if "mask" not in views:
+        return False
+    view = views["mask"]
+    compute = t.dtype.compute
+    keys = t.call.operand("k").axes[2].extent
+    space = tile_space(t.space.rows.extent, keys, t.space.axes)
+    context = replace(
+        t.context, ranges=t.context.ranges.with_extents({**t.context.ranges.extents, COLUMN: keys})
+    )
+    score = load(TILE, compute, (ROW, COLUMN))
+    seen = load(view.buffer, t.graph.buffers[view.buffer].dtype, _mask_index(t, view))
+    if seen.dtype == BOOL:
+        value = where(seen, score, const(float("-inf"), compute))
+    else:
+        value = binary("add", score, cast(seen, compute))
+    store = Store(TILE, (ROW, COLUMN), value)
+    nest = LoopNest("mask", (space.rows, space.columns), (), (store,), t.call.origin)
+    inner = Body(context, body.writer)
+    emit_epilogue(inner, [nest], space, compute, _MASK)
+    return True
+
+
+def _mask_index(t: _Attention, view: View) -> tuple[Expr, ...]:
+    batch, heads, *_ = t.call.output.axes
+    targets = (batch.symbol, heads.symbol, ROW, COLUMN)
+    mapping = {a.symbol: target for a, target in zip(view.axes, targets, strict=True)}
+    return tuple(substitute(e, mapping) for e in view.index)
+
+
+def _config(t: _Attention) -> str:
+    q = t.blocking
+    causal = "true" if dict(t.call.attrs).get("causal") else "false"
+    lines = [
+        f"struct {NAME}_config : aot::tmpl::AttentionConfig {{",
+        f"  using A = {template_type(t.dtype)};",
+        *(
+            f"  static constexpr int64_t {name} = {value};"
+            for name, value in (("D", q.d), ("DV", q.dv), ("QB", q.qb), ("KB", q.kb))
+        ),
+        f"  static constexpr bool CAUSAL = {causal};",
+        "};",
+    ]
+    return "\n".join(["namespace {", *lines, "}", ""])
+
+
+def _emit_call(writer: Writer, t: _Attention, has_mask: bool) -> None:
+    kind = template_type(t.dtype)
+    fields: dict[str, str] = {}
+    for role in "qkv":
+        view = t.call.operand(role)
+        at = strided(t.call, view, t.graph.buffers, t.context.ranges)
+        if at.strides[3] != 1 and not is_int(view.axes[3].extent, 1):
+            raise InternalError(f"{t.call.name}: {role}'s last dimension is not contiguous")
+        place = f"{t.context.pointers[view.buffer]} + ({t.text(at.offset)})"
+        fields[role] = f"reinterpret_cast<const {kind}*>({place})"
+        for name, stride in zip(("batch", "head", "row"), at.strides, strict=False):
+            fields[f"{role}_{name}"] = t.text(stride)
+    batch, heads, queries, _ = t.call.output.axes
+    fields.update(
+        {
+            "batch": t.text(batch.extent),
+            "heads": t.text(heads.extent),
+            "group": t.text(t.group),
+            "sq": t.text(queries.extent),
+            "sk": t.text(t.call.operand("k").axes[2].extent),
+            "scale": literal(float(t.call.attr("scale")), t.dtype.compute),
+        }
+    )
+    writer.line(f"aot::tmpl::AttentionArgs<{NAME}_config> call;")
+    for name, value in fields.items():
+        writer.line(f"call.{name} = {value};")
+    mask = "mask" if has_mask else "aot::tmpl::NoMod{}"
+    writer.line(f"aot::tmpl::attention(call, begin, end, args->scratch, {mask}, epilogue);")

@@ -1,0 +1,328 @@
+"""Convolutions: a call of aot/tmpl/conv.h or depthwise.h with a fused epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.conv_heuristic import ConvBlocking, ConvShape, conv_blocking
+from aot.backends.cpp.gemm_heuristic import PANEL
+from aot.backends.cpp.kernel import (
+    NAME,
+    EmittedKernel,
+    argument_buffers,
+    declare_arguments,
+    graph_dims,
+    kernel_sizes,
+    make_context,
+)
+from aot.backends.cpp.operands import (
+    Strided,
+    is_private_weight,
+    pack_weight,
+    strided,
+    template_call,
+    template_type,
+)
+from aot.backends.cpp.packing import packed_matmul_shape
+from aot.backends.cpp.text import Writer, index_text
+from aot.backends.cpp.tile import (
+    COLUMN,
+    ROW,
+    TileSpace,
+    emit_epilogue,
+    epilogue_nests,
+    tile_context,
+    tile_space,
+)
+from aot.backends.cpp.values import Body
+from aot.errors import InternalError
+from aot.ir.dtypes import DType
+from aot.ir.hints import hints_of
+from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.loops import Buffer, TemplateCall, View
+from aot.ir.weights import DerivedWeight
+from aot.symbolic import Expr, ceil_div, integer, is_int, product, unravel
+
+_DEPTHWISE_COLUMNS = 16
+_DEPTHWISE_CHANNELS = 256
+_UNIT_MACS = 600_000
+
+Triple = tuple[Expr, Expr, Expr]
+
+
+@dataclass(frozen=True)
+class _Convolution:
+    """One convolution kernel, taken apart; sizes and strides as (depth, height, width).
+
+    `packed`: the weight's packed buffer; None when the weight is packed at run time.
+    """
+
+    kernel: Kernel
+    context: KernelContext
+    space: TileSpace
+    shape: ConvShape
+    images: Expr
+    sizes: Triple
+    out: Triple
+    x: Strided
+    w: Strided
+    x_view: View
+    w_view: View
+    dtype: DType
+    w_dtype: DType
+    packed: tuple[Buffer, DerivedWeight] | None
+    depthwise: bool
+
+    @property
+    def x_steps(self) -> Triple:
+        """The input's spatial strides."""
+        return _triple(self.x.strides[2:], integer(0))
+
+    def text(self, expr: Expr) -> str:
+        """A size or offset in C++."""
+        return index_text(expr, self.context.names)
+
+
+def emit_conv(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
+    """The function of a kernel whose template is a convolution."""
+    c = _take_apart(kernel, graph)
+    writer = Writer(1)
+    body = Body(c.context, writer)
+    sizes = kernel_sizes(kernel, graph.buffers, graph_dims(graph))
+    declare_arguments(body, kernel, sizes)
+    writer.line("if (begin >= end) return;")
+    emit_epilogue(body, epilogue_nests(kernel, c.space, c.context), c.space, c.dtype.compute)
+    made = _depthwise(body, c) if c.depthwise else _general(body, c, graph)
+    names = argument_buffers(kernel)
+    if c.packed is not None:
+        names = tuple(c.packed[0].name if n == c.w_view.buffer else n for n in names)
+    return EmittedKernel(
+        writer.text(),
+        names,
+        sizes,
+        made.work,
+        made.scratch,
+        head=made.config,
+        headers=(made.header,),
+        grain=made.grain,
+        packed=() if c.packed is None else (c.packed,),
+    )
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What a variant decides: configuration text, header, and launch numbers."""
+
+    config: str
+    header: str
+    work: Expr
+    scratch: Expr
+    grain: int
+
+
+def _triple(values: Sequence[Expr], missing: Expr) -> Triple:
+    filled = (*[missing] * (3 - len(values)), *values)
+    return filled[0], filled[1], filled[2]
+
+
+def _ints(values: Sequence[int], missing: int) -> tuple[int, int, int]:
+    filled = (*[missing] * (3 - len(values)), *[int(v) for v in values])
+    return filled[0], filled[1], filled[2]
+
+
+def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Convolution:
+    call, buffers = template_call(kernel), graph.buffers
+    x_view, w_view = call.operand("x"), call.operand("w")
+    shape = _shape(call, w_view)
+    batch, channel, *spatial = call.output.axes
+    out = [a.extent for a in spatial]
+    pixels = product((batch.extent, *out))
+    places = unravel(ROW, (batch.extent, *out))
+    axes = {batch.symbol: places[0], channel.symbol: COLUMN}
+    axes.update({a.symbol: place for a, place in zip(spatial, places[1:], strict=True)})
+    aligned = shape.groups == 1 or shape.oc % PANEL == 0
+    space = tile_space(pixels, channel.extent, axes, aligned=aligned)
+    dtype = buffers[x_view.buffer].dtype
+    context = tile_context(make_context(kernel, graph), space, dtype.compute)
+    x = strided(call, x_view, buffers, context.ranges)
+    depthwise = shape.ic == 1 and shape.oc == 1 and shape.groups > 1 and x.strides[1] == 1
+    w_dtype = buffers[w_view.buffer].dtype
+    same = w_dtype == dtype
+    packed = None
+    if is_private_weight(kernel, w_view, buffers):
+        packed = _pack(w_view, buffers[w_view.buffer], shape, depthwise and same)
+    return _Convolution(
+        kernel,
+        context,
+        space,
+        shape,
+        batch.extent,
+        _triple([a.extent for a in x_view.axes[2:]], integer(1)),
+        _triple(out, integer(1)),
+        x,
+        strided(call, w_view, buffers, context.ranges),
+        x_view,
+        w_view,
+        dtype,
+        w_dtype,
+        packed,
+        depthwise and same and packed is not None,
+    )
+
+
+def _shape(call: TemplateCall, w_view: View) -> ConvShape:
+    outputs, inputs, *kernel = [a.extent for a in w_view.axes]
+    if not all(is_int(e) for e in (outputs, inputs, *kernel)):
+        raise InternalError(f"{call.name}: a convolution's weight has a dynamic size")
+    groups = int(call.attr("groups"))
+    return ConvShape(
+        groups,
+        int(inputs),
+        int(outputs) // groups,
+        _ints([int(k) for k in kernel], 1),
+        _ints(call.attr("stride"), 1),
+        _ints(call.attr("dilation"), 1),
+        _ints(call.attr("padding"), 0),
+    )
+
+
+def _pack(
+    view: View, buffer: Buffer, shape: ConvShape, depthwise: bool
+) -> tuple[Buffer, DerivedWeight]:
+    taps = prod(shape.kernel)
+    if depthwise:
+        return pack_weight(buffer, view, "pack_depthwise", (taps, shape.groups))
+    matrix = packed_matmul_shape(taps * shape.ic, shape.oc, buffer.dtype.numpy)
+    sizes = (shape.groups, *matrix)
+    return pack_weight(buffer, view, "pack_conv", sizes, (("groups", shape.groups),))
+
+
+def _config(base: str, c: _Convolution, types: Sequence[str], values: dict[str, int]) -> str:
+    q = c.shape
+    for letter, numbers in (
+        ("K", q.kernel),
+        ("S", q.stride),
+        ("D", q.dilation),
+        ("P", q.padding),
+    ):
+        values.update({letter + axis: n for axis, n in zip("DHW", numbers, strict=True)})
+    lines = [f"struct {NAME}_config : aot::tmpl::{base} {{", *types]
+    lines += [f"  static constexpr int64_t {name} = {value};" for name, value in values.items()]
+    return "\n".join(["namespace {", *lines, "};", "}", ""])
+
+
+def _assign(writer: Writer, fields: dict[str, str]) -> None:
+    for name, value in fields.items():
+        writer.line(f"call.{name} = {value};")
+
+
+def _fields(c: _Convolution) -> dict[str, str]:
+    """Fields that both templates' arguments have."""
+    kind = template_type(c.dtype)
+    pointer = c.context.pointers[c.x_view.buffer]
+    sd, sh, sw = (c.text(e) for e in c.x_steps)
+    d, h, w = (c.text(e) for e in c.sizes)
+    od, oh, ow = (c.text(e) for e in c.out)
+    place = f"{pointer} + ({c.text(c.x.offset)})"
+    return {
+        "x": f"reinterpret_cast<const {kind}*>({place})",
+        "sn": c.text(c.x.strides[0]),
+        "sd": sd,
+        "sh": sh,
+        "sw": sw,
+        "n": c.text(c.images),
+        "d": d,
+        "h": h,
+        "wd": w,
+        "od": od,
+        "oh": oh,
+        "ow": ow,
+    }
+
+
+def _depthwise(body: Body, c: _Convolution) -> _Made:
+    writer = body.writer
+    kind = template_type(c.dtype)
+    config = _config("DepthwiseConfig", c, [f"  using A = {kind};"], {"C": c.shape.groups})
+    writer.line(f"aot::tmpl::DepthwiseArgs<{NAME}_config> call;")
+    weight = f"reinterpret_cast<const {kind}*>({c.context.pointers[c.w_view.buffer]})"
+    _assign(writer, {**_fields(c), "w": weight})
+    writer.line("aot::tmpl::depthwise(call, begin, end, args->scratch, epilogue);")
+    channels = -(-c.shape.groups // PANEL) * PANEL
+    width = min(channels, _DEPTHWISE_CHANNELS) + PANEL
+    work = product((c.images, c.out[0], c.out[1]))
+    row = c.shape.groups * prod(c.shape.kernel)
+    macs = row * (int(c.out[2]) if is_int(c.out[2]) else 64)
+    return _Made(
+        config,
+        "aot/tmpl/depthwise.h",
+        work,
+        integer(_DEPTHWISE_COLUMNS * width * c.dtype.compute.itemsize),
+        max(1, _UNIT_MACS // 4 // macs),
+    )
+
+
+def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
+    hints = hints_of(graph.dims)
+    stored = c.w_dtype if c.packed is not None else c.dtype.compute
+    blocking = conv_blocking(
+        c.shape,
+        hints.value(c.space.rows.extent),
+        hints.value(c.out[2]),
+        channels_contiguous=c.x.strides[1] == 1,
+        accumulator_bytes=c.dtype.compute.itemsize,
+        a_bytes=c.dtype.itemsize,
+        b_bytes=stored.itemsize,
+    )
+    writer = body.writer
+    values = {"G": c.shape.groups, "IC": c.shape.ic, "OC": c.shape.oc}
+    values.update({"MB": blocking.mb, "NB": blocking.nb, "MC": blocking.mc, "NC": blocking.nc})
+    values.update({"KB": blocking.kb, "ROWS": blocking.rows})
+    types = [
+        f"  using A = {template_type(c.dtype)};",
+        f"  using B = {template_type(stored)};",
+        f"  static constexpr bool PATCH = {'true' if blocking.patch else 'false'};",
+    ]
+    scratch = _scratch(c, blocking)
+    writer.line(f"aot::tmpl::ConvArgs<{NAME}_config> call;")
+    weight = f"reinterpret_cast<const {template_type(stored)}*>"
+    weight += f"({c.context.pointers[c.w_view.buffer]})"
+    if c.packed is None:
+        weight = _pack_at_run_time(writer, c, stored, scratch)
+        scratch = scratch + _packed_elements(c) * stored.itemsize
+    _assign(writer, {**_fields(c), "sc": c.text(c.x.strides[1]), "w": weight})
+    writer.line("aot::tmpl::conv(call, begin, end, args->scratch, epilogue);")
+    tiles = -(-c.shape.oc // blocking.nb)
+    work = product((integer(c.shape.groups * tiles), ceil_div(c.space.rows.extent, blocking.mb)))
+    config = _config("ConvConfig", c, types, values)
+    return _Made(config, "aot/tmpl/conv.h", work, scratch, blocking.grain)
+
+
+def _scratch(c: _Convolution, blocking: ConvBlocking) -> Expr:
+    columns = (c.out[2] - 1) * c.shape.stride[2] + (c.shape.kernel[2] - 1) * c.shape.dilation[2] + 1
+    total = (blocking.scratch_base + columns * blocking.scratch_per_column).expand()
+    return (ceil_div(total, 64) * 64).expand()
+
+
+def _packed_elements(c: _Convolution) -> int:
+    taps = prod(c.shape.kernel)
+    return c.shape.groups * -(-c.shape.oc // PANEL) * PANEL * taps * c.shape.ic
+
+
+def _pack_at_run_time(writer: Writer, c: _Convolution, stored: DType, scratch: Expr) -> str:
+    """Packs a weight that is computed by the model into scratch; the pointer's name."""
+    kind = template_type(stored)
+    place = f"static_cast<char*>(args->scratch) + ({c.text(scratch)})"
+    writer.line(f"{kind}* const packed = reinterpret_cast<{kind}*>({place});")
+    steps = [c.w.strides[0], c.w.strides[1], *_triple(c.w.strides[2:], integer(0))]
+    source = f"{c.context.pointers[c.w_view.buffer]} + ({c.text(c.w.offset)})"
+    kernel = ", ".join(str(k) for k in c.shape.kernel)
+    strides = ", ".join(c.text(s) for s in steps)
+    writer.line(
+        f"aot::pack_conv({source}, {c.shape.groups}, {c.shape.oc}, {c.shape.ic}, {kernel}, "
+        f"{strides}, packed);"
+    )
+    return "packed"
