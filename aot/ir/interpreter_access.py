@@ -87,7 +87,8 @@ class Space:
             sum(steps[k] * stride for (_, steps), stride in zip(affine, array.strides, strict=True))
             for k in range(len(shape))
         )
-        return as_strided(array[tuple([*start, ...])], shape, strides)  # the ellipsis keeps 0-d a view
+        # The ellipsis makes a view of 0-d arrays too, not a number.
+        return as_strided(array[tuple([*start, ...])], shape, strides)
 
 
 def _positions(

@@ -16,8 +16,9 @@ Loop graph:
 
 Kernel graph, besides 2 to 8 for the nests and templates in execution order:
 9. Every buffer has strides.
-10. A stage's nests have the axes of its kernel and its own inner ones, and its reduction or none;
-    `order` holds its inner and reduction axes, and the vector axis comes last.
+10. A stage's nests have the axes of its kernel and its own inner ones and its reduction, or they
+    are pointwise over all of these; none reads what another of the stage writes. `order` holds the
+    inner and reduction axes, and the vector axis comes last.
 11. A strip's axis is an inner axis of every stage.
 12. `reads` and `writes` are the buffers that the nests and the template touch, without `local`.
 """
@@ -275,11 +276,16 @@ def _verify_kernel(kernel: Kernel, fail: Fail) -> None:
 def _verify_stage(kernel: Kernel, stage: Stage, fail: Fail) -> None:
     """Invariants 10 and 11."""
     axes = {*kernel.outer, *stage.inner}
+    inner = set(stage.reduction)
     for nest in stage.nests:
-        if set(nest.axes) != axes:
-            fail(f"{nest.name} has the axes {nest.axes}, its stage {sorted(map(str, axes))}")
-        if nest.reduction and set(nest.reduction) != set(stage.reduction):
-            fail(f"{nest.name} reduces over {nest.reduction}, its stage over {stage.reduction}")
+        reduces = set(nest.axes) == axes and set(nest.reduction) == inner
+        pointwise = set(nest.axes) == axes | inner and not nest.reduction
+        if not (reduces or pointwise):
+            loops = [str(a.symbol) for a in (*nest.axes, *nest.reduction)]
+            fail(f"{nest.name} loops over {loops}, not over its stage's axes")
+        others = {name for n in stage.nests if n is not nest for name in writes(n)}
+        if others & set(reads(nest)):
+            fail(f"{nest.name} reads {sorted(others & set(reads(nest)))} of its own stage")
     if set(stage.order) != {*stage.inner, *stage.reduction}:
         fail("a stage's order is not of its own axes")
     if stage.vector is not None and stage.order[-1:] != (stage.vector,):

@@ -5,7 +5,7 @@ Each is two or three nests (statistics, then the result); the scheduler makes on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aot.ir.dtypes import DType
@@ -46,30 +46,48 @@ def softmax(call: Call, x: Tensor, dim: int, logarithm: bool, safe: bool = False
     over = domain(x, wrap_dim(dim, x.rank)) if x.rank else domain(x, None)
     peak = _row_peak(builder, x, over, compute)
 
-    def shifted(value: Node, top: Node) -> Node:
+    def shifted(index: tuple[Expr, ...]) -> Node:
+        top = peak.load(over.kept(index))
         if safe:
             top = e.select(e.eq(top, -float("inf")), 0.0, top)
-        return e.sub(cast(value, compute), top)
+        return e.sub(cast(x.load(index), compute), top)
 
-    def exponentials(read: Read) -> Node:
-        return reduce_("sum", e.exp(shifted(read(x), read(peak))))
+    if logarithm:
+        return _log_softmax(builder, over, compute, result.dtype, shifted)
+    exponential = builder.pointwise(x.shape, compute, lambda at: e.exp(shifted(at)))
 
-    def log_total(read: Read) -> Node:
-        return e.log(exponentials(read))
+    def inverse_total(read: Read) -> Node:
+        total = reduce_("sum", read(exponential))
+        inverse = e.reciprocal(total)
+        return e.select(e.eq(total, 0.0), 0.0, inverse) if safe else inverse
 
-    total = reduced(builder, over, [(compute, log_total if logarithm else exponentials)])[0]
+    scale = reduced(builder, over, [(compute, inverse_total)])[0]
 
     def point(index: tuple[Expr, ...]) -> Node:
-        row = over.kept(index)
-        value = shifted(x.load(index), peak.load(row))
-        if logarithm:
-            return narrow(e.sub(value, total.load(row)), result.dtype)
-        share = e.div(e.exp(value), total.load(row))
-        if safe:
-            share = e.select(e.eq(total.load(row), 0.0), 0.0, share)
+        share = e.mul(exponential.load(index), scale.load(over.kept(index)))
         return narrow(share, result.dtype)
 
     return builder.pointwise(x.shape, result.dtype, point)
+
+
+def _log_softmax(
+    builder: GraphBuilder,
+    over: Domain,
+    compute: DType,
+    dtype: DType,
+    shifted: Callable[[tuple[Expr, ...]], Node],
+) -> Tensor:
+    """X less its row's greatest element (`shifted`) less the logarithm of the exponentials' sum."""
+
+    def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
+        return e.log(reduce_("sum", e.exp(shifted(over.position(index, rindex)))))
+
+    total = builder.reduction(over.result, over.reduced, [(compute, body)])[0]
+
+    def point(index: tuple[Expr, ...]) -> Node:
+        return narrow(e.sub(shifted(index), total.load(over.kept(index))), dtype)
+
+    return builder.pointwise(over.shape, dtype, point)
 
 
 @REGISTRY.row("aten._softmax.default", "aten.softmax.int")

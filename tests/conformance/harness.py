@@ -14,12 +14,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from aot.backends.registry import backend_for
+from aot.driver import run_passes
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
-from aot.ir.interpreter import bind_dims, interpret_loops
-from aot.ir.verify import verify_loops
+from aot.ir.interpreter import bind_dims, interpret_kernels, interpret_loops
+from aot.ir.verify import verify_kernels, verify_loops
+from aot.link.derive import DerivedStore
 from aot.lowering.lower import lower
+from aot.options import ALL_CPU
+from aot.schedule.fusion import fuse
 
 Args = tuple[Any, ...]
 Executor = Callable[[torch.nn.Module, Args], list[np.ndarray]]
@@ -102,7 +107,22 @@ def interpret(module: torch.nn.Module, inputs: Args) -> list[np.ndarray]:
     return list(interpret_loops(loops, arrays, weights.array, dims))
 
 
-EXECUTORS: Mapping[str, Executor] = {"interpreter": interpret}
+def interpret_fused(module: torch.nn.Module, inputs: Args) -> list[np.ndarray]:
+    """The kernel graph in NumPy: checks passes and scheduling too."""
+    graph, weights = ingest(capture_module(module, inputs))
+    backend = backend_for(ALL_CPU)
+    capabilities = backend.capabilities(ALL_CPU)
+    loops = run_passes(lower(graph), capabilities)
+    verify_loops(loops)
+    kernels = fuse(loops, capabilities)
+    verify_kernels(kernels)
+    store = DerivedStore(weights, kernels.derived, kernels.buffers, backend.recipes())
+    arrays = {n: to_array(t) for n, t in zip(kernels.inputs, inputs, strict=True)}
+    dims = bind_dims(kernels.dims, [tuple(t.shape) for t in inputs])
+    return list(interpret_kernels(kernels, arrays, store.array, dims))
+
+
+EXECUTORS: Mapping[str, Executor] = {"loops": interpret, "kernels": interpret_fused}
 """What can run a row. An executor takes a module and its inputs, and gives the flat outputs."""
 
 

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance import elementwise_rows, reduction_rows, structure_rows
+from tests.conformance import (
+    elementwise_rows,
+    image_rows,
+    reduction_rows,
+    structure_rows,
+    template_rows,
+)
 from tests.conformance.harness import EXECUTORS, Row, run_row
 
-ROWS: tuple[Row, ...] = (*elementwise_rows.ROWS, *reduction_rows.ROWS, *structure_rows.ROWS)
+ROWS: tuple[Row, ...] = (
+    *elementwise_rows.ROWS,
+    *reduction_rows.ROWS,
+    *structure_rows.ROWS,
+    *template_rows.ROWS,
+    *image_rows.ROWS,
+)
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
