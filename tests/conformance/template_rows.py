@@ -1,0 +1,161 @@
+"""Rows of matrix products, convolutions, attention and recurrent layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from tests.conformance.harness import FLOATS, Args, Row, ordinary
+
+REAL = (torch.float32, torch.float64, torch.bfloat16)
+PRODUCTS = (*FLOATS, torch.int64)
+
+
+def _shapes(*shapes: tuple[int, ...]) -> Callable[[torch.dtype], Sequence[Args]]:
+    """One sample: tensors of these shapes."""
+
+    def samples(dtype: torch.dtype) -> Sequence[Args]:
+        return [tuple(ordinary(dtype, *shape, low=-2.0, high=2.0) for shape in shapes)]
+
+    return samples
+
+
+def _row(
+    name: str,
+    function: Callable[..., Any],
+    shapes: Sequence[tuple[int, ...]],
+    dtypes: Sequence[torch.dtype] = (torch.float32,),
+) -> Row:
+    return Row(name, function, _shapes(*shapes), tuple(dtypes))
+
+
+MATMUL = (
+    _row("mm", torch.mm, [(7, 9), (9, 17)], PRODUCTS),
+    _row("mm transposed", lambda a, b: torch.mm(a.t(), b.t()), [(9, 7), (17, 9)]),
+    _row("mm no terms", torch.mm, [(3, 0), (0, 5)]),
+    _row("bmm", torch.bmm, [(3, 7, 9), (3, 9, 5)], PRODUCTS),
+    _row("matmul vectors", torch.matmul, [(33,), (33,)]),
+    _row("matmul vector matrix", torch.matmul, [(9,), (2, 9, 5)]),
+    _row("matmul matrix vector", torch.matmul, [(2, 3, 9), (9,)]),
+    _row("matmul flattened", torch.matmul, [(2, 3, 9), (9, 5)]),
+    _row("matmul broadcast", torch.matmul, [(2, 1, 3, 9), (5, 9, 4)]),
+    _row("addmm", lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2), [(5,), (7, 9), (9, 5)]),
+    _row(
+        "addmm without added", lambda c, a, b: torch.addmm(c, a, b, beta=0), [(5,), (7, 9), (9, 5)]
+    ),
+    _row("baddbmm", torch.baddbmm, [(2, 1, 5), (2, 7, 9), (2, 9, 5)]),
+    _row("addbmm", lambda c, a, b: torch.addbmm(c, a, b, alpha=3), [(7, 5), (2, 7, 9), (2, 9, 5)]),
+    _row("mv", torch.mv, [(7, 9), (9,)], REAL),
+    _row("addmv", torch.addmv, [(7,), (7, 9), (9,)]),
+    _row("linear", F.linear, [(2, 3, 9), (5, 9), (5,)], REAL),
+    _row("linear without bias", F.linear, [(4, 9), (5, 9)]),
+    _row("linear of a vector", F.linear, [(9,), (5, 9), (5,)]),
+    _row("einsum", lambda a, b: torch.einsum("bij,bkj->bik", a, b), [(2, 3, 9), (2, 5, 9)]),
+)
+
+
+def _conv(function: Callable[..., Any], *settings: Any) -> Callable[..., Any]:
+    return lambda x, w, b: function(x, w, b, *settings)
+
+
+CONVOLUTION = (
+    _row("conv1d", _conv(F.conv1d, 2, 1, 1, 2), [(2, 4, 9), (6, 2, 3), (6,)], REAL),
+    _row("conv2d", _conv(F.conv2d, 1, 1), [(2, 4, 9, 10), (6, 4, 3, 3), (6,)], REAL),
+    _row("conv2d dilated", _conv(F.conv2d, (1, 2), 1, 2), [(2, 4, 9, 10), (6, 4, 3, 3), (6,)]),
+    _row("conv2d depthwise", _conv(F.conv2d, 2, 1, 1, 4), [(2, 4, 9, 10), (8, 1, 3, 3), (8,)]),
+    _row("conv2d same", _conv(F.conv2d, 1, "same"), [(2, 4, 9, 10), (6, 4, 4, 3), (6,)]),
+    _row("conv2d unbatched", _conv(F.conv2d), [(4, 9, 10), (6, 4, 1, 1), (6,)]),
+    _row("conv2d without bias", F.conv2d, [(1, 4, 9, 10), (6, 4, 3, 3)]),
+    _row("conv3d", _conv(F.conv3d, 1, 1), [(1, 2, 5, 6, 4), (3, 2, 2, 2, 2), (3,)]),
+    _row(
+        "conv_transpose1d",
+        _conv(F.conv_transpose1d, 2, 1, 1, 2),
+        [(2, 4, 9), (4, 3, 3), (6,)],
+        REAL,
+    ),
+    _row(
+        "conv_transpose2d",
+        _conv(F.conv_transpose2d, (1, 2), 1, 0, 2),
+        [(2, 4, 7, 8), (4, 3, 3, 3), (6,)],
+    ),
+    _row(
+        "conv_transpose2d cut",
+        lambda x, w: F.conv_transpose2d(x, w, None, 3, (4, 0), 2, 1, (1, 2)),
+        [(2, 4, 7, 8), (4, 6, 4, 3)],
+    ),
+    _row("conv_transpose3d", F.conv_transpose3d, [(1, 2, 3, 4, 3), (2, 4, 2, 2, 2)]),
+)
+
+_sdpa = F.scaled_dot_product_attention
+QKV = [(2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 4)]
+
+
+def _mask_by_sign(q: Any, k: Any, v: Any, m: Any) -> Any:
+    """Attention with a bool mask; the last key is seen by every query."""
+    keep = torch.cat([m[..., :-1] > 0, torch.ones_like(m[..., -1:], dtype=torch.bool)], -1)
+    return _sdpa(q, k, v, keep)
+
+
+ATTENTION = (
+    _row("attention", _sdpa, QKV, REAL),
+    _row("attention causal", lambda q, k, v: _sdpa(q, k, v, is_causal=True, scale=0.3), QKV),
+    _row("attention added mask", _sdpa, [*QKV, (5, 7)]),
+    _row("attention bool mask", _mask_by_sign, [*QKV, (2, 1, 1, 7)]),
+    _row(
+        "attention grouped",
+        lambda q, k, v: _sdpa(q, k, v, is_causal=True, enable_gqa=True),
+        [(2, 6, 5, 8), (2, 2, 5, 8), (2, 2, 5, 8)],
+    ),
+    _row("attention of matrices", _sdpa, [(5, 8), (7, 8), (7, 8)]),
+    _row("attention without heads", _sdpa, [(3, 5, 8), (3, 7, 8), (3, 7, 8)]),
+    _row("attention broadcast", _sdpa, [(2, 2, 3, 5, 8), (2, 1, 3, 7, 8), (2, 2, 3, 7, 8)]),
+)
+
+
+def _lstm(layers: int, both: bool, first: bool) -> Callable[..., Any]:
+    def run(x: Any, h: Any, c: Any, *weights: Any) -> Any:
+        biases = len(weights) == 4 * layers * (1 + both)
+        return torch.lstm(x, (h, c), list(weights), biases, layers, 0.0, False, both, first)
+
+    return run
+
+
+def _one_state(function: Callable[..., Any], layers: int, both: bool) -> Callable[..., Any]:
+    def run(x: Any, h: Any, *weights: Any) -> Any:
+        biases = len(weights) == 4 * layers * (1 + both)
+        return function(x, h, list(weights), biases, layers, 0.0, False, both, False)
+
+    return run
+
+
+def _layer(size: int, gates: int, biases: bool = True) -> list[tuple[int, ...]]:
+    """Shapes of one layer's weights for `size` inputs and 3 hidden units."""
+    return [(gates * 3, size), (gates * 3, 3), *([(gates * 3,)] * 2 if biases else [])]
+
+
+RECURRENT = (
+    _row("lstm", _lstm(1, False, False), [(10, 2, 5), (1, 2, 3), (1, 2, 3), *_layer(5, 4)], REAL),
+    _row(
+        "lstm two layers, both ways",
+        _lstm(2, True, True),
+        [(2, 4, 5), (4, 2, 3), (4, 2, 3), *_layer(5, 4) * 2, *_layer(6, 4) * 2],
+    ),
+    _row(
+        "lstm without bias",
+        _lstm(1, False, False),
+        [(4, 2, 5), (1, 2, 3), (1, 2, 3), *_layer(5, 4, False)],
+    ),
+    _row("gru", _one_state(torch.gru, 1, False), [(4, 2, 5), (1, 2, 3), *_layer(5, 3)], REAL),
+    _row(
+        "gru both ways",
+        _one_state(torch.gru, 1, True),
+        [(4, 2, 5), (2, 2, 3), *_layer(5, 3) * 2],
+    ),
+    _row("rnn tanh", _one_state(torch.rnn_tanh, 1, False), [(4, 2, 5), (1, 2, 3), *_layer(5, 1)]),
+    _row("rnn relu", _one_state(torch.rnn_relu, 1, False), [(4, 2, 5), (1, 2, 3), *_layer(5, 1)]),
+)
+
+ROWS = (*MATMUL, *CONVOLUTION, *ATTENTION, *RECURRENT)
