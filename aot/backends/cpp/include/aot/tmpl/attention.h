@@ -101,7 +101,6 @@ struct AttentionBlock {
     for (int64_t i = 0; i < rows; ++i) {
       best[i] = kMinusInfinity<T>;
       sum[i] = 0;
-      for (int64_t d = 0; d < L::kDv; ++d) result()[i * L::kOLd + d] = 0;
     }
     const int64_t keys = Cfg::CAUSAL ? min64(p.sk, q0 + rows) : p.sk;
     const A* k = p.k + b * p.k_batch + h / p.group * p.k_head;
@@ -113,6 +112,9 @@ struct AttentionBlock {
       key_block(k0, count);
     }
     for (int64_t i = 0; i < rows; ++i) {
+      if (keys == 0) {  // no block has written the results
+        for (int64_t d = 0; d < L::kDv; ++d) result()[i * L::kOLd + d] = 0;
+      }
       // The sum is 0 only where nothing was attended to.
       row_scale(result() + i * L::kOLd, L::kDv, sum[i] == 0 ? T(0) : T(1) / sum[i]);
     }
@@ -136,7 +138,7 @@ struct AttentionBlock {
       if (Cfg::CAUSAL && q0 + i0 + mr <= k0) continue;
       scores(i0, mr, count);
       softmax(i0, mr, k0, count);
-      accumulate(i0, mr, count);
+      accumulate(i0, mr, count, k0 > 0);
     }
   }
 
@@ -147,11 +149,11 @@ struct AttentionBlock {
              room + L::kS, L::kSLd, false);
   }
 
-  AOT_INLINE void accumulate(int64_t i0, int mr, int64_t count) const {
+  AOT_INLINE void accumulate(int64_t i0, int mr, int64_t count, bool add) const {
     const T* row[kPanel];
     for (int i = 0; i < mr; ++i) row[i] = room + L::kS + i * L::kSLd;
     multiply(row, mr, count, room + L::kV, Cfg::KB * kPanel, L::kDv / kPanel,
-             result() + i0 * L::kOLd, L::kOLd, true);
+             result() + i0 * L::kOLd, L::kOLd, add);
   }
 
   // One strip of C (+)= rows * B.
@@ -168,29 +170,32 @@ struct AttentionBlock {
     }
   }
 
+  // Turns a strip's scores into exponentials, keeping each row's maximum and sum, and rescales
+  // what the strip has accumulated when its maximum grew.
   AOT_INLINE void softmax(int64_t i0, int mr, int64_t k0, int64_t count) const {
     T* const s = room + L::kS;
     T* const best = room + L::kStat + i0;
     T* const sum = best + Cfg::QB;
     const int64_t width = round_up(count, kPanel);
     mod(b, h, q0 + i0, q0 + i0 + mr, k0, k0 + count, s, L::kSLd);
+    T shift[kPanel], change[kPanel] = {}, factor[kPanel];
     for (int i = 0; i < mr; ++i) {
       T* row = s + i * L::kSLd;
       int64_t visible = count;
       if (Cfg::CAUSAL) visible = max64(0, min64(count, q0 + i0 + i + 1 - k0));
       for (int64_t k = visible; k < width; ++k) row[k] = kMinusInfinity<T>;
       const T highest = row_max(row, width), before = best[i];
-      const T now = highest > before ? highest : before;
+      best[i] = highest > before ? highest : before;
       // While everything was -inf, any finite shift leaves the exponentials 0.
-      const T shift = now == kMinusInfinity<T> ? T(0) : now;
-      const T total = row_exp(row, width, shift);
-      if (now != before) {
-        const T factor = scalar_exp(before - shift);
-        sum[i] = sum[i] * factor;
-        row_scale(result() + (i0 + i) * L::kOLd, L::kDv, factor);
-        best[i] = now;
+      shift[i] = best[i] == kMinusInfinity<T> ? T(0) : best[i];
+      change[i] = before - shift[i];
+    }
+    array_exp(change, mr, factor);
+    for (int i = 0; i < mr; ++i) {
+      sum[i] = sum[i] * factor[i] + row_exp(s + i * L::kSLd, width, shift[i]);
+      if (k0 > 0 && factor[i] != 1) {
+        row_scale(result() + (i0 + i) * L::kOLd, L::kDv, factor[i]);
       }
-      sum[i] += total;
     }
   }
 };

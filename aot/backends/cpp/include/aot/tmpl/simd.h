@@ -52,6 +52,43 @@ struct Simd {
   static AOT_INLINE V set1(T x) { return x - V{}; }
   static AOT_INLINE V load(const T* p) { return *reinterpret_cast<const Unaligned*>(p); }
   static AOT_INLINE void store(T* p, V v) { *reinterpret_cast<Unaligned*>(p) = v; }
+  // a > b ? a : b, so that a NaN in b passes. Floats only.
+  static AOT_INLINE V max(V a, V b) {
+    static_assert(std::is_floating_point_v<T>);
+#if defined(__AVX512F__)
+    // With a full mask: g++ 12 warns about the undefined operand inside the unmasked ones.
+    if constexpr (sizeof(T) == 4) {
+      return V(_mm512_mask_max_ps(__m512(a), 0xffff, __m512(a), __m512(b)));
+    }
+    if constexpr (sizeof(T) == 8) {
+      return V(_mm512_mask_max_pd(__m512d(a), 0xff, __m512d(a), __m512d(b)));
+    }
+#elif defined(__AVX__)
+    if constexpr (sizeof(T) == 4) return V(_mm256_max_ps(__m256(a), __m256(b)));
+    if constexpr (sizeof(T) == 8) return V(_mm256_max_pd(__m256d(a), __m256d(b)));
+#else
+    if constexpr (sizeof(T) == 4) return V(_mm_max_ps(__m128(a), __m128(b)));
+    if constexpr (sizeof(T) == 8) return V(_mm_max_pd(__m128d(a), __m128d(b)));
+#endif
+  }
+  // Lane l of the result is lane l ^ H of v.
+  template <int H>
+  static AOT_INLINE V swap_lanes(V v) {
+    typedef std::conditional_t<sizeof(T) == 8, int64_t, int32_t> Lane;
+    typedef Lane Index __attribute__((vector_size(sizeof(V))));
+    Index index;
+    AOT_UNROLL for (int l = 0; l < kLanes; ++l) index[l] = Lane(l ^ H);
+    return __builtin_shuffle(v, index);
+  }
+  // op over all lanes, pairwise.
+  template <int H = kLanes / 2, class Op>
+  static AOT_INLINE T reduce(V v, const Op& op) {
+    if constexpr (H == 0) {
+      return v[0];
+    } else {
+      return reduce<H / 2>(op(v, swap_lanes<H>(v)), op);
+    }
+  }
   // a * b + c; one rounding where the machine has a fused multiply-add. Integers wrap.
   static AOT_INLINE V fma(V a, V b, V c) {
     if constexpr (std::is_same_v<T, float>) {

@@ -11,9 +11,7 @@ AOT_INLINE Simd<float>::V exp_nonpositive(Simd<float>::V x) {
   using S = Simd<float>;
   using V = S::V;
   typedef int32_t I __attribute__((vector_size(sizeof(V))));
-  // Comparisons are false for NaN, so that it passes.
-  const V low = S::set1(-200.0f);
-  x = x < low ? low : x;
+  x = S::max(S::set1(-200.0f), x);
   // n = round(x / ln 2): adding 1.5 * 2^23 leaves n in the low bits of the mantissa.
   const V magic = S::set1(12582912.0f);
   const V shifted = S::fma(x, S::set1(1.44269504088896341f), magic);
@@ -45,13 +43,8 @@ template <class T>
 AOT_INLINE T row_max(const T* s, int64_t n) {
   using S = Simd<T>;
   typename S::V best = S::set1(kMinusInfinity<T>);
-  for (int64_t i = 0; i < n; i += S::kLanes) {
-    const typename S::V v = S::load(s + i);
-    best = v > best ? v : best;
-  }
-  T result = best[0];
-  AOT_UNROLL for (int i = 1; i < S::kLanes; ++i) result = best[i] > result ? best[i] : result;
-  return result;
+  for (int64_t i = 0; i < n; i += S::kLanes) best = S::max(S::load(s + i), best);
+  return S::reduce(best, [](auto a, auto b) { return S::max(a, b); });
 }
 
 // s[i] = exp(s[i] - shift) for i < n, n a multiple of 16; returns the sum.
@@ -65,9 +58,7 @@ AOT_INLINE T row_exp(T* s, int64_t n, T shift) {
     S::store(s + i, e);
     sum += e;
   }
-  T result = 0;
-  AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) result += sum[i];
-  return result;
+  return S::reduce(sum, [](auto a, auto b) { return a + b; });
 }
 
 // s[i] *= factor for i < n, n a multiple of 16.
@@ -78,10 +69,11 @@ AOT_INLINE void row_scale(T* s, int64_t n, T factor) {
   for (int64_t i = 0; i < n; i += S::kLanes) S::store(s + i, S::load(s + i) * by);
 }
 
-// exp of one number <= 0.
+// out[i] = exp(x[i]) for i < n; x[i] <= 0. Whole vectors are read and written: n rounds up to 16.
 template <class T>
-AOT_INLINE T scalar_exp(T x) {
-  return exp_nonpositive(Simd<T>::set1(x))[0];
+AOT_INLINE void array_exp(const T* x, int64_t n, T* out) {
+  using S = Simd<T>;
+  for (int64_t i = 0; i < n; i += S::kLanes) S::store(out + i, exp_nonpositive(S::load(x + i)));
 }
 
 }  // namespace aot::tmpl
