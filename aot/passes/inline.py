@@ -7,7 +7,7 @@ Pointwise producers are inlined when that saves memory traffic without repeating
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aot.ir.decisions import Decision
@@ -29,10 +29,13 @@ from aot.ir.scalar import (
 from aot.passes.bodies import fresh_binds, simplify_indices, with_roots
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.views import strides_of_order, view_strides, wanted_order
-from aot.symbolic import Expr, Symbol, product, row_major_strides, substitute
+from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, product, row_major_strides, substitute
 
 CHEAP_WEIGHT = 4
 """Bodies up to this price may be evaluated by several users instead of being stored."""
+
+DIVISION_WEIGHT = 4
+"""Price of a load whose index divides: it is no vector load."""
 
 MAX_NODES = 400
 """Bodies larger than this are not grown further."""
@@ -105,7 +108,10 @@ def buffer_uses(graph: LoopGraph, hints: Hints) -> dict[str, Uses]:
             assert isinstance(node.attr, Access)
             old = found.get(node.attr.buffer, Uses((), 0, 0))
             names = old.nests if op.name in old.nests else (*old.nests, op.name)
-            found[node.attr.buffer] = Uses(names, old.evaluations + points, old.templates)
+            # A guarded read is a piece of a concatenation or the inside of a padding.
+            elements = hints.elements(graph.buffers[node.attr.buffer].shape)
+            count = min(points, elements) if node.attr.masked else points
+            found[node.attr.buffer] = Uses(names, old.evaluations + count, old.templates)
     return found
 
 
@@ -161,7 +167,7 @@ def _verdict(
         return False, "it can be an epilogue of the template call that it reads"
     if repeats <= 1.01:
         return True, "no element is evaluated twice"
-    weight = body_weight((value,))
+    weight = body_weight((value,)) + DIVISION_WEIGHT * _divided_loads(nodes)
     if is_dear((value,)):
         return False, f"a transcendental function would be evaluated {repeats:.1f} times"
     big = sum(hints.elements(graph.buffers[b].shape) * 2 >= points for b in sources)
@@ -171,6 +177,11 @@ def _verdict(
     if big > 1:
         return False, f"its users would read {big} buffers in place of one"
     return True, f"repeating {weight} cheap operations beats storing it"
+
+
+def _divided_loads(nodes: Sequence[Node]) -> int:
+    accesses = [n.attr for n in nodes if isinstance(n.attr, Access)]
+    return sum(any(e.has(FloorDiv, Modulo) for e in a.index) for a in accesses)
 
 
 def _same_space(graph: LoopGraph, used: Uses, nest: LoopNest) -> bool:

@@ -54,9 +54,9 @@ def _rename_stage(graph: LoopGraph, stage: Stage, mapping: dict[Symbol, Symbol])
     return Stage(axes(stage.inner), axes(stage.reduction), axes(stage.order), vector, nests)
 
 
-def simplify(graph: LoopGraph, nest: LoopNest) -> LoopNest:
-    """The nest with every index simplified by the ranges of its axes."""
-    ranges = graph.ranges(*nest.axes, *nest.reduction)
+def simplify(graph: LoopGraph, nest: LoopNest, *more: Axis) -> LoopNest:
+    """The nest with every index simplified by the ranges of its axes (and `more`)."""
+    ranges = graph.ranges(*nest.axes, *nest.reduction, *more)
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         fresh = with_args(node, args)

@@ -11,10 +11,11 @@ from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import Decision, Kernel, KernelGraph
 from aot.ir.loops import LoopGraph
 from aot.schedule.canonical import canonical_kernel
-from aot.schedule.cost import saved_bytes
+from aot.schedule.cost import buffer_bytes
 from aot.schedule.groups import Group, group_of
 from aot.schedule.legality import FusionState, can_fuse
 from aot.schedule.loops import Scheduler, build_kernel
+from aot.schedule.split import split_reductions
 
 SHARED_READ_SHARE = 0.3
 """Independent groups are fused when they share at least this part of what one of them reads."""
@@ -30,6 +31,7 @@ class Fused:
 
 def fuse(graph: LoopGraph, capabilities: Capabilities) -> KernelGraph:
     """Groups operations into kernels and decides their loops. All buffers must have strides."""
+    graph = split_reductions(graph)
     fused = fuse_groups(graph, [group_of(op, k) for k, op in enumerate(graph.ops)])
     kernels = build_kernels(graph, fused.groups, capabilities)
     return replace(kernels, decisions=(*graph.decisions, *fused.decisions))
@@ -40,7 +42,8 @@ def fuse_groups(graph: LoopGraph, groups: Sequence[Group]) -> Fused:
     hints = hints_of(graph.dims)
     live: dict[int, Group] = dict(enumerate(groups))
     many = _many_writers(groups)
-    state = _state(graph, hints, live, many)
+    costs: dict[int, float] = {}
+    state = _state(graph, hints, live, many, costs)
     queue: list[tuple[int, int, int, int]] = []
     for key in live:
         _push(queue, state, key, (k for k in _neighbours(state, key) if k > key))
@@ -59,7 +62,7 @@ def fuse_groups(graph: LoopGraph, groups: Sequence[Group]) -> Fused:
             continue
         del live[first], live[second]
         live[serial] = verdict.fused
-        state = _state(graph, hints, live, many)
+        state = _state(graph, hints, live, many, costs)
         _push(queue, state, serial, _neighbours(state, serial))
         serial += 1
     return Fused(_execution_order(state), tuple(decisions))
@@ -75,7 +78,11 @@ def _many_writers(groups: Iterable[Group]) -> frozenset[str]:
 
 
 def _state(
-    graph: LoopGraph, hints: Hints, live: dict[int, Group], many: frozenset[str]
+    graph: LoopGraph,
+    hints: Hints,
+    live: dict[int, Group],
+    many: frozenset[str],
+    costs: dict[int, float],
 ) -> FusionState:
     writer: dict[str, int] = {}
     readers: dict[str, set[int]] = {}
@@ -85,7 +92,7 @@ def _state(
         for name in group.reads:
             readers.setdefault(name, set()).add(key)
     frozen = {name: frozenset(keys) for name, keys in readers.items()}
-    return FusionState(graph, hints, dict(live), writer, frozen, many)
+    return FusionState(graph, hints, dict(live), writer, frozen, many, costs)
 
 
 def _neighbours(state: FusionState, key: int) -> set[int]:
@@ -125,20 +132,13 @@ def _worth(state: FusionState, key: int, other: int) -> int:
     a, b = state.groups[first], state.groups[second]
     if b.template is not None:
         return 0
-    flowing = set(a.writes) & set(b.reads)
-    outside = {
-        name
-        for name in a.writes
-        if state.readers.get(name, frozenset()) - {first, second} or name in state.graph.outputs
-    }
-    buffers = state.graph.buffers
-    saved = saved_bytes(state.hints, buffers, a, b, frozenset(outside))
-    if flowing:
+    saved = state.saved_bytes(first, second)
+    if set(a.writes) & set(b.reads):
         return saved
     if a.template is not None:
         return 0
     least = min(
-        sum(state.hints.elements(buffers[n].shape) * buffers[n].dtype.itemsize for n in g.reads)
+        sum(state.hints.value(buffer_bytes(state.graph.buffers[n])) for n in g.reads)
         for g in (a, b)
     )
     return saved if saved >= SHARED_READ_SHARE * least else 0

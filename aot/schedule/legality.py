@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from aot.ir.hints import Hints
 from aot.ir.loops import LoopGraph, LoopNest
+from aot.schedule.cost import saved_bytes
 from aot.schedule.epilogue import attach_epilogue
 from aot.schedule.groups import Group
-from aot.schedule.loops import parallel_units
+from aot.schedule.loops import group_cost, parallel_units
 from aot.schedule.matching import flows, match
 
 ENOUGH_UNITS = 8
@@ -17,6 +18,9 @@ ENOUGH_UNITS = 8
 
 SERIAL_POINTS = 16384
 """Kernels of fewer points may run as a single work unit."""
+
+BYTES_PER_INSTRUCTION = 8
+"""Traffic that costs about as much time as a vector instruction."""
 
 MAX_NESTS = 48
 """Nests in one kernel; beyond it compile time grows faster than run time falls."""
@@ -41,6 +45,23 @@ class FusionState:
     writer: Mapping[str, int]
     readers: Mapping[str, frozenset[int]]
     many_writers: frozenset[str]
+    costs: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
+
+    def cost(self, key: int) -> float:
+        """Vector instructions of a group's kernel."""
+        if key not in self.costs:
+            self.costs[key] = group_cost(self.graph, self.hints, self.groups[key])
+        return self.costs[key]
+
+    def saved_bytes(self, first: int, second: int) -> int:
+        """Traffic that disappears when `second` joins `first`."""
+        a, b = self.groups[first], self.groups[second]
+        outside = frozenset(
+            name
+            for name in a.writes
+            if self.readers.get(name, frozenset()) - {first, second} or name in self.graph.outputs
+        )
+        return saved_bytes(self.hints, self.graph.buffers, a, b, outside)
 
     def consumers(self, key: int) -> set[int]:
         """Groups that read what this one writes."""
@@ -83,10 +104,11 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
         if isinstance(joined, str):
             return Verdict(False, joined)
         return Verdict(True, "pointwise over the template's output: an epilogue", joined)
-    return _fuse_nests(state, a, b)
+    return _fuse_nests(state, first, second)
 
 
-def _fuse_nests(state: FusionState, a: Group, b: Group) -> Verdict:
+def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
+    a, b = state.groups[first], state.groups[second]
     matched = match(state.graph, a, b)
     if isinstance(matched, str):
         return Verdict(False, matched)
@@ -101,6 +123,12 @@ def _fuse_nests(state: FusionState, a: Group, b: Group) -> Verdict:
     lost = _lost_parallelism(state, a, b, joined)
     if lost:
         return Verdict(False, lost)
+    extra = group_cost(state.graph, state.hints, joined) - state.cost(first) - state.cost(second)
+    saved = state.saved_bytes(first, second)
+    if extra * BYTES_PER_INSTRUCTION > saved:
+        return Verdict(
+            False, f"{extra:.0f} more vector instructions cost more than {saved} bytes saved"
+        )
     return Verdict(True, _agreement(joined), joined)
 
 

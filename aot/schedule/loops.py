@@ -155,6 +155,17 @@ def _row_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]
 
 def shared_vector(graph: LoopGraph, hints: Hints, group: Group) -> Axis | None:
     """The shared axis along which all stages are vectorised; None when each has a better own one."""
+    return _best_vector(graph, hints, group)[1]
+
+
+def group_cost(graph: LoopGraph, hints: Hints, group: Group) -> float:
+    """Vector instructions of the group's kernel, vectorised as well as it can be."""
+    if group.template is not None:
+        return 0.0
+    return _best_vector(graph, hints, group)[0]
+
+
+def _best_vector(graph: LoopGraph, hints: Hints, group: Group) -> tuple[float, Axis | None]:
     drafts = form_stages(graph, group)
     costs = [stage_cost(graph, hints, group.outer, d) for d in drafts]
     best, chosen = sum(c.best(c.stage.domain)[0] for c in costs), None
@@ -162,7 +173,7 @@ def shared_vector(graph: LoopGraph, hints: Hints, group: Group) -> Axis | None:
         total = sum(c.along(axis) for c in costs)
         if total < best:
             best, chosen = total, axis
-    return chosen
+    return best, chosen
 
 
 def parallel_units(graph: LoopGraph, hints: Hints, group: Group) -> int:

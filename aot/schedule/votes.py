@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from aot.ir.hints import Hints, body_weight
 from aot.ir.loops import Axis, LoopGraph, LoopNest
+from aot.ir.scalar import Node, postorder
 from aot.schedule.stages import StageDraft
 from aot.schedule.strides import Motion, motions
 from aot.symbolic import Symbol
@@ -20,13 +21,17 @@ _HORIZONTAL = 8.0
 
 @dataclass(frozen=True)
 class StageCost:
-    """What a stage costs to evaluate, in vector instructions, vectorised along one loop."""
+    """What a stage costs to evaluate, in vector instructions, vectorised along one loop.
+
+    `operations`: price of the body at every point; `after`: once the reduction has ended.
+    """
 
     hints: Hints
     stage: StageDraft
     outer: tuple[Axis, ...]
     moves: tuple[Motion, ...]
     operations: int
+    after: int
 
     def along(self, axis: Axis | None) -> float:
         """Price when `axis` is the vector loop; None for scalar code."""
@@ -37,10 +42,10 @@ class StageCost:
         vectors = points / extent * -(-extent // LANES)
         price = sum(_price(m, axis.symbol) for m in self.moves) + self.operations
         total = vectors * price
+        kept = self.hints.volume((*self.outer, *self.stage.inner))
         if axis in self.stage.reduction:
-            kept = self.hints.volume((*self.outer, *self.stage.inner))
-            total += kept * _HORIZONTAL
-        return total
+            return total + kept * (_HORIZONTAL + self.after)
+        return total + kept * self.after / LANES
 
     def best(self, candidates: Sequence[Axis]) -> tuple[float, Axis | None]:
         """The cheapest candidate, scalar code among them; the last of equals."""
@@ -66,8 +71,17 @@ def stage_cost(
 ) -> StageCost:
     """The cost model of one stage inside those outer loops."""
     moves = tuple(dict.fromkeys(m for n in stage.nests for m in motions(graph, n)))
-    roots = [r for n in stage.nests for r in n.roots]
-    return StageCost(hints, stage, outer, moves, body_weight(roots))
+    everywhere = [r for n in stage.nests for r in _per_point(n)]
+    whole = body_weight([r for n in stage.nests for r in n.roots])
+    inside = body_weight(everywhere)
+    return StageCost(hints, stage, outer, moves, inside, whole - inside)
+
+
+def _per_point(nest: LoopNest) -> tuple[Node, ...]:
+    """What is evaluated at every point of the domain: the arguments of reductions, or all."""
+    if not nest.reduction:
+        return nest.roots
+    return tuple(n.args[0] for n in postorder(nest.roots) if n.op == "reduce")
 
 
 def order_by_stride(hints: Hints, moves: Iterable[Motion], axes: Sequence[Axis]) -> list[Axis]:

@@ -1,0 +1,295 @@
+"""Splitting of reductions into two steps: partial results first, their combination after.
+
+Done where a single nest would leave processors idle (few results, many operands), or where memory
+runs across it: with channels last, a group's few channels are the innermost loop, too short for
+vectors, while all channels together are contiguous.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from aot.ir.decisions import Decision
+from aot.ir.hints import Hints, hints_of
+from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store
+from aot.ir.scalar import Access, Node, load, postorder, rebuild, reduce_, with_args
+from aot.schedule.canonical import simplify
+from aot.schedule.groups import rewrite
+from aot.schedule.stages import with_values
+from aot.schedule.strides import Motion, motions
+from aot.schedule.votes import LANES
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Modulo,
+    Symbol,
+    integer,
+    product,
+    row_major_strides,
+    var,
+)
+
+ENOUGH_UNITS = 8
+LARGE = 1 << 16
+"""Points from which idle processors matter."""
+
+LEAST_PART = 1024
+"""Points of the shortest partial reduction worth its own result."""
+
+STRIP = 64
+"""Contiguous results that make one work unit."""
+
+SPLITTABLE = frozenset(("sum", "prod", "min", "max", "any", "all"))
+
+
+def split_reductions(graph: LoopGraph) -> LoopGraph:
+    """The graph with some reductions as a partial and a combining nest. Buffers have strides."""
+    splitter = _Splitter(graph, hints_of(graph.dims), dict(graph.buffers))
+    ops: list[LoopOp] = []
+    for op in graph.ops:
+        ops.extend(splitter.split(op) if isinstance(op, LoopNest) else (op,))
+    if not splitter.decisions:
+        return graph
+    return replace(
+        graph,
+        ops=tuple(ops),
+        buffers=splitter.buffers,
+        decisions=(*graph.decisions, *splitter.decisions),
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The reduction axis that partial results keep, and the short contiguous one to keep, if any.
+
+    `narrow` is joined with the result axis `beside`, which goes on where it ends.
+    """
+
+    chunk: Axis | None
+    narrow: Axis | None
+    beside: Axis | None
+    reason: str
+
+    @property
+    def kept(self) -> tuple[Axis, ...]:
+        """The reduction axes that become axes of the partial results."""
+        return tuple(a for a in (self.chunk, self.narrow) if a is not None)
+
+
+@dataclass
+class _Splitter:
+    """Declares the buffers of partial results; local to one run of the pass."""
+
+    graph: LoopGraph
+    hints: Hints
+    buffers: dict[str, Buffer]
+    decisions: list[Decision] = field(default_factory=list)
+
+    def split(self, nest: LoopNest) -> tuple[LoopNest, ...]:
+        reduces = [n for n in postorder(nest.roots) if n.op == "reduce"]
+        plain = all(n.attr in SPLITTABLE for n in reduces) and len(nest.stores) > 0
+        points = self.hints.volume((*nest.axes, *nest.reduction))
+        if not reduces or not plain or points < LARGE:
+            return (nest,)
+        nest, plan = self._plan(nest)
+        if plan is None:
+            return (nest,)
+        self.decisions.append(Decision("split", (nest.name,), "two steps", plan.reason))
+        return self._two_steps(nest, plan)
+
+    def _plan(self, nest: LoopNest) -> tuple[LoopNest, _Plan | None]:
+        main = self._main_read(nest)
+        if main is None:
+            return nest, None
+        narrow, beside = self._narrow_axis(nest, main)
+        rest = [a for a in nest.reduction if a != narrow]
+        units = self._units(nest, main, narrow)
+        chunk: Axis | None = None
+        if units < ENOUGH_UNITS:
+            nest, chunk = self._chunk(nest, main, rest)
+        if narrow is None and chunk is None:
+            return nest, None
+        reason = f"{units} parallel units are few"
+        if narrow is not None:
+            reason = f"only {narrow.extent} neighbouring elements belong to one result"
+        return nest, _Plan(chunk, narrow, beside, reason)
+
+    def _main_read(self, nest: LoopNest) -> Motion | None:
+        """The access that touches most elements."""
+        best: tuple[int, Motion] | None = None
+        for move in motions(self.graph, nest):
+            size = self.hints.elements(self.buffers[move.buffer].shape)
+            if not move.store and not move.indirect and (best is None or size > best[0]):
+                best = (size, move)
+        return best[1] if best is not None else None
+
+    def _narrow_axis(
+        self, nest: LoopNest, main: Motion
+    ) -> tuple[Axis, Axis] | tuple[None, None]:
+        """The contiguous reduction axis and the kept axis beside it, when the former is short."""
+        for axis in nest.reduction:
+            if main.stride(axis.symbol) != 1 or self.hints.value(axis.extent) >= LANES:
+                continue
+            beside = next((a for a in nest.axes if main.stride(a.symbol) == axis.extent), None)
+            rest = self.hints.volume(a for a in nest.reduction if a != axis)
+            if beside is not None and rest >= LANES:
+                return axis, beside
+        return None, None
+
+    def _units(self, nest: LoopNest, main: Motion, narrow: Axis | None) -> int:
+        """Parallel units without a chunked axis: results, or strips of contiguous ones."""
+        points = self.hints.volume(nest.axes)
+        for axis in nest.axes:
+            stride = main.stride(axis.symbol)
+            wide = narrow.extent if narrow is not None else integer(1)
+            if stride is not None and stride == wide:
+                extent = max(1, self.hints.value(product((axis.extent, wide))))
+                width = max(1, self.hints.value(axis.extent))
+                return points // width * -(-extent // STRIP)
+        return points
+
+    def _chunk(
+        self, nest: LoopNest, main: Motion, candidates: list[Axis]
+    ) -> tuple[LoopNest, Axis | None]:
+        """A reduction axis to keep in the partial results, split off the farthest-moving one."""
+        if not candidates:
+            return nest, None
+
+        def reach(axis: Axis) -> int:
+            stride = main.stride(axis.symbol)
+            known = stride is not None and not stride.free_symbols - set(self.hints.dims)
+            return abs(self.hints.value(stride)) if known and stride is not None else 0
+
+        axis = max(candidates, key=reach)
+        extent = self.hints.value(axis.extent)
+        others = self.hints.volume(a for a in nest.reduction if a != axis)
+        if ENOUGH_UNITS <= extent <= 512 and others * extent >= LARGE // 4 and others >= 64:
+            return nest, axis
+        if not axis.extent.is_Integer:
+            return nest, None
+        parts = _divisor(extent, others)
+        if parts is None:
+            return nest, None
+        return _split_axis(nest, axis, parts)
+
+    def _declare(self, name: str, node: Node, axes: tuple[Axis, ...]) -> None:
+        shape = tuple(a.extent for a in axes)
+        dtype = node.dtype.compute
+        self.buffers[name] = Buffer(name, dtype, shape, row_major_strides(shape), "temp")
+
+    def _two_steps(self, nest: LoopNest, plan: _Plan) -> tuple[LoopNest, ...]:
+        inner = tuple(a for a in nest.reduction if a not in plan.kept)
+        partial, joined = self._joined(replace(nest, reduction=inner), plan)
+        spread: tuple[LoopNest, ...] = ()
+        if joined is not None:
+            partial, spread = self._spread_operands(partial, joined)
+        chunk = (plan.chunk,) if plan.chunk is not None else ()
+        axes = (*chunk, *partial.axes)
+        point: tuple[Expr, ...] = tuple(a.symbol for a in axes)
+        stores: list[Store] = []
+        for node in _reduces(partial):
+            name = f"{nest.stores[0].buffer}_part{len(stores)}"
+            self._declare(name, node, axes)
+            stores.append(Store(name, point, node))
+        first = LoopNest(f"{nest.name}_part", axes, inner, tuple(stores), nest.origin)
+        return (*spread, self._simple(first), self._combining(nest, plan, stores))
+
+    def _joined(self, nest: LoopNest, plan: _Plan) -> tuple[LoopNest, Axis | None]:
+        """The nest with the narrow axis and the one beside it as a single axis."""
+        narrow, beside = plan.narrow, plan.beside
+        if narrow is None or beside is None:
+            return nest, None
+        whole = Axis(
+            var(f"{beside.symbol}_{narrow.symbol}"), product((beside.extent, narrow.extent))
+        )
+        mapping: dict[Symbol, Expr] = {
+            beside.symbol: FloorDiv(whole.symbol, narrow.extent),
+            narrow.symbol: Modulo(whole.symbol, narrow.extent),
+        }
+        axes = tuple(whole if a == beside else a for a in nest.axes)
+        return self._simple(rewrite(nest, mapping, axes, nest.reduction), plan.chunk), whole
+
+    def _simple(self, nest: LoopNest, *more: Axis | None) -> LoopNest:
+        known = [a for a in more if a is not None]
+        return simplify(self.graph, nest, *known)
+
+    def _combining(self, nest: LoopNest, plan: _Plan, partials: list[Store]) -> LoopNest:
+        """The nest that reduces the partial results, with everything that followed."""
+        combined: dict[int, Node] = {}
+        for node, store in zip(_reduces(nest), partials, strict=True):
+            chunk = (plan.chunk.symbol,) if plan.chunk is not None else ()
+            point = (*chunk, *(_joined_index(a, plan) for a in nest.axes))
+            partial = load(store.buffer, node.dtype.compute, point)
+            combined[id(node)] = reduce_(str(node.attr), partial, node.dtype)
+
+        def visit(node: Node, args: tuple[Node, ...]) -> Node:
+            return combined.get(id(node)) or with_args(node, args)
+
+        values = rebuild(nest.roots, visit)
+        return replace(with_values(nest, values), reduction=plan.kept)
+
+    def _spread_operands(
+        self, nest: LoopNest, joined: Axis
+    ) -> tuple[LoopNest, tuple[LoopNest, ...]]:
+        """Operands of reductions that move with parts of the joined axis, spread out along it."""
+        reduced = {a.symbol for a in nest.reduction}
+        made: dict[int, Node] = {}
+        nests: list[LoopNest] = []
+        point = tuple(a.symbol for a in nest.axes)
+        for node in _inside_reductions(nest):
+            access = node.attr
+            if not isinstance(access, Access) or node.args:
+                continue
+            divided = any(e.has(FloorDiv, Modulo) for e in access.index)
+            used = frozenset().union(*(e.free_symbols for e in access.index))
+            if not divided or used & reduced or joined.symbol not in used:
+                continue
+            name = f"{access.buffer}_wide{len(self.buffers)}"
+            self._declare(name, node, nest.axes)
+            store = Store(name, point, node)
+            label = f"{nest.name}_wide{len(nests)}"
+            nests.append(LoopNest(label, nest.axes, (), (store,), nest.origin))
+            made[id(node)] = load(name, node.dtype.compute, point)
+
+        def spread(node: Node, args: tuple[Node, ...]) -> Node:
+            return made.get(id(node)) or with_args(node, args)
+
+        def visit(node: Node, args: tuple[Node, ...]) -> Node:
+            if node.op != "reduce":
+                return with_args(node, args)
+            return with_args(node, tuple(rebuild(node.args, spread)))
+
+        if not made:
+            return nest, ()
+        return with_values(nest, rebuild(nest.roots, visit)), tuple(nests)
+
+
+def _joined_index(axis: Axis, plan: _Plan) -> Expr:
+    if plan.narrow is None or axis != plan.beside:
+        return axis.symbol
+    return product((axis.symbol, plan.narrow.extent)) + plan.narrow.symbol
+
+
+def _reduces(nest: LoopNest) -> list[Node]:
+    return [n for n in postorder(nest.roots) if n.op == "reduce"]
+
+
+def _inside_reductions(nest: LoopNest) -> list[Node]:
+    roots = [n.args[0] for n in postorder(nest.roots) if n.op == "reduce"]
+    return postorder(roots)
+
+
+def _divisor(extent: int, others: int) -> int | None:
+    """Parts to cut an axis of that extent into, evenly, each of enough points."""
+    for parts in range(64, ENOUGH_UNITS - 1, -1):
+        if extent % parts == 0 and extent // parts * others >= LEAST_PART:
+            return parts
+    return None
+
+
+def _split_axis(nest: LoopNest, axis: Axis, parts: int) -> tuple[LoopNest, Axis]:
+    outer = Axis(var(f"{axis.symbol}_part"), integer(parts))
+    inner = Axis(var(f"{axis.symbol}_in"), integer(int(axis.extent) // parts))
+    mapping: dict[Symbol, Expr] = {axis.symbol: outer.symbol * inner.extent + inner.symbol}
+    reduction = tuple(p for a in nest.reduction for p in ((outer, inner) if a == axis else (a,)))
+    return rewrite(nest, mapping, nest.axes, reduction), outer
