@@ -21,7 +21,7 @@ def package(
     *,
     path: str | Path,
     kwargs: Mapping[str, Any] | None = None,
-    targets: Sequence[str] = ("cpu",),
+    targets: Sequence[str] = options.DEFAULT_TARGETS,
     dynamic_shapes: Any = None,
     extra_inputs: Sequence[Sequence[Any]] = (),
     golden: bool = True,

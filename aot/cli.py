@@ -22,6 +22,7 @@ from rich.console import Console
 from aot import options as build_options
 from aot.errors import AotError, InternalError, UsageError, VerificationFailed
 from aot.link.reader import PackageFile
+from aot.lowering.lower import supported_operators
 from aot.options import STAGES, BuildOptions
 from aot.report import bench as bench_report
 from aot.report import verify as verify_report
@@ -30,10 +31,11 @@ from aot.report.explain import explain_text
 from aot.report.html import explain_html
 from aot.report.inspect import inspect_json, inspect_text
 from aot.report.model import TYPICAL_CORE, BuildReport, format_bytes, format_seconds
-from aot.report.observers import Keep, Observer, Several, Silent
+from aot.report.observers import Dump, Keep, Observer, Several, Silent, Verify
 from aot.report.progress import Progress
 from aot.report.runtime import load_model
 from aot.report.summary import partial_report
+from aot.report.texts import stage_texts, verify_stage
 
 INTERRUPTED = 130
 Command = Callable[..., Any]
@@ -123,8 +125,13 @@ def _build(model: Path, options: BuildOptions, observer: Observer) -> BuildRepor
     from aot import driver
 
     kept = Keep()
+    observers: list[Observer] = [observer, kept]
+    if options.dump_dir is not None:
+        observers.append(Dump(options.dump_dir, stage_texts))
+    if options.verify:
+        observers.append(Verify(verify_stage))
     try:
-        return driver.build(model, options, Several([observer, kept]))
+        return driver.build(model, options, Several(observers))
     except driver.Stopped:
         return partial_report(kept.values, kept.timings)
 
@@ -343,10 +350,7 @@ def bench(
 @_debug
 def ops(as_json: bool, debug: bool) -> None:
     """List the operators that can be packaged."""
-    # Imported here: no other command needs every lowering.
-    from aot.lowering import lower
-
-    names = lower.supported_operators()
+    names = supported_operators()
     if as_json:
         _print_json(names)
     else:

@@ -53,6 +53,8 @@ class Target:
 
 
 ALL_CPU = Target("cpu", CPU_LEVELS)
+DEFAULT_TARGETS = ("cpu",)
+"""What is packaged for when nothing is said, as `parse_target` reads it."""
 
 
 @dataclass(frozen=True)

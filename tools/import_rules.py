@@ -2,8 +2,9 @@
 
     symbolic <- ir <- {lowering, passes, schedule, backends, link} <- driver <- cli
 
-Siblings in braces do not import each other; `frontend` alone sees torch and `symbolic` alone sees
-sympy; `report` is imported by driver and cli only; the runtime's loader sees nothing of `aot`.
+Siblings in braces do not import each other; `frontend` alone sees torch (and `api`, which takes
+torch's modules) and `symbolic` alone sees sympy; `report` is imported by driver, api and cli only;
+the runtime's loader sees nothing of `aot`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections.abc import Iterator, Sequence
 
 from tools.code_facts import PythonFile
 
-BASE = ("errors", "options")
+BASE = ("errors", "options", "version")
 """Modules without dependencies that everyone in `aot` may import."""
 
 ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "options": ("errors",),
+    "version": (),
     "symbolic": BASE,
     "ir": (*BASE, "symbolic"),
     "frontend": (*BASE, "symbolic", "ir"),
@@ -33,12 +35,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "report",
     ),
     "cli": (*BASE, "driver", "report", "link", "lowering"),
-    "__init__": (*BASE, "driver"),
+    "api": (*BASE, "driver", "frontend", "report"),
+    "__init__": ("api",),
 }
 """Part of `aot` -> parts that it may import, besides itself."""
 
 ONLY_IN = {
-    "torch": ("aot/frontend/",),
+    "torch": ("aot/frontend/", "aot/api.py"),
     "sympy": ("aot/symbolic/",),
     "safetensors": ("aot/frontend/",),
 }

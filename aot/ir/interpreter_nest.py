@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,17 +64,19 @@ def boxes(shape: Sequence[int], limit: int) -> Iterator[Box]:
             yield (*((k, k + 1) for k in outer), (start, min(start + step, cut)), *whole)
 
 
-@dataclass
 class _Run:
     """The evaluation of one nest: its buffers and the sizes of this call."""
 
-    nest: LoopNest
-    arrays: MutableMapping[str, Array]
-    sizes: Mapping[Any, int]
-    kept: tuple[int, ...]
-    reduced: tuple[int, ...]
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        nest: LoopNest,
+        arrays: MutableMapping[str, Array],
+        sizes: Mapping[Any, int],
+        kept: tuple[int, ...],
+        reduced: tuple[int, ...],
+    ) -> None:
+        self.nest, self.arrays, self.sizes = nest, arrays, sizes
+        self.kept, self.reduced = kept, reduced
         self.axes = (*self.nest.axes, *self.nest.reduction)
         roots = self.nest.roots
         self.reductions = [n for n in postorder(roots) if n.op == "reduce"]

@@ -45,6 +45,18 @@ def encode_plan(plan: Plan) -> bytes:
     return text.encode("utf-8")
 
 
+def plan_text(plan: Plan) -> str:
+    """The plan as JSON for people: a value a line where it is long."""
+    rows = []
+    for key, value in plan_to_json(plan).items():
+        if isinstance(value, list) and value:
+            items = ",\n  ".join(json.dumps(item, ensure_ascii=False) for item in value)
+            rows.append(f"{json.dumps(key)}: [\n  {items}]")
+        else:
+            rows.append(f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
+    return "{" + ",\n ".join(rows) + "}\n"
+
+
 def decode_plan(data: bytes | memoryview) -> Plan:
     """The plan in the bytes of a package's `plan` entry.
 

@@ -40,7 +40,7 @@ class KernelReport:
         writes: Buffers it writes to memory.
         nbytes: Bytes of those buffers, at the example's sizes.
         flops: Arithmetic operations, at the example's sizes.
-        text: The kernel in the printer's form, "" when not kept.
+        text: The kernel in the printer's form.
     """
 
     name: str
@@ -97,8 +97,10 @@ class BuildReport:
         return sum(t.seconds for t in self.timings)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain JSON values."""
-        return {**asdict(self), "output": str(self.output) if self.output else None}
+        """Everything but the kernels' texts, as plain JSON values."""
+        kernels = [{k: v for k, v in asdict(one).items() if k != "text"} for one in self.kernels]
+        output = str(self.output) if self.output else None
+        return {**asdict(self), "output": output, "kernels": kernels}
 
 
 def format_bytes(count: float) -> str:

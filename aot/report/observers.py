@@ -89,3 +89,21 @@ class Dump:
         for suffix, text in self.to_text(value).items():
             path = self.folder / f"{self.count:02}_{name}.{suffix}"
             path.write_text(text, encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Checks the invariants of each stage's value.
+
+    Attributes:
+        check: Raises when the value breaks one.
+    """
+
+    check: Callable[[object], None]
+
+    def stage_begin(self, name: str) -> None:
+        """Nothing."""
+
+    def stage_end(self, name: str, value: object, seconds: float) -> None:
+        """Check it."""
+        self.check(value)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import aot.symbolic as sym
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan
 from aot.ir.loops import LoopNest, LoopOp, TemplateCall, View
+from aot.ir.printer import print_kernel
 from aot.ir.scalar import postorder
 from aot.report.model import BuildReport, KernelReport, StageTime
 from aot.symbolic import Expr, Symbol
@@ -24,17 +25,10 @@ def example_sizes(graph: KernelGraph) -> Sizes:
     return {sym.dim(d.name): d.hint for d in graph.dims}
 
 
-def kernel_reports(
-    graph: KernelGraph, texts: Mapping[str, str] | None = None
-) -> tuple[KernelReport, ...]:
-    """Counts every kernel, at the example's sizes.
-
-    Args:
-        graph: Scheduled kernels.
-        texts: Kernel name to its printed form, to keep in the reports.
-    """
+def kernel_reports(graph: KernelGraph) -> tuple[KernelReport, ...]:
+    """Counts every kernel, at the example's sizes."""
     sizes = example_sizes(graph)
-    return tuple(_report(graph, kernel, sizes, (texts or {})) for kernel in graph.kernels)
+    return tuple(_report(graph, kernel, sizes) for kernel in graph.kernels)
 
 
 def partial_report(values: Mapping[str, object], timings: Sequence[StageTime]) -> BuildReport:
@@ -77,9 +71,7 @@ def arena_nbytes(memory: MemoryPlan, sizes: Sizes) -> int:
     return max(ends.values(), default=0)
 
 
-def _report(
-    graph: KernelGraph, kernel: Kernel, sizes: Sizes, texts: Mapping[str, str]
-) -> KernelReport:
+def _report(graph: KernelGraph, kernel: Kernel, sizes: Sizes) -> KernelReport:
     nests = [nest for stage in kernel.stages for nest in stage.nests]
     members: list[LoopOp] = [*([] if kernel.template is None else [kernel.template]), *nests]
     origins = tuple(dict.fromkeys(member.origin for member in members))
@@ -100,7 +92,7 @@ def _report(
         writes=kernel.writes,
         nbytes=sum(buffer_nbytes(graph, name, sizes) for name in touched),
         flops=flops,
-        text=texts.get(kernel.name, ""),
+        text=print_kernel(kernel),
     )
 
 

@@ -77,9 +77,7 @@ def to_numpy(output: Output) -> np.ndarray:
     Raises:
         Unsupported: a bfloat16 output without the package ml_dtypes.
     """
-    import numpy  # imported here so that `import aot_runtime` costs milliseconds  # noqa: ICN001
-
-    array = numpy.asarray(output)
+    array = _numpy().asarray(output)
     return array.view(_bfloat16("output")) if output.dtype == "bfloat16" else array
 
 
@@ -89,8 +87,7 @@ def entry_to_numpy(entry: Entry) -> np.ndarray:
     Raises:
         Unsupported: a type that NumPy lacks.
     """
-    import numpy  # noqa: ICN001
-
+    numpy = _numpy()
     if entry.dtype == "BF16":
         dtype = _bfloat16("entry")
     elif entry.dtype in _NUMPY_NAMES:
@@ -98,6 +95,12 @@ def entry_to_numpy(entry: Entry) -> np.ndarray:
     else:
         raise Unsupported(f"NumPy has no type for entries of dtype {entry.dtype}")
     return numpy.frombuffer(entry, dtype).reshape(entry.shape)
+
+
+def _numpy() -> Any:
+    import numpy  # imported here so that `import aot_runtime` costs milliseconds
+
+    return numpy
 
 
 def _bfloat16(what: str) -> Any:

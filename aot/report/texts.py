@@ -1,0 +1,93 @@
+"""What every stage's value looks like as text, for `--dump`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from aot.ir.kernels import KernelGraph, MemoryPlan
+from aot.ir.loops import LoopGraph
+from aot.ir.printer import print_kernels, print_loops, print_memory, print_tensors
+from aot.ir.tensors import TensorGraph
+from aot.ir.verify import verify_kernels, verify_loops
+from aot.link.plan import Plan
+from aot.link.plan_check import check_plan
+from aot.link.plan_json import plan_text
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A function as a backend emits it."""
+
+    @property
+    def name(self) -> str:
+        """The function's name in the plan."""
+
+    @property
+    def text(self) -> str:
+        """Its source."""
+
+
+@runtime_checkable
+class Emitted(Protocol):
+    """What `emit` gives: sources of functions."""
+
+    @property
+    def functions(self) -> Sequence[Source]:
+        """In the order of the table."""
+
+
+@runtime_checkable
+class Exported(Protocol):
+    """What `capture` gives: a program of torch's, which prints itself."""
+
+    @property
+    def program(self) -> object:
+        """The program."""
+
+
+@runtime_checkable
+class Linked(Protocol):
+    """What `assemble` gives: a plan and entries."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan, its hashes still empty."""
+
+
+def stage_texts(value: object) -> dict[str, str]:
+    """The text of a stage's value by file suffix; empty for one without a text form (binaries)."""
+    match value:
+        case TensorGraph():
+            return {"txt": print_tensors(value)}
+        case LoopGraph():
+            return {"txt": print_loops(value)}
+        case KernelGraph():
+            return {"txt": print_kernels(value)}
+        case MemoryPlan():
+            return {"txt": print_memory(value)}
+        case (TensorGraph() as graph, _):
+            return {"txt": print_tensors(graph)}
+        case Emitted():
+            parts = [f"// {source.name}\n{source.text}" for source in value.functions]
+            return {"cc": "\n".join(parts)}
+        case Linked():
+            return {"json": plan_text(value.plan)}
+        case Exported():
+            return {"txt": f"{value.program}\n"}
+    return {}
+
+
+def verify_stage(value: object) -> None:
+    """Check the invariants of a stage's value.
+
+    Raises:
+        InternalError: Names what is broken.
+    """
+    match value:
+        case LoopGraph():
+            verify_loops(value)
+        case KernelGraph():
+            verify_kernels(value)
+        case Linked():
+            check_plan(value.plan)

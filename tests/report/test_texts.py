@@ -1,0 +1,76 @@
+"""Every stage's value has a text, and every graph is checked."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from aot import driver
+from aot.errors import InternalError
+from aot.frontend.capture import capture_module
+from aot.link.plan_json import plan_from_json, plan_text
+from aot.options import STAGES, BuildOptions
+from aot.report.observers import Dump, Several, Verify
+from aot.report.summary import kernel_reports
+from aot.report.texts import stage_texts, verify_stage
+from tests.link.plans import small_plan
+
+
+class Chain(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x * 2 + 1, dim=-1)
+
+
+def test_a_dump_shows_every_stage(tmp_path: Path) -> None:
+    observers = Several([Dump(tmp_path, stage_texts), Verify(verify_stage)])
+    captured = capture_module(Chain(), (torch.randn(4, 6),), name="chain")
+    report = driver.build(captured, BuildOptions(output=tmp_path / "chain.pkg"), observers)
+    files = sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".pkg")
+    expected = {stage: "txt" for stage in STAGES} | {"emit": "cc", "assemble": "json"}
+    silent = ("build", "write")
+    assert files == [
+        f"{number:02}_{stage}.{expected[stage]}"
+        for number, stage in enumerate(STAGES, 1)
+        if stage not in silent
+    ]
+    assert "aten.softmax" in (tmp_path / "02_ingest.txt").read_text().replace("_softmax", "softmax")
+    assert report.kernels[0].text.startswith("kernel ")
+    assert [t.stage for t in report.timings] == list(STAGES)
+
+
+def test_plan_text_is_the_plan() -> None:
+    text = plan_text(small_plan())
+    assert plan_from_json(json.loads(text)) == small_plan()
+    assert len(text.splitlines()) > 20
+
+
+def test_other_values_have_no_text() -> None:
+    assert stage_texts(object()) == {}
+    assert stage_texts(3) == {}
+
+
+def test_broken_values_are_refused() -> None:
+    class Linked:
+        plan = small_plan().__class__(**{**small_plan().__dict__, "arena": ()})
+
+    with pytest.raises(InternalError, match="invariant"):
+        verify_stage(Linked())
+
+
+def test_kernel_reports_count_a_real_graph() -> None:
+    kept = {}
+
+    class KeepKernels:
+        def stage_begin(self, name: str) -> None: ...
+
+        def stage_end(self, name: str, value: object, seconds: float) -> None:
+            kept[name] = value
+
+    captured = capture_module(Chain(), (torch.randn(4, 6),), name="chain")
+    with pytest.raises(driver.Stopped):
+        driver.build(captured, BuildOptions(stop_after="fuse"), KeepKernels())
+    (kernel,) = kernel_reports(kept["fuse"])
+    assert kernel.kind == "reduction"
+    assert kernel.nbytes == 2 * 4 * 6 * 4
+    assert kernel.flops >= 4 * 6 * 5
