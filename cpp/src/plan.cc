@@ -2,6 +2,7 @@
 
 #include "error.h"
 #include "json_text.h"
+#include "sha256.h"
 
 namespace aot_rt {
 namespace {
@@ -324,6 +325,10 @@ void check_buffers(const Plan& plan) {
 Plan Plan::parse(const Container& container) {
   const Entry* entry = container.find("plan");
   if (entry == nullptr) fail(AOT_CORRUPT_PACKAGE, "the package has no plan");
+  const std::string& expected = container.plan_sha256();
+  if (!expected.empty() && sha256_hex(entry->bytes) != expected) {
+    fail(AOT_CORRUPT_PACKAGE, "checksum of the plan is not what the header says, ", expected);
+  }
   const nlohmann::json json = parse_json(entry->bytes, "plan");
   const Field root(json, "plan");
   Plan plan = Parser(root, container).parse();

@@ -133,6 +133,11 @@ Container Container::read(Bytes file) {
   check_metadata(header);
   const Bytes data{file.data + 8 + size, file.size - 8 - static_cast<size_t>(size)};
   Container container;
+  const Field metadata = header.at("__metadata__");
+  if (metadata.has("plan_sha256")) {
+    const Field digest = metadata.at("plan_sha256");
+    container.plan_sha256_ = digest.text();
+  }
   for (const auto& [name, value] : header.object().items()) {
     if (name == "__metadata__") continue;
     const std::string path = cat("header['", name, "']");

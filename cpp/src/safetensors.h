@@ -27,8 +27,12 @@ class Container {
   const std::vector<Entry>& entries() const { return entries_; }
   const Entry* find(std::string_view name) const;  // nullptr when absent
 
+  // What the header says the SHA-256 of the entry `plan` is; "" in files without it.
+  const std::string& plan_sha256() const { return plan_sha256_; }
+
  private:
   std::vector<Entry> entries_;
+  std::string plan_sha256_;
 };
 
 }  // namespace aot_rt

@@ -38,6 +38,14 @@ TEST(no_plan) {
   CHECK_FAILS(aot_rt::Plan::parse(container), AOT_CORRUPT_PACKAGE, "the package has no plan");
 }
 
+TEST(changed_plan) {
+  Builder builder = aot_test::small_package();
+  builder.metadata["plan_sha256"] = std::string(64, '0');
+  const aot_test::AlignedBytes bytes(builder.build());
+  const auto container = aot_rt::Container::read(bytes.bytes());
+  CHECK_FAILS(aot_rt::Plan::parse(container), AOT_CORRUPT_PACKAGE, "checksum of the plan");
+}
+
 TEST(versions) {
   CHECK_FAILS(parse([](json& p) { p["format"] = {2, 0}; }), AOT_INCOMPATIBLE, "plan format 2");
   CHECK_FAILS(parse([](json& p) { p["format"] = 1; }), AOT_CORRUPT_PACKAGE, "must be an array");

@@ -89,7 +89,8 @@ class Package:
         order = ["plan", "kernels", "weights", "packed", "golden"]
         rows = [Entry("plan", "U8", [len(plan)], plan), *self.entries]
         rows.sort(key=lambda e: (order.index(e.name.split("/")[0]), e.name))
-        header: dict[str, Any] = {"__metadata__": self.metadata}
+        digest = hashlib.sha256(plan).hexdigest()
+        header: dict[str, Any] = {"__metadata__": {**self.metadata, "plan_sha256": digest}}
         data, pads = b"", 0
         for row in rows:
             if len(data) % 64:

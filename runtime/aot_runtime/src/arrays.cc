@@ -1,5 +1,6 @@
 #include "arrays.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -43,7 +44,7 @@ DLDataType buffer_dtype(const Py_buffer& buffer) {
   }
 }
 
-// Rounds to nearest, ties to even; `mantissa` bits kept of float32's 23, exponent unchanged.
+// Both round to nearest, ties to even.
 uint16_t to_bfloat16(float value) {
   uint32_t bits = 0;
   std::memcpy(&bits, &value, 4);
@@ -55,6 +56,7 @@ uint16_t to_float16(double value) {
   const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
   if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
   const double size = std::fabs(value);
+  if (size == 0) return sign;
   if (size >= 65520.0) return static_cast<uint16_t>(sign | 0x7c00);
   int exponent = 0;
   std::frexp(size, &exponent);  // size = m · 2^exponent, m in [0.5, 1)
