@@ -93,9 +93,14 @@ def lay_out(tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> tuple[EntryI
     return tuple(placed)
 
 
-def encode_header(entries: Sequence[EntryInfo]) -> bytes:
-    """The length word and the JSON, padded so that the data section begins on 64 bytes."""
-    table: dict[str, Any] = {"__metadata__": METADATA}
+def encode_header(entries: Sequence[EntryInfo], plan_sha256: str = "0" * 64) -> bytes:
+    """The length word and the JSON, padded so that the data section begins on 64 bytes.
+
+    Args:
+        entries: The layout.
+        plan_sha256: The hash of the plan's bytes: every other hash is in the plan.
+    """
+    table: dict[str, Any] = {"__metadata__": {**METADATA, "plan_sha256": plan_sha256}}
     for entry in entries:
         table[entry.name] = {
             "dtype": TO_SAFETENSORS[entry.dtype],

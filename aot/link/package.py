@@ -113,6 +113,7 @@ def write_package(path: Path, plan: Plan, entries: Sequence[Entry]) -> Written:
         if len(encoded) != room:
             raise InternalError(f"the plan grew from {room} to {len(encoded)} bytes")
         file.write_at(len(header), encoded)
+        file.write_at(0, encode_header(layout, hashlib.sha256(encoded).hexdigest()))
     return Written(final, layout, len(header) + layout[-1].end)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import hashlib
 import os
 import resource
 from pathlib import Path
@@ -43,7 +44,10 @@ def package(tmp_path: Path) -> Path:
 
 def test_safetensors_reads_it(package: Path) -> None:
     with safe_open(package, "np") as file:
-        assert file.metadata() == {"format": "aot-package", "format_version": "1.0"}
+        metadata = file.metadata()
+        assert (metadata["format"], metadata["format_version"]) == ("aot-package", "1.0")
+        plan = file.get_tensor("plan").tobytes()
+        assert metadata["plan_sha256"] == hashlib.sha256(plan).hexdigest()
         np.testing.assert_array_equal(
             file.get_tensor("weights/w"), np.linspace(0, 1, 16, dtype=np.float32)
         )
