@@ -140,7 +140,7 @@ def tensors(batch, heads, kv_heads, sq, sk, d, dv, dtype="float32"):
 
 
 SMALL = AttentionBlocking(d=24, dv=20, qb=32, kb=48, grain=1, accumulator_bytes=4)
-SIZES = [(1, 1), (1, 100), (7, 5), (32, 48), (33, 49), (50, 150), (97, 20), (5, 0), (0, 5)]
+SIZES = [(1, 1), (1, 100), (3, 60), (7, 5), (32, 48), (33, 49), (50, 150), (97, 20), (5, 0), (0, 5)]
 
 
 @pytest.mark.parametrize("causal", [False, True])

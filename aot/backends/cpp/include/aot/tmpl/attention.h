@@ -87,6 +87,11 @@ struct AttentionBlock {
   using T = compute_t<A>;
   using L = AttentionLayout<Cfg>;
 
+  // Keys and values are read where they lie for a few queries (decoding): packing would cost more
+  // than the products.
+  static constexpr bool kInPlace = std::is_same_v<A, T> && Cfg::DV % kPanel == 0;
+  static constexpr int64_t kFewRows = min64(4, RegisterBlock<T>::kRows);
+
   const AttentionArgs<Cfg>& p;
   T* room;
   const Mod& mod;
@@ -107,6 +112,12 @@ struct AttentionBlock {
     const A* v = p.v + b * p.v_batch + h / p.group * p.v_head;
     for (int64_t k0 = 0; k0 < keys; k0 += Cfg::KB) {
       const int64_t count = min64(Cfg::KB, keys - k0);
+      if constexpr (kInPlace) {
+        if (rows <= kFewRows) {
+          few_rows(k + k0 * p.k_row, v + k0 * p.v_row, k0, count);
+          continue;
+        }
+      }
       pack_columns(k + k0 * p.k_row, p.k_row, Cfg::D, count, room + L::kK, Cfg::D * kPanel);
       pack_rows(v + k0 * p.v_row, p.v_row, count, Cfg::DV, room + L::kV, Cfg::KB * kPanel);
       key_block(k0, count);
@@ -128,44 +139,67 @@ struct AttentionBlock {
     }
   }
 
+  // The keys of [k0, k0 + count) that rows before `end` see.
+  AOT_INLINE int64_t seen(int64_t end, int64_t k0, int64_t count) const {
+    return Cfg::CAUSAL ? min64(count, q0 + end - k0) : count;
+  }
+
   // Strip by strip, so that a strip's scores stay in L1 from the first product to the second.
   void key_block(int64_t k0, int64_t count) const {
     const Strips<T> strips(rows);
     for (int64_t s = 0; s < strips.count; ++s) {
       const int64_t i0 = strips.begin(s);
       const int mr = strips.rows(s);
-      // Rows before the first key of the block see none of it.
-      if (Cfg::CAUSAL && q0 + i0 + mr <= k0) continue;
-      scores(i0, mr, count);
-      softmax(i0, mr, k0, count);
-      accumulate(i0, mr, count, k0 > 0);
+      const int64_t keys = seen(i0 + mr, k0, count);
+      if (keys <= 0) continue;
+      const T* row[kPanel];
+      for (int i = 0; i < mr; ++i) row[i] = room + L::kQ + (i0 + i) * L::kQLd;
+      multiply(row, mr, Cfg::D, {room + L::kK, Cfg::D * kPanel, kPanel, nullptr},
+               ceil_div(keys, kPanel), room + L::kS, L::kSLd, false);
+      softmax(i0, mr, k0, keys);
+      accumulate(i0, mr, keys, {room + L::kV, Cfg::KB * kPanel, kPanel, nullptr}, k0 > 0);
     }
   }
 
-  AOT_INLINE void scores(int64_t i0, int mr, int64_t count) const {
-    const T* row[kPanel];
-    for (int i = 0; i < mr; ++i) row[i] = room + L::kQ + (i0 + i) * L::kQLd;
-    multiply(row, mr, Cfg::D, room + L::kK, Cfg::D * kPanel, ceil_div(count, kPanel),
-             room + L::kS, L::kSLd, false);
+  // All rows at once; scores are dot products along the keys.
+  void few_rows(const A* k, const A* v, int64_t k0, int64_t count) const {
+    constexpr int kL = Simd<T>::kLanes;
+    constexpr int64_t kWhole = Cfg::D / kL * kL;
+    const int64_t keys = seen(rows, k0, count);
+    if (keys <= 0) return;
+    for (int64_t j = 0; j < keys; ++j) {
+      const T* key = k + j * p.k_row;
+      for (int64_t i = 0; i < rows; ++i) {
+        const T* q = room + L::kQ + i * L::kQLd;
+        auto sum = Simd<T>::zero();
+        for (int64_t d = 0; d < kWhole; d += kL) {
+          sum = Simd<T>::fma(Simd<T>::load(q + d), Simd<T>::load(key + d), sum);
+        }
+        T dot = Simd<T>::reduce(sum, [](auto a, auto b) { return a + b; });
+        for (int64_t d = kWhole; d < Cfg::D; ++d) dot += q[d] * key[d];
+        room[L::kS + i * L::kSLd + j] = dot;
+      }
+    }
+    softmax(0, int(rows), k0, keys);
+    accumulate(0, int(rows), keys, {v, kPanel, p.v_row, nullptr}, k0 > 0);
   }
 
-  AOT_INLINE void accumulate(int64_t i0, int mr, int64_t count, bool add) const {
+  AOT_INLINE void accumulate(int64_t i0, int mr, int64_t keys, const Panels<T>& values,
+                             bool add) const {
     const T* row[kPanel];
     for (int i = 0; i < mr; ++i) row[i] = room + L::kS + i * L::kSLd;
-    multiply(row, mr, count, room + L::kV, Cfg::KB * kPanel, L::kDv / kPanel,
-             result() + i0 * L::kOLd, L::kOLd, add);
+    multiply(row, mr, keys, values, L::kDv / kPanel, result() + i0 * L::kOLd, L::kOLd, add);
   }
 
   // One strip of C (+)= rows * B.
-  AOT_INLINE void multiply(const T* const* row, int mr, int64_t kc, const T* packed,
-                           int64_t panel_stride, int64_t panels, T* c, int64_t ldc,
-                           bool add) const {
+  AOT_INLINE void multiply(const T* const* row, int mr, int64_t kc, const Panels<T>& b,
+                           int64_t panels, T* c, int64_t ldc, bool add) const {
     const int widest = RegisterBlock<T>::panels_for(mr);
     for (int64_t j = 0; j < panels;) {
       const int np = next_panels(panels - j, widest);
-      const T* at = packed + j * panel_stride;
+      const T* at = b.b + j * b.panel_stride;
       kMicroTable<T>.fn[mr - 1][np - 1](
-          MicroArgs<T>{row, 0, 1, 0, kc, at, panel_stride, kPanel, c + j * kPanel, ldc, at, add});
+          {row, 0, 1, 0, kc, at, b.panel_stride, b.step, c + j * kPanel, ldc, at, add});
       j += np;
     }
   }
