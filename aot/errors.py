@@ -27,7 +27,8 @@ class Origin:
         file: Path of the source file as torch recorded it, "" when unknown.
         line: 1-based line, 0 when unknown.
         operator: Overload name of the ATen operator, for example "aten.add.Tensor"; "" if none.
-        code: The source line's text, stripped; "" when unknown.
+        code: The source line's text, stripped; where no line of the user's is known, the module
+            that the operator belongs to; "" when unknown.
     """
 
     file: str = ""
@@ -37,10 +38,14 @@ class Origin:
 
     def __str__(self) -> str:
         """`file:line (operator)`, leaving out what is unknown."""
-        place = f"{self.file}:{self.line}" if self.line else self.file
-        if not place:
+        if not self.place:
             return self.operator
-        return f"{place} ({self.operator})" if self.operator else place
+        return f"{self.place} ({self.operator})" if self.operator else self.place
+
+    @property
+    def place(self) -> str:
+        """`file:line`, or what else is known of the place: the file, or the code."""
+        return f"{self.file}:{self.line}" if self.line else self.file or self.code
 
 
 class AotError(Exception):

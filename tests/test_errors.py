@@ -101,6 +101,7 @@ def test_compiler_failure_keeps_everything() -> None:
         (Origin("m.py", 3, "aten.add.Tensor"), "m.py:3 (aten.add.Tensor)"),
         (Origin("m.py", 3), "m.py:3"),
         (Origin("", 0, "aten.add.Tensor"), "aten.add.Tensor"),
+        (Origin("", 0, "aten.add.Tensor", 'Linear "0"'), 'Linear "0" (aten.add.Tensor)'),
         (Origin(), ""),
     ],
 )

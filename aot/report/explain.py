@@ -59,14 +59,13 @@ def kernel_lines(kernel: KernelReport, roofline: Roofline | None) -> Iterator[st
 
 def places(kernel: KernelReport) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The model lines of a kernel with the operators that each brought, in program order."""
-    lines: dict[tuple[str, int], list[Origin]] = {}
+    lines: dict[str, list[Origin]] = {}
     for origin in kernel.origins:
-        lines.setdefault((origin.file, origin.line), []).append(origin)
-    for (file, line), origins in lines.items():
-        place = f"{file}:{line}" if line else (file or "made by the compiler")
-        code = next((o.code for o in origins if o.code), "")
+        lines.setdefault(origin.place, []).append(origin)
+    for place, origins in lines.items():
+        code = next((o.code for o in origins if o.code != place), "")
         operators = dict.fromkeys(o.operator for o in origins if o.operator)
-        yield f"{place}  {code}".rstrip(), tuple(operators)
+        yield f"{place or 'made by the compiler'}  {code}".rstrip(), tuple(operators)
 
 
 def short_group(name: str) -> str:
