@@ -76,7 +76,6 @@ UNARY: dict[str, tuple[Callable[..., Any], Dtypes]] = {
     "softshrink": (F.softshrink, FLOATS),
     "threshold": (lambda x: F.threshold(x, 0.1, 20), FLOATS),
     "softsign": (F.softsign, FLOATS),
-    "tanhshrink": (F.tanhshrink, FLOATS),
     "to float32": (lambda x: x.to(torch.float32), ALL),
     "to bfloat16": (lambda x: x.to(torch.bfloat16), ALL),
     "to bool": (lambda x: x.to(torch.bool), ALL),
@@ -108,6 +107,7 @@ UNARY: dict[str, tuple[Callable[..., Any], Dtypes]] = {
 }
 
 TAME: dict[str, Callable[..., Any]] = {
+    "tanhshrink": F.tanhshrink,
     "sin": torch.sin,
     "cos": torch.cos,
     "tan": torch.tan,

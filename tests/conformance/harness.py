@@ -1,33 +1,23 @@
 """Runs one operator row on an executor and compares it with eager PyTorch in float64.
 
 A row is a function of tensors with sample inputs. All samples of a row make one module, which is
-exported, ingested, lowered and run; EXECUTORS says by what.
+exported once and then run by each executor (tests/conformance/executors.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 
-from aot.backends.registry import backend_for
-from aot.driver import run_passes
-from aot.frontend.capture import capture_module
-from aot.frontend.ingest import ingest
+from aot.frontend.capture import Captured, capture_module
 from aot.frontend.weights import to_array
-from aot.ir.interpreter import bind_dims, interpret_kernels, interpret_loops
-from aot.ir.verify import verify_kernels, verify_loops
-from aot.link.derive import DerivedStore
-from aot.lowering.lower import lower
-from aot.options import ALL_CPU
-from aot.schedule.fusion import fuse
-
-Args = tuple[Any, ...]
-Executor = Callable[[torch.nn.Module, Args], list[np.ndarray]]
+from tests.conformance.executors import Args, Executor
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
@@ -97,54 +87,40 @@ def _flat(result: Any) -> Iterator[torch.Tensor]:
             yield from _flat(item)
 
 
-def interpret(module: torch.nn.Module, inputs: Args) -> list[np.ndarray]:
-    """The loop graph in NumPy: checks the lowering alone."""
-    graph, weights = ingest(capture_module(module, inputs))
-    loops = lower(graph)
-    verify_loops(loops)
-    arrays = {n: to_array(t) for n, t in zip(loops.inputs, inputs, strict=True)}
-    dims = bind_dims(loops.dims, [tuple(t.shape) for t in inputs])
-    return list(interpret_loops(loops, arrays, weights.array, dims))
+@dataclass(frozen=True)
+class Prepared:
+    """A row's captured module, its inputs, and (label, eager result, exact result) per output."""
+
+    captured: Captured
+    inputs: Args
+    expected: tuple[tuple[str, torch.Tensor, torch.Tensor], ...]
 
 
-def interpret_fused(module: torch.nn.Module, inputs: Args) -> list[np.ndarray]:
-    """The kernel graph in NumPy: checks passes and scheduling too."""
-    graph, weights = ingest(capture_module(module, inputs))
-    backend = backend_for(ALL_CPU)
-    capabilities = backend.capabilities(ALL_CPU)
-    loops = run_passes(lower(graph), capabilities)
-    verify_loops(loops)
-    kernels = fuse(loops, capabilities)
-    verify_kernels(kernels)
-    store = DerivedStore(weights, kernels.derived, kernels.buffers, backend.recipes())
-    arrays = {n: to_array(t) for n, t in zip(kernels.inputs, inputs, strict=True)}
-    dims = bind_dims(kernels.dims, [tuple(t.shape) for t in inputs])
-    return list(interpret_kernels(kernels, arrays, store.array, dims))
-
-
-EXECUTORS: Mapping[str, Executor] = {"loops": interpret, "kernels": interpret_fused}
-"""What can run a row. An executor takes a module and its inputs, and gives the flat outputs."""
-
-
-def run_row(row: Row, executor: Executor) -> list[str]:
-    """What is wrong with a row: nothing, or a line for each wrong output.
+@lru_cache(maxsize=1)
+def prepare(row: Row) -> Prepared:
+    """Exports a row and computes what eager gives.
 
     All types make one module, because exporting costs more than everything after it.
     """
     torch.manual_seed(0)
     samples = [sample for dtype in row.dtypes for sample in row.samples(dtype)]
-    module = _AllSamples(row, samples)
-    tensors = tuple(a for s in samples for a in s if _is_tensor(a))
-    actual = executor(module, tensors)
-    expected = [
+    inputs = tuple(a for s in samples for a in s if _is_tensor(a))
+    expected = tuple(
         (f"{_describe(sample)}, result {j}", *pair)
         for sample in samples
         for j, pair in enumerate(_expected(row, sample))
-    ]
-    assert len(actual) == len(expected)
+    )
+    return Prepared(capture_module(_AllSamples(row, samples), inputs), inputs, expected)
+
+
+def run_row(row: Row, executor: Executor) -> list[str]:
+    """What is wrong with a row: nothing, or a line for each wrong output."""
+    ready = prepare(row)
+    actual = executor(ready.captured, ready.inputs)
+    assert len(actual) == len(ready.expected)
     problems = (
         (label, difference(a, to_array(eager), eager.dtype, to_array(exact)))
-        for a, (label, eager, exact) in zip(actual, expected, strict=True)
+        for a, (label, eager, exact) in zip(actual, ready.expected, strict=True)
     )
     return [f"{label}: {problem}" for label, problem in problems if problem]
 

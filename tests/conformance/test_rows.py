@@ -11,7 +11,8 @@ from tests.conformance import (
     structure_rows,
     template_rows,
 )
-from tests.conformance.harness import EXECUTORS, Row, run_row
+from tests.conformance.executors import EXECUTORS
+from tests.conformance.harness import Row, run_row
 
 ROWS: tuple[Row, ...] = (
     *elementwise_rows.ROWS,
@@ -22,7 +23,6 @@ ROWS: tuple[Row, ...] = (
 )
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_row_matches_eager(row: Row, executor: str) -> None:
     problems = run_row(row, EXECUTORS[executor])

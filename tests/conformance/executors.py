@@ -1,0 +1,92 @@
+"""What can run an operator row: a table of executors.
+
+An executor takes a captured program and its inputs, and gives the flat outputs as arrays.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from aot import driver
+from aot.backends.registry import backend_for
+from aot.driver import run_passes
+from aot.frontend.capture import Captured
+from aot.frontend.ingest import ingest
+from aot.frontend.weights import to_array
+from aot.ir.interpreter import bind_dims, interpret_kernels, interpret_loops
+from aot.ir.loops import LoopGraph
+from aot.ir.verify import verify_kernels, verify_loops
+from aot.link.derive import DerivedStore
+from aot.lowering.lower import lower
+from aot.options import ALL_CPU, CPU_LEVELS, Target, from_environment
+from aot.schedule.fusion import fuse
+
+Args = tuple[Any, ...]
+Executor = Callable[[Captured, Args], list[np.ndarray]]
+
+
+def interpret_lowered(captured: Captured, inputs: Args) -> list[np.ndarray]:
+    """The loop graph in NumPy: checks the lowering alone."""
+    graph, weights = ingest(captured)
+    loops = lower(graph)
+    verify_loops(loops)
+    arrays = _named(loops.inputs, inputs)
+    return list(interpret_loops(loops, arrays, weights.array, _dims(loops, inputs)))
+
+
+def interpret_fused(captured: Captured, inputs: Args) -> list[np.ndarray]:
+    """The kernel graph in NumPy: checks passes and scheduling too."""
+    graph, weights = ingest(captured)
+    backend = backend_for(ALL_CPU)
+    capabilities = backend.capabilities(ALL_CPU)
+    loops = run_passes(lower(graph), capabilities)
+    verify_loops(loops)
+    kernels = fuse(loops, capabilities)
+    verify_kernels(kernels)
+    store = DerivedStore(weights, kernels.derived, kernels.buffers, backend.recipes())
+    arrays = _named(kernels.inputs, inputs)
+    return list(interpret_kernels(kernels, arrays, store.array, _dims(loops, inputs)))
+
+
+def _named(names: tuple[str, ...], inputs: Args) -> dict[str, np.ndarray]:
+    return {name: to_array(t) for name, t in zip(names, inputs, strict=True)}
+
+
+def _dims(loops: LoopGraph, inputs: Args) -> dict[str, int]:
+    return bind_dims(loops.dims, [tuple(t.shape) for t in inputs])
+
+
+def packaged(level: str) -> Executor:
+    """A package of one ISA level, run by the Python loader."""
+
+    def run(captured: Captured, inputs: Args) -> list[np.ndarray]:
+        import aot_runtime  # the loader is not needed to interpret
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "row.pkg"
+            targets = (Target("cpu", (level,)),)
+            driver.build(captured, from_environment(output=path, targets=targets, golden=False))
+            outputs = aot_runtime.load(path)(*inputs)
+            return [np.array(to_array(o)) for o in _leaves(outputs)]
+
+    return run
+
+
+def _leaves(nested: Any) -> list[torch.Tensor]:
+    if isinstance(nested, torch.Tensor):
+        return [nested]
+    return [leaf for item in nested for leaf in _leaves(item)]
+
+
+EXECUTORS: Mapping[str, Executor] = {
+    "loops": interpret_lowered,
+    "kernels": interpret_fused,
+    **{f"cpu:{level}": packaged(level) for level in CPU_LEVELS},
+}
+"""By name; those of a device carry the target's name."""
