@@ -169,7 +169,12 @@ class _Reader:
     def _input_sizes(self) -> InputSizes:
         shapes = self._input_shapes()
         paths = paths_of(self.parameters)
-        return InputSizes({paths[k]: shape for k, shape in enumerate(shapes)})
+        by_path = {paths[k]: shape for k, shape in enumerate(shapes)}
+        for (name, *steps), shape in list(by_path.items()):
+            base, _, number = str(name).rpartition("_")
+            if number.isdigit():  # torch writes args[1] for what the placeholder calls args_1
+                by_path.setdefault((base, int(number), *steps), shape)
+        return InputSizes(by_path)
 
     def _dims(self) -> tuple[Dim, ...]:
         shapes = self._input_shapes()

@@ -24,8 +24,17 @@ def dim_labels(captured: Captured) -> dict[tuple[int, int], str]:
     labels: dict[tuple[int, int], str] = {}
     position = 0
     for name, value in named.items():
-        position = _walk(value, specs.get(name), position, labels)
+        position = _walk(value, _spec_of(name, specs), position, labels)
     return labels
+
+
+def _spec_of(name: str, specs: Mapping[str, Any]) -> Any:
+    """The parameter's part; `args_1` is the second of the catch-all parameter `args`."""
+    base, _, number = name.rpartition("_")
+    group = specs.get(base)
+    if name not in specs and isinstance(group, (tuple, list)) and number.isdigit():
+        return group[int(number)] if int(number) < len(group) else None
+    return specs.get(name)
 
 
 def _walk(value: Any, spec: Any, position: int, labels: dict[tuple[int, int], str]) -> int:

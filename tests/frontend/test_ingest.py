@@ -1,0 +1,259 @@
+"""What ingest makes of exported programs: values, dims, trees, weights, origins, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.export import Dim
+
+from aot.errors import ExportError, UnsupportedOperators
+from aot.frontend.capture import capture_module
+from aot.frontend.golden import examples
+from aot.frontend.ingest import ingest
+from aot.frontend.weights import TorchWeights
+from aot.ir.dtypes import FLOAT32, INT64
+from aot.ir.tensors import TensorGraph, Tree
+from aot.symbolic import dim, to_text
+
+
+class Call(torch.nn.Module):
+    """A function of tensors as a module."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def read(module: Any, *args: Any, **settings: Any) -> tuple[TensorGraph, TorchWeights]:
+    wrapped = module if isinstance(module, torch.nn.Module) else Call(module)
+    return ingest(capture_module(wrapped, args, **settings))
+
+
+def rows(*specs: Any) -> dict[str, Any]:
+    return {"dynamic_shapes": {"args": specs}}
+
+
+def targets(graph: TensorGraph) -> list[str]:
+    return [op.target for op in graph.ops]
+
+
+def test_values_have_eagers_types_and_strides() -> None:
+    graph, _ = read(lambda x: x.t() + 1, torch.ones(3, 4))
+    (name,) = graph.outputs
+    assert graph.types[name].shape == (4, 3)
+    assert graph.types[name].strides == (1, 4)
+    assert targets(graph) == ["aten.permute.default", "aten.add.Tensor"]
+
+
+def test_dims_come_from_inputs_with_the_users_range_and_name() -> None:
+    batch = Dim("batch", min=0, max=64)
+    graph, _ = read(lambda x: x * 2, torch.ones(5, 3), **rows({0: batch}))
+    (only,) = graph.dims
+    assert (only.minimum, only.maximum, only.hint) == (0, 64, 5)
+    assert (only.source, only.label) == ((0, 0, 1, 0), "batch")
+
+
+def test_derived_sizes_are_expressions() -> None:
+    n = Dim("n", min=2, max=9)
+    graph, _ = read(torch.outer, torch.ones(4), torch.ones(9), **rows({0: n}, {0: 2 * n + 1}))
+    (only,) = graph.dims
+    left, right = (graph.types[name].shape[0] for name in graph.inputs)
+    assert left == dim(only.name)
+    assert right == 2 * dim(only.name) + 1
+
+
+def test_a_size_that_only_an_affine_input_gives() -> None:
+    n = Dim("n", min=2, max=9)
+    graph, _ = read(lambda x: x * 2, torch.ones(9), **rows({0: 2 * n + 1}))
+    assert graph.dims[0].source == (0, 0, 2, 1)
+
+
+def test_sizes_that_must_divide_are_counted_in_units() -> None:
+    n = Dim("n", min=2, max=64)
+    graph, _ = read(lambda x: x.view(-1, 4).sum(1), torch.ones(16), **rows({0: 4 * n}))
+    assert to_text(graph.types[graph.outputs[0]].shape[0]) == graph.dims[0].name
+    halves, _ = read(
+        lambda x: x.view(x.shape[0] // 2, 2) if x.shape[0] % 2 == 0 else x,
+        torch.ones(8),
+        **rows({0: Dim.AUTO}),
+    )
+    (only,) = halves.dims
+    assert only.source == (0, 0, 2, 0)
+    assert halves.types[halves.outputs[0]].shape == (dim(only.name), 2)
+
+
+def test_conditions_between_sizes_become_relations() -> None:
+    def shorter(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] < y.shape[0] else y
+
+    graph, _ = read(shorter, torch.ones(4), torch.ones(9), **rows({0: Dim.AUTO}, {0: Dim.AUTO}))
+    (relation,) = graph.relations
+    assert relation.relation == "<"
+    assert {str(s) for s in relation.left.free_symbols} == {graph.dims[1].name} or len(graph.dims)
+
+
+def test_arithmetic_on_sizes_is_folded() -> None:
+    graph, _ = read(
+        lambda x: x.reshape(-1)[: x.shape[0] * 2], torch.ones(4, 3), **rows({0: Dim("n", min=2)})
+    )
+    assert all(t.startswith("aten.") and "sym_size" not in t for t in targets(graph))
+    assert graph.types[graph.outputs[0]].shape == (2 * dim(graph.dims[0].name),)
+
+
+class Nested(torch.nn.Module):
+    """Containers in and out, a keyword, constants."""
+
+    def forward(self, x: Any, d: Any, *, k: Any, flag: bool = True, z: Any = None) -> Any:
+        return {"a": (x + d["u"][0], None), "b": [d["v"] * k, 3]}
+
+
+def test_signature_trees() -> None:
+    one = torch.ones(2)
+    graph, _ = read(Nested(), one, {"u": [one], "v": one}, kwargs={"k": one, "flag": False, "z": 2})
+    x, d, k, flag, z = graph.signature.parameters
+    assert (x.name, x.keyword_only, x.tree) == ("x", False, Tree("leaf", 0))
+    leaf = Tree("list", None, (Tree("leaf", 1),))
+    assert d.tree == Tree("dict", None, (leaf, Tree("leaf", 2)), ("u", "v"))
+    assert (k.name, k.keyword_only, k.tree) == ("k", True, Tree("leaf", 3))
+    assert (flag.tree, z.tree) == (Tree("constant", False), Tree("constant", 2))
+    result = graph.signature.result
+    assert result.keys == ("a", "b")
+    assert result.children[0].children == (Tree("leaf", 0), Tree("constant", None))
+    assert result.children[1].children == (Tree("leaf", 1), Tree("constant", 3))
+
+
+class Tied(torch.nn.Module):
+    """Two names for one weight, a slice that is not contiguous, an unused weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = torch.nn.Linear(3, 3, bias=False)
+        self.two = torch.nn.Linear(3, 3, bias=False)
+        self.two.weight = self.one.weight
+        self.register_buffer("turned", torch.arange(6.0).view(2, 3).t())
+        self.unused = torch.nn.Parameter(torch.ones(1000))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.two(self.one(x)) @ self.turned + torch.tensor([1.0, 2.0])
+
+
+def test_weights_are_named_once_and_share_memory() -> None:
+    module = Tied()
+    graph, weights = read(module, torch.ones(1, 3))
+    fqns = [fqn for _, fqn in graph.weights]
+    assert sorted(fqns) == sorted(set(fqns)) == list(weights.names())
+    assert len(fqns) == 3
+    assert "unused" not in fqns
+    linears = [op for op in graph.ops if op.target == "aten.linear.default"]
+    assert linears[0].args[1] == linears[1].args[1]
+    tied = next(f for f in fqns if f.endswith(".weight"))
+    assert weights.array(tied).ctypes.data == module.one.weight.data_ptr()
+    turned = weights.array("turned")
+    assert turned.flags.c_contiguous
+    np.testing.assert_array_equal(turned, module.turned.numpy())
+    value = next(name for name, fqn in graph.weights if fqn == "turned")
+    assert graph.types[value].strides == (2, 1)
+
+
+def test_bfloat16_weights_keep_their_bits() -> None:
+    _, weights = read(torch.nn.Linear(3, 2).bfloat16(), torch.ones(1, 3).bfloat16())
+    array = weights.array("weight")
+    assert array.dtype.name == "bfloat16"
+    assert array.shape == (2, 3)
+
+
+def test_calls_that_do_nothing_vanish() -> None:
+    def nothing(x: torch.Tensor) -> torch.Tensor:
+        return x.detach().clone().contiguous().to(torch.float32) + 1
+
+    graph, _ = read(nothing, torch.ones(2, 3))
+    assert targets(graph) == ["aten.add.Tensor"]
+
+
+def test_a_copy_that_changes_the_layout_stays() -> None:
+    graph, _ = read(lambda x: x.t().contiguous(), torch.ones(2, 3))
+    assert targets(graph) == ["aten.permute.default", "aten.clone.default"]
+
+
+def test_outputs_that_are_inputs_or_sizes_are_results() -> None:
+    graph, _ = read(lambda x: (x, x.shape[0], 7), torch.ones(4), **rows({0: Dim("n", min=2)}))
+    assert targets(graph) == ["aten.clone.default", "aten.full.default"]
+    assert [graph.types[o].dtype for o in graph.outputs] == [FLOAT32, INT64]
+    assert graph.signature.result.children[2] == Tree("constant", 7)
+
+
+def test_unused_results_and_operators_are_dropped() -> None:
+    graph, _ = read(lambda x: (torch.max(x, 1)[1], x * 3)[0], torch.ones(2, 3))
+    (op,) = graph.ops
+    assert op.target == "aten.max.dim"
+    assert op.outputs[0] is None
+    assert op.outputs[1] == graph.outputs[0]
+
+
+def test_origins_are_the_users_lines() -> None:
+    graph, _ = read(
+        Nested(),
+        *[torch.ones(2), {"u": [torch.ones(2)], "v": torch.ones(2)}],
+        kwargs={"k": torch.ones(2)},
+    )
+    origin = graph.ops[0].origin
+    assert origin.file.endswith("test_ingest.py")
+    assert origin.code.startswith('return {"a"')
+    assert origin.line > 0
+
+
+class Counter(torch.nn.Module):
+    """Changes its buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        return x + self.count
+
+
+def test_changed_buffers_and_inputs_are_refused_by_name() -> None:
+    with pytest.raises(ExportError, match="changes its buffer count"):
+        read(Counter(), torch.ones(1))
+    with pytest.raises(ExportError, match="changes its input args_0"):
+        read(lambda x: x.add_(1), torch.ones(1))
+
+
+def test_types_and_sizes_without_kernels_are_listed_with_lines() -> None:
+    def bad(x: torch.Tensor) -> Any:
+        return torch.fft.fft(x).abs(), x.nonzero()
+
+    with pytest.raises(UnsupportedOperators) as caught:
+        read(bad, torch.ones(4))
+    reasons = {m.operator: m.reason for m in caught.value.missing}
+    assert "complex64" in reasons["aten._fft_r2c.default"] or "complex64" in str(reasons)
+    assert "depends on the values" in reasons["aten.nonzero.default"]
+    assert all(m.origins[0].line for m in caught.value.missing)
+
+
+def test_scale_factors_give_integer_sizes() -> None:
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.interpolate(x, scale_factor=1.5)
+
+    sizes = {2: Dim("h", min=4, max=64)}
+    graph, _ = read(twice, torch.ones(1, 1, 8, 8), **rows(sizes))
+    shape = graph.types[graph.outputs[0]].shape
+    assert to_text(shape[2]) == f"(3*{graph.dims[0].name} // 2)"
+    assert shape[3] == 12
+
+
+def test_examples_are_flat_arrays_with_eagers_outputs() -> None:
+    captured = capture_module(
+        Call(lambda x: {"y": x + 1}), (torch.ones(2),), extra_inputs=[(torch.zeros(2),)]
+    )
+    first, second = examples(captured)
+    np.testing.assert_array_equal(first.outputs[0], [2, 2])
+    np.testing.assert_array_equal(second.inputs[0], [0, 0])

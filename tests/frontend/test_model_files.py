@@ -1,0 +1,147 @@
+"""Every way a model file can be wrong has an error that says what, where and what to do."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from aot.errors import DynamicShapeError, ExportError, InputMismatch, ModelFileError
+from aot.frontend.capture import capture_file, capture_module
+
+LINEAR = "import torch\nmodel = torch.nn.Linear(3, 2)\n"
+
+
+def write(directory: Path, text: str, name: str = "model.py") -> Path:
+    path = directory / name
+    path.write_text(text)
+    return path
+
+
+def failure(directory: Path, text: str, error: type[Exception]) -> str:
+    with pytest.raises(error) as caught:
+        capture_file(write(directory, text))
+    return str(caught.value)
+
+
+def test_a_model_and_its_inputs_may_be_functions(tmp_path: Path) -> None:
+    text = (
+        "import torch\n"
+        "def model():\n    return torch.nn.Linear(3, 2)\n"
+        "def example_inputs():\n    return (torch.randn(4, 3),)\n"
+        "extra_inputs = [(torch.randn(5, 3),)]\n"
+        "dynamic_shapes = ({0: torch.export.Dim('rows', min=0)},)\n"
+    )
+    captured = capture_file(write(tmp_path, text, "small.py"))
+    assert captured.name == "small"
+    assert [tuple(i[0].shape) for i in captured.extra_inputs] == [(5, 3)]
+
+
+def test_a_file_called_model_is_named_by_its_folder(tmp_path: Path) -> None:
+    text = LINEAR + "example_inputs = (torch.randn(4, 3),)\n"
+    assert capture_file(write(tmp_path, text)).name == tmp_path.name
+
+
+def test_a_model_file_may_import_its_neighbours(tmp_path: Path) -> None:
+    write(tmp_path, LINEAR, "neighbour_of_model.py")
+    text = (
+        "import torch\nfrom neighbour_of_model import model\nexample_inputs = (torch.ones(1, 3),)\n"
+    )
+    assert capture_file(write(tmp_path, text)).name
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="there is no model file"):
+        capture_file(tmp_path / "nothing.py")
+
+
+def test_file_that_raises_names_the_line(tmp_path: Path) -> None:
+    message = failure(tmp_path, "import torch\n\nx = 1 / 0\n", ModelFileError)
+    assert f"{tmp_path}/model.py:3" in message
+    assert "ZeroDivisionError" in message
+
+
+def test_file_that_exits_is_an_error(tmp_path: Path) -> None:
+    assert "SystemExit" in failure(tmp_path, "import sys\nsys.exit(0)\n", ModelFileError)
+
+
+def test_file_that_is_not_python_names_the_line(tmp_path: Path) -> None:
+    message = failure(tmp_path, "import torch\nmodel = = 3\n", ModelFileError)
+    assert f"{tmp_path}/model.py:2" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import torch\nexample_inputs = (torch.ones(1),)\n", "defines no `model`"),
+        (LINEAR, "defines no `example_inputs`"),
+        ("model = 3\nexample_inputs = ()\n", "`model` is a int"),
+        (LINEAR + "example_inputs = torch.ones(1, 3)\n", "not a tuple"),
+        (LINEAR + "def example_inputs():\n    raise KeyError('x')\n", "`example_inputs()` raises"),
+        (LINEAR + "example_inputs = (torch.ones(1, 3),)\nextra_inputs = 3\n", "extra_inputs"),
+        (LINEAR + "example_inputs = (torch.ones(1, 3),)\nexample_kwargs = 3\n", "example_kwargs"),
+    ],
+)
+def test_what_a_model_file_must_define(tmp_path: Path, text: str, expected: str) -> None:
+    assert expected in failure(tmp_path, text, ModelFileError)
+
+
+def test_too_few_inputs(tmp_path: Path) -> None:
+    assert "missing" in failure(tmp_path, LINEAR + "example_inputs = ()\n", InputMismatch)
+
+
+def test_inputs_of_the_wrong_size(tmp_path: Path) -> None:
+    message = failure(tmp_path, LINEAR + "example_inputs = (torch.ones(1, 4),)\n", InputMismatch)
+    assert "fails with the example inputs" in message
+    assert "Traceback" not in message
+
+
+CONTROL_FLOW = """import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x
+        return -x
+model = Model()
+example_inputs = (torch.ones(3),)
+"""
+
+
+def test_untraceable_model_names_the_line(tmp_path: Path) -> None:
+    message = failure(tmp_path, CONTROL_FLOW, ExportError)
+    assert f"{tmp_path}/model.py:4" in message
+    assert "Traceback" not in message
+
+
+@pytest.mark.parametrize(("rows", "advice"), [(4, "range"), (1, "at least 2")])
+def test_dynamic_size_that_the_model_fixes(tmp_path: Path, rows: int, advice: str) -> None:
+    text = LINEAR + (
+        f"example_inputs = (torch.ones({rows}, 3),)\n"
+        "dim = torch.export.Dim('d', min=1)\n"
+        f"dynamic_shapes = ({{{0 if rows == 1 else 1}: dim}},)\n"
+    )
+    assert advice in failure(tmp_path, text, DynamicShapeError)
+
+
+def test_saved_program(tmp_path: Path) -> None:
+    program = torch.export.export(torch.nn.Linear(3, 2), (torch.ones(4, 3),))
+    torch.export.save(program, tmp_path / "saved.pt2")
+    captured = capture_file(tmp_path / "saved.pt2")
+    assert captured.name == "saved"
+    assert captured.example[0][0].shape == (4, 3)
+
+
+def test_damaged_saved_program(tmp_path: Path) -> None:
+    (tmp_path / "bad.pt2").write_bytes(b"not a program")
+    with pytest.raises(ModelFileError, match="not an exported program"):
+        capture_file(tmp_path / "bad.pt2")
+    with pytest.raises(ModelFileError, match="there is no file"):
+        capture_file(tmp_path / "none.pt2")
+
+
+def test_the_users_module_keeps_its_mode() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout())
+    module[0].eval()
+    captured = capture_module(module, (torch.ones(2, 3),))
+    assert [m.training for m in module.modules()] == [True, False, True]
+    targets = [str(n.target) for n in captured.program.graph.nodes]
+    assert not any("dropout" in t or "rand" in t for t in targets)
