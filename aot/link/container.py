@@ -112,8 +112,23 @@ def encode_header(entries: Sequence[EntryInfo], plan_sha256: str = "0" * 64) -> 
     return len(text).to_bytes(8, "little") + text
 
 
-def decode_header(data: memoryview) -> tuple[tuple[EntryInfo, ...], int]:
-    """Every entry, in file order, and the offset of the data section.
+@dataclass(frozen=True)
+class Header:
+    """What the header says.
+
+    Attributes:
+        entries: In file order, pads included.
+        start: Offset of the data section.
+        plan_sha256: The hash of the entry `plan`, in hex; "" when it does not say.
+    """
+
+    entries: tuple[EntryInfo, ...]
+    start: int
+    plan_sha256: str
+
+
+def decode_header(data: memoryview) -> Header:
+    """The header of a file, checked.
 
     Args:
         data: The whole file.
@@ -161,7 +176,7 @@ def decode_header(data: memoryview) -> tuple[tuple[EntryInfo, ...], int]:
             f"the entries need {position} bytes of data, the file has {len(data) - start}; "
             "it was cut off or has something appended"
         )
-    return tuple(entries), start
+    return Header(tuple(entries), start, str(metadata.get("plan_sha256", "")))
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

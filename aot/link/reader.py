@@ -45,10 +45,13 @@ class PackageFile:
             ) from error
         self.nbytes = len(self._data)
         try:
-            infos, self._start = decode_header(self._data)
-            self.entries = {info.name: info for info in infos}
+            header = decode_header(self._data)
+            self._start = header.start
+            self.entries = {info.name: info for info in header.entries}
             if "plan" not in self.entries:
                 raise CorruptPackage("the package has no entry named plan")
+            if header.plan_sha256 and self.sha256("plan") != header.plan_sha256:
+                raise CorruptPackage("the plan is not as it was written", where="entry plan")
             self.plan: Plan = decode_plan(self.data("plan"))
         except CorruptPackage as error:
             self.close()

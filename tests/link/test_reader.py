@@ -1,5 +1,6 @@
 """Hostile and damaged files: each way to be wrong has its sentence, none crashes."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ def container(edit: Callable[[dict[str, Any]], None] | None = None, extra: bytes
     """A tiny container with the entries plan and weights/a, its header's table edited."""
     plan = encode_plan(small_plan())
     layout = lay_out([("plan", "uint8", (len(plan),)), ("weights/a", "float32", (2, 2))])
-    header = encode_header(layout)
+    header = encode_header(layout, hashlib.sha256(plan).hexdigest())
     table = json.loads(header[8:])
     if edit:
         edit(table)
@@ -65,6 +66,7 @@ WRONG = {
     "leaves a hole before": container(shift("weights/a", 64, 64)),
     "cut off or has something appended": container(extra=b"x"),
     "cut off": container()[:-1],
+    "the plan is not as it was written": container().replace(b'"min":0', b'"min":1'),
     "no entry named plan": container(lambda t: t.update(weights=t.pop("plan"))),
 }
 WRONG.pop("needs 16")
@@ -121,7 +123,8 @@ def test_missing_and_empty_files(tmp_path: Path) -> None:
 
 
 def test_newer_format_is_refused(tmp_path: Path) -> None:
-    data = container().replace(b'{"format":[1,0]', b'{"format":[9,0]')
+    data = container(put("__metadata__", plan_sha256=""))
+    data = data.replace(b'{"format":[1,0]', b'{"format":[9,0]')
     path = tmp_path / "new.pkg"
     path.write_bytes(data)
     with pytest.raises(IncompatiblePackage, match=r"format 9\.0"):
