@@ -38,7 +38,7 @@ test-cpp: setup ## the C++ tests under a CMake preset: make test-cpp ARGS=asan-u
 	@VENV=$(VENV) scripts/test-cpp $(or $(ARGS),asan-ubsan)
 
 conformance: setup ## every operator row on every backend against eager PyTorch
-	@$(PY) -m pytest tests/conformance $(ARGS)
+	@$(PY) -m pytest tests/conformance --executors=all $(ARGS)
 
 lint: setup ## ruff, mypy, clang-format; changes nothing
 	@VENV=$(VENV) scripts/lint
