@@ -112,9 +112,13 @@ AOT_INLINE Vec<float, N> rsqrt_newton(Vec<float, N> x) {
 
 }  // namespace detail
 
+// What underflows to zero (masked scores of a softmax) is set aside: scaling it down would take
+// the machine's slow path for tiny results.
 template <int N>
 AOT_INLINE Vec<float, N> exp(Vec<float, N> x) {
-  return detail::exp_scaled(detail::limit(x, -104.5f, 89.0f), 0);  // beyond: 0 or inf anyway
+  const Mask<N> gone = x < -104.0f;
+  const Vec<float, N> near = detail::min_or_second(Vec<float, N>(89.0f), x);  // beyond: inf
+  return select(gone, 0.0f, detail::exp_scaled(select(gone, 0.0f, near), 0));
 }
 
 // Fit "exp2": 2^r = 1 + r P(r).
