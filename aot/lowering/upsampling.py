@@ -171,7 +171,7 @@ def _whole_factor(size: Expr, out: Expr, given: float | None, exact: bool) -> in
     if size == out and given in (None, 1.0):
         return 1
     ratio = FloorDiv(out, size)
-    if not ratio.is_Integer or ratio * size != out or (given is not None and given != ratio):
+    if not ratio.is_Integer or ratio * size != out or (given is not None and given != int(ratio)):
         return None
     factor = int(ratio)
     if factor & (factor - 1) == 0:
