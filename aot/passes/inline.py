@@ -160,7 +160,9 @@ def _verdict(
     if len(nodes) > MAX_NODES:
         return False, f"its body has {len(nodes)} operations"
     points = max(1, hints.volume(nest.axes))
-    repeats = used.evaluations / points
+    # The nest itself goes on computing the value for its other results.
+    own = points if len(nest.stores) > 1 else 0
+    repeats = (used.evaluations + own) / points
     sources = {n.attr.buffer for n in nodes if isinstance(n.attr, Access)}
     covers = any(from_template.get(b) == hints.volume(nest.axes) for b in sources)
     if covers and not _same_space(graph, used, nest):

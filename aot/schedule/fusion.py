@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from aot.ir.capabilities import Capabilities
-from aot.ir.hints import Hints, hints_of
+from aot.ir.hints import hints_of
 from aot.ir.kernels import Decision, Kernel, KernelGraph
 from aot.ir.loops import LoopGraph
 from aot.schedule.canonical import canonical_kernel
@@ -39,30 +39,25 @@ def fuse(graph: LoopGraph, capabilities: Capabilities) -> KernelGraph:
 
 def fuse_groups(graph: LoopGraph, groups: Sequence[Group]) -> Fused:
     """Joins groups greedily: the pair that saves most traffic first, near ones before far ones."""
-    hints = hints_of(graph.dims)
-    live: dict[int, Group] = dict(enumerate(groups))
     many = _many_writers(groups)
-    costs: dict[int, float] = {}
-    state = _state(graph, hints, live, many, costs)
+    state = FusionState(graph, hints_of(graph.dims), dict(enumerate(groups)), many)
     queue: list[tuple[int, int, int, int]] = []
-    for key in live:
+    for key in state.groups:
         _push(queue, state, key, (k for k in _neighbours(state, key) if k > key))
     decisions: list[Decision] = []
     serial = len(groups)
     while queue:
         saved, _, a, b = heapq.heappop(queue)
-        if a not in live or b not in live:
+        if a not in state.groups or b not in state.groups:
             continue
         first, second = (b, a) if _precedes(state, b, a) else (a, b)
         verdict = can_fuse(state, first, second)
-        subject = (live[first].name, live[second].name)
+        subject = (state.groups[first].name, state.groups[second].name)
         word = "fused" if verdict.ok else "not fused"
         decisions.append(Decision("fuse", subject, word, f"{verdict.reason} ({-saved} bytes)"))
         if verdict.fused is None:
             continue
-        del live[first], live[second]
-        live[serial] = verdict.fused
-        state = _state(graph, hints, live, many, costs)
+        state.merge(first, second, serial, verdict.fused)
         _push(queue, state, serial, _neighbours(state, serial))
         serial += 1
     return Fused(_execution_order(state), tuple(decisions))
@@ -77,30 +72,12 @@ def _many_writers(groups: Iterable[Group]) -> frozenset[str]:
     return frozenset(twice)
 
 
-def _state(
-    graph: LoopGraph,
-    hints: Hints,
-    live: dict[int, Group],
-    many: frozenset[str],
-    costs: dict[int, float],
-) -> FusionState:
-    writer: dict[str, int] = {}
-    readers: dict[str, set[int]] = {}
-    for key, group in live.items():
-        for name in group.writes:
-            writer[name] = key
-        for name in group.reads:
-            readers.setdefault(name, set()).add(key)
-    frozen = {name: frozenset(keys) for name, keys in readers.items()}
-    return FusionState(graph, hints, dict(live), writer, frozen, many, costs)
-
-
 def _neighbours(state: FusionState, key: int) -> set[int]:
     """Groups that share a buffer with this one."""
     group = state.groups[key]
     found: set[int] = set()
     for name in (*group.reads, *group.writes):
-        found |= state.readers.get(name, frozenset())
+        found |= state.readers.get(name, set())
         if name in state.writer:
             found.add(state.writer[name])
     found.discard(key)
@@ -189,9 +166,14 @@ def build_kernels(
     """The kernel graph of groups in execution order."""
     scheduler = Scheduler(graph, hints_of(graph.dims), capabilities)
     kernels: list[Kernel] = []
+    readers: dict[str, set[int]] = {}
     for k, group in enumerate(groups):
-        others = {b for g in groups if g is not group for b in g.reads}
-        needed = frozenset(b for b in group.writes if b in others or b in graph.outputs)
+        for name in group.reads:
+            readers.setdefault(name, set()).add(k)
+    for k, group in enumerate(groups):
+        needed = frozenset(
+            b for b in group.writes if readers.get(b, set()) - {k} or b in graph.outputs
+        )
         kernel = build_kernel(scheduler, group, f"k{k}", needed)
         kernels.append(canonical_kernel(graph, kernel))
     return KernelGraph(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, reads, writes
 from aot.ir.scalar import substitute_index
@@ -35,12 +36,12 @@ class Group:
         """The template call, if any, and the nests."""
         return (*((self.template,) if self.template else ()), *self.nests)
 
-    @property
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         """Buffers that the members read, each once."""
         return tuple(dict.fromkeys(b for op in self.ops for b in reads(op)))
 
-    @property
+    @cached_property
     def writes(self) -> tuple[str, ...]:
         """Buffers that the members write, each once."""
         return tuple(dict.fromkeys(b for op in self.ops for b in writes(op)))

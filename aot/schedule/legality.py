@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from aot.ir.hints import Hints
@@ -35,17 +34,40 @@ class Verdict:
     fused: Group | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class FusionState:
-    """The groups so far. `writer`: buffer -> key of its group; `readers`: buffer -> keys."""
+    """The groups so far; the working state of one run of fusion, changed by `merge` alone.
+
+    `writer`: buffer -> key of its group; `readers`: buffer -> keys. `many_writers`: buffers that
+    several operations write.
+    """
 
     graph: LoopGraph
     hints: Hints
-    groups: Mapping[int, Group]
-    writer: Mapping[str, int]
-    readers: Mapping[str, frozenset[int]]
+    groups: dict[int, Group]
     many_writers: frozenset[str]
-    costs: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
+    writer: dict[str, int] = field(default_factory=dict)
+    readers: dict[str, set[int]] = field(default_factory=dict)
+    costs: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Indexes the groups."""
+        for key, group in self.groups.items():
+            self._index(key, group)
+
+    def _index(self, key: int, group: Group) -> None:
+        for name in group.writes:
+            self.writer[name] = key
+        for name in group.reads:
+            self.readers.setdefault(name, set()).add(key)
+
+    def merge(self, first: int, second: int, key: int, fused: Group) -> None:
+        """Replaces two groups by a fused one."""
+        for old in (first, second):
+            for name in self.groups.pop(old).reads:
+                self.readers[name].discard(old)
+        self.groups[key] = fused
+        self._index(key, fused)
 
     def cost(self, key: int) -> float:
         """Vector instructions of a group's kernel."""
@@ -59,7 +81,7 @@ class FusionState:
         outside = frozenset(
             name
             for name in a.writes
-            if self.readers.get(name, frozenset()) - {first, second} or name in self.graph.outputs
+            if self.readers.get(name, set()) - {first, second} or name in self.graph.outputs
         )
         return saved_bytes(self.hints, self.graph.buffers, a, b, outside)
 
@@ -67,7 +89,7 @@ class FusionState:
         """Groups that read what this one writes."""
         found: set[int] = set()
         for buffer in self.groups[key].writes:
-            found |= self.readers.get(buffer, frozenset())
+            found |= self.readers.get(buffer, set())
         found.discard(key)
         return found
 
