@@ -35,14 +35,30 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 @functools.cache
-def build(source: str, level: str) -> ctypes.CDLL:
-    """The library made from a C++ file of this folder; warnings are errors."""
+def _compile(source: str, level: str) -> tuple[Path, str]:
+    """The library's path and what the compiler complained of (nothing if all is well)."""
     library = Path(_folder().name) / f"{Path(source).stem}-{level}.so"
     command = [*find_toolchain().command, *(flag for flag in COMMON_FLAGS if flag != "-w")]
     command += ["-Wall", "-Wextra", "-Werror", "-shared", "-fno-gnu-unique"]
     command += [f"-march={level}", f"-I{INCLUDE}", str(Path(__file__).parent / source)]
-    subprocess.run([*command, "-o", str(library), "-lm"], check=True)
+    command += ["-o", str(library), "-lm"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    return library, ran.stderr if ran.returncode else ""
+
+
+@functools.cache
+def _load(library: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
+
+
+def build(source: str, level: str) -> ctypes.CDLL:
+    """The library made from a C++ file of this folder; warnings are errors.
+
+    Compiles once, also when that fails: every test that needs the library then fails at once.
+    """
+    library, errors = _compile(source, level)
+    assert not errors, errors
+    return _load(library)
 
 
 def call(library: ctypes.CDLL, name: str, *arguments: Any) -> None:
