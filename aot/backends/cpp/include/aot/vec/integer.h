@@ -145,7 +145,7 @@ AOT_INLINE Vec<T, N> shift_left(Vec<T, N> a, Vec<T, N> b) {
     return select(good, shifted, T(0));
   }
 }
-// a >> b, keeping the sign; as if b were the width minus one where it is out of range.
+// a >> b, keeping the sign; where b is out of range, what is left after all bits: 0 or -1.
 template <class T, int N>
 AOT_INLINE Vec<T, N> shift_right(Vec<T, N> a, Vec<T, N> b) {
   if constexpr (sizeof(T) < 4) {
