@@ -170,6 +170,7 @@ def check(
     shared_b=False,
     b_layout="packed",
     pieces=1,
+    source=SOURCE,
 ):
     """Runs a variant with the epilogue and with the plain store, and compares both."""
     m, n, k = shape
@@ -182,7 +183,7 @@ def check(
     b_stored, b_strides = lay_out(b, b_layout)
     stored = as_aligned(np.ascontiguousarray(a.swapaxes(1, 2)) if k_outer else a)
     strides = (m * k, 1, m) if k_outer else (m * k, k, 1)
-    library = build(SOURCE, level)
+    library = build(source, level)
     assert library[f"scratch_{name}"]() == blocking.scratch_bytes
     scratch = aligned((blocking.scratch_bytes,), np.uint8)
     integral = np.dtype(compute).kind in "iu"
@@ -284,9 +285,28 @@ def test_other_types(level, dtype, shape):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("shape", [(13, 35, 29), (40, 64, 600), (1, 100, 31), (3, 16, 0)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (13, 35, 29),
+        (40, 64, 600),
+        (1, 100, 31),
+        (3, 16, 0),
+        (1, 20, 32),
+        (50, 40, 64),
+        (70, 100, 1120),
+    ],
+)
 def test_half_types_compute_in_float32(level, dtype, shape):
     check(level, dtype, shape)
+
+
+@pytest.mark.parametrize("unit", ["kBf16Dot", "kBf16None"])
+@pytest.mark.parametrize("shape", [(1, 20, 32), (50, 40, 1034), (13, 70, 29), (3, 16, 0)])
+def test_lesser_bfloat16_units(level, unit, shape):
+    source = f"#define AOT_TMPL_BF16_AT_MOST {unit}\n" + HEADER
+    source += VARIANTS["bfloat16"].text("bfloat16")
+    check(level, "bfloat16", shape, source=source)
 
 
 @pytest.mark.parametrize("shape", [(13, 35, 29), (140, 64, 600)])

@@ -198,7 +198,7 @@ struct AttentionBlock {
     for (int64_t j = 0; j < panels;) {
       const int np = next_panels(panels - j, widest);
       const T* at = b.b + j * b.panel_stride;
-      kMicroTable<T>.fn[mr - 1][np - 1](
+      kMicroTable<MultiplyAdd<T>>.fn[mr - 1][np - 1](
           {row, 0, 1, 0, kc, at, b.panel_stride, b.step, c + j * kPanel, ldc, at, add});
       j += np;
     }

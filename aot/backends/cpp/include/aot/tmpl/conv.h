@@ -164,17 +164,17 @@ struct ConvRun {
       };
       if constexpr (S::kWidenB) {
         run(NarrowB<T, B>{w, kPanelStride, b_copy},
-            [](const auto& a) { block_by_panels<Cfg::KB>(a, RowsInPlace()); });
+            [](const auto& a) { block_by_panels<MultiplyAdd<T>, Cfg::KB>(a, RowsInPlace()); });
         epi(0, m0, m1, c0, c1, tile, S::kLd);
       } else if constexpr (S::kK <= Cfg::KB) {
         run(PackedB<T>{w, kPanelStride}, [&](const auto& a) {
-          block_by_strips(a, [&](int64_t i0, int64_t i1) {
+          block_by_strips<MultiplyAdd<T>>(a, [&](int64_t i0, int64_t i1) {
             epi(0, m0 + i0, m0 + i1, c0, c1, tile + i0 * S::kLd, S::kLd);
           });
         });
       } else {
         run(PackedB<T>{w, kPanelStride},
-            [](const auto& a) { block_by_panels<Cfg::KB>(a, RowsInPlace()); });
+            [](const auto& a) { block_by_panels<MultiplyAdd<T>, Cfg::KB>(a, RowsInPlace()); });
         epi(0, m0, m1, c0, c1, tile, S::kLd);
       }
     }

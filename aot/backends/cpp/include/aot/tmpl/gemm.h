@@ -79,37 +79,38 @@ struct BlockArgs {
   int64_t ldc;
 };
 
-template <class T, int MR, int... NP>
-constexpr MicroFn<T> micro_for(int panels, std::integer_sequence<int, NP...>) {
-  MicroFn<T> fn = nullptr;
-  ((panels == NP + 1 ? void(fn = micro_kernel<T, MR, NP + 1>) : void()), ...);
+template <class Op, int MR, int... NP>
+constexpr MicroFn<typename Op::Type> micro_for(int panels, std::integer_sequence<int, NP...>) {
+  MicroFn<typename Op::Type> fn = nullptr;
+  ((panels == NP + 1 ? void(fn = micro_kernel<Op, MR, NP + 1>) : void()), ...);
   return fn;
 }
 
-// kernels[rows - 1][panels - 1]; null where the register block does not fit.
+// fn[rows - 1][panels - 1]; null where the register block does not fit.
 template <class T>
 struct MicroTable {
   MicroFn<T> fn[RegisterBlock<T>::kRows][4];
 };
 
-template <class T, int... MR>
-constexpr MicroTable<T> make_micro_table(std::integer_sequence<int, MR...>) {
+template <class Op, int... MR>
+constexpr auto make_micro_table(std::integer_sequence<int, MR...>) {
+  using T = typename Op::Type;
   MicroTable<T> table{};
   (
       [&] {
         constexpr int kMax = RegisterBlock<T>::panels_for(MR + 1);
         for (int p = 1; p <= kMax; ++p) {
           table.fn[MR][p - 1] =
-              micro_for<T, MR + 1>(p, std::make_integer_sequence<int, kMax>{});
+              micro_for<Op, MR + 1>(p, std::make_integer_sequence<int, kMax>{});
         }
       }(),
       ...);
   return table;
 }
 
-template <class T>
-inline constexpr MicroTable<T> kMicroTable =
-    make_micro_table<T>(std::make_integer_sequence<int, RegisterBlock<T>::kRows>{});
+template <class Op>
+inline constexpr MicroTable<typename Op::Type> kMicroTable = make_micro_table<Op>(
+    std::make_integer_sequence<int, RegisterBlock<typename Op::Type>::kRows>{});
 
 // Cuts `mrows` rows into strips of nearly equal height, none above the register block.
 template <class T>
@@ -132,7 +133,7 @@ AOT_INLINE int next_panels(int64_t left, int widest) {
 
 // Strips outermost: the rows of a strip stay in L1 while B streams from L2, and done(i0, i1) is
 // called with finished rows that are still in L1. For K that fits one chunk and B that is warm.
-template <class T, class Done>
+template <class Op, class T, class Done>
 AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& done) {
   const Strips<T> strips(a.mrows);
   for (int64_t s = 0; s < strips.count; ++s) {
@@ -143,7 +144,7 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
       const int np = next_panels(a.panels - j, widest);
       const T* b = a.b.b + j * a.b.panel_stride;
       T* c = a.c + i0 * a.ldc + j * kPanel;
-      kMicroTable<T>.fn[mr - 1][np - 1]({a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b,
+      kMicroTable<Op>.fn[mr - 1][np - 1]({a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b,
                                          a.b.panel_stride, kPanel, c, a.ldc,
                                          b + np * a.b.panel_stride, false});
       j += np;
@@ -155,7 +156,7 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
 // One chunk of K for the whole block, panels outermost: the chunk's panels stay in L1 while the
 // strips pass, and the first strips fetch the next panels, so B is read from memory once. `k` is
 // the chunk's first k in all of K; m says which rows and taps it has.
-template <class T, class Source>
+template <class Op, class T, class Source>
 AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, int64_t k) {
   const Strips<T> strips(a.mrows);
   const int widest = RegisterBlock<T>::panels_for(int(strips.base + (strips.extra > 0)));
@@ -171,7 +172,7 @@ AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, i
       m.rows = rows + i0;
       m.c = a.c + i0 * a.ldc + j * kPanel;
       m.prefetch = s < np ? view.next + s * view.panel_stride : view.b;
-      kMicroTable<T>.fn[strips.rows(s) - 1][np - 1](m);
+      kMicroTable<Op>.fn[strips.rows(s) - 1][np - 1](m);
     }
     j += np;
   }
@@ -186,7 +187,7 @@ struct RowsInPlace {
 // All of K for the block, in chunks of at most KB; the sums of every element run over k in order,
 // so the result does not depend on how work was divided. Before each chunk, prepare(m) may replace
 // m.rows by copies of k's [m.k0, m.k0 + m.kc) of the same rows, and then sets m.k0 to 0.
-template <int64_t KB, class T, class Source, class Prepare>
+template <class Op, int64_t KB, class T, class Source, class Prepare>
 AOT_INLINE void block_by_panels(const BlockArgs<T, Source>& a, const Prepare& prepare) {
   MicroArgs<T> m{a.rows, a.tap_stride, a.taps, 0,     a.kc,    nullptr,
                  0,      kPanel,       a.c,    a.ldc, nullptr, false};
@@ -199,7 +200,7 @@ AOT_INLINE void block_by_panels(const BlockArgs<T, Source>& a, const Prepare& pr
         m.k0 = k;
         m.kc = min64(step, a.kc - k);
         prepare(m);
-        chunk_by_panels(a, m, t * a.kc + k);
+        chunk_by_panels<Op>(a, m, t * a.kc + k);
         m.accumulate = true;
       }
     }
@@ -213,7 +214,7 @@ AOT_INLINE void block_by_panels(const BlockArgs<T, Source>& a, const Prepare& pr
     m.taps = min64(step, a.taps - t);
     m.k0 = 0;
     prepare(m);
-    chunk_by_panels(a, m, t * a.kc);
+    chunk_by_panels<Op>(a, m, t * a.kc);
     m.accumulate = true;
   }
 }

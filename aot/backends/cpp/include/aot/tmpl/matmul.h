@@ -19,8 +19,8 @@
 #ifndef AOT_TMPL_MATMUL_H_
 #define AOT_TMPL_MATMUL_H_
 
+#include "aot/tmpl/bf16.h"
 #include "aot/tmpl/gemm.h"
-#include "aot/tmpl/pack.h"
 
 namespace aot::tmpl {
 
@@ -141,7 +141,40 @@ struct MatmulRun {
     }
   }
 
+#if defined(AOT_TMPL_BF16_UNITS)
+  // On a machine's own bfloat16 units, where there are any and the sizes suit them.
+  AOT_INLINE bool native_block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+    const Bf16Unit unit = bf16_unit();
+    const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+    const B* const panels = p.b + b * p.b_batch + n0 / kPanel * b_panel();
+    const int64_t np = ceil_div(n1 - n0, kPanel);
+    if (unit == kBf16Tiles && k() > 0 && k() % Bf16Tiles::kStep == 0) {
+      Bf16Tiles{first, p.a_row, m1 - m0, k(), panels, b_panel(), np, tile, kLd}.run();
+    } else if (unit >= kBf16Dot && k() % 2 == 0) {
+      // A pair of bfloat16 takes the place of a float.
+      const float* rows[Cfg::MC];
+      for (int64_t i = 0; i < m1 - m0; ++i) {
+        rows[i] = reinterpret_cast<const float*>(first + i * p.a_row);
+      }
+      const PackedB<float> source{reinterpret_cast<const float*>(panels), b_panel() / 2};
+      block_by_panels<Bf16Dot, Cfg::KB>(
+          BlockArgs<float, PackedB<float>>{rows, 0, m1 - m0, 1, k() / 2, source, np, tile, kLd},
+          RowsInPlace());
+    } else {
+      return false;
+    }
+    epi(b, m0, m1, n0, n1, tile, kLd);
+    return true;
+  }
+#endif
+
   void block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+#if defined(AOT_TMPL_BF16_UNITS)
+    if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16> && !Cfg::STRIDED_B &&
+                  !Cfg::COPY_A) {
+      if (native_block(b, m0, m1, n0, n1)) return;
+    }
+#endif
     const T* rows[Cfg::MC];
     const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
     for (int64_t i = 0; i < m1 - m0; ++i) {
@@ -173,19 +206,19 @@ struct MatmulRun {
   AOT_INLINE void run(const BlockArgs<T, Source>& a, const A* first, const Done& done) const {
     if constexpr (kCopyA) {
       // Rows pass through scratch, a chunk of K at a time.
-      block_by_panels<Cfg::KB>(a, [&](MicroArgs<T>& m) {
+      block_by_panels<MultiplyAdd<T>, Cfg::KB>(a, [&](MicroArgs<T>& m) {
         copy_rows(first + m.k0 * p.a_col, p.a_row, p.a_col, a.mrows, m.kc,
                   tile + Cfg::MC * kLd, kCopyLd);
         m.k0 = 0;
       });
     } else if constexpr (kCopyB) {
-      block_by_panels<Cfg::KB>(a, RowsInPlace());
+      block_by_panels<MultiplyAdd<T>, Cfg::KB>(a, RowsInPlace());
     } else if (k() <= Cfg::KB && m() > 4 * Cfg::MC) {
       // Many rows per unit of B mean that B is warm: finish strip by strip.
-      block_by_strips(a, done);
+      block_by_strips<MultiplyAdd<T>>(a, done);
       return;
     } else {
-      block_by_panels<Cfg::KB>(a, RowsInPlace());
+      block_by_panels<MultiplyAdd<T>, Cfg::KB>(a, RowsInPlace());
     }
     done(0, a.mrows);
   }

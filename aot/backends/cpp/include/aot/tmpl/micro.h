@@ -31,7 +31,18 @@ struct MicroArgs {
 template <class T>
 using MicroFn = void (*)(const MicroArgs<T>&);
 
-template <class T, int MR, int NP>
+// How a micro-kernel multiplies and adds. Another such type may read the operands' bits otherwise
+// (bf16.h: pairs of bfloat16 in the place of a float).
+template <class T>
+struct MultiplyAdd {
+  using Type = T;
+  static AOT_INLINE typename Simd<T>::V apply(typename Simd<T>::V a, typename Simd<T>::V b,
+                                              typename Simd<T>::V c) {
+    return Simd<T>::fma(a, b, c);
+  }
+};
+
+template <class Op, int MR, int NP, class T = typename Op::Type>
 AOT_INLINE void micro_body(const MicroArgs<T>& m) {
   using S = Simd<T>;
   using V = typename S::V;
@@ -57,7 +68,7 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
       prefetch += 64 / sizeof(T);
       AOT_UNROLL for (int i = 0; i < MR; ++i) {
         const V a = S::set1(row[i][k]);
-        AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = S::fma(a, bv[j], acc[i][j]);
+        AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = Op::apply(a, bv[j], acc[i][j]);
       }
       b += m.step;
     }
@@ -69,9 +80,9 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
   }
 }
 
-template <class T, int MR, int NP>
-__attribute__((noinline)) void micro_kernel(const MicroArgs<T>& m) {
-  micro_body<T, MR, NP>(m);
+template <class Op, int MR, int NP>
+__attribute__((noinline)) void micro_kernel(const MicroArgs<typename Op::Type>& m) {
+  micro_body<Op, MR, NP>(m);
 }
 
 // The register block of this ISA level for compute type T: the accumulators, one row of B and one

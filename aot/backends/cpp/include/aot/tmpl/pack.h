@@ -36,9 +36,17 @@ void widen_panels(const B* src, int64_t panel_stride, int64_t panels, int64_t k0
     const B* in = src + p * panel_stride;
     T* out = dst + p * kc * kPanel;
     if constexpr (std::is_same_v<B, Bf16>) {
-      for (int64_t k = k0; k < k0 + kc; ++k, out += kPanel) {
-        const B* pairs = in + k / 2 * 2 * kPanel + k % 2;
-        for (int64_t j = 0; j < kPanel; ++j) out[j] = widen(pairs[2 * j]);
+      const int64_t end = k0 + kc;
+      for (int64_t k = k0 - k0 % 2; k < end; k += 2) {
+        // Little-endian: the first of a pair is the low half.
+        uint32_t pair[kPanel], first[kPanel], second[kPanel];
+        __builtin_memcpy(pair, in + k * kPanel, sizeof(pair));
+        for (int64_t j = 0; j < kPanel; ++j) {
+          first[j] = pair[j] << 16;
+          second[j] = pair[j] & 0xffff0000u;
+        }
+        if (k >= k0) __builtin_memcpy(out + (k - k0) * kPanel, first, sizeof(first));
+        if (k + 1 < end) __builtin_memcpy(out + (k + 1 - k0) * kPanel, second, sizeof(second));
       }
     } else {
       in += k0 * kPanel;
