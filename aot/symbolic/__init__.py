@@ -7,13 +7,17 @@ the operators + - *, and with the functions exported here.
 from aot.symbolic.affine import affine_coefficients, coefficient_of, depends_on, substitute
 from aot.symbolic.encode import decode, encode, evaluate, from_foreign, to_c, to_text
 from aot.symbolic.functions import (
+    Add,
     Expr,
     FloorDiv,
     Maximum,
     Minimum,
     Modulo,
+    Mul,
+    Pow,
     Symbol,
     exact_quotient,
+    expand,
 )
 from aot.symbolic.ranges import Ranges
 from aot.symbolic.shapes import (
@@ -31,11 +35,14 @@ from aot.symbolic.shapes import (
 )
 
 __all__ = [
+    "Add",
     "Expr",
     "FloorDiv",
     "Maximum",
     "Minimum",
     "Modulo",
+    "Mul",
+    "Pow",
     "Ranges",
     "Symbol",
     "affine_coefficients",
@@ -48,6 +55,7 @@ __all__ = [
     "encode",
     "evaluate",
     "exact_quotient",
+    "expand",
     "from_foreign",
     "integer",
     "is_int",

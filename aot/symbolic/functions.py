@@ -14,6 +14,9 @@ import sympy
 
 Expr: TypeAlias = sympy.Expr
 Symbol: TypeAlias = sympy.Symbol
+# What polynomials are made of, for those who walk an expression: sums, products, powers.
+Add, Mul, Pow = sympy.Add, sympy.Mul, sympy.Pow
+expand = sympy.expand
 
 
 def _terms(expr: Expr) -> tuple[Expr, ...]:
@@ -65,7 +68,9 @@ class FloorDiv(sympy.Function):  # type: ignore[misc]
 
     @classmethod
     def eval(cls, a: Expr, b: Expr) -> Expr | None:
-        """Simplifications that hold for all integers."""
+        """Simplifications that hold for all integers. By 0 (an empty dimension): 0."""
+        if b == 0:
+            return sympy.S.Zero
         if b == 1:
             return a
         if a.is_Integer and b.is_Integer:
@@ -90,8 +95,8 @@ class Modulo(sympy.Function):  # type: ignore[misc]
 
     @classmethod
     def eval(cls, a: Expr, b: Expr) -> Expr | None:
-        """Simplifications that hold for all integers."""
-        if b == 1:
+        """Simplifications that hold for all integers. By 0 (an empty dimension): 0."""
+        if b in (0, 1):
             return sympy.S.Zero
         if a.is_Integer and b.is_Integer:
             return sympy.Integer(int(a) % int(b))

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import sympy
-
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.kernels import Kernel
 from aot.ir.loops import Buffer
-from aot.ir.scalar import loads
-from aot.symbolic import Expr, FloorDiv, Ranges, Symbol, as_expr, integer, product, substitute, var
+from aot.ir.scalar import Access, loads
+from aot.symbolic import (
+    Add,
+    Expr,
+    FloorDiv,
+    Ranges,
+    Symbol,
+    as_expr,
+    expand,
+    integer,
+    product,
+    substitute,
+    var,
+)
 
 SCRATCH_ALIGNMENT = 64
 STRIP_START = var("strip_start")
@@ -70,18 +80,18 @@ class KernelContext:
                 (index[d] if whole else relative(index[d], self.outer, self.strip)) * s
                 for d, whole, s in zip(layout.kept, layout.whole, layout.strides, strict=True)
             ]
-        return self.ranges.simplify(sympy.expand(sympy.Add(*terms)))
+        return self.ranges.simplify(expand(Add(*terms)))
 
 
 def relative(index: Expr, outer: frozenset[Symbol], strip: Symbol | None) -> Expr:
     """`index` without the terms of the outer loops, counted from the start of the strip."""
-    terms = index.args if isinstance(index, sympy.Add) else (index,)
-    inner = sympy.Add(*[t for t in terms if not t.free_symbols & outer])
+    terms = index.args if isinstance(index, Add) else (index,)
+    inner = Add(*[t for t in terms if not t.free_symbols & outer])
     return substitute(inner, {strip: strip - STRIP_START}) if strip is not None else inner
 
 
 def _separable(index: Expr, outer: frozenset[Symbol], inner: frozenset[Symbol]) -> bool:
-    terms = index.args if isinstance(index, sympy.Add) else (index,)
+    terms = index.args if isinstance(index, Add) else (index,)
     return all(not (t.free_symbols & outer and t.free_symbols & inner) for t in terms)
 
 
@@ -97,8 +107,9 @@ def local_layouts(
                 if store.buffer in accesses:
                     accesses[store.buffer].append(store.index)
             for node in loads(nest.roots):
-                if node.attr.buffer in accesses:  # type: ignore[union-attr]
-                    accesses[node.attr.buffer].append(node.attr.index)  # type: ignore[union-attr]
+                access = node.attr
+                if isinstance(access, Access) and access.buffer in accesses:
+                    accesses[access.buffer].append(access.index)
     return {
         name: _layout(kernel, buffers[name], found, outer, ranges)
         for name, found in accesses.items()
@@ -130,12 +141,12 @@ def _layout(
     running: Expr = integer(1)
     for extent in reversed(extents):
         strides.insert(0, running)
-        running = sympy.expand(running * extent)
+        running = expand(running * extent)
     return LocalLayout(tuple(kept), tuple(whole), tuple(extents), tuple(strides))
 
 
 def _affine_in(index: Expr, strip: Symbol | None) -> bool:
-    terms = index.args if isinstance(index, sympy.Add) else (index,)
+    terms = index.args if isinstance(index, Add) else (index,)
     if strip is None:
         return True
     return all(strip not in t.free_symbols or t == strip for t in terms)
@@ -160,6 +171,6 @@ def _extent(
             bound = ranges.bounds(inner)
         if bound is None:
             return size
-        greatest.append(sympy.expand(bound[1] + 1))
+        greatest.append(expand(bound[1] + 1))
     first = greatest[0]
     return first if all(g == first for g in greatest) else size

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import sympy
-
-from aot.symbolic import Expr, FloorDiv, Modulo, Symbol
+from aot.symbolic import Add, Expr, FloorDiv, Modulo, Mul, Symbol, integer
 
 
 @dataclass(frozen=True)
@@ -28,13 +26,13 @@ def lane_step(expr: Expr, axis: VectorAxis) -> Expr | None:
     multiple of the divisor.
     """
     if axis.symbol not in expr.free_symbols:
-        return sympy.S.Zero
+        return integer(0)
     if expr == axis.symbol:
-        return sympy.S.One
-    if isinstance(expr, sympy.Add):
+        return integer(1)
+    if isinstance(expr, Add):
         steps = [lane_step(a, axis) for a in expr.args]
-        return None if any(s is None for s in steps) else sympy.Add(*steps)
-    if isinstance(expr, sympy.Mul):
+        return None if any(s is None for s in steps) else Add(*steps)
+    if isinstance(expr, Mul):
         varying = [a for a in expr.args if axis.symbol in a.free_symbols]
         if len(varying) != 1:
             return None
@@ -44,7 +42,7 @@ def lane_step(expr: Expr, axis: VectorAxis) -> Expr | None:
         dividend, divisor = expr.args
         if not _stays_within(dividend, divisor, axis):
             return None
-        return sympy.S.Zero if isinstance(expr, FloorDiv) else lane_step(dividend, axis)
+        return integer(0) if isinstance(expr, FloorDiv) else lane_step(dividend, axis)
     return None
 
 
@@ -64,11 +62,11 @@ def _stays_within(dividend: Expr, divisor: Expr, axis: VectorAxis) -> bool:
 
 def is_multiple(expr: Expr, axis: VectorAxis) -> bool:
     """True when `expr` is a multiple of the alignment at the head of every vector, provably."""
-    for term in expr.args if isinstance(expr, sympy.Add) else (expr,):
+    for term in expr.args if isinstance(expr, Add) else (expr,):
         coefficient, rest = term.as_coeff_Mul()
         if int(coefficient) % axis.alignment == 0 if coefficient.is_Integer else False:
             continue
-        if axis.symbol in (rest.args if isinstance(rest, sympy.Mul) else (rest,)):
+        if axis.symbol in (rest.args if isinstance(rest, Mul) else (rest,)):
             continue
         if isinstance(rest, Modulo) and _aligned_modulo(rest, axis):
             continue

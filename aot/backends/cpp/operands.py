@@ -8,22 +8,25 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import sympy
 
 from aot.backends.cpp.packing import RECIPES, pack_matmul_weight
 from aot.backends.cpp.text import Writer, index_text
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
-from aot.ir.interpreter_templates import Array, look
+from aot.ir.interpreter_access import Array
+from aot.ir.interpreter_templates import look
 from aot.ir.kernels import Kernel
 from aot.ir.loops import Axis, Buffer, TemplateCall, View, reads
 from aot.ir.weights import DerivedWeight
 from aot.symbolic import (
+    Add,
     Expr,
     Ranges,
     Symbol,
     affine_coefficients,
     evaluate,
+    expand,
+    integer,
     is_int,
     row_major_strides,
 )
@@ -64,7 +67,7 @@ def strided(call: TemplateCall, view: View, buffers: Mapping[str, Buffer], r: Ra
         raise InternalError(f"{buffer.name} reached the code generator without strides")
     ranges = r.with_extents({a.symbol: a.extent for a in view.axes})
     terms = [i * s for i, s in zip(view.index, buffer.strides, strict=True)]
-    offset = ranges.simplify(sympy.expand(sympy.Add(*terms)))
+    offset = ranges.simplify(expand(Add(*terms)))
     found = affine_coefficients(offset, [a.symbol for a in view.axes])
     if found is None:
         raise InternalError(f"{call.name} reads {view.buffer} at {offset}, which has no strides")
@@ -117,7 +120,9 @@ def outer_coordinates(
         if axis == axes[0]:
             writer.line(f"const int64_t {name} = {rest};")
             return
-        writer.line(f"const int64_t {name} = {rest} % ({extent}), above_{name} = {rest} / ({extent});")
+        writer.line(
+            f"const int64_t {name} = {rest} % ({extent}), above_{name} = {rest} / ({extent});"
+        )
         rest = f"above_{name}"
 
 
@@ -132,7 +137,7 @@ def pack_weight(
 
     The name depends on the weight, the view and the recipe alone, so equal uses share it.
     """
-    sizes = tuple(sympy.Integer(n) for n in shape)
+    sizes = tuple(integer(n) for n in shape)
     seen = "_".join(str(a.extent) for a in view.axes)
     order = "".join(_position(view.axes, e) for e in view.index)
     name = f"{buffer.fqn or buffer.name}.{recipe}.{seen}.{order}"

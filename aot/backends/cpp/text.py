@@ -7,10 +7,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import sympy
-
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, DType
-from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, Modulo, Symbol
+from aot.symbolic import Add, Expr, FloorDiv, Maximum, Minimum, Modulo, Pow, Symbol
 
 _LANE = {
     "float64": "double",
@@ -98,7 +96,7 @@ def _infix(expr: Expr, names: Mapping[Symbol, str], *, tight: bool) -> str:
         return f"({text})" if tight and int(expr) < 0 else text
     if expr.is_Symbol:
         return names[expr]
-    if isinstance(expr, sympy.Pow):
+    if isinstance(expr, Pow):
         return "*".join([_infix(expr.base, names, tight=True)] * int(expr.exp))
     if isinstance(expr, (FloorDiv, Modulo)):
         sign = "/" if isinstance(expr, FloorDiv) else "%"
@@ -112,7 +110,7 @@ def _infix(expr: Expr, names: Mapping[Symbol, str], *, tight: bool) -> str:
             text = f"{function}({text}, {part})"
         return text
     parts = sorted(_infix(a, names, tight=True) for a in expr.args)
-    if isinstance(expr, sympy.Add):
+    if isinstance(expr, Add):
         joined = " + ".join(parts)
         return f"({joined})" if tight else joined
     return "*".join(f"int64_t{{{p}}}" if p.isdigit() else p for p in parts)
