@@ -1,6 +1,7 @@
 #include "json_text.h"
 
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
@@ -101,6 +102,11 @@ bool Field::has(const char* key) const {
   const auto found = members.find(key);
   return found != members.end() && !found->is_null();
 }
+
+bool Field::is_null() const { return value_->is_null(); }
+bool Field::is_array() const { return value_->is_array(); }
+bool Field::is_integer() const { return value_->is_number_integer(); }
+bool Field::is_string() const { return value_->is_string(); }
 
 size_t Field::size() const {
   if (!value_->is_array()) wrong("must be an array");

@@ -3,7 +3,7 @@
 #define AOT_SRC_JSON_TEXT_H_
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -29,10 +29,10 @@ class Field {
   Field at(size_t index) const&& = delete;
 
   bool has(const char* key) const;  // the member is there and not null
-  bool is_null() const { return value_->is_null(); }
-  bool is_array() const { return value_->is_array(); }
-  bool is_integer() const { return value_->is_number_integer(); }
-  bool is_string() const { return value_->is_string(); }
+  bool is_null() const;
+  bool is_array() const;
+  bool is_integer() const;
+  bool is_string() const;
 
   size_t size() const;                  // of an array
   int64_t integer() const;              // that fits in 64 bits

@@ -1,5 +1,7 @@
 #include "plan.h"
 
+#include <nlohmann/json.hpp>
+
 #include "error.h"
 #include "json_text.h"
 #include "sha256.h"

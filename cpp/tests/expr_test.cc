@@ -1,5 +1,9 @@
 #include "expr.h"
 
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
 #include "check.h"
 
 namespace {

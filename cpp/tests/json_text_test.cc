@@ -1,5 +1,6 @@
 #include "json_text.h"
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "check.h"

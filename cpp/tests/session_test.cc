@@ -252,7 +252,9 @@ TEST(arguments_of_the_c_interface) {
   };
   CHECK_EQ(code(aot_package_open(nullptr, nullptr, nullptr)), AOT_INVALID_ARGUMENT);
   aot_package* other = nullptr;
-  CHECK_EQ(code(aot_package_open_memory("x", 1, nullptr, &other)), AOT_INVALID_ARGUMENT);
+  alignas(64) const char bytes[2] = {};
+  const char* misaligned = bytes + 1;
+  CHECK_EQ(code(aot_package_open_memory(misaligned, 1, nullptr, &other)), AOT_INVALID_ARGUMENT);
   CHECK_EQ(code(aot_session_create(nullptr, "cpu", nullptr, &session)), AOT_INVALID_ARGUMENT);
   CHECK_EQ(code(aot_session_create(package.get(), "tpu", nullptr, &session)), AOT_UNAVAILABLE);
   aot_session_options options{};
