@@ -10,7 +10,6 @@ import numpy as np
 
 from aot.ir.capabilities import Capabilities
 from aot.ir.kernels import KernelGraph, Launch
-from aot.ir.weights import DerivedWeight
 from aot.options import BuildOptions, Target
 
 Array = np.ndarray[Any, Any]

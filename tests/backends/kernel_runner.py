@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -139,7 +140,7 @@ def _tolerance(dtype, rtol):
 def _ranges(work):
     """An uneven split of the work units, and an empty range."""
     cuts = sorted({0, work // 3, max(work - 1, 0), work})
-    return [*zip(cuts, cuts[1:], strict=False), (work, work)]
+    return [*itertools.pairwise(cuts), (work, work)]
 
 
 def _strided(buffer, symbols, value):

@@ -35,7 +35,7 @@ def template(maker, kind, operands, out, nests, **attrs):
 
 
 def channels_last(shape):
-    n, c, *spatial = shape
+    _, c, *spatial = shape
     steps, running = [], c
     for s in reversed(spatial):
         steps.insert(0, running)

@@ -71,7 +71,10 @@ def test_weights_are_packed_and_dynamic_rows_work(dtype):
     (weight,) = program.emitted.graph.derived
     assert weight.recipe == "pack_matmul" and weight.sources == ("w",)
     assert "w" not in program.emitted.launches[0].buffers
-    draw = (lambda *d: rng.normal(size=d)) if dtype.is_float else (lambda *d: rng.integers(-9, 9, d))
+
+    def draw(*size):
+        return rng.normal(size=size) if dtype.is_float else rng.integers(-9, 9, size)
+
     for rows in (0, 1, 2, 15, 33, 130, 300):
         inputs = {
             "x": draw(rows, k).astype(dtype.numpy),

@@ -101,9 +101,7 @@ def test_integer_operations_wrap_and_round_down(dtype):
     values += [binary(op, x, z) for op in "shl shr".split()]
     values += [unary(op, x) for op in "neg abs sign bitnot".split()]
     values += [unary("not", x), *(binary(op, x, y) for op in sorted(scalar.COMPARE))]
-    stores = [
-        (maker.output(f"o{k}", v.dtype, [N]), [i.symbol], v) for k, v in enumerate(values)
-    ]
+    stores = [(maker.output(f"o{k}", v.dtype, [N]), [i.symbol], v) for k, v in enumerate(values)]
     for store in stores:
         maker.kernel([nest("n", [i], [], store)])
     Program(maker.graph()).check(inputs)
@@ -188,9 +186,7 @@ def test_tails_of_every_length_and_dynamic_sizes():
     maker.kernel([nest("n", [i], [], (out, [i.symbol], value))])
     program = Program(maker.graph())
     for n in SIZES:
-        inputs = {
-            f"x{d}": sample(rng, d, n) for d in (FLOAT32, FLOAT64, BFLOAT16, INT8, BOOL)
-        }
+        inputs = {f"x{d}": sample(rng, d, n) for d in (FLOAT32, FLOAT64, BFLOAT16, INT8, BOOL)}
         program.check(inputs, {"s0": n})
 
 

@@ -231,9 +231,7 @@ def test_accumulating_stores_add_in_order():
     zero = nest("z", axes(5, 10), [], (out, [a.symbol for a in axes(5, 10)], const(0, FLOAT32)))
     u = var("t0")
     target = check_index(maker.read("ids", i.symbol), as_expr(5))
-    store = Store(
-        out, (u, j.symbol), maker.read("x", i.symbol, j.symbol), "add", ((u, target),)
-    )
+    store = Store(out, (u, j.symbol), maker.read("x", i.symbol, j.symbol), "add", ((u, target),))
     maker.kernel([zero], outer=1)
     maker.kernel([nest("s", [i, j], [], store)], outer=1)
     program = Program(maker.graph())

@@ -16,8 +16,8 @@ from aot.backends.cpp.values import Body, pointer_type
 from aot.backends.cpp.width import choose_width
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis, Buffer
-from aot.ir.weights import DerivedWeight
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
+from aot.ir.weights import DerivedWeight
 from aot.symbolic import Expr, Ranges, Symbol, ceil_div, dim, integer, product
 
 NAME = "@NAME@"
@@ -208,9 +208,7 @@ class _UnitLoop:
         self._body = body
         self._strip = kernel.strip
         names = body.context.names
-        self._counters = [
-            (names[a.symbol], index_text(a.extent, names)) for a in kernel.outer
-        ]
+        self._counters = [(names[a.symbol], index_text(a.extent, names)) for a in kernel.outer]
         if kernel.strip is not None:
             strips = ceil_div(kernel.strip.axis.extent, kernel.strip.size)
             self._counters.append(("strip", index_text(strips, names)))
@@ -219,8 +217,10 @@ class _UnitLoop:
         body, writer = self._body, self._body.writer
         writer.line("if (begin >= end) return;")
         if len(self._counters) == 1:
-            self._scope = body.scope(f"for (int64_t {self._counters[0][0]} = begin; "
-                                     f"{self._counters[0][0]} < end; ++{self._counters[0][0]})")
+            self._scope = body.scope(
+                f"for (int64_t {self._counters[0][0]} = begin; "
+                f"{self._counters[0][0]} < end; ++{self._counters[0][0]})"
+            )
         else:
             self._first_coordinates()
             self._scope = body.scope("for (int64_t unit = begin; unit < end; ++unit)")
@@ -242,11 +242,13 @@ class _UnitLoop:
                 writer.line(f"int64_t {name} = rest;")
             else:
                 writer.line(f"int64_t {name} = rest % ({extent});")
-                writer.line(f"rest /= {extent};" if extent.isidentifier() or extent.isdigit()
-                            else f"rest /= ({extent});")
+                writer.line(
+                    f"rest /= {extent};"
+                    if extent.isidentifier() or extent.isdigit()
+                    else f"rest /= ({extent});"
+                )
 
     def __exit__(self, *exc: object) -> None:
-        writer = self._body.writer
         if len(self._counters) > 1:
             self._count_up(len(self._counters) - 1)
         self._scope.__exit__(None, None, None)
@@ -260,4 +262,3 @@ class _UnitLoop:
         with writer.block(f"if (++{name} == {extent})"):
             writer.line(f"{name} = 0;")
             self._count_up(position - 1)
-

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from aot.backends.cpp.text import is_half, lane_type, memory_type
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, DType
-from aot.backends.cpp.text import is_half, lane_type, memory_type
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}

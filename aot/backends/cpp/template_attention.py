@@ -93,7 +93,7 @@ def emit_attention(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
 
 def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Attention:
     call = template_call(kernel)
-    q_view, k_view, v_view = (call.operand(role) for role in "qkv")
+    q_view, k_view = call.operand("q"), call.operand("k")
     batch, heads, queries, columns = call.output.axes
     d, dv = q_view.axes[3].extent, columns.extent
     if not is_int(d) or not is_int(dv):
@@ -116,9 +116,7 @@ def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Attention:
         int(d),
         int(dv),
         heads=max(hints.value(product((batch.extent, heads.extent))), 1),
-        queries_max=(
-            None if is_int(queries.extent) else greatest(queries.extent, context.ranges)
-        ),
+        queries_max=(None if is_int(queries.extent) else greatest(queries.extent, context.ranges)),
         accumulator_bytes=dtype.compute.itemsize,
     )
     group = FloorDiv(heads.extent, k_view.axes[1].extent)

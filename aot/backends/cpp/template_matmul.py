@@ -136,9 +136,7 @@ def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Product:
     a_view, b_view = call.operand("a"), call.operand("b")
     *batch, row, column = call.output.axes
     axes = {axis.symbol: axis.symbol for axis in batch}
-    space = tile_space(
-        row.extent, column.extent, {**axes, row.symbol: ROW, column.symbol: COLUMN}
-    )
+    space = tile_space(row.extent, column.extent, {**axes, row.symbol: ROW, column.symbol: COLUMN})
     a_dtype, b_dtype = buffers[a_view.buffer].dtype, buffers[b_view.buffer].dtype
     context = tile_context(make_context(kernel, graph), space, a_dtype.compute)
     names = {axis.symbol: f"b{k}" for k, axis in enumerate(batch)}

@@ -100,9 +100,7 @@ def _on_tile(
         attr = node.attr
         if not isinstance(attr, Access) or attr.buffer != call.output.buffer:
             return with_args(node, args)
-        if attr.binds or any(
-            simplify(a - b) != 0 for a, b in zip(attr.index, target, strict=True)
-        ):
+        if attr.binds or any(simplify(a - b) != 0 for a, b in zip(attr.index, target, strict=True)):
             raise InternalError(f"{nest.name} reads {attr.buffer} away from its own tile")
         return result
 
@@ -138,7 +136,8 @@ def emit_epilogue(
     inside and may define some of them.
     """
     axes = (space.rows, space.columns)
-    stage = Stage(axes, (), axes, space.columns, tuple(nests))
+    vector = None if is_int(space.columns.extent, 1) else space.columns
+    stage = Stage(axes, (), axes, vector, tuple(nests))
     width = replace(choose_width(stage, body.context, 0), unroll=1, wide="L0")
     size = int(space.columns.extent) if is_int(space.columns.extent) else 1
     sizes = (size, _PANEL) if space.aligned else (1,)

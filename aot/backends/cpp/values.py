@@ -346,9 +346,7 @@ class Body:
             return value
         return self.name(conversion(self.as_lanes(value, "1"), value.dtype, dtype), dtype, "1")
 
-    def _add(
-        self, pointer: str, offset: Expr, binds: Mapping[Symbol, Value], value: Value
-    ) -> None:
+    def _add(self, pointer: str, offset: Expr, binds: Mapping[Symbol, Value], value: Value) -> None:
         vector = self.vector
         lanes = "1" if vector is None else vector.lanes
         count = lanes if vector is None or vector.count is None else vector.count

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.lanes import VectorAxis, lane_step
+from aot.backends.cpp.text import lane_type
 from aot.ir.dtypes import DType
 from aot.ir.hints import body_weight, is_dear
 from aot.ir.kernels import Stage
 from aot.ir.scalar import Access, Node, postorder
-from aot.backends.cpp.context import KernelContext
-from aot.backends.cpp.text import lane_type
 
 _WIDEST_REGISTER = 64
 _NARROWEST_REGISTER = 16
