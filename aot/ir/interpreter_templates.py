@@ -49,6 +49,8 @@ def run_template(
     with np.errstate(all="ignore"):
         result = TEMPLATES[call.kind](wide, dict(call.attrs))
     space = _space(call.output, sizes)
+    if call.kind == "argsort":
+        result = result[..., : space.shape[-1]]
     if result.shape != space.shape:
         raise InternalError(f"{call.name}: {result.shape} for an output of {space.shape}")
     if result.size == 0:
@@ -114,8 +116,26 @@ def attention(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
     return np.asarray(np.matmul(weights / np.where(total == 0.0, 1.0, total), v))
 
 
+def scan(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
+    """Running sums or products along the last dimension."""
+    along = np.cumprod if attrs["combine"] == "prod" else np.cumsum
+    return np.asarray(along(operands["x"], axis=-1))
+
+
+def argsort(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
+    """Positions of the elements in sorted order, stable, NaN greatest."""
+    x = operands["x"]
+    if not attrs["descending"]:
+        return np.asarray(np.argsort(x, axis=-1, kind="stable"))
+    # Sorting the reversed row and reversing again keeps the order of equal elements.
+    last = np.argsort(x[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+    return np.asarray(x.shape[-1] - 1 - last)
+
+
 TEMPLATES: dict[str, Callable[[Mapping[str, Array], Mapping[str, Any]], Array]] = {
     "matmul": matmul,
     "conv": conv,
     "attention": attention,
+    "scan": scan,
+    "argsort": argsort,
 }

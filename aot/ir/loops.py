@@ -94,6 +94,9 @@ class TemplateCall:
     matmul: a (*batch, m, k), b (*batch, k, n) -> out (*batch, m, n). attrs: none.
     conv: x (n, c, *spatial), w (o, c/groups, *kernel) -> out (n, o, *spatial).
         attrs: stride, padding, dilation (tuples of int), groups (int).
+    scan: x (m, n) -> out (m, n): running results along n. attrs: combine ("sum" or "prod").
+    argsort: x (m, n) -> out (m, k) int64: positions along n of the first k elements in sorted
+        order, stable, NaN greatest. attrs: descending (bool).
     attention: q (b, h, sq, d), k (b, hkv, sk, d), v (b, hkv, sk, dv) -> out (b, h, sq, dv).
         attrs: scale (float), causal (bool). Optional operand mask (b, h, sq, sk): float (added to
         the scaled scores) or bool (False: -inf).

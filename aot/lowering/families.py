@@ -17,6 +17,7 @@ from aot.lowering import (
     pooling,
     recurrent,
     reductions,
+    rowwise,
     scattering,
     unary,
     upsampling,
@@ -42,6 +43,7 @@ FAMILIES = (
     pooling,
     upsampling,
     recurrent,
+    rowwise,
 )
 """One module per family of operators."""
 

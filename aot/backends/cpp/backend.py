@@ -16,6 +16,7 @@ from aot.backends.cpp.operands import packing_recipes
 from aot.backends.cpp.template_attention import emit_attention
 from aot.backends.cpp.template_conv import emit_conv
 from aot.backends.cpp.template_matmul import emit_matmul
+from aot.backends.cpp.template_rows import emit_argsort, emit_scan
 from aot.backends.cpp.toolchain import find_toolchain
 from aot.errors import InternalError
 from aot.ir.capabilities import Capabilities
@@ -121,6 +122,8 @@ _EMITTERS: dict[str, Callable[[Kernel, KernelGraph], EmittedKernel]] = {
     "attention": emit_attention,
     "conv": emit_conv,
     "matmul": emit_matmul,
+    "scan": emit_scan,
+    "argsort": emit_argsort,
 }
 
 

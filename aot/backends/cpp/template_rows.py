@@ -1,0 +1,148 @@
+"""Templates that work along the rows of a matrix: scans and sorts, with a fused epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.kernel import (
+    NAME,
+    EmittedKernel,
+    argument_buffers,
+    declare_arguments,
+    graph_dims,
+    kernel_sizes,
+    make_context,
+)
+from aot.backends.cpp.operands import Strided, strided, template_call, template_type
+from aot.backends.cpp.text import Writer, index_text
+from aot.backends.cpp.tile import (
+    COLUMN,
+    ROW,
+    TileSpace,
+    emit_epilogue,
+    epilogue_nests,
+    tile_context,
+    tile_space,
+)
+from aot.backends.cpp.values import Body
+from aot.ir.dtypes import BOOL, UINT8, DType
+from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.loops import TemplateCall
+from aot.symbolic import Expr, Maximum, Minimum, as_expr, ceil_div, integer, product
+
+_SCAN_ROWS = 4
+"""kScanRows in aot/tmpl/scan.h."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A kernel over the rows of x, taken apart."""
+
+    kernel: Kernel
+    graph: KernelGraph
+    call: TemplateCall
+    context: KernelContext
+    space: TileSpace
+    x: Strided
+    x_dtype: DType
+    out_dtype: DType
+
+    def fields(self) -> dict[str, str]:
+        """The arguments that every row template takes."""
+        view = self.call.operand("x")
+        pointer = f"{self.context.pointers[view.buffer]} + ({self.text(self.x.offset)})"
+        return {
+            "x": f"reinterpret_cast<const {_element(self.x_dtype)}*>({pointer})",
+            "row": self.text(self.x.strides[0]),
+            "col": self.text(self.x.strides[1]),
+            "m": self.text(view.axes[0].extent),
+            "n": self.text(view.axes[1].extent),
+        }
+
+    def text(self, expr: Expr) -> str:
+        """A size or offset in C++."""
+        return index_text(expr, self.context.names)
+
+
+def emit_scan(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
+    """The function of a kernel whose template is a scan."""
+    t = _take_apart(kernel, graph)
+    config = {"PROD": "true" if t.call.attr("combine") == "prod" else "false"}
+    rows, columns = (a.extent for a in t.call.operand("x").axes)
+    padded = product((ceil_div(columns, 16), integer(16)))
+    scratch = product((padded, integer(_SCAN_ROWS * t.out_dtype.compute.itemsize)))
+    return _finish(t, "scan", "Scan", config, {}, (ceil_div(rows, _SCAN_ROWS), scratch))
+
+
+def emit_argsort(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
+    """The function of a kernel whose template is an argsort."""
+    t = _take_apart(kernel, graph)
+    config = {"DESCENDING": "true" if t.call.attr("descending") else "false"}
+    rows, columns = (a.extent for a in t.call.operand("x").axes)
+    kept = t.call.output.axes[1].extent
+    scratch = sort_room(columns, kept) * 32 + kept * 8
+    return _finish(t, "argsort", "Sort", config, {"k": t.text(kept)}, (rows, scratch))
+
+
+def sort_room(n: Expr, k: Expr) -> Expr:
+    """Items that a sort of the first k of n holds at once; `sort_room` in aot/tmpl/sort.h."""
+    return Minimum(as_expr(n), Maximum(4 * as_expr(k), integer(64)))
+
+
+def _element(dtype: DType) -> str:
+    return template_type(UINT8 if dtype == BOOL else dtype)
+
+
+def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Rows:
+    call = template_call(kernel)
+    view = call.operand("x")
+    row, column = call.output.axes
+    x_dtype = graph.buffers[view.buffer].dtype
+    out_dtype = graph.buffers[call.output.buffer].dtype
+    space = tile_space(row.extent, column.extent, {row.symbol: ROW, column.symbol: COLUMN})
+    context = tile_context(make_context(kernel, graph), space, out_dtype.compute)
+    x = strided(call, view, graph.buffers, context.ranges)
+    return _Rows(kernel, graph, call, context, space, x, x_dtype, out_dtype)
+
+
+def _finish(
+    t: _Rows,
+    function: str,
+    prefix: str,
+    config: Mapping[str, str],
+    extra: Mapping[str, str],
+    launch: tuple[Expr, Expr],
+) -> EmittedKernel:
+    writer = Writer(1)
+    body = Body(t.context, writer)
+    sizes = kernel_sizes(t.kernel, t.graph.buffers, graph_dims(t.graph))
+    declare_arguments(body, t.kernel, sizes)
+    writer.line("if (begin >= end) return;")
+    nests = epilogue_nests(t.kernel, t.space, t.context)
+    emit_epilogue(body, nests, t.space, t.out_dtype.compute)
+    writer.line(f"aot::tmpl::{prefix}Args<{NAME}_config> call;")
+    for name, value in {**t.fields(), **extra}.items():
+        writer.line(f"call.{name} = {value};")
+    writer.line(f"aot::tmpl::{function}(call, begin, end, args->scratch, epilogue);")
+    head = [
+        "namespace {",
+        f"struct {NAME}_config : aot::tmpl::{prefix}Config {{",
+        f"  using A = {_element(t.x_dtype)};",
+        *(f"  static constexpr bool {name} = {value};" for name, value in config.items()),
+        "};",
+        "}",
+        "",
+    ]
+    work, scratch = launch
+    return EmittedKernel(
+        writer.text(),
+        argument_buffers(t.kernel),
+        sizes,
+        work,
+        scratch,
+        head="\n".join(head),
+        headers=(f"aot/tmpl/{prefix.lower()}.h",),
+        grain=1,
+    )

@@ -1,0 +1,122 @@
+"""Operators along one dimension that a template computes row by row: scans and sorts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aot.ir.dtypes import INT64
+from aot.ir.loops import View
+from aot.ir.scalar import cast, const
+from aot.lowering.axes import insert, remove, replace, wrap_dim
+from aot.lowering.builder import Tensor
+from aot.lowering.registry import Call
+from aot.lowering.rows import REGISTRY
+from aot.lowering.views import moved
+from aot.symbolic import Expr, as_expr, product, ravel, unravel
+
+
+def _rows(x: Tensor, axis: int) -> View:
+    """x as a matrix whose rows run along `axis`."""
+    lead = remove(x.shape, axis)
+    shape = (product(lead), x.shape[axis])
+    return x.builder.view(x, shape, lambda at: insert(unravel(at[0], lead), axis, at[1]))
+
+
+def _unrows(matrix: Tensor, shape: tuple[Expr, ...], axis: int) -> Tensor:
+    """The inverse of `_rows` for a result of that shape."""
+    lead = remove(shape, axis)
+    return moved(matrix, shape, lambda at: (ravel(remove(at, axis), lead), at[axis]))
+
+
+def _as(x: Tensor, dtype: Any) -> Tensor:
+    if x.dtype == dtype:
+        return x
+    return x.builder.pointwise(x.shape, dtype, lambda at: cast(x.load(at), dtype))
+
+
+def _scan(call: Call, x: Tensor, dim: int, combine: str) -> Tensor:
+    dtype = call.result_type().dtype
+    x = _as(x, dtype)
+    if x.rank == 0:
+        return moved(x, (), lambda at: at)
+    axis = wrap_dim(dim, x.rank)
+    lead = product(remove(x.shape, axis))
+    shape = (lead, x.shape[axis])
+    operands = {"x": _rows(x, axis)}
+    matrix = x.builder.template("scan", operands, shape, dtype, {"combine": combine})
+    return _unrows(matrix, x.shape, axis)
+
+
+@REGISTRY.row("aten.cumsum.default")
+def cumsum(call: Call, x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Running sums along `dim`; integers and bools sum in int64."""
+    return _scan(call, x, dim, "sum")
+
+
+@REGISTRY.row("aten.cumprod.default")
+def cumprod(call: Call, x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Running products along `dim`; integers and bools multiply in int64."""
+    return _scan(call, x, dim, "prod")
+
+
+def _order(x: Tensor, axis: int, kept: Expr, descending: bool) -> Tensor:
+    """Positions along `axis` of the first `kept` elements in sorted order, stable."""
+    shape = (product(remove(x.shape, axis)), kept)
+    attrs = {"descending": descending}
+    matrix = x.builder.template("argsort", {"x": _rows(x, axis)}, shape, INT64, attrs)
+    return _unrows(matrix, replace(x.shape, axis, kept), axis)
+
+
+def _picked(x: Tensor, positions: Tensor, axis: int) -> Tensor:
+    """x at the given positions along `axis`."""
+    size = x.shape[axis]
+
+    def point(at: tuple[Expr, ...]) -> Any:
+        where = x.builder.indirect(positions.load(at), size, wrap=False)
+        return x.load(replace(at, axis, where))
+
+    return x.builder.pointwise(positions.shape, x.dtype, point)
+
+
+def _scalar_order(x: Tensor) -> tuple[Tensor, Tensor]:
+    positions = x.builder.pointwise((), INT64, lambda at: const(0, INT64))
+    return moved(x, (), lambda at: at), positions
+
+
+@REGISTRY.row("aten.sort.default")
+def sort(call: Call, x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, ...]:
+    """Values and positions, NaN last (first when descending); ties keep their order."""
+    if x.rank == 0:
+        return _scalar_order(x)
+    axis = wrap_dim(dim, x.rank)
+    positions = _order(x, axis, x.shape[axis], descending)
+    return _picked(x, positions, axis), positions
+
+
+@REGISTRY.row("aten.sort.stable")
+def sort_stable(
+    call: Call, x: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
+) -> tuple[Tensor, ...]:
+    """As sort, which is stable anyway."""
+    return sort(call, x, dim, descending)  # type: ignore[return-value]
+
+
+@REGISTRY.row("aten.argsort.default")
+def argsort(call: Call, x: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
+    """Positions that sort x along `dim`."""
+    if x.rank == 0:
+        return _scalar_order(x)[1]
+    axis = wrap_dim(dim, x.rank)
+    return _order(x, axis, x.shape[axis], descending)
+
+
+@REGISTRY.row("aten.topk.default")
+def topk(
+    call: Call, x: Tensor, k: Expr | int, dim: int = -1, largest: bool = True, ordered: bool = True
+) -> tuple[Tensor, ...]:
+    """The k greatest (or least) elements and their positions, always in order."""
+    if x.rank == 0:
+        return _scalar_order(x)
+    axis = wrap_dim(dim, x.rank)
+    positions = _order(x, axis, as_expr(k), largest)
+    return _picked(x, positions, axis), positions

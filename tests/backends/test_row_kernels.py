@@ -1,0 +1,122 @@
+"""Scans and sorts as packages, against eager: ties, NaN, all dtypes, every dimension, odd sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aot_runtime
+import numpy as np
+import pytest
+import torch
+from torch.export import Dim
+
+import aot
+
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+FLOATS = (torch.float32, torch.float64, torch.float16)
+
+
+class Several(torch.nn.Module):
+    """The results of several functions of one input: one package for many cases."""
+
+    def __init__(self, functions: list[Callable[[torch.Tensor], Any]]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, x: torch.Tensor) -> list[Any]:
+        return [f(x) for f in self.functions]
+
+
+def tied(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Many equal values; floats with NaN, infinities and both zeros."""
+    torch.manual_seed(0)
+    x = torch.randint(0, 20, shape).to(dtype)
+    if not dtype.is_floating_point:
+        return x
+    x = x - 10
+    flat = x.view(-1)
+    for value in (float("nan"), float("inf"), -float("inf"), -0.0, 0.0):
+        flat[torch.randint(0, flat.numel(), (max(flat.numel() // 20, 1),))] = value
+    return x
+
+
+def flat(nested: Any) -> list[np.ndarray]:
+    if isinstance(nested, (list, tuple)):
+        return [a for n in nested for a in flat(n)]
+    return [np.asarray(nested)]
+
+
+def check(tmp_path: Path, functions: list[Callable], *inputs: torch.Tensor, **build: Any) -> None:
+    module = Several(functions)
+    path = tmp_path / "m.pkg"
+    aot.package(module, (inputs[0],), path=path, golden=False, **build)
+    for isa in ("x86-64-v2", aot_runtime.cpu_isa()):
+        model = aot_runtime.load(path, isa=isa)
+        for x in inputs:
+            for ours, eager in zip(flat(model(x.numpy())), flat(module(x)), strict=True):
+                np.testing.assert_array_equal(ours, eager)
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+def test_sorting_is_exact_with_ties_and_nan(tmp_path: Path, dtype: torch.dtype) -> None:
+    check(
+        tmp_path,
+        [
+            lambda x: torch.sort(x, stable=True),
+            lambda x: torch.sort(x, dim=0, descending=True, stable=True),
+            lambda x: torch.sort(x, dim=1, stable=True)[0],
+            lambda x: torch.argsort(x, dim=-1, stable=True),
+        ],
+        tied((3, 70, 5), dtype),
+    )
+
+
+def test_the_first_few_of_many_and_of_few(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    distinct = torch.stack([torch.randperm(1000) for _ in range(5)]).float()
+    check(
+        tmp_path,
+        [
+            lambda x: torch.topk(x, 1),
+            lambda x: torch.topk(x, 10),
+            lambda x: torch.topk(x, 10, largest=False),
+            lambda x: torch.topk(x, 400),
+            lambda x: torch.topk(x, 3, dim=0),
+        ],
+        distinct,
+        torch.sort(distinct)[0],
+        torch.sort(distinct, descending=True)[0],
+    )
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, torch.bool])
+def test_integer_scans_are_exact(tmp_path: Path, dtype: torch.dtype) -> None:
+    check(
+        tmp_path,
+        [
+            lambda x: torch.cumsum(x, 0),
+            lambda x: torch.cumsum(x, 1) - 1,
+            lambda x: torch.cumsum(x, -1),
+            lambda x: torch.cumprod(x, -1),
+        ],
+        tied((3, 7, 5), dtype),
+    )
+
+
+def test_scans_of_dynamic_sizes(tmp_path: Path) -> None:
+    n = Dim("n", min=0, max=1000)
+    inputs = [torch.randn(5, size) for size in (33, 0, 1, 16, 257)]
+    module = Several([lambda x: torch.cumsum(x * 2, 1)])
+    path = tmp_path / "m.pkg"
+    aot.package(module, (inputs[0],), path=path, dynamic_shapes=({1: n},), golden=False)
+    model = aot_runtime.load(path)
+    for x in inputs:
+        exact = torch.cumsum(x.double() * 2, 1).numpy()
+        np.testing.assert_allclose(model(x.numpy())[0], exact, rtol=1e-6, atol=1e-6)
+
+
+def test_empty_rows_and_scalars(tmp_path: Path) -> None:
+    check(tmp_path, [lambda x: torch.sort(x), lambda x: torch.cumsum(x, 1)], torch.zeros(4, 0))
+    check(tmp_path, [lambda x: torch.sort(x), lambda x: torch.cumsum(x, 0)], torch.tensor(3.0))
