@@ -152,14 +152,14 @@ def difference(actual: np.ndarray, eager: np.ndarray, dtype: torch.dtype, exact:
     if not dtype.is_floating_point:
         wrong = np.argwhere(actual != eager)
         return _first(wrong, actual, eager) if len(wrong) else ""
-    a, e, x = (v.astype(np.float64) for v in (actual, eager, exact))
+    a, own, x = (v.astype(np.float64) for v in (actual, eager, exact))
     with np.errstate(over="ignore"):
         representable = np.isfinite(exact.astype(actual.dtype).astype(np.float64))
     # Eager's own arithmetic may overflow where the true result does not.
-    e = np.where(np.isfinite(e) | ~representable, e, x)
+    e = np.where(np.isfinite(own) | ~representable, own, x)
     finite = np.isfinite(a) & np.isfinite(e) & np.isfinite(x)
     # At infinities and NaN eager's types do not always agree; either answer will do.
-    same = finite | (a == e) | (np.isnan(a) & (np.isnan(e) | np.isnan(x))) | (a == x)
+    same = finite | (a == own) | (np.isnan(a) & (np.isnan(own) | np.isnan(x))) | (a == x)
     if not same.all():
         return _first(np.argwhere(~same), actual, eager)
     a, e, x = (np.where(finite, v, 0.0) for v in (a, e, x))

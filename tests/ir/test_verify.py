@@ -1,0 +1,201 @@
+"""Each invariant of the loop graph and the kernel graph has a graph that breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from aot.errors import InternalError
+from aot.ir.dtypes import FLOAT32, INT64
+from aot.ir.kernels import Kernel, KernelGraph, Stage, Strip
+from aot.ir.loops import LoopGraph, TemplateCall, View
+from aot.ir.origin import NO_ORIGIN
+from aot.ir.scalar import binary, const, index_value, load, make, reduce_
+from aot.ir.tensors import Signature, Tree
+from aot.ir.verify import verify_kernels, verify_loops
+from aot.symbolic import as_expr, var
+from tests.ir.nests import I0, I1, R0, S0, axes, buffer, graph, nest, row_sums
+
+X = load("x", FLOAT32, (I0,))
+BUFFERS = (buffer("x", 4, kind="input"), buffer("y", 4), buffer("z", 4))
+COPY = nest(axes(i0=4), X)
+
+
+def _with(*ops, **changes: object) -> LoopGraph:
+    return replace(graph(BUFFERS, ops), **changes)
+
+
+def test_good_graphs_pass() -> None:
+    verify_loops(row_sums())
+    verify_loops(_with(COPY))
+
+
+LOOPS: dict[str, tuple[str, Callable[[], LoopGraph]]] = {
+    "inputs are not the input buffers": ("buffers of kind input", lambda: _with(COPY, inputs=())),
+    "output strides of another rank": ("strides", lambda: _with(COPY, output_strides=((),))),
+    "output never written": ("output y is never written", _with),
+    "unknown buffer": (
+        "no buffer w",
+        lambda: _with(nest(axes(i0=4), load("w", FLOAT32, (I0,)))),
+    ),
+    "read before written": (
+        "reads z before anything writes it",
+        lambda: _with(nest(axes(i0=4), load("z", FLOAT32, (I0,)))),
+    ),
+    "written twice": ("writes y again", lambda: _with(COPY, COPY)),
+    "input written": ("writes x again", lambda: _with(COPY, nest(axes(i0=4), X, buffer="x"))),
+    "axes share a symbol": (
+        "share a symbol",
+        lambda: _with(nest((*axes(i0=4), *axes(i0=4)), X, index=(I0,))),
+    ),
+    "extent over a loop variable": (
+        "not over dims",
+        lambda: _with(nest((*axes(i0=4), *axes(i1=I0)), X, index=(I0,))),
+    ),
+    "index of another rank": (
+        "2 indices for x of rank 1",
+        lambda: _with(nest(axes(i0=4), load("x", FLOAT32, (I0, I0)))),
+    ),
+    "index over an unknown symbol": (
+        "uses",
+        lambda: _with(nest(axes(i0=4), load("x", FLOAT32, (I1,)))),
+    ),
+    "reduction axis outside of a reduce": (
+        "reduction axis",
+        lambda: _with(nest(axes(i0=4), load("x", FLOAT32, (R0,)), axes(r0=4))),
+    ),
+    "reduction axis in a store": (
+        "uses",
+        lambda: _with(nest(axes(i0=4), reduce_("sum", X), axes(r0=4), index=(R0,))),
+    ),
+    "reduce without reduction axes": (
+        "without a reduction axis",
+        lambda: _with(nest(axes(i0=4), reduce_("sum", X))),
+    ),
+    "reduce inside of a reduce": (
+        "inside of a reduce",
+        lambda: _with(nest(axes(i0=4), reduce_("max", reduce_("sum", X)), axes(r0=4))),
+    ),
+    "operands of two types": (
+        "not well formed",
+        lambda: _with(nest(axes(i0=4), make("add", FLOAT32, X, const(1, INT64)))),
+    ),
+    "load of another type": (
+        "as int64",
+        lambda: _with(nest(axes(i0=4), load("x", INT64, (I0,)))),
+    ),
+    "store of another type": (
+        "stores int64",
+        lambda: _with(nest(axes(i0=4), index_value(I0))),
+    ),
+    "reads above the end": (
+        r"leaves \[0, 4\) of x",
+        lambda: _with(nest(axes(i0=4), load("x", FLOAT32, (I0 + 1,)))),
+    ),
+    "reads below the start": (
+        r"leaves \[0, 4\) of x",
+        lambda: _with(nest(axes(i0=4), load("x", FLOAT32, (I0 - 1,)))),
+    ),
+    "writes beyond the end": (
+        r"leaves \[0, 4\) of y",
+        lambda: _with(nest(axes(i0=4), X, index=(2 * I0,))),
+    ),
+    "template that reads out of bounds": (
+        "leaves",
+        lambda: _with(
+            TemplateCall(
+                "t0",
+                "matmul",
+                (("a", View("x", axes(v0=5), (var("v0"),))),),
+                View("y", axes(v0=4), (var("v0"),)),
+                (),
+                NO_ORIGIN,
+            )
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("broken", LOOPS)
+def test_broken_loop_graph(broken: str) -> None:
+    message, build = LOOPS[broken]
+    with pytest.raises(InternalError, match=message):
+        verify_loops(build())
+
+
+def test_masked_reads_may_leave_the_buffer() -> None:
+    inside = binary("lt", index_value(I0), const(3, INT64))
+    verify_loops(_with(nest(axes(i0=4), load("x", FLOAT32, (I0 + 1,), mask=inside))))
+
+
+def test_a_dynamic_size_that_may_be_zero_is_still_checked() -> None:
+    buffers = (buffer("x", S0, kind="input"), buffer("y", S0))
+    op = nest(axes(i0=S0), load("x", FLOAT32, (I0 + 1,)))
+    with pytest.raises(InternalError, match=r"leaves \[0, s0\) of x"):
+        verify_loops(graph(buffers, [op]))
+
+
+def _kernels(kernel: Kernel, strides: tuple[int, ...] | None = (1,)) -> KernelGraph:
+    fixed = None if strides is None else tuple(as_expr(s) for s in strides)
+    buffers = {b.name: replace(b, strides=fixed) for b in BUFFERS}
+    signature = Signature((), Tree("leaf", 0))
+    return KernelGraph("hand", (), buffers, (kernel,), ("x",), ("y",), signature, (), ())
+
+
+LOOP = axes(i0=4)
+STAGE = Stage(LOOP, (), LOOP, LOOP[0], (COPY,))
+KERNEL = Kernel("k0", (), (STAGE,), None, None, (), ("x",), ("y",))
+
+
+def test_good_kernel_passes() -> None:
+    verify_kernels(_kernels(KERNEL))
+
+
+KERNELS: dict[str, tuple[str, Callable[[], KernelGraph]]] = {
+    "no strides": ("has no strides", lambda: _kernels(KERNEL, None)),
+    "reads not listed": ("reads", lambda: _kernels(replace(KERNEL, reads=()))),
+    "writes not listed": ("writes", lambda: _kernels(replace(KERNEL, writes=("z",)))),
+    "axes of another stage": (
+        "not over its stage's axes",
+        lambda: _kernels(replace(KERNEL, stages=(replace(STAGE, inner=axes(i1=4)),))),
+    ),
+    "order without an axis": (
+        "not of its own axes",
+        lambda: _kernels(replace(KERNEL, stages=(replace(STAGE, order=(), vector=None),))),
+    ),
+    "vector axis not last": (
+        "not its last loop",
+        lambda: _kernels(replace(KERNEL, stages=(replace(STAGE, vector=axes(i1=4)[0]),))),
+    ),
+    "strip of a foreign axis": (
+        "strip's axis",
+        lambda: _kernels(replace(KERNEL, strip=Strip(axes(i1=4)[0], 8))),
+    ),
+    "a nest reads its own stage": (
+        "of its own stage",
+        lambda: _kernels(
+            replace(
+                KERNEL,
+                stages=(
+                    replace(
+                        STAGE,
+                        nests=(
+                            COPY,
+                            nest(LOOP, load("y", FLOAT32, (I0,)), name="n1", buffer="z"),
+                        ),
+                    ),
+                ),
+                writes=("y", "z"),
+            )
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("broken", KERNELS)
+def test_broken_kernel_graph(broken: str) -> None:
+    message, build = KERNELS[broken]
+    with pytest.raises(InternalError, match=message):
+        verify_kernels(build())
