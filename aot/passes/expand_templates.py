@@ -73,9 +73,7 @@ def expand_templates(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     )
 
 
-def _reason(
-    graph: LoopGraph, call: TemplateCall, capabilities: Capabilities, hints: Hints
-) -> str:
+def _reason(graph: LoopGraph, call: TemplateCall, capabilities: Capabilities, hints: Hints) -> str:
     if call.kind not in capabilities.templates:
         return f"the device has no template for {call.kind}"
     if call.kind != "matmul":
@@ -151,7 +149,8 @@ def _expand_conv(builder: _Nests, call: TemplateCall) -> list[LoopOp]:
     group = FloorDiv(o, per_group) if call.attr("groups") > 1 else integer(0)
     position: list[Expr] = []
     mask: Node | None = None
-    geometry = zip(spatial, kernel, call.attr("stride"), call.attr("padding"), call.attr("dilation"))
+    moves = [call.attr(name) for name in ("stride", "padding", "dilation")]
+    geometry = zip(spatial, kernel, *moves, strict=True)
     for d, (s, tap, stride, padding, dilation) in enumerate(geometry):
         place = s * stride + tap.symbol * dilation - padding
         position.append(place)
@@ -221,9 +220,7 @@ def _at(view: View, index: tuple[Expr, ...]) -> dict[Symbol, Expr]:
     return dict(zip([a.symbol for a in view.axes], index, strict=True))
 
 
-def _masked(
-    builder: _Nests, call: TemplateCall, value: Node, point: tuple[Symbol, ...]
-) -> Node:
+def _masked(builder: _Nests, call: TemplateCall, value: Node, point: tuple[Symbol, ...]) -> Node:
     lowest = const(-math.inf, value.dtype)
     if call.attr("causal"):
         later = make("gt", BOOL, index_value(point[3]), index_value(point[2]))
@@ -243,4 +240,3 @@ _EXPANSIONS = {
     "conv": _expand_conv,
     "attention": _expand_attention,
 }
-

@@ -75,9 +75,7 @@ def inline_producers(graph: LoopGraph) -> LoopGraph:
         if isinstance(op, TemplateCall):
             ops.append(_compose_views(graph, op, inlined))
             continue
-        nest = simplify_indices(
-            inline_into(op, inlined), graph.ranges(*op.axes, *op.reduction)
-        )
+        nest = simplify_indices(inline_into(op, inlined), graph.ranges(*op.axes, *op.reduction))
         ops.append(nest)
         for store in nest.stores:
             if writers[store.buffer] > 1 or not _eligible(nest, store):
@@ -192,7 +190,7 @@ def _same_space(graph: LoopGraph, used: Uses, nest: LoopNest) -> bool:
     if len(users) != 1 or not isinstance(users[0], LoopNest) or users[0].reduction:
         return False
     points = product([a.extent for a in nest.axes])
-    return product([a.extent for a in users[0].axes]) == points
+    return bool(product([a.extent for a in users[0].axes]) == points)
 
 
 def is_trivial(value: Node) -> bool:
@@ -250,7 +248,7 @@ def _fold_where(node: Node) -> Node:
     if b.op == "where" and b.args[0] is condition:
         b = b.args[2]
     if condition.op == "const":
-        return a if condition.attr else b
+        return a if condition.attr is True else b
     return where(condition, a, b)
 
 

@@ -118,8 +118,7 @@ class _Layouts:
 
     def of(self, name: str) -> tuple[Expr, ...]:
         """The strides of a buffer that has some."""
-        fixed = self.graph.buffers[name].strides
-        return self.strides[name] if name in self.strides else fixed or ()
+        return self.strides.get(name, self.graph.buffers[name].strides or ())
 
 
 def choose_layouts(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
@@ -252,23 +251,23 @@ def _copy_operands(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     ops: list[LoopOp] = []
     decisions: list[Decision] = []
     for op in graph.ops:
-        if isinstance(op, TemplateCall):
-            for role, view in op.operands:
-                reason = _unfit(graph, op, role, view)
-                if not reason:
-                    continue
-                name = f"{op.name}_{role}"
-                nest, buffer = _materialise(graph, name, role, op, view, capabilities)
-                buffers[name] = buffer
-                ops.append(nest)
-                op = _with_operand(op, role, name)
-                decisions.append(Decision("layout", (view.buffer, op.name), "copied", reason))
-        ops.append(op)
+        if isinstance(op, LoopNest):
+            ops.append(op)
+            continue
+        call = op
+        for role, view in op.operands:
+            reason = _unfit(graph, op, role, view)
+            if not reason:
+                continue
+            name = f"{op.name}_{role}"
+            nest, buffers[name] = _materialise(graph, name, role, op, view, capabilities)
+            ops.append(nest)
+            call = _with_operand(call, role, name)
+            decisions.append(Decision("layout", (view.buffer, op.name), "copied", reason))
+        ops.append(call)
     if not decisions:
         return graph
-    return replace(
-        graph, buffers=buffers, ops=tuple(ops), decisions=(*graph.decisions, *decisions)
-    )
+    return replace(graph, buffers=buffers, ops=tuple(ops), decisions=(*graph.decisions, *decisions))
 
 
 def _unfit(graph: LoopGraph, call: TemplateCall, role: str, view: View) -> str:

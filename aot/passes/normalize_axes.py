@@ -19,9 +19,7 @@ MAX_SPLITS = 8
 
 def normalize_axes(graph: LoopGraph) -> LoopGraph:
     """The graph with every nest's axes split and dropped as described above."""
-    ops = tuple(
-        _normalize(graph, op) if isinstance(op, LoopNest) else op for op in graph.ops
-    )
+    ops = tuple(_normalize(graph, op) if isinstance(op, LoopNest) else op for op in graph.ops)
     return graph if _same(ops, graph.ops) else replace(graph, ops=ops)
 
 

@@ -1,4 +1,4 @@
-"""Views of buffers by template calls: when they are plain strides, and which layout makes them so."""
+"""Views of buffers by template calls: when they are plain strides, and the layout they want."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def linear_offset(index: Sequence[Expr], strides: Sequence[Expr], ranges: Ranges
     return ranges.simplify(total)
 
 
-def wanted_order(view: View, shape: Sequence[Expr], axis_order: Sequence[Axis]) -> tuple[int, ...] | None:
+def wanted_order(
+    view: View, shape: Sequence[Expr], axis_order: Sequence[Axis]
+) -> tuple[int, ...] | None:
     """The order of the buffer's dimensions that makes the view dense in the order `axis_order`.
 
     None when a dimension's index is no piece (quotient or remainder) of one axis.

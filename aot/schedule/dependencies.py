@@ -1,4 +1,4 @@
-"""Dependencies: which elements a nest reads and writes, who uses whose results, and in what order."""
+"""Dependencies: which elements a nest reads and writes, who uses whose results, in what order."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from aot.ir.capabilities import Capabilities
 from aot.ir.hints import hints_of
@@ -32,9 +33,14 @@ class Fused:
 def fuse(graph: LoopGraph, capabilities: Capabilities) -> KernelGraph:
     """Groups operations into kernels and decides their loops. All buffers must have strides."""
     graph = split_reductions(graph)
-    fused = fuse_groups(graph, [group_of(op, k) for k, op in enumerate(graph.ops)])
+    fused = fuse_groups(graph, initial_groups(graph))
     kernels = build_kernels(graph, fused.groups, capabilities)
     return replace(kernels, decisions=(*graph.decisions, *fused.decisions))
+
+
+def initial_groups(graph: LoopGraph) -> tuple[Group, ...]:
+    """One group per operation."""
+    return tuple(group_of(op, k) for k, op in enumerate(graph.ops))
 
 
 def fuse_groups(graph: LoopGraph, groups: Sequence[Group]) -> Fused:
@@ -155,7 +161,7 @@ def _order_writers(state: FusionState, waiting: dict[int, set[int]]) -> None:
             for key, g in state.groups.items()
             if name in g.writes or name in g.reads
         )
-        for (_, earlier), (_, later) in zip(touching, touching[1:], strict=False):
+        for (_, earlier), (_, later) in pairwise(touching):
             waiting[later].add(earlier)
             waiting[earlier].discard(later)
 

@@ -21,6 +21,9 @@ SERIAL_POINTS = 16384
 BYTES_PER_INSTRUCTION = 8
 """Traffic that costs about as much time as a vector instruction."""
 
+LAUNCH_BYTES = 1 << 15
+"""Traffic that costs about as much time as handing a kernel to the workers."""
+
 MAX_NESTS = 48
 """Nests in one kernel; beyond it compile time grows faster than run time falls."""
 
@@ -147,7 +150,7 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
         return Verdict(False, lost)
     extra = group_cost(state.graph, state.hints, joined) - state.cost(first) - state.cost(second)
     saved = state.saved_bytes(first, second)
-    if extra * BYTES_PER_INSTRUCTION > saved:
+    if extra * BYTES_PER_INSTRUCTION > saved + LAUNCH_BYTES:
         return Verdict(
             False, f"{extra:.0f} more vector instructions cost more than {saved} bytes saved"
         )

@@ -11,6 +11,7 @@ from aot.ir.loops import Axis, LoopGraph, LoopNest, reads, writes
 from aot.schedule.groups import Group, with_outer
 from aot.schedule.merge import merge_axes, merge_outer
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
+from aot.schedule.strides import Motion
 from aot.schedule.votes import nests_reduce, order_by_stride, stage_cost
 
 ENOUGH_UNITS = 16
@@ -129,7 +130,10 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
 
 
 def _crossing_axis(
-    scheduler: Scheduler, moves: tuple, vector: Axis, rest: list[Axis]  # type: ignore[type-arg]
+    scheduler: Scheduler,
+    moves: tuple[Motion, ...],
+    vector: Axis,
+    rest: list[Axis],
 ) -> Axis | None:
     """Another long axis along which some access is contiguous that strides along `vector`."""
     for axis in rest:
@@ -154,7 +158,7 @@ def _row_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]
 
 
 def shared_vector(graph: LoopGraph, hints: Hints, group: Group) -> Axis | None:
-    """The shared axis along which all stages are vectorised; None when each has a better own one."""
+    """The shared axis that all stages are vectorised along; None when each has a better one."""
     return _best_vector(graph, hints, group)[1]
 
 

@@ -101,10 +101,8 @@ def invert(
     return solved if len(solved) == len(axes) else None
 
 
-def mixed_radix(
-    expr: Expr, extents: dict[Symbol, Expr]
-) -> tuple[tuple[Symbol, Expr], ...] | None:
-    """(symbol, weight) per digit, highest first, when `expr` numbers the points of some axes densely.
+def mixed_radix(expr: Expr, extents: dict[Symbol, Expr]) -> tuple[tuple[Symbol, Expr], ...] | None:
+    """(symbol, weight) per digit, highest first, when `expr` numbers the points of axes densely.
 
     sum(weight * symbol) with each weight the product of the extents of the lower digits.
     """
@@ -238,5 +236,3 @@ def _outer_positions(group: Group) -> dict[tuple[str, int], set[Symbol]]:
 def same_points(nest: LoopNest, other: LoopNest) -> bool:
     """True when both run over exactly the same axes."""
     return nest.axes == other.axes and nest.reduction == other.reduction
-
-

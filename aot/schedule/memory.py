@@ -74,8 +74,10 @@ def _in_place(graph: KernelGraph, lifetimes: Mapping[str, Lifetime]) -> dict[str
             for operand in kernel.reads:
                 other = lifetimes.get(operand)
                 dying = other is not None and other.last == position and other.first < position
-                if dying and operand not in chosen.values() and _replaces(
-                    graph, kernel, result, operand
+                if (
+                    dying
+                    and operand not in chosen.values()
+                    and _replaces(graph, kernel, result, operand)
                 ):
                     chosen[result] = operand
                     break
@@ -94,7 +96,9 @@ def _replaces(graph: KernelGraph, kernel: Kernel, result: str, operand: str) -> 
         return False
     if new.dtype.itemsize != old.dtype.itemsize:
         return False
-    writers = [(s, n) for s, st in enumerate(kernel.stages) for n in st.nests if result in writes(n)]
+    writers = [
+        (s, n) for s, st in enumerate(kernel.stages) for n in st.nests if result in writes(n)
+    ]
     if len(writers) != 1:
         return False
     home, writer = writers[0]

@@ -123,9 +123,7 @@ class _Splitter:
                 best = (size, move)
         return best[1] if best is not None else None
 
-    def _narrow_axis(
-        self, nest: LoopNest, main: Motion
-    ) -> tuple[Axis, Axis] | tuple[None, None]:
+    def _narrow_axis(self, nest: LoopNest, main: Motion) -> tuple[Axis, Axis] | tuple[None, None]:
         """The contiguous reduction axis and the kept axis beside it, when the former is short."""
         for axis in nest.reduction:
             if main.stride(axis.symbol) != 1 or self.hints.value(axis.extent) >= LANES:

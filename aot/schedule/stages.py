@@ -84,7 +84,7 @@ def _join(
 ) -> StageDraft | None:
     draft = _draft(outer, nest)
     if draft.reduction and stage.reduction:
-        pairings = (
+        pairings: tuple[dict[Symbol, Symbol] | None, ...] = (
             _pair(graph, stage, stage.inner, nest, draft.inner),
             _pair(graph, stage, stage.reduction, nest, draft.reduction),
         )
@@ -163,7 +163,7 @@ def _positions(nests: Iterable[LoopNest]) -> dict[tuple[str, int], list[Symbol]]
 
 
 def _pass_values(stage: StageDraft, nest: LoopNest) -> LoopNest | None:
-    """The nest with loads of the stage's stores replaced by the values; None where that is wrong."""
+    """The nest with the stage's values in place of loads; None where that is wrong."""
     stored: dict[str, tuple[LoopNest, Store]] = {
         s.buffer: (n, s) for n in stage.nests for s in n.stores
     }
@@ -201,9 +201,7 @@ def with_values(nest: LoopNest, roots: Iterable[Node]) -> LoopNest:
     return replace(nest, stores=tuple(stores))
 
 
-def drop_unread(
-    stages: tuple[StageDraft, ...], needed: frozenset[str]
-) -> tuple[StageDraft, ...]:
+def drop_unread(stages: tuple[StageDraft, ...], needed: frozenset[str]) -> tuple[StageDraft, ...]:
     """Stages without stores to buffers that no later stage reads and that are not `needed`."""
     live = set(needed)
     kept: list[StageDraft] = []
@@ -218,8 +216,6 @@ def drop_unread(
             read = [n.attr for nest in nests for n in loads(nest.roots)]
             live.update(a.buffer for a in read if isinstance(a, Access))
     return tuple(reversed(kept))
-
-
 
 
 def _without_idle_reduction(stage: StageDraft) -> StageDraft:

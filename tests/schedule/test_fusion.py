@@ -1,0 +1,213 @@
+"""Which operations share a kernel, which do not, and why; results never change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from aot.ir.kernels import KernelGraph
+from aot.ir.loops import LoopGraph
+from aot.lowering.builder import GraphBuilder, Tensor
+from aot.schedule.fusion import fuse
+from aot.symbolic import FloorDiv, Modulo, as_expr
+from tests.schedule.graphs import (
+    BATCH,
+    DEVICE,
+    S0,
+    binary_op,
+    check_same,
+    concatenate,
+    layer_norm,
+    make_graph,
+    matmul,
+    pointwise,
+    reduce_op,
+    run_passes,
+    softmax,
+    transpose,
+    unary_op,
+)
+
+
+def scheduled(graph: LoopGraph) -> KernelGraph:
+    return fuse(run_passes(graph), DEVICE)
+
+
+def _softmax(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+    return [softmax(x)]
+
+
+def _layer_norm(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+    return [layer_norm(x)]
+
+
+def _residual_norm(_: GraphBuilder, x: Tensor, y: Tensor) -> Sequence[Tensor]:
+    added = binary_op("add", x, y)
+    return [layer_norm(added), added]
+
+
+def _row_and_column_sums(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+    return [reduce_op("sum", x, 0), reduce_op("sum", x, 1)]
+
+
+def _two_row_reductions(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+    return [reduce_op("max", x, 1), reduce_op("sum", x, 1)]
+
+
+def _broadcast_of_a_total(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+    total = reduce_op("sum", reduce_op("sum", x, 1), 0)
+    return [x.builder.pointwise(x.shape, x.dtype, lambda at: total.load(()))]
+
+
+@pytest.mark.parametrize(
+    ("body", "shapes", "kernels"),
+    [
+        (_softmax, [(64, 128)], 1),
+        (_layer_norm, [(64, 128)], 1),
+        (_residual_norm, [(64, 128), (64, 128)], 1),
+        (_two_row_reductions, [(64, 128)], 1),
+        (_row_and_column_sums, [(512, 512)], 2),
+        (_broadcast_of_a_total, [(512, 512)], 3),
+        (_broadcast_of_a_total, [(4, 8)], 1),
+    ],
+)
+def test_number_of_kernels(body, shapes, kernels: int) -> None:
+    graph = make_graph(body, {f"x{k}": shape for k, shape in enumerate(shapes)})
+    fused = scheduled(graph)
+    check_same(graph, fused)
+    assert len(fused.kernels) == kernels, [d for d in fused.decisions if d.stage == "fuse"]
+
+
+def test_verdicts_name_both_groups_and_a_reason() -> None:
+    fused = scheduled(make_graph(_broadcast_of_a_total, {"x": (512, 512)}))
+    verdicts = [d for d in fused.decisions if d.stage == "fuse" and d.verdict == "not fused"]
+    assert [v.reason.split(" (")[0] for v in verdicts] == [
+        "it would leave 1 parallel units of 512",
+        "it would leave 1 parallel units of 262144",
+    ]
+    assert all(len(v.subject) == 2 for v in verdicts)
+
+
+def test_iteration_spaces_that_differ_by_a_reshape_are_fused() -> None:
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        sums = reduce_op("sum", x, 2)  # (8, 12)
+        flat = pointwise(
+            builder,
+            (96,),
+            lambda at: sums.load((FloorDiv(at[0], as_expr(12)), Modulo(at[0], as_expr(12)))),
+        )
+        return [unary_op("exp", flat), reduce_op("max", x, 2)]
+
+    graph = make_graph(body, {"x": (8, 12, 512)})
+    fused = scheduled(graph)
+    check_same(graph, fused)
+    assert len(fused.kernels) == 1
+
+
+def test_no_fusion_through_a_third_kernel() -> None:
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
+        low = unary_op("exp", x)
+        product = matmul(builder, low, w)
+        return [binary_op("add", product, low)]
+
+    graph = make_graph(body, {"x": (128, 128)}, {"w": (128, 128)})
+    fused = scheduled(graph)
+    check_same(graph, fused, tolerance=1e-4)
+    kinds = [k.template.kind if k.template else "nests" for k in fused.kernels]
+    assert kinds == ["nests", "matmul"]
+    assert len(fused.kernels[1].stages) == 1
+
+
+@pytest.mark.parametrize("raw_is_used", [False, True])
+def test_epilogue_keeps_the_raw_result_only_when_it_is_read(raw_is_used: bool) -> None:
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor, b: Tensor) -> Sequence[Tensor]:
+        product = matmul(builder, x, w)
+        result = unary_op("tanh", binary_op("add", product, b))
+        return [result, reduce_op("sum", product, 1)] if raw_is_used else [result]
+
+    graph = make_graph(body, {"x": (S0, 128)}, {"w": (128, 96), "b": (96,)}, (BATCH,))
+    fused = scheduled(graph)
+    kernel = fused.kernels[0]
+    assert kernel.template is not None
+    assert kernel.stages
+    raw = kernel.template.output.buffer
+    assert (raw in kernel.writes, raw in kernel.local) == (raw_is_used, not raw_is_used)
+    for size in (0, 1, 5):
+        check_same(graph, fused, {"s0": size}, tolerance=1e-4)
+
+
+def test_head_split_transpose_is_an_epilogue() -> None:
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
+        product = matmul(builder, x, w)
+        bent = unary_op("tanh", product)
+        split = pointwise(builder, (4, 32, 24), lambda at: bent.load((at[1], at[0] * 24 + at[2])))
+        return [split]
+
+    graph = make_graph(body, {"x": (32, 128)}, {"w": (128, 96)})
+    fused = scheduled(graph)
+    check_same(graph, fused, tolerance=1e-4)
+    assert [len(k.stages) for k in fused.kernels] == [1]
+
+
+def test_dynamic_batch_is_right_for_every_size() -> None:
+    def body(_: GraphBuilder, x: Tensor, y: Tensor) -> Sequence[Tensor]:
+        joined = concatenate(x, y, 1)
+        return [softmax(joined), transpose(reduce_op("max", joined, 2, keep=True), 1, 2)]
+
+    graph = make_graph(body, {"x": (S0, 3, 7), "y": (S0, 2, 7)}, dims=(BATCH,))
+    fused = scheduled(graph)
+    for size in (0, 1, 3, 17):
+        check_same(graph, fused, {"s0": size})
+
+
+def test_random_programs_mean_the_same_after_every_step() -> None:
+    for seed in range(40):
+        graph = _random_graph(np.random.default_rng(seed))
+        laid = run_passes(graph)
+        check_same(graph, laid)
+        check_same(graph, fuse(laid, DEVICE))
+
+
+def _random_graph(rng: np.random.Generator) -> LoopGraph:
+    def body(builder: GraphBuilder, *given: Tensor) -> Sequence[Tensor]:
+        values = list(given)
+        for _ in range(int(rng.integers(3, 9))):
+            values.append(_random_step(rng, builder, values))
+        return values[-2:]
+
+    return make_graph(body, {"x": (6, 4, 8), "y": (6, 4, 8)}, {"w": (8,), "v": (4, 8)})
+
+
+def _random_step(rng: np.random.Generator, builder: GraphBuilder, values: list[Tensor]) -> Tensor:
+    x = values[int(rng.integers(len(values)))]
+    mates = [v for v in values if v.shape == x.shape]
+    choice = int(rng.integers(7))
+    if choice == 0:
+        return unary_op(str(rng.choice(["abs", "tanh", "neg"])), x)
+    if choice in (1, 2):
+        other = mates[int(rng.integers(len(mates)))]
+        return binary_op(str(rng.choice(["add", "sub", "minimum"])), x, other)
+    if choice == 3 and x.rank > 1:
+        kind = str(rng.choice(["sum", "max"]))
+        return reduce_op(kind, x, int(rng.integers(x.rank)), keep=bool(rng.integers(2)))
+    if choice == 4 and x.rank > 1:
+        return transpose(x, 0, x.rank - 1)
+    if choice == 5:
+        return concatenate(x, mates[int(rng.integers(len(mates)))], int(rng.integers(x.rank)))
+    size = 1
+    for s in x.shape:
+        size *= int(s)
+    strides = [int(np.prod([int(s) for s in x.shape[k + 1 :]])) for k in range(x.rank)]
+    return pointwise(
+        builder,
+        (size,),
+        lambda at: x.load(
+            [_digit(at[0], step, int(s)) for step, s in zip(strides, x.shape, strict=True)]
+        ),
+    )
+
+
+def _digit(position, step: int, size: int):
+    return Modulo(FloorDiv(position, as_expr(step)), as_expr(size))
