@@ -81,7 +81,11 @@ class GraphBuilder:
                 self.bind_result(name, self._new_buffer(type_.shape, type_.dtype))
 
     def _new_buffer(self, shape: Sequence[Expr], dtype: DType) -> Tensor:
-        name = f"buf{len(self._buffers)}"
+        number = len(self._buffers)
+        # A model's input may be called buf3 too.
+        while f"buf{number}" in self._buffers:
+            number += 1
+        name = f"buf{number}"
         self._buffers[name] = Buffer(name, dtype, tuple(shape), None, "temp")
         return Tensor(name, dtype, tuple(shape), self)
 

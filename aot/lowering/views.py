@@ -258,8 +258,8 @@ def as_strided(
     call: Call, x: Tensor, size: tuple[Any, ...], stride: tuple[Any, ...], offset: Any = None
 ) -> Tensor:
     """Elements at given strides of a contiguous tensor's memory."""
-    own = call.builder.graph.types.get(x.buffer)
-    if own is not None and own.strides != row_major_strides(x.shape):
+    eager = call.builder.graph.types[call.op.args[0].name]
+    if eager.strides != row_major_strides(x.shape):
         raise CannotLower("as_strided of a tensor that is not contiguous")
     start = as_expr(0) if offset is None else as_expr(offset)
     shape = call.result_type().shape
