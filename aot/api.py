@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ from torch.export import ExportedProgram
 
 from aot import driver, options
 from aot.errors import UsageError
-from aot.frontend.capture import capture_module, capture_program
+from aot.frontend.capture import capture_file, capture_module, capture_program
+from aot.frontend.eager import eager_call
 from aot.report.model import BuildReport
 
 
@@ -61,3 +62,14 @@ def package(
         extra_inputs=extra_inputs,
     )
     return driver.build(captured, chosen)
+
+
+def eager(path: Path, inputs: Sequence[Any], threads: int) -> Callable[[], object]:
+    """The model of a file as a call in eager PyTorch, to compare a package with.
+
+    Args:
+        path: A model file, or a saved ExportedProgram (`.pt2`).
+        inputs: One array for each input.
+        threads: Threads that torch may use.
+    """
+    return eager_call(capture_file(path), inputs, threads)

@@ -12,8 +12,9 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 import click
@@ -120,10 +121,15 @@ def _options(
     return build_options.without_cache(made) if no_cache else made
 
 
-def _build(model: Path, options: BuildOptions, observer: Observer) -> BuildReport:
-    # Imported here: the driver brings torch along, which the other commands do without.
-    from aot import driver
+def _torch_side() -> ModuleType:
+    # Imported here: it brings torch along, which the other commands do without.
+    from aot import api
 
+    return api
+
+
+def _build(model: Path, options: BuildOptions, observer: Observer) -> BuildReport:
+    driver = _torch_side().driver
     kept = Keep()
     observers: list[Observer] = [observer, kept]
     if options.dump_dir is not None:
@@ -131,9 +137,10 @@ def _build(model: Path, options: BuildOptions, observer: Observer) -> BuildRepor
     if options.verify:
         observers.append(Verify(verify_stage))
     try:
-        return driver.build(model, options, Several(observers))
+        report: BuildReport = driver.build(model, options, Several(observers))
     except driver.Stopped:
-        return partial_report(kept.values, kept.timings)
+        report = partial_report(kept.values, kept.timings)
+    return report
 
 
 def _observed_build(model: Path, options: BuildOptions, quiet: bool) -> BuildReport:
@@ -321,6 +328,11 @@ def verify(package: Path, isa: str | None, threads: int | None, as_json: bool, d
 @_run_options
 @click.option("--runs", default=200, type=click.IntRange(1), help="Timed runs.")
 @click.option("--kernels", default=10, type=click.IntRange(0), help="Slowest kernels to list.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    help="The model file: its time in eager PyTorch (needs torch), runs alternating.",
+)
 @_json
 @_debug
 def bench(
@@ -333,12 +345,14 @@ def bench(
     threads: int | None,
     runs: int,
     kernels: int,
+    against: Path | None,
     as_json: bool,
     debug: bool,
 ) -> None:
     """Time PACKAGE: load, latency percentiles, and the slowest kernels."""
     inputs = _inputs(package, npz, sizes, seed)
-    result = bench_report.measure(package, isa, threads, inputs, runs)
+    rival = None if against is None else partial(_torch_side().eager, against, inputs)
+    result = bench_report.measure(package, isa, threads, inputs, runs, rival)
     if as_json:
         _print_json(result.to_json())
     else:

@@ -42,10 +42,10 @@ class FakeStopped(Exception):
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     fake = FakeDriver()
-    module = types.ModuleType("aot.driver")
-    module.build, module.Stopped = fake.build, FakeStopped
-    monkeypatch.setitem(sys.modules, "aot.driver", module)
-    monkeypatch.setattr(aot, "driver", module, raising=False)
+    module = types.ModuleType("aot.api")
+    module.driver = types.SimpleNamespace(build=fake.build, Stopped=FakeStopped)
+    monkeypatch.setitem(sys.modules, "aot.api", module)
+    monkeypatch.setattr(aot, "api", module, raising=False)
     return fake
 
 
@@ -273,6 +273,22 @@ def test_bench(package: Path, capsys) -> None:
     assert run_command(["bench", str(package), "--runs", "5", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert {kernel["kernel"] for kernel in result["kernels"]} == {"k0", "k1"}
+
+
+def test_bench_against_eager(package: Path, tmp_path: Path, capsys) -> None:
+    model = tmp_path / "model.py"
+    model.write_text(
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return (x * torch.tensor([1.0, -2.0, 0.5, 3.0])).relu()\n"
+        "model = Net()\nexample_inputs = (torch.ones(3, 4),)\n"
+    )
+    arguments = ["bench", str(package), "--runs", "3", "--against", str(model)]
+    assert run_command(arguments) == 0
+    assert "of its p50" in capsys.readouterr().out
+    model.write_text("import torch\nmodel = torch.nn.Linear(4, 2)\nexample_inputs = ()\n")
+    assert run_command(arguments) == 3
 
 
 def test_ops_are_listed(capsys) -> None:

@@ -34,7 +34,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("symbolic", "ir", "frontend", "lowering", "passes", "schedule", "backends", "link"),
         "report",
     ),
-    "cli": (*BASE, "driver", "report", "link", "lowering"),
+    "cli": (*BASE, "api", "driver", "report", "link", "lowering"),
     "api": (*BASE, "driver", "frontend", "report"),
     "__init__": ("api",),
 }

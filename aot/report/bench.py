@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ class BenchResult:
         best: Least latency.
         percentiles: Percent to latency.
         kernels: Slowest first; measured in other runs, since the clock costs time.
+        rival: Percent to latency of what it was compared with; None without a comparison.
     """
 
     isa: str
@@ -52,14 +54,24 @@ class BenchResult:
     best: float
     percentiles: dict[int, float]
     kernels: tuple[KernelTime, ...]
+    rival: dict[int, float] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
         return asdict(self)
 
 
+Rival = Callable[[int], Callable[[], object]]
+"""Number of threads to a call that does the same work in another way."""
+
+
 def measure(
-    path: Path, isa: str | None, threads: int | None, inputs: Sequence[Any], runs: int
+    path: Path,
+    isa: str | None,
+    threads: int | None,
+    inputs: Sequence[Any],
+    runs: int,
+    rival: Rival | None = None,
 ) -> BenchResult:
     """Load the package and run it.
 
@@ -69,27 +81,42 @@ def measure(
         threads: Threads; None takes the runtime's default.
         inputs: One array for each input.
         runs: Timed runs, after `WARM_UP_RUNS` of which the first is told apart.
+        rival: What to compare with; runs of both alternate.
     """
     start = time.perf_counter()
     model = load_model(path, isa, threads)
     load = time.perf_counter() - start
-    seconds: list[float] = []
-    for _ in range(WARM_UP_RUNS + runs):
-        start = time.perf_counter()
-        model.run(inputs)
-        seconds.append(time.perf_counter() - start)
-    timed = np.array(seconds[WARM_UP_RUNS:])
+    calls: list[Callable[[], object]] = [partial(model.run, inputs)]
+    if rival is not None:
+        calls.append(rival(model.model.num_threads))
+    times = [_timed(calls) for _ in range(WARM_UP_RUNS + runs)]
+    seconds = [row[0] for row in times]
+    timed = seconds[WARM_UP_RUNS:]
     return BenchResult(
         isa=model.model.isa,
         threads=model.model.num_threads,
         load=load,
         first=seconds[0],
         runs=runs,
-        mean=float(timed.mean()),
-        best=float(timed.min()),
-        percentiles={p: float(np.percentile(timed, p)) for p in PERCENTILES},
+        mean=float(np.mean(timed)),
+        best=min(timed),
+        percentiles=_percentiles(timed),
         kernels=_kernel_times(model, inputs, min(runs, PROFILED_RUNS)),
+        rival=_percentiles([row[1] for row in times[WARM_UP_RUNS:]]) if rival else None,
     )
+
+
+def _timed(calls: Sequence[Callable[[], object]]) -> list[float]:
+    seconds: list[float] = []
+    for call in calls:
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def _percentiles(seconds: Sequence[float]) -> dict[int, float]:
+    return {p: float(np.percentile(seconds, p)) for p in PERCENTILES}
 
 
 def _kernel_times(model: LoadedModel, inputs: Sequence[Any], runs: int) -> tuple[KernelTime, ...]:
@@ -110,8 +137,11 @@ def _lines(result: BenchResult, kernels: int) -> Iterator[str]:
     yield f"{result.isa}, {result.threads} thread{'s' if result.threads != 1 else ''}"
     yield f"load       {format_seconds(result.load)}"
     yield f"first run  {format_seconds(result.first)}"
-    spread = ", ".join(f"p{p} {format_seconds(s)}" for p, s in result.percentiles.items())
+    spread = _spread(result.percentiles)
     yield f"latency    best {format_seconds(result.best)}, {spread} ({result.runs} runs)"
+    if result.rival is not None:
+        ratio = result.percentiles[50] / result.rival[50]
+        yield f"eager      {_spread(result.rival)}; ours takes {ratio:.2f} of its p50"
     total = sum(kernel.seconds for kernel in result.kernels)
     if kernels and result.kernels:
         yield f"kernels    {format_seconds(total)} in all, the slowest:"
@@ -119,3 +149,7 @@ def _lines(result: BenchResult, kernels: int) -> Iterator[str]:
         share = kernel.seconds / total if total else 0.0
         spent = format_seconds(kernel.seconds)
         yield f"  {share:4.0%} {spent:>9}  {kernel.kernel}  {kernel.origin}"
+
+
+def _spread(percentiles: Mapping[int, float]) -> str:
+    return ", ".join(f"p{p} {format_seconds(s)}" for p, s in percentiles.items())

@@ -1,0 +1,54 @@
+"""The user's own module as a call without arguments, for comparing times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from aot.errors import InputMismatch
+from aot.frontend.capture import Captured
+
+
+def eager_call(
+    captured: Captured, inputs: Sequence[np.ndarray[Any, Any]], threads: int
+) -> Callable[[], object]:
+    """A function that runs the module once on these inputs, in inference mode.
+
+    Args:
+        captured: The model.
+        inputs: One array for each tensor of the example, in its order.
+        threads: Threads that torch may use from now on.
+
+    Raises:
+        InputMismatch: Another number of inputs than the example has tensors.
+    """
+    leaves, structure = pytree.tree_flatten((captured.example[0], dict(captured.example[1])))
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    if len(places) != len(inputs):
+        raise InputMismatch(
+            f"the model's example has {len(places)} tensors, the package {len(inputs)} inputs",
+            advice="Compare a package with the model file that it was made from.",
+        )
+    for place, array in zip(places, inputs, strict=True):
+        leaves[place] = to_tensor(array)
+    args, kwargs = pytree.tree_unflatten(leaves, structure)
+    module = captured.module.eval()
+    torch.set_num_threads(threads)
+
+    def call() -> object:
+        with torch.inference_mode():
+            return module(*args, **kwargs)
+
+    return call
+
+
+def to_tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """The array as a tensor, sharing its memory."""
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
