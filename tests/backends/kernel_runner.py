@@ -110,7 +110,7 @@ class Program:
             run = self._tables[level][launch.function]
             for begin, end in _ranges(work):
                 run(ctypes.byref(args), begin, end)
-        return tuple(np.ascontiguousarray(arrays[n]) for n in self.graph.outputs), fault.value
+        return tuple(np.array(arrays[n], order="C") for n in self.graph.outputs), fault.value
 
     def check(self, inputs, dims=None, *, rtol=2e-6, atol=1e-6, exact=False):
         """Compares every level with the interpreter."""

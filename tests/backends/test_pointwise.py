@@ -297,3 +297,19 @@ def test_gathered_rows_and_elements_check_their_indices():
     for bad in (13, -14, 2**40):
         _, fault = program.run("x86-64-v2", {**inputs, "ids": np.full(9, bad)}, {})
         assert fault == 1
+
+
+def test_kernels_that_differ_in_a_slice_share_their_code():
+    rng = np.random.default_rng(12)
+    maker = GraphMaker()
+    i, j = axes(3, 24)
+    maker.buffer("x", FLOAT32, [3, 5, 24])
+    maker.buffer("o", FLOAT32, [3, 5, 24], kind="temp")
+    maker.outputs.append("o")
+    for step in (1, 2, 3, 4, 0):
+        at = [i.symbol, as_expr(step), j.symbol]
+        value = unary("neg", maker.read("x", *at))
+        maker.kernel([nest("n", [i, j], [], ("o", at, value))], outer=1)
+    program = Program(maker.graph())
+    assert [launch.function for launch in program.emitted.launches] == ["k0"] * 4 + ["k4"]
+    program.check({"x": rng.normal(size=(3, 5, 24)).astype("f4")}, exact=True)

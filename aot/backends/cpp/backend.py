@@ -10,7 +10,13 @@ from pathlib import Path
 
 from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.cpp.build import Builder, Unit, make_units
-from aot.backends.cpp.kernel import NAME, SIGNATURE, EmittedKernel, emit_kernel
+from aot.backends.cpp.kernel import (
+    NAME,
+    SIGNATURE,
+    EmittedKernel,
+    base_offsets,
+    emit_kernel,
+)
 from aot.backends.cpp.launch import grain_of
 from aot.backends.cpp.operands import packing_recipes
 from aot.backends.cpp.template_attention import emit_attention
@@ -82,7 +88,7 @@ class CppBackend:
                     kernel.name,
                     names[key],
                     emitted.buffers,
-                    emitted.sizes,
+                    (*emitted.sizes, *base_offsets(kernel, graph.buffers).values()),
                     emitted.work,
                     integer(grain)
                     if grain is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.errors import InternalError
@@ -55,7 +55,8 @@ class KernelContext:
 
     `names`: C++ names of loop variables and sizes. `pointers`: C++ names of buffers.
     `locals_`: the layouts of buffers that do not leave the kernel. `outer`: symbols of the
-    parallel loops. `strip`: the axis that is split, if any.
+    parallel loops. `strip`: the axis that is split, if any. `bases`: buffers whose pointer does
+    not point to their first element, but to this index (see `base_indices`).
     """
 
     buffers: Mapping[str, Buffer]
@@ -66,6 +67,7 @@ class KernelContext:
     strip: Symbol | None
     ranges: Ranges
     written: frozenset[str]
+    bases: Mapping[str, tuple[int, ...]]
 
     def offset(self, buffer: str, index: Sequence[Expr]) -> Expr:
         """The element offset of `index` from the buffer's pointer."""
@@ -74,13 +76,46 @@ class KernelContext:
             strides = self.buffers[buffer].strides
             if strides is None:
                 raise InternalError(f"buffer {buffer} reached the code generator without strides")
-            terms = [i * s for i, s in zip(index, strides, strict=True)]
+            base = self.bases.get(buffer, (0,) * len(strides))
+            terms = [(i - b) * s for i, b, s in zip(index, base, strides, strict=True)]
         else:
             terms = [
                 (index[d] if whole else relative(index[d], self.outer, self.strip)) * s
                 for d, whole, s in zip(layout.kept, layout.whole, layout.strides, strict=True)
             ]
         return self.ranges.simplify(expand(Add(*terms)))
+
+
+def base_indices(kernel: Kernel, buffers: Mapping[str, Buffer]) -> dict[str, tuple[int, ...]]:
+    """The least constant part of every index with which each buffer is accessed, where not 0.
+
+    Slices of one tensor are then addressed alike, from an offset that is an argument, and kernels
+    that differ in the slice alone share their code. Operands of a template are left as they are.
+    """
+    found: dict[str, list[int]] = {}
+    for buffer, index in _accesses(kernel):
+        constants = [max(int(e.as_coeff_Add()[0]), 0) for e in index]
+        known = found.setdefault(buffer, constants)
+        found[buffer] = [min(pair) for pair in zip(known, constants, strict=True)]
+    call = kernel.template
+    views = () if call is None else (call.output, *(v for _, v in call.operands))
+    skipped = {*kernel.local, *(v.buffer for v in views)}
+    bases = {}
+    for name, constants in found.items():
+        strides = buffers[name].strides or ()
+        fixed = tuple(c if s.is_Integer else 0 for c, s in zip(constants, strides, strict=True))
+        if name not in skipped and any(fixed):
+            bases[name] = fixed
+    return bases
+
+
+def _accesses(kernel: Kernel) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+    for stage in kernel.stages:
+        for nest in stage.nests:
+            yield from ((s.buffer, s.index) for s in nest.stores)
+            for node in loads(nest.roots):
+                if isinstance(node.attr, Access):
+                    yield node.attr.buffer, node.attr.index
 
 
 def relative(index: Expr, outer: frozenset[Symbol], strip: Symbol | None) -> Expr:
@@ -101,15 +136,9 @@ def local_layouts(
     """Layouts of the kernel's local buffers: the inner extents, row-major."""
     outer = frozenset(a.symbol for a in kernel.outer)
     accesses: dict[str, list[tuple[Expr, ...]]] = {name: [] for name in kernel.local}
-    for stage in kernel.stages:
-        for nest in stage.nests:
-            for store in nest.stores:
-                if store.buffer in accesses:
-                    accesses[store.buffer].append(store.index)
-            for node in loads(nest.roots):
-                access = node.attr
-                if isinstance(access, Access) and access.buffer in accesses:
-                    accesses[access.buffer].append(access.index)
+    for buffer, index in _accesses(kernel):
+        if buffer in accesses:
+            accesses[buffer].append(index)
     return {
         name: _layout(kernel, buffers[name], found, outer, ranges)
         for name, found in accesses.items()

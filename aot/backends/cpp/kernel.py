@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from aot.backends.cpp.context import (
     STRIP_START,
     KernelContext,
+    base_indices,
     local_layouts,
 )
 from aot.backends.cpp.stage import StageEmitter, strip_bounds
@@ -112,6 +113,7 @@ def make_context(kernel: Kernel, graph: KernelGraph) -> KernelContext:
         kernel.strip.axis.symbol if kernel.strip else None,
         ranges,
         frozenset((*kernel.writes, *kernel.local)),
+        base_indices(kernel, graph.buffers),
     )
 
 
@@ -148,11 +150,28 @@ def declare_arguments(body: Body, kernel: Kernel, sizes: Sequence[Symbol]) -> No
         kind = pointer_type(context.buffers[name].dtype)
         const = "" if name in context.written else "const "
         pointer = context.pointers[name]
-        body.writer.line(
-            f"{const}{kind}* const {pointer} = static_cast<{const}{kind}*>(args->buffers[{k}]);"
-        )
+        place = f"static_cast<{const}{kind}*>(args->buffers[{k}])"
+        if name in context.bases:
+            position = len(sizes) + list(base_offsets(kernel, context.buffers)).index(name)
+            place += f" + args->sizes[{position}]"
+        body.writer.line(f"{const}{kind}* const {pointer} = {place};")
     for k, symbol in enumerate(sizes):
         body.writer.line(f"const int64_t {context.names[symbol]} = args->sizes[{k}];")
+
+
+def base_offsets(kernel: Kernel, buffers: Mapping[str, Buffer]) -> dict[str, Expr]:
+    """Buffer -> elements between its start and where the kernel's pointer begins, where not 0.
+
+    They follow the dims among the kernel's size arguments, in the order of its buffers.
+    """
+    bases = base_indices(kernel, buffers)
+    offsets = {}
+    for name in argument_buffers(kernel):
+        if name in bases:
+            strides = buffers[name].strides or ()
+            terms = [s * b for s, b in zip(strides, bases[name], strict=True)]
+            offsets[name] = integer(sum(int(t) for t in terms))
+    return offsets
 
 
 def _declare_scratch(body: Body, kernel: Kernel) -> Expr:
