@@ -161,7 +161,9 @@ void BoundPlan::bind_steps(const Plan& plan, const KernelLibrary& library, int32
     const Buffer& buffer = plan.buffers[id];
     const auto number = static_cast<uint32_t>(slot);
     switch (buffer.storage) {
-      case Storage::kInput: input_slots_[static_cast<size_t>(buffer.index)].push_back(number); break;
+      case Storage::kInput:
+        input_slots_[static_cast<size_t>(buffer.index)].push_back(number);
+        break;
       case Storage::kOutput:
         output_slots_[static_cast<size_t>(buffer.index)].push_back(number);
         break;

@@ -77,8 +77,8 @@ class BoundPlan {
   std::vector<int64_t> sizes_;    // all steps' size arguments
   std::vector<Slots> input_slots_;
   std::vector<Slots> output_slots_;
-  std::vector<uint32_t> arena_slots_;    // slots that point into the arena …
-  std::vector<int64_t> arena_offsets_;   // … and where
+  std::vector<uint32_t> arena_slots_;   // slots that point into the arena …
+  std::vector<int64_t> arena_offsets_;  // … and where
   int64_t arena_bytes_ = 0;
   int64_t scratch_bytes_ = 0;
   uint64_t generation_ = 0;

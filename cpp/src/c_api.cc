@@ -32,8 +32,8 @@ Options read_options(const Options* given, const char* name) {
   Options options{};
   if (given == nullptr) return options;
   if (given->struct_size < sizeof(size_t)) {
-    fail(AOT_INVALID_ARGUMENT, name, ": struct_size is ", given->struct_size,
-         ", set it to sizeof(", name, ")");
+    fail(AOT_INVALID_ARGUMENT, name, ": struct_size is ", given->struct_size, ", set it to sizeof(",
+         name, ")");
   }
   std::memcpy(static_cast<void*>(&options), given, std::min(given->struct_size, sizeof(Options)));
   return options;
@@ -64,15 +64,14 @@ aot_status* run_session(aot_session* session, const DLTensor* const* inputs, siz
   return guard([&] {
     require(session, "session");
     if (input_count != 0) require(inputs, "inputs");
-    if (stream != nullptr) fail(AOT_INVALID_ARGUMENT, "the cpu has no streams: stream must be NULL");
+    if (stream != nullptr) fail(AOT_INVALID_ARGUMENT, "the cpu has no streams: give NULL");
     const size_t expected = session->value.plan().outputs.size();
     if (output_count != expected) {
       fail(AOT_INVALID_ARGUMENT, "the model gives ", expected, " outputs, room for ", output_count);
     }
     if (output_count != 0) require(outputs, "outputs");
-    session->value.run(inputs, input_count, [&](size_t i, aot_rt::OutputBlock* block) {
-      outputs[i] = convert(block);
-    });
+    session->value.run(inputs, input_count,
+                       [&](size_t i, aot_rt::OutputBlock* block) { outputs[i] = convert(block); });
   });
 }
 
@@ -132,8 +131,7 @@ const aot_entry_info* aot_package_entry(const aot_package* package, size_t index
 }
 
 const aot_entry_info* aot_package_find_entry(const aot_package* package, const char* name) {
-  const aot_rt::Entry* entry =
-      name != nullptr ? package->value->container().find(name) : nullptr;
+  const aot_rt::Entry* entry = name != nullptr ? package->value->container().find(name) : nullptr;
   if (entry == nullptr) return nullptr;
   const auto position = entry - package->value->container().entries().data();
   return &package->value->entries()[static_cast<size_t>(position)];
@@ -174,9 +172,8 @@ aot_status* aot_session_create(aot_package* package, const char* device,
 
 void aot_session_free(aot_session* session) { delete session; }
 
-aot_status* aot_session_run(aot_session* session, const DLTensor* const* inputs,
-                            size_t input_count, DLManagedTensor** outputs, size_t output_count,
-                            void* stream) {
+aot_status* aot_session_run(aot_session* session, const DLTensor* const* inputs, size_t input_count,
+                            DLManagedTensor** outputs, size_t output_count, void* stream) {
   return run_session(session, inputs, input_count, outputs, output_count, stream,
                      [](aot_rt::OutputBlock* block) { return block->as_plain(); });
 }
@@ -190,9 +187,7 @@ aot_status* aot_session_run_versioned(aot_session* session, const DLTensor* cons
 
 const char* aot_session_isa(const aot_session* session) { return session->value.isa().c_str(); }
 
-int32_t aot_session_num_threads(const aot_session* session) {
-  return session->value.num_threads();
-}
+int32_t aot_session_num_threads(const aot_session* session) { return session->value.num_threads(); }
 
 const char* aot_cpu_isa(void) { return aot_rt::isa_name(aot_rt::cpu_isa_rank()); }
 

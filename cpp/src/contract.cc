@@ -86,8 +86,8 @@ int64_t bind_dim(const Plan& plan, const Dim& dim, const DLTensor* const* inputs
   const auto axis = static_cast<size_t>(dim.axis);
   const int64_t size = inputs[input]->shape[axis];
   int64_t rest = 0;
-  const bool fits = !__builtin_sub_overflow(size, dim.offset, &rest) && rest >= 0 &&
-                    rest % dim.divisor == 0;
+  const bool fits =
+      !__builtin_sub_overflow(size, dim.offset, &rest) && rest >= 0 && rest % dim.divisor == 0;
   const int64_t value = rest / dim.divisor;
   if (!fits || value < dim.range.min || value > dim.range.max || value % dim.multiple_of != 0) {
     fail(AOT_SHAPE_MISMATCH, axis_name(plan, input, axis), ": size ", size, ", allowed ",
@@ -119,8 +119,9 @@ void check_sizes(const Plan& plan, const std::vector<int64_t>& dims,
         }
       }
       fail(AOT_SHAPE_MISMATCH, axis_name(plan, i, axis), ": size ", inputs[i]->shape[axis],
-           ", must be ", expected, where.empty() ? cat(" (", spec.shape[axis].text(labels), ")")
-                                                 : cat(" (", spec.shape[axis].text(labels), where, ")"));
+           ", must be ", expected,
+           where.empty() ? cat(" (", spec.shape[axis].text(labels), ")")
+                         : cat(" (", spec.shape[axis].text(labels), where, ")"));
     }
   }
 }

@@ -45,17 +45,30 @@ std::string dlpack_name(DLDataType dtype) {
   if (dtype.code == kDLBool && dtype.bits == 8 && dtype.lanes == 1) return "bool";
   const char* family = nullptr;
   switch (dtype.code) {
-    case kDLInt: family = "int"; break;
-    case kDLUInt: family = "uint"; break;
-    case kDLFloat: family = "float"; break;
-    case kDLBfloat: family = "bfloat"; break;
-    case kDLComplex: family = "complex"; break;
-    case kDLBool: family = "bool"; break;
-    default: break;
+    case kDLInt:
+      family = "int";
+      break;
+    case kDLUInt:
+      family = "uint";
+      break;
+    case kDLFloat:
+      family = "float";
+      break;
+    case kDLBfloat:
+      family = "bfloat";
+      break;
+    case kDLComplex:
+      family = "complex";
+      break;
+    case kDLBool:
+      family = "bool";
+      break;
+    default:
+      break;
   }
   const int bits = dtype.bits;
-  std::string text = family != nullptr ? cat(family, bits)
-                                       : cat("code ", int{dtype.code}, " of ", bits, " bits");
+  std::string text =
+      family != nullptr ? cat(family, bits) : cat("code ", int{dtype.code}, " of ", bits, " bits");
   if (dtype.lanes != 1) text += cat('x', dtype.lanes);
   return text;
 }

@@ -11,10 +11,10 @@
 namespace aot_rt {
 
 struct DType {
-  const char* name;        // "float32"
-  const char* safetensors; // "F32"
-  int32_t size;            // bytes
-  uint8_t code;            // DLDataTypeCode
+  const char* name;         // "float32"
+  const char* safetensors;  // "F32"
+  int32_t size;             // bytes
+  uint8_t code;             // DLDataTypeCode
 };
 
 // The row of a plan's dtype, or nullptr. Rows are static: equal types are equal pointers.

@@ -32,7 +32,7 @@ int64_t mul_ends(int64_t a, int64_t b) {
 }  // namespace
 
 const Expr::OpName Expr::kNames[] = {
-    {"+", Kind::kAdd, false},  {"*", Kind::kMul, false},      {"min", Kind::kMin, false},
+    {"+", Kind::kAdd, false},   {"*", Kind::kMul, false},      {"min", Kind::kMin, false},
     {"max", Kind::kMax, false}, {"//", Kind::kFloorDiv, true}, {"%", Kind::kMod, true},
 };
 
@@ -94,10 +94,16 @@ Expr Expr::parse(const Field& field, const std::vector<std::string>& dims) {
 
 bool Expr::apply(Kind kind, int64_t left, int64_t right, int64_t* result) {
   switch (kind) {
-    case Kind::kAdd: return !__builtin_add_overflow(left, right, result);
-    case Kind::kMul: return !__builtin_mul_overflow(left, right, result);
-    case Kind::kMin: *result = std::min(left, right); return true;
-    case Kind::kMax: *result = std::max(left, right); return true;
+    case Kind::kAdd:
+      return !__builtin_add_overflow(left, right, result);
+    case Kind::kMul:
+      return !__builtin_mul_overflow(left, right, result);
+    case Kind::kMin:
+      *result = std::min(left, right);
+      return true;
+    case Kind::kMax:
+      *result = std::max(left, right);
+      return true;
     case Kind::kFloorDiv:
     case Kind::kMod:
       if (right <= 0) fail(AOT_CORRUPT_PACKAGE, "plan: division by ", right);
@@ -105,7 +111,8 @@ bool Expr::apply(Kind kind, int64_t left, int64_t right, int64_t* result) {
       if (kind == Kind::kMod) *result = left - *result * right;
       return true;
     case Kind::kConstant:
-    case Kind::kDim: break;
+    case Kind::kDim:
+      break;
   }
   fail(AOT_INTERNAL, "expression operator without a meaning");
 }
@@ -130,14 +137,17 @@ int64_t Expr::eval_ops(const int64_t* dims) const {
 
 Range Expr::apply_range(Kind kind, Range left, Range right) {
   switch (kind) {
-    case Kind::kAdd: return {add_ends(left.min, right.min), add_ends(left.max, right.max)};
+    case Kind::kAdd:
+      return {add_ends(left.min, right.min), add_ends(left.max, right.max)};
     case Kind::kMul: {
       const int64_t ends[] = {mul_ends(left.min, right.min), mul_ends(left.min, right.max),
                               mul_ends(left.max, right.min), mul_ends(left.max, right.max)};
       return {*std::min_element(ends, ends + 4), *std::max_element(ends, ends + 4)};
     }
-    case Kind::kMin: return {std::min(left.min, right.min), std::min(left.max, right.max)};
-    case Kind::kMax: return {std::max(left.min, right.min), std::max(left.max, right.max)};
+    case Kind::kMin:
+      return {std::min(left.min, right.min), std::min(left.max, right.max)};
+    case Kind::kMax:
+      return {std::max(left.min, right.min), std::max(left.max, right.max)};
     case Kind::kFloorDiv: {
       const int64_t least = std::max<int64_t>(right.min, 1);
       const int64_t most = std::max<int64_t>(right.max, 1);
@@ -147,7 +157,8 @@ Range Expr::apply_range(Kind kind, Range left, Range right) {
     case Kind::kMod:
       return {0, right.max == kUnbounded ? kUnbounded : std::max<int64_t>(right.max - 1, 0)};
     case Kind::kConstant:
-    case Kind::kDim: break;
+    case Kind::kDim:
+      break;
   }
   return {};
 }

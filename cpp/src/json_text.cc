@@ -93,9 +93,7 @@ Field Field::at(const char* key) const& {
   return Field(&*found, this, key, 0);
 }
 
-Field Field::at(size_t index) const& {
-  return Field(&(*value_)[index], this, nullptr, index);
-}
+Field Field::at(size_t index) const& { return Field(&(*value_)[index], this, nullptr, index); }
 
 bool Field::has(const char* key) const {
   const json& members = object();

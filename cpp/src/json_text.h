@@ -34,10 +34,10 @@ class Field {
   bool is_integer() const;
   bool is_string() const;
 
-  size_t size() const;                  // of an array
-  int64_t integer() const;              // that fits in 64 bits
+  size_t size() const;      // of an array
+  int64_t integer() const;  // that fits in 64 bits
   int64_t integer_from(int64_t least) const;
-  int32_t id(size_t count) const;       // 0 <= value < count
+  int32_t id(size_t count) const;  // 0 <= value < count
   const std::string& text() const;
   const nlohmann::json& object() const;
 

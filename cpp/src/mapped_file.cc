@@ -20,7 +20,7 @@ MappedFile::MappedFile(const std::string& path) {
     fail(absent ? AOT_NOT_FOUND : AOT_DEVICE_ERROR, "cannot open package '", path,
          "': ", std::strerror(code));
   }
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);
     fail(AOT_DEVICE_ERROR, "'", path, "' is not a regular file");

@@ -14,7 +14,9 @@ namespace {
 // system has them: a 100 MB tensor then takes 50 page faults instead of 25 000.
 constexpr size_t kHugePage = size_t{2} << 20;
 
-size_t round_up(size_t size, size_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+size_t round_up(size_t size, size_t multiple) {
+  return (size + multiple - 1) / multiple * multiple;
+}
 
 void* map_huge(size_t size) {
   const size_t rounded = round_up(size, kHugePage);

@@ -98,8 +98,8 @@ Entry read_entry(const std::string& name, const Field& row, Bytes data) {
   }
   const bool filler = name.compare(0, 4, "pad/") == 0;  // begins where the entry before it ends
   if (begin % kAlignment != 0 && !filler) {
-    corrupt("misaligned: entry '", name, "' begins at data byte ", begin,
-            ", not at a multiple of ", kAlignment);
+    corrupt("misaligned: entry '", name, "' begins at data byte ", begin, ", not at a multiple of ",
+            kAlignment);
   }
   entry.bytes = Bytes{data.data + begin, static_cast<size_t>(end - begin)};
   return entry;

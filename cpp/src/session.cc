@@ -81,8 +81,8 @@ BoundPlan& Session::bind(const DLTensor* const* inputs, size_t count) {
     plans_.splice(plans_.begin(), plans_, found);
     return *plans_.front();
   }
-  plans_.push_front(std::make_unique<BoundPlan>(plan(), *library_, std::move(dims),
-                                                crew_.threads(), &fault_));
+  plans_.push_front(
+      std::make_unique<BoundPlan>(plan(), *library_, std::move(dims), crew_.threads(), &fault_));
   if (plans_.size() > kMaxPlans) plans_.pop_back();
   return *plans_.front();
 }
@@ -98,7 +98,8 @@ void Session::prepare_memory(BoundPlan& bound) {
     const int64_t blocks = (bound.scratch_bytes() + kScratchAlignment - 1) / kScratchAlignment;
     int64_t bytes = 0;
     if (__builtin_mul_overflow(blocks * kScratchAlignment, int64_t{crew_.threads()}, &bytes)) {
-      fail(AOT_OUT_OF_MEMORY, "no memory for scratch of ", bound.scratch_bytes(), " bytes a thread");
+      fail(AOT_OUT_OF_MEMORY, "no memory for scratch of ", bound.scratch_bytes(),
+           " bytes a thread");
     }
     scratch_ = Block();
     scratch_stride_ = 0;

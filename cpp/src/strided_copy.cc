@@ -11,7 +11,7 @@ namespace {
 
 struct Axis {
   int64_t size;
-  int64_t to;    // strides, in bytes
+  int64_t to;  // strides, in bytes
   int64_t from;
 };
 
@@ -61,11 +61,16 @@ using PlaneFn = void (*)(uint8_t*, const uint8_t*, const Axis&, const Axis&);
 
 PlaneFn plane_for(int32_t element) {
   switch (element) {
-    case 1: return copy_plane<1>;
-    case 2: return copy_plane<2>;
-    case 4: return copy_plane<4>;
-    case 8: return copy_plane<8>;
-    default: fail(AOT_INTERNAL, "copy of elements of ", element, " bytes");
+    case 1:
+      return copy_plane<1>;
+    case 2:
+      return copy_plane<2>;
+    case 4:
+      return copy_plane<4>;
+    case 8:
+      return copy_plane<8>;
+    default:
+      fail(AOT_INTERNAL, "copy of elements of ", element, " bytes");
   }
 }
 
@@ -119,7 +124,8 @@ void strided_copy(void* to, const std::vector<int64_t>& to_strides, const void* 
     axes.erase(dense);
   }
   const PlaneFn plane = plane_for(element);
-  for_each_index(axes, target, source, [&](uint8_t* t, const uint8_t* s) { plane(t, s, outer, inner); });
+  for_each_index(axes, target, source,
+                 [&](uint8_t* t, const uint8_t* s) { plane(t, s, outer, inner); });
 }
 
 }  // namespace aot_rt

@@ -71,23 +71,23 @@ inline int run_all() {
 
 }  // namespace aot_test
 
-#define TEST(name)                                                          \
-  static void test_##name();                                                \
-  static const bool added_##name = aot_test::add_case(#name, test_##name);  \
+#define TEST(name)                                                         \
+  static void test_##name();                                               \
+  static const bool added_##name = aot_test::add_case(#name, test_##name); \
   static void test_##name()
 
 #define CHECK(condition) \
   ((condition) ? (void)0 : aot_test::report(__FILE__, __LINE__, "not true: " #condition))
 
-#define CHECK_EQ(left, right)                                                       \
-  do {                                                                              \
-    const auto left_value = (left);                                                 \
-    const auto right_value = (right);                                               \
-    if (!(left_value == right_value)) {                                             \
-      std::ostringstream text;                                                      \
-      text << #left " is " << left_value << ", expected " << right_value;           \
-      aot_test::report(__FILE__, __LINE__, text.str());                             \
-    }                                                                               \
+#define CHECK_EQ(left, right)                                             \
+  do {                                                                    \
+    const auto left_value = (left);                                       \
+    const auto right_value = (right);                                     \
+    if (!(left_value == right_value)) {                                   \
+      std::ostringstream text;                                            \
+      text << #left " is " << left_value << ", expected " << right_value; \
+      aot_test::report(__FILE__, __LINE__, text.str());                   \
+    }                                                                     \
   } while (false)
 
 #define CHECK_FAILS(call, code, part) \

@@ -9,24 +9,41 @@ using aot_test::json;
 
 // The contract of a model with inputs x: [batch, 3 · heads + 1] and y: [batch, 4].
 struct Fixture {
-  Fixture() : bytes(make().build()), container(aot_rt::Container::read(bytes.bytes())),
-              plan(aot_rt::Plan::parse(container)) {}
+  Fixture()
+      : bytes(make().build()),
+        container(aot_rt::Container::read(bytes.bytes())),
+        plan(aot_rt::Plan::parse(container)) {}
 
   static aot_test::Builder make() {
     aot_test::Builder b = aot_test::small_package();
     json& p = b.plan;
-    p["dims"] = json::array(
-        {{{"name", "s0"}, {"label", "batch"}, {"min", 2}, {"max", 64}, {"multiple_of", 2},
-          {"source", {{"input", 0}, {"axis", 0}, {"divisor", 1}, {"offset", 0}}}},
-         {{"name", "s1"}, {"label", "heads"}, {"min", 1}, {"max", nullptr}, {"multiple_of", 1},
-          {"source", {{"input", 0}, {"axis", 1}, {"divisor", 3}, {"offset", 1}}}}});
+    p["dims"] =
+        json::array({{{"name", "s0"},
+                      {"label", "batch"},
+                      {"min", 2},
+                      {"max", 64},
+                      {"multiple_of", 2},
+                      {"source", {{"input", 0}, {"axis", 0}, {"divisor", 1}, {"offset", 0}}}},
+                     {{"name", "s1"},
+                      {"label", "heads"},
+                      {"min", 1},
+                      {"max", nullptr},
+                      {"multiple_of", 1},
+                      {"source", {{"input", 0}, {"axis", 1}, {"divisor", 3}, {"offset", 1}}}}});
     const json width = {"+", {"*", 3, "s1"}, 1};
-    p["inputs"] = json::array(
-        {{{"name", "x"}, {"dtype", "float32"}, {"shape", {"s0", width}}, {"strides", {width, 1}},
-          {"buffer", 0}},
-         {{"name", "y"}, {"dtype", "int64"}, {"shape", {"s0", 4}}, {"strides", {4, 1}},
-          {"buffer", 1}}});
-    p["buffers"][1] = {{"name", "y"}, {"dtype", "int64"}, {"bytes", 0},
+    p["inputs"] = json::array({{{"name", "x"},
+                                {"dtype", "float32"},
+                                {"shape", {"s0", width}},
+                                {"strides", {width, 1}},
+                                {"buffer", 0}},
+                               {{"name", "y"},
+                                {"dtype", "int64"},
+                                {"shape", {"s0", 4}},
+                                {"strides", {4, 1}},
+                                {"buffer", 1}}});
+    p["buffers"][1] = {{"name", "y"},
+                       {"dtype", "int64"},
+                       {"bytes", 0},
                        {"storage", {{"kind", "input"}, {"index", 1}}}};
     return b;
   }
@@ -61,8 +78,9 @@ TEST(dims_are_solved) {
 
 TEST(messages_name_input_dimension_value_and_range) {
   Fixture f;
-  CHECK_FAILS(f.bind({66, 13}, {66, 4}), AOT_SHAPE_MISMATCH,
-              "input 'x' (number 0), dimension 0 ('batch'): size 66, allowed 2 to 64, multiples of 2");
+  CHECK_FAILS(
+      f.bind({66, 13}, {66, 4}), AOT_SHAPE_MISMATCH,
+      "input 'x' (number 0), dimension 0 ('batch'): size 66, allowed 2 to 64, multiples of 2");
   CHECK_FAILS(f.bind({0, 13}, {0, 4}), AOT_SHAPE_MISMATCH, "size 0, allowed 2 to 64");
   CHECK_FAILS(f.bind({3, 13}, {3, 4}), AOT_SHAPE_MISMATCH, "size 3, allowed 2 to 64, multiples");
   CHECK_FAILS(f.bind({8, 12}, {8, 4}), AOT_SHAPE_MISMATCH,
@@ -72,7 +90,8 @@ TEST(messages_name_input_dimension_value_and_range) {
               "input 'y' (number 1), dimension 0: size 6, must be 8 (batch, as dimension 0 of "
               "input 'x' (number 0))");
   CHECK_FAILS(f.bind({8, 13}, {8, 5}), AOT_SHAPE_MISMATCH, "dimension 1: size 5, must be 4");
-  CHECK_FAILS(f.bind({8, 13, 1}, {8, 4}), AOT_SHAPE_MISMATCH, "has 3 dimensions, the model takes 2");
+  CHECK_FAILS(f.bind({8, 13, 1}, {8, 4}), AOT_SHAPE_MISMATCH,
+              "has 3 dimensions, the model takes 2");
   CHECK_FAILS(f.bind({8, -1}, {8, 4}), AOT_SHAPE_MISMATCH, "size -1");
 }
 

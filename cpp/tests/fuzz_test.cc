@@ -23,13 +23,27 @@ void damage(std::string* bytes, size_t begin, size_t end, std::mt19937* random) 
   };
   const size_t at = pick(begin, end);
   switch (pick(0, 7)) {
-    case 0: (*bytes)[at] = static_cast<char>((*bytes)[at] ^ (1 << pick(0, 8))); break;
-    case 1: (*bytes)[at] = static_cast<char>(pick(0, 256)); break;
-    case 2: bytes->resize(at); break;
-    case 3: bytes->erase(at, pick(1, 9)); break;
-    case 4: bytes->insert(at, pick(1, 9), static_cast<char>(pick(0, 256))); break;
-    case 5: (*bytes)[at] = "0123456789-[]{}\",:"[pick(0, 18)]; break;
-    default: bytes->replace(at, 1, std::to_string((*random)())); break;
+    case 0:
+      (*bytes)[at] = static_cast<char>((*bytes)[at] ^ (1 << pick(0, 8)));
+      break;
+    case 1:
+      (*bytes)[at] = static_cast<char>(pick(0, 256));
+      break;
+    case 2:
+      bytes->resize(at);
+      break;
+    case 3:
+      bytes->erase(at, pick(1, 9));
+      break;
+    case 4:
+      bytes->insert(at, pick(1, 9), static_cast<char>(pick(0, 256)));
+      break;
+    case 5:
+      (*bytes)[at] = "0123456789-[]{}\",:"[pick(0, 18)];
+      break;
+    default:
+      bytes->replace(at, 1, std::to_string((*random)()));
+      break;
   }
 }
 

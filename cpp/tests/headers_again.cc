@@ -1,6 +1,5 @@
 // A second translation unit with the C++ header: it must not define anything twice.
 #include "aot/aot.hpp"
-#include "aot/aot.hpp"
 
 bool open_nothing_from_cpp();
 

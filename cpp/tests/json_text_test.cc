@@ -15,17 +15,17 @@ Bytes bytes(const std::string& text) {
 }
 
 TEST(well_formed_utf8) {
-  for (const char* good : {"", "abc", "\xc2\x80", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xf0\x90\x80\x80",
-                           "\xf4\x8f\xbf\xbf"}) {
+  for (const char* good : {"", "abc", "\xc2\x80", "\xe0\xa0\x80", "\xed\x9f\xbf",
+                           "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
     CHECK(aot_rt::is_utf8(bytes(good)));
   }
 }
 
 TEST(malformed_utf8) {
-  for (const char* bad : {
-           "\x80", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf" /* overlong */,
-           "\xed\xa0\x80" /* surrogate */, "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80" /* too great */,
-           "\xf5\x80\x80\x80", "\xc2", "\xe1\x80", "\xf1\x80\x80", "\xe1\x80x", "\xff"}) {
+  for (const char* bad :
+       {"\x80", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf" /* overlong */,
+        "\xed\xa0\x80" /* surrogate */, "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80" /* too great */,
+        "\xf5\x80\x80\x80", "\xc2", "\xe1\x80", "\xf1\x80\x80", "\xe1\x80x", "\xff"}) {
     CHECK(!aot_rt::is_utf8(bytes(bad)));
   }
 }

@@ -10,7 +10,8 @@ using aot_test::Builder;
 
 struct Loaded {
   explicit Loaded(const Builder& builder)
-      : bytes(builder.build()), container(aot_rt::Container::read(bytes.bytes())),
+      : bytes(builder.build()),
+        container(aot_rt::Container::read(bytes.bytes())),
         plan(aot_rt::Plan::parse(container)) {}
 
   void load() const { aot_rt::KernelLibrary(plan.libraries[0], plan.kernels); }
@@ -72,7 +73,8 @@ TEST(code_that_is_no_library) {
   Builder builder = aot_test::small_package();
   builder.plan["libraries"] = aot_test::json::array();
   builder.add("kernels/cpu/bad", "U8", {4}, "ABCD");
-  builder.plan["libraries"].push_back({{"entry", "kernels/cpu/bad"}, {"device", "cpu"},
+  builder.plan["libraries"].push_back({{"entry", "kernels/cpu/bad"},
+                                       {"device", "cpu"},
                                        {"isa", "x86-64-v2"},
                                        {"sha256", builder.plan["entries"]["kernels/cpu/bad"]}});
   CHECK_FAILS(Loaded(builder).load(), AOT_DEVICE_ERROR, "cannot load 'kernels/cpu/bad'");

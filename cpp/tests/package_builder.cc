@@ -17,18 +17,27 @@ std::string hash(const std::string& bytes) {
 }
 
 json tensor(const char* name, const char* dtype, json shape, json strides, int buffer) {
-  return {{"name", name}, {"dtype", dtype}, {"shape", std::move(shape)},
-          {"strides", std::move(strides)}, {"buffer", buffer}};
+  return {{"name", name},
+          {"dtype", dtype},
+          {"shape", std::move(shape)},
+          {"strides", std::move(strides)},
+          {"buffer", buffer}};
 }
 
 json buffer(const char* name, json bytes, json storage, const char* dtype = "float32") {
-  return {{"name", name}, {"dtype", dtype}, {"bytes", std::move(bytes)},
+  return {{"name", name},
+          {"dtype", dtype},
+          {"bytes", std::move(bytes)},
           {"storage", std::move(storage)}};
 }
 
 json step(int kernel, json buffers, json sizes, json work, int grain, json scratch, json origin) {
-  return {{"kernel", kernel}, {"buffers", std::move(buffers)}, {"sizes", std::move(sizes)},
-          {"work", std::move(work)}, {"grain", grain}, {"scratch", std::move(scratch)},
+  return {{"kernel", kernel},
+          {"buffers", std::move(buffers)},
+          {"sizes", std::move(sizes)},
+          {"work", std::move(work)},
+          {"grain", grain},
+          {"scratch", std::move(scratch)},
           {"origin", std::move(origin)}};
 }
 
@@ -36,7 +45,10 @@ json entry_storage(const char* name) { return {{"kind", "entry"}, {"entry", name
 json indexed(const char* kind, int index) { return {{"kind", kind}, {"index", index}}; }
 
 json dim(const char* name, const char* label, json most, int64_t multiple) {
-  return {{"name", name}, {"label", label}, {"min", 0}, {"max", std::move(most)},
+  return {{"name", name},
+          {"label", label},
+          {"min", 0},
+          {"max", std::move(most)},
           {"multiple_of", multiple},
           {"source", {{"input", 0}, {"axis", 0}, {"divisor", 1}, {"offset", 0}}}};
 }
@@ -46,12 +58,22 @@ json empty_plan(const char* model) {
   for (const char* name : {"add_bias", "scale", "row_sum", "gather", "copy_bytes"}) {
     kernels.push_back({{"name", name}});
   }
-  return {{"format", {1, 0}}, {"compiler", "by hand"}, {"model", model},
-          {"dims", json::array()}, {"inputs", json::array()}, {"outputs", json::array()},
+  return {{"format", {1, 0}},
+          {"compiler", "by hand"},
+          {"model", model},
+          {"dims", json::array()},
+          {"inputs", json::array()},
+          {"outputs", json::array()},
           {"signature", {{"parameters", json::array()}, {"result", {{"tuple", json::array()}}}}},
-          {"buffers", json::array()}, {"arena", json::array()}, {"libraries", json::array()},
-          {"kernels", kernels}, {"steps", json::array()}, {"checks", json::array()},
-          {"origins", json::array()}, {"entries", json::object()}, {"golden", json::array()}};
+          {"buffers", json::array()},
+          {"arena", json::array()},
+          {"libraries", json::array()},
+          {"kernels", kernels},
+          {"steps", json::array()},
+          {"checks", json::array()},
+          {"origins", json::array()},
+          {"entries", json::object()},
+          {"golden", json::array()}};
 }
 
 }  // namespace
@@ -97,8 +119,8 @@ void Builder::add_floats(const std::string& name, const std::vector<float>& valu
 void Builder::add_library(const std::string& isa) {
   const std::string name = "kernels/cpu/" + isa;
   add(name, "U8", json::array({kernel_binary().size()}), kernel_binary());
-  plan["libraries"].push_back({{"entry", name}, {"device", "cpu"}, {"isa", isa},
-                               {"sha256", plan["entries"][name]}});
+  plan["libraries"].push_back(
+      {{"entry", name}, {"device", "cpu"}, {"isa", isa}, {"sha256", plan["entries"][name]}});
 }
 
 json Builder::layout(std::string* data) const {
@@ -111,7 +133,8 @@ json Builder::layout(std::string* data) const {
           {"dtype", "U8"}, {"shape", {gap}}, {"data_offsets", {data->size(), data->size() + gap}}};
       data->append(gap, '\0');
     }
-    header[name] = {{"dtype", dtype}, {"shape", shape},
+    header[name] = {{"dtype", dtype},
+                    {"shape", shape},
                     {"data_offsets", {data->size(), data->size() + bytes.size()}}};
     *data += bytes;
   };
@@ -134,19 +157,20 @@ Builder small_package(int64_t width, int64_t most, int64_t multiple) {
   b.plan["dims"] = json::array({dim("s0", "batch", most == 0 ? json() : json(most), multiple)});
   b.plan["inputs"] = json::array({tensor("x", "float32", {"s0", width}, {width, 1}, 0)});
   b.plan["outputs"] = json::array({tensor("y", "float32", {"s0", width}, {width, 1}, 4),
-                       tensor("total", "float32", {"s0"}, {1}, 5)});
+                                   tensor("total", "float32", {"s0"}, {1}, 5)});
   b.plan["buffers"] = json::array({buffer("x", {"*", row, "s0"}, indexed("input", 0)),
-                       buffer("bias", row, entry_storage("weights/bias")),
-                       buffer("factor", 4, entry_storage("weights/factor")),
-                       buffer("sum", {"*", row, "s0"}, {{"kind", "arena"}}),
-                       buffer("y", {"*", row, "s0"}, indexed("output", 0)),
-                       buffer("total", {"*", 4, "s0"}, indexed("output", 1))});
+                                   buffer("bias", row, entry_storage("weights/bias")),
+                                   buffer("factor", 4, entry_storage("weights/factor")),
+                                   buffer("sum", {"*", row, "s0"}, {{"kind", "arena"}}),
+                                   buffer("y", {"*", row, "s0"}, indexed("output", 0)),
+                                   buffer("total", {"*", 4, "s0"}, indexed("output", 1))});
   b.plan["arena"] = json::array({{{"buffer", 3}, {"above", json::array()}}});
-  b.plan["origins"] = json::array({
-      {{"file", "small.py"}, {"line", 3}, {"operator", "aten.add.Tensor"}, {"code", "x + b"}}});
-  b.plan["steps"] = json::array({step(0, {0, 1, 3}, {width}, "s0", 4, 0, 0),
-                     step(1, {3, 2, 4}, json::array(), {"*", width, "s0"}, 32, 0, nullptr),
-                     step(2, {4, 5}, {width}, "s0", 4, row, nullptr)});
+  b.plan["origins"] = json::array(
+      {{{"file", "small.py"}, {"line", 3}, {"operator", "aten.add.Tensor"}, {"code", "x + b"}}});
+  b.plan["steps"] =
+      json::array({step(0, {0, 1, 3}, {width}, "s0", 4, 0, 0),
+                   step(1, {3, 2, 4}, json::array(), {"*", width, "s0"}, 32, 0, nullptr),
+                   step(2, {4, 5}, {width}, "s0", 4, row, nullptr)});
   std::vector<float> bias;
   for (int64_t i = 0; i < width; ++i) bias.push_back(static_cast<float>(i));
   b.add_library();
@@ -162,10 +186,12 @@ Builder gather_package() {
   b.plan["inputs"] = json::array({tensor("index", "int64", {"n"}, {1}, 1)});
   b.plan["outputs"] = json::array({tensor("y", "float32", {"n"}, {1}, 2)});
   b.plan["buffers"] = json::array({buffer("table", 20, entry_storage("weights/table")),
-                       buffer("index", {"*", 8, "n"}, indexed("input", 0), "int64"),
-                       buffer("y", {"*", 4, "n"}, indexed("output", 0))});
-  b.plan["origins"] = json::array({{{"file", "model.py"}, {"line", 12},
-                        {"operator", "aten.embedding.default"}, {"code", "table[i]"}}});
+                                   buffer("index", {"*", 8, "n"}, indexed("input", 0), "int64"),
+                                   buffer("y", {"*", 4, "n"}, indexed("output", 0))});
+  b.plan["origins"] = json::array({{{"file", "model.py"},
+                                    {"line", 12},
+                                    {"operator", "aten.embedding.default"},
+                                    {"code", "table[i]"}}});
   b.plan["steps"] = json::array({step(3, {0, 1, 2}, {5}, "n", 1, 0, 0)});
   b.add_library();
   b.add_floats("weights/table", {10, 11, 12, 13, 14});

@@ -59,8 +59,8 @@ struct Builder {
   std::string build() const;
 };
 
-// total[i] = Σ_j 2 · (x[i, j] + bias[j]) over `width` columns with bias[j] = j, and y, the summands;
-// dim s0 ("batch") from 0 to `most` (0: unbounded), a multiple of `multiple`.
+// total[i] = Σ_j 2 · (x[i, j] + bias[j]) over `width` columns with bias[j] = j, and y, the
+// summands; dim s0 ("batch") from 0 to `most` (0: unbounded), a multiple of `multiple`.
 Builder small_package(int64_t width = 8, int64_t most = 64, int64_t multiple = 1);
 
 // y = table[index] of five values 10 … 14.

@@ -49,15 +49,16 @@ TEST(changed_plan) {
 TEST(versions) {
   CHECK_FAILS(parse([](json& p) { p["format"] = {2, 0}; }), AOT_INCOMPATIBLE, "plan format 2");
   CHECK_FAILS(parse([](json& p) { p["format"] = 1; }), AOT_CORRUPT_PACKAGE, "must be an array");
-  CHECK_FAILS(parse([](json& p) { p["format"] = {1, 0, 0}; }), AOT_CORRUPT_PACKAGE, "[major, minor]");
+  CHECK_FAILS(parse([](json& p) { p["format"] = {1, 0, 0}; }), AOT_CORRUPT_PACKAGE,
+              "[major, minor]");
   parse([](json& p) { p["format"] = {1, 7}; });
   parse([](json& p) { p["new_key"] = {{"ignored", true}}; });
 }
 
 TEST(every_key_is_required) {
-  for (const char* key : {"format", "compiler", "model", "dims", "inputs", "outputs", "buffers",
-                          "arena", "libraries", "kernels", "origins", "steps", "checks",
-                          "entries"}) {
+  for (const char* key :
+       {"format", "compiler", "model", "dims", "inputs", "outputs", "buffers", "arena", "libraries",
+        "kernels", "origins", "steps", "checks", "entries"}) {
     CHECK_FAILS(parse([key](json& p) { p.erase(key); }), AOT_CORRUPT_PACKAGE,
                 std::string("plan has no member '") + key + "'");
   }
@@ -107,8 +108,8 @@ TEST(buffers) {
               AOT_CORRUPT_PACKAGE, "names an entry 'weights/none' that is not there");
   CHECK_FAILS(parse([](json& p) { p["buffers"][1]["storage"]["offset"] = -4; }),
               AOT_CORRUPT_PACKAGE, "offset is -4");
-  CHECK_FAILS(parse([](json& p) { p["buffers"][1]["storage"]["offset"] = 4; }),
-              AOT_CORRUPT_PACKAGE, "reaches beyond its entry 'weights/bias'");
+  CHECK_FAILS(parse([](json& p) { p["buffers"][1]["storage"]["offset"] = 4; }), AOT_CORRUPT_PACKAGE,
+              "reaches beyond its entry 'weights/bias'");
   CHECK_FAILS(parse([](json& p) { p["buffers"][1]["bytes"] = 36; }), AOT_CORRUPT_PACKAGE,
               "reaches beyond its entry 'weights/bias'");
   CHECK_FAILS(parse([](json& p) {

@@ -59,11 +59,9 @@ TEST(not_a_package) {
 }
 
 TEST(newer_format) {
-  CHECK_FAILS(read(file(json::object(), 0,
-                        {{"format", "aot-package"}, {"format_version", "2.0"}})),
+  CHECK_FAILS(read(file(json::object(), 0, {{"format", "aot-package"}, {"format_version", "2.0"}})),
               AOT_INCOMPATIBLE, "package format 2.0");
-  CHECK_FAILS(read(file(json::object(), 0,
-                        {{"format", "aot-package"}, {"format_version", "new"}})),
+  CHECK_FAILS(read(file(json::object(), 0, {{"format", "aot-package"}, {"format_version", "new"}})),
               AOT_CORRUPT_PACKAGE, "is not 'major.minor'");
 }
 
@@ -106,8 +104,9 @@ TEST(entry_misaligned) {
 }
 
 TEST(overlap) {
-  CHECK_FAILS(read(file({{"a", entry("U8", {128}, 0, 128)}, {"b", entry("U8", {64}, 64, 128)}}, 128)),
-              AOT_CORRUPT_PACKAGE, "entry 'b' overlaps another entry");
+  CHECK_FAILS(
+      read(file({{"a", entry("U8", {128}, 0, 128)}, {"b", entry("U8", {64}, 64, 128)}}, 128)),
+      AOT_CORRUPT_PACKAGE, "entry 'b' overlaps another entry");
 }
 
 TEST(hole) {

@@ -154,8 +154,8 @@ TEST(outputs_that_share_a_buffer_get_copies) {
   Builder builder = aot_test::small_package();
   builder.plan["outputs"].push_back(builder.plan["outputs"][0]);  // y again
   builder.plan["outputs"].push_back(builder.plan["inputs"][0]);   // x itself
-  builder.plan["outputs"].push_back({{"name", "bias"}, {"dtype", "float32"}, {"shape", {8}},
-                                     {"strides", {1}}, {"buffer", 1}});
+  builder.plan["outputs"].push_back(
+      {{"name", "bias"}, {"dtype", "float32"}, {"shape", {8}}, {"strides", {1}}, {"buffer", 1}});
   builder.plan["outputs"].push_back(builder.plan["inputs"][0]);
   builder.plan["outputs"][5]["buffer"] = 3;  // a temporary
   Opened package(builder);
@@ -328,8 +328,8 @@ TEST(verify_reads_every_entry) {
     options.struct_size = sizeof(options);
     options.verify = verify;
     aot_package* package = nullptr;
-    aot_status* status = aot_package_open_memory(bytes.bytes().data, bytes.bytes().size, &options,
-                                                 &package);
+    aot_status* status =
+        aot_package_open_memory(bytes.bytes().data, bytes.bytes().size, &options, &package);
     aot_package_free(package);
     if (status == nullptr) return;
     const aot::Error error = aot::Error::adopt(status);
@@ -388,13 +388,12 @@ TEST(every_allocation_may_fail) {
 }
 
 TEST(misaligned_allocators_are_refused) {
-  aot_allocator allocator{sizeof(allocator), nullptr,
-                          [](void*, size_t size, size_t) -> void* {
-                            return static_cast<char*>(std::malloc(size + 128)) + 8;
-                          },
-                          [](void*, void* data, size_t, size_t) {
-                            std::free(static_cast<char*>(data) - 8);
-                          }};
+  aot_allocator allocator{
+      sizeof(allocator), nullptr,
+      [](void*, size_t size, size_t) -> void* {
+        return static_cast<char*>(std::malloc(size + 128)) + 8;
+      },
+      [](void*, void* data, size_t, size_t) { std::free(static_cast<char*>(data) - 8); }};
   aot_session_options options{};
   options.allocator = &allocator;
   Running running(aot_test::small_package(), options);

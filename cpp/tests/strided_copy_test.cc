@@ -72,9 +72,7 @@ TEST(scalars_and_single_sizes) {
   check_copy({1, 6, 1}, {0, 1, 2}, {2, 1, 0}, 4);
 }
 
-TEST(empty_copies_nothing) {
-  aot_rt::strided_copy(nullptr, {0, 1}, nullptr, {1, 1}, {3, 0}, 4);
-}
+TEST(empty_copies_nothing) { aot_rt::strided_copy(nullptr, {0, 1}, nullptr, {1, 1}, {3, 0}, 4); }
 
 TEST(negative_and_zero_strides_of_the_source) {
   const float from[] = {1, 2, 3, 4};

@@ -18,12 +18,10 @@ namespace aot_tools {
 struct Array {
   DLDataType dtype{};
   std::vector<int64_t> shape;
-  std::vector<int64_t> strides;  // in elements; empty: C order
+  std::vector<int64_t> strides;   // in elements; empty: C order
   std::vector<uint64_t> storage;  // 8-byte aligned bytes
 
-  aot::Tensor tensor() const {
-    return aot::Tensor::borrow(storage.data(), dtype, shape, strides);
-  }
+  aot::Tensor tensor() const { return aot::Tensor::borrow(storage.data(), dtype, shape, strides); }
   size_t element() const { return dtype.bits / 8u; }
   size_t elements() const {
     size_t count = 1;
@@ -39,9 +37,9 @@ struct NpyType {
 
 inline const std::vector<NpyType>& npy_types() {
   static const std::vector<NpyType> types = {
-      {"<f8", {kDLFloat, 64, 1}}, {"<f4", {kDLFloat, 32, 1}}, {"<f2", {kDLFloat, 16, 1}},
-      {"<V2", {kDLBfloat, 16, 1}}, {"<i8", {kDLInt, 64, 1}},  {"<i4", {kDLInt, 32, 1}},
-      {"<i2", {kDLInt, 16, 1}},   {"|i1", {kDLInt, 8, 1}},    {"|u1", {kDLUInt, 8, 1}},
+      {"<f8", {kDLFloat, 64, 1}},  {"<f4", {kDLFloat, 32, 1}}, {"<f2", {kDLFloat, 16, 1}},
+      {"<V2", {kDLBfloat, 16, 1}}, {"<i8", {kDLInt, 64, 1}},   {"<i4", {kDLInt, 32, 1}},
+      {"<i2", {kDLInt, 16, 1}},    {"|i1", {kDLInt, 8, 1}},    {"|u1", {kDLUInt, 8, 1}},
       {"|b1", {kDLBool, 8, 1}}};
   return types;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -34,15 +35,12 @@ def converter_for(leaves: list[Any]) -> Converter:
         InvalidArgument: that module has no `from_dlpack`.
     """
     for leaf in leaves:
-        kind = type(leaf)
-        converter = _CONVERTERS.get(kind)
-        if converter is not None:
-            return converter
         if hasattr(leaf, "__dlpack__"):
-            return _CONVERTERS.setdefault(kind, _find_converter(kind))
+            return _find_converter(leaf.__class__)
     return to_numpy
 
 
+@lru_cache(maxsize=64)
 def _find_converter(kind: type) -> Converter:
     numpy = sys.modules.get("numpy")
     if numpy is not None and issubclass(kind, (numpy.ndarray, numpy.generic)):
@@ -67,21 +65,17 @@ def _submodule(root: str, name: str) -> Any:
         return None
 
 
-# Kinds met so far, by type; only ever added to.
-_CONVERTERS: dict[type, Converter] = {}
-
-
-def to_numpy(output: Output) -> np.ndarray:
+def to_numpy(output: Output) -> np.ndarray[Any, Any]:
     """An output as a writable NumPy array that shares its memory.
 
     Raises:
         Unsupported: a bfloat16 output without the package ml_dtypes.
     """
-    array = _numpy().asarray(output)
+    array: np.ndarray[Any, Any] = _numpy().asarray(output)
     return array.view(_bfloat16("output")) if output.dtype == "bfloat16" else array
 
 
-def entry_to_numpy(entry: Entry) -> np.ndarray:
+def entry_to_numpy(entry: Entry) -> np.ndarray[Any, Any]:
     """An entry of the file as a read-only NumPy array on the mapping.
 
     Raises:
@@ -94,7 +88,8 @@ def entry_to_numpy(entry: Entry) -> np.ndarray:
         dtype = numpy.dtype(_NUMPY_NAMES[entry.dtype])
     else:
         raise Unsupported(f"NumPy has no type for entries of dtype {entry.dtype}")
-    return numpy.frombuffer(entry, dtype).reshape(entry.shape)
+    array: np.ndarray[Any, Any] = numpy.frombuffer(entry, dtype).reshape(entry.shape)
+    return array
 
 
 def _numpy() -> Any:

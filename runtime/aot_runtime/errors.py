@@ -77,8 +77,18 @@ class InternalError(AotError):
 
 BY_CODE: dict[str, type[AotError]] = {
     error.code: error
-    for error in (InvalidArgument, ShapeMismatch, NotFound, CorruptPackage, Incompatible,
-                  Unavailable, OutOfMemory, DeviceError, Unsupported, InternalError)
+    for error in (
+        InvalidArgument,
+        ShapeMismatch,
+        NotFound,
+        CorruptPackage,
+        Incompatible,
+        Unavailable,
+        OutOfMemory,
+        DeviceError,
+        Unsupported,
+        InternalError,
+    )
 }
 
 

@@ -15,15 +15,28 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-ISA_FLAGS = {"x86-64-v2": "-march=x86-64-v2", "x86-64-v3": "-march=x86-64-v3",
-             "x86-64-v4": "-march=x86-64-v4"}
-DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32",
-          "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL"}
+ISA_FLAGS = {
+    "x86-64-v2": "-march=x86-64-v2",
+    "x86-64-v3": "-march=x86-64-v3",
+    "x86-64-v4": "-march=x86-64-v4",
+}
+DTYPES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
 CPP = Path(__file__).resolve().parents[2] / "cpp"
 
 KERNEL_NAMES = ["add_bias", "scale", "row_sum", "gather", "copy_bytes"]
@@ -36,10 +49,24 @@ def compile_kernels(isa: str = "x86-64-v2", label: str | None = None, abi: int =
         with tempfile.TemporaryDirectory() as folder:
             library = Path(folder, "kernels.so")
             subprocess.run(
-                ["gcc", "-O2", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden", "-s",
-                 ISA_FLAGS[isa], f'-DISA="{label or isa}"', f"-DABI={abi}u", f"-I{CPP / 'include'}",
-                 str(CPP / "tests" / "test_kernels.c"), "-o", str(library)],
-                check=True)
+                [
+                    "gcc",
+                    "-O2",
+                    "-std=c11",
+                    "-shared",
+                    "-fPIC",
+                    "-fvisibility=hidden",
+                    "-s",
+                    ISA_FLAGS[isa],
+                    f'-DISA="{label or isa}"',
+                    f"-DABI={abi}u",
+                    f"-I{CPP / 'include'}",
+                    str(CPP / "tests" / "test_kernels.c"),
+                    "-o",
+                    str(library),
+                ],
+                check=True,
+            )
             _LIBRARIES[key] = library.read_bytes()
     return _LIBRARIES[key]
 
@@ -64,7 +91,8 @@ class Package:
     plan: dict[str, Any]
     entries: list[Entry] = field(default_factory=list)
     metadata: dict[str, str] = field(
-        default_factory=lambda: {"format": "aot-package", "format_version": "1.0"})
+        default_factory=lambda: {"format": "aot-package", "format_version": "1.0"}
+    )
 
     def add(self, name: str, array: np.ndarray) -> None:
         """Adds an array as an entry and its checksum to the plan."""
@@ -77,7 +105,8 @@ class Package:
         name = f"kernels/cpu/{isa}"
         self.add(name, np.frombuffer(binary, np.uint8))
         self.plan["libraries"].append(
-            {"entry": name, "device": "cpu", "isa": isa, "sha256": self.plan["entries"][name]})
+            {"entry": name, "device": "cpu", "isa": isa, "sha256": self.plan["entries"][name]}
+        )
 
     def copy(self) -> Package:
         """A copy that shares nothing."""
@@ -96,10 +125,16 @@ class Package:
             if len(data) % 64:
                 gap = 64 - len(data) % 64
                 header[f"pad/{pads}"] = {
-                    "dtype": "U8", "shape": [gap], "data_offsets": [len(data), len(data) + gap]}
+                    "dtype": "U8",
+                    "shape": [gap],
+                    "data_offsets": [len(data), len(data) + gap],
+                }
                 data, pads = data + bytes(gap), pads + 1
-            header[row.name] = {"dtype": row.dtype, "shape": row.shape,
-                                "data_offsets": [len(data), len(data) + len(row.data)]}
+            header[row.name] = {
+                "dtype": row.dtype,
+                "shape": row.shape,
+                "data_offsets": [len(data), len(data) + len(row.data)],
+            }
             data += row.data
         return header, data
 
@@ -122,10 +157,24 @@ def assemble(header: dict[str, Any] | bytes, data: bytes) -> bytes:
 
 def empty_plan(model: str) -> dict[str, Any]:
     """A plan with every key and nothing in it."""
-    return {"format": [1, 0], "compiler": "by hand", "model": model, "dims": [], "inputs": [],
-            "outputs": [], "signature": {"parameters": [], "result": {"tuple": []}}, "buffers": [],
-            "arena": [], "libraries": [], "kernels": [{"name": n} for n in KERNEL_NAMES],
-            "steps": [], "checks": [], "origins": [], "entries": {}, "golden": []}
+    return {
+        "format": [1, 0],
+        "compiler": "by hand",
+        "model": model,
+        "dims": [],
+        "inputs": [],
+        "outputs": [],
+        "signature": {"parameters": [], "result": {"tuple": []}},
+        "buffers": [],
+        "arena": [],
+        "libraries": [],
+        "kernels": [{"name": n} for n in KERNEL_NAMES],
+        "steps": [],
+        "checks": [],
+        "origins": [],
+        "entries": {},
+        "golden": [],
+    }
 
 
 def buffer(name: str, size: Any, kind: str, dtype: str = "float32", **more: Any) -> dict[str, Any]:
@@ -133,49 +182,85 @@ def buffer(name: str, size: Any, kind: str, dtype: str = "float32", **more: Any)
     return {"name": name, "dtype": dtype, "bytes": size, "storage": {"kind": kind, **more}}
 
 
-def tensor(name: str, shape: list[Any], strides: list[Any], index: int,
-           dtype: str = "float32") -> dict[str, Any]:
+def tensor(
+    name: str, shape: list[Any], strides: list[Any], index: int, dtype: str = "float32"
+) -> dict[str, Any]:
     """One row of `inputs` or `outputs`."""
     return {"name": name, "dtype": dtype, "shape": shape, "strides": strides, "buffer": index}
 
 
-def step(kernel: str, buffers: list[int], sizes: list[Any], work: Any, *, grain: int = 1,
-         scratch: Any = 0, origin: int | None = None) -> dict[str, Any]:
+def step(
+    kernel: str,
+    buffers: list[int],
+    sizes: list[Any],
+    work: Any,
+    *,
+    grain: int = 1,
+    scratch: Any = 0,
+    origin: int | None = None,
+) -> dict[str, Any]:
     """One row of `steps`."""
-    return {"kernel": KERNEL_NAMES.index(kernel), "buffers": buffers, "sizes": sizes, "work": work,
-            "grain": grain, "scratch": scratch, "origin": origin}
+    return {
+        "kernel": KERNEL_NAMES.index(kernel),
+        "buffers": buffers,
+        "sizes": sizes,
+        "work": work,
+        "grain": grain,
+        "scratch": scratch,
+        "origin": origin,
+    }
 
 
-def small_package(isas: tuple[str, ...] = ("x86-64-v2",), width: int = 8,
-                  most: int | None = 64) -> Package:
+def small_package(
+    isas: tuple[str, ...] = ("x86-64-v2",), width: int = 8, most: int | None = 64
+) -> Package:
     """y = 2 · (x + bias), total = y.sum(1), with x of [batch, width].
 
     `forward(x, *, mode="plain")` gives {"y": y, "rest": (total, [7])}.
     """
     plan = empty_plan("small")
     rows = width * 4
-    plan["dims"] = [{"name": "s0", "label": "batch", "min": 0, "max": most, "multiple_of": 1,
-                     "source": {"input": 0, "axis": 0, "divisor": 1, "offset": 0}}]
+    plan["dims"] = [
+        {
+            "name": "s0",
+            "label": "batch",
+            "min": 0,
+            "max": most,
+            "multiple_of": 1,
+            "source": {"input": 0, "axis": 0, "divisor": 1, "offset": 0},
+        }
+    ]
     plan["inputs"] = [tensor("x", ["s0", width], [width, 1], 0)]
     plan["outputs"] = [tensor("y", ["s0", width], [width, 1], 4), tensor("total", ["s0"], [1], 5)]
     plan["signature"] = {
-        "parameters": [{"name": "x", "kind": "positional", "tree": {"input": 0}},
-                       {"name": "mode", "kind": "keyword", "tree": {"constant": "plain"}}],
-        "result": {"dict": [["y", {"output": 0}],
-                            ["rest", {"tuple": [{"output": 1}, {"list": [{"constant": 7}]}]}]]}}
+        "parameters": [
+            {"name": "x", "kind": "positional", "tree": {"input": 0}},
+            {"name": "mode", "kind": "keyword", "tree": {"constant": "plain"}},
+        ],
+        "result": {
+            "dict": [
+                ["y", {"output": 0}],
+                ["rest", {"tuple": [{"output": 1}, {"list": [{"constant": 7}]}]}],
+            ]
+        },
+    }
     plan["buffers"] = [
         buffer("x", ["*", rows, "s0"], "input", index=0),
         buffer("bias", rows, "entry", entry="weights/bias", offset=0),
         buffer("factor", 4, "entry", entry="weights/factor", offset=0),
         buffer("sum", ["*", rows, "s0"], "arena"),
         buffer("y", ["*", rows, "s0"], "output", index=0),
-        buffer("total", ["*", 4, "s0"], "output", index=1)]
+        buffer("total", ["*", 4, "s0"], "output", index=1),
+    ]
     plan["arena"] = [{"buffer": 3, "above": []}]
-    plan["origins"] = [{"file": "small.py", "line": 3, "operator": "aten.add.Tensor", "code": "x + b"}]
+    plan["origins"] = [
+        {"file": "small.py", "line": 3, "operator": "aten.add.Tensor", "code": "x + b"}
+    ]
     plan["steps"] = [
         step("add_bias", [0, 1, 3], [width], "s0", grain=4, origin=0),
         step("scale", [3, 2, 4], [], ["*", width, "s0"], grain=32),
-        step("row_sum", [4, 5], [width], "s0", grain=4, scratch=rows)]
+        step("row_sum", [4, 5], [width], "s0", grain=4, scratch=rows),
+    ]
     package = Package(plan)
     package.add("weights/bias", np.arange(width, dtype=np.float32))
     package.add("weights/factor", np.array([2], np.float32))
@@ -193,18 +278,30 @@ def expected_small(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def gather_package() -> Package:
     """y = table[index], with index of [n] in int64 and a table of five values."""
     plan = empty_plan("gather")
-    plan["dims"] = [{"name": "n", "label": "n", "min": 0, "max": None, "multiple_of": 1,
-                     "source": {"input": 0, "axis": 0, "divisor": 1, "offset": 0}}]
+    plan["dims"] = [
+        {
+            "name": "n",
+            "label": "n",
+            "min": 0,
+            "max": None,
+            "multiple_of": 1,
+            "source": {"input": 0, "axis": 0, "divisor": 1, "offset": 0},
+        }
+    ]
     plan["inputs"] = [tensor("index", ["n"], [1], 1, "int64")]
     plan["outputs"] = [tensor("y", ["n"], [1], 2)]
     plan["signature"] = {
         "parameters": [{"name": "index", "kind": "positional", "tree": {"input": 0}}],
-        "result": {"output": 0}}
-    plan["buffers"] = [buffer("table", 20, "entry", entry="weights/table", offset=0),
-                       buffer("index", ["*", 8, "n"], "input", "int64", index=0),
-                       buffer("y", ["*", 4, "n"], "output", index=0)]
-    plan["origins"] = [{"file": "model.py", "line": 12, "operator": "aten.embedding.default",
-                        "code": "table[i]"}]
+        "result": {"output": 0},
+    }
+    plan["buffers"] = [
+        buffer("table", 20, "entry", entry="weights/table", offset=0),
+        buffer("index", ["*", 8, "n"], "input", "int64", index=0),
+        buffer("y", ["*", 4, "n"], "output", index=0),
+    ]
+    plan["origins"] = [
+        {"file": "model.py", "line": 12, "operator": "aten.embedding.default", "code": "table[i]"}
+    ]
     plan["steps"] = [step("gather", [0, 1, 2], [5], "n", origin=0)]
     package = Package(plan)
     package.add("weights/table", np.array([10, 11, 12, 13, 14], np.float32))
@@ -215,14 +312,28 @@ def gather_package() -> Package:
 def copy_package(dtype: str, shape: list[int], strides: list[int]) -> Package:
     """output = input, of any type, stored in the given strides (which must fill a block)."""
     plan = empty_plan("copy")
-    size = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2,
-            "int16": 2, "int8": 1, "uint8": 1, "bool": 1}[dtype] * int(np.prod(shape))
+    size = {
+        "float64": 8,
+        "int64": 8,
+        "float32": 4,
+        "int32": 4,
+        "float16": 2,
+        "bfloat16": 2,
+        "int16": 2,
+        "int8": 1,
+        "uint8": 1,
+        "bool": 1,
+    }[dtype] * int(np.prod(shape))
     plan["inputs"] = [tensor("x", list(shape), list(strides), 0, dtype)]
     plan["outputs"] = [tensor("y", list(shape), list(strides), 1, dtype)]
-    plan["signature"] = {"parameters": [{"name": "x", "kind": "positional", "tree": {"input": 0}}],
-                         "result": {"output": 0}}
-    plan["buffers"] = [buffer("x", size, "input", dtype, index=0),
-                       buffer("y", size, "output", dtype, index=0)]
+    plan["signature"] = {
+        "parameters": [{"name": "x", "kind": "positional", "tree": {"input": 0}}],
+        "result": {"output": 0},
+    }
+    plan["buffers"] = [
+        buffer("x", size, "input", dtype, index=0),
+        buffer("y", size, "output", dtype, index=0),
+    ]
     plan["steps"] = [step("copy_bytes", [0, 1], [], size)]
     package = Package(plan)
     package.add_library("x86-64-v2", compile_kernels())
@@ -234,16 +345,20 @@ def chain_package(length: int = 40) -> Package:
     plan = empty_plan("chain")
     plan["inputs"] = [tensor("x", [8, 16], [16, 1], 0)]
     plan["outputs"] = [tensor("y", [8, 16], [16, 1], 4)]
-    plan["signature"] = {"parameters": [{"name": "x", "kind": "positional", "tree": {"input": 0}}],
-                         "result": {"output": 0}}
-    plan["buffers"] = [buffer("x", 512, "input", index=0),
-                       buffer("bias", 64, "entry", entry="weights/bias", offset=0),
-                       buffer("a", 512, "arena"), buffer("b", 512, "arena"),
-                       buffer("y", 512, "output", index=0)]
+    plan["signature"] = {
+        "parameters": [{"name": "x", "kind": "positional", "tree": {"input": 0}}],
+        "result": {"output": 0},
+    }
+    plan["buffers"] = [
+        buffer("x", 512, "input", index=0),
+        buffer("bias", 64, "entry", entry="weights/bias", offset=0),
+        buffer("a", 512, "arena"),
+        buffer("b", 512, "arena"),
+        buffer("y", 512, "output", index=0),
+    ]
     plan["arena"] = [{"buffer": 2, "above": []}, {"buffer": 3, "above": [2]}]
     ids = [0, *[2 + i % 2 for i in range(length - 1)], 4]
-    plan["steps"] = [step("add_bias", [a, 1, b], [16], 8, grain=64)
-                     for a, b in zip(ids, ids[1:], strict=False)]
+    plan["steps"] = [step("add_bias", [a, 1, b], [16], 8, grain=64) for a, b in pairwise(ids)]
     package = Package(plan)
     package.add("weights/bias", np.ones(16, np.float32))
     package.add_library("x86-64-v2", compile_kernels())
@@ -252,8 +367,12 @@ def chain_package(length: int = 40) -> Package:
 
 def main() -> None:
     """Writes one of the packages above: OUT.pkg [small|gather|chain|large]."""
-    kinds = {"small": small_package, "gather": gather_package, "chain": chain_package,
-             "large": lambda: small_package(width=1024, most=None)}
+    kinds = {
+        "small": small_package,
+        "gather": gather_package,
+        "chain": chain_package,
+        "large": lambda: small_package(width=1024, most=None),
+    }
     kinds[sys.argv[2] if len(sys.argv) > 2 else "small"]().write(Path(sys.argv[1]))
 
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import aot_runtime
 import numpy as np
 import pytest
-
-import aot_runtime
 from aot_runtime.errors import BY_CODE, from_status
+
 from tests.runtime.make_package import (
     Package,
     assemble,
@@ -25,8 +25,19 @@ def load(tmp_path: Path, package: Package, **options: Any) -> aot_runtime.Model:
 
 def test_each_code_has_a_class() -> None:
     assert sorted(BY_CODE) == sorted(
-        ["INVALID_ARGUMENT", "SHAPE_MISMATCH", "NOT_FOUND", "CORRUPT_PACKAGE", "INCOMPATIBLE",
-         "UNAVAILABLE", "OUT_OF_MEMORY", "DEVICE_ERROR", "UNSUPPORTED", "INTERNAL"])
+        [
+            "INVALID_ARGUMENT",
+            "SHAPE_MISMATCH",
+            "NOT_FOUND",
+            "CORRUPT_PACKAGE",
+            "INCOMPATIBLE",
+            "UNAVAILABLE",
+            "OUT_OF_MEMORY",
+            "DEVICE_ERROR",
+            "UNSUPPORTED",
+            "INTERNAL",
+        ]
+    )
     for code, kind in BY_CODE.items():
         error = from_status(code, "text", "m.py:1 op")
         assert type(error) is kind
@@ -36,22 +47,29 @@ def test_each_code_has_a_class() -> None:
 
 @pytest.mark.parametrize(
     ("x", "kind", "message"),
-    [(np.zeros((65, 8), np.float32), "ShapeMismatch",
-      r"input 'x' \(number 0\), dimension 0 \('batch'\): size 65, allowed 0 to 64"),
-     (np.zeros((2, 9), np.float32), "ShapeMismatch", "dimension 1: size 9, must be 8"),
-     (np.zeros(8, np.float32), "ShapeMismatch", "has 1 dimensions, the model takes 2"),
-     (1.5, "ShapeMismatch", "has 0 dimensions, the model takes 2"),
-     (np.zeros((2, 8)), "InvalidArgument", "has dtype float64, the model takes float32"),
-     (np.zeros((2, 8), np.uint32), "InvalidArgument", "has dtype uint32"),
-     (np.zeros((2, 8), np.complex64), "InvalidArgument", "elements of format 'Zf'"),
-     (np.zeros((2, 8), ">f4"), "InvalidArgument", "elements of format '>f'"),
-     (np.zeros((2, 8), [("a", "f4"), ("b", "u1")])["a"], "InvalidArgument", "strides that are no"),
-     ([[1.0] * 8], "InvalidArgument", "is of type list; give a NumPy array"),
-     (None, "InvalidArgument", "is of type NoneType")],
+    [
+        (
+            np.zeros((65, 8), np.float32),
+            "ShapeMismatch",
+            r"input 'x' \(number 0\), dimension 0 \('batch'\): size 65, allowed 0 to 64",
+        ),
+        (np.zeros((2, 9), np.float32), "ShapeMismatch", "dimension 1: size 9, must be 8"),
+        (np.zeros(8, np.float32), "ShapeMismatch", "has 1 dimensions, the model takes 2"),
+        (1.5, "ShapeMismatch", "has 0 dimensions, the model takes 2"),
+        (np.zeros((2, 8)), "InvalidArgument", "has dtype float64, the model takes float32"),
+        (np.zeros((2, 8), np.uint32), "InvalidArgument", "has dtype uint32"),
+        (np.zeros((2, 8), np.complex64), "InvalidArgument", "elements of format 'Zf'"),
+        (np.zeros((2, 8), ">f4"), "InvalidArgument", "elements of format '>f'"),
+        (
+            np.zeros((2, 8), [("a", "f4"), ("b", "u1")])["a"],
+            "InvalidArgument",
+            "strides that are no",
+        ),
+        ([[1.0] * 8], "InvalidArgument", "is of type list; give a NumPy array"),
+        (None, "InvalidArgument", "is of type NoneType"),
+    ],
 )
-def test_inputs_that_break_the_contract(
-    tmp_path: Path, x: object, kind: str, message: str
-) -> None:
+def test_inputs_that_break_the_contract(tmp_path: Path, x: object, kind: str, message: str) -> None:
     model = load(tmp_path, small_package())
     with pytest.raises(getattr(aot_runtime, kind), match=message):
         model(x)
@@ -66,13 +84,13 @@ def test_tensors_on_another_device(tmp_path: Path) -> None:
 
 def test_bad_index_names_the_models_line(tmp_path: Path) -> None:
     model = load(tmp_path, gather_package())
-    with pytest.raises(aot_runtime.InvalidArgument, match="model.py:12") as caught:
+    with pytest.raises(aot_runtime.InvalidArgument, match=r"model\.py:12") as caught:
         model(np.array([0, 5]))
     assert caught.value.origin == "model.py:12 aten.embedding.default"
 
 
 def test_missing_file() -> None:
-    with pytest.raises(aot_runtime.NotFound, match="cannot open package '/no/such.pkg'"):
+    with pytest.raises(aot_runtime.NotFound, match=r"cannot open package '/no/such\.pkg'"):
         aot_runtime.load("/no/such.pkg")
     with pytest.raises(FileNotFoundError):
         aot_runtime.load("/no/such.pkg")
@@ -102,8 +120,10 @@ def test_instruction_sets(tmp_path: Path) -> None:
     assert aot_runtime.load(path, isa="x86-64-v2").isa == "x86-64-v2"
     best = min(aot_runtime.cpu_isa(), "x86-64-v3")
     assert aot_runtime.load(path).isa == best
-    with pytest.raises(aot_runtime.Unavailable,
-                       match="x86-64-v4: the package has x86-64-v2, x86-64-v3; this CPU supports"):
+    with pytest.raises(
+        aot_runtime.Unavailable,
+        match="x86-64-v4: the package has x86-64-v2, x86-64-v3; this CPU supports",
+    ):
         aot_runtime.load(path, isa="x86-64-v4")
     with pytest.raises(aot_runtime.Unavailable, match="no CPU kernels for sse9"):
         aot_runtime.load(path, isa="sse9")
@@ -197,10 +217,16 @@ DAMAGES: dict[str, tuple[Damage, str, str]] = {
     "last byte gone": (lambda p: p.to_bytes()[:-1], "CorruptPackage", "truncated: entry"),
     "a byte more": (lambda p: p.to_bytes() + b"\0", "CorruptPackage", "oversized: 1 bytes"),
     "huge header": (lambda p: b"\0\0\0\0\1" + p.to_bytes()[5:], "CorruptPackage", "at most"),
-    "bad UTF-8": (lambda p: p.to_bytes().replace(b"weights/bias", b"weights/bi\xff\xff"),
-                  "CorruptPackage", "header: not valid UTF-8"),
-    "bad JSON": (lambda p: p.to_bytes().replace(b'"shape"', b'"shape";', 1)[:-1],
-                 "CorruptPackage", "header: not valid JSON"),
+    "bad UTF-8": (
+        lambda p: p.to_bytes().replace(b"weights/bias", b"weights/bi\xff\xff"),
+        "CorruptPackage",
+        "header: not valid UTF-8",
+    ),
+    "bad JSON": (
+        lambda p: p.to_bytes().replace(b'"shape"', b'"shape";', 1)[:-1],
+        "CorruptPackage",
+        "header: not valid JSON",
+    ),
     "duplicate": (doubled, "CorruptPackage", "duplicate key 'weights/bias'"),
     "overlap": (lambda p: shifted(p, "weights/factor", -64), "CorruptPackage", "overlaps"),
     "hole": (lambda p: without(p, "weights/bias"), "CorruptPackage", "hole in the data"),
@@ -208,8 +234,11 @@ DAMAGES: dict[str, tuple[Damage, str, str]] = {
     "no plan": (lambda p: without(p, "plan"), "CorruptPackage", "hole in the data|no plan"),
     "other safetensors": (lambda p: retitle(p, format="pt"), "CorruptPackage", "format 'pt'"),
     "newer container": (lambda p: retitle(p, format_version="2.1"), "Incompatible", "format 2.1"),
-    "flipped code": (lambda p: flipped(p, "kernels/cpu/x86-64-v2"), "CorruptPackage",
-                     "checksum of 'kernels/cpu/x86-64-v2'"),
+    "flipped code": (
+        lambda p: flipped(p, "kernels/cpu/x86-64-v2"),
+        "CorruptPackage",
+        "checksum of 'kernels/cpu/x86-64-v2'",
+    ),
     "flipped plan": (lambda p: flipped(p, "plan"), "CorruptPackage", "plan"),
 }
 

@@ -4,10 +4,10 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
+import aot_runtime
 import numpy as np
 import pytest
 
-import aot_runtime
 from tests.runtime.make_package import (
     Package,
     chain_package,
@@ -66,8 +66,9 @@ def test_entries_are_views_of_the_file(small: aot_runtime.Model) -> None:
         small.entry("weights/none")
 
 
-@pytest.mark.parametrize("layout", ["transposed", "reversed", "every other", "misaligned",
-                                    "read-only"])
+@pytest.mark.parametrize(
+    "layout", ["transposed", "reversed", "every other", "misaligned", "read-only"]
+)
 def test_inputs_of_any_layout(small: aot_runtime.Model, layout: str) -> None:
     base = rows(12, 16)
     if layout == "transposed":
@@ -132,9 +133,19 @@ def test_bfloat16_through_ml_dtypes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "value"),
-    [("float64", 0.1), ("float32", 3), ("float16", 1.0009765625), ("float16", 65504),
-     ("float16", 6e-8), ("float16", 1e-5), ("int64", -(2**62)), ("int32", 2**31 - 1),
-     ("int8", -128), ("uint8", 255), ("bool", True)],
+    [
+        ("float64", 0.1),
+        ("float32", 3),
+        ("float16", 1.0009765625),
+        ("float16", 65504),
+        ("float16", 6e-8),
+        ("float16", 1e-5),
+        ("int64", -(2**62)),
+        ("int32", 2**31 - 1),
+        ("int8", -128),
+        ("uint8", 255),
+        ("bool", True),
+    ],
 )
 def test_python_numbers(tmp_path: Path, dtype: str, value: float) -> None:
     model = aot_runtime.load(copy_package(dtype, [], []).write(tmp_path / "m.pkg"))
@@ -150,8 +161,17 @@ def test_float16_numbers_round_as_numpy_does(tmp_path: Path, value: float) -> No
         assert model(value).view(np.uint16) == np.float16(value).view(np.uint16)
 
 
-@pytest.mark.parametrize(("dtype", "value"), [("int8", 128), ("uint8", -1), ("int64", 2**63),
-                                              ("int32", 1.0), ("bool", 1), ("float32", True)])
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("int8", 128),
+        ("uint8", -1),
+        ("int64", 2**63),
+        ("int32", 1.0),
+        ("bool", 1),
+        ("float32", True),
+    ],
+)
 def test_numbers_that_do_not_fit(tmp_path: Path, dtype: str, value: float) -> None:
     model = aot_runtime.load(copy_package(dtype, [], []).write(tmp_path / "m.pkg"))
     with pytest.raises(aot_runtime.InvalidArgument, match=f"which {dtype} does not hold"):
@@ -236,27 +256,39 @@ def two_inputs(signature: dict[str, object]) -> Package:
 
 NESTED = {
     "parameters": [
-        {"name": "pair", "kind": "positional",
-         "tree": {"tuple": [{"input": 1}, {"dict": [["k", {"input": 0}]]}]}},
+        {
+            "name": "pair",
+            "kind": "positional",
+            "tree": {"tuple": [{"input": 1}, {"dict": [["k", {"input": 0}]]}]},
+        },
         {"name": "flag", "kind": "positional", "tree": {"constant": True}},
         {"name": "extra", "kind": "keyword", "tree": {"list": [{"constant": None}]}},
     ],
-    "result": {"list": [{"output": 1}, {"tuple": [{"output": 0}, {"output": 1}]},
-                        {"dict": [["c", {"constant": 2.5}]]}]},
+    "result": {
+        "list": [
+            {"output": 1},
+            {"tuple": [{"output": 0}, {"output": 1}]},
+            {"dict": [["c", {"constant": 2.5}]]},
+        ]
+    },
 }
 
 
 def test_nested_arguments_and_results(tmp_path: Path) -> None:
     model = aot_runtime.load(two_inputs(NESTED).write(tmp_path / "m.pkg"))
     a, b = np.array([1, 2], np.float32), np.array([3, 4], np.float32)
-    for result in (model((b, {"k": a})), model([b, {"k": a}], True, extra=[None]),
-                   model(pair=(b, {"k": a}), flag=True)):
+    for result in (
+        model((b, {"k": a})),
+        model([b, {"k": a}], True, extra=[None]),
+        model(pair=(b, {"k": a}), flag=True),
+    ):
         assert isinstance(result, list)
         np.testing.assert_array_equal(result[0], b)
         np.testing.assert_array_equal(result[1][0], a)
         assert result[2] == {"c": 2.5}
     assert str(inspect.signature(type(model).__call__)) == (
-        "(self, *args: 'Any', **kwargs: 'Any') -> 'Any'")
+        "(self, *args: 'Any', **kwargs: 'Any') -> 'Any'"
+    )
 
 
 A = np.zeros(2, np.float32)
@@ -264,17 +296,27 @@ A = np.zeros(2, np.float32)
 
 @pytest.mark.parametrize(
     ("args", "kwargs", "message"),
-    [((), {}, "argument 'pair' is missing"),
-     (((A, {"k": A}), True, 3), {}, "takes 2 positional arguments, got 3"),
-     (((A, {"k": A}),), {"pair": 1}, "argument 'pair' is given twice"),
-     (((A, {"k": A}),), {"other": 1}, "has no argument 'other'; its arguments: pair, flag, extra"),
-     ((A,), {}, "argument 'pair' must be a tuple of 2 elements, got ndarray"),
-     (((A,),), {}, "argument 'pair' must be a tuple of 2 elements, got 1 elements"),
-     (((A, {"j": A}),), {}, r"argument 'pair\[1\]' must be a dict with keys \['k'\], got \['j'\]"),
-     (((A, A),), {}, r"argument 'pair\[1\]' must be a dict with keys \['k'\], got ndarray"),
-     (((A, {"k": A}), False), {}, "argument 'flag' is False, but .* packaged with True"),
-     (((A, {"k": A}), 1), {}, "argument 'flag' is 1, but"),
-     (((A, {"k": A}),), {"extra": [0]}, r"argument 'extra\[0\]' is 0, but")],
+    [
+        ((), {}, "argument 'pair' is missing"),
+        (((A, {"k": A}), True, 3), {}, "takes 2 positional arguments, got 3"),
+        (((A, {"k": A}),), {"pair": 1}, "argument 'pair' is given twice"),
+        (
+            ((A, {"k": A}),),
+            {"other": 1},
+            "has no argument 'other'; its arguments: pair, flag, extra",
+        ),
+        ((A,), {}, "argument 'pair' must be a tuple of 2 elements, got ndarray"),
+        (((A,),), {}, "argument 'pair' must be a tuple of 2 elements, got 1 elements"),
+        (
+            ((A, {"j": A}),),
+            {},
+            r"argument 'pair\[1\]' must be a dict with keys \['k'\], got \['j'\]",
+        ),
+        (((A, A),), {}, r"argument 'pair\[1\]' must be a dict with keys \['k'\], got ndarray"),
+        (((A, {"k": A}), False), {}, "argument 'flag' is False, but .* packaged with True"),
+        (((A, {"k": A}), 1), {}, "argument 'flag' is 1, but"),
+        (((A, {"k": A}),), {"extra": [0]}, r"argument 'extra\[0\]' is 0, but"),
+    ],
 )
 def test_arguments_that_do_not_fit(
     tmp_path: Path, args: tuple[object, ...], kwargs: dict[str, object], message: str
@@ -286,9 +328,12 @@ def test_arguments_that_do_not_fit(
 
 def test_one_input_in_two_places(tmp_path: Path) -> None:
     signature = {
-        "parameters": [{"name": n, "kind": "positional", "tree": {"input": i}}
-                       for n, i in (("a", 0), ("b", 1), ("c", 0))],
-        "result": {"output": 0}}
+        "parameters": [
+            {"name": n, "kind": "positional", "tree": {"input": i}}
+            for n, i in (("a", 0), ("b", 1), ("c", 0))
+        ],
+        "result": {"output": 0},
+    }
     model = aot_runtime.load(two_inputs(signature).write(tmp_path / "m.pkg"))
     a, b = np.ones(2, np.float32), np.zeros(2, np.float32)
     np.testing.assert_array_equal(model(a, b, a), a)
@@ -298,15 +343,24 @@ def test_one_input_in_two_places(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "signature",
-    [{}, {"parameters": [], "result": {"output": 2}}, {"parameters": [], "result": {}},
-     {"parameters": [], "result": {"set": []}},
-     {"parameters": [{"name": "x", "kind": "odd", "tree": {"input": 0}}], "result": {"output": 0}},
-     {"parameters": [{"name": "x", "kind": "keyword", "tree": {"input": 5}}],
-      "result": {"output": 0}}],
+    [
+        {},
+        {"parameters": [], "result": {"output": 2}},
+        {"parameters": [], "result": {}},
+        {"parameters": [], "result": {"set": []}},
+        {
+            "parameters": [{"name": "x", "kind": "odd", "tree": {"input": 0}}],
+            "result": {"output": 0},
+        },
+        {
+            "parameters": [{"name": "x", "kind": "keyword", "tree": {"input": 5}}],
+            "result": {"output": 0},
+        },
+    ],
 )
 def test_malformed_signatures(tmp_path: Path, signature: dict[str, object]) -> None:
     path = two_inputs(signature).write(tmp_path / "m.pkg")
-    with pytest.raises(aot_runtime.CorruptPackage, match="plan.signature"):
+    with pytest.raises(aot_runtime.CorruptPackage, match=r"plan\.signature"):
         aot_runtime.load(path)
 
 

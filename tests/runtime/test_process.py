@@ -10,10 +10,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import aot_runtime
 import numpy as np
 import pytest
 
-import aot_runtime
 from tests.runtime.make_package import Package, buffer, expected_small, small_package
 
 RUNTIME = Path(aot_runtime.__file__).resolve().parents[1]
@@ -27,8 +27,13 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def python(code: str, *args: str) -> subprocess.CompletedProcess[str]:
     """Runs code in a process that has only the runtime and NumPy."""
     path = os.pathsep.join([str(RUNTIME), str(Path(np.__file__).parents[1])])
-    return subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True,
-                          check=False, env={**os.environ, "PYTHONPATH": path})
+    return subprocess.run(
+        [sys.executable, "-c", code, *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
 
 
 def test_neither_torch_nor_the_compiler_is_imported(package: Path) -> None:
@@ -55,21 +60,52 @@ def test_importing_loads_few_modules() -> None:
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_no_file_is_created(package: Path, tmp_path: Path) -> None:
-    code = ("import sys, numpy, aot_runtime; open('/dev/null').close(); "
-            "m = aot_runtime.load(sys.argv[1]); m(numpy.ones((2, 64), 'f4'))")
+    code = (
+        "import sys, numpy, aot_runtime; open('/dev/null').close(); "
+        "m = aot_runtime.load(sys.argv[1]); m(numpy.ones((2, 64), 'f4'))"
+    )
     trace = tmp_path / "trace"
     path = os.pathsep.join([str(RUNTIME), str(Path(np.__file__).parents[1])])
-    subprocess.run(["strace", "-f", "-qq", "-e", "trace=open,openat,creat,mkdir,mkdirat,rename,"
-                    "renameat,renameat2,link,symlink,mknod,unlink", "-o", str(trace),
-                    sys.executable, "-B", "-c", code, str(package)],
-                   check=True, env={**os.environ, "PYTHONPATH": path})
+    subprocess.run(
+        [
+            "strace",
+            "-f",
+            "-qq",
+            "-e",
+            "trace=open,openat,creat,mkdir,mkdirat,rename,"
+            "renameat,renameat2,link,symlink,mknod,unlink",
+            "-o",
+            str(trace),
+            sys.executable,
+            "-B",
+            "-c",
+            code,
+            str(package),
+        ],
+        check=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
     lines = trace.read_text().splitlines()
     start = max(i for i, line in enumerate(lines) if '"/dev/null"' in line)
     later = [line for line in lines[start + 1 :] if "+++" not in line and "SIG" not in line]
     assert any(str(package) in line for line in later)
-    written = [line for line in later
-               if any(word in line for word in ("O_CREAT", "O_WRONLY", "O_RDWR", "mkdir", "rename",
-                                                "link", "mknod", "creat("))]
+    written = [
+        line
+        for line in later
+        if any(
+            word in line
+            for word in (
+                "O_CREAT",
+                "O_WRONLY",
+                "O_RDWR",
+                "mkdir",
+                "rename",
+                "link",
+                "mknod",
+                "creat(",
+            )
+        )
+    ]
     assert written == []
 
 

@@ -86,7 +86,11 @@ AOT_API const char* aot_runtime_version(void);
 
 /* ---------------------------------------------------------------- hooks */
 
-typedef enum aot_log_level { AOT_LOG_DEBUG = 0, AOT_LOG_INFO = 1, AOT_LOG_WARNING = 2 } aot_log_level;
+typedef enum aot_log_level {
+  AOT_LOG_DEBUG = 0,
+  AOT_LOG_INFO = 1,
+  AOT_LOG_WARNING = 2
+} aot_log_level;
 
 /* Called from the thread at work; `message` lives for the call. Must not call back into the
  * package or session. */
@@ -188,11 +192,11 @@ typedef struct aot_session aot_session;
 
 typedef struct aot_session_options {
   size_t struct_size;
-  const char* isa;         /* "x86-64-v3"; NULL: the best that package and CPU both have */
-  int32_t num_threads;     /* 0: physical cores that this process may use; ignored with executor */
+  const char* isa;     /* "x86-64-v3"; NULL: the best that package and CPU both have */
+  int32_t num_threads; /* 0: physical cores that this process may use; ignored with executor */
   const aot_executor* executor;   /* NULL: the process's own pool. The struct is copied. */
   const aot_allocator* allocator; /* NULL: the C library. The struct is copied. */
-  int32_t profile;         /* 1: time every step (costs about 50 ns each) */
+  int32_t profile;                /* 1: time every step (costs about 50 ns each) */
 } aot_session_options;
 
 /* Chooses, checks and loads the kernels. `device` is "cpu" or NULL for it. Writes *session, owned

@@ -3,7 +3,7 @@
 //   aot::Package package = aot::Package::open("model.pkg").value();
 //   aot::Session session = aot::Session::create(package).value();
 //   std::vector<float> x(8 * 64);
-//   std::vector<aot::Tensor> outputs = session.run({aot::Tensor::borrow(x.data(), {8, 64})}).value();
+//   auto outputs = session.run({aot::Tensor::borrow(x.data(), {8, 64})}).value();
 //   const float* y = outputs[0].data<float>();
 //
 // Every fallible call returns a Result: test it, or call value(), which throws the Error. Nothing

@@ -1,4 +1,4 @@
-/* Contract between generated CPU kernels and the runtime. C11; included by both sides, by nothing else.
+/* Contract between generated CPU kernels and the runtime. C11; both sides include it, nobody else.
  *
  * A kernel library is one ELF shared object per ISA level. It exports exactly one symbol,
  * `aot_kernel_library_query`, and depends on nothing but libc and libm.
@@ -17,15 +17,17 @@ extern "C" {
 /* What a kernel sets in `*fault` when it finds bad data. Zero means none. */
 enum aot_kernel_fault {
   AOT_KERNEL_FAULT_NONE = 0,
-  AOT_KERNEL_FAULT_INDEX = 1 /* an index read from a tensor is out of range (the access was clamped) */
+  AOT_KERNEL_FAULT_INDEX = 1 /* an index read from a tensor is out of range (access clamped) */
 };
 
 /* Arguments of one launch; owned by the runtime, constant while the launch runs. */
 typedef struct aot_kernel_args {
-  void* const* buffers;  /* one address per buffer, in the order of the plan's step */
-  const int64_t* sizes;  /* one value per size argument, in the order of the plan's step */
-  void* scratch;         /* this worker's own scratch, 64-byte aligned, `scratch` bytes as in the plan; may be NULL if 0 */
-  int32_t* fault;        /* written (never read) with an aot_kernel_fault when data is bad; may be shared by workers */
+  void* const* buffers; /* one address per buffer, in the order of the plan's step */
+  const int64_t* sizes; /* one value per size argument, in the order of the plan's step */
+  /* This worker's own, 64-byte aligned, `scratch` bytes as in the plan; may be NULL if 0. */
+  void* scratch;
+  /* Written (never read) with an aot_kernel_fault when data is bad; may be shared by workers. */
+  int32_t* fault;
 } aot_kernel_args;
 
 /* Computes the work units [begin, end) of the kernel's iteration space; 0 <= begin <= end <= work.
@@ -38,9 +40,9 @@ typedef struct aot_kernel_entry {
 } aot_kernel_entry;
 
 typedef struct aot_kernel_library {
-  uint32_t abi_version;  /* AOT_KERNEL_ABI_VERSION of the compiler */
+  uint32_t abi_version; /* AOT_KERNEL_ABI_VERSION of the compiler */
   uint32_t kernel_count;
-  const char* isa;       /* "x86-64-v2", "x86-64-v3", "x86-64-v4" */
+  const char* isa; /* "x86-64-v2", "x86-64-v3", "x86-64-v4" */
   const aot_kernel_entry* kernels;
 } aot_kernel_library;
 

@@ -57,8 +57,7 @@ int detect() {
     return 2;
   }
   if ((saved & kAvx512) != kAvx512 ||
-      !all(extended.b,
-           bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL)) {
+      !all(extended.b, bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL)) {
     return 3;
   }
   return 4;

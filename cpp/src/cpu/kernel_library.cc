@@ -52,8 +52,8 @@ const Library& choose_library(const Plan& plan, std::string_view isa) {
     if (best == nullptr || rank > isa_rank(best->isa)) best = &library;
   }
   if (best != nullptr) return *best;
-  fail(AOT_UNAVAILABLE, "no CPU kernels for ", isa.empty() ? "this CPU" : isa,
-       ": the package has ", list_levels(plan), "; this CPU supports up to ", isa_name(cpu));
+  fail(AOT_UNAVAILABLE, "no CPU kernels for ", isa.empty() ? "this CPU" : isa, ": the package has ",
+       list_levels(plan), "; this CPU supports up to ", isa_name(cpu));
 }
 
 KernelLibrary::KernelLibrary(const Library& library, const std::vector<std::string>& kernels)

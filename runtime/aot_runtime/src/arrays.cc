@@ -32,15 +32,34 @@ const Format* find_format(DLDataType dtype) {
 // The element type of a buffer, or lanes 0 when it has none of ours.
 DLDataType buffer_dtype(const Py_buffer& buffer) {
   const char* code = buffer.format != nullptr ? buffer.format : "B";
-  if (*code == '@' || *code == '=' || *code == '<' || (*code == '>' && buffer.itemsize == 1)) ++code;
+  if (*code == '@' || *code == '=' || *code == '<' || (*code == '>' && buffer.itemsize == 1))
+    ++code;
   if (code[0] == '\0' || code[1] != '\0') return {0, 0, 0};
   const auto bits = static_cast<uint8_t>(buffer.itemsize * 8);
   switch (*code) {
-    case '?': return {kDLBool, 8, 1};
-    case 'b': case 'h': case 'i': case 'l': case 'q': case 'n': return {kDLInt, bits, 1};
-    case 'c': case 'B': case 'H': case 'I': case 'L': case 'Q': case 'N': return {kDLUInt, bits, 1};
-    case 'e': case 'f': case 'd': return {kDLFloat, bits, 1};
-    default: return {0, 0, 0};
+    case '?':
+      return {kDLBool, 8, 1};
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+    case 'n':
+      return {kDLInt, bits, 1};
+    case 'c':
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+    case 'N':
+      return {kDLUInt, bits, 1};
+    case 'e':
+    case 'f':
+    case 'd':
+      return {kDLFloat, bits, 1};
+    default:
+      return {0, 0, 0};
   }
 }
 
@@ -59,7 +78,7 @@ uint16_t to_float16(double value) {
   if (size == 0) return sign;
   if (size >= 65520.0) return static_cast<uint16_t>(sign | 0x7c00);
   int exponent = 0;
-  std::frexp(size, &exponent);  // size = m · 2^exponent, m in [0.5, 1)
+  std::frexp(size, &exponent);                    // size = m · 2^exponent, m in [0.5, 1)
   const int unit = std::max(exponent - 11, -24);  // exponent of the last place
   const auto steps = static_cast<uint32_t>(std::nearbyint(std::ldexp(size, -unit)));
   // A subnormal's bits are its steps; above, each binade adds 1024 steps to the code.
@@ -157,9 +176,8 @@ void Inputs::read(Leaf& leaf, py::handle object, const aot_tensor_info* info) {
       read_dlpack(leaf, object)) {
     return;
   }
-  raise(AOT_INVALID_ARGUMENT,
-        "input '" + name + "' is of type " + Py_TYPE(object.ptr())->tp_name +
-            "; give a NumPy array, an object with __dlpack__, or a number");
+  raise(AOT_INVALID_ARGUMENT, "input '" + name + "' is of type " + Py_TYPE(object.ptr())->tp_name +
+                                  "; give a NumPy array, an object with __dlpack__, or a number");
 }
 
 // Python numbers take the type that the model wants, if it can hold them.
@@ -201,8 +219,8 @@ bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name)
     if (!py::hasattr(object, "dtype") || !py::hasattr(object, "view")) return false;
     const std::string dtype = py::str(object.attr("dtype"));
     if (dtype != "bfloat16") {
-      raise(AOT_INVALID_ARGUMENT, "input '" + name + "' has dtype " + dtype +
-                                      ", which the runtime does not know");
+      raise(AOT_INVALID_ARGUMENT,
+            "input '" + name + "' has dtype " + dtype + ", which the runtime does not know");
     }
     leaf.owner = object.attr("view")("uint16");
     is_bfloat16 = true;
@@ -243,8 +261,8 @@ bool Inputs::read_dlpack(Leaf& leaf, py::handle object) {
     return true;
   }
   if (!PyCapsule_IsValid(capsule, kVersionedName)) return false;
-  const auto* managed = static_cast<const DLManagedTensorVersioned*>(
-      PyCapsule_GetPointer(capsule, kVersionedName));
+  const auto* managed =
+      static_cast<const DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, kVersionedName));
   if (managed->version.major != DLPACK_MAJOR_VERSION) {
     raise(AOT_INCOMPATIBLE, "an input speaks DLPack " + std::to_string(managed->version.major) +
                                 ", the runtime " + std::to_string(DLPACK_MAJOR_VERSION));

@@ -44,8 +44,8 @@ py::tuple describe(const aot_tensor_info& info) {
     const auto or_none = [](int64_t value) {
       return value < 0 ? py::object(py::none()) : py::object(py::int_(value));
     };
-    dims[static_cast<size_t>(i)] = py::make_tuple(or_none(dim.size), dim.min, or_none(dim.max),
-                                                  dim.multiple_of, dim.label);
+    dims[static_cast<size_t>(i)] =
+        py::make_tuple(or_none(dim.size), dim.min, or_none(dim.max), dim.multiple_of, dim.label);
   }
   return py::make_tuple(info.name, info.dtype_name, dims);
 }
@@ -193,9 +193,8 @@ PYBIND11_MODULE(_native, m) {
       .def(
           "__dlpack__",
           [](Output& self, const py::object& /*stream*/, const py::object& max_version,
-             const py::object& /*dl_device*/, const py::object& /*copy*/) {
-            return self.dlpack(max_version);
-          },
+             const py::object& /*dl_device*/,
+             const py::object& /*copy*/) { return self.dlpack(max_version); },
           py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
           py::arg("dl_device") = py::none(), py::arg("copy") = py::none());
 
