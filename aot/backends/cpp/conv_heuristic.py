@@ -11,6 +11,9 @@ from aot.backends.cpp.gemm_heuristic import PANEL, matmul_blocking
 _PATCH_CHANNELS = 16
 _PATCH_PIXELS = 448
 _POINTER_BYTES = 8
+# A strip of rows over all of K stays in L1 up to this K, and the weights of a block in L2.
+_WHOLE_K = 640
+_WHOLE_WEIGHT = 512 * 1024
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,7 @@ def conv_blocking(
         pixels, shape.oc, k, accumulator_bytes=accumulator_bytes, b_bytes=b_bytes
     )
     mb = mc = base.mb
+    whole = k <= _WHOLE_K and k * base.nc * accumulator_bytes <= _WHOLE_WEIGHT
     rows = 1
     if patch:
         rows = max(1, _PATCH_PIXELS // max(ow, 1))
@@ -114,7 +118,7 @@ def conv_blocking(
         nb=base.nb,
         mc=mc,
         nc=base.nc,
-        kb=base.kb,
+        kb=max(k, base.kb) if whole and not base.narrow_b else base.kb,
         rows=rows,
         patch=patch,
         grain=base.grain,

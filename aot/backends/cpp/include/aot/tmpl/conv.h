@@ -166,7 +166,8 @@ struct ConvRun {
         run(NarrowB<T, B>{w, kPanelStride, b_copy},
             [](const auto& a) { block_by_panels<MultiplyAdd<T>, Cfg::KB>(a, RowsInPlace()); });
         epi(0, m0, m1, c0, c1, tile, S::kLd);
-      } else if constexpr (S::kK <= Cfg::KB) {
+      } else if (S::kK <= Cfg::KB && p.n * p.od * p.oh * p.ow > 4 * Cfg::MC) {
+        // Many pixels per unit of W mean that it is warm: finish strip by strip.
         run(PackedB<T>{w, kPanelStride}, [&](const auto& a) {
           block_by_strips<MultiplyAdd<T>>(a, [&](int64_t i0, int64_t i1) {
             epi(0, m0 + i0, m0 + i1, c0, c1, tile + i0 * S::kLd, S::kLd);
@@ -180,6 +181,11 @@ struct ConvRun {
     }
   }
 
+  // All positions of a kernel dimension are inside the data.
+  static AOT_INLINE bool inside(int64_t first, int64_t kernel, int64_t dilation, int64_t size) {
+    return first >= 0 && first + (kernel - 1) * dilation < size;
+  }
+
   // table[tap][i]: IC contiguous inputs under pixel m0 + i at a kernel position, or zeros.
   void input_pointers(int64_t g, int64_t m0, int64_t m1) const {
     Pixel q = pixel(m0);
@@ -188,6 +194,18 @@ struct ConvRun {
       const int64_t w0 = q.ow * Cfg::SW - Cfg::PW;
       const T* base = p.x + q.n * p.sn + d0 * p.sd + h0 * p.sh + w0 * p.sw + g * Cfg::IC;
       const T** out = table + i;
+      if (inside(d0, Cfg::KD, Cfg::DD, p.d) && inside(h0, Cfg::KH, Cfg::DH, p.h) &&
+          inside(w0, Cfg::KW, Cfg::DW, p.wd)) {
+        for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
+          for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
+            const T* line = base + kd * Cfg::DD * p.sd + kh * Cfg::DH * p.sh;
+            for (int64_t kw = 0; kw < Cfg::KW; ++kw, out += Cfg::MC) {
+              *out = line + kw * Cfg::DW * p.sw;
+            }
+          }
+        }
+        continue;
+      }
       for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
         const bool d_in = uint64_t(d0 + kd * Cfg::DD) < uint64_t(p.d);
         for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
@@ -233,6 +251,14 @@ struct ConvRun {
     line += (left - Cfg::PW) * p.sw;
     if (p.sc == 1 && p.sw == Cfg::IC) {
       for (int64_t i = 0; i < (right - left) * Cfg::IC; ++i) out[i] = widen(line[i]);
+      return;
+    }
+    if (p.sw == 1 && Cfg::IC <= 4) {  // an interleaving that the compiler makes vectors of
+      for (int64_t i = 0; i < right - left; ++i) {
+        AOT_UNROLL for (int64_t c = 0; c < Cfg::IC; ++c) {
+          out[i * Cfg::IC + c] = widen(line[c * p.sc + i]);
+        }
+      }
       return;
     }
     for (int64_t c = 0; c < Cfg::IC; ++c) {

@@ -140,13 +140,15 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
     const int mr = strips.rows(s);
     const int64_t i0 = strips.begin(s);
     const int widest = RegisterBlock<T>::panels_for(mr);
+    // Rows of a dense matrix follow each other: the first panels fetch the next strip's.
+    const T* next = a.rows[i0 + mr - 1] + a.kc;
     for (int64_t j = 0; j < a.panels;) {
       const int np = next_panels(a.panels - j, widest);
       const T* b = a.b.b + j * a.b.panel_stride;
       T* c = a.c + i0 * a.ldc + j * kPanel;
+      const T* fetch = j == 0 && a.taps == 1 ? next : b;
       kMicroTable<Op>.fn[mr - 1][np - 1]({a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b,
-                                         a.b.panel_stride, kPanel, c, a.ldc,
-                                         b + np * a.b.panel_stride, false});
+                                         a.b.panel_stride, kPanel, c, a.ldc, fetch, false});
       j += np;
     }
     done(i0, i0 + mr);
