@@ -34,7 +34,7 @@ def test_example_matches_float64(
     packaged: tuple[Path, tuple[Reference, ...]], isa: str, threads: int
 ) -> None:
     package, sets = packaged
-    model = load_model(package, isa=isa, num_threads=threads)
+    model = load_model(package, isa=isa, threads=threads)
     for reference in sets:
         outputs = model.run(reference.inputs)
         assert len(outputs) == len(reference.eager)
