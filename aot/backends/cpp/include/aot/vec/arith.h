@@ -53,6 +53,17 @@ AOT_INLINE Vec<T, N> abs(Vec<T, N> a) {
     }
   }
 }
+namespace detail {
+// -|a|, and y >= 0 with the sign of x: one operation each, for floats.
+template <class T, int N>
+AOT_INLINE Vec<T, N> neg_abs(Vec<T, N> a) {
+  return bitcast<T>(bits_of(a) | kSignBit<T>);
+}
+template <class T, int N>
+AOT_INLINE Vec<T, N> with_sign(Vec<T, N> y, Vec<T, N> x) {
+  return bitcast<T>(bits_of(y) | (bits_of(x) & kSignBit<T>));
+}
+}  // namespace detail
 template <class T, int N>
 AOT_INLINE Vec<T, N> neg(Vec<T, N> a) {
   return -a;

@@ -214,12 +214,32 @@ AOT_INLINE Vec<T, N> select(Mask<N> m, Vec<T, N> a, Vec<T, N> b) {
 #endif
   }
 }
+namespace detail {
+// Whether x is known to be +0 when this code is compiled.
+template <class T>
+AOT_INLINE bool is_constant_zero(T x) {
+  return __builtin_constant_p(x) && x == T(0) && !(kIsFloat<T> && __builtin_signbit(double(x)));
+}
+// v where the mask has `Keep`, zero elsewhere: cheaper than a blend.
+template <bool Keep, class T, int N>
+AOT_INLINE Vec<T, N> zero_unless(Mask<N> m, Vec<T, N> v) {
+#if AOT_ISA_LEVEL >= 4
+  return Keep ? select(m, v, Vec<T, N>(T(0))) : select(m, Vec<T, N>(T(0)), v);
+#else
+  using I = SignedOf<T>;
+  const Vec<I, N> lanes = convert<I>(m.m);
+  return bitcast<T>(bitcast<I>(v) & (Keep ? lanes : ~lanes));
+#endif
+}
+}  // namespace detail
 template <class T, int N, bool S>
 AOT_INLINE Vec<T, N> select(Mask<N> m, Vec<T, N, S> a, detail::Same<T> b) {
+  if (detail::is_constant_zero<T>(b)) return detail::zero_unless<true>(m, a);
   return select(m, a, Vec<T, N>(b));
 }
 template <class T, int N, bool S>
 AOT_INLINE Vec<T, N> select(Mask<N> m, detail::Same<T> a, Vec<T, N, S> b) {
+  if (detail::is_constant_zero<T>(a)) return detail::zero_unless<false>(m, b);
   return select(m, Vec<T, N>(a), b);
 }
 template <int N>

@@ -84,7 +84,7 @@ AOT_INLINE Vec<double, N> tanh(Vec<double, N> x) {
 }
 template <int N>
 AOT_INLINE Vec<double, N> sigmoid(Vec<double, N> x) {
-  const Vec<double, N> e = exp(-abs(x));
+  const Vec<double, N> e = exp(detail::neg_abs(x));
   return select(x < 0.0, e, Vec<double, N>(1.0)) / (e + 1.0);
 }
 // log1p(f) = f - (h - z (h + z^2 P(z^2))) with z = f / (2 + f), h = f^2 / 2: fit "log64".

@@ -7,6 +7,7 @@
 #define AOT_VEC_MATH_EXP_H_
 
 #include "aot/vec/arith.h"
+#include "aot/vec/lookup.h"
 
 namespace aot {
 namespace detail {
@@ -37,17 +38,24 @@ AOT_INLINE Vec<T, N> power_of_two(Vec<SignedOf<T>, N> bits, int plus) {
   return bitcast<T>((bits << kMantissaBits<T>)+bias);
 }
 
+#if AOT_ISA_LEVEL >= 4
+// a * 2^floor(n), rounded once, for any n.
+template <class T, int N>
+AOT_INLINE Vec<T, N> scale_by(Vec<T, N> a, Vec<T, N> n) {
+  if constexpr (Vec<T, N>::kSplit) {
+    return join(scale_by(a.lo, n.lo), scale_by(a.hi, n.hi));
+  } else {
+    return Vec<T, N>::of(r_scalef(a.r, n.r));
+  }
+}
+#endif
+
 // a * 2^(n + plus) for n = sum - kMagic, |n| <= 300 (float) or 2200 (double); rounds once, also
 // into the subnormals, when a is near 1.
 template <class T, int N>
 AOT_INLINE Vec<T, N> scale_by_power(Vec<T, N> a, Vec<T, N> sum, int plus) {
 #if AOT_ISA_LEVEL >= 4
-  if constexpr (Vec<T, N>::kSplit) {
-    return join(scale_by_power(a.lo, sum.lo, plus), scale_by_power(a.hi, sum.hi, plus));
-  } else {
-    const T shift = kMagic<T> - static_cast<T>(plus);
-    return Vec<T, N>::of(r_scalef(a.r, (sum - Vec<T, N>(shift)).r));
-  }
+  return scale_by(a, sum - Vec<T, N>(kMagic<T> - static_cast<T>(plus)));
 #else
   // In two steps, each by a normal power: n/2 and the rest.
   using I = SignedOf<T>;
@@ -68,16 +76,58 @@ constexpr float kLn2Hi = 0x1.62e4p-1f;
 constexpr float kLn2Lo = 0x1.7f7d1cp-20f;
 constexpr float kLog2E = 0x1.715476p0f;
 
-// exp(x) * 2^plus for x in [-104.5, 90] or NaN. Fit "exp".
+#if AOT_ISA_LEVEL >= 4
+// r with |r| limited; a NaN may become the limit.
+template <int N>
+AOT_INLINE Vec<float, N> limit_abs(Vec<float, N> r, float most) {
+  if constexpr (Vec<float, N>::kSplit) {
+    return join(limit_abs(r.lo, most), limit_abs(r.hi, most));
+  } else {
+    return Vec<float, N>::of(r_limit_abs(r.r, Vec<float, N>(most).r));
+  }
+}
+
+// a * 2^floor(n) where not x < bound, else 0.
+template <int N>
+AOT_INLINE Vec<float, N> scale_unless_below(Vec<float, N> x, float bound, Vec<float, N> a,
+                                            Vec<float, N> n) {
+  if constexpr (Vec<float, N>::kSplit) {
+    return join(scale_unless_below(x.lo, bound, a.lo, n.lo),
+                scale_unless_below(x.hi, bound, a.hi, n.hi));
+  } else {
+    const auto keep = r_cmp<kNotLt>(x.r, Vec<float, N>(bound).r);
+    return Vec<float, N>::of(r_scalef_where(keep, a.r, n.r));
+  }
+}
+
+// exp(x) * 2^plus for any x: x = (k + i/16) ln2 + r, 2^(i/16) from a table, fit "exp16". Far out
+// r is meaningless; limited, it leaves the result to the scaling, which saturates.
+// What underflows to zero (masked scores of a softmax) is set aside: computing it would take the
+// machine's slow path for tiny results.
 template <int N>
 AOT_INLINE Vec<float, N> exp_scaled(Vec<float, N> x, int plus) {
+  const Vec<float, N> sum = fma(x, kLog2E, 0x1.8p19f);  // its last bits count sixteenths
+  const Vec<float, N> n = sum - 0x1.8p19f;
+  const Vec<float, N> r = limit_abs(fnma(n, kLn2Lo, fnma(n, kLn2Hi, x)), 0.0625f);
+  const Vec<float, N> t = lookup(kPowerTable, bitcast<int32_t>(sum));
+  const Vec<float, N> q = fma(r * r, poly(r, 0x1.000222p-1f, 0x1.555764p-3f), r);
+  const Vec<float, N> shift = plus == 0 ? n : n + static_cast<float>(plus);
+  return scale_unless_below(x, -104.0f, fma(t, q, t), shift);
+}
+#else
+// exp(x) * 2^plus for any x. Fit "exp". As above for what underflows to zero.
+template <int N>
+AOT_INLINE Vec<float, N> exp_scaled(Vec<float, N> x, int plus) {
+  const Mask<N> gone = x < -104.0f;
+  x = select(gone, 0.0f, min_or_second(Vec<float, N>(90.0f), x));  // beyond: inf
   const Vec<float, N> sum = fma(x, kLog2E, kMagic<float>);
   const Vec<float, N> n = sum - kMagic<float>;
   const Vec<float, N> r = fnma(n, kLn2Lo, fnma(n, kLn2Hi, x));
   const Vec<float, N> p = poly(r, 1.0f, 1.0f, 0x1.fffffcp-2f, 0x1.55548cp-3f, 0x1.555858p-5f,
                                0x1.123de8p-7f, 0x1.6ac7f8p-10f);
-  return scale_by_power(p, sum, plus);
+  return select(gone, 0.0f, scale_by_power(p, sum, plus));
 }
+#endif
 
 // expm1(x) * 2^-down for x in [-80, 89 + ln2 * (down - 1)] or NaN; the sign of zero is lost.
 // Fit "expm1": expm1(r) = r + r^2 P(r); expm1(x) = 2^n expm1(r) + (2^n - 1).
@@ -112,13 +162,9 @@ AOT_INLINE Vec<float, N> rsqrt_newton(Vec<float, N> x) {
 
 }  // namespace detail
 
-// What underflows to zero (masked scores of a softmax) is set aside: scaling it down would take
-// the machine's slow path for tiny results.
 template <int N>
 AOT_INLINE Vec<float, N> exp(Vec<float, N> x) {
-  const Mask<N> gone = x < -104.0f;
-  const Vec<float, N> near = detail::min_or_second(Vec<float, N>(89.0f), x);  // beyond: inf
-  return select(gone, 0.0f, detail::exp_scaled(select(gone, 0.0f, near), 0));
+  return detail::exp_scaled(x, 0);
 }
 
 // Fit "exp2": 2^r = 1 + r P(r).
@@ -141,7 +187,7 @@ AOT_INLINE Vec<float, N> expm1(Vec<float, N> x) {
 // 1 / (1 + exp(-x)), accurate (relatively) down to the subnormals.
 template <int N>
 AOT_INLINE Vec<float, N> sigmoid(Vec<float, N> x) {
-  const Vec<float, N> e = detail::exp_scaled(detail::limit(-abs(x), -104.5f, 0.0f), 0);
+  const Vec<float, N> e = detail::exp_scaled(detail::neg_abs(x), 0);
   return select(x < 0.0f, e, Vec<float, N>(1.0f)) / (e + 1.0f);
 }
 

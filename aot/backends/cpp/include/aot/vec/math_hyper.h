@@ -2,14 +2,19 @@
 #ifndef AOT_VEC_MATH_HYPER_H_
 #define AOT_VEC_MATH_HYPER_H_
 
+#include "aot/vec/lookup.h"
 #include "aot/vec/math_log.h"
 
 namespace aot {
 
+// Under AVX-512 by table: no division, half the latency. Otherwise
 // t / (t + 2) with t = expm1(2|x|). The reduction works on |x| itself, with ln2 halved; fit
 // "expm1_2": expm1(2r) = 2r + r^2 P(r).
 template <int N>
 AOT_INLINE Vec<float, N> tanh(Vec<float, N> x) {
+#if AOT_ISA_LEVEL >= 4
+  return detail::odd_by_table(detail::kTanhTable, x, 0x1p-4f, 15.5f);
+#else
   const Vec<float, N> a = detail::min_or_second(Vec<float, N>(10.0f), abs(x));
   const Vec<float, N> sum = fma(a, 2.0f * detail::kLog2E, detail::kMagic<float>);
   const Vec<float, N> n = sum - detail::kMagic<float>;
@@ -21,16 +26,22 @@ AOT_INLINE Vec<float, N> tanh(Vec<float, N> x) {
   const Vec<float, N> scale = detail::power_of_two<float>(bitcast<int32_t>(sum), 0);
   const Vec<float, N> t = fma(scale, p, scale - 1.0f);
   return copysign(t / (t + 2.0f), x);
+#endif
 }
 
-// 1 - exp(-g) with g = -log(1 - erf(|x|)), a smooth function: g = |x| P(|x|), fit "erf".
+// Under AVX-512 by table. Otherwise 1 - exp(-g) with g = -log(1 - erf(|x|)), a smooth function: g =
+// |x| P(|x|), fit "erf".
 template <int N>
 AOT_INLINE Vec<float, N> erf(Vec<float, N> x) {
+#if AOT_ISA_LEVEL >= 4
+  return detail::odd_by_table(detail::kErfTable, x, 0x1p-5f, 7.5f);
+#else
   const Vec<float, N> a = detail::min_or_second(Vec<float, N>(3.95f), abs(x));
   const Vec<float, N> p = detail::poly(a, -0x1.20dd76p0f, -0x1.45f2fap-1f, -0x1.a4fa5ep-4f,
                                        0x1.39cdc8p-6f, 0x1.505dc6p-13f, -0x1.b4fffep-10f,
                                        0x1.4bc982p-11f, -0x1.ed6b48p-14f, 0x1.36959ap-17f);
   return copysign(detail::expm1_scaled(a * p, 0), x);
+#endif
 }
 
 // (t + t / (t + 1)) / 2 with t = expm1(|x|), arranged so that only the result can overflow.

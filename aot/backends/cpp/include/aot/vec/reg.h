@@ -9,11 +9,15 @@ namespace aot {
 namespace detail {
 
 // Comparison codes; the values are those of the AVX-512 integer predicates.
-enum : int { kEq = 0, kLt = 1, kLe = 2, kNe = 4 };
+enum : int { kEq = 0, kLt = 1, kLe = 2, kNe = 4, kNotLt = 5 };
 
 // x86 float predicates: ordered and quiet, except "not equal", which is true for NaN.
 constexpr int float_predicate(int op) {
-  return op == kEq ? _CMP_EQ_OQ : op == kLt ? _CMP_LT_OQ : op == kLe ? _CMP_LE_OQ : _CMP_NEQ_UQ;
+  return op == kEq   ? _CMP_EQ_OQ
+         : op == kLt ? _CMP_LT_OQ
+         : op == kLe ? _CMP_LE_OQ
+         : op == kNe ? _CMP_NEQ_UQ
+                     : _CMP_NLT_UQ;
 }
 
 template <class R>
@@ -51,25 +55,31 @@ AOT_INLINE R r_load(const void* p) {
     return (Reg<T, L>)M##_blendv_##S((V)b, (V)a, (V)m);                           \
   }
 // Bit masks (AVX-512).
-#define AOT_MASK_FLOAT(T, L, M, V, S, K)                                                   \
-  template <int Op>                                                                        \
-  AOT_INLINE K r_cmp(Reg<T, L> a, Reg<T, L> b) {                                           \
-    return (K)M##_cmp_##S##_mask((V)a, (V)b, float_predicate(Op));                         \
-  }                                                                                        \
-  AOT_INLINE Reg<T, L> r_select(uint64_t m, Reg<T, L> a, Reg<T, L> b) {                    \
-    return (Reg<T, L>)M##_mask_blend_##S((K)m, (V)b, (V)a);                                \
-  }                                                                                        \
-  AOT_INLINE Reg<T, L> r_scalef(Reg<T, L> a, Reg<T, L> b) {                                \
-    return (Reg<T, L>)M##_scalef_##S((V)a, (V)b);                                          \
-  }                                                                                        \
-  AOT_INLINE Reg<T, L> r_rsqrt14(Reg<T, L> a) { return (Reg<T, L>)M##_rsqrt14_##S((V)a); } \
-  AOT_INLINE Reg<T, L> r_getexp(Reg<T, L> a) { return (Reg<T, L>)M##_getexp_##S((V)a); }   \
-  AOT_INLINE Reg<T, L> r_getmant(Reg<T, L> a) { /* mantissa in [0.75, 1.5) */              \
-    return (Reg<T, L>)M##_getmant_##S((V)a, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_zero);    \
-  }                                                                                        \
-  template <int Kinds>                                                                     \
-  AOT_INLINE K r_class(Reg<T, L> a) {                                                      \
-    return (K)M##_fpclass_##S##_mask((V)a, Kinds);                                         \
+#define AOT_MASK_FLOAT(T, L, M, V, S, K)                                                        \
+  template <int Op>                                                                             \
+  AOT_INLINE K r_cmp(Reg<T, L> a, Reg<T, L> b) {                                                \
+    return (K)M##_cmp_##S##_mask((V)a, (V)b, float_predicate(Op));                              \
+  }                                                                                             \
+  AOT_INLINE Reg<T, L> r_select(uint64_t m, Reg<T, L> a, Reg<T, L> b) {                         \
+    return (Reg<T, L>)M##_mask_blend_##S((K)m, (V)b, (V)a);                                     \
+  }                                                                                             \
+  AOT_INLINE Reg<T, L> r_scalef(Reg<T, L> a, Reg<T, L> b) {                                     \
+    return (Reg<T, L>)M##_scalef_##S((V)a, (V)b);                                               \
+  }                                                                                             \
+  AOT_INLINE Reg<T, L> r_rsqrt14(Reg<T, L> a) { return (Reg<T, L>)M##_rsqrt14_##S((V)a); }      \
+  AOT_INLINE Reg<T, L> r_scalef_where(K m, Reg<T, L> a, Reg<T, L> b) { /* else zero */          \
+    return (Reg<T, L>)M##_maskz_scalef_##S(m, (V)a, (V)b);                                      \
+  }                                                                                             \
+  AOT_INLINE Reg<T, L> r_limit_abs(Reg<T, L> a, Reg<T, L> b) { /* a, its magnitude at most b */ \
+    return (Reg<T, L>)M##_range_##S((V)a, (V)b, 2);                                             \
+  }                                                                                             \
+  AOT_INLINE Reg<T, L> r_getexp(Reg<T, L> a) { return (Reg<T, L>)M##_getexp_##S((V)a); }        \
+  AOT_INLINE Reg<T, L> r_getmant(Reg<T, L> a) { /* mantissa in [0.75, 1.5) */                   \
+    return (Reg<T, L>)M##_getmant_##S((V)a, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_zero);         \
+  }                                                                                             \
+  template <int Kinds>                                                                          \
+  AOT_INLINE K r_class(Reg<T, L> a) {                                                           \
+    return (K)M##_fpclass_##S##_mask((V)a, Kinds);                                              \
   }
 #define AOT_MASK_INT(T, L, M, V, C, S, K)                               \
   template <int Op>                                                     \
