@@ -5,13 +5,15 @@ data. What a pass needs for each output position, where its taps begin and their
 computed in nests over (positions, taps) that read no data. With static sizes they depend on nothing
 and are folded when the package is built; no pixel ever computes a weight.
 
-The innermost axis is done in panels of PANEL outputs. A panel reads one contiguous run of inputs,
-`span` long, and its weights are a small dense band (span, PANEL): each input is a scalar that meets
-PANEL weights, contiguous in memory. That is several times more multiplications than taps, and still
-far cheaper than gathering each tap of each output.
+The innermost axis is done in panels of up to LANES outputs. A panel reads one contiguous run of
+inputs, `span` long, and its weights are a small dense band (span, panel): each input is a scalar
+that meets a panel of weights, contiguous in memory. That is several times more multiplications than
+taps, and still far cheaper than gathering each tap of each output.
 
 Tables are computed in float64, as eager does for bytes; floats get weights rounded once. Bytes use
-eager's fixed point: weights scaled by a power of two that their maximum just allows in 16 bits.
+eager's fixed point: weights scaled by a power of two that their maximum just allows in 16 bits, and
+results equal eager's to the last bit. Where all sums fit in float32's 24 bits they are computed
+there, exactly: machines multiply floats faster than integers.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aot.ir.dtypes import FLOAT32, FLOAT64, INT32, INT64, UINT8, DType
 from aot.ir.scalar import Node, cast, const, reduce_
@@ -30,9 +33,13 @@ from aot.lowering.promotion import size_node
 from aot.symbolic import Expr, FloorDiv, Minimum, Modulo, as_expr, ceil_div, is_int
 
 Shape = tuple[Expr, ...]
+Floats = NDArray[np.float64]
 
-PANEL = 16
-"""Outputs of one panel of the innermost axis: one vector of float32 on the widest machines."""
+LANES = 16
+"""Greatest panel: one vector of float32 on the widest machines."""
+
+LEAST_PANEL = 8
+"""Least panel of a size that it divides; other sizes are padded to whole panels of LANES."""
 
 _MAX_PRECISION = 22
 _LEAST_TOO_BIG = 1 << 15
@@ -45,6 +52,14 @@ class Filter:
     taps: int
     antialias: bool
     a: float = 0.0
+
+    def values(self, x: Floats) -> Floats:
+        """The kernel at distances x, for deciding at packaging time."""
+        x, a = np.abs(x), self.a
+        if self.taps == 2:
+            return np.where(x < 1.0, 1.0 - x, 0.0)
+        far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+        return np.where(x < 1.0, ((a + 2) * x - (a + 3)) * x * x + 1, np.where(x < 2.0, far, 0.0))
 
     def weight(self, x: Node) -> Node:
         """The kernel at distance x, float64."""
@@ -87,6 +102,20 @@ class Resize:
             return (size - 1) / (out - 1) if out > 1 else 0.0
         return size / out
 
+    @property
+    def panel(self) -> int:
+        """Outputs of a panel: the divisor of the size that wastes least, or LANES with padding.
+
+        Panels that divide the size let later passes go panel by panel too. A panel of d outputs
+        costs as many vectors as its run has inputs, about d * scale + taps.
+        """
+        scale = self.scale_value()
+        if scale is None or not self.out.is_Integer:
+            return LANES
+        sizes = [d for d in range(LEAST_PANEL, LANES + 1) if int(self.out) % d == 0]
+        taps = self.filter.taps * max(scale, 1.0)
+        return min(sizes, key=lambda d: (d * scale + taps) / d, default=LANES)
+
     def scale(self, builder: GraphBuilder) -> Node:
         """The same as a node, float64."""
         known = self.scale_value()
@@ -113,7 +142,8 @@ class Axis:
 
     `first`: (out,), the first input of each output's window. `weigh`: the weight of an input
     position for an output position, float64. `taps`, `span`: inputs that one output, or one panel
-    of outputs, reads at most. `precision`: () for bytes, the power of two of the weights.
+    of outputs, reads at most. `bits`: () for bytes, the power of two of the weights. `sums`: the
+    type that products are added in.
     """
 
     resize: Resize
@@ -121,24 +151,43 @@ class Axis:
     weigh: Callable[[Node, Expr, Node | None], Node]
     taps: Expr
     span: Expr
-    precision: Tensor | None
+    bits: Tensor | None
+    sums: DType
 
-    def quantised(self, weight: Node, dtype: DType) -> Node:
-        """A weight in the type that it multiplies in: int32 for bytes."""
-        if self.precision is None:
-            return cast(weight, dtype)
-        power = cast(e.shl(const(1, INT32), self.precision.load(())), FLOAT64)
+    def quantised(self, weight: Node) -> Node:
+        """A weight as it is multiplied: for bytes rounded to a fraction of `bits` bits.
+
+        In int32 that is the fraction's numerator; in float32 the fraction itself, which is exact.
+        """
+        if self.bits is None:
+            return cast(weight, self.sums)
+        power = cast(e.shl(const(1, INT32), self.bits.load(())), FLOAT64)
         scaled = e.mul(weight, power)
-        return cast(e.trunc(e.add(scaled, e.copysign(0.5, scaled))), INT32)
+        whole = e.trunc(e.add(scaled, e.copysign(0.5, scaled)))
+        return cast(whole if self.sums == INT32 else e.div(whole, power), self.sums)
+
+    def finished(self, term: Node, result: DType) -> Node:
+        """The sum of the terms in the pass's result type; for bytes rounded and clamped."""
+        total = reduce_("sum", term)
+        if self.bits is None:
+            return cast(total, result)
+        if self.sums == INT32:
+            bits = self.bits.load(())
+            half = e.shl(const(1, INT32), e.sub(bits, 1))
+            return cast(e.clamp(e.shr(e.add(total, half), bits), 0, 255), result)
+        return cast(e.clamp(e.floor(e.add(total, 0.5)), 0.0, 255.0), result)
 
 
 def make_axis(builder: GraphBuilder, resize: Resize, dtype: DType) -> Axis:
     """The tables of an axis for data of `dtype`."""
     made = _antialiased(builder, resize) if resize.filter.antialias else _plain(builder, resize)
     first, weigh, greatest = made
-    taps, span = _extents(resize)
-    precision = _precision(builder, greatest(taps)) if dtype == UINT8 else None
-    return Axis(resize, first, weigh, taps, span, precision)
+    taps, span = extents(resize)
+    if dtype != UINT8:
+        return Axis(resize, first, weigh, taps, span, None, dtype.compute)
+    bits = _precision(builder, greatest(taps))
+    sums = FLOAT32 if _fits_float32(resize) else INT32
+    return Axis(resize, first, weigh, taps, span, bits, sums)
 
 
 Weigh = Callable[[Node, Expr, Node | None], Node]
@@ -231,7 +280,7 @@ def _antialiased(builder: GraphBuilder, resize: Resize) -> tuple[Tensor, Weigh, 
         position = e.add(first.load(at), builder.index_node(r[0]))
         return reduce_("sum", raw(position, at[0], None))
 
-    taps, _ = _extents(resize)
+    taps, _ = extents(resize)
     total = builder.reduction((resize.out,), (taps,), [(FLOAT64, summed)])[0]
 
     def weigh(position: Node, at: Expr, mask: Node | None) -> Node:
@@ -262,7 +311,39 @@ def _precision(builder: GraphBuilder, greatest: Tensor) -> Tensor:
     return builder.pointwise((), INT32, body)
 
 
-def _extents(resize: Resize) -> tuple[Expr, Expr]:
+def _fits_float32(resize: Resize) -> bool:
+    """True when sums of bytes times weights are exact in float32: below 24 bits, always.
+
+    Edges need no look: weights that meet there are added up, which only lowers the precision.
+    """
+    scale = resize.scale_value()
+    if scale is None or not (resize.size.is_Integer and resize.out.is_Integer):
+        return False
+    weights = _static_weights(resize, scale)
+    greatest = float(weights.max(initial=0.0)) * (1.0 - 1e-12)
+    bits = sum(greatest * (1 << (k + 1)) + 0.5 < _LEAST_TOO_BIG for k in range(_MAX_PRECISION))
+    whole = np.ceil(np.abs(weights) * (1 << bits))
+    return bool(255.0 * whole.sum(axis=1).max(initial=0.0) + (1 << bits) < 1 << 24)
+
+
+def _static_weights(resize: Resize, scale: float) -> Floats:
+    """Weights of all taps of all outputs: (out, taps), before the edges are seen to."""
+    at = np.arange(int(resize.out), dtype=np.float64)[:, None]
+    wide = resize.filter.taps
+    if resize.filter.antialias:
+        stretch = max(scale, 1.0)
+        center = scale * (at + 0.5)
+        steps = np.arange(math.ceil(stretch * wide) + 2)
+        places = np.floor(center - stretch * wide / 2) + steps
+        weights = resize.filter.values((places - center + 0.5) / stretch)
+        total: Floats = weights.sum(axis=1, keepdims=True)
+        return np.divide(weights, total)
+    real = scale * at if resize.align else scale * (at + 0.5) - 0.5
+    real = real if wide > 2 else np.maximum(real, 0.0)
+    return resize.filter.values(np.arange(wide) + 1 - wide // 2 - (real - np.floor(real)))
+
+
+def extents(resize: Resize) -> tuple[Expr, Expr]:
     """(taps, span): exact for static sizes, upper bounds otherwise; never more than the data."""
     scale = resize.scale_value()
     if scale is not None and resize.size.is_Integer and resize.out.is_Integer:
@@ -273,7 +354,7 @@ def _extents(resize: Resize) -> tuple[Expr, Expr]:
         whole = ceil_div(resize.size, Minimum(resize.out, as_expr(1 << 30))) * 2
     wide = resize.filter.taps
     bound = whole * wide + 1 if resize.filter.antialias else as_expr(wide)
-    span = whole * PANEL + bound
+    span = whole * resize.panel + bound
     return Minimum(bound, resize.size), Minimum(span, resize.size)
 
 
@@ -281,7 +362,7 @@ def _static_extents(resize: Resize, scale: float) -> tuple[int, int]:
     size, out = int(resize.size), int(resize.out)
     windows = [_window(resize, scale, size, k) for k in range(out)]
     taps = max((end - first for first, end in windows), default=1)
-    panels = [windows[k : k + PANEL] for k in range(0, out, PANEL)]
+    panels = [windows[k : k + resize.panel] for k in range(0, out, resize.panel)]
     span = max((max(e for _, e in p) - p[0][0] for p in panels), default=1)
     return min(max(taps, 1), size), min(max(span, 1), size)
 
@@ -299,92 +380,82 @@ def _window(resize: Resize, scale: float, size: int, at: int) -> tuple[int, int]
     return min(max(base, 0), size - 1), min(max(base + wide, 1), size)
 
 
-def inner_pass(x: Tensor, axis: Axis) -> Tensor:
-    """X resized along its last axis, in panels: (..., ceil(out / PANEL), PANEL), padded."""
+def inner_pass(x: Tensor, axis: Axis, result: DType) -> Tensor:
+    """x resized along its last axis, in panels: (..., panels, outputs of a panel)."""
     builder, out = x.builder, axis.resize.out
-    panels = ceil_div(out, PANEL)
-    accumulator = INT32 if axis.precision is not None else x.dtype.compute
-    limit = builder.index_node(axis.resize.size - axis.span)
-    padded = not is_int(Modulo(out, as_expr(PANEL)), 0)
+    lanes = axis.resize.panel
+    panels = ceil_div(out, lanes)
+    limit = axis.resize.size - axis.span
+    padded = not is_int(Modulo(out, as_expr(lanes)), 0)
 
     def start(at: Shape) -> Node:
-        return e.minimum(axis.first.load((at[0] * PANEL,)), limit)
+        return e.minimum(axis.first.load((at[0] * lanes,)), builder.index_node(limit))
 
     starts = builder.pointwise((panels,), INT64, start)
 
     def weight(at: Shape) -> Node:
         panel, tap, lane = at
         position = e.add(starts.load((panel,)), builder.index_node(tap))
-        output = panel * PANEL + lane
-        mask = None
-        if padded:
-            mask = e.lt(builder.index_node(output), builder.index_node(out))
-        value = axis.weigh(position, output, mask)
-        chosen = value if mask is None else e.select(mask, value, 0.0)
-        return axis.quantised(chosen, accumulator)
+        output = panel * lanes + lane
+        if not padded:
+            return axis.quantised(axis.weigh(position, output, None))
+        mask = e.lt(builder.index_node(output), builder.index_node(out))
+        return axis.quantised(e.select(mask, axis.weigh(position, output, mask), 0.0))
 
-    band = builder.pointwise((panels, axis.span, as_expr(PANEL)), accumulator, weight)
+    band = builder.pointwise((panels, axis.span, as_expr(lanes)), axis.sums, weight)
+
+    def input_of(rows: Shape, panel: Expr, tap: Expr) -> Node:
+        run = builder.indirect(starts.load((panel,)), limit + 1, wrap=False)
+        return cast(x.load((*rows, run + tap)), axis.sums)
+
+    rows = x.shape[:-1]
+    if x.dtype != axis.sums:  # converted once, by vectors, not again for each panel's lane
+        shape = (*rows, panels, axis.span)
+        runs = builder.pointwise(shape, axis.sums, lambda at: input_of(at[:-2], at[-2], at[-1]))
 
     def body(at: Shape, r: Shape) -> Node:
         panel, lane = at[-2:]
-        run = builder.indirect(starts.load((panel,)), axis.resize.size - axis.span + 1, wrap=False)
-        value = cast(x.load((*at[:-2], run + r[0])), accumulator)
-        return _finished(e.mul(value, band.load((panel, r[0], lane))), axis, _between(x.dtype))
+        same = x.dtype == axis.sums
+        value = input_of(at[:-2], panel, r[0]) if same else runs.load((*at[:-1], r[0]))
+        return axis.finished(e.mul(value, band.load((panel, r[0], lane))), result)
 
-    shape = (*x.shape[:-1], panels, as_expr(PANEL))
-    return builder.reduction(shape, (axis.span,), [(_between(x.dtype), body)])[0]
-
-
-def _between(dtype: DType) -> DType:
-    """The type between passes: bytes as in eager, floats unrounded."""
-    return dtype if dtype == UINT8 else dtype.compute
+    shape = (*rows, panels, as_expr(lanes))
+    return builder.reduction(shape, (axis.span,), [(result, body)])[0]
 
 
-def outer_pass(x: Tensor, axis: Axis, position: int) -> Tensor:
-    """X resized along the axis at `position`."""
+def outer_pass(x: Tensor, axis: Axis, position: int, result: DType) -> Tensor:
+    """x resized along the axis at `position`."""
     builder = x.builder
     resize = axis.resize
-    accumulator = INT32 if axis.precision is not None else x.dtype.compute
-    limit = builder.index_node(resize.size - axis.taps)
+    limit = resize.size - axis.taps
 
     def start(at: Shape) -> Node:
-        return e.minimum(axis.first.load(at), limit)
+        return e.minimum(axis.first.load(at), builder.index_node(limit))
 
     starts = builder.pointwise((resize.out,), INT64, start)
 
     def weight(at: Shape) -> Node:
         place = e.add(starts.load(at[:1]), builder.index_node(at[1]))
-        return axis.quantised(axis.weigh(place, at[0], None), accumulator)
+        return axis.quantised(axis.weigh(place, at[0], None))
 
-    table = builder.pointwise((resize.out, axis.taps), accumulator, weight)
+    table = builder.pointwise((resize.out, axis.taps), axis.sums, weight)
 
     def body(at: Shape, r: Shape) -> Node:
         here = at[position]
-        run = builder.indirect(starts.load((here,)), resize.size - axis.taps + 1, wrap=False)
+        run = builder.indirect(starts.load((here,)), limit + 1, wrap=False)
         index = (*at[:position], run + r[0], *at[position + 1 :])
-        value = cast(x.load(index), accumulator)
-        return _finished(e.mul(value, table.load((here, r[0]))), axis, _between(x.dtype))
+        value = cast(x.load(index), axis.sums)
+        return axis.finished(e.mul(value, table.load((here, r[0]))), result)
 
     shape = (*x.shape[:position], resize.out, *x.shape[position + 1 :])
-    return builder.reduction(shape, (axis.taps,), [(_between(x.dtype), body)])[0]
-
-
-def _finished(term: Node, axis: Axis, dtype: DType) -> Node:
-    """The sum of the terms; for bytes shifted back with rounding, and clamped."""
-    total = reduce_("sum", term)
-    if axis.precision is None:
-        return cast(total, dtype)
-    bits = axis.precision.load(())
-    half = e.shl(const(1, INT32), e.sub(bits, 1))
-    return cast(e.clamp(e.shr(e.add(total, half), bits), 0, 255), UINT8)
+    return builder.reduction(shape, (axis.taps,), [(result, body)])[0]
 
 
 def unpanelled(x: Tensor, out: Expr, dtype: DType) -> Tensor:
-    """The rows of panels (..., panels, PANEL) as rows of `out` elements, in `dtype`."""
-    shape = (*x.shape[:-2], out)
-    panel = as_expr(PANEL)
+    """The rows of panels (..., panels, lanes) as rows of `out` elements, in `dtype`."""
+    shape, lanes = (*x.shape[:-2], out), x.shape[-1]
 
     def body(at: Shape) -> Node:
-        return cast(x.load((*at[:-1], FloorDiv(at[-1], panel), Modulo(at[-1], panel))), dtype)
+        return cast(x.load((*at[:-1], FloorDiv(at[-1], lanes), Modulo(at[-1], lanes))), dtype)
 
     return x.builder.pointwise(shape, dtype, body)

@@ -240,9 +240,9 @@ def _store_order(layouts: _Layouts, nest: LoopNest, store: Store, leader: Access
             return None
         else:
             moves.append((min(reach[s] for s in symbols), k))
-    # Broadcast dimensions (reach 0) stay where row-major has them, outside what moves.
-    ordered = sorted(moves, key=lambda m: (-m[0] if m[0] else -(1 << 61), m[1]))
-    return tuple(k for _, k in ordered)
+    # Broadcast dimensions (reach 0) stay where row-major has them; the others change places.
+    moving = iter(k for _, k in sorted((m for m in moves if m[0]), key=lambda m: (-m[0], m[1])))
+    return tuple(k if not reached else next(moving) for reached, k in moves)
 
 
 def _copy_operands(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
