@@ -3,8 +3,9 @@
 Loop graph:
 1. `inputs` are exactly the buffers of kind input; `outputs` are buffers; each has strides of its
    rank.
-2. Every buffer is written by at most one operation, after nothing has read it; inputs and weights
-   are never written; what is read or returned has been written.
+2. Every buffer is written by at most one operation (in the kernel graph: one kernel, whose nests
+   may each write a piece), after nothing has read it; inputs and weights are never written; what
+   is read or returned has been written.
 3. Axes of a nest have distinct symbols, and extents over dims only.
 4. An index has one expression per dimension of its buffer; its symbols are the nest's axes, dims,
    or its own binds; outside of a reduction (and in stores) reduction axes do not occur.
@@ -57,7 +58,8 @@ def verify_loops(graph: LoopGraph) -> None:
     for name, strides in zip(graph.outputs, graph.output_strides, strict=True):
         if len(graph.buffers[name].shape) != len(strides):
             fail(f"output {name}: {len(strides)} strides")
-    _verify_ops(graph.buffers, graph.dims, graph.ops, graph.outputs, fail)
+    owned = [(str(k), op) for k, op in enumerate(graph.ops)]
+    _verify_ops(graph.buffers, graph.dims, owned, graph.outputs, fail)
 
 
 def verify_kernels(graph: KernelGraph) -> None:
@@ -66,7 +68,7 @@ def verify_kernels(graph: KernelGraph) -> None:
     for buffer in graph.buffers.values():
         if buffer.strides is None or len(buffer.strides) != len(buffer.shape):
             fail(f"buffer {buffer.name} has no strides")
-    ops = [op for kernel in graph.kernels for op in kernel_ops(kernel)]
+    ops = [(kernel.name, op) for kernel in graph.kernels for op in kernel_ops(kernel)]
     _verify_ops(graph.buffers, graph.dims, ops, graph.outputs, fail)
     for kernel in graph.kernels:
         _verify_kernel(kernel, _failure(f"{graph.name}: {kernel.name}"))
@@ -90,15 +92,15 @@ def _failure(where: str) -> Fail:
 def _verify_ops(
     buffers: Mapping[str, Buffer],
     dims: Sequence[Dim],
-    ops: Iterable[LoopOp],
+    ops: Iterable[tuple[str, LoopOp]],
     outputs: Sequence[str],
     fail: Fail,
 ) -> None:
-    ready = {b.name for b in buffers.values() if b.kind != "temp"}
+    ready = {b.name: "" for b in buffers.values() if b.kind != "temp"}
     sizes: dict[Symbol, tuple[int, int | None]] = {
         dim(d.name): (d.minimum, d.maximum) for d in dims
     }
-    for op in ops:
+    for owner, op in ops:
         where = f"{op.name} ({op.origin})"
         for name in (*reads(op), *writes(op)):
             if name not in buffers:
@@ -107,9 +109,9 @@ def _verify_ops(
             if name not in ready and name not in writes(op):
                 fail(f"{where}: reads {name} before anything writes it")
         for name in writes(op):
-            if name in ready:
+            if ready.get(name, owner) != owner:
                 fail(f"{where}: writes {name} again")
-        ready.update(writes(op))
+        ready.update(dict.fromkeys(writes(op), owner))
         check = _Check(buffers, sizes, lambda text, where=where: fail(f"{where}: {text}"))  # type: ignore[misc]
         if isinstance(op, LoopNest):
             check.nest(op)

@@ -24,6 +24,9 @@ BYTES_PER_INSTRUCTION = 8
 LAUNCH_BYTES = 1 << 15
 """Traffic that costs about as much time as handing a kernel to the workers."""
 
+TOLERATED_SHARE = 0.1
+"""Part of the instructions that a fusion may add whatever it saves."""
+
 MAX_NESTS = 48
 """Nests in one kernel; beyond it compile time grows faster than run time falls."""
 
@@ -144,17 +147,25 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
         whole = len(one.outer) == len(a.outer) and len(two.outer) == len(b.outer)
         if not whole:
             return Verdict(False, "they are independent and their iteration spaces differ")
+    refused = _lost_parallelism(state, a, b, joined) or _worse_vectors(state, first, second, joined)
+    if refused:
+        return Verdict(False, refused)
+    if not related:
         return Verdict(True, "independent, over the same outer loops, sharing reads", joined)
-    lost = _lost_parallelism(state, a, b, joined)
-    if lost:
-        return Verdict(False, lost)
-    extra = group_cost(state.graph, state.hints, joined) - state.cost(first) - state.cost(second)
-    saved = state.saved_bytes(first, second)
-    if extra * BYTES_PER_INSTRUCTION > saved + LAUNCH_BYTES:
-        return Verdict(
-            False, f"{extra:.0f} more vector instructions cost more than {saved} bytes saved"
-        )
     return Verdict(True, _agreement(joined), joined)
+
+
+def _worse_vectors(state: FusionState, first: int, second: int, joined: Group) -> str:
+    """Why the fused loops cost more than the traffic that they save; "" when they do not."""
+    apart = state.cost(first) + state.cost(second)
+    extra = group_cost(state.graph, state.hints, joined) - apart
+    saved = state.saved_bytes(first, second)
+    # A little more beside much is what scalar code for a value per row costs.
+    if extra <= TOLERATED_SHARE * apart:
+        return ""
+    if extra * BYTES_PER_INSTRUCTION <= saved + LAUNCH_BYTES:
+        return ""
+    return f"{extra:.0f} more vector instructions cost more than {saved} bytes saved"
 
 
 def _lost_parallelism(state: FusionState, a: Group, b: Group, joined: Group) -> str:

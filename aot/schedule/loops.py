@@ -10,6 +10,7 @@ from aot.ir.kernels import Kernel, Stage, Strip
 from aot.ir.loops import Axis, LoopGraph, LoopNest, reads, writes
 from aot.schedule.groups import Group, with_outer
 from aot.schedule.merge import merge_axes, merge_outer
+from aot.schedule.pieces import cut_stages
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.strides import Motion
 from aot.schedule.votes import nests_reduce, order_by_stride, stage_cost
@@ -48,6 +49,7 @@ def build_kernel(scheduler: Scheduler, group: Group, name: str, needed: frozense
         return _template_kernel(scheduler, group, name, needed)
     group, strip = _choose_inner(scheduler, group)
     drafts = drop_unread(form_stages(scheduler.graph, group), needed)
+    drafts = cut_stages(scheduler.graph, drafts, strip.axis if strip is not None else None)
     stages = tuple(_order_stage(scheduler, group.outer, d, strip) for d in drafts)
     return _finish(name, group, stages, strip, needed)
 

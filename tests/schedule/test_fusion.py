@@ -9,6 +9,7 @@ import pytest
 
 from aot.ir.kernels import KernelGraph
 from aot.ir.loops import LoopGraph
+from aot.ir.scalar import postorder
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
 from aot.symbolic import FloorDiv, Modulo, as_expr
@@ -211,3 +212,17 @@ def _random_step(rng: np.random.Generator, builder: GraphBuilder, values: list[T
 
 def _digit(position, step: int, size: int):
     return Modulo(FloorDiv(position, as_expr(step)), as_expr(size))
+
+
+def test_loops_are_cut_where_conditions_change() -> None:
+    def body(_: GraphBuilder, x: Tensor, y: Tensor) -> Sequence[Tensor]:
+        return [unary_op("exp", concatenate(x, y, 1))]
+
+    graph = make_graph(body, {"x": (S0, 40), "y": (S0, 24)}, dims=(BATCH,))
+    fused = scheduled(graph)
+    (kernel,) = fused.kernels
+    assert [int(s.inner[-1].extent) for s in kernel.stages] == [40, 24]
+    nodes = postorder([r for s in kernel.stages for n in s.nests for r in n.roots])
+    assert not [n for n in nodes if n.op in ("where", "lt", "ge")]
+    for size in (0, 1, 3):
+        check_same(graph, fused, {"s0": size})

@@ -1,0 +1,107 @@
+"""Conditions on loop variables that their ranges decide: guards of padding and concatenation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from aot.ir.dtypes import BOOL
+from aot.ir.scalar import (
+    Access,
+    IndexValue,
+    Node,
+    const,
+    load,
+    rebuild,
+    where,
+    with_args,
+)
+from aot.symbolic import Expr, Ranges, integer
+
+_TRUE, _FALSE = const(True, BOOL), const(False, BOOL)
+
+
+def fold_conditions(roots: Iterable[Node], ranges: Ranges) -> list[Node]:
+    """The nodes without comparisons, selections and guards that `ranges` decides."""
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        fresh = with_args(node, args)
+        if fresh.op in _COMPARISONS:
+            return _decided(fresh, ranges)
+        if fresh.op == "and":
+            return _both(fresh)
+        if fresh.op == "where":
+            return _selected(fresh)
+        if isinstance(fresh.attr, Access) and fresh.attr.masked:
+            return _unguarded(fresh)
+        return fresh
+
+    return rebuild(roots, visit)
+
+
+def index_of(node: Node) -> Expr | None:
+    """The index expression that an integer node is, if it is one."""
+    if isinstance(node.attr, IndexValue) and not node.args:
+        return node.attr.expr
+    if node.op == "const" and isinstance(node.attr, int) and node.dtype.is_integral:
+        return integer(node.attr)
+    return None
+
+
+def at_least(node: Node) -> tuple[Expr, bool] | None:
+    """(e, sense) when the comparison is `e >= 0` (sense true) or its opposite; None otherwise."""
+    if node.op not in _COMPARISONS:
+        return None
+    left, right = (index_of(a) for a in node.args)
+    if left is None or right is None:
+        return None
+    return _COMPARISONS[node.op](left, right)
+
+
+_COMPARISONS: dict[str, Callable[[Expr, Expr], tuple[Expr, bool]]] = {
+    "ge": lambda a, b: ((a - b).expand(), True),
+    "lt": lambda a, b: ((a - b).expand(), False),
+    "le": lambda a, b: ((b - a).expand(), True),
+    "gt": lambda a, b: ((b - a).expand(), False),
+}
+
+
+def _decided(node: Node, ranges: Ranges) -> Node:
+    found = at_least(node)
+    if found is None:
+        return node
+    expr, sense = found
+    if ranges.nonnegative(expr):
+        return _TRUE if sense else _FALSE
+    if ranges.nonnegative((-expr - 1).expand()):
+        return _FALSE if sense else _TRUE
+    return node
+
+
+def _both(node: Node) -> Node:
+    a, b = node.args
+    if a is _FALSE or b is _FALSE:
+        return _FALSE
+    if a is _TRUE or a is b:
+        return b
+    return a if b is _TRUE else node
+
+
+def _selected(node: Node) -> Node:
+    condition, a, b = node.args
+    if condition is _TRUE:
+        return a
+    if condition is _FALSE:
+        return b
+    return where(condition, a, b)
+
+
+def _unguarded(node: Node) -> Node:
+    mask = node.args[-1]
+    access = node.attr
+    assert isinstance(access, Access)
+    if mask is _FALSE:
+        return const(0, node.dtype)
+    if mask is not _TRUE:
+        return node
+    binds = dict(zip(access.binds, node.args, strict=False))
+    return load(access.buffer, node.dtype, access.index, binds)

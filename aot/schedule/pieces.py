@@ -1,0 +1,83 @@
+"""Pieces: loops are cut where conditions on their variable change.
+
+A concatenation or padding chooses by comparing a loop variable with constants. Cut at those
+constants, every piece of the loop runs without conditions and with unguarded vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from aot.ir.conditions import at_least, fold_conditions
+from aot.ir.loops import Axis, LoopGraph, LoopNest
+from aot.ir.scalar import postorder
+from aot.schedule.canonical import simplify
+from aot.schedule.groups import rewrite
+from aot.schedule.stages import StageDraft, with_values
+from aot.symbolic import Expr, Symbol, coefficient_of, integer, var
+
+MAX_PIECES = 8
+"""Pieces of one loop; each is code of its own."""
+
+MEAN_PIECE = 16
+"""Elements that a piece should have on average, or vectors are not worth it."""
+
+
+def cut_stages(
+    graph: LoopGraph, stages: tuple[StageDraft, ...], whole: Axis | None
+) -> tuple[StageDraft, ...]:
+    """The stages with their loops in pieces. `whole`: an axis that must stay in one."""
+    result: list[StageDraft] = []
+    for stage in stages:
+        result.extend(_cut(graph, stage, whole))
+    return tuple(result)
+
+
+def _cut(graph: LoopGraph, stage: StageDraft, whole: Axis | None) -> tuple[StageDraft, ...]:
+    if stage.reduction:
+        return (stage,)
+    for axis in stage.inner:
+        if axis == whole or not axis.extent.is_Integer:
+            continue
+        places = [0, *_places(stage, axis), int(axis.extent)]
+        count = len(places) - 1
+        if 1 < count <= MAX_PIECES and int(axis.extent) >= MEAN_PIECE * count:
+            return tuple(_piece(graph, stage, axis, begin, end) for begin, end in pairwise(places))
+    return (stage,)
+
+
+def _places(stage: StageDraft, axis: Axis) -> list[int]:
+    """Where a condition of the stage changes along the axis, inside of its range."""
+    found: set[int] = set()
+    for node in postorder([r for n in stage.nests for r in n.roots]):
+        compared = at_least(node)
+        if compared is None:
+            continue
+        expr = compared[0]
+        slope = coefficient_of(expr, axis.symbol)
+        if slope is None or slope not in (1, -1):
+            continue
+        rest = (expr - slope * axis.symbol).expand()
+        if rest.is_Integer:
+            # axis + rest >= 0 begins at -rest; rest - axis >= 0 ends after rest.
+            place = -int(rest) if slope == 1 else int(rest) + 1
+            if 0 < place < int(axis.extent):
+                found.add(place)
+    return sorted(found)
+
+
+def _piece(graph: LoopGraph, stage: StageDraft, axis: Axis, begin: int, end: int) -> StageDraft:
+    part = Axis(var(f"{axis.symbol}_from{begin}"), integer(end - begin))
+    mapping: dict[Symbol, Expr] = {axis.symbol: part.symbol + begin}
+
+    def swap(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(part if a == axis else a for a in axes)
+
+    def cut(nest: LoopNest) -> LoopNest:
+        moved = rewrite(nest, mapping, swap(nest.axes), ())
+        ranges = graph.ranges(*moved.axes)
+        folded = with_values(moved, fold_conditions(moved.roots, ranges))
+        return simplify(graph, folded)
+
+    return replace(stage, inner=swap(stage.inner), nests=tuple(cut(n) for n in stage.nests))
