@@ -63,7 +63,8 @@ class LoopNest:
 
     `axes`: the kept axes. `reduction`: the reduction axes; `reduce` nodes combine over all of them,
     and nodes outside a `reduce` use `axes` only. One nest writes each of its buffers completely
-    unless a store's mode says otherwise.
+    unless a store's mode says otherwise. `absorbed`: origins of the nests inlined into this one,
+    in program order; for reports only.
     """
 
     name: str
@@ -71,6 +72,7 @@ class LoopNest:
     reduction: tuple[Axis, ...]
     stores: tuple[Store, ...]
     origin: Origin
+    absorbed: tuple[Origin, ...] = ()
 
     @property
     def roots(self) -> tuple[Node, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, body_weight, hints_of, is_dear
 from aot.ir.loops import LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View, writes
+from aot.ir.origin import Origin
 from aot.ir.scalar import (
     Access,
     Node,
@@ -52,10 +53,11 @@ class Uses:
 
 @dataclass(frozen=True)
 class _Body:
-    """An inlined buffer: its value as a function of the buffer's index."""
+    """An inlined buffer: its value as a function of the buffer's index, and where it is from."""
 
     symbols: tuple[Symbol, ...]
     value: Node
+    origins: tuple[Origin, ...]
 
 
 def inline_producers(graph: LoopGraph) -> LoopGraph:
@@ -84,7 +86,8 @@ def inline_producers(graph: LoopGraph) -> LoopGraph:
             kept = store.buffer in graph.outputs
             verdict, reason = _verdict(nest, store, used, kept, from_template, hints, graph)
             if verdict:
-                inlined[store.buffer] = _Body(_bare_symbols(store), store.value)
+                origins = (*nest.absorbed, nest.origin)
+                inlined[store.buffer] = _Body(_bare_symbols(store), store.value, origins)
             if used.nests:
                 word = "inlined" if verdict else "stored"
                 decisions.append(Decision("inline", (store.buffer, *used.nests), word, reason))
@@ -206,6 +209,7 @@ def inline_into(nest: LoopNest, inlined: Mapping[str, _Body]) -> LoopNest:
     if not inlined:
         return nest
     counter = 0
+    absorbed: dict[Origin, None] = {}
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         nonlocal counter
@@ -216,9 +220,12 @@ def inline_into(nest: LoopNest, inlined: Mapping[str, _Body]) -> LoopNest:
         if not isinstance(attr, Access) or attr.buffer not in inlined:
             return fresh
         counter += 1
-        return inline_load(fresh, inlined[attr.buffer].symbols, inlined[attr.buffer].value, counter)
+        body = inlined[attr.buffer]
+        absorbed.update(dict.fromkeys(body.origins))
+        return inline_load(fresh, body.symbols, body.value, counter)
 
-    return with_roots(nest, rebuild(nest.roots, visit))
+    made = with_roots(nest, rebuild(nest.roots, visit))
+    return replace(made, absorbed=(*made.absorbed, *absorbed)) if absorbed else made
 
 
 def inline_load(node: Node, symbols: tuple[Symbol, ...], value: Node, serial: int = 0) -> Node:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import aot.symbolic as sym
+from aot.errors import Origin
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan
 from aot.ir.loops import LoopNest, LoopOp, TemplateCall, View
 from aot.ir.printer import print_kernel
@@ -74,7 +75,7 @@ def arena_nbytes(memory: MemoryPlan, sizes: Sizes) -> int:
 def _report(graph: KernelGraph, kernel: Kernel, sizes: Sizes) -> KernelReport:
     nests = [nest for stage in kernel.stages for nest in stage.nests]
     members: list[LoopOp] = [*([] if kernel.template is None else [kernel.template]), *nests]
-    origins = tuple(dict.fromkeys(member.origin for member in members))
+    origins = tuple(dict.fromkeys(origin for member in members for origin in _origins(member)))
     flops = sum(nest_flops(nest, sizes) for nest in nests)
     if kernel.template is not None:
         kind = kernel.template.kind
@@ -94,6 +95,10 @@ def _report(graph: KernelGraph, kernel: Kernel, sizes: Sizes) -> KernelReport:
         flops=flops,
         text=print_kernel(kernel),
     )
+
+
+def _origins(op: LoopOp) -> tuple[Origin, ...]:
+    return (op.origin,) if isinstance(op, TemplateCall) else (*op.absorbed, op.origin)
 
 
 def nest_flops(nest: LoopNest, sizes: Sizes) -> int:

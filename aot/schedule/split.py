@@ -189,7 +189,9 @@ class _Splitter:
             name = f"{nest.stores[0].buffer}_part{len(stores)}"
             self._declare(name, node, axes)
             stores.append(Store(name, point, node))
-        first = LoopNest(f"{nest.name}_part", axes, inner, tuple(stores), nest.origin)
+        first = LoopNest(
+            f"{nest.name}_part", axes, inner, tuple(stores), nest.origin, nest.absorbed
+        )
         return (*spread, self._simple(first), self._combining(nest, plan, stores))
 
     def _joined(self, nest: LoopNest, plan: _Plan) -> tuple[LoopNest, Axis | None]:
