@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from aot.ir.hints import hints_of
 from aot.ir.loops import LoopGraph
@@ -73,3 +74,10 @@ def test_inlining_gives_the_same_kernel_earlier(golden: GoldenCheck) -> None:
     kernels = fuse(graph, DEVICE).kernels
     assert len(kernels) == 1
     golden("add_sum_inlined.txt", "\n".join([*choices, print_kernel(kernels[0])]) + "\n")
+
+
+def test_the_architecture_document_shows_these_steps() -> None:
+    here = Path(__file__)
+    steps = (here.parent / "golden" / "example" / "add_sum_steps.txt").read_text(encoding="utf-8")
+    document = (here.parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert steps in document
