@@ -290,8 +290,8 @@ class VerificationFailed(AotError):
     code = "VERIFICATION_FAILED"
     exit_code = 1
     default_advice = (
-        "The first wrong kernel and its model lines are named above. "
-        "Please report it with the package."
+        "Run with the level that is right (--isa, or `isa=` when loading), and report the kernel "
+        "that is named. If no level is right, package the model again with --check."
     )
 
 

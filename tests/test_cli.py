@@ -258,6 +258,16 @@ def test_verify_names_the_first_wrong_kernel(tmp_path: Path, capsys) -> None:
     assert "error[VERIFICATION_FAILED]: 1 of 2 outputs differ" in out.err
 
 
+def test_verify_when_every_level_is_wrong(tmp_path: Path, capsys) -> None:
+    wrong = write_kernels(tmp_path, {"x86-64-v2": "0.25f"})
+    assert run_command(["verify", str(wrong), "--json"]) == 1
+    shown = capsys.readouterr()
+    results, error = shown.out.split("\n]\n")
+    assert json.loads(results + "]")[0]["blame"] == ""
+    assert json.loads(error)["error"]["code"] == "VERIFICATION_FAILED"
+    assert "If no level is right" in shown.err
+
+
 def test_verify_without_golden_values(tmp_path: Path, capsys) -> None:
     bare = write_kernels(tmp_path, {"x86-64-v2": "0"}, golden=False)
     assert run_command(["verify", str(bare)]) == 3

@@ -5,6 +5,7 @@ import errno
 import hashlib
 import os
 import resource
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,18 @@ def test_data_is_taken_in_turn_and_once(tmp_path: Path) -> None:
         "golden/0/inputs/0",
         "golden/0/outputs/0",
     ]
+
+
+def test_weights_are_streamed_not_gathered(tmp_path: Path) -> None:
+    piece = bytes(1 << 20)
+    large = Entry("weights/large", "uint8", (64 << 20,), lambda: (piece for _ in range(64)))
+    tracemalloc.start()
+    try:
+        write_package(tmp_path / "p.pkg", small_plan(), [*small_entries(), large])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 << 20
 
 
 def test_wrong_length_leaves_the_old_package(package: Path) -> None:
