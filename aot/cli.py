@@ -307,18 +307,19 @@ def verify(package: Path, isa: str | None, threads: int | None, as_json: bool, d
     with PackageFile(package) as file:
         verify_report.check_entries(file)
         results = verify_report.compare_golden(file, isa, threads)
-    if as_json:
-        _print_json([result.to_json() for result in results])
-    else:
-        for result in results:
-            click.echo(str(result))
     wrong = [result for result in results if not result.ok]
     if wrong:
         raise VerificationFailed(
             f"{len(wrong)} of {len(results)} outputs differ from their golden values",
             where=package,
-            details="\n".join(str(result) for result in wrong),
+            results=[str(result) for result in results],
+            records=[result.to_json() for result in results],
         )
+    if as_json:
+        _print_json({"results": [result.to_json() for result in results]})
+    else:
+        for result in results:
+            click.echo(str(result))
 
 
 @cli.command(short_help="Time a package.")

@@ -285,7 +285,14 @@ class IncompatiblePackage(PackageError):
 
 
 class VerificationFailed(AotError):
-    """The package computes something else than its golden values."""
+    """The package computes something else than its golden values.
+
+    Args:
+        message: How many outputs differ.
+        where: The package.
+        results: Every comparison as a line of text.
+        records: The same for `--json`.
+    """
 
     code = "VERIFICATION_FAILED"
     exit_code = 1
@@ -293,6 +300,21 @@ class VerificationFailed(AotError):
         "Run with the level that is right (--isa, or `isa=` when loading), and report the kernel "
         "that is named. If no level is right, package the model again with --check."
     )
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: Origin | Path | str | None = None,
+        results: Sequence[str] = (),
+        records: Sequence[dict[str, object]] = (),
+    ) -> None:
+        super().__init__(message, where=where, details="\n".join(results))
+        self.records = tuple(records)
+
+    def to_json(self) -> dict[str, object]:
+        """As the base, with `results`: every comparison."""
+        return {**super().to_json(), "results": list(self.records)}
 
 
 class InternalError(AotError):
