@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, body_weight, hints_of, is_dear
-from aot.ir.loops import LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View, writes
+from aot.ir.loops import LoopGraph, LoopNest, LoopOp, Store, TemplateCall, writes
 from aot.ir.origin import Origin
 from aot.ir.scalar import (
     Access,
@@ -28,9 +28,9 @@ from aot.ir.scalar import (
     with_args,
 )
 from aot.passes.bodies import fresh_binds, simplify_indices, with_roots
+from aot.passes.compose import Inlined, compose_views
 from aot.passes.dead_code import remove_dead_code
-from aot.passes.views import strides_of_order, view_strides, wanted_order
-from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, product, row_major_strides, substitute
+from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, product, substitute
 
 CHEAP_WEIGHT = 4
 """Bodies up to this price may be evaluated by several users instead of being stored."""
@@ -51,15 +51,6 @@ class Uses:
     templates: int
 
 
-@dataclass(frozen=True)
-class _Body:
-    """An inlined buffer: its value as a function of the buffer's index, and where it is from."""
-
-    symbols: tuple[Symbol, ...]
-    value: Node
-    origins: tuple[Origin, ...]
-
-
 def inline_producers(graph: LoopGraph) -> LoopGraph:
     """The graph with producers inlined, dead operations removed and the choices recorded."""
     hints = hints_of(graph.dims)
@@ -70,12 +61,12 @@ def inline_producers(graph: LoopGraph) -> LoopGraph:
         for op in graph.ops
         if isinstance(op, TemplateCall)
     }
-    inlined: dict[str, _Body] = {}
+    inlined: dict[str, Inlined] = {}
     ops: list[LoopOp] = []
     decisions: list[Decision] = []
     for op in graph.ops:
         if isinstance(op, TemplateCall):
-            ops.append(_compose_views(graph, op, inlined))
+            ops.append(compose_views(graph, op, inlined))
             continue
         nest = simplify_indices(inline_into(op, inlined), graph.ranges(*op.axes, *op.reduction))
         ops.append(nest)
@@ -87,7 +78,7 @@ def inline_producers(graph: LoopGraph) -> LoopGraph:
             verdict, reason = _verdict(nest, store, used, kept, from_template, hints, graph)
             if verdict:
                 origins = (*nest.absorbed, nest.origin)
-                inlined[store.buffer] = _Body(_bare_symbols(store), store.value, origins)
+                inlined[store.buffer] = Inlined(_bare_symbols(store), store.value, origins)
             if used.nests:
                 word = "inlined" if verdict else "stored"
                 decisions.append(Decision("inline", (store.buffer, *used.nests), word, reason))
@@ -204,7 +195,7 @@ def is_trivial(value: Node) -> bool:
     return value.op == "const" or (value.op in ("load", "index") and not value.args)
 
 
-def inline_into(nest: LoopNest, inlined: Mapping[str, _Body]) -> LoopNest:
+def inline_into(nest: LoopNest, inlined: Mapping[str, Inlined]) -> LoopNest:
     """The nest with every load of an inlined buffer replaced by the producer's value."""
     if not inlined:
         return nest
@@ -257,32 +248,3 @@ def _fold_where(node: Node) -> Node:
     if condition.op == "const":
         return a if condition.attr is True else b
     return where(condition, a, b)
-
-
-def _compose_views(
-    graph: LoopGraph, call: TemplateCall, inlined: Mapping[str, _Body]
-) -> TemplateCall:
-    operands = tuple((role, _compose(graph, view, inlined)) for role, view in call.operands)
-    return call if operands == call.operands else replace(call, operands=operands)
-
-
-def _compose(graph: LoopGraph, view: View, inlined: Mapping[str, _Body]) -> View:
-    """The view read from the producer's own source, when some layout makes that plain strides."""
-    body = inlined.get(view.buffer)
-    if body is None or body.value.op != "load" or body.value.args:
-        return view
-    access = body.value.attr
-    assert isinstance(access, Access)
-    mapping = dict(zip(body.symbols, view.index, strict=True))
-    ranges = graph.ranges(*view.axes)
-    index = tuple(ranges.simplify(substitute(e, mapping)) for e in access.index)
-    composed = View(access.buffer, view.axes, index)
-    source = graph.buffers[access.buffer]
-    candidates = [source.strides or row_major_strides(source.shape)]
-    if source.strides is None:
-        order = wanted_order(composed, source.shape, view.axes)
-        if order is not None:
-            candidates.append(strides_of_order(source.shape, order))
-    if any(view_strides(composed, s, ranges) is not None for s in candidates):
-        return composed
-    return view

@@ -372,3 +372,22 @@ def test_an_input_returned_is_copied() -> None:
 )
 def test_dense_strides(shape, strides, dense: bool) -> None:
     assert is_dense(tuple(map(as_expr, shape)), tuple(map(as_expr, strides))) is dense
+
+
+def test_repeated_heads_are_read_without_the_repetition() -> None:
+    def body(builder: GraphBuilder, q: Tensor, kv: Tensor) -> Sequence[Tensor]:
+        wide = pointwise(
+            builder,
+            (1, 6, 5, 8),
+            lambda at: kv.load((at[0], FloorDiv(at[1], as_expr(3)), at[2], at[3])),
+        )
+        attrs = {"scale": 0.5, "causal": True}
+        operands = {"q": q, "k": wide, "v": wide}
+        return [builder.template("attention", operands, q.shape, q.dtype, attrs)]
+
+    graph = make_graph(body, {"q": (1, 6, 5, 8), "kv": (1, 2, 5, 8)})
+    inlined = inline_producers(graph)
+    (call,) = templates(inlined)
+    assert len(inlined.ops) == 1
+    assert [int(a.extent) for a in call.operand("k").axes] == [1, 2, 5, 8]
+    check_same(graph, inlined, tolerance=1e-4)
