@@ -199,7 +199,7 @@ struct AttentionBlock {
       const int np = next_panels(panels - j, widest);
       const T* at = b.b + j * b.panel_stride;
       kMicroTable<MultiplyAdd<T>>.fn[mr - 1][np - 1](
-          {row, 0, 1, 0, kc, at, b.panel_stride, b.step, c + j * kPanel, ldc, at, add});
+          {row, 0, 1, 0, kc, at, b.panel_stride, b.step, c + j * kPanel, ldc, at, 0, add});
       j += np;
     }
   }

@@ -148,12 +148,15 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
       T* c = a.c + i0 * a.ldc + j * kPanel;
       const T* fetch = j == 0 && a.taps == 1 ? next : b;
       kMicroTable<Op>.fn[mr - 1][np - 1]({a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b,
-                                         a.b.panel_stride, kPanel, c, a.ldc, fetch, false});
+                                         a.b.panel_stride, kPanel, c, a.ldc, fetch, 0, false});
       j += np;
     }
     done(i0, i0 + mr);
   }
 }
+
+// How far ahead of its use B is fetched when one strip reads it, in elements: 4 KiB of floats.
+inline constexpr int64_t kPrefetchAhead = 1024;
 
 // One chunk of K for the whole block, panels outermost: the chunk's panels stay in L1 while the
 // strips pass, and the first strips fetch the next panels, so B is read from memory once. `k` is
@@ -173,12 +176,24 @@ AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, i
       const int64_t i0 = strips.begin(s);
       m.rows = rows + i0;
       m.c = a.c + i0 * a.ldc + j * kPanel;
-      m.prefetch = s < np ? view.next + s * view.panel_stride : view.b;
+      if (strips.count == 1) {
+        m.prefetch = view.b + kPrefetchAhead;
+        m.prefetch_stride = view.panel_stride;
+      } else {
+        m.prefetch = s < np ? view.next + s * view.panel_stride : view.b;
+        m.prefetch_stride = strips.count < np ? strips.count * view.panel_stride : 0;
+      }
       kMicroTable<Op>.fn[strips.rows(s) - 1][np - 1](m);
     }
     j += np;
   }
 }
+
+// Sources whose chunks may be longer than KB, because they copy nothing.
+template <class Source>
+inline constexpr bool kUnboundedB = false;
+template <class T>
+inline constexpr bool kUnboundedB<PackedB<T>> = true;
 
 // The default of block_by_panels' `prepare`: rows are read where they lie.
 struct RowsInPlace {
@@ -191,9 +206,12 @@ struct RowsInPlace {
 // m.rows by copies of k's [m.k0, m.k0 + m.kc) of the same rows, and then sets m.k0 to 0.
 template <class Op, int64_t KB, class T, class Source, class Prepare>
 AOT_INLINE void block_by_panels(const BlockArgs<T, Source>& a, const Prepare& prepare) {
-  MicroArgs<T> m{a.rows, a.tap_stride, a.taps, 0,     a.kc,    nullptr,
-                 0,      kPanel,       a.c,    a.ldc, nullptr, false};
-  if (a.kc > KB) {  // several chunks a tap
+  MicroArgs<T> m{a.rows, a.tap_stride, a.taps, 0,       a.kc, nullptr, 0,
+                 kPanel, a.c,          a.ldc,  nullptr, 0,    false};
+  // A single strip uses B once: then nothing needs to stay in L1, and long streams read best.
+  const bool once = kUnboundedB<Source> && std::is_same_v<Prepare, RowsInPlace> &&
+                    a.mrows <= RegisterBlock<T>::kRows;
+  if (a.kc > KB && !once) {  // several chunks a tap
     const int64_t step = round_up(ceil_div(a.kc, ceil_div(a.kc, KB)), 4);
     m.taps = 1;
     for (int64_t t = 0; t < a.taps; ++t) {
@@ -209,7 +227,7 @@ AOT_INLINE void block_by_panels(const BlockArgs<T, Source>& a, const Prepare& pr
     return;
   }
   // Several taps a chunk, evenly.
-  const int64_t most = max64(1, KB / max64(a.kc, 1));
+  const int64_t most = once ? a.taps : max64(1, KB / max64(a.kc, 1));
   const int64_t step = ceil_div(a.taps, ceil_div(a.taps, most));
   for (int64_t t = 0; t < a.taps; t += step) {
     m.rows = a.rows + t * a.tap_stride;

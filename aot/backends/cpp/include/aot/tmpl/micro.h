@@ -24,8 +24,9 @@ struct MicroArgs {
   int64_t step;
   T* c;                  // tile, row-major
   int64_t ldc;
-  const T* prefetch;  // 64 bytes a k from here are fetched into L2; any address is harmless
-  bool accumulate;    // add to C instead of overwriting it
+  const T* prefetch;  // 64 bytes a k are fetched from here, and from so many elements on for every
+  int64_t prefetch_stride;  // further panel; any address is harmless
+  bool accumulate;          // add to C instead of overwriting it
 };
 
 template <class T>
@@ -64,7 +65,10 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
       AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
         bv[j] = S::load(b + (j / S::kPerPanel) * ps + (j % S::kPerPanel) * S::kLanes);
       }
-      __builtin_prefetch(prefetch, 0, 2);
+      // Few rows read B as fast as memory gives it: straight into L1. Many must not disturb L1.
+      AOT_UNROLL for (int j = 0; j < NP; ++j) {
+        __builtin_prefetch(prefetch + j * m.prefetch_stride, 0, MR <= 4 ? 3 : 2);
+      }
       prefetch += 64 / sizeof(T);
       AOT_UNROLL for (int i = 0; i < MR; ++i) {
         const V a = S::set1(row[i][k]);
