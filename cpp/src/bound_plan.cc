@@ -130,6 +130,7 @@ void BoundPlan::bind_arena(const Plan& plan) {
 void BoundPlan::bind_steps(const Plan& plan, const KernelLibrary& library, int32_t threads,
                            int32_t* fault) {
   std::vector<int32_t> buffer_of_slot;  // slots 0 … buffers-1 stand for the buffers themselves
+  buffer_of_slot.reserve(plan.buffers.size());
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     buffer_of_slot.push_back(static_cast<int32_t>(i));
   }

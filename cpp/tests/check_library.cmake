@@ -1,0 +1,25 @@
+# cmake -DLIBRARY=… -DREADELF=… -DNM=… -DSTRIPPED=… -P check_library.cmake
+execute_process(COMMAND ${READELF} -d ${LIBRARY} OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "\\(NEEDED\\)[^\n]*\\[[^]]+\\]" needed "${dynamic}")
+foreach(line IN LISTS needed)
+  string(REGEX MATCH "\\[([^]]+)\\]" _ "${line}")
+  if(NOT CMAKE_MATCH_1 MATCHES "^(libc|libm|libstdc\\+\\+|libgcc_s|libdl|libpthread|ld-linux.*)\\.so")
+    message(FATAL_ERROR "${LIBRARY} links ${CMAKE_MATCH_1}; only libc, libm, libstdc++, libgcc_s may be")
+  endif()
+endforeach()
+
+execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE symbols
+                COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX REPLACE "\n$" "" symbols "${symbols}")
+string(REPLACE "\n" ";" symbols "${symbols}")
+foreach(symbol IN LISTS symbols)
+  if(NOT symbol MATCHES " aot_[a-z_]+$")
+    message(FATAL_ERROR "${LIBRARY} exports more than the C interface: ${symbol}")
+  endif()
+endforeach()
+
+file(SIZE ${LIBRARY} size)
+message(STATUS "${size} bytes")
+if(STRIPPED AND size GREATER 1500000)
+  message(FATAL_ERROR "${LIBRARY} has ${size} bytes, at most 1.5 MB allowed")
+endif()
