@@ -9,7 +9,7 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp conformance lint format golden bench size clean
+.PHONY: help setup demo test test-fast test-cpp conformance lint tidy format golden bench size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ conformance: setup ## every operator row on every backend against eager PyTorch
 
 lint: setup ## ruff, mypy, clang-format; changes nothing
 	@VENV=$(VENV) scripts/lint
+
+tidy: setup ## clang-tidy over the runtime's sources (minutes)
+	@VENV=$(VENV) scripts/lint --tidy
 
 format: setup ## format Python and C++ in place
 	@VENV=$(VENV) scripts/lint --fix
