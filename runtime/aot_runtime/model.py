@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
@@ -85,9 +85,19 @@ class Model:
             ShapeMismatch: a rank or size outside the contract.
             AotError: any other failure; see aot_runtime.errors.
         """
-        leaves = self._signature.flatten(args, kwargs)
+        return self._signature.unflatten(self.run(self._signature.flatten(args, kwargs)))
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Runs the model on one array per input of the plan, past its signature.
+
+        Returns one array per output of the plan, of the kind of the first input.
+
+        Raises:
+            AotError: as for a call.
+        """
+        leaves = list(inputs)
         convert = converter_for(leaves)
-        return self._signature.unflatten([convert(o) for o in self._session.run(leaves)])
+        return [convert(output) for output in self._session.run(leaves)]
 
     @property
     def isa(self) -> str:
