@@ -28,7 +28,7 @@ demo: setup ## package a sentence encoder with real weights; run it from C++ and
 	@VENV=$(VENV) scripts/demo $(ARGS)
 
 test: setup ## every test: Python, C++, README
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -n auto --dist worksteal $(ARGS)
 	@VENV=$(VENV) scripts/test-cpp release
 
 test-fast: setup ## the tests that take seconds (pre-commit runs these)
