@@ -9,6 +9,7 @@ from pathlib import Path
 import aot_runtime
 import numpy as np
 import pytest
+
 from tests.runtime.make_package import expected_small, small_package
 
 FOLDER = Path(__file__).parents[1] / "packages"
