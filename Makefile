@@ -59,6 +59,6 @@ size: $(VENV)/.stamp-tools ## the table that says how large and how well kept th
 	@$(PY) -m tools.size $(ARGS)
 
 clean: ## remove everything that a target above creates, but not the virtual environment
-	@rm -rf build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf build dist out .cache .benchmarks .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find aot runtime tests tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 	@rm -f $(VENV)/.stamp-project

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import aot_runtime
 import pytest
 
 from aot import errors
@@ -121,3 +122,11 @@ def test_the_document_lists_every_runtime_code() -> None:
     assert len(codes) >= 11
     missing = [name for name, _ in codes if name != "OK" and f"`{name}`" not in document]
     assert missing == []
+
+
+def test_the_document_lists_the_loaders_classes() -> None:
+    document = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    for code, kind in aot_runtime.errors.BY_CODE.items():
+        bases = [b.__name__ for b in kind.__bases__ if b is not aot_runtime.AotError]
+        also = f" (`{bases[0]}`)" if bases else ""
+        assert f"| `{code}` | `{kind.__name__}`{also} |" in document
