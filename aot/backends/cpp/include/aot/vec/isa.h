@@ -30,7 +30,7 @@
 #endif
 
 // Forced inlining: a helper that stays a call would pass vectors through memory.
-#define AOT_INLINE static inline __attribute__((always_inline))
+#define AOT_INLINE inline __attribute__((always_inline))
 #define AOT_MEMBER inline __attribute__((always_inline))
 #define AOT_UNROLL _Pragma("GCC unroll 64")
 #define AOT_LIKELY(x) __builtin_expect(!!(x), 1)

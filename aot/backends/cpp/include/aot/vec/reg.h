@@ -12,13 +12,12 @@ namespace detail {
 enum : int { kEq = 0, kLt = 1, kLe = 2, kNe = 4, kNotLt = 5 };
 
 // x86 float predicates: ordered and quiet, except "not equal", which is true for NaN.
-constexpr int float_predicate(int op) {
-  return op == kEq   ? _CMP_EQ_OQ
-         : op == kLt ? _CMP_LT_OQ
-         : op == kLe ? _CMP_LE_OQ
-         : op == kNe ? _CMP_NEQ_UQ
-                     : _CMP_NLT_UQ;
-}
+template <int Op>
+constexpr int kFloatPredicate = Op == kEq   ? _CMP_EQ_OQ
+                                : Op == kLt ? _CMP_LT_OQ
+                                : Op == kLe ? _CMP_LE_OQ
+                                : Op == kNe ? _CMP_NEQ_UQ
+                                            : _CMP_NLT_UQ;
 
 template <class R>
 AOT_INLINE R r_load(const void* p) {
@@ -58,7 +57,7 @@ AOT_INLINE R r_load(const void* p) {
 #define AOT_MASK_FLOAT(T, L, M, V, S, K)                                                        \
   template <int Op>                                                                             \
   AOT_INLINE K r_cmp(Reg<T, L> a, Reg<T, L> b) {                                                \
-    return (K)M##_cmp_##S##_mask((V)a, (V)b, float_predicate(Op));                              \
+    return (K)M##_cmp_##S##_mask((V)a, (V)b, kFloatPredicate<Op>);                              \
   }                                                                                             \
   AOT_INLINE Reg<T, L> r_select(uint64_t m, Reg<T, L> a, Reg<T, L> b) {                         \
     return (Reg<T, L>)M##_mask_blend_##S((K)m, (V)b, (V)a);                                     \
