@@ -51,6 +51,8 @@ struct DepthwiseRun {
   // Output columns computed together: as many as leave registers for weights and inputs.
   static constexpr int kCols = kVectorRegisters >= 32 ? 8 : 4;
 
+  static constexpr A kZeros[min64(Cfg::C, kDepthwiseChannels)] = {};
+
   const DepthwiseArgs<Cfg>& p;
   T* tile;
 
@@ -70,57 +72,89 @@ struct DepthwiseRun {
     return S::load(wide);
   }
 
-  // COLS output columns from ow on, one vector of channels. CHECK: some inputs may be outside.
-  template <int COLS, bool CHECK>
-  AOT_INLINE void columns(const A* line0, const A* w, int64_t w0, int64_t d0, int64_t h0, T* out,
-                          int64_t lanes) const {
+  // The inputs under COLS output columns: for every kernel row inside the data, a pointer per input
+  // column, at the first channel; columns outside point to zeros.
+  template <int COLS>
+  struct Window {
+    static constexpr int64_t kWidth = (COLS - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
+    const A* x[Cfg::KD * Cfg::KH][kWidth];
+    const A* w[Cfg::KD * Cfg::KH];  // weights of the row's first position
+    int64_t rows;
+  };
+
+  template <int COLS>
+  AOT_INLINE void find(const A* image, int64_t d0, int64_t h0, int64_t w0, int64_t c0,
+                       Window<COLS>& window) const {
+    window.rows = 0;
+    for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
+      const int64_t d = d0 + kd * Cfg::DD;
+      if (uint64_t(d) >= uint64_t(p.d)) continue;
+      for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
+        const int64_t h = h0 + kh * Cfg::DH;
+        if (uint64_t(h) >= uint64_t(p.h)) continue;
+        const A* line = image + d * p.sd + h * p.sh + c0;
+        for (int64_t i = 0; i < Window<COLS>::kWidth; ++i) {
+          const int64_t column = w0 + i;
+          const bool in = uint64_t(column) < uint64_t(p.wd);
+          window.x[window.rows][i] = in ? line + column * p.sw : kZeros;
+        }
+        window.w[window.rows++] = p.w + (kd * Cfg::KH + kh) * Cfg::KW * Cfg::C + c0;
+      }
+    }
+  }
+
+  // One vector of channels, c on from the window's first; PART: only `lanes` of them exist.
+  template <int COLS, bool PART>
+  AOT_INLINE void columns(const Window<COLS>& window, int64_t c, int64_t lanes, T* out) const {
     V acc[COLS];
     AOT_UNROLL for (int j = 0; j < COLS; ++j) acc[j] = S::zero();
-    for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
-      if (uint64_t(d0 + kd * Cfg::DD) >= uint64_t(p.d)) continue;
-      for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
-        if (uint64_t(h0 + kh * Cfg::DH) >= uint64_t(p.h)) continue;
-        const A* line = line0 + kd * Cfg::DD * p.sd + kh * Cfg::DH * p.sh;
-        const A* wk = w + (kd * Cfg::KH + kh) * Cfg::KW * Cfg::C;
-        for (int64_t kw = 0; kw < Cfg::KW; ++kw) {
-          const V wv = lanes < S::kLanes ? load_some(wk + kw * Cfg::C, lanes) : load(wk + kw * Cfg::C);
-          AOT_UNROLL for (int j = 0; j < COLS; ++j) {
-            const int64_t column = j * Cfg::SW + kw * Cfg::DW;
-            if (CHECK && uint64_t(w0 + column) >= uint64_t(p.wd)) continue;
-            const A* at = line + column * p.sw;
-            const V xv = lanes < S::kLanes ? load_some(at, lanes) : load(at);
-            acc[j] = S::fma(xv, wv, acc[j]);
-          }
+    for (int64_t r = 0; r < window.rows; ++r) {
+      const A* const* x = window.x[r];
+      const A* w = window.w[r] + c;
+      AOT_UNROLL for (int64_t kw = 0; kw < Cfg::KW; ++kw) {
+        const V wv = PART ? load_some(w + kw * Cfg::C, lanes) : load(w + kw * Cfg::C);
+        AOT_UNROLL for (int j = 0; j < COLS; ++j) {
+          const A* at = x[j * Cfg::SW + kw * Cfg::DW] + c;
+          acc[j] = S::fma(PART ? load_some(at, lanes) : load(at), wv, acc[j]);
         }
       }
     }
-    AOT_UNROLL for (int j = 0; j < COLS; ++j) S::store(out + j * kLd, acc[j]);
+    AOT_UNROLL for (int j = 0; j < COLS; ++j) S::store(out + j * kLd + c, acc[j]);
+  }
+
+  // COLS output columns from ow on, channels [c0, c1), to `out`.
+  template <int COLS>
+  void group(const A* image, int64_t d0, int64_t h0, int64_t ow, int64_t c0, int64_t c1,
+             T* out) const {
+    Window<COLS> window;
+    find(image, d0, h0, ow * Cfg::SW - Cfg::PW, c0, window);
+    const int64_t channels = c1 - c0;
+    if (channels < S::kLanes) {
+      columns<COLS, true>(window, 0, channels, out);
+      return;
+    }
+    for (int64_t c = 0; c < channels; c += S::kLanes) {
+      // The last vector overlaps the one before rather than being a part of one.
+      columns<COLS, false>(window, min64(c, channels - S::kLanes), S::kLanes, out);
+    }
   }
 
   // Output columns [ow0, ow1) of one row, channels [c0, c1), into the tile.
-  void strip(const A* image, const A* w, int64_t d0, int64_t h0, int64_t ow0, int64_t ow1,
-             int64_t c0, int64_t c1) const {
-    const A* line0 = image + d0 * p.sd + h0 * p.sh;
+  void strip(const A* image, int64_t d0, int64_t h0, int64_t ow0, int64_t ow1, int64_t c0,
+             int64_t c1) const {
     for (int64_t ow = ow0; ow < ow1;) {
-      const int64_t w0 = ow * Cfg::SW - Cfg::PW;
-      const int64_t last = w0 + (kCols - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW;
-      const bool full = ow + kCols <= ow1, inside = w0 >= 0 && last < p.wd;
-      for (int64_t c = c0; c < c1; c += S::kLanes) {
-        const int64_t lanes = min64(S::kLanes, c1 - c);
-        const A* line = line0 + w0 * p.sw + c;
-        T* out = tile + (ow - ow0) * kLd + (c - c0);
-        if (full && inside && lanes == S::kLanes) {
-          columns<kCols, false>(line, w + c, w0, d0, h0, out, S::kLanes);
-        } else if (full && lanes == S::kLanes) {
-          columns<kCols, true>(line, w + c, w0, d0, h0, out, S::kLanes);
-        } else {
-          for (int64_t j = 0; j < min64(kCols, ow1 - ow); ++j) {
-            columns<1, true>(line + j * Cfg::SW * p.sw, w + c, w0 + j * Cfg::SW, d0, h0,
-                             out + j * kLd, lanes);
-          }
-        }
+      T* out = tile + (ow - ow0) * kLd;
+      const int64_t left = ow1 - ow;
+      if (left >= kCols) {
+        group<kCols>(image, d0, h0, ow, c0, c1, out);
+        ow += kCols;
+      } else if (left >= 4) {
+        group<4>(image, d0, h0, ow, c0, c1, out);
+        ow += 4;
+      } else {
+        group<1>(image, d0, h0, ow, c0, c1, out);
+        ow += 1;
       }
-      ow += kCols;
     }
   }
 };
@@ -146,7 +180,7 @@ void depthwise(const DepthwiseArgs<Cfg>& p, int64_t begin, int64_t end, void* sc
       const int64_t stop = min64(p.ow, ow + detail::kDepthwiseColumns);
       for (int64_t c = 0; c < Cfg::C; c += detail::kDepthwiseChannels) {
         const int64_t ce = min64(Cfg::C, c + detail::kDepthwiseChannels);
-        run.strip(image, p.w, d0, h0, ow, stop, c, ce);
+        run.strip(image, d0, h0, ow, stop, c, ce);
         epi(0, u * p.ow + ow, u * p.ow + stop, c, ce, run.tile, R::kLd);
       }
     }

@@ -29,6 +29,11 @@ struct MicroArgs {
   bool accumulate;          // add to C instead of overwriting it
 };
 
+// Products that are summed before the sum goes to C: a chain of n additions of like terms errs by
+// about n / sqrt(2) roundings of a term, in pieces of p by sqrt(n p / 2) (Higham, Accuracy and
+// Stability of Numerical Algorithms, 4.2), and adding a piece to C costs 1 % of its products.
+inline constexpr int64_t kChain = 128;
+
 template <class T>
 using MicroFn = void (*)(const MicroArgs<T>&);
 
@@ -48,40 +53,50 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
   using S = Simd<T>;
   using V = typename S::V;
   constexpr int kVecs = NP * S::kPerPanel;
-  V acc[MR][kVecs];
-  AOT_UNROLL for (int i = 0; i < MR; ++i) {
-    AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
-      acc[i][j] = m.accumulate ? S::load(m.c + i * m.ldc + j * S::kLanes) : S::zero();
-    }
-  }
   const T* b = m.b;
   const T* prefetch = m.prefetch;
   const int64_t ps = m.panel_stride;
-  for (int64_t t = 0; t < m.taps; ++t) {
-    const T* row[MR];
-    AOT_UNROLL for (int i = 0; i < MR; ++i) row[i] = m.rows[t * m.tap_stride + i] + m.k0;
-    for (int64_t k = 0; k < m.kc; ++k) {
-      V bv[kVecs];
+  bool add = m.accumulate;
+  int64_t t = 0, k = 0;
+  do {
+    V acc[MR][kVecs];
+    AOT_UNROLL for (int i = 0; i < MR; ++i) {
+      AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = S::zero();
+    }
+    for (int64_t left = kChain; t < m.taps && left > 0;) {
+      const int64_t stop = min64(m.kc, k + left);
+      left -= stop - k;
+      const T* row[MR];
+      AOT_UNROLL for (int i = 0; i < MR; ++i) row[i] = m.rows[t * m.tap_stride + i] + m.k0;
+      for (; k < stop; ++k) {
+        V bv[kVecs];
+        AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
+          bv[j] = S::load(b + (j / S::kPerPanel) * ps + (j % S::kPerPanel) * S::kLanes);
+        }
+        // Few rows read B as fast as memory gives it: straight into L1. Many must not disturb L1.
+        AOT_UNROLL for (int j = 0; j < NP; ++j) {
+          __builtin_prefetch(prefetch + j * m.prefetch_stride, 0, MR <= 4 ? 3 : 2);
+        }
+        prefetch += 64 / sizeof(T);
+        AOT_UNROLL for (int i = 0; i < MR; ++i) {
+          const V a = S::set1(row[i][k]);
+          AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = Op::apply(a, bv[j], acc[i][j]);
+        }
+        b += m.step;
+      }
+      if (k == m.kc) {
+        k = 0;
+        ++t;
+      }
+    }
+    AOT_UNROLL for (int i = 0; i < MR; ++i) {
       AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
-        bv[j] = S::load(b + (j / S::kPerPanel) * ps + (j % S::kPerPanel) * S::kLanes);
+        T* const c = m.c + i * m.ldc + j * S::kLanes;
+        S::store(c, add ? S::load(c) + acc[i][j] : acc[i][j]);
       }
-      // Few rows read B as fast as memory gives it: straight into L1. Many must not disturb L1.
-      AOT_UNROLL for (int j = 0; j < NP; ++j) {
-        __builtin_prefetch(prefetch + j * m.prefetch_stride, 0, MR <= 4 ? 3 : 2);
-      }
-      prefetch += 64 / sizeof(T);
-      AOT_UNROLL for (int i = 0; i < MR; ++i) {
-        const V a = S::set1(row[i][k]);
-        AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = Op::apply(a, bv[j], acc[i][j]);
-      }
-      b += m.step;
     }
-  }
-  AOT_UNROLL for (int i = 0; i < MR; ++i) {
-    AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
-      S::store(m.c + i * m.ldc + j * S::kLanes, acc[i][j]);
-    }
-  }
+    add = true;
+  } while (t < m.taps);
 }
 
 template <class Op, int MR, int NP>
