@@ -18,122 +18,25 @@ there, exactly: machines multiply floats faster than integers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from aot.ir.dtypes import FLOAT32, FLOAT64, INT32, INT64, UINT8, DType
 from aot.ir.scalar import Node, cast, const, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.builder import GraphBuilder, Tensor
+from aot.lowering.interpolation import (
+    BYTE_OFFSET,
+    LEAST_TOO_BIG,
+    MAX_PRECISION,
+    Resize,
+    extents,
+    fits_float32,
+)
 from aot.lowering.promotion import size_node
-from aot.symbolic import Expr, FloorDiv, Minimum, Modulo, as_expr, ceil_div, is_int
+from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, ceil_div, is_int
 
 Shape = tuple[Expr, ...]
-Floats = NDArray[np.float64]
-
-LANES = 16
-"""Greatest panel: one vector of float32 on the widest machines."""
-
-LEAST_PANEL = 8
-"""Least panel of a size that it divides; other sizes are padded to whole panels of LANES."""
-
-_MAX_PRECISION = 22
-_LEAST_TOO_BIG = 1 << 15
-
-
-@dataclass(frozen=True)
-class Filter:
-    """An interpolation kernel: `taps` neighbours at scale 1; cubic ones have the parameter `a`."""
-
-    taps: int
-    antialias: bool
-    a: float = 0.0
-
-    def values(self, x: Floats) -> Floats:
-        """The kernel at distances x, for deciding at packaging time."""
-        x, a = np.abs(x), self.a
-        if self.taps == 2:
-            return np.where(x < 1.0, 1.0 - x, 0.0)
-        far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-        return np.where(x < 1.0, ((a + 2) * x - (a + 3)) * x * x + 1, np.where(x < 2.0, far, 0.0))
-
-    def weight(self, x: Node) -> Node:
-        """The kernel at distance x, float64."""
-        x = e.absolute(x)
-        if self.taps == 2:
-            return e.select(e.lt(x, 1.0), e.sub(1.0, x), 0.0)
-        a = self.a
-        near = e.add(e.mul(e.mul(e.sub(e.mul(x, a + 2), a + 3), x), x), 1.0)
-        far = e.sub(e.mul(e.add(e.mul(e.sub(e.mul(x, a), 5 * a), x), 8 * a), x), 4 * a)
-        return e.select(e.lt(x, 1.0), near, e.select(e.lt(x, 2.0), far, 0.0))
-
-
-@dataclass(frozen=True)
-class Resize:
-    """One axis's resize: sizes, kernel, and how output positions map to input positions.
-
-    `given`: the caller's scale factor (output over input), which counts instead of the sizes.
-    """
-
-    size: Expr
-    out: Expr
-    filter: Filter
-    align: bool
-    given: float | None
-
-    @property
-    def identity(self) -> bool:
-        """True when the axis stays as it is."""
-        same = self.filter.antialias or self.filter.taps == 2 or self.scale_value() in (None, 1.0)
-        return self.size == self.out and same
-
-    def scale_value(self) -> float | None:
-        """Input steps for an output step; None when it depends on an input's size."""
-        if not self.align and self.given is not None and self.given > 0:
-            return 1.0 / self.given
-        if not (self.size.is_Integer and self.out.is_Integer):
-            return None
-        size, out = int(self.size), int(self.out)
-        if self.align:
-            return (size - 1) / (out - 1) if out > 1 else 0.0
-        return size / out
-
-    @property
-    def panel(self) -> int:
-        """Outputs of a panel: the divisor of the size that wastes least, or LANES with padding.
-
-        Panels that divide the size let later passes go panel by panel too. A panel of d outputs
-        costs as many vectors as its run has inputs, about d * scale + taps.
-        """
-        scale = self.scale_value()
-        if scale is None or not self.out.is_Integer:
-            return LANES
-        sizes = [d for d in range(LEAST_PANEL, LANES + 1) if int(self.out) % d == 0]
-        taps = self.filter.taps * max(scale, 1.0)
-        return min(sizes, key=lambda d: (d * scale + taps) / d, default=LANES)
-
-    def scale(self, builder: GraphBuilder) -> Node:
-        """The same as a node, float64."""
-        known = self.scale_value()
-        if known is not None:
-            return const(known, FLOAT64)
-        size = size_node(builder, self.size, FLOAT64)
-        out = size_node(builder, self.out, FLOAT64)
-        if not self.align:
-            return e.div(size, out)
-        return e.select(e.gt(out, 1.0), e.div(e.sub(size, 1.0), e.sub(out, 1.0)), 0.0)
-
-    def source(self, builder: GraphBuilder, at: Expr) -> Node:
-        """The input position of an output position, without antialiasing; float64."""
-        position = size_node(builder, at, FLOAT64)
-        if self.align:
-            return e.mul(self.scale(builder), position)
-        real = e.sub(e.mul(self.scale(builder), e.add(position, 0.5)), 0.5)
-        return real if self.filter.taps > 2 else e.maximum(real, 0.0)
 
 
 @dataclass(frozen=True)
@@ -166,8 +69,22 @@ class Axis:
         whole = e.trunc(e.add(scaled, e.copysign(0.5, scaled)))
         return cast(whole if self.sums == INT32 else e.div(whole, power), self.sums)
 
-    def finished(self, term: Node, result: DType) -> Node:
-        """The sum of the terms in the pass's result type; for bytes rounded and clamped."""
+    @property
+    def signed(self) -> bool:
+        """True for bytes in float32: they are summed, and passed on, less BYTE_OFFSET."""
+        return self.bits is not None and self.sums == FLOAT32
+
+    def operand(self, value: Node) -> Node:
+        """An input element as it is multiplied."""
+        if self.signed and value.dtype == UINT8:
+            return e.sub(cast(value, FLOAT32), float(BYTE_OFFSET))
+        return cast(value, self.sums)
+
+    def finished(self, term: Node, shift: Node | None, result: DType) -> Node:
+        """The sum of the terms in the pass's result type; for bytes rounded and clamped.
+
+        `shift`: for signed bytes one half, and what the offset adds where weights do not sum to 1.
+        """
         total = reduce_("sum", term)
         if self.bits is None:
             return cast(total, result)
@@ -175,7 +92,11 @@ class Axis:
             bits = self.bits.load(())
             half = e.shl(const(1, INT32), e.sub(bits, 1))
             return cast(e.clamp(e.shr(e.add(total, half), bits), 0, 255), result)
-        return cast(e.clamp(e.floor(e.add(total, 0.5)), 0.0, 255.0), result)
+        if shift is None:
+            raise ValueError("signed bytes need a shift")
+        low, offset = -float(BYTE_OFFSET), float(BYTE_OFFSET)
+        whole = e.clamp(e.floor(e.add(total, shift)), low, low + 255.0)
+        return cast(e.add(whole, offset), UINT8) if result == UINT8 else whole
 
 
 def make_axis(builder: GraphBuilder, resize: Resize, dtype: DType) -> Axis:
@@ -186,7 +107,7 @@ def make_axis(builder: GraphBuilder, resize: Resize, dtype: DType) -> Axis:
     if dtype != UINT8:
         return Axis(resize, first, weigh, taps, span, None, dtype.compute)
     bits = _precision(builder, greatest(taps))
-    sums = FLOAT32 if _fits_float32(resize) else INT32
+    sums = FLOAT32 if fits_float32(resize) else INT32
     return Axis(resize, first, weigh, taps, span, bits, sums)
 
 
@@ -303,81 +224,12 @@ def _precision(builder: GraphBuilder, greatest: Tensor) -> Tensor:
 
     def body(at: Shape) -> Node:
         total = const(0, INT32)
-        for bits in range(_MAX_PRECISION):
+        for bits in range(MAX_PRECISION):
             next_ = cast(e.add(e.mul(greatest.load(()), float(1 << (bits + 1))), 0.5), INT64)
-            total = e.add(total, cast(e.lt(next_, _LEAST_TOO_BIG), INT32))
+            total = e.add(total, cast(e.lt(next_, LEAST_TOO_BIG), INT32))
         return total
 
     return builder.pointwise((), INT32, body)
-
-
-def _fits_float32(resize: Resize) -> bool:
-    """True when sums of bytes times weights are exact in float32: below 24 bits, always.
-
-    Edges need no look: weights that meet there are added up, which only lowers the precision.
-    """
-    scale = resize.scale_value()
-    if scale is None or not (resize.size.is_Integer and resize.out.is_Integer):
-        return False
-    weights = _static_weights(resize, scale)
-    greatest = float(weights.max(initial=0.0)) * (1.0 - 1e-12)
-    bits = sum(greatest * (1 << (k + 1)) + 0.5 < _LEAST_TOO_BIG for k in range(_MAX_PRECISION))
-    whole = np.ceil(np.abs(weights) * (1 << bits))
-    return bool(255.0 * whole.sum(axis=1).max(initial=0.0) + (1 << bits) < 1 << 24)
-
-
-def _static_weights(resize: Resize, scale: float) -> Floats:
-    """Weights of all taps of all outputs: (out, taps), before the edges are seen to."""
-    at = np.arange(int(resize.out), dtype=np.float64)[:, None]
-    wide = resize.filter.taps
-    if resize.filter.antialias:
-        stretch = max(scale, 1.0)
-        center = scale * (at + 0.5)
-        steps = np.arange(math.ceil(stretch * wide) + 2)
-        places = np.floor(center - stretch * wide / 2) + steps
-        weights = resize.filter.values((places - center + 0.5) / stretch)
-        total: Floats = weights.sum(axis=1, keepdims=True)
-        return np.divide(weights, total)
-    real = scale * at if resize.align else scale * (at + 0.5) - 0.5
-    real = real if wide > 2 else np.maximum(real, 0.0)
-    return resize.filter.values(np.arange(wide) + 1 - wide // 2 - (real - np.floor(real)))
-
-
-def extents(resize: Resize) -> tuple[Expr, Expr]:
-    """(taps, span): exact for static sizes, upper bounds otherwise; never more than the data."""
-    scale = resize.scale_value()
-    if scale is not None and resize.size.is_Integer and resize.out.is_Integer:
-        taps, span = _static_extents(resize, scale)
-        return as_expr(taps), as_expr(span)
-    whole = as_expr(math.ceil(scale)) if scale is not None else ceil_div(resize.size, resize.out)
-    if resize.align and scale is None:  # (size - 1) / (out - 1) may be above size / out
-        whole = ceil_div(resize.size, Minimum(resize.out, as_expr(1 << 30))) * 2
-    wide = resize.filter.taps
-    bound = whole * wide + 1 if resize.filter.antialias else as_expr(wide)
-    span = whole * resize.panel + bound
-    return Minimum(bound, resize.size), Minimum(span, resize.size)
-
-
-def _static_extents(resize: Resize, scale: float) -> tuple[int, int]:
-    size, out = int(resize.size), int(resize.out)
-    windows = [_window(resize, scale, size, k) for k in range(out)]
-    taps = max((end - first for first, end in windows), default=1)
-    panels = [windows[k : k + resize.panel] for k in range(0, out, resize.panel)]
-    span = max((max(e for _, e in p) - p[0][0] for p in panels), default=1)
-    return min(max(taps, 1), size), min(max(span, 1), size)
-
-
-def _window(resize: Resize, scale: float, size: int, at: int) -> tuple[int, int]:
-    """First input and the one after the last that an output reads: the nodes' arithmetic."""
-    wide = resize.filter.taps
-    if resize.filter.antialias:
-        center, support = scale * (at + 0.5), max(scale, 1.0) * (wide * 0.5)
-        first, end = max(int(center - support + 0.5), 0), min(int(center + support + 0.5), size)
-        return first, max(end, first)
-    real = scale * at if resize.align else scale * (at + 0.5) - 0.5
-    real = real if wide > 2 else max(real, 0.0)
-    base = min(math.floor(np.float32(real)), size - 1) - (wide // 2 - 1)
-    return min(max(base, 0), size - 1), min(max(base + wide, 1), size)
 
 
 def inner_pass(x: Tensor, axis: Axis, result: DType) -> Tensor:
@@ -404,9 +256,11 @@ def inner_pass(x: Tensor, axis: Axis, result: DType) -> Tensor:
 
     band = builder.pointwise((panels, axis.span, as_expr(lanes)), axis.sums, weight)
 
+    shifts = _shifts(axis, band, 1)
+
     def input_of(rows: Shape, panel: Expr, tap: Expr) -> Node:
         run = builder.indirect(starts.load((panel,)), limit + 1, wrap=False)
-        return cast(x.load((*rows, run + tap)), axis.sums)
+        return axis.operand(x.load((*rows, run + tap)))
 
     rows = x.shape[:-1]
     if x.dtype != axis.sums:  # converted once, by vectors, not again for each panel's lane
@@ -417,10 +271,27 @@ def inner_pass(x: Tensor, axis: Axis, result: DType) -> Tensor:
         panel, lane = at[-2:]
         same = x.dtype == axis.sums
         value = input_of(at[:-2], panel, r[0]) if same else runs.load((*at[:-1], r[0]))
-        return axis.finished(e.mul(value, band.load((panel, r[0], lane))), result)
+        shift = shifts.load((panel, lane)) if shifts is not None else None
+        return axis.finished(e.mul(value, band.load((panel, r[0], lane))), shift, result)
 
     shape = (*rows, panels, as_expr(lanes))
     return builder.reduction(shape, (axis.span,), [(result, body)])[0]
+
+
+def _shifts(axis: Axis, weights: Tensor, taps: int) -> Tensor | None:
+    """For signed bytes: 0.5 + BYTE_OFFSET * (the sum of an output's weights - 1); exact."""
+    if not axis.signed:
+        return None
+    shape = (*weights.shape[:taps], *weights.shape[taps + 1 :])
+
+    def body(at: Shape, r: Shape) -> Node:
+        weight = weights.load((*at[:taps], r[0], *at[taps:]))
+        total = reduce_("sum", cast(weight, FLOAT64))
+        surplus = e.mul(e.sub(total, 1.0), float(BYTE_OFFSET))
+        return cast(e.add(surplus, 0.5), FLOAT32)
+
+    reduced = (weights.shape[taps],)
+    return weights.builder.reduction(shape, reduced, [(FLOAT32, body)])[0]
 
 
 def outer_pass(x: Tensor, axis: Axis, position: int, result: DType) -> Tensor:
@@ -439,13 +310,15 @@ def outer_pass(x: Tensor, axis: Axis, position: int, result: DType) -> Tensor:
         return axis.quantised(axis.weigh(place, at[0], None))
 
     table = builder.pointwise((resize.out, axis.taps), axis.sums, weight)
+    shifts = _shifts(axis, table, 1)
 
     def body(at: Shape, r: Shape) -> Node:
         here = at[position]
         run = builder.indirect(starts.load((here,)), limit + 1, wrap=False)
         index = (*at[:position], run + r[0], *at[position + 1 :])
-        value = cast(x.load(index), axis.sums)
-        return axis.finished(e.mul(value, table.load((here, r[0]))), result)
+        value = axis.operand(x.load(index))
+        shift = shifts.load((here,)) if shifts is not None else None
+        return axis.finished(e.mul(value, table.load((here, r[0]))), shift, result)
 
     shape = (*x.shape[:position], resize.out, *x.shape[position + 1 :])
     return builder.reduction(shape, (axis.taps,), [(result, body)])[0]

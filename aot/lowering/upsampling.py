@@ -11,21 +11,12 @@ from aot.ir.dtypes import FLOAT32, FLOAT64, INT64, UINT8, DType
 from aot.ir.scalar import Node, cast, const
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
+from aot.lowering.interpolation import Filter, Resize
 from aot.lowering.promotion import size_node
 from aot.lowering.registry import Call
-from aot.lowering.resampling import (
-    LANES,
-    Axis,
-    Filter,
-    Resize,
-    extents,
-    inner_pass,
-    make_axis,
-    outer_pass,
-    unpanelled,
-)
+from aot.lowering.resampling import Axis, inner_pass, make_axis, outer_pass, unpanelled
 from aot.lowering.rows import REGISTRY
-from aot.symbolic import Expr, FloorDiv, as_expr, dim, evaluate, product
+from aot.symbolic import Expr, FloorDiv, as_expr
 
 Shape = tuple[Expr, ...]
 Scales = Sequence[float | None]
@@ -96,37 +87,22 @@ def _resample(call: Call, x: Tensor, align: bool, scales: Scales) -> Tensor:
     }
     inner = x.rank - 1
     changing = [k for k in sorted(resizes, reverse=True) if not resizes[k].identity]
-    if dtype != UINT8 and inner in changing and _outer_first(x, resizes):
-        changing = [*changing[1:], inner]
+    if dtype != UINT8:  # row by row, in the cache; bytes round after the innermost, as in eager
+        changing = changing[::-1]
     builder, y, panelled = x.builder, x, False
     axes = {k: make_axis(builder, resizes[k], dtype) for k in changing}
     between = _between(dtype, list(axes.values()))
     for position, axis in axes.items():
+        result = dtype if position == changing[-1] else between
         if position == inner:
-            y, panelled = inner_pass(y, axis, between), True
+            y, panelled = inner_pass(y, axis, result), True
             continue
         if panelled:  # a view of whole rows: this pass reads through it
             y, panelled = unpanelled(y, shape[inner], y.dtype), False
-        y = outer_pass(y, axis, position, dtype if position == changing[-1] else between)
+        y = outer_pass(y, axis, position, result)
     if panelled:
         return unpanelled(y, shape[inner], dtype)
     return y if changing else builder.pointwise(shape, dtype, y.load)
-
-
-def _outer_first(x: Tensor, resizes: dict[int, Resize]) -> bool:
-    """Whether resizing the innermost axis last takes fewer vector operations.
-
-    Floats only: eager rounds bytes after its first pass, which is the innermost axis.
-    """
-    hints = {dim(d.name): d.hint for d in x.builder.graph.dims}
-    inner = resizes[max(resizes)]
-    before = evaluate(product([r.size for k, r in resizes.items() if r is not inner]), hints)
-    after = evaluate(product([r.out for k, r in resizes.items() if r is not inner]), hints)
-    taps = sum(evaluate(extents(r)[0], hints) for r in resizes.values() if r is not inner)
-    size, out = evaluate(inner.size, hints), evaluate(inner.out, hints)
-    run = evaluate(extents(inner)[1], hints) * -(-out // inner.panel)
-    inner_first = before * run + after * taps * (out / LANES)
-    return bool(after * taps * (size / LANES) + after * run < inner_first)
 
 
 def _between(dtype: DType, axes: Sequence[Axis]) -> DType:

@@ -16,9 +16,11 @@ from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
 from aot.ir.interpreter import bind_dims, interpret_loops
 from aot.ir.loops import LoopGraph, LoopNest
+from aot.ir.scalar import loads
 from aot.ir.verify import verify_loops
 from aot.lowering.lower import lower, supported_operators
 from aot.lowering.registry import Registry
+from aot.symbolic import FloorDiv, Modulo
 
 
 class Applied(torch.nn.Module):
@@ -111,6 +113,7 @@ DYNAMIC: dict[str, Callable[[torch.Tensor], Any]] = {
     "heads": lambda x: x.reshape(x.shape[0], x.shape[1], 2, 3).transpose(1, 2).amax(-1),
     "cat": lambda x: torch.cat([x, x[:, :1], x], 1),
     "flip": lambda x: x.flip(1),
+    "roll": lambda x: (x.roll(2, 1), x.roll(-9, 1), x.roll(x.shape[1], 2)),
     "pad": lambda x: F.pad(x, (1, 2, 3, 0), value=2.0),
     "positions": lambda x: x + torch.arange(x.shape[1])[None, :, None],
     "tril": lambda x: x.new_ones(x.shape[1], x.shape[1]).tril(),
@@ -140,6 +143,22 @@ def test_one_graph_serves_all_sizes(name: str) -> None:
         expected = expected if isinstance(expected, tuple) else (expected,)
         for actual, wanted in zip(run(loops, x), expected, strict=True):
             np.testing.assert_allclose(actual, wanted.numpy(), rtol=2e-5, atol=2e-6)
+
+
+def test_dividends_are_never_negative() -> None:
+    """C divides towards zero, our expressions towards minus infinity."""
+    loops = lowered(lambda x: x.roll((2, -9), (1, 2)), torch.randn(4, 5, 6), sizes=[{1: LENGTH}])
+    (op,) = loops.ops
+    assert isinstance(op, LoopNest)
+    ranges = loops.ranges(*op.axes)
+    divisions = [
+        part
+        for access in (n.attr for n in loads(op.roots))
+        for expr in access.index
+        for part in expr.atoms(Modulo, FloorDiv)
+    ]
+    assert divisions
+    assert all(ranges.nonnegative(part.args[0]) for part in divisions)
 
 
 def test_views_read_and_do_nothing_else() -> None:
