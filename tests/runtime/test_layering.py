@@ -1,0 +1,57 @@
+"""Which native file may include which: the borders that keep the runtime replaceable in parts."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ABI = {"aot/dlpack.h"}
+
+ALLOWED = {
+    "cpp/include/aot/dlpack.h": set(),
+    "cpp/include/aot/kernel_abi.h": set(),
+    "cpp/include/aot/abi.h": ABI,
+    "cpp/include/aot/aot.hpp": {"aot/abi.h"},
+    "runtime/aot_runtime/src/arrays.h": {"aot/aot.hpp"},
+    "runtime/aot_runtime/src/arrays.cc": {"arrays.h"},
+    "runtime/aot_runtime/src/module.cc": {"arrays.h"},
+    "cpp/tools/npy.h": {"aot/aot.hpp"},
+    "cpp/tools/run.cc": {"npy.h"},
+    "cpp/tools/bench_runner.cc": {"npy.h"},
+}
+# c_api → session → bound_plan, contract → plan → container: nobody looks up.
+LAYERS = [
+    {"error", "dtype", "mapped_file", "sha256", "memory", "strided_copy", "thread_pool", "isa"},
+    {"json_text", "status"},
+    {"expr", "safetensors"},
+    {"plan"},
+    {"kernel_library"},
+    {"bound_plan"},
+    {"contract", "output_pool", "package"},
+    {"session"},
+    {"c_api"},
+]
+
+
+def includes(path: Path) -> set[str]:
+    """What a file includes of ours."""
+    return set(re.findall(r'^#include "([^"]+)"', path.read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_public_headers_and_clients(name: str) -> None:
+    assert includes(ROOT / name) <= ALLOWED[name]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "cpp/src").rglob("*.[hc]*")), ids=lambda p: p.name)
+def test_no_source_looks_up(path: Path) -> None:
+    if path.suffix == ".map":
+        return
+    level = {name: i for i, names in enumerate(LAYERS) for name in names}
+    assert path.stem in level, "give the new file a place in LAYERS"
+    for header in includes(path):
+        if header.startswith("aot/"):
+            assert header != "aot/aot.hpp", "the library is beneath its C++ header"
+        else:
+            assert level[Path(header).stem] <= level[path.stem], f"{path.name} includes {header}"
