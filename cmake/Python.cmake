@@ -15,6 +15,9 @@ target_link_libraries(_native PRIVATE aot_runtime_static aot_options)
 target_link_options(_native PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,nodelete)
 install(TARGETS _native LIBRARY DESTINATION aot_runtime COMPONENT python)
 install(DIRECTORY cpp/include/ DESTINATION aot_runtime/include COMPONENT python)
+# Generated kernels include it; in a checkout the compiler finds it where it is.
+install(FILES cpp/include/aot/kernel_abi.h DESTINATION aot/backends/cpp/include/aot
+  COMPONENT python)
 
 option(AOT_PYTHON_IN_PLACE "Put the module beside its Python sources" OFF)
 if(AOT_PYTHON_IN_PLACE)
