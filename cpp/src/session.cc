@@ -12,7 +12,7 @@
 namespace aot_rt {
 namespace {
 
-constexpr size_t kMaxPlans = 16;  // sets of sizes kept resolved
+constexpr size_t kMaxPlans = 32;  // sets of sizes kept resolved
 constexpr int64_t kScratchAlignment = 128;
 
 // A step in the hands of several workers.

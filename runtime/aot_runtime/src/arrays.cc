@@ -173,7 +173,7 @@ void Inputs::read(Leaf& leaf, py::handle object, const aot_tensor_info* info) {
   leaf.view.device = DLDevice{kDLCPU, 0};
   const std::string name = info != nullptr ? info->name : "(too many)";
   if (read_number(leaf, object, info) || read_buffer(leaf, object, name) ||
-      read_dlpack(leaf, object)) {
+      read_dlpack(leaf, object, name)) {
     return;
   }
   raise(AOT_INVALID_ARGUMENT, "input '" + name + "' is of type " + Py_TYPE(object.ptr())->tp_name +
@@ -252,9 +252,14 @@ bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name)
   return true;
 }
 
-bool Inputs::read_dlpack(Leaf& leaf, py::handle object) {
+bool Inputs::read_dlpack(Leaf& leaf, py::handle object, const std::string& name) {
   if (!py::hasattr(object, "__dlpack__")) return false;
-  leaf.owner = object.attr("__dlpack__")();
+  try {
+    leaf.owner = object.attr("__dlpack__")();
+  } catch (const py::error_already_set& error) {
+    raise(AOT_INVALID_ARGUMENT,
+          "input '" + name + "' does not give its memory: " + std::string(py::str(error.value())));
+  }
   PyObject* capsule = leaf.owner.ptr();
   if (PyCapsule_IsValid(capsule, kPlainName)) {
     leaf.view = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kPlainName))->dl_tensor;

@@ -44,7 +44,7 @@ class Inputs {
   void read(Leaf& leaf, py::handle object, const aot_tensor_info* info);
   static bool read_number(Leaf& leaf, py::handle object, const aot_tensor_info* info);
   static bool read_buffer(Leaf& leaf, py::handle object, const std::string& name);
-  static bool read_dlpack(Leaf& leaf, py::handle object);
+  static bool read_dlpack(Leaf& leaf, py::handle object, const std::string& name);
 
   std::vector<Leaf> leaves_;
   std::vector<const DLTensor*> pointers_;
