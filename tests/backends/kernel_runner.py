@@ -18,7 +18,7 @@ from aot.ir.loops import Axis, Buffer, LoopNest, Store
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Node, load
 from aot.ir.tensors import Dim, Signature, Tree
-from aot.options import ALL_CPU, CPU_LEVELS, BuildOptions
+from aot.options import CPU_LEVELS, BuildOptions, Target
 from aot.symbolic import Expr, as_expr, dim, evaluate, row_major_strides, var
 
 _FLAGS = {"x86-64-v2": "sse4_2", "x86-64-v3": "avx2", "x86-64-v4": "avx512dq"}
@@ -59,12 +59,13 @@ def machine_levels():
 class Program:
     """A kernel graph compiled for every level."""
 
-    def __init__(self, graph: KernelGraph, cache_dir: Path | None = None) -> None:
+    def __init__(self, graph: KernelGraph, compiler: str = "", levels=CPU_LEVELS) -> None:
         self.graph = graph
         backend = CppBackend()
-        self.emitted = backend.emit(graph, ALL_CPU)
-        options = BuildOptions(cache_dir=cache_dir, jobs=2)
-        self.binaries = backend.compile(self.emitted, ALL_CPU, options)
+        target = Target("cpu", tuple(levels))
+        self.emitted = backend.emit(graph, target)
+        options = BuildOptions(jobs=2, compiler=compiler)
+        self.binaries = backend.compile(self.emitted, target, options)
         self._tables = {}
         for binary in self.binaries:
             if binary.arch in machine_levels():
@@ -116,7 +117,7 @@ class Program:
         """Compares every level with the interpreter."""
         dims = dims or {}
         wanted = interpret_kernels(self.graph, inputs, lambda fqn: inputs[fqn], dims)
-        for level in machine_levels():
+        for level in self._tables:
             got, fault = self.run(level, inputs, dims)
             assert fault == 0
             for name, w, g in zip(self.graph.outputs, wanted, got, strict=True):

@@ -313,3 +313,43 @@ def test_kernels_that_differ_in_a_slice_share_their_code():
     program = Program(maker.graph())
     assert [launch.function for launch in program.emitted.launches] == ["k0"] * 4 + ["k4"]
     program.check({"x": rng.normal(size=(3, 5, 24)).astype("f4")}, exact=True)
+
+
+def test_comparisons_of_positions_at_every_side_of_a_boundary():
+    maker = GraphMaker((Dim("s0", 1, 1000, 200, (0, 0, 1, 0)),))
+    s = dim("s0")
+    (i,) = axes(s)
+    maker.buffer("x", FLOAT32, [s])
+    for boundary in (0, 63, 64, 65, 128):
+        for op in sorted(scalar.COMPARE):
+            for swapped in (False, True):
+                position, edge = index_value(i.symbol), const(boundary, INT64)
+                value = binary(op, *((edge, position) if swapped else (position, edge)))
+                out = maker.output(f"{op}{boundary}{swapped}", BOOL, [s])
+                maker.kernel([nest("n", [i], [], (out, [i.symbol], value))])
+    other = binary("lt", index_value(Modulo(i.symbol, as_expr(3))), index_value(s - i.symbol))
+    out = maker.output("other", BOOL, [s])
+    maker.kernel([nest("n", [i], [], (out, [i.symbol], other))])
+    program = Program(maker.graph())
+    for n in (1, 63, 64, 65, 200):
+        program.check({"x": np.zeros(n, "f4")}, {"s0": n})
+
+
+def test_joined_slices_branch_once_a_vector():
+    """cat of two tensors at an aligned boundary needs neither lane masks nor gathers."""
+    maker = GraphMaker()
+    i, j = axes(4, 384)
+    maker.buffer("a", FLOAT32, [4, 128])
+    maker.buffer("b", FLOAT32, [4, 256])
+    first = binary("lt", index_value(j.symbol), const(128, INT64))
+    a = scalar.load("a", FLOAT32, [i.symbol, j.symbol], {}, first)
+    b = scalar.load("b", FLOAT32, [i.symbol, j.symbol - 128], {}, unary("not", first))
+    out = maker.output("o", FLOAT32, [4, 384])
+    value = unary("neg", where(first, a, b))
+    maker.kernel([nest("n", [i, j], [], (out, [i.symbol, j.symbol], value))], outer=1)
+    program = Program(maker.graph())
+    text = program.emitted.functions[0].text
+    assert "Mask<L0>" not in text and "_m<" not in text
+    rng = np.random.default_rng(13)
+    inputs = {"a": rng.normal(size=(4, 128)), "b": rng.normal(size=(4, 256))}
+    program.check({k: v.astype("f4") for k, v in inputs.items()}, exact=True)

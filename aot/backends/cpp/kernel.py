@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aot.backends.cpp.context import (
     STRIP_START,
@@ -19,7 +19,7 @@ from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis, Buffer
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
 from aot.ir.weights import DerivedWeight
-from aot.symbolic import Expr, Ranges, Symbol, ceil_div, dim, integer, product
+from aot.symbolic import Expr, Ranges, Symbol, ceil_div, dim, integer, is_int, product
 
 NAME = "@NAME@"
 """Stands for the function's name in emitted text."""
@@ -119,6 +119,7 @@ def make_context(kernel: Kernel, graph: KernelGraph) -> KernelContext:
 
 def emit_kernel(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
     """The function body of a kernel without a template."""
+    kernel = _without_idle_strip(kernel)
     context = make_context(kernel, graph)
     writer = Writer(1)
     body = Body(context, writer)
@@ -208,6 +209,14 @@ def _hoist(body: Body, kernel: Kernel) -> None:
                 body.value(node)
 
 
+def _without_idle_strip(kernel: Kernel) -> Kernel:
+    """The same kernel without a strip that covers its whole axis."""
+    strip = kernel.strip
+    if strip is None or not is_int(strip.axis.extent) or int(strip.axis.extent) > strip.size:
+        return kernel
+    return replace(kernel, strip=None)
+
+
 def _is_serial(kernel: Kernel) -> bool:
     """True when units may touch the same elements (accumulating stores)."""
     return any(s.mode == "add" for st in kernel.stages for n in st.nests for s in n.stores)
@@ -227,7 +236,11 @@ class _UnitLoop:
         self._body = body
         self._strip = kernel.strip
         names = body.context.names
-        self._counters = [(names[a.symbol], index_text(a.extent, names)) for a in kernel.outer]
+        single = [a for a in kernel.outer if is_int(a.extent, 1)]
+        self._constant = [names[a.symbol] for a in single]
+        self._counters = [
+            (names[a.symbol], index_text(a.extent, names)) for a in kernel.outer if a not in single
+        ]
         if kernel.strip is not None:
             strips = ceil_div(kernel.strip.axis.extent, kernel.strip.size)
             self._counters.append(("strip", index_text(strips, names)))
@@ -235,6 +248,8 @@ class _UnitLoop:
     def __enter__(self) -> None:
         body, writer = self._body, self._body.writer
         writer.line("if (begin >= end) return;")
+        for name in self._constant:
+            writer.line(f"constexpr int64_t {name} = 0;")
         if len(self._counters) == 1:
             self._scope = body.scope(
                 f"for (int64_t {self._counters[0][0]} = begin; "

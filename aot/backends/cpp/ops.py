@@ -9,7 +9,7 @@ from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, DType
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}
-_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _RENAMED = {
     "floordiv": "div_floor",
     "truncdiv": "div_trunc",
@@ -54,8 +54,8 @@ def operation(op: str, operand: DType, args: list[str], lanes: str) -> str:
         return f"~{args[0]}"
     if op in _INFIX:
         return f"{args[0]} {_INFIX[op]} {args[1]}"
-    if op in _COMPARE:
-        return f"{args[0]} {_COMPARE[op]} {args[1]}"
+    if op in COMPARISONS:
+        return f"{args[0]} {COMPARISONS[op]} {args[1]}"
     if op == "div":
         sign = f"{args[0]} / {args[1]}"
         return sign if operand.is_float else f"aot::div_trunc({args[0]}, {args[1]})"

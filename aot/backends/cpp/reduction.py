@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aot.backends.cpp.indexing import Value
 from aot.backends.cpp.text import lane_type, value_type
-from aot.backends.cpp.values import Body, Value
+from aot.backends.cpp.values import Body
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, UINT8, DType
 from aot.ir.scalar import Node, cast

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from aot.backends.cpp.blocking import Blocking, choose_blocking
+from aot.backends.cpp.indexing import Vector
 from aot.backends.cpp.lanes import VectorAxis
 from aot.backends.cpp.reduction import Accumulator, finish, reduction_of
 from aot.backends.cpp.text import index_text
-from aot.backends.cpp.values import Body, Vector
+from aot.backends.cpp.values import Body
 from aot.backends.cpp.width import Width
 from aot.ir.kernels import Stage, Strip
 from aot.ir.loops import Axis, LoopNest, Store

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from aot.backends.cpp.context import KernelContext
-from aot.backends.cpp.lanes import VectorAxis, lane_step
+from aot.backends.cpp.indexing import Indexer, Value, Vector
 from aot.backends.cpp.ops import conversion, operation
 from aot.backends.cpp.text import (
     Writer,
@@ -22,35 +21,15 @@ from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, INT64, UINT8, DType
 from aot.ir.loops import Store
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node
-from aot.symbolic import Expr, Symbol, coefficient_of, depends_on, integer
+from aot.symbolic import Expr, Symbol
 
 
-@dataclass(frozen=True)
-class Value:
-    """An emitted value: C++ text, dtype, and "1" or the vector's lane count."""
-
-    text: str
-    dtype: DType
-    lanes: str
-    constant: bool = False
-
-
-@dataclass(frozen=True)
-class Vector:
-    """The vector loop that is open: its axis, the lane count's name, and the tail's count."""
-
-    axis: VectorAxis
-    lanes: str
-    count: str | None
-
-
-class Body:
+class Body(Indexer):
     """Writes the statements of one kernel function; scopes follow the C++ blocks."""
 
     def __init__(self, context: KernelContext, writer: Writer) -> None:
-        self.context = context
+        super().__init__(context)
         self.writer = writer
-        self.vector: Vector | None = None
         self._scopes: list[dict[Node, Value]] = [{}]
         self._registers: dict[str, Value] = {}
         self._counter = 0
@@ -91,13 +70,18 @@ class Body:
         stack = [node]
         while stack:
             top = stack[-1]
-            missing = [a for a in top.args if self.find(a) is None]
+            narrow = self.is_narrow(top)
+            missing = [] if narrow else [a for a in top.args if self.find(a) is None]
             if self.find(top) is not None or top.op == "reduce":
                 stack.pop()
             elif missing:
                 stack.extend(reversed(missing))
             else:
-                self._emit(top, [self._known(a) for a in top.args])
+                if narrow:
+                    text, lanes = self.compare_positions(top)
+                    self.define(top, self.name(text, BOOL, lanes))
+                else:
+                    self._emit(top, [self._known(a) for a in top.args])
                 stack.pop()
         return self._known(node)
 
@@ -163,74 +147,11 @@ class Body:
         wrap = "true" if check.wrap else "false"
         return f"aot::check_index<{wrap}>({text}, {size}, {count}, args->fault)"
 
-    # ---- indices ----
-
-    def _binding(self, symbols: tuple[Symbol, ...], args: list[Value]) -> dict[Symbol, Value]:
-        return dict(zip(symbols, args, strict=False))
-
-    def _uniform_names(self, binds: Mapping[Symbol, Value]) -> dict[Symbol, str]:
-        names = dict(self.context.names)
-        for symbol, value in binds.items():
-            names[symbol] = value.text if value.constant else f"{value.text}[0]"
-        return names
-
-    def step(self, expr: Expr, binds: Mapping[Symbol, Value]) -> Expr | None:
-        """The constant step of `expr` from lane to lane in the open vector; None if there is none.
-
-        0 when there is no vector.
-        """
-        if any(v.lanes != "1" and s in expr.free_symbols for s, v in binds.items()):
-            return None
-        return integer(0) if self.vector is None else lane_step(expr, self.vector.axis)
-
-    def index_vector(self, expr: Expr, binds: Mapping[Symbol, Value]) -> str:
-        """`expr` in every lane of the open vector as a Vec of int64."""
-        vector = self.vector
-        if vector is None:
-            text = index_text(expr, self._uniform_names(binds))
-            return f"aot::Vec<int64_t, 1>({text})"
-        step = self.step(expr, binds)
-        if step is not None:
-            base, delta = (index_text(e, self._uniform_names(binds)) for e in (expr, step))
-            return f"aot::iota<int64_t, {vector.lanes}>({base}, {delta})"
-        linear = self._linear(expr, binds)
-        if linear is not None:
-            return linear
-        names = self._uniform_names(binds)
-        for symbol, value in binds.items():
-            if value.lanes != "1":
-                names[symbol] = f"{value.text}[lane]"
-        axis = vector.axis.symbol
-        names[axis] = f"({self.context.names[axis]} + lane)"
-        text = index_text(expr, names)
-        return f"aot::lanes_of<{vector.lanes}>([&](int64_t lane) {{ return {text}; }})"
-
-    def _linear(self, expr: Expr, binds: Mapping[Symbol, Value]) -> str | None:
-        """`expr` as a linear combination of bound vectors; None when it is not one."""
-        if self.vector is None:
-            return None
-        varying = {s: v for s, v in binds.items() if v.lanes != "1"}
-        rest, parts = expr, []
-        for symbol, value in varying.items():
-            c = coefficient_of(rest, symbol)
-            if c is None or depends_on(c, [*varying, self.vector.axis.symbol]):
-                return None
-            if c == 0:
-                continue
-            rest = (rest - c * symbol).expand()
-            scale = index_text(c, self._uniform_names(binds))
-            parts.append(value.text if c == 1 else f"{value.text} * ({scale})")
-        if self.step(rest, binds) is None or depends_on(rest, list(varying)):
-            return None
-        if rest != 0:
-            parts.append(self.index_vector(rest, binds))
-        return " + ".join(parts)
-
     def _index(self, attr: IndexValue, args: list[Value]) -> Value:
-        binds = self._binding(attr.binds, args)
+        binds = self.binding(attr.binds, args)
         expr = self.context.ranges.simplify(attr.expr)
         if self.step(expr, binds) == 0:
-            text = index_text(expr, self._uniform_names(binds))
+            text = index_text(expr, self.uniform_names(binds))
             return self.name(f"aot::Vec<int64_t, 1>({text})", INT64, "1")
         lanes = self.vector.lanes if self.vector is not None else "1"
         return self.name(self.index_vector(expr, binds), INT64, lanes)
@@ -241,7 +162,7 @@ class Body:
         if access.buffer in self._registers:
             return self._registers[access.buffer]
         stored = self.context.buffers[access.buffer].dtype
-        binds = self._binding(access.binds, args)
+        binds = self.binding(access.binds, args)
         mask = args[-1] if access.masked else None
         offset = self.context.offset(access.buffer, access.index)
         dtype = UINT8 if node.dtype == BOOL else node.dtype
@@ -249,11 +170,11 @@ class Body:
         pointer = self.context.pointers[access.buffer]
         step = self.step(offset, binds)
         if step == 0:
-            text = f"aot::load<{lane}, 1>({self._address(pointer, offset, binds)})"
+            text = f"aot::load<{lane}, 1>({self.address(pointer, offset, binds)})"
             lanes = "1"
             if mask is not None and mask.lanes != "1":
                 lanes = mask.lanes
-                address = self._address(pointer, offset, binds)
+                address = self.address(pointer, offset, binds)
                 text = f"aot::broadcast_m<{lane}, {lanes}>({address}, {self._tail(mask.text)})"
                 mask = None
         else:
@@ -289,21 +210,16 @@ class Body:
         if step is None:
             index = self.index_vector(offset, binds)
             return f"aot::gather{suffix}{types}({pointer}, {index}{last})"
-        address = self._address(pointer, offset, binds)
+        address = self.address(pointer, offset, binds)
         if step == 1:
             return f"aot::load{suffix}{types}({address}{last})"
-        stride = index_text(step, self._uniform_names(binds))
+        stride = index_text(step, self.uniform_names(binds))
         return f"aot::load_strided{suffix}{types}({address}, {stride}{last})"
 
     def _tail(self, mask: str) -> str:
         if self.vector is None or self.vector.count is None:
             return mask
         return f"{mask} & aot::first_n<{self.vector.lanes}>({self.vector.count})"
-
-    def _address(self, pointer: str, offset: Expr, binds: Mapping[Symbol, Value]) -> str:
-        if offset == 0:
-            return pointer
-        return f"{pointer} + ({index_text(offset, self._uniform_names(binds))})"
 
     def store(self, store: Store) -> None:
         """Writes a store's value; lanes beyond the tail's count stay untouched."""
@@ -332,11 +248,11 @@ class Body:
             index = self.index_vector(offset, binds)
             self.writer.line(f"aot::scatter{suffix}({pointer}, {index}, {text}{last});")
             return
-        address = self._address(pointer, offset, binds)
+        address = self.address(pointer, offset, binds)
         if lanes == "1" or step == 1:
             self.writer.line(f"aot::store{suffix}({address}, {text}{last});")
             return
-        stride = index_text(step, self._uniform_names(binds)) if step is not None else "0"
+        stride = index_text(step, self.uniform_names(binds)) if step is not None else "0"
         self.writer.line(f"aot::store_strided{suffix}({address}, {stride}, {text}{last});")
 
     def _as_stored(self, value: Value, buffer: str) -> Value:

@@ -1,0 +1,163 @@
+"""Index expressions in C++: uniform ones, and ones that vary across the lanes of a vector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.lanes import VectorAxis, is_multiple, lane_step
+from aot.backends.cpp.ops import COMPARISONS
+from aot.backends.cpp.text import index_text
+from aot.errors import InternalError
+from aot.ir.dtypes import INT64, DType
+from aot.ir.scalar import COMPARE, IndexValue, Node
+from aot.symbolic import Expr, Symbol, coefficient_of, depends_on, expand, integer
+
+
+@dataclass(frozen=True)
+class Value:
+    """An emitted value: C++ text, dtype, and "1" or the vector's lane count."""
+
+    text: str
+    dtype: DType
+    lanes: str
+    constant: bool = False
+
+
+@dataclass(frozen=True)
+class Vector:
+    """The vector loop that is open: its axis, the lane count's name, and the tail's count."""
+
+    axis: VectorAxis
+    lanes: str
+    count: str | None
+
+
+class Indexer:
+    """Writes index expressions for the vector loop that is open, if any."""
+
+    def __init__(self, context: KernelContext) -> None:
+        self.context = context
+        self.vector: Vector | None = None
+
+    def binding(self, symbols: tuple[Symbol, ...], args: list[Value]) -> dict[Symbol, Value]:
+        """The values that indirect symbols stand for; a mask that follows them is left out."""
+        return dict(zip(symbols, args, strict=False))
+
+    def uniform_names(self, binds: Mapping[Symbol, Value]) -> dict[Symbol, str]:
+        """Names for index text when every bound value is the same in all lanes."""
+        names = dict(self.context.names)
+        for symbol, value in binds.items():
+            names[symbol] = value.text if value.constant else f"{value.text}[0]"
+        return names
+
+    def step(self, expr: Expr, binds: Mapping[Symbol, Value]) -> Expr | None:
+        """The constant step of `expr` from lane to lane in the open vector; None if there is none.
+
+        0 when there is no vector.
+        """
+        if any(v.lanes != "1" and s in expr.free_symbols for s, v in binds.items()):
+            return None
+        return integer(0) if self.vector is None else lane_step(expr, self.vector.axis)
+
+    def index_vector(self, expr: Expr, binds: Mapping[Symbol, Value]) -> str:
+        """`expr` in every lane of the open vector as a Vec of int64."""
+        vector = self.vector
+        if vector is None:
+            text = index_text(expr, self.uniform_names(binds))
+            return f"aot::Vec<int64_t, 1>({text})"
+        step = self.step(expr, binds)
+        if step is not None:
+            base, delta = (index_text(e, self.uniform_names(binds)) for e in (expr, step))
+            return f"aot::iota<int64_t, {vector.lanes}>({base}, {delta})"
+        linear = self._linear(expr, binds)
+        if linear is not None:
+            return linear
+        names = self.uniform_names(binds)
+        for symbol, value in binds.items():
+            if value.lanes != "1":
+                names[symbol] = f"{value.text}[lane]"
+        axis = vector.axis.symbol
+        names[axis] = f"({self.context.names[axis]} + lane)"
+        text = index_text(expr, names)
+        return f"aot::lanes_of<{vector.lanes}>([&](int64_t lane) {{ return {text}; }})"
+
+    def _linear(self, expr: Expr, binds: Mapping[Symbol, Value]) -> str | None:
+        """`expr` as a linear combination of bound vectors; None when it is not one."""
+        if self.vector is None:
+            return None
+        varying = {s: v for s, v in binds.items() if v.lanes != "1"}
+        rest, parts = expr, []
+        for symbol, value in varying.items():
+            c = coefficient_of(rest, symbol)
+            if c is None or depends_on(c, [*varying, self.vector.axis.symbol]):
+                return None
+            if c == 0:
+                continue
+            rest = expand(rest - c * symbol)
+            scale = index_text(c, self.uniform_names(binds))
+            parts.append(value.text if c == 1 else f"{value.text} * ({scale})")
+        if self.step(rest, binds) is None or depends_on(rest, list(varying)):
+            return None
+        if rest != 0:
+            parts.append(self.index_vector(rest, binds))
+        return " + ".join(parts)
+
+    def address(self, pointer: str, offset: Expr, binds: Mapping[Symbol, Value]) -> str:
+        """The address of the first lane's element."""
+        if offset == 0:
+            return pointer
+        return f"{pointer} + ({index_text(offset, self.uniform_names(binds))})"
+
+    def is_narrow(self, node: Node) -> bool:
+        """True for a comparison of positions that fit into 32 bits, as of padding and slices."""
+        if node.op not in COMPARE or node.args[0].dtype != INT64:
+            return False
+        return all(self.narrow_position(a) is not None for a in node.args)
+
+    def narrow_position(self, node: Node) -> Expr | None:
+        """The index expression of a constant or plain index within 32 bits; None if it is none."""
+        if node.op == "const":
+            expr = integer(int(node.attr))  # type: ignore[call-overload]
+        elif isinstance(node.attr, IndexValue) and not node.args:
+            expr = self.context.ranges.simplify(node.attr.expr)
+        else:
+            return None
+        bounds = self.context.ranges.bounds(expr)
+        if bounds is None or not all(b.is_Integer and abs(int(b)) < 2**31 for b in bounds):
+            return None
+        return expr
+
+    def compare_positions(self, node: Node) -> tuple[str, str]:
+        """The comparison and its lanes: in 32 bits, or once where all lanes agree."""
+        left, right = (self.narrow_position(a) for a in node.args)
+        if left is None or right is None:
+            raise InternalError(f"{node!r} does not compare positions")
+        operator = COMPARISONS[node.op]
+        names = self.context.names
+        texts = [index_text(e, names) for e in (left, right)]
+        steps = [self.step(e, {}) for e in (left, right)]
+        if self.lanes_agree(node.op, left, right, steps) or self.vector is None:
+            return f"aot::Mask<1>({texts[0]} {operator} {texts[1]})", "1"
+        lanes = self.vector.lanes
+        sides = []
+        for expr, text, step in zip((left, right), texts, steps, strict=True):
+            if step is None:
+                sides.append(f"aot::convert<int32_t>({self.index_vector(expr, {})})")
+            else:
+                delta = index_text(step, names)
+                sides.append(f"aot::iota<int32_t, {lanes}>(int32_t({text}), int32_t({delta}))")
+        return f"{sides[0]} {operator} {sides[1]}", lanes
+
+    def lanes_agree(self, op: str, left: Expr, right: Expr, steps: list[Expr | None]) -> bool:
+        """True when a comparison has one result for all lanes of every vector."""
+        if all(s == 0 for s in steps):
+            return True
+        if self.vector is None or op in ("eq", "ne") or steps not in ([1, 0], [0, 1]):
+            return False
+        moving, still = (left, right) if steps[0] == 1 else (right, left)
+        # All lanes are on one side of a boundary that is a multiple of the vector's alignment.
+        boundary = still + (1 if (op in ("le", "gt")) == (steps[0] == 1) else 0)
+        axis = self.vector.axis
+        return is_multiple(moving, axis) and is_multiple(expand(boundary), axis)
