@@ -64,7 +64,9 @@ class Toolchain:
         """Flags for one translation unit."""
         if self.family == "gcc":
             # The headers force inlining everywhere; gcc's own budget would only warn or give up.
-            extra: tuple[str, ...] = ("-fno-semantic-interposition",)
+            # Without -mno-mmx, gcc under register pressure moves words through MMX registers, which
+            # leaves the x87 unit unusable: the caller's next long double operation gives NaN.
+            extra: tuple[str, ...] = ("-fno-semantic-interposition", "-mno-mmx")
         else:
             extra = ("-fno-sanitize=all",)
         return (*COMMON_FLAGS, *extra, *self.arch_flags(arch))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 
 import numpy as np
 import pytest
 
+from aot.backends.cpp.toolchain import find_toolchain
 from tests.backends.cpp.vec_build import LEVELS, build, call, levels
 
 SOURCE = "vec_arith.cc"
@@ -256,3 +258,14 @@ def test_iota(level, library):
     step = (ctypes.c_float(0.5), ctypes.c_float(0.25), ctypes.c_void_p(y.ctypes.data))
     library.iota_float32(*step)
     np.testing.assert_array_equal(y, np.arange(n) * 0.25 + 0.5)
+
+
+def test_kernels_leave_the_x87_unit_alone(level):
+    """MMX registers alias those of x87; gcc uses them for plain moves unless told not to."""
+    tools = find_toolchain()
+    if tools.family != "gcc":
+        pytest.skip("only gcc moves words through MMX registers")
+    command = [*tools.command, *tools.compile_flags(level), "-dM", "-E", "-xc++", "/dev/null"]
+    macros = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "__SSE4_2__" in macros
+    assert "__MMX__" not in macros

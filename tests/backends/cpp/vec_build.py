@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.backends.cpp.toolchain import COMMON_FLAGS, find_toolchain
+from aot.backends.cpp.toolchain import find_toolchain
 
 INCLUDE = Path(__file__).parents[3] / "aot" / "backends" / "cpp" / "include"
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -38,9 +38,10 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 def _compile(source: str, level: str) -> tuple[Path, str]:
     """The library's path and what the compiler complained of (nothing if all is well)."""
     library = Path(_folder().name) / f"{Path(source).stem}-{level}.so"
-    command = [*find_toolchain().command, *(flag for flag in COMMON_FLAGS if flag != "-w")]
-    command += ["-Wall", "-Wextra", "-Werror", "-shared", "-fno-gnu-unique"]
-    command += [f"-march={level}", f"-I{INCLUDE}", str(Path(__file__).parent / source)]
+    tools = find_toolchain()
+    command = [*tools.command, *(flag for flag in tools.compile_flags(level) if flag != "-w")]
+    command += ["-Wall", "-Wextra", "-Werror", "-shared"]
+    command += [f"-I{INCLUDE}", str(Path(__file__).parent / source)]
     command += ["-o", str(library), "-lm"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     return library, ran.stderr if ran.returncode else ""
