@@ -1,8 +1,10 @@
 // Vector support for generated CPU kernels: include this one header.
 //
-// Compile with -std=c++17 -ffp-contract=off -fno-math-errno and -march=x86-64-v2, -v3 or -v4.
+// Compile with -std=c++17 -ffp-contract=off -fno-math-errno and -march=x86-64-v2, -v3 or -v4; with
+// gcc also -mno-mmx, or it moves words through MMX registers and ruins the caller's x87 state.
 // Everything is in namespace aot and always inlined; results do not depend on N, so a scalar tail
-// is the same code with N = 1 (bit-identical to the lanes of a wider Vec).
+// is the same code with N = 1 (bit-identical to the lanes of a wider Vec). Long chains of math are
+// bound by latency: N of 2 to 4 times native_lanes interleaves that many of them.
 //
 //   Vec<T, N>   N lanes (a power of two, any number of registers) of T: float, double, int64_t,
 //               int32_t, int16_t, int8_t, uint8_t, uint16_t.     v[i] reads a lane.
