@@ -24,7 +24,7 @@ from aot.ir.loops import (
     View,
 )
 from aot.ir.origin import NO_ORIGIN
-from aot.ir.scalar import Access, load, loads
+from aot.ir.scalar import Access, Node, load, loads
 from aot.passes.views import strides_of_order, view_strides, wanted_order
 from aot.symbolic import (
     Expr,
@@ -37,6 +37,9 @@ from aot.symbolic import (
 )
 
 Order = tuple[int, ...]
+
+_FAR = 1 << 60
+"""How far a loop moves that gathers: outside of all others."""
 
 
 def own_outputs(graph: LoopGraph) -> LoopGraph:
@@ -198,35 +201,44 @@ def _follow_reads(layouts: _Layouts, nest: LoopNest) -> None:
         shape = layouts.graph.buffers[store.buffer].shape
         leader = _leader(layouts, nest, layouts.hints.elements(shape))
         order = _store_order(layouts, nest, store, leader) if leader is not None else None
-        reason = f"{nest.name} reads {leader.buffer} in that order" if leader is not None else ""
+        access = leader.attr if leader is not None else None
+        source = access.buffer if isinstance(access, Access) else ""
+        reason = f"{nest.name} reads {source} in that order" if source else ""
         layouts.decide(store.buffer, order or tuple(range(len(shape))), reason)
 
 
-def _leader(layouts: _Layouts, nest: LoopNest, elements: int) -> Access | None:
-    """The greatest direct read, of at least half the result's size."""
-    best: tuple[int, Access] | None = None
+def _leader(layouts: _Layouts, nest: LoopNest, elements: int) -> Node | None:
+    """The greatest read, of at least half the result's size; direct ones before gathers."""
+    best: tuple[tuple[bool, int], Node] | None = None
     for node in loads(nest.roots):
         access = node.attr
         assert isinstance(access, Access)
         source = layouts.graph.buffers[access.buffer]
         size = layouts.hints.elements(source.shape) * source.dtype.itemsize
-        if access.binds or 2 * size < elements * source.dtype.itemsize:
+        if 2 * size < elements * source.dtype.itemsize:
             continue
-        if best is None or size > best[0]:
-            best = (size, access)
+        rank = (not access.binds, size)
+        if best is None or rank > best[0]:
+            best = (rank, node)
     return best[1] if best is not None else None
 
 
-def _store_order(layouts: _Layouts, nest: LoopNest, store: Store, leader: Access) -> Order | None:
+def _store_order(layouts: _Layouts, nest: LoopNest, store: Store, leader: Node) -> Order | None:
     """Dimensions of the result ordered by how far the leader moves along their loops."""
-    strides = layouts.of(leader.buffer)
+    access = leader.attr
+    assert isinstance(access, Access)
+    strides = layouts.of(access.buffer)
     ranges = layouts.graph.ranges(*nest.axes, *nest.reduction)
     total: Expr = integer(0)
-    for expr, stride in zip(leader.index, strides, strict=True):
+    for expr, stride in zip(access.index, strides, strict=True):
         total = total + product((expr, stride))
     offset = ranges.simplify(total)
     reach: dict[Symbol, int] = {}
+    gathering = _loop_variables(leader.args[: len(access.binds)])
     for axis in nest.axes:
+        if axis.symbol in gathering:
+            reach[axis.symbol] = _FAR
+            continue
         stride = coefficient_of(offset, axis.symbol)
         if stride is None or stride.free_symbols - set(layouts.hints.dims):
             return None
@@ -243,6 +255,12 @@ def _store_order(layouts: _Layouts, nest: LoopNest, store: Store, leader: Access
     # Broadcast dimensions (reach 0) stay where row-major has them; the others change places.
     moving = iter(k for _, k in sorted((m for m in moves if m[0]), key=lambda m: (-m[0], m[1])))
     return tuple(k if not reached else next(moving) for reached, k in moves)
+
+
+def _loop_variables(roots: Sequence[Node]) -> set[Symbol]:
+    accesses = [n.attr for n in loads(roots)]
+    indices = [e for a in accesses if isinstance(a, Access) for e in a.index]
+    return {s for e in indices for s in e.free_symbols}
 
 
 def _copy_operands(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:

@@ -33,7 +33,7 @@ class Fused:
 def fuse(graph: LoopGraph, capabilities: Capabilities) -> KernelGraph:
     """Groups operations into kernels and decides their loops. All buffers must have strides."""
     graph = split_reductions(graph)
-    fused = fuse_groups(graph, initial_groups(graph))
+    fused = fuse_groups(graph, initial_groups(graph), capabilities.local_bytes)
     kernels = build_kernels(graph, fused.groups, capabilities)
     return replace(kernels, decisions=(*graph.decisions, *fused.decisions))
 
@@ -43,10 +43,13 @@ def initial_groups(graph: LoopGraph) -> tuple[Group, ...]:
     return tuple(group_of(op, k) for k, op in enumerate(graph.ops))
 
 
-def fuse_groups(graph: LoopGraph, groups: Sequence[Group]) -> Fused:
-    """Joins groups greedily: the pair that saves most traffic first, near ones before far ones."""
+def fuse_groups(graph: LoopGraph, groups: Sequence[Group], local_bytes: int) -> Fused:
+    """Joins groups greedily: the pair that saves most traffic first, near ones before far ones.
+
+    `local_bytes`: what one work unit may keep in its own cache.
+    """
     many = _many_writers(groups)
-    state = FusionState(graph, hints_of(graph.dims), dict(enumerate(groups)), many)
+    state = FusionState(graph, hints_of(graph.dims), dict(enumerate(groups)), many, local_bytes)
     queue: list[tuple[int, int, int, int]] = []
     for key in state.groups:
         _push(queue, state, key, (k for k in _neighbours(state, key) if k > key))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from aot.ir.hints import Hints
 from aot.ir.loops import LoopGraph, LoopNest
-from aot.schedule.cost import saved_bytes
+from aot.schedule.cost import buffer_bytes, saved_bytes
 from aot.schedule.epilogue import attach_epilogue
 from aot.schedule.groups import Group
 from aot.schedule.loops import group_cost, parallel_units
@@ -45,13 +45,14 @@ class FusionState:
     """The groups so far; the working state of one run of fusion, changed by `merge` alone.
 
     `writer`: buffer -> key of its group; `readers`: buffer -> keys. `many_writers`: buffers that
-    several operations write.
+    several operations write. `local_bytes`: what one work unit may keep in its own cache.
     """
 
     graph: LoopGraph
     hints: Hints
     groups: dict[int, Group]
     many_writers: frozenset[str]
+    local_bytes: int
     writer: dict[str, int] = field(default_factory=dict)
     readers: dict[str, set[int]] = field(default_factory=dict)
     costs: dict[int, float] = field(default_factory=dict)
@@ -80,6 +81,12 @@ class FusionState:
         if key not in self.costs:
             self.costs[key] = group_cost(self.graph, self.hints, self.groups[key])
         return self.costs[key]
+
+    def scratch_bytes(self, group: Group) -> int:
+        """Bytes of the group's results that one work unit both writes and reads again."""
+        written = set(group.writes) & set(group.reads)
+        total = sum(self.hints.value(buffer_bytes(self.graph.buffers[n])) for n in written)
+        return total // max(1, self.hints.volume(group.outer))
 
     def saved_bytes(self, first: int, second: int) -> int:
         """Traffic that disappears when `second` joins `first`."""
@@ -147,12 +154,24 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
         whole = len(one.outer) == len(a.outer) and len(two.outer) == len(b.outer)
         if not whole:
             return Verdict(False, "they are independent and their iteration spaces differ")
-    refused = _lost_parallelism(state, a, b, joined) or _worse_vectors(state, first, second, joined)
+    refused = (
+        _lost_parallelism(state, a, b, joined)
+        or _large_scratch(state, a, b, joined)
+        or _worse_vectors(state, first, second, joined)
+    )
     if refused:
         return Verdict(False, refused)
     if not related:
         return Verdict(True, "independent, over the same outer loops, sharing reads", joined)
     return Verdict(True, _agreement(joined), joined)
+
+
+def _large_scratch(state: FusionState, a: Group, b: Group, joined: Group) -> str:
+    """Why a work unit's own values would not stay in its cache; "" when they do."""
+    size = state.scratch_bytes(joined)
+    if size <= max(state.local_bytes, state.scratch_bytes(a), state.scratch_bytes(b)):
+        return ""
+    return f"a work unit would keep {size} bytes, more than its cache"
 
 
 def _worse_vectors(state: FusionState, first: int, second: int, joined: Group) -> str:

@@ -27,6 +27,12 @@ STRIP_POINTS = 4096
 STRIP_KEPT = 512
 """Elements of a strip of kept points in reductions over outer loops: accumulators stay in L1."""
 
+NARROW = 8
+"""Extent up to which a shared loop may become inner so that it joins its neighbour."""
+
+GAIN = 0.15
+"""Part of the instructions that this must save."""
+
 STRIP_LEAST = 64
 """Elements of the shortest strip: four vectors of the widest kind."""
 
@@ -149,6 +155,9 @@ def _crossing_axis(
 
 def _row_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
     """Groups with reductions or inner loops: vectorise those, or one of the shared axes."""
+    narrow = _narrow_inner(scheduler, group)
+    if narrow is not None:
+        return narrow, None
     chosen = shared_vector(scheduler.graph, scheduler.hints, group)
     if chosen is None:
         return group, None
@@ -157,6 +166,33 @@ def _row_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]
     elements = scheduler.hints.volume(group.outer)
     size = min(most, max(STRIP_LEAST, elements // ENOUGH_UNITS // STRIP_LEAST * STRIP_LEAST))
     return with_outer(group, rest), Strip(chosen, size)
+
+
+def _narrow_inner(scheduler: Scheduler, group: Group) -> Group | None:
+    """The group with a short shared loop made inner, when that gives stages longer vectors.
+
+    Colours of an image, say, with channels last: together with the columns they are contiguous.
+    """
+    before = _merged_cost(scheduler, group)
+    for axis in group.outer:
+        rest = tuple(a for a in group.outer if a != axis)
+        units = scheduler.hints.volume(rest)
+        if scheduler.hints.value(axis.extent) > NARROW or units < ENOUGH_UNITS:
+            continue
+        inner = with_outer(group, rest)
+        if _merged_cost(scheduler, inner) < before * (1 - GAIN):
+            return inner
+    return None
+
+
+def _merged_cost(scheduler: Scheduler, group: Group) -> float:
+    """Price of the stages, their loops merged, each vectorised along its own best loop."""
+    total = 0.0
+    for draft in form_stages(scheduler.graph, group):
+        merged = _merge_stage(scheduler, group.outer, draft, None)
+        cost = stage_cost(scheduler.graph, scheduler.hints, group.outer, merged)
+        total += cost.best(merged.domain)[0]
+    return total
 
 
 def shared_vector(graph: LoopGraph, hints: Hints, group: Group) -> Axis | None:

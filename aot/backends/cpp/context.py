@@ -17,6 +17,7 @@ from aot.symbolic import (
     Ranges,
     Symbol,
     as_expr,
+    evaluate,
     expand,
     integer,
     product,
@@ -25,6 +26,7 @@ from aot.symbolic import (
 )
 
 SCRATCH_ALIGNMENT = 64
+_TYPICAL_SIZE = 64
 STRIP_START = var("strip_start")
 
 
@@ -166,12 +168,20 @@ def _layout(
         if separable:
             extent = _extent(indices, outer, kernel, ranges, size)
         extents.append(extent)
-    strides: list[Expr] = []
+    strides: list[Expr] = [integer(1)] * len(kept)
     running: Expr = integer(1)
-    for extent in reversed(extents):
-        strides.insert(0, running)
-        running = expand(running * extent)
+    for k in reversed(_by_stride(kept, buffer)):
+        strides[k] = running
+        running = expand(running * extents[k])
     return LocalLayout(tuple(kept), tuple(whole), tuple(extents), tuple(strides))
+
+
+def _by_stride(kept: Sequence[int], buffer: Buffer) -> list[int]:
+    """Positions in `kept`, the dimension that moves farthest in the buffer's layout first."""
+    strides = buffer.strides or ()
+    sizes = {s: _TYPICAL_SIZE for e in strides for s in e.free_symbols}
+    reach = [int(evaluate(strides[d], sizes)) if strides else 0 for d in kept]
+    return sorted(range(len(kept)), key=lambda k: -reach[k])
 
 
 def _affine_in(index: Expr, strip: Symbol | None) -> bool:
