@@ -353,3 +353,21 @@ def test_joined_slices_branch_once_a_vector():
     rng = np.random.default_rng(13)
     inputs = {"a": rng.normal(size=(4, 128)), "b": rng.normal(size=(4, 256))}
     program.check({k: v.astype("f4") for k, v in inputs.items()}, exact=True)
+
+
+def test_divisions_of_negative_positions_round_down():
+    rng = np.random.default_rng(14)
+    maker = GraphMaker()
+    i, j = axes(5, 40)
+    maker.buffer("x", FLOAT32, [5, 40])
+    rolled = maker.read("x", Modulo(i.symbol - 3, as_expr(5)), Modulo(j.symbol - 7, as_expr(40)))
+    quotient = index_value(FloorDiv(j.symbol - 21, as_expr(4)))
+    outs = [
+        (rolled, FLOAT32),
+        (quotient, INT64),
+        (index_value(Modulo(i.symbol - 3, as_expr(5))), INT64),
+    ]
+    for k, (value, dtype) in enumerate(outs):
+        out = maker.output(f"o{k}", dtype, [5, 40])
+        maker.kernel([nest("n", [i, j], [], (out, [i.symbol, j.symbol], value))], outer=1)
+    Program(maker.graph()).check({"x": rng.normal(size=(5, 40)).astype("f4")}, exact=True)

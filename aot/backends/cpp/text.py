@@ -82,7 +82,7 @@ def _integer_literal(value: int, dtype: DType) -> str:
 
 
 def index_text(expr: Expr, names: Mapping[Symbol, str]) -> str:
-    """A C++ expression of type int64_t; operands of divisions must be non-negative.
+    """A C++ expression of type int64_t. Symbols are non-negative.
 
     Sums and products are ordered by their text, so equal kernels give equal text whatever their
     symbols are called. Raises KeyError for a symbol without a name.
@@ -100,6 +100,10 @@ def _infix(expr: Expr, names: Mapping[Symbol, str], *, tight: bool) -> str:
         return "*".join([_infix(expr.base, names, tight=True)] * int(expr.exp))
     if isinstance(expr, (FloorDiv, Modulo)):
         sign = "/" if isinstance(expr, FloorDiv) else "%"
+        if _may_be_negative(expr.args[0]):
+            # C's division rounds towards zero, ours down.
+            a, b = (_infix(x, names, tight=False) for x in expr.args)
+            return f"aot::floor_{'div' if sign == '/' else 'mod'}({a}, {b})"
         a, b = (_infix(x, names, tight=True) for x in expr.args)
         return f"({a} {sign} {b})"
     if isinstance(expr, (Minimum, Maximum)):
@@ -114,6 +118,20 @@ def _infix(expr: Expr, names: Mapping[Symbol, str], *, tight: bool) -> str:
         joined = " + ".join(parts)
         return f"({joined})" if tight else joined
     return "*".join(f"int64_t{{{p}}}" if p.isdigit() else p for p in parts)
+
+
+def _may_be_negative(expr: Expr) -> bool:
+    """False when no term of `expr` is subtracted; symbols, quotients and remainders are not."""
+    terms = expr.args if isinstance(expr, Add) else (expr,)
+    return any(not t.as_coeff_Mul()[0] >= 0 or _inner_negative(t) for t in terms)
+
+
+def _inner_negative(term: Expr) -> bool:
+    if isinstance(term, Modulo) or term.is_Symbol or term.is_Integer:
+        return False
+    if isinstance(term, FloorDiv):
+        return _may_be_negative(term.args[0])
+    return any(_may_be_negative(a) for a in term.args)
 
 
 class Writer:

@@ -223,7 +223,7 @@ class Body(Indexer):
 
     def store(self, store: Store) -> None:
         """Writes a store's value; lanes beyond the tail's count stay untouched."""
-        value = self.value(store.value)
+        value = self.value(self._stored_node(store))
         layout = self.context.locals_.get(store.buffer)
         if layout is not None and not layout.extents:
             self._registers[store.buffer] = self._as_stored(value, store.buffer)
@@ -254,6 +254,14 @@ class Body(Indexer):
             return
         stride = index_text(step, self.uniform_names(binds)) if step is not None else "0"
         self.writer.line(f"aot::store_strided{suffix}({address}, {stride}, {text}{last});")
+
+    def _stored_node(self, store: Store) -> Node:
+        """What to hand to the store: it rounds to the buffer's type itself, so a cast may not."""
+        node = store.value
+        dtype = self.context.buffers[store.buffer].dtype
+        if node.op == "cast" and node.dtype == dtype and is_half(dtype) and store.mode == "set":
+            return node.args[0] if node.args[0].dtype.is_float else node
+        return node
 
     def _as_stored(self, value: Value, buffer: str) -> Value:
         """The uniform value that a load from `buffer` would give after this store."""

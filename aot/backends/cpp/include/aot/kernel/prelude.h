@@ -11,6 +11,10 @@ namespace aot {
 AOT_INLINE int64_t imin(int64_t a, int64_t b) { return a < b ? a : b; }
 AOT_INLINE int64_t imax(int64_t a, int64_t b) { return a > b ? a : b; }
 
+// Quotient and remainder that round down; b > 0.
+AOT_INLINE int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+AOT_INLINE int64_t floor_mod(int64_t a, int64_t b) { return a % b + (a % b < 0 ? b : 0); }
+
 // A uniform value in all lanes.
 template <int N, class T>
 AOT_INLINE Vec<T, N> spread(Vec<T, 1> x) {
