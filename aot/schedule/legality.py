@@ -24,6 +24,9 @@ BYTES_PER_INSTRUCTION = 8
 LAUNCH_BYTES = 1 << 15
 """Traffic that costs about as much time as handing a kernel to the workers."""
 
+LARGE_BYTES = 4 << 20
+"""Shared reads from which independent groups of different inner loops are joined."""
+
 TOLERATED_SHARE = 0.1
 """Part of the instructions that a fusion may add whatever it saves."""
 
@@ -152,7 +155,7 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
     joined = replace(one, nests=(*one.nests, *two.nests), position=min(a.position, b.position))
     if not related:
         whole = len(one.outer) == len(a.outer) and len(two.outer) == len(b.outer)
-        if not whole:
+        if not whole and not _shares_blocks(state, first, second, joined):
             return Verdict(False, "they are independent and their iteration spaces differ")
     refused = (
         _lost_parallelism(state, a, b, joined)
@@ -164,6 +167,13 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
     if not related:
         return Verdict(True, "independent, over the same outer loops, sharing reads", joined)
     return Verdict(True, _agreement(joined), joined)
+
+
+def _shares_blocks(state: FusionState, first: int, second: int, joined: Group) -> bool:
+    """True when both read the same large data, in blocks that stay in a cache between the two."""
+    saved = state.saved_bytes(first, second)
+    units = max(1, state.hints.volume(joined.outer))
+    return bool(joined.outer) and saved > LARGE_BYTES and saved // units <= 2 * state.local_bytes
 
 
 def _large_scratch(state: FusionState, a: Group, b: Group, joined: Group) -> str:

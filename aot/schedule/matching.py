@@ -18,11 +18,15 @@ from aot.symbolic import (
     Modulo,
     Symbol,
     affine_coefficients,
+    coefficient_of,
     exact_quotient,
     product,
 )
 
 MAX_REFINEMENTS = 6
+
+Place = tuple[str, int, Expr]
+"""A buffer, one of its dimensions, and the weight of a loop variable in the index."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +141,10 @@ def match(graph: LoopGraph, first: Group, second: Group) -> Matched | str:
         if refined is None:
             break
         first, second = refined
-    pairs = _flow_pairs(first, second, found) if found else _shared_read_pairs(first, second)
-    return _apply(first, second, pairs)
+    if found:
+        return _apply(first, second, _flow_pairs(first, second, found))
+    first, second = _refine_shared(first, second)
+    return _apply(first, second, _shared_read_pairs(first, second))
 
 
 def _apply(first: Group, second: Group, pairs: dict[Symbol, Symbol]) -> Matched:
@@ -219,18 +225,49 @@ def _same_shape_pairs(first: Group, second: Group) -> dict[Symbol, Symbol]:
     return {a.symbol: b.symbol for a, b in zip(first.outer, second.outer, strict=True)}
 
 
-def _outer_positions(group: Group) -> dict[tuple[str, int], set[Symbol]]:
-    """(buffer, dimension) -> outer axes that index it by themselves."""
-    found: dict[tuple[str, int], set[Symbol]] = {}
-    outer = {a.symbol for a in group.outer}
-    for nest in group.nests:
-        for node in loads(nest.roots):
-            access = node.attr
-            assert isinstance(access, Access)
-            for k, expr in enumerate(access.index):
-                if expr in outer:
-                    found.setdefault((access.buffer, k), set()).add(expr)
+def _outer_positions(group: Group) -> dict[Place, set[Symbol]]:
+    """Where outer axes index buffers: by themselves, or as a digit of the index."""
+    found: dict[Place, set[Symbol]] = {}
+    for place, expr in _read_indices(group):
+        for axis in group.outer:
+            weight = coefficient_of(expr, axis.symbol)
+            if weight is not None and weight != 0:
+                found.setdefault((*place, weight), set()).add(axis.symbol)
     return found
+
+
+def _read_indices(group: Group) -> list[tuple[tuple[str, int], Expr]]:
+    accesses = [n.attr for nest in group.nests for n in loads(nest.roots)]
+    return [
+        ((a.buffer, k), expr)
+        for a in accesses
+        if isinstance(a, Access)
+        for k, expr in enumerate(a.index)
+        if not expr.is_Integer
+    ]
+
+
+def _refine_shared(first: Group, second: Group) -> tuple[Group, Group]:
+    """Splits an outer axis of one group where the other reads the same dimension in blocks."""
+    second = _split_like(second, first)
+    return _split_like(first, second), second
+
+
+def _split_like(group: Group, model: Group) -> Group:
+    """`group` with an outer axis split as `model` splits that dimension of a buffer both read."""
+    by_symbol = {a.symbol: a for a in group.outer}
+    plain = {place: by_symbol[e] for place, e in _read_indices(group) if e in by_symbol}
+    extents = {a.symbol: a.extent for n in model.nests for a in (*n.axes, *n.reduction)}
+    outer = {a.symbol for a in model.outer}
+    for place, expr in _read_indices(model):
+        axis = plain.get(place)
+        digits = mixed_radix(expr, extents) if axis is not None else None
+        if axis is None or digits is None or len(digits) < 2 or digits[0][0] not in outer:
+            continue
+        sizes = tuple(extents[s] for s, _ in digits)
+        if product(sizes) == axis.extent:
+            return split_in_group(group, axis, sizes)
+    return group
 
 
 def same_points(nest: LoopNest, other: LoopNest) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
-from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store
+from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store, reads
 from aot.ir.scalar import Access, Node, load, postorder, rebuild, reduce_, with_args
 from aot.schedule.canonical import simplify
 from aot.schedule.groups import rewrite
@@ -32,6 +32,12 @@ from aot.symbolic import (
 ENOUGH_UNITS = 8
 LARGE = 1 << 16
 """Points from which idle processors matter."""
+
+LARGE_BYTES = 4 << 20
+"""Size from which reading a buffer twice is worth avoiding."""
+
+BLOCK_BYTES = 1 << 18
+"""Rows that two nests read in turn: about this much stays in the second-level cache."""
 
 LEAST_PART = 1024
 """Points of the shortest partial reduction worth its own result."""
@@ -107,9 +113,12 @@ class _Splitter:
         chunk: Axis | None = None
         if units < ENOUGH_UNITS:
             nest, chunk = self._chunk(nest, main, rest)
+        reason = f"{units} parallel units are few"
+        if narrow is None and chunk is None and self._read_by_rows(nest, main):
+            nest, chunk = self._row_blocks(nest, main)
+            reason = f"another nest reduces {main.buffer} along rows: both can read blocks of rows"
         if narrow is None and chunk is None:
             return nest, None
-        reason = f"{units} parallel units are few"
         if narrow is not None:
             reason = f"only {narrow.extent} neighbouring elements belong to one result"
         return nest, _Plan(chunk, narrow, beside, reason)
@@ -145,6 +154,35 @@ class _Splitter:
                 width = max(1, self.hints.value(axis.extent))
                 return points // width * -(-extent // STRIP)
         return points
+
+    def _read_by_rows(self, nest: LoopNest, main: Motion) -> bool:
+        """True when the nest sums columns of a large buffer whose rows another nest reduces."""
+        source = self.buffers[main.buffer]
+        if self.hints.elements(source.shape) * source.dtype.itemsize < LARGE_BYTES:
+            return False
+        if all(main.stride(a.symbol) != 1 for a in nest.axes):
+            return False
+        others = (op for op in self.graph.ops if isinstance(op, LoopNest) and op is not nest)
+        return any(self._reduces_rows(op, main.buffer) for op in others)
+
+    def _reduces_rows(self, nest: LoopNest, buffer: str) -> bool:
+        moves = motions(self.graph, nest) if nest.reduction and buffer in reads(nest) else ()
+        return any(
+            m.buffer == buffer and any(m.stride(a.symbol) == 1 for a in nest.reduction)
+            for m in moves
+        )
+
+    def _row_blocks(self, nest: LoopNest, main: Motion) -> tuple[LoopNest, Axis | None]:
+        """The only reduction axis cut into blocks that stay in a cache."""
+        source = self.buffers[main.buffer]
+        size = self.hints.elements(source.shape) * source.dtype.itemsize
+        (axis, *more) = nest.reduction
+        if more or not axis.extent.is_Integer:
+            return nest, None
+        for parts in range(max(ENOUGH_UNITS, size // BLOCK_BYTES), 8 * size // BLOCK_BYTES):
+            if int(axis.extent) % parts == 0:
+                return _split_axis(nest, axis, parts)
+        return nest, None
 
     def _chunk(
         self, nest: LoopNest, main: Motion, candidates: list[Axis]

@@ -9,7 +9,7 @@ import pytest
 
 from aot.ir.kernels import KernelGraph
 from aot.ir.loops import LoopGraph
-from aot.ir.scalar import postorder
+from aot.ir.scalar import postorder, reduce_
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
 from aot.symbolic import FloorDiv, Modulo, as_expr
@@ -226,3 +226,30 @@ def test_loops_are_cut_where_conditions_change() -> None:
     assert not [n for n in nodes if n.op in ("where", "lt", "ge")]
     for size in (0, 1, 3):
         check_same(graph, fused, {"s0": size})
+
+
+def test_columns_and_rows_of_a_large_matrix_are_summed_block_by_block() -> None:
+    graph = make_graph(_row_and_column_sums, {"x": (2048, 1024)})
+    fused = scheduled(graph)
+    check_same(graph, fused, tolerance=1e-3)
+    first, second = fused.kernels
+    assert len(first.stages) == 2
+    assert first.reads == ("x",)
+    assert "x" not in second.reads
+
+
+def test_groups_of_channels_are_reduced_through_all_channels() -> None:
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        def value(at, r):
+            return reduce_("sum", x.load((at[0], r[1], r[2], at[1] * 4 + r[0])))
+
+        reduced = [as_expr(s) for s in (4, 64, 32)]
+        shape = [as_expr(2), as_expr(8)]
+        return [*builder.reduction(shape, reduced, [(x.dtype, value)])]
+
+    graph = make_graph(body, {"x": (2, 64, 32, 32)})
+    fused = scheduled(graph)
+    check_same(graph, fused, tolerance=1e-3)
+    partial = fused.kernels[0].stages[0]
+    assert partial.vector is not None
+    assert int(partial.vector.extent) == 32
