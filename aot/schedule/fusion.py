@@ -16,6 +16,7 @@ from aot.schedule.cost import buffer_bytes
 from aot.schedule.groups import Group, group_of
 from aot.schedule.legality import FusionState, can_fuse
 from aot.schedule.loops import Scheduler, build_kernel
+from aot.schedule.order import order_kernels
 from aot.schedule.split import split_reductions
 
 SHARED_READ_SHARE = 0.3
@@ -35,7 +36,8 @@ def fuse(graph: LoopGraph, capabilities: Capabilities) -> KernelGraph:
     graph = split_reductions(graph)
     fused = fuse_groups(graph, initial_groups(graph), capabilities.local_bytes)
     kernels = build_kernels(graph, fused.groups, capabilities)
-    return replace(kernels, decisions=(*graph.decisions, *fused.decisions))
+    decided = replace(kernels, decisions=(*graph.decisions, *fused.decisions))
+    return order_kernels(decided)
 
 
 def initial_groups(graph: LoopGraph) -> tuple[Group, ...]:
