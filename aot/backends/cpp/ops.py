@@ -76,3 +76,16 @@ def conversion(text: str, source: DType, target: DType) -> str:
     if lane_type(source) == lane_type(target):
         return text
     return f"aot::convert<{lane_type(target)}>({text})"
+
+
+def reinterpretation(text: str, source: DType, target: DType) -> str:
+    """The bits of `text`, a value of dtype `source`, as a value of dtype `target`.
+
+    Half types are float32 in registers; their bits are those of the element in memory.
+    """
+    bits = (
+        f"aot::detail::Storage<{memory_type(source)}>::narrow({text})" if is_half(source) else text
+    )
+    if is_half(target):
+        return f"aot::detail::Storage<{memory_type(target)}>::widen<float>(aot::bitcast<uint16_t>({bits}))"
+    return f"aot::bitcast<{lane_type(target)}>({bits})"

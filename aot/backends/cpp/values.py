@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.indexing import Indexer, Value, Vector
-from aot.backends.cpp.ops import conversion, operation
+from aot.backends.cpp.ops import conversion, operation, reinterpretation
 from aot.backends.cpp.text import (
     Writer,
     index_text,
@@ -123,7 +123,7 @@ class Body(Indexer):
         elif node.op == "cast":
             text = conversion(texts[0], args[0].dtype, node.dtype)
         elif node.op == "bitcast":
-            text = f"aot::bitcast<{lane_type(node.dtype)}>({texts[0]})"
+            text = reinterpretation(texts[0], args[0].dtype, node.dtype)
         elif node.op == "where":
             text = self._where(args, lanes)
         else:
