@@ -87,5 +87,6 @@ def reinterpretation(text: str, source: DType, target: DType) -> str:
         f"aot::detail::Storage<{memory_type(source)}>::narrow({text})" if is_half(source) else text
     )
     if is_half(target):
-        return f"aot::detail::Storage<{memory_type(target)}>::widen<float>(aot::bitcast<uint16_t>({bits}))"
+        stored = f"aot::bitcast<uint16_t>({bits})"
+        return f"aot::detail::Storage<{memory_type(target)}>::widen<float>({stored})"
     return f"aot::bitcast<{lane_type(target)}>({bits})"
