@@ -72,13 +72,12 @@ void report(const char* name, Kernel run, const char* only) {
       aot::store(output64 + i, aot::NAME(aot::load<double, kHalf>(input64 + i))); \
     }                                                                             \
   }
-#define FLOATS(X)                                                                                 \
-  X(exp)                                                                                          \
-  X(sigmoid)                                                                                      \
-  X(tanh)                                                                                         \
-  X(erf)                                                                                          \
-  X(log) X(rsqrt) X(sin) X(cos) X(exp2) X(expm1) X(log2) X(log10) X(log1p) X(tan) X(asin) X(acos) \
-      X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erfc) X(lgamma) X(cbrt)
+// clang-format off
+#define FLOATS(X)                                                                             \
+  X(exp) X(sigmoid) X(tanh) X(erf) X(log) X(rsqrt) X(sin) X(cos) X(exp2) X(expm1) X(log2)     \
+  X(log10) X(log1p) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) \
+  X(erfc) X(lgamma) X(cbrt)
+// clang-format on
 #define PAIRS(X) X(pow) X(atan2) X(hypot) X(fmod)
 #define DOUBLES(X) X(exp) X(log) X(sigmoid) X(tanh) X(sin) X(erf)
 
