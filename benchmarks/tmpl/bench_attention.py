@@ -28,7 +28,7 @@ struct Store {{  // [b][q][h][d]
                   int64_t ld) const {{
     for (int64_t q = q0; q < q1; ++q) {{
       float* out = o + ((b * sq + q) * heads + h) * {d};
-      for (int64_t d = 0; d < {d}; ++d) out[d] = tile[(q - q0) * ld + d];
+      widen_row(tile + (q - q0) * ld, {d}, out);
     }}
   }}
 }};

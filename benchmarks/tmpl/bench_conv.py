@@ -17,6 +17,7 @@ from benchmarks.tmpl.common import aligned, build, call, interleaved, peak_conte
 SOURCE = """
 #include "aot/tmpl/conv.h"
 using namespace aot::tmpl;
+using S = Simd<float>;
 struct Cfg : ConvConfig {{
   static constexpr int64_t IC = {ic}, OC = {oc}, KH = {k}, KW = {k}, SH = {s}, SW = {s};
   static constexpr int64_t PH = {pad}, PW = {pad};
@@ -29,9 +30,9 @@ struct BiasRelu {{
   void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const float* tile,
                   int64_t ld) const {{
     for (int64_t m = m0; m < m1; ++m) {{
-      for (int64_t n = n0; n < n1; ++n) {{
-        const float v = tile[(m - m0) * ld + n - n0] + bias[n];
-        c[m * {oc} + n] = v > 0 ? v : 0;
+      const float* t = tile + (m - m0) * ld - n0;
+      for (int64_t n = n0; n < n1; n += S::kLanes) {{
+        S::store(c + m * {oc} + n, S::max(S::zero(), S::load(t + n) + S::load(bias + n)));
       }}
     }}
   }}

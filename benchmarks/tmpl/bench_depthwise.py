@@ -16,6 +16,7 @@ from benchmarks.tmpl.common import aligned, build, call, interleaved, peak_conte
 SOURCE = """
 #include "aot/tmpl/depthwise.h"
 using namespace aot::tmpl;
+using S = Simd<float>;
 struct Cfg : DepthwiseConfig {{
   static constexpr int64_t C = {c}, KH = 3, KW = 3, SH = {s}, SW = {s}, PH = 1, PW = 1;
 }};
@@ -25,10 +26,10 @@ struct BiasRelu6 {{
   void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const float* tile,
                   int64_t ld) const {{
     for (int64_t m = m0; m < m1; ++m) {{
-      for (int64_t n = n0; n < n1; ++n) {{
-        float v = tile[(m - m0) * ld + n - n0] + bias[n];
-        v = v > 0 ? v : 0;
-        o[m * {c} + n] = v < 6 ? v : 6;
+      const float* t = tile + (m - m0) * ld - n0;
+      for (int64_t n = n0; n < n1; n += S::kLanes) {{
+        const S::V v = S::max(S::zero(), S::load(t + n) + S::load(bias + n));
+        S::store(o + m * {c} + n, -S::max(-S::set1(6.0f), -v));
       }}
     }}
   }}

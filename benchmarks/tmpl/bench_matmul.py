@@ -17,6 +17,7 @@ from benchmarks.tmpl.common import aligned, build, call, interleaved, peak_conte
 SOURCE = """
 #include "aot/tmpl/matmul.h"
 using namespace aot::tmpl;
+using S = Simd<float>;
 struct Cfg : MatmulConfig {{
   static constexpr int64_t N = {n}, K = {k};
   static constexpr int64_t MB = {mb}, NB = {nb}, MC = {mc}, NC = {nc}, KB = {kb};
@@ -28,7 +29,12 @@ struct Bias {{
   void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const float* tile,
                   int64_t ld) const {{
     for (int64_t m = m0; m < m1; ++m) {{
-      for (int64_t n = n0; n < n1; ++n) c[m * ldc + n] = tile[(m - m0) * ld + n - n0] + bias[n];
+      const float* t = tile + (m - m0) * ld - n0;
+      int64_t n = n0;
+      for (; n + S::kLanes <= n1; n += S::kLanes) {{
+        S::store(c + m * ldc + n, S::load(t + n) + S::load(bias + n));
+      }}
+      for (; n < n1; ++n) c[m * ldc + n] = t[n] + bias[n];
     }}
   }}
 }};

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from aot.backends.cpp.toolchain import find_toolchain
+
 ROOT = Path(__file__).parents[2]
 CACHE = Path(tempfile.gettempdir()) / "aot-bench-tmpl"
 
@@ -45,8 +47,8 @@ def build(source: str, level: str) -> ctypes.CDLL:
     library = stem.with_suffix(".so")
     if not library.exists():
         stem.with_suffix(".cc").write_text(source)
-        command = ["g++", "-O3", "-std=c++17", "-shared", "-fPIC", "-fno-exceptions", "-fno-rtti"]
-        command += ["-fvisibility=hidden", "-fno-gnu-unique", f"-march={level}"]
+        tools = find_toolchain()
+        command = [*tools.command, *tools.compile_flags(level), "-shared"]
         command += [f"-I{ROOT}/aot/backends/cpp/include", str(stem.with_suffix(".cc"))]
         subprocess.run([*command, "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))

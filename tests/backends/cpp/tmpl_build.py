@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from aot.backends.cpp.toolchain import find_toolchain
+
 INCLUDE = Path(__file__).parents[3] / "aot" / "backends" / "cpp" / "include"
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 _NEEDS = {
@@ -39,12 +41,12 @@ def build(source: str, level: str) -> ctypes.CDLL:
     stem = f"t{abs(hash((source, level)))}"
     (folder / f"{stem}.cc").write_text(source)
     library = folder / f"{stem}.so"
-    command = ["g++", "-O3", "-std=c++17", "-shared", "-fPIC", "-fno-exceptions", "-fno-rtti"]
-    # As kernel libraries are built: the templates' tables differ between levels, and must not be
-    # shared by libraries that one process loads.
-    command += ["-fvisibility=hidden", "-fno-gnu-unique"]
-    command += ["-Wall", "-Wextra", "-Werror", f"-march={level}", f"-I{INCLUDE}"]
-    command += [str(folder / f"{stem}.cc"), "-o", str(library)]
+    tools = find_toolchain()
+    # As kernel libraries are built, but with warnings. Their hidden visibility matters here: the
+    # templates' tables differ between levels, and must not be shared by libraries of one process.
+    flags = [flag for flag in tools.compile_flags(level) if flag != "-w"]
+    command = [*tools.command, *flags, "-fno-gnu-unique", "-Wall", "-Wextra", "-Werror"]
+    command += ["-shared", f"-I{INCLUDE}", str(folder / f"{stem}.cc"), "-o", str(library)]
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(library))
 

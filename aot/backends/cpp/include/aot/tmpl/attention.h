@@ -124,7 +124,7 @@ struct AttentionBlock {
     }
     for (int64_t i = 0; i < rows; ++i) {
       if (keys == 0) {  // no block has written the results
-        for (int64_t d = 0; d < L::kDv; ++d) result()[i * L::kOLd + d] = 0;
+        zero_row(result() + i * L::kOLd, L::kDv);
       }
       // The sum is 0 only where nothing was attended to.
       row_scale(result() + i * L::kOLd, L::kDv, sum[i] == 0 ? T(0) : T(1) / sum[i]);
@@ -135,7 +135,8 @@ struct AttentionBlock {
     const A* q = p.q + b * p.q_batch + h * p.q_head + q0 * p.q_row;
     for (int64_t i = 0; i < rows; ++i) {
       T* out = room + L::kQ + i * L::kQLd;
-      for (int64_t d = 0; d < Cfg::D; ++d) out[d] = widen(q[i * p.q_row + d]) * p.scale;
+      widen_row(q + i * p.q_row, Cfg::D, out);
+      row_scale(out, L::kD, p.scale);  // what lies beyond D is not read
     }
   }
 

@@ -106,7 +106,7 @@ struct ConvRun {
     b_copy = reinterpret_cast<T*>(at + S::kTile + S::kTable);
     input = reinterpret_cast<T*>(at + S::kTile + S::kTable + S::kWide);
     if constexpr (!Cfg::PATCH) {
-      for (int64_t c = 0; c < Cfg::IC; ++c) input[c] = 0;
+      zero_row(input, Cfg::IC);
     }
   }
 
@@ -237,7 +237,7 @@ struct ConvRun {
         if (uint64_t(d) < uint64_t(p.d) && uint64_t(h) < uint64_t(p.h)) {
           patch_line(p.x + q.n * p.sn + d * p.sd + h * p.sh + g * Cfg::IC * p.sc, width, out);
         } else {
-          for (int64_t i = 0; i < width * Cfg::IC; ++i) out[i] = 0;
+          zero_row(out, width * Cfg::IC);
         }
       }
     }
@@ -245,12 +245,12 @@ struct ConvRun {
 
   AOT_INLINE void patch_line(const A* line, int64_t width, T* out) const {
     const int64_t left = min64(Cfg::PW, width), right = max64(left, min64(width, p.wd + Cfg::PW));
-    for (int64_t i = 0; i < left * Cfg::IC; ++i) out[i] = 0;
-    for (int64_t i = right * Cfg::IC; i < width * Cfg::IC; ++i) out[i] = 0;
+    zero_row(out, left * Cfg::IC);
+    zero_row(out + right * Cfg::IC, (width - right) * Cfg::IC);
     out += left * Cfg::IC;
     line += (left - Cfg::PW) * p.sw;
     if (p.sc == 1 && p.sw == Cfg::IC) {
-      for (int64_t i = 0; i < (right - left) * Cfg::IC; ++i) out[i] = widen(line[i]);
+      widen_row(line, (right - left) * Cfg::IC, out);
       return;
     }
     if (p.sw == 1 && Cfg::IC <= 4) {  // an interleaving that the compiler makes vectors of

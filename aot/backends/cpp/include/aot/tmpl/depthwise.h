@@ -56,15 +56,7 @@ struct DepthwiseRun {
   const DepthwiseArgs<Cfg>& p;
   T* tile;
 
-  static AOT_INLINE V load(const A* at) {
-    if constexpr (std::is_same_v<A, T>) {
-      return S::load(at);
-    } else {
-      T wide[S::kLanes];
-      for (int i = 0; i < S::kLanes; ++i) wide[i] = widen(at[i]);
-      return S::load(wide);
-    }
-  }
+  static AOT_INLINE V load(const A* at) { return load_widened<T>(at); }
   // Only the first `lanes` elements exist.
   static AOT_INLINE V load_some(const A* at, int64_t lanes) {
     T wide[S::kLanes] = {};

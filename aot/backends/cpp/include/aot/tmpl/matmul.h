@@ -57,9 +57,7 @@ struct StoreRows {
   AOT_INLINE void operator()(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
                              const T* tile, int64_t ld) const {
     for (int64_t m = m0; m < m1; ++m) {
-      T* out = c + b * c_batch + m * c_row;
-      const T* in = tile + (m - m0) * ld - n0;
-      for (int64_t n = n0; n < n1; ++n) out[n] = in[n];
+      widen_row(tile + (m - m0) * ld, n1 - n0, c + b * c_batch + m * c_row + n0);
     }
   }
 };

@@ -18,9 +18,7 @@ template <class S, class T>
 void copy_rows(const S* src, int64_t row, int64_t col, int64_t rows, int64_t kc, T* dst,
                int64_t ld) {
   if (col == 1) {
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t k = 0; k < kc; ++k) dst[i * ld + k] = widen(src[i * row + k]);
-    }
+    for (int64_t i = 0; i < rows; ++i) widen_row(src + i * row, kc, dst + i * ld);
     return;
   }
   for (int64_t i = 0; i < rows; ++i) {
@@ -39,19 +37,39 @@ void widen_panels(const B* src, int64_t panel_stride, int64_t panels, int64_t k0
       const int64_t end = k0 + kc;
       for (int64_t k = k0 - k0 % 2; k < end; k += 2) {
         // Little-endian: the first of a pair is the low half.
-        uint32_t pair[kPanel], first[kPanel], second[kPanel];
-        __builtin_memcpy(pair, in + k * kPanel, sizeof(pair));
-        for (int64_t j = 0; j < kPanel; ++j) {
-          first[j] = pair[j] << 16;
-          second[j] = pair[j] & 0xffff0000u;
+        using V = Simd<float>;
+        AOT_UNROLL for (int j = 0; j < kPanel; j += V::kLanes) {
+          V::Words pair;
+          __builtin_memcpy(&pair, in + k * kPanel + 2 * j, sizeof(pair));
+          T* at = out + (k - k0) * kPanel + j;
+          if (k >= k0) V::store(at, V::V(pair << 16));
+          if (k + 1 < end) V::store(at + kPanel, V::V(pair & 0xffff0000u));
         }
-        if (k >= k0) __builtin_memcpy(out + (k - k0) * kPanel, first, sizeof(first));
-        if (k + 1 < end) __builtin_memcpy(out + (k + 1 - k0) * kPanel, second, sizeof(second));
       }
     } else {
-      in += k0 * kPanel;
-      for (int64_t i = 0; i < kc * kPanel; ++i) out[i] = widen(in[i]);
+      widen_row(in + k0 * kPanel, kc * kPanel, out);
     }
+  }
+}
+
+// The blocks of h x h elements beside the diagonal of rows a (upper) and b, exchanged.
+template <int H, class V, int... L>
+AOT_INLINE void exchange(V& a, V& b, std::integer_sequence<int, L...>) {
+  constexpr int kL = int(sizeof...(L));
+  const V upper = __builtin_shufflevector(a, b, (L & H ? kL + L - H : L)...);
+  const V lower = __builtin_shufflevector(a, b, (L & H ? kL + L : L + H)...);
+  a = upper;
+  b = lower;
+}
+
+template <int H, class T>
+AOT_INLINE void transpose_rows(typename Simd<T>::V* r) {
+  constexpr int kL = Simd<T>::kLanes;
+  if constexpr (H > 0) {
+    AOT_UNROLL for (int i = 0; i < kL; ++i) {
+      if (!(i & H)) exchange<H>(r[i], r[i + H], std::make_integer_sequence<int, kL>{});
+    }
+    transpose_rows<H / 2, T>(r);
   }
 }
 
@@ -60,28 +78,10 @@ void widen_panels(const B* src, int64_t panel_stride, int64_t panels, int64_t k0
 template <class T>
 AOT_INLINE void transpose_block(const T* src, int64_t row, T* dst) {
   using S = Simd<T>;
-  using V = typename S::V;
-  constexpr int kL = S::kLanes;
-  using Lane = std::conditional_t<sizeof(T) == 8, int64_t,
-               std::conditional_t<sizeof(T) == 4, int32_t,
-               std::conditional_t<sizeof(T) == 2, int16_t, int8_t>>>;
-  typedef Lane Index __attribute__((vector_size(kL * sizeof(T))));
-  V r[kL];
-  AOT_UNROLL for (int i = 0; i < kL; ++i) r[i] = S::load(src + i * row);
-  AOT_UNROLL for (int h = kL / 2; h > 0; h /= 2) {
-    Index low, high;  // swap the off-diagonal h x h blocks
-    AOT_UNROLL for (int l = 0; l < kL; ++l) {
-      low[l] = Lane(l & h ? kL + l - h : l);
-      high[l] = Lane(l & h ? kL + l : l + h);
-    }
-    AOT_UNROLL for (int i = 0; i < kL; ++i) {
-      if (i & h) continue;
-      const V a = r[i], b = r[i + h];
-      r[i] = __builtin_shuffle(a, b, low);
-      r[i + h] = __builtin_shuffle(a, b, high);
-    }
-  }
-  AOT_UNROLL for (int i = 0; i < kL; ++i) S::store(dst + i * kPanel, r[i]);
+  typename S::V r[S::kLanes];
+  AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) r[i] = S::load(src + i * row);
+  transpose_rows<S::kLanes / 2, T>(r);
+  AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) S::store(dst + i * kPanel, r[i]);
 }
 
 // Columns that are contiguous along k: dst[p][k][j] = src[(16 p + j) * column + k], zero from
@@ -119,8 +119,8 @@ void pack_rows(const S* src, int64_t row, int64_t kc, int64_t n, T* dst, int64_t
     const S* in = src + k * row;
     T* out = dst + k * kPanel;
     for (int64_t p = 0; p < full; ++p) {
-      for (int64_t j = 0; j < kPanel; ++j) {
-        out[p * panel_stride + j] = widen(in[p * kPanel + j]);
+      AOT_UNROLL for (int64_t j = 0; j < kPanel; j += Simd<T>::kLanes) {
+        Simd<T>::store(out + p * panel_stride + j, load_widened<T>(in + p * kPanel + j));
       }
     }
     for (int64_t j = full * kPanel; j < round_up(n, kPanel); ++j) {

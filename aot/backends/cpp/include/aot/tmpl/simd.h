@@ -10,10 +10,17 @@
 #include <stdint.h>
 
 #include <type_traits>
+#include <utility>
 
+#if !defined(AOT_INLINE)
 #define AOT_INLINE inline __attribute__((always_inline))
+#endif
 // Register arrays live in registers only when every loop over them is unrolled completely.
+#if defined(__clang__)
+#define AOT_UNROLL _Pragma("clang loop unroll(full)")
+#else
 #define AOT_UNROLL _Pragma("GCC unroll 64")
+#endif
 
 namespace aot::tmpl {
 
@@ -47,6 +54,8 @@ struct Simd {
   typedef T V __attribute__((vector_size(kLanes * sizeof(T))));
   typedef T Unaligned __attribute__((vector_size(kLanes * sizeof(T)), aligned(alignof(T)),
                                      may_alias));
+  typedef uint16_t Halves __attribute__((vector_size(kLanes * 2)));  // 16 and 32 bits a lane
+  typedef uint32_t Words __attribute__((vector_size(kLanes * 4)));
 
   static AOT_INLINE V zero() { return V{}; }
   static AOT_INLINE V set1(T x) { return x - V{}; }
@@ -74,11 +83,11 @@ struct Simd {
   // Lane l of the result is lane l ^ H of v.
   template <int H>
   static AOT_INLINE V swap_lanes(V v) {
-    typedef std::conditional_t<sizeof(T) == 8, int64_t, int32_t> Lane;
-    typedef Lane Index __attribute__((vector_size(sizeof(V))));
-    Index index;
-    AOT_UNROLL for (int l = 0; l < kLanes; ++l) index[l] = Lane(l ^ H);
-    return __builtin_shuffle(v, index);
+    return permute<H>(v, std::make_integer_sequence<int, kLanes>{});
+  }
+  template <int H, int... L>
+  static AOT_INLINE V permute(V v, std::integer_sequence<int, L...>) {
+    return __builtin_shufflevector(v, v, (L ^ H)...);
   }
   // op over all lanes, pairwise.
   template <int H = kLanes / 2, class Op>
@@ -163,6 +172,49 @@ AOT_INLINE float widen(F16 x) {
 template <class T>
 AOT_INLINE T widen(T x) {
   return x;
+}
+
+// One vector of T from elements of a storage type.
+template <class T, class S>
+AOT_INLINE typename Simd<T>::V load_widened(const S* at) {
+  if constexpr (std::is_same_v<S, T>) {
+    return Simd<T>::load(at);
+  } else if constexpr (std::is_same_v<S, Bf16>) {
+    typename Simd<T>::Halves bits;
+    __builtin_memcpy(&bits, at, sizeof(bits));
+    const auto words = __builtin_convertvector(bits, typename Simd<T>::Words) << 16;
+    return typename Simd<T>::V(words);
+  } else {
+    static_assert(std::is_same_v<S, F16>);
+#if defined(__AVX512F__)
+    return typename Simd<T>::V(
+        _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at))));
+#elif defined(__F16C__)
+    return typename Simd<T>::V(
+        _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at))));
+#else
+    typename Simd<T>::V v{};
+    for (int i = 0; i < Simd<T>::kLanes; ++i) v[i] = widen(at[i]);
+    return v;
+#endif
+  }
+}
+
+// out[i] = in[i], widened, for i < n. The loops of this kind are spelled in vectors, because
+// kernels are compiled at -O2, where compilers leave loops of unknown length scalar.
+template <class S, class T>
+AOT_INLINE void widen_row(const S* in, int64_t n, T* out) {
+  int64_t i = 0;
+  for (; i + Simd<T>::kLanes <= n; i += Simd<T>::kLanes) {
+    Simd<T>::store(out + i, load_widened<T>(in + i));
+  }
+  for (; i < n; ++i) out[i] = widen(in[i]);
+}
+
+// out[i] = 0 for i < n; all bits clear is zero in every type.
+template <class T>
+AOT_INLINE void zero_row(T* out, int64_t n) {
+  __builtin_memset(out, 0, uint64_t(n) * sizeof(T));
 }
 
 }  // namespace aot::tmpl
