@@ -102,12 +102,19 @@ class FusionState:
         return saved_bytes(self.hints, self.graph.buffers, a, b, outside)
 
     def consumers(self, key: int) -> set[int]:
-        """Groups that read what this one writes."""
+        """Groups that read what this one writes, or write it later."""
         found: set[int] = set()
-        for buffer in self.groups[key].writes:
+        mine = self.groups[key]
+        for buffer in mine.writes:
             found |= self.readers.get(buffer, set())
+            if buffer in self.many_writers:
+                found |= {k for k, g in self.groups.items() if self._rewrites(g, mine, buffer)}
         found.discard(key)
         return found
+
+    @staticmethod
+    def _rewrites(later: Group, earlier: Group, buffer: str) -> bool:
+        return buffer in later.writes and later.position > earlier.position
 
     def reaches(self, start: int, goal: int) -> bool:
         """True when `goal` follows from `start` through at least one other group."""

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from aot.ir.kernels import KernelGraph
-from aot.ir.loops import LoopGraph
+from aot.ir.loops import LoopGraph, Store
 from aot.ir.scalar import postorder, reduce_
 from aot.lowering.builder import GraphBuilder, Tensor
+from aot.passes.layout import choose_layouts
 from aot.schedule.fusion import fuse
 from aot.symbolic import FloorDiv, Modulo, as_expr
 from tests.schedule.graphs import (
@@ -20,10 +21,12 @@ from tests.schedule.graphs import (
     binary_op,
     check_same,
     concatenate,
+    interpret,
     layer_norm,
     make_graph,
     matmul,
     pointwise,
+    random_inputs,
     reduce_op,
     run_passes,
     softmax,
@@ -253,3 +256,26 @@ def test_groups_of_channels_are_reduced_through_all_channels() -> None:
     partial = fused.kernels[0].stages[0]
     assert partial.vector is not None
     assert int(partial.vector.extent) == 32
+
+
+def test_writers_of_one_buffer_keep_their_order() -> None:
+    def body(builder: GraphBuilder, x: Tensor, y: Tensor) -> Sequence[Tensor]:
+        base = unary_op("neg", x)
+        before = unary_op("exp", base)
+        source = unary_op("abs", y)
+
+        def store(at):
+            return Store(base.buffer, (at[0], at[1] + 8), source.load(at), "add")
+
+        builder.scatter(base, [as_expr(64), as_expr(8)], store)
+        return [base, binary_op("add", before, unary_op("abs", x)), unary_op("sin", source)]
+
+    graph = make_graph(body, {"x": (64, 32), "y": (64, 8)})
+    fused = fuse(choose_layouts(graph, DEVICE), DEVICE)
+    inputs, weights = random_inputs(graph)
+    for want, got in zip(
+        interpret(graph, inputs, weights), interpret(fused, inputs, weights), strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    writers = [k for k in fused.kernels if graph.outputs[0] in k.writes]
+    assert len(writers) == 2
