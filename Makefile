@@ -9,7 +9,7 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp conformance lint tidy format golden bench size clean
+.PHONY: help setup demo test test-fast test-cpp conformance sweeps lint tidy format golden bench size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +38,10 @@ test-cpp: setup ## the C++ tests under a CMake preset: make test-cpp ARGS=asan-u
 	@VENV=$(VENV) scripts/test-cpp $(or $(ARGS),asan-ubsan)
 
 conformance: setup ## every operator row on every backend against eager PyTorch
-	@$(PY) -m pytest tests/conformance --executors=all $(ARGS)
+	@$(PY) -m pytest tests/conformance --sweeps --executors=all $(ARGS)
+
+sweeps: setup ## every case of the vector library and of the matrix templates (`make test` samples)
+	@$(PY) -m pytest tests/backends/cpp -n auto --sweeps $(ARGS)
 
 lint: setup ## ruff, mypy, clang-format; changes nothing
 	@VENV=$(VENV) scripts/lint
