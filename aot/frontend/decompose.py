@@ -61,6 +61,19 @@ KEPT_WHOLE = frozenset(
 with a softmax between, resizing becomes a gather of every pixel, a linear over several leading
 dimensions becomes a chain of views."""
 
+ONE_NEST = frozenset(
+    """roll reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d
+    replication_pad3d _pad_circular pixel_shuffle pixel_unshuffle channel_shuffle
+    native_channel_shuffle tril triu stack silu mish hardswish hardsigmoid softplus selu celu glu
+    logsumexp masked_fill lerp addcmul addcdiv nan_to_num logit one_hot index_add index_copy
+    index_fill select_scatter take aminmax all isfinite instance_norm norm logaddexp logaddexp2
+    xlogy special_xlog1py heaviside sinc std var var_mean std_mean linspace eye repeat_interleave
+    nansum count_nonzero prelu relu6 hardshrink softshrink threshold square sgn frac deg2rad
+    rad2deg log_sigmoid floor_divide""".split()
+)
+"""Operators that are a nest or two here and many operators after torch's decomposition: a roll is
+one index function and not a gather, silu one expression and not five in two types."""
+
 
 def decomposition_table() -> dict[Any, Any]:
     """Default table of torch without the operators that we lower whole.
@@ -70,6 +83,6 @@ def decomposition_table() -> dict[Any, Any]:
     table: dict[Any, Any] = torch.export.default_decompositions()
     for overload in list(table):
         namespace, _, rest = str(overload).partition(".")
-        if namespace == "aten" and rest.split(".")[0] in KEPT_WHOLE:
+        if namespace == "aten" and rest.split(".")[0] in KEPT_WHOLE | ONE_NEST:
             table.pop(overload)
     return table

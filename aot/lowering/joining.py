@@ -13,7 +13,7 @@ from aot.lowering.masks import between, conjunction, known_ranges
 from aot.lowering.promotion import number
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
-from aot.lowering.views import moved
+from aot.lowering.views import moved, turned
 from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, Modulo, as_expr
 
 
@@ -115,7 +115,7 @@ def _replicated(i: Expr, before: Expr, size: Expr) -> Expr:
 
 
 def _circular(i: Expr, before: Expr, size: Expr) -> Expr:
-    return Modulo(i + size - before, size)
+    return turned(i, before, size)
 
 
 def _padded(call: Call, x: Tensor, pad: Sequence[Any], source: Source) -> Tensor:

@@ -20,7 +20,16 @@ from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.reshape import reshape_index
 from aot.lowering.rows import REGISTRY
-from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, row_major_strides, unravel
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Maximum,
+    Minimum,
+    Modulo,
+    as_expr,
+    row_major_strides,
+    unravel,
+)
 
 IndexMap = Callable[[tuple[Expr, ...]], Sequence[Expr]]
 
@@ -231,13 +240,40 @@ def _numel(x: Tensor) -> Expr:
     return total
 
 
-def _rolled(x: Tensor, shifts: dict[int, Expr]) -> Tensor:
-    def source(k: int, i: Expr) -> Expr:
-        size = x.shape[k]
-        # Shifted back by less than one turn, so that the dividend stays non-negative.
-        return Modulo(i + Modulo(-shifts[k], size), size) if k in shifts else i
+def turned(i: Expr, back: Expr, size: Expr) -> Expr:
+    """(i - back) modulo size, for -size <= i - back < 2 * size, without negative dividends.
 
-    return moved(x, x.shape, lambda at: [source(k, i) for k, i in enumerate(at)])
+    C divides towards zero, and `Modulo` drops the multiples of its divisor that would keep a
+    dividend positive; with a dynamic size the turns are counted instead.
+    """
+    position = i - back
+    if size.is_Integer and back.is_Integer:
+        return Modulo(position + size * -(-int(back) // int(size)), size)
+    zero, one = as_expr(0), as_expr(1)
+    below = Minimum(one, Maximum(zero, -position))
+    above = Minimum(one, Maximum(zero, position - size + 1))
+    return position + size * below - size * above
+
+
+def _rolled(x: Tensor, shifts: dict[int, Expr]) -> Tensor:
+    """Each position reads `shift` before itself, round the end."""
+    ranges = x.builder.ranges
+
+    def source(k: int, i: Expr) -> Expr:
+        size, shift = x.shape[k], shifts[k]
+        if size == 0:
+            return i
+        if ranges.nonnegative(-shift):
+            return Modulo(i - shift, size)
+        if not ranges.nonnegative(shift):
+            raise CannotLower(f"roll by {shift}, whose sign is not known")
+        return turned(i, Modulo(shift, size), size)
+
+    def index(at: tuple[Expr, ...]) -> Sequence[Expr]:
+        rolled = [source(k, i) if k in shifts else i for k, i in enumerate(at)]
+        return simplified(x.builder, at, x.shape, rolled)
+
+    return moved(x, x.shape, index)
 
 
 @REGISTRY.row("aten.diagonal.default", "aten.diagonal_copy.default")

@@ -114,6 +114,7 @@ DYNAMIC: dict[str, Callable[[torch.Tensor], Any]] = {
     "cat": lambda x: torch.cat([x, x[:, :1], x], 1),
     "flip": lambda x: x.flip(1),
     "roll": lambda x: (x.roll(2, 1), x.roll(-9, 1), x.roll(x.shape[1], 2)),
+    "pad circular": lambda x: F.pad(x.transpose(1, 2), (1, 1), mode="circular"),
     "pad": lambda x: F.pad(x, (1, 2, 3, 0), value=2.0),
     "positions": lambda x: x + torch.arange(x.shape[1])[None, :, None],
     "tril": lambda x: x.new_ones(x.shape[1], x.shape[1]).tril(),
@@ -127,7 +128,7 @@ DYNAMIC: dict[str, Callable[[torch.Tensor], Any]] = {
     "group_norm": lambda x: F.group_norm(x.transpose(1, 2), 3),
 }
 
-NOT_EMPTY = ("var", "reshape", "cat", "last", "argmax")
+NOT_EMPTY = ("var", "pad circular", "reshape", "cat", "last", "argmax")
 """Functions that eager refuses for a size of 0, or whose graph is of another shape then."""
 
 
