@@ -1,0 +1,58 @@
+"""Conditions that ranges decide."""
+
+from __future__ import annotations
+
+import pytest
+
+from aot.ir.conditions import fold_conditions
+from aot.ir.dtypes import FLOAT32
+from aot.ir.scalar import Node, binary, const, index_value, load, where
+from aot.symbolic import Ranges, as_expr, dim, var
+
+I0 = var("i0")
+RANGES = Ranges({I0: as_expr(8)}, {dim("s0"): (8, None)})
+
+
+def compare(op: str, bound: object) -> Node:
+    return binary(op, index_value(I0), index_value(as_expr(bound)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("op", "bound", "decided"),
+    [
+        ("lt", 8, True),
+        ("lt", 7, None),
+        ("lt", 0, False),
+        ("le", 7, True),
+        ("ge", 0, True),
+        ("ge", 1, None),
+        ("ge", 8, False),
+        ("gt", 7, False),
+        ("gt", -1, True),
+        ("lt", dim("s0"), True),
+        ("ge", dim("s0"), False),
+    ],
+)
+def test_comparisons(op: str, bound: object, decided: bool | None) -> None:
+    node = compare(op, bound)
+    (folded,) = fold_conditions([node], RANGES)
+    if decided is None:
+        assert folded is node
+    else:
+        assert folded.op == "const"
+        assert folded.attr is decided
+
+
+def test_selections_and_guards_follow() -> None:
+    inside, outside = compare("lt", 8), compare("ge", 8)
+    x = load("x", FLOAT32, (I0,))
+    guarded = load("x", FLOAT32, (I0,), mask=inside)
+    never = load("x", FLOAT32, (I0,), mask=binary("and", inside, outside))
+    assert fold_conditions([where(inside, x, never)], RANGES) == [x]
+    assert fold_conditions([guarded], RANGES) == [x]
+    assert fold_conditions([never], RANGES) == [const(0, FLOAT32)]
+
+
+def test_open_conditions_stay_as_they_are() -> None:
+    node = where(compare("lt", 3), load("x", FLOAT32, (I0,)), const(0, FLOAT32))
+    assert fold_conditions([node], RANGES) == [node]
