@@ -15,6 +15,7 @@ from aot.symbolic.functions import (
     Modulo,
     Symbol,
     _terms,
+    exact_quotient,
 )
 
 Bounds = tuple[Expr, Expr]
@@ -204,10 +205,7 @@ class Ranges:
 
 
 def _divides(factor: Expr, term: Expr) -> bool:
-    from_terms: Expr = FloorDiv(term, factor)
-    return not from_terms.has(FloorDiv) or (
-        not isinstance(from_terms, FloorDiv) and sympy.expand(from_terms * factor - term) == 0
-    )
+    return exact_quotient(term, factor) is not None
 
 
 def _candidate_factors(terms: tuple[Expr, ...], b: Expr) -> list[Expr]:

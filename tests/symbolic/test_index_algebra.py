@@ -151,3 +151,16 @@ def test_text_and_c() -> None:
     assert to_text(ceil_div(S, 16)) == "((s0 + 15) // 16)"
     assert "aot::imin" in to_c(expr)
     assert "//" not in to_c(expr)
+
+
+def test_a_constant_that_the_factor_does_not_divide_stays() -> None:
+    """233 is no multiple of 10: nothing can be taken out of the remainder."""
+    ranges = Ranges({I: integer(4), J: integer(6), K: integer(10)})
+    position = K + 10 * J + 60 * I + 233
+    for divisor in (6, 10, 60, 240):
+        for build in (FloorDiv, Modulo):
+            expr = build(position, integer(divisor))
+            simple = ranges.simplify(expr)
+            for i, j, k in itertools.product(range(4), range(6), range(10)):
+                values = {I: i, J: j, K: k}
+                assert evaluate(simple, values) == evaluate(expr, values)
