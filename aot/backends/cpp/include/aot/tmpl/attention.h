@@ -28,10 +28,10 @@
 namespace aot::tmpl {
 
 struct AttentionConfig {
-  using A = float;                   // element of Q, K and V in memory
-  static constexpr int64_t D = 64;   // size of a query and a key
-  static constexpr int64_t DV = 64;  // size of a value
-  static constexpr int64_t QB = 64;  // queries of a work unit
+  using A = float;                    // element of Q, K and V in memory
+  static constexpr int64_t D = 64;    // size of a query and a key
+  static constexpr int64_t DV = 64;   // size of a value
+  static constexpr int64_t QB = 64;   // queries of a work unit
   static constexpr int64_t KB = 192;  // keys of a block, a multiple of 16
   static constexpr bool CAUSAL = false;
 };
@@ -62,12 +62,12 @@ template <class Cfg>
 struct AttentionLayout {
   static constexpr int64_t kD = round_up(Cfg::D, kPanel), kDv = round_up(Cfg::DV, kPanel);
   static constexpr int64_t kQLd = kD + kPanel, kSLd = Cfg::KB + kPanel, kOLd = kDv + kPanel;
-  static constexpr int64_t kQ = 0;                          // [QB][kQLd] scaled queries
-  static constexpr int64_t kK = kQ + Cfg::QB * kQLd;        // [KB/16][D][16] packed keys
-  static constexpr int64_t kV = kK + Cfg::KB * Cfg::D;      // [kDv/16][KB][16] packed values
-  static constexpr int64_t kO = kV + Cfg::KB * kDv;         // [QB][kOLd] results
-  static constexpr int64_t kS = kO + Cfg::QB * kOLd;        // [16][kSLd] scores of a strip
-  static constexpr int64_t kStat = kS + kPanel * kSLd;      // [2][QB] maxima and sums
+  static constexpr int64_t kQ = 0;                      // [QB][kQLd] scaled queries
+  static constexpr int64_t kK = kQ + Cfg::QB * kQLd;    // [KB/16][D][16] packed keys
+  static constexpr int64_t kV = kK + Cfg::KB * Cfg::D;  // [kDv/16][KB][16] packed values
+  static constexpr int64_t kO = kV + Cfg::KB * kDv;     // [QB][kOLd] results
+  static constexpr int64_t kS = kO + Cfg::QB * kOLd;    // [16][kSLd] scores of a strip
+  static constexpr int64_t kStat = kS + kPanel * kSLd;  // [2][QB] maxima and sums
   static constexpr int64_t kEnd = kStat + round_up(2 * Cfg::QB, kPanel);
 };
 
@@ -244,8 +244,8 @@ void attention(const AttentionArgs<Cfg>& p, int64_t begin, int64_t end, void* sc
   const int64_t qt = ceil_div(p.sq, Cfg::QB);
   for (int64_t u = begin; u < end; ++u) {
     const int64_t head = u / qt, q0 = u % qt * Cfg::QB, b = head / p.heads, h = head % p.heads;
-    const Block block{p, static_cast<typename Block::T*>(scratch), mod, b, h, q0,
-                      min64(Cfg::QB, p.sq - q0)};
+    const Block block{
+        p, static_cast<typename Block::T*>(scratch), mod, b, h, q0, min64(Cfg::QB, p.sq - q0)};
     block.run();
     epi(b, h, q0, q0 + block.rows, block.result(), Block::L::kOLd);
   }

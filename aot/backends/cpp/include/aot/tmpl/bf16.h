@@ -38,7 +38,8 @@ inline Bf16Unit find_bf16_unit() {
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return kBf16None;
   const bool tiles = (d >> 22 & 1) && (d >> 24 & 1);
   asm volatile("xgetbv" : "=a"(xcr_low), "=d"(xcr_high) : "c"(0));
-  if (AOT_TMPL_BF16_AT_MOST >= kBf16Tiles && tiles && (xcr_low >> 17 & 3) == 3 && request_tiles()) return kBf16Tiles;
+  if (AOT_TMPL_BF16_AT_MOST >= kBf16Tiles && tiles && (xcr_low >> 17 & 3) == 3 && request_tiles())
+    return kBf16Tiles;
   if (AOT_TMPL_BF16_AT_MOST >= kBf16Dot && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
       (a >> 5 & 1)) {
     return kBf16Dot;
@@ -137,14 +138,16 @@ struct Bf16Tiles {
       fetch += lines * 64;
     }
     asm volatile("tilestored %%tmm0, (%0,%1,1)" : : "r"(ct), "r"(c_bytes) : "memory");
-    if (RIGHT) asm volatile("tilestored %%tmm1, (%0,%1,1)" : : "r"(ct + 16), "r"(c_bytes) : "memory");
+    if (RIGHT)
+      asm volatile("tilestored %%tmm1, (%0,%1,1)" : : "r"(ct + 16), "r"(c_bytes) : "memory");
     if (BELOW) {
-      asm volatile("tilestored %%tmm2, (%0,%1,1)"
-                   : : "r"(ct + 16 * ldc), "r"(c_bytes) : "memory");
+      asm volatile("tilestored %%tmm2, (%0,%1,1)" : : "r"(ct + 16 * ldc), "r"(c_bytes) : "memory");
     }
     if (BELOW && RIGHT) {
       asm volatile("tilestored %%tmm3, (%0,%1,1)"
-                   : : "r"(ct + 16 * ldc + 16), "r"(c_bytes) : "memory");
+                   :
+                   : "r"(ct + 16 * ldc + 16), "r"(c_bytes)
+                   : "memory");
     }
   }
 

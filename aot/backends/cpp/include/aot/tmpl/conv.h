@@ -26,16 +26,16 @@
 namespace aot::tmpl {
 
 struct ConvConfig {
-  using A = float;                   // element of the input in memory
-  using B = float;                   // element of the packed weight in memory
-  static constexpr int64_t G = 1;    // groups
-  static constexpr int64_t IC = 1;   // input and output channels of one group
+  using A = float;                  // element of the input in memory
+  using B = float;                  // element of the packed weight in memory
+  static constexpr int64_t G = 1;   // groups
+  static constexpr int64_t IC = 1;  // input and output channels of one group
   static constexpr int64_t OC = 1;
   static constexpr int64_t KD = 1, KH = 1, KW = 1;  // kernel
   static constexpr int64_t SD = 1, SH = 1, SW = 1;  // stride
   static constexpr int64_t DD = 1, DH = 1, DW = 1;  // dilation
   static constexpr int64_t PD = 0, PH = 0, PW = 0;  // padding before the data
-  static constexpr int64_t MB = 128;  // pixels and channels of a work unit
+  static constexpr int64_t MB = 128;                // pixels and channels of a work unit
   static constexpr int64_t NB = 64;
   static constexpr int64_t MC = 128;  // pixels and channels of the epilogue's tile
   static constexpr int64_t NC = 256;  // a multiple of 16

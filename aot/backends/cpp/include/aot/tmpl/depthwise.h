@@ -19,7 +19,7 @@
 namespace aot::tmpl {
 
 struct DepthwiseConfig {
-  using A = float;  // element of input and weight
+  using A = float;                 // element of input and weight
   static constexpr int64_t C = 1;  // channels
   static constexpr int64_t KD = 1, KH = 1, KW = 1;
   static constexpr int64_t SD = 1, SH = 1, SW = 1;
@@ -38,7 +38,7 @@ struct DepthwiseArgs {
 
 namespace detail {
 
-inline constexpr int64_t kDepthwiseColumns = 16;   // output columns of a tile
+inline constexpr int64_t kDepthwiseColumns = 16;    // output columns of a tile
 inline constexpr int64_t kDepthwiseChannels = 256;  // channels of a tile
 
 template <class Cfg>

@@ -49,7 +49,7 @@ struct NarrowB {
 // contiguous, whole panels are read where they lie.
 template <class T, class B>
 struct StridedB {
-  const B* b;  // the first column at k = 0
+  const B* b;           // the first column at k = 0
   int64_t row, column;  // strides in elements
   int64_t n;            // columns that exist from b on
   bool in_place;
@@ -100,8 +100,7 @@ constexpr auto make_micro_table(std::integer_sequence<int, MR...>) {
       [&] {
         constexpr int kMax = RegisterBlock<T>::panels_for(MR + 1);
         for (int p = 1; p <= kMax; ++p) {
-          table.fn[MR][p - 1] =
-              micro_for<Op, MR + 1>(p, std::make_integer_sequence<int, kMax>{});
+          table.fn[MR][p - 1] = micro_for<Op, MR + 1>(p, std::make_integer_sequence<int, kMax>{});
         }
       }(),
       ...);
@@ -148,7 +147,7 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
       T* c = a.c + i0 * a.ldc + j * kPanel;
       const T* fetch = j == 0 && a.taps == 1 ? next : b;
       kMicroTable<Op>.fn[mr - 1][np - 1]({a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b,
-                                         a.b.panel_stride, kPanel, c, a.ldc, fetch, 0, false});
+                                          a.b.panel_stride, kPanel, c, a.ldc, fetch, 0, false});
       j += np;
     }
     done(i0, i0 + mr);

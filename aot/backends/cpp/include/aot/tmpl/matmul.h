@@ -1,7 +1,8 @@
 // Matrix multiplication: C[b] = A[b] (M x K) * B[b] (K x N), with generated code on each tile.
 //
 //   template <class Cfg, class Epi>
-//   void matmul(const MatmulArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi);
+//   void matmul(const MatmulArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi&
+//   epi);
 //
 // Cfg derives from MatmulConfig and overrides what differs. Dimensions that are -1 there come from
 // the arguments. Work units are tiles of MB x NB:
@@ -25,16 +26,16 @@
 namespace aot::tmpl {
 
 struct MatmulConfig {
-  using A = float;                     // element of A in memory
-  using B = float;                     // element of packed B in memory
-  static constexpr int64_t M = -1;     // constants, or -1: given at run time
+  using A = float;                  // element of A in memory
+  using B = float;                  // element of packed B in memory
+  static constexpr int64_t M = -1;  // constants, or -1: given at run time
   static constexpr int64_t N = -1;
   static constexpr int64_t K = -1;
-  static constexpr int64_t MB = 128;   // rows and columns of a work unit
+  static constexpr int64_t MB = 128;  // rows and columns of a work unit
   static constexpr int64_t NB = 64;
-  static constexpr int64_t MC = 128;   // rows and columns of the tile handed to the epilogue
-  static constexpr int64_t NC = 256;   // a multiple of 16
-  static constexpr int64_t KB = 256;   // chunk of K
+  static constexpr int64_t MC = 128;     // rows and columns of the tile handed to the epilogue
+  static constexpr int64_t NC = 256;     // a multiple of 16
+  static constexpr int64_t KB = 256;     // chunk of K
   static constexpr bool COPY_A = false;  // rows of A pass through scratch (k strided, or widened)
   static constexpr bool STRIDED_B = false;
 };
@@ -44,9 +45,9 @@ struct MatmulArgs {
   const typename Cfg::A* a;
   int64_t a_batch, a_row, a_col;  // strides of A in elements; a_col must be 1 unless COPY_A
   const typename Cfg::B* b;
-  int64_t b_batch;  // elements between the matrices; 0 when all share one
+  int64_t b_batch;       // elements between the matrices; 0 when all share one
   int64_t b_row, b_col;  // with STRIDED_B, strides of B in elements (between k's, between n's)
-  int64_t m, n, k;  // used where Cfg has -1
+  int64_t m, n, k;       // used where Cfg has -1
 };
 
 // The epilogue that only stores: C[b][m][n] with contiguous n.
@@ -127,8 +128,8 @@ struct MatmulRun {
     if constexpr (Cfg::STRIDED_B) {
       // Packing pays when several strips of rows use what was packed.
       const bool in_place = m() <= RegisterBlock<T>::kRows;
-      return StridedB<T, B>{p.b + b * p.b_batch + n0 * p.b_col, p.b_row, p.b_col, n() - n0,
-                            in_place, copy};
+      return StridedB<T, B>{
+          p.b + b * p.b_batch + n0 * p.b_col, p.b_row, p.b_col, n() - n0, in_place, copy};
     } else {
       const B* panels = p.b + b * p.b_batch + n0 / kPanel * b_panel();
       if constexpr (kCopyB) {
@@ -195,9 +196,8 @@ struct MatmulRun {
     }
     run(BlockArgs<T, decltype(source(b, n0))>{rows, 0, m1 - m0, 1, k(), source(b, n0),
                                               ceil_div(n1 - n0, kPanel), tile, kLd},
-        first, [&](int64_t i0, int64_t i1) {
-          epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd);
-        });
+        first,
+        [&](int64_t i0, int64_t i1) { epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd); });
   }
 
   template <class Source, class Done>
@@ -205,8 +205,8 @@ struct MatmulRun {
     if constexpr (kCopyA) {
       // Rows pass through scratch, a chunk of K at a time.
       block_by_panels<MultiplyAdd<T>, Cfg::KB>(a, [&](MicroArgs<T>& m) {
-        copy_rows(first + m.k0 * p.a_col, p.a_row, p.a_col, a.mrows, m.kc,
-                  tile + Cfg::MC * kLd, kCopyLd);
+        copy_rows(first + m.k0 * p.a_col, p.a_row, p.a_col, a.mrows, m.kc, tile + Cfg::MC * kLd,
+                  kCopyLd);
         m.k0 = 0;
       });
     } else if constexpr (kCopyB) {

@@ -17,12 +17,12 @@ struct MicroArgs {
   const T* const* rows;  // rows[t * tap_stride + i]: row i of the tile at tap t
   int64_t tap_stride;
   int64_t taps;
-  int64_t k0;  // first k inside every row
-  int64_t kc;  // k's per tap
+  int64_t k0;            // first k inside every row
+  int64_t kc;            // k's per tap
   const T* b;            // panels, at the first k of this call
   int64_t panel_stride;  // elements between panels, and between the k's of one
   int64_t step;
-  T* c;                  // tile, row-major
+  T* c;  // tile, row-major
   int64_t ldc;
   const T* prefetch;  // 64 bytes a k are fetched from here, and from so many elements on for every
   int64_t prefetch_stride;  // further panel; any address is harmless

@@ -47,13 +47,12 @@ struct F16 {
 
 template <class T>
 struct Simd {
-  static constexpr int kLanes = kVectorBytes / int(sizeof(T)) < int(kPanel)
-                                    ? kVectorBytes / int(sizeof(T))
-                                    : int(kPanel);
+  static constexpr int kLanes =
+      kVectorBytes / int(sizeof(T)) < int(kPanel) ? kVectorBytes / int(sizeof(T)) : int(kPanel);
   static constexpr int kPerPanel = int(kPanel) / kLanes;
   typedef T V __attribute__((vector_size(kLanes * sizeof(T))));
-  typedef T Unaligned __attribute__((vector_size(kLanes * sizeof(T)), aligned(alignof(T)),
-                                     may_alias));
+  typedef T Unaligned
+      __attribute__((vector_size(kLanes * sizeof(T)), aligned(alignof(T)), may_alias));
   typedef uint16_t Halves __attribute__((vector_size(kLanes * 2)));  // 16 and 32 bits a lane
   typedef uint32_t Words __attribute__((vector_size(kLanes * 4)));
 
@@ -190,8 +189,8 @@ AOT_INLINE typename Simd<T>::V load_widened(const S* at) {
     return typename Simd<T>::V(
         _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at))));
 #elif defined(__F16C__)
-    return typename Simd<T>::V(
-        _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at))));
+    return
+        typename Simd<T>::V(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at))));
 #else
     typename Simd<T>::V v{};
     for (int i = 0; i < Simd<T>::kLanes; ++i) v[i] = widen(at[i]);
