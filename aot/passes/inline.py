@@ -38,17 +38,25 @@ CHEAP_WEIGHT = 4
 DIVISION_WEIGHT = 4
 """Price of a load whose index divides: it is no vector load."""
 
+MAX_PIECES = 8
+"""Concatenations of more pieces keep conditions in their loops (see schedule/pieces.py)."""
+
 MAX_NODES = 400
 """Bodies larger than this are not grown further."""
 
 
 @dataclass(frozen=True)
 class Uses:
-    """Who reads a buffer: nests with the evaluations that they would make, and template calls."""
+    """Who reads a buffer: nests with the evaluations that they would make, and template calls.
 
-    nests: tuple[str, ...]
-    evaluations: int
-    templates: int
+    `evaluations` counts a guarded read where its guard holds (loops are cut there later if they
+    are long enough); `at_worst` everywhere.
+    """
+
+    nests: tuple[str, ...] = ()
+    evaluations: int = 0
+    at_worst: int = 0
+    templates: int = 0
 
 
 def inline_producers(graph: LoopGraph) -> LoopGraph:
@@ -73,7 +81,7 @@ def inline_producers(graph: LoopGraph) -> LoopGraph:
         for store in nest.stores:
             if writers[store.buffer] > 1 or not _eligible(nest, store):
                 continue
-            used = uses.get(store.buffer, Uses((), 0, 0))
+            used = uses.get(store.buffer, Uses())
             kept = store.buffer in graph.outputs
             verdict, reason = _verdict(nest, store, used, kept, from_template, hints, graph)
             if verdict:
@@ -92,18 +100,20 @@ def buffer_uses(graph: LoopGraph, hints: Hints) -> dict[str, Uses]:
     for op in graph.ops:
         if isinstance(op, TemplateCall):
             for _, view in op.operands:
-                old = found.get(view.buffer, Uses((), 0, 0))
+                old = found.get(view.buffer, Uses())
                 found[view.buffer] = replace(old, templates=old.templates + 1)
             continue
         points = hints.volume((*op.axes, *op.reduction))
         for node in loads(op.roots):
             assert isinstance(node.attr, Access)
-            old = found.get(node.attr.buffer, Uses((), 0, 0))
+            old = found.get(node.attr.buffer, Uses())
             names = old.nests if op.name in old.nests else (*old.nests, op.name)
             # A guarded read is a piece of a concatenation or the inside of a padding.
             elements = hints.elements(graph.buffers[node.attr.buffer].shape)
             count = min(points, elements) if node.attr.masked else points
-            found[node.attr.buffer] = Uses(names, old.evaluations + count, old.templates)
+            found[node.attr.buffer] = Uses(
+                names, old.evaluations + count, old.at_worst + points, old.templates
+            )
     return found
 
 
@@ -159,6 +169,8 @@ def _verdict(
     covers = any(from_template.get(b) == hints.volume(nest.axes) for b in sources)
     if covers and not _same_space(graph, used, nest):
         return False, "it can be an epilogue of the template call that it reads"
+    if is_dear((value,)) and used.at_worst > MAX_PIECES * points:
+        return False, "a transcendental function would be evaluated where its guard does not hold"
     if repeats <= 1.01:
         return True, "no element is evaluated twice"
     weight = body_weight((value,)) + DIVISION_WEIGHT * _divided_loads(nodes)

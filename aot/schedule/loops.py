@@ -10,7 +10,7 @@ from aot.ir.kernels import Kernel, Stage, Strip
 from aot.ir.loops import Axis, LoopGraph, LoopNest, reads, writes
 from aot.schedule.groups import Group, with_outer
 from aot.schedule.merge import merge_axes, merge_outer
-from aot.schedule.pieces import cut_stages
+from aot.schedule.pieces import MAX_BLOCKS, cut_places, cut_stages
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.strides import Motion
 from aot.schedule.votes import nests_reduce, order_by_stride, stage_cost
@@ -20,6 +20,9 @@ ENOUGH_UNITS = 16
 
 SMALL_UNIT = 256
 """A work unit of fewer points takes in another loop when enough units remain."""
+
+SERIAL_POINTS = 1 << 16
+"""Pointwise work that may be done by one worker, if its loops get simpler."""
 
 STRIP_POINTS = 4096
 """Elements of a strip in pointwise kernels."""
@@ -129,6 +132,11 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
         if hints.volume(rest[:-1]) < ENOUGH_UNITS and total > 16 * SMALL_UNIT:
             break
         inner.insert(0, rest.pop())
+    for axis in [a for a in rest if 0 < len(cut_places(group.nests, a)) < MAX_BLOCKS]:
+        others = hints.volume(a for a in rest if a != axis)
+        if others >= ENOUGH_UNITS or total <= SERIAL_POINTS:
+            rest.remove(axis)
+            inner.insert(0, axis)
     chosen = with_outer(group, tuple(rest))
     extent = hints.value(vector.extent)
     units = hints.volume(rest)

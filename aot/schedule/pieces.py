@@ -6,6 +6,7 @@ constants, every piece of the loop runs without conditions and with unguarded ve
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -15,10 +16,16 @@ from aot.ir.scalar import postorder
 from aot.schedule.canonical import simplify
 from aot.schedule.groups import rewrite
 from aot.schedule.stages import StageDraft, with_values
-from aot.symbolic import Expr, Symbol, coefficient_of, integer, var
+from aot.symbolic import Expr, Symbol, coefficient_of, integer, product, var
 
 MAX_PIECES = 8
 """Pieces of one loop; each is code of its own."""
+
+MAX_BLOCKS = 64
+"""Pieces of a loop around others, such as a stack of many rows."""
+
+LEAST_BLOCK = 256
+"""Points that each of these should have."""
 
 MEAN_PIECE = 16
 """Elements that a piece should have on average, or vectors are not worth it."""
@@ -38,19 +45,35 @@ def _cut(graph: LoopGraph, stage: StageDraft, whole: Axis | None) -> tuple[Stage
     if stage.reduction:
         return (stage,)
     for axis in stage.inner:
-        if axis == whole or not axis.extent.is_Integer:
-            continue
-        places = [0, *_places(stage, axis), int(axis.extent)]
-        count = len(places) - 1
-        if 1 < count <= MAX_PIECES and int(axis.extent) >= MEAN_PIECE * count:
+        places = [0, *cut_places(stage.nests, axis), *_end(axis)]
+        if axis != whole and _worth_cutting(stage, axis, len(places) - 1):
             return tuple(_piece(graph, stage, axis, begin, end) for begin, end in pairwise(places))
     return (stage,)
 
 
-def _places(stage: StageDraft, axis: Axis) -> list[int]:
-    """Where a condition of the stage changes along the axis, inside of its range."""
+def _end(axis: Axis) -> tuple[int, ...]:
+    return (int(axis.extent),) if axis.extent.is_Integer else ()
+
+
+def _worth_cutting(stage: StageDraft, axis: Axis, count: int) -> bool:
+    if count < 2 or not axis.extent.is_Integer:
+        return False
+    if count <= MAX_PIECES and int(axis.extent) >= MEAN_PIECE * count:
+        return True
+    others = product([a.extent for a in stage.inner if a != axis])
+    around = others.is_Integer and int(others) * int(axis.extent) >= LEAST_BLOCK * count
+    return bool(around) and count <= MAX_BLOCKS
+
+
+def cut_places(nests: Iterable[LoopNest], axis: Axis) -> list[int]:
+    """Where a condition of the nests changes along the axis, inside of its range.
+
+    Empty for an axis of dynamic extent.
+    """
     found: set[int] = set()
-    for node in postorder([r for n in stage.nests for r in n.roots]):
+    if not axis.extent.is_Integer:
+        return []
+    for node in postorder([r for n in nests for r in n.roots]):
         compared = at_least(node)
         if compared is None:
             continue

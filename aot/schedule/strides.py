@@ -14,13 +14,15 @@ from aot.symbolic import Expr, Ranges, Symbol, coefficient_of, integer, product
 class Motion:
     """One access: its element offset in the buffer, and whether it stores.
 
-    `indirect`: loop variables that values in the offset (read from memory) depend on.
+    `indirect`: loop variables that values in the offset (read from memory) depend on. `guard`:
+    those that decide whether the access happens at all.
     """
 
     buffer: str
     offset: Expr
     store: bool
     indirect: frozenset[Symbol]
+    guard: frozenset[Symbol] = frozenset()
 
     def stride(self, symbol: Symbol) -> Expr | None:
         """Elements moved per turn of that loop; None when that is not constant."""
@@ -36,7 +38,8 @@ def motions(graph: LoopGraph, nest: LoopNest, ranges: Ranges | None = None) -> t
             access = node.attr
             offset = buffer_offset(graph.buffers, access.buffer, access.index, known)
             bound = node.args[: len(access.binds)]
-            found.append(Motion(access.buffer, offset, False, variables(bound)))
+            guard = variables(node.args[-1:]) if access.masked else frozenset()
+            found.append(Motion(access.buffer, offset, False, variables(bound), guard))
     for store in nest.stores:
         offset = buffer_offset(graph.buffers, store.buffer, store.index, known)
         bound = tuple(n for _, n in store.binds)

@@ -9,14 +9,14 @@ from aot.ir.hints import Hints, body_weight
 from aot.ir.loops import Axis, LoopGraph, LoopNest
 from aot.ir.scalar import Node, postorder
 from aot.schedule.stages import StageDraft
-from aot.schedule.strides import Motion, motions
+from aot.schedule.strides import Motion, motions, symbols_as_values
 from aot.symbolic import Symbol
 
 LANES = 16
 """Lanes of the widest vectors for 4-byte elements."""
 
 _CONTIGUOUS, _INVARIANT, _STRIDED, _SCATTERED = 1.0, 0.2, 10.0, 14.0
-_HORIZONTAL = 8.0
+_MASKED, _HORIZONTAL = 3.0, 8.0
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class StageCost:
     """What a stage costs to evaluate, in vector instructions, vectorised along one loop.
 
     `operations`: price of the body at every point; `after`: once the reduction has ended.
+    `values`: loop variables that the body computes with, such as those of its conditions.
     """
 
     hints: Hints
@@ -32,6 +33,7 @@ class StageCost:
     moves: tuple[Motion, ...]
     operations: int
     after: int
+    values: frozenset[Symbol]
 
     def along(self, axis: Axis | None) -> float:
         """Price when `axis` is the vector loop; None for scalar code."""
@@ -40,7 +42,8 @@ class StageCost:
             return float(points * (len(self.moves) + self.operations))
         extent = max(1, self.hints.value(axis.extent))
         vectors = points / extent * -(-extent // LANES)
-        price = sum(_price(m, axis.symbol) for m in self.moves) + self.operations
+        still = _CONTIGUOUS if axis.symbol in self.values else _INVARIANT
+        price = sum(_price(m, axis.symbol, still) for m in self.moves) + self.operations
         total = vectors * price
         kept = self.hints.volume((*self.outer, *self.stage.inner))
         if axis in self.stage.reduction:
@@ -57,12 +60,12 @@ class StageCost:
         return choice
 
 
-def _price(move: Motion, symbol: Symbol) -> float:
+def _price(move: Motion, symbol: Symbol, still: float) -> float:
     stride = move.stride(symbol)
     if stride is None:
         return _SCATTERED
     if stride == 0:
-        return _INVARIANT
+        return still
     return _CONTIGUOUS if stride == 1 else _STRIDED
 
 
@@ -74,7 +77,8 @@ def stage_cost(
     everywhere = [r for n in stage.nests for r in _per_point(n)]
     whole = body_weight([r for n in stage.nests for r in n.roots])
     inside = body_weight(everywhere)
-    return StageCost(hints, stage, outer, moves, inside, whole - inside)
+    values = symbols_as_values(everywhere)
+    return StageCost(hints, stage, outer, moves, inside, whole - inside, values)
 
 
 def _per_point(nest: LoopNest) -> tuple[Node, ...]:
