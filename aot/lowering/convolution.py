@@ -29,7 +29,7 @@ class Geometry:
 
 
 @REGISTRY.row("aten.convolution.default")
-def convolution(  # noqa: PLR0917 - the operator's own parameters
+def convolution(
     call: Call,
     x: Tensor,
     weight: Tensor,

@@ -233,7 +233,7 @@ def _mean(
     "aten.max_pool2d_with_indices.default",
     "aten.max_pool3d_with_indices.default",
 )
-def max_pool(  # noqa: PLR0917 - the operator's own parameters
+def max_pool(
     call: Call,
     x: Tensor,
     kernel: Sizes,
@@ -263,7 +263,7 @@ def _only(results: Several) -> Tensor:
 
 
 @REGISTRY.row("aten.avg_pool1d.default", "aten.avg_pool2d.default", "aten.avg_pool3d.default")
-def avg_pool(  # noqa: PLR0917 - the operator's own parameters
+def avg_pool(
     call: Call,
     x: Tensor,
     kernel: Sizes,

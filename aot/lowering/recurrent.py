@@ -284,7 +284,7 @@ def _shapes(
 
 
 @REGISTRY.row("aten.lstm.input")
-def lstm(  # noqa: PLR0917 - the operator's own parameters
+def lstm(
     call: Call,
     x: Tensor,
     initial: Sequence[Tensor],
@@ -302,7 +302,7 @@ def lstm(  # noqa: PLR0917 - the operator's own parameters
 
 
 @REGISTRY.row("aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input")
-def simple_recurrent(  # noqa: PLR0917 - the operator's own parameters
+def simple_recurrent(
     call: Call,
     x: Tensor,
     initial: Tensor,

@@ -98,7 +98,7 @@ def sort_stable(
     call: Call, x: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
 ) -> tuple[Tensor, ...]:
     """As sort, which is stable anyway."""
-    return sort(call, x, dim, descending)  # type: ignore[return-value]
+    return sort(call, x, dim, descending)
 
 
 @REGISTRY.row("aten.argsort.default")
