@@ -16,6 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Fills the `executor` argument; it varies fastest, so that a row is exported once."""
     if "executor" in metafunc.fixturenames:

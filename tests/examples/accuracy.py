@@ -90,4 +90,6 @@ def complaint(ours: Array, eager: Array, exact: Array) -> str:
     error, own = (float(np.abs(values[k] - values[2]).max()) for k in (0, 1))
     scale = float(np.abs(values[2]).max())
     allowed = max(FACTOR * own, FLOOR[eager.dtype.name] * scale)
-    return "" if error <= allowed else f"error {error:.3g}, eager's is {own:.3g} (scale {scale:.3g})"
+    return (
+        "" if error <= allowed else f"error {error:.3g}, eager's is {own:.3g} (scale {scale:.3g})"
+    )
