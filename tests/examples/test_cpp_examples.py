@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -12,7 +13,6 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import nlohmann_json
 import numpy as np
 import pytest
 
@@ -30,8 +30,13 @@ def tool(name: str) -> str:
 
 
 def cmake(*arguments: object) -> None:
+    """Runs CMake as in the activated environment, whose packages carry headers."""
     done = subprocess.run(
-        [tool("cmake"), *map(str, arguments)], capture_output=True, text=True, check=False
+        [tool("cmake"), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": os.pathsep.join([str(TOOLS), os.environ["PATH"]])},
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -121,7 +126,7 @@ def service(
     if not any((Path(d) / "httplib.h").exists() for d in ("/usr/include", "/usr/local/include")):
         pytest.skip("needs httplib.h: apt install libcpp-httplib-dev")
     build = tmp_path_factory.mktemp("service")
-    nlohmann = Path(nlohmann_json.__file__).parent / "include"
+    nlohmann = Path(pytest.importorskip("nlohmann_json").__file__).parent / "include"
     options = [f"-DCMAKE_PREFIX_PATH={runtime}", f"-DNLOHMANN_DIR={nlohmann}"]
     configure(EXAMPLES / "cpp_service", build, *options)
     cmake("--build", build)
