@@ -6,6 +6,7 @@
 
 #include "aot/abi.h"
 #include "cpu/isa.h"
+#include "devices.h"
 #include "error.h"
 #include "package.h"
 #include "session.h"
@@ -16,9 +17,7 @@ struct aot_package {
 };
 
 struct aot_session {
-  aot_session(std::shared_ptr<aot_rt::Package> package, const aot_rt::SessionOptions& options)
-      : value(std::move(package), options) {}
-  aot_rt::Session value;
+  std::unique_ptr<aot_rt::Session> value;
 };
 
 namespace {
@@ -59,19 +58,17 @@ const Item* item_at(const std::vector<Item>& items, size_t index) {
 
 template <typename Managed, typename Convert>
 aot_status* run_session(aot_session* session, const DLTensor* const* inputs, size_t input_count,
-                        Managed** outputs, size_t output_count, const void* stream,
-                        Convert convert) {
+                        Managed** outputs, size_t output_count, void* stream, Convert convert) {
   return guard([&] {
     require(session, "session");
     if (input_count != 0) require(inputs, "inputs");
-    if (stream != nullptr) fail(AOT_INVALID_ARGUMENT, "the cpu has no streams: give NULL");
-    const size_t expected = session->value.plan().outputs.size();
+    const size_t expected = session->value->plan().outputs.size();
     if (output_count != expected) {
       fail(AOT_INVALID_ARGUMENT, "the model gives ", expected, " outputs, room for ", output_count);
     }
     if (output_count != 0) require(outputs, "outputs");
-    session->value.run(inputs, input_count,
-                       [&](size_t i, aot_rt::OutputBlock* block) { outputs[i] = convert(block); });
+    session->value->run(inputs, input_count, stream,
+                        [&](size_t i, aot_rt::OutputBlock* block) { outputs[i] = convert(block); });
   });
 }
 
@@ -148,9 +145,7 @@ aot_status* aot_session_create(aot_package* package, const char* device,
   return guard([&] {
     require(package, "package");
     require(session, "session");
-    if (device != nullptr && std::strcmp(device, "cpu") != 0) {
-      fail(AOT_UNAVAILABLE, "no device '", device, "': this runtime runs on cpu");
-    }
+    const aot_rt::DeviceName name = aot_rt::parse_device(device);
     const auto options = read_options(given, "aot_session_options");
     if (options.num_threads < 0) {
       fail(AOT_INVALID_ARGUMENT, "num_threads is ", options.num_threads);
@@ -166,7 +161,7 @@ aot_status* aot_session_create(aot_package* package, const char* device,
     internal.executor = options.executor;
     internal.allocator = options.allocator;
     internal.profile = options.profile != 0;
-    *session = new aot_session(package->value, internal);
+    *session = new aot_session{aot_rt::create_session(package->value, name, internal)};
   });
 }
 
@@ -185,9 +180,11 @@ aot_status* aot_session_run_versioned(aot_session* session, const DLTensor* cons
                      [](aot_rt::OutputBlock* block) { return block->as_versioned(); });
 }
 
-const char* aot_session_isa(const aot_session* session) { return session->value.isa().c_str(); }
+const char* aot_session_isa(const aot_session* session) { return session->value->isa().c_str(); }
 
-int32_t aot_session_num_threads(const aot_session* session) { return session->value.num_threads(); }
+int32_t aot_session_num_threads(const aot_session* session) {
+  return session->value->num_threads();
+}
 
 const char* aot_cpu_isa(void) { return aot_rt::isa_name(aot_rt::cpu_isa_rank()); }
 
@@ -195,7 +192,7 @@ aot_status* aot_session_set_observer(aot_session* session, aot_observer_fn obser
                                      void* context) {
   return guard([&] {
     require(session, "session");
-    session->value.set_observer(observer, context);
+    session->value->set_observer(observer, context);
   });
 }
 
@@ -205,13 +202,13 @@ aot_status* aot_session_profile(aot_session* session, aot_step_profile* steps, s
     require(session, "session");
     require(count, "count");
     if (capacity != 0) require(steps, "steps");
-    session->value.profile(steps, capacity, count);
+    session->value->profile(steps, capacity, count);
   });
 }
 
 aot_status* aot_session_profile_reset(aot_session* session) {
   return guard([&] {
     require(session, "session");
-    session->value.reset_profile();
+    session->value->reset_profile();
   });
 }

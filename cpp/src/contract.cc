@@ -128,7 +128,7 @@ void check_sizes(const Plan& plan, const std::vector<int64_t>& dims,
 
 }  // namespace
 
-bool inputs_match(const Plan& plan, const BoundPlan& bound, const DLTensor* const* inputs,
+bool inputs_match(const Plan& plan, const BoundSizes& bound, const DLTensor* const* inputs,
                   size_t count) {
   if (count != plan.inputs.size()) return false;
   for (size_t i = 0; i < count; ++i) {

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "bound_plan.h"
+#include "bound_sizes.h"
 #include "plan.h"
 
 namespace aot_rt {
 
 // The quick check of every run: whether the inputs are exactly what `bound` was made for.
-bool inputs_match(const Plan& plan, const BoundPlan& bound, const DLTensor* const* inputs,
+bool inputs_match(const Plan& plan, const BoundSizes& bound, const DLTensor* const* inputs,
                   size_t count);
 
 // The full check: count, dtype, device, rank, sizes, ranges, multiples. Gives the dims' values.

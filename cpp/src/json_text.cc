@@ -136,6 +136,11 @@ int32_t Field::id(size_t count) const {
   return static_cast<int32_t>(value);
 }
 
+bool Field::boolean() const {
+  if (!value_->is_boolean()) wrong("must be true or false");
+  return value_->get<bool>();
+}
+
 const std::string& Field::text() const {
   if (!value_->is_string()) wrong("must be a string");
   return value_->get_ref<const std::string&>();

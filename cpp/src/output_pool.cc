@@ -32,7 +32,7 @@ void OutputBlock::describe(const BoundTensor& bound, const DType& dtype) {
   strides_ = bound.strides;
   DLTensor tensor{};
   tensor.data = memory_.data();
-  tensor.device = DLDevice{kDLCPU, 0};
+  tensor.device = pool_->device();
   tensor.ndim = static_cast<int32_t>(sizes_.size());
   tensor.dtype = to_dlpack(dtype);
   tensor.shape = sizes_.data();
@@ -41,7 +41,9 @@ void OutputBlock::describe(const BoundTensor& bound, const DType& dtype) {
   versioned_.dl_tensor = tensor;
 }
 
-OutputPool* OutputPool::create(const aot_allocator& allocator) { return new OutputPool(allocator); }
+OutputPool* OutputPool::create(const aot_allocator& allocator, DLDevice device) {
+  return new OutputPool(allocator, device);
+}
 
 OutputPool::~OutputPool() {
   collect();

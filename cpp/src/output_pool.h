@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "aot/abi.h"
-#include "bound_plan.h"
+#include "bound_sizes.h"
 #include "dtype.h"
 #include "memory.h"
 
@@ -45,7 +45,8 @@ class OutputBlock {
 class OutputPool {
  public:
   // A pool with one reference, the session's; close() gives it up.
-  static OutputPool* create(const aot_allocator& allocator);
+  // `device`: where the allocator's memory is.
+  static OutputPool* create(const aot_allocator& allocator, DLDevice device = {kDLCPU, 0});
   void close();
 
   // A block of at least `bytes`. Throws OUT_OF_MEMORY.
@@ -56,13 +57,17 @@ class OutputPool {
 
   static void give_back(OutputBlock* block);
 
+  DLDevice device() const { return device_; }
+
  private:
-  explicit OutputPool(const aot_allocator& allocator) : allocator_(allocator) {}
+  OutputPool(const aot_allocator& allocator, DLDevice device)
+      : allocator_(allocator), device_(device) {}
   ~OutputPool();
   void collect();  // moves returned blocks into `free_`
   void unref();
 
   aot_allocator allocator_;
+  DLDevice device_;
   std::atomic<int64_t> references_{1};  // the session and every block that is out
   std::atomic<bool> closed_{false};
   std::atomic<OutputBlock*> returned_{nullptr};

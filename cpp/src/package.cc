@@ -21,8 +21,8 @@ Package::Package(std::unique_ptr<MappedFile> file, Bytes bytes, Log log)
       container_(Container::read(bytes)),
       plan_(Plan::parse(container_)) {
   describe();
-  log_(AOT_LOG_INFO, cat("package '", plan_.model, "': ", plan_.steps.size(), " steps, ",
-                         plan_.kernels.size(), " kernels, ", bytes.size, " bytes"));
+  log_(AOT_LOG_INFO,
+       cat("package '", plan_.model, "' for ", plan_.list_programs(), ", ", bytes.size, " bytes"));
 }
 
 Bytes Package::plan_text() const { return container_.find("plan")->bytes; }
@@ -56,12 +56,13 @@ void Package::verify() const {
   }
 }
 
-std::shared_ptr<const KernelLibrary> Package::library(std::string_view isa) {
-  const Library& chosen = choose_library(plan_, isa);
+std::shared_ptr<const KernelLibrary> Package::library(const Program& program,
+                                                      std::string_view isa) {
+  const Library& chosen = choose_library(program, isa);
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::shared_ptr<const KernelLibrary>& slot = libraries_[chosen.isa];
+  std::shared_ptr<const KernelLibrary>& slot = libraries_[chosen.entry->name];
   if (slot == nullptr) {
-    slot = std::make_shared<const KernelLibrary>(chosen, plan_.kernels);
+    slot = std::make_shared<const KernelLibrary>(chosen, program.kernels);
     log_(AOT_LOG_INFO, cat("kernels of ", chosen.isa, ", ", chosen.entry->bytes.size, " bytes"));
   }
   return slot;

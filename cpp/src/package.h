@@ -41,8 +41,8 @@ class Package {
   // Checks the SHA-256 of every entry. Throws CORRUPT_PACKAGE.
   void verify() const;
 
-  // The kernels for `isa` ("" = the best), loaded once. Any thread.
-  std::shared_ptr<const KernelLibrary> library(std::string_view isa);
+  // The kernels of one of the plan's programs for `isa` ("" = the best), loaded once. Any thread.
+  std::shared_ptr<const KernelLibrary> library(const Program& program, std::string_view isa);
 
   const std::vector<aot_tensor_info>& inputs() const { return inputs_; }
   const std::vector<aot_tensor_info>& outputs() const { return outputs_; }
@@ -65,7 +65,7 @@ class Package {
   std::vector<aot_entry_info> entries_;
 
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const KernelLibrary>> libraries_;  // by ISA
+  std::map<std::string, std::shared_ptr<const KernelLibrary>> libraries_;  // by entry
 };
 
 }  // namespace aot_rt

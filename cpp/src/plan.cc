@@ -4,6 +4,8 @@
 
 #include "error.h"
 #include "json_text.h"
+#include "plan_fields.h"
+#include "program.h"
 #include "sha256.h"
 
 namespace aot_rt {
@@ -11,31 +13,6 @@ namespace {
 
 constexpr int64_t kFormatMajor = 1;
 constexpr size_t kMaxRank = 64;
-
-std::vector<Expr> parse_exprs(const Field& list, const std::vector<std::string>& dims) {
-  std::vector<Expr> result;
-  result.reserve(list.size());
-  for (size_t i = 0; i < list.size(); ++i) {
-    const Field item = list.at(i);
-    result.push_back(Expr::parse(item, dims));
-  }
-  return result;
-}
-
-const DType* parse_dtype(const Field& field) {
-  const DType* dtype = find_dtype(field.text());
-  if (dtype == nullptr) {
-    fail(AOT_UNSUPPORTED, field.path(), " is '", field.text(),
-         "', an element type that this runtime does not know; update the runtime");
-  }
-  return dtype;
-}
-
-const Entry* parse_entry(const Field& field, const Container& container) {
-  const Entry* entry = container.find(field.text());
-  if (entry == nullptr) field.wrong(cat("names an entry '", field.text(), "' that is not there"));
-  return entry;
-}
 
 // Parses the parts of one plan; holds what they refer to.
 class Parser {
@@ -50,17 +27,9 @@ class Parser {
     each("inputs", [this](const Field& f) { plan_.inputs.push_back(tensor(f)); });
     each("dims", [this](const Field& f) { plan_.dims.push_back(dim(f)); });
     each("outputs", [this](const Field& f) { plan_.outputs.push_back(tensor(f)); });
-    each("buffers", [this](const Field& f) { plan_.buffers.push_back(buffer(f)); });
-    arena_position_.assign(plan_.buffers.size(), -1);
-    each("arena", [this](const Field& f) { plan_.arena.push_back(arena_slot(f)); });
-    each("libraries", [this](const Field& f) { plan_.libraries.push_back(library(f)); });
-    each("kernels", [this](const Field& f) {
-      const Field name = f.at("name");
-      plan_.kernels.push_back(name.text());
-    });
-    each("origins", [this](const Field& f) { plan_.origins.push_back(origin(f)); });
-    each("steps", [this](const Field& f) { plan_.steps.push_back(step(f)); });
     each("checks", [this](const Field& f) { plan_.checks.push_back(check(f)); });
+    each("origins", [this](const Field& f) { plan_.origins.push_back(origin(f)); });
+    each("programs", [this](const Field& f) { plan_.programs.push_back(program(f)); });
     const Field entries = root_.at("entries");
     for (const auto& [name, digest] : entries.object().items()) {
       const Field value(digest, name.c_str());
@@ -133,78 +102,12 @@ class Parser {
     const Field dtype = f.at("dtype");
     const Field shape = f.at("shape");
     const Field strides = f.at("strides");
-    const Field buffers = root_.at("buffers");
-    const Field buffer = f.at("buffer");
     result.name = name.text();
     result.dtype = parse_dtype(dtype);
     if (shape.size() > kMaxRank) shape.wrong("has too many dimensions");
     if (strides.size() != shape.size()) strides.wrong("must be as long as the shape");
     result.shape = parse_exprs(shape, plan_.dim_names);
     result.strides = parse_exprs(strides, plan_.dim_names);
-    result.buffer = buffer.id(buffers.size());
-    return result;
-  }
-
-  Buffer buffer(const Field& f) {
-    Buffer result;
-    const Field name = f.at("name");
-    const Field dtype = f.at("dtype");
-    const Field bytes = f.at("bytes");
-    const Field storage = f.at("storage");
-    const Field kind = storage.at("kind");
-    result.name = name.text();
-    result.dtype = parse_dtype(dtype);
-    result.bytes = Expr::parse(bytes, plan_.dim_names);
-    if (kind.text() == "input") {
-      const Field index = storage.at("index");
-      result.storage = Storage::kInput;
-      result.index = index.id(plan_.inputs.size());
-    } else if (kind.text() == "output") {
-      const Field index = storage.at("index");
-      result.storage = Storage::kOutput;
-      result.index = index.id(plan_.outputs.size());
-    } else if (kind.text() == "entry") {
-      const Field entry = storage.at("entry");
-      const Field offset = storage.at("offset");
-      result.storage = Storage::kEntry;
-      result.entry = parse_entry(entry, container_);
-      result.offset = offset.integer_from(0);
-    } else if (kind.text() == "arena") {
-      result.storage = Storage::kArena;
-    } else {
-      fail(AOT_UNSUPPORTED, kind.path(), " is '", kind.text(),
-           "', which this runtime does not know; update the runtime");
-    }
-    return result;
-  }
-
-  ArenaSlot arena_slot(const Field& f) {
-    ArenaSlot result;
-    const Field buffer = f.at("buffer");
-    const Field above = f.at("above");
-    result.buffer = buffer.id(plan_.buffers.size());
-    int32_t& position = arena_position_[static_cast<size_t>(result.buffer)];
-    if (position >= 0) buffer.wrong("is placed twice");
-    for (size_t i = 0; i < above.size(); ++i) {
-      const Field item = above.at(i);
-      const int32_t below = arena_position_[static_cast<size_t>(item.id(plan_.buffers.size()))];
-      if (below < 0) item.wrong("is not placed before");
-      result.above.push_back(below);
-    }
-    position = static_cast<int32_t>(plan_.arena.size());
-    return result;
-  }
-
-  Library library(const Field& f) {
-    Library result;
-    const Field entry = f.at("entry");
-    const Field device = f.at("device");
-    const Field isa = f.at("isa");
-    const Field sha256 = f.at("sha256");
-    result.entry = parse_entry(entry, container_);
-    result.device = device.text();
-    result.isa = isa.text();
-    result.sha256 = sha256.text();
     return result;
   }
 
@@ -217,30 +120,6 @@ class Parser {
     if (number > 0) result += cat(":", number);
     if (!result.empty()) result += ' ';
     return result + op.text();
-  }
-
-  Step step(const Field& f) {
-    Step result;
-    const Field kernel = f.at("kernel");
-    const Field buffers = f.at("buffers");
-    const Field sizes = f.at("sizes");
-    const Field work = f.at("work");
-    const Field grain = f.at("grain");
-    const Field scratch = f.at("scratch");
-    result.kernel = kernel.id(plan_.kernels.size());
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      const Field item = buffers.at(i);
-      result.buffers.push_back(item.id(plan_.buffers.size()));
-    }
-    result.sizes = parse_exprs(sizes, plan_.dim_names);
-    result.work = Expr::parse(work, plan_.dim_names);
-    result.grain = grain.integer_from(1);
-    result.scratch = Expr::parse(scratch, plan_.dim_names);
-    if (f.has("origin")) {
-      const Field origin = f.at("origin");
-      result.origin = origin.id(plan_.origins.size());
-    }
-    return result;
   }
 
   Check check(const Field& f) {
@@ -264,63 +143,20 @@ class Parser {
     return result;
   }
 
+  Program program(const Field& f) {
+    Program result = parse_program(f, plan_, container_);
+    for (const Program& other : plan_.programs) {
+      if (other.device == result.device && other.arch == result.arch) {
+        f.wrong(cat("is a second program for ", result.device, " ", result.arch));
+      }
+    }
+    return result;
+  }
+
   const Field& root_;
   const Container& container_;
   Plan plan_;
-  std::vector<int32_t> arena_position_;  // by buffer; -1: not placed yet
 };
-
-void check_tensors(const Plan& plan) {
-  for (size_t i = 0; i < plan.inputs.size(); ++i) {
-    const Buffer& buffer = plan.buffers[static_cast<size_t>(plan.inputs[i].buffer)];
-    if (buffer.storage != Storage::kInput || static_cast<size_t>(buffer.index) != i) {
-      fail(AOT_CORRUPT_PACKAGE, "plan.inputs[", i, "].buffer is not the storage of that input");
-    }
-    if (buffer.dtype != plan.inputs[i].dtype) {
-      fail(AOT_CORRUPT_PACKAGE, "plan.inputs[", i, "].dtype differs from its buffer's");
-    }
-  }
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    const Buffer& buffer = plan.buffers[static_cast<size_t>(plan.outputs[i].buffer)];
-    if (buffer.dtype != plan.outputs[i].dtype) {
-      fail(AOT_CORRUPT_PACKAGE, "plan.outputs[", i, "].dtype differs from its buffer's");
-    }
-  }
-}
-
-void check_buffers(const Plan& plan) {
-  std::vector<bool> placed(plan.buffers.size(), false);
-  for (const ArenaSlot& slot : plan.arena) placed[static_cast<size_t>(slot.buffer)] = true;
-  for (size_t i = 0; i < plan.buffers.size(); ++i) {
-    const Buffer& buffer = plan.buffers[i];
-    if (placed[i] != (buffer.storage == Storage::kArena)) {
-      fail(AOT_CORRUPT_PACKAGE, "plan.buffers[", i, "] ('", buffer.name, "') is ",
-           placed[i] ? "placed in the arena, but is stored elsewhere"
-                     : "stored in the arena, but has no place there");
-    }
-    if (buffer.storage == Storage::kOutput &&
-        static_cast<size_t>(plan.outputs[static_cast<size_t>(buffer.index)].buffer) != i) {
-      fail(AOT_CORRUPT_PACKAGE, "plan.buffers[", i, "] is not the buffer of its output");
-    }
-    if (buffer.storage == Storage::kInput &&
-        static_cast<size_t>(plan.inputs[static_cast<size_t>(buffer.index)].buffer) != i) {
-      fail(AOT_CORRUPT_PACKAGE, "plan.buffers[", i, "] is not the buffer of its input");
-    }
-    if (buffer.storage == Storage::kEntry) {
-      const auto size = static_cast<uint64_t>(buffer.entry->bytes.size);
-      const auto offset = static_cast<uint64_t>(buffer.offset);
-      const int64_t bytes = buffer.bytes.is_constant() ? buffer.bytes.constant() : 0;
-      if (bytes < 0 || offset > size || static_cast<uint64_t>(bytes) > size - offset) {
-        fail(AOT_CORRUPT_PACKAGE, "plan.buffers[", i, "] ('", buffer.name,
-             "') reaches beyond its entry '", buffer.entry->name, "'");
-      }
-      if (buffer.offset % buffer.dtype->size != 0) {
-        fail(AOT_CORRUPT_PACKAGE, "plan.buffers[", i, "] ('", buffer.name,
-             "') does not begin at a multiple of its element size");
-      }
-    }
-  }
-}
 
 }  // namespace
 
@@ -333,14 +169,29 @@ Plan Plan::parse(const Container& container) {
   }
   const nlohmann::json json = parse_json(entry->bytes, "plan");
   const Field root(json, "plan");
-  Plan plan = Parser(root, container).parse();
-  check_plan(plan);
-  return plan;
+  return Parser(root, container).parse();
 }
 
-void check_plan(const Plan& plan) {
-  check_tensors(plan);
-  check_buffers(plan);
+std::vector<const Program*> Plan::programs_for(std::string_view device) const {
+  std::vector<const Program*> found;
+  for (const Program& program : programs) {
+    if (program.device == device) found.push_back(&program);
+  }
+  return found;
+}
+
+std::string Plan::list_programs() const {
+  std::string text;
+  for (const Program& program : programs) {
+    text += cat(text.empty() ? "" : ", ", program.device);
+    if (!program.arch.empty()) text += cat(" ", program.arch);
+    std::string levels;
+    for (const Library& library : program.libraries) {
+      levels += cat(levels.empty() ? "" : ", ", library.isa);
+    }
+    if (!levels.empty()) text += cat(" (", levels, ")");
+  }
+  return text.empty() ? "nothing" : text;
 }
 
 }  // namespace aot_rt

@@ -2,8 +2,10 @@
 #ifndef AOT_SRC_PLAN_H_
 #define AOT_SRC_PLAN_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,7 +32,6 @@ struct TensorSpec {
   const DType* dtype = nullptr;
   std::vector<Expr> shape;
   std::vector<Expr> strides;  // in elements, same length
-  int32_t buffer = 0;
 };
 
 enum class Storage : uint8_t { kInput, kEntry, kArena, kOutput };
@@ -45,27 +46,61 @@ struct Buffer {
   int64_t offset = 0;            // kEntry: bytes into the entry
 };
 
-// Position in `Plan::arena` order; `above` are earlier positions.
+// Position in `Program::arena` order; `above` are earlier positions.
 struct ArenaSlot {
   int32_t buffer = 0;
   std::vector<int32_t> above;
 };
 
+// A shared object with all kernels of a program, for one instruction set level.
 struct Library {
   const Entry* entry = nullptr;
-  std::string device;
   std::string isa;
   std::string sha256;
+};
+
+// A kernel. Without an entry it is a function of the libraries, at the same position; with one, the
+// entry holds the device's code and the rest says how it is launched.
+struct Kernel {
+  std::string name;
+  const Entry* entry = nullptr;
+  std::string sha256;             // of the entry
+  std::string symbol;             // the function's name in the device code
+  int32_t threads = 0;            // per block
+  int64_t shared = 0;             // bytes of dynamic shared memory per block
+  int64_t scratch = 0;            // bytes of global scratch per block
+  int64_t scratch_alignment = 1;  // a power of 2
+  bool faults = false;            // takes the address of a fault word after its buffers
 };
 
 struct Step {
   int32_t kernel = 0;
   std::vector<int32_t> buffers;
   std::vector<Expr> sizes;
-  Expr work;
-  int64_t grain = 1;
-  Expr scratch;
-  int32_t origin = -1;  // -1: none
+  Expr work;                 // libraries: independent units, …
+  int64_t grain = 1;         // … the least number worth a thread, …
+  Expr scratch;              // … and bytes per worker
+  std::array<Expr, 3> grid;  // device code: blocks per dimension
+  int32_t origin = -1;       // -1: none
+};
+
+// What runs on one architecture of one device: memory, code, launches.
+struct Program {
+  std::string device;
+  std::string arch;  // "": its libraries say
+  std::vector<Buffer> buffers;
+  std::vector<ArenaSlot> arena;
+  std::vector<Library> libraries;
+  std::vector<Kernel> kernels;
+  std::vector<Step> steps;
+  std::vector<int32_t> outputs;  // the buffer of each output
+
+  const Kernel& kernel_of(const Step& step) const {
+    return kernels[static_cast<size_t>(step.kernel)];
+  }
+  const Buffer& buffer_of_output(size_t output) const {
+    return buffers[static_cast<size_t>(outputs[output])];
+  }
 };
 
 enum class Relation : uint8_t { kEqual, kLessEqual, kLess };
@@ -86,13 +121,9 @@ struct Plan {
   std::vector<std::string> dim_names;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
-  std::vector<Buffer> buffers;
-  std::vector<ArenaSlot> arena;
-  std::vector<Library> libraries;
-  std::vector<std::string> kernels;
-  std::vector<Step> steps;
   std::vector<Check> checks;
   std::vector<std::string> origins;                            // "model.py:12 aten.add.Tensor"
+  std::vector<Program> programs;                               // at most one per device and arch
   std::vector<std::pair<std::string, std::string>> checksums;  // entry name, sha256 hex
 
   // Parses the entry `plan`. Throws CORRUPT_PACKAGE, INCOMPATIBLE (major version) or UNSUPPORTED
@@ -100,14 +131,16 @@ struct Plan {
   static Plan parse(const Container& container);
 
   // "" for a step without origin.
-  std::string origin_of(size_t step) const {
-    const int32_t id = steps[step].origin;
-    return id < 0 ? std::string() : origins[static_cast<size_t>(id)];
+  std::string origin_of(const Step& step) const {
+    return step.origin < 0 ? std::string() : origins[static_cast<size_t>(step.origin)];
   }
-};
 
-// Relations between parts, which need the whole plan; throws CORRUPT_PACKAGE.
-void check_plan(const Plan& plan);
+  // The programs of a device, in the plan's order.
+  std::vector<const Program*> programs_for(std::string_view device) const;
+
+  // What the package can run on, for messages: "cpu (x86-64-v2, x86-64-v3), cuda sm_90".
+  std::string list_programs() const;
+};
 
 }  // namespace aot_rt
 

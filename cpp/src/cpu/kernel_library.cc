@@ -16,10 +16,10 @@ namespace {
 
 constexpr unsigned kExecutable = 0x10u;  // MFD_EXEC, from Linux 6.3
 
-std::string list_levels(const Plan& plan) {
+std::string list_levels(const Program& program) {
   std::string text;
-  for (const Library& library : plan.libraries) {
-    if (library.device == "cpu") text += cat(text.empty() ? "" : ", ", library.isa);
+  for (const Library& library : program.libraries) {
+    text += cat(text.empty() ? "" : ", ", library.isa);
   }
   return text.empty() ? "none" : text;
 }
@@ -42,21 +42,20 @@ bool write_all(int fd, Bytes bytes) {
 
 }  // namespace
 
-const Library& choose_library(const Plan& plan, std::string_view isa) {
+const Library& choose_library(const Program& program, std::string_view isa) {
   const int cpu = cpu_isa_rank();
   const Library* best = nullptr;
-  for (const Library& library : plan.libraries) {
-    if (library.device != "cpu") continue;
+  for (const Library& library : program.libraries) {
     const int rank = isa_rank(library.isa);
     if (rank == 0 || rank > cpu || (!isa.empty() && library.isa != isa)) continue;
     if (best == nullptr || rank > isa_rank(best->isa)) best = &library;
   }
   if (best != nullptr) return *best;
   fail(AOT_UNAVAILABLE, "no CPU kernels for ", isa.empty() ? "this CPU" : isa, ": the package has ",
-       list_levels(plan), "; this CPU supports up to ", isa_name(cpu));
+       list_levels(program), "; this CPU supports up to ", isa_name(cpu));
 }
 
-KernelLibrary::KernelLibrary(const Library& library, const std::vector<std::string>& kernels)
+KernelLibrary::KernelLibrary(const Library& library, const std::vector<Kernel>& kernels)
     : isa_(library.isa) {
   const std::string digest = sha256_hex(library.entry->bytes);
   if (digest != library.sha256) {
@@ -89,7 +88,7 @@ void KernelLibrary::load(const Library& library) {
   }
 }
 
-void KernelLibrary::read_table(const Library& library, const std::vector<std::string>& kernels) {
+void KernelLibrary::read_table(const Library& library, const std::vector<Kernel>& kernels) {
   const std::string& name = library.entry->name;
   void* symbol = ::dlsym(handle_, "aot_kernel_library_query");
   if (symbol == nullptr) {
@@ -112,9 +111,9 @@ void KernelLibrary::read_table(const Library& library, const std::vector<std::st
   functions_.reserve(kernels.size());
   for (size_t i = 0; i < kernels.size(); ++i) {
     const aot_kernel_entry& row = table->kernels[i];
-    if (kernels[i] != row.name || row.run == nullptr) {
+    if (kernels[i].name != row.name || row.run == nullptr) {
       fail(AOT_CORRUPT_PACKAGE, "'", name, "': kernel ", i, " is '", row.name, "', the plan says '",
-           kernels[i], "'");
+           kernels[i].name, "'");
     }
     functions_.push_back(row.run);
   }

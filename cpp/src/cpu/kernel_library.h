@@ -13,13 +13,13 @@ namespace aot_rt {
 
 // The library to load: the best that CPU and package share, or the one asked for (`isa` not
 // empty). Throws UNAVAILABLE, which lists what the package has and what the CPU has.
-const Library& choose_library(const Plan& plan, std::string_view isa);
+const Library& choose_library(const Program& program, std::string_view isa);
 
 // A loaded library. Immutable, shared by sessions.
 class KernelLibrary {
  public:
   // Checks the SHA-256 and the table. Throws CORRUPT_PACKAGE, INCOMPATIBLE or DEVICE_ERROR.
-  KernelLibrary(const Library& library, const std::vector<std::string>& kernels);
+  KernelLibrary(const Library& library, const std::vector<Kernel>& kernels);
   ~KernelLibrary();
   KernelLibrary(const KernelLibrary&) = delete;
   KernelLibrary& operator=(const KernelLibrary&) = delete;
@@ -29,13 +29,13 @@ class KernelLibrary {
 
  private:
   void load(const Library& library);
-  void read_table(const Library& library, const std::vector<std::string>& kernels);
+  void read_table(const Library& library, const std::vector<Kernel>& kernels);
   void close() noexcept;
 
   std::string isa_;
   int fd_ = -1;  // stays open: the linker knows libraries by path, and this path holds the number
   void* handle_ = nullptr;
-  std::vector<aot_kernel_fn> functions_;  // by position in the plan's `kernels`
+  std::vector<aot_kernel_fn> functions_;  // by position in the program's `kernels`
 };
 
 }  // namespace aot_rt

@@ -1,4 +1,4 @@
-#include "session.h"
+#include "cpu/cpu_session.h"
 
 #include <algorithm>
 #include <chrono>
@@ -36,27 +36,46 @@ void run_chunk(void* data, int32_t seat, int64_t chunk) {
 
 }  // namespace
 
-Session::Session(std::shared_ptr<Package> package, const SessionOptions& options)
-    : package_(std::move(package)),
-      library_(package_->library(options.isa)),
+std::unique_ptr<Session> make_cpu_session(std::shared_ptr<Package> package, int32_t index,
+                                          const SessionOptions& options) {
+  if (index != 0) fail(AOT_UNAVAILABLE, "no device 'cpu:", index, "': there is one, 'cpu'");
+  const Program& program = *package->plan().programs_for("cpu").front();
+  return std::make_unique<CpuSession>(package, program, options);
+}
+
+CpuSession::CpuSession(const std::shared_ptr<Package>& package, const Program& program,
+                       const SessionOptions& options)
+    : Session(package),
+      program_(program),
+      library_(package->library(program, options.isa)),
       allocator_(checked_allocator(options.allocator)),
       crew_(options.num_threads > 0 ? options.num_threads : usable_cores(), options.executor),
       outputs_(OutputPool::create(allocator_)),
-      copies_(package_->plan().inputs.size()),
+      copies_(plan().inputs.size()),
       profile_(options.profile),
-      counters_(package_->plan().steps.size()) {
+      counters_(program.steps.size()) {
   results_.reserve(plan().outputs.size());
-  for (size_t i = 0; i < plan().steps.size(); ++i) origins_.push_back(plan().origin_of(i));
+  for (const Step& step : program.steps) origins_.push_back(plan().origin_of(step));
 }
 
-Session::~Session() { outputs_->close(); }
+CpuSession::~CpuSession() { outputs_->close(); }
 
-Session::Outputs::~Outputs() {
+CpuSession::Outputs::~Outputs() {
   for (OutputBlock* block : session.results_) OutputPool::give_back(block);
   session.results_.clear();
 }
 
-void Session::run_locked(const DLTensor* const* inputs, size_t count) {
+void CpuSession::run_with(const DLTensor* const* inputs, size_t count, void* stream,
+                          TakeOutput take, void* context) {
+  if (stream != nullptr) fail(AOT_INVALID_ARGUMENT, "the cpu has no streams: give NULL");
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Outputs outputs(*this);
+  run_locked(inputs, count);
+  for (size_t i = 0; i < results_.size(); ++i) take(context, i, results_[i]);
+  results_.clear();
+}
+
+void CpuSession::run_locked(const DLTensor* const* inputs, size_t count) {
   BoundPlan& bound = bind(inputs, count);
   prepare_memory(bound);
   place_inputs(bound, inputs);
@@ -69,7 +88,7 @@ void Session::run_locked(const DLTensor* const* inputs, size_t count) {
   copy_shared_outputs(bound);
 }
 
-BoundPlan& Session::bind(const DLTensor* const* inputs, size_t count) {
+BoundPlan& CpuSession::bind(const DLTensor* const* inputs, size_t count) {
   if (!plans_.empty() && inputs_match(plan(), *plans_.front(), inputs, count)) {
     return *plans_.front();
   }
@@ -81,18 +100,18 @@ BoundPlan& Session::bind(const DLTensor* const* inputs, size_t count) {
     plans_.splice(plans_.begin(), plans_, found);
     return *plans_.front();
   }
-  plans_.push_front(
-      std::make_unique<BoundPlan>(plan(), *library_, std::move(dims), crew_.threads(), &fault_));
+  plans_.push_front(std::make_unique<BoundPlan>(plan(), program_, *library_, std::move(dims),
+                                                crew_.threads(), &fault_));
   if (plans_.size() > kMaxPlans) plans_.pop_back();
   return *plans_.front();
 }
 
-void Session::prepare_memory(BoundPlan& bound) {
+void CpuSession::prepare_memory(BoundPlan& bound) {
   if (static_cast<int64_t>(arena_.size()) < bound.arena_bytes()) {
     arena_ = Block();  // first, so that old and new are not held together
     ++generation_;
     arena_ = Block(allocator_, static_cast<size_t>(bound.arena_bytes()), "temporaries");
-    package_->log()(AOT_LOG_DEBUG, cat("arena of ", bound.arena_bytes(), " bytes"));
+    package().log()(AOT_LOG_DEBUG, cat("arena of ", bound.arena_bytes(), " bytes"));
   }
   if (scratch_stride_ < bound.scratch_bytes()) {
     const int64_t blocks = (bound.scratch_bytes() + kScratchAlignment - 1) / kScratchAlignment;
@@ -110,7 +129,7 @@ void Session::prepare_memory(BoundPlan& bound) {
   bound.set_memory(generation_, arena_.data(), scratch_.data());
 }
 
-void Session::place_inputs(BoundPlan& bound, const DLTensor* const* inputs) {
+void CpuSession::place_inputs(BoundPlan& bound, const DLTensor* const* inputs) {
   for (size_t i = 0; i < plan().inputs.size(); ++i) {
     const DLTensor& tensor = *inputs[i];
     const BoundTensor& expected = bound.inputs()[i];
@@ -126,7 +145,7 @@ void Session::place_inputs(BoundPlan& bound, const DLTensor* const* inputs) {
   }
 }
 
-void* Session::copy_input(size_t index, const DLTensor& tensor, const BoundTensor& bound) {
+void* CpuSession::copy_input(size_t index, const DLTensor& tensor, const BoundTensor& bound) {
   const auto span = static_cast<size_t>(bound.span);
   Block& copy = copies_[index];
   if (copy.size() < span) copy = Block(allocator_, span, "a copy of an input");
@@ -142,16 +161,16 @@ void* Session::copy_input(size_t index, const DLTensor& tensor, const BoundTenso
   return copy.data();
 }
 
-bool Session::owns_buffer(size_t output) const {
-  const Buffer& buffer = plan().buffers[static_cast<size_t>(plan().outputs[output].buffer)];
+bool CpuSession::owns_buffer(size_t output) const {
+  const Buffer& buffer = program_.buffer_of_output(output);
   return buffer.storage == Storage::kOutput && static_cast<size_t>(buffer.index) == output;
 }
 
-void Session::place_outputs(BoundPlan& bound) {
+void CpuSession::place_outputs(BoundPlan& bound) {
   size_t total = 0;
   for (size_t i = 0; i < plan().outputs.size(); ++i) {
     const TensorSpec& spec = plan().outputs[i];
-    const auto bytes = static_cast<size_t>(bound.buffer_bytes(spec.buffer));
+    const auto bytes = static_cast<size_t>(bound.buffer_bytes(program_.outputs[i]));
     OutputBlock* block = outputs_->take(bytes);
     results_.push_back(block);
     block->describe(bound.outputs()[i], *spec.dtype);
@@ -162,15 +181,15 @@ void Session::place_outputs(BoundPlan& bound) {
 }
 
 // Outputs that are an input, a weight, a temporary or another output get their own copy.
-void Session::copy_shared_outputs(const BoundPlan& bound) {
+void CpuSession::copy_shared_outputs(const BoundPlan& bound) {
   for (size_t i = 0; i < plan().outputs.size(); ++i) {
     const auto span = static_cast<size_t>(bound.outputs()[i].span);
     if (owns_buffer(i) || span == 0) continue;
-    std::memcpy(results_[i]->data(), bound.address(plan().outputs[i].buffer), span);
+    std::memcpy(results_[i]->data(), bound.address(program_.outputs[i]), span);
   }
 }
 
-void Session::run_step(const BoundStep& step) {
+void CpuSession::run_step(const BoundStep& step) {
   if (step.chunks == 1) {
     step.run(&step.args, 0, step.work);
   } else {
@@ -179,14 +198,14 @@ void Session::run_step(const BoundStep& step) {
   }
 }
 
-void Session::run_steps(const BoundPlan& bound) {
+void CpuSession::run_steps(const BoundPlan& bound) {
   for (const BoundStep& step : bound.steps()) {
     run_step(step);
     if (fault_ != AOT_KERNEL_FAULT_NONE) report_fault(step.step);
   }
 }
 
-void Session::run_steps_watched(const BoundPlan& bound) {
+void CpuSession::run_steps_watched(const BoundPlan& bound) {
   using Clock = std::chrono::steady_clock;
   for (const BoundStep& step : bound.steps()) {
     const auto start = Clock::now();
@@ -203,18 +222,17 @@ void Session::run_steps_watched(const BoundPlan& bound) {
   }
 }
 
-void Session::observe(const BoundPlan& bound, int32_t step) {
-  for (const int32_t buffer : plan().steps[static_cast<size_t>(step)].buffers) {
+void CpuSession::observe(const BoundPlan& bound, int32_t step) {
+  for (const int32_t buffer : program_.steps[static_cast<size_t>(step)].buffers) {
     observer_(observer_context_, static_cast<size_t>(step), static_cast<size_t>(buffer),
               bound.address(buffer), static_cast<size_t>(bound.buffer_bytes(buffer)));
   }
 }
 
-void Session::report_fault(int32_t step) {
+void CpuSession::report_fault(int32_t step) {
   const int32_t fault = std::exchange(fault_, AOT_KERNEL_FAULT_NONE);
   const std::string& origin = origins_[static_cast<size_t>(step)];
-  const std::string& kernel =
-      plan().kernels[static_cast<size_t>(plan().steps[static_cast<size_t>(step)].kernel)];
+  const std::string& kernel = program_.kernel_of(program_.steps[static_cast<size_t>(step)]).name;
   const std::string where = origin.empty() ? cat("kernel ", kernel) : origin;
   if (fault == AOT_KERNEL_FAULT_INDEX) {
     throw Error(AOT_INVALID_ARGUMENT,
@@ -224,23 +242,23 @@ void Session::report_fault(int32_t step) {
   throw Error(AOT_INTERNAL, cat("kernel fault ", fault, " at ", where), origin);
 }
 
-void Session::set_observer(aot_observer_fn observer, void* context) {
+void CpuSession::set_observer(aot_observer_fn observer, void* context) {
   const std::lock_guard<std::mutex> lock(mutex_);
   observer_ = observer;
   observer_context_ = context;
 }
 
-void Session::profile(aot_step_profile* steps, size_t capacity, size_t* count) {
+void CpuSession::profile(aot_step_profile* steps, size_t capacity, size_t* count) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (size_t i = 0; i < std::min(capacity, counters_.size()); ++i) {
-    const auto kernel = static_cast<size_t>(plan().steps[i].kernel);
-    steps[i] = aot_step_profile{plan().kernels[kernel].c_str(), origins_[i].c_str(),
-                                counters_[i].calls, counters_[i].nanoseconds};
+    const std::string& kernel = program_.kernel_of(program_.steps[i]).name;
+    steps[i] = aot_step_profile{kernel.c_str(), origins_[i].c_str(), counters_[i].calls,
+                                counters_[i].nanoseconds};
   }
   *count = counters_.size();
 }
 
-void Session::reset_profile() {
+void CpuSession::reset_profile() {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::fill(counters_.begin(), counters_.end(), Counter{});
 }

@@ -1,0 +1,56 @@
+// What a program needs to know of given sizes, whatever the device: tensors, buffers, arena.
+#ifndef AOT_SRC_BOUND_SIZES_H_
+#define AOT_SRC_BOUND_SIZES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan.h"
+
+namespace aot_rt {
+
+struct BoundTensor {
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;  // in elements
+  int64_t span = 0;              // bytes from the first element to behind the last; 0 when empty
+  bool contiguous = false;       // strides are those of C order
+};
+
+// The value of an expression that must not be negative; `what` and `name` are for the message.
+// Throws CORRUPT_PACKAGE or SHAPE_MISMATCH.
+int64_t evaluate_count(const Expr& expr, const int64_t* dims, const char* what,
+                       const std::string& name);
+
+// Immutable after construction.
+class BoundSizes {
+ public:
+  // `dims`: one value per dim of the plan, already checked. `program`: one of the plan's. Throws
+  // SHAPE_MISMATCH (a check of the plan fails, sizes overflow) or CORRUPT_PACKAGE.
+  BoundSizes(const Plan& plan, const Program& program, std::vector<int64_t> dims);
+
+  const std::vector<int64_t>& dims() const { return dims_; }
+  const std::vector<BoundTensor>& inputs() const { return inputs_; }
+  const std::vector<BoundTensor>& outputs() const { return outputs_; }
+  int64_t arena_bytes() const { return arena_bytes_; }
+  int64_t buffer_bytes(int32_t buffer) const { return bytes_[static_cast<size_t>(buffer)]; }
+  // Where a temporary begins in the arena, in bytes; -1 for other buffers.
+  int64_t arena_offset(int32_t buffer) const { return offsets_[static_cast<size_t>(buffer)]; }
+
+ private:
+  void evaluate_checks(const Plan& plan) const;
+  BoundTensor bind_tensor(const TensorSpec& spec, const char* what) const;
+  void bind_buffers(const Plan& plan, const Program& program);
+  void bind_arena(const Program& program);
+
+  std::vector<int64_t> dims_;
+  std::vector<BoundTensor> inputs_;
+  std::vector<BoundTensor> outputs_;
+  std::vector<int64_t> bytes_;    // by buffer
+  std::vector<int64_t> offsets_;  // by buffer
+  int64_t arena_bytes_ = 0;
+};
+
+}  // namespace aot_rt
+
+#endif  // AOT_SRC_BOUND_SIZES_H_

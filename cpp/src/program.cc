@@ -1,0 +1,266 @@
+#include "program.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "error.h"
+#include "plan_fields.h"
+
+namespace aot_rt {
+namespace {
+
+constexpr int64_t kMaxThreads = 1024;
+constexpr int64_t kMaxKernelBytes = int64_t{1} << 40;  // of shared memory or scratch
+
+// Parses the parts of one program.
+class Parser {
+ public:
+  Parser(const Field& root, const Plan& plan, const Container& container)
+      : root_(root), plan_(plan), container_(container) {}
+
+  Program parse() {
+    const Field device = root_.at("device");
+    const Field arch = root_.at("arch");
+    program_.device = device.text();
+    program_.arch = arch.text();
+    each("buffers", [this](const Field& f) { program_.buffers.push_back(buffer(f)); });
+    arena_position_.assign(program_.buffers.size(), -1);
+    each("arena", [this](const Field& f) { program_.arena.push_back(arena_slot(f)); });
+    each("libraries", [this](const Field& f) { program_.libraries.push_back(library(f)); });
+    each("kernels", [this](const Field& f) { program_.kernels.push_back(kernel(f)); });
+    each("steps", [this](const Field& f) { program_.steps.push_back(step(f)); });
+    each("outputs",
+         [this](const Field& f) { program_.outputs.push_back(f.id(program_.buffers.size())); });
+    return std::move(program_);
+  }
+
+ private:
+  template <typename Action>
+  void each(const char* key, Action action) {
+    const Field list = root_.at(key);
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Field item = list.at(i);
+      action(item);
+    }
+  }
+
+  Buffer buffer(const Field& f) {
+    Buffer result;
+    const Field name = f.at("name");
+    const Field dtype = f.at("dtype");
+    const Field bytes = f.at("bytes");
+    const Field storage = f.at("storage");
+    const Field kind = storage.at("kind");
+    result.name = name.text();
+    result.dtype = parse_dtype(dtype);
+    result.bytes = Expr::parse(bytes, plan_.dim_names);
+    if (kind.text() == "input") {
+      const Field index = storage.at("index");
+      result.storage = Storage::kInput;
+      result.index = index.id(plan_.inputs.size());
+    } else if (kind.text() == "output") {
+      const Field index = storage.at("index");
+      result.storage = Storage::kOutput;
+      result.index = index.id(plan_.outputs.size());
+    } else if (kind.text() == "entry") {
+      const Field entry = storage.at("entry");
+      const Field offset = storage.at("offset");
+      result.storage = Storage::kEntry;
+      result.entry = parse_entry(entry, container_);
+      result.offset = offset.integer_from(0);
+    } else if (kind.text() == "arena") {
+      result.storage = Storage::kArena;
+    } else {
+      fail(AOT_UNSUPPORTED, kind.path(), " is '", kind.text(),
+           "', which this runtime does not know; update the runtime");
+    }
+    return result;
+  }
+
+  ArenaSlot arena_slot(const Field& f) {
+    ArenaSlot result;
+    const Field buffer = f.at("buffer");
+    const Field above = f.at("above");
+    result.buffer = buffer.id(program_.buffers.size());
+    int32_t& position = arena_position_[static_cast<size_t>(result.buffer)];
+    if (position >= 0) buffer.wrong("is placed twice");
+    for (size_t i = 0; i < above.size(); ++i) {
+      const Field item = above.at(i);
+      const int32_t below = arena_position_[static_cast<size_t>(item.id(program_.buffers.size()))];
+      if (below < 0) item.wrong("is not placed before");
+      result.above.push_back(below);
+    }
+    position = static_cast<int32_t>(program_.arena.size());
+    return result;
+  }
+
+  Library library(const Field& f) {
+    Library result;
+    const Field entry = f.at("entry");
+    const Field isa = f.at("isa");
+    const Field sha256 = f.at("sha256");
+    result.entry = parse_entry(entry, container_);
+    result.isa = isa.text();
+    result.sha256 = sha256.text();
+    return result;
+  }
+
+  Kernel kernel(const Field& f) {
+    Kernel result;
+    const Field name = f.at("name");
+    result.name = name.text();
+    if (!f.has("entry")) return result;
+    const Field entry = f.at("entry");
+    const Field sha256 = f.at("sha256");
+    const Field symbol = f.at("symbol");
+    const Field threads = f.at("threads");
+    const Field alignment = f.at("scratch_alignment");
+    const Field faults = f.at("faults");
+    result.entry = parse_entry(entry, container_);
+    result.sha256 = sha256.text();
+    result.symbol = symbol.text();
+    if (result.symbol.empty()) symbol.wrong("is empty");
+    if (threads.integer_from(1) > kMaxThreads) threads.wrong(cat("is above ", kMaxThreads));
+    result.threads = static_cast<int32_t>(threads.integer());
+    result.shared = kernel_bytes(f, "shared");
+    result.scratch = kernel_bytes(f, "scratch");
+    result.scratch_alignment = alignment.integer_from(1);
+    if ((result.scratch_alignment & (result.scratch_alignment - 1)) != 0) {
+      alignment.wrong("must be a power of 2");
+    }
+    result.faults = faults.boolean();
+    return result;
+  }
+
+  static int64_t kernel_bytes(const Field& f, const char* key) {
+    const Field field = f.at(key);
+    const int64_t bytes = field.integer_from(0);
+    if (bytes > kMaxKernelBytes) field.wrong("is too large");
+    return bytes;
+  }
+
+  Step step(const Field& f) {
+    Step result;
+    const Field kernel = f.at("kernel");
+    const Field buffers = f.at("buffers");
+    const Field sizes = f.at("sizes");
+    result.kernel = kernel.id(program_.kernels.size());
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const Field item = buffers.at(i);
+      result.buffers.push_back(item.id(program_.buffers.size()));
+    }
+    result.sizes = parse_exprs(sizes, plan_.dim_names);
+    if (program_.kernel_of(result).entry != nullptr) {
+      grid(f, &result);
+    } else {
+      work(f, &result);
+    }
+    if (f.has("origin")) {
+      const Field origin = f.at("origin");
+      result.origin = origin.id(plan_.origins.size());
+    }
+    return result;
+  }
+
+  void work(const Field& f, Step* step) {
+    const Field work = f.at("work");
+    const Field grain = f.at("grain");
+    const Field scratch = f.at("scratch");
+    step->work = Expr::parse(work, plan_.dim_names);
+    step->grain = grain.integer_from(1);
+    step->scratch = Expr::parse(scratch, plan_.dim_names);
+  }
+
+  void grid(const Field& f, Step* step) {
+    const Field grid = f.at("grid");
+    if (grid.size() != step->grid.size()) grid.wrong("must be three numbers");
+    for (size_t i = 0; i < step->grid.size(); ++i) {
+      const Field item = grid.at(i);
+      step->grid[i] = Expr::parse(item, plan_.dim_names);
+    }
+  }
+
+  const Field& root_;
+  const Plan& plan_;
+  const Container& container_;
+  Program program_;
+  std::vector<int32_t> arena_position_;  // by buffer; -1: not placed yet
+};
+
+void check_outputs(const Program& program, const Plan& plan, const std::string& where) {
+  if (program.outputs.size() != plan.outputs.size()) {
+    fail(AOT_CORRUPT_PACKAGE, where, ".outputs names ", program.outputs.size(),
+         " buffers, the plan has ", plan.outputs.size(), " outputs");
+  }
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    if (program.buffer_of_output(i).dtype != plan.outputs[i].dtype) {
+      fail(AOT_CORRUPT_PACKAGE, where, ".outputs[", i, "]: the buffer's dtype is not the output's");
+    }
+  }
+}
+
+void check_entry(const Buffer& buffer, const std::string& what) {
+  const auto size = static_cast<uint64_t>(buffer.entry->bytes.size);
+  const auto offset = static_cast<uint64_t>(buffer.offset);
+  const int64_t bytes = buffer.bytes.is_constant() ? buffer.bytes.constant() : 0;
+  if (bytes < 0 || offset > size || static_cast<uint64_t>(bytes) > size - offset) {
+    fail(AOT_CORRUPT_PACKAGE, what, " reaches beyond its entry '", buffer.entry->name, "'");
+  }
+  if (buffer.offset % buffer.dtype->size != 0) {
+    fail(AOT_CORRUPT_PACKAGE, what, " does not begin at a multiple of its element size");
+  }
+}
+
+void check_buffers(const Program& program, const Plan& plan, const std::string& where) {
+  std::vector<bool> placed(program.buffers.size(), false);
+  for (const ArenaSlot& slot : program.arena) placed[static_cast<size_t>(slot.buffer)] = true;
+  std::vector<bool> given(plan.inputs.size(), false);
+  for (size_t i = 0; i < program.buffers.size(); ++i) {
+    const Buffer& buffer = program.buffers[i];
+    const auto index = static_cast<size_t>(buffer.index);
+    const std::string what = cat(where, ".buffers[", i, "] ('", buffer.name, "')");
+    if (placed[i] != (buffer.storage == Storage::kArena)) {
+      fail(AOT_CORRUPT_PACKAGE, what, " is ",
+           placed[i] ? "placed in the arena, but is stored elsewhere"
+                     : "stored in the arena, but has no place there");
+    }
+    if (buffer.storage == Storage::kOutput && static_cast<size_t>(program.outputs[index]) != i) {
+      fail(AOT_CORRUPT_PACKAGE, what, " is not the buffer of its output");
+    }
+    if (buffer.storage == Storage::kInput) {
+      if (given[index]) fail(AOT_CORRUPT_PACKAGE, what, " is a second buffer of its input");
+      given[index] = true;
+      if (buffer.dtype != plan.inputs[index].dtype) {
+        fail(AOT_CORRUPT_PACKAGE, what, ": its dtype is not that of its input");
+      }
+    }
+    if (buffer.storage == Storage::kEntry) check_entry(buffer, what);
+  }
+}
+
+// Code is in libraries or in entries of the kernels, never in both: a session knows which.
+void check_code(const Program& program, const std::string& where) {
+  for (size_t i = 0; i < program.kernels.size(); ++i) {
+    const bool in_entry = program.kernels[i].entry != nullptr;
+    if (in_entry != (program.kernels[0].entry != nullptr)) {
+      fail(AOT_CORRUPT_PACKAGE, where, ".kernels[", i, "]: some kernels have entries, some do not");
+    }
+    if (in_entry && !program.libraries.empty()) {
+      fail(AOT_CORRUPT_PACKAGE, where, " has libraries and kernels with entries of their own");
+    }
+  }
+}
+
+}  // namespace
+
+Program parse_program(const Field& field, const Plan& common, const Container& container) {
+  Program program = Parser(field, common, container).parse();
+  const std::string where = field.path();
+  check_outputs(program, common, where);
+  check_buffers(program, common, where);
+  check_code(program, where);
+  return program;
+}
+
+}  // namespace aot_rt

@@ -1,0 +1,17 @@
+// Reads and checks one program of a plan.
+#ifndef AOT_SRC_PROGRAM_H_
+#define AOT_SRC_PROGRAM_H_
+
+#include "json_text.h"
+#include "plan.h"
+#include "safetensors.h"
+
+namespace aot_rt {
+
+// Parses a program. `common`: the plan with all but its programs, which the program refers to.
+// Throws CORRUPT_PACKAGE or UNSUPPORTED (an element type or storage of a newer minor version).
+Program parse_program(const Field& field, const Plan& common, const Container& container);
+
+}  // namespace aot_rt
+
+#endif  // AOT_SRC_PROGRAM_H_
