@@ -12,6 +12,10 @@ class Capabilities:
     `vector_bytes`: widest vector register among the levels built. `templates`: kinds of
     TemplateCall that the backend implements. `preferred_conv_layout`: "channels_last" or
     "contiguous". `local_bytes`: how much memory private to one work unit may take.
+    `tiles`: a work unit evaluates whole tiles of points at once and keeps values in registers
+    alone, so that what nests of a kernel pass on is computed again where it is needed, but for
+    reduced values; otherwise it loops over points, one vector at a time, and has local memory.
+    `units`: parallel work units from which a launch keeps the device busy.
     """
 
     vector_bytes: int
@@ -21,3 +25,5 @@ class Capabilities:
     templates: frozenset[str]
     preferred_conv_layout: str
     grain_bytes: int
+    tiles: bool = False
+    units: int = 8

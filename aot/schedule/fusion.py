@@ -13,6 +13,7 @@ from aot.ir.kernels import Decision, Kernel, KernelGraph
 from aot.ir.loops import LoopGraph
 from aot.schedule.canonical import canonical_kernel
 from aot.schedule.cost import buffer_bytes
+from aot.schedule.flat import build_flat_kernel
 from aot.schedule.groups import Group, group_of
 from aot.schedule.legality import FusionState, can_fuse
 from aot.schedule.loops import Scheduler, build_kernel
@@ -33,8 +34,8 @@ class Fused:
 
 def fuse(graph: LoopGraph, capabilities: Capabilities) -> KernelGraph:
     """Groups operations into kernels and decides their loops. All buffers must have strides."""
-    graph = split_reductions(graph)
-    fused = fuse_groups(graph, initial_groups(graph), capabilities.local_bytes)
+    graph = split_reductions(graph, capabilities)
+    fused = fuse_groups(graph, initial_groups(graph), capabilities)
     kernels = build_kernels(graph, fused.groups, capabilities)
     decided = replace(kernels, decisions=(*graph.decisions, *fused.decisions))
     return order_kernels(decided)
@@ -45,13 +46,12 @@ def initial_groups(graph: LoopGraph) -> tuple[Group, ...]:
     return tuple(group_of(op, k) for k, op in enumerate(graph.ops))
 
 
-def fuse_groups(graph: LoopGraph, groups: Sequence[Group], local_bytes: int) -> Fused:
-    """Joins groups greedily: the pair that saves most traffic first, near ones before far ones.
-
-    `local_bytes`: what one work unit may keep in its own cache.
-    """
+def fuse_groups(
+    graph: LoopGraph, groups: Sequence[Group], capabilities: Capabilities
+) -> Fused:
+    """Joins groups greedily: the pair that saves most traffic first, near ones before far ones."""
     many = _many_writers(groups)
-    state = FusionState(graph, hints_of(graph.dims), dict(enumerate(groups)), many, local_bytes)
+    state = FusionState(graph, hints_of(graph.dims), dict(enumerate(groups)), many, capabilities)
     queue: list[tuple[int, int, int, int]] = []
     for key in state.groups:
         _push(queue, state, key, (k for k in _neighbours(state, key) if k > key))
@@ -185,7 +185,9 @@ def build_kernels(
         needed = frozenset(
             b for b in group.writes if readers.get(b, set()) - {k} or b in graph.outputs
         )
-        kernel = build_kernel(scheduler, group, f"k{k}", needed)
+        tiles = capabilities.tiles and group.template is None
+        build = build_flat_kernel if tiles else build_kernel
+        kernel = build(scheduler, group, f"k{k}", needed)
         kernels.append(canonical_kernel(graph, kernel))
     return KernelGraph(
         graph.name,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from aot.ir.capabilities import Capabilities
 from aot.ir.hints import Hints
 from aot.ir.loops import LoopGraph, LoopNest
 from aot.schedule.cost import buffer_bytes, saved_bytes
 from aot.schedule.epilogue import attach_epilogue
+from aot.schedule.flat import passes_values
 from aot.schedule.groups import Group
 from aot.schedule.loops import group_cost, parallel_units
 from aot.schedule.matching import flows, match
@@ -48,14 +50,14 @@ class FusionState:
     """The groups so far; the working state of one run of fusion, changed by `merge` alone.
 
     `writer`: buffer -> key of its group; `readers`: buffer -> keys. `many_writers`: buffers that
-    several operations write. `local_bytes`: what one work unit may keep in its own cache.
+    several operations write.
     """
 
     graph: LoopGraph
     hints: Hints
     groups: dict[int, Group]
     many_writers: frozenset[str]
-    local_bytes: int
+    capabilities: Capabilities
     writer: dict[str, int] = field(default_factory=dict)
     readers: dict[str, set[int]] = field(default_factory=dict)
     costs: dict[int, float] = field(default_factory=dict)
@@ -164,6 +166,10 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
         whole = len(one.outer) == len(a.outer) and len(two.outer) == len(b.outer)
         if not whole and not _shares_blocks(state, first, second, joined):
             return Verdict(False, "they are independent and their iteration spaces differ")
+    if state.capabilities.tiles:
+        refused = passes_values(joined.nests, joined.outer) or _few_tiles(state, a, b, joined)
+        reason = _agreement(joined) if related else "independent, over the same outer loops"
+        return Verdict(not refused, refused or reason, None if refused else joined)
     refused = (
         _lost_parallelism(state, a, b, joined)
         or _large_scratch(state, a, b, joined)
@@ -180,13 +186,13 @@ def _shares_blocks(state: FusionState, first: int, second: int, joined: Group) -
     """True when both read the same large data, in blocks that stay in a cache between the two."""
     saved = state.saved_bytes(first, second)
     units = max(1, state.hints.volume(joined.outer))
-    return bool(joined.outer) and saved > LARGE_BYTES and saved // units <= 2 * state.local_bytes
+    return bool(joined.outer) and saved > LARGE_BYTES and saved // units <= 2 * state.capabilities.local_bytes
 
 
 def _large_scratch(state: FusionState, a: Group, b: Group, joined: Group) -> str:
     """Why a work unit's own values would not stay in its cache; "" when they do."""
     size = state.scratch_bytes(joined)
-    if size <= max(state.local_bytes, state.scratch_bytes(a), state.scratch_bytes(b)):
+    if size <= max(state.capabilities.local_bytes, state.scratch_bytes(a), state.scratch_bytes(b)):
         return ""
     return f"a work unit would keep {size} bytes, more than its cache"
 
@@ -216,6 +222,18 @@ def _lost_parallelism(state: FusionState, a: Group, b: Group, joined: Group) -> 
     if units >= min(before, ENOUGH_UNITS):
         return ""
     return f"it would leave {units} parallel units of {before}"
+
+
+def _few_tiles(state: FusionState, a: Group, b: Group, joined: Group) -> str:
+    """Why the kernel would have too few points outside its inner loops; "" when enough."""
+    hints = state.hints
+    points = max(_points(hints, n) for n in joined.nests)
+    units = hints.volume(joined.outer)
+    if points <= SERIAL_POINTS or units >= state.capabilities.units:
+        return ""
+    if units >= max(hints.volume(a.outer), hints.volume(b.outer)):
+        return ""
+    return f"{units} points of the outer loops are few for {points} points in all"
 
 
 def _points(hints: Hints, nest: LoopNest) -> int:

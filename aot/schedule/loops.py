@@ -55,7 +55,7 @@ class Scheduler:
 def build_kernel(scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]) -> Kernel:
     """The kernel of a group. `needed`: buffers that something outside the group reads."""
     if group.template is not None:
-        return _template_kernel(scheduler, group, name, needed)
+        return template_kernel(scheduler, group, name, needed)
     group, strip = _choose_inner(scheduler, group)
     drafts = drop_unread(form_stages(scheduler.graph, group), needed)
     drafts = cut_stages(scheduler.graph, drafts, strip.axis if strip is not None else None)
@@ -86,9 +86,10 @@ def _finish(
     )
 
 
-def _template_kernel(
+def template_kernel(
     scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]
 ) -> Kernel:
+    """The kernel of a template call, its epilogue as one pointwise stage."""
     inner = replace(group, outer=())
     drafts = drop_unread(form_stages(scheduler.graph, inner), needed)
     stages = tuple(
@@ -197,7 +198,7 @@ def _merged_cost(scheduler: Scheduler, group: Group) -> float:
     """Price of the stages, their loops merged, each vectorised along its own best loop."""
     total = 0.0
     for draft in form_stages(scheduler.graph, group):
-        merged = _merge_stage(scheduler, group.outer, draft, None)
+        merged = merge_stage(scheduler, group.outer, draft, None)
         cost = stage_cost(scheduler.graph, scheduler.hints, group.outer, merged)
         total += cost.best(merged.domain)[0]
     return total
@@ -240,7 +241,7 @@ def parallel_units(graph: LoopGraph, hints: Hints, group: Group) -> int:
 def _order_stage(
     scheduler: Scheduler, outer: tuple[Axis, ...], draft: StageDraft, strip: Strip | None
 ) -> Stage:
-    draft = _merge_stage(scheduler, outer, draft, strip)
+    draft = merge_stage(scheduler, outer, draft, strip)
     cost = stage_cost(scheduler.graph, scheduler.hints, outer, draft)
     vector = _stage_vector(cost.best(draft.domain)[1], draft, strip)
     ordered = order_by_stride(scheduler.hints, cost.moves, draft.domain)
@@ -256,7 +257,7 @@ def _stage_vector(best: Axis | None, draft: StageDraft, strip: Strip | None) -> 
     return best
 
 
-def _merge_stage(
+def merge_stage(
     scheduler: Scheduler, outer: tuple[Axis, ...], draft: StageDraft, strip: Strip | None
 ) -> StageDraft:
     """Merges neighbouring loops of the stage; the axis in strips stays as it is."""

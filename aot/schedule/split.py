@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from aot.ir.capabilities import Capabilities
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
 from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store, reads
@@ -29,7 +30,6 @@ from aot.symbolic import (
     var,
 )
 
-ENOUGH_UNITS = 8
 LARGE = 1 << 16
 """Points from which idle processors matter."""
 
@@ -48,9 +48,9 @@ STRIP = 64
 SPLITTABLE = frozenset(("sum", "prod", "min", "max", "any", "all"))
 
 
-def split_reductions(graph: LoopGraph) -> LoopGraph:
+def split_reductions(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     """The graph with some reductions as a partial and a combining nest. Buffers have strides."""
-    splitter = _Splitter(graph, hints_of(graph.dims), dict(graph.buffers))
+    splitter = _Splitter(graph, hints_of(graph.dims), dict(graph.buffers), capabilities)
     ops: list[LoopOp] = []
     for op in graph.ops:
         ops.extend(splitter.split(op) if isinstance(op, LoopNest) else (op,))
@@ -89,6 +89,7 @@ class _Splitter:
     graph: LoopGraph
     hints: Hints
     buffers: dict[str, Buffer]
+    capabilities: Capabilities
     decisions: list[Decision] = field(default_factory=list)
 
     def split(self, nest: LoopNest) -> tuple[LoopNest, ...]:
@@ -108,10 +109,11 @@ class _Splitter:
         if main is None:
             return nest, None
         narrow, beside = self._narrow_axis(nest, main)
+        enough = self.capabilities.units
         rest = [a for a in nest.reduction if a != narrow]
         units = self._units(nest, main, narrow)
         chunk: Axis | None = None
-        if units < ENOUGH_UNITS:
+        if units < enough:
             nest, chunk = self._chunk(nest, main, rest)
         reason = f"{units} parallel units are few"
         if narrow is None and chunk is None and self._read_by_rows(nest, main):
@@ -134,6 +136,8 @@ class _Splitter:
 
     def _narrow_axis(self, nest: LoopNest, main: Motion) -> tuple[Axis, Axis] | tuple[None, None]:
         """The contiguous reduction axis and the kept axis beside it, when the former is short."""
+        if self.capabilities.tiles:
+            return None, None
         for axis in nest.reduction:
             if main.stride(axis.symbol) != 1 or self.hints.value(axis.extent) >= LANES:
                 continue
@@ -158,7 +162,8 @@ class _Splitter:
     def _read_by_rows(self, nest: LoopNest, main: Motion) -> bool:
         """True when the nest sums columns of a large buffer whose rows another nest reduces."""
         source = self.buffers[main.buffer]
-        if self.hints.elements(source.shape) * source.dtype.itemsize < LARGE_BYTES:
+        large = self.hints.elements(source.shape) * source.dtype.itemsize >= LARGE_BYTES
+        if self.capabilities.tiles or not large:
             return False
         if all(main.stride(a.symbol) != 1 for a in nest.axes):
             return False
@@ -179,7 +184,8 @@ class _Splitter:
         (axis, *more) = nest.reduction
         if more or not axis.extent.is_Integer:
             return nest, None
-        for parts in range(max(ENOUGH_UNITS, size // BLOCK_BYTES), 8 * size // BLOCK_BYTES):
+        least = max(self.capabilities.units, size // BLOCK_BYTES)
+        for parts in range(least, 8 * size // BLOCK_BYTES):
             if int(axis.extent) % parts == 0:
                 return _split_axis(nest, axis, parts)
         return nest, None
@@ -199,11 +205,14 @@ class _Splitter:
         axis = max(candidates, key=reach)
         extent = self.hints.value(axis.extent)
         others = self.hints.volume(a for a in nest.reduction if a != axis)
-        if ENOUGH_UNITS <= extent <= 512 and others * extent >= LARGE // 4 and others >= 64:
+        enough = self.capabilities.units
+        if self.capabilities.tiles:
+            enough = -(-enough // max(1, self._units(nest, main, None)))
+        if enough <= extent <= 512 and others * extent >= LARGE // 4 and others >= 64:
             return nest, axis
         if not axis.extent.is_Integer:
             return nest, None
-        parts = _divisor(extent, others)
+        parts = _divisor(extent, others, enough)
         if parts is None:
             return nest, None
         return _split_axis(nest, axis, parts)
@@ -317,9 +326,9 @@ def _inside_reductions(nest: LoopNest) -> list[Node]:
     return postorder(roots)
 
 
-def _divisor(extent: int, others: int) -> int | None:
+def _divisor(extent: int, others: int, enough: int) -> int | None:
     """Parts to cut an axis of that extent into, evenly, each of enough points."""
-    for parts in range(64, ENOUGH_UNITS - 1, -1):
+    for parts in range(8 * enough, enough - 1, -1):
         if extent % parts == 0 and extent // parts * others >= LEAST_PART:
             return parts
     return None

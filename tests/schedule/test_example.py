@@ -52,7 +52,7 @@ def _steps(graph: LoopGraph) -> str:
         lines.append(f"  {op.name}: {', '.join(found) or 'none'}")
     lines.append("verdict")
     groups = initial_groups(graph)
-    state = FusionState(graph, hints_of(graph.dims), dict(enumerate(groups)), frozenset(), 1 << 18)
+    state = FusionState(graph, hints_of(graph.dims), dict(enumerate(groups)), frozenset(), DEVICE)
     verdict = can_fuse(state, 0, 1)
     lines.append(f"  n0 into n1: {'fused' if verdict.ok else 'not fused'}: {verdict.reason}")
     lines.append(f"  saves {state.saved_bytes(0, 1)} bytes of traffic")
