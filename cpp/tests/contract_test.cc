@@ -31,20 +31,13 @@ struct Fixture {
                       {"multiple_of", 1},
                       {"source", {{"input", 0}, {"axis", 1}, {"divisor", 3}, {"offset", 1}}}}});
     const json width = {"+", {"*", 3, "s1"}, 1};
-    p["inputs"] = json::array({{{"name", "x"},
-                                {"dtype", "float32"},
-                                {"shape", {"s0", width}},
-                                {"strides", {width, 1}},
-                                {"buffer", 0}},
-                               {{"name", "y"},
-                                {"dtype", "int64"},
-                                {"shape", {"s0", 4}},
-                                {"strides", {4, 1}},
-                                {"buffer", 1}}});
-    p["buffers"][1] = {{"name", "y"},
-                       {"dtype", "int64"},
-                       {"bytes", 0},
-                       {"storage", {{"kind", "input"}, {"index", 1}}}};
+    p["inputs"] = json::array(
+        {{{"name", "x"}, {"dtype", "float32"}, {"shape", {"s0", width}}, {"strides", {width, 1}}},
+         {{"name", "y"}, {"dtype", "int64"}, {"shape", {"s0", 4}}, {"strides", {4, 1}}}});
+    b.program()["buffers"][1] = {{"name", "y"},
+                                 {"dtype", "int64"},
+                                 {"bytes", 0},
+                                 {"storage", {{"kind", "input"}, {"index", 1}}}};
     return b;
   }
 

@@ -5,26 +5,38 @@
 #include <string>
 #include <vector>
 
-#include "bound_plan.h"
+#include "cpu/bound_plan.h"
 #include "error.h"
 #include "package.h"
 #include "package_builder.h"
+
+namespace {
+
+void bind(aot_rt::Package* package, const aot_rt::Program& program) {
+  const bool host = program.device == "cpu";
+  const auto library = host ? package->library(program, "") : nullptr;
+  int32_t fault = 0;
+  for (const int64_t value : {0, 1, 7, 64}) {
+    const aot_rt::Plan& plan = package->plan();
+    const std::vector<int64_t> dims(plan.dims.size(), value);
+    try {
+      const aot_rt::BoundSizes sizes(plan, program, dims);
+      if (!host) continue;
+      aot_rt::BoundPlan bound(plan, program, *library, dims, 2, &fault);
+      bound.set_memory(1, nullptr, nullptr);
+    } catch (const aot_rt::Error&) {
+      continue;  // other sizes may fit
+    }
+  }
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const aot_test::AlignedBytes bytes(std::string(reinterpret_cast<const char*>(data), size));
   try {
     aot_rt::Package package(nullptr, bytes.bytes(), {});
-    const auto library = package.library("");
-    int32_t fault = 0;
-    for (const int64_t value : {0, 1, 7, 64}) {
-      const std::vector<int64_t> dims(package.plan().dims.size(), value);
-      try {
-        aot_rt::BoundPlan bound(package.plan(), *library, dims, 2, &fault);
-        bound.set_memory(1, nullptr, nullptr);
-      } catch (const aot_rt::Error&) {
-        continue;  // other sizes may fit
-      }
-    }
+    for (const aot_rt::Program& program : package.plan().programs) bind(&package, program);
     package.verify();
   } catch (const aot_rt::Error&) {
     return 0;

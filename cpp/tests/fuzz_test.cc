@@ -47,10 +47,17 @@ void damage(std::string* bytes, size_t begin, size_t end, std::mt19937* random) 
   }
 }
 
+// A package with programs for two devices.
+aot_test::Builder wide_package() {
+  aot_test::Builder builder = aot_test::small_package();
+  aot_test::add_device_program(&builder, "tpu", "v1");
+  return builder;
+}
+
 TEST(damaged_files) {
-  const std::string good = aot_test::small_package().build();
+  const std::string good = wide_package().build();
   const size_t header = 8 + static_cast<uint8_t>(good[0]) + 256u * static_cast<uint8_t>(good[1]);
-  const size_t interesting = header + aot_test::small_package().plan.dump().size();
+  const size_t interesting = header + wide_package().plan.dump().size();
   std::mt19937 random(1);
   for (int i = 0; i < g_rounds; ++i) {
     std::string bytes = good;
@@ -62,7 +69,7 @@ TEST(damaged_files) {
 TEST(damaged_plans_in_whole_files) {
   std::mt19937 random(2);
   for (int i = 0; i < g_rounds; ++i) {
-    const aot_test::Builder builder = aot_test::small_package();
+    const aot_test::Builder builder = wide_package();
     std::string plan = builder.plan.dump();
     for (int n = i % 3; n >= 0 && !plan.empty(); --n) damage(&plan, 0, plan.size(), &random);
     aot_test::Builder damaged = builder;
@@ -84,7 +91,7 @@ TEST(damaged_plans_in_whole_files) {
 }
 
 TEST(every_truncation_of_the_front) {
-  const std::string good = aot_test::small_package().build();
+  const std::string good = wide_package().build();
   for (size_t size = 0; size < 2048; size += 7) feed(good.substr(0, size));
   feed(good);
 }

@@ -14,7 +14,8 @@ struct Loaded {
         container(aot_rt::Container::read(bytes.bytes())),
         plan(aot_rt::Plan::parse(container)) {}
 
-  void load() const { aot_rt::KernelLibrary(plan.libraries[0], plan.kernels); }
+  const aot_rt::Program& program() const { return plan.programs[0]; }
+  void load() const { aot_rt::KernelLibrary(program().libraries[0], program().kernels); }
 
   aot_test::AlignedBytes bytes;
   aot_rt::Container container;
@@ -32,8 +33,8 @@ TEST(levels) {
 TEST(loads_and_unloads) {
   const Loaded loaded(aot_test::small_package());
   for (int i = 0; i < 3; ++i) {
-    const aot_rt::KernelLibrary first(loaded.plan.libraries[0], loaded.plan.kernels);
-    const aot_rt::KernelLibrary second(loaded.plan.libraries[0], loaded.plan.kernels);
+    const aot_rt::KernelLibrary first(loaded.program().libraries[0], loaded.program().kernels);
+    const aot_rt::KernelLibrary second(loaded.program().libraries[0], loaded.program().kernels);
     CHECK_EQ(first.isa(), "x86-64-v2");
     CHECK(first.kernel(0) != second.kernel(0));  // two libraries, in spite of equal names
   }
@@ -42,23 +43,21 @@ TEST(loads_and_unloads) {
 TEST(the_best_level_is_chosen) {
   Builder builder = aot_test::small_package();
   builder.add_library("x86-64-v9");
-  builder.plan["libraries"].push_back(builder.plan["libraries"][0]);
-  builder.plan["libraries"][2]["device"] = "cuda";
   const Loaded loaded(builder);
-  CHECK_EQ(aot_rt::choose_library(loaded.plan, "").isa, "x86-64-v2");
-  CHECK_EQ(aot_rt::choose_library(loaded.plan, "x86-64-v2").isa, "x86-64-v2");
-  CHECK_FAILS(aot_rt::choose_library(loaded.plan, "x86-64-v9"), AOT_UNAVAILABLE,
+  CHECK_EQ(aot_rt::choose_library(loaded.program(), "").isa, "x86-64-v2");
+  CHECK_EQ(aot_rt::choose_library(loaded.program(), "x86-64-v2").isa, "x86-64-v2");
+  CHECK_FAILS(aot_rt::choose_library(loaded.program(), "x86-64-v9"), AOT_UNAVAILABLE,
               "no CPU kernels for x86-64-v9: the package has x86-64-v2, x86-64-v9; this CPU "
               "supports up to x86-64-v");
-  CHECK_FAILS(aot_rt::choose_library(loaded.plan, "x86-64-v3"), AOT_UNAVAILABLE,
+  CHECK_FAILS(aot_rt::choose_library(loaded.program(), "x86-64-v3"), AOT_UNAVAILABLE,
               "no CPU kernels for x86-64-v3");
 }
 
 TEST(no_library_at_all) {
   Builder builder = aot_test::small_package();
-  builder.plan["libraries"] = aot_test::json::array();
+  builder.program()["libraries"] = aot_test::json::array();
   const Loaded loaded(builder);
-  CHECK_FAILS(aot_rt::choose_library(loaded.plan, ""), AOT_UNAVAILABLE,
+  CHECK_FAILS(aot_rt::choose_library(loaded.program(), ""), AOT_UNAVAILABLE,
               "no CPU kernels for this CPU: the package has none");
 }
 
@@ -71,25 +70,25 @@ TEST(changed_code_is_not_loaded) {
 
 TEST(code_that_is_no_library) {
   Builder builder = aot_test::small_package();
-  builder.plan["libraries"] = aot_test::json::array();
+  builder.program()["libraries"] = aot_test::json::array();
   builder.add("kernels/cpu/bad", "U8", {4}, "ABCD");
-  builder.plan["libraries"].push_back({{"entry", "kernels/cpu/bad"},
-                                       {"device", "cpu"},
-                                       {"isa", "x86-64-v2"},
-                                       {"sha256", builder.plan["entries"]["kernels/cpu/bad"]}});
+  builder.program()["libraries"].push_back(
+      {{"entry", "kernels/cpu/bad"},
+       {"isa", "x86-64-v2"},
+       {"sha256", builder.plan["entries"]["kernels/cpu/bad"]}});
   CHECK_FAILS(Loaded(builder).load(), AOT_DEVICE_ERROR, "cannot load 'kernels/cpu/bad'");
 }
 
 TEST(a_table_that_is_not_the_plans) {
   Builder builder = aot_test::small_package();
-  builder.plan["libraries"][0]["isa"] = "x86-64-v3";
+  builder.program()["libraries"][0]["isa"] = "x86-64-v3";
   CHECK_FAILS(Loaded(builder).load(), AOT_CORRUPT_PACKAGE, "is built for x86-64-v2");
   builder = aot_test::small_package();
-  builder.plan["kernels"][1]["name"] = "other";
+  builder.program()["kernels"][1]["name"] = "other";
   CHECK_FAILS(Loaded(builder).load(), AOT_CORRUPT_PACKAGE,
               "kernel 1 is 'scale', the plan says 'other'");
   builder = aot_test::small_package();
-  builder.plan["kernels"].push_back({{"name", "more"}});
+  builder.program()["kernels"].push_back({{"name", "more"}});
   CHECK_FAILS(Loaded(builder).load(), AOT_CORRUPT_PACKAGE, "has 5 kernels, the plan 6");
 }
 

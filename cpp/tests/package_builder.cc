@@ -16,12 +16,11 @@ std::string hash(const std::string& bytes) {
   return aot_rt::sha256_hex({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
 }
 
-json tensor(const char* name, const char* dtype, json shape, json strides, int buffer) {
+json tensor(const char* name, const char* dtype, json shape, json strides) {
   return {{"name", name},
           {"dtype", dtype},
           {"shape", std::move(shape)},
-          {"strides", std::move(strides)},
-          {"buffer", buffer}};
+          {"strides", std::move(strides)}};
 }
 
 json buffer(const char* name, json bytes, json storage, const char* dtype = "float32") {
@@ -65,13 +64,17 @@ json empty_plan(const char* model) {
           {"inputs", json::array()},
           {"outputs", json::array()},
           {"signature", {{"parameters", json::array()}, {"result", {{"tuple", json::array()}}}}},
-          {"buffers", json::array()},
-          {"arena", json::array()},
-          {"libraries", json::array()},
-          {"kernels", kernels},
-          {"steps", json::array()},
           {"checks", json::array()},
           {"origins", json::array()},
+          {"programs",
+           {{{"device", "cpu"},
+             {"arch", ""},
+             {"buffers", json::array()},
+             {"arena", json::array()},
+             {"libraries", json::array()},
+             {"kernels", kernels},
+             {"steps", json::array()},
+             {"outputs", json::array()}}}},
           {"entries", json::object()},
           {"golden", json::array()}};
 }
@@ -119,8 +122,8 @@ void Builder::add_floats(const std::string& name, const std::vector<float>& valu
 void Builder::add_library(const std::string& isa) {
   const std::string name = "kernels/cpu/" + isa;
   add(name, "U8", json::array({kernel_binary().size()}), kernel_binary());
-  plan["libraries"].push_back(
-      {{"entry", name}, {"device", "cpu"}, {"isa", isa}, {"sha256", plan["entries"][name]}});
+  program()["libraries"].push_back(
+      {{"entry", name}, {"isa", isa}, {"sha256", plan["entries"][name]}});
 }
 
 json Builder::layout(std::string* data) const {
@@ -155,19 +158,20 @@ Builder small_package(int64_t width, int64_t most, int64_t multiple) {
   const int64_t row = width * 4;
   b.plan = empty_plan("small");
   b.plan["dims"] = json::array({dim("s0", "batch", most == 0 ? json() : json(most), multiple)});
-  b.plan["inputs"] = json::array({tensor("x", "float32", {"s0", width}, {width, 1}, 0)});
-  b.plan["outputs"] = json::array({tensor("y", "float32", {"s0", width}, {width, 1}, 4),
-                                   tensor("total", "float32", {"s0"}, {1}, 5)});
-  b.plan["buffers"] = json::array({buffer("x", {"*", row, "s0"}, indexed("input", 0)),
-                                   buffer("bias", row, entry_storage("weights/bias")),
-                                   buffer("factor", 4, entry_storage("weights/factor")),
-                                   buffer("sum", {"*", row, "s0"}, {{"kind", "arena"}}),
-                                   buffer("y", {"*", row, "s0"}, indexed("output", 0)),
-                                   buffer("total", {"*", 4, "s0"}, indexed("output", 1))});
-  b.plan["arena"] = json::array({{{"buffer", 3}, {"above", json::array()}}});
+  b.plan["inputs"] = json::array({tensor("x", "float32", {"s0", width}, {width, 1})});
+  b.plan["outputs"] = json::array(
+      {tensor("y", "float32", {"s0", width}, {width, 1}), tensor("total", "float32", {"s0"}, {1})});
+  b.program()["buffers"] = json::array({buffer("x", {"*", row, "s0"}, indexed("input", 0)),
+                                        buffer("bias", row, entry_storage("weights/bias")),
+                                        buffer("factor", 4, entry_storage("weights/factor")),
+                                        buffer("sum", {"*", row, "s0"}, {{"kind", "arena"}}),
+                                        buffer("y", {"*", row, "s0"}, indexed("output", 0)),
+                                        buffer("total", {"*", 4, "s0"}, indexed("output", 1))});
+  b.program()["arena"] = json::array({{{"buffer", 3}, {"above", json::array()}}});
+  b.program()["outputs"] = {4, 5};
   b.plan["origins"] = json::array(
       {{{"file", "small.py"}, {"line", 3}, {"operator", "aten.add.Tensor"}, {"code", "x + b"}}});
-  b.plan["steps"] =
+  b.program()["steps"] =
       json::array({step(0, {0, 1, 3}, {width}, "s0", 4, 0, 0),
                    step(1, {3, 2, 4}, json::array(), {"*", width, "s0"}, 32, 0, nullptr),
                    step(2, {4, 5}, {width}, "s0", 4, row, nullptr)});
@@ -183,19 +187,45 @@ Builder gather_package() {
   Builder b;
   b.plan = empty_plan("gather");
   b.plan["dims"] = json::array({dim("n", "n", nullptr, 1)});
-  b.plan["inputs"] = json::array({tensor("index", "int64", {"n"}, {1}, 1)});
-  b.plan["outputs"] = json::array({tensor("y", "float32", {"n"}, {1}, 2)});
-  b.plan["buffers"] = json::array({buffer("table", 20, entry_storage("weights/table")),
-                                   buffer("index", {"*", 8, "n"}, indexed("input", 0), "int64"),
-                                   buffer("y", {"*", 4, "n"}, indexed("output", 0))});
+  b.plan["inputs"] = json::array({tensor("index", "int64", {"n"}, {1})});
+  b.plan["outputs"] = json::array({tensor("y", "float32", {"n"}, {1})});
+  b.program()["buffers"] =
+      json::array({buffer("table", 20, entry_storage("weights/table")),
+                   buffer("index", {"*", 8, "n"}, indexed("input", 0), "int64"),
+                   buffer("y", {"*", 4, "n"}, indexed("output", 0))});
   b.plan["origins"] = json::array({{{"file", "model.py"},
                                     {"line", 12},
                                     {"operator", "aten.embedding.default"},
                                     {"code", "table[i]"}}});
-  b.plan["steps"] = json::array({step(3, {0, 1, 2}, {5}, "n", 1, 0, 0)});
+  b.program()["steps"] = json::array({step(3, {0, 1, 2}, {5}, "n", 1, 0, 0)});
+  b.program()["outputs"] = {2};
   b.add_library();
   b.add_floats("weights/table", {10, 11, 12, 13, 14});
   return b;
+}
+
+void add_device_program(Builder* builder, const std::string& device, const std::string& arch) {
+  const std::string entry = "kernels/" + device + "/" + arch + "/scale";
+  builder->add(entry, "U8", {4}, "CODE");
+  json program = builder->program();
+  program["device"] = device;
+  program["arch"] = arch;
+  program["libraries"] = json::array();
+  program["kernels"] = json::array({{{"name", "scale"},
+                                     {"entry", entry},
+                                     {"sha256", builder->plan["entries"][entry]},
+                                     {"symbol", "scale"},
+                                     {"threads", 128},
+                                     {"shared", 0},
+                                     {"scratch", 0},
+                                     {"scratch_alignment", 1},
+                                     {"faults", false}}});
+  program["steps"] = json::array({{{"kernel", 0},
+                                   {"buffers", {0, 1, 4}},
+                                   {"sizes", {"s0"}},
+                                   {"grid", {"s0", 1, 1}},
+                                   {"origin", 0}}});
+  builder->plan["programs"].push_back(program);
 }
 
 Opened::Opened(const Builder& builder) : bytes_(builder.build()) {

@@ -48,6 +48,9 @@ struct Builder {
   };
   std::vector<Entry> entries;
 
+  // The plan's program for the CPU.
+  json& program() { return plan["programs"][0]; }
+
   // Adds an entry and its checksum.
   void add(const std::string& name, const std::string& dtype, const json& shape,
            const std::string& bytes);
@@ -65,6 +68,10 @@ Builder small_package(int64_t width = 8, int64_t most = 64, int64_t multiple = 1
 
 // y = table[index] of five values 10 … 14.
 Builder gather_package();
+
+// Adds a program for another device to `small_package`'s: one kernel with code of its own, which
+// writes the output `y`. Nothing in these tests runs it.
+void add_device_program(Builder* builder, const std::string& device, const std::string& arch);
 
 // A package opened from memory.
 class Opened {

@@ -152,12 +152,14 @@ TEST(steady_state_recycles_output_memory) {
 
 TEST(outputs_that_share_a_buffer_get_copies) {
   Builder builder = aot_test::small_package();
-  builder.plan["outputs"].push_back(builder.plan["outputs"][0]);  // y again
-  builder.plan["outputs"].push_back(builder.plan["inputs"][0]);   // x itself
-  builder.plan["outputs"].push_back(
-      {{"name", "bias"}, {"dtype", "float32"}, {"shape", {8}}, {"strides", {1}}, {"buffer", 1}});
-  builder.plan["outputs"].push_back(builder.plan["inputs"][0]);
-  builder.plan["outputs"][5]["buffer"] = 3;  // a temporary
+  json& outputs_of_plan = builder.plan["outputs"];
+  json& x_spec = builder.plan["inputs"][0];
+  outputs_of_plan.push_back(outputs_of_plan[0]);  // y again
+  outputs_of_plan.push_back(x_spec);              // x itself
+  outputs_of_plan.push_back(
+      {{"name", "bias"}, {"dtype", "float32"}, {"shape", {8}}, {"strides", {1}}});
+  outputs_of_plan.push_back(x_spec);  // a temporary
+  builder.program()["outputs"] = {4, 5, 4, 0, 1, 3};
   Opened package(builder);
   aot_session* session = nullptr;
   CHECK(aot_session_create(package.get(), nullptr, nullptr, &session) == nullptr);
@@ -221,24 +223,24 @@ TEST(plans_that_break_at_bind) {
     running.run(aot::Tensor::borrow(x.data(), {4, 8}));
   };
   Builder builder = aot_test::small_package();
-  builder.plan["buffers"][3]["bytes"] = {"+", "s0", -100};
+  builder.program()["buffers"][3]["bytes"] = {"+", "s0", -100};
   CHECK_FAILS(run(builder), AOT_CORRUPT_PACKAGE, "size of buffer of 'sum' is -96");
   builder = aot_test::small_package();
-  builder.plan["buffers"][4]["bytes"] = {"*", 31, "s0"};
+  builder.program()["buffers"][4]["bytes"] = {"*", 31, "s0"};
   CHECK_FAILS(run(builder), AOT_CORRUPT_PACKAGE, "output 'y' is larger than its buffer");
   builder = aot_test::small_package();
-  builder.plan["buffers"][1]["bytes"] = {"*", 16, "s0"};
+  builder.program()["buffers"][1]["bytes"] = {"*", 16, "s0"};
   CHECK_FAILS(run(builder), AOT_CORRUPT_PACKAGE, "reaches beyond its entry");
   builder = aot_test::small_package();
-  builder.plan["steps"][0]["work"] = {"+", "s0", -5};
+  builder.program()["steps"][0]["work"] = {"+", "s0", -5};
   CHECK_FAILS(run(builder), AOT_CORRUPT_PACKAGE, "work of step of 'add_bias' is -1");
   builder = aot_test::small_package();
-  builder.plan["buffers"][3]["bytes"] = {"*", int64_t{1} << 62, "s0"};
+  builder.program()["buffers"][3]["bytes"] = {"*", int64_t{1} << 62, "s0"};
   CHECK_FAILS(run(builder), AOT_SHAPE_MISMATCH, "exceeds 64 bits");
-  builder.plan["buffers"][3]["bytes"] = {"*", int64_t{1} << 60, "s0"};
+  builder.program()["buffers"][3]["bytes"] = {"*", int64_t{1} << 60, "s0"};
   CHECK_FAILS(run(builder), AOT_OUT_OF_MEMORY, "bytes of temporaries");
   builder = aot_test::small_package();
-  builder.plan["steps"][2]["scratch"] = {"*", int64_t{1} << 60, "s0"};
+  builder.program()["steps"][2]["scratch"] = {"*", int64_t{1} << 60, "s0"};
   CHECK_FAILS(run(builder), AOT_OUT_OF_MEMORY, "scratch");
 }
 
@@ -256,7 +258,8 @@ TEST(arguments_of_the_c_interface) {
   const char* misaligned = bytes + 1;
   CHECK_EQ(code(aot_package_open_memory(misaligned, 1, nullptr, &other)), AOT_INVALID_ARGUMENT);
   CHECK_EQ(code(aot_session_create(nullptr, "cpu", nullptr, &session)), AOT_INVALID_ARGUMENT);
-  CHECK_EQ(code(aot_session_create(package.get(), "tpu", nullptr, &session)), AOT_UNAVAILABLE);
+  CHECK_EQ(code(aot_session_create(package.get(), "cpu:x", nullptr, &session)),
+           AOT_INVALID_ARGUMENT);
   aot_session_options options{};
   CHECK_EQ(code(aot_session_create(package.get(), "cpu", &options, &session)),
            AOT_INVALID_ARGUMENT);  // struct_size not set
@@ -295,6 +298,43 @@ TEST(arguments_of_the_c_interface) {
   aot_session_free(session);
   aot_session_free(nullptr);
   aot_package_free(nullptr);
+}
+
+// The message of a session that cannot be made.
+void create(const Builder& builder, const char* device) {
+  Opened package(builder);
+  aot_session* session = nullptr;
+  if (aot_status* status = aot_session_create(package.get(), device, nullptr, &session)) {
+    const aot::Error error = aot::Error::adopt(status);
+    throw aot_rt::Error(error.code(), error.what());
+  }
+  aot_session_free(session);
+}
+
+TEST(devices_that_are_not_there) {
+  Builder builder = aot_test::small_package();
+  create(builder, "cpu");
+  create(builder, "cpu:0");
+  create(builder, nullptr);
+  CHECK_FAILS(create(builder, "tpu"), AOT_UNAVAILABLE, "no device 'tpu': this runtime runs on cpu");
+  CHECK_FAILS(create(builder, "cpu:1"), AOT_UNAVAILABLE, "no device 'cpu:1'");
+  for (const char* bad : {"cpu:", "cpu:-1", "cpu:1x", "cpu:12345"}) {
+    CHECK_FAILS(create(builder, bad), AOT_INVALID_ARGUMENT,
+                "must be a name, or a name and a number");
+  }
+  aot_test::add_device_program(&builder, "tpu", "v1");
+  builder.plan["programs"].erase(0);
+  CHECK_FAILS(create(builder, "cpu"), AOT_UNAVAILABLE,
+              "the package has nothing for device 'cpu': it was built for tpu v1");
+}
+
+TEST(programs_of_other_devices_change_nothing) {
+  Builder builder = aot_test::small_package();
+  aot_test::add_device_program(&builder, "tpu", "v1");
+  Running running(builder);
+  const auto x = numbers(8);
+  const auto outputs = running.run(aot::Tensor::borrow(x.data(), {1, 8}));
+  CHECK_EQ(outputs[0].data<float>()[3], 2 * (x[3] + 3));
 }
 
 TEST(descriptions_of_a_package) {
@@ -452,7 +492,7 @@ TEST(the_log_says_what_was_loaded) {
   CHECK(aot_package_open_memory(bytes.bytes().data, bytes.bytes().size, &options, &package) ==
         nullptr);
   CHECK(aot_session_create(package, "cpu", nullptr, &session) == nullptr);
-  CHECK(text.find("package 'small': 3 steps") != std::string::npos);
+  CHECK(text.find("package 'small' for cpu (x86-64-v2)") != std::string::npos);
   CHECK(text.find("kernels of x86-64-v2") != std::string::npos);
   aot_package_free(package);
   aot_session_free(session);
