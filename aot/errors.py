@@ -214,7 +214,7 @@ class ToolchainError(AotError):
 
 
 class ToolchainMissing(ToolchainError):
-    """No usable C++ compiler was found."""
+    """No usable compiler was found: of C++, or Triton for GPU kernels."""
 
     code = "TOOLCHAIN_MISSING"
     default_advice = (
@@ -247,6 +247,27 @@ class CompilerFailed(ToolchainError):
         super().__init__(
             f"the C++ compiler {how}: {' '.join(command)}", where=source, details=stderr
         )
+
+
+class KernelRefused(ToolchainError):
+    """Triton refused a generated kernel, or its machine code does not fit the architecture.
+
+    Args:
+        kernel: The kernel's name.
+        arch: The architecture, such as "sm_90".
+        reason: What the compiler printed, or what does not fit.
+        place: The nests and model lines that the kernel computes, "" when unknown.
+    """
+
+    code = "KERNEL_REFUSED"
+    default_advice = REPORT_ADVICE
+
+    def __init__(self, kernel: str, arch: str, reason: str, place: str = "") -> None:
+        self.kernel = kernel
+        self.arch = arch
+        self.reason = reason
+        where = f"{kernel}: {place}" if place else kernel
+        super().__init__(f"{kernel} does not compile for {arch}", where=where, details=reason)
 
 
 class PackageError(AotError):

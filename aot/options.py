@@ -12,6 +12,15 @@ from aot.errors import UsageError
 CPU_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 """Instruction set levels of the `cpu` target, slowest first."""
 
+GPU_ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+"""Architectures of the `cuda` target, oldest first."""
+
+HOST = "cpu"
+"""The device that every machine has."""
+
+DEVICES: Mapping[str, tuple[str, ...]] = {HOST: CPU_LEVELS, "cuda": GPU_ARCHS}
+"""Every device and its architectures, in the order of a package's programs."""
+
 STAGES = (
     "capture",
     "ingest",
@@ -34,6 +43,9 @@ ENVIRONMENT = {
 }
 """Every environment variable that is read, and its meaning (docs/errors.md shows the table)."""
 
+_STEERING = ("TRITON_", "PTXAS_", "DISABLE_", "LLVM_", "MLIR_", "NVPTX_", "USE_IR_LOC")
+"""Beginnings of the names of variables that Triton reads."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -41,7 +53,7 @@ class Target:
 
     Attributes:
         device: "cpu" or "cuda".
-        archs: Architectures, for `cpu` a subset of `CPU_LEVELS`, slowest first.
+        archs: Architectures, some of the device's in `DEVICES`, in that order.
     """
 
     device: str
@@ -99,24 +111,35 @@ class BuildOptions:
 
 
 def parse_target(text: str) -> Target:
-    """The target that the text names: `cpu`, `cpu:x86-64-v3`, `cpu:x86-64-v2+x86-64-v4`.
+    """The target that the text names: `cpu` (all levels), `cpu:x86-64-v3`, `cuda:sm_80+sm_90`.
 
     Raises:
         UsageError: The device or an architecture is not known.
     """
     device, _, rest = text.partition(":")
-    if device != "cpu":
-        raise UsageError(f"unknown target {text!r}", advice="Targets: cpu, cpu:<level>[+<level>…].")
+    known = DEVICES.get(device)
+    if known is None:
+        raise UsageError(
+            f"unknown device {device!r} in target {text!r}",
+            advice=f"Devices: {', '.join(DEVICES)}; for example --target cpu:{CPU_LEVELS[1]}.",
+        )
+    names = f"Architectures of {device}: {', '.join(known)}; several are joined by +."
     if not rest:
-        return ALL_CPU
+        if device == HOST:
+            return ALL_CPU
+        raise UsageError(f"target {text!r} names no architecture", advice=names)
     archs = rest.split("+")
-    unknown = [arch for arch in archs if arch not in CPU_LEVELS]
+    unknown = [repr(arch) for arch in archs if arch not in known]
     if unknown:
         raise UsageError(
-            f"unknown CPU level {', '.join(unknown)} in target {text!r}",
-            advice="Levels: " + ", ".join(CPU_LEVELS) + ".",
+            f"unknown architecture {', '.join(unknown)} in target {text!r}", advice=names
         )
-    return Target("cpu", tuple(level for level in CPU_LEVELS if level in archs))
+    return Target(device, tuple(arch for arch in known if arch in archs))
+
+
+def on_host(target: str) -> bool:
+    """True for a target, as text, that runs on the machine's own processors."""
+    return target.partition(":")[0] == HOST
 
 
 def merge_targets(targets: Sequence[Target]) -> tuple[Target, ...]:
@@ -125,13 +148,10 @@ def merge_targets(targets: Sequence[Target]) -> tuple[Target, ...]:
     for target in targets:
         archs.setdefault(target.device, set()).update(target.archs)
     return tuple(
-        Target(device, tuple(sorted(names, key=_arch_rank)))
-        for device, names in sorted(archs.items())
+        Target(device, tuple(arch for arch in known if arch in archs[device]))
+        for device, known in DEVICES.items()
+        if device in archs
     )
-
-
-def _arch_rank(arch: str) -> tuple[int, str]:
-    return (CPU_LEVELS.index(arch) if arch in CPU_LEVELS else len(CPU_LEVELS), arch)
 
 
 def default_jobs(environ: Mapping[str, str]) -> int:
@@ -159,6 +179,16 @@ def default_cache_dir(environ: Mapping[str, str]) -> Path:
 def environment() -> Mapping[str, str]:
     """The process's environment, restricted to the variables in `ENVIRONMENT`."""
     return {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+
+
+def compile_environment(changes: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a kernel compiler's process: the process's own, with `changes`.
+
+    Variables that would change what comes out of the compiler are left out, so that equal
+    sources give equal machine code whatever the user has set.
+    """
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(_STEERING)}
+    return {**kept, **changes}
 
 
 def from_environment(**choices: object) -> BuildOptions:

@@ -7,7 +7,14 @@ import aot_runtime
 import pytest
 
 from aot import errors
-from aot.errors import AotError, CompilerFailed, MissingOperator, Origin, UnsupportedOperators
+from aot.errors import (
+    AotError,
+    CompilerFailed,
+    KernelRefused,
+    MissingOperator,
+    Origin,
+    UnsupportedOperators,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -18,6 +25,8 @@ def make(kind: type[AotError]) -> AotError:
         return UnsupportedOperators([MissingOperator("aten.x.default", (Origin("m.py", 3),))])
     if kind is CompilerFailed:
         return CompilerFailed(["g++", "k.cc"], "k.cc:1: error", Path("/tmp/k.cc"))
+    if kind is KernelRefused:
+        return KernelRefused("k0", "sm_90", "at 3:7: undefined name", "sum at m.py:3")
     return kind("it broke", where="m.py:3")
 
 
@@ -51,6 +60,7 @@ def test_every_error_says_what_where_and_what_to_do(kind: type[AotError]) -> Non
         (errors.UnsupportedOperators, 3),
         (errors.ToolchainMissing, 4),
         (errors.CompilerFailed, 4),
+        (errors.KernelRefused, 4),
         (errors.PackageWriteError, 5),
         (errors.PackageReadError, 5),
         (errors.CorruptPackage, 5),

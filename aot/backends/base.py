@@ -17,14 +17,23 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class KernelSource:
-    """One compiled function: its name in the plan, its text, and the headers that it needs.
+    """One compiled function. Kernels of equal text share one.
 
-    Kernels of equal text share one.
+    Attributes:
+        name: Its name in the plan.
+        text: The source.
+        headers: What a C++ function includes.
+        signature: Types of a device kernel's parameters in order, as its compiler spells them.
+        options: What a device kernel is compiled with, such as ("num_warps", 4).
+        faults: Whether the kernel reports wrong indices in the data.
     """
 
     name: str
     text: str
     headers: tuple[str, ...] = ()
+    signature: tuple[str, ...] = ()
+    options: tuple[tuple[str, int], ...] = ()
+    faults: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,12 +50,38 @@ class EmittedGraph:
 
 
 @dataclass(frozen=True)
+class KernelImage:
+    """One kernel's machine code for a device that loads kernels one by one.
+
+    Attributes:
+        name: The `KernelSource`'s.
+        symbol: The function's name in `data`.
+        data: What the device's driver loads.
+        threads: Threads of one program instance.
+        shared: Bytes of shared memory of one program instance.
+        scratch: Bytes of global memory that one program instance needs for itself.
+        scratch_alignment: Of each instance's scratch, in bytes.
+        faults: As `KernelSource.faults`.
+    """
+
+    name: str
+    symbol: str
+    data: bytes
+    threads: int
+    shared: int
+    scratch: int
+    scratch_alignment: int
+    faults: bool
+
+
+@dataclass(frozen=True)
 class KernelBinary:
-    """All functions compiled for one architecture of a device."""
+    """All functions compiled for one architecture of a device: one library, or an image each."""
 
     device: str
     arch: str
     data: bytes
+    images: tuple[KernelImage, ...] = ()
 
 
 class Backend(Protocol):
@@ -58,6 +93,12 @@ class Backend(Protocol):
 
     def supports(self, target: Target) -> bool:
         """True when this backend makes code for the target's device and architectures."""
+
+    def programs(self, target: Target) -> tuple[Target, ...]:
+        """The target cut into those that get one program of the plan each.
+
+        A program has one schedule; its binaries differ in code alone.
+        """
 
     def capabilities(self, target: Target) -> Capabilities:
         """Facts for the scheduler's cost models."""

@@ -1,0 +1,1 @@
+"""The CUDA backend: Triton kernels, compiled for named architectures with no GPU present."""

@@ -1,0 +1,89 @@
+"""Compiles kernels in a process of its own: run as a program, with a request on each line of input.
+
+It imports nothing of this package, so that it starts as fast as Triton does. The surroundings
+(`compile_environment`) are the caller's business. A kernel that Triton refuses ends the process,
+with the reason on the error stream: the compiler may not be sane after that.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import linecache
+import os
+import sys
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+MODULE = "<kernel>"
+"""The file that Triton sees: always the same, because names of files end up in machine code."""
+
+ALIGNMENT = 16
+_BOOLEAN = ("enable_fp_fusion", "launch_cooperative_grid", "launch_pdl", "debug", "sched4reg")
+
+
+def load_function(text: str, name: str) -> Any:
+    """The jitted function `name` of a module's text.
+
+    `triton.jit` asks `inspect` for its source, which looks into `linecache` for modules that are
+    no files.
+    """
+    linecache.cache[MODULE] = (len(text), None, text.splitlines(keepends=True), MODULE)
+    namespace: dict[str, Any] = {"__name__": "kernel"}
+    exec(compile(text, MODULE, "exec"), namespace)
+    return namespace[name]
+
+
+def compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
+    """The answer to one request; loops keep fewer stages in flight where memory does not suffice.
+
+    Request: name, text, signature (list of types), options, capability, shared_limit.
+    Answer: cubin (base64), symbol, threads, shared, scratch, scratch_alignment.
+    """
+    options = {"enable_fp_fusion": True, "num_stages": 3, **request["options"]}
+    options.update({key: bool(options[key]) for key in _BOOLEAN if key in options})
+    while True:
+        made = _compile(request, options)
+        if made["shared"] <= request["shared_limit"] or options["num_stages"] <= 1:
+            return made
+        options["num_stages"] -= 1
+
+
+def _compile(request: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    function = load_function(request["text"], request["name"])
+    types = request["signature"]
+    if len(types) != len(function.arg_names):
+        raise TypeError(f"{len(types)} types for parameters {', '.join(function.arg_names)}")
+    aligned = {
+        (k,): [["tt.divisibility", ALIGNMENT]] for k, kind in enumerate(types) if kind[0] == "*"
+    }
+    signature = dict(zip(function.arg_names, types, strict=True))
+    made = triton.compile(
+        ASTSource(function, signature, None, aligned),
+        target=GPUTarget("cuda", request["capability"], 32),
+        options=options,
+    )
+    metadata = made.metadata
+    return {
+        "cubin": base64.b64encode(made.asm["cubin"]).decode(),
+        "symbol": metadata.name,
+        "threads": metadata.num_warps * 32,
+        "shared": metadata.shared,
+        "scratch": metadata.global_scratch_size or 0,
+        "scratch_alignment": metadata.global_scratch_align or 1,
+    }
+
+
+def main() -> None:
+    """Answers each line of input with a line; what Triton prints goes to the error stream."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        print(json.dumps(compile_kernel(json.loads(line))), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
