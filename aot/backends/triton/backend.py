@@ -1,0 +1,134 @@
+"""The GPU backend: Triton kernels, compiled for named architectures with no GPU present."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
+from aot.backends.triton.compile import compile_kernels, kernels_key
+from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
+from aot.backends.triton.toolchain import SHARED_LIMIT
+from aot.errors import InternalError
+from aot.ir.capabilities import Capabilities
+from aot.ir.hints import Hints, hints_of
+from aot.ir.kernels import Kernel, KernelGraph, Launch
+
+from aot.options import BuildOptions, Target
+from aot.symbolic import integer
+
+UNITS = 512
+"""Programs from which a launch keeps all multiprocessors of a large GPU busy."""
+
+Emitter = Callable[[Kernel, KernelGraph, Hints, int], EmittedKernel]
+
+EMITTERS: dict[str, Emitter] = {}
+"""The templates, by kind."""
+
+
+@dataclass(frozen=True)
+class TritonBackend:
+    """Generates Triton modules, one kernel each, and compiles them to cubins."""
+
+    @property
+    def name(self) -> str:
+        """The backend's name in the registry."""
+        return "triton"
+
+    def supports(self, target: Target) -> bool:
+        """True for the GPU architectures that there is an assembler for."""
+        return target.device == "cuda" and all(a in SHARED_LIMIT for a in target.archs)
+
+    def programs(self, target: Target) -> tuple[Target, ...]:
+        """One program an architecture: tiles differ between them."""
+        return tuple(Target(target.device, (arch,)) for arch in target.archs)
+
+    def capabilities(self, target: Target) -> Capabilities:
+        """What the scheduler may assume of a GPU for servers."""
+        return Capabilities(
+            vector_bytes=16,
+            l1_bytes=128 * 1024,
+            l2_bytes=40 * 1024 * 1024,
+            local_bytes=64 * 1024,
+            templates=frozenset(EMITTERS),
+            preferred_conv_layout="channels_last",
+            grain_bytes=64 * 1024,
+            tiles=True,
+            units=UNITS,
+        )
+
+    def recipes(self) -> Mapping[str, Callable[..., Array]]:
+        """No weights are packed: tensor cores take them as they are."""
+        return {}
+
+    def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
+        """Sources and launches; kernels whose text is equal share a function."""
+        hints = hints_of(graph.dims)
+        names: dict[object, str] = {}
+        functions: list[KernelSource] = []
+        launches: list[Launch] = []
+        for kernel in graph.kernels:
+            emitted = _emit(kernel, graph, hints)
+            key = (emitted.text, emitted.signature, emitted.options)
+            if key not in names:
+                names[key] = kernel.name
+                functions.append(_source(kernel.name, emitted))
+            launches.append(
+                Launch(
+                    kernel.name,
+                    names[key],
+                    emitted.buffers,
+                    emitted.sizes,
+                    integer(0),
+                    integer(0),
+                    integer(0),
+                    grid=emitted.grid,
+                )
+            )
+        return EmittedGraph(graph, tuple(functions), tuple(launches))
+
+    def compile(
+        self, source: EmittedGraph, target: Target, options: BuildOptions
+    ) -> tuple[KernelBinary, ...]:
+        """The images of one architecture.
+
+        Raises:
+            ToolchainError: Triton is missing, or refuses a kernel.
+        """
+        (arch,) = target.archs
+        places = {
+            launch.function: _place(source.graph, launch.kernel) for launch in source.launches
+        }
+        images = compile_kernels(source.functions, arch, options.jobs, options.cache_dir, places)
+        return (KernelBinary(target.device, arch, b"", images),)
+
+    def cache_key(self, source: EmittedGraph, target: Target, options: BuildOptions) -> str:
+        """A hash of all that the images depend on."""
+        return "".join(kernels_key(source.functions, arch) for arch in target.archs)
+
+
+def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints) -> EmittedKernel:
+    if kernel.template is None:
+        return emit_kernel(kernel, graph, hints, UNITS)
+    if kernel.template.kind not in EMITTERS:
+        raise InternalError(f"{kernel.name}: no Triton template {kernel.template.kind!r}")
+    return EMITTERS[kernel.template.kind](kernel, graph, hints, UNITS)
+
+
+def _source(name: str, emitted: EmittedKernel) -> KernelSource:
+    return KernelSource(
+        name,
+        emitted.text.replace(NAME, name),
+        signature=emitted.signature,
+        options=emitted.options,
+        faults=emitted.faults,
+    )
+
+
+def _place(graph: KernelGraph, name: str) -> str:
+    """What of the model a kernel computes, for messages."""
+    kernel = next(k for k in graph.kernels if k.name == name)
+    if kernel.template is not None:
+        return f"{kernel.template.name} at {kernel.template.origin}"
+    nests = [n for s in kernel.stages for n in s.nests]
+    return ", ".join(f"{n.name} at {n.origin}" for n in nests)

@@ -1,0 +1,308 @@
+"""Emission of scalar expressions as statements on tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from aot.backends.triton.context import KernelContext, TileDim, Value
+from aot.backends.triton.ops import conversion, operation, reinterpretation
+from aot.backends.triton.text import Writer, index_text, literal, memory_type
+from aot.errors import InternalError
+from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, INT64, DType
+from aot.ir.loops import Store
+from aot.ir.scalar import COMPARE, Access, IndexCheck, IndexValue, Node
+from aot.symbolic import Expr, Symbol, integer
+
+NOWHERE: frozenset[str] = frozenset()
+
+
+class Body:
+    """Writes the statements of one kernel; scopes follow the loops.
+
+    A value varies along some dimensions of the tile (`Value.dims`) and has size 1 in the others.
+    """
+
+    def __init__(self, context: KernelContext, writer: Writer, rank: int) -> None:
+        self.context = context
+        self.writer = writer
+        self.rank = rank
+        self.faults = False
+        self._scopes: list[dict[Node, Value]] = [{}]
+        self._axes: dict[Symbol, str] = {}
+        self._names: dict[Symbol, str] = dict(context.names)
+        self._dims: dict[str, TileDim] = {}
+        self._reduced: dict[str, Value] = {}
+        self._counter = 0
+
+    # ---- names, scopes ----
+
+    def fresh(self, prefix: str) -> str:
+        """A name that the kernel does not use yet."""
+        self._counter += 1
+        return f"{prefix}{self._counter}"
+
+    @contextmanager
+    def loop(self, head: str) -> Iterator[None]:
+        """A loop; values emitted inside end with it."""
+        self._scopes.append({})
+        with self.writer.block(head):
+            yield
+        self._scopes.pop()
+
+    def define(self, node: Node, value: Value) -> None:
+        """Makes `value` stand for `node` in the current scope."""
+        self._scopes[-1][node] = value
+
+    def define_buffer(self, buffer: str, value: Value) -> None:
+        """Makes `value` stand for the element of a buffer that the kernel has computed."""
+        self._reduced[buffer] = value
+
+    def find(self, node: Node) -> Value | None:
+        """The value of a node that has been emitted in an open scope."""
+        for scope in reversed(self._scopes):
+            if node in scope:
+                return scope[node]
+        return None
+
+    def name(self, text: str, dtype: DType, dims: frozenset[str]) -> Value:
+        """Binds an expression to a fresh variable."""
+        variable = self.fresh("v")
+        self.writer.line(f"{variable} = {text}")
+        return Value(variable, dtype, dims)
+
+    # ---- the tile ----
+
+    def open_dim(self, dim: TileDim, start: str) -> None:
+        """Writes the index of a tile dimension from `start`, its mask, and its axes' variables."""
+        kind = self.context.index_type
+        lanes = f"tl.arange(0, {dim.block})"
+        if self.rank == 2:
+            lanes += "[:, None]" if dim.position == 0 else "[None, :]"
+        if self.context.wide:
+            lanes += f".to({kind})"
+        self.writer.line(f"{dim.name} = {start} + {lanes}")
+        if not dim.is_exact:
+            points = index_text(dim.points, self._names)
+            self.writer.line(f"{dim.name}_in = {dim.name} < {points}")
+        self._dims[dim.name] = dim
+        self._decode(dim)
+
+    def _decode(self, dim: TileDim) -> None:
+        rest = dim.name
+        for k in range(len(dim.axes) - 1, -1, -1):
+            axis = dim.axes[k]
+            self._axes[axis.symbol] = dim.name
+            if k == 0:
+                self._names[axis.symbol] = rest
+                continue
+            extent = index_text(axis.extent, self._names)
+            inner, outer = self.fresh("i"), self.fresh("i")
+            self.writer.line(f"{inner} = {rest} % ({extent})")
+            self.writer.line(f"{outer} = {rest} // ({extent})")
+            self._names[axis.symbol] = inner
+            rest = outer
+
+    def name_axis(self, symbol: Symbol, text: str, dim: str | None) -> None:
+        """Gives a loop variable a name; `dim`: the tile dimension along which it varies."""
+        self._names[symbol] = text
+        if dim is not None:
+            self._axes[symbol] = dim
+
+    def declare_dim(self, dim: TileDim) -> None:
+        """Makes a tile dimension known whose index somebody else writes."""
+        self._dims[dim.name] = dim
+
+    def shape(self, dims: Iterable[str]) -> str:
+        """The tile's shape for values that vary along `dims`."""
+        sizes = ["1"] * self.rank
+        for name in dims:
+            dim = self._dims[name]
+            sizes[dim.position if self.rank == 2 else 0] = str(dim.block)
+        return f"[{', '.join(sizes)}]"
+
+    def masks(self, dims: Iterable[str]) -> list[str]:
+        """The masks of those dimensions that have one."""
+        return [f"{d}_in" for d in sorted(dims) if not self._dims[d].is_exact]
+
+    def index(self, expr: Expr, binds: Mapping[Symbol, Value]) -> tuple[str, frozenset[str]]:
+        """The text of an index expression, and the dimensions along which it varies."""
+        names = {**self._names, **{s: self._narrowed(v) for s, v in binds.items()}}
+        dims = {self._axes[s] for s in expr.free_symbols if s in self._axes}
+        for symbol, value in binds.items():
+            if symbol in expr.free_symbols:
+                dims |= value.dims
+        return index_text(expr, names), frozenset(dims)
+
+    def _narrowed(self, value: Value) -> str:
+        return value.text if self.context.wide else f"{value.text}.to(tl.int32)"
+
+    # ---- values ----
+
+    def value(self, node: Node) -> Value:
+        """The node's value, emitting what is missing in the current scope."""
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            missing = (
+                [] if self._is_position(top) else [a for a in top.args if self.find(a) is None]
+            )
+            if self.find(top) is not None or top.op == "reduce":
+                stack.pop()
+            elif missing:
+                stack.extend(reversed(missing))
+            else:
+                self.define(top, self._emit(top))
+                stack.pop()
+        return self._known(node)
+
+    def _known(self, node: Node) -> Value:
+        found = self.find(node)
+        if found is None:
+            raise InternalError(f"the value of {node!r} is used outside the loops that define it")
+        return found
+
+    def _emit(self, node: Node) -> Value:
+        if self._is_position(node):
+            return self._compare_positions(node)
+        args = [self._known(a) for a in node.args]
+        attr = node.attr
+        if isinstance(attr, Access):
+            return self._load(node, attr, args)
+        if isinstance(attr, IndexValue):
+            text, dims = self.index(
+                self.context.ranges.simplify(attr.expr), self._bound(attr, args)
+            )
+            # A size, or an expression of them, is a plain number in the interpreter.
+            return self.name(f"({text} + tl.full([], 0, tl.int64))", INT64, dims)
+        if isinstance(attr, IndexCheck):
+            return self._check(args[0], attr)
+        dims = frozenset[str]().union(*(a.dims for a in args))
+        if node.op == "const":
+            return Value(literal(attr, node.dtype), node.dtype, NOWHERE)  # type: ignore[arg-type]
+        if node.op == "cast":
+            return self.name(conversion(args[0].text, args[0].dtype, node.dtype), node.dtype, dims)
+        if node.op == "bitcast":
+            text = reinterpretation(args[0].text, args[0].dtype, node.dtype)
+            return self.name(text, node.dtype, dims)
+        operand = args[-1].dtype if node.op == "where" else args[0].dtype
+        return self.name(operation(node.op, operand, [a.text for a in args]), node.dtype, dims)
+
+    def _bound(self, attr: Access | IndexValue, args: list[Value]) -> dict[Symbol, Value]:
+        return dict(zip(attr.binds, args, strict=False))
+
+    def _is_position(self, node: Node) -> bool:
+        """True for a comparison of plain indices: it needs no 64-bit values."""
+        return node.op in COMPARE and all(_position(a) is not None for a in node.args)
+
+    def _compare_positions(self, node: Node) -> Value:
+        sides = []
+        dims: frozenset[str] = NOWHERE
+        for arg in node.args:
+            expr = _position(arg)
+            assert expr is not None
+            text, varying = self.index(self.context.ranges.simplify(expr), {})
+            sides.append(f"({text})")
+            dims = dims | varying
+        if not dims:
+            sides[0] = f"({sides[0]} + tl.full([], 0, {self.context.index_type}))"
+        return self.name(operation(node.op, INT64, sides), BOOL, dims)
+
+    def _load(self, node: Node, access: Access, args: list[Value]) -> Value:
+        buffer = access.buffer
+        if buffer in self._reduced:
+            return self._reduced[buffer]
+        guard = args[-1] if access.masked else None
+        offset = self.context.offset(buffer, access.index)
+        text, dims = self.index(offset, self._bound(access, args))
+        whole = dims | guard.dims if guard is not None else dims
+        masks = self.masks(whole)
+        if guard is not None:
+            masks.append(guard.text)
+        dtype = self.context.buffers[buffer].dtype
+        address = self._address(buffer, text, dims, whole)
+        loaded = f"tl.load({address}{self._mask_argument(masks, whole)})"
+        wide = ".to(tl.float32)" if dtype in (FLOAT16, BFLOAT16) else ""
+        return self.name(loaded + wide, node.dtype, whole)
+
+    def _address(
+        self, buffer: str, offset: str, dims: frozenset[str], whole: frozenset[str]
+    ) -> str:
+        pointer = self.context.pointers[buffer]
+        if dims == whole:
+            return pointer if offset == "0" else f"{pointer} + ({offset})"
+        spread = f"tl.zeros({self.shape(whole)}, {self.context.index_type})"
+        return f"{pointer} + ({offset}) + {spread}"
+
+    def _mask_argument(self, masks: list[str], dims: frozenset[str]) -> str:
+        if not masks:
+            return ""
+        joined = " & ".join(masks)
+        if dims and (len(masks) > 1 or len(dims) > 1):
+            joined = f"tl.broadcast_to({joined}, {self.shape(dims)})"
+        return f", mask={joined}, other=0"
+
+    def _check(self, value: Value, check: IndexCheck) -> Value:
+        size, _ = self.index(check.size, {})
+        wrapped = value
+        if check.wrap:
+            text = f"tl.where({value.text} < 0, {value.text} + {size}, {value.text})"
+            wrapped = self.name(text, INT64, value.dims)
+        wrong = self.name(f"({wrapped.text} < 0) | ({wrapped.text} >= {size})", BOOL, value.dims)
+        self.report(wrong)
+        return self.name(
+            f"tl.minimum(tl.maximum({wrapped.text}, 0), {size} - 1)", INT64, value.dims
+        )
+
+    def report(self, wrong: Value) -> None:
+        """Flags a fault where `wrong` is true inside of the tile."""
+        self.faults = True
+        masks = " & ".join([wrong.text, *self.masks(wrong.dims)])
+        if not wrong.dims:
+            self.writer.line(f"tl.store(fault, 1, mask={masks})")
+            return
+        shape = self.shape(wrong.dims)
+        self.writer.line(
+            f"tl.store(fault + tl.zeros({shape}, tl.int32), tl.full({shape}, 1, tl.int32), "
+            f"mask=tl.broadcast_to({masks}, {shape}))"
+        )
+
+    def store(self, store: Store) -> None:
+        """Writes a store's value to memory, or adds it there."""
+        value = self.value(store.value)
+        binds = {s: self.value(n) for s, n in store.binds}
+        text, dims = self.index(self.context.offset(store.buffer, store.index), binds)
+        whole = dims | value.dims
+        address = self._address(store.buffer, text, dims, whole)
+        masks = self.masks(whole)
+        mask = ""
+        if masks:
+            joined = " & ".join(masks)
+            spread = f"tl.broadcast_to({joined}, {self.shape(whole)})" if len(whole) > 1 else joined
+            mask = f", mask={spread}"
+        dtype = self.context.buffers[store.buffer].dtype
+        stored = conversion(value.text, value.dtype, dtype) if value.dtype != dtype else value.text
+        stored = f"({stored}).to({memory_type(dtype)})"
+        if whole != value.dims:
+            stored = f"tl.broadcast_to({stored}, {self.shape(whole)})"
+        if store.mode == "set":
+            self.writer.line(f"tl.store({address}, {stored}{mask})")
+            return
+        if dtype.itemsize < 2 or dtype.name == "int16":
+            raise InternalError(f"{store.buffer}: GPUs add no {dtype} atomically")
+        self.writer.line(f"tl.atomic_add({address}, {stored}{mask}, sem='relaxed')")
+
+    def spread(self, value: Value, dims: frozenset[str]) -> str:
+        """The value's text with the whole shape of `dims`."""
+        if value.dims == dims:
+            return value.text
+        return f"tl.broadcast_to({value.text}, {self.shape(dims)})"
+
+
+def _position(node: Node) -> Expr | None:
+    """The index expression of a constant or plain index; None when it is neither."""
+    if node.op == "const" and node.dtype == INT64:
+        return integer(int(node.attr))  # type: ignore[call-overload]
+    if isinstance(node.attr, IndexValue) and not node.args:
+        return node.attr.expr
+    return None

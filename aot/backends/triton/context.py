@@ -1,0 +1,138 @@
+"""What all emission of one kernel looks at: names, layouts, the tile and what is known of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from aot.ir.dtypes import DType
+from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.loops import Axis, Buffer
+from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
+from aot.symbolic import Expr, Ranges, Symbol, dim, integer, product
+
+INT32_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Value:
+    """An emitted value: its text, dtype, and the tile's dimensions along which it varies."""
+
+    text: str
+    dtype: DType
+    dims: frozenset[str]
+
+
+@dataclass(frozen=True)
+class TileDim:
+    """A dimension of the tile: the axes that it flattens (last one fastest) and its block size.
+
+    `position`: 0 for rows, 1 for columns. `name`: of the index in the text.
+    """
+
+    name: str
+    axes: tuple[Axis, ...]
+    block: int
+    position: int
+
+    @property
+    def points(self) -> Expr:
+        """Points of the axes."""
+        return product([a.extent for a in self.axes])
+
+    @property
+    def is_exact(self) -> bool:
+        """True when blocks cover the points without rest."""
+        points = self.points
+        return bool(points.is_Integer) and int(points) > 0 and int(points) % self.block == 0
+
+
+@dataclass(frozen=True)
+class KernelContext:
+    """Facts about one kernel. `wide`: indices need 64 bits."""
+
+    buffers: Mapping[str, Buffer]
+    names: Mapping[Symbol, str]
+    pointers: Mapping[str, str]
+    ranges: Ranges
+    sizes: tuple[Symbol, ...]
+    wide: bool
+
+    @property
+    def index_type(self) -> str:
+        """The type of indices."""
+        return "tl.int64" if self.wide else "tl.int32"
+
+    def offset(self, buffer: str, index: Iterable[Expr]) -> Expr:
+        """Element offset of an index in a buffer."""
+        total: Expr = integer(0)
+        for i, s in zip(index, self.buffers[buffer].strides or (), strict=True):
+            total = total + product((i, s))
+        return self.ranges.simplify(total)
+
+
+def argument_buffers(kernel: Kernel) -> tuple[str, ...]:
+    """Buffers in argument order: what is read, then what is only written."""
+    return tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
+
+
+def kernel_axes(kernel: Kernel) -> tuple[Axis, ...]:
+    """Every axis of the kernel once: the outer ones, then each stage's loops."""
+    found = [*kernel.outer, *(a for s in kernel.stages for a in s.order)]
+    if kernel.template is not None:
+        found += kernel.template.output.axes
+    return tuple(dict.fromkeys(found))
+
+
+def make_context(kernel: Kernel, graph: KernelGraph) -> KernelContext:
+    """Names and facts of the kernel, numbered by position so that equal kernels read equal."""
+    extents = {a.symbol: a.extent for a in kernel_axes(kernel)}
+    if kernel.template is not None:
+        for _, view in kernel.template.operands:
+            extents.update({a.symbol: a.extent for a in view.axes})
+    ranges = Ranges(extents, {dim(d.name): (d.minimum, d.maximum) for d in graph.dims})
+    sizes = _sizes(kernel, graph.buffers, frozenset(ranges.dims))
+    names = {s: f"d{k}" for k, s in enumerate(sizes)}
+    pointers = {b: f"p{k}" for k, b in enumerate(argument_buffers(kernel))}
+    touched = (*argument_buffers(kernel), *kernel.local)
+    exprs = [product(graph.buffers[b].shape) for b in touched]
+    exprs.append(product([a.extent for a in kernel.outer]))
+    wide = not all(_is_narrow(e, ranges) for e in exprs)
+    return KernelContext(graph.buffers, names, pointers, ranges, sizes, wide)
+
+
+def _is_narrow(expr: Expr, ranges: Ranges) -> bool:
+    """True when the size stays below 2^31 for all sizes of the dims."""
+    if expr.is_Integer:
+        return int(expr) <= INT32_LIMIT
+    greatest = {s: most for s, (_, most) in ranges.dims.items()}
+    if any(greatest.get(s) is None for s in expr.free_symbols):
+        return False
+    return int(expr.subs({s: greatest[s] for s in expr.free_symbols})) <= INT32_LIMIT
+
+
+def _sizes(
+    kernel: Kernel, buffers: Mapping[str, Buffer], dims: frozenset[Symbol]
+) -> tuple[Symbol, ...]:
+    exprs: list[Expr] = [a.extent for a in kernel_axes(kernel)]
+    for name in (*argument_buffers(kernel), *kernel.local):
+        exprs += [*buffers[name].shape, *(buffers[name].strides or ())]
+    if kernel.template is not None:
+        for view in (kernel.template.output, *(v for _, v in kernel.template.operands)):
+            exprs += [*view.index, *(a.extent for a in view.axes)]
+    for stage in kernel.stages:
+        for nest in stage.nests:
+            exprs += [e for s in nest.stores for e in s.index]
+            for node in postorder(nest.roots):
+                exprs += index_exprs(node)
+    found = {s for e in exprs for s in e.free_symbols}
+    return tuple(sorted(found & dims, key=str))
+
+
+def index_exprs(node: Node) -> tuple[Expr, ...]:
+    """The index expressions that a node itself holds."""
+    if isinstance(node.attr, Access):
+        return node.attr.index
+    if isinstance(node.attr, IndexValue):
+        return (node.attr.expr,)
+    return (node.attr.size,) if isinstance(node.attr, IndexCheck) else ()

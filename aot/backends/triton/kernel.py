@@ -1,0 +1,190 @@
+"""Emission of kernels without a template: tiles of points, and rows with inner loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aot.backends.triton.body import Body
+from aot.backends.triton.context import (
+    KernelContext,
+    TileDim,
+    argument_buffers,
+    index_exprs,
+    make_context,
+)
+from aot.backends.triton.helpers import definitions
+from aot.backends.triton.reduction import Accumulator, reductions_of
+from aot.backends.triton.text import Writer, index_text, pointer_type
+from aot.backends.triton.tiling import RowTile, point_tile, row_tile
+from aot.ir.hints import Hints
+from aot.ir.kernels import Kernel, KernelGraph, Stage
+from aot.ir.scalar import Node, postorder
+from aot.symbolic import Expr, Symbol, ceil_div, integer, product
+
+NAME = "KERNEL_NAME"
+"""Stands for the function's name in emitted text."""
+
+Grid = tuple[Expr, Expr, Expr]
+
+
+@dataclass(frozen=True)
+class EmittedKernel:
+    """The module text of one kernel, and how to launch it."""
+
+    text: str
+    signature: tuple[str, ...]
+    options: tuple[tuple[str, int], ...]
+    faults: bool
+    buffers: tuple[str, ...]
+    sizes: tuple[Symbol, ...]
+    grid: Grid
+
+
+def emit_kernel(kernel: Kernel, graph: KernelGraph, hints: Hints, units: int) -> EmittedKernel:
+    """The function of a kernel without a template. `units`: programs that fill the device."""
+    context = make_context(kernel, graph)
+    if all(not s.order for s in kernel.stages):
+        return _emit_points(kernel, context, hints, units)
+    return _emit_rows(kernel, context, row_tile(kernel, context, hints, units))
+
+
+def finish(kernel: Kernel, body: Body, grid: Grid, options: dict[str, int]) -> EmittedKernel:
+    """The module around a kernel's statements."""
+    context = body.context
+    buffers = argument_buffers(kernel)
+    names = [context.pointers[b] for b in buffers]
+    types = [pointer_type(context.buffers[b].dtype) for b in buffers]
+    if body.faults:
+        names.append("fault")
+        types.append("*i32")
+    names += [context.names[s] for s in context.sizes]
+    types += ["i64"] * len(context.sizes)
+    narrow = ""
+    if not context.wide:
+        narrow = "".join(
+            f"    {n} = {n}.to(tl.int32)\n" for s in context.sizes for n in [context.names[s]]
+        )
+    text = body.writer.text()
+    head = "import triton\nimport triton.language as tl\n"
+    helpers = definitions(text)
+    if "libdevice." in text + helpers:
+        head += "from triton.language.extra import libdevice\n"
+    function = f"@triton.jit\ndef {NAME}({', '.join(names)}):\n{narrow}{text}"
+    return EmittedKernel(
+        f"{head}\n\n{helpers}{function}",
+        tuple(types),
+        tuple(sorted(options.items())),
+        body.faults,
+        buffers,
+        context.sizes,
+        grid,
+    )
+
+
+def line_grid(programs: Expr) -> Grid:
+    """A grid of one dimension."""
+    return (programs, integer(1), integer(1))
+
+
+def program_id(context: KernelContext) -> str:
+    """The text of the program's number as an index."""
+    return "tl.program_id(0)" + (".to(tl.int64)" if context.wide else "")
+
+
+def _emit_points(kernel: Kernel, context: KernelContext, hints: Hints, units: int) -> EmittedKernel:
+    tile = point_tile(kernel, context, hints, units)
+    body = Body(context, Writer(), len(tile.dims))
+    program = program_id(context)
+    programs: Expr = integer(1)
+    if len(tile.dims) == 1:
+        (dim,) = tile.dims
+        body.open_dim(dim, f"{program} * {dim.block}")
+        programs = ceil_div(dim.points, dim.block)
+    else:
+        rows, columns = tile.dims
+        across = ceil_div(columns.points, columns.block)
+        text = index_text(across, context.names)
+        body.open_dim(rows, f"{program} // ({text}) * {rows.block}")
+        body.open_dim(columns, f"{program} % ({text}) * {columns.block}")
+        programs = product((ceil_div(rows.points, rows.block), across))
+    for stage in kernel.stages:
+        for nest in stage.nests:
+            for store in nest.stores:
+                body.store(store)
+    return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
+
+
+def _emit_rows(kernel: Kernel, context: KernelContext, tile: RowTile) -> EmittedKernel:
+    body = Body(context, Writer(), 2)
+    rows = tile.rows
+    body.open_dim(rows, f"{program_id(context)} * {rows.block}")
+    opened: set[str] = set()
+    for stage in kernel.stages:
+        columns = tile.columns[tuple(a.extent for a in stage.order)]
+        looped = columns.name in tile.looped
+        if not looped and columns.name not in opened:
+            body.open_dim(columns, "0")
+            opened.add(columns.name)
+        _Rows(body, stage, rows, columns, looped).emit()
+    programs = ceil_div(rows.points, rows.block)
+    return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
+
+
+class _Rows:
+    """Writes one stage of a kernel with inner loops. Use once: `emit`."""
+
+    def __init__(
+        self, body: Body, stage: Stage, rows: TileDim, columns: TileDim, looped: bool
+    ) -> None:
+        self._body = body
+        self._stage = stage
+        self._columns = columns
+        self._looped = looped
+        found = {r.node: r for n in stage.nests for r in reductions_of(n)}
+        self._accumulators = {
+            node: Accumulator(r, rows.name, columns.name, looped) for node, r in found.items()
+        }
+
+    def emit(self) -> None:
+        body = self._body
+        body.declare_dim(self._columns)
+        for accumulator in self._accumulators.values():
+            accumulator.declare(body)
+        if self._looped:
+            self._hoist()
+            end = index_text(self._columns.points, body.context.names)
+            start = body.fresh("start")
+            with body.loop(f"for {start} in range(0, {end}, {self._columns.block})"):
+                body.open_dim(self._columns, start)
+                self._point()
+        else:
+            self._point()
+        for node, accumulator in self._accumulators.items():
+            body.define(node, accumulator.finish(body))
+        for nest in self._stage.nests:
+            if nest.reduction:
+                for store in nest.stores:
+                    value = body.value(store.value)
+                    body.define_buffer(store.buffer, value)
+                    if store.buffer in body.context.pointers:
+                        body.store(store)
+
+    def _point(self) -> None:
+        for nest in self._stage.nests:
+            if not nest.reduction:
+                for store in nest.stores:
+                    self._body.store(store)
+        for accumulator in self._accumulators.values():
+            accumulator.step(self._body)
+
+    def _hoist(self) -> None:
+        """Emits before the loop what does not vary in it."""
+        inner = {a.symbol for a in self._stage.order}
+        late: set[Node] = set()
+        roots = [r for n in self._stage.nests for r in n.roots]
+        for node in postorder(roots):
+            own = {s for e in index_exprs(node) for s in e.free_symbols}
+            if node.op == "reduce" or own & inner or any(a in late for a in node.args):
+                late.add(node)
+            elif node.op not in ("const", "index"):
+                self._body.value(node)

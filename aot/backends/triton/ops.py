@@ -1,0 +1,155 @@
+"""The table of scalar operations as Triton expressions.
+
+Transcendental functions are those of CUDA's libdevice, which eager on a GPU uses as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aot.backends.triton.text import memory_type, value_type
+from aot.errors import InternalError
+from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, DType
+
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}
+_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_LIBDEVICE = {
+    **{
+        name: name
+        for name in (
+            "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh "
+            "acosh atanh erf erfc erfinv lgamma floor ceil trunc fmod pow atan2 hypot copysign "
+            "nextafter rsqrt"
+        ).split()
+    },
+    "round": "rint",
+    "i0": "cyl_bessel_i0",
+    "i1": "cyl_bessel_i1",
+}
+_INTEGER = {
+    "floordiv": "safe_floor_div",
+    "mod": "safe_floor_mod",
+    "truncdiv": "safe_trunc_div",
+    "div": "safe_trunc_div",
+    "fmod": "safe_trunc_mod",
+    "pow": "integer_power",
+}
+_BOOL: dict[str, Callable[..., str]] = {
+    "not": lambda a: f"{a} == 0",
+    "bitnot": lambda a: f"{a} == 0",
+    "and": lambda a, b: f"{a} & {b}",
+    "mul": lambda a, b: f"{a} & {b}",
+    "minimum": lambda a, b: f"{a} & {b}",
+    "or": lambda a, b: f"{a} | {b}",
+    "add": lambda a, b: f"{a} | {b}",
+    "maximum": lambda a, b: f"{a} | {b}",
+    "xor": lambda a, b: f"{a} ^ {b}",
+    "ne": lambda a, b: f"{a} ^ {b}",
+    "sub": lambda a, b: f"{a} ^ {b}",
+    "eq": lambda a, b: f"({a} ^ {b}) == 0",
+    "lt": lambda a, b: f"({a} == 0) & {b}",
+    "le": lambda a, b: f"({a} == 0) | {b}",
+    "gt": lambda a, b: f"{a} & ({b} == 0)",
+    "ge": lambda a, b: f"{a} | ({b} == 0)",
+    "abs": lambda a: a,
+}
+_FLOAT: dict[str, Callable[..., str]] = {
+    "neg": lambda a: f"-{a}",
+    "abs": lambda a: f"tl.abs({a})",
+    "sign": lambda a: f"sign_of({a})",
+    "isnan": lambda a: f"{a} != {a}",
+    "isinf": lambda a: f"tl.abs({a}) == float('inf')",
+    "not": lambda a: f"{a} == 0",
+    "floordiv": lambda a, b: f"libdevice.floor({a} / {b})",
+    "truncdiv": lambda a, b: f"libdevice.trunc({a} / {b})",
+    "mod": lambda a, b: f"{a} - {b} * libdevice.floor({a} / {b})",
+    "minimum": lambda a, b: f"min_nan({a}, {b})",
+    "maximum": lambda a, b: f"max_nan({a}, {b})",
+    "fmin": lambda a, b: f"tl.minimum({a}, {b})",
+    "fmax": lambda a, b: f"tl.maximum({a}, {b})",
+    "where": lambda c, a, b: f"tl.where({c}, {a}, {b})",
+    "fma": lambda a, b, c: f"tl.fma({a}, {b}, {c})",
+    "sigmoid": lambda a: f"1.0 / (1.0 + libdevice.exp(-{a}))",
+    "i0e": lambda a: f"libdevice.cyl_bessel_i0({a}) * libdevice.exp(-tl.abs({a}))",
+    "i1e": lambda a: f"libdevice.cyl_bessel_i1({a}) * libdevice.exp(-tl.abs({a}))",
+}
+_ROUNDED: dict[str, tuple[Callable[..., str], Callable[..., str]]] = {
+    "div": (lambda a, b: f"tl.div_rn({a}, {b})", lambda a, b: f"{a} / {b}"),
+    "reciprocal": (
+        lambda a: f"tl.div_rn(tl.full([], 1.0, tl.float32), {a})",
+        lambda a: f"1.0 / {a}",
+    ),
+    "sqrt": (lambda a: f"tl.sqrt_rn({a})", lambda a: f"tl.sqrt({a})"),
+}
+"""Operations whose plain form is only approximate in single precision: for 4 and for 8 bytes."""
+
+_WHOLE: dict[str, Callable[..., str]] = {
+    "neg": lambda a: f"-{a}",
+    "abs": lambda a: f"tl.abs({a})",
+    "sign": lambda a: f"sign_of({a})",
+    "bitnot": lambda a: f"~{a}",
+    "not": lambda a: f"{a} == 0",
+    "isnan": lambda a: f"{a} != {a}",
+    "isinf": lambda a: f"{a} != {a}",
+    "signbit": lambda a: f"{a} < 0",
+    "minimum": lambda a, b: f"tl.minimum({a}, {b})",
+    "maximum": lambda a, b: f"tl.maximum({a}, {b})",
+    "fmin": lambda a, b: f"tl.minimum({a}, {b})",
+    "fmax": lambda a, b: f"tl.maximum({a}, {b})",
+    "shl": lambda a, b: f"{a} << {b}",
+    "shr": lambda a, b: f"{a} >> {b}",
+    "where": lambda c, a, b: f"tl.where({c}, {a}, {b})",
+    "floor": lambda a: a,
+    "ceil": lambda a: a,
+    "trunc": lambda a: a,
+    "round": lambda a: a,
+    "fma": lambda a, b, c: f"{a} * {b} + {c}",
+}
+
+
+def operation(op: str, operand: DType, args: list[str]) -> str:
+    """The expression for an operation on operands of one dtype.
+
+    Raises:
+        InternalError: There is no such operation on this dtype.
+    """
+    if op == "where":
+        return f"tl.where({', '.join(args)})"
+    if operand.is_float and op in _ROUNDED:
+        return _ROUNDED[op][operand.compute.itemsize == 8](*args)
+    table = _BOOL if operand == BOOL else _FLOAT if operand.is_float else _WHOLE
+    if op in table:
+        return table[op](*args)
+    if operand != BOOL and op in _INFIX:
+        return f"{args[0]} {_INFIX[op]} {args[1]}"
+    if op in _COMPARISONS:
+        return f"{args[0]} {_COMPARISONS[op]} {args[1]}"
+    if operand.is_float and op == "signbit":
+        bits = "tl.int64" if operand.compute.itemsize == 8 else "tl.int32"
+        return f"{args[0]}.to({bits}, bitcast=True) < 0"
+    if operand.is_float and op in _LIBDEVICE:
+        return f"libdevice.{_LIBDEVICE[op]}({', '.join(args)})"
+    if operand.is_integral and op in _INTEGER:
+        return f"{_INTEGER[op]}({', '.join(args)})"
+    raise InternalError(f"the Triton backend has no {op} of {operand} operands")
+
+
+def conversion(text: str, source: DType, target: DType) -> str:
+    """`text`, a value of dtype `source`, as one of dtype `target`."""
+    if target == BOOL:
+        return text if source == BOOL else f"({text} != 0)"
+    if target in (FLOAT16, BFLOAT16):
+        return f"{text}.to({memory_type(target)}).to(tl.float32)"
+    if source.is_float and target.name == "uint8":
+        # Through a wide integer: negative values wrap, as eager's do.
+        return f"{text}.to(tl.int64).to(tl.uint8)"
+    if value_type(source) == value_type(target):
+        return text
+    return f"{text}.to({value_type(target)})"
+
+
+def reinterpretation(text: str, source: DType, target: DType) -> str:
+    """The bits of `text`, a value of dtype `source`, as a value of dtype `target`."""
+    narrow = f"{text}.to({memory_type(source)})" if source != source.compute else text
+    bits = f"{narrow}.to({memory_type(target)}, bitcast=True)"
+    return f"{bits}.to(tl.float32)" if target != target.compute else bits

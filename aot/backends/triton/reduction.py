@@ -1,0 +1,170 @@
+"""Reductions of tiles along their columns: accumulators over loops, and the final combination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aot.backends.triton.body import Body
+from aot.backends.triton.context import Value
+from aot.backends.triton.ops import conversion
+from aot.backends.triton.text import value_type
+from aot.errors import InternalError
+from aot.ir.dtypes import BOOL, INT32, INT64, DType
+from aot.ir.loops import LoopNest
+from aot.ir.scalar import Node, cast, postorder
+from aot.symbolic import Expr, ravel
+
+_BOOL_KIND = {"min": "all", "max": "any", "prod": "all", "sum": "any"}
+_COMBINE = {"sum": "plus", "prod": "times", "any": "either", "all": "both"}
+_GREATEST = {"int64": 2**63 - 1, "int32": 2**31 - 1}
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One reduce node: what is accumulated, in which type, and how.
+
+    `position`: the row-major position within the reduction's domain (arg-reductions only).
+    """
+
+    node: Node
+    value: Node
+    kind: str
+    dtype: DType
+    position: Expr
+
+    @property
+    def is_arg(self) -> bool:
+        """True for argmin and argmax."""
+        return self.kind in ("argmin", "argmax")
+
+    @property
+    def combine(self) -> str:
+        """The helper that combines two values (arg-reductions: two pairs)."""
+        if self.is_arg:
+            return "arg_max" if self.kind == "argmax" else "arg_min"
+        return _COMBINE.get(self.kind) or f"{self.kind}_nan"
+
+    def neutral(self) -> str:
+        """The value that changes nothing."""
+        if self.kind in ("sum", "any"):
+            return "0"
+        if self.kind in ("prod", "all"):
+            return "1"
+        largest = self.kind in ("min", "argmin")
+        if self.dtype.is_float:
+            return "float('inf')" if largest else "float('-inf')"
+        greatest = _GREATEST[self.dtype.name]
+        return str(greatest if largest else -greatest - 1)
+
+
+def reductions_of(nest: LoopNest) -> list[Reduction]:
+    """The reduce nodes of a nest, each once."""
+    domain = [a.extent for a in nest.reduction]
+    position = ravel([a.symbol for a in nest.reduction], domain)
+    return [_reduction(n, position) for n in postorder(nest.roots) if n.op == "reduce"]
+
+
+def _reduction(node: Node, position: Expr) -> Reduction:
+    kind, value = str(node.attr), node.args[0]
+    if kind in ("any", "all"):
+        return Reduction(node, cast(value, BOOL), kind, INT32, position)
+    if kind in ("argmin", "argmax"):
+        return Reduction(node, value, kind, _accumulated(value.dtype), position)
+    if node.dtype == BOOL:
+        return Reduction(node, cast(value, BOOL), _BOOL_KIND[kind], INT32, position)
+    if kind not in ("sum", "prod", "min", "max"):
+        raise InternalError(f"unknown reduction {kind!r}")
+    return Reduction(node, value, kind, _accumulated(node.dtype), position)
+
+
+def _accumulated(dtype: DType) -> DType:
+    if dtype.is_float:
+        return dtype.compute
+    return INT64 if dtype == INT64 else INT32
+
+
+class Accumulator:
+    """A reduction in progress: `step` for every tile of the domain, then `finish`.
+
+    Without a loop there is one tile, and `step` keeps its value as it is.
+    """
+
+    def __init__(self, reduction: Reduction, rows: str, columns: str, looped: bool) -> None:
+        self._r = reduction
+        self._dims = frozenset((rows, columns))
+        self._rows = frozenset((rows,))
+        self._looped = looped
+        self._name = ""
+        self._place = ""
+
+    def declare(self, body: Body) -> None:
+        """Writes the accumulator's start, before a loop."""
+        if not self._looped:
+            return
+        shape = body.shape(self._dims)
+        self._name = body.fresh("acc")
+        kind = value_type(self._r.dtype)
+        body.writer.line(f"{self._name} = tl.full({shape}, {self._r.neutral()}, {kind})")
+        if self._r.is_arg:
+            self._place = body.fresh("at")
+            last = f"tl.full({shape}, {_GREATEST['int64']}, tl.int64)"
+            body.writer.line(f"{self._place} = {last}")
+
+    def step(self, body: Body) -> None:
+        """Accumulates the value at the present tile."""
+        r = self._r
+        value = body.value(r.value)
+        text = body.spread(value, self._dims)
+        if value.dtype.compute != r.dtype:
+            text = conversion(f"({text})", value.dtype, r.dtype)
+        masks = body.masks(self._dims)
+        if masks:
+            text = f"tl.where({' & '.join(masks)}, {text}, {self._typed(r.neutral())})"
+        if r.is_arg:
+            self._step_arg(body, text)
+        elif not self._looped:
+            self._name = body.fresh("acc")
+            body.writer.line(f"{self._name} = {text}")
+        elif r.combine in ("plus", "times"):
+            sign = "+" if r.combine == "plus" else "*"
+            body.writer.line(f"{self._name} = {self._name} {sign} {text}")
+        else:
+            body.writer.line(f"{self._name} = {r.combine}({self._name}, {text})")
+
+    def _typed(self, number: str) -> str:
+        return f"tl.full([], {number}, {value_type(self._r.dtype)})"
+
+    def _step_arg(self, body: Body, text: str) -> None:
+        position, dims = body.index(body.context.ranges.simplify(self._r.position), {})
+        spread = f"(({position}) + tl.zeros({body.shape(self._dims)}, tl.int64))"
+        masks = body.masks(self._dims)
+        if masks:
+            last = f"tl.full([], {_GREATEST['int64']}, tl.int64)"
+            spread = f"tl.where({' & '.join(masks)}, {spread}, {last})"
+        if not self._looped:
+            self._name, self._place = body.fresh("acc"), body.fresh("at")
+            body.writer.line(f"{self._name} = {text}")
+            body.writer.line(f"{self._place} = {spread}")
+            return
+        pair = f"{self._name}, {self._place}"
+        body.writer.line(f"{pair} = {self._r.combine}({pair}, {text}, {spread})")
+
+    def finish(self, body: Body) -> Value:
+        """The reduced value, one for each row."""
+        r = self._r
+        if r.is_arg:
+            best, place = body.fresh("best"), body.fresh("place")
+            pair = f"({self._name}, {self._place})"
+            body.writer.line(f"{best}, {place} = tl.reduce({pair}, 1, {r.combine})")
+            return body.name(f"{place}[:, None]", INT64, self._rows)
+        if r.kind == "sum":
+            text = f"tl.sum({self._name}, 1)"
+        elif r.kind in ("min", "max") and not r.dtype.is_float:
+            text = f"tl.{r.kind}({self._name}, 1)"
+        else:
+            text = f"tl.reduce({self._name}, 1, {r.combine})"
+        found = body.name(f"{text}[:, None]", r.dtype, self._rows)
+        if r.node.dtype.compute == r.dtype:
+            return Value(found.text, r.node.dtype, found.dims)
+        converted = conversion(found.text, r.dtype, r.node.dtype)
+        return body.name(converted, r.node.dtype, self._rows)

@@ -1,0 +1,161 @@
+"""Tiles: which axes a kernel's programs flatten into rows and columns, and in what blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aot.backends.triton.context import KernelContext, TileDim
+from aot.ir.hints import Hints
+from aot.ir.kernels import Kernel, Stage
+from aot.ir.loops import Axis
+from aot.ir.scalar import Access, loads
+from aot.symbolic import Expr, Symbol, coefficient_of
+
+PERSISTENT_POINTS = 16384
+"""Points of a row that one tile may hold; longer rows are walked in a loop."""
+
+LOOP_POINTS = 4096
+"""Points of a row that one turn of such a loop takes."""
+
+TILE_POINTS = 4096
+"""Points of a tile of several short rows."""
+
+THREAD_POINTS = 8
+"""Points of a tile for each thread."""
+
+WARP = 32
+CROSSING_LEAST = 16
+"""Extent from which a loop that some access walks contiguously earns a tile dimension."""
+
+
+@dataclass(frozen=True)
+class PointTile:
+    """Tile of a pointwise kernel: one or two dimensions (rows, columns), and warps."""
+
+    dims: tuple[TileDim, ...]
+    warps: int
+
+
+@dataclass(frozen=True)
+class RowTile:
+    """Tile of a kernel with inner loops.
+
+    `rows`: the outer axes. `columns`: a dimension for each inner iteration space, by its extents;
+    `looped`: those that take several turns.
+    """
+
+    rows: TileDim
+    columns: Mapping[tuple[Expr, ...], TileDim]
+    looped: frozenset[str]
+    warps: int
+
+
+def power_above(number: int) -> int:
+    """The least power of two that is at least `number`."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def point_tile(kernel: Kernel, context: KernelContext, hints: Hints, units: int) -> PointTile:
+    """The tile of a kernel whose only loops are the outer ones."""
+    crossing = _crossing(kernel, context, hints)
+    if crossing is not None:
+        columns = kernel.outer[-1]
+        rows = tuple(a for a in kernel.outer if a not in (columns, crossing))
+        wide = min(64, power_above(hints.value(columns.extent)))
+        high = min(64, power_above(hints.value(crossing.extent)))
+        return PointTile(
+            (TileDim("y", (*rows, crossing), high, 0), TileDim("x", (columns,), wide, 1)),
+            max(1, min(8, high * wide // (WARP * THREAD_POINTS))),
+        )
+    points = hints.volume(kernel.outer)
+    block = max(128, min(1024, power_above(points // units)))
+    block = min(block, power_above(max(1, points)))
+    return PointTile((TileDim("x", kernel.outer, block, 0),), max(1, min(4, block // 128)))
+
+
+def _crossing(kernel: Kernel, context: KernelContext, hints: Hints) -> Axis | None:
+    """An axis that some access walks contiguously while it strides along the last one."""
+    if len(kernel.outer) < 2:
+        return None
+    last = kernel.outer[-1]
+    if hints.value(last.extent) < CROSSING_LEAST:
+        return None
+    for stage in kernel.stages:
+        for node in loads([r for n in stage.nests for r in n.roots]):
+            access = node.attr
+            assert isinstance(access, Access)
+            if access.binds:
+                continue
+            offset = context.offset(access.buffer, access.index)
+            if _stride(offset, last.symbol) in (0, 1):
+                continue
+            for axis in kernel.outer[:-1]:
+                wide = hints.value(axis.extent) >= CROSSING_LEAST
+                if wide and _stride(offset, axis.symbol) == 1:
+                    return axis
+    return None
+
+
+def _stride(offset: Expr, symbol: Symbol) -> Expr | None:
+    return coefficient_of(offset, symbol)
+
+
+def row_tile(kernel: Kernel, context: KernelContext, hints: Hints, units: int) -> RowTile:
+    """The tile of a kernel with inner loops or reductions."""
+    spaces: dict[tuple[Expr, ...], Stage] = {}
+    for stage in kernel.stages:
+        spaces.setdefault(tuple(a.extent for a in stage.order), stage)
+    rows = max(1, hints.volume(kernel.outer))
+    longest = max(hints.volume(s.order) for s in spaces.values())
+    across = any(_rows_contiguous(kernel, s, context) for s in spaces.values())
+    block = _row_block(rows, longest, across, units)
+    columns: dict[tuple[Expr, ...], TileDim] = {}
+    looped: set[str] = set()
+    for extents, stage in spaces.items():
+        dim, loops = _columns(f"r{len(columns)}", stage, context, hints, block, across)
+        columns[extents] = dim
+        if loops:
+            looped.add(dim.name)
+    widest = block * max(d.block for d in columns.values())
+    warps = max(1, min(16, widest // (WARP * THREAD_POINTS)))
+    return RowTile(TileDim("x", kernel.outer, block, 0), columns, frozenset(looped), warps)
+
+
+def _rows_contiguous(kernel: Kernel, stage: Stage, context: KernelContext) -> bool:
+    """True when the stage's largest reads are contiguous along the outer axes, not the inner."""
+    if not kernel.outer or not stage.order:
+        return False
+    found = False
+    for node in loads([r for n in stage.nests for r in n.roots]):
+        access = node.attr
+        assert isinstance(access, Access)
+        if access.binds or access.buffer in kernel.local:
+            continue
+        offset = context.offset(access.buffer, access.index)
+        if any(_stride(offset, a.symbol) == 1 for a in stage.order):
+            return False
+        inner = any(a.symbol in offset.free_symbols for a in stage.order)
+        found |= inner and any(_stride(offset, a.symbol) == 1 for a in kernel.outer)
+    return found
+
+
+def _row_block(rows: int, longest: int, across: bool, units: int) -> int:
+    if across:
+        return min(64, power_above(rows), max(16, power_above(rows // units)))
+    short = max(1, TILE_POINTS // power_above(longest))
+    return min(short, power_above(max(1, rows // units)), power_above(rows))
+
+
+def _columns(
+    name: str, stage: Stage, context: KernelContext, hints: Hints, rows: int, across: bool
+) -> tuple[TileDim, bool]:
+    """The tile dimension of an inner iteration space, and whether it takes several turns."""
+    extents = [a.extent for a in stage.order]
+    static = all(e.is_Integer for e in extents)
+    points = max(1, hints.volume(stage.order))
+    fits = static and points * rows <= PERSISTENT_POINTS
+    if fits and (not across or points <= 64):
+        return TileDim(name, stage.order, power_above(points), 1), False
+    block = TILE_POINTS // rows if across else LOOP_POINTS // rows
+    return TileDim(name, stage.order, max(16, min(block, power_above(points))), 1), True
