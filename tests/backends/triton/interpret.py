@@ -1,0 +1,171 @@
+"""Runs emitted Triton kernels on NumPy arrays through Triton's interpreter: no GPU needed."""
+
+from __future__ import annotations
+
+import atexit
+import pickle
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from aot.backends.base import EmittedGraph
+from aot.options import compile_environment
+from aot.symbolic import as_expr, dim, evaluate
+
+_PROGRAM = Path(__file__).with_name("interpreter_worker.py")
+_POISON = 0x55
+
+
+class Failed(AssertionError):
+    """The interpreter refused a kernel, or died on it."""
+
+
+class Interpreter:
+    """A process that stays alive between launches, because starting it takes longer than most."""
+
+    def __init__(self) -> None:
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  `close` does
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(_PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env=compile_environment(
+                {
+                    "TRITON_INTERPRET": "1",
+                    "TRITON_FRONT_END_DEBUGGING": "1",
+                    "OMP_NUM_THREADS": "1",
+                    "OPENBLAS_NUM_THREADS": "1",
+                }
+            ),
+        )
+
+    def run(self, request):
+        """The buffers after all launches, and the fault flag."""
+        try:
+            pickle.dump(request, self._process.stdin)
+            self._process.stdin.flush()
+            answer = pickle.load(self._process.stdout)
+        except (BrokenPipeError, EOFError) as error:
+            raise Failed(self._last_words()) from error
+        if answer[0] == "failed":
+            raise Failed(answer[1])
+        return answer[1:]
+
+    def _last_words(self) -> str:
+        status = self._process.wait()
+        self._said.seek(0)
+        text = self._said.read()[-4000:]
+        interpreter.cache_clear()
+        return f"the interpreter ended with status {status}\n{text}"
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+        self._said.close()
+
+
+@cache
+def interpreter() -> Interpreter:
+    """The process of this test run."""
+    made = Interpreter()
+    atexit.register(made.close)
+    return made
+
+
+def run_emitted(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
+    """Outputs of a graph by its Triton kernels, and the fault flag.
+
+    `inputs`: arrays by buffer name; `weights(fqn)`: an array; `dims`: sizes by name; `in_place`:
+    pairs (result, dead input) that share memory.
+    """
+    graph = emitted.graph
+    symbols = {dim(name): value for name, value in dims.items()}
+    names = list(graph.buffers)
+    shared = dict(in_place)
+    number: dict[str, int] = {}
+    memory: list[np.ndarray] = []
+    views: dict[str, np.ndarray] = {}
+    for name in names:
+        owner = _owner(name, shared)
+        buffer = graph.buffers[name]
+        value = None
+        if buffer.kind == "weight":
+            value = weights(buffer.fqn)
+        elif name in inputs:
+            value = inputs[name]
+        made, view = _allocate(buffer, symbols, value)
+        if owner in number and len(memory[number[owner]]) >= len(made):
+            made, number[name] = memory[number[owner]], number[owner]
+        else:
+            number[name] = len(memory)
+            memory.append(made)
+        views[name] = view
+    launches = [
+        (
+            launch.function,
+            [number[b] for b in launch.buffers],
+            [int(evaluate(as_expr(e), symbols)) for e in launch.sizes],
+            tuple(int(evaluate(as_expr(e), symbols)) for e in launch.grid),
+        )
+        for launch in emitted.launches
+    ]
+    before = {n: memory[number[n]].tobytes() for n in names if _is_constant(graph.buffers[n])}
+    after, fault = interpreter().run(
+        {
+            "functions": {f.name: (f.text, f.signature) for f in emitted.functions},
+            "buffers": [m.tobytes() for m in memory],
+            "launches": launches,
+        }
+    )
+    for name, content in before.items():
+        if name not in shared.values():
+            assert after[number[name]] == content, f"{name} is read-only, and was written"
+    results = []
+    for name in graph.outputs:
+        content = np.frombuffer(bytearray(after[number[name]]), np.uint8)
+        results.append(np.array(_view(graph.buffers[name], symbols, content), order="C"))
+    return results, fault
+
+
+def _owner(name, shared):
+    while name in shared:
+        name = shared[name]
+    return name
+
+
+def _is_constant(buffer) -> bool:
+    return buffer.kind in ("input", "weight")
+
+
+def _layout(buffer, symbols):
+    shape = tuple(int(evaluate(as_expr(e), symbols)) for e in buffer.shape)
+    strides = tuple(int(evaluate(as_expr(e), symbols)) for e in buffer.strides)
+    return shape, strides
+
+
+def _allocate(buffer, symbols, value):
+    """Memory of the buffer, as bytes, with `value` in it or poison; and a view of it."""
+    shape, strides = _layout(buffer, symbols)
+    elements = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    if 0 in shape:
+        elements = 1
+    memory = np.full(elements * buffer.dtype.itemsize, _POISON, np.uint8)
+    view = _view(buffer, symbols, memory)
+    if value is not None:
+        view[...] = np.asarray(value).reshape(shape)
+    return memory, view
+
+
+def _view(buffer, symbols, memory):
+    shape, strides = _layout(buffer, symbols)
+    elements = memory[: len(memory) // buffer.dtype.itemsize * buffer.dtype.itemsize]
+    typed = elements.view(buffer.dtype.numpy)
+    steps = tuple(s * buffer.dtype.itemsize for s in strides)
+    return np.lib.stride_tricks.as_strided(typed, shape, steps)

@@ -1,0 +1,392 @@
+"""Runs launches of Triton kernels on the CPU, in a process of its own: a pickled request at a time.
+
+Triton's interpreter, with what it lacks for comparing results: rounding to bfloat16, the functions
+of libdevice, matrix products in the precision that is asked for, reductions by vectors, and a check
+that every address lies within a buffer of the launch. TRITON_INTERPRET=1 has to be set.
+
+Request: {"functions": name -> (text, signature), "buffers": [bytes], "launches":
+[(function, [buffer number], [size], grid)]}; answer: ("done", [bytes], fault) or
+("failed", message).
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+import os
+import pickle
+import struct
+import sys
+import traceback
+from functools import cache
+from types import SimpleNamespace
+
+import ml_dtypes
+import numpy as np
+import triton.language as tl
+from triton._C.libtriton import ir
+from triton.runtime import interpreter
+from triton.runtime.interpreter import (
+    InterpretedFunction,
+    InterpreterBuilder,
+    ReduceOps,
+    ScanOps,
+    TensorHandle,
+)
+
+_BF16 = np.dtype(ml_dtypes.bfloat16)
+_SENTINEL = 0xAB
+_ZONE = 256
+_modules: dict[tuple[str, str], InterpretedFunction] = {}
+
+
+# ---- what the interpreter lacks ----
+
+
+def _element(dtype):
+    return _BF16 if dtype.scalar == tl.bfloat16 else None
+
+
+def _plain(handle):
+    """The handle's data as numbers: bfloat16 lies in 16-bit integers."""
+    element = _element(handle.dtype)
+    return handle.data if element is None else handle.data.view(element)
+
+
+def _cast(self, source, target):
+    element = _element(target)
+    data = _plain(source)
+    if element is not None:
+        narrow = np.ascontiguousarray(data).astype(element).view(np.uint16)
+        return TensorHandle(narrow.reshape(data.shape), tl.bfloat16)
+    return TensorHandle(data.astype(interpreter._get_np_dtype(target)), target.scalar)
+
+
+def _cast_float(self, source, target, rounding):
+    assert rounding in (None, ir.ROUNDING_MODE.RTNE)
+    return _cast(self, source, target)
+
+
+def _round_to_tf32(data):
+    bits = data.view(np.uint32)
+    rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(data), rounded.view(np.float32), data)
+
+
+def _dot(self, a, b, d, precision, *_):
+    left, right = (_plain(x).astype(d.data.dtype) for x in (a, b))
+    if a.dtype.scalar == tl.float32 and precision != ir.INPUT_PRECISION.IEEE:
+        left, right = _round_to_tf32(left), _round_to_tf32(right)
+    return TensorHandle(np.matmul(left, right) + d.data, d.dtype.scalar)
+
+
+def _refuse_bfloat16(method):
+    def checked(self, first, *rest):
+        operands = [x for x in (first, *rest) if isinstance(x, TensorHandle)]
+        if any(x.dtype.scalar == tl.bfloat16 for x in operands):
+            raise TypeError("arithmetic on bfloat16; the kernel must compute in float32")
+        return method(self, first, *rest)
+
+    return checked
+
+
+def _combined(self, left, right, dtypes):
+    combine = self.combine_fn.rewrite()
+    made = combine(
+        *(self.to_tensor(x, t) for x, t in zip(left, dtypes, strict=True)),
+        *(self.to_tensor(x, t) for x, t in zip(right, dtypes, strict=True)),
+    )
+    made = made if isinstance(made, tuple) else (made,)
+    for value, dtype in zip(made, dtypes, strict=True):
+        assert value.dtype == dtype, f"the combination of {dtype} gives {value.dtype}"
+    return [value.handle.data for value in made]
+
+
+def _reduce(self, operands):
+    """Combines neighbours until one is left, all rows at once."""
+    axis, dtypes = self.axis, [x.dtype for x in operands]
+    data = [x.handle.data for x in operands]
+    if axis is None:
+        data, axis = [x.reshape(-1) for x in data], 0
+    rank = operands[0].handle.data.ndim
+    data = [np.moveaxis(x, axis, 0) for x in data]
+    while len(data[0]) > 1:
+        data = _combined(self, [x[0::2] for x in data], [x[1::2] for x in data], dtypes)
+    results = [x[0] for x in data]
+    if self.keep_dims:
+        results = [
+            x.reshape((1,) * rank) if self.axis is None else np.expand_dims(x, axis)
+            for x in results
+        ]
+    return [
+        self.to_tensor(x if x.ndim else x[()], dtype)
+        for x, dtype in zip(results, dtypes, strict=True)
+    ]
+
+
+def _scan(self, operands):
+    """Each element with the one 1, 2, 4, … places before it."""
+    dtypes = [x.dtype for x in operands]
+    data = [np.moveaxis(x.handle.data, self.axis, 0) for x in operands]
+    distance = 1
+    while distance < len(data[0]):
+        made = _combined(self, [x[:-distance] for x in data], [x[distance:] for x in data], dtypes)
+        pairs = zip(data, made, strict=True)
+        data = [np.concatenate([x[:distance], m.astype(x.dtype)]) for x, m in pairs]
+        distance *= 2
+    restored = [np.ascontiguousarray(np.moveaxis(x, 0, self.axis)) for x in data]
+    return [self.to_tensor(x, dtype) for x, dtype in zip(restored, dtypes, strict=True)]
+
+
+def _call(self, *args, **kwargs):
+    # `_repair` has prepared the language; doing so at each call would take most of the time.
+    return self.rewrite()(*args, **kwargs)
+
+
+# ---- libdevice ----
+
+
+@cache
+def _torch():
+    import torch  # needed for a few functions only, and slow to import
+
+    return torch
+
+
+def _special(name):
+    def function(x):
+        tensor = _torch().from_numpy(np.array(x, np.float64))
+        return getattr(_torch().special, name)(tensor).numpy()
+
+    return function
+
+
+def _rounded_power(a, b):
+    return np.power(a, b)
+
+
+_FUNCTIONS = {
+    **{
+        name: getattr(np, numpy_name)
+        for name, numpy_name in {
+            **{n: n for n in "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh".split()},
+            **{n: n for n in "tanh floor ceil trunc rint hypot fmod copysign fabs sqrt".split()},
+            "asin": "arcsin",
+            "acos": "arccos",
+            "atan": "arctan",
+            "asinh": "arcsinh",
+            "acosh": "arccosh",
+            "atanh": "arctanh",
+            "atan2": "arctan2",
+            "isnan": "isnan",
+            "isinf": "isinf",
+            "signbit": "signbit",
+        }.items()
+    },
+    "pow": _rounded_power,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "erf": _special("erf"),
+    "erfc": _special("erfc"),
+    "erfinv": _special("erfinv"),
+    "lgamma": _special("gammaln"),
+    "cyl_bessel_i0": _special("i0"),
+    "cyl_bessel_i1": _special("i1"),
+    "digamma": _special("digamma"),
+}
+
+
+def _library_function(name):
+    function = np.nextafter if name == "nextafter" else _FUNCTIONS[name]
+
+    def call(*args):
+        semantic = interpreter.interpreter_semantic
+        args = [semantic.to_tensor(a) for a in args]
+        dtypes = {a.dtype for a in args}
+        if dtypes - {tl.float32, tl.float64} or len(dtypes) != 1:
+            raise TypeError(f"libdevice.{name} of {', '.join(str(a.dtype) for a in args)}")
+        exact = name != "nextafter"
+        data = [a.handle.data.astype(np.float64) if exact else a.handle.data for a in args]
+        made = np.asarray(function(*data))
+        dtype = tl.int32 if made.dtype == bool else args[0].dtype
+        shape = max((a for a in args), key=lambda a: len(a.shape))
+        kind = tl.block_type(dtype, list(made.shape)) if shape.type.is_block() else dtype
+        return tl.tensor(TensorHandle(made.astype(interpreter._get_np_dtype(dtype)), dtype), kind)
+
+    return call
+
+
+_LIBRARY = SimpleNamespace(**{name: _library_function(name) for name in (*_FUNCTIONS, "nextafter")})
+
+
+# ---- addresses ----
+
+
+class Memory:
+    """The buffers of the launch that runs, and the check of addresses."""
+
+    def __init__(self):
+        self.starts = np.zeros(0, np.uint64)
+        self.ends = np.zeros(0, np.uint64)
+
+    def declare(self, regions):
+        """The (address, bytes) of every buffer."""
+        ordered = sorted(regions)
+        self.starts = np.array([a for a, _ in ordered], np.uint64)
+        self.ends = np.array([a + n for a, n in ordered], np.uint64)
+
+    def check(self, pointers, mask, what):
+        """Raises IndexError for an address outside of all buffers."""
+        element = pointers.get_element_ty()
+        size = np.uint64(max(1, element.primitive_bitwidth // 8))
+        active = pointers.data if mask is None else pointers.data[mask]
+        if active.size == 0:
+            return
+        place = np.searchsorted(self.starts, active, side="right") - 1
+        inside = (place >= 0) & (active + size <= self.ends[np.maximum(place, 0)])
+        if not inside.all():
+            raise IndexError(f"{what} outside of every buffer, in {(~inside).sum()} lanes")
+
+
+_memory = Memory()
+
+
+def _mask_of(pointers, mask):
+    if mask is None:
+        return None
+    return np.broadcast_to(mask.data, pointers.data.shape).astype(bool)
+
+
+def _checked_load(original):
+    def load(self, pointers, mask, other, *rest):
+        _memory.check(pointers, _mask_of(pointers, mask), "a load")
+        return original(self, pointers, mask, other, *rest)
+
+    return load
+
+
+def _checked_store(original):
+    def store(self, pointers, value, mask, *rest):
+        _memory.check(pointers, _mask_of(pointers, mask), "a store")
+        return original(self, pointers, value, mask, *rest)
+
+    return store
+
+
+def _checked_atomic(original):
+    def change(self, operation, pointers, value, mask, *rest):
+        _memory.check(pointers, _mask_of(pointers, mask), "an atomic operation")
+        return original(self, operation, pointers, value, mask, *rest)
+
+    return change
+
+
+def _repair() -> None:
+    builder = InterpreterBuilder
+    builder.cast_impl = _cast
+    builder.create_fp_to_fp = _cast_float
+    builder.create_dot = _dot
+    builder.binary_op = _refuse_bfloat16(builder.binary_op)
+    builder.unary_op = _refuse_bfloat16(builder.unary_op)
+    builder.create_masked_load = _checked_load(builder.create_masked_load)
+    builder.create_masked_store = _checked_store(builder.create_masked_store)
+    builder.create_atomic_rmw = _checked_atomic(builder.create_atomic_rmw)
+    ReduceOps.generic_reduce = _reduce
+    ScanOps.generic_scan = _scan
+    InterpretedFunction.__call__ = _call
+    # For good, in all modules of the language: the functions of tl.standard see tl.core alone.
+    interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+
+
+# ---- launches ----
+
+
+def _function(name, text):
+    if (name, text) not in _modules:
+        file = f"<kernel {len(_modules)}>"
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        namespace = {"__name__": "kernel"}
+        exec(compile(text, file, "exec"), namespace)
+        if "libdevice" in namespace:
+            namespace["libdevice"] = _LIBRARY
+        _modules[name, text] = namespace[name]
+    return _modules[name, text]
+
+
+def _argument(kind, value):
+    if kind.startswith("*"):
+        pointer = tl.pointer_type(tl.str_to_ty(kind[1:], None))
+        return tl.tensor(TensorHandle(np.array([value], np.uint64), pointer), pointer)
+    dtype = tl.str_to_ty(kind, None)
+    data = np.array([value], interpreter._get_np_dtype(dtype))
+    return tl.tensor(TensorHandle(data, dtype), dtype)
+
+
+class _Buffer:
+    """Bytes between two zones whose content must survive; aligned as on a device."""
+
+    def __init__(self, content):
+        self.size = len(content)
+        self._all = np.full(self.size + 3 * _ZONE, _SENTINEL, np.uint8)
+        start = _ZONE + (-self._all.ctypes.data) % _ZONE
+        self._start = start
+        self.address = self._all.ctypes.data + start
+        self._all[start : start + self.size] = np.frombuffer(content, np.uint8)
+
+    def content(self):
+        """The bytes of the buffer."""
+        return self._all[self._start : self._start + self.size].tobytes()
+
+    def intact(self):
+        """True while nobody has written around the buffer."""
+        around = (self._all[: self._start], self._all[self._start + self.size :])
+        return all((zone == _SENTINEL).all() for zone in around)
+
+
+def run(request):
+    """Runs the launches in order; gives the buffers and whether a kernel reported a fault."""
+    buffers = [_Buffer(content) for content in request["buffers"]]
+    fault = _Buffer(struct.pack("i", 0))
+    for name, numbers, sizes, grid in request["launches"]:
+        text, signature = request["functions"][name]
+        function = _function(name, text)
+        values = [buffers[k].address for k in numbers]
+        used = [buffers[k] for k in numbers]
+        if len(signature) == len(numbers) + 1 + len(sizes):
+            values.append(fault.address)
+            used.append(fault)
+        values += sizes
+        assert len(values) == len(signature), f"{name}: {len(values)} values for {signature}"
+        if not math.prod(grid):
+            continue
+        _memory.declare([(b.address, b.size) for b in used])
+        pairs = zip(signature, values, strict=True)
+        try:
+            function[grid](*(_argument(kind, value) for kind, value in pairs))
+        except Exception as error:
+            error.add_note(f"in {name}, grid {grid}, sizes {sizes}:\n{text}")
+            raise
+        assert all(b.intact() for b in used), f"{name} writes around its buffers"
+    return [b.content() for b in buffers], struct.unpack("i", fault.content())[0]
+
+
+def main() -> None:
+    """Answers requests until the input ends."""
+    _repair()
+    np.seterr(all="ignore")
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while True:
+        try:
+            request = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        try:
+            answer = ("done", *run(request))
+        except Exception:
+            answer = ("failed", traceback.format_exc())
+        pickle.dump(answer, answers)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
