@@ -58,7 +58,8 @@ const Item* item_at(const std::vector<Item>& items, size_t index) {
 
 template <typename Managed, typename Convert>
 aot_status* run_session(aot_session* session, const DLTensor* const* inputs, size_t input_count,
-                        Managed** outputs, size_t output_count, void* stream, Convert convert) {
+                        Managed** outputs, size_t output_count, const aot_rt::RunOptions& options,
+                        Convert convert) {
   return guard([&] {
     require(session, "session");
     if (input_count != 0) require(inputs, "inputs");
@@ -67,7 +68,7 @@ aot_status* run_session(aot_session* session, const DLTensor* const* inputs, siz
       fail(AOT_INVALID_ARGUMENT, "the model gives ", expected, " outputs, room for ", output_count);
     }
     if (output_count != 0) require(outputs, "outputs");
-    session->value->run(inputs, input_count, stream,
+    session->value->run(inputs, input_count, options,
                         [&](size_t i, aot_rt::OutputBlock* block) { outputs[i] = convert(block); });
   });
 }
@@ -161,6 +162,9 @@ aot_status* aot_session_create(aot_package* package, const char* device,
     internal.executor = options.executor;
     internal.allocator = options.allocator;
     internal.profile = options.profile != 0;
+    internal.host_outputs = options.host_outputs != 0;
+    internal.graphs = options.no_graphs == 0;
+    internal.synchronous = options.synchronous != 0;
     *session = new aot_session{aot_rt::create_session(package->value, name, internal)};
   });
 }
@@ -169,16 +173,40 @@ void aot_session_free(aot_session* session) { delete session; }
 
 aot_status* aot_session_run(aot_session* session, const DLTensor* const* inputs, size_t input_count,
                             DLManagedTensor** outputs, size_t output_count, void* stream) {
-  return run_session(session, inputs, input_count, outputs, output_count, stream,
+  return run_session(session, inputs, input_count, outputs, output_count, {stream, false},
                      [](aot_rt::OutputBlock* block) { return block->as_plain(); });
 }
 
 aot_status* aot_session_run_versioned(aot_session* session, const DLTensor* const* inputs,
                                       size_t input_count, DLManagedTensorVersioned** outputs,
                                       size_t output_count, void* stream) {
-  return run_session(session, inputs, input_count, outputs, output_count, stream,
+  return run_session(session, inputs, input_count, outputs, output_count, {stream, false},
                      [](aot_rt::OutputBlock* block) { return block->as_versioned(); });
 }
+
+aot_status* aot_session_run_with(aot_session* session, const DLTensor* const* inputs,
+                                 size_t input_count, DLManagedTensorVersioned** outputs,
+                                 size_t output_count, const aot_run_options* given) {
+  aot_rt::RunOptions options;
+  aot_status* status = guard([&] {
+    const auto read = read_options(given, "aot_run_options");
+    options = {read.stream, read.host_outputs != 0};
+  });
+  if (status != nullptr) return status;
+  return run_session(session, inputs, input_count, outputs, output_count, options,
+                     [](aot_rt::OutputBlock* block) { return block->as_versioned(); });
+}
+
+aot_status* aot_session_synchronize(aot_session* session) {
+  return guard([&] {
+    require(session, "session");
+    session->value->synchronize();
+  });
+}
+
+DLDevice aot_session_device(const aot_session* session) { return session->value->device(); }
+
+void* aot_session_stream(const aot_session* session) { return session->value->stream(); }
 
 const char* aot_session_isa(const aot_session* session) { return session->value->isa().c_str(); }
 

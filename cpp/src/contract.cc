@@ -9,13 +9,18 @@ bool same_dtype(DLDataType a, const DType& dtype) {
   return a.code == dtype.code && a.bits == dtype.size * 8 && a.lanes == 1;
 }
 
-bool on_host(DLDevice device) {
-  return device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
-         device.device_type == kDLROCMHost;
+// Whether a session on `device` reads what is on `from`.
+bool reachable(DLDevice from, DLDevice device) {
+  const DLDeviceType kind = from.device_type;
+  if (kind == kDLCPU || kind == kDLCUDAHost || kind == kDLROCMHost) return true;
+  return kind == device.device_type && from.device_id == device.device_id;
 }
 
-std::string input_name(const Plan& plan, size_t index) {
-  return cat("input '", plan.inputs[index].name, "' (number ", index, ")");
+std::string device_name(DLDevice device) {
+  if (device.device_type == kDLCPU) return "the CPU";
+  if (device.device_type == kDLCUDA) return cat("cuda:", device.device_id);
+  return cat("a device of DLPack type ", int{device.device_type}, " (number ", device.device_id,
+             ")");
 }
 
 // The dim that this size alone binds, or nullptr.
@@ -34,16 +39,16 @@ std::string axis_name(const Plan& plan, size_t input, size_t axis) {
   return cat(input_name(plan, input), ", dimension ", axis, label);
 }
 
-void check_kind(const Plan& plan, size_t index, const DLTensor* tensor) {
+void check_kind(const Plan& plan, size_t index, const DLTensor* tensor, DLDevice device) {
   const TensorSpec& spec = plan.inputs[index];
   if (tensor == nullptr) fail(AOT_INVALID_ARGUMENT, input_name(plan, index), " is null");
   if (!same_dtype(tensor->dtype, *spec.dtype)) {
     fail(AOT_INVALID_ARGUMENT, input_name(plan, index), " has dtype ", dlpack_name(tensor->dtype),
          ", the model takes ", spec.dtype->name);
   }
-  if (!on_host(tensor->device)) {
-    fail(AOT_INVALID_ARGUMENT, input_name(plan, index), " is on a device of DLPack type ",
-         int{tensor->device.device_type}, ", the kernels read CPU memory: copy it to the CPU");
+  if (!reachable(tensor->device, device)) {
+    fail(AOT_INVALID_ARGUMENT, input_name(plan, index), " is on ", device_name(tensor->device),
+         ", this session runs on ", device_name(device), ": copy it there");
   }
   if (static_cast<size_t>(tensor->ndim) != spec.shape.size() || tensor->ndim < 0) {
     fail(AOT_SHAPE_MISMATCH, input_name(plan, index), " has ", tensor->ndim,
@@ -128,13 +133,19 @@ void check_sizes(const Plan& plan, const std::vector<int64_t>& dims,
 
 }  // namespace
 
+std::string input_name(const Plan& plan, size_t index) {
+  return cat("input '", plan.inputs[index].name, "' (number ", index, ")");
+}
+
+bool on_host(const DLTensor& tensor) { return reachable(tensor.device, DLDevice{kDLCPU, 0}); }
+
 bool inputs_match(const Plan& plan, const BoundSizes& bound, const DLTensor* const* inputs,
-                  size_t count) {
+                  size_t count, DLDevice device) {
   if (count != plan.inputs.size()) return false;
   for (size_t i = 0; i < count; ++i) {
     const DLTensor* tensor = inputs[i];
     if (tensor == nullptr || !same_dtype(tensor->dtype, *plan.inputs[i].dtype) ||
-        !on_host(tensor->device)) {
+        !reachable(tensor->device, device)) {
       return false;
     }
     const std::vector<int64_t>& sizes = bound.inputs()[i].sizes;
@@ -150,12 +161,13 @@ bool inputs_match(const Plan& plan, const BoundSizes& bound, const DLTensor* con
   return true;
 }
 
-std::vector<int64_t> bind_dims(const Plan& plan, const DLTensor* const* inputs, size_t count) {
+std::vector<int64_t> bind_dims(const Plan& plan, const DLTensor* const* inputs, size_t count,
+                               DLDevice device) {
   if (count != plan.inputs.size()) {
     fail(AOT_INVALID_ARGUMENT, "the model takes ", plan.inputs.size(), " input",
          plan.inputs.size() == 1 ? "" : "s", ", got ", count);
   }
-  for (size_t i = 0; i < count; ++i) check_kind(plan, i, inputs[i]);
+  for (size_t i = 0; i < count; ++i) check_kind(plan, i, inputs[i], device);
   std::vector<int64_t> dims;
   dims.reserve(plan.dims.size());
   for (const Dim& dim : plan.dims) dims.push_back(bind_dim(plan, dim, inputs));
@@ -167,6 +179,10 @@ bool readable_in_place(const DLTensor& tensor, const BoundTensor& bound, const D
   if (bound.span == 0) return true;
   const uintptr_t address = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
   if (address % static_cast<uintptr_t>(dtype.size) != 0) return false;
+  return strides_match(tensor, bound);
+}
+
+bool strides_match(const DLTensor& tensor, const BoundTensor& bound) {
   if (tensor.strides == nullptr) return bound.contiguous;
   for (size_t axis = 0; axis < bound.sizes.size(); ++axis) {
     if (bound.sizes[axis] > 1 && tensor.strides[axis] != bound.strides[axis]) return false;

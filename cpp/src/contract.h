@@ -3,6 +3,7 @@
 #define AOT_SRC_CONTRACT_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "bound_sizes.h"
@@ -10,13 +11,24 @@
 
 namespace aot_rt {
 
-// The quick check of every run: whether the inputs are exactly what `bound` was made for.
+// Whether the memory is the host's, which every session reads.
+bool on_host(const DLTensor& tensor);
+
+// The quick check of every run: whether the inputs are exactly what `bound` was made for, on the
+// host or on `device`.
 bool inputs_match(const Plan& plan, const BoundSizes& bound, const DLTensor* const* inputs,
-                  size_t count);
+                  size_t count, DLDevice device = {kDLCPU, 0});
 
 // The full check: count, dtype, device, rank, sizes, ranges, multiples. Gives the dims' values.
 // Throws INVALID_ARGUMENT or SHAPE_MISMATCH, which names the input and what was allowed.
-std::vector<int64_t> bind_dims(const Plan& plan, const DLTensor* const* inputs, size_t count);
+std::vector<int64_t> bind_dims(const Plan& plan, const DLTensor* const* inputs, size_t count,
+                               DLDevice device = {kDLCPU, 0});
+
+// "input 'x' (number 0)"
+std::string input_name(const Plan& plan, size_t index);
+
+// Whether an input's strides are the plan's.
+bool strides_match(const DLTensor& tensor, const BoundTensor& bound);
 
 // Whether an input can be read where it is: aligned elements in the plan's strides.
 bool readable_in_place(const DLTensor& tensor, const BoundTensor& bound, const DType& dtype);

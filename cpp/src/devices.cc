@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cpu/cpu_session.h"
+#include "cuda/cuda_session.h"
 #include "error.h"
 
 namespace aot_rt {
@@ -22,6 +23,7 @@ struct Device {
 
 constexpr Device kDevices[] = {
     {"cpu", make_cpu_session},
+    {"cuda", make_cuda_session},
 };
 
 const Device& find_device(const DeviceName& name) {

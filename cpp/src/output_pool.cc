@@ -41,8 +41,9 @@ void OutputBlock::describe(const BoundTensor& bound, const DType& dtype) {
   versioned_.dl_tensor = tensor;
 }
 
-OutputPool* OutputPool::create(const aot_allocator& allocator, DLDevice device) {
-  return new OutputPool(allocator, device);
+OutputPool* OutputPool::create(const aot_allocator& allocator, DLDevice device,
+                               std::shared_ptr<const void> owner) {
+  return new OutputPool(allocator, device, std::move(owner));
 }
 
 OutputPool::~OutputPool() {
@@ -64,11 +65,12 @@ void OutputPool::collect() {
   for (; block != nullptr; block = block->next_) free_.push_back(block);
 }
 
-OutputBlock* OutputPool::take(size_t bytes) {
+OutputBlock* OutputPool::take(size_t bytes, const void* queue) {
   collect();
   size_t best = free_.size();
   for (size_t i = 0; i < free_.size(); ++i) {
     const size_t size = free_[i]->memory_.size();
+    if (free_[i]->queue_ != queue) continue;
     if (fits(size, bytes) && (best == free_.size() || size < free_[best]->memory_.size())) best = i;
   }
   OutputBlock* block = nullptr;
@@ -77,6 +79,7 @@ OutputBlock* OutputPool::take(size_t bytes) {
     free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
   } else {
     block = new OutputBlock(allocator_, bytes, this);
+    block->queue_ = queue;
   }
   references_.fetch_add(1, std::memory_order_relaxed);
   return block;

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "aot/abi.h"
@@ -37,6 +39,7 @@ class OutputBlock {
   DLManagedTensor plain_{};
   DLManagedTensorVersioned versioned_{};
   OutputPool* pool_;
+  const void* queue_ = nullptr;
   OutputBlock* next_ = nullptr;  // in the list of returned blocks
 };
 
@@ -44,13 +47,15 @@ class OutputBlock {
 // at a time; blocks come back from any thread without a lock.
 class OutputPool {
  public:
-  // A pool with one reference, the session's; close() gives it up.
-  // `device`: where the allocator's memory is.
-  static OutputPool* create(const aot_allocator& allocator, DLDevice device = {kDLCPU, 0});
+  // A pool with one reference, the session's; close() gives it up. `device`: where the allocator's
+  // memory is. `owner`: what the allocator needs, kept as long as any block.
+  static OutputPool* create(const aot_allocator& allocator, DLDevice device = {kDLCPU, 0},
+                            std::shared_ptr<const void> owner = nullptr);
   void close();
 
-  // A block of at least `bytes`. Throws OUT_OF_MEMORY.
-  OutputBlock* take(size_t bytes);
+  // A block of at least `bytes`. `queue`: in whose order the block's users follow each other (a
+  // stream); a returned block goes only to the queue that it was taken for. Throws OUT_OF_MEMORY.
+  OutputBlock* take(size_t bytes, const void* queue = nullptr);
 
   // Frees unused blocks until they hold at most `bytes` together.
   void trim(size_t bytes);
@@ -60,14 +65,15 @@ class OutputPool {
   DLDevice device() const { return device_; }
 
  private:
-  OutputPool(const aot_allocator& allocator, DLDevice device)
-      : allocator_(allocator), device_(device) {}
+  OutputPool(const aot_allocator& allocator, DLDevice device, std::shared_ptr<const void> owner)
+      : allocator_(allocator), device_(device), owner_(std::move(owner)) {}
   ~OutputPool();
   void collect();  // moves returned blocks into `free_`
   void unref();
 
   aot_allocator allocator_;
   DLDevice device_;
+  std::shared_ptr<const void> owner_;
   std::atomic<int64_t> references_{1};  // the session and every block that is out
   std::atomic<bool> closed_{false};
   std::atomic<OutputBlock*> returned_{nullptr};

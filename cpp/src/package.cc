@@ -68,6 +68,24 @@ std::shared_ptr<const KernelLibrary> Package::library(const Program& program,
   return slot;
 }
 
+std::shared_ptr<void> Package::shared(const std::string& key,
+                                      const std::function<std::shared_ptr<void>()>& make) {
+  Shared* slot = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_ptr<Shared>& known = shared_[key];
+    if (known == nullptr) known = std::make_unique<Shared>();
+    slot = known.get();
+  }
+  const std::lock_guard<std::mutex> lock(slot->mutex);
+  std::shared_ptr<void> value = slot->value.lock();
+  if (value == nullptr) {
+    value = make();
+    slot->value = value;
+  }
+  return value;
+}
+
 aot_dim_info Package::describe(const Expr& size, const std::vector<Range>& ranges) {
   std::vector<std::string> names;
   for (const Dim& dim : plan_.dims) names.push_back(dim.label);

@@ -2,6 +2,7 @@
 #ifndef AOT_SRC_PACKAGE_H_
 #define AOT_SRC_PACKAGE_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,6 +45,11 @@ class Package {
   // The kernels of one of the plan's programs for `isa` ("" = the best), loaded once. Any thread.
   std::shared_ptr<const KernelLibrary> library(const Program& program, std::string_view isa);
 
+  // What sessions on one device share, such as weights in its memory: made for the first that asks,
+  // while others wait, and gone with the last that holds it. `key` is the device's. Any thread.
+  std::shared_ptr<void> shared(const std::string& key,
+                               const std::function<std::shared_ptr<void>()>& make);
+
   const std::vector<aot_tensor_info>& inputs() const { return inputs_; }
   const std::vector<aot_tensor_info>& outputs() const { return outputs_; }
   const std::vector<aot_entry_info>& entries() const { return entries_; }
@@ -66,6 +72,12 @@ class Package {
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const KernelLibrary>> libraries_;  // by entry
+
+  struct Shared {
+    std::mutex mutex;
+    std::weak_ptr<void> value;
+  };
+  std::map<std::string, std::unique_ptr<Shared>> shared_;  // by device
 };
 
 }  // namespace aot_rt

@@ -19,6 +19,15 @@ struct SessionOptions {
   const aot_executor* executor = nullptr;
   const aot_allocator* allocator = nullptr;
   bool profile = false;
+  bool host_outputs = false;  // of every run, on a device with memory of its own
+  bool graphs = true;         // replay launches as one, where the device can
+  bool synchronous = false;   // wait after every step, so that a failing kernel is named
+};
+
+// How one run is done.
+struct RunOptions {
+  void* stream = nullptr;     // the caller's; nullptr: none, the run is over when it returns
+  bool host_outputs = false;  // outputs in host memory; always so on the CPU
 };
 
 // Calls from several threads wait for each other.
@@ -29,11 +38,11 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   // Runs the model. On success `take(index, block)` is called for every output and owns the block.
-  // `stream`: the caller's, nullptr for none. Throws, having taken nothing.
+  // Throws, having taken nothing.
   template <typename Take>
-  void run(const DLTensor* const* inputs, size_t count, void* stream, Take take) {
+  void run(const DLTensor* const* inputs, size_t count, const RunOptions& options, Take take) {
     run_with(
-        inputs, count, stream,
+        inputs, count, options,
         [](void* context, size_t index, OutputBlock* block) {
           (*static_cast<Take*>(context))(index, block);
         },
@@ -44,6 +53,10 @@ class Session {
 
   virtual const std::string& isa() const = 0;  // of the loaded kernels; "sm_90" on such a device
   virtual int32_t num_threads() const = 0;     // of the host
+  virtual DLDevice device() const = 0;         // where it runs
+  virtual void* stream() const { return nullptr; }  // its own, if the device has streams
+  // Waits for the last run, and throws what it failed with.
+  virtual void synchronize() {}
   virtual void set_observer(aot_observer_fn observer, void* context) = 0;
   virtual void profile(aot_step_profile* steps, size_t capacity, size_t* count) = 0;
   virtual void reset_profile() = 0;
@@ -53,8 +66,8 @@ class Session {
 
   explicit Session(std::shared_ptr<Package> package) : package_(std::move(package)) {}
 
-  virtual void run_with(const DLTensor* const* inputs, size_t count, void* stream, TakeOutput take,
-                        void* context) = 0;
+  virtual void run_with(const DLTensor* const* inputs, size_t count, const RunOptions& options,
+                        TakeOutput take, void* context) = 0;
 
   Package& package() const { return *package_; }
 

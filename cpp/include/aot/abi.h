@@ -197,10 +197,15 @@ typedef struct aot_session_options {
   const aot_executor* executor;   /* NULL: the process's own pool. The struct is copied. */
   const aot_allocator* allocator; /* NULL: the C library. The struct is copied. */
   int32_t profile;                /* 1: time every step (costs about 50 ns each) */
+  /* For devices with memory and streams of their own, such as "cuda": */
+  int32_t host_outputs; /* 1: every run gives outputs in host memory */
+  int32_t no_graphs;    /* 1: launch kernels one by one, do not replay them as a graph */
+  int32_t synchronous;  /* 1: wait after every step, so that an error names its kernel (slow) */
 } aot_session_options;
 
-/* Chooses, checks and loads the kernels. `device` is "cpu" or NULL for it. Writes *session, owned
- * by the caller; it keeps the package alive. */
+/* Chooses, checks and loads the kernels. `device` is "cpu" or NULL for it, or "cuda" or "cuda:1" for
+ * a GPU by its number: weights are then copied to it, once for all sessions there. Writes *session,
+ * owned by the caller; it keeps the package alive. */
 AOT_API aot_status* aot_session_create(aot_package* package, const char* device,
                                        const aot_session_options* options, aot_session** session);
 
@@ -212,7 +217,13 @@ AOT_API void aot_session_free(aot_session* session);
  * contract always. An input whose strides are not the plan's, or whose address is not aligned to
  * its element, is copied; others are read in place. On success outputs[0 .. output_count) are
  * fresh tensors owned by the caller, who calls their deleter, from any thread, at any time, also
- * after the session is gone. `stream` is reserved for devices that have streams: NULL. */
+ * after the session is gone.
+ * On a GPU, inputs may be on the host, and are then copied, or on that GPU: there they must have the
+ * plan's strides, and are read in place if they are aligned to 16 bytes. `stream` is a CUstream (the
+ * driver's special values 1 and 2 for the default streams included): the run is enqueued there, and
+ * inputs must stay unchanged until it is done; wrong indices in the data are reported by
+ * aot_session_synchronize or by the next run. With NULL, always so on the CPU, the run is over when
+ * the call returns. */
 AOT_API aot_status* aot_session_run(aot_session* session, const DLTensor* const* inputs,
                                     size_t input_count, DLManagedTensor** outputs,
                                     size_t output_count, void* stream);
@@ -223,7 +234,27 @@ AOT_API aot_status* aot_session_run_versioned(aot_session* session, const DLTens
                                               DLManagedTensorVersioned** outputs,
                                               size_t output_count, void* stream);
 
-/* The instruction set of the loaded kernels; lives as long as the session. */
+/* How one run is done. */
+typedef struct aot_run_options {
+  size_t struct_size;
+  void* stream;         /* as for aot_session_run */
+  int32_t host_outputs; /* 1: outputs in host memory; the run is over when the call returns */
+} aot_run_options;
+
+/* The same with options; NULL means all defaults. */
+AOT_API aot_status* aot_session_run_with(aot_session* session, const DLTensor* const* inputs,
+                                         size_t input_count, DLManagedTensorVersioned** outputs,
+                                         size_t output_count, const aot_run_options* options);
+
+/* Waits for the last run that was enqueued, and reports what it found wrong. */
+AOT_API aot_status* aot_session_synchronize(aot_session* session);
+
+/* Where the session runs: kDLCPU, or kDLCUDA with the GPU's number. */
+AOT_API DLDevice aot_session_device(const aot_session* session);
+/* The stream of runs that are given none, or NULL on devices without streams. It keeps its order
+ * with the legacy default stream. */
+AOT_API void* aot_session_stream(const aot_session* session);
+/* The instruction set of the loaded kernels ("x86-64-v3", "sm_90"); lives as long as the session. */
 AOT_API const char* aot_session_isa(const aot_session* session);
 /* The number of threads that a run may use, the caller's included. */
 AOT_API int32_t aot_session_num_threads(const aot_session* session);

@@ -132,11 +132,12 @@ class Tensor {
   }
 
   // An input with any type and strides (in elements; empty: C-contiguous).
-  static Tensor borrow(const void* data, DLDataType dtype, Shape shape, Shape strides) {
+  static Tensor borrow(const void* data, DLDataType dtype, Shape shape, Shape strides,
+                       DLDevice device = {kDLCPU, 0}) {
     auto layout = std::make_unique<Layout>(Layout{std::move(shape), std::move(strides)});
     DLTensor view{};
     view.data = const_cast<void*>(data);  // the runtime never writes inputs
-    view.device = DLDevice{kDLCPU, 0};
+    view.device = device;
     view.ndim = static_cast<int32_t>(layout->shape.size());
     view.dtype = dtype;
     view.shape = layout->shape.data();
@@ -248,11 +249,21 @@ class Package {
 
 // How to make a session. Pointers are borrowed for the call of create().
 struct SessionOptions {
+  std::string device;       // "cpu", "cuda", "cuda:1"; empty: the CPU
   std::string isa;          // "x86-64-v3"; empty: the best
   int32_t num_threads = 0;  // 0: the physical cores that this process may use
   const aot_executor* executor = nullptr;
   const aot_allocator* allocator = nullptr;
   bool profile = false;
+  bool host_outputs = false;  // on a GPU: outputs in host memory
+  bool graphs = true;         // on a GPU: replay launches as a graph
+  bool synchronous = false;   // on a GPU: wait after every step, so that an error names its kernel
+};
+
+// How one run is done; see aot_session_run.
+struct RunOptions {
+  void* stream = nullptr;
+  bool host_outputs = false;
 };
 
 // Runs a package. Move-only. Several sessions run at the same time; one session serialises.
@@ -266,34 +277,42 @@ class Session {
     raw.executor = options.executor;
     raw.allocator = options.allocator;
     raw.profile = options.profile ? 1 : 0;
+    raw.host_outputs = options.host_outputs ? 1 : 0;
+    raw.no_graphs = options.graphs ? 0 : 1;
+    raw.synchronous = options.synchronous ? 1 : 0;
+    const char* device = options.device.empty() ? nullptr : options.device.c_str();
     aot_session* session = nullptr;
-    if (aot_status* status = aot_session_create(package.get(), "cpu", &raw, &session)) {
+    if (aot_status* status = aot_session_create(package.get(), device, &raw, &session)) {
       return Error::adopt(status);
     }
     return Session(session, package.output_count());
   }
 
   // Runs on inputs in the package's order.
-  Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs) {
+  Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs,
+                                  const RunOptions& options = {}) {
     std::vector<const DLTensor*> views;
     views.reserve(inputs.size());
     for (const Tensor& tensor : inputs) views.push_back(&tensor.view());
-    return run(views.data(), views.size());
+    return run(views.data(), views.size(), options);
   }
 
   // The same for a braced list: session.run({Tensor::borrow(…), …}).
-  Result<std::vector<Tensor>> run(std::initializer_list<Tensor> inputs) {
+  Result<std::vector<Tensor>> run(std::initializer_list<Tensor> inputs,
+                                  const RunOptions& options = {}) {
     std::vector<const DLTensor*> views;
     views.reserve(inputs.size());
     for (const Tensor& tensor : inputs) views.push_back(&tensor.view());
-    return run(views.data(), views.size());
+    return run(views.data(), views.size(), options);
   }
 
   // The same for tensors of another library.
-  Result<std::vector<Tensor>> run(const DLTensor* const* inputs, size_t count) {
+  Result<std::vector<Tensor>> run(const DLTensor* const* inputs, size_t count,
+                                  const RunOptions& options = {}) {
     std::vector<DLManagedTensorVersioned*> raw(outputs_);
-    if (aot_status* status = aot_session_run_versioned(session_.get(), inputs, count, raw.data(),
-                                                       raw.size(), nullptr)) {
+    const aot_run_options given{sizeof(given), options.stream, options.host_outputs ? 1 : 0};
+    if (aot_status* status =
+            aot_session_run_with(session_.get(), inputs, count, raw.data(), raw.size(), &given)) {
       return Error::adopt(status);
     }
     std::vector<Tensor> outputs;
@@ -302,7 +321,14 @@ class Session {
     return outputs;
   }
 
-  // The instruction set of the kernels in use.
+  // Waits for the last run that was enqueued in a caller's stream; the error that it found.
+  Result<Done> synchronize() { return done(aot_session_synchronize(session_.get())); }
+
+  DLDevice device() const { return aot_session_device(session_.get()); }
+  // The stream of runs that are given none; nullptr on the CPU.
+  void* stream() const { return aot_session_stream(session_.get()); }
+
+  // The instruction set of the kernels in use ("sm_90" on a GPU).
   const char* isa() const { return aot_session_isa(session_.get()); }
   int32_t num_threads() const { return aot_session_num_threads(session_.get()); }
 

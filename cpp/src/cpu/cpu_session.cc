@@ -65,9 +65,9 @@ CpuSession::Outputs::~Outputs() {
   session.results_.clear();
 }
 
-void CpuSession::run_with(const DLTensor* const* inputs, size_t count, void* stream,
+void CpuSession::run_with(const DLTensor* const* inputs, size_t count, const RunOptions& options,
                           TakeOutput take, void* context) {
-  if (stream != nullptr) fail(AOT_INVALID_ARGUMENT, "the cpu has no streams: give NULL");
+  if (options.stream != nullptr) fail(AOT_INVALID_ARGUMENT, "the cpu has no streams: give NULL");
   const std::lock_guard<std::mutex> lock(mutex_);
   Outputs outputs(*this);
   run_locked(inputs, count);
@@ -89,10 +89,10 @@ void CpuSession::run_locked(const DLTensor* const* inputs, size_t count) {
 }
 
 BoundPlan& CpuSession::bind(const DLTensor* const* inputs, size_t count) {
-  if (!plans_.empty() && inputs_match(plan(), *plans_.front(), inputs, count)) {
+  if (!plans_.empty() && inputs_match(plan(), *plans_.front(), inputs, count, device())) {
     return *plans_.front();
   }
-  std::vector<int64_t> dims = bind_dims(plan(), inputs, count);
+  std::vector<int64_t> dims = bind_dims(plan(), inputs, count, device());
   const auto found = std::find_if(plans_.begin(), plans_.end(), [&dims](const auto& candidate) {
     return candidate->dims() == dims;
   });

@@ -30,13 +30,14 @@ class CpuSession final : public Session {
 
   const std::string& isa() const override { return library_->isa(); }
   int32_t num_threads() const override { return crew_.threads(); }
+  DLDevice device() const override { return {kDLCPU, 0}; }
   void set_observer(aot_observer_fn observer, void* context) override;
   void profile(aot_step_profile* steps, size_t capacity, size_t* count) override;
   void reset_profile() override;
 
  protected:
-  void run_with(const DLTensor* const* inputs, size_t count, void* stream, TakeOutput take,
-                void* context) override;
+  void run_with(const DLTensor* const* inputs, size_t count, const RunOptions& options,
+                TakeOutput take, void* context) override;
 
  private:
   // Gives back what a failed run left in `results_`.

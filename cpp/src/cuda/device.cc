@@ -17,8 +17,8 @@ constexpr unsigned kPinnedFlags = kHostAllocPortable | kHostAllocDeviceMap;
   size_t unused = 0;
   size_t total = 0;
   const bool known = driver.mem_get_info.raw(&unused, &total) == kSuccess;
-  fail(AOT_OUT_OF_MEMORY, "no memory on ", device.short_name(), " for ", size, " bytes of ", purpose,
-       known ? cat(": ", unused, " of ", total, " bytes are free") : std::string());
+  fail(AOT_OUT_OF_MEMORY, "no memory on ", device.short_name(), " for ", size, " bytes of ",
+       purpose, known ? cat(": ", unused, " of ", total, " bytes are free") : std::string());
 }
 
 const Device& device_of(void* context) { return *static_cast<const Device*>(context); }

@@ -45,9 +45,7 @@ constexpr CodeOf kCodes[] = {
     {kUnknown, AOT_DEVICE_ERROR, kLost},
 };
 
-std::string version_text(int version) {
-  return cat(version / 1000, ".", version % 1000 / 10);
-}
+std::string version_text(int version) { return cat(version / 1000, ".", version % 1000 / 10); }
 
 template <typename Function>
 void resolve(void* library, const Driver* driver, const char* symbol, Function* function) {
@@ -71,8 +69,8 @@ Driver::Driver() {
   void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
-    aot_rt::fail(AOT_UNAVAILABLE, "no NVIDIA driver on this machine: ",
-         reason != nullptr ? reason : kLibrary);
+    aot_rt::fail(AOT_UNAVAILABLE,
+                 "no NVIDIA driver on this machine: ", reason != nullptr ? reason : kLibrary);
   }
   const char* missing = nullptr;
 #define AOT_CUDA_RESOLVE(member, symbol, parameters) \

@@ -19,7 +19,8 @@ struct Function {
   using Pointer = CUresult (*)(Args...);
 
   void operator()(Args... args) const {
-    if (const CUresult result = pointer(args...); result != kSuccess) fail_call(*driver, result, name);
+    if (const CUresult result = pointer(args...); result != kSuccess)
+      fail_call(*driver, result, name);
   }
   // For calls whose failure is expected, needs more words, or must not throw.
   CUresult raw(Args... args) const noexcept { return pointer(args...); }

@@ -1,0 +1,392 @@
+#include "cuda/cuda_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "contract.h"
+#include "error.h"
+
+namespace aot_rt {
+namespace cuda {
+namespace {
+
+constexpr size_t kMaxPlans = 16;   // sets of sizes kept resolved, with their graphs
+constexpr size_t kLeastGraph = 3;  // launches: fewer are as fast one by one
+constexpr double kNanosecondsPerMillisecond = 1e6;
+
+void give_back(std::vector<OutputBlock*>* blocks) {
+  for (OutputBlock* block : *blocks) {
+    if (block != nullptr) OutputPool::give_back(block);
+  }
+  blocks->clear();
+}
+
+// What the caller's own allocator is for: the host's memory. Ours is page-locked.
+aot_allocator host_allocator(const SessionOptions& options, const Device& device) {
+  return options.allocator != nullptr ? checked_allocator(options.allocator)
+                                      : pinned_allocator(device);
+}
+
+}  // namespace
+
+CudaSession::CudaSession(const std::shared_ptr<Package>& package,
+                         std::shared_ptr<DeviceProgram> code, const SessionOptions& options)
+    : Session(package),
+      code_(std::move(code)),
+      program_(code_->program()),
+      device_(code_->device()),
+      driver_(device_->driver()),
+      own_stream_(device_),
+      last_run_(device_),
+      faults_(device_, program_.steps.size() * sizeof(int32_t), "fault words"),
+      device_outputs_(nullptr),
+      host_outputs_(nullptr),
+      copies_(device_, plan(), checked_allocator(options.allocator)),
+      options_(options),
+      counters_(program_.steps.size()) {
+  std::fill_n(faults_.data(), faults_.size(), uint8_t{0});
+  for (size_t i = 0; i < program_.steps.size(); ++i) {
+    origins_.push_back(plan().origin_of(program_.steps[i]));
+    if (program_.kernel_of(program_.steps[i]).faults) {
+      faulting_.push_back(static_cast<int32_t>(i));
+    }
+  }
+  results_.reserve(plan().outputs.size());
+  fetched_.reserve(plan().outputs.size());
+  const aot_allocator host = host_allocator(options, *device_);
+  device_outputs_ = OutputPool::create(device_allocator(*device_), device(), device_);
+  host_outputs_ = OutputPool::create(host, DLDevice{kDLCPU, 0}, device_);
+}
+
+CudaSession::~CudaSession() {
+  if (last_stream_ != nullptr) driver_.event_synchronize.raw(last_run_.get());
+  plans_.clear();
+  device_outputs_->close();
+  host_outputs_->close();
+}
+
+CudaSession::Run::~Run() {
+  if (finished) return;
+  session.driver_.stream_synchronize.raw(stream);
+  session.copies_.all_read();
+  session.give_back_all();
+  for (const int32_t step : session.faulting_) session.fault_word(step) = 0;
+}
+
+void CudaSession::give_back_all() {
+  give_back(&results_);
+  give_back(&fetched_);
+}
+
+void CudaSession::run_with(const DLTensor* const* inputs, size_t count, const RunOptions& options,
+                           TakeOutput take, void* context) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Scope scope(*device_);
+  check_faults();  // of earlier runs that were only enqueued
+  const bool own = options.stream == nullptr;
+  auto* const stream = own ? own_stream_.get() : static_cast<CUstream>(options.stream);
+  if (last_stream_ != nullptr && last_stream_ != stream) {
+    driver_.stream_wait_event(stream, last_run_.get(), 0);  // both use the session's memory
+  }
+  const bool to_host = options.host_outputs || options_.host_outputs;
+  Run run(*this, stream);
+  run_locked(inputs, count, stream, to_host);
+  if (own || to_host) {
+    driver_.stream_synchronize(stream);
+    last_stream_ = nullptr;
+    copies_.all_read();
+    check_faults();
+  } else {
+    copies_.finish_reading(stream);
+    driver_.event_record(last_run_.get(), stream);
+    last_stream_ = stream;
+  }
+  run.finished = true;
+  std::vector<OutputBlock*>& outputs = to_host ? fetched_ : results_;
+  for (size_t i = 0; i < outputs.size(); ++i) take(context, i, outputs[i]);
+  outputs.clear();
+  if (to_host) give_back(&results_);
+}
+
+void CudaSession::run_locked(const DLTensor* const* inputs, size_t count, CUstream stream,
+                             bool to_host) {
+  try {
+    prepare(inputs, count, stream, to_host);
+  } catch (const Error& error) {
+    if (error.code() != AOT_OUT_OF_MEMORY) throw;
+    give_back_all();
+    spare_memory();
+    prepare(inputs, count, stream, to_host);
+  }
+  BoundLaunches& bound = *plans_.front();
+  enqueue(bound, stream);
+  if (to_host) {
+    fetch_outputs(bound, stream);
+  } else {
+    copy_shared_outputs(bound, stream);
+  }
+}
+
+// Everything that may need memory, before the first launch.
+void CudaSession::prepare(const DLTensor* const* inputs, size_t count, CUstream stream,
+                          bool to_host) {
+  BoundLaunches& bound = bind(inputs, count);
+  prepare_memory(bound);
+  place_outputs(bound, stream, to_host);
+  for (size_t i = 0; i < count; ++i) {
+    bound.set_input(i, copies_.place(i, *inputs[i], bound.inputs()[i], stream));
+  }
+}
+
+// Gives up what a run can do without.
+void CudaSession::spare_memory() {
+  wait_for_last_run();
+  while (plans_.size() > 1) plans_.pop_back();
+  device_outputs_->trim(0);
+  host_outputs_->trim(0);
+}
+
+BoundLaunches& CudaSession::bind(const DLTensor* const* inputs, size_t count) {
+  if (!plans_.empty() && inputs_match(plan(), *plans_.front(), inputs, count, device())) {
+    return *plans_.front();
+  }
+  std::vector<int64_t> dims = bind_dims(plan(), inputs, count, device());
+  const auto found = std::find_if(plans_.begin(), plans_.end(), [&dims](const auto& candidate) {
+    return candidate->dims() == dims;
+  });
+  if (found != plans_.end()) {
+    plans_.splice(plans_.begin(), plans_, found);
+    return *plans_.front();
+  }
+  auto* const words = reinterpret_cast<int32_t*>(faults_.device_data());
+  plans_.push_front(std::make_unique<BoundLaunches>(plan(), *code_, std::move(dims), words));
+  if (plans_.size() > kMaxPlans) {
+    wait_for_last_run();  // its graph may be running
+    plans_.pop_back();
+  }
+  return *plans_.front();
+}
+
+void CudaSession::prepare_memory(BoundLaunches& bound) {
+  const auto bytes = static_cast<size_t>(bound.memory_bytes());
+  if (memory_.size() < bytes) {
+    memory_.reset();  // first, so that old and new are not held together
+    ++generation_;
+    memory_ = DeviceBlock(device_, bytes, "temporaries");
+    package().log()(AOT_LOG_DEBUG, cat(bytes, " bytes of temporaries on ", device_->short_name()));
+  }
+  bound.set_memory(generation_, memory_.data());
+}
+
+bool CudaSession::owns_buffer(size_t output) const {
+  const Buffer& buffer = program_.buffer_of_output(output);
+  return buffer.storage == Storage::kOutput && static_cast<size_t>(buffer.index) == output;
+}
+
+void CudaSession::place_outputs(BoundLaunches& bound, CUstream stream, bool to_host) {
+  size_t total = 0;
+  for (size_t i = 0; i < plan().outputs.size(); ++i) {
+    const TensorSpec& spec = plan().outputs[i];
+    const auto bytes = static_cast<size_t>(bound.buffer_bytes(program_.outputs[i]));
+    OutputBlock* block = nullptr;
+    if (owns_buffer(i) || !to_host) {
+      block = device_outputs_->take(bytes, stream);
+      results_.push_back(block);
+      block->describe(bound.outputs()[i], *spec.dtype);
+      if (owns_buffer(i)) bound.set_output(i, block->data());
+    } else {
+      results_.push_back(nullptr);
+    }
+    if (to_host) {
+      block = host_outputs_->take(bytes);
+      fetched_.push_back(block);
+      block->describe(bound.outputs()[i], *spec.dtype);
+    }
+    total += bytes;
+  }
+  device_outputs_->trim(2 * total + 4096);
+  if (to_host) host_outputs_->trim(2 * total + 4096);
+}
+
+void CudaSession::fetch_outputs(const BoundLaunches& bound, CUstream stream) {
+  for (size_t i = 0; i < fetched_.size(); ++i) {
+    const auto span = static_cast<size_t>(bound.outputs()[i].span);
+    if (span == 0) continue;
+    const void* from = bound.address(program_.outputs[i]);
+    driver_.memcpy_dtoh_async(fetched_[i]->data(), reinterpret_cast<CUdeviceptr>(from), span,
+                              stream);
+  }
+}
+
+// Outputs that are an input, a weight, a temporary or another output get their own copy.
+void CudaSession::copy_shared_outputs(const BoundLaunches& bound, CUstream stream) {
+  for (size_t i = 0; i < results_.size(); ++i) {
+    const auto span = static_cast<size_t>(bound.outputs()[i].span);
+    if (owns_buffer(i) || span == 0) continue;
+    const void* from = bound.address(program_.outputs[i]);
+    driver_.memcpy_dtod_async(reinterpret_cast<CUdeviceptr>(results_[i]->data()),
+                              reinterpret_cast<CUdeviceptr>(from), span, stream);
+  }
+}
+
+void CudaSession::enqueue(BoundLaunches& bound, CUstream stream) {
+  if (options_.synchronous || observer_ != nullptr) {
+    run_watched(bound, stream);
+  } else if (options_.profile) {
+    run_profiled(bound, stream);
+  } else if (!enqueue_graph(bound, stream)) {
+    for (const Launch& launch : bound.launches()) enqueue_launch(launch, stream);
+  }
+  ++bound.runs;
+}
+
+// The first run of given sizes is often the only one: a graph is made for the second.
+bool CudaSession::enqueue_graph(BoundLaunches& bound, CUstream stream) {
+  if (!options_.graphs || !bound.graph_works || bound.runs == 0 ||
+      bound.launches().size() < kLeastGraph) {
+    return false;
+  }
+  try {
+    bound.graph(*device_).launch(stream);
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != AOT_OUT_OF_MEMORY && error.code() != AOT_UNSUPPORTED) throw;
+    bound.graph_works = false;
+    package().log()(AOT_LOG_WARNING, cat("launching one by one, without a graph: ", error.what()));
+    return false;
+  }
+}
+
+void CudaSession::enqueue_launch(const Launch& launch, CUstream stream) {
+  const CUresult result = driver_.launch_kernel.raw(
+      launch.function, launch.grid[0], launch.grid[1], launch.grid[2], launch.threads, 1, 1,
+      launch.shared, stream, launch.parameters, nullptr);
+  if (result != kSuccess) {
+    driver_.fail(result, driver_.launch_kernel.name, cat("launching ", step_name(launch.step)),
+                 origin(launch.step));
+  }
+}
+
+void CudaSession::wait_for_step(int32_t step, CUstream stream) {
+  const CUresult result = driver_.stream_synchronize.raw(stream);
+  if (result != kSuccess) {
+    driver_.fail(result, driver_.stream_synchronize.name, cat("running ", step_name(step)),
+                 origin(step));
+  }
+}
+
+void CudaSession::run_watched(const BoundLaunches& bound, CUstream stream) {
+  for (const Launch& launch : bound.launches()) {
+    enqueue_launch(launch, stream);
+    wait_for_step(launch.step, stream);
+    check_faults();
+    if (observer_ != nullptr) observe(bound, launch.step, stream);
+  }
+}
+
+void CudaSession::run_profiled(const BoundLaunches& bound, CUstream stream) {
+  const std::vector<Launch>& launches = bound.launches();
+  while (marks_.size() < launches.size() + 1) {
+    marks_.push_back(std::make_unique<Event>(device_, kEventDefault));
+  }
+  driver_.event_record(marks_[0]->get(), stream);
+  for (size_t i = 0; i < launches.size(); ++i) {
+    enqueue_launch(launches[i], stream);
+    driver_.event_record(marks_[i + 1]->get(), stream);
+  }
+  driver_.stream_synchronize(stream);
+  for (size_t i = 0; i < launches.size(); ++i) {
+    float milliseconds = 0;
+    driver_.event_elapsed_time(&milliseconds, marks_[i]->get(), marks_[i + 1]->get());
+    Counter& counter = counters_[static_cast<size_t>(launches[i].step)];
+    ++counter.calls;
+    counter.nanoseconds += static_cast<uint64_t>(milliseconds * kNanosecondsPerMillisecond);
+  }
+}
+
+void CudaSession::observe(const BoundLaunches& bound, int32_t step, CUstream stream) {
+  for (const int32_t buffer : program_.steps[static_cast<size_t>(step)].buffers) {
+    const auto bytes = static_cast<size_t>(bound.buffer_bytes(buffer));
+    const Block copy(default_allocator(), bytes, "a copy for the observer");
+    const void* from = bound.address(buffer);
+    if (bytes != 0 && from != nullptr) {
+      driver_.memcpy_dtoh_async(copy.data(), reinterpret_cast<CUdeviceptr>(from), bytes, stream);
+      driver_.stream_synchronize(stream);
+    }
+    observer_(observer_context_, static_cast<size_t>(step), static_cast<size_t>(buffer),
+              copy.data(), bytes);
+  }
+}
+
+void CudaSession::wait_for_last_run() {
+  if (last_stream_ == nullptr) return;
+  driver_.event_synchronize(last_run_.get());
+  last_stream_ = nullptr;
+}
+
+void CudaSession::check_faults() {
+  for (const int32_t step : faulting_) {
+    if (fault_word(step) == 0) continue;
+    const bool earlier = last_stream_ != nullptr;
+    wait_for_last_run();  // so that it does not report again
+    for (const int32_t other : faulting_) fault_word(other) = 0;
+    throw Error(
+        AOT_INVALID_ARGUMENT,
+        cat(earlier ? "in an earlier run of this session, " : "",
+            "an index in the data is outside the tensor that it points into, at ", step_name(step)),
+        origin(step));
+  }
+}
+
+std::string CudaSession::step_name(int32_t step) const {
+  const std::string& kernel = program_.kernel_of(program_.steps[static_cast<size_t>(step)]).name;
+  const std::string& where = origin(step);
+  return where.empty() ? cat("kernel '", kernel, "'") : cat("kernel '", kernel, "' (", where, ")");
+}
+
+void CudaSession::synchronize() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Scope scope(*device_);
+  wait_for_last_run();
+  check_faults();
+}
+
+void CudaSession::set_observer(aot_observer_fn observer, void* context) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  observer_ = observer;
+  observer_context_ = context;
+}
+
+void CudaSession::profile(aot_step_profile* steps, size_t capacity, size_t* count) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t i = 0; i < std::min(capacity, counters_.size()); ++i) {
+    const std::string& kernel = program_.kernel_of(program_.steps[i]).name;
+    steps[i] = aot_step_profile{kernel.c_str(), origins_[i].c_str(), counters_[i].calls,
+                                counters_[i].nanoseconds};
+  }
+  *count = counters_.size();
+}
+
+void CudaSession::reset_profile() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::fill(counters_.begin(), counters_.end(), Counter{});
+}
+
+}  // namespace cuda
+
+std::unique_ptr<Session> make_cuda_session(std::shared_ptr<Package> package, int32_t index,
+                                           const SessionOptions& options) {
+  const cuda::DevicePtr device = cuda::Device::open(index);
+  const Program& program = cuda::choose_program(package->plan(), *device);
+  if (!options.isa.empty() && options.isa != program.arch) {
+    fail(AOT_UNAVAILABLE, "no '", options.isa, "' on ", device->description(),
+         ": the package's kernels for it are of ", program.arch);
+  }
+  const std::shared_ptr<void> code = package->shared(device->short_name(), [&] {
+    return std::make_shared<cuda::DeviceProgram>(device, program, package->log());
+  });
+  return std::make_unique<cuda::CudaSession>(
+      package, std::static_pointer_cast<cuda::DeviceProgram>(code), options);
+}
+
+}  // namespace aot_rt

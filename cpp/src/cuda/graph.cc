@@ -1,0 +1,62 @@
+#include "cuda/graph.h"
+
+#include "error.h"
+
+namespace aot_rt::cuda {
+namespace {
+
+KernelNodeParams node_params(const Launch& launch) {
+  KernelNodeParams params{};
+  params.function = launch.function;
+  params.grid_x = launch.grid[0];
+  params.grid_y = launch.grid[1];
+  params.grid_z = launch.grid[2];
+  params.block_x = launch.threads;
+  params.block_y = 1;
+  params.block_z = 1;
+  params.shared_bytes = launch.shared;
+  params.parameters = launch.parameters;
+  return params;
+}
+
+}  // namespace
+
+Graph::Graph(const Device& device, const std::vector<Launch>& launches) : driver_(device.driver()) {
+  try {
+    driver_.graph_create(&graph_, 0);
+    nodes_.reserve(launches.size());
+    for (const Launch& launch : launches) {
+      const KernelNodeParams params = node_params(launch);
+      // A chain, as the arena's slots are reused in this order.
+      const CUgraphNode* before = nodes_.empty() ? nullptr : &nodes_.back();
+      CUgraphNode node = nullptr;
+      driver_.graph_add_kernel_node(&node, graph_, before, before != nullptr ? 1 : 0, &params);
+      nodes_.push_back(node);
+    }
+    driver_.graph_instantiate(&executable_, graph_, 0);
+  } catch (const Error&) {
+    destroy();
+    throw;
+  }
+}
+
+Graph::~Graph() { destroy(); }
+
+void Graph::destroy() noexcept {
+  if (executable_ != nullptr) driver_.graph_exec_destroy.raw(executable_);
+  if (graph_ != nullptr) driver_.graph_destroy.raw(graph_);
+  executable_ = nullptr;
+  graph_ = nullptr;
+}
+
+void Graph::update(std::vector<Launch>* launches) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    Launch& launch = (*launches)[i];
+    if (!launch.changed) continue;
+    const KernelNodeParams params = node_params(launch);
+    driver_.graph_exec_set_kernel(executable_, nodes_[i], &params);
+    launch.changed = false;
+  }
+}
+
+}  // namespace aot_rt::cuda

@@ -1,0 +1,49 @@
+// A sequence of kernel launches as a CUDA graph: one call to the driver runs them all.
+#ifndef AOT_SRC_CUDA_GRAPH_H_
+#define AOT_SRC_CUDA_GRAPH_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "cuda/device.h"
+
+namespace aot_rt::cuda {
+
+struct Launch {
+  CUfunction function = nullptr;
+  std::array<unsigned, 3> grid{};
+  unsigned threads = 0;
+  unsigned shared = 0;          // bytes
+  void** parameters = nullptr;  // the address of each
+  int32_t step = 0;             // position in the program
+  bool changed = true;          // parameters differ from those that the graph has
+};
+
+class Graph {
+ public:
+  // Copies the present parameters of the launches, which must be at least one. Needs the device's
+  // context to be current, as all of this does. Throws DEVICE_ERROR, OUT_OF_MEMORY, UNSUPPORTED.
+  Graph(const Device& device, const std::vector<Launch>& launches);
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  // Copies the parameters of the launches marked as changed, and clears the marks. Runs that were
+  // launched before keep theirs.
+  void update(std::vector<Launch>* launches);
+
+  void launch(CUstream stream) const { driver_.graph_launch(executable_, stream); }
+
+ private:
+  void destroy() noexcept;
+
+  const Driver& driver_;
+  CUgraph graph_ = nullptr;
+  CUgraphExec executable_ = nullptr;
+  std::vector<CUgraphNode> nodes_;  // by launch
+};
+
+}  // namespace aot_rt::cuda
+
+#endif  // AOT_SRC_CUDA_GRAPH_H_
