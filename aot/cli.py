@@ -84,7 +84,7 @@ _build_arguments = _together(
         "targets",
         multiple=True,
         metavar="TARGET",
-        help="cpu (all levels, the default), cpu:x86-64-v3, …; may be repeated.",
+        help="cpu (all levels, the default), cpu:x86-64-v3, cuda:sm_80+sm_90, …; may be repeated.",
     ),
     click.option("-j", "--jobs", type=click.IntRange(1), help="Compilers that run at once."),
     click.option("--cxx", "compiler", help="The C++ compiler; the default is found."),
@@ -99,6 +99,7 @@ _build_arguments = _together(
 )
 
 _run_options = _together(
+    click.option("--device", help="Where to run: cpu, cuda, cuda:1; default: cpu if it can."),
     click.option("--isa", help="Force an instruction set level, for example x86-64-v3."),
     click.option("--threads", type=click.IntRange(1), help="Threads to run with."),
 )
@@ -154,6 +155,12 @@ def _print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
+def _kernel_counts(report: BuildReport) -> str:
+    """Like "7 kernels"; with programs of different numbers, "7/9 kernels"."""
+    counts = dict.fromkeys(str(len(program.kernels)) for program in report.programs)
+    return f"{'/'.join(counts)} kernels"
+
+
 @cli.command(short_help="Package a model.")
 @_build_arguments
 @click.option(
@@ -183,7 +190,7 @@ def build(
         _print_json(report.to_json())
     elif report.output is not None:
         click.echo(
-            f"{report.output}: {format_bytes(report.nbytes)}, {len(report.kernels)} kernels for "
+            f"{report.output}: {format_bytes(report.nbytes)}, {_kernel_counts(report)} for "
             f"{', '.join(report.targets)}, in {format_seconds(report.seconds)}"
         )
     else:
@@ -215,16 +222,25 @@ def explain(model: Path, html: Path | None, as_json: bool, debug: bool, **choice
 @cli.command(short_help="Show what is in a package.")
 @_package
 @click.option("--weights", is_flag=True, help="List every weight.")
+@click.option("--target", help="Show this program's kernels alone: cpu, cuda, cuda:sm_90.")
 @click.option("--checksums", is_flag=True, help="Compare every entry's bytes with its SHA-256.")
 @_json
 @_debug
-def inspect(package: Path, weights: bool, checksums: bool, as_json: bool, debug: bool) -> None:
+def inspect(
+    *,
+    package: Path,
+    weights: bool,
+    target: str | None,
+    checksums: bool,
+    as_json: bool,
+    debug: bool,
+) -> None:
     """Show what is in PACKAGE, from its data alone; nothing of it is run."""
     with PackageFile(package) as file:
         if as_json:
-            _print_json(inspect_json(file))
+            _print_json(inspect_json(file, target))
         else:
-            click.echo(inspect_text(file, weights=weights), nl=False)
+            click.echo(inspect_text(file, weights=weights, target=target), nl=False)
         if checksums:
             verify_report.check_entries(file)
             if not as_json:
@@ -273,6 +289,7 @@ def run(
     npz: Path | None,
     seed: int,
     sizes: Sequence[str],
+    device: str | None,
     isa: str | None,
     threads: int | None,
     output: Path | None,
@@ -280,7 +297,7 @@ def run(
     debug: bool,
 ) -> None:
     """Run PACKAGE once, on inputs from a file or on random ones."""
-    model = load_model(package, isa, threads)
+    model = load_model(package, isa, threads, device)
     outputs = model.run(_inputs(package, npz, sizes, seed))
     if output is not None:
         save_outputs(model.plan, outputs, output)
@@ -302,11 +319,19 @@ def run(
 @_run_options
 @_json
 @_debug
-def verify(package: Path, isa: str | None, threads: int | None, as_json: bool, debug: bool) -> None:
+def verify(
+    *,
+    package: Path,
+    device: str | None,
+    isa: str | None,
+    threads: int | None,
+    as_json: bool,
+    debug: bool,
+) -> None:
     """Check PACKAGE on this machine: checksums, then its golden values on every level it has."""
     with PackageFile(package) as file:
         verify_report.check_entries(file)
-        results = verify_report.compare_golden(file, isa, threads)
+        results = verify_report.compare_golden(file, isa, threads, device)
     wrong = [result for result in results if not result.ok]
     if wrong:
         raise VerificationFailed(
@@ -342,6 +367,7 @@ def bench(
     npz: Path | None,
     seed: int,
     sizes: Sequence[str],
+    device: str | None,
     isa: str | None,
     threads: int | None,
     runs: int,
@@ -353,7 +379,7 @@ def bench(
     """Time PACKAGE: load, latency percentiles, and the slowest kernels."""
     inputs = _inputs(package, npz, sizes, seed)
     rival = None if against is None else partial(_torch_side().eager, against, inputs)
-    result = bench_report.measure(package, isa, threads, inputs, runs, rival)
+    result = bench_report.measure(package, isa, threads, inputs, runs, rival, device)
     if as_json:
         _print_json(result.to_json())
     else:

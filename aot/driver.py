@@ -7,14 +7,13 @@ Only `build` (compilers) and `write` (the file) have effects.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from aot.backends.base import Backend, EmittedGraph, KernelBinary
 from aot.backends.registry import backend_for
-from aot.errors import UsageError
 from aot.frontend.capture import Captured, capture_file
 from aot.frontend.golden import examples
 from aot.frontend.ingest import ingest
@@ -22,10 +21,11 @@ from aot.ir.capabilities import Capabilities
 from aot.ir.kernels import KernelGraph, MemoryPlan
 from aot.ir.loops import LoopGraph
 from aot.ir.weights import WeightStore
-from aot.link.assemble import Assembly, LibraryBinary, assemble
+from aot.link.assemble import Assembly, CodeImage, ProgramParts, assemble
 from aot.link.derive import DerivedStore
-from aot.link.entries import golden_entries, weight_entries
+from aot.link.entries import golden_entries
 from aot.link.package import Entry, bytes_entry, write_package
+from aot.link.placing import place_weights, weight_entries
 from aot.link.plan import Plan
 from aot.lowering.lower import lower
 from aot.options import BuildOptions, Target
@@ -35,9 +35,9 @@ from aot.passes.fold_weights import fold_weights
 from aot.passes.inline import inline_producers
 from aot.passes.layout import choose_layouts, own_outputs
 from aot.passes.normalize_axes import normalize_axes
-from aot.report.model import BuildReport, StageTime
+from aot.report.model import BuildReport, PerProgram, StageTime
 from aot.report.observers import Observer, Silent
-from aot.report.summary import arena_nbytes, example_sizes, kernel_reports
+from aot.report.summary import program_report
 from aot.schedule.fusion import fuse
 from aot.schedule.memory import plan_memory
 from aot.version import COMPILER
@@ -51,6 +51,19 @@ class Linked:
 
     plan: Plan
     entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the plan gets one program for: a target, and the backend that makes its code."""
+
+    target: Target
+    backend: Backend
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Facts for the scheduler."""
+        return self.backend.capabilities(self.target)
 
 
 def build(
@@ -70,26 +83,46 @@ def build(
         AotError: See aot.errors.
     """
     stages = _Stages(observer or Silent(), options.stop_after)
-    target = _only(options.targets)
-    backend = backend_for(target)
-    capabilities = backend.capabilities(target)
+    programs = choose_programs(options.targets)
 
     captured = stages.run(
         "capture", lambda: capture_file(source) if isinstance(source, Path) else source
     )
     graph, weights = stages.run("ingest", lambda: ingest(captured))
-    loops = stages.run("lower", lambda: lower(graph))
-    loops = stages.run("passes", lambda: run_passes(loops, capabilities))
-    kernels = stages.run("fuse", lambda: fuse(loops, capabilities))
-    memory = stages.run("plan_memory", lambda: plan_memory(kernels))
-    emitted = stages.run("emit", lambda: backend.emit(kernels, target))
-    binaries = stages.run("build", lambda: backend.compile(emitted, target, options))
+    lowered = stages.run("lower", lambda: lower(graph))
+    # From here on each program goes its own way: what to fuse depends on the device.
+    loops = stages.run(
+        "passes", lambda: _each(programs, lambda p, _: run_passes(lowered, p.capabilities))
+    )
+    kernels = stages.run(
+        "fuse", lambda: _each(programs, lambda p, k: fuse(loops[k], p.capabilities))
+    )
+    memory = stages.run(
+        "plan_memory", lambda: _each(programs, lambda _, k: plan_memory(kernels[k]))
+    )
+    emitted = stages.run(
+        "emit", lambda: _each(programs, lambda p, k: p.backend.emit(kernels[k], p.target))
+    )
+    binaries = stages.run(
+        "build",
+        lambda: _each(programs, lambda p, k: p.backend.compile(emitted[k], p.target, options)),
+    )
     linked = stages.run(
         "assemble",
-        lambda: _link(captured, emitted.graph, memory, emitted, binaries, weights, backend, options),
+        lambda: _link(captured, programs, memory, emitted, binaries, weights, options),
     )
     nbytes = stages.run("write", lambda: _write(options.output, linked))
     return _report(kernels, memory, linked, nbytes, options, stages.times)
+
+
+def choose_programs(targets: Sequence[Target]) -> tuple[Program, ...]:
+    """The programs that the targets want, in their order, each with its backend.
+
+    Raises:
+        UsageError: No backend makes code for a target.
+    """
+    chosen = [(target, backend_for(target)) for target in targets]
+    return tuple(Program(part, b) for target, b in chosen for part in b.programs(target))
 
 
 def run_passes(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
@@ -129,46 +162,75 @@ class _Stages:
         return value
 
 
-def _only(targets: Sequence[Target]) -> Target:
-    if len(targets) != 1:
-        raise UsageError("a package has one device", advice="Give one --target.")
-    return targets[0]
+def _each(programs: Sequence[Program], make: Callable[[Program, int], T]) -> PerProgram[T]:
+    values = tuple(make(program, k) for k, program in enumerate(programs))
+    return PerProgram(tuple(str(program.target) for program in programs), values)
 
 
 def _link(
     captured: Captured,
-    kernels: KernelGraph,
-    memory: MemoryPlan,
-    emitted: EmittedGraph,
-    binaries: Sequence[KernelBinary],
+    programs: Sequence[Program],
+    memory: PerProgram[MemoryPlan],
+    emitted: PerProgram[EmittedGraph],
+    binaries: PerProgram[tuple[KernelBinary, ...]],
     weights: WeightStore,
-    backend: Backend,
     options: BuildOptions,
 ) -> Linked:
-    libraries = tuple(LibraryBinary(b.device, b.arch, b.data) for b in binaries)
+    graphs = [e.graph for e in emitted.values]
+    placed = place_weights(emitted.names, graphs)
+    parts = [
+        _program_parts(program, memory[k], emitted[k], binaries[k], placed[k])
+        for k, program in enumerate(programs)
+    ]
     golden = golden_entries(
         [(e.inputs, e.outputs) for e in examples(captured)] if options.golden else []
     )
-    plan = assemble(
-        Assembly(
-            kernels,
-            memory,
-            emitted.launches,
-            [f.name for f in emitted.functions],
-            libraries,
-            frozenset(d.name for d in kernels.derived),
-            COMPILER,
-            golden.records,
-        )
-    )
-    store = DerivedStore(weights, kernels.derived, kernels.buffers, backend.recipes())
+    plan = assemble(Assembly(parts, COMPILER, golden.records))
+    stores = [
+        DerivedStore(weights, graph.derived, graph.buffers, program.backend.recipes())
+        for program, graph in zip(programs, graphs, strict=True)
+    ]
     return Linked(
         plan,
         (
-            *(bytes_entry(library.entry, library.data) for library in libraries),
-            *weight_entries(plan, kernels, store),
+            *(bytes_entry(name, data) for part in parts for name, data in part.code()),
+            *weight_entries(plan, graphs, placed, stores),
             *golden.entries,
         ),
+    )
+
+
+def _program_parts(
+    program: Program,
+    memory: MemoryPlan,
+    emitted: EmittedGraph,
+    binaries: Sequence[KernelBinary],
+    weights: Mapping[str, str],
+) -> ProgramParts:
+    images = [image for binary in binaries for image in binary.images]
+    return ProgramParts(
+        device=program.target.device,
+        # An architecture's own program says which; libraries of several levels say theirs.
+        arch=program.target.archs[0] if images else "",
+        graph=emitted.graph,
+        memory=memory,
+        launches=emitted.launches,
+        functions=[f.name for f in emitted.functions],
+        weights=weights,
+        libraries=[] if images else [(b.arch, b.data) for b in binaries],
+        images=[
+            CodeImage(
+                name=image.name,
+                symbol=image.symbol,
+                data=image.data,
+                threads=image.threads,
+                shared=image.shared,
+                scratch=image.scratch,
+                scratch_alignment=image.scratch_alignment,
+                faults=image.faults,
+            )
+            for image in images
+        ],
     )
 
 
@@ -178,25 +240,28 @@ def _write(output: Path | None, linked: Linked) -> int:
 
 
 def _report(
-    kernels: KernelGraph,
-    memory: MemoryPlan,
+    kernels: PerProgram[KernelGraph],
+    memory: PerProgram[MemoryPlan],
     linked: Linked,
     nbytes: int,
     options: BuildOptions,
     times: Sequence[StageTime],
 ) -> BuildReport:
-    sizes = example_sizes(kernels)
+    graph = kernels[0]
     return BuildReport(
-        model=kernels.name,
+        model=graph.name,
         output=options.output,
         nbytes=nbytes,
         weight_bytes=sum(e.nbytes for e in linked.entries if e.name.startswith(_WEIGHT_GROUPS)),
-        arena_bytes=arena_nbytes(memory, sizes),
-        targets=tuple(f"{library.device}:{library.isa}" for library in linked.plan.libraries),
-        kernels=kernel_reports(kernels),
-        decisions=kernels.decisions,
+        targets=tuple(
+            f"{target.device}:{arch}" for target in options.targets for arch in target.archs
+        ),
+        programs=tuple(
+            program_report(name, graph, plan)
+            for name, graph, plan in zip(kernels.names, kernels.values, memory.values, strict=True)
+        ),
         timings=tuple(times),
-        sizes=tuple((d.label or d.name, d.hint) for d in kernels.dims),
+        sizes=tuple((d.label or d.name, d.hint) for d in graph.dims),
     )
 
 

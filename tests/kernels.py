@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from aot.link.package import Entry, bytes_entry, write_package
-from aot.link.plan import Library, Plan, TreeOutput
-from tests.link.plans import small_plan
+from aot.link.plan import Library, Plan, TreeOutput, WorkLaunch
+from tests.link.plans import host_program, small_plan
 
 ROOT = Path(__file__).parents[1]
 WEIGHT = np.array([1.0, -2.0, 0.5, 3.0], np.float32)
@@ -48,15 +48,22 @@ def reference(x: np.ndarray) -> np.ndarray:
 
 
 def kernel_plan(errors: dict[str, str], golden: bool) -> Plan:
-    plan = small_plan()
-    steps = tuple(dataclasses.replace(step, work="s0") for step in plan.steps)
-    buffers = list(plan.buffers)
+    plan, program = small_plan(), host_program()
+    steps = tuple(
+        dataclasses.replace(step, launch=WorkLaunch("s0", 1, 256)) for step in program.steps
+    )
+    buffers = list(program.buffers)
     buffers[1] = dataclasses.replace(buffers[1], bytes=16)
     return dataclasses.replace(
         plan,
-        steps=steps,
-        buffers=tuple(buffers),
-        libraries=tuple(Library(f"kernels/cpu/{isa}", "cpu", isa) for isa in errors),
+        programs=(
+            dataclasses.replace(
+                program,
+                steps=steps,
+                buffers=tuple(buffers),
+                libraries=tuple(Library(f"kernels/cpu/{isa}", isa) for isa in errors),
+            ),
+        ),
         golden=plan.golden if golden else (),
         signature=dataclasses.replace(plan.signature, result=TreeOutput(0)),
     )

@@ -63,7 +63,7 @@ def test_short_form_is_build(driver: FakeDriver, capsys) -> None:
     assert sources == [Path("model.py")] * 3
     assert {options.output for _, options in driver.asked} == {Path("m.pkg")}
     out = capsys.readouterr()
-    assert out.out.count("sample.pkg: 1.23 MB, 2 kernels for x86-64-v3, x86-64-v4") == 3
+    assert out.out.count("sample.pkg: 1.23 MB, 2 kernels for cpu:x86-64-v3, cpu:x86-64-v4") == 3
     assert "[ 1/" in out.err
     assert "capture" in out.err
 
@@ -102,7 +102,7 @@ def test_stopping_early_is_no_failure(driver: FakeDriver, capsys) -> None:
 def test_build_as_json_is_one_document(driver: FakeDriver, capsys) -> None:
     assert run_command(["m.py", "--json"]) == 0
     out = capsys.readouterr()
-    assert json.loads(out.out)["kernels"][1]["name"] == "k1_mm_gelu"
+    assert json.loads(out.out)["programs"][0]["kernels"][1]["name"] == "k1_mm_gelu"
     assert out.err == ""
 
 
@@ -158,7 +158,7 @@ def test_errors_as_json(driver: FakeDriver, capsys) -> None:
         (["build"], "Missing argument"),
         (["m.py", "--no-such"], "No such option"),
         (["m.py", "--stop-after", "fly"], "'fly' is not one of"),
-        (["m.py", "--target", "tpu"], "unknown target"),
+        (["m.py", "--target", "tpu"], "unknown device"),
         (["m.py", "-j", "0"], "0 is not in the range"),
         (["inspect"], "Missing argument"),
     ],
@@ -183,7 +183,7 @@ def test_inspect(package: Path, capsys) -> None:
     assert "weights/w: float32[4], 16 B" in text
     assert "checksums: all entries" in text
     assert run_command(["inspect", str(package), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["kernels"] == ["k0", "k1"]
+    assert json.loads(capsys.readouterr().out)["programs"][0]["kernels"] == ["k0", "k1"]
 
 
 def test_inspect_finds_a_flipped_bit(package: Path, tmp_path: Path, capsys) -> None:

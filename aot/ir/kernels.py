@@ -119,7 +119,8 @@ class Launch:
 
     `function`: name of the compiled function (kernels of equal text share one). `buffers` and
     `sizes` in argument order. `work`: independent units. `grain`: least units worth a thread.
-    `scratch`: bytes per worker.
+    `scratch`: bytes per worker. `grid`: program instances in three dimensions, for a device that
+    counts in those; then the three before it mean nothing.
     """
 
     kernel: str
@@ -129,3 +130,4 @@ class Launch:
     work: Expr
     grain: Expr
     scratch: Expr
+    grid: tuple[Expr, Expr, Expr] | None = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from aot.errors import InternalError, Origin
 from aot.ir import tensors
@@ -14,90 +14,173 @@ from aot.symbolic import Expr, as_expr, encode, product
 
 
 @dataclass(frozen=True)
-class LibraryBinary:
-    """A compiled kernel library: the device, the architecture level, and its bytes."""
+class CodeImage:
+    """One kernel's code for a device that loads kernels one by one; see `plan.KernelCode`."""
+
+    name: str
+    symbol: str
+    data: bytes
+    threads: int
+    shared: int
+    scratch: int
+    scratch_alignment: int
+    faults: bool
+
+
+@dataclass(frozen=True)
+class ProgramParts:
+    """All that one program of the plan is made of.
+
+    Attributes:
+        device: The device's kind.
+        arch: Its architecture; "" for libraries, which say theirs.
+        graph: The scheduled kernels.
+        memory: Where its temporaries lie.
+        launches: One per kernel, in execution order.
+        functions: The compiled functions' names in the order of each library's table.
+        weights: The package entry of each weight, by FQN.
+        libraries: (instruction set level, bytes) of each library.
+        images: Code of each function instead, in their order.
+    """
 
     device: str
-    isa: str
-    data: bytes
+    arch: str
+    graph: KernelGraph
+    memory: MemoryPlan
+    launches: Sequence[Launch]
+    functions: Sequence[str]
+    weights: Mapping[str, str]
+    libraries: Sequence[tuple[str, bytes]] = ()
+    images: Sequence[CodeImage] = ()
 
-    @property
-    def entry(self) -> str:
-        """Name of the package entry that holds it."""
-        return f"kernels/{self.device}/{self.isa}"
+    def library_entry(self, level: str) -> str:
+        """Name of the package entry that holds a library."""
+        return f"kernels/{self.device}/{level}"
+
+    def image_entry(self, image: CodeImage) -> str:
+        """Name of the package entry that holds a kernel's code."""
+        return f"kernels/{self.device}/{self.arch}/{image.name}"
+
+    def code(self) -> Iterator[tuple[str, bytes]]:
+        """Every entry of code: name and bytes."""
+        yield from ((self.library_entry(level), data) for level, data in self.libraries)
+        yield from ((self.image_entry(image), image.data) for image in self.images)
 
 
 @dataclass(frozen=True)
 class Assembly:
     """All that the plan is made of.
 
-    `functions`: the compiled functions' names in the order of each library's table. `launches`:
-    one per kernel, in execution order. `derived`: names of weights made at build time (they live
-    in `packed/`). `compiler`: name and version for the plan.
+    Attributes:
+        programs: At least one; they have the same inputs, outputs and dims.
+        compiler: Name and version for the plan.
+        golden: Records of golden sets.
     """
 
-    graph: KernelGraph
-    memory: MemoryPlan
-    launches: Sequence[Launch]
-    functions: Sequence[str]
-    libraries: Sequence[LibraryBinary]
-    derived: frozenset[str]
+    programs: Sequence[ProgramParts]
     compiler: str
     golden: Sequence[plan.GoldenSet] = ()
-
-
-def weight_entry(buffer: GraphBuffer, derived: frozenset[str]) -> str:
-    """The package entry that holds a weight buffer's bytes."""
-    group = "packed" if buffer.fqn in derived else "weights"
-    return f"{group}/{buffer.fqn}"
 
 
 def assemble(parts: Assembly) -> plan.Plan:
     """The execution plan, hashes still empty (the package writer fills them in).
 
     Raises:
-        InternalError: A launch names a buffer that has no storage.
+        InternalError: A launch names a buffer that has no storage, or programs disagree on what
+            callers see.
     """
-    graph = parts.graph
-    names = _Names(parts)
-    origins = _origins(graph.kernels)
-    positions = {name: k for k, name in enumerate(parts.functions)}
-    steps = tuple(
-        plan.Step(
-            kernel=positions[launch.function],
-            buffers=tuple(names.position(b) for b in launch.buffers),
-            sizes=tuple(encode(e) for e in launch.sizes),
-            work=encode(as_expr(launch.work)),
-            grain=encode(as_expr(launch.grain)),
-            scratch=encode(as_expr(launch.scratch)),
-            origin=origins[kernel_origin(kernel)],
-        )
-        for kernel, launch in zip(graph.kernels, parts.launches, strict=True)
-    )
+    origins = _origins(k for program in parts.programs for k in program.graph.kernels)
+    plans = [_with_program(parts, program, origins) for program in parts.programs]
+    first = plans[0]
+    for other in plans[1:]:
+        if replace(other, programs=first.programs) != first:
+            raise InternalError("two programs of one plan have other inputs, outputs or dims")
+    return replace(first, programs=tuple(p.programs[0] for p in plans))
+
+
+def _with_program(
+    parts: Assembly, program: ProgramParts, origins: Mapping[Origin, int]
+) -> plan.Plan:
+    graph = program.graph
     return plan.Plan(
         compiler=parts.compiler,
         model=graph.name,
-        inputs=tuple(_spec(graph.buffers[n], n, names) for n in graph.inputs),
+        inputs=tuple(_spec(graph.buffers[n], n) for n in graph.inputs),
         outputs=tuple(
-            _spec(graph.buffers[n], _output_name(k, len(graph.outputs)), names)
+            _spec(graph.buffers[n], _output_name(k, len(graph.outputs)))
             for k, n in enumerate(graph.outputs)
         ),
         signature=_signature(graph.signature),
-        buffers=names.buffers(),
-        kernels=tuple(plan.KernelRef(name) for name in parts.functions),
-        steps=steps,
-        libraries=tuple(plan.Library(b.entry, b.device, b.isa) for b in parts.libraries),
+        programs=(_program(program, origins),),
         origins=tuple(origins),
         dims=tuple(_dim(d) for d in graph.dims),
-        arena=tuple(
-            plan.ArenaSlot(names.position(p.buffer), tuple(names.position(a) for a in p.above))
-            for p in parts.memory.placements
-        ),
         checks=tuple(
             plan.Check(encode(r.left), _relation(r.relation), encode(r.right), r.message)
             for r in graph.relations
         ),
         golden=tuple(parts.golden),
+    )
+
+
+def _program(parts: ProgramParts, origins: Mapping[Origin, int]) -> plan.Program:
+    graph = parts.graph
+    names = _Names(parts)
+    positions = {name: k for k, name in enumerate(parts.functions)}
+    return plan.Program(
+        device=parts.device,
+        arch=parts.arch,
+        buffers=names.buffers(),
+        kernels=_kernels(parts),
+        steps=tuple(
+            plan.Step(
+                kernel=positions[launch.function],
+                buffers=tuple(names.position(b) for b in launch.buffers),
+                sizes=tuple(encode(e) for e in launch.sizes),
+                launch=_launch(launch),
+                origin=origins[kernel_origin(kernel)],
+            )
+            for kernel, launch in zip(graph.kernels, parts.launches, strict=True)
+        ),
+        outputs=tuple(names.position(name) for name in graph.outputs),
+        arena=tuple(
+            plan.ArenaSlot(names.position(p.buffer), tuple(names.position(a) for a in p.above))
+            for p in parts.memory.placements
+        ),
+        libraries=tuple(
+            plan.Library(parts.library_entry(level), level) for level, _ in parts.libraries
+        ),
+    )
+
+
+def _kernels(parts: ProgramParts) -> tuple[plan.KernelRef, ...]:
+    if not parts.images:
+        return tuple(plan.KernelRef(name) for name in parts.functions)
+    images = {image.name: image for image in parts.images}
+    return tuple(
+        plan.KernelRef(name, _code(parts.image_entry(images[name]), images[name]))
+        for name in parts.functions
+    )
+
+
+def _code(entry: str, image: CodeImage) -> plan.KernelCode:
+    return plan.KernelCode(
+        entry=entry,
+        symbol=image.symbol,
+        threads=image.threads,
+        shared=image.shared,
+        scratch=image.scratch,
+        scratch_alignment=image.scratch_alignment,
+        faults=image.faults,
+    )
+
+
+def _launch(launch: Launch) -> plan.WorkLaunch | plan.GridLaunch:
+    if launch.grid is not None:
+        return plan.GridLaunch(*(encode(as_expr(e)) for e in launch.grid))
+    return plan.WorkLaunch(
+        work=encode(as_expr(launch.work)),
+        grain=encode(as_expr(launch.grain)),
+        scratch=encode(as_expr(launch.scratch)),
     )
 
 
@@ -108,7 +191,7 @@ def kernel_origin(kernel: Kernel) -> Origin:
     return kernel.stages[-1].nests[-1].origin
 
 
-def _origins(kernels: Sequence[Kernel]) -> dict[Origin, int]:
+def _origins(kernels: Iterable[Kernel]) -> dict[Origin, int]:
     found = dict.fromkeys(kernel_origin(k) for k in kernels)
     return {origin: position for position, origin in enumerate(found)}
 
@@ -116,7 +199,7 @@ def _origins(kernels: Sequence[Kernel]) -> dict[Origin, int]:
 class _Names:
     """Positions of buffers in the plan: those that launches, inputs, outputs or the arena name."""
 
-    def __init__(self, parts: Assembly) -> None:
+    def __init__(self, parts: ProgramParts) -> None:
         graph = parts.graph
         self._parts = parts
         self._roots = dict(parts.memory.in_place)
@@ -155,7 +238,7 @@ class _Names:
         if buffer.kind == "input":
             return plan.InputStorage(graph.inputs.index(buffer.name))
         if buffer.kind == "weight":
-            return plan.EntryStorage(weight_entry(buffer, self._parts.derived))
+            return plan.EntryStorage(self._parts.weights[buffer.fqn])
         if buffer.name in graph.outputs:
             return plan.OutputStorage(graph.outputs.index(buffer.name))
         if any(p.buffer == buffer.name for p in self._parts.memory.placements):
@@ -168,7 +251,7 @@ def buffer_bytes(buffer: GraphBuffer) -> Expr:
     return product((*buffer.shape, as_expr(buffer.dtype.itemsize)))
 
 
-def _spec(buffer: GraphBuffer, name: str, names: _Names) -> plan.TensorSpec:
+def _spec(buffer: GraphBuffer, name: str) -> plan.TensorSpec:
     if buffer.strides is None:
         raise InternalError(f"buffer {buffer.name} has no strides")
     return plan.TensorSpec(
@@ -176,7 +259,6 @@ def _spec(buffer: GraphBuffer, name: str, names: _Names) -> plan.TensorSpec:
         buffer.dtype.name,
         tuple(encode(e) for e in buffer.shape),
         tuple(encode(e) for e in buffer.strides),
-        names.position(buffer.name),
     )
 
 

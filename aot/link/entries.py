@@ -1,4 +1,4 @@
-"""The entries of a package made from arrays: weights, and golden values with their tolerances."""
+"""The entries of golden values, and their tolerances."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import InternalError
 from aot.ir.dtypes import DTYPES
-from aot.ir.kernels import KernelGraph
-from aot.ir.weights import WeightStore
 from aot.link.package import Entry
-from aot.link.plan import EntryStorage, GoldenSet, Plan
-from aot.symbolic import evaluate
+from aot.link.plan import GoldenSet
 
 Array = np.ndarray[Any, Any]
 
@@ -66,35 +62,12 @@ def _tolerance(output: Array) -> float:
 
 
 def _array_entry(name: str, array: Array) -> Entry:
-    return Entry(name, DTYPES[array.dtype.name].name, array.shape, _bytes_of(lambda: array))
+    return Entry(name, DTYPES[array.dtype.name].name, array.shape, array_bytes(lambda: array))
 
 
-def weight_entries(plan: Plan, graph: KernelGraph, store: WeightStore) -> tuple[Entry, ...]:
-    """An entry for each weight that the plan's buffers name; its bytes are made when written."""
-    wanted = {b.storage.entry for b in plan.buffers if isinstance(b.storage, EntryStorage)}
-    buffers = {b.fqn: b for b in graph.buffers.values() if b.kind == "weight"}
-    entries = []
-    for name in sorted(wanted):
-        fqn = name.partition("/")[2]
-        buffer = buffers[fqn]
-        shape = tuple(int(evaluate(s, {})) for s in buffer.shape)
-        entries.append(Entry(name, buffer.dtype.name, shape, _weight_bytes(store, fqn, shape)))
-    return tuple(entries)
+def array_bytes(array: Callable[[], Array]) -> Callable[[], tuple[memoryview, ...]]:
+    """What an entry's `data` is for an array that is made when its turn comes."""
 
-
-def _weight_bytes(
-    store: WeightStore, fqn: str, shape: tuple[int, ...]
-) -> Callable[[], tuple[memoryview, ...]]:
-    def array() -> Array:
-        made = store.array(fqn)
-        if made.shape != shape:
-            raise InternalError(f"weight {fqn} has shape {made.shape}, the graph says {shape}")
-        return made
-
-    return _bytes_of(array)
-
-
-def _bytes_of(array: Callable[[], Array]) -> Callable[[], tuple[memoryview, ...]]:
     def data() -> tuple[memoryview, ...]:
         return (memoryview(np.ascontiguousarray(array()).reshape(-1).view(np.uint8)),)
 

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from aot.errors import InternalError, PackageWriteError
 from aot.link.container import EntryInfo, encode_header, entry_bytes, lay_out
-from aot.link.plan import DTYPE_BYTES, Plan
+from aot.link.plan import DTYPE_BYTES, KernelRef, Plan, Program
 from aot.link.plan_check import check_plan
 from aot.link.plan_json import encode_plan
 
@@ -125,8 +125,24 @@ def _rank(entry: Entry) -> tuple[int, str]:
 
 
 def _with_hashes(plan: Plan, hashes: dict[str, str]) -> Plan:
-    libraries = tuple(replace(lib, sha256=hashes.get(lib.entry, "")) for lib in plan.libraries)
-    return replace(plan, libraries=libraries, entries=tuple(hashes.items()))
+    programs = tuple(_program_with_hashes(program, hashes) for program in plan.programs)
+    return replace(plan, programs=programs, entries=tuple(hashes.items()))
+
+
+def _program_with_hashes(program: Program, hashes: dict[str, str]) -> Program:
+    return replace(
+        program,
+        libraries=tuple(
+            replace(lib, sha256=hashes.get(lib.entry, "")) for lib in program.libraries
+        ),
+        kernels=tuple(_kernel_with_hash(kernel, hashes) for kernel in program.kernels),
+    )
+
+
+def _kernel_with_hash(kernel: KernelRef, hashes: dict[str, str]) -> KernelRef:
+    if kernel.code is None:
+        return kernel
+    return replace(kernel, code=replace(kernel.code, sha256=hashes.get(kernel.code.entry, "")))
 
 
 def _write_data(

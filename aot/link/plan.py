@@ -77,7 +77,6 @@ class TensorSpec:
     dtype: str
     shape: tuple[Expr, ...]
     strides: tuple[Expr, ...]
-    buffer: int
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ class EntryStorage:
 
 @dataclass(frozen=True)
 class ArenaStorage:
-    """The buffer is a temporary in the arena, placed as `Plan.arena` says."""
+    """The buffer is a temporary in the arena, placed as `Program.arena` says."""
 
 
 Storage: TypeAlias = InputStorage | OutputStorage | EntryStorage | ArenaStorage
@@ -186,19 +185,74 @@ class ArenaSlot:
 
 @dataclass(frozen=True)
 class Library:
-    """A shared object with all kernels for one architecture. The writer fills in `sha256`."""
+    """A shared object with all kernels, for one instruction set level.
+
+    The writer fills in `sha256`.
+    """
 
     entry: str
-    device: str
     isa: str
     sha256: str = ""
 
 
 @dataclass(frozen=True)
+class KernelCode:
+    """Code of one kernel for a device that loads kernels one by one.
+
+    Attributes:
+        entry: The package entry that holds it.
+        symbol: The function's name in it.
+        threads: Threads of one block.
+        shared: Bytes of dynamic shared memory of one block.
+        scratch: Bytes of global scratch of one block.
+        scratch_alignment: Of each block's scratch, a power of 2.
+        faults: The kernel takes the address of a fault word after its buffers.
+        sha256: Of the entry; the writer fills it in.
+    """
+
+    entry: str
+    symbol: str
+    threads: int
+    shared: int = 0
+    scratch: int = 0
+    scratch_alignment: int = 1
+    faults: bool = False
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
 class KernelRef:
-    """A kernel; its position equals its position in each library's table."""
+    """A kernel. Without `code`, its position equals its position in each library's table."""
 
     name: str
+    code: KernelCode | None = None
+
+
+@dataclass(frozen=True)
+class WorkLaunch:
+    """A range of work that threads of the host share: how kernels of libraries are launched.
+
+    Attributes:
+        work: Number of independent work units; the step is skipped when it is 0.
+        grain: Least number of units that are worth a thread of their own.
+        scratch: Bytes that each worker needs.
+    """
+
+    work: Expr
+    grain: Expr
+    scratch: Expr
+
+
+@dataclass(frozen=True)
+class GridLaunch:
+    """Blocks in three dimensions: how kernels with code of their own are launched.
+
+    The step is skipped when a number is 0.
+    """
+
+    x: Expr
+    y: Expr
+    z: Expr
 
 
 @dataclass(frozen=True)
@@ -206,22 +260,48 @@ class Step:
     """One launch.
 
     Attributes:
-        kernel: Index into `Plan.kernels`.
-        buffers: Indices into `Plan.buffers`, in the kernel's argument order.
+        kernel: Index into `Program.kernels`.
+        buffers: Indices into `Program.buffers`, in the kernel's argument order.
         sizes: Values of the kernel's size arguments, in its order.
-        work: Number of independent work units; the step is skipped when it is 0.
-        grain: Least number of units that are worth a thread of their own.
-        scratch: Bytes that each worker needs.
+        launch: How much of it there is.
         origin: Index into `Plan.origins`: the line that a fault is blamed on.
     """
 
     kernel: int
     buffers: tuple[int, ...]
     sizes: tuple[Expr, ...]
-    work: Expr
-    grain: Expr
-    scratch: Expr
+    launch: WorkLaunch | GridLaunch
     origin: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """What runs on one architecture of one device: memory, code and launches.
+
+    Attributes:
+        device: The device's kind.
+        arch: Its architecture; "" when `libraries` say which.
+        buffers: Ranges of memory that the steps use.
+        kernels: All kernels.
+        steps: In order of execution.
+        outputs: The buffer of each of the plan's outputs.
+        arena: Where temporaries lie.
+        libraries: All kernels' code, a library a level; none when kernels have code of their own.
+    """
+
+    device: str
+    arch: str
+    buffers: tuple[Buffer, ...]
+    kernels: tuple[KernelRef, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[int, ...]
+    arena: tuple[ArenaSlot, ...] = ()
+    libraries: tuple[Library, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """Device and architecture as `--target` takes them: "cpu", "cuda:sm_90"."""
+        return f"{self.device}:{self.arch}" if self.arch else self.device
 
 
 @dataclass(frozen=True)
@@ -248,7 +328,9 @@ class GoldenSet:
 class Plan:
     """All that the runtime does, as data (docs/format.md, section "The plan").
 
-    The package writer fills in `entries`: (entry name, sha256) of every entry but plan and pads.
+    What callers see is common to all devices; each architecture has a program of its own, at most
+    one. The package writer fills in `entries`: (entry name, sha256) of every entry but plan and
+    pads.
     """
 
     compiler: str
@@ -256,13 +338,9 @@ class Plan:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     signature: Signature
-    buffers: tuple[Buffer, ...]
-    kernels: tuple[KernelRef, ...]
-    steps: tuple[Step, ...]
-    libraries: tuple[Library, ...]
+    programs: tuple[Program, ...]
     origins: tuple[Origin, ...] = ()
     dims: tuple[Dim, ...] = ()
-    arena: tuple[ArenaSlot, ...] = ()
     checks: tuple[Check, ...] = ()
     golden: tuple[GoldenSet, ...] = ()
     entries: tuple[tuple[str, str], ...] = ()

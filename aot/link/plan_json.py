@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from aot.errors import CorruptPackage, IncompatiblePackage, Origin
+from aot.link.json_value import Value, expr_to_json
 from aot.link.plan import (
     FORMAT_VERSION,
-    ArenaSlot,
-    ArenaStorage,
-    Buffer,
     Check,
     Dim,
     DimSource,
-    EntryStorage,
-    Expr,
     GoldenSet,
-    InputStorage,
-    KernelRef,
-    Library,
-    OutputStorage,
     Parameter,
     Plan,
     Signature,
-    Step,
-    Storage,
     TensorSpec,
     Tree,
     TreeConstant,
@@ -35,8 +25,7 @@ from aot.link.plan import (
     TreeOutput,
     TreeSequence,
 )
-
-T = TypeVar("T")
+from aot.link.program_json import program_from_json, program_to_json
 
 
 def encode_plan(plan: Plan) -> bytes:
@@ -87,27 +76,11 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
             ],
             "result": _tree_out(plan.signature.result),
         },
-        "buffers": [
-            {
-                "name": b.name,
-                "dtype": b.dtype,
-                "bytes": _expr_out(b.bytes),
-                "storage": _storage_out(b.storage),
-            }
-            for b in plan.buffers
-        ],
-        "arena": [{"buffer": s.buffer, "above": list(s.above)} for s in plan.arena],
-        "libraries": [
-            {"entry": b.entry, "device": b.device, "isa": b.isa, "sha256": b.sha256}
-            for b in plan.libraries
-        ],
-        "kernels": [{"name": k.name} for k in plan.kernels],
-        "steps": [_step_out(step) for step in plan.steps],
         "checks": [
             {
-                "left": _expr_out(c.left),
+                "left": expr_to_json(c.left),
                 "relation": c.relation,
-                "right": _expr_out(c.right),
+                "right": expr_to_json(c.right),
                 "message": c.message,
             }
             for c in plan.checks
@@ -116,6 +89,7 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
             {"file": o.file, "line": o.line, "operator": o.operator, "code": o.code}
             for o in plan.origins
         ],
+        "programs": [program_to_json(program) for program in plan.programs],
         "entries": dict(plan.entries),
         "golden": [
             {
@@ -136,8 +110,8 @@ def plan_from_json(value: object) -> Plan:
         CorruptPackage: A key is missing, or a value has the wrong type.
         IncompatiblePackage: The format's major version is another than ours.
     """
-    root = _Value(value, "plan")
-    version = root["format"].each(_Value.integer)
+    root = Value(value, "plan")
+    version = root["format"].each(Value.integer)
     if len(version) != 2:
         raise root["format"].wrong("two integers")
     if version[0] != FORMAT_VERSION[0]:
@@ -156,21 +130,6 @@ def plan_from_json(value: object) -> Plan:
         signature=Signature(
             signature["parameters"].each(_parameter_in), _tree_in(signature["result"])
         ),
-        buffers=root["buffers"].each(
-            lambda b: Buffer(
-                b["name"].text(), b["dtype"].text(), b["bytes"].expr(), _storage_in(b["storage"])
-            )
-        ),
-        arena=root["arena"].each(
-            lambda s: ArenaSlot(s["buffer"].integer(), s["above"].each(_Value.integer))
-        ),
-        libraries=root["libraries"].each(
-            lambda b: Library(
-                b["entry"].text(), b["device"].text(), b["isa"].text(), b["sha256"].text()
-            )
-        ),
-        kernels=root["kernels"].each(lambda k: KernelRef(k["name"].text())),
-        steps=root["steps"].each(_step_in),
         checks=root["checks"].each(
             lambda c: Check(
                 c["left"].expr(),
@@ -184,80 +143,17 @@ def plan_from_json(value: object) -> Plan:
                 o["file"].text(), o["line"].integer(), o["operator"].text(), o["code"].text()
             )
         ),
+        programs=root["programs"].each(program_from_json),
         entries=tuple((name, item.text()) for name, item in root["entries"].members()),
         golden=root["golden"].each(
             lambda g: GoldenSet(
-                g["inputs"].each(_Value.text),
-                g["outputs"].each(_Value.text),
-                g["atol"].each(_Value.number),
-                g["rtol"].each(_Value.number),
+                g["inputs"].each(Value.text),
+                g["outputs"].each(Value.text),
+                g["atol"].each(Value.number),
+                g["rtol"].each(Value.number),
             )
         ),
     )
-
-
-class _Value:
-    """A JSON value with its path, so that every complaint can say where."""
-
-    def __init__(self, value: object, path: str) -> None:
-        self.value = value
-        self.path = path
-
-    def wrong(self, wanted: str) -> CorruptPackage:
-        """The error for a value that is not `wanted`."""
-        shown = json.dumps(self.value, default=str)[:60]
-        return CorruptPackage(f"{self.path} must be {wanted}, not {shown}", where="entry plan")
-
-    def __getitem__(self, key: str) -> _Value:
-        if not isinstance(self.value, dict):
-            raise self.wrong("an object")
-        if key not in self.value:
-            raise CorruptPackage(f"{self.path} has no key {key!r}", where="entry plan")
-        return _Value(self.value[key], f"{self.path}.{key}")
-
-    def has(self, key: str) -> bool:
-        return isinstance(self.value, dict) and key in self.value
-
-    def each(self, read: Callable[[_Value], T]) -> tuple[T, ...]:
-        if not isinstance(self.value, list):
-            raise self.wrong("a list")
-        return tuple(read(_Value(v, f"{self.path}[{i}]")) for i, v in enumerate(self.value))
-
-    def members(self) -> list[tuple[str, _Value]]:
-        if not isinstance(self.value, dict):
-            raise self.wrong("an object")
-        return [(key, _Value(v, f"{self.path}[{key!r}]")) for key, v in self.value.items()]
-
-    def integer(self) -> int:
-        if not isinstance(self.value, int) or isinstance(self.value, bool):
-            raise self.wrong("an integer")
-        return self.value
-
-    def number(self) -> float:
-        if not isinstance(self.value, int | float) or isinstance(self.value, bool):
-            raise self.wrong("a number")
-        return float(self.value)
-
-    def text(self) -> str:
-        if not isinstance(self.value, str):
-            raise self.wrong("a string")
-        return self.value
-
-    def one_of(self, *choices: str) -> str:
-        if self.value not in choices:
-            raise self.wrong("one of " + ", ".join(choices))
-        return str(self.value)
-
-    def expr(self) -> Expr:
-        if isinstance(self.value, str):
-            return self.value
-        if isinstance(self.value, list):
-            return self.each(_Value.expr)
-        return self.integer()
-
-
-def _expr_out(expr: Expr) -> int | str | list[Any]:
-    return [_expr_out(e) for e in expr] if isinstance(expr, tuple | list) else expr
 
 
 def _dim_out(dim: Dim) -> Mapping[str, Any]:
@@ -277,7 +173,7 @@ def _dim_out(dim: Dim) -> Mapping[str, Any]:
     }
 
 
-def _dim_in(v: _Value) -> Dim:
+def _dim_in(v: Value) -> Dim:
     source = v["source"]
     return Dim(
         v["name"].text(),
@@ -298,19 +194,17 @@ def _tensor_out(spec: TensorSpec) -> Mapping[str, Any]:
     return {
         "name": spec.name,
         "dtype": spec.dtype,
-        "shape": [_expr_out(e) for e in spec.shape],
-        "strides": [_expr_out(e) for e in spec.strides],
-        "buffer": spec.buffer,
+        "shape": [expr_to_json(e) for e in spec.shape],
+        "strides": [expr_to_json(e) for e in spec.strides],
     }
 
 
-def _tensor_in(v: _Value) -> TensorSpec:
+def _tensor_in(v: Value) -> TensorSpec:
     return TensorSpec(
         v["name"].text(),
         v["dtype"].text(),
-        v["shape"].each(_Value.expr),
-        v["strides"].each(_Value.expr),
-        v["buffer"].integer(),
+        v["shape"].each(Value.expr),
+        v["strides"].each(Value.expr),
     )
 
 
@@ -328,7 +222,7 @@ def _tree_out(tree: Tree) -> Mapping[str, Any]:
             return {"dict": [[key, _tree_out(item)] for key, item in members]}
 
 
-def _tree_in(v: _Value) -> Tree:
+def _tree_in(v: Value) -> Tree:
     if v.has("input"):
         return TreeInput(v["input"].integer())
     if v.has("output"):
@@ -347,61 +241,13 @@ def _tree_in(v: _Value) -> Tree:
     raise v.wrong("a tree: input, output, constant, tuple, list or dict")
 
 
-def _pair_in(v: _Value) -> tuple[str, Tree]:
+def _pair_in(v: Value) -> tuple[str, Tree]:
     both = v.each(lambda item: item)
     if len(both) != 2:
         raise v.wrong("a pair of key and tree")
     return both[0].text(), _tree_in(both[1])
 
 
-def _parameter_in(v: _Value) -> Parameter:
+def _parameter_in(v: Value) -> Parameter:
     kind = v["kind"].one_of("positional", "keyword")
     return Parameter(v["name"].text(), kind, _tree_in(v["tree"]))  # type: ignore[arg-type]  # checked
-
-
-def _storage_out(storage: Storage) -> Mapping[str, Any]:
-    match storage:
-        case InputStorage(index):
-            return {"kind": "input", "index": index}
-        case OutputStorage(index):
-            return {"kind": "output", "index": index}
-        case EntryStorage(entry, offset):
-            return {"kind": "entry", "entry": entry, "offset": offset}
-        case ArenaStorage():
-            return {"kind": "arena"}
-
-
-def _storage_in(v: _Value) -> Storage:
-    match v["kind"].one_of("input", "output", "entry", "arena"):
-        case "input":
-            return InputStorage(v["index"].integer())
-        case "output":
-            return OutputStorage(v["index"].integer())
-        case "entry":
-            return EntryStorage(v["entry"].text(), v["offset"].integer())
-        case _:
-            return ArenaStorage()
-
-
-def _step_out(step: Step) -> Mapping[str, Any]:
-    return {
-        "kernel": step.kernel,
-        "buffers": list(step.buffers),
-        "sizes": [_expr_out(e) for e in step.sizes],
-        "work": _expr_out(step.work),
-        "grain": _expr_out(step.grain),
-        "scratch": _expr_out(step.scratch),
-        "origin": step.origin,
-    }
-
-
-def _step_in(v: _Value) -> Step:
-    return Step(
-        v["kernel"].integer(),
-        v["buffers"].each(_Value.integer),
-        v["sizes"].each(_Value.expr),
-        v["work"].expr(),
-        v["grain"].expr(),
-        v["scratch"].expr(),
-        v["origin"].integer(),
-    )

@@ -33,7 +33,7 @@ class BenchResult:
     """What was measured; all times in seconds.
 
     Attributes:
-        isa: The level that ran.
+        isa: The level that ran, or the device with its architecture.
         threads: Threads it could use.
         load: Opening, checking and loading the package.
         first: The first run, which resolves shapes and touches the weights.
@@ -72,6 +72,7 @@ def measure(
     inputs: Sequence[Any],
     runs: int,
     rival: Rival | None = None,
+    device: str | None = None,
 ) -> BenchResult:
     """Load the package and run it.
 
@@ -82,9 +83,10 @@ def measure(
         inputs: One array for each input.
         runs: Timed runs, after `WARM_UP_RUNS` of which the first is told apart.
         rival: What to compare with; runs of both alternate.
+        device: "cuda", "cuda:1", …; None takes the host where the package runs there.
     """
     start = time.perf_counter()
-    model = load_model(path, isa, threads)
+    model = load_model(path, isa, threads, device)
     load = time.perf_counter() - start
     calls: list[Callable[[], object]] = [partial(model.run, inputs)]
     if rival is not None:
@@ -93,7 +95,7 @@ def measure(
     seconds = [row[0] for row in times]
     timed = seconds[WARM_UP_RUNS:]
     return BenchResult(
-        isa=model.model.isa,
+        isa=model.place,
         threads=model.model.num_threads,
         load=load,
         first=seconds[0],

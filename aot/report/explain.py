@@ -8,6 +8,7 @@ from aot.errors import Origin
 from aot.report.model import (
     BuildReport,
     KernelReport,
+    ProgramReport,
     Roofline,
     format_bytes,
     format_count,
@@ -20,25 +21,34 @@ def explain_text(report: BuildReport, roofline: Roofline | None = None) -> str:
 
     Args:
         report: What the build did.
-        roofline: When given, each kernel shows the least time that it could take.
+        roofline: When given, each kernel of the host shows the least time that it could take.
     """
     return "\n".join(_lines(report, roofline)) + "\n"
 
 
 def _lines(report: BuildReport, roofline: Roofline | None) -> Iterator[str]:
-    fused = sum(len(kernel.operators) for kernel in report.kernels)
-    count = len(report.kernels)
-    yield f"{report.model}: {fused} operators in {count} kernel{'s' if count != 1 else ''}"
+    yield report.model
     if report.sizes:
         yield "sizes: " + ", ".join(f"{name} = {value}" for name, value in report.sizes)
-    yield f"memory between kernels: {format_bytes(report.arena_bytes)}"
-    for kernel in report.kernels:
+    for program in report.programs:
+        yield ""
+        yield from _program_lines(program, roofline if program.on_host else None)
+
+
+def _program_lines(program: ProgramReport, roofline: Roofline | None) -> Iterator[str]:
+    count = len(program.kernels)
+    yield (
+        f"{program.target}: {program.operators} operators in {count} "
+        f"kernel{'s' if count != 1 else ''}"
+    )
+    yield f"memory between kernels: {format_bytes(program.arena_bytes)}"
+    for kernel in program.kernels:
         yield ""
         yield from kernel_lines(kernel, roofline)
-    for stage in dict.fromkeys(decision.stage for decision in report.decisions):
+    for stage in dict.fromkeys(decision.stage for decision in program.decisions):
         yield ""
         yield f"decisions of {stage}"
-        for decision in report.decisions:
+        for decision in program.decisions:
             if decision.stage == stage:
                 subject = " with ".join(short_group(name) for name in decision.subject)
                 yield f"  {subject}: {decision.verdict}: {decision.reason}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
@@ -10,6 +11,7 @@ from aot.report.explain import places, short_group
 from aot.report.model import (
     TYPICAL_CORE,
     BuildReport,
+    ProgramReport,
     Roofline,
     format_bytes,
     format_count,
@@ -37,13 +39,20 @@ def explain_html(report: BuildReport, roofline: Roofline = TYPICAL_CORE) -> str:
         places=places,
         short=short_group,
     )
-    least = [roofline.seconds(k.nbytes, k.flops) for k in report.kernels]
-    names = dict.fromkeys(decision.stage for decision in report.decisions)
     return environment.get_template("explain.html.j2").render(
         report=report,
         roofline=roofline,
-        operators=sum(len(kernel.operators) for kernel in report.kernels),
-        least=least,
-        slowest=max([*least, 1e-9]),
-        stages=[(n, [d for d in report.decisions if d.stage == n]) for n in names],
+        programs=[_section(program, roofline) for program in report.programs],
     )
+
+
+def _section(program: ProgramReport, roofline: Roofline) -> dict[str, Any]:
+    """What the page shows of one program; bars of time only for the host's."""
+    least = [roofline.seconds(k.nbytes, k.flops) for k in program.kernels]
+    names = dict.fromkeys(decision.stage for decision in program.decisions)
+    return {
+        "report": program,
+        "least": least if program.on_host else [],
+        "slowest": max([*least, 1e-9]),
+        "stages": [(n, [d for d in program.decisions if d.stage == n]) for n in names],
+    }

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aot.link.plan import Dim, Expr, TensorSpec
+from aot.errors import UsageError
+from aot.link.plan import Dim, Expr, Plan, Program, TensorSpec
 from aot.link.reader import PackageFile
 from aot.report.model import format_bytes
 
 
-def inspect_json(package: PackageFile) -> dict[str, Any]:
-    """What `inspect --json` prints: contract, libraries, kernels, sizes and weights."""
+def inspect_json(package: PackageFile, target: str | None = None) -> dict[str, Any]:
+    """What `inspect --json` prints: contract, programs, sizes and weights.
+
+    Args:
+        package: An open package.
+        target: Tell of this device's or program's alone ("cuda", "cuda:sm_90").
+    """
     plan = package.plan
     return {
         "path": str(package.path),
@@ -31,12 +37,7 @@ def inspect_json(package: PackageFile) -> dict[str, Any]:
             }
             for d in plan.dims
         ],
-        "libraries": [
-            {"device": b.device, "isa": b.isa, "bytes": package.entries[b.entry].nbytes}
-            for b in plan.libraries
-        ],
-        "kernels": [kernel.name for kernel in plan.kernels],
-        "steps": len(plan.steps),
+        "programs": [_program_json(package, one) for one in chosen_programs(plan, target)],
         "groups": group_sizes(package),
         "weights": [
             {"name": name, "dtype": info.dtype, "shape": list(info.shape), "bytes": info.nbytes}
@@ -47,14 +48,50 @@ def inspect_json(package: PackageFile) -> dict[str, Any]:
     }
 
 
-def inspect_text(package: PackageFile, *, weights: bool = False) -> str:
+def chosen_programs(plan: Plan, target: str | None) -> tuple[Program, ...]:
+    """The plan's programs for a target: a device, or a device with an architecture; None: all.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if target is None:
+        return plan.programs
+    found = tuple(p for p in plan.programs if target in (p.device, p.target))
+    if not found:
+        have = ", ".join(p.target for p in plan.programs)
+        raise UsageError(f"the package has no program for {target}", advice=f"It has {have}.")
+    return found
+
+
+def _program_json(package: PackageFile, program: Program) -> dict[str, Any]:
+    return {
+        "device": program.device,
+        "arch": program.arch,
+        "libraries": [
+            {"isa": b.isa, "bytes": package.entries[b.entry].nbytes} for b in program.libraries
+        ],
+        "kernels": [kernel.name for kernel in program.kernels],
+        "steps": len(program.steps),
+        "bytes": code_nbytes(package, program),
+    }
+
+
+def code_nbytes(package: PackageFile, program: Program) -> int:
+    """Bytes of a program's machine code in the file."""
+    entries = {library.entry for library in program.libraries}
+    entries |= {kernel.code.entry for kernel in program.kernels if kernel.code is not None}
+    return sum(package.entries[name].nbytes for name in entries)
+
+
+def inspect_text(package: PackageFile, *, weights: bool = False, target: str | None = None) -> str:
     """The same for people.
 
     Args:
         package: An open package.
         weights: List every weight, instead of their sum.
+        target: As for `inspect_json`.
     """
-    return "\n".join(_lines(package, weights)) + "\n"
+    return "\n".join(_lines(package, weights, target)) + "\n"
 
 
 def group_sizes(package: PackageFile) -> dict[str, int]:
@@ -91,7 +128,7 @@ def tensor_text(spec: TensorSpec, labels: Mapping[str, str] | None = None) -> st
     return f"{spec.dtype}[{', '.join(expr_text(e, labels) for e in spec.shape)}]"
 
 
-def _lines(package: PackageFile, weights: bool) -> Iterator[str]:
+def _lines(package: PackageFile, weights: bool, target: str | None) -> Iterator[str]:
     plan = package.plan
     version = ".".join(map(str, plan.format))
     yield f"{plan.model}: format {version}, made by {plan.compiler}"
@@ -107,18 +144,8 @@ def _lines(package: PackageFile, weights: bool) -> Iterator[str]:
     if plan.dims:
         yield "dims"
         yield from (f"  {_dim_text(dim)}" for dim in plan.dims)
-    yield "runs on"
-    for library in plan.libraries:
-        size = format_bytes(package.entries[library.entry].nbytes)
-        yield f"  {library.device} {library.isa} ({size} of kernels)"
-    yield f"kernels: {len(plan.kernels)}, launched in {len(plan.steps)} steps"
-    used: dict[int, list[int]] = {}
-    for step in plan.steps:
-        used.setdefault(step.kernel, []).append(step.origin)
-    for index, kernel in enumerate(plan.kernels):
-        origins = [str(plan.origins[o]) for o in dict.fromkeys(used.get(index, ()))]
-        more = f" and {len(origins) - 1} more" if len(origins) > 1 else ""
-        yield f"  {kernel.name}  {origins[0] if origins else 'not launched'}{more}"
+    for program in chosen_programs(plan, target):
+        yield from _program_lines(package, program)
     named = [i for n, i in package.entries.items() if n.startswith(("weights/", "packed/"))]
     yield f"weights: {len(named)}, {format_bytes(sum(i.nbytes for i in named))}"
     if weights:
@@ -126,6 +153,21 @@ def _lines(package: PackageFile, weights: bool) -> Iterator[str]:
             sizes = ", ".join(map(str, info.shape))
             yield f"  {info.name}: {info.dtype}[{sizes}], {format_bytes(info.nbytes)}"
     yield f"golden sets: {len(plan.golden)}"
+
+
+def _program_lines(package: PackageFile, program: Program) -> Iterator[str]:
+    size = format_bytes(code_nbytes(package, program))
+    yield f"runs on {program.target} ({size} of code)"
+    for library in program.libraries:
+        yield f"  {library.isa}: {format_bytes(package.entries[library.entry].nbytes)}"
+    yield f"  kernels: {len(program.kernels)}, launched in {len(program.steps)} steps"
+    used: dict[int, list[int]] = {}
+    for step in program.steps:
+        used.setdefault(step.kernel, []).append(step.origin)
+    for index, kernel in enumerate(program.kernels):
+        origins = [str(package.plan.origins[o]) for o in dict.fromkeys(used.get(index, ()))]
+        more = f" and {len(origins) - 1} more" if len(origins) > 1 else ""
+        yield f"    {kernel.name}  {origins[0] if origins else 'not launched'}{more}"
 
 
 def _dim_text(dim: Dim) -> str:

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from aot.errors import Origin
 from aot.ir.kernels import Decision
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PerProgram(Generic[T]):
+    """What a stage gives: a value for each program of the plan, in its order.
+
+    Attributes:
+        names: The programs' targets, as `--target` takes them.
+        values: One for each.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[T, ...]
+
+    def __getitem__(self, index: int) -> T:
+        """The value of program `index`."""
+        return self.values[index]
 
 
 @dataclass(frozen=True)
@@ -64,6 +83,30 @@ class StageTime:
 
 
 @dataclass(frozen=True)
+class ProgramReport:
+    """What was built for one program of the plan.
+
+    Attributes:
+        target: Its target, as `--target` takes it.
+        kernels: In the order of execution.
+        decisions: Every choice, with verdict and reason.
+        arena_bytes: Bytes of temporaries at the example's sizes.
+        on_host: True when it runs on the machine's own processors.
+    """
+
+    target: str
+    kernels: tuple[KernelReport, ...]
+    decisions: tuple[Decision, ...]
+    arena_bytes: int
+    on_host: bool = True
+
+    @property
+    def operators(self) -> int:
+        """Number of operators in its kernels."""
+        return sum(len(kernel.operators) for kernel in self.kernels)
+
+
+@dataclass(frozen=True)
 class BuildReport:
     """What a build did.
 
@@ -72,10 +115,8 @@ class BuildReport:
         output: The package, None when none was written.
         nbytes: The package's size, 0 when none was written.
         weight_bytes: Bytes of weights in it, packed ones included.
-        arena_bytes: Bytes of temporaries at the example's sizes.
         targets: Names of the architectures it runs on.
-        kernels: In the order of execution.
-        decisions: Every choice, with verdict and reason.
+        programs: One for each program of the plan: devices differ in what is fused.
         timings: Seconds a stage, in order.
         sizes: The example's sizes, dim label to value.
     """
@@ -84,10 +125,8 @@ class BuildReport:
     output: Path | None
     nbytes: int
     weight_bytes: int
-    arena_bytes: int
     targets: tuple[str, ...]
-    kernels: tuple[KernelReport, ...]
-    decisions: tuple[Decision, ...]
+    programs: tuple[ProgramReport, ...]
     timings: tuple[StageTime, ...]
     sizes: tuple[tuple[str, int], ...] = ()
 
@@ -98,9 +137,12 @@ class BuildReport:
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the kernels' texts, as plain JSON values."""
-        kernels = [{k: v for k, v in asdict(one).items() if k != "text"} for one in self.kernels]
         output = str(self.output) if self.output else None
-        return {**asdict(self), "output": output, "kernels": kernels}
+        plain = {**asdict(self), "output": output}
+        for program in plain["programs"]:
+            for kernel in program["kernels"]:
+                del kernel["text"]
+        return plain
 
 
 def format_bytes(count: float) -> str:

@@ -22,6 +22,7 @@ from aot.link.plan import (
     EntryStorage,
     InputStorage,
     Plan,
+    Program,
     Tree,
     TreeConstant,
     TreeDict,
@@ -30,7 +31,7 @@ from aot.link.plan import (
     TreeSequence,
 )
 from aot.link.reader import PackageFile
-from aot.options import CPU_LEVELS
+from aot.options import CPU_LEVELS, HOST, on_host
 from aot.report.arrays import Array, numpy_dtype
 
 
@@ -40,11 +41,19 @@ class LoadedModel:
 
     Attributes:
         plan: Its execution plan, as data.
+        program: The plan's program that runs.
         model: The loader's object, with the model's own signature.
     """
 
     plan: Plan
+    program: Program
     model: aot_runtime.Model
+
+    @property
+    def place(self) -> str:
+        """What it runs on: "x86-64-v3", or "cuda sm_90"."""
+        device = self.program.device
+        return self.model.isa if on_host(device) else f"{device} {self.model.isa}"
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Run once.
@@ -66,11 +75,14 @@ class LoadedModel:
         return flat_outputs(self.plan, result)
 
 
-def load_model(path: Path, isa: str | None = None, threads: int | None = None) -> LoadedModel:
+def load_model(
+    path: Path, isa: str | None = None, threads: int | None = None, device: str | None = None
+) -> LoadedModel:
     """Load a package for running it.
 
     Args:
         path: The file.
+        device: "cuda", "cuda:1", …; None takes the host where the package runs there.
         isa: Instruction set level to force; None takes the best.
         threads: Threads to run with; None takes the runtime's default.
 
@@ -79,11 +91,26 @@ def load_model(path: Path, isa: str | None = None, threads: int | None = None) -
     """
     with PackageFile(path) as file:
         plan = file.plan
+    where = device or default_device(plan)
+    # The host is the loader's default.
+    chosen: dict[str, Any] = {} if where == HOST else {"device": where}
     try:
-        model = aot_runtime.load(str(path), isa=isa, num_threads=threads)
+        model = aot_runtime.load(str(path), isa=isa, num_threads=threads, **chosen)
     except aot_runtime.AotError as error:
         raise translated(error) from error
-    return LoadedModel(plan, model)
+    return LoadedModel(plan, _program(plan, where.partition(":")[0], model.isa), model)
+
+
+def default_device(plan: Plan) -> str:
+    """The host where the package runs there, else the device of its first program."""
+    devices = [program.device for program in plan.programs]
+    return HOST if HOST in devices else devices[0]
+
+
+def _program(plan: Plan, device: str, arch: str) -> Program:
+    """The program of the architecture that was loaded."""
+    programs = [program for program in plan.programs if program.device == device]
+    return next((program for program in programs if program.arch == arch), programs[0])
 
 
 def translated(error: aot_runtime.AotError) -> AotError:
@@ -113,7 +140,7 @@ def supported_levels(plan: Plan) -> list[str]:
     """
     best = aot_runtime.cpu_isa()
     usable = CPU_LEVELS[: CPU_LEVELS.index(best) + 1] if best in CPU_LEVELS else ()
-    carried = {library.isa for library in plan.libraries}
+    carried = {library.isa for program in plan.programs for library in program.libraries}
     levels = [level for level in usable if level in carried]
     if not levels:
         raise PackageError(
@@ -129,7 +156,7 @@ def step_results(model: LoadedModel, inputs: Sequence[Any]) -> dict[tuple[int, i
     Inputs and weights are left out: no step writes them.
     """
     found: dict[tuple[int, int], Array] = {}
-    buffers = model.plan.buffers
+    buffers = model.program.buffers
 
     def keep(step: int, index: int, data: bytes) -> None:
         if not isinstance(buffers[index].storage, InputStorage | EntryStorage):

@@ -12,7 +12,8 @@ from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan
 from aot.ir.loops import LoopNest, LoopOp, TemplateCall, View
 from aot.ir.printer import print_kernel
 from aot.ir.scalar import postorder
-from aot.report.model import BuildReport, KernelReport, StageTime
+from aot.options import on_host
+from aot.report.model import BuildReport, KernelReport, PerProgram, ProgramReport, StageTime
 from aot.symbolic import Expr, Symbol
 
 FREE_OPS = frozenset(["const", "index", "load", "cast", "bitcast", "check_index"])
@@ -40,20 +41,39 @@ def partial_report(values: Mapping[str, object], timings: Sequence[StageTime]) -
         timings: Seconds of each stage.
     """
     kernels, memory = values.get("fuse"), values.get("plan_memory")
-    report = BuildReport("", None, 0, 0, 0, (), (), (), tuple(timings))
-    if isinstance(kernels, KernelGraph):
-        weights = [name for name, b in kernels.buffers.items() if b.kind == "weight"]
-        sizes = example_sizes(kernels)
-        report = replace(
-            report,
-            model=kernels.name,
-            kernels=kernel_reports(kernels),
-            decisions=kernels.decisions,
-            weight_bytes=sum(buffer_nbytes(kernels, name, sizes) for name in weights),
-            arena_bytes=arena_nbytes(memory, sizes) if isinstance(memory, MemoryPlan) else 0,
-            sizes=tuple((d.label or d.name, d.hint) for d in kernels.dims),
-        )
-    return report
+    report = BuildReport("", None, 0, 0, (), (), tuple(timings))
+    if not isinstance(kernels, PerProgram):
+        return report
+    graphs: Sequence[KernelGraph] = kernels.values
+    plans = memory.values if isinstance(memory, PerProgram) else [None] * len(graphs)
+    sizes = example_sizes(graphs[0])
+    weights = {
+        b.fqn: buffer_nbytes(graph, name, sizes)
+        for graph in graphs
+        for name, b in graph.buffers.items()
+        if b.kind == "weight"
+    }
+    return replace(
+        report,
+        model=graphs[0].name,
+        programs=tuple(
+            program_report(name, graph, plan)
+            for name, graph, plan in zip(kernels.names, graphs, plans, strict=True)
+        ),
+        weight_bytes=sum(weights.values()),
+        sizes=tuple((d.label or d.name, d.hint) for d in graphs[0].dims),
+    )
+
+
+def program_report(target: str, graph: KernelGraph, memory: MemoryPlan | None) -> ProgramReport:
+    """The report of one program; without a memory plan its arena counts as empty."""
+    return ProgramReport(
+        target=target,
+        kernels=kernel_reports(graph),
+        decisions=graph.decisions,
+        arena_bytes=0 if memory is None else arena_nbytes(memory, example_sizes(graph)),
+        on_host=on_host(target),
+    )
 
 
 def buffer_nbytes(graph: KernelGraph, name: str, sizes: Sizes) -> int:

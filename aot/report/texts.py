@@ -13,6 +13,7 @@ from aot.ir.verify import verify_kernels, verify_loops
 from aot.link.plan import Plan
 from aot.link.plan_check import check_plan
 from aot.link.plan_json import plan_text
+from aot.report.model import PerProgram
 
 
 @runtime_checkable
@@ -26,6 +27,10 @@ class Source(Protocol):
     @property
     def text(self) -> str:
         """Its source."""
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """Types of its parameters where the source is Python; empty for C++."""
 
 
 @runtime_checkable
@@ -56,8 +61,19 @@ class Linked(Protocol):
 
 
 def stage_texts(value: object) -> dict[str, str]:
-    """The text of a stage's value by file suffix; empty for one without a text form (binaries)."""
+    """The text of a stage's value by file suffix; empty for one without a text form (binaries).
+
+    Suffixes of several programs begin with their targets: "cuda_sm_90.txt".
+    """
     match value:
+        case PerProgram(_, (only,)):
+            return stage_texts(only)
+        case PerProgram(names, values):
+            return {
+                f"{name.replace(':', '_').replace('+', '_')}.{suffix}": text
+                for name, one in zip(names, values, strict=True)
+                for suffix, text in stage_texts(one).items()
+            }
         case TensorGraph():
             return {"txt": print_tensors(value)}
         case LoopGraph():
@@ -69,13 +85,18 @@ def stage_texts(value: object) -> dict[str, str]:
         case (TensorGraph() as graph, _):
             return {"txt": print_tensors(graph)}
         case Emitted():
-            parts = [f"// {source.name}\n{source.text}" for source in value.functions]
-            return {"cc": "\n".join(parts)}
+            return _sources(value.functions)
         case Linked():
             return {"json": plan_text(value.plan)}
         case Exported():
             return {"txt": f"{value.program}\n"}
     return {}
+
+
+def _sources(functions: Sequence[Source]) -> dict[str, str]:
+    python = any(source.signature for source in functions)
+    suffix, comment = ("py", "#") if python else ("cc", "//")
+    return {suffix: "\n".join(f"{comment} {s.name}\n{s.text}" for s in functions)}
 
 
 def verify_stage(value: object) -> None:
@@ -85,6 +106,9 @@ def verify_stage(value: object) -> None:
         InternalError: Names what is broken.
     """
     match value:
+        case PerProgram(_, values):
+            for one in values:
+                verify_stage(one)
         case LoopGraph():
             verify_loops(value)
         case KernelGraph():

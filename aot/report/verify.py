@@ -14,10 +14,17 @@ from typing import Any
 import numpy as np
 
 from aot.errors import CorruptPackage, InputMismatch
-from aot.link.plan import GoldenSet, Plan
+from aot.link.plan import GoldenSet
 from aot.link.reader import PackageFile
+from aot.options import on_host
 from aot.report.arrays import Array, entry_array, golden_inputs
-from aot.report.runtime import LoadedModel, load_model, step_results, supported_levels
+from aot.report.runtime import (
+    LoadedModel,
+    default_device,
+    load_model,
+    step_results,
+    supported_levels,
+)
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,7 @@ class Comparison:
     """One output of one golden set on one level.
 
     Attributes:
-        isa: The level that ran.
+        isa: The level that ran, or the device with its architecture.
         golden: Number of the golden set.
         output: The output's name.
         error: Greatest absolute difference; infinity when the shapes or NaNs differ.
@@ -82,9 +89,18 @@ def check_entries(package: PackageFile) -> None:
 
 
 def compare_golden(
-    package: PackageFile, isa: str | None = None, threads: int | None = None
+    package: PackageFile,
+    isa: str | None = None,
+    threads: int | None = None,
+    device: str | None = None,
 ) -> list[Comparison]:
     """Run every golden set on every level that this machine has (or on `isa` alone).
+
+    Args:
+        package: An open package.
+        isa: The only level to check.
+        threads: Threads to run with; None: the runtime's default.
+        device: "cuda", "cuda:1", …; None takes the host where the package runs there.
 
     Raises:
         InputMismatch: The package was built without golden values.
@@ -96,13 +112,15 @@ def compare_golden(
             where=package.path,
             advice="Build it without --no-golden.",
         )
-    levels = [isa] if isa else supported_levels(plan)
+    place = device or default_device(plan)
+    # Other devices than the host have one architecture each.
+    levels = [isa] if isa or not on_host(place) else supported_levels(plan)
     results: list[Comparison] = []
     reference: LoadedModel | None = None
     for level in levels:
-        model = load_model(package.path, level, threads)
+        model = load_model(package.path, level, threads, place)
         for index, golden in enumerate(plan.golden):
-            found = _compare_set(package, model, level, index, golden)
+            found = _compare_set(package, model, index, golden)
             if all(comparison.ok for comparison in found):
                 reference = reference or model
             elif reference is not None:
@@ -118,14 +136,14 @@ def _blamed(comparison: Comparison, blame: str) -> Comparison:
 
 
 def _compare_set(
-    package: PackageFile, model: LoadedModel, isa: str, index: int, golden: GoldenSet
+    package: PackageFile, model: LoadedModel, index: int, golden: GoldenSet
 ) -> list[Comparison]:
     outputs = model.run(golden_inputs(package, index))
     found: list[Comparison] = []
     for k, spec in enumerate(package.plan.outputs):
         expected = entry_array(package, golden.outputs[k])
         error, allowed = difference(outputs[k], expected, golden.atol[k], golden.rtol[k])
-        found.append(Comparison(isa, index, spec.name, error, allowed))
+        found.append(Comparison(model.place, index, spec.name, error, allowed))
     return found
 
 
@@ -168,11 +186,12 @@ def first_difference(
         limit = tolerance * max(float(np.max(np.abs(reference), initial=0.0)), 1e-30)
         error, _ = difference(actual, reference, limit, 0.0)
         if error > limit:
-            return step_name(wrong.plan, key[0])
+            return step_name(wrong, key[0])
     return ""
 
 
-def step_name(plan: Plan, step: int) -> str:
+def step_name(model: LoadedModel, step: int) -> str:
     """`kernel (file:line operator)` of a step."""
-    launched = plan.steps[step]
-    return f"{plan.kernels[launched.kernel].name} ({plan.origins[launched.origin]})"
+    launched = model.program.steps[step]
+    kernel = model.program.kernels[launched.kernel]
+    return f"{kernel.name} ({model.plan.origins[launched.origin]})"

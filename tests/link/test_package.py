@@ -15,7 +15,7 @@ from safetensors import safe_open
 from aot.errors import InternalError, PackageWriteError
 from aot.link.package import Entry, bytes_entry, write_package
 from aot.link.reader import PackageFile
-from tests.link.plans import small_plan
+from tests.link.plans import small_plan, wide_plan
 
 
 def array_entry(name: str, array: np.ndarray) -> Entry:
@@ -83,8 +83,16 @@ def test_hashes_are_in_the_plan(package: Path) -> None:
         hashes = dict(file.plan.entries)
         assert set(hashes) == {n for n in file.entries if n != "plan" and not n.startswith("pad/")}
         assert all(file.sha256(name) == value for name, value in hashes.items())
-        assert file.plan.libraries[0].sha256 == hashes["kernels/cpu/x86-64-v2"]
+        assert file.plan.programs[0].libraries[0].sha256 == hashes["kernels/cpu/x86-64-v2"]
         assert list(file.damaged()) == []
+
+
+def test_hashes_of_kernels_with_code_of_their_own(tmp_path: Path) -> None:
+    entries = [*small_entries(), bytes_entry("kernels/cuda/sm_90/k0", b"cubin")]
+    write_package(tmp_path / "wide.pkg", wide_plan(), entries)
+    with PackageFile(tmp_path / "wide.pkg") as file:
+        (kernel,) = file.plan.programs[1].kernels
+        assert kernel.code.sha256 == hashlib.sha256(b"cubin").hexdigest()
 
 
 def test_equal_input_gives_equal_bytes(package: Path, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,52 +13,57 @@ from aot.link.plan import (
     Check,
     DimSource,
     EntryStorage,
+    Expr,
+    GridLaunch,
     InputStorage,
     KernelRef,
     OutputStorage,
     Plan,
     Signature,
     TreeOutput,
+    WorkLaunch,
 )
 from aot.link.plan_check import check_plan, plan_problems
 from aot.link.plan_json import decode_plan, encode_plan, plan_from_json, plan_to_json
-from tests.link.plans import small_plan
+from tests.link.plans import device_program, host_program, small_plan, wide_plan
+
+HOST, GPU = ("programs", 0), ("programs", 1)
 
 
 def test_round_trip_is_exact() -> None:
-    plan = small_plan()
+    plan = wide_plan()
     assert decode_plan(encode_plan(plan)) == plan
     assert encode_plan(decode_plan(encode_plan(plan))) == encode_plan(plan)
 
 
 def test_text_is_the_documented_one(golden) -> None:
-    golden("plan.json", json.dumps(plan_to_json(small_plan()), indent=1) + "\n")
+    golden("plan.json", json.dumps(plan_to_json(wide_plan()), indent=1) + "\n")
 
 
 def test_lists_and_tuples_encode_alike() -> None:
-    plan = small_plan()
-    buffer = dataclasses.replace(plan.buffers[0], bytes=["*", 16, "s0"])
-    assert encode_plan(plan) == encode_plan(
-        dataclasses.replace(plan, buffers=(buffer, *plan.buffers[1:]))
-    )
+    assert encode_plan(small_plan()) == encode_plan(_buffer(0, bytes=["*", 16, "s0"]))
 
 
 def test_unknown_keys_are_ignored() -> None:
     value = plan_to_json(small_plan())
     value["future"] = 1
-    value["steps"][0]["future"] = {}
+    value["programs"][0]["steps"][0]["future"] = {}
     assert plan_from_json(value) == small_plan()
 
 
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("steps",), 3, "plan.steps must be a list"),
-        (("steps", 0, "kernel"), "a", r"plan.steps\[0\].kernel must be an integer"),
-        (("steps", 0, "kernel"), True, r"plan.steps\[0\].kernel must be an integer"),
-        (("steps", 1, "work"), 1.5, r"plan.steps\[1\].work must be an integer"),
+        (("programs",), 3, "plan.programs must be a list"),
+        ((*HOST, "steps", 0, "kernel"), "a", r"\[0\].steps\[0\].kernel must be an integer"),
+        ((*HOST, "steps", 0, "kernel"), True, r"\[0\].steps\[0\].kernel must be an integer"),
+        ((*HOST, "steps", 1, "work"), 1.5, r"\[0\].steps\[1\].work must be an integer"),
+        ((*HOST, "outputs"), 3, r"plan.programs\[0\].outputs must be a list"),
+        ((*GPU, "steps", 0, "grid"), [1, 2], r"\[1\].steps\[0\].grid must be three numbers"),
+        ((*GPU, "kernels", 0, "faults"), 1, r"kernels\[0\].faults must be true or false"),
+        ((*GPU, "kernels", 0, "threads"), None, r"kernels\[0\].threads must be an integer"),
         (("model",), None, "plan.model must be a string"),
-        (("buffers", 0, "storage", "kind"), "disk", "storage.kind must be one of input"),
+        ((*HOST, "buffers", 0, "storage", "kind"), "disk", "storage.kind must be one of input"),
         (("signature", "result"), {}, "plan.signature.result must be a tree"),
         (("golden", 0, "atol", 0), "x", r"atol\[0\] must be a number"),
         (("checks", 0, "relation"), ">", "relation must be one of"),
@@ -65,8 +72,8 @@ def test_unknown_keys_are_ignored() -> None:
     ],
 )
 def test_wrong_values_are_named(path: tuple, value: object, message: str) -> None:
-    root = plan_to_json(small_plan())
-    place = root
+    root = plan_to_json(wide_plan())
+    place: Any = root
     for key in path[:-1]:
         place = place[key]
     place[path[-1]] = value
@@ -74,10 +81,25 @@ def test_wrong_values_are_named(path: tuple, value: object, message: str) -> Non
         plan_from_json(root)
 
 
-@pytest.mark.parametrize("key", list(plan_to_json(small_plan())))
-def test_every_key_is_required(key: str) -> None:
-    root = plan_to_json(small_plan())
-    del root[key]
+def _keys() -> Iterator[tuple[str | int, ...]]:
+    root = plan_to_json(wide_plan())
+    yield from ((key,) for key in root)
+    yield from ((*HOST, key) for key in root["programs"][0])
+    yield from ((*HOST, "steps", 0, key) for key in root["programs"][0]["steps"][0])
+    # Kernels with an entry, and steps with a grid, are told apart by these keys.
+    kernel, step = (root["programs"][1][key][0] for key in ("kernels", "steps"))
+    yield from ((*GPU, "kernels", 0, key) for key in kernel if key != "entry")
+    yield from ((*GPU, "steps", 0, key) for key in step if key != "grid")
+
+
+@pytest.mark.parametrize("path", list(_keys()), ids=str)
+def test_every_key_is_required(path: tuple[str | int, ...]) -> None:
+    root = plan_to_json(wide_plan())
+    place: Any = root
+    *way, key = path
+    for step in way:
+        place = place[step]
+    del place[key]
     with pytest.raises(CorruptPackage, match=f"no key '{key}'"):
         plan_from_json(root)
 
@@ -108,17 +130,33 @@ def _with(**changes: object) -> Plan:
     return dataclasses.replace(small_plan(), **changes)
 
 
+def _host(**changes: object) -> Plan:
+    return _with(programs=(dataclasses.replace(host_program(), **changes),))
+
+
+def _gpu(**changes: object) -> Plan:
+    return _with(programs=(dataclasses.replace(device_program(), **changes),))
+
+
+def _code(**changes: object) -> Plan:
+    kernel = device_program().kernels[0]
+    code = dataclasses.replace(kernel.code, **changes)
+    return _gpu(kernels=(dataclasses.replace(kernel, code=code),))
+
+
 def _step(**changes: object) -> Plan:
-    plan = small_plan()
-    return dataclasses.replace(
-        plan, steps=(dataclasses.replace(plan.steps[0], **changes), plan.steps[1])
-    )
+    first, second = host_program().steps
+    return _host(steps=(dataclasses.replace(first, **changes), second))
+
+
+def _work(work: Expr) -> Plan:
+    return _step(launch=WorkLaunch(work, 1, 0))
 
 
 def _buffer(index: int, **changes: object) -> Plan:
-    buffers = list(small_plan().buffers)
+    buffers = list(host_program().buffers)
     buffers[index] = dataclasses.replace(buffers[index], **changes)
-    return _with(buffers=tuple(buffers))
+    return _host(buffers=tuple(buffers))
 
 
 def _dim(**changes: object) -> Plan:
@@ -130,26 +168,26 @@ BROKEN = {
     "step 0 has no buffers": _step(buffers=()),
     "uses buffers [7]": _step(buffers=(0, 7)),
     "origin 5, which does not exist": _step(origin=5),
-    "'s9' is no dim": _step(work="s9"),
-    "'-' is no operator": _step(work=("-", 1, 2)),
-    "cannot have 1 operands": _step(work=("+", 1)),
-    "'//' cannot have 3 operands": _step(work=("//", 8, 2, 2)),
-    "does not fit 64 bits": _step(work=2**63),
-    "True is no expression": _step(work=True),
-    "None is no operator": _step(work=()),
+    "'s9' is no dim": _work("s9"),
+    "'-' is no operator": _work(("-", 1, 2)),
+    "cannot have 1 operands": _work(("+", 1)),
+    "'//' cannot have 3 operands": _work(("//", 8, 2, 2)),
+    "does not fit 64 bits": _work(2**63),
+    "True is no expression": _work(True),
+    "None is no operator": _work(()),
     "unknown dtype 'float8'": _buffer(2, dtype="float8"),
     "input 4, which does not exist": _buffer(1, storage=InputStorage(4)),
     "output 4, which does not exist": _buffer(1, storage=OutputStorage(4)),
     "output 0, whose buffer is 3": _buffer(2, storage=OutputStorage(0)),
     "no multiple of 64": _buffer(1, storage=EntryStorage("weights/w", 8)),
     "needs the entry weights/v": _buffer(1, storage=EntryStorage("weights/v")),
-    "input 0 is in buffer 0, whose storage is": _buffer(0, storage=EntryStorage("weights/w")),
-    "temporary without a slot": _with(arena=()),
-    "places buffer 2 twice": _with(arena=(ArenaSlot(2, ()), ArenaSlot(2, ()))),
-    "above [1], which come later": _with(arena=(ArenaSlot(2, (1,)),)),
-    "places buffer 1, which is no temporary": _with(arena=(ArenaSlot(2, ()), ArenaSlot(1, ()))),
-    "places buffer 8, which does not exist": _with(arena=(ArenaSlot(8, ()), ArenaSlot(2, ()))),
-    "kernels repeat a name": _with(kernels=(KernelRef("k"), KernelRef("k"))),
+    "buffer 1 (w) is input 0, which buffer 0 is": _buffer(1, storage=InputStorage(0)),
+    "temporary without a slot": _host(arena=()),
+    "places buffer 2 twice": _host(arena=(ArenaSlot(2, ()), ArenaSlot(2, ()))),
+    "above [1], which come later": _host(arena=(ArenaSlot(2, (1,)),)),
+    "places buffer 1, which is no temporary": _host(arena=(ArenaSlot(2, ()), ArenaSlot(1, ()))),
+    "places buffer 8, which does not exist": _host(arena=(ArenaSlot(8, ()), ArenaSlot(2, ()))),
+    "kernels repeat a name": _host(kernels=(KernelRef("k"), KernelRef("k"))),
     "empty range": _dim(min=5, max=2),
     "at least 1": _dim(multiple_of=0),
     "bound by input 3": _dim(source=DimSource(3, 0)),
@@ -159,9 +197,20 @@ BROKEN = {
     "2 sizes but 1 strides": _with(
         inputs=(dataclasses.replace(small_plan().inputs[0], strides=(1,)),)
     ),
-    "in buffer 9, which does not exist": _with(
-        inputs=(dataclasses.replace(small_plan().inputs[0], buffer=9),)
+    "the plan has no program": _with(programs=()),
+    "programs repeat a target: ['cpu', 'cpu']": _with(programs=(host_program(),) * 2),
+    "program cpu: it has 2 output buffers for 1 outputs": _host(outputs=(3, 3)),
+    "outputs are in buffers [9], which do not exist": _host(outputs=(9,)),
+    "launched in another way than kernel 0 takes": _step(launch=GridLaunch(1, 1, 1)),
+    "program cuda:sm_90: some kernels have code of their own": _gpu(
+        kernels=(*device_program().kernels, KernelRef("k1"))
     ),
+    "it has libraries, and kernels with code": _gpu(libraries=host_program().libraries),
+    "its code needs entries that do not exist: ['kernels/none']": _code(entry="kernels/none"),
+    "kernel k0 has no symbol": _code(symbol=""),
+    "kernel k0 has 2048 threads": _code(threads=2048),
+    "kernel k0 needs a negative number of bytes": _code(scratch=-1),
+    "24 is no alignment": _code(scratch_alignment=24),
     "names inputs [] of 1": _with(signature=Signature((), TreeOutput(0))),
     "another number of inputs": _with(
         golden=(dataclasses.replace(small_plan().golden[0], inputs=()),)
@@ -175,7 +224,8 @@ BROKEN = {
 
 @pytest.mark.parametrize("problem", BROKEN)
 def test_every_broken_invariant_is_found(problem: str) -> None:
-    names = {"kernels/cpu/x86-64-v2", "weights/w", "golden/0/inputs/0", "golden/0/outputs/0"}
+    names = {"kernels/cpu/x86-64-v2", "kernels/cuda/sm_90/k0", "weights/w"}
+    names |= {"golden/0/inputs/0", "golden/0/outputs/0"}
     found = list(plan_problems(BROKEN[problem], names))
     assert any(problem in text for text in found), found
     with pytest.raises(InternalError):

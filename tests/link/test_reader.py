@@ -148,7 +148,7 @@ def test_flipped_bytes_never_crash(good: Path, edits: list[tuple[int, int]]) -> 
     path.write_bytes(data)
     try:
         with PackageFile(path) as file:
-            assert file.plan.steps is not None
+            assert file.plan.programs is not None
             list(file.damaged())
     except PackageError as error:
         assert error.message

@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from aot.link.package import write_package
+from aot.errors import UsageError
+from aot.link.package import bytes_entry, write_package
 from aot.link.reader import PackageFile
 from aot.report.inspect import expr_text, group_sizes, inspect_json, inspect_text
-from tests.link.plans import small_plan
+from tests.link.plans import small_plan, wide_plan
 from tests.link.test_package import small_entries
+
+CODE = "kernels/cuda/sm_90/k0"
 
 
 @pytest.fixture
@@ -20,6 +23,36 @@ def package(tmp_path: Path) -> PackageFile:
 
 def test_text(package: PackageFile, golden) -> None:
     golden("small.txt", inspect_text(package, weights=True))
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> PackageFile:
+    path = tmp_path / "wide.pkg"
+    write_package(path, wide_plan(), [*small_entries(), bytes_entry(CODE, b"cubin")])
+    return PackageFile(path)
+
+
+def test_text_of_several_programs(wide: PackageFile, golden) -> None:
+    golden("wide.txt", inspect_text(wide))
+
+
+def test_one_program_of_several(wide: PackageFile) -> None:
+    for target in ("cuda", "cuda:sm_90"):
+        text = inspect_text(wide, target=target)
+        assert "runs on cuda:sm_90 (5 B of code)" in text
+        assert "runs on cpu" not in text
+    (program,) = inspect_json(wide, "cuda")["programs"]
+    assert program == {
+        "device": "cuda",
+        "arch": "sm_90",
+        "libraries": [],
+        "kernels": ["k0"],
+        "steps": 1,
+        "bytes": 5,
+    }
+    with pytest.raises(UsageError, match="no program for cuda:sm_80") as raised:
+        inspect_text(wide, target="cuda:sm_80")
+    assert raised.value.advice == "It has cpu, cuda:sm_90."
 
 
 def test_weights_are_summed_unless_asked_for(package: PackageFile) -> None:

@@ -1,5 +1,6 @@
 """Every stage's value has a text, and every graph is checked."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from aot.errors import InternalError
 from aot.frontend.capture import capture_module
 from aot.link.plan_json import plan_from_json, plan_text
 from aot.options import STAGES, BuildOptions
+from aot.report.model import PerProgram
 from aot.report.observers import Dump, Several, Verify
 from aot.report.summary import kernel_reports
 from aot.report.texts import stage_texts, verify_stage
@@ -35,7 +37,7 @@ def test_a_dump_shows_every_stage(tmp_path: Path) -> None:
         if stage not in silent
     ]
     assert "aten.softmax" in (tmp_path / "02_ingest.txt").read_text().replace("_softmax", "softmax")
-    assert report.kernels[0].text.startswith("kernel ")
+    assert report.programs[0].kernels[0].text.startswith("kernel ")
     assert [t.stage for t in report.timings] == list(STAGES)
 
 
@@ -50,9 +52,40 @@ def test_other_values_have_no_text() -> None:
     assert stage_texts(3) == {}
 
 
+@dataclasses.dataclass(frozen=True)
+class Function:
+    name: str
+    text: str
+    signature: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Emitted:
+    functions: tuple[Function, ...]
+
+
+def test_texts_of_several_programs_have_their_targets() -> None:
+    host = Emitted((Function("k0", "int k0;"),))
+    device = Emitted((Function("k0", "def k0(): ...", ("*fp32",)),))
+    targets = ("cpu:x86-64-v3+x86-64-v4", "cuda:sm_90")
+    assert stage_texts(PerProgram(targets, (host, device))) == {
+        "cpu_x86-64-v3_x86-64-v4.cc": "// k0\nint k0;",
+        "cuda_sm_90.py": "# k0\ndef k0(): ...",
+    }
+    assert stage_texts(PerProgram(("cpu",), (host,))) == {"cc": "// k0\nint k0;"}
+
+
+def test_each_program_is_verified() -> None:
+    class Linked:
+        plan = dataclasses.replace(small_plan(), programs=())
+
+    with pytest.raises(InternalError, match="invariant"):
+        verify_stage(PerProgram(("cpu", "cuda:sm_90"), (None, Linked())))
+
+
 def test_broken_values_are_refused() -> None:
     class Linked:
-        plan = small_plan().__class__(**{**small_plan().__dict__, "arena": ()})
+        plan = dataclasses.replace(small_plan(), programs=())
 
     with pytest.raises(InternalError, match="invariant"):
         verify_stage(Linked())
@@ -70,7 +103,7 @@ def test_kernel_reports_count_a_real_graph() -> None:
     captured = capture_module(Chain(), (torch.randn(4, 6),), name="chain")
     with pytest.raises(driver.Stopped):
         driver.build(captured, BuildOptions(stop_after="fuse"), KeepKernels())
-    (kernel,) = kernel_reports(kept["fuse"])
+    (kernel,) = kernel_reports(kept["fuse"][0])
     assert kernel.kind == "reduction"
     assert kernel.nbytes == 2 * 4 * 6 * 4
     assert kernel.flops >= 4 * 6 * 5

@@ -94,6 +94,11 @@ class Package:
         default_factory=lambda: {"format": "aot-package", "format_version": "1.0"}
     )
 
+    @property
+    def program(self) -> dict[str, Any]:
+        """The plan's program for the CPU."""
+        return self.plan["programs"][0]
+
     def add(self, name: str, array: np.ndarray) -> None:
         """Adds an array as an entry and its checksum to the plan."""
         data = np.ascontiguousarray(array).tobytes()
@@ -104,8 +109,8 @@ class Package:
         """Adds a kernel library and its row in the plan."""
         name = f"kernels/cpu/{isa}"
         self.add(name, np.frombuffer(binary, np.uint8))
-        self.plan["libraries"].append(
-            {"entry": name, "device": "cpu", "isa": isa, "sha256": self.plan["entries"][name]}
+        self.program["libraries"].append(
+            {"entry": name, "isa": isa, "sha256": self.plan["entries"][name]}
         )
 
     def copy(self) -> Package:
@@ -165,13 +170,20 @@ def empty_plan(model: str) -> dict[str, Any]:
         "inputs": [],
         "outputs": [],
         "signature": {"parameters": [], "result": {"tuple": []}},
-        "buffers": [],
-        "arena": [],
-        "libraries": [],
-        "kernels": [{"name": n} for n in KERNEL_NAMES],
-        "steps": [],
         "checks": [],
         "origins": [],
+        "programs": [
+            {
+                "device": "cpu",
+                "arch": "",
+                "buffers": [],
+                "arena": [],
+                "libraries": [],
+                "kernels": [{"name": n} for n in KERNEL_NAMES],
+                "steps": [],
+                "outputs": [],
+            }
+        ],
         "entries": {},
         "golden": [],
     }
@@ -183,10 +195,10 @@ def buffer(name: str, size: Any, kind: str, dtype: str = "float32", **more: Any)
 
 
 def tensor(
-    name: str, shape: list[Any], strides: list[Any], index: int, dtype: str = "float32"
+    name: str, shape: list[Any], strides: list[Any], dtype: str = "float32"
 ) -> dict[str, Any]:
     """One row of `inputs` or `outputs`."""
-    return {"name": name, "dtype": dtype, "shape": shape, "strides": strides, "buffer": index}
+    return {"name": name, "dtype": dtype, "shape": shape, "strides": strides}
 
 
 def step(
@@ -230,8 +242,9 @@ def small_package(
             "source": {"input": 0, "axis": 0, "divisor": 1, "offset": 0},
         }
     ]
-    plan["inputs"] = [tensor("x", ["s0", width], [width, 1], 0)]
-    plan["outputs"] = [tensor("y", ["s0", width], [width, 1], 4), tensor("total", ["s0"], [1], 5)]
+    plan["inputs"] = [tensor("x", ["s0", width], [width, 1])]
+    plan["outputs"] = [tensor("y", ["s0", width], [width, 1]), tensor("total", ["s0"], [1])]
+    plan["programs"][0]["outputs"] = [4, 5]
     plan["signature"] = {
         "parameters": [
             {"name": "x", "kind": "positional", "tree": {"input": 0}},
@@ -244,7 +257,7 @@ def small_package(
             ]
         },
     }
-    plan["buffers"] = [
+    plan["programs"][0]["buffers"] = [
         buffer("x", ["*", rows, "s0"], "input", index=0),
         buffer("bias", rows, "entry", entry="weights/bias", offset=0),
         buffer("factor", 4, "entry", entry="weights/factor", offset=0),
@@ -252,11 +265,11 @@ def small_package(
         buffer("y", ["*", rows, "s0"], "output", index=0),
         buffer("total", ["*", 4, "s0"], "output", index=1),
     ]
-    plan["arena"] = [{"buffer": 3, "above": []}]
+    plan["programs"][0]["arena"] = [{"buffer": 3, "above": []}]
     plan["origins"] = [
         {"file": "small.py", "line": 3, "operator": "aten.add.Tensor", "code": "x + b"}
     ]
-    plan["steps"] = [
+    plan["programs"][0]["steps"] = [
         step("add_bias", [0, 1, 3], [width], "s0", grain=4, origin=0),
         step("scale", [3, 2, 4], [], ["*", width, "s0"], grain=32),
         step("row_sum", [4, 5], [width], "s0", grain=4, scratch=rows),
@@ -288,13 +301,14 @@ def gather_package() -> Package:
             "source": {"input": 0, "axis": 0, "divisor": 1, "offset": 0},
         }
     ]
-    plan["inputs"] = [tensor("index", ["n"], [1], 1, "int64")]
-    plan["outputs"] = [tensor("y", ["n"], [1], 2)]
+    plan["inputs"] = [tensor("index", ["n"], [1], "int64")]
+    plan["outputs"] = [tensor("y", ["n"], [1])]
+    plan["programs"][0]["outputs"] = [2]
     plan["signature"] = {
         "parameters": [{"name": "index", "kind": "positional", "tree": {"input": 0}}],
         "result": {"output": 0},
     }
-    plan["buffers"] = [
+    plan["programs"][0]["buffers"] = [
         buffer("table", 20, "entry", entry="weights/table", offset=0),
         buffer("index", ["*", 8, "n"], "input", "int64", index=0),
         buffer("y", ["*", 4, "n"], "output", index=0),
@@ -302,7 +316,7 @@ def gather_package() -> Package:
     plan["origins"] = [
         {"file": "model.py", "line": 12, "operator": "aten.embedding.default", "code": "table[i]"}
     ]
-    plan["steps"] = [step("gather", [0, 1, 2], [5], "n", origin=0)]
+    plan["programs"][0]["steps"] = [step("gather", [0, 1, 2], [5], "n", origin=0)]
     package = Package(plan)
     package.add("weights/table", np.array([10, 11, 12, 13, 14], np.float32))
     package.add_library("x86-64-v2", compile_kernels())
@@ -324,17 +338,18 @@ def copy_package(dtype: str, shape: list[int], strides: list[int]) -> Package:
         "uint8": 1,
         "bool": 1,
     }[dtype] * int(np.prod(shape))
-    plan["inputs"] = [tensor("x", list(shape), list(strides), 0, dtype)]
-    plan["outputs"] = [tensor("y", list(shape), list(strides), 1, dtype)]
+    plan["inputs"] = [tensor("x", list(shape), list(strides), dtype)]
+    plan["outputs"] = [tensor("y", list(shape), list(strides), dtype)]
+    plan["programs"][0]["outputs"] = [1]
     plan["signature"] = {
         "parameters": [{"name": "x", "kind": "positional", "tree": {"input": 0}}],
         "result": {"output": 0},
     }
-    plan["buffers"] = [
+    plan["programs"][0]["buffers"] = [
         buffer("x", size, "input", dtype, index=0),
         buffer("y", size, "output", dtype, index=0),
     ]
-    plan["steps"] = [step("copy_bytes", [0, 1], [], size)]
+    plan["programs"][0]["steps"] = [step("copy_bytes", [0, 1], [], size)]
     package = Package(plan)
     package.add_library("x86-64-v2", compile_kernels())
     return package
@@ -343,22 +358,25 @@ def copy_package(dtype: str, shape: list[int], strides: list[int]) -> Package:
 def chain_package(length: int = 40) -> Package:
     """`length` tiny steps on [8, 16]: what a call costs beyond its kernels."""
     plan = empty_plan("chain")
-    plan["inputs"] = [tensor("x", [8, 16], [16, 1], 0)]
-    plan["outputs"] = [tensor("y", [8, 16], [16, 1], 4)]
+    plan["inputs"] = [tensor("x", [8, 16], [16, 1])]
+    plan["outputs"] = [tensor("y", [8, 16], [16, 1])]
+    plan["programs"][0]["outputs"] = [4]
     plan["signature"] = {
         "parameters": [{"name": "x", "kind": "positional", "tree": {"input": 0}}],
         "result": {"output": 0},
     }
-    plan["buffers"] = [
+    plan["programs"][0]["buffers"] = [
         buffer("x", 512, "input", index=0),
         buffer("bias", 64, "entry", entry="weights/bias", offset=0),
         buffer("a", 512, "arena"),
         buffer("b", 512, "arena"),
         buffer("y", 512, "output", index=0),
     ]
-    plan["arena"] = [{"buffer": 2, "above": []}, {"buffer": 3, "above": [2]}]
+    plan["programs"][0]["arena"] = [{"buffer": 2, "above": []}, {"buffer": 3, "above": [2]}]
     ids = [0, *[2 + i % 2 for i in range(length - 1)], 4]
-    plan["steps"] = [step("add_bias", [a, 1, b], [16], 8, grain=64) for a, b in pairwise(ids)]
+    plan["programs"][0]["steps"] = [
+        step("add_bias", [a, 1, b], [16], 8, grain=64) for a, b in pairwise(ids)
+    ]
     package = Package(plan)
     package.add("weights/bias", np.ones(16, np.float32))
     package.add_library("x86-64-v2", compile_kernels())

@@ -146,7 +146,7 @@ def test_thread_counts(tmp_path: Path, threads: int) -> None:
 
 def test_no_memory_for_the_arena(tmp_path: Path) -> None:
     package = small_package()
-    package.plan["buffers"][3]["bytes"] = ["*", 1 << 57, "s0"]
+    package.program["buffers"][3]["bytes"] = ["*", 1 << 57, "s0"]
     model = load(tmp_path, package)
     with pytest.raises(aot_runtime.OutOfMemory, match="bytes of temporaries"):
         model(np.zeros((3, 8), np.float32))
@@ -157,7 +157,7 @@ def test_no_memory_for_the_arena(tmp_path: Path) -> None:
 
 def test_words_of_a_newer_minor_version(tmp_path: Path) -> None:
     package = small_package()
-    package.plan["buffers"][3]["dtype"] = "float4"
+    package.program["buffers"][3]["dtype"] = "float4"
     with pytest.raises(aot_runtime.Unsupported, match="float4"):
         load(tmp_path, package)
 

@@ -243,13 +243,15 @@ def two_inputs(signature: dict[str, object]) -> Package:
     """A package with inputs a and b and outputs a and b, both float32 [2]."""
     package = copy_package("float32", [2], [1])
     plan = package.plan
-    plan["inputs"].append(tensor("b", [2], [1], 2))
-    plan["outputs"].append(tensor("b", [2], [1], 3))
-    plan["buffers"] += [
+    plan["inputs"].append(tensor("b", [2], [1]))
+    plan["outputs"].append(tensor("b", [2], [1]))
+    program = package.program
+    program["outputs"].append(3)
+    program["buffers"] += [
         {"name": "b", "dtype": "float32", "bytes": 8, "storage": {"kind": "input", "index": 1}},
         {"name": "o", "dtype": "float32", "bytes": 8, "storage": {"kind": "output", "index": 1}},
     ]
-    plan["steps"].append({**plan["steps"][0], "buffers": [2, 3]})
+    program["steps"].append({**program["steps"][0], "buffers": [2, 3]})
     plan["signature"] = signature
     return package
 

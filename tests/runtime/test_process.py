@@ -53,7 +53,9 @@ print(model(numpy.ones((2, 64), "f4"))["y"].sum())
 
 
 def test_importing_loads_few_modules() -> None:
-    code = "import sys; before = {*sys.modules}; import aot_runtime; print(*{*sys.modules} - before)"
+    code = (
+        "import sys; before = {*sys.modules}; import aot_runtime; print(*{*sys.modules} - before)"
+    )
     result = python(code)
     assert "aot_runtime" in result.stdout.split(), result.stderr
     heavy = {"numpy", "torch", "inspect", "dataclasses", "asyncio", "logging", "pathlib"}
@@ -184,11 +186,11 @@ def test_eight_threads_on_two_sessions(package: Path) -> None:
 def slow_package() -> Package:
     """The small package with a long chain of steps, so that a run takes a while."""
     package = small_package(width=1024, most=None)
-    package.plan["buffers"].append(buffer("sum2", ["*", 4096, "s0"], "arena"))
-    package.plan["arena"].append({"buffer": 6, "above": [3]})
-    first = package.plan["steps"][0]
+    package.program["buffers"].append(buffer("sum2", ["*", 4096, "s0"], "arena"))
+    package.program["arena"].append({"buffer": 6, "above": [3]})
+    first = package.program["steps"][0]
     again = [{**first, "buffers": [3 + 3 * (i % 2), 1, 6 - 3 * (i % 2)]} for i in range(400)]
-    package.plan["steps"][1:1] = again
+    package.program["steps"][1:1] = again
     return package
 
 

@@ -52,6 +52,10 @@ class CppBackend:
         """True for the CPU levels that aot/vec knows."""
         return target.device == "cpu" and all(a in CPU_LEVELS for a in target.archs)
 
+    def programs(self, target: Target) -> tuple[Target, ...]:
+        """One: its levels are libraries of the same kernels."""
+        return (target,)
+
     def capabilities(self, target: Target) -> Capabilities:
         """What the scheduler may assume of a current x86-64 server core."""
         return Capabilities(
