@@ -15,6 +15,7 @@ import torch
 
 from aot import driver
 from aot.backends.registry import backend_for
+from aot.backends.triton.backend import TritonBackend
 from aot.driver import run_passes
 from aot.frontend.capture import Captured
 from aot.frontend.ingest import ingest
@@ -26,6 +27,8 @@ from aot.link.derive import DerivedStore
 from aot.lowering.lower import lower
 from aot.options import ALL_CPU, CPU_LEVELS, Target, from_environment
 from aot.schedule.fusion import fuse
+from aot.schedule.memory import plan_memory
+from tests.backends.triton.interpret import run_emitted
 
 Args = tuple[Any, ...]
 Executor = Callable[[Captured, Args], list[np.ndarray]]
@@ -62,6 +65,23 @@ def _dims(loops: LoopGraph, inputs: Args) -> dict[str, int]:
     return bind_dims(loops.dims, [tuple(t.shape) for t in inputs])
 
 
+def interpret_triton(captured: Captured, inputs: Args) -> list[np.ndarray]:
+    """The Triton kernels in Triton's interpreter: checks the GPU backend's code, with no GPU."""
+    graph, weights = ingest(captured)
+    backend, target = TritonBackend(), Target("cuda", ("sm_90",))
+    capabilities = backend.capabilities(target)
+    loops = run_passes(lower(graph), capabilities)
+    kernels = fuse(loops, capabilities)
+    verify_kernels(kernels)
+    emitted = backend.emit(kernels, target)
+    store = DerivedStore(weights, emitted.graph.derived, emitted.graph.buffers, backend.recipes())
+    arrays = _named(kernels.inputs, inputs)
+    in_place = plan_memory(emitted.graph).in_place
+    outputs, fault = run_emitted(emitted, arrays, store.array, _dims(loops, inputs), in_place)
+    assert fault == 0, "a kernel reports a wrong index"
+    return outputs
+
+
 def packaged(level: str) -> Executor:
     """A package of one ISA level, run by the Python loader."""
 
@@ -87,6 +107,7 @@ def _leaves(nested: Any) -> list[torch.Tensor]:
 EXECUTORS: Mapping[str, Executor] = {
     "loops": interpret_lowered,
     "kernels": interpret_fused,
+    "triton": interpret_triton,
     **{f"cpu:{level}": packaged(level) for level in CPU_LEVELS},
 }
 """By name; those of a device carry the target's name."""
