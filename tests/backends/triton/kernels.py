@@ -56,7 +56,7 @@ def {name}(a, b, o, m):
 
 _SPILLS = """@triton.jit
 def {name}(x, o):
-    i = tl.arange(0, 32)[:, None] * 256 + tl.arange(0, 256)[None, :]
+    i = tl.arange(0, 64)[:, None] * 256 + tl.arange(0, 256)[None, :]
     v = tl.load(x + i)
     total = tl.sum(v)
     tl.store(o + i, v * total)
