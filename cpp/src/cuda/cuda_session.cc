@@ -59,7 +59,11 @@ CudaSession::CudaSession(const std::shared_ptr<Package>& package,
 }
 
 CudaSession::~CudaSession() {
-  if (last_stream_ != nullptr) driver_.event_synchronize.raw(last_run_.get());
+  if (last_stream_ != nullptr && driver_.ctx_push_current.raw(device_->context()) == kSuccess) {
+    driver_.event_synchronize.raw(last_run_.get());
+    CUcontext popped = nullptr;
+    driver_.ctx_pop_current.raw(&popped);
+  }
   plans_.clear();
   device_outputs_->close();
   host_outputs_->close();
