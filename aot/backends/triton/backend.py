@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.triton.compile import compile_kernels, kernels_key
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
+from aot.backends.triton.template_matmul import emit_matmul
 from aot.backends.triton.toolchain import SHARED_LIMIT
 from aot.errors import InternalError
 from aot.ir.capabilities import Capabilities
@@ -22,7 +23,9 @@ UNITS = 512
 
 Emitter = Callable[[Kernel, KernelGraph, Hints, int], EmittedKernel]
 
-EMITTERS: dict[str, Emitter] = {}
+EMITTERS: dict[str, Emitter] = {
+    "matmul": emit_matmul,
+}
 """The templates, by kind."""
 
 

@@ -213,17 +213,26 @@ class Body:
         if buffer in self._reduced:
             return self._reduced[buffer]
         guard = args[-1] if access.masked else None
-        offset = self.context.offset(buffer, access.index)
-        text, dims = self.index(offset, self._bound(access, args))
+        raw = self.read(buffer, access.index, self._bound(access, args), guard)
+        wide = ".to(tl.float32)" if raw.dtype in (FLOAT16, BFLOAT16) else ""
+        return self.name(raw.text + wide, node.dtype, raw.dims)
+
+    def read(
+        self,
+        buffer: str,
+        index: Iterable[Expr],
+        binds: Mapping[Symbol, Value] | None = None,
+        guard: Value | None = None,
+    ) -> Value:
+        """The expression that reads an element, in the type that it has in memory."""
+        text, dims = self.index(self.context.offset(buffer, index), binds or {})
         whole = dims | guard.dims if guard is not None else dims
         masks = self.masks(whole)
         if guard is not None:
             masks.append(guard.text)
-        dtype = self.context.buffers[buffer].dtype
         address = self._address(buffer, text, dims, whole)
         loaded = f"tl.load({address}{self._mask_argument(masks, whole)})"
-        wide = ".to(tl.float32)" if dtype in (FLOAT16, BFLOAT16) else ""
-        return self.name(loaded + wide, node.dtype, whole)
+        return Value(loaded, self.context.buffers[buffer].dtype, whole)
 
     def _address(
         self, buffer: str, offset: str, dims: frozenset[str], whole: frozenset[str]
