@@ -20,16 +20,20 @@ ALLOWED = {
     "cpp/tools/run.cc": {"npy.h"},
     "cpp/tools/bench_runner.cc": {"npy.h"},
 }
-# c_api → session → bound_plan, contract → plan → container: nobody looks up.
+# c_api → devices → a device's session → session, bound sizes, contract → plan → container: nobody
+# looks up.
 LAYERS = [
     {"error", "dtype", "mapped_file", "sha256", "memory", "strided_copy", "thread_pool", "isa"},
-    {"json_text", "status"},
-    {"expr", "safetensors"},
-    {"plan"},
-    {"kernel_library"},
-    {"bound_plan"},
-    {"contract", "output_pool", "package"},
-    {"session"},
+    {"json_text", "status", "driver_abi"},
+    {"expr", "safetensors", "driver"},
+    {"plan_fields", "device"},
+    {"plan", "program", "upload", "graph"},
+    {"bound_sizes", "kernel_library"},
+    {"contract", "output_pool", "package", "bound_plan"},
+    {"session", "input_copies", "device_program"},
+    {"bound_launches"},
+    {"cpu_session", "cuda_session"},
+    {"devices"},
     {"c_api"},
 ]
 
