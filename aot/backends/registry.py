@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from aot.backends.base import Backend
 from aot.backends.cpp.backend import CppBackend
+from aot.backends.triton.backend import TritonBackend
 from aot.errors import UsageError
 from aot.options import Target
 
-BACKENDS: tuple[Backend, ...] = (CppBackend(),)
+BACKENDS: tuple[Backend, ...] = (CppBackend(), TritonBackend())
 
 
 def backend_for(target: Target) -> Backend:

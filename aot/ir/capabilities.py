@@ -15,6 +15,7 @@ class Capabilities:
     `tiles`: a work unit evaluates whole tiles of points at once and keeps values in registers
     alone, so that what nests of a kernel pass on is computed again where it is needed, but for
     reduced values; otherwise it loops over points, one vector at a time, and has local memory.
+    `matrix_dtypes`: element types that the matmul, conv and attention templates take; empty: all.
     `units`: parallel work units from which a launch keeps the device busy.
     """
 
@@ -27,3 +28,4 @@ class Capabilities:
     grain_bytes: int
     tiles: bool = False
     units: int = 8
+    matrix_dtypes: frozenset[str] = frozenset()

@@ -76,6 +76,10 @@ def expand_templates(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
 def _reason(graph: LoopGraph, call: TemplateCall, capabilities: Capabilities, hints: Hints) -> str:
     if call.kind not in capabilities.templates:
         return f"the device has no template for {call.kind}"
+    dtype = graph.buffers[call.operands[0][1].buffer].dtype
+    matrix = call.kind in ("matmul", "conv", "attention")
+    if matrix and capabilities.matrix_dtypes and dtype.name not in capabilities.matrix_dtypes:
+        return f"the device's template for {call.kind} takes no {dtype}"
     if call.kind != "matmul":
         return ""
     right = call.operand("b").axes

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.triton.compile import compile_kernels, kernels_key
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
+from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_matmul import emit_matmul
 from aot.backends.triton.toolchain import SHARED_LIMIT
 from aot.errors import InternalError
@@ -24,6 +25,7 @@ UNITS = 512
 Emitter = Callable[[Kernel, KernelGraph, Hints, int], EmittedKernel]
 
 EMITTERS: dict[str, Emitter] = {
+    "attention": emit_attention,
     "matmul": emit_matmul,
 }
 """The templates, by kind."""
@@ -58,6 +60,7 @@ class TritonBackend:
             grain_bytes=64 * 1024,
             tiles=True,
             units=UNITS,
+            matrix_dtypes=frozenset(("float32", "float16", "bfloat16")),
         )
 
     def recipes(self) -> Mapping[str, Callable[..., Array]]:
