@@ -58,6 +58,34 @@ def _find_converter(kind: type) -> Converter:
     )
 
 
+def current_stream(leaves: list[Any]) -> int:
+    """The stream in which the library of the first array on a GPU works now; 0 if there is none.
+
+    Numbered as DLPack does: 1 is the legacy default stream.
+    """
+    for leaf in leaves:
+        find = _STREAMS.get(leaf.__class__.__module__.partition(".")[0])
+        stream = find(leaf) if find is not None else None
+        if stream is not None:
+            return stream
+    return 0
+
+
+def _torch_stream(tensor: Any) -> int | None:
+    if not getattr(tensor, "is_cuda", False):
+        return None
+    cuda = sys.modules["torch"].cuda
+    return cuda.current_stream(tensor.device).cuda_stream or _DEFAULT_STREAM
+
+
+def _cupy_stream(_array: Any) -> int | None:
+    return sys.modules["cupy"].cuda.get_current_stream().ptr or _DEFAULT_STREAM
+
+
+_DEFAULT_STREAM = 1  # CUDA's own number for the legacy default stream
+_STREAMS: dict[str, Callable[[Any], int | None]] = {"torch": _torch_stream, "cupy": _cupy_stream}
+
+
 def _submodule(root: str, name: str) -> Any:
     try:
         return import_module(f"{root}.{name}")

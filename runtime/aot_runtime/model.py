@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
-from .arrays import converter_for, entry_to_numpy
+from .arrays import Converter, converter_for, current_stream, entry_to_numpy, to_numpy
 from .errors import InvalidArgument
 from .signature import Signature
 
 if TYPE_CHECKING:
     import numpy as np
+
+_CUDA = 2  # DLPack's number
 
 
 class Dim(NamedTuple):
@@ -56,17 +58,31 @@ class Model:
     give each thread a `session()` of its own to run at the same time. The GIL is released while
     the model runs.
 
+    On a GPU, arrays there are read in place, and outputs stay there; arrays of the host are copied
+    both ways. With arrays of torch or cupy a call enqueues its work in their current stream and
+    returns, as their own operations do; wrong indices in the data are then reported by the next
+    call or by `synchronize()`.
+
     Made by `load` and `session`, not directly.
     """
 
     def __init__(
         self,
         package: _native.Package,
+        device: str | None,
         isa: str | None,
         num_threads: int | None,
+        graphs: bool,
     ) -> None:
         self._package = package
-        self._session = package.session(isa or "", num_threads or 0)
+        self._graphs = graphs
+        self._session = package.session(
+            device=device or "", isa=isa or "", num_threads=num_threads or 0, graphs=graphs
+        )
+        kind, index = self._session.device
+        self._on_gpu = kind == _CUDA
+        self.device = f"cuda:{index}" if self._on_gpu else "cpu"
+        """Where the model runs: "cpu" or "cuda:0"."""
         self.inputs = tuple(_info(row) for row in package.inputs())
         """The inputs in the order of the plan."""
         self.outputs = tuple(_info(row) for row in package.outputs())
@@ -97,26 +113,49 @@ class Model:
         """
         leaves = list(inputs)
         convert = converter_for(leaves)
-        return [convert(output) for output in self._session.run(leaves)]
+        return [convert(o) for o in self._session.run(leaves, *self._placing(leaves, convert))]
+
+    def _placing(self, leaves: list[Any], convert: Converter) -> tuple[int, bool]:
+        """The stream to run in (0: the session's own), and whether outputs go to the host."""
+        return (current_stream(leaves), convert is to_numpy) if self._on_gpu else (0, True)
+
+    def synchronize(self) -> None:
+        """Waits for the last call on a GPU.
+
+        Raises:
+            InvalidArgument: that call found a wrong index in its data.
+            DeviceError: that call failed.
+        """
+        self._session.synchronize()
 
     @property
     def isa(self) -> str:
-        """The instruction set of the kernels in use, such as "x86-64-v3"."""
+        """The instruction set of the kernels in use, such as "x86-64-v3" or "sm_90"."""
         return self._session.isa
 
     @property
     def num_threads(self) -> int:
-        """Threads that a call may use, the caller's included."""
+        """Threads of the host that a call may use, the caller's included."""
         return self._session.num_threads
 
-    def session(self, *, isa: str | None = None, num_threads: int | None = None) -> Model:
+    def session(
+        self,
+        *,
+        device: str | None = None,
+        isa: str | None = None,
+        num_threads: int | None = None,
+        graphs: bool | None = None,
+    ) -> Model:
         """A second model on the same package: own memory and threads, shared weights.
 
         Args:
-            isa: the instruction set; None: the best that package and CPU have.
+            device: as for `load`; None: this model's.
+            isa: the instruction set; None: the best that package and device have.
             num_threads: None: the physical cores that this process may use.
+            graphs: as for `load`; None: as this model.
         """
-        return Model(self._package, isa, num_threads)
+        keep = self._graphs if graphs is None else graphs
+        return Model(self._package, device or self.device, isa, num_threads, keep)
 
     def profile(self, *args: Any, runs: int = 10, **kwargs: Any) -> list[StepTime]:
         """Times every step over `runs` calls with these arguments, after one to warm up.
@@ -124,11 +163,14 @@ class Model:
         Returns one row per step of the plan, in order. A step without work has no calls.
         """
         leaves = self._signature.flatten(args, kwargs)
-        session = self._package.session(self.isa, self.num_threads, profile=True)
-        session.run(leaves)
+        session = self._package.session(
+            device=self.device, isa=self.isa, num_threads=self.num_threads, profile=True
+        )
+        placing = self._placing(leaves, converter_for(leaves))
+        session.run(leaves, *placing)
         session.reset_profile()
         for _ in range(runs):
-            session.run(leaves)
+            session.run(leaves, *placing)
         return [StepTime(*row) for row in session.profile()]
 
     def run_observed(
@@ -141,7 +183,8 @@ class Model:
         """
         leaves = self._signature.flatten(args, kwargs)
         convert = converter_for(leaves)
-        outputs = self._session.run_observed(leaves, observer)
+        placing = self._placing(leaves, convert)
+        outputs = self._session.run_observed(leaves, observer, *placing)
         return self._signature.unflatten([convert(o) for o in outputs])
 
     @property
@@ -160,34 +203,40 @@ class Model:
     def __repr__(self) -> str:
         """The model's name, signature and instruction set."""
         name = self.plan.get("model", "")
-        return f"<aot_runtime.Model {name}{self._signature} on {self.isa}>"
+        place = f"{self.device} ({self.isa})" if self._on_gpu else self.isa
+        return f"<aot_runtime.Model {name}{self._signature} on {place}>"
 
 
 def load(
     path: str | os.PathLike[str],
+    device: str | None = None,
     *,
     isa: str | None = None,
     num_threads: int | None = None,
+    graphs: bool = True,
     verify: bool = False,
 ) -> Model:
     """Opens a package and makes it callable. Nothing is unpacked, no file is created.
 
     Args:
         path: the package's file. It must not be changed in place while the model lives.
+        device: "cpu", or "cuda" or "cuda:1" for a GPU by its number; None: the CPU.
         isa: "x86-64-v2", "x86-64-v3" or "x86-64-v4"; None: the best that package and CPU have.
         num_threads: threads that a call may use; None: the physical cores of this process.
+        graphs: on a GPU, replay the kernels of a repeated shape as one CUDA graph.
         verify: check the SHA-256 of every entry (reads the whole file).
 
     Raises:
         NotFound: no such file.
         CorruptPackage: not a package, or damaged.
         Incompatible: of a newer format.
-        Unavailable: no kernels for this CPU or for `isa`.
-        InvalidArgument: `num_threads` below 1.
+        Unavailable: no kernels for this device or for `isa`, no such device, no driver for it.
+        OutOfMemory: the device has no room for the weights.
+        InvalidArgument: `num_threads` below 1, or a device that is no name.
     """
     if num_threads is not None and num_threads < 1:
         raise InvalidArgument(f"num_threads is {num_threads}, must be at least 1")
-    return Model(_native.Package(os.fspath(path), verify), isa, num_threads)
+    return Model(_native.Package(os.fspath(path), verify), device, isa, num_threads, graphs)
 
 
 def _info(row: tuple[str, str, tuple[Any, ...]]) -> TensorInfo:

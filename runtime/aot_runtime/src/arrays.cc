@@ -147,7 +147,8 @@ void raise(aot_code code, const std::string& message, const std::string& origin)
   throw py::error_already_set();
 }
 
-Inputs::Inputs(const py::list& leaves, const aot::Package& package) : leaves_(leaves.size()) {
+Inputs::Inputs(const py::list& leaves, const aot::Package& package, int64_t stream)
+    : stream_(stream), leaves_(leaves.size()) {
   pointers_.reserve(leaves_.size());
   try {
     for (size_t i = 0; i < leaves_.size(); ++i) {
@@ -167,6 +168,11 @@ Inputs::~Inputs() {
   for (Leaf& leaf : leaves_) {
     if (leaf.buffer.obj != nullptr) PyBuffer_Release(&leaf.buffer);
   }
+}
+
+bool Inputs::any_on_gpu() const {
+  return std::any_of(leaves_.begin(), leaves_.end(),
+                     [](const Leaf& leaf) { return leaf.view.device.device_type == kDLCUDA; });
 }
 
 void Inputs::read(Leaf& leaf, py::handle object, const aot_tensor_info* info) {
@@ -252,10 +258,13 @@ bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name)
   return true;
 }
 
-bool Inputs::read_dlpack(Leaf& leaf, py::handle object, const std::string& name) {
+bool Inputs::read_dlpack(Leaf& leaf, py::handle object, const std::string& name) const {
   if (!py::hasattr(object, "__dlpack__")) return false;
   try {
-    leaf.owner = object.attr("__dlpack__")();
+    const auto device = object.attr("__dlpack_device__")().cast<std::pair<int, int>>();
+    // Only devices with streams take the argument.
+    leaf.owner = device.first == kDLCUDA ? object.attr("__dlpack__")(py::arg("stream") = stream_)
+                                         : object.attr("__dlpack__")();
   } catch (const py::error_already_set& error) {
     raise(AOT_INVALID_ARGUMENT,
           "input '" + name + "' does not give its memory: " + std::string(py::str(error.value())));
@@ -284,6 +293,7 @@ const char* Output::dtype() const { return find_format(tensor_.dtype())->name; }
 
 py::buffer_info Output::buffer() {
   require();
+  if (device().device_type != kDLCPU) throw py::buffer_error("this output is on a GPU");
   const DLTensor& view = tensor_.view();
   const py::ssize_t item = view.dtype.bits / 8;
   std::vector<py::ssize_t> shape(view.shape, view.shape + view.ndim);
@@ -293,8 +303,20 @@ py::buffer_info Output::buffer() {
                          view.ndim, std::move(shape), std::move(strides));
 }
 
-py::capsule Output::dlpack(const py::object& max_version) {
+py::capsule Output::dlpack(const py::object& stream, const py::object& max_version) {
   require();
+  constexpr int64_t kDefaultStream = 1;
+  constexpr int64_t kNoOrder = -1;  // the consumer sees to it
+  const int64_t wanted = stream.is_none() ? kDefaultStream : stream.cast<int64_t>();
+  if (stream_ != 0 && wanted != stream_ && wanted != kNoOrder) {
+    const py::gil_scoped_release release;
+    const auto result = session_->synchronize();
+    if (!result.ok()) {
+      const py::gil_scoped_acquire gil;
+      raise(result.error());
+    }
+    stream_ = 0;
+  }
   const bool versioned =
       !max_version.is_none() && max_version.attr("__getitem__")(0).cast<int>() >= 1;
   DLManagedTensorVersioned* managed = tensor_.release();

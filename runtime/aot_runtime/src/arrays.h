@@ -4,6 +4,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "aot/aot.hpp"
@@ -23,14 +26,16 @@ namespace py = pybind11;
 class Inputs {
  public:
   // `leaves`: objects with the buffer protocol or __dlpack__, or Python numbers; as many as the
-  // package has inputs, or fewer and more (the runtime then reports the count).
-  Inputs(const py::list& leaves, const aot::Package& package);
+  // package has inputs, or fewer and more (the runtime then reports the count). `stream`: for
+  // arrays on a GPU, as __dlpack__ takes it: where they are read, or -1 if they are ready there.
+  Inputs(const py::list& leaves, const aot::Package& package, int64_t stream);
   ~Inputs();
   Inputs(const Inputs&) = delete;
   Inputs& operator=(const Inputs&) = delete;
 
   const DLTensor* const* data() const { return pointers_.data(); }
   size_t size() const { return pointers_.size(); }
+  bool any_on_gpu() const;
 
  private:
   struct Leaf {
@@ -44,26 +49,33 @@ class Inputs {
   void read(Leaf& leaf, py::handle object, const aot_tensor_info* info);
   static bool read_number(Leaf& leaf, py::handle object, const aot_tensor_info* info);
   static bool read_buffer(Leaf& leaf, py::handle object, const std::string& name);
-  static bool read_dlpack(Leaf& leaf, py::handle object, const std::string& name);
+  bool read_dlpack(Leaf& leaf, py::handle object, const std::string& name) const;
 
+  int64_t stream_;
   std::vector<Leaf> leaves_;
   std::vector<const DLTensor*> pointers_;
 };
 
-// One output. Readable through the buffer protocol any number of times (bfloat16 as its bits), or
-// given away once through __dlpack__.
+// One output. On the host: readable through the buffer protocol any number of times (bfloat16 as
+// its bits). Anywhere: given away once through __dlpack__.
 class Output {
  public:
-  explicit Output(aot::Tensor tensor) : tensor_(std::move(tensor)) {}
+  // `session`: whose run gave it. `stream`: in which that run was enqueued, 0 if it is over.
+  Output(aot::Tensor tensor, std::shared_ptr<aot::Session> session, int64_t stream)
+      : tensor_(std::move(tensor)), session_(std::move(session)), stream_(stream) {}
 
   py::buffer_info buffer();
-  py::capsule dlpack(const py::object& max_version);
+  // `stream`: the consumer's, as DLPack numbers them; None stands for the legacy default stream.
+  py::capsule dlpack(const py::object& stream, const py::object& max_version);
+  DLDevice device() const { return tensor_.view().device; }
   const char* dtype() const;
 
  private:
   void require() const;
 
   aot::Tensor tensor_;
+  std::shared_ptr<aot::Session> session_;
+  int64_t stream_;
   bool given_ = false;
 };
 

@@ -70,36 +70,45 @@ struct Observer {
 class Session {
  public:
   Session(std::shared_ptr<aot::Package> package, aot::Session session)
-      : package_(std::move(package)), session_(std::move(session)) {}
+      : package_(std::move(package)),
+        session_(std::make_shared<aot::Session>(std::move(session))) {}
 
-  py::list run(const py::list& leaves) {
-    const Inputs inputs(leaves, *package_);
+  // `stream`: where the inputs' library works, as DLPack numbers streams; 0: unknown, the session's
+  // own. `to_host`: outputs on the host even if inputs are on a GPU.
+  py::list run(const py::list& leaves, int64_t stream, bool to_host) {
+    const int64_t own = reinterpret_cast<int64_t>(session_->stream());
+    const Inputs inputs(leaves, *package_, stream != 0 || own == 0 ? -1 : own);
+    aot::RunOptions options;
+    options.stream = reinterpret_cast<void*>(stream);
+    options.host_outputs = to_host || !inputs.any_on_gpu();
     std::optional<aot::Result<std::vector<aot::Tensor>>> result;
     {
       const py::gil_scoped_release release;
-      result.emplace(session_.run(inputs.data(), inputs.size()));
+      result.emplace(session_->run(inputs.data(), inputs.size(), options));
     }
     if (!result->ok()) raise(result->error());
     std::vector<aot::Tensor> tensors = std::move(*result).value();
     py::list outputs(tensors.size());
+    const int64_t pending = options.host_outputs ? 0 : stream;
     for (size_t i = 0; i < tensors.size(); ++i) {
-      outputs[i] = py::cast(std::make_unique<Output>(std::move(tensors[i])));
+      outputs[i] = py::cast(std::make_unique<Output>(std::move(tensors[i]), session_, pending));
     }
     return outputs;
   }
 
-  py::list run_observed(const py::list& leaves, py::function callback) {
+  py::list run_observed(const py::list& leaves, py::function callback, int64_t stream,
+                        bool to_host) {
     Observer observer{std::move(callback), std::nullopt};
-    check(session_.set_observer(Observer::call, &observer));
-    const auto reset = [this](Observer*) { check(session_.set_observer(nullptr, nullptr)); };
+    check(session_->set_observer(Observer::call, &observer));
+    const auto reset = [this](Observer*) { check(session_->set_observer(nullptr, nullptr)); };
     const std::unique_ptr<Observer, decltype(reset)> guard(&observer, reset);
-    py::list outputs = run(leaves);
+    py::list outputs = run(leaves, stream, to_host);
     if (observer.failure) throw py::error_already_set(std::move(*observer.failure));
     return outputs;
   }
 
   py::list profile() const {
-    const auto result = session_.profile();
+    const auto result = session_->profile();
     if (!result.ok()) raise(result.error());
     py::list rows;
     for (const aot_step_profile& step : result.value()) {
@@ -108,9 +117,21 @@ class Session {
     return rows;
   }
 
-  void reset_profile() { check(session_.reset_profile()); }
-  const char* isa() const { return session_.isa(); }
-  int32_t num_threads() const { return session_.num_threads(); }
+  void reset_profile() { check(session_->reset_profile()); }
+  void synchronize() {
+    std::optional<aot::Result<aot::Done>> result;
+    {
+      const py::gil_scoped_release release;
+      result.emplace(session_->synchronize());
+    }
+    check(*result);
+  }
+  const char* isa() const { return session_->isa(); }
+  int32_t num_threads() const { return session_->num_threads(); }
+  py::tuple device() const {
+    const DLDevice device = session_->device();
+    return py::make_tuple(int{device.device_type}, device.device_id);
+  }
 
  private:
   static void check(const aot::Result<aot::Done>& result) {
@@ -118,7 +139,7 @@ class Session {
   }
 
   std::shared_ptr<aot::Package> package_;
-  aot::Session session_;
+  std::shared_ptr<aot::Session> session_;  // outputs on a GPU may wait for it
 };
 
 class Package {
@@ -135,12 +156,15 @@ class Package {
     package_ = std::make_shared<aot::Package>(std::move(*result).value());
   }
 
-  std::unique_ptr<Session> session(const std::string& isa, int32_t num_threads, bool profile) {
+  std::unique_ptr<Session> session(const std::string& device, const std::string& isa,
+                                   int32_t num_threads, bool graphs, bool profile) {
     std::optional<aot::Result<aot::Session>> result;
     {
       const py::gil_scoped_release release;
       aot::SessionOptions options;
+      options.device = device;
       options.isa = isa;
+      options.graphs = graphs;
       options.num_threads = num_threads;
       options.profile = profile;
       result.emplace(aot::Session::create(*package_, options));
@@ -189,12 +213,15 @@ PYBIND11_MODULE(_native, m) {
   py::class_<Output>(m, "Output", py::buffer_protocol())
       .def_buffer(&Output::buffer)
       .def_property_readonly("dtype", &Output::dtype)
-      .def("__dlpack_device__", [](const Output&) { return py::make_tuple(int{kDLCPU}, 0); })
+      .def("__dlpack_device__",
+           [](const Output& self) {
+             return py::make_tuple(int{self.device().device_type}, self.device().device_id);
+           })
       .def(
           "__dlpack__",
-          [](Output& self, const py::object& /*stream*/, const py::object& max_version,
+          [](Output& self, const py::object& stream, const py::object& max_version,
              const py::object& /*dl_device*/,
-             const py::object& /*copy*/) { return self.dlpack(max_version); },
+             const py::object& /*copy*/) { return self.dlpack(stream, max_version); },
           py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
           py::arg("dl_device") = py::none(), py::arg("copy") = py::none());
 
@@ -204,8 +231,12 @@ PYBIND11_MODULE(_native, m) {
       .def_property_readonly("shape", &Entry::shape);
 
   py::class_<Session>(m, "Session")
-      .def("run", &Session::run)
-      .def("run_observed", &Session::run_observed)
+      .def("run", &Session::run, py::arg("leaves"), py::arg("stream") = 0,
+           py::arg("to_host") = false)
+      .def("run_observed", &Session::run_observed, py::arg("leaves"), py::arg("callback"),
+           py::arg("stream") = 0, py::arg("to_host") = false)
+      .def("synchronize", &Session::synchronize)
+      .def_property_readonly("device", &Session::device)
       .def("profile", &Session::profile)
       .def("reset_profile", &Session::reset_profile)
       .def_property_readonly("isa", &Session::isa)
@@ -213,8 +244,8 @@ PYBIND11_MODULE(_native, m) {
 
   py::class_<Package>(m, "Package")
       .def(py::init<const std::string&, bool>(), py::arg("path"), py::arg("verify") = false)
-      .def("session", &Package::session, py::arg("isa") = "", py::arg("num_threads") = 0,
-           py::arg("profile") = false)
+      .def("session", &Package::session, py::kw_only(), py::arg("device") = "", py::arg("isa") = "",
+           py::arg("num_threads") = 0, py::arg("graphs") = true, py::arg("profile") = false)
       .def("inputs", &Package::inputs)
       .def("outputs", &Package::outputs)
       .def("plan", &Package::plan)
