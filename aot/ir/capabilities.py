@@ -16,6 +16,9 @@ class Capabilities:
     alone, so that what nests of a kernel pass on is computed again where it is needed, but for
     reduced values; otherwise it loops over points, one vector at a time, and has local memory.
     `matrix_dtypes`: element types that the matmul, conv and attention templates take; empty: all.
+    `conv_in_place`: the conv template reads its operands where they lie, so that they should lie in
+    the order in which it walks them; otherwise it packs them.
+    `head_size`: greatest size of a head that the attention template takes; 0: any.
     `units`: parallel work units from which a launch keeps the device busy.
     """
 
@@ -29,3 +32,5 @@ class Capabilities:
     tiles: bool = False
     units: int = 8
     matrix_dtypes: frozenset[str] = frozenset()
+    head_size: int = 0
+    conv_in_place: bool = False

@@ -80,6 +80,10 @@ def _reason(graph: LoopGraph, call: TemplateCall, capabilities: Capabilities, hi
     matrix = call.kind in ("matmul", "conv", "attention")
     if matrix and capabilities.matrix_dtypes and dtype.name not in capabilities.matrix_dtypes:
         return f"the device's template for {call.kind} takes no {dtype}"
+    if call.kind == "attention" and capabilities.head_size:
+        sizes = (call.operand("q").axes[3].extent, call.output.axes[3].extent)
+        if not all(s.is_Integer and int(s) <= capabilities.head_size for s in sizes):
+            return f"the device's template takes heads of up to {capabilities.head_size} elements"
     if call.kind != "matmul":
         return ""
     right = call.operand("b").axes

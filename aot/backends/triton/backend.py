@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
+from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.backends.triton.compile import compile_kernels, kernels_key
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
 from aot.backends.triton.template_attention import emit_attention
@@ -61,6 +62,7 @@ class TritonBackend:
             tiles=True,
             units=UNITS,
             matrix_dtypes=frozenset(("float32", "float16", "bfloat16")),
+            head_size=HEAD_SIZE,
         )
 
     def recipes(self) -> Mapping[str, Callable[..., Array]]:
