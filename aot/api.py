@@ -34,7 +34,7 @@ def package(
         args: Example inputs of the module's forward; none for a program.
         path: The package to write; an older file is replaced when the new one is whole.
         kwargs: Example keyword inputs.
-        targets: As `--target`: "cpu", "cpu:x86-64-v3", ….
+        targets: As `--target`: "cpu", "cpu:x86-64-v3", "cuda:sm_80+sm_90", …; one package for all.
         dynamic_shapes: As `torch.export.export` takes it.
         extra_inputs: More positional inputs, of other sizes, for the golden values.
         golden: Keep the example inputs and eager's outputs in the package, for `verify`.

@@ -92,13 +92,13 @@ def build(
     lowered = stages.run("lower", lambda: lower(graph))
     # From here on each program goes its own way: what to fuse depends on the device.
     loops = stages.run(
-        "passes", lambda: _each(programs, lambda p, _: run_passes(lowered, p.capabilities))
+        "passes", lambda: _each_schedule(programs, lambda p, _: run_passes(lowered, p.capabilities))
     )
     kernels = stages.run(
-        "fuse", lambda: _each(programs, lambda p, k: fuse(loops[k], p.capabilities))
+        "fuse", lambda: _each_schedule(programs, lambda p, k: fuse(loops[k], p.capabilities))
     )
     memory = stages.run(
-        "plan_memory", lambda: _each(programs, lambda _, k: plan_memory(kernels[k]))
+        "plan_memory", lambda: _each_schedule(programs, lambda _, k: plan_memory(kernels[k]))
     )
     emitted = stages.run(
         "emit", lambda: _each(programs, lambda p, k: p.backend.emit(kernels[k], p.target))
@@ -165,6 +165,18 @@ class _Stages:
 def _each(programs: Sequence[Program], make: Callable[[Program, int], T]) -> PerProgram[T]:
     values = tuple(make(program, k) for k, program in enumerate(programs))
     return PerProgram(tuple(str(program.target) for program in programs), values)
+
+
+def _each_schedule(programs: Sequence[Program], make: Callable[[Program, int], T]) -> PerProgram[T]:
+    """As `_each`; programs of equal capabilities are scheduled alike, so once for all of them."""
+    made: dict[Capabilities, T] = {}
+
+    def once(program: Program, k: int) -> T:
+        if program.capabilities not in made:
+            made[program.capabilities] = make(program, k)
+        return made[program.capabilities]
+
+    return _each(programs, once)
 
 
 def _link(

@@ -158,6 +158,16 @@ def test_the_host_runs_a_package_for_several_devices(captured: Captured, tmp_pat
     np.testing.assert_allclose(aot_runtime.load(path)(x), expected, rtol=1e-4, atol=1e-6)
 
 
+def test_programs_of_equal_capabilities_share_a_schedule(captured: Captured) -> None:
+    kept = Keep()
+    with pytest.raises(driver.Stopped):
+        driver.build(captured, options(stop_after="plan_memory"), kept)
+    for stage in ("passes", "fuse", "plan_memory"):
+        host, old, new = kept.values[stage].values
+        assert old is new
+        assert host is not new
+
+
 def test_equal_builds_give_equal_bytes(captured: Captured, tmp_path: Path) -> None:
     for name in ("a.pkg", "b.pkg"):
         driver.build(captured, options(output=tmp_path / name))
