@@ -215,6 +215,9 @@ def test_run_random_by_size_and_from_a_file(package: Path, tmp_path: Path, capsy
         (["--size", "batch"], 2, "--size wants DIM=N"),
         (["--inputs", "missing.npz"], 3, "cannot read inputs"),
         (["--isa", "x86-64-v9"], 5, "x86-64-v9"),
+        (["--device", "cpu:1"], 5, "no device 'cpu:1'"),
+        (["--device", "tpu"], 5, "no device 'tpu'"),
+        (["--device", "cuda:x"], 3, "device 'cuda:x' must be a name"),
     ],
 )
 def test_wrong_runs(package: Path, capsys, arguments: list[str], code: int, word: str) -> None:
@@ -266,6 +269,22 @@ def test_verify_when_every_level_is_wrong(tmp_path: Path, capsys) -> None:
     assert error["code"] == "VERIFICATION_FAILED"
     assert [(r["ok"], r["blame"]) for r in error["results"]] == [(False, "")]
     assert "If no level is right" in shown.err
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "bench"])
+def test_a_device_that_the_package_lacks(package: Path, capsys, command: str) -> None:
+    assert run_command([command, str(package), "--device", "cpu"]) == 0
+    capsys.readouterr()
+    assert run_command([command, str(package), "--device", "cuda:1"]) == 5
+    message = capsys.readouterr().err
+    assert "the package has nothing for device 'cuda': it was built for cpu (x86-64-v2" in message
+
+
+def test_inspect_of_one_program(package: Path, capsys) -> None:
+    assert run_command(["inspect", str(package), "--target", "cpu"]) == 0
+    assert "runs on cpu" in capsys.readouterr().out
+    assert run_command(["inspect", str(package), "--target", "cuda:sm_90", "--json"]) == 2
+    assert "It has cpu." in capsys.readouterr().err
 
 
 def test_verify_without_golden_values(tmp_path: Path, capsys) -> None:

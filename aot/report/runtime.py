@@ -92,13 +92,11 @@ def load_model(
     with PackageFile(path) as file:
         plan = file.plan
     where = device or default_device(plan)
-    # The host is the loader's default.
-    chosen: dict[str, Any] = {} if where == HOST else {"device": where}
     try:
-        model = aot_runtime.load(str(path), isa=isa, num_threads=threads, **chosen)
+        model = aot_runtime.load(str(path), device=where, isa=isa, num_threads=threads)
     except aot_runtime.AotError as error:
         raise translated(error) from error
-    return LoadedModel(plan, _program(plan, where.partition(":")[0], model.isa), model)
+    return LoadedModel(plan, program_of(plan, where.partition(":")[0], model.isa), model)
 
 
 def default_device(plan: Plan) -> str:
@@ -107,8 +105,8 @@ def default_device(plan: Plan) -> str:
     return HOST if HOST in devices else devices[0]
 
 
-def _program(plan: Plan, device: str, arch: str) -> Program:
-    """The program of the architecture that was loaded."""
+def program_of(plan: Plan, device: str, arch: str) -> Program:
+    """The program of a kind of device that runs on an architecture (or level) of it."""
     programs = [program for program in plan.programs if program.device == device]
     return next((program for program in programs if program.arch == arch), programs[0])
 
