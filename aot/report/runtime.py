@@ -142,7 +142,7 @@ def supported_levels(plan: Plan) -> list[str]:
     levels = [level for level in usable if level in carried]
     if not levels:
         raise PackageError(
-            f"the package has kernels for {', '.join(sorted(carried))}; this CPU has {best}",
+            f"the package has kernels for {', '.join(sorted(carried)) or 'no CPU'}; this CPU has {best}",
             advice="Build it with --target cpu, for all levels.",
         )
     return levels
