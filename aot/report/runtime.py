@@ -141,8 +141,9 @@ def supported_levels(plan: Plan) -> list[str]:
     carried = {library.isa for program in plan.programs for library in program.libraries}
     levels = [level for level in usable if level in carried]
     if not levels:
+        have = ", ".join(sorted(carried)) or "no CPU"
         raise PackageError(
-            f"the package has kernels for {', '.join(sorted(carried)) or 'no CPU'}; this CPU has {best}",
+            f"the package has kernels for {have}; this CPU has {best}",
             advice="Build it with --target cpu, for all levels.",
         )
     return levels
