@@ -25,6 +25,8 @@ from aot.ir.loops import (
 )
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Access, Node, load, loads
+from aot.ir.weights import DerivedWeight
+from aot.passes.conv_operands import is_depthwise, misfit, stored_weight, weight_axes
 from aot.passes.views import strides_of_order, view_strides, wanted_order
 from aot.symbolic import (
     Expr,
@@ -177,6 +179,8 @@ def _ask_template(layouts: _Layouts, call: TemplateCall) -> None:
         axes = view.axes
         if call.kind == "conv" and role == "x":
             axes = tuple(axes[k] for k in _conv_order(layouts, len(axes)))
+        if call.kind == "conv" and role == "w" and layouts.capabilities.conv_in_place:
+            axes = weight_axes(call)
         shape = layouts.graph.buffers[view.buffer].shape
         order = wanted_order(view, shape, axes)
         plain = view_strides(view, row_major_strides(shape), layouts.graph.ranges(*view.axes))
@@ -267,6 +271,7 @@ def _copy_operands(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     """Copies for operands whose view is not affine or whose vectors would not be contiguous."""
     buffers = dict(graph.buffers)
     ops: list[LoopOp] = []
+    derived: list[DerivedWeight] = []
     decisions: list[Decision] = []
     for op in graph.ops:
         if isinstance(op, LoopNest):
@@ -274,29 +279,47 @@ def _copy_operands(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
             continue
         call = op
         for role, view in op.operands:
-            reason = _unfit(graph, op, role, view)
+            reason = _unfit(graph, op, role, view, capabilities)
             if not reason:
                 continue
             name = f"{op.name}_{role}"
-            nest, buffers[name] = _materialise(graph, name, role, op, view, capabilities)
-            ops.append(nest)
-            call = _with_operand(call, role, name)
+            if (op.kind, role) == ("conv", "w") and graph.buffers[view.buffer].kind == "weight":
+                buffers[name], weight, seen = stored_weight(name, graph.buffers[view.buffer], op)
+                derived.append(weight)
+            else:
+                nest, buffers[name] = _materialise(graph, name, role, op, view, capabilities)
+                ops.append(nest)
+                seen = View(name, view.axes, tuple(a.symbol for a in view.axes))
+            operands = tuple((r, seen if r == role else v) for r, v in call.operands)
+            call = replace(call, operands=operands)
             decisions.append(Decision("layout", (view.buffer, op.name), "copied", reason))
         ops.append(call)
     if not decisions:
         return graph
-    return replace(graph, buffers=buffers, ops=tuple(ops), decisions=(*graph.decisions, *decisions))
+    return replace(
+        graph,
+        buffers=buffers,
+        ops=tuple(ops),
+        derived=(*graph.derived, *derived),
+        decisions=(*graph.decisions, *decisions),
+    )
 
 
-def _unfit(graph: LoopGraph, call: TemplateCall, role: str, view: View) -> str:
+def _unfit(
+    graph: LoopGraph, call: TemplateCall, role: str, view: View, capabilities: Capabilities
+) -> str:
     """Why the template cannot read an operand through its view; "" when it can."""
     source = graph.buffers[view.buffer]
-    if source.kind == "weight" and (call.kind, role) in (("matmul", "b"), ("conv", "w")):
+    in_place = call.kind == "conv" and capabilities.conv_in_place
+    packed = (call.kind, role) in (("matmul", "b"), ("conv", "w")) and not in_place
+    if source.kind == "weight" and packed:
         return ""
     strides = source.strides or row_major_strides(source.shape)
     found = view_strides(view, strides, graph.ranges(*view.axes))
     if found is None:
         return f"operand {role} is no plain view of it"
+    if in_place:
+        return misfit(call, role, found[0])
     contiguous = {"attention": len(view.axes) - 1}
     if call.kind == "conv" and role == "x" and is_depthwise(call):
         contiguous["conv"] = 1
@@ -304,12 +327,6 @@ def _unfit(graph: LoopGraph, call: TemplateCall, role: str, view: View) -> str:
     if axis is None or role == "mask" or view.axes[axis].extent == 1:
         return ""
     return "" if found[0][axis] == 1 else f"operand {role} is not contiguous along its vectors"
-
-
-def is_depthwise(call: TemplateCall) -> bool:
-    """True when every group has one input and one output channel."""
-    channels = call.operand("x").axes[1].extent
-    return bool(call.attr("groups") == channels and call.operand("w").axes[0].extent == channels)
 
 
 def _materialise(
@@ -327,17 +344,12 @@ def _materialise(
     last = capabilities.preferred_conv_layout == "channels_last"
     if call.kind == "conv" and role == "x" and last:
         order = (0, *range(2, len(shape)), 1)
+    if call.kind == "conv" and role == "w" and capabilities.conv_in_place:
+        order = tuple(view.axes.index(a) for a in weight_axes(call))
     buffer = Buffer(name, source.dtype, shape, strides_of_order(shape, order), "temp")
     value = load(source.name, source.dtype, view.index)
     nest = LoopNest(name, view.axes, (), (Store(name, point, value),), call.origin)
     return nest, buffer
-
-
-def _with_operand(call: TemplateCall, role: str, name: str) -> TemplateCall:
-    old = call.operand(role)
-    view = View(name, old.axes, tuple(a.symbol for a in old.axes))
-    operands = tuple((r, view if r == role else v) for r, v in call.operands)
-    return replace(call, operands=operands)
 
 
 def row_major_layout(graph: LoopGraph) -> LoopGraph:

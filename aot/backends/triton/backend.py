@@ -10,6 +10,7 @@ from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.backends.triton.compile import compile_kernels, kernels_key
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
 from aot.backends.triton.template_attention import emit_attention
+from aot.backends.triton.template_conv import emit_conv
 from aot.backends.triton.template_matmul import emit_matmul
 from aot.backends.triton.toolchain import SHARED_LIMIT
 from aot.errors import InternalError
@@ -27,6 +28,7 @@ Emitter = Callable[[Kernel, KernelGraph, Hints, int], EmittedKernel]
 
 EMITTERS: dict[str, Emitter] = {
     "attention": emit_attention,
+    "conv": emit_conv,
     "matmul": emit_matmul,
 }
 """The templates, by kind."""
@@ -61,6 +63,7 @@ class TritonBackend:
             grain_bytes=64 * 1024,
             tiles=True,
             units=UNITS,
+            conv_in_place=True,
             matrix_dtypes=frozenset(("float32", "float16", "bfloat16")),
             head_size=HEAD_SIZE,
         )
