@@ -1,6 +1,6 @@
 """Markdown from the peers' harness: every contender's median, ours against eager and the best peer.
 
-    python benchmarks/peers_table.py 1:t1.json 2:t2.json > benchmarks/results/cpu_peers.md
+python benchmarks/peers_table.py 1:t1.json 2:t2.json > benchmarks/results/cpu_peers.md
 """
 
 from __future__ import annotations

@@ -32,6 +32,9 @@ LARGE_BYTES = 4 << 20
 TOLERATED_SHARE = 0.1
 """Part of the instructions that a fusion may add whatever it saves."""
 
+TILE_ROW_POINTS = 32768
+"""Points of a row that one tile, or a few, take at once: rows as short may be few."""
+
 MAX_NESTS = 48
 """Nests in one kernel; beyond it compile time grows faster than run time falls."""
 
@@ -186,7 +189,11 @@ def _shares_blocks(state: FusionState, first: int, second: int, joined: Group) -
     """True when both read the same large data, in blocks that stay in a cache between the two."""
     saved = state.saved_bytes(first, second)
     units = max(1, state.hints.volume(joined.outer))
-    return bool(joined.outer) and saved > LARGE_BYTES and saved // units <= 2 * state.capabilities.local_bytes
+    return (
+        bool(joined.outer)
+        and saved > LARGE_BYTES
+        and saved // units <= 2 * state.capabilities.local_bytes
+    )
 
 
 def _large_scratch(state: FusionState, a: Group, b: Group, joined: Group) -> str:
@@ -229,7 +236,7 @@ def _few_tiles(state: FusionState, a: Group, b: Group, joined: Group) -> str:
     hints = state.hints
     points = max(_points(hints, n) for n in joined.nests)
     units = hints.volume(joined.outer)
-    if points <= SERIAL_POINTS or units >= state.capabilities.units:
+    if units >= state.capabilities.units or points <= TILE_ROW_POINTS * units:
         return ""
     if units >= max(hints.volume(a.outer), hints.volume(b.outer)):
         return ""

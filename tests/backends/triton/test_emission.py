@@ -1,0 +1,141 @@
+"""The text of kernels without a template, and what their tiles are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from aot.backends.base import EmittedGraph
+from aot.backends.triton.backend import TritonBackend
+from aot.driver import run_passes
+from aot.frontend.capture import capture_module
+from aot.frontend.ingest import ingest
+from aot.ir.kernels import KernelGraph
+from aot.ir.verify import verify_kernels
+from aot.lowering.lower import lower
+from aot.options import Target
+from aot.schedule.fusion import fuse
+from tests.conftest import GoldenCheck
+
+TARGET = Target("cuda", ("sm_90",))
+BACKEND = TritonBackend()
+
+
+class Function(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        return self.function(*args)
+
+
+def kernels_of(function: Callable[..., Any], *args: torch.Tensor, **options: Any) -> KernelGraph:
+    graph, _ = ingest(capture_module(Function(function), args, **options))
+    kernels = fuse(
+        run_passes(lower(graph), BACKEND.capabilities(TARGET)), BACKEND.capabilities(TARGET)
+    )
+    verify_kernels(kernels)
+    return kernels
+
+
+def emitted(function: Callable[..., Any], *args: torch.Tensor, **options: Any) -> EmittedGraph:
+    return BACKEND.emit(kernels_of(function, *args, **options), TARGET)
+
+
+def only(source: EmittedGraph) -> str:
+    (function,) = source.functions
+    return function.text
+
+
+ROWS = torch.zeros(64, 1000)
+BATCH = torch.export.Dim("batch", min=1, max=4096)
+
+TEXTS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "pointwise": (lambda x, y: x.relu() * y + 1, (ROWS, ROWS[0])),
+    "half": (lambda x: torch.exp(x) - x, (ROWS.to(torch.bfloat16),)),
+    "transposed": (lambda x, y: x.t() + y, (torch.zeros(96, 64), torch.zeros(64, 96))),
+    "softmax": (lambda x: x.softmax(-1), (ROWS,)),
+    "long_rows": (lambda x: x.softmax(-1), (torch.zeros(2048, 50000),)),
+    "columns": (lambda x: x.sum(0), (torch.zeros(512, 4096),)),
+    "argmax": (lambda x: x.argmax(-1), (ROWS,)),
+    "gather": (lambda x, i: F.embedding(i, x), (ROWS, torch.zeros(7, dtype=torch.int64))),
+    "index_add": (
+        lambda x, i, y: x.index_add(0, i, y),
+        (ROWS, torch.zeros(7, dtype=torch.int64), torch.zeros(7, 1000)),
+    ),
+    "concatenation": (lambda x, y: torch.cat([x[:, :10], y * 2], 1), (ROWS, ROWS)),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text(name: str, golden: GoldenCheck) -> None:
+    function, args = TEXTS[name]
+    source = emitted(function, *args)
+    parts = [
+        f"# {f.signature} {dict(f.options)} faults={f.faults}\n{f.text}" for f in source.functions
+    ]
+    launches = [
+        f"# {la.kernel}: {la.function}{la.buffers} grid {la.grid}\n" for la in source.launches
+    ]
+    golden(f"{name}.txt", "\n".join([*launches, *parts]))
+
+
+def test_rows_that_fit_are_read_once() -> None:
+    text = only(emitted(lambda x: F.layer_norm(x, (1000,)), ROWS))
+    assert text.count("tl.load(p0") == 1
+    assert "for " not in text.split("@triton.jit")[-1]
+
+
+def test_long_rows_are_walked_in_loops_and_computed_again() -> None:
+    text = only(emitted(lambda x: x.softmax(-1), torch.zeros(2048, 50000)))
+    assert text.count("for start") == 3
+    assert text.count("tl.load(p0") == 3
+
+
+def test_few_long_rows_are_reduced_in_two_steps() -> None:
+    source = emitted(lambda x: x.sum(), torch.zeros(1 << 22))
+    assert len(source.launches) == 2
+    first = source.launches[0].grid
+    assert first is not None
+    assert int(first[0]) >= 512
+
+
+def test_equal_kernels_share_a_function() -> None:
+    source = emitted(
+        lambda x, y: x.softmax(-1) @ y.softmax(-1), torch.zeros(1000, 1000), torch.zeros(1000, 1000)
+    )
+    names = [launch.function for launch in source.launches]
+    assert len(names) == len(source.functions) + 1
+
+
+def test_sizes_that_divide_need_no_masks() -> None:
+    assert "mask" not in only(emitted(lambda x: x + 1, torch.zeros(1024, 1024)))
+    assert "mask" in only(emitted(lambda x: x + 1, torch.zeros(1023, 1023)))
+
+
+def test_indices_have_64_bits_where_sizes_demand_it() -> None:
+    narrow = emitted(lambda x: x + 1, ROWS, dynamic_shapes={"args": ({0: BATCH},)})
+    assert "tl.int64" not in only(narrow)
+    unbounded = torch.export.Dim("batch", min=1)
+    wide = emitted(lambda x: x + 1, ROWS, dynamic_shapes={"args": ({0: unbounded},)})
+    assert "tl.int64" in only(wide)
+
+
+def test_reads_along_another_axis_get_a_second_tile_dimension() -> None:
+    text = only(emitted(lambda x, y: x.t() + y, torch.zeros(96, 64), torch.zeros(64, 96)))
+    assert "[:, None]" in text
+    assert "[None, :]" in text
+
+
+def test_wrong_indices_are_reported() -> None:
+    (function,) = emitted(lambda x, i: x[i], ROWS, torch.zeros(7, dtype=torch.int64)).functions
+    assert function.faults
+    assert "tl.store(fault" in function.text

@@ -1,0 +1,73 @@
+"""Kernels of tiles: what is fused, what is computed again, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from aot.ir.kernels import KernelGraph
+from aot.ir.loops import reads
+from aot.ir.verify import verify_kernels
+from aot.lowering.builder import GraphBuilder, Tensor
+from aot.schedule.fusion import fuse
+from tests.schedule.graphs import (
+    DEVICE,
+    Body,
+    binary_op,
+    make_graph,
+    reduce_op,
+    run_passes,
+    unary_op,
+)
+
+TILES = replace(DEVICE, tiles=True, units=64, templates=frozenset())
+
+
+def fused(body: Body, **inputs: Sequence[int]) -> KernelGraph:
+    kernels = fuse(run_passes(make_graph(body, inputs)), TILES)
+    verify_kernels(kernels)
+    return kernels
+
+
+def _softmax(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+    shifted = unary_op("exp", binary_op("sub", x, reduce_op("max", x, -1, keep=True)))
+    return [binary_op("div", shifted, reduce_op("sum", shifted, -1, keep=True))]
+
+
+def test_only_reduced_values_are_passed_on() -> None:
+    (kernel,) = fused(_softmax, x=(512, 300)).kernels
+    assert [a.extent for a in kernel.outer] == [512]
+    local = {b for n in kernel.local for b in (n,)}
+    read = {b for s in kernel.stages for n in s.nests for b in reads(n)}
+    reduced = {s.buffer for st in kernel.stages for n in st.nests if n.reduction for s in n.stores}
+    assert read & local <= reduced
+
+
+def test_stages_of_one_space_share_loop_variables() -> None:
+    (kernel,) = fused(_softmax, x=(512, 300)).kernels
+    assert len({stage.order for stage in kernel.stages}) == 1
+
+
+def test_a_pointwise_kernel_has_outer_loops_alone() -> None:
+    def body(_: GraphBuilder, x: Tensor, y: Tensor) -> Sequence[Tensor]:
+        return [binary_op("add", unary_op("exp", x), y)]
+
+    (kernel,) = fused(body, x=(64, 48), y=(48,)).kernels
+    assert all(not stage.order for stage in kernel.stages)
+    assert kernel.strip is None
+
+
+def test_reductions_over_different_rows_stay_apart() -> None:
+    def body(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        return [reduce_op("sum", reduce_op("max", x, -1), -1)]
+
+    kernels = fused(body, x=(256, 64, 128)).kernels
+    assert len(kernels) == 2
+
+
+def test_a_small_result_is_not_taken_into_a_large_kernel() -> None:
+    def body(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        return [binary_op("sub", x, reduce_op("max", x, 0))]
+
+    kernels = fused(body, x=(1 << 18, 4)).kernels
+    assert len(kernels) >= 2
