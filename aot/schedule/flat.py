@@ -69,7 +69,9 @@ def _is_pointwise(group: Group) -> bool:
     return all(n.axes == group.outer and not n.reduction for n in group.nests)
 
 
-def _ordered(scheduler: Scheduler, nests: tuple[LoopNest, ...], axes: tuple[Axis, ...]) -> list[Axis]:
+def _ordered(
+    scheduler: Scheduler, nests: tuple[LoopNest, ...], axes: tuple[Axis, ...]
+) -> list[Axis]:
     moves = [m for n in nests for m in motions(scheduler.graph, n)]
     stores = [m for m in moves if m.store]
     return order_by_stride(scheduler.hints, stores or moves, axes)
@@ -97,9 +99,7 @@ def _shared_names(stages: list[Stage]) -> list[Stage]:
         extents = tuple(a.extent for a in stage.order)
         symbols = named.get(extents)
         if symbols is None:
-            symbols = named[extents] = tuple(
-                var(f"t{len(named)}_{k}") for k in range(len(extents))
-            )
+            symbols = named[extents] = tuple(var(f"t{len(named)}_{k}") for k in range(len(extents)))
         mapping = {a.symbol: s for a, s in zip(stage.order, symbols, strict=True)}
         result.append(_renamed(stage, mapping))
     return result
@@ -188,4 +188,3 @@ def passes_values(nests: tuple[LoopNest, ...], outer: tuple[Axis, ...]) -> str:
                 return f"{nest.name} gathers reduced values of {writer.name}"
         made.update({s.buffer: nest for s in nest.stores})
     return ""
-

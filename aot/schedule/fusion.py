@@ -46,9 +46,7 @@ def initial_groups(graph: LoopGraph) -> tuple[Group, ...]:
     return tuple(group_of(op, k) for k, op in enumerate(graph.ops))
 
 
-def fuse_groups(
-    graph: LoopGraph, groups: Sequence[Group], capabilities: Capabilities
-) -> Fused:
+def fuse_groups(graph: LoopGraph, groups: Sequence[Group], capabilities: Capabilities) -> Fused:
     """Joins groups greedily: the pair that saves most traffic first, near ones before far ones."""
     many = _many_writers(groups)
     state = FusionState(graph, hints_of(graph.dims), dict(enumerate(groups)), many, capabilities)

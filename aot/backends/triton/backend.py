@@ -12,6 +12,7 @@ from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
 from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_conv import emit_conv
 from aot.backends.triton.template_matmul import emit_matmul
+from aot.backends.triton.template_scan import emit_scan
 from aot.backends.triton.toolchain import SHARED_LIMIT
 from aot.errors import InternalError
 from aot.ir.capabilities import Capabilities
@@ -30,6 +31,7 @@ EMITTERS: dict[str, Emitter] = {
     "attention": emit_attention,
     "conv": emit_conv,
     "matmul": emit_matmul,
+    "scan": emit_scan,
 }
 """The templates, by kind."""
 

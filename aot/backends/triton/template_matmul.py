@@ -174,9 +174,7 @@ def _with_ranges(context: KernelContext, axes: Iterable[Axis]) -> KernelContext:
     return replace(context, ranges=context.ranges.with_extents(known))
 
 
-def _walk_depth(
-    body: Body, left: _Operand, right: _Operand, tile: DotTile, dtype: DType
-) -> None:
+def _walk_depth(body: Body, left: _Operand, right: _Operand, tile: DotTile, dtype: DType) -> None:
     line = body.writer.line
     line(f"acc = tl.zeros([{tile.rows}, {tile.columns}], tl.float32)")
     end = index_text(left.depth.extent, body.context.names)
@@ -211,4 +209,3 @@ def finish_tile(body: Body, kernel: Kernel, text: str, dims: frozenset[str]) -> 
         for nest in stage.nests:
             for store in nest.stores:
                 body.store(store)
-
