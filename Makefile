@@ -9,7 +9,7 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp conformance sweeps lint tidy format golden bench size clean
+.PHONY: help setup demo test test-fast test-cpp test-gpu conformance sweeps lint tidy format golden bench size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test-fast: setup ## the tests that take seconds (pre-commit runs these)
 
 test-cpp: setup ## the C++ tests under a CMake preset: make test-cpp ARGS=asan-ubsan
 	@VENV=$(VENV) scripts/test-cpp $(or $(ARGS),asan-ubsan)
+
+test-gpu: ## what needs a GPU, with the Python, torch and Triton that are there
+	@scripts/test-gpu $(ARGS)
 
 conformance: setup ## every operator row on every backend against eager PyTorch
 	@$(PY) -m pytest tests/conformance --sweeps --executors=all $(ARGS)

@@ -1,4 +1,5 @@
-// Runs a package once:  aot_run PACKAGE [--threads N] [--isa LEVEL] [--out DIR] input.npy…
+// Runs a package:
+//   aot_run PACKAGE [--device cuda:0] [--threads N] [--isa LEVEL] [--repeat N] [--out DIR] input.npy…
 // Without inputs it describes the package.
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +15,7 @@ struct Arguments {
   std::string package;
   std::string out;
   aot::SessionOptions session;
+  int repeat = 1;
   std::vector<std::string> inputs;
 };
 
@@ -31,7 +33,11 @@ Arguments parse(int argc, char** argv) {
     }
     if (i + 1 == argc) throw std::runtime_error(word + " needs a value");
     const std::string value = argv[++i];
-    if (word == "--threads") {
+    if (word == "--device") {
+      arguments.session.device = value;
+    } else if (word == "--repeat") {
+      arguments.repeat = std::stoi(value);
+    } else if (word == "--threads") {
       arguments.session.num_threads = std::stoi(value);
     } else if (word == "--isa") {
       arguments.session.isa = value;
@@ -43,7 +49,8 @@ Arguments parse(int argc, char** argv) {
   }
   if (arguments.package.empty()) {
     throw std::runtime_error(
-        "usage: aot_run PACKAGE [--threads N] [--isa LEVEL] [--out DIR] input.npy…");
+        "usage: aot_run PACKAGE [--device cuda:0] [--threads N] [--isa LEVEL] [--repeat N] "
+        "[--out DIR] input.npy…");
   }
   return arguments;
 }
@@ -72,7 +79,10 @@ int run(const Arguments& arguments) {
   for (const std::string& path : arguments.inputs) arrays.push_back(aot_tools::read_npy(path));
   std::vector<aot::Tensor> inputs;
   for (const aot_tools::Array& array : arrays) inputs.push_back(array.tensor());
-  const std::vector<aot::Tensor> outputs = session.run(inputs).value();
+  // Files are read and written by the host.
+  const aot::RunOptions on_host{nullptr, true};
+  std::vector<aot::Tensor> outputs;
+  for (int i = 0; i < arguments.repeat; ++i) outputs = session.run(inputs, on_host).value();
   if (!arguments.out.empty()) std::filesystem::create_directories(arguments.out);
   for (size_t i = 0; i < outputs.size(); ++i) {
     std::cout << package.output(i).name << ": " << package.output(i).dtype_name << "[";
