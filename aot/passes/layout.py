@@ -26,7 +26,14 @@ from aot.ir.loops import (
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Access, Node, load, loads
 from aot.ir.weights import DerivedWeight
-from aot.passes.conv_operands import is_depthwise, misfit, stored_weight, weight_axes
+from aot.passes.conv_operands import (
+    channels_last,
+    is_depthwise,
+    misfit_input,
+    misfit_weight,
+    stored_weight,
+    weight_axes,
+)
 from aot.passes.views import strides_of_order, view_strides, wanted_order
 from aot.symbolic import (
     Expr,
@@ -180,7 +187,7 @@ def _ask_template(layouts: _Layouts, call: TemplateCall) -> None:
         if call.kind == "conv" and role == "x":
             axes = tuple(axes[k] for k in _conv_order(layouts, len(axes)))
         if call.kind == "conv" and role == "w" and layouts.capabilities.conv_in_place:
-            axes = weight_axes(call)
+            axes = weight_axes(call, last=True)
         shape = layouts.graph.buffers[view.buffer].shape
         order = wanted_order(view, shape, axes)
         plain = view_strides(view, row_major_strides(shape), layouts.graph.ranges(*view.axes))
@@ -284,7 +291,8 @@ def _copy_operands(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
                 continue
             name = f"{op.name}_{role}"
             if (op.kind, role) == ("conv", "w") and graph.buffers[view.buffer].kind == "weight":
-                buffers[name], weight, seen = stored_weight(name, graph.buffers[view.buffer], op)
+                source, last = graph.buffers[view.buffer], _channels_last(graph, op)
+                buffers[name], weight, seen = stored_weight(name, source, op, last)
                 derived.append(weight)
             else:
                 nest, buffers[name] = _materialise(graph, name, role, op, view, capabilities)
@@ -318,8 +326,10 @@ def _unfit(
     found = view_strides(view, strides, graph.ranges(*view.axes))
     if found is None:
         return f"operand {role} is no plain view of it"
+    if in_place and role == "w":
+        return misfit_weight(call, found[0], _channels_last(graph, call))
     if in_place:
-        return misfit(call, role, found[0])
+        return misfit_input(call, found[0])
     contiguous = {"attention": len(view.axes) - 1}
     if call.kind == "conv" and role == "x" and is_depthwise(call):
         contiguous["conv"] = 1
@@ -327,6 +337,14 @@ def _unfit(
     if axis is None or role == "mask" or view.axes[axis].extent == 1:
         return ""
     return "" if found[0][axis] == 1 else f"operand {role} is not contiguous along its vectors"
+
+
+def _channels_last(graph: LoopGraph, call: TemplateCall) -> bool:
+    view = call.operand("x")
+    source = graph.buffers[view.buffer]
+    strides = source.strides or row_major_strides(source.shape)
+    found = view_strides(view, strides, graph.ranges(*view.axes))
+    return found is None or channels_last(call, found[0])
 
 
 def _materialise(
@@ -345,7 +363,7 @@ def _materialise(
     if call.kind == "conv" and role == "x" and last:
         order = (0, *range(2, len(shape)), 1)
     if call.kind == "conv" and role == "w" and capabilities.conv_in_place:
-        order = tuple(view.axes.index(a) for a in weight_axes(call))
+        order = tuple(view.axes.index(a) for a in weight_axes(call, _channels_last(graph, call)))
     buffer = Buffer(name, source.dtype, shape, strides_of_order(shape, order), "temp")
     value = load(source.name, source.dtype, view.index)
     nest = LoopNest(name, view.axes, (), (Store(name, point, value),), call.origin)

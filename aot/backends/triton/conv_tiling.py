@@ -42,8 +42,8 @@ class ConvTile:
 class ConvSize:
     """A convolution at the hints: positions and output channels, groups, taps, input channels.
 
-    `columns` and `channels` are those of one group. `vectors`: channels lie side by side, so that
-    several are loaded at once.
+    `columns` and `channels` are those of one group. `last`: channels are walked fastest; else they
+    are few, and lie apart.
     """
 
     rows: int
@@ -52,7 +52,7 @@ class ConvSize:
     taps: int
     channels: int
     dtype: DType
-    vectors: bool
+    last: bool
 
     @property
     def is_half(self) -> bool:
@@ -107,7 +107,7 @@ def _candidates(size: ConvSize) -> Iterator[ConvTile]:
         for depth in (128, 64, 32, 16) if size.is_half else (32, 16):
             if depth == 128 and rows + columns > 128:
                 continue
-            for flat in (False, True):
+            for flat in (False, True) if size.last else (True,):
                 stages = _stages(rows, columns, depth, size.dtype)
                 if stages:
                     yield ConvTile(rows, columns, depth, warps, stages, flat)
@@ -139,7 +139,8 @@ def _cycles(size: ConvSize, tile: ConvTile) -> float:
     read = (tile.rows + tile.columns) * tile.depth * size.dtype.itemsize
     bandwidth = min(_NEAR_BYTES, _FAR_BYTES * MULTIPROCESSORS / min(programs, MULTIPROCESSORS))
     # Every pair of tap and channel has an address and a mask of its own in a flat block.
-    gather = tile.rows * tile.depth / (64 if size.vectors else 16) if tile.flat else 0
+    vectors = size.last and size.channels % 8 == 0
+    gather = tile.rows * tile.depth / (64 if vectors else 16) if tile.flat else 0
     resident = max(1, 2 * SHARED_BYTES // (tile.stages * read))
     busy = share * turns * max(multiply, read / bandwidth, gather)
     waiting = -(-share // resident) * turns * _STEP

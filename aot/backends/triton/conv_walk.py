@@ -1,0 +1,199 @@
+"""A convolution taken apart, and the addresses and masks of what its taps see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aot.backends.triton.body import Body
+from aot.backends.triton.context import KernelContext, make_context
+from aot.backends.triton.text import index_text
+from aot.errors import InternalError
+from aot.ir.dtypes import DType
+from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.loops import Axis, TemplateCall, View
+from aot.passes.conv_operands import channels_last
+from aot.passes.views import view_strides
+from aot.symbolic import Expr, ceil_div, integer, product, row_major_strides, var
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A view as strides: one for each axis, and the place of its first element."""
+
+    buffer: str
+    strides: tuple[Expr, ...]
+    start: Expr
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One convolution, taken apart. `inputs` and `outputs`: channels of one group."""
+
+    kernel: Kernel
+    call: TemplateCall
+    context: KernelContext
+    x: Operand
+    w: Operand
+    dtype: DType
+    groups: int
+    inputs: Expr
+    outputs: Expr
+    taps: tuple[Expr, ...]
+    sizes: tuple[Expr, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    @property
+    def positions(self) -> tuple[Axis, ...]:
+        """The output's axes that make the rows: images and places."""
+        batch, _, *places = self.call.output.axes
+        return (batch, *places)
+
+    @property
+    def channel(self) -> Axis:
+        """The output's axis that makes the columns."""
+        return self.call.output.axes[1]
+
+    @property
+    def last(self) -> bool:
+        """True when channels are walked fastest."""
+        return channels_last(self.call, self.x.strides)
+
+    @property
+    def depth(self) -> Expr:
+        """Pairs of tap and input channel."""
+        return product((*self.taps, self.inputs))
+
+    def text(self, expr: Expr) -> str:
+        """A size in the kernel."""
+        return index_text(expr, self.context.names)
+
+    def is_padded(self, k: int) -> bool:
+        """True when taps along that spatial dimension may lie outside of the input."""
+        if self.padding[k]:
+            return True
+        out, size = self.call.output.axes[2 + k].extent, self.sizes[k]
+        last = (out - 1) * self.stride[k] + (self.taps[k] - 1) * self.dilation[k] - size
+        return bool(last.is_Integer) and int(last) >= 0
+
+
+def take_apart(kernel: Kernel, graph: KernelGraph) -> Convolution:
+    """The kernel's convolution. Raises InternalError when the kernel has no template."""
+    call = kernel.template
+    if call is None:
+        raise InternalError(f"{kernel.name} has no template")
+    context = make_context(kernel, graph)
+    x, w = call.operand("x"), call.operand("w")
+    return Convolution(
+        kernel,
+        call,
+        context,
+        _operand(context, call, x),
+        _operand(context, call, w),
+        graph.buffers[x.buffer].dtype,
+        call.attr("groups"),
+        w.axes[1].extent,
+        ceil_div(w.axes[0].extent, call.attr("groups")),
+        tuple(a.extent for a in w.axes[2:]),
+        tuple(a.extent for a in x.axes[2:]),
+        *(tuple(int(v) for v in call.attr(name)) for name in ("stride", "padding", "dilation")),
+    )
+
+
+def _operand(context: KernelContext, call: TemplateCall, view: View) -> Operand:
+    buffer = context.buffers[view.buffer]
+    found = view_strides(view, buffer.strides or (), context.ranges)
+    if found is None:
+        raise InternalError(f"{call.name} reads {view.buffer}, which has no strides")
+    return Operand(view.buffer, *found)
+
+
+class Walk:
+    """Writes addresses of operands and masks of taps. `group`: text of the group's number."""
+
+    def __init__(self, body: Body, conv: Convolution, group: Expr) -> None:
+        self.body = body
+        self.conv = conv
+        self.group = group
+        self.taps = tuple(Axis(var(f"t{k}"), size) for k, size in enumerate(conv.taps))
+        self.input = Axis(var("c"), conv.inputs)
+        self.depth = (*self.taps, self.input) if conv.last else (self.input, *self.taps)
+
+    def text(self, expr: Expr) -> str:
+        """An expression over the symbols that have names by now."""
+        return self.body.index(expr, {})[0]
+
+    def rows(self) -> None:
+        """Writes where each row's first tap lies: `x_at`, and `place…` of padded dimensions."""
+        conv, strides = self.conv, self.conv.x.strides
+        batch, *places = conv.positions
+        base: Expr = conv.x.start + product((batch.symbol, strides[0]))
+        base = base + product((self.group, conv.inputs, strides[1]))
+        for k, axis in enumerate(places):
+            first = axis.symbol * conv.stride[k] - conv.padding[k]
+            base = base + product((first, strides[2 + k]))
+            if conv.is_padded(k):
+                self.body.writer.line(f"place{k} = {self.text(first)}")
+        self.body.writer.line(f"x_at = {self.text(base)}")
+
+    def x_step(self) -> Expr:
+        """How far the present tap and channel lie from the row's first."""
+        conv, strides = self.conv, self.conv.x.strides
+        steps = [product((self.input.symbol, strides[1]))]
+        for tap, stride, dilation in zip(self.taps, strides[2:], conv.dilation, strict=True):
+            steps.append(product((tap.symbol, stride, integer(dilation))))
+        return _sum(steps)
+
+    def w_step(self) -> Expr:
+        """The same in the weight."""
+        strides = self.conv.w.strides
+        pairs = zip((self.input, *self.taps), strides[1:], strict=True)
+        return _sum([product((axis.symbol, stride)) for axis, stride in pairs])
+
+    def weight_run(self) -> Expr | None:
+        """The stride at which the whole depth is walked in the weight; None when there is none."""
+        strides = dict(zip((self.input, *self.taps), self.conv.w.strides[1:], strict=True))
+        moving = [a for a in self.depth if a.extent != 1]
+        if not moving:
+            return integer(0)
+        unit = strides[moving[-1]]
+        dense = row_major_strides([a.extent for a in moving])
+        fits = all(product((d, unit)) == strides[a] for d, a in zip(dense, moving, strict=True))
+        return unit if fits else None
+
+    def inside(self) -> list[str]:
+        """Conditions that the present tap of a row lies inside of the input."""
+        conv = self.conv
+        found = []
+        for k, (tap, dilation) in enumerate(zip(self.taps, conv.dilation, strict=True)):
+            if conv.is_padded(k):
+                step = "" if tap.extent == 1 else f" + {self.text(tap.symbol * dilation)}"
+                place = f"(place{k}{step})"
+                found.append(f"({place} >= 0) & ({place} < {conv.text(conv.sizes[k])})")
+        return found
+
+    def decode(self, number: str, axes: Sequence[Axis]) -> None:
+        """Writes the coordinates of a number that counts through `axes`, and names them."""
+        rest = number
+        moving = [a for a in axes if a.extent != 1]
+        for axis in reversed(moving):
+            size = self.conv.text(axis.extent)
+            whole = axis == moving[0]
+            self.body.writer.line(f"{axis.symbol} = {rest}" + ("" if whole else f" % ({size})"))
+            rest = f"({rest} // ({size}))"
+        self.name(axes)
+
+    def name(self, axes: Sequence[Axis], suffix: str = "", dim: str | None = None) -> None:
+        """Names decoded coordinates, seen along a dimension of the tile."""
+        for axis in axes:
+            text = "0" if axis.extent == 1 else f"{axis.symbol}{suffix}"
+            self.body.name_axis(axis.symbol, text, dim)
+
+
+def _sum(terms: Sequence[Expr]) -> Expr:
+    total: Expr = integer(0)
+    for term in terms:
+        total = total + term
+    return total
