@@ -371,6 +371,9 @@ API CUresult cuStreamCreate(CUstream* stream, unsigned /*flags*/) {
 API CUresult cuStreamDestroy_v2(CUstream stream) {
   const std::lock_guard<std::recursive_mutex> lock(state().mutex);
   drain_all();
+  for (FakeEvent* event : state().events) {
+    if (event->stream == reinterpret_cast<FakeStream*>(stream)) event->stream = nullptr;  // over
+  }
   return forget(&state().streams, stream, "stream") ? kSuccess : kInvalidHandle;
 }
 
