@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.backends.triton.compile import compile_kernels, kernels_key
+from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
+from aot.backends.triton.template_argsort import emit_argsort
 from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_conv import emit_conv
 from aot.backends.triton.template_matmul import emit_matmul
@@ -18,16 +20,13 @@ from aot.errors import InternalError
 from aot.ir.capabilities import Capabilities
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import Kernel, KernelGraph, Launch
-
 from aot.options import BuildOptions, Target
 from aot.symbolic import integer
 
-UNITS = 512
-"""Programs from which a launch keeps all multiprocessors of a large GPU busy."""
-
-Emitter = Callable[[Kernel, KernelGraph, Hints, int], EmittedKernel]
+Emitter = Callable[[Kernel, KernelGraph, Hints, Gpu], EmittedKernel]
 
 EMITTERS: dict[str, Emitter] = {
+    "argsort": emit_argsort,
     "attention": emit_attention,
     "conv": emit_conv,
     "matmul": emit_matmul,
@@ -64,7 +63,7 @@ class TritonBackend:
             preferred_conv_layout="channels_last",
             grain_bytes=64 * 1024,
             tiles=True,
-            units=UNITS,
+            units=_gpu(target).units,
             conv_in_place=True,
             matrix_dtypes=frozenset(("float32", "float16", "bfloat16")),
             head_size=HEAD_SIZE,
@@ -81,7 +80,7 @@ class TritonBackend:
         functions: list[KernelSource] = []
         launches: list[Launch] = []
         for kernel in graph.kernels:
-            emitted = _emit(kernel, graph, hints)
+            emitted = _emit(kernel, graph, hints, _gpu(target))
             key = (emitted.text, emitted.signature, emitted.options)
             if key not in names:
                 names[key] = kernel.name
@@ -120,12 +119,17 @@ class TritonBackend:
         return "".join(kernels_key(source.functions, arch) for arch in target.archs)
 
 
-def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints) -> EmittedKernel:
+def _gpu(target: Target) -> Gpu:
+    (arch,) = target.archs
+    return GPUS[arch]
+
+
+def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     if kernel.template is None:
-        return emit_kernel(kernel, graph, hints, UNITS)
+        return emit_kernel(kernel, graph, hints, gpu)
     if kernel.template.kind not in EMITTERS:
         raise InternalError(f"{kernel.name}: no Triton template {kernel.template.kind!r}")
-    return EMITTERS[kernel.template.kind](kernel, graph, hints, UNITS)
+    return EMITTERS[kernel.template.kind](kernel, graph, hints, gpu)
 
 
 def _source(name: str, emitted: EmittedKernel) -> KernelSource:

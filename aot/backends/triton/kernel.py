@@ -12,6 +12,7 @@ from aot.backends.triton.context import (
     index_exprs,
     make_context,
 )
+from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.helpers import definitions
 from aot.backends.triton.reduction import Accumulator, reductions_of
 from aot.backends.triton.text import Writer, index_text, pointer_type
@@ -40,12 +41,12 @@ class EmittedKernel:
     grid: Grid
 
 
-def emit_kernel(kernel: Kernel, graph: KernelGraph, hints: Hints, units: int) -> EmittedKernel:
-    """The function of a kernel without a template. `units`: programs that fill the device."""
+def emit_kernel(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
+    """The function of a kernel without a template."""
     context = make_context(kernel, graph)
     if all(not s.order for s in kernel.stages):
-        return _emit_points(kernel, context, hints, units)
-    return _emit_rows(kernel, context, row_tile(kernel, context, hints, units))
+        return _emit_points(kernel, context, hints, gpu)
+    return _emit_rows(kernel, context, row_tile(kernel, context, hints, gpu.units))
 
 
 def finish(kernel: Kernel, body: Body, grid: Grid, options: dict[str, int]) -> EmittedKernel:
@@ -91,8 +92,8 @@ def program_id(context: KernelContext) -> str:
     return "tl.program_id(0)" + (".to(tl.int64)" if context.wide else "")
 
 
-def _emit_points(kernel: Kernel, context: KernelContext, hints: Hints, units: int) -> EmittedKernel:
-    tile = point_tile(kernel, context, hints, units)
+def _emit_points(kernel: Kernel, context: KernelContext, hints: Hints, gpu: Gpu) -> EmittedKernel:
+    tile = point_tile(kernel, context, hints, gpu.units)
     body = Body(context, Writer(), len(tile.dims))
     program = program_id(context)
     programs: Expr = integer(1)

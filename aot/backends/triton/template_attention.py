@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from aot.backends.triton.attention_tile import AttentionTile, attention_tile
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, TileDim, Value, make_context
+from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
 from aot.backends.triton.template_matmul import finish_tile, precision
 from aot.backends.triton.text import Writer, index_text, literal
@@ -80,7 +81,7 @@ class _Attention:
         return tuple(substitute(e, mapping) for e in view.index)
 
 
-def emit_attention(kernel: Kernel, graph: KernelGraph, hints: Hints, units: int) -> EmittedKernel:
+def emit_attention(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of an attention template and its epilogue."""
     t = _take_apart(kernel, graph, hints)
     body = Body(t.context, Writer(), 2)

@@ -13,6 +13,7 @@ from aot.backends.triton.body import Body
 from aot.backends.triton.context import TileDim
 from aot.backends.triton.conv_tiling import ConvSize, ConvTile, conv_tile
 from aot.backends.triton.conv_walk import Convolution, Walk, take_apart
+from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
 from aot.backends.triton.template_matmul import finish_tile, precision
 from aot.backends.triton.text import Writer
@@ -33,7 +34,7 @@ _DIRECT_POINTS = 2048
 _FULL = 132 * 4
 
 
-def emit_conv(kernel: Kernel, graph: KernelGraph, hints: Hints, units: int) -> EmittedKernel:
+def emit_conv(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of a convolution and its epilogue."""
     conv = take_apart(kernel, graph)
     if _is_direct(conv):

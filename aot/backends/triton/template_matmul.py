@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, TileDim, Value, make_context
+from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
 from aot.backends.triton.text import Writer, index_text
 from aot.errors import InternalError
@@ -22,14 +23,11 @@ from aot.ir.loops import Axis, Store, TemplateCall
 from aot.ir.scalar import load
 from aot.symbolic import Expr, ceil_div, product, substitute, var
 
-MULTIPROCESSORS = 132
-"""Of the GPUs that the heuristics are made for."""
-
 GROUP = 8
 """Blocks of rows that programs of neighbouring numbers take turns in."""
 
-SHARED_BYTES = 96 * 1024
-"""Shared memory that the operand blocks in flight may take on every architecture."""
+FEW_ROWS = 16
+"""Rows up to which a product is bound by reading its second operand."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +42,13 @@ class DotTile:
 
 
 _HALF = (
-    (DotTile(128, 256, 64, 8, 2), 1.0),
-    (DotTile(128, 128, 64, 8, 3), 0.85),
-    (DotTile(64, 256, 64, 8, 2), 0.8),
+    (DotTile(128, 256, 64, 8, 4), 1.0),
+    (DotTile(128, 128, 64, 8, 4), 0.85),
+    (DotTile(64, 256, 64, 8, 4), 0.8),
     (DotTile(64, 128, 64, 4, 4), 0.7),
     (DotTile(64, 64, 64, 4, 4), 0.5),
     (DotTile(32, 64, 128, 4, 4), 0.35),
     (DotTile(32, 32, 128, 4, 4), 0.22),
-    (DotTile(16, 128, 128, 4, 3), 0.3),
-    (DotTile(16, 64, 128, 4, 4), 0.22),
-    (DotTile(16, 32, 256, 4, 4), 0.14),
-    (DotTile(16, 16, 256, 4, 4), 0.08),
 )
 _SINGLE = (
     (DotTile(128, 128, 16, 8, 3), 1.0),
@@ -62,35 +56,61 @@ _SINGLE = (
     (DotTile(64, 64, 32, 4, 3), 0.8),
     (DotTile(32, 64, 32, 4, 3), 0.6),
     (DotTile(32, 32, 32, 4, 3), 0.4),
-    (DotTile(16, 64, 64, 4, 3), 0.4),
-    (DotTile(16, 32, 64, 4, 3), 0.25),
-    (DotTile(16, 16, 64, 2, 3), 0.15),
 )
 """Blocks, and the part of the peak rate that a multiprocessor reaches with them."""
 
+_FLAT_BYTES = 512
+"""Contiguous bytes of the second operand that one turn reads, where rows are few."""
 
-def dot_tile(rows: int, columns: int, depth: int, batch: int, dtype: DType) -> DotTile:
-    """The block that should finish first: by waves of programs and the rate of each."""
-    table = _HALF if dtype.itemsize == 2 else _SINGLE
+_FLAT_COLUMNS = (16, 32, 64, 128)
+
+
+def dot_tile(rows: int, columns: int, depth: int, batch: int, dtype: DType, gpu: Gpu) -> DotTile:
+    """The block that should finish first, by the load of the busiest multiprocessor."""
+    best = (
+        _flat_tile(columns, batch, dtype, gpu)
+        if rows <= FEW_ROWS
+        else _block_tile(rows, columns, depth, batch, dtype, gpu)
+    )
+    deep = max(16, min(best.depth, 1 << max(0, depth - 1).bit_length()))
+    stages = best.stages
+    while stages > 1 and _shared(best, deep, stages, dtype) > gpu.shared_bytes - _RESERVED:
+        stages -= 1
+    return DotTile(best.rows, best.columns, deep, best.warps, stages)
+
+
+_RESERVED = 2048
+"""Shared memory left to barriers and to what the compiler adds."""
+
+
+def _block_tile(rows: int, columns: int, depth: int, batch: int, dtype: DType, gpu: Gpu) -> DotTile:
+    """By waves of programs and the rate of each kind of block."""
 
     def seconds(tile: DotTile, rate: float) -> float:
         programs = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
-        waves = -(-programs // MULTIPROCESSORS)
+        waves = -(-programs // gpu.multiprocessors)
         return waves * tile.rows * tile.columns * max(depth, tile.depth) / rate
 
-    best = min(table, key=lambda entry: seconds(*entry))[0]
-    deep = max(16, min(best.depth, 1 << max(0, depth - 1).bit_length()))
-    stages = best.stages
-    while stages > 1 and _shared(best, deep, stages, dtype) > SHARED_BYTES:
-        stages -= 1
-    return DotTile(best.rows, best.columns, deep, best.warps, stages)
+    return min(_HALF if dtype.itemsize == 2 else _SINGLE, key=lambda entry: seconds(*entry))[0]
+
+
+def _flat_tile(columns: int, batch: int, dtype: DType, gpu: Gpu) -> DotTile:
+    """Reading the second operand is all the work: the columns are shared out evenly."""
+
+    def load(width: int) -> float:
+        programs = batch * -(-columns // width)
+        return -(-programs // gpu.multiprocessors) * width * (1 + 2 / width)
+
+    width = min(reversed(_FLAT_COLUMNS), key=load)
+    depth = _FLAT_BYTES // dtype.itemsize if width <= 64 else _FLAT_BYTES // dtype.itemsize // 2
+    return DotTile(FEW_ROWS, width, depth, 4, 4)
 
 
 def _shared(tile: DotTile, depth: int, stages: int, dtype: DType) -> int:
     return (tile.rows + tile.columns) * depth * stages * dtype.itemsize
 
 
-def emit_matmul(kernel: Kernel, graph: KernelGraph, hints: Hints, units: int) -> EmittedKernel:
+def emit_matmul(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of a matmul template and its epilogue."""
     call = kernel.template
     if call is None:
@@ -105,6 +125,7 @@ def emit_matmul(kernel: Kernel, graph: KernelGraph, hints: Hints, units: int) ->
         hints.value(left.depth.extent),
         hints.volume(batch),
         dtype,
+        gpu,
     )
     body = Body(context, Writer(), 2)
     _open_block(body, tuple(batch), row, column, tile)

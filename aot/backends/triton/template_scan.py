@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import TileDim, make_context
+from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
 from aot.backends.triton.ops import conversion
 from aot.backends.triton.template_matmul import finish_tile
@@ -40,7 +41,7 @@ class ScanTile:
     looped: bool
 
 
-def emit_scan(kernel: Kernel, graph: KernelGraph, hints: Hints, units: int) -> EmittedKernel:
+def emit_scan(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of a scan template and its epilogue."""
     call = kernel.template
     if call is None:
@@ -52,7 +53,7 @@ def emit_scan(kernel: Kernel, graph: KernelGraph, hints: Hints, units: int) -> E
     index = tuple(substitute(e, mapping) for e in view.index)
     x = graph.buffers[view.buffer]
     across = coefficient_of(context.offset(view.buffer, index), row.symbol) == 1
-    tile = scan_tile(row, column, hints, units, across=across)
+    tile = scan_tile(row, column, hints, gpu.units, across=across)
     body = Body(context, Writer(), 2)
     line = body.writer.line
     body.open_dim(TileDim("m", (row,), tile.rows, 0), f"{program_id(context)} * {tile.rows}")
