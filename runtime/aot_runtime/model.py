@@ -15,8 +15,6 @@ from .signature import Signature
 if TYPE_CHECKING:
     import numpy as np
 
-_CUDA = 2  # DLPack's number
-
 
 class Dim(NamedTuple):
     """One dimension: `size` is None when dynamic, `max` None when unbounded."""
@@ -79,9 +77,8 @@ class Model:
         self._session = package.session(
             device=device or "", isa=isa or "", num_threads=num_threads or 0, graphs=graphs
         )
-        kind, index = self._session.device
-        self._on_gpu = kind == _CUDA
-        self.device = f"cuda:{index}" if self._on_gpu else "cpu"
+        self._on_gpu = self._session.on_gpu
+        self.device = self._session.device
         """Where the model runs: "cpu" or "cuda:0"."""
         self.inputs = tuple(_info(row) for row in package.inputs())
         """The inputs in the order of the plan."""

@@ -128,9 +128,9 @@ class Session {
   }
   const char* isa() const { return session_->isa(); }
   int32_t num_threads() const { return session_->num_threads(); }
-  py::tuple device() const {
-    const DLDevice device = session_->device();
-    return py::make_tuple(int{device.device_type}, device.device_id);
+  bool on_gpu() const { return session_->device().device_type == kDLCUDA; }
+  std::string device() const {
+    return on_gpu() ? "cuda:" + std::to_string(session_->device().device_id) : "cpu";
   }
 
  private:
@@ -237,6 +237,7 @@ PYBIND11_MODULE(_native, m) {
            py::arg("stream") = 0, py::arg("to_host") = false)
       .def("synchronize", &Session::synchronize)
       .def_property_readonly("device", &Session::device)
+      .def_property_readonly("on_gpu", &Session::on_gpu)
       .def("profile", &Session::profile)
       .def("reset_profile", &Session::reset_profile)
       .def_property_readonly("isa", &Session::isa)
