@@ -109,7 +109,8 @@ TEST(kinds) {
   CHECK_FAILS(bind(), AOT_INVALID_ARGUMENT, "has dtype code 77 of 64 bits");
   y.dtype = {kDLInt, 64, 1};
   y.device = {kDLCUDA, 0};
-  CHECK_FAILS(bind(), AOT_INVALID_ARGUMENT, "is on cuda:0, this session runs on the CPU: copy it there");
+  CHECK_FAILS(bind(), AOT_INVALID_ARGUMENT,
+              "is on cuda:0, this session runs on the CPU: copy it there");
   y.device = {kDLCUDAHost, 0};
   bind();
   y.shape = nullptr;
