@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "cuda/driver_abi.h"
@@ -172,6 +173,19 @@ void FakeMemory::write(const void* from, size_t bytes, size_t offset) {
 void FakeMemory::wait() {
   const Current current;
   call("cuStreamSynchronize", static_cast<CUstream>(stream_));
+}
+
+PinnedFloats::PinnedFloats(const std::vector<float>& values) {
+  const Current current;
+  void* data = nullptr;
+  call("cuMemHostAlloc", &data, values.size() * sizeof(float), 0U);
+  data_ = static_cast<float*>(data);
+  std::copy(values.begin(), values.end(), data_);
+}
+
+PinnedFloats::~PinnedFloats() {
+  const Current current;
+  call("cuMemFreeHost", static_cast<void*>(data_));
 }
 
 std::vector<float> fetch(const aot::Tensor& tensor, void* stream) {

@@ -57,6 +57,20 @@ class FakeMemory {
   void* stream_ = nullptr;
 };
 
+// Page-locked memory of the host, which the GPU reads when it comes to it.
+class PinnedFloats {
+ public:
+  explicit PinnedFloats(const std::vector<float>& values);
+  ~PinnedFloats();
+  PinnedFloats(const PinnedFloats&) = delete;
+  PinnedFloats& operator=(const PinnedFloats&) = delete;
+
+  float* data() const { return data_; }
+
+ private:
+  float* data_ = nullptr;
+};
+
 // The floats of a tensor on the fake GPU, once `stream` is done.
 std::vector<float> fetch(const aot::Tensor& tensor, void* stream);
 

@@ -1,4 +1,5 @@
 // Sessions on the fake GPU: values, inputs and outputs in both memories, streams, graphs, leaks.
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@ using aot_test::FakeMemory;
 using aot_test::fetch;
 using aot_test::gather_cuda_package;
 using aot_test::Opened;
+using aot_test::PinnedFloats;
 using aot_test::small_cuda_package;
 
 constexpr int64_t kWidth = 8;
@@ -210,11 +212,12 @@ TEST(host_arrays_may_change_after_an_enqueued_run) {
   const Opened package(small_cuda_package());
   CudaRunning running(package.get());
   const FakeMemory memory(4);  // for its stream
-  std::vector<float> x = numbers(6 * kWidth);
-  const std::vector<float> kept = x;
-  const auto outputs = running.run(on_host(x), false, memory.stream());
-  x.assign(x.size(), 1e9F);
-  CHECK(right(outputs, kept, memory.stream()));
+  const std::vector<float> x = numbers(6 * kWidth);
+  const PinnedFloats pinned(x);
+  const auto input = aot::Tensor::borrow(pinned.data(), kFloat32, {6, 8}, {}, {kDLCUDAHost, 0});
+  const auto outputs = running.run(input, false, memory.stream());
+  std::fill_n(pinned.data(), x.size(), 1e9F);
+  CHECK(right(outputs, x, memory.stream()));
 }
 
 TEST(blocks_of_one_stream_do_not_go_to_another) {
