@@ -1,0 +1,336 @@
+"""Convolutions: values through Triton's interpreter, the order of operands, and machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from aot.backends.base import EmittedGraph
+from aot.backends.triton.backend import TritonBackend
+from aot.backends.triton.compile import compile_kernels
+from aot.backends.triton.conv_tiling import ConvSize, conv_tile, steps
+from aot.driver import run_passes
+from aot.frontend.capture import Captured, capture_module
+from aot.frontend.ingest import ingest
+from aot.frontend.weights import to_array
+from aot.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32
+from aot.ir.kernels import KernelGraph
+from aot.lowering.lower import lower
+from aot.options import Target, default_cache_dir, environment
+from aot.schedule.fusion import fuse
+from tests.backends.triton.disassembly import Machine, disassemble
+from tests.conformance.executors import interpret_triton
+
+HALF = torch.float16
+ARCHS = ("sm_80", "sm_90")
+Shape = tuple[int, ...]
+
+_CLASSES = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+_LAST = {2: torch.channels_last, 3: torch.channels_last_3d}
+
+
+class Model(nn.Module):
+    """A convolution, then `after` of its result and the other inputs."""
+
+    def __init__(self, conv: nn.Module, after: Callable[..., Any] | None = None) -> None:
+        super().__init__()
+        self.conv = conv
+        self.after = after
+
+    def forward(self, x: torch.Tensor, *others: torch.Tensor) -> Any:
+        y = self.conv(x)
+        return self.after(y, *others) if self.after else y
+
+
+def model(
+    inputs: int,
+    outputs: int,
+    kernel: Any,
+    dtype: torch.dtype = torch.float32,
+    after: Callable[..., Any] | None = None,
+    rank: int = 2,
+    **settings: Any,
+) -> Model:
+    torch.manual_seed(3)
+    conv = _CLASSES[rank](inputs, outputs, kernel, **settings)
+    return Model(conv, after).to(dtype).eval()
+
+
+def tensor(*shape: int, dtype: torch.dtype = torch.float32, last: bool = False) -> torch.Tensor:
+    made = torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape))).to(dtype)
+    return made.contiguous(memory_format=_LAST[len(shape) - 2]) if last else made
+
+
+def half(*shape: int) -> torch.Tensor:
+    return tensor(*shape, dtype=HALF, last=True)
+
+
+CASES: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
+    "pointwise kernel, residual": lambda: (
+        model(32, 48, 1, HALF, lambda y, r: F.relu(y + r)),
+        (half(2, 32, 7, 7), half(2, 48, 7, 7)),
+    ),
+    "channels in blocks": lambda: (model(64, 32, 3, HALF, padding=1), (half(1, 64, 9, 9),)),
+    "channels no block": lambda: (model(40, 20, 3, HALF, padding=1), (half(1, 40, 9, 9),)),
+    "image, channels last": lambda: (
+        model(3, 64, 7, HALF, F.relu, stride=2, padding=3),
+        (half(2, 3, 33, 33),),
+    ),
+    "image, channels first": lambda: (
+        model(3, 64, 7, stride=2, padding=3),
+        (tensor(1, 3, 21, 33),),
+    ),
+    "patches": lambda: (
+        model(3, 40, 8, HALF, stride=8),
+        (tensor(2, 3, 32, 32, dtype=HALF),),
+    ),
+    "one channel": lambda: (model(1, 5, 3, padding=1), (tensor(2, 1, 13, 13),)),
+    "one output": lambda: (model(24, 1, 3, padding=1), (tensor(2, 24, 13, 13),)),
+    "paddings and dilations differ": lambda: (
+        model(16, 24, (3, 2), dilation=(2, 3), padding=(2, 0)),
+        (tensor(2, 16, 13, 13),),
+    ),
+    "same padding of an even kernel": lambda: (
+        model(8, 6, 4, padding="same"),
+        (tensor(2, 8, 5, 6),),
+    ),
+    "padding wider than the kernel": lambda: (model(8, 6, 2, padding=4), (tensor(1, 8, 3, 3),)),
+    "bfloat16": lambda: (
+        model(64, 64, 3, torch.bfloat16, padding=1),
+        (tensor(1, 64, 9, 9, dtype=torch.bfloat16),),
+    ),
+    "groups": lambda: (
+        model(32, 48, 3, HALF, padding=1, groups=4),
+        (half(2, 32, 9, 9),),
+    ),
+    "groups of odd sizes": lambda: (
+        model(30, 35, 3, padding=1, groups=5),
+        (tensor(2, 30, 9, 9, last=True),),
+    ),
+    "depthwise": lambda: (
+        model(24, 24, 3, HALF, F.silu, padding=1, groups=24),
+        (half(2, 24, 13, 13),),
+    ),
+    "depthwise, two outputs each": lambda: (
+        model(24, 48, 5, stride=2, padding=2, groups=24),
+        (tensor(2, 24, 13, 13),),
+    ),
+    "depthwise, many taps": lambda: (
+        model(20, 20, 9, padding=4, groups=20),
+        (tensor(1, 20, 7, 7),),
+    ),
+    "groups of two inputs": lambda: (
+        model(12, 18, 3, groups=6),
+        (tensor(1, 12, 7, 7),),
+    ),
+    "one dimension": lambda: (model(16, 24, 3, rank=1, padding=1), (tensor(2, 16, 33),)),
+    "three dimensions": lambda: (
+        model(16, 8, (3, 1, 2), HALF, rank=3, padding=(1, 0, 1)),
+        (half(1, 16, 5, 6, 7),),
+    ),
+}
+
+
+def kernels_of(captured: Captured) -> KernelGraph:
+    capabilities = TritonBackend().capabilities(Target("cuda", ("sm_90",)))
+    return fuse(run_passes(lower(ingest(captured)[0]), capabilities), capabilities)
+
+
+def emitted(module: Model, *args: torch.Tensor) -> EmittedGraph:
+    kernels = kernels_of(capture_module(module, args))
+    return TritonBackend().emit(kernels, Target("cuda", ("sm_90",)))
+
+
+def check(captured: Captured, module: Model, args: tuple[torch.Tensor, ...]) -> None:
+    """Against the model in double precision; results are rounded once, to the model's dtype."""
+    (found,) = interpret_triton(captured, args)
+    with torch.no_grad():
+        exact = module.double()(*[a.double() for a in args]).numpy()
+    step = torch.finfo(args[0].dtype).eps
+    assert found.shape == exact.shape
+    error = np.abs(to_float(found) - exact)
+    assert error.max() <= step * (np.abs(exact).max() + 4), error.max()
+
+
+def to_float(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name: str) -> None:
+    module, args = CASES[name]()
+    captured = capture_module(module, args)
+    assert any(k.template and k.template.kind == "conv" for k in kernels_of(captured).kernels)
+    check(captured, module, args)
+
+
+BATCH = torch.export.Dim("batch", min=1, max=64)
+HEIGHT, WIDTH = torch.export.Dim("height", min=4), torch.export.Dim("width", min=4)
+
+
+@pytest.mark.parametrize("groups", (1, 16))
+@pytest.mark.parametrize("shape", ((2, 16, 13, 14), (1, 16, 4, 9), (3, 16, 20, 5)))
+def test_values_at_other_sizes(shape: Shape, groups: int) -> None:
+    module = model(16, 32, 3, HALF, F.relu, padding=1, stride=2, groups=groups)
+    dims = ({0: BATCH, 2: HEIGHT, 3: WIDTH},)
+    captured = capture_module(module, (half(4, 16, 10, 10),), dynamic_shapes=dims)
+    check(captured, module, (tensor(*shape, dtype=HALF),))
+
+
+def test_weights_of_inputs_are_read_too() -> None:
+    """A weight that is no constant is laid out at run time."""
+
+    class Computed(nn.Module):
+        def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return F.conv2d(x, w * 2, padding=1)
+
+    args = (tensor(2, 16, 7, 7), tensor(8, 16, 3, 3))
+    (found,) = interpret_triton(capture_module(Computed(), args), args)
+    np.testing.assert_allclose(found, to_array(Computed()(*args)), rtol=0, atol=1e-4)
+
+
+def test_epilogues_and_batch_norm_make_one_kernel() -> None:
+    torch.manual_seed(0)
+    conv = nn.Sequential(nn.Conv2d(16, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32))
+    module = Model(conv, lambda y, r: F.relu(y + r)).to(HALF).eval()
+    source = emitted(module, half(1, 16, 8, 8), half(1, 32, 8, 8))
+    assert len(source.launches) == 1
+    assert source.functions[0].text.count("tl.store(") == 1
+
+
+def test_a_raw_result_that_others_read_is_stored() -> None:
+    args = (half(1, 16, 8, 8),)
+    module = model(16, 16, 3, HALF, lambda y: (y, y.mean(0, keepdim=True) + y), padding=1)
+    captured = capture_module(module, args)
+    found = interpret_triton(captured, args)
+    y = module.conv(args[0])
+    for got, expected in zip(found, module(*args), strict=True):
+        assert np.abs(to_float(got) - to_float(to_array(expected))).max() < 4e-3, y.shape
+
+
+def test_weights_are_stored_as_they_are_walked() -> None:
+    def weight_shape(module: Model, *args: torch.Tensor) -> Shape:
+        graph = emitted(module, *args).graph
+        (call,) = [k.template for k in graph.kernels if k.template]
+        return tuple(int(s) for s in graph.buffers[call.operand("w").buffer].shape)
+
+    assert weight_shape(model(64, 32, 3, HALF), half(1, 64, 8, 8)) == (32, 3, 3, 64)
+    assert weight_shape(model(3, 32, 7, HALF), half(1, 3, 8, 8)) == (7, 7, 3, 32)
+    first = tensor(1, 3, 8, 8, dtype=HALF)
+    assert weight_shape(model(3, 32, 7, HALF), first) == (3, 7, 7, 32)
+    depthwise = model(24, 24, 3, HALF, groups=24)
+    assert weight_shape(depthwise, half(1, 24, 8, 8)) == (3, 3, 1, 24)
+
+
+def test_a_weight_in_order_is_not_stored_twice() -> None:
+    graph = emitted(model(64, 32, 1, HALF), half(1, 64, 8, 8)).graph
+    assert not graph.derived
+    patches = emitted(model(3, 40, 8, HALF, stride=8), tensor(2, 3, 32, 32, dtype=HALF)).graph
+    assert not patches.derived
+
+
+def test_masks_only_where_taps_leave_the_input() -> None:
+    inside = emitted(model(64, 64, 3, HALF), half(1, 64, 10, 10)).functions[0].text
+    (load,) = [line for line in inside.splitlines() if line.strip().startswith("left =")]
+    assert "mask=" not in load
+    outside = emitted(model(64, 64, 3, HALF, padding=(1, 0)), half(1, 64, 8, 10)).functions[0].text
+    (load,) = [line for line in outside.splitlines() if line.strip().startswith("left =")]
+    assert "place0" in load and "place1" not in load
+
+
+def test_double_precision_is_left_to_plain_nests() -> None:
+    module = model(8, 8, 3, torch.float64)
+    kernels = kernels_of(capture_module(module, (tensor(1, 8, 5, 5, dtype=torch.float64),)))
+    assert not any(k.template for k in kernels.kernels)
+
+
+RESNET = (
+    # rows, columns, taps, channels of the network's convolutions on one image
+    (12544, 64, 49, 3),
+    (3136, 64, 9, 64),
+    (3136, 256, 1, 64),
+    (784, 128, 9, 128),
+    (784, 512, 1, 128),
+    (196, 256, 9, 256),
+    (196, 1024, 1, 256),
+    (49, 512, 9, 512),
+    (49, 2048, 1, 512),
+)
+
+
+@pytest.mark.parametrize("size", RESNET, ids=str)
+def test_small_images_still_fill_the_device(size: tuple[int, int, int, int]) -> None:
+    rows, columns, taps, channels = size
+    conv = ConvSize(rows, columns, 1, taps, channels, FLOAT16, last=True)
+    tile = conv_tile(conv)
+    programs = -(-rows // tile.rows) * -(-columns // tile.columns)
+    assert programs >= 90
+
+
+@pytest.mark.parametrize("dtype", (FLOAT16, BFLOAT16, FLOAT32))
+@pytest.mark.parametrize("batch", (1, 32, 256))
+@pytest.mark.parametrize("size", RESNET, ids=str)
+def test_blocks_fit_and_cover(size: tuple[int, int, int, int], batch: int, dtype: Any) -> None:
+    rows, columns, taps, channels = size
+    conv = ConvSize(batch * rows, columns, 1, taps, channels, dtype, last=True)
+    tile = conv_tile(conv)
+    held = (tile.rows + tile.columns) * tile.depth * dtype.itemsize * tile.stages
+    assert held <= 96 * 1024
+    assert steps(conv, tile) * tile.depth >= taps * channels
+    assert tile.flat or tile.depth <= 2 * channels
+
+
+def test_large_convolutions_take_large_blocks() -> None:
+    tile = conv_tile(ConvSize(100352, 256, 1, 9, 256, FLOAT16, last=True))
+    assert tile.rows * tile.columns >= 128 * 128
+
+
+@cache
+def machine(name: str, arch: str) -> Machine:
+    module, args = CODE[name]()
+    (source,) = [f for f in emitted(module, *args).functions if "acc" in f.text]
+    (image,) = compile_kernels([source], arch, 1, default_cache_dir(environment()))
+    return disassemble(image, arch)
+
+
+CODE: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
+    "many channels": lambda: (
+        model(64, 64, 3, HALF, F.relu, padding=1),
+        (half(32, 64, 28, 28),),
+    ),
+    "small image": lambda: (model(256, 256, 3, HALF, padding=1), (half(1, 256, 7, 7),)),
+    "image": lambda: (model(3, 64, 7, HALF, stride=2, padding=3), (half(1, 3, 224, 224),)),
+    "four channels": lambda: (model(4, 64, 3, HALF, padding=1), (half(4, 4, 64, 64),)),
+    "patches": lambda: (
+        model(3, 256, 16, HALF, stride=16),
+        (tensor(8, 3, 224, 224, dtype=HALF),),
+    ),
+    "single precision": lambda: (model(64, 64, 3, padding=1), (tensor(1, 64, 28, 28, last=True),)),
+    "depthwise": lambda: (
+        model(64, 64, 3, HALF, padding=1, groups=64),
+        (half(1, 64, 28, 28),),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", CODE)
+def test_machine_code(name: str, arch: str) -> None:
+    code = machine(name, arch)
+    assert code.local_bytes == 0
+    assert code.uses_tensor_cores == (name not in ("single precision", "depthwise"))
+    if name != "image":  # whose three channels are no vector
+        assert 2 * code.vector_loads >= code.loads > 0
+
+
+@pytest.mark.slow
+def test_large_blocks_use_the_instructions_of_warp_groups() -> None:
+    assert any(i.startswith("HGMMA") for i in machine("many channels", "sm_90").instructions)
