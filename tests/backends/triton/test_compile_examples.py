@@ -1,0 +1,60 @@
+"""Every kernel of every example compiles for two architectures, to code as it should be."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from aot.backends.base import EmittedGraph
+from aot.backends.triton.backend import TritonBackend
+from aot.backends.triton.compile import compile_kernels
+from aot.driver import run_passes
+from aot.frontend.capture import capture_file
+from aot.frontend.ingest import ingest
+from aot.lowering.lower import lower
+from aot.options import Target, default_cache_dir, default_jobs, environment
+from aot.schedule.fusion import fuse
+from tests.backends.triton.disassembly import disassemble
+
+ROOT = Path(__file__).parents[3] / "examples"
+EXAMPLES = sorted(p.parent.name for p in ROOT.glob("[01]*/model.py"))
+ARCHS = ("sm_80", "sm_90")
+
+SPILLED_BYTES = 64
+"""Local memory that a thread may have: an address or two kept for after a loop."""
+
+HALF = ("*fp16", "*bf16")
+
+
+@cache
+def lowered(example: str):
+    """The example's loop graph."""
+    graph, _ = ingest(capture_file(ROOT / example / "model.py"))
+    return lower(graph)
+
+
+def emitted(example: str, arch: str) -> EmittedGraph:
+    """The example's kernels for an architecture."""
+    backend, target = TritonBackend(), Target("cuda", (arch,))
+    capabilities = backend.capabilities(target)
+    return backend.emit(fuse(run_passes(lowered(example), capabilities), capabilities), target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_kernel_compiles_to_good_code(example: str, arch: str) -> None:
+    sources = emitted(example, arch).functions
+    environ = environment()
+    images = compile_kernels(sources, arch, default_jobs(environ), default_cache_dir(environ))
+    loads = vector_loads = 0
+    for source, image in zip(sources, images, strict=True):
+        machine = disassemble(image, arch)
+        assert machine.local_bytes <= SPILLED_BYTES, source.text
+        in_half = "tl.dot(" in source.text and any(t in HALF for t in source.signature)
+        assert machine.uses_tensor_cores or not in_half, source.text
+        loads += machine.loads
+        vector_loads += machine.vector_loads
+    assert 2 * vector_loads >= loads, f"{vector_loads} of {loads} loads are wide"
