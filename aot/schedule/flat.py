@@ -43,6 +43,9 @@ def build_flat_kernel(
     group = replace(group, nests=computed_again(graph, group.nests))
     live = drop_unread(form_stages(graph, group), needed)
     group = replace(group, nests=tuple(n for d in live for n in d.nests))
+    if len(live) == 1 and not live[0].reduction:
+        # Nothing is reduced: the inner loops are as parallel as the outer ones.
+        group = replace(group, outer=(*group.outer, *live[0].inner))
     if _is_pointwise(group):
         group = merge_outer(graph, group)
         drafts: tuple[StageDraft, ...] = (StageDraft((), (), group.nests),)

@@ -142,7 +142,7 @@ def _rows_contiguous(kernel: Kernel, stage: Stage, context: KernelContext) -> bo
 
 def _row_block(rows: int, longest: int, across: bool, units: int) -> int:
     if across:
-        return min(64, power_above(rows), max(16, power_above(rows // units)))
+        return min(64, power_above(rows), max(1, power_above(rows * 16 // units)))
     short = max(1, TILE_POINTS // power_above(longest))
     return min(short, power_above(max(1, rows // units)), power_above(rows))
 
