@@ -86,6 +86,18 @@ def arg_min(a, i, b, j):
     first = first & ((b == b) | ((a != a) & (i < j)))
     return tl.where(first, a, b), tl.where(first, i, j)
 """,
+    "float32_key": """
+def float32_key(x):
+    bits = tl.where(x == 0, 0.0, x).to(tl.int32, bitcast=True)
+    bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    return tl.where(x != x, 0x7FFFFFFF, bits)
+""",
+    "float64_key": """
+def float64_key(x):
+    bits = tl.where(x == 0, 0.0, x).to(tl.int64, bitcast=True)
+    bits = bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
+    return tl.where(x != x, 0x7FFFFFFFFFFFFFFF, bits)
+""",
     "sign_of": """
 def sign_of(x):
     return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
