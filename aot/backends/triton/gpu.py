@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aot.backends.triton.tuning import NOTHING, Chooser
+
 KIB = 1024
 
 
@@ -11,13 +13,16 @@ KIB = 1024
 class Gpu:
     """One architecture, as its largest product for servers has it.
 
-    `shared_bytes`: shared memory that one program may have. `units`: programs from which a launch
-    keeps all multiprocessors busy.
+    `shared_bytes`: shared memory that one program may have. `copies_blocks`: it copies blocks of
+    matrices by descriptors (TMA). `units`: programs from which a launch
+    keeps all multiprocessors busy. `tuning`: what was measured; it goes before heuristics.
     """
 
     arch: str
     multiprocessors: int
     shared_bytes: int
+    copies_blocks: bool = False
+    tuning: Chooser = NOTHING
 
     @property
     def units(self) -> int:
@@ -31,8 +36,8 @@ GPUS = {
         Gpu("sm_80", 108, 163 * KIB),
         Gpu("sm_86", 84, 99 * KIB),
         Gpu("sm_89", 142, 99 * KIB),
-        Gpu("sm_90", 132, 227 * KIB),
-        Gpu("sm_100", 148, 227 * KIB),
-        Gpu("sm_120", 188, 99 * KIB),
+        Gpu("sm_90", 132, 227 * KIB, copies_blocks=True),
+        Gpu("sm_100", 148, 227 * KIB, copies_blocks=True),
+        Gpu("sm_120", 188, 99 * KIB, copies_blocks=True),
     )
 }

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from aot.backends.triton.attention_tile import AttentionTile, attention_tile
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, TileDim, Value, make_context
+from aot.backends.triton.dot import finish_tile, precision
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
-from aot.backends.triton.template_matmul import finish_tile, precision
 from aot.backends.triton.text import Writer, index_text, literal
 from aot.backends.triton.tiling import power_above
 from aot.errors import InternalError

@@ -13,9 +13,9 @@ from aot.backends.triton.body import Body
 from aot.backends.triton.context import TileDim
 from aot.backends.triton.conv_tiling import ConvSize, ConvTile, conv_tile
 from aot.backends.triton.conv_walk import Convolution, Walk, take_apart
+from aot.backends.triton.dot import finish_tile, precision
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
-from aot.backends.triton.template_matmul import finish_tile, precision
 from aot.backends.triton.text import Writer
 from aot.backends.triton.tiling import power_above
 from aot.ir.hints import Hints

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import TileDim, make_context
+from aot.backends.triton.dot import finish_tile
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
 from aot.backends.triton.ops import conversion
-from aot.backends.triton.template_matmul import finish_tile
 from aot.backends.triton.text import Writer, index_text, value_type
 from aot.backends.triton.tiling import THREAD_POINTS, WARP, power_above
 from aot.errors import InternalError

@@ -1,0 +1,109 @@
+"""Blocks of matrix products: which tile should finish first.
+
+The numbers of the model were fitted to measurements on an H200 (benchmarks/results/gpu_h200.md): a
+turn of the depth loop costs latency, more for deeper blocks, and the tensor cores' time; a block
+costs its epilogue. They rank tiles; nothing depends on their absolute truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aot.backends.triton.gpu import Gpu
+from aot.ir.dtypes import DType
+
+FEW_ROWS = 16
+"""Rows up to which a product is bound by reading its second operand."""
+
+_RESERVED = 2048
+"""Shared memory left to barriers and to what the compiler adds."""
+
+
+@dataclass(frozen=True)
+class DotTile:
+    """Block sizes of rows, columns and depth; warps, and loads in flight ahead of their use.
+
+    `resident`: blocks of this kind that a multiprocessor holds at once.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    warps: int
+    stages: int
+    resident: int = 1
+
+
+@dataclass(frozen=True)
+class Size:
+    """A product's rows, columns and depth at the hints, its batch, and its operands' type."""
+
+    rows: int
+    columns: int
+    depth: int
+    batch: int
+    dtype: DType
+
+
+_HALF = (
+    DotTile(128, 256, 64, 8, 3),
+    DotTile(128, 128, 64, 8, 4),
+    DotTile(64, 128, 64, 4, 4),
+    DotTile(64, 64, 64, 4, 4),
+    DotTile(64, 32, 128, 4, 4),
+)
+_SINGLE = (
+    DotTile(128, 128, 16, 8, 3),
+    DotTile(64, 128, 16, 8, 3),
+    DotTile(64, 64, 32, 4, 3),
+    DotTile(32, 64, 32, 4, 3),
+    DotTile(32, 32, 32, 4, 3),
+)
+_OVERLAPPED = DotTile(128, 128, 64, 4, 3, resident=2)
+"""Two blocks share a multiprocessor: one computes its epilogue while the other multiplies."""
+
+_FLAT = (
+    DotTile(FEW_ROWS, 64, 128, 4, 4),
+    DotTile(FEW_ROWS, 32, 128, 4, 5),
+    DotTile(FEW_ROWS, 16, 256, 2, 4),
+)
+_RATE = {2: 3.75e6, 4: 0.25e6}
+"""Multiply-adds of a multiprocessor in a microsecond, by the operands' bytes."""
+
+
+def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
+    """The tile for a product. `dear`: its epilogue computes transcendental functions."""
+    if size.rows <= FEW_ROWS:
+        best = _flat_tile(size, gpu)
+    else:
+        table = _HALF if size.dtype.itemsize == 2 else _SINGLE
+        best = min(table, key=lambda tile: _microseconds(tile, size, gpu))
+        large = best.rows == 128 and size.dtype.itemsize == 2
+        if dear and large and _blocks(best, size) >= 2 * gpu.multiprocessors:
+            best = _OVERLAPPED
+    return fitted(best, size, gpu)
+
+
+def fitted(tile: DotTile, size: Size, gpu: Gpu) -> DotTile:
+    """The tile with no more depth than there is, and no more stages than shared memory holds."""
+    depth = max(16, min(tile.depth, 1 << max(0, size.depth - 1).bit_length()))
+    each = (tile.rows + tile.columns) * depth * size.dtype.itemsize
+    room = gpu.shared_bytes // tile.resident - _RESERVED
+    return replace(tile, depth=depth, stages=max(1, min(tile.stages, room // each)))
+
+
+def _blocks(tile: DotTile, size: Size) -> int:
+    return size.batch * -(-size.rows // tile.rows) * -(-size.columns // tile.columns)
+
+
+def _microseconds(tile: DotTile, size: Size, gpu: Gpu) -> float:
+    waves = -(-_blocks(tile, size) // gpu.multiprocessors)
+    area = tile.rows * tile.columns
+    turn = 0.04 + 0.0014 * tile.depth + area * tile.depth / _RATE[size.dtype.itemsize]
+    return waves * (-(-size.depth // tile.depth) * turn + 0.5 + 6e-5 * area)
+
+
+def _flat_tile(size: Size, gpu: Gpu) -> DotTile:
+    """The widest tile that gives every multiprocessor a block."""
+    busy = (t for t in _FLAT if _blocks(t, size) >= gpu.multiprocessors)
+    return next(busy, _FLAT[-1])

@@ -1,0 +1,63 @@
+"""Products of a matrix and a vector: bound by reading the matrix, so without tensor cores."""
+
+from __future__ import annotations
+
+from aot.backends.triton.body import Body
+from aot.backends.triton.context import KernelContext, TileDim
+from aot.backends.triton.dot import Operand, finish_tile, open_batch
+from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
+from aot.backends.triton.text import Writer, index_text
+from aot.errors import InternalError
+from aot.ir.hints import Hints
+from aot.ir.kernels import Kernel
+from aot.ir.loops import TemplateCall
+from aot.symbolic import ceil_div, coefficient_of, product
+
+TILE_BYTES = 8192
+"""Bytes of the matrix that one turn of a program reads."""
+
+MOST_DEPTH = 1024
+"""Elements of a row that one turn reads: each of 128 threads takes 16 bytes of half elements."""
+
+
+def is_vector_product(call: TemplateCall, right: Operand, context: KernelContext) -> bool:
+    """True for products with one row whose matrix is contiguous along the depth."""
+    if call.output.axes[-2].extent != 1:
+        return False
+    return coefficient_of(context.offset(right.buffer, right.index), right.depth.symbol) == 1
+
+
+def emit_gemv(
+    kernel: Kernel, context: KernelContext, left: Operand, right: Operand, hints: Hints
+) -> EmittedKernel:
+    """The kernel of a product with one row: a few columns a program, summed along the depth."""
+    call = kernel.template
+    if call is None:
+        raise InternalError(f"{kernel.name} has no template")
+    *batch, row, column = call.output.axes
+    size = context.buffers[right.buffer].dtype.itemsize
+    deep = 1 << max(0, hints.value(right.depth.extent) - 1).bit_length()
+    depth = max(32, min(MOST_DEPTH, deep))
+    width = max(1, min(64, TILE_BYTES // size // depth))
+    body = Body(context, Writer(), 2)
+    line = body.writer.line
+    across = ceil_div(column.extent, width)
+    line(f"program = {program_id(context)}")
+    if batch:
+        blocks = index_text(across, context.names)
+        open_batch(body, tuple(batch), f"program // ({blocks})")
+        line(f"program = program % ({blocks})")
+    body.name_axis(row.symbol, "0", None)
+    body.open_dim(TileDim("n", (column,), width, 0), f"program * {width}")
+    line(f"acc = tl.zeros([{width}, {depth}], tl.float32)")
+    end = index_text(right.depth.extent, context.names)
+    with body.loop(f"for start in range(0, {end}, {depth})"):
+        body.open_dim(TileDim("k", (right.depth,), depth, 1), "start")
+        body.name_axis(left.depth.symbol, "k", "k")
+        vector = body.read(left.buffer, left.index)
+        matrix = body.read(right.buffer, right.index)
+        line(f"acc += {matrix.text}.to(tl.float32) * {vector.text}.to(tl.float32)")
+    line("total = tl.sum(acc, 1)[:, None]")
+    finish_tile(body, kernel, "total", frozenset(("n",)))
+    programs = product((*(a.extent for a in batch), across))
+    return finish(kernel, body, line_grid(programs), {"num_warps": 4, "num_stages": 2})
