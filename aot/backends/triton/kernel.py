@@ -15,6 +15,7 @@ from aot.backends.triton.context import (
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.helpers import definitions
 from aot.backends.triton.reduction import Accumulator, reductions_of
+from aot.backends.triton.short_reduction import ShortBody, ShortTile, emit_stage, short_tile
 from aot.backends.triton.text import Writer, index_text, pointer_type
 from aot.backends.triton.tiling import RowTile, point_tile, row_tile
 from aot.ir.hints import Hints
@@ -46,6 +47,9 @@ def emit_kernel(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> E
     context = make_context(kernel, graph)
     if all(not s.order for s in kernel.stages):
         return _emit_points(kernel, context, hints, gpu)
+    short = short_tile(kernel, context, hints, gpu.units)
+    if short is not None:
+        return _emit_short(kernel, context, short)
     return _emit_rows(kernel, context, row_tile(kernel, context, hints, gpu.units))
 
 
@@ -112,6 +116,22 @@ def _emit_points(kernel: Kernel, context: KernelContext, hints: Hints, gpu: Gpu)
         for nest in stage.nests:
             for store in nest.stores:
                 body.store(store)
+    return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
+
+
+def _emit_short(kernel: Kernel, context: KernelContext, tile: ShortTile) -> EmittedKernel:
+    body = ShortBody(context, Writer())
+    rows, columns = tile.rows, tile.columns
+    across = ceil_div(columns.points, columns.block)
+    program, text = program_id(context), index_text(across, context.names)
+    body.open_clamped(rows, f"{program} // ({text}) * {rows.block}", False)
+    if tile.apart:
+        body.open_clamped(columns, f"{program} % ({text}) * {columns.block}", True)
+    else:
+        body.open_dim(columns, f"{program} % ({text}) * {columns.block}")
+    for stage in kernel.stages:
+        emit_stage(body, stage)
+    programs = product((ceil_div(rows.points, rows.block), across))
     return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
 
 

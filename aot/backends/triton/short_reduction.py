@@ -1,0 +1,309 @@
+"""Short reductions: a lane for each result, the reduction's points one after the other.
+
+Windows of pooling and resizing, small groups, sums of few rows: nothing is combined across threads,
+and what does not vary from point to point (checks, tables, addresses) is emitted once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from aot.backends.triton.body import Body
+from aot.backends.triton.context import KernelContext, TileDim, Value, index_exprs
+from aot.backends.triton.ops import conversion
+from aot.backends.triton.reduction import Reduction, reductions_of
+from aot.backends.triton.text import Writer, index_text
+from aot.ir.dtypes import INT64
+from aot.ir.hints import Hints
+from aot.ir.kernels import Kernel, Stage
+from aot.ir.loops import Axis
+from aot.ir.scalar import Access, Node, loads, postorder, substitute_index
+from aot.symbolic import Expr, Symbol, coefficient_of, integer
+
+MOST_POINTS = 64
+"""Points of a reduction that are written out."""
+
+MOST_NODES = 4096
+"""Operations that a kernel may become by that."""
+
+FEW_POINTS, MANY_RESULTS = 16, 4096
+"""More points than these only for so many results: otherwise too few threads would be busy."""
+
+STRETCH = 16
+"""Elements between the reads of neighbouring lanes up to which they share cache lines."""
+
+COLUMNS = 32
+"""Columns are flattened from several axes until there are so many."""
+
+LANES = 128
+"""Threads of a program; rows of a tile: see short_tile."""
+
+
+@dataclass(frozen=True)
+class ShortTile:
+    """Rows and columns of results. `apart`: lanes own single columns, since reads are scattered."""
+
+    rows: TileDim
+    columns: TileDim
+    apart: bool
+    warps: int
+
+
+def short_tile(
+    kernel: Kernel, context: KernelContext, hints: Hints, units: int
+) -> ShortTile | None:
+    """The tile of a kernel whose reductions are all short; None for others."""
+    if not kernel.outer or not all(_is_short(s) for s in kernel.stages):
+        return None
+    results = hints.volume(kernel.outer)
+    points = max(hints.volume(s.order) for s in kernel.stages)
+    if points > FEW_POINTS and results < MANY_RESULTS:
+        return None
+    accesses = _accesses(kernel, context)
+    rows, columns = _split(kernel, accesses, hints)
+    inner = {a.symbol for s in kernel.stages for a in s.order}
+    apart = False
+    for offset, bound in accesses.reads:
+        varying = [_step(offset, bound, a, hints) for a in columns[-1:]]
+        if offset.free_symbols & inner and not all(0 <= v <= STRETCH for v in varying):
+            return None
+        apart |= any(v > 1 for v in varying)
+    return _blocks(rows, columns, apart, hints, units)
+
+
+def _is_short(stage: Stage) -> bool:
+    if not stage.order:
+        return True
+    if stage.inner or not all(n.reduction for n in stage.nests):
+        return False
+    if not all(a.extent.is_Integer and int(a.extent) > 0 for a in stage.order):
+        return False
+    points = 1
+    for axis in stage.order:
+        points *= int(axis.extent)
+    nodes = len(postorder([r for n in stage.nests for r in n.roots]))
+    return points <= MOST_POINTS and points * nodes <= MOST_NODES
+
+
+@dataclass(frozen=True)
+class _Accesses:
+    """Offsets of a kernel's reads, with the variables that their bound values use, and stores."""
+
+    reads: tuple[tuple[Expr, frozenset[Symbol]], ...]
+    stores: tuple[Expr, ...]
+
+
+def _accesses(kernel: Kernel, context: KernelContext) -> _Accesses:
+    reads: list[tuple[Expr, frozenset[Symbol]]] = []
+    stores: list[Expr] = []
+    for stage in kernel.stages:
+        for nest in stage.nests:
+            for node in loads(nest.roots):
+                access = node.attr
+                assert isinstance(access, Access)
+                if access.buffer not in context.pointers:
+                    continue
+                bound = _symbols(node.args[: len(access.binds)])
+                reads.append((context.offset(access.buffer, access.index), bound))
+            for store in nest.stores:
+                if store.buffer in context.pointers:
+                    stores.append(context.offset(store.buffer, store.index))
+    return _Accesses(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(stores)))
+
+
+def _symbols(nodes: Iterable[Node]) -> frozenset[Symbol]:
+    return frozenset(s for n in postorder(nodes) for e in index_exprs(n) for s in e.free_symbols)
+
+
+def _step(offset: Expr, bound: frozenset[Symbol], axis: Axis, hints: Hints) -> int:
+    """Elements between the reads of neighbours along an axis; 2 where a table says; -1: unknown."""
+    if axis.symbol in bound:
+        return 2
+    step = coefficient_of(offset, axis.symbol)
+    return -1 if step is None else hints.value(step)
+
+
+def _split(
+    kernel: Kernel, accesses: _Accesses, hints: Hints
+) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+    """(rows, columns): the outer axes in the order of memory that the kernel writes."""
+    axes = list(kernel.outer)
+    steps = [coefficient_of(accesses.stores[-1], a.symbol) for a in axes] if accesses.stores else []
+    if steps and all(s is not None for s in steps):
+        sizes = [hints.value(s) for s in steps if s is not None]
+        axes = [axes[k] for k in sorted(range(len(axes)), key=lambda k: -sizes[k])]
+    columns = [axes.pop()]
+    while axes and (
+        hints.volume(columns) < COLUMNS or _one_axis(accesses, axes[-1], columns[0])
+    ):
+        columns.insert(0, axes.pop())
+    return tuple(axes), tuple(columns)
+
+
+def _one_axis(accesses: _Accesses, outer: Axis, inner: Axis) -> bool:
+    """True when nothing in the kernel tells the two axes from one flat axis."""
+    for offset, bound in (*accesses.reads, *((s, frozenset[Symbol]()) for s in accesses.stores)):
+        if bound & {outer.symbol, inner.symbol}:
+            return False
+        far, near = (coefficient_of(offset, a.symbol) for a in (outer, inner))
+        if far is None or near is None or far != near * inner.extent:
+            return False
+    return True
+
+
+def _blocks(
+    rows: tuple[Axis, ...], columns: tuple[Axis, ...], apart: bool, hints: Hints, units: int
+) -> ShortTile:
+    """Blocks of about 4 or 8 results a thread, fewer where that leaves the device idle."""
+    deep, wide = max(1, hints.volume(rows)), max(1, hints.volume(columns))
+    points = LANES * (4 if apart else 8)
+    least = LANES
+    while points > least and deep * wide < points * units:
+        points //= 2
+    high = min(points // LANES, _power_above(deep))
+    across = _best_block(wide, points // high)
+    high = min(points // across, _power_above(deep))
+    warps = max(1, min(4, high * across // 32))
+    return ShortTile(
+        TileDim("x", rows, high, 0), TileDim("y", columns, across, 1), apart, warps
+    )
+
+
+def _best_block(points: int, most: int) -> int:
+    """The widest block that wastes hardly more lanes than the best one."""
+    sizes = [1 << k for k in range(5, 11) if 1 << k <= most] or [most]
+    covered = {s: -(-points // s) * s for s in sizes}
+    least = min(covered.values())
+    return max(s for s in sizes if covered[s] * 20 <= least * 21)
+
+
+def _power_above(number: int) -> int:
+    return 1 << max(0, number - 1).bit_length()
+
+
+class ShortBody(Body):
+    """A body of straight-line code: addresses share what does not vary, and are always valid.
+
+    Dimensions in `_clamped` repeat their last point beyond their end, so that reads need no masks.
+    """
+
+    def __init__(self, context: KernelContext, writer: Writer) -> None:
+        super().__init__(context, writer, 2)
+        self._clamped: set[str] = set()
+        self._bases: dict[tuple[str, str, frozenset[str]], str] = {}
+
+    def open_clamped(self, dim: TileDim, start: str, apart: bool) -> None:
+        """Like open_dim. `apart`: the compiler is not to give a thread several neighbours."""
+        lanes = f"tl.arange(0, {dim.block}){'[:, None]' if dim.position == 0 else '[None, :]'}"
+        if self.context.wide:
+            lanes += ".to(tl.int64)"
+        text = f"{start} + {lanes}"
+        self.writer.line(
+            f"{dim.name} = tl.max_contiguous({text}, (1, 1))" if apart else f"{dim.name} = {text}"
+        )
+        if not dim.is_exact:
+            points = index_text(dim.points, self._names)
+            self.writer.line(f"{dim.name}_in = {dim.name} < {points}")
+            self.writer.line(f"{dim.name} = tl.minimum({dim.name}, {points} - 1)")
+            self._clamped.add(dim.name)
+        self._dims[dim.name] = dim
+        self._decode(dim)
+
+    def read(
+        self,
+        buffer: str,
+        index: Iterable[Expr],
+        binds: Mapping[Symbol, Value] | None = None,
+        guard: Value | None = None,
+    ) -> Value:
+        """The expression that reads an element; its address is a shared one plus a constant."""
+        constant, varying = self.context.offset(buffer, index).as_coeff_Add()
+        text, dims = self.index(varying, binds or {})
+        whole = dims | guard.dims if guard is not None else dims
+        masks = self.masks(d for d in whole if d not in self._clamped)
+        if guard is not None:
+            masks.append(guard.text)
+        address = self._shared(buffer, text, dims, whole)
+        if constant != 0:
+            address += f" + {index_text(constant, {})}"
+        loaded = f"tl.load({address}{self._mask_argument(masks, whole)})"
+        return Value(loaded, self.context.buffers[buffer].dtype, whole)
+
+    def _shared(
+        self, buffer: str, offset: str, dims: frozenset[str], whole: frozenset[str]
+    ) -> str:
+        key = (buffer, offset, whole)
+        if key not in self._bases:
+            name = self.fresh("q")
+            self.writer.line(f"{name} = {self._address(buffer, offset, dims, whole)}")
+            self._bases[key] = name
+        return self._bases[key]
+
+
+def emit_stage(body: Body, stage: Stage) -> None:
+    """Writes a stage: its reductions point by point, then what it stores."""
+    found = {r.node: r for n in stage.nests for r in reductions_of(n)}
+    reductions = list(found.values())
+    running: list[_Running | None] = [None] * len(reductions)
+    extents = [range(int(a.extent)) for a in stage.order]
+    for point in itertools.product(*extents):
+        at = {a.symbol: integer(k) for a, k in zip(stage.order, point, strict=True)}
+        values = substitute_index([r.value for r in reductions], at)
+        for k, (r, node) in enumerate(zip(reductions, values, strict=True)):
+            place = r.position.subs(at) if r.is_arg else integer(0)
+            running[k] = _combined(body, r, running[k], node, place)
+    for r, last in zip(reductions, running, strict=True):
+        if last is not None:
+            body.define(r.node, _finished(body, r, last))
+    for nest in stage.nests:
+        for store in nest.stores:
+            value = body.value(store.value)
+            if nest.reduction:
+                body.define_buffer(store.buffer, value)
+            if store.buffer in body.context.pointers:
+                body.store(store)
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A reduction's value so far. `place`: the position that it is from (arg-reductions)."""
+
+    text: str
+    place: str
+    dims: frozenset[str]
+
+
+def _combined(
+    body: Body, r: Reduction, before: _Running | None, node: Node, place: Expr
+) -> _Running:
+    value = body.value(node)
+    text = value.text
+    if value.dtype.compute != r.dtype:
+        text = conversion(f"({text})", value.dtype, r.dtype)
+    here = f"tl.full([], {int(place)}, tl.int32)"
+    if before is None:
+        return _Running(text, here, value.dims)
+    dims = before.dims | value.dims
+    name = body.fresh("acc")
+    if r.is_arg:
+        where = body.fresh("at")
+        pair = f"{before.text}, {before.place}, {text}, {here}"
+        body.writer.line(f"{name}, {where} = {r.combine}({pair})")
+        return _Running(name, where, dims)
+    signs = {"plus": "+", "times": "*", "either": "|", "both": "&"}
+    if r.combine in signs:
+        body.writer.line(f"{name} = {before.text} {signs[r.combine]} {text}")
+    else:
+        body.writer.line(f"{name} = {r.combine}({before.text}, {text})")
+    return _Running(name, "", dims)
+
+
+def _finished(body: Body, r: Reduction, last: _Running) -> Value:
+    if r.is_arg:
+        spread = f"{last.place} + tl.zeros({body.shape(last.dims)}, tl.int32)"
+        return body.name(f"({spread}).to(tl.int64)", INT64, last.dims)
+    if r.node.dtype.compute == r.dtype:
+        return Value(last.text, r.node.dtype, last.dims)
+    return body.name(conversion(last.text, r.dtype, r.node.dtype), r.node.dtype, last.dims)
