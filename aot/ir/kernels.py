@@ -30,6 +30,8 @@ class Stage:
     Without a `reduction`, every nest has the axes `outer + inner` and none reduces. With one, a
     nest either reduces over it (axes `outer + inner`, the same reduction) or is pointwise over the
     whole domain (axes `outer + inner + reduction`, no reduction of its own).
+    In a stage for tiles, nests may also cross: keep the axes `outer + reduction` and reduce over
+    `inner`, all of which is then in one tile.
     Nests are evaluated point by point in order: at each point of the whole domain the pointwise
     nests store and the reducing ones accumulate; the reducing nests store when the reduction's
     loops have ended. A nest reads no buffer that another nest of its stage writes (such values

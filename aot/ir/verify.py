@@ -18,7 +18,8 @@ Loop graph:
 Kernel graph, besides 2 to 8 for the nests and templates in execution order:
 9. Every buffer has strides.
 10. A stage's nests have the axes of its kernel and its own inner ones and its reduction, or they
-    are pointwise over all of these; none reads what another of the stage writes. `order` holds the
+    are pointwise over all of these, or (in scalar stages) keep the reduction and reduce the inner
+    ones; none reads what another of the stage writes. `order` holds the
     inner and reduction axes, and the vector axis comes last.
 11. A strip's axis is an inner axis of every stage.
 12. `reads` and `writes` are the buffers that the nests and the template touch, without `local`.
@@ -282,7 +283,9 @@ def _verify_stage(kernel: Kernel, stage: Stage, fail: Fail) -> None:
     for nest in stage.nests:
         reduces = set(nest.axes) == axes and set(nest.reduction) == inner
         pointwise = set(nest.axes) == axes | inner and not nest.reduction
-        if not (reduces or pointwise):
+        outer = set(kernel.outer)
+        crosses = set(nest.axes) == outer | inner and set(nest.reduction) == set(stage.inner)
+        if not (reduces or pointwise or (crosses and stage.vector is None)):
             loops = [str(a.symbol) for a in (*nest.axes, *nest.reduction)]
             fail(f"{nest.name} loops over {loops}, not over its stage's axes")
         others = {name for n in stage.nests if n is not nest for name in writes(n)}

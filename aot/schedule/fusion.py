@@ -13,6 +13,7 @@ from aot.ir.kernels import Decision, Kernel, KernelGraph
 from aot.ir.loops import LoopGraph
 from aot.schedule.canonical import canonical_kernel
 from aot.schedule.cost import buffer_bytes
+from aot.schedule.crossed import build_crossed_kernel, is_crossed
 from aot.schedule.flat import build_flat_kernel
 from aot.schedule.groups import Group, group_of
 from aot.schedule.legality import FusionState, can_fuse
@@ -185,6 +186,8 @@ def build_kernels(
         )
         tiles = capabilities.tiles and group.template is None
         build = build_flat_kernel if tiles else build_kernel
+        if tiles and is_crossed(group):
+            build = build_crossed_kernel
         kernel = build(scheduler, group, f"k{k}", needed)
         kernels.append(canonical_kernel(graph, kernel))
     return KernelGraph(

@@ -8,6 +8,7 @@ from aot.ir.capabilities import Capabilities
 from aot.ir.hints import Hints
 from aot.ir.loops import LoopGraph, LoopNest
 from aot.schedule.cost import buffer_bytes, saved_bytes
+from aot.schedule.crossed import crossing, is_crossed
 from aot.schedule.epilogue import attach_epilogue
 from aot.schedule.flat import passes_values
 from aot.schedule.groups import Group
@@ -34,6 +35,9 @@ TOLERATED_SHARE = 0.1
 
 TILE_ROW_POINTS = 32768
 """Points of a row that one tile, or a few, take at once: rows as short may be few."""
+
+TILE_SHARE = 4
+"""Part of the device's work units that large tiles must at least make."""
 
 MAX_NESTS = 48
 """Nests in one kernel; beyond it compile time grows faster than run time falls."""
@@ -165,6 +169,8 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
     one, two = matched.first, matched.second
     related = flows(state.graph, one, two)
     joined = replace(one, nests=(*one.nests, *two.nests), position=min(a.position, b.position))
+    if related is not None and _crosses(state, first, second, joined):
+        return Verdict(True, "one tile is reduced along both of its axes", joined)
     if not related:
         whole = len(one.outer) == len(a.outer) and len(two.outer) == len(b.outer)
         if not whole and not _shares_blocks(state, first, second, joined):
@@ -183,6 +189,18 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
     if not related:
         return Verdict(True, "independent, over the same outer loops, sharing reads", joined)
     return Verdict(True, _agreement(joined), joined)
+
+
+def _crosses(state: FusionState, first: int, second: int, joined: Group) -> bool:
+    """True when the nests reduce tiles of the same large data along either axis."""
+    if not state.capabilities.tiles or not joined.outer or not is_crossed(joined):
+        return False
+    grows = is_crossed(state.groups[first]) or is_crossed(state.groups[second])
+    if not grows and state.saved_bytes(first, second) <= LARGE_BYTES:
+        return False
+    if state.hints.volume(joined.outer) < state.capabilities.units // TILE_SHARE:
+        return False
+    return not isinstance(crossing(state.graph, state.hints, joined), str)
 
 
 def _shares_blocks(state: FusionState, first: int, second: int, joined: Group) -> bool:

@@ -45,6 +45,10 @@ LEAST_PART = 1024
 STRIP = 64
 """Contiguous results that make one work unit."""
 
+TILE_HEIGHTS = (16, *range(15, 7, -1), *range(17, 33))
+"""Rows of a tile that is reduced along both axes, the best first: its loads keep memory busy, and
+the partial results of columns are few beside what is read."""
+
 SPLITTABLE = frozenset(("sum", "prod", "min", "max", "any", "all"))
 
 
@@ -108,15 +112,21 @@ class _Splitter:
         main = self._main_read(nest)
         if main is None:
             return nest, None
+        chunk: Axis | None = None
+        if self.capabilities.tiles and self._read_by_rows(nest, main):
+            nest, chunk = self._tile_rows(nest)
+            if chunk is not None:
+                reason = f"another nest reduces {main.buffer} along rows: one tile serves both"
+                return nest, _Plan(chunk, None, None, reason)
         narrow, beside = self._narrow_axis(nest, main)
         enough = self.capabilities.units
         rest = [a for a in nest.reduction if a != narrow]
         units = self._units(nest, main, narrow)
-        chunk: Axis | None = None
         if units < enough:
             nest, chunk = self._chunk(nest, main, rest)
         reason = f"{units} parallel units are few"
-        if narrow is None and chunk is None and self._read_by_rows(nest, main):
+        plain = narrow is None and chunk is None and not self.capabilities.tiles
+        if plain and self._read_by_rows(nest, main):
             nest, chunk = self._row_blocks(nest, main)
             reason = f"another nest reduces {main.buffer} along rows: both can read blocks of rows"
         if narrow is None and chunk is None:
@@ -163,9 +173,7 @@ class _Splitter:
         """True when the nest sums columns of a large buffer whose rows another nest reduces."""
         source = self.buffers[main.buffer]
         large = self.hints.elements(source.shape) * source.dtype.itemsize >= LARGE_BYTES
-        if self.capabilities.tiles or not large:
-            return False
-        if all(main.stride(a.symbol) != 1 for a in nest.axes):
+        if not large or all(main.stride(a.symbol) != 1 for a in nest.axes):
             return False
         others = (op for op in self.graph.ops if isinstance(op, LoopNest) and op is not nest)
         return any(self._reduces_rows(op, main.buffer) for op in others)
@@ -176,6 +184,17 @@ class _Splitter:
             m.buffer == buffer and any(m.stride(a.symbol) == 1 for a in nest.reduction)
             for m in moves
         )
+
+    def _tile_rows(self, nest: LoopNest) -> tuple[LoopNest, Axis | None]:
+        """The only reduction axis cut into blocks as high as a tile."""
+        (axis, *more) = nest.reduction
+        if more or not axis.extent.is_Integer:
+            return nest, None
+        extent = int(axis.extent)
+        for high in TILE_HEIGHTS:
+            if extent % high == 0 and extent // high >= self.capabilities.units // 4:
+                return _split_axis(nest, axis, extent // high)
+        return nest, None
 
     def _row_blocks(self, nest: LoopNest, main: Motion) -> tuple[LoopNest, Axis | None]:
         """The only reduction axis cut into blocks that stay in a cache."""

@@ -12,6 +12,7 @@ from aot.backends.triton.context import (
     index_exprs,
     make_context,
 )
+from aot.backends.triton.crossed import emit_crossed, is_crossed
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.helpers import definitions
 from aot.backends.triton.reduction import Accumulator, reductions_of
@@ -47,6 +48,9 @@ def emit_kernel(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> E
     context = make_context(kernel, graph)
     if all(not s.order for s in kernel.stages):
         return _emit_points(kernel, context, hints, gpu)
+    if is_crossed(kernel):
+        body, programs, warps = emit_crossed(kernel, context, hints)
+        return finish(kernel, body, line_grid(programs), {"num_warps": warps})
     short = short_tile(kernel, context, hints, gpu.units)
     if short is not None:
         return _emit_short(kernel, context, short)
