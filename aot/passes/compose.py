@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from aot.ir.loops import Axis, LoopGraph, TemplateCall, View
 from aot.ir.origin import Origin
 from aot.ir.scalar import Access, Node
-from aot.passes.views import strides_of_order, view_strides, wanted_order
+from aot.ir.views import strides_of_order, view_strides, wanted_order
 from aot.symbolic import (
     Expr,
     FloorDiv,

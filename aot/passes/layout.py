@@ -11,6 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from aot.ir.capabilities import Capabilities
+from aot.ir.conv_operands import (
+    channels_last,
+    is_depthwise,
+    misfit_input,
+    misfit_weight,
+    stored_weight,
+    weight_axes,
+)
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
 from aot.ir.loops import (
@@ -25,16 +33,8 @@ from aot.ir.loops import (
 )
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Access, Node, load, loads
+from aot.ir.views import strides_of_order, view_strides, wanted_order
 from aot.ir.weights import DerivedWeight
-from aot.passes.conv_operands import (
-    channels_last,
-    is_depthwise,
-    misfit_input,
-    misfit_weight,
-    stored_weight,
-    weight_axes,
-)
-from aot.passes.views import strides_of_order, view_strides, wanted_order
 from aot.symbolic import (
     Expr,
     Symbol,

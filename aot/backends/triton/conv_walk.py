@@ -9,11 +9,11 @@ from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, make_context
 from aot.backends.triton.text import index_text
 from aot.errors import InternalError
+from aot.ir.conv_operands import channels_last
 from aot.ir.dtypes import DType
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis, TemplateCall, View
-from aot.passes.conv_operands import channels_last
-from aot.passes.views import view_strides
+from aot.ir.views import view_strides
 from aot.symbolic import Expr, ceil_div, integer, product, row_major_strides, var
 
 
