@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.triton.attention_tile import HEAD_SIZE
@@ -16,6 +16,7 @@ from aot.backends.triton.template_conv import emit_conv
 from aot.backends.triton.template_matmul import emit_matmul
 from aot.backends.triton.template_scan import emit_scan
 from aot.backends.triton.toolchain import SHARED_LIMIT
+from aot.backends.triton.tuning import Chooser, default_database
 from aot.errors import InternalError
 from aot.ir.capabilities import Capabilities
 from aot.ir.hints import Hints, hints_of
@@ -37,7 +38,12 @@ EMITTERS: dict[str, Emitter] = {
 
 @dataclass(frozen=True)
 class TritonBackend:
-    """Generates Triton modules, one kernel each, and compiles them to cubins."""
+    """Generates Triton modules, one kernel each, and compiles them to cubins.
+
+    `tuning`: decides between a template's configurations where something was measured.
+    """
+
+    tuning: Chooser = field(default_factory=default_database)
 
     @property
     def name(self) -> str:
@@ -63,11 +69,15 @@ class TritonBackend:
             preferred_conv_layout="channels_last",
             grain_bytes=64 * 1024,
             tiles=True,
-            units=_gpu(target).units,
+            units=self._gpu(target).units,
             conv_in_place=True,
             matrix_dtypes=frozenset(("float32", "float16", "bfloat16")),
             head_size=HEAD_SIZE,
         )
+
+    def _gpu(self, target: Target) -> Gpu:
+        (arch,) = target.archs
+        return replace(GPUS[arch], tuning=self.tuning)
 
     def recipes(self) -> Mapping[str, Callable[..., Array]]:
         """No weights are packed: tensor cores take them as they are."""
@@ -80,7 +90,7 @@ class TritonBackend:
         functions: list[KernelSource] = []
         launches: list[Launch] = []
         for kernel in graph.kernels:
-            emitted = _emit(kernel, graph, hints, _gpu(target))
+            emitted = _emit(kernel, graph, hints, self._gpu(target))
             key = (emitted.text, emitted.signature, emitted.options)
             if key not in names:
                 names[key] = kernel.name
@@ -117,11 +127,6 @@ class TritonBackend:
     def cache_key(self, source: EmittedGraph, target: Target, options: BuildOptions) -> str:
         """A hash of all that the images depend on."""
         return "".join(kernels_key(source.functions, arch) for arch in target.archs)
-
-
-def _gpu(target: Target) -> Gpu:
-    (arch,) = target.archs
-    return GPUS[arch]
 
 
 def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:

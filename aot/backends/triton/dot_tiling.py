@@ -7,9 +7,10 @@ costs its epilogue. They rank tiles; nothing depends on their absolute truth.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from aot.backends.triton.gpu import Gpu
+from aot.backends.triton.tuning import Problem
 from aot.ir.dtypes import DType
 
 FEW_ROWS = 16
@@ -72,7 +73,15 @@ _RATE = {2: 3.75e6, 4: 0.25e6}
 
 
 def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
-    """The tile for a product. `dear`: its epilogue computes transcendental functions."""
+    """The tile for a product: the one that was the fastest when measured, else by the model.
+
+    `dear`: its epilogue computes transcendental functions.
+    """
+    sizes = (size.batch, size.rows, size.columns, size.depth, 1 + dear)
+    problem = Problem("matmul", sizes, size.dtype.name)
+    measured = gpu.tuning.choose(problem, gpu.arch, [asdict(t) for t in _candidates(size)])
+    if measured is not None:
+        return fitted(DotTile(**measured), size, gpu)
     if size.rows <= FEW_ROWS:
         best = _flat_tile(size, gpu)
     else:
@@ -82,6 +91,16 @@ def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
         if dear and large and _blocks(best, size) >= 2 * gpu.multiprocessors:
             best = _OVERLAPPED
     return fitted(best, size, gpu)
+
+
+def _candidates(size: Size) -> list[DotTile]:
+    """Tiles worth a measurement."""
+    if size.rows <= FEW_ROWS:
+        flat = [tile for tile in _FLAT if tile.columns <= size.columns] or [_FLAT[-1]]
+        return [replace(t, depth=d, stages=s) for t in flat for d in (64, 128, 256) for s in (3, 5)]
+    half = size.dtype.itemsize == 2
+    table = (*_HALF, _OVERLAPPED) if half else _SINGLE
+    return [replace(tile, stages=stages) for tile in table for stages in (2, 3, 4, 5)]
 
 
 def fitted(tile: DotTile, size: Size, gpu: Gpu) -> DotTile:

@@ -10,19 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from aot.backends.triton.gpu import GPUS
 from aot.errors import ToolchainError, ToolchainMissing
 
 OLDEST = (3, 6)
 """The oldest Triton whose interface the worker speaks."""
 
-SHARED_LIMIT = {
-    "sm_80": 163 * 1024,
-    "sm_86": 99 * 1024,
-    "sm_89": 99 * 1024,
-    "sm_90": 227 * 1024,
-    "sm_100": 227 * 1024,
-    "sm_120": 99 * 1024,
-}
+SHARED_LIMIT = {arch: gpu.shared_bytes for arch, gpu in GPUS.items()}
 """Bytes of shared memory that one program instance may have, by architecture."""
 
 _INSTALL = (
