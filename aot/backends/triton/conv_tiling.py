@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
+from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.tiling import power_above
+from aot.backends.triton.tuning import Problem
 from aot.ir.dtypes import DType
 
-MULTIPROCESSORS = 132
-SHARED_BYTES = 96 * 1024
-"""Shared memory that blocks in flight may take: less than every architecture has."""
+_RESERVED = 4096
+"""Shared memory left to barriers and to what the compiler adds."""
 
 _FILL = 1500
 """Cycles until the first block of a program has come, and after the last one until it ends."""
 
-_STEP = 150
+_CYCLES = 1700
+"""Cycles in a microsecond."""
+
+_STEP = 120
 """Cycles that a step takes at least when nothing else runs on the multiprocessor."""
+
+_LATENCY = 800
+"""Cycles from the request of a block until it is there."""
 
 _NEAR_BYTES = 64
 _FAR_BYTES = 28
@@ -94,12 +101,30 @@ _SINGLE = (
 )
 
 
-def conv_tile(size: ConvSize) -> ConvTile:
-    """The block that should finish first."""
-    return min(_candidates(size), key=lambda tile: (_cycles(size, tile), tile.rows))
+def conv_tile(size: ConvSize, gpu: Gpu) -> ConvTile:
+    """The block that was measured to be the fastest, else the one that should finish first."""
+    tiles = list(candidates(size, gpu))
+    measured = gpu.tuning.choose(problem(size), gpu.arch, [as_config(t) for t in tiles])
+    if measured is not None:
+        tile = ConvTile(**{**measured, "flat": bool(measured["flat"])})
+        if (size.last or tile.flat) and _fits(tile, size, gpu) >= tile.stages:
+            return tile
+    return min(tiles, key=lambda tile: (microseconds(size, tile, gpu), tile.rows))
 
 
-def _candidates(size: ConvSize) -> Iterator[ConvTile]:
+def problem(size: ConvSize) -> Problem:
+    """What the tuning database knows of a convolution."""
+    sizes = (size.rows, size.columns, size.groups, size.taps, size.channels, 1 + size.last)
+    return Problem("conv", sizes, size.dtype.name)
+
+
+def as_config(tile: ConvTile) -> dict[str, int]:
+    """The tile as the tuning database keeps it."""
+    return {name: int(value) for name, value in asdict(tile).items()}
+
+
+def candidates(size: ConvSize, gpu: Gpu) -> Iterator[ConvTile]:
+    """The tiles that are worth a try."""
     least = max(16, power_above(size.columns))
     for rows, columns, warps, _ in _HALF if size.is_half else _SINGLE:
         if columns > least or rows > max(16, 2 * power_above(size.rows)):
@@ -108,15 +133,16 @@ def _candidates(size: ConvSize) -> Iterator[ConvTile]:
             if depth == 128 and rows + columns > 128:
                 continue
             for flat in (False, True) if size.last else (True,):
-                stages = _stages(rows, columns, depth, size.dtype)
-                if stages:
-                    yield ConvTile(rows, columns, depth, warps, stages, flat)
+                tile = ConvTile(rows, columns, depth, warps, 2, flat)
+                fit = _fits(tile, size, gpu)
+                if fit >= 2:
+                    yield replace(tile, stages=max(2, min(5, fit, steps(size, tile) + 1)))
 
 
-def _stages(rows: int, columns: int, depth: int, dtype: DType) -> int:
-    """Loads in flight that fit, at most five; 0 when not even two do."""
-    fit = SHARED_BYTES // ((rows + columns) * depth * dtype.itemsize)
-    return min(5, fit) if fit >= 2 else 0
+def _fits(tile: ConvTile, size: ConvSize, gpu: Gpu) -> int:
+    """Blocks in flight that shared memory holds."""
+    each = (tile.rows + tile.columns) * tile.depth * size.dtype.itemsize
+    return (gpu.shared_bytes - _RESERVED) // each
 
 
 def steps(size: ConvSize, tile: ConvTile) -> int:
@@ -126,23 +152,26 @@ def steps(size: ConvSize, tile: ConvTile) -> int:
     return size.taps * -(-size.channels // tile.depth)
 
 
-def _cycles(size: ConvSize, tile: ConvTile) -> float:
+def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
+    """What the convolution should take with a tile."""
     rate = next(
         r
         for rows, columns, _, r in (_HALF if size.is_half else _SINGLE)
         if (rows, columns) == (tile.rows, tile.columns)
     )
     programs = size.groups * -(-size.rows // tile.rows) * -(-size.columns // tile.columns)
-    share = -(-programs // MULTIPROCESSORS)
+    share = -(-programs // gpu.multiprocessors)
     turns = steps(size, tile)
     multiply = tile.rows * tile.columns * tile.depth / rate
     read = (tile.rows + tile.columns) * tile.depth * size.dtype.itemsize
-    bandwidth = min(_NEAR_BYTES, _FAR_BYTES * MULTIPROCESSORS / min(programs, MULTIPROCESSORS))
+    bandwidth = min(
+        _NEAR_BYTES, _FAR_BYTES * gpu.multiprocessors / min(programs, gpu.multiprocessors)
+    )
     # Every pair of tap and channel has an address and a mask of its own in a flat block.
     vectors = size.last and size.channels % 8 == 0
     gather = tile.rows * tile.depth / (64 if vectors else 16) if tile.flat else 0
-    resident = max(1, 2 * SHARED_BYTES // (tile.stages * read))
+    resident = max(1, min(16 // tile.warps, gpu.shared_bytes // (tile.stages * read)))
     busy = share * turns * max(multiply, read / bandwidth, gather)
-    waiting = -(-share // resident) * turns * _STEP
+    waiting = -(-share // resident) * turns * max(_STEP, _LATENCY / (tile.stages - 1))
     stored = share * tile.rows * tile.columns * 2 * size.dtype.itemsize / bandwidth
-    return max(busy, waiting) + stored + _FILL
+    return (max(busy, waiting) + stored + _FILL) / _CYCLES

@@ -31,14 +31,13 @@ UNROLLED = 64
 
 _DIRECT_COLUMNS = 64
 _DIRECT_POINTS = 2048
-_FULL = 132 * 4
 
 
 def emit_conv(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of a convolution and its epilogue."""
     conv = take_apart(kernel, graph)
     if _is_direct(conv):
-        return _emit_direct(conv, hints)
+        return _emit_direct(conv, hints, gpu)
     size = ConvSize(
         rows=hints.volume(conv.positions),
         columns=hints.value(conv.outputs),
@@ -48,7 +47,7 @@ def emit_conv(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Emi
         dtype=conv.dtype,
         last=conv.last,
     )
-    return _emit_product(conv, conv_tile(size))
+    return _emit_product(conv, conv_tile(size, gpu))
 
 
 def _is_direct(conv: Convolution) -> bool:
@@ -178,11 +177,11 @@ def _multiply(walk: Walk, x_step: str, w_step: str, exact: bool) -> None:
     line(f"acc = tl.dot(left, right, acc{precision(conv.dtype)})")
 
 
-def _emit_direct(conv: Convolution, hints: Hints) -> EmittedKernel:
+def _emit_direct(conv: Convolution, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """A tile of positions by channels; each point adds up the taps of its own channels."""
     body = Body(conv.context, Writer(), 2)
     line = body.writer.line
-    rows, columns = _direct_tile(conv, hints)
+    rows, columns = _direct_tile(conv, hints, gpu)
     channels = TileDim("n", (conv.channel,), columns, 1)
     across = conv.text(ceil_div(conv.channel.extent, columns))
     line(f"program = {program_id(conv.context)}")
@@ -211,13 +210,13 @@ def _emit_direct(conv: Convolution, hints: Hints) -> EmittedKernel:
     return finish(conv.kernel, body, line_grid(programs), {"num_warps": 4})
 
 
-def _direct_tile(conv: Convolution, hints: Hints) -> tuple[int, int]:
+def _direct_tile(conv: Convolution, hints: Hints, gpu: Gpu) -> tuple[int, int]:
     channels = hints.value(conv.channel.extent)
     points = hints.volume(conv.positions)
     columns = min(_DIRECT_COLUMNS, power_above(channels))
     rows = max(1, _DIRECT_POINTS // columns)
     across = -(-channels // columns)
-    while rows > 8 and -(-points // rows) * across < _FULL:
+    while rows > 8 and -(-points // rows) * across < gpu.units:
         rows //= 2
     return rows, columns
 

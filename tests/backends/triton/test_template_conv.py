@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,16 @@ from torch import nn
 from aot.backends.base import EmittedGraph
 from aot.backends.triton.backend import TritonBackend
 from aot.backends.triton.compile import compile_kernels
-from aot.backends.triton.conv_tiling import ConvSize, conv_tile, steps
+from aot.backends.triton.conv_tiling import (
+    ConvSize,
+    as_config,
+    candidates,
+    conv_tile,
+    problem,
+    steps,
+)
+from aot.backends.triton.gpu import GPUS
+from aot.backends.triton.tuning import NOTHING, Measurement
 from aot.driver import run_passes
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
@@ -269,27 +279,43 @@ RESNET = (
 def test_small_images_still_fill_the_device(size: tuple[int, int, int, int]) -> None:
     rows, columns, taps, channels = size
     conv = ConvSize(rows, columns, 1, taps, channels, FLOAT16, last=True)
-    tile = conv_tile(conv)
+    tile = conv_tile(conv, GPUS["sm_90"])
     programs = -(-rows // tile.rows) * -(-columns // tile.columns)
     assert programs >= 90
 
 
+@pytest.mark.parametrize("arch", ("sm_86", "sm_90"))
 @pytest.mark.parametrize("dtype", (FLOAT16, BFLOAT16, FLOAT32))
 @pytest.mark.parametrize("batch", (1, 32, 256))
 @pytest.mark.parametrize("size", RESNET, ids=str)
-def test_blocks_fit_and_cover(size: tuple[int, int, int, int], batch: int, dtype: Any) -> None:
+def test_blocks_fit_and_cover(
+    size: tuple[int, int, int, int], batch: int, dtype: Any, arch: str
+) -> None:
     rows, columns, taps, channels = size
     conv = ConvSize(batch * rows, columns, 1, taps, channels, dtype, last=True)
-    tile = conv_tile(conv)
+    tile = conv_tile(conv, GPUS[arch])
     held = (tile.rows + tile.columns) * tile.depth * dtype.itemsize * tile.stages
-    assert held <= 96 * 1024
+    assert held <= GPUS[arch].shared_bytes
     assert steps(conv, tile) * tile.depth >= taps * channels
     assert tile.flat or tile.depth <= 2 * channels
 
 
 def test_large_convolutions_take_large_blocks() -> None:
-    tile = conv_tile(ConvSize(100352, 256, 1, 9, 256, FLOAT16, last=True))
+    tile = conv_tile(ConvSize(100352, 256, 1, 9, 256, FLOAT16, last=True), GPUS["sm_90"])
     assert tile.rows * tile.columns >= 128 * 128
+
+
+def test_what_was_measured_goes_first() -> None:
+    conv = ConvSize(3136, 64, 1, 9, 64, FLOAT16, last=True)
+    gpu = GPUS["sm_90"]
+    plain = conv_tile(conv, gpu)
+    other = next(t for t in candidates(conv, gpu) if t.rows != plain.rows)
+    row = Measurement(problem(conv), "sm_90", tuple(as_config(other).items()), 3.0)
+    tuned = replace(gpu, tuning=NOTHING.adding([row]))
+    assert conv_tile(conv, tuned) == other
+    near = replace(conv, rows=2000)
+    assert conv_tile(near, tuned) == other
+    assert conv_tile(replace(conv, taps=49), tuned) == conv_tile(replace(conv, taps=49), gpu)
 
 
 @cache
