@@ -19,6 +19,7 @@ class Capabilities:
     `conv_in_place`: the conv template reads its operands where they lie, so that they should lie in
     the order in which it walks them; otherwise it packs them.
     `head_size`: greatest size of a head that the attention template takes; 0: any.
+    `prologues`: kinds of templates that evaluate pointwise nests in place of loading an operand.
     `units`: parallel work units from which a launch keeps the device busy.
     """
 
@@ -34,3 +35,4 @@ class Capabilities:
     matrix_dtypes: frozenset[str] = frozenset()
     head_size: int = 0
     conv_in_place: bool = False
+    prologues: frozenset[str] = frozenset()

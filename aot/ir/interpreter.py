@@ -110,12 +110,13 @@ def interpret_loops(
 def interpret_kernels(
     graph: KernelGraph, inputs: Mapping[str, Array], weights: Weights, dims: Mapping[str, int]
 ) -> tuple[Array, ...]:
-    """As `interpret_loops`: each kernel's template, then its stages' nests in order.
+    """As `interpret_loops`: each kernel's prologue and template, then its stages' nests in order.
 
     Loop order, strips and vectors do not change a result, and are ignored.
     """
     ops: list[LoopOp] = []
     for kernel in graph.kernels:
+        ops.extend(kernel.prologue)
         if kernel.template is not None:
             ops.append(kernel.template)
         ops.extend(nest for stage in kernel.stages for nest in stage.nests)

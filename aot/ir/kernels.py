@@ -68,7 +68,9 @@ class Kernel:
     their nest for the current point of `outer` (dimensions indexed by outer axes alone vanish).
     With a template: `template` computes tiles of its output, and `stages` (one, pointwise) is
     evaluated on each tile, its axes being the template's output axes; the template's output buffer
-    is then in `local` unless something else reads it.
+    is then in `local` unless something else reads it. `prologue`: pointwise nests over the axes of
+    an operand's view that store its buffer, at the view's index; the template evaluates them where
+    it would load, and the buffer is in `local`.
     `reads`/`writes`: buffers outside the kernel, in argument order.
     """
 
@@ -80,6 +82,7 @@ class Kernel:
     local: tuple[str, ...]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    prologue: tuple[LoopNest, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -179,6 +179,8 @@ def _kernel_lines(kernel: Kernel) -> list[str]:
     lines.append(f"  reads {', '.join(kernel.reads)}; writes {', '.join(kernel.writes)}")
     if kernel.local:
         lines.append(f"  local {', '.join(kernel.local)}")
+    for nest in kernel.prologue:
+        lines += _indented(op_lines(nest), 1)
     if kernel.template is not None:
         lines += _indented(_template_lines(kernel.template), 1)
     for stage in kernel.stages:

@@ -76,7 +76,8 @@ def verify_kernels(graph: KernelGraph) -> None:
 
 
 def kernel_ops(kernel: Kernel) -> Iterator[LoopOp]:
-    """The template and the nests of a kernel in execution order."""
+    """The prologue, the template and the nests of a kernel in execution order."""
+    yield from kernel.prologue
     if kernel.template is not None:
         yield kernel.template
     for stage in kernel.stages:

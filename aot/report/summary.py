@@ -93,7 +93,7 @@ def arena_nbytes(memory: MemoryPlan, sizes: Sizes) -> int:
 
 
 def _report(graph: KernelGraph, kernel: Kernel, sizes: Sizes) -> KernelReport:
-    nests = [nest for stage in kernel.stages for nest in stage.nests]
+    nests = [*kernel.prologue, *(nest for stage in kernel.stages for nest in stage.nests)]
     members: list[LoopOp] = [*([] if kernel.template is None else [kernel.template]), *nests]
     origins = tuple(dict.fromkeys(origin for member in members for origin in _origins(member)))
     flops = sum(nest_flops(nest, sizes) for nest in nests)

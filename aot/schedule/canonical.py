@@ -38,6 +38,8 @@ def canonical_kernel(graph: LoopGraph, kernel: Kernel) -> Kernel:
         index = tuple(substitute(e, mapping) for e in view.index)
         template = replace(template, output=replace(view, axes=axes, index=index))
     outer = tuple(_axis(a, mapping) for a in kernel.outer)
+    before = tuple(simplify(graph, n) for n in kernel.prologue)
+    kernel = replace(kernel, prologue=before)
     return replace(kernel, outer=outer, stages=stages, strip=strip, template=template)
 
 

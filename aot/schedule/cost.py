@@ -32,6 +32,8 @@ def kernel_flops(kernel: Kernel) -> Expr:
     total: Expr = integer(0)
     if kernel.template is not None:
         total = total + template_flops(kernel.template)
+    for nest in kernel.prologue:
+        total = total + nest_flops(nest)
     for stage in kernel.stages:
         for nest in stage.nests:
             total = total + nest_flops(nest)

@@ -117,12 +117,12 @@ def _worth(state: FusionState, key: int, other: int) -> int:
     """Bytes saved by joining two groups; 0 when it is not worth trying."""
     first, second = (key, other) if _precedes(state, key, other) else (other, key)
     a, b = state.groups[first], state.groups[second]
-    if b.template is not None:
+    if b.template is not None and b.template.kind not in state.capabilities.prologues:
         return 0
     saved = state.saved_bytes(first, second)
     if set(a.writes) & set(b.reads):
         return saved
-    if a.template is not None:
+    if a.template is not None or b.template is not None:
         return 0
     least = min(
         sum(state.hints.value(buffer_bytes(state.graph.buffers[n])) for n in g.reads)

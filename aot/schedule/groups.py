@@ -17,24 +17,26 @@ class Group:
 
     All other loop variables are unique in the whole graph. `position`: of the first operation in
     the graph. With a template, `outer` are the template's output axes and every nest is pointwise
-    over them.
+    over them; `prologue`: nests over the axes of an operand's view that compute it.
     """
 
     position: int
     outer: tuple[Axis, ...]
     nests: tuple[LoopNest, ...]
     template: TemplateCall | None = None
+    prologue: tuple[LoopNest, ...] = ()
 
     @property
     def name(self) -> str:
         """Names of the operations, for verdicts."""
-        names = [self.template.name] if self.template else []
+        names = [n.name for n in self.prologue]
+        names += [self.template.name] if self.template else []
         return "+".join([*names, *(n.name for n in self.nests)])
 
     @property
     def ops(self) -> tuple[LoopOp, ...]:
-        """The template call, if any, and the nests."""
-        return (*((self.template,) if self.template else ()), *self.nests)
+        """The prologue and the template call, if any, and the nests."""
+        return (*self.prologue, *((self.template,) if self.template else ()), *self.nests)
 
     @cached_property
     def reads(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from aot.schedule.flat import passes_values
 from aot.schedule.groups import Group
 from aot.schedule.loops import group_cost, parallel_units
 from aot.schedule.matching import flows, match
+from aot.schedule.prologue import attach_prologue
 
 ENOUGH_UNITS = 8
 """Parallel work units that a kernel should keep."""
@@ -152,13 +153,27 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
     if len(a.nests) + len(b.nests) > MAX_NESTS:
         return Verdict(False, f"the kernel would have more than {MAX_NESTS} nests")
     if b.template is not None:
-        return Verdict(False, "a template call takes no producer into its kernel")
+        return _prologue(state, first, second)
     if a.template is not None:
         joined = attach_epilogue(state.graph, a, b)
         if isinstance(joined, str):
             return Verdict(False, joined)
         return Verdict(True, "pointwise over the template's output: an epilogue", joined)
     return _fuse_nests(state, first, second)
+
+
+def _prologue(state: FusionState, first: int, second: int) -> Verdict:
+    a, b = state.groups[first], state.groups[second]
+    assert b.template is not None
+    if b.template.kind not in state.capabilities.prologues:
+        return Verdict(False, "a template call takes no producer into its kernel")
+    for name in a.writes:
+        if state.readers.get(name, set()) - {first, second} or name in state.graph.outputs:
+            return Verdict(False, f"{name} is read elsewhere")
+    joined = attach_prologue(state.graph, a, b)
+    if isinstance(joined, str):
+        return Verdict(False, joined)
+    return Verdict(True, "pointwise, where the template loads: a prologue", joined)
 
 
 def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:

@@ -70,9 +70,10 @@ def _finish(
     written = list(dict.fromkeys(b for n in nests for b in writes(n)))
     read = list(dict.fromkeys(b for n in nests for b in reads(n)))
     if group.template is not None:
-        output = group.template.output.buffer
-        written = [output, *written]
-        read = list(dict.fromkeys([*reads(group.template), *read]))
+        before = [b for n in group.prologue for b in writes(n)]
+        written = [*before, group.template.output.buffer, *written]
+        first = [b for n in group.prologue for b in reads(n)]
+        read = list(dict.fromkeys([*first, *reads(group.template), *read]))
     local = tuple(b for b in written if b not in needed)
     return Kernel(
         name,
@@ -83,6 +84,7 @@ def _finish(
         local,
         tuple(b for b in read if b not in written),
         tuple(b for b in written if b in needed),
+        group.prologue,
     )
 
 

@@ -73,6 +73,7 @@ class TritonBackend:
             conv_in_place=True,
             matrix_dtypes=frozenset(("float32", "float16", "bfloat16")),
             head_size=HEAD_SIZE,
+            prologues=frozenset(("scan",)),
         )
 
     def _gpu(self, target: Target) -> Gpu:

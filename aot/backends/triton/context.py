@@ -120,11 +120,10 @@ def _sizes(
     if kernel.template is not None:
         for view in (kernel.template.output, *(v for _, v in kernel.template.operands)):
             exprs += [*view.index, *(a.extent for a in view.axes)]
-    for stage in kernel.stages:
-        for nest in stage.nests:
-            exprs += [e for s in nest.stores for e in s.index]
-            for node in postorder(nest.roots):
-                exprs += index_exprs(node)
+    for nest in (*kernel.prologue, *(n for s in kernel.stages for n in s.nests)):
+        exprs += [e for s in nest.stores for e in s.index]
+        for node in postorder(nest.roots):
+            exprs += index_exprs(node)
     found = {s for e in exprs for s in e.free_symbols}
     return tuple(sorted(found & dims, key=str))
 

@@ -9,23 +9,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aot.backends.triton.body import Body
-from aot.backends.triton.context import TileDim, make_context
+from aot.backends.triton.context import KernelContext, TileDim, make_context
 from aot.backends.triton.dot import finish_tile
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
 from aot.backends.triton.ops import conversion
 from aot.backends.triton.text import Writer, index_text, value_type
-from aot.backends.triton.tiling import THREAD_POINTS, WARP, power_above
+from aot.backends.triton.tiling import WARP, power_above
 from aot.errors import InternalError
 from aot.ir.dtypes import INT64, DType
 from aot.ir.hints import Hints
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis
-from aot.ir.scalar import Node, load
+from aot.ir.scalar import Access, Node, load, loads, substitute_index
 from aot.symbolic import ceil_div, coefficient_of, is_int, substitute
 
-_POINTS = 4096
-"""Points of a block of rows and columns."""
+_BYTES = 32768
+"""Of the values of a block of rows and columns: 32 of float32 for each thread."""
+
+_THREAD_BYTES = 32
+"""Of values for each thread, at least."""
 
 _ACROSS = 32
 """Rows of a block where neighbouring elements of memory belong to different rows."""
@@ -52,13 +55,16 @@ def emit_scan(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Emi
     mapping = {view.axes[0].symbol: row.symbol, view.axes[1].symbol: column.symbol}
     index = tuple(substitute(e, mapping) for e in view.index)
     x = graph.buffers[view.buffer]
-    across = coefficient_of(context.offset(view.buffer, index), row.symbol) == 1
-    tile = scan_tile(row, column, hints, gpu.units, across=across)
+    element = load(x.name, x.dtype, index)
+    for nest in kernel.prologue:
+        (element,) = substitute_index((nest.stores[0].value,), mapping)
+    across = _walks_rows(context, element, row, column)
+    size = 4 if x.dtype.is_float and x.dtype.compute.itemsize == 4 else 8
+    tile = scan_tile(row, column, hints, gpu.units, across=across, size=size)
     body = Body(context, Writer(), 2)
     line = body.writer.line
     body.open_dim(TileDim("m", (row,), tile.rows, 0), f"{program_id(context)} * {tile.rows}")
     columns = TileDim("n", (column,), tile.columns, 1)
-    element = load(x.name, x.dtype, index)
     if not tile.looped:
         body.open_dim(columns, "0")
         _block(body, kernel, element, "")
@@ -70,21 +76,41 @@ def emit_scan(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Emi
         with body.loop(f"for start in range(0, {end}, {tile.columns})"):
             body.open_dim(columns, "start")
             _block(body, kernel, element, "carry")
-            last = f"tl.where(n == start + {tile.columns - 1}, scanned, 0)"
-            line(f"carry = tl.sum({last}, 1)[:, None].to({kind})")
+            # Not from the scan's last column: this way neither waits for the other.
+            total = "tl.reduce(values, 1, times)" if neutral else "tl.sum(values, 1)"
+            sign = "*" if neutral else "+"
+            line(f"carry = carry {sign} {total}[:, None].to({kind})")
     programs = ceil_div(row.extent, tile.rows)
     return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
 
 
-def scan_tile(row: Axis, column: Axis, hints: Hints, units: int, *, across: bool) -> ScanTile:
-    """The blocks of a scan. `across`: neighbours in memory belong to different rows."""
+def _walks_rows(context: KernelContext, element: Node, row: Axis, column: Axis) -> bool:
+    """True when what is read is contiguous from row to row, not along a row."""
+    offsets = [
+        context.offset(n.attr.buffer, n.attr.index)
+        for n in loads((element,))
+        if isinstance(n.attr, Access) and not n.attr.binds
+    ]
+    if any(coefficient_of(o, column.symbol) == 1 for o in offsets):
+        return False
+    return any(coefficient_of(o, row.symbol) == 1 for o in offsets)
+
+
+def scan_tile(
+    row: Axis, column: Axis, hints: Hints, units: int, *, across: bool, size: int
+) -> ScanTile:
+    """The blocks of a scan.
+
+    `across`: neighbours in memory belong to different rows. `size`: bytes of an accumulated value.
+    """
+    most = _BYTES // size
     rows, columns = max(1, hints.value(row.extent)), max(1, hints.value(column.extent))
-    short = max(1, _POINTS // power_above(columns))
+    short = max(1, most // power_above(columns))
     high = _ACROSS if across else min(short, power_above(max(1, rows // units)))
     high = min(high, power_above(rows))
-    wide = min(power_above(columns), _POINTS // high)
+    wide = min(power_above(columns), most // high)
     looped = not (is_int(column.extent) and columns <= wide)
-    warps = max(1, min(8, high * wide // (WARP * THREAD_POINTS)))
+    warps = max(1, min(8, high * wide * size // (WARP * _THREAD_BYTES)))
     return ScanTile(high, wide, warps, looped)
 
 
@@ -101,9 +127,8 @@ def _block(body: Body, kernel: Kernel, element: Node, carry: str) -> None:
     is_product = call.attr("combine") == "prod"
     value = body.value(element)
     text = body.spread(value, frozenset(("m", "n")))
-    line(
-        f"scanned = tl.{'cumprod' if is_product else 'cumsum'}({text}.to({_kind(value.dtype)}), 1)"
-    )
+    line(f"values = {text}.to({_kind(value.dtype)})")
+    line(f"scanned = tl.{'cumprod' if is_product else 'cumsum'}(values, 1)")
     if carry:
         line(f"scanned = {carry} {'*' if is_product else '+'} scanned")
     wanted = body.context.buffers[call.output.buffer].dtype
