@@ -26,6 +26,7 @@ class Entry:
 
 class Session:
     def run(self, leaves: list[Any], stream: int = 0, to_host: bool = False) -> list[Output]: ...
+    def run_exchanged(self, leaves: list[Any]) -> list[Any] | None: ...
     def run_observed(
         self,
         leaves: list[Any],

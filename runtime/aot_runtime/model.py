@@ -98,7 +98,8 @@ class Model:
             ShapeMismatch: a rank or size outside the contract.
             AotError: any other failure; see aot_runtime.errors.
         """
-        return self._signature.unflatten(self.run(self._signature.flatten(args, kwargs)))
+        signature = self._signature
+        return signature.unflatten(self._run(signature.flatten(args, kwargs)))
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the model on one array per input of the plan, past its signature.
@@ -108,7 +109,12 @@ class Model:
         Raises:
             AotError: as for a call.
         """
-        leaves = list(inputs)
+        return self._run(list(inputs))
+
+    def _run(self, leaves: list[Any]) -> list[Any]:
+        outputs = self._session.run_exchanged(leaves)
+        if outputs is not None:
+            return outputs
         convert = converter_for(leaves)
         return [convert(o) for o in self._session.run(leaves, *self._placing(leaves, convert))]
 

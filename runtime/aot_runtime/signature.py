@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from .errors import CorruptPackage, InvalidArgument
@@ -29,20 +30,23 @@ class Signature:
     def __init__(self, spec: dict[str, Any], inputs: int, outputs: int) -> None:
         try:
             self._parameters = [(p["name"], p["kind"], p["tree"]) for p in spec["parameters"]]
-            self._result: Tree = spec["result"]
+            result: Tree = spec["result"]
             for name, kind, tree in self._parameters:
                 if kind not in {"positional", "keyword"}:
                     raise CorruptPackage(f"plan.signature: parameter '{name}' of kind '{kind}'")
                 _check(tree, "input", inputs)
-            _check(self._result, "output", outputs)
+            _check(result, "output", outputs)
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptPackage(f"plan.signature is malformed: {error!r}") from error
         self._inputs = inputs
         self._positional = sum(kind == "positional" for _, kind, _ in self._parameters)
-        # The common case needs no walk: every parameter is one input, in order.
-        self._plain = [tree for _, _, tree in self._parameters] == [
-            {"input": i} for i in range(inputs)
-        ] and self._positional == inputs
+        # The common case needs no walk: one input for each of the first parameters, in order.
+        first, rest = self._parameters[:inputs], self._parameters[inputs:]
+        self._plain = [(kind, tree) for _, kind, tree in first] == [
+            ("positional", {"input": i}) for i in range(inputs)
+        ] and not any(_has_inputs(tree) for _, _, tree in rest)
+        self.unflatten: Callable[[list[Any]], Any] = _builder(result)
+        """The model's result, built from the plan's outputs in order."""
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The inputs in the plan's order.
@@ -76,18 +80,13 @@ class Signature:
             )
         return leaves
 
-    def unflatten(self, outputs: list[Any]) -> Any:
-        """The model's result, built from the plan's outputs in order."""
-        result = self._result
-        return outputs[result["output"]] if "output" in result else _build(result, outputs)
-
     def __str__(self) -> str:
         """The parameters as Python writes them: "(x, *, mode='plain')"."""
         parts: list[str] = []
         for name, kind, tree in self._parameters:
             if kind == "keyword" and "*" not in parts:
                 parts.append("*")
-            default = "" if _has_inputs(tree) else f"={_build(tree, [])!r}"
+            default = "" if _has_inputs(tree) else f"={_builder(tree)([])!r}"
             parts.append(f"{name}{default}")
         return f"({', '.join(parts)})"
 
@@ -152,13 +151,17 @@ def _flatten(tree: Tree, value: Any, leaves: list[Any], path: str) -> None:
             _flatten(child, value[i], leaves, f"{path}[{i}]")
 
 
-def _build(tree: Tree, outputs: list[Any]) -> Any:
+def _builder(tree: Tree) -> Callable[[list[Any]], Any]:
+    """What builds the tree from the outputs."""
     ((kind, content),) = tree.items()
     if kind == "output":
-        return outputs[content]
+        return itemgetter(content)
     if kind == "constant":
-        return content
+        return lambda _: content
     if kind == "dict":
-        return {key: _build(child, outputs) for key, child in content}
-    items = [_build(child, outputs) for child in content]
-    return tuple(items) if kind == "tuple" else items
+        members = [(key, _builder(child)) for key, child in content]
+        return lambda outputs: {key: build(outputs) for key, build in members}
+    items = [_builder(child) for child in content]
+    if kind == "tuple":
+        return lambda outputs: tuple([build(outputs) for build in items])
+    return lambda outputs: [build(outputs) for build in items]

@@ -94,6 +94,65 @@ class Result:
 
 def from_dlpack(output):
     return Result(output)
+
+
+class Exchanged(Array):
+    # An array of a library with the table of C functions of DLPack.
+
+    def __dlpack__(self, *, stream=None):
+        raise BufferError("asked in Python")
+
+
+class Made(Result):
+    def __init__(self, address):
+        self.managed = Managed.from_address(address + 32)  # behind version, context, deleter, flags
+
+
+current = ctypes.c_void_p()  # stream
+made = []
+fails = set()  # functions that fail
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
+def to_object(managed, result):
+    made.append(Made(managed))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made[-1]))
+    result[0] = id(made[-1])
+    return 0
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Managed))
+def view(array, result):
+    if "view" in fails:
+        return -1
+    ctypes.memmove(result, ctypes.byref(array.managed), 48)
+    return 0
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+def current_stream(kind, index, result):
+    assert (kind, index) == (2, 0)
+    result[0] = current.value
+    return -1 if "stream" in fails else 0
+
+
+class Table(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)] + [
+        (name, ctypes.c_void_p)
+        for name in ("older", "allocate", "managed", "to_object", "view", "stream")
+    ]
+
+
+def address(function):
+    return ctypes.cast(function, ctypes.c_void_p)
+
+
+table = Table(1, 3, None, None, None, address(to_object), address(view), address(current_stream))
+new = ctypes.pythonapi.PyCapsule_New
+new.restype = ctypes.py_object
+new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+NAME = b"dlpack_exchange_api"
+Exchanged.__dlpack_c_exchange_api__ = new(ctypes.addressof(table), NAME, None)
 """
 
 
@@ -161,6 +220,46 @@ for _ in range(3):
     np.testing.assert_array_equal(out["y"].numpy(), y)
 # Read in the session's own stream: the producer is told so, and makes it wait.
 assert gpuarray.streams[0] > 2 and len(set(gpuarray.streams)) == 1, gpuarray.streams
+print("fine")
+"""
+    assert run(code, small(), tmp_path, driver) == "fine\n"
+
+
+def test_arrays_with_an_exchange_table(tmp_path, driver):
+    code = """
+import gpuarray
+from gpuarray import current, driver, fails, made
+gpuarray.make_current()
+model = aot_runtime.load(sys.argv[1], "cuda")
+array = gpuarray.Exchanged(x)
+for handle in (None, 1, "new", "new"):
+    stream = ctypes.c_void_p(handle if handle != "new" else None)
+    if handle == "new":
+        assert driver.cuStreamCreate(ctypes.byref(stream), 0) == 0
+    current.value = stream.value
+    out = model(array)
+    assert driver.cuStreamSynchronize(stream) == 0
+    assert out["y"] is made[-2] and out["rest"][0] is made[-1], out
+    np.testing.assert_array_equal(out["y"].numpy(), y)
+    assert gpuarray.streams == []
+# What the table does not say is asked in Python: here why an array gives no memory.
+def refused(array):
+    try:
+        model(array)
+    except aot_runtime.InvalidArgument as error:
+        return "does not give its memory: asked in Python" in str(error)
+for function in ("view", "stream"):
+    fails.add(function)
+    assert refused(array)
+    fails.clear()
+array.requires_grad = True
+assert refused(array)
+class Derived(gpuarray.Exchanged):
+    pass
+assert refused(Derived(x))
+gpuarray.table.major = 2
+model = aot_runtime.load(sys.argv[1], "cuda")
+assert refused(gpuarray.Exchanged(x))
 print("fine")
 """
     assert run(code, small(), tmp_path, driver) == "fine\n"

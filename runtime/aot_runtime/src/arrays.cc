@@ -152,8 +152,7 @@ Inputs::Inputs(const py::list& leaves, const aot::Package& package, int64_t stre
   pointers_.reserve(leaves_.size());
   try {
     for (size_t i = 0; i < leaves_.size(); ++i) {
-      const bool known = i < package.input_count();
-      read(leaves_[i], leaves[i], known ? &package.input(i) : nullptr);
+      read(leaves_[i], leaves[i], describe(package, i));
       pointers_.push_back(&leaves_[i].view);
     }
   } catch (...) {
@@ -161,6 +160,21 @@ Inputs::Inputs(const py::list& leaves, const aot::Package& package, int64_t stre
       if (leaf.buffer.obj != nullptr) PyBuffer_Release(&leaf.buffer);
     }
     throw;
+  }
+}
+
+Inputs::Inputs(const py::list& leaves, const aot::Package& package, Exchanges* exchanges)
+    : stream_(-1), leaves_(leaves.size()) {
+  pointers_.reserve(leaves_.size());
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    Leaf& leaf = leaves_[i];
+    if (!read_number(leaf, leaves[i], describe(package, i)) &&
+        !read_exchanged(leaf, leaves[i], exchanges)) {
+      exchange_ = nullptr;
+      return;
+    }
+    if (exchange_ == nullptr) exchange_ = leaf.exchange;
+    pointers_.push_back(&leaf.view);
   }
 }
 
@@ -175,8 +189,15 @@ bool Inputs::any_on_gpu() const {
                      [](const Leaf& leaf) { return leaf.view.device.device_type == kDLCUDA; });
 }
 
+std::optional<int64_t> Inputs::current_stream() const {
+  for (const Leaf& leaf : leaves_) {
+    if (leaf.view.device.device_type != kDLCUDA || leaf.exchange == nullptr) continue;
+    return aot_python::current_stream(*leaf.exchange, leaf.view.device);
+  }
+  return std::nullopt;
+}
+
 void Inputs::read(Leaf& leaf, py::handle object, const aot_tensor_info* info) {
-  leaf.view.device = DLDevice{kDLCPU, 0};
   const std::string name = info != nullptr ? info->name : "(too many)";
   if (read_number(leaf, object, info) || read_buffer(leaf, object, name) ||
       read_dlpack(leaf, object, name)) {
@@ -282,6 +303,29 @@ bool Inputs::read_dlpack(Leaf& leaf, py::handle object, const std::string& name)
                                 ", the runtime " + std::to_string(DLPACK_MAJOR_VERSION));
   }
   leaf.view = managed->dl_tensor;
+  return true;
+}
+
+// The view's arrays are the library's, which may change them once other threads run: copies.
+bool Inputs::read_exchanged(Leaf& leaf, py::handle object, Exchanges* exchanges) {
+  const Exchange* exchange = exchanges->find(object);
+  if (exchange == nullptr) return false;
+  DLTensor view{};
+  if (exchange->view_object(object.ptr(), &view) != 0) {
+    PyErr_Clear();  // __dlpack__ says it in its words
+    return false;
+  }
+  const auto rank = static_cast<size_t>(view.ndim);
+  leaf.layout.resize(2 * rank);
+  std::copy_n(view.shape, rank, leaf.layout.data());
+  leaf.view = view;
+  leaf.view.shape = leaf.layout.data();
+  if (view.strides != nullptr) {
+    std::copy_n(view.strides, rank, leaf.layout.data() + rank);
+    leaf.view.strides = leaf.layout.data() + rank;
+  }
+  leaf.owner = py::reinterpret_borrow<py::object>(object);
+  leaf.exchange = exchange;
   return true;
 }
 

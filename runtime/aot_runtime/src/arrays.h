@@ -5,11 +5,13 @@
 #include <pybind11/pybind11.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "aot/aot.hpp"
+#include "exchange.h"
 
 namespace aot_python {
 
@@ -29,6 +31,9 @@ class Inputs {
   // package has inputs, or fewer and more (the runtime then reports the count). `stream`: for
   // arrays on a GPU, as __dlpack__ takes it: where they are read, or -1 if they are ready there.
   Inputs(const py::list& leaves, const aot::Package& package, int64_t stream);
+  // The same without calls of Python, for numbers and for arrays of types with an exchange table.
+  // exchange() says whether that was possible; nothing else may be asked if not.
+  Inputs(const py::list& leaves, const aot::Package& package, Exchanges* exchanges);
   ~Inputs();
   Inputs(const Inputs&) = delete;
   Inputs& operator=(const Inputs&) = delete;
@@ -36,24 +41,36 @@ class Inputs {
   const DLTensor* const* data() const { return pointers_.data(); }
   size_t size() const { return pointers_.size(); }
   bool any_on_gpu() const;
+  // The table of the first array; nullptr if an input has none, or if there is no array.
+  const Exchange* exchange() const { return exchange_; }
+  // The stream in which the library of the first array on a GPU works, if its table says so.
+  std::optional<int64_t> current_stream() const;
 
  private:
   struct Leaf {
+    Leaf() { view.device = DLDevice{kDLCPU, 0}; }
+
     DLTensor view{};
     std::vector<int64_t> layout;  // shape, then strides
     double number = 0;            // storage of a Python number, any type
     Py_buffer buffer{};           // held when buffer.obj is set
-    py::object owner;             // DLPack capsule
+    py::object owner;             // DLPack capsule, or the array itself
+    const Exchange* exchange = nullptr;
   };
 
+  static const aot_tensor_info* describe(const aot::Package& package, size_t index) {
+    return index < package.input_count() ? &package.input(index) : nullptr;
+  }
   void read(Leaf& leaf, py::handle object, const aot_tensor_info* info);
   static bool read_number(Leaf& leaf, py::handle object, const aot_tensor_info* info);
   static bool read_buffer(Leaf& leaf, py::handle object, const std::string& name);
   bool read_dlpack(Leaf& leaf, py::handle object, const std::string& name) const;
+  static bool read_exchanged(Leaf& leaf, py::handle object, Exchanges* exchanges);
 
   int64_t stream_;
   std::vector<Leaf> leaves_;
   std::vector<const DLTensor*> pointers_;
+  const Exchange* exchange_ = nullptr;
 };
 
 // One output. On the host: readable through the buffer protocol any number of times (bfloat16 as

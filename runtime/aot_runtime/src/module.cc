@@ -78,20 +78,33 @@ class Session {
   py::list run(const py::list& leaves, int64_t stream, bool to_host) {
     const int64_t own = reinterpret_cast<int64_t>(session_->stream());
     const Inputs inputs(leaves, *package_, stream != 0 || own == 0 ? -1 : own);
-    aot::RunOptions options;
-    options.stream = reinterpret_cast<void*>(stream);
-    options.host_outputs = to_host || !inputs.any_on_gpu();
-    std::optional<aot::Result<std::vector<aot::Tensor>>> result;
-    {
-      const py::gil_scoped_release release;
-      result.emplace(session_->run(inputs.data(), inputs.size(), options));
-    }
-    if (!result->ok()) raise(result->error());
-    std::vector<aot::Tensor> tensors = std::move(*result).value();
+    const bool on_host = to_host || !inputs.any_on_gpu();
+    std::vector<aot::Tensor> tensors = run_on(inputs, stream, on_host);
     py::list outputs(tensors.size());
-    const int64_t pending = options.host_outputs ? 0 : stream;
+    const int64_t pending = on_host ? 0 : stream;
     for (size_t i = 0; i < tensors.size(); ++i) {
       outputs[i] = py::cast(std::make_unique<Output>(std::move(tensors[i]), session_, pending));
+    }
+    return outputs;
+  }
+
+  // The same from arrays to arrays of the first one's library, in its current stream, when DLPack's
+  // exchange tables allow it; None if they do not.
+  py::object run_exchanged(const py::list& leaves) {
+    const Inputs inputs(leaves, *package_, &exchanges_);
+    const Exchange* exchange = inputs.exchange();
+    if (exchange == nullptr) return py::none();
+    const bool on_gpu = inputs.any_on_gpu();
+    int64_t stream = 0;
+    if (on_gpu && session_->device().device_type == kDLCUDA) {
+      const std::optional<int64_t> current = inputs.current_stream();
+      if (!current) return py::none();
+      stream = *current;
+    }
+    std::vector<aot::Tensor> tensors = run_on(inputs, stream, !on_gpu);
+    py::list outputs(tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      outputs[i] = to_object(*exchange, std::move(tensors[i]));
     }
     return outputs;
   }
@@ -138,8 +151,22 @@ class Session {
     if (!result.ok()) raise(result.error());
   }
 
+  std::vector<aot::Tensor> run_on(const Inputs& inputs, int64_t stream, bool host_outputs) {
+    aot::RunOptions options;
+    options.stream = reinterpret_cast<void*>(stream);
+    options.host_outputs = host_outputs;
+    std::optional<aot::Result<std::vector<aot::Tensor>>> result;
+    {
+      const py::gil_scoped_release release;
+      result.emplace(session_->run(inputs.data(), inputs.size(), options));
+    }
+    if (!result->ok()) raise(result->error());
+    return std::move(*result).value();
+  }
+
   std::shared_ptr<aot::Package> package_;
   std::shared_ptr<aot::Session> session_;  // outputs on a GPU may wait for it
+  Exchanges exchanges_;
 };
 
 class Package {
@@ -233,6 +260,7 @@ PYBIND11_MODULE(_native, m) {
   py::class_<Session>(m, "Session")
       .def("run", &Session::run, py::arg("leaves"), py::arg("stream") = 0,
            py::arg("to_host") = false)
+      .def("run_exchanged", &Session::run_exchanged, py::arg("leaves"))
       .def("run_observed", &Session::run_observed, py::arg("leaves"), py::arg("callback"),
            py::arg("stream") = 0, py::arg("to_host") = false)
       .def("synchronize", &Session::synchronize)
