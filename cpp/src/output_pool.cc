@@ -65,13 +65,18 @@ void OutputPool::collect() {
   for (; block != nullptr; block = block->next_) free_.push_back(block);
 }
 
-OutputBlock* OutputPool::take(size_t bytes, const void* queue) {
+OutputBlock* OutputPool::take(size_t bytes, const void* queue, size_t user) {
   collect();
   size_t best = free_.size();
+  const auto better = [user](const OutputBlock& block, const OutputBlock& than) {
+    if (block.memory_.size() != than.memory_.size()) {
+      return block.memory_.size() < than.memory_.size();
+    }
+    return block.user_ == user && than.user_ != user;
+  };
   for (size_t i = 0; i < free_.size(); ++i) {
-    const size_t size = free_[i]->memory_.size();
-    if (free_[i]->queue_ != queue) continue;
-    if (fits(size, bytes) && (best == free_.size() || size < free_[best]->memory_.size())) best = i;
+    if (free_[i]->queue_ != queue || !fits(free_[i]->memory_.size(), bytes)) continue;
+    if (best == free_.size() || better(*free_[i], *free_[best])) best = i;
   }
   OutputBlock* block = nullptr;
   if (best < free_.size()) {
@@ -81,6 +86,7 @@ OutputBlock* OutputPool::take(size_t bytes, const void* queue) {
     block = new OutputBlock(allocator_, bytes, this);
     block->queue_ = queue;
   }
+  block->user_ = user;
   references_.fetch_add(1, std::memory_order_relaxed);
   return block;
 }

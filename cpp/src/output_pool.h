@@ -40,6 +40,7 @@ class OutputBlock {
   DLManagedTensorVersioned versioned_{};
   OutputPool* pool_;
   const void* queue_ = nullptr;
+  size_t user_ = 0;
   OutputBlock* next_ = nullptr;  // in the list of returned blocks
 };
 
@@ -54,8 +55,9 @@ class OutputPool {
   void close();
 
   // A block of at least `bytes`. `queue`: in whose order the block's users follow each other (a
-  // stream); a returned block goes only to the queue that it was taken for. Throws OUT_OF_MEMORY.
-  OutputBlock* take(size_t bytes, const void* queue = nullptr);
+  // stream); a returned block goes only to the queue that it was taken for. `user`: whoever wants
+  // its last block rather than another of the same size. Throws OUT_OF_MEMORY.
+  OutputBlock* take(size_t bytes, const void* queue = nullptr, size_t user = 0);
 
   // Frees unused blocks until they hold at most `bytes` together.
   void trim(size_t bytes);

@@ -211,13 +211,18 @@ TEST(host_arrays_may_change_after_an_enqueued_run) {
   const Clean clean;
   const Opened package(small_cuda_package());
   CudaRunning running(package.get());
-  const FakeMemory memory(4);  // for its stream
-  const std::vector<float> x = numbers(6 * kWidth);
-  const PinnedFloats pinned(x);
-  const auto input = aot::Tensor::borrow(pinned.data(), kFloat32, {6, 8}, {}, {kDLCUDAHost, 0});
-  const auto outputs = running.run(input, false, memory.stream());
-  std::fill_n(pinned.data(), x.size(), 1e9F);
-  CHECK(right(outputs, x, memory.stream()));
+  const FakeMemory memory(4);           // for its stream
+  for (const int64_t rows : {6, 64}) {  // small ones are copied at once
+    const std::vector<float> x = numbers(rows * kWidth);
+    const PinnedFloats pinned(x);
+    const auto input =
+        aot::Tensor::borrow(pinned.data(), kFloat32, {rows, kWidth}, {}, {kDLCUDAHost, 0});
+    fake().clear_calls();
+    const auto outputs = running.run(input, false, memory.stream());
+    CHECK_EQ(fake().calls("cuEventSynchronize"), rows == 6 ? 0 : 1);
+    std::fill_n(pinned.data(), x.size(), 1e9F);
+    CHECK(right(outputs, x, memory.stream()));
+  }
 }
 
 TEST(blocks_of_one_stream_do_not_go_to_another) {
@@ -282,6 +287,74 @@ TEST(graphs_are_patched_where_addresses_changed) {
   CHECK_EQ(fake().calls("cuGraphExecKernelNodeSetParams_v2"), 2);
   CHECK(right(kept, b, second.stream()));
   CHECK(right(more, b, second.stream()));
+}
+
+TEST(addresses_in_turn_get_graphs_of_their_own) {
+  const Clean clean;
+  const Opened package(small_cuda_package());
+  CudaRunning running(package.get());
+  const std::vector<float> x = numbers(6 * kWidth);
+  FakeMemory memory(x.size() * 4);
+  memory.write(x.data(), x.size() * 4);
+  memory.wait();
+  // As in `y = model(x)` in a loop: the last outputs are kept while the next are made.
+  auto kept = running.run(on_gpu(memory.address(), 6), false);
+  for (int i = 0; i < 20; ++i) kept = running.run(on_gpu(memory.address(), 6), false);
+  fake().clear_calls();
+  for (int i = 0; i < 20; ++i) kept = running.run(on_gpu(memory.address(), 6), false);
+  CHECK_EQ(fake().calls("cuGraphExecKernelNodeSetParams_v2"), 0);
+  CHECK_EQ(fake().calls("cuGraphInstantiateWithFlags"), 0);
+  CHECK_EQ(fake().calls("cuGraphLaunch"), 20);
+  CHECK(right(kept, x, memory.stream()));
+  CHECK(fake().live().graphs <= 2 * 2);
+  // Ever new addresses: a few graphs, then patches.
+  std::vector<std::vector<aot::Tensor>> all;
+  for (int i = 0; i < 40; ++i) {
+    all.push_back(running.run(on_gpu(memory.address(), 6), false));
+    CHECK(right(all.back(), x, memory.stream()));
+  }
+  CHECK(fake().live().graphs <= 2 * 4);
+}
+
+TEST(a_patch_that_fails_is_made_again) {
+  const Clean clean;
+  const Opened package(small_cuda_package());
+  CudaRunning running(package.get());
+  const std::vector<float> x = numbers(6 * kWidth);
+  FakeMemory memory(x.size() * 4);
+  FakeMemory other(x.size() * 4);
+  memory.write(x.data(), x.size() * 4);
+  other.write(x.data(), x.size() * 4);
+  memory.wait();
+  other.wait();
+  for (int i = 0; i < 3; ++i) CHECK(right(running.run(on_gpu(memory.address(), 6)), x));
+  fake().fail("cuGraphExecKernelNodeSetParams_v2", 1, 1);
+  const auto kept = running.run(on_gpu(memory.address(), 6), false);
+  CHECK_FAILS(running.run(on_gpu(other.address(), 6), false), AOT_DEVICE_ERROR,
+              "cuGraphExecKernelNodeSetParams_v2");
+  for (int i = 0; i < 3; ++i) CHECK(right(running.run(on_gpu(memory.address(), 6)), x));
+}
+
+TEST(the_default_stream_keeps_its_order_with_others) {
+  const Clean clean;
+  const Opened package(small_cuda_package());
+  CudaRunning running(package.get());
+  const std::vector<float> x = numbers(6 * kWidth);
+  FakeMemory memory(x.size() * 4);
+  memory.write(x.data(), x.size() * 4);
+  memory.wait();
+  auto* const legacy = reinterpret_cast<void*>(1);
+  for (int i = 0; i < 4; ++i) {
+    fake().clear_calls();
+    const auto one = running.run(on_gpu(memory.address(), 6), false, legacy);
+    CHECK_EQ(fake().calls("cuEventRecord"), 0);  // nobody waits yet
+    fake().clear_calls();
+    const auto two = running.run(on_gpu(memory.address(), 6), false, memory.stream());
+    CHECK_EQ(fake().calls("cuStreamWaitEvent"), 1);
+    CHECK_EQ(fake().calls("cuEventRecord"), 2);
+    CHECK(right(two, x, memory.stream()));
+    CHECK(right(one, x, memory.stream()));
+  }
 }
 
 TEST(graphs_of_several_shapes) {

@@ -50,6 +50,23 @@ TEST(returned_blocks_serve_again) {
   CHECK_EQ(counter.live, int64_t{0});
 }
 
+TEST(users_get_their_own_blocks_again) {
+  Counter counter;
+  OutputPool* pool = OutputPool::create(counter.allocator());
+  OutputBlock* blocks[] = {pool->take(64, nullptr, 0), pool->take(64, nullptr, 1)};
+  for (int round = 0; round < 4; ++round) {
+    const uint8_t* data[] = {blocks[0]->data(), blocks[1]->data()};
+    OutputPool::give_back(blocks[round % 2]);
+    OutputPool::give_back(blocks[1 - round % 2]);
+    for (size_t user = 0; user < 2; ++user) {
+      blocks[user] = pool->take(64, nullptr, user);
+      CHECK(blocks[user]->data() == data[user]);
+    }
+  }
+  for (OutputBlock* block : blocks) OutputPool::give_back(block);
+  pool->close();
+}
+
 TEST(blocks_outlive_the_session) {
   Counter counter;
   OutputPool* pool = OutputPool::create(counter.allocator());

@@ -11,6 +11,9 @@ namespace aot_rt::cuda {
 namespace {
 
 constexpr int64_t kPointerAlignment = 16;  // what kernels rely on
+constexpr size_t kMaxVariants = 4;         // graphs for the addresses of one set of sizes
+constexpr int64_t kPatience = 4;           // patches for each graph before there is another
+constexpr uint64_t kNoAddress = ~uint64_t{0};
 constexpr std::array<int64_t, 3> kMostBlocks = {std::numeric_limits<int32_t>::max(), 65535, 65535};
 
 // The grid for these sizes; false when it is empty.
@@ -46,8 +49,8 @@ int64_t round_up(int64_t value, int64_t multiple) {
 BoundLaunches::BoundLaunches(const Plan& plan, DeviceProgram& code, std::vector<int64_t> dims,
                              int32_t* fault_words)
     : BoundSizes(plan, code.program(), std::move(dims)),
-      inputs_places_(plan.inputs.size()),
-      output_places_(plan.outputs.size()),
+      places_(plan.inputs.size() + plan.outputs.size() + 1),
+      addresses_(places_.size(), 0),
       memory_bytes_(arena_bytes()) {
   bind_steps(code, fault_words);
 }
@@ -82,7 +85,7 @@ void BoundLaunches::bind_steps(DeviceProgram& code, int32_t* fault_words) {
       // Launches follow one another: one region serves them all.
       const int64_t offset =
           round_up(arena_bytes(), std::max<int64_t>(kernel.scratch_alignment, kPointerAlignment));
-      memory_places_.push_back({static_cast<uint32_t>(values_.size() - 1), id, offset});
+      places_.back().push_back({static_cast<uint32_t>(values_.size() - 1), id, offset});
       memory_bytes_ = std::max(memory_bytes_, offset + bytes);
     }
     values_.push_back(0);  // the profiler's scratch: none
@@ -98,16 +101,15 @@ void BoundLaunches::bind_buffer(DeviceProgram& code, int32_t buffer, uint32_t va
                                 int32_t launch) {
   const Buffer& described = code.program().buffers[static_cast<size_t>(buffer)];
   const auto index = static_cast<size_t>(described.index);
-  const Place place{value, launch, arena_offset(buffer)};
   switch (described.storage) {
     case Storage::kInput:
-      inputs_places_[index].push_back(place);
+      places_[index].push_back({value, launch, 0});
       break;
     case Storage::kOutput:
-      output_places_[index].push_back(place);
+      places_[inputs().size() + index].push_back({value, launch, 0});
       break;
     case Storage::kArena:
-      memory_places_.push_back(place);
+      places_.back().push_back({value, launch, arena_offset(buffer)});
       break;
     case Storage::kEntry:
       if (described.offset % kPointerAlignment != 0) {
@@ -119,29 +121,50 @@ void BoundLaunches::bind_buffer(DeviceProgram& code, int32_t buffer, uint32_t va
   }
 }
 
-void BoundLaunches::set(const Places& places, void* address) {
+void BoundLaunches::set(size_t which, void* address) {
+  const Places& places = places_[which];
   const auto value = reinterpret_cast<uint64_t>(address);
-  // All places of a buffer hold the same value.
-  if (places.empty() || values_[places.front().value] == value) return;
-  for (const Place& place : places) write(place, value);
-}
-
-void BoundLaunches::set_memory(uint64_t generation, uint8_t* memory) {
-  if (generation == generation_) return;
-  generation_ = generation;
-  for (const Place& place : memory_places_) {
-    write(place, reinterpret_cast<uint64_t>(memory + place.offset));
+  if (places.empty() || addresses_[which] == value) return;
+  addresses_[which] = value;
+  for (const Place& place : places) {
+    values_[place.value] = value + static_cast<uint64_t>(place.offset);
   }
 }
 
-Graph& BoundLaunches::graph(const Device& device) {
-  if (graph_ == nullptr) {
-    graph_ = std::make_unique<Graph>(device, launches_);
-    for (Launch& launch : launches_) launch.changed = false;
-  } else {
-    graph_->update(&launches_);
+int64_t BoundLaunches::distance(const Variant& variant) const {
+  int64_t count = 0;
+  for (size_t i = 0; i < addresses_.size(); ++i) count += variant.addresses[i] != addresses_[i];
+  return count;
+}
+
+void BoundLaunches::patch(Variant* variant) {
+  for (size_t i = 0; i < addresses_.size(); ++i) {
+    if (variant->addresses[i] == addresses_[i]) continue;
+    for (const Place& place : places_[i]) {
+      if (place.launch >= 0) launches_[static_cast<size_t>(place.launch)].changed = true;
+    }
   }
-  return *graph_;
+  // Should the driver refuse, nothing is known of the graph.
+  std::fill(variant->addresses.begin(), variant->addresses.end(), kNoAddress);
+  variant->graph->update(&launches_);
+  variant->addresses = addresses_;
+  ++patches_;
+}
+
+const Graph& BoundLaunches::graph(const Device& device) {
+  size_t best = 0;
+  for (size_t i = 0; i < variants_.size(); ++i) {
+    const int64_t changes = distance(variants_[i]);
+    if (changes == 0) return *variants_[i].graph;
+    if (changes < distance(variants_[best])) best = i;
+  }
+  const auto known = static_cast<int64_t>(variants_.size());
+  if (known == 0 || (variants_.size() < kMaxVariants && patches_ >= kPatience * known)) {
+    variants_.push_back({std::make_unique<Graph>(device, launches_), addresses_});
+    return *variants_.back().graph;
+  }
+  patch(&variants_[best]);
+  return *variants_[best].graph;
 }
 
 }  // namespace aot_rt::cuda

@@ -16,7 +16,7 @@
 namespace aot_rt::cuda {
 
 // Belongs to one session. Every kernel parameter is eight bytes, kept in `values_`; addresses that
-// change between runs are written there, and the launches that they belong to are marked.
+// change between runs (of each input, each output, and the memory) are written there.
 class BoundLaunches : public BoundSizes {
  public:
   // As BoundSizes; loads the kernels that it launches. `fault_words`: one int32 per step of the
@@ -30,18 +30,19 @@ class BoundLaunches : public BoundSizes {
   // Bytes of device memory that a run needs: the arena and behind it the kernels' scratch.
   int64_t memory_bytes() const { return memory_bytes_; }
 
-  void set_input(size_t index, void* address) { set(inputs_places_[index], address); }
-  void set_output(size_t index, void* address) { set(output_places_[index], address); }
-  // Points at new memory, if `generation` is not that of the last call.
-  void set_memory(uint64_t generation, uint8_t* memory);
+  void set_input(size_t index, void* address) { set(index, address); }
+  void set_output(size_t index, void* address) { set(inputs().size() + index, address); }
+  void set_memory(uint8_t* memory) { set(addresses_.size() - 1, memory); }
 
   // The present address of a buffer of the program.
   void* address(int32_t buffer) const {
     return reinterpret_cast<void*>(values_[static_cast<size_t>(buffer)]);
   }
 
-  // A graph of the launches with their present parameters, made at the first call.
-  Graph& graph(const Device& device);
+  // A graph of the launches with their present parameters: one made for the same addresses, else
+  // another patched, or a new one while addresses keep changing. A caller who keeps an output while
+  // the next run makes another gives two sets of addresses in turn.
+  const Graph& graph(const Device& device);
 
   uint64_t runs = 0;        // completed or enqueued
   bool graph_works = true;  // false once the driver has refused
@@ -50,27 +51,29 @@ class BoundLaunches : public BoundSizes {
   struct Place {
     uint32_t value;  // in `values_`
     int32_t launch;  // -1: the buffer's own value
-    int64_t offset;  // from the beginning of the memory; for places in it
+    int64_t offset;  // from the address
   };
   using Places = std::vector<Place>;
+  struct Variant {
+    std::unique_ptr<Graph> graph;
+    std::vector<uint64_t> addresses;  // that it has
+  };
 
   void bind_steps(DeviceProgram& code, int32_t* fault_words);
   void bind_buffer(DeviceProgram& code, int32_t buffer, uint32_t value, int32_t launch);
-  void set(const Places& places, void* address);
-  void write(const Place& place, uint64_t value) {
-    values_[place.value] = value;
-    if (place.launch >= 0) launches_[static_cast<size_t>(place.launch)].changed = true;
-  }
+  void set(size_t which, void* address);
+  void patch(Variant* variant);
+  // How many addresses differ from the present ones.
+  int64_t distance(const Variant& variant) const;
 
   std::vector<Launch> launches_;
-  std::vector<uint64_t> values_;   // one per buffer, then the parameters of all launches
-  std::vector<void*> parameters_;  // addresses of parameters, as the driver takes them
-  std::vector<Places> inputs_places_;
-  std::vector<Places> output_places_;
-  Places memory_places_;
+  std::vector<uint64_t> values_;     // one per buffer, then the parameters of all launches
+  std::vector<void*> parameters_;    // addresses of parameters, as the driver takes them
+  std::vector<Places> places_;       // where each address goes
+  std::vector<uint64_t> addresses_;  // of inputs, outputs, memory; 0 where nothing uses it
   int64_t memory_bytes_ = 0;
-  uint64_t generation_ = 0;
-  std::unique_ptr<Graph> graph_;
+  std::vector<Variant> variants_;  // at most kMaxVariants
+  int64_t patches_ = 0;            // of all variants
 };
 
 }  // namespace aot_rt::cuda

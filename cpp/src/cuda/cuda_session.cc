@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kMaxPlans = 16;   // sets of sizes kept resolved, with their graphs
 constexpr size_t kLeastGraph = 3;  // launches: fewer are as fast one by one
 constexpr double kNanosecondsPerMillisecond = 1e6;
+CUstream const kDefaultStream = reinterpret_cast<CUstream>(1);  // CU_STREAM_LEGACY
 
 void give_back(std::vector<OutputBlock*>* blocks) {
   for (OutputBlock* block : *blocks) {
@@ -41,7 +42,7 @@ CudaSession::CudaSession(const std::shared_ptr<Package>& package,
       faults_(device_, program_.steps.size() * sizeof(int32_t), "fault words"),
       device_outputs_(nullptr),
       host_outputs_(nullptr),
-      copies_(device_, plan(), checked_allocator(options.allocator)),
+      copies_(device_, plan()),
       options_(options),
       counters_(program_.steps.size()) {
   std::fill_n(faults_.data(), faults_.size(), uint8_t{0});
@@ -60,6 +61,7 @@ CudaSession::CudaSession(const std::shared_ptr<Package>& package,
 
 CudaSession::~CudaSession() {
   if (last_stream_ != nullptr && driver_.ctx_push_current.raw(device_->context()) == kSuccess) {
+    if (last_stream_ == kDefaultStream) driver_.event_record.raw(last_run_.get(), last_stream_);
     driver_.event_synchronize.raw(last_run_.get());
     CUcontext popped = nullptr;
     driver_.ctx_pop_current.raw(&popped);
@@ -90,6 +92,7 @@ void CudaSession::run_with(const DLTensor* const* inputs, size_t count, const Ru
   const bool own = options.stream == nullptr;
   auto* const stream = own ? own_stream_.get() : static_cast<CUstream>(options.stream);
   if (last_stream_ != nullptr && last_stream_ != stream) {
+    mark_default_stream();
     driver_.stream_wait_event(stream, last_run_.get(), 0);  // both use the session's memory
   }
   const bool to_host = options.host_outputs || options_.host_outputs;
@@ -102,7 +105,7 @@ void CudaSession::run_with(const DLTensor* const* inputs, size_t count, const Ru
     check_faults();
   } else {
     copies_.finish_reading(stream);
-    driver_.event_record(last_run_.get(), stream);
+    if (stream != kDefaultStream) driver_.event_record(last_run_.get(), stream);
     last_stream_ = stream;
   }
   run.finished = true;
@@ -175,11 +178,10 @@ void CudaSession::prepare_memory(BoundLaunches& bound) {
   const auto bytes = static_cast<size_t>(bound.memory_bytes());
   if (memory_.size() < bytes) {
     memory_.reset();  // first, so that old and new are not held together
-    ++generation_;
     memory_ = DeviceBlock(device_, bytes, "temporaries");
     package().log()(AOT_LOG_DEBUG, cat(bytes, " bytes of temporaries on ", device_->short_name()));
   }
-  bound.set_memory(generation_, memory_.data());
+  bound.set_memory(memory_.data());
 }
 
 bool CudaSession::owns_buffer(size_t output) const {
@@ -194,7 +196,7 @@ void CudaSession::place_outputs(BoundLaunches& bound, CUstream stream, bool to_h
     const auto bytes = static_cast<size_t>(bound.buffer_bytes(program_.outputs[i]));
     OutputBlock* block = nullptr;
     if (owns_buffer(i) || !to_host) {
-      block = device_outputs_->take(bytes, stream);
+      block = device_outputs_->take(bytes, stream, i);
       results_.push_back(block);
       block->describe(bound.outputs()[i], *spec.dtype);
       if (owns_buffer(i)) bound.set_output(i, block->data());
@@ -202,7 +204,7 @@ void CudaSession::place_outputs(BoundLaunches& bound, CUstream stream, bool to_h
       results_.push_back(nullptr);
     }
     if (to_host) {
-      block = host_outputs_->take(bytes);
+      block = host_outputs_->take(bytes, nullptr, i);
       fetched_.push_back(block);
       block->describe(bound.outputs()[i], *spec.dtype);
     }
@@ -322,8 +324,14 @@ void CudaSession::observe(const BoundLaunches& bound, int32_t step, CUstream str
   }
 }
 
+// The default stream is always there: its event is recorded only when somebody has to wait.
+void CudaSession::mark_default_stream() {
+  if (last_stream_ == kDefaultStream) driver_.event_record(last_run_.get(), last_stream_);
+}
+
 void CudaSession::wait_for_last_run() {
   if (last_stream_ == nullptr) return;
+  mark_default_stream();
   driver_.event_synchronize(last_run_.get());
   last_stream_ = nullptr;
 }

@@ -84,6 +84,7 @@ class CudaSession final : public Session {
   void wait_for_step(int32_t step, CUstream stream);
   void observe(const BoundLaunches& bound, int32_t step, CUstream stream);
 
+  void mark_default_stream();
   void wait_for_last_run();
   void check_faults();
   volatile int32_t& fault_word(int32_t step) const {
@@ -107,7 +108,6 @@ class CudaSession final : public Session {
   OutputPool* device_outputs_;
   OutputPool* host_outputs_;
   DeviceBlock memory_;
-  uint64_t generation_ = 1;  // counts moves of `memory_`
   InputCopies copies_;
   std::list<std::unique_ptr<BoundLaunches>> plans_;  // most recently used first
   std::vector<OutputBlock*> results_;                // of the run under way: device memory …

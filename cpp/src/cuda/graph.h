@@ -17,7 +17,7 @@ struct Launch {
   unsigned shared = 0;          // bytes
   void** parameters = nullptr;  // the address of each
   int32_t step = 0;             // position in the program
-  bool changed = true;          // parameters differ from those that the graph has
+  bool changed = false;         // parameters differ from those of the graph to be updated
 };
 
 class Graph {
