@@ -1,4 +1,4 @@
-"""Template calls in NumPy: matmul, convolution, attention."""
+"""Template calls in NumPy."""
 
 from __future__ import annotations
 
@@ -132,10 +132,27 @@ def argsort(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
     return np.asarray(x.shape[-1] - 1 - last)
 
 
+def resample(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
+    """Weighted sums of neighbours along an axis; for bytes in eager's fixed point."""
+    starts, weights = operands["starts"], operands["weights"]
+    x = np.moveaxis(operands["x"], attrs["axis"], -1) - attrs["subtract"]
+    taps = starts[:, None] + np.arange(weights.shape[1])
+    total = (x[..., taps] * weights).sum(axis=-1)
+    if "bits" in operands:
+        if np.issubdtype(weights.dtype, np.integer):
+            bits = int(operands["bits"])
+            total = np.clip((total + (1 << (bits - 1))) >> bits, 0, 255)
+        else:  # signed bytes, and 128 for what their weights are more than 1
+            shift = 0.5 + 128.0 * (weights.sum(axis=1) - 1.0)
+            total = np.clip(np.floor(total + shift), -128.0, 127.0) + attrs["add"]
+    return np.asarray(np.moveaxis(total, -1, attrs["axis"]))
+
+
 TEMPLATES: dict[str, Callable[[Mapping[str, Array], Mapping[str, Any]], Array]] = {
     "matmul": matmul,
     "conv": conv,
     "attention": attention,
     "scan": scan,
     "argsort": argsort,
+    "resample": resample,
 }

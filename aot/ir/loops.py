@@ -102,6 +102,12 @@ class TemplateCall:
     attention: q (b, h, sq, d), k (b, hkv, sk, d), v (b, hkv, sk, dv) -> out (b, h, sq, dv).
         attrs: scale (float), causal (bool). Optional operand mask (b, h, sq, sk): float (added to
         the scaled scores) or bool (False: -inf).
+    resample: x (*lead, size, *rest), starts (out,), weights (out, taps) -> out (*lead, out, *rest):
+        sums of x[starts[o] + t] * weights[o, t] in the weights' type. attrs: axis (of `size`); for
+        panels of `panel` outputs along the last axis, `span` inputs hold all that one reads.
+        Optional operand bits (): results are bytes, and weights are scaled by 2^bits (integers)
+        or rounded to so many bits (float32, for bytes as signed numbers: `subtract` is what turns
+        x into those, and `add` turns the results back).
     """
 
     name: str

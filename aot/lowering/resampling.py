@@ -5,10 +5,7 @@ data. What a pass needs for each output position, where its taps begin and their
 computed in nests over (positions, taps) that read no data. With static sizes they depend on nothing
 and are folded when the package is built; no pixel ever computes a weight.
 
-The innermost axis is done in panels of up to LANES outputs. A panel reads one contiguous run of
-inputs, `span` long, and its weights are a small dense band (span, panel): each input is a scalar
-that meets a panel of weights, contiguous in memory. That is several times more multiplications than
-taps, and still far cheaper than gathering each tap of each output.
+A pass is a template call of kind resample. What nests it becomes depends on the device.
 
 Tables are computed in float64, as eager does for bytes; floats get weights rounded once. Bytes use
 eager's fixed point: weights scaled by a power of two that their maximum just allows in 16 bits, and
@@ -34,7 +31,7 @@ from aot.lowering.interpolation import (
     fits_float32,
 )
 from aot.lowering.promotion import size_node
-from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, ceil_div, is_int
+from aot.symbolic import Expr
 
 Shape = tuple[Expr, ...]
 
@@ -73,30 +70,6 @@ class Axis:
     def signed(self) -> bool:
         """True for bytes in float32: they are summed, and passed on, less BYTE_OFFSET."""
         return self.bits is not None and self.sums == FLOAT32
-
-    def operand(self, value: Node) -> Node:
-        """An input element as it is multiplied."""
-        if self.signed and value.dtype == UINT8:
-            return e.sub(cast(value, FLOAT32), float(BYTE_OFFSET))
-        return cast(value, self.sums)
-
-    def finished(self, term: Node, shift: Node | None, result: DType) -> Node:
-        """The sum of the terms in the pass's result type; for bytes rounded and clamped.
-
-        `shift`: for signed bytes one half, and what the offset adds where weights do not sum to 1.
-        """
-        total = reduce_("sum", term)
-        if self.bits is None:
-            return cast(total, result)
-        if self.sums == INT32:
-            bits = self.bits.load(())
-            half = e.shl(const(1, INT32), e.sub(bits, 1))
-            return cast(e.clamp(e.shr(e.add(total, half), bits), 0, 255), result)
-        if shift is None:
-            raise ValueError("signed bytes need a shift")
-        low, offset = -float(BYTE_OFFSET), float(BYTE_OFFSET)
-        whole = e.clamp(e.floor(e.add(total, shift)), low, low + 255.0)
-        return cast(e.add(whole, offset), UINT8) if result == UINT8 else whole
 
 
 def make_axis(builder: GraphBuilder, resize: Resize, dtype: DType) -> Axis:
@@ -232,72 +205,9 @@ def _precision(builder: GraphBuilder, greatest: Tensor) -> Tensor:
     return builder.pointwise((), INT32, body)
 
 
-def inner_pass(x: Tensor, axis: Axis, result: DType) -> Tensor:
-    """x resized along its last axis, in panels: (..., panels, outputs of a panel)."""
-    builder, out = x.builder, axis.resize.out
-    lanes = axis.resize.panel
-    panels = ceil_div(out, lanes)
-    limit = axis.resize.size - axis.span
-    padded = not is_int(Modulo(out, as_expr(lanes)), 0)
-
-    def start(at: Shape) -> Node:
-        return e.minimum(axis.first.load((at[0] * lanes,)), builder.index_node(limit))
-
-    starts = builder.pointwise((panels,), INT64, start)
-
-    def weight(at: Shape) -> Node:
-        panel, tap, lane = at
-        position = e.add(starts.load((panel,)), builder.index_node(tap))
-        output = panel * lanes + lane
-        if not padded:
-            return axis.quantised(axis.weigh(position, output, None))
-        mask = e.lt(builder.index_node(output), builder.index_node(out))
-        return axis.quantised(e.select(mask, axis.weigh(position, output, mask), 0.0))
-
-    band = builder.pointwise((panels, axis.span, as_expr(lanes)), axis.sums, weight)
-
-    shifts = _shifts(axis, band, 1)
-
-    def input_of(rows: Shape, panel: Expr, tap: Expr) -> Node:
-        run = builder.indirect(starts.load((panel,)), limit + 1, wrap=False)
-        return axis.operand(x.load((*rows, run + tap)))
-
-    rows = x.shape[:-1]
-    if x.dtype != axis.sums:  # converted once, by vectors, not again for each panel's lane
-        shape = (*rows, panels, axis.span)
-        runs = builder.pointwise(shape, axis.sums, lambda at: input_of(at[:-2], at[-2], at[-1]))
-
-    def body(at: Shape, r: Shape) -> Node:
-        panel, lane = at[-2:]
-        same = x.dtype == axis.sums
-        value = input_of(at[:-2], panel, r[0]) if same else runs.load((*at[:-1], r[0]))
-        shift = shifts.load((panel, lane)) if shifts is not None else None
-        return axis.finished(e.mul(value, band.load((panel, r[0], lane))), shift, result)
-
-    shape = (*rows, panels, as_expr(lanes))
-    return builder.reduction(shape, (axis.span,), [(result, body)])[0]
-
-
-def _shifts(axis: Axis, weights: Tensor, taps: int) -> Tensor | None:
-    """For signed bytes: 0.5 + BYTE_OFFSET * (the sum of an output's weights - 1); exact."""
-    if not axis.signed:
-        return None
-    shape = (*weights.shape[:taps], *weights.shape[taps + 1 :])
-
-    def body(at: Shape, r: Shape) -> Node:
-        weight = weights.load((*at[:taps], r[0], *at[taps:]))
-        total = reduce_("sum", cast(weight, FLOAT64))
-        surplus = e.mul(e.sub(total, 1.0), float(BYTE_OFFSET))
-        return cast(e.add(surplus, 0.5), FLOAT32)
-
-    reduced = (weights.shape[taps],)
-    return weights.builder.reduction(shape, reduced, [(FLOAT32, body)])[0]
-
-
-def outer_pass(x: Tensor, axis: Axis, position: int, result: DType) -> Tensor:
+def resample(x: Tensor, axis: Axis, position: int, result: DType) -> Tensor:
     """x resized along the axis at `position`."""
-    builder = x.builder
-    resize = axis.resize
+    builder, resize = x.builder, axis.resize
     limit = resize.size - axis.taps
 
     def start(at: Shape) -> Node:
@@ -309,26 +219,16 @@ def outer_pass(x: Tensor, axis: Axis, position: int, result: DType) -> Tensor:
         place = e.add(starts.load(at[:1]), builder.index_node(at[1]))
         return axis.quantised(axis.weigh(place, at[0], None))
 
-    table = builder.pointwise((resize.out, axis.taps), axis.sums, weight)
-    shifts = _shifts(axis, table, 1)
-
-    def body(at: Shape, r: Shape) -> Node:
-        here = at[position]
-        run = builder.indirect(starts.load((here,)), limit + 1, wrap=False)
-        index = (*at[:position], run + r[0], *at[position + 1 :])
-        value = axis.operand(x.load(index))
-        shift = shifts.load((here,)) if shifts is not None else None
-        return axis.finished(e.mul(value, table.load((here, r[0]))), shift, result)
-
+    weights = builder.pointwise((resize.out, axis.taps), axis.sums, weight)
+    operands = {"x": x, "starts": starts, "weights": weights}
+    if axis.bits is not None:
+        operands["bits"] = axis.bits
+    attrs = {
+        "axis": position,
+        "span": axis.span,
+        "panel": resize.panel,
+        "subtract": BYTE_OFFSET if axis.signed and x.dtype == UINT8 else 0,
+        "add": BYTE_OFFSET if axis.signed and result == UINT8 else 0,
+    }
     shape = (*x.shape[:position], resize.out, *x.shape[position + 1 :])
-    return builder.reduction(shape, (axis.taps,), [(result, body)])[0]
-
-
-def unpanelled(x: Tensor, out: Expr, dtype: DType) -> Tensor:
-    """The rows of panels (..., panels, lanes) as rows of `out` elements, in `dtype`."""
-    shape, lanes = (*x.shape[:-2], out), x.shape[-1]
-
-    def body(at: Shape) -> Node:
-        return cast(x.load((*at[:-1], FloorDiv(at[-1], lanes), Modulo(at[-1], lanes))), dtype)
-
-    return x.builder.pointwise(shape, dtype, body)
+    return builder.template("resample", operands, shape, result, attrs)

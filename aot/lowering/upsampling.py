@@ -14,7 +14,7 @@ from aot.lowering.builder import Tensor
 from aot.lowering.interpolation import Filter, Resize
 from aot.lowering.promotion import size_node
 from aot.lowering.registry import Call
-from aot.lowering.resampling import Axis, inner_pass, make_axis, outer_pass, unpanelled
+from aot.lowering.resampling import Axis, make_axis, resample
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, FloorDiv, as_expr
 
@@ -85,23 +85,14 @@ def _resample(call: Call, x: Tensor, align: bool, scales: Scales) -> Tensor:
         2 + k: Resize(x.shape[2 + k], shape[2 + k], FILTERS[name], align, given)
         for k, given in enumerate(scales)
     }
-    inner = x.rank - 1
     changing = [k for k in sorted(resizes, reverse=True) if not resizes[k].identity]
     if dtype != UINT8:  # row by row, in the cache; bytes round after the innermost, as in eager
         changing = changing[::-1]
-    builder, y, panelled = x.builder, x, False
+    builder, y = x.builder, x
     axes = {k: make_axis(builder, resizes[k], dtype) for k in changing}
     between = _between(dtype, list(axes.values()))
     for position, axis in axes.items():
-        result = dtype if position == changing[-1] else between
-        if position == inner:
-            y, panelled = inner_pass(y, axis, result), True
-            continue
-        if panelled:  # a view of whole rows: this pass reads through it
-            y, panelled = unpanelled(y, shape[inner], y.dtype), False
-        y = outer_pass(y, axis, position, result)
-    if panelled:
-        return unpanelled(y, shape[inner], dtype)
+        y = resample(y, axis, position, dtype if position == changing[-1] else between)
     return y if changing else builder.pointwise(shape, dtype, y.load)
 
 

@@ -8,16 +8,14 @@ layers become a single kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from aot.ir.capabilities import Capabilities
 from aot.ir.decisions import Decision
 from aot.ir.dtypes import BOOL, DType
 from aot.ir.hints import Hints, hints_of
-from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View
-from aot.ir.origin import Origin
+from aot.ir.loops import Axis, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View, writes
 from aot.ir.scalar import (
     Node,
     binary,
@@ -30,15 +28,14 @@ from aot.ir.scalar import (
     unary,
     where,
 )
-from aot.ir.weights import DerivedWeight
+from aot.passes.expand_resample import expand_resample
+from aot.passes.nest_builder import NestBuilder
 from aot.symbolic import (
     Expr,
     FloorDiv,
     Symbol,
     integer,
     is_int,
-    row_major_strides,
-    substitute,
     var,
 )
 
@@ -58,7 +55,8 @@ TINY_WORK = 1 << 17
 def expand_templates(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     """The graph with some template calls as nests. Raises NotImplementedError for unknown kinds."""
     hints = hints_of(graph.dims)
-    builder = _Nests(dict(graph.buffers))
+    nests = {n: op for op in graph.ops if isinstance(op, LoopNest) for n in writes(op)}
+    builder = NestBuilder(dict(graph.buffers), nests)
     ops: list[LoopOp] = []
     decisions: list[Decision] = []
     for op in graph.ops:
@@ -67,7 +65,7 @@ def expand_templates(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
             ops.append(op)
             continue
         decisions.append(Decision("expand", (op.name,), "loop nests", reason))
-        ops.extend(_EXPANSIONS[op.kind](builder, op))
+        ops.extend(_EXPANSIONS[op.kind](builder, op, capabilities))
     if not decisions:
         return graph
     return replace(
@@ -116,46 +114,11 @@ def _few_queries(call: TemplateCall, capabilities: Capabilities, hints: Hints) -
     return f"{tiles} tiles of queries would walk {keys} keys, and leave the device idle"
 
 
-@dataclass
-class _Nests:
-    """Declares the buffers and derived weights of expansions; local to one run of the pass."""
-
-    buffers: dict[str, Buffer]
-    derived: list[DerivedWeight] = field(default_factory=list)
-
-    def temp(self, name: str, dtype: DType, shape: tuple[Expr, ...]) -> str:
-        self.buffers[name] = Buffer(name, dtype, shape, None, "temp")
-        return name
-
-    def row_major_weight(self, name: str, view: View, origin: Origin) -> View:
-        """A weight's view as a derived weight of its own, dense in the order of the view's axes."""
-        source = self.buffers[view.buffer]
-        if source.kind != "weight" or view.index == tuple(a.symbol for a in view.axes):
-            return view
-        shape = tuple(a.extent for a in view.axes)
-        point = tuple(a.symbol for a in view.axes)
-        strides = row_major_strides(shape)
-        self.buffers[name] = Buffer(name, source.dtype, shape, strides, "weight", name)
-        copy = Store(name, point, load(source.name, source.dtype, view.index))
-        nest = LoopNest(name, view.axes, (), (copy,), origin)
-        self.derived.append(DerivedWeight(name, "fold", (source.name,), (), (nest,)))
-        return View(name, view.axes, point)
-
-    def dtype(self, name: str) -> DType:
-        return self.buffers[name].dtype
-
-    def load(self, view: View, at: Mapping[Symbol, Expr], mask: Node | None = None) -> Node:
-        """The element of a view, widened to what is computed in."""
-        index = [substitute(e, at) for e in view.index]
-        dtype = self.dtype(view.buffer)
-        return cast(load(view.buffer, dtype, index, mask=mask), dtype.compute)
-
-
 def _store(call: TemplateCall, value: Node, dtype: DType) -> Store:
     return Store(call.output.buffer, call.output.index, cast(value, dtype))
 
 
-def _expand_matmul(builder: _Nests, call: TemplateCall) -> list[LoopOp]:
+def _expand_matmul(builder: NestBuilder, call: TemplateCall, _: Capabilities) -> list[LoopOp]:
     a, b, axes = call.operand("a"), call.operand("b"), call.output.axes
     b = builder.row_major_weight(f"{call.name}_b", b, call.origin)
     k = Axis(var("k"), a.axes[-1].extent)
@@ -168,7 +131,7 @@ def _expand_matmul(builder: _Nests, call: TemplateCall) -> list[LoopOp]:
     return [LoopNest(call.name, axes, (k,), (store,), call.origin)]
 
 
-def _expand_conv(builder: _Nests, call: TemplateCall) -> list[LoopOp]:
+def _expand_conv(builder: NestBuilder, call: TemplateCall, _: Capabilities) -> list[LoopOp]:
     x, w, axes = call.operand("x"), call.operand("w"), call.output.axes
     n, o, *spatial = (a.symbol for a in axes)
     kernel = [Axis(var(f"k{d}"), a.extent) for d, a in enumerate(w.axes[2:])]
@@ -202,7 +165,7 @@ def _inside(mask: Node | None, place: Expr, size: Expr) -> Node:
     return inside if mask is None else binary("and", mask, inside)
 
 
-def _expand_attention(builder: _Nests, call: TemplateCall) -> list[LoopOp]:
+def _expand_attention(builder: NestBuilder, call: TemplateCall, _: Capabilities) -> list[LoopOp]:
     q, k, v, axes = call.operand("q"), call.operand("k"), call.operand("v"), call.output.axes
     b, h, s, d = (a.symbol for a in axes)
     keys, inner = Axis(var("t"), k.axes[2].extent), Axis(var("c"), q.axes[3].extent)
@@ -248,7 +211,9 @@ def _at(view: View, index: tuple[Expr, ...]) -> dict[Symbol, Expr]:
     return dict(zip([a.symbol for a in view.axes], index, strict=True))
 
 
-def _masked(builder: _Nests, call: TemplateCall, value: Node, point: tuple[Symbol, ...]) -> Node:
+def _masked(
+    builder: NestBuilder, call: TemplateCall, value: Node, point: tuple[Symbol, ...]
+) -> Node:
     lowest = const(-math.inf, value.dtype)
     if call.attr("causal"):
         later = make("gt", BOOL, index_value(point[3]), index_value(point[2]))
@@ -267,4 +232,5 @@ _EXPANSIONS = {
     "matmul": _expand_matmul,
     "conv": _expand_conv,
     "attention": _expand_attention,
+    "resample": expand_resample,
 }

@@ -133,6 +133,8 @@ def _emit_short(kernel: Kernel, context: KernelContext, tile: ShortTile) -> Emit
         body.open_clamped(columns, f"{program} % ({text}) * {columns.block}", True)
     else:
         body.open_dim(columns, f"{program} % ({text}) * {columns.block}")
+    for symbol in tile.merged:
+        body.name_axis(symbol, "0", None)
     for stage in kernel.stages:
         emit_stage(body, stage)
     programs = product((ceil_div(rows.points, rows.block), across))

@@ -19,7 +19,7 @@ from aot.ir.dtypes import INT64
 from aot.ir.hints import Hints
 from aot.ir.kernels import Kernel, Stage
 from aot.ir.loops import Axis
-from aot.ir.scalar import Access, Node, loads, postorder, substitute_index
+from aot.ir.scalar import Access, IndexValue, Node, loads, postorder, substitute_index
 from aot.symbolic import Expr, Symbol, coefficient_of, integer
 
 MOST_POINTS = 64
@@ -34,19 +34,27 @@ FEW_POINTS, MANY_RESULTS = 16, 4096
 STRETCH = 16
 """Elements between the reads of neighbouring lanes up to which they share cache lines."""
 
+SHORTEST = 4
+"""Points up to which a thread has 16 results rather than 8."""
+
 COLUMNS = 32
 """Columns are flattened from several axes until there are so many."""
 
 LANES = 128
-"""Threads of a program; rows of a tile: see short_tile."""
+"""Threads of a program."""
 
 
 @dataclass(frozen=True)
 class ShortTile:
-    """Rows and columns of results. `apart`: lanes own single columns, since reads are scattered."""
+    """Rows and columns of results.
+
+    `merged`: variables of axes that an axis of the columns has taken in; they stand for 0.
+    `apart`: lanes own single columns, since reads are scattered.
+    """
 
     rows: TileDim
     columns: TileDim
+    merged: tuple[Symbol, ...]
     apart: bool
     warps: int
 
@@ -62,15 +70,18 @@ def short_tile(
     if points > FEW_POINTS and results < MANY_RESULTS:
         return None
     accesses = _accesses(kernel, context)
-    rows, columns = _split(kernel, accesses, hints)
+    rows, columns, merged = _split(kernel, accesses, hints)
     inner = {a.symbol for s in kernel.stages for a in s.order}
     apart = False
     for offset, bound in accesses.reads:
-        varying = [_step(offset, bound, a, hints) for a in columns[-1:]]
-        if offset.free_symbols & inner and not all(0 <= v <= STRETCH for v in varying):
+        step = _step(offset, bound, columns[-1], hints)
+        if offset.free_symbols & inner and not 0 <= step <= STRETCH:
             return None
-        apart |= any(v > 1 for v in varying)
-    return _blocks(rows, columns, apart, hints, units)
+        apart |= step > 1 or any(a.symbol in bound for a in columns)
+    high, across, warps = _blocks(rows, columns, points, apart, hints, units)
+    return ShortTile(
+        TileDim("x", rows, high, 0), TileDim("y", columns, across, 1), merged, apart, warps
+    )
 
 
 def _is_short(stage: Stage) -> bool:
@@ -89,17 +100,25 @@ def _is_short(stage: Stage) -> bool:
 
 @dataclass(frozen=True)
 class _Accesses:
-    """Offsets of a kernel's reads, with the variables that their bound values use, and stores."""
+    """Offsets of a kernel's reads, with the variables that their bound values use, and stores.
+
+    `valued`: variables whose own values the kernel computes with.
+    """
 
     reads: tuple[tuple[Expr, frozenset[Symbol]], ...]
     stores: tuple[Expr, ...]
+    valued: frozenset[Symbol]
 
 
 def _accesses(kernel: Kernel, context: KernelContext) -> _Accesses:
     reads: list[tuple[Expr, frozenset[Symbol]]] = []
     stores: list[Expr] = []
+    valued: set[Symbol] = set()
     for stage in kernel.stages:
         for nest in stage.nests:
+            for node in postorder(nest.roots):
+                if isinstance(node.attr, IndexValue):
+                    valued |= node.attr.expr.free_symbols
             for node in loads(nest.roots):
                 access = node.attr
                 assert isinstance(access, Access)
@@ -110,7 +129,7 @@ def _accesses(kernel: Kernel, context: KernelContext) -> _Accesses:
             for store in nest.stores:
                 if store.buffer in context.pointers:
                     stores.append(context.offset(store.buffer, store.index))
-    return _Accesses(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(stores)))
+    return _Accesses(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(stores)), frozenset(valued))
 
 
 def _symbols(nodes: Iterable[Node]) -> frozenset[Symbol]:
@@ -127,23 +146,33 @@ def _step(offset: Expr, bound: frozenset[Symbol], axis: Axis, hints: Hints) -> i
 
 def _split(
     kernel: Kernel, accesses: _Accesses, hints: Hints
-) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
-    """(rows, columns): the outer axes in the order of memory that the kernel writes."""
+) -> tuple[tuple[Axis, ...], tuple[Axis, ...], tuple[Symbol, ...]]:
+    """(rows, columns, merged): the outer axes in the order of memory that the kernel writes."""
     axes = list(kernel.outer)
     steps = [coefficient_of(accesses.stores[-1], a.symbol) for a in axes] if accesses.stores else []
     if steps and all(s is not None for s in steps):
         sizes = [hints.value(s) for s in steps if s is not None]
         axes = [axes[k] for k in sorted(range(len(axes)), key=lambda k: -sizes[k])]
-    columns = [axes.pop()]
-    while axes and (
-        hints.volume(columns) < COLUMNS or _one_axis(accesses, axes[-1], columns[0])
-    ):
-        columns.insert(0, axes.pop())
-    return tuple(axes), tuple(columns)
+    columns, merged = [axes.pop()], list[Symbol]()
+    while axes:
+        if _one_axis(accesses, axes[-1], columns[0]):
+            outer = axes.pop()
+            merged.append(outer.symbol)
+            columns[0] = Axis(columns[0].symbol, outer.extent * columns[0].extent)
+        elif hints.volume(columns) < COLUMNS:
+            columns.insert(0, axes.pop())
+        else:
+            break
+    # Windows that a table places overlap from row to row: those rows in one tile share reads.
+    placing = frozenset[Symbol]().union(*(bound for _, bound in accesses.reads))
+    rows = sorted(axes, key=lambda a: a.symbol in placing)
+    return tuple(rows), tuple(columns), tuple(merged)
 
 
 def _one_axis(accesses: _Accesses, outer: Axis, inner: Axis) -> bool:
     """True when nothing in the kernel tells the two axes from one flat axis."""
+    if accesses.valued & {outer.symbol, inner.symbol}:
+        return False
     for offset, bound in (*accesses.reads, *((s, frozenset[Symbol]()) for s in accesses.stores)):
         if bound & {outer.symbol, inner.symbol}:
             return False
@@ -154,11 +183,16 @@ def _one_axis(accesses: _Accesses, outer: Axis, inner: Axis) -> bool:
 
 
 def _blocks(
-    rows: tuple[Axis, ...], columns: tuple[Axis, ...], apart: bool, hints: Hints, units: int
-) -> ShortTile:
-    """Blocks of about 4 or 8 results a thread, fewer where that leaves the device idle."""
+    rows: tuple[Axis, ...],
+    columns: tuple[Axis, ...],
+    length: int,
+    apart: bool,
+    hints: Hints,
+    units: int,
+) -> tuple[int, int, int]:
+    """(rows, columns, warps): more results a thread the shorter their sums, if all are busy."""
     deep, wide = max(1, hints.volume(rows)), max(1, hints.volume(columns))
-    points = LANES * (4 if apart else 8)
+    points = LANES * (16 if length <= SHORTEST and not apart else 8)
     least = LANES
     while points > least and deep * wide < points * units:
         points //= 2
@@ -166,9 +200,7 @@ def _blocks(
     across = _best_block(wide, points // high)
     high = min(points // across, _power_above(deep))
     warps = max(1, min(4, high * across // 32))
-    return ShortTile(
-        TileDim("x", rows, high, 0), TileDim("y", columns, across, 1), apart, warps
-    )
+    return high, across, warps
 
 
 def _best_block(points: int, most: int) -> int:
@@ -176,7 +208,7 @@ def _best_block(points: int, most: int) -> int:
     sizes = [1 << k for k in range(5, 11) if 1 << k <= most] or [most]
     covered = {s: -(-points // s) * s for s in sizes}
     least = min(covered.values())
-    return max(s for s in sizes if covered[s] * 20 <= least * 21)
+    return max(s for s in sizes if covered[s] * 8 <= least * 9)
 
 
 def _power_above(number: int) -> int:
@@ -231,9 +263,7 @@ class ShortBody(Body):
         loaded = f"tl.load({address}{self._mask_argument(masks, whole)})"
         return Value(loaded, self.context.buffers[buffer].dtype, whole)
 
-    def _shared(
-        self, buffer: str, offset: str, dims: frozenset[str], whole: frozenset[str]
-    ) -> str:
+    def _shared(self, buffer: str, offset: str, dims: frozenset[str], whole: frozenset[str]) -> str:
         key = (buffer, offset, whole)
         if key not in self._bases:
             name = self.fresh("q")

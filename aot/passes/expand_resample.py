@@ -1,0 +1,262 @@
+"""Resizing along one axis as loop nests: weighted sums of neighbours, with weights in tables.
+
+Devices that loop over points do the innermost axis in panels of up to 16 outputs. A panel reads one
+contiguous run of inputs, `span` long, and its weights are a small dense band (span, panel): each
+input is a scalar that meets a panel of weights, contiguous in memory. That is several times more
+multiplications than taps, and still far cheaper than gathering each tap of each output. Devices of
+tiles gather, at the cost of any read, and so have only the multiplications that count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from aot.ir.capabilities import Capabilities
+from aot.ir.dtypes import FLOAT32, FLOAT64, INT32, INT64, DType
+from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, View
+from aot.ir.scalar import (
+    Node,
+    binary,
+    cast,
+    check_index,
+    const,
+    index_value,
+    load,
+    reduce_,
+    unary,
+)
+from aot.passes.nest_builder import NestBuilder
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Modulo,
+    Symbol,
+    as_expr,
+    ceil_div,
+    is_int,
+    substitute,
+    var,
+)
+
+SIGNED_LOW, SIGNED_HIGH = -128.0, 127.0
+"""What signed bytes are clamped to."""
+
+_RUN = var("run")
+"""Stands for the value of a start table in an index."""
+
+
+def expand_resample(
+    builder: NestBuilder, call: TemplateCall, capabilities: Capabilities
+) -> list[LoopOp]:
+    """The nests of one resample call (loops.TemplateCall)."""
+    resample = _Resample(builder, call)
+    innermost = call.attr("axis") == len(call.output.axes) - 1
+    if capabilities.tiles:
+        resample.gathers(checked=False)
+    elif innermost:
+        resample.panels()
+    else:
+        resample.gathers(checked=True)
+    return resample.ops
+
+
+@dataclass
+class _Resample:
+    """One call's expansion; `ops` collects the nests."""
+
+    builder: NestBuilder
+    call: TemplateCall
+    ops: list[LoopOp] = field(default_factory=list)
+
+    @property
+    def sums(self) -> DType:
+        """The type that products are added in."""
+        return self.builder.dtype(self.call.operand("weights").buffer)
+
+    @property
+    def result(self) -> DType:
+        """The result's element type."""
+        return self.builder.dtype(self.call.output.buffer)
+
+    def gathers(self, *, checked: bool) -> None:
+        """Each output by itself: a loop over its taps. `checked`: starts are, as any index."""
+        call, position = self.call, self.call.attr("axis")
+        axes = _axes("i", [a.extent for a in call.output.axes])
+        at = [a.symbol for a in axes]
+        taps = Axis(var("r0"), call.operand("weights").axes[1].extent)
+        out = call.output.axes[position].extent
+        table = self._table("weights")
+        if not checked:
+            table = self._transposed(table, out, taps.extent)
+        begin = self.at("starts", (at[position],))
+        if checked:
+            begin = check_index(begin, self._last_start(taps.extent) + 1, wrap=False)
+        index = (*at[:position], _RUN + taps.symbol, *at[position + 1 :])
+        value = self.operand(self.at("x", index, begin))
+        pair = (at[position], taps.symbol)
+        weight = self._read(table, pair if checked else pair[::-1])
+        shifts = self._shifts(self._table("weights"), (out, taps.extent), 1)
+        shift = self._read(shifts, (at[position],)) if shifts else None
+        total = self.finished(binary("mul", value, weight), shift)
+        self.ops.append(self._loop(call.name, axes, (taps,), call.output.buffer, total))
+
+    def panels(self) -> None:
+        """The innermost axis in panels: (..., panels, outputs of a panel), then as whole rows."""
+        call = self.call
+        span, lanes = as_expr(call.attr("span")), as_expr(call.attr("panel"))
+        out, taps = (a.extent for a in call.operand("weights").axes)
+        panels, limit = ceil_div(out, lanes), self._last_start(span)
+        first = _minimum(self.at("starts", (_I * lanes,)), limit)
+        starts = self._nest("starts", INT64, (panels,), first)
+        band = self._band(starts, (panels, span, lanes), out, taps)
+        shifts = self._shifts(band, (panels, span, lanes), 1)
+        rows = [a.extent for a in call.output.axes[:-1]]
+        tap = Axis(var("r0"), span)
+        axes = _axes("i", (*rows, panels, lanes))
+        *lead, panel, lane = (a.symbol for a in axes)
+        value = self._input(starts, limit, (*lead, panel), tap.symbol)
+        if self.builder.dtype(call.operand("x").buffer) != self.sums:
+            # Converted once, by vectors, not again for each panel's lane.
+            point = [a.symbol for a in _axes("i", (*rows, panels, span))]
+            run = self._input(starts, limit, point[:-1], point[-1])
+            runs = self._nest("runs", self.sums, (*rows, panels, span), run)
+            value = self._read(runs, (*lead, panel, tap.symbol))
+        weight = self._read(band, (panel, tap.symbol, lane))
+        shift = self._read(shifts, (panel, lane)) if shifts else None
+        total = self.finished(binary("mul", value, weight), shift)
+        shape = (*rows, panels, lanes)
+        panelled = self.builder.temp(f"{call.name}_panels", self.result, shape)
+        self.ops.append(self._loop(f"{call.name}_panels", axes, (tap,), panelled, total))
+        axes = _axes("i", (*rows, out))
+        *lead, last = (a.symbol for a in axes)
+        place = (*lead, FloorDiv(last, lanes), Modulo(last, lanes))
+        copied = self._read(panelled, place)
+        self.ops.append(self._loop(call.name, axes, (), call.output.buffer, copied))
+
+    def _input(self, starts: str, limit: Expr, at: Sequence[Expr], tap: Expr) -> Node:
+        """Input `tap` of a panel's run, as it is multiplied."""
+        begin = check_index(self._read(starts, at[-1:]), limit + 1, wrap=False)
+        return self.operand(self.at("x", (*at[:-1], _RUN + tap), begin))
+
+    def _band(self, starts: str, shape: Sequence[Expr], out: Expr, taps: Expr) -> str:
+        """The weights of a panel's outputs for its inputs; 0 for inputs outside of a window."""
+        panel, tap, lane = (a.symbol for a in _axes("i", shape))
+        output = panel * shape[2] + lane
+        inside: Node | None = None
+        if not is_int(Modulo(out, shape[2]), 0):
+            inside = binary("lt", index_value(output), index_value(out))
+        begin = load(*self._named("starts"), (output,), mask=inside)
+        place = binary("add", self._read(starts, (panel,)), index_value(tap))
+        place = binary("sub", place, begin)
+        for op, bound in (("ge", const(0, INT64)), ("lt", index_value(taps))):
+            test = binary(op, place, bound)
+            inside = test if inside is None else binary("and", inside, test)
+        weights = self._named("weights")
+        weight = load(*weights, (output, _RUN), {_RUN: place}, mask=inside)
+        return self._nest("band", self.sums, shape, weight)
+
+    # ---- arithmetic ----
+
+    @property
+    def _bits(self) -> Node | None:
+        if "bits" not in dict(self.call.operands):
+            return None
+        return self.at("bits", ())
+
+    def operand(self, value: Node) -> Node:
+        """An input element as it is multiplied."""
+        value, less = cast(value, self.sums), self.call.attr("subtract")
+        return binary("sub", value, const(less, self.sums)) if less else value
+
+    def finished(self, term: Node, shift: Node | None) -> Node:
+        """The sum of the terms in the result type; for bytes rounded and clamped."""
+        total, bits = reduce_("sum", term), self._bits
+        if bits is None:
+            return cast(total, self.result)
+        if shift is None:
+            half = binary("shl", const(1, INT32), binary("sub", bits, const(1, INT32)))
+            whole = binary("shr", binary("add", total, half), bits)
+            whole = binary("maximum", whole, const(0, INT32))
+            return cast(binary("minimum", whole, const(255, INT32)), self.result)
+        floored = unary("floor", binary("add", total, shift))
+        floored = binary("maximum", floored, const(SIGNED_LOW, FLOAT32))
+        floored = binary("minimum", floored, const(SIGNED_HIGH, FLOAT32))
+        more = self.call.attr("add")
+        if more:
+            floored = binary("add", floored, const(more, FLOAT32))
+        return cast(floored, self.result)
+
+    def _shifts(self, table: str, shape: Sequence[Expr], taps: int) -> str:
+        """For signed bytes: 1/2 + 128 * (the sum of an output's weights - 1), exact; else none."""
+        if self._bits is None or self.sums != FLOAT32:
+            return ""
+        kept = [*shape[:taps], *shape[taps + 1 :]]
+        axes, tap = _axes("i", kept), Axis(var("r0"), shape[taps])
+        at = [a.symbol for a in axes]
+        weight = self._read(table, (*at[:taps], tap.symbol, *at[taps:]))
+        total = reduce_("sum", cast(weight, FLOAT64))
+        surplus = binary("sub", total, const(1.0, FLOAT64))
+        surplus = binary("mul", surplus, const(-SIGNED_LOW, FLOAT64))
+        shift = cast(binary("add", surplus, const(0.5, FLOAT64)), FLOAT32)
+        name = self.builder.temp(f"{self.call.name}_shifts", FLOAT32, tuple(kept))
+        self.ops.append(self._loop(name, axes, (tap,), name, shift))
+        return name
+
+    # ---- nests and reads ----
+
+    def at(self, role: str, index: Sequence[Expr], run: Node | None = None) -> Node:
+        """An element of an operand; `run`: what _RUN in the index stands for."""
+        view = self.call.operand(role)
+        place = _placed(view, index)
+        binds = {_RUN: run} if run is not None else None
+        return load(view.buffer, self.builder.dtype(view.buffer), place, binds)
+
+    def _named(self, role: str) -> tuple[str, DType]:
+        buffer = self._table(role)
+        return buffer, self.builder.dtype(buffer)
+
+    def _table(self, role: str) -> str:
+        return self.call.operand(role).buffer
+
+    def _read(self, buffer: str, index: Sequence[Expr]) -> Node:
+        return load(buffer, self.builder.dtype(buffer), index)
+
+    def _last_start(self, length: Expr) -> Expr:
+        return self.call.operand("x").axes[self.call.attr("axis")].extent - length
+
+    def _transposed(self, table: str, out: Expr, taps: Expr) -> str:
+        """The table as (taps, out), computed so: neighbouring outputs read neighbouring weights."""
+        name = self.builder.temp(f"{self.call.name}_table", self.sums, (taps, out))
+        nest = self.builder.nests[table]
+        stores = tuple(Store(name, s.index[::-1], s.value) for s in nest.stores)
+        self.ops.append(replace(nest, name=name, stores=stores))
+        return name
+
+    def _nest(self, part: str, dtype: DType, shape: Sequence[Expr], value: Node) -> str:
+        """A buffer of its own for `value` at each point of `shape` (variables i0, i1, …)."""
+        name = self.builder.temp(f"{self.call.name}_{part}", dtype, tuple(shape))
+        self.ops.append(self._loop(name, _axes("i", shape), (), name, value))
+        return name
+
+    def _loop(
+        self, name: str, axes: Sequence[Axis], over: tuple[Axis, ...], buffer: str, value: Node
+    ) -> LoopNest:
+        store = Store(buffer, tuple(a.symbol for a in axes), value)
+        return LoopNest(name, tuple(axes), over, (store,), self.call.origin)
+
+
+_I = var("i0")
+
+
+def _axes(prefix: str, shape: Sequence[Expr]) -> tuple[Axis, ...]:
+    return tuple(Axis(var(f"{prefix}{k}"), size) for k, size in enumerate(shape))
+
+
+def _placed(view: View, index: Sequence[Expr]) -> list[Expr]:
+    at: dict[Symbol, Expr] = dict(zip([a.symbol for a in view.axes], index, strict=True))
+    return [substitute(e, at) for e in view.index]
+
+
+def _minimum(a: Node, limit: Expr) -> Node:
+    return binary("minimum", a, index_value(limit))

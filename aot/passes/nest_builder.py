@@ -1,0 +1,54 @@
+"""Declares what template calls are expanded into: buffers, loads, derived weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aot.ir.dtypes import DType
+from aot.ir.loops import Buffer, LoopNest, Store, View
+from aot.ir.origin import Origin
+from aot.ir.scalar import Node, cast, load
+from aot.ir.weights import DerivedWeight
+from aot.symbolic import Expr, Symbol, row_major_strides, substitute
+
+
+@dataclass
+class NestBuilder:
+    """Declares the buffers and derived weights of expansions; local to one run of the pass.
+
+    `nests`: the nest that writes a buffer, before any expansion.
+    """
+
+    buffers: dict[str, Buffer]
+    nests: Mapping[str, LoopNest]
+    derived: list[DerivedWeight] = field(default_factory=list)
+
+    def temp(self, name: str, dtype: DType, shape: tuple[Expr, ...]) -> str:
+        """A new temporary's name."""
+        self.buffers[name] = Buffer(name, dtype, shape, None, "temp")
+        return name
+
+    def row_major_weight(self, name: str, view: View, origin: Origin) -> View:
+        """A weight's view as a derived weight of its own, dense in the order of the view's axes."""
+        source = self.buffers[view.buffer]
+        if source.kind != "weight" or view.index == tuple(a.symbol for a in view.axes):
+            return view
+        shape = tuple(a.extent for a in view.axes)
+        point = tuple(a.symbol for a in view.axes)
+        strides = row_major_strides(shape)
+        self.buffers[name] = Buffer(name, source.dtype, shape, strides, "weight", name)
+        copy = Store(name, point, load(source.name, source.dtype, view.index))
+        nest = LoopNest(name, view.axes, (), (copy,), origin)
+        self.derived.append(DerivedWeight(name, "fold", (source.name,), (), (nest,)))
+        return View(name, view.axes, point)
+
+    def dtype(self, name: str) -> DType:
+        """A buffer's element type."""
+        return self.buffers[name].dtype
+
+    def load(self, view: View, at: Mapping[Symbol, Expr], mask: Node | None = None) -> Node:
+        """The element of a view, widened to what is computed in."""
+        index = [substitute(e, at) for e in view.index]
+        dtype = self.dtype(view.buffer)
+        return cast(load(view.buffer, dtype, index, mask=mask), dtype.compute)
