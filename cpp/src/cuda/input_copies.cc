@@ -1,5 +1,6 @@
 #include "cuda/input_copies.h"
 
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,7 @@ namespace aot_rt::cuda {
 namespace {
 
 constexpr uintptr_t kAlignment = 16;  // what kernels rely on
+constexpr size_t kSmall = 1024;       // bytes that are copied at once rather than waited for
 
 std::vector<int64_t> strides_of(const DLTensor& tensor) {
   std::vector<int64_t> strides(static_cast<size_t>(tensor.ndim));
@@ -30,10 +32,9 @@ std::string list(const std::vector<int64_t>& values) {
 
 }  // namespace
 
-InputCopies::InputCopies(DevicePtr device, const Plan& plan, const aot_allocator& host_allocator)
+InputCopies::InputCopies(DevicePtr device, const Plan& plan)
     : device_(std::move(device)),
       plan_(plan),
-      host_allocator_(host_allocator),
       copies_(plan.inputs.size()),
       ordered_(plan.inputs.size()),
       read_(device_) {}
@@ -62,17 +63,22 @@ void* InputCopies::from_host(size_t index, const DLTensor& tensor, const BoundTe
                              CUstream stream) {
   const auto span = static_cast<size_t>(bound.span);
   const auto* from = static_cast<const uint8_t*>(tensor.data) + tensor.byte_offset;
-  if (!strides_match(tensor, bound)) {
-    finish_reading(stream);  // of the last run, if it failed: `ordered_` may be on its way
+  const bool in_order = strides_match(tensor, bound);
+  if (!in_order || span <= kSmall) {
     Block& ordered = ordered_[index];
-    if (ordered.size() < span) ordered = Block(host_allocator_, span, "a copy of an input");
-    strided_copy(ordered.data(), bound.strides, from, strides_of(tensor), bound.sizes,
-                 plan_.inputs[index].dtype->size);
+    if (ordered.size() < span) ordered = Block(default_allocator(), span, "a copy of an input");
+    if (in_order) {
+      std::memcpy(ordered.data(), from, span);
+    } else {
+      strided_copy(ordered.data(), bound.strides, from, strides_of(tensor), bound.sizes,
+                   plan_.inputs[index].dtype->size);
+    }
     from = ordered.data();
+  } else {
+    reading_ = true;  // page-locked memory of the caller is read later; no other is
   }
   const CUdeviceptr copy = room(index, bound);
   device_->driver().memcpy_htod_async(copy, from, span, stream);
-  reading_ = true;
   return reinterpret_cast<void*>(copy);
 }
 

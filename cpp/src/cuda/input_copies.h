@@ -14,7 +14,7 @@ namespace aot_rt::cuda {
 // Belongs to one session: keeps the memory of its copies from run to run.
 class InputCopies {
  public:
-  InputCopies(DevicePtr device, const Plan& plan, const aot_allocator& host_allocator);
+  InputCopies(DevicePtr device, const Plan& plan);
 
   // The address at which kernels read an input: its own if it is on the device, aligned, and in the
   // plan's strides; else that of a copy, enqueued in `stream`. Throws INVALID_ARGUMENT for an input
@@ -32,9 +32,10 @@ class InputCopies {
 
   DevicePtr device_;
   const Plan& plan_;
-  aot_allocator host_allocator_;
   std::vector<DeviceBlock> copies_;  // by input
-  std::vector<Block> ordered_;       // by input: on the host, in the plan's strides
+  // By input: on the host, in the plan's strides. Pageable, which the driver reads before a copy's
+  // call returns.
+  std::vector<Block> ordered_;
   Event read_;
   bool reading_ = false;  // the GPU may still be reading host memory
 };
