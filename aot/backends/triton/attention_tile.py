@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 
+from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.tiling import power_above
+from aot.backends.triton.tuning import Problem
 from aot.ir.dtypes import DType
 
 HEAD_SIZE = 256
 """Greatest size of a query or a value."""
 
-PROGRAMS = 96
-"""Programs that make use of most of a GPU; blocks get smaller rather than there being fewer."""
-
 PACKED_QUERIES = 16
 """Queries of a head up to which a tile holds those of all heads that share keys and values."""
+
+_WARP_GROUP = 64
+"""Rows from which tensor cores work asynchronously, where they can."""
+
+
+@dataclass(frozen=True)
+class AttentionSize:
+    """What decides between tiles: how many heads in all, and the sizes of each.
+
+    `depth`: the greater one of the sizes of a key and a value.
+    """
+
+    heads: int
+    queries: int
+    keys: int
+    depth: int
+    dtype: DType
+    causal: bool
 
 
 @dataclass(frozen=True)
 class AttentionTile:
     """Queries and keys of a block; warps, and blocks of keys loaded ahead of their use.
 
+    `ahead`: the scores of the next block are computed while the exponentials of this one are.
     `packed`: the rows of a tile are the queries of all heads that share keys and values.
     """
 
@@ -28,12 +47,13 @@ class AttentionTile:
     keys: int
     warps: int
     stages: int
+    ahead: bool = False
     packed: bool = False
 
 
 _HALF = {
-    64: AttentionTile(128, 128, 8, 3),
-    128: AttentionTile(128, 64, 8, 3),
+    64: AttentionTile(128, 64, 8, 3, ahead=True),
+    128: AttentionTile(128, 64, 8, 3, ahead=True),
     256: AttentionTile(64, 32, 4, 3),
 }
 _SINGLE = {
@@ -43,19 +63,63 @@ _SINGLE = {
 }
 
 
-def attention_tile(heads: int, queries: int, keys: int, depth: int, dtype: DType) -> AttentionTile:
-    """The blocks for `heads` heads in all, with that many queries and keys each.
-
-    `depth`: the greater one of the sizes of a key and a value.
-    """
-    table = _HALF if dtype.itemsize == 2 else _SINGLE
-    tile = next(t for size, t in table.items() if depth <= size)
-    most = power_above(max(16, keys))
-    if queries <= PACKED_QUERIES:
-        block = min(most, max(32, 64 * 128 // power_above(depth)))
-        return AttentionTile(16, block, 4, tile.stages, packed=True)
+def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
+    """The tile for a problem: the one that was the fastest when measured, else by rules."""
+    measured = gpu.tuning.choose(
+        problem(size), gpu.arch, [as_config(tile) for tile in candidates(size, gpu)]
+    )
+    if measured is not None:
+        found = {key: bool(n) if key in ("ahead", "packed") else n for key, n in measured.items()}
+        return AttentionTile(**found)  # type: ignore[arg-type]
+    table = _HALF if size.dtype.itemsize == 2 else _SINGLE
+    tile = next(t for depth, t in table.items() if size.depth <= depth)
+    if size.queries <= PACKED_QUERIES:
+        block = max(32, 64 * 128 // power_above(size.depth))
+        return _fitted(AttentionTile(16, block, 4, tile.stages, packed=True), size, gpu)
     rows = tile.rows
-    while rows > 16 and (rows >= 2 * queries or heads * -(-queries // rows) < PROGRAMS):
+    while rows > 16 and (rows >= 2 * size.queries or _programs(rows, size) < _least(gpu)):
         rows //= 2
     warps = tile.warps if rows == tile.rows else max(4, tile.warps * rows // tile.rows)
-    return AttentionTile(rows, min(tile.keys, most), warps, tile.stages)
+    return _fitted(replace(tile, rows=rows, warps=warps), size, gpu)
+
+
+def problem(size: AttentionSize) -> Problem:
+    """What the tuning database knows of a call."""
+    kind = "attention causal" if size.causal else "attention"
+    return Problem(kind, (size.heads, size.queries, size.keys, size.depth), size.dtype.name)
+
+
+def as_config(tile: AttentionTile) -> dict[str, int]:
+    """The tile as the tuning database keeps it."""
+    return {name: int(value) for name, value in asdict(tile).items()}
+
+
+def candidates(size: AttentionSize, gpu: Gpu) -> Iterator[AttentionTile]:
+    """Tiles worth a measurement."""
+    packed = size.queries <= PACKED_QUERIES
+    half = size.dtype.itemsize == 2
+    heights = (16,) if packed else (64, 128) if half else (16, 32, 64)
+    for rows in heights:
+        for keys in (32, 64, 128):
+            warps = (2, 4, 8) if packed else (4, 8) if rows == 128 else (4,)
+            for count in warps:
+                for stages in (2, 3, 4):
+                    tile = AttentionTile(rows, keys, count, stages, packed=packed)
+                    tiles = (tile, replace(tile, ahead=True)) if half and not packed else (tile,)
+                    yield from dict.fromkeys(_fitted(t, size, gpu) for t in tiles)
+
+
+def _fitted(tile: AttentionTile, size: AttentionSize, gpu: Gpu) -> AttentionTile:
+    """The tile with no more keys than there are, and ahead of itself only where that pays."""
+    keys = min(tile.keys, power_above(max(16, size.keys)))
+    ahead = tile.ahead and gpu.async_dots and tile.rows >= _WARP_GROUP and size.keys > keys
+    return replace(tile, keys=keys, ahead=ahead)
+
+
+def _programs(rows: int, size: AttentionSize) -> int:
+    return size.heads * -(-size.queries // rows)
+
+
+def _least(gpu: Gpu) -> int:
+    """Programs that make use of most of the device; blocks get smaller rather than fewer."""
+    return 3 * gpu.multiprocessors // 4

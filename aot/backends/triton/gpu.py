@@ -14,14 +14,16 @@ class Gpu:
     """One architecture, as its largest product for servers has it.
 
     `shared_bytes`: shared memory that one program may have. `copies_blocks`: it copies blocks of
-    matrices by descriptors (TMA). `units`: programs from which a launch
-    keeps all multiprocessors busy. `tuning`: what was measured; it goes before heuristics.
+    matrices by descriptors (TMA). `async_dots`: its tensor cores work while registers are computed
+    with. `units`: programs from which a launch keeps all multiprocessors busy.
+    `tuning`: what was measured; it goes before heuristics.
     """
 
     arch: str
     multiprocessors: int
     shared_bytes: int
     copies_blocks: bool = False
+    async_dots: bool = False
     tuning: Chooser = NOTHING
 
     @property
@@ -36,7 +38,7 @@ GPUS = {
         Gpu("sm_80", 108, 163 * KIB),
         Gpu("sm_86", 84, 99 * KIB),
         Gpu("sm_89", 142, 99 * KIB),
-        Gpu("sm_90", 132, 227 * KIB, copies_blocks=True),
+        Gpu("sm_90", 132, 227 * KIB, copies_blocks=True, async_dots=True),
         Gpu("sm_100", 148, 227 * KIB, copies_blocks=True),
         Gpu("sm_120", 188, 99 * KIB, copies_blocks=True),
     )

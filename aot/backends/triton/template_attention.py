@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from aot.backends.triton.attention_tile import AttentionTile, attention_tile
+from aot.backends.triton.attention_tile import AttentionSize, AttentionTile, attention_tile
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, TileDim, Value, make_context
 from aot.backends.triton.dot import finish_tile, precision
@@ -33,7 +33,8 @@ _CACHE_BYTES = 24 * 1024 * 1024
 """Keys and values that programs which run at the same time may hold in the cache."""
 
 _LOG2E = math.log2(math.e)
-_DEPTH, _KEY_ROW, _KEY, _MEMBER = var("depth"), var("key_row"), var("key"), var("member")
+_DEPTH, _MEMBER = var("depth"), var("member")
+_KEY_ROW, _KEY, _NEXT = var("key_row"), var("key"), var("next_key")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class _Attention:
 
 def emit_attention(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of an attention template and its epilogue."""
-    t = _take_apart(kernel, graph, hints)
+    t = _take_apart(kernel, graph, hints, gpu)
     body = Body(t.context, Writer(), 2)
     line = body.writer.line
     _open_block(body, t, hints)
@@ -102,7 +103,7 @@ def emit_attention(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -
     return finish(kernel, body, line_grid(programs), options)
 
 
-def _take_apart(kernel: Kernel, graph: KernelGraph, hints: Hints) -> _Attention:
+def _take_apart(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> _Attention:
     call = kernel.template
     if call is None:
         raise InternalError(f"{kernel.name} has no template")
@@ -114,15 +115,17 @@ def _take_apart(kernel: Kernel, graph: KernelGraph, hints: Hints) -> _Attention:
     context = make_context(kernel, graph)
     group = context.ranges.simplify(FloorDiv(heads.extent, k.axes[1].extent))
     dtype = graph.buffers[q.buffer].dtype
-    tile = attention_tile(
+    size = AttentionSize(
         hints.volume(call.output.axes[:2]),
         hints.value(queries.extent),
         hints.value(keys),
         max(int(depth), int(columns.extent)),
         dtype,
+        call.attr("causal"),
     )
+    tile = attention_tile(size, gpu)
     members = None
-    extents = {_DEPTH: depth, _KEY_ROW: keys, _KEY: keys}
+    extents = {_DEPTH: depth, _KEY_ROW: keys, _KEY: keys, _NEXT: keys}
     if tile.packed and not is_int(group, 1):
         members = Axis(_MEMBER, group)
         extents[_MEMBER] = group
@@ -193,11 +196,15 @@ def _walk_keys(body: Body, t: _Attention) -> None:
         if int(t.keys) < block:
             edge = min(edge, block)
     if not (t.keys.is_Integer and int(t.keys) < block):
+        if t.tile.ahead:
+            line(f"limit = tl.maximum(whole - {block}, 0)")
+            body.open_dim(TileDim("kn", (Axis(_NEXT, t.keys),), block, 0), "0")
+            line(f"score = {_scores(body, t, _NEXT, 'kn')}")
         with _block(body, t, "whole", "0", block, exact=True):
-            _step(body, t, edge=False)
+            _step(body, t, edge=False, ahead=t.tile.ahead)
     if t.call.attr("causal") or not t.keys.is_Integer or int(t.keys) % block:
         with _block(body, t, end, "whole", edge, exact=False):
-            _step(body, t, edge=True)
+            _step(body, t, edge=True, ahead=False)
 
 
 @contextmanager
@@ -213,21 +220,38 @@ def _block(
         yield
 
 
-def _step(body: Body, t: _Attention, *, edge: bool) -> None:
-    """One block of keys: scores, their exponentials, and what the values add to the result."""
+def _scores(body: Body, t: _Attention, key: Symbol, rows: str) -> str:
+    """The products of the queries with a block of keys."""
+    block = _read(body, t, "k", key, _DEPTH, (rows, "c"))
+    return f"tl.dot(q, tl.trans({block}){precision(t.dtype)})"
+
+
+def _step(body: Body, t: _Attention, *, edge: bool, ahead: bool) -> None:
+    """One block of keys: scores, their exponentials, and what the values add to the result.
+
+    `ahead`: the scores are there; the products of the next block run while the exponentials of
+    this one are computed (Shah et al., FlashAttention-3, NeurIPS 2024).
+    """
     line = body.writer.line
     scale = float(t.call.attr("scale")) * _LOG2E
+    # Blocks at the edge may have another size: their scores are a variable of their own.
+    score = "edge" if edge else "score"
     rows, columns = ("kre", "kce") if edge else ("kr", "kc")
     exact = precision(t.dtype)
-    line(f"k = {_read(body, t, 'k', _KEY_ROW, _DEPTH, (rows, 'c'))}")
-    line(f"score = tl.dot(q, tl.trans(k){exact})")
+    if ahead:
+        # The last turn computes its own scores again, which nobody reads.
+        after = TileDim("kn", (Axis(_NEXT, integer(t.tile.keys)),), t.tile.keys, 0)
+        body.open_dim(after, f"tl.minimum(start + {t.tile.keys}, limit)")
+        line(f"following = {_scores(body, t, _NEXT, 'kn')}")
+    else:
+        line(f"{score} = {_scores(body, t, _KEY_ROW, rows)}")
     factor = f" * {literal_of(scale)}"
     masked = "mask" in dict(t.call.operands)
     if masked or scale <= 0.0:
-        line(f"score = score{factor}")
+        line(f"{score} = {score}{factor}")
         factor = ""
     if masked:
-        _mask(body, t)
+        _mask(body, t, score)
     conditions = []
     if edge and t.call.attr("causal"):
         query, _ = body.index(t.call.output.axes[2].symbol, {})
@@ -235,11 +259,11 @@ def _step(body: Body, t: _Attention, *, edge: bool) -> None:
     if edge:
         conditions += body.masks((columns,))
     if conditions:
-        line(f"score = tl.where({' & '.join(conditions)}, score, float('-inf'))")
-    line(f"best = tl.maximum(top, tl.max(score, 1){factor})")
+        line(f"{score} = tl.where({' & '.join(conditions)}, {score}, float('-inf'))")
+    line(f"best = tl.maximum(top, tl.max({score}, 1){factor})")
     # While everything was -inf, any finite shift leaves the exponentials 0.
     line("shift = tl.where(best == float('-inf'), 0.0, best)")
-    line(f"power = tl.exp2(score{factor} - shift[:, None])")
+    line(f"power = tl.exp2({score}{factor} - shift[:, None])")
     line("change = tl.exp2(top - shift)")
     line("total = total * change + tl.sum(power, 1)")
     line("acc = acc * change[:, None]")
@@ -247,6 +271,8 @@ def _step(body: Body, t: _Attention, *, edge: bool) -> None:
     line(f"v = {_read(body, t, 'v', _KEY_ROW, value, (rows, 'n'))}")
     line(f"acc = tl.dot(power.to(v.dtype), v, acc{exact})")
     line("top = best")
+    if ahead:
+        line("score = following")
 
 
 def literal_of(number: float) -> str:
@@ -254,16 +280,16 @@ def literal_of(number: float) -> str:
     return literal(number, FLOAT32)
 
 
-def _mask(body: Body, t: _Attention) -> None:
+def _mask(body: Body, t: _Attention, score: str) -> None:
     batch, heads, queries, _ = t.call.output.axes
     view = t.call.operand("mask")
     dtype = body.context.buffers[view.buffer].dtype
     index = t.index("mask", (batch.symbol, heads.symbol, queries.symbol, _KEY))
     seen = body.value(load(view.buffer, dtype, index))
     if dtype == BOOL:
-        body.writer.line(f"score = tl.where({seen.text}, score, float('-inf'))")
+        body.writer.line(f"{score} = tl.where({seen.text}, {score}, float('-inf'))")
     else:
-        body.writer.line(f"score = score + {seen.text}.to(tl.float32) * {literal_of(_LOG2E)}")
+        body.writer.line(f"{score} = {score} + {seen.text} * {literal_of(_LOG2E)}")
 
 
 def _read(
