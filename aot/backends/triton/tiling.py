@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aot.backends.triton.context import KernelContext, TileDim
-from aot.ir.hints import Hints
+from aot.ir.hints import Hints, body_weight
 from aot.ir.kernels import Kernel, Stage
 from aot.ir.loops import Axis
 from aot.ir.scalar import Access, loads
@@ -23,6 +23,12 @@ TILE_POINTS = 4096
 
 THREAD_POINTS = 8
 """Points of a tile for each thread."""
+
+LONG_BODY_WEIGHT = 800
+"""Price of a thread's points from which a kernel's code outgrows the instruction cache."""
+
+LONG_BODY_POINTS = 512
+"""Points of a tile whose threads have few points each."""
 
 WARP = 32
 CROSSING_LEAST = 16
@@ -71,7 +77,19 @@ def point_tile(kernel: Kernel, context: KernelContext, hints: Hints, units: int)
     points = hints.volume(kernel.outer)
     block = max(128, min(1024, power_above(points // units)))
     block = min(block, power_above(max(1, points)))
+    each = _thread_points(kernel)
+    if each < THREAD_POINTS:
+        block = min(block, LONG_BODY_POINTS)
+        dim = TileDim("x", kernel.outer, block, 0)
+        return PointTile((dim,), max(1, block // (WARP * each)))
     return PointTile((TileDim("x", kernel.outer, block, 0),), max(1, min(4, block // 128)))
+
+
+def _thread_points(kernel: Kernel) -> int:
+    """Points of a thread: code is repeated for each, rare paths of dear functions included."""
+    weight = body_weight([r for s in kernel.stages for n in s.nests for r in n.roots])
+    fitting = LONG_BODY_WEIGHT // max(1, weight)
+    return next((n for n in (THREAD_POINTS, 4) if n <= fitting), 2)
 
 
 def _crossing(kernel: Kernel, context: KernelContext, hints: Hints) -> Axis | None:
