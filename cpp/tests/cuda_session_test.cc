@@ -335,7 +335,7 @@ TEST(a_patch_that_fails_is_made_again) {
   for (int i = 0; i < 3; ++i) CHECK(right(running.run(on_gpu(memory.address(), 6)), x));
 }
 
-TEST(the_default_stream_keeps_its_order_with_others) {
+TEST(streams_that_last_keep_their_order_with_others) {
   const Clean clean;
   const Opened package(small_cuda_package());
   CudaRunning running(package.get());
@@ -344,9 +344,11 @@ TEST(the_default_stream_keeps_its_order_with_others) {
   memory.write(x.data(), x.size() * 4);
   memory.wait();
   auto* const legacy = reinterpret_cast<void*>(1);
-  for (int i = 0; i < 4; ++i) {
+  void* const own = aot_session_stream(running.get());
+  for (int i = 0; i < 6; ++i) {
     fake().clear_calls();
-    const auto one = running.run(on_gpu(memory.address(), 6), false, legacy);
+    void* const lasting = i % 2 == 0 ? legacy : own;
+    const auto one = running.run(on_gpu(memory.address(), 6), false, lasting);
     CHECK_EQ(fake().calls("cuEventRecord"), 0);  // nobody waits yet
     fake().clear_calls();
     const auto two = running.run(on_gpu(memory.address(), 6), false, memory.stream());

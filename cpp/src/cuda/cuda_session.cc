@@ -61,7 +61,7 @@ CudaSession::CudaSession(const std::shared_ptr<Package>& package,
 
 CudaSession::~CudaSession() {
   if (last_stream_ != nullptr && driver_.ctx_push_current.raw(device_->context()) == kSuccess) {
-    if (last_stream_ == kDefaultStream) driver_.event_record.raw(last_run_.get(), last_stream_);
+    if (lasts(last_stream_)) driver_.event_record.raw(last_run_.get(), last_stream_);
     driver_.event_synchronize.raw(last_run_.get());
     CUcontext popped = nullptr;
     driver_.ctx_pop_current.raw(&popped);
@@ -92,7 +92,7 @@ void CudaSession::run_with(const DLTensor* const* inputs, size_t count, const Ru
   const bool own = options.stream == nullptr;
   auto* const stream = own ? own_stream_.get() : static_cast<CUstream>(options.stream);
   if (last_stream_ != nullptr && last_stream_ != stream) {
-    mark_default_stream();
+    mark_last_run();
     driver_.stream_wait_event(stream, last_run_.get(), 0);  // both use the session's memory
   }
   const bool to_host = options.host_outputs || options_.host_outputs;
@@ -105,7 +105,7 @@ void CudaSession::run_with(const DLTensor* const* inputs, size_t count, const Ru
     check_faults();
   } else {
     copies_.finish_reading(stream);
-    if (stream != kDefaultStream) driver_.event_record(last_run_.get(), stream);
+    if (!lasts(stream)) driver_.event_record(last_run_.get(), stream);
     last_stream_ = stream;
   }
   run.finished = true;
@@ -324,14 +324,18 @@ void CudaSession::observe(const BoundLaunches& bound, int32_t step, CUstream str
   }
 }
 
-// The default stream is always there: its event is recorded only when somebody has to wait.
-void CudaSession::mark_default_stream() {
-  if (last_stream_ == kDefaultStream) driver_.event_record(last_run_.get(), last_stream_);
+// The event of a stream that lasts is recorded only when somebody has to wait for it.
+void CudaSession::mark_last_run() {
+  if (lasts(last_stream_)) driver_.event_record(last_run_.get(), last_stream_);
+}
+
+bool CudaSession::lasts(CUstream stream) const {
+  return stream == kDefaultStream || stream == own_stream_.get();
 }
 
 void CudaSession::wait_for_last_run() {
   if (last_stream_ == nullptr) return;
-  mark_default_stream();
+  mark_last_run();
   driver_.event_synchronize(last_run_.get());
   last_stream_ = nullptr;
 }

@@ -84,7 +84,9 @@ class CudaSession final : public Session {
   void wait_for_step(int32_t step, CUstream stream);
   void observe(const BoundLaunches& bound, int32_t step, CUstream stream);
 
-  void mark_default_stream();
+  void mark_last_run();
+  // Whether a stream is there as long as the session, and not the caller's to destroy.
+  bool lasts(CUstream stream) const;
   void wait_for_last_run();
   void check_faults();
   volatile int32_t& fault_word(int32_t step) const {
@@ -101,7 +103,7 @@ class CudaSession final : public Session {
   DevicePtr device_;
   const Driver& driver_;
   Stream own_stream_;
-  Event last_run_;                  // recorded behind the last run on a caller's stream …
+  Event last_run_;                  // behind the last run on a given stream …
   CUstream last_stream_ = nullptr;  // … which is this one; nullptr: nothing is under way
   PinnedBlock faults_;              // an int32 for each step
   std::vector<int32_t> faulting_;   // steps whose kernels report faults
