@@ -16,7 +16,8 @@ from aot.backends.triton.crossed import emit_crossed, is_crossed
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.helpers import definitions
 from aot.backends.triton.reduction import Accumulator, reductions_of
-from aot.backends.triton.short_reduction import ShortBody, ShortTile, emit_stage, short_tile
+from aot.backends.triton.short_reduction import ShortBody, emit_stage
+from aot.backends.triton.short_tile import ShortTile, short_tile
 from aot.backends.triton.text import Writer, index_text, pointer_type
 from aot.backends.triton.tiling import RowTile, point_tile, row_tile
 from aot.ir.hints import Hints

@@ -139,3 +139,30 @@ def test_wrong_indices_are_reported() -> None:
     (function,) = emitted(lambda x, i: x[i], ROWS, torch.zeros(7, dtype=torch.int64)).functions
     assert function.faults
     assert "tl.store(fault" in function.text
+
+
+def test_short_reductions_cross_no_threads_and_share_addresses() -> None:
+    text = only(emitted(lambda x: F.max_pool2d(x, 3, 2, 1), torch.zeros(2, 8, 32, 32)))
+    assert "tl.reduce(" not in text
+    assert text.count("tl.load(") == 9
+    assert text.count("= p0 + (") == 1
+
+
+def test_resizing_gathers_taps_alone() -> None:
+    image = torch.zeros(2, 3, 64, 80)
+    source = emitted(lambda x: F.interpolate(x, size=(100, 90), mode="bicubic"), image)
+    texts = [f.text for f in source.functions]
+    assert len(texts) == 2
+    for text in texts:
+        # Four taps, their weights, and where they start.
+        assert text.count("tl.load(") == 9
+        assert "tl.sum(" not in text
+    assert not any(f.faults for f in source.functions)
+
+
+def test_columns_of_two_axes_that_nothing_tells_apart_are_one() -> None:
+    image = torch.zeros(2, 3, 64, 80).contiguous(memory_format=torch.channels_last)
+    source = emitted(lambda x: F.interpolate(x, size=(100, 90), mode="bicubic"), image)
+    vertical = source.functions[0].text
+    assert "y // " not in vertical
+    assert "max_contiguous" not in vertical

@@ -1,0 +1,205 @@
+"""Tiles of kernels whose reductions are short: a lane for each result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aot.backends.triton.context import KernelContext, TileDim, index_exprs
+from aot.ir.hints import Hints
+from aot.ir.kernels import Kernel, Stage
+from aot.ir.loops import Axis
+from aot.ir.scalar import Access, IndexValue, Node, loads, postorder
+from aot.symbolic import Expr, Symbol, coefficient_of
+
+MOST_POINTS = 64
+"""Points of a reduction that are written out."""
+
+MOST_NODES = 4096
+"""Operations that a kernel may become by that."""
+
+FEW_POINTS, MANY_RESULTS = 16, 4096
+"""More points than these only for so many results: otherwise too few threads would be busy."""
+
+STRETCH = 16
+"""Elements between the reads of neighbouring lanes up to which they share cache lines."""
+
+SHORTEST = 4
+"""Points up to which a thread has 16 results rather than 8."""
+
+COLUMNS = 32
+"""Columns are flattened from several axes until there are so many."""
+
+LANES = 128
+"""Threads of a program."""
+
+
+@dataclass(frozen=True)
+class ShortTile:
+    """Rows and columns of results.
+
+    `merged`: variables of axes that an axis of the columns has taken in; they stand for 0.
+    `apart`: lanes own single columns, since reads are scattered.
+    """
+
+    rows: TileDim
+    columns: TileDim
+    merged: tuple[Symbol, ...]
+    apart: bool
+    warps: int
+
+
+def short_tile(
+    kernel: Kernel, context: KernelContext, hints: Hints, units: int
+) -> ShortTile | None:
+    """The tile of a kernel whose reductions are all short; None for others."""
+    if not kernel.outer or not all(_is_short(s) for s in kernel.stages):
+        return None
+    results = hints.volume(kernel.outer)
+    points = max(hints.volume(s.order) for s in kernel.stages)
+    if points > FEW_POINTS and results < MANY_RESULTS:
+        return None
+    accesses = _accesses(kernel, context)
+    rows, columns, merged = _split(kernel, accesses, hints)
+    inner = {a.symbol for s in kernel.stages for a in s.order}
+    apart = False
+    for offset, bound in accesses.reads:
+        step = _step(offset, bound, columns[-1], hints)
+        if offset.free_symbols & inner and not 0 <= step <= STRETCH:
+            return None
+        apart |= step > 1 or any(a.symbol in bound for a in columns)
+    high, across, warps = _blocks(rows, columns, points, apart, hints, units)
+    return ShortTile(
+        TileDim("x", rows, high, 0), TileDim("y", columns, across, 1), merged, apart, warps
+    )
+
+
+def _is_short(stage: Stage) -> bool:
+    if not stage.order:
+        return True
+    if stage.inner or not all(n.reduction for n in stage.nests):
+        return False
+    if not all(a.extent.is_Integer and int(a.extent) > 0 for a in stage.order):
+        return False
+    points = 1
+    for axis in stage.order:
+        points *= int(axis.extent)
+    nodes = len(postorder([r for n in stage.nests for r in n.roots]))
+    return points <= MOST_POINTS and points * nodes <= MOST_NODES
+
+
+@dataclass(frozen=True)
+class _Accesses:
+    """Offsets of a kernel's reads, with the variables that their bound values use, and stores.
+
+    `valued`: variables whose own values the kernel computes with.
+    """
+
+    reads: tuple[tuple[Expr, frozenset[Symbol]], ...]
+    stores: tuple[Expr, ...]
+    valued: frozenset[Symbol]
+
+
+def _accesses(kernel: Kernel, context: KernelContext) -> _Accesses:
+    reads: list[tuple[Expr, frozenset[Symbol]]] = []
+    stores: list[Expr] = []
+    valued: set[Symbol] = set()
+    for stage in kernel.stages:
+        for nest in stage.nests:
+            for node in postorder(nest.roots):
+                if isinstance(node.attr, IndexValue):
+                    valued |= node.attr.expr.free_symbols
+            for node in loads(nest.roots):
+                access = node.attr
+                assert isinstance(access, Access)
+                if access.buffer not in context.pointers:
+                    continue
+                bound = _symbols(node.args[: len(access.binds)])
+                reads.append((context.offset(access.buffer, access.index), bound))
+            for store in nest.stores:
+                if store.buffer in context.pointers:
+                    stores.append(context.offset(store.buffer, store.index))
+    return _Accesses(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(stores)), frozenset(valued))
+
+
+def _symbols(nodes: Iterable[Node]) -> frozenset[Symbol]:
+    return frozenset(s for n in postorder(nodes) for e in index_exprs(n) for s in e.free_symbols)
+
+
+def _step(offset: Expr, bound: frozenset[Symbol], axis: Axis, hints: Hints) -> int:
+    """Elements between the reads of neighbours along an axis; 2 where a table says; -1: unknown."""
+    if axis.symbol in bound:
+        return 2
+    step = coefficient_of(offset, axis.symbol)
+    return -1 if step is None else hints.value(step)
+
+
+def _split(
+    kernel: Kernel, accesses: _Accesses, hints: Hints
+) -> tuple[tuple[Axis, ...], tuple[Axis, ...], tuple[Symbol, ...]]:
+    """(rows, columns, merged): the outer axes in the order of memory that the kernel writes."""
+    axes = list(kernel.outer)
+    steps = [coefficient_of(accesses.stores[-1], a.symbol) for a in axes] if accesses.stores else []
+    if steps and all(s is not None for s in steps):
+        sizes = [hints.value(s) for s in steps if s is not None]
+        axes = [axes[k] for k in sorted(range(len(axes)), key=lambda k: -sizes[k])]
+    columns, merged = [axes.pop()], list[Symbol]()
+    while axes:
+        if _one_axis(accesses, axes[-1], columns[0]):
+            outer = axes.pop()
+            merged.append(outer.symbol)
+            columns[0] = Axis(columns[0].symbol, outer.extent * columns[0].extent)
+        elif hints.volume(columns) < COLUMNS:
+            columns.insert(0, axes.pop())
+        else:
+            break
+    # Windows that a table places overlap from row to row: those rows in one tile share reads.
+    placing = frozenset[Symbol]().union(*(bound for _, bound in accesses.reads))
+    rows = sorted(axes, key=lambda a: a.symbol in placing)
+    return tuple(rows), tuple(columns), tuple(merged)
+
+
+def _one_axis(accesses: _Accesses, outer: Axis, inner: Axis) -> bool:
+    """True when nothing in the kernel tells the two axes from one flat axis."""
+    if accesses.valued & {outer.symbol, inner.symbol}:
+        return False
+    for offset, bound in (*accesses.reads, *((s, frozenset[Symbol]()) for s in accesses.stores)):
+        if bound & {outer.symbol, inner.symbol}:
+            return False
+        far, near = (coefficient_of(offset, a.symbol) for a in (outer, inner))
+        if far is None or near is None or far != near * inner.extent:
+            return False
+    return True
+
+
+def _blocks(
+    rows: tuple[Axis, ...],
+    columns: tuple[Axis, ...],
+    length: int,
+    apart: bool,
+    hints: Hints,
+    units: int,
+) -> tuple[int, int, int]:
+    """(rows, columns, warps): more results a thread the shorter their sums, if all are busy."""
+    deep, wide = max(1, hints.volume(rows)), max(1, hints.volume(columns))
+    points = LANES * (16 if length <= SHORTEST and not apart else 8)
+    least = LANES
+    while points > least and deep * wide < points * units:
+        points //= 2
+    high = min(points // LANES, _power_above(deep))
+    across = _best_block(wide, points // high)
+    high = min(points // across, _power_above(deep))
+    warps = max(1, min(4, high * across // 32))
+    return high, across, warps
+
+
+def _best_block(points: int, most: int) -> int:
+    """The widest block that wastes hardly more lanes than the best one."""
+    sizes = [1 << k for k in range(5, 11) if 1 << k <= most] or [most]
+    covered = {s: -(-points // s) * s for s in sizes}
+    least = min(covered.values())
+    return max(s for s in sizes if covered[s] * 8 <= least * 9)
+
+
+def _power_above(number: int) -> int:
+    return 1 << max(0, number - 1).bit_length()
