@@ -31,7 +31,7 @@ DEVICE = Capabilities(
     l1_bytes=32 << 10,
     l2_bytes=1 << 20,
     local_bytes=256 << 10,
-    templates=frozenset(("matmul", "conv", "attention")),
+    templates=frozenset(("matmul", "conv", "attention", "scan")),
     preferred_conv_layout="channels_last",
     grain_bytes=64 << 10,
 )
