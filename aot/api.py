@@ -10,6 +10,7 @@ import torch
 from torch.export import ExportedProgram
 
 from aot import driver, options
+from aot import tune as tune  # noqa: PLC0414  the command line finds it here
 from aot.errors import UsageError
 from aot.frontend.capture import capture_file, capture_module, capture_program
 from aot.frontend.eager import eager_call

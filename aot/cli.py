@@ -386,6 +386,39 @@ def bench(
         click.echo(bench_report.text(result, kernels), nl=False)
 
 
+@cli.command(short_help="Measure block sizes for a model's GPU kernels on this machine.")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--target", required=True, metavar="TARGET", help="This machine's: cuda:sm_90, …")
+@click.option("--rounds", type=click.IntRange(1), help="Candidates of each problem; default: all.")
+@click.option(
+    "--database",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Add the winners to this file; default: the compiler's own.",
+)
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Compilers that run at once.")
+@_json
+@_debug
+def tune(
+    *,
+    model: Path,
+    target: str,
+    rounds: int | None,
+    database: Path | None,
+    jobs: int | None,
+    as_json: bool,
+    debug: bool,
+) -> None:
+    """Measure block sizes for MODEL's GPU kernels here, and keep the winners for later builds."""
+    tuning = _torch_side().tune
+    options = build_options.from_environment(jobs=jobs, debug=debug)
+    report = tuning.tune(model, build_options.parse_target(target), options, rounds=rounds)
+    kept = tuning.record(report, database)
+    if as_json:
+        _print_json({**report.to_json(), "database": str(kept)})
+    else:
+        click.echo(tuning.text(report) + f"kept in {kept}")
+
+
 @cli.command(short_help="List the operators that can be packaged.")
 @_json
 @_debug

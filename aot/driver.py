@@ -43,6 +43,7 @@ from aot.schedule.memory import plan_memory
 from aot.version import COMPILER
 
 T = TypeVar("T")
+Choose = Callable[[Target], Backend]
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,10 @@ class Program:
 
 
 def build(
-    source: Path | Captured, options: BuildOptions, observer: Observer | None = None
+    source: Path | Captured,
+    options: BuildOptions,
+    observer: Observer | None = None,
+    choose: Choose | None = None,
 ) -> BuildReport:
     """Packages a model.
 
@@ -75,6 +79,7 @@ def build(
         source: A model file, a saved ExportedProgram (`.pt2`), or a captured module.
         options: Where to, for which targets, how far.
         observer: Told of every stage.
+        choose: The backend of a target; None takes the registered one.
 
     Returns:
         What was built and why; without an output path nothing is written.
@@ -83,7 +88,7 @@ def build(
         AotError: See aot.errors.
     """
     stages = _Stages(observer or Silent(), options.stop_after)
-    programs = choose_programs(options.targets)
+    programs = choose_programs(options.targets, choose)
 
     captured = stages.run(
         "capture", lambda: capture_file(source) if isinstance(source, Path) else source
@@ -115,13 +120,13 @@ def build(
     return _report(kernels, memory, linked, nbytes, options, stages.times)
 
 
-def choose_programs(targets: Sequence[Target]) -> tuple[Program, ...]:
-    """The programs that the targets want, in their order, each with its backend.
+def choose_programs(targets: Sequence[Target], choose: Choose | None = None) -> tuple[Program, ...]:
+    """The programs that the targets want, in their order, each with the backend of its target.
 
     Raises:
         UsageError: No backend makes code for a target.
     """
-    chosen = [(target, backend_for(target)) for target in targets]
+    chosen = [(target, (choose or backend_for)(target)) for target in targets]
     return tuple(Program(part, b) for target, b in chosen for part in b.programs(target))
 
 

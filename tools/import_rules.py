@@ -34,8 +34,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("symbolic", "ir", "frontend", "lowering", "passes", "schedule", "backends", "link"),
         "report",
     ),
+    "tune": (
+        *BASE,
+        *("ir", "frontend", "lowering", "schedule", "backends", "link", "driver", "report"),
+    ),
     "cli": (*BASE, "api", "driver", "report", "link", "lowering"),
-    "api": (*BASE, "driver", "frontend", "report"),
+    "api": (*BASE, "driver", "frontend", "report", "tune"),
     "__init__": ("api",),
 }
 """Part of `aot` -> parts that it may import, besides itself."""

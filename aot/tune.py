@@ -1,0 +1,312 @@
+"""Measures candidates for a model's templates on this machine's GPU, for the tuning database.
+
+Every round packages the model with the next candidate of every problem at once, and takes each
+kernel's time from one profile. A candidate that does not compile, does not run or computes
+something else is left out and reported; it never stops the others.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aot import driver
+from aot.backends.triton.backend import TritonBackend
+from aot.backends.triton.compile import try_compile
+from aot.backends.triton.tuning import (
+    KEPT_IN,
+    NOTHING,
+    Chooser,
+    Config,
+    Measurement,
+    Problem,
+    read_database,
+)
+from aot.errors import AotError, KernelRefused, PackageWriteError, UsageError
+from aot.frontend.capture import Captured, capture_file
+from aot.frontend.ingest import ingest
+from aot.ir.kernels import KernelGraph
+from aot.link.reader import PackageFile
+from aot.lowering.lower import lower
+from aot.options import BuildOptions, Target
+from aot.report.arrays import golden_inputs
+from aot.report.runtime import load_model, profile
+from aot.schedule.fusion import fuse
+
+HEURISTIC = "the heuristic's choice"
+_RUNS = 20
+_TOLERANCE = 2e-2
+"""Of the norm of the difference to the heuristic's results: block sizes change roundings alone."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measured package: microseconds of a launch by function, and the model's outputs."""
+
+    microseconds: Mapping[str, float]
+    outputs: tuple[np.ndarray[Any, Any], ...]
+
+
+Measure = Callable[[Path], Sample]
+"""Runs a package. Raises AotError when it does not run."""
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """A problem of the model, its candidates, and the kernels that compute it."""
+
+    problem: Problem
+    candidates: tuple[Config, ...]
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was found for a problem: the winner, and the heuristic's microseconds."""
+
+    winner: Measurement
+    heuristic: float
+
+
+@dataclass(frozen=True)
+class TuneReport:
+    """Results in the model's order, and a sentence for each candidate that was left out."""
+
+    results: tuple[Result, ...]
+    left_out: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Forced:
+    """Chooses what it is told to; notes what it is asked."""
+
+    chosen: Mapping[Problem, Config]
+    asked: dict[Problem, tuple[Config, ...]] = field(default_factory=dict, compare=False)
+
+    def choose(self, problem: Problem, arch: str, candidates: Sequence[Config]) -> Config | None:
+        self.asked[problem] = tuple(candidates)
+        return self.chosen.get(problem)
+
+
+def tune(
+    source: Path | Captured,
+    target: Target,
+    options: BuildOptions,
+    measure: Measure | None = None,
+    rounds: int | None = None,
+) -> TuneReport:
+    """Measures the candidates for every problem of the model.
+
+    Args:
+        source: A model file, or a captured module.
+        target: The architecture of this machine's GPU.
+        options: How to build; its output and targets do not count.
+        measure: Runs a package; by default on the first GPU.
+        rounds: Candidates to try for each problem; None tries all.
+
+    Raises:
+        UsageError: The target has several architectures.
+        AotError: The model cannot be packaged, or does not run with the heuristic's choices.
+    """
+    if len(target.archs) != 1 or not TritonBackend().supports(target):
+        raise UsageError(
+            f"cannot tune for {target}", advice="Name the architecture of this machine's GPU."
+        )
+    captured = capture_file(source) if isinstance(source, Path) else source
+    with tempfile.TemporaryDirectory(prefix="aot-tune-") as folder:
+        path = Path(folder) / "candidate.pkg"
+        made = replace(options, output=path, targets=(target,), stop_after=None)
+        session = _Session(captured, target, made, measure or _running_on(target.device))
+        return session.run(rounds)
+
+
+class _Session:
+    """Tunes one model for one architecture."""
+
+    def __init__(
+        self, captured: Captured, target: Target, options: BuildOptions, measure: Measure
+    ) -> None:
+        self._captured = captured
+        self._target = target
+        self._options = options
+        self._measure = measure
+        self._graph = _kernel_graph(captured, target)
+        self._left_out: list[str] = []
+
+    def run(self, rounds: int | None) -> TuneReport:
+        tunables = find_tunables(self._graph, self._target)
+        if not tunables:
+            return TuneReport((), ())
+        start, functions = self._sample({}, golden=True)
+        times: dict[Problem, list[tuple[float, Config]]] = {t.problem: [] for t in tunables}
+        count = max(len(t.candidates) for t in tunables)
+        for k in range(count if rounds is None else min(count, rounds)):
+            chosen = {t.problem: t.candidates[k] for t in tunables if k < len(t.candidates)}
+            for problem, config, time in self._round(tunables, chosen, start):
+                times[problem].append((time, config))
+        results = []
+        for tunable in tunables:
+            heuristic = _time(tunable, start, functions)
+            time, config = min(
+                times[tunable.problem], default=(0.0, {}), key=lambda found: found[0]
+            )
+            if config:
+                pairs = tuple(config.items())
+                winner = Measurement(tunable.problem, self._target.archs[0], pairs, time)
+                results.append(Result(winner, heuristic))
+        return TuneReport(tuple(results), tuple(self._left_out))
+
+    def _round(
+        self, tunables: Sequence[Tunable], chosen: dict[Problem, Config], start: Sample
+    ) -> Iterator[tuple[Problem, Config, float]]:
+        self._drop_refused(tunables, chosen)
+        try:
+            sample, functions = self._sample(chosen)
+        except AotError as error:
+            self._skip(chosen, error.message)
+            return
+        if not _agree(sample.outputs, start.outputs):
+            self._skip(chosen, "the results differ")
+            return
+        for tunable in tunables:
+            if tunable.problem in chosen:
+                time = _time(tunable, sample, functions)
+                yield tunable.problem, chosen[tunable.problem], time
+
+    def _skip(self, chosen: Mapping[Problem, Config], reason: str) -> None:
+        self._left_out += [f"{_name(p)} {_words(c)}: {reason}" for p, c in chosen.items()]
+
+    def _drop_refused(self, tunables: Sequence[Tunable], chosen: dict[Problem, Config]) -> None:
+        """Removes what does not compile from `chosen`."""
+        emitted = TritonBackend(_Forced(chosen)).emit(self._graph, self._target)
+        options = self._options
+        images = try_compile(
+            emitted.functions, self._target.archs[0], options.jobs, options.cache_dir
+        )
+        refused = {image.kernel: image for image in images if isinstance(image, KernelRefused)}
+        for launch in emitted.launches:
+            for tunable in tunables:
+                if launch.function in refused and launch.kernel in tunable.kernels:
+                    config = chosen.pop(tunable.problem, None)
+                    if config is not None:
+                        reason = refused[launch.function].reason.strip().splitlines()[-1]
+                        self._skip({tunable.problem: config}, reason)
+
+    def _sample(
+        self, chosen: Mapping[Problem, Config], golden: bool = False
+    ) -> tuple[Sample, Mapping[str, str]]:
+        """A measurement, and the function that each kernel became."""
+        backend = TritonBackend(_Forced(chosen))
+        options = replace(self._options, golden=golden)
+        driver.build(self._captured, options, choose=lambda _: backend)
+        emitted = backend.emit(self._graph, self._target)
+        functions = {launch.kernel: launch.function for launch in emitted.launches}
+        assert options.output is not None
+        return self._measure(options.output), functions
+
+
+def find_tunables(graph: KernelGraph, target: Target) -> tuple[Tunable, ...]:
+    """The problems for which templates ask the tuning database, in the graph's order."""
+    found: dict[Problem, Tunable] = {}
+    for kernel in graph.kernels:
+        noting = _Forced({})
+        chooser: Chooser = noting
+        TritonBackend(chooser).emit(replace(graph, kernels=(kernel,)), target)
+        for problem, candidates in noting.asked.items():
+            known = found.get(problem, Tunable(problem, candidates, ()))
+            found[problem] = replace(known, kernels=(*known.kernels, kernel.name))
+    return tuple(found.values())
+
+
+def _kernel_graph(captured: Captured, target: Target) -> KernelGraph:
+    graph, _ = ingest(captured)
+    capabilities = TritonBackend(NOTHING).capabilities(target)
+    return fuse(driver.run_passes(lower(graph), capabilities), capabilities)
+
+
+def _time(tunable: Tunable, sample: Sample, functions: Mapping[str, str]) -> float:
+    """Mean microseconds of a launch of the problem's kernels."""
+    return float(np.mean([sample.microseconds[functions[k]] for k in tunable.kernels]))
+
+
+def _agree(ours: Sequence[np.ndarray[Any, Any]], theirs: Sequence[np.ndarray[Any, Any]]) -> bool:
+    for a, b in zip(ours, theirs, strict=True):
+        wide, exact = a.astype(np.float64), b.astype(np.float64)
+        same = np.isfinite(wide) == np.isfinite(exact)
+        finite = np.isfinite(exact)
+        error = np.linalg.norm((wide - exact)[finite])
+        if not same.all() or error > _TOLERANCE * np.linalg.norm(exact[finite]) + 1e-6:
+            return False
+    return True
+
+
+def _running_on(device: str) -> Measure:
+    kept: list[list[Any]] = []
+
+    def measure(path: Path) -> Sample:
+        with PackageFile(path) as file:
+            if file.plan.golden:
+                kept[:] = [[np.array(a) for a in golden_inputs(file)]]
+        (inputs,) = kept
+        model = load_model(path, device=device)
+        outputs = tuple(np.array(a) for a in model.run(inputs))
+        times: dict[str, list[float]] = {}
+        for step in profile(model, inputs, _RUNS):
+            times.setdefault(step.kernel, []).append(step.nanoseconds / max(step.calls, 1) / 1e3)
+        return Sample({name: float(np.mean(t)) for name, t in times.items()}, outputs)
+
+    return measure
+
+
+def record(report: TuneReport, path: Path | None = None) -> Path:
+    """Adds the winners to a database's file, by default the compiler's own; gives its path.
+
+    Raises:
+        PackageReadError: The file is no tuning database.
+        PackageWriteError: The file cannot be written.
+    """
+    kept = path or KEPT_IN
+    database = read_database(kept).adding(result.winner for result in report.results)
+    try:
+        kept.write_text(database.text(), encoding="utf-8")
+    except OSError as error:
+        raise PackageWriteError(
+            f"the tuning database cannot be written: {error}",
+            where=kept,
+            advice="Name another file with --database.",
+        ) from error
+    return kept
+
+
+def text(report: TuneReport) -> str:
+    """The report for people."""
+    lines = []
+    for result in report.results:
+        winner = result.winner
+        ratio = winner.microseconds / result.heuristic if result.heuristic else 1.0
+        lines.append(
+            f"{_name(winner.problem)}: {_words(dict(winner.config))}, "
+            f"{winner.microseconds:.1f} µs, {ratio:.2f} of {HEURISTIC}"
+        )
+    if not report.results:
+        lines.append("no kernel of this model has anything to tune")
+    lines += [f"left out: {sentence}" for sentence in report.left_out]
+    return "\n".join(lines) + "\n"
+
+
+def _name(problem: Problem) -> str:
+    sizes = "×".join(map(str, problem.sizes))
+    return f"{problem.template} {sizes} {problem.dtype}"
+
+
+def _words(config: Config) -> str:
+    return " ".join(f"{name}={value}" for name, value in config.items())
