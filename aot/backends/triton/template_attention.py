@@ -198,8 +198,7 @@ def _walk_keys(body: Body, t: _Attention) -> None:
     if not (t.keys.is_Integer and int(t.keys) < block):
         if t.tile.ahead:
             line(f"limit = tl.maximum(whole - {block}, 0)")
-            body.open_dim(TileDim("kn", (Axis(_NEXT, t.keys),), block, 0), "0")
-            line(f"score = {_scores(body, t, _NEXT, 'kn')}")
+            _look_ahead(body, t, "score", "0", t.keys)
         with _block(body, t, "whole", "0", block, exact=True):
             _step(body, t, edge=False, ahead=t.tile.ahead)
     if t.call.attr("causal") or not t.keys.is_Integer or int(t.keys) % block:
@@ -226,38 +225,53 @@ def _scores(body: Body, t: _Attention, key: Symbol, rows: str) -> str:
     return f"tl.dot(q, tl.trans({block}){precision(t.dtype)})"
 
 
+def _look_ahead(body: Body, t: _Attention, score: str, start: str, extent: Expr) -> None:
+    """Writes the products with the keys from `start` on."""
+    body.open_dim(TileDim("kn", (Axis(_NEXT, extent),), t.tile.keys, 0), start)
+    body.writer.line(f"{score} = {_scores(body, t, _NEXT, 'kn')}")
+
+
+def _shape_scores(body: Body, t: _Attention, score: str) -> None:
+    """Scales and masks products, where that cannot be left to the exponentials."""
+    if _factor(t):
+        return
+    scale = literal(float(t.call.attr("scale")) * _LOG2E, FLOAT32)
+    body.writer.line(f"{score} = {score} * {scale}")
+    if "mask" in dict(t.call.operands):
+        _mask(body, t, score)
+
+
+def _factor(t: _Attention) -> str:
+    """What exponentials multiply the scores by; "" where the scores carry their scale."""
+    scale = float(t.call.attr("scale")) * _LOG2E
+    late = "mask" not in dict(t.call.operands) and scale > 0.0
+    return f" * {literal(scale, FLOAT32)}" if late else ""
+
+
 def _step(body: Body, t: _Attention, *, edge: bool, ahead: bool) -> None:
     """One block of keys: scores, their exponentials, and what the values add to the result.
 
     `ahead`: the scores are there; the products of the next block run while the exponentials of
-    this one are computed (Shah et al., FlashAttention-3, NeurIPS 2024).
+    this one are computed (Shah et al., FlashAttention-3, NeurIPS 2024). Masks come before both, so
+    that no load stands between.
     """
     line = body.writer.line
-    scale = float(t.call.attr("scale")) * _LOG2E
     # Blocks at the edge may have another size: their scores are a variable of their own.
     score = "edge" if edge else "score"
     rows, columns = ("kre", "kce") if edge else ("kr", "kc")
-    exact = precision(t.dtype)
     if ahead:
+        _shape_scores(body, t, score)
         # The last turn computes its own scores again, which nobody reads.
-        after = TileDim("kn", (Axis(_NEXT, integer(t.tile.keys)),), t.tile.keys, 0)
-        body.open_dim(after, f"tl.minimum(start + {t.tile.keys}, limit)")
-        line(f"following = {_scores(body, t, _NEXT, 'kn')}")
+        start = f"tl.minimum(start + {t.tile.keys}, limit)"
+        _look_ahead(body, t, "following", start, integer(t.tile.keys))
     else:
         line(f"{score} = {_scores(body, t, _KEY_ROW, rows)}")
-    factor = f" * {literal_of(scale)}"
-    masked = "mask" in dict(t.call.operands)
-    if masked or scale <= 0.0:
-        line(f"{score} = {score}{factor}")
-        factor = ""
-    if masked:
-        _mask(body, t, score)
-    conditions = []
+        _shape_scores(body, t, score)
+    factor = _factor(t)
+    conditions = body.masks((columns,)) if edge else []
     if edge and t.call.attr("causal"):
         query, _ = body.index(t.call.output.axes[2].symbol, {})
         conditions.append(f"({query} >= {columns})")
-    if edge:
-        conditions += body.masks((columns,))
     if conditions:
         line(f"{score} = tl.where({' & '.join(conditions)}, {score}, float('-inf'))")
     line(f"best = tl.maximum(top, tl.max({score}, 1){factor})")
@@ -269,15 +283,10 @@ def _step(body: Body, t: _Attention, *, edge: bool, ahead: bool) -> None:
     line("acc = acc * change[:, None]")
     value = t.call.output.axes[3].symbol
     line(f"v = {_read(body, t, 'v', _KEY_ROW, value, (rows, 'n'))}")
-    line(f"acc = tl.dot(power.to(v.dtype), v, acc{exact})")
+    line(f"acc = tl.dot(power.to(v.dtype), v, acc{precision(t.dtype)})")
     line("top = best")
     if ahead:
         line("score = following")
-
-
-def literal_of(number: float) -> str:
-    """The number as float32."""
-    return literal(number, FLOAT32)
 
 
 def _mask(body: Body, t: _Attention, score: str) -> None:
@@ -289,7 +298,7 @@ def _mask(body: Body, t: _Attention, score: str) -> None:
     if dtype == BOOL:
         body.writer.line(f"{score} = tl.where({seen.text}, {score}, float('-inf'))")
     else:
-        body.writer.line(f"{score} = {score} + {seen.text} * {literal_of(_LOG2E)}")
+        body.writer.line(f"{score} = {score} + {seen.text} * {literal(_LOG2E, FLOAT32)}")
 
 
 def _read(
