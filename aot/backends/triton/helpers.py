@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
+
+
+def _bessel_tail(order: int) -> str:
+    """The asymptotic series of exp(-x) I(x) sqrt(2 pi x) in t = 1/x, enough from x = 60 on."""
+    text, factor, factors = "", Fraction(1), []
+    for k in range(1, 11):
+        factor *= Fraction((2 * k - 1) ** 2 - 4 * order**2, 8 * k)
+        factors.append(factor)
+    for factor in reversed(factors):
+        text = f"t * ({float(factor)!r} + {text})" if text else f"t * ({float(factor)!r})"
+    return f"1.0 + {text}"
+
 
 _FUNCTIONS = {
     "floor_div": """
@@ -101,6 +114,40 @@ def float64_key(x):
     "sign_of": """
 def sign_of(x):
     return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
+""",
+    "i0_scaled": """
+def i0_scaled(x):
+    a = tl.abs(x)
+    near = libdevice.cyl_bessel_i0(tl.minimum(a, 60.0)) * libdevice.exp(-a)
+    t = 1.0 / tl.maximum(a, 60.0)
+    return tl.where(a > 60.0, tl.sqrt(t * 0.15915494309189535) * (I0_TAIL), near)
+""".replace("I0_TAIL", _bessel_tail(0)),
+    "i1_scaled": """
+def i1_scaled(x):
+    a = tl.abs(x)
+    near = libdevice.cyl_bessel_i1(tl.minimum(a, 60.0)) * libdevice.exp(-a)
+    t = 1.0 / tl.maximum(a, 60.0)
+    scaled = tl.where(a > 60.0, tl.sqrt(t * 0.15915494309189535) * (I1_TAIL), near)
+    return tl.where(x < 0, -scaled, scaled)
+""".replace("I1_TAIL", _bessel_tail(1)),
+    "digamma": """
+def digamma(x):
+    flip = x <= 0
+    y = tl.where(flip, 1.0 - x, x)
+    below = tl.zeros_like(y)
+    for _ in tl.static_range(10):
+        low = y < 10.0
+        below += tl.where(low, 1.0 / y, 0.0)
+        y = tl.where(low, y + 1.0, y)
+    t = 1.0 / (y * y)
+    series = t * (1.0 / 12 - t * (1.0 / 120 - t * (1.0 / 252 - t * (1.0 / 240 - t * (
+        1.0 / 132 - t * (691.0 / 32760 - t / 12))))))
+    value = libdevice.log(y) - 0.5 / y - series - below
+    part = x - libdevice.trunc(x)
+    mirrored = value - 3.141592653589793 / libdevice.tan(3.141592653589793 * part)
+    value = tl.where(flip, mirrored, value)
+    value = tl.where((x < 0) & (part == 0), float("nan"), value)
+    return tl.where(x == 0, -libdevice.copysign(tl.full([], float("inf"), x.dtype), x), value)
 """,
 }
 

@@ -70,8 +70,9 @@ _FLOAT: dict[str, Callable[..., str]] = {
     "where": lambda c, a, b: f"tl.where({c}, {a}, {b})",
     "fma": lambda a, b, c: f"tl.fma({a}, {b}, {c})",
     "sigmoid": lambda a: f"1.0 / (1.0 + libdevice.exp(-{a}))",
-    "i0e": lambda a: f"libdevice.cyl_bessel_i0({a}) * libdevice.exp(-tl.abs({a}))",
-    "i1e": lambda a: f"libdevice.cyl_bessel_i1({a}) * libdevice.exp(-tl.abs({a}))",
+    "i0e": lambda a: f"i0_scaled({a})",
+    "i1e": lambda a: f"i1_scaled({a})",
+    "digamma": lambda a: f"digamma({a})",
 }
 _ROUNDED: dict[str, tuple[Callable[..., str], Callable[..., str]]] = {
     "div": (lambda a, b: f"tl.div_rn({a}, {b})", lambda a, b: f"{a} / {b}"),
