@@ -27,6 +27,12 @@ LANES = 4
 POINTS = 8192
 """Points of a tile: 64 for each of 128 threads."""
 
+ARG_POINTS = 1024
+"""Points of a tile where values have positions beside them, of 64 bits."""
+
+THREAD_POINTS = 32
+"""Points from which a thread has enough to do."""
+
 WARPS = 4
 
 
@@ -39,6 +45,11 @@ def _crosses(stage: Stage, nest: LoopNest) -> bool:
     return bool(nest.reduction) and set(nest.reduction) != set(stage.reduction)
 
 
+def _finds_positions(kernel: Kernel) -> bool:
+    nests = [n for s in kernel.stages for n in s.nests if n.reduction]
+    return any(r.is_arg for n in nests for r in reductions_of(n))
+
+
 def emit_crossed(kernel: Kernel, context: KernelContext, hints: Hints) -> tuple[Body, Expr, int]:
     """The statements of such a kernel, its programs, and warps for each."""
     body = Body(context, Writer(), 2)
@@ -47,10 +58,11 @@ def emit_crossed(kernel: Kernel, context: KernelContext, hints: Hints) -> tuple[
     high = power_above(hints.volume(stage.inner))
     rows = TileDim("x", stage.inner, high, 0)
     points = power_above(hints.volume(stage.reduction))
-    wide = max(LANES, min(COLUMNS, POINTS // high, points))
+    most = ARG_POINTS if _finds_positions(kernel) else POINTS
+    wide = max(LANES, min(COLUMNS, most // high, points))
     columns = TileDim("r0", stage.reduction, wide, 1)
     body.open_dim(rows, "0")
-    warps = max(1, min(WARPS, wide // (LANES * WARP)))
+    warps = max(1, min(WARPS, high * wide // (THREAD_POINTS * WARP)))
     for member in kernel.stages:
         walk = _Walk(body, member, rows, columns)
         if set(member.order) == set(stage.inner):
