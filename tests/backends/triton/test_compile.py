@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -153,6 +155,21 @@ def test_without_triton_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ToolchainMissing, match=r"pip install 'aot-package\[gpu\]'"):
         compile_kernels([add()], "sm_90", 1, None)
+
+
+def test_all_backends_load_where_triton_is_not_installed():
+    program = (
+        "import sys\n"
+        "sys.modules['triton'] = None\n"
+        "from aot.backends.registry import backend_for\n"
+        "from aot.options import parse_target\n"
+        "print(backend_for(parse_target('cpu')).name, backend_for(parse_target('cuda:sm_90')).name)"
+    )
+    root = Path(__file__).parents[3]
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "cpp triton\n"
 
 
 def test_an_old_triton_is_refused(tmp_path, monkeypatch):

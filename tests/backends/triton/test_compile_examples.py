@@ -49,12 +49,11 @@ def test_every_kernel_compiles_to_good_code(example: str, arch: str) -> None:
     sources = emitted(example, arch).functions
     environ = environment()
     images = compile_kernels(sources, arch, default_jobs(environ), default_cache_dir(environ))
-    loads = vector_loads = 0
     for source, image in zip(sources, images, strict=True):
         machine = disassemble(image, arch)
         assert machine.local_bytes <= SPILLED_BYTES, source.text
-        in_half = "tl.dot(" in source.text and any(t in HALF for t in source.signature)
-        assert machine.uses_tensor_cores or not in_half, source.text
-        loads += machine.loads
-        vector_loads += machine.vector_loads
-    assert 2 * vector_loads >= loads, f"{vector_loads} of {loads} loads are wide"
+        if "tl.dot(" in source.text:
+            # The rest are loads of an epilogue, which may be of single elements.
+            assert 2 * machine.vector_loads >= machine.loads, source.text
+            in_half = any(kind in HALF for kind in source.signature)
+            assert machine.uses_tensor_cores or not in_half, source.text
