@@ -56,6 +56,9 @@ _HALF = {
     128: AttentionTile(128, 64, 8, 3, ahead=True),
     256: AttentionTile(64, 32, 4, 3),
 }
+_HALF_IN_STEP = {**_HALF, 256: AttentionTile(64, 32, 8, 2)}
+"""Where registers hold what tensor cores multiply."""
+
 _SINGLE = {
     64: AttentionTile(64, 32, 8, 2),
     128: AttentionTile(32, 32, 8, 2),
@@ -71,7 +74,8 @@ def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
     if measured is not None:
         found = {key: bool(n) if key in ("ahead", "packed") else n for key, n in measured.items()}
         return AttentionTile(**found)  # type: ignore[arg-type]
-    table = _HALF if size.dtype.itemsize == 2 else _SINGLE
+    half = _HALF if gpu.async_dots else _HALF_IN_STEP
+    table = half if size.dtype.itemsize == 2 else _SINGLE
     tile = next(t for depth, t in table.items() if size.depth <= depth)
     if size.queries <= PACKED_QUERIES:
         block = max(32, 64 * 128 // power_above(size.depth))

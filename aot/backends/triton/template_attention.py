@@ -26,7 +26,6 @@ from aot.ir.dtypes import BOOL, FLOAT32, DType
 from aot.ir.hints import Hints
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis, TemplateCall
-from aot.ir.scalar import load
 from aot.symbolic import Expr, FloorDiv, Symbol, ceil_div, integer, is_int, product, substitute, var
 
 _CACHE_BYTES = 24 * 1024 * 1024
@@ -226,19 +225,25 @@ def _scores(body: Body, t: _Attention, key: Symbol, rows: str) -> str:
 
 
 def _look_ahead(body: Body, t: _Attention, score: str, start: str, extent: Expr) -> None:
-    """Writes the products with the keys from `start` on."""
+    """Writes the products with the keys from `start` on, and reads a mask of keys alone."""
     body.open_dim(TileDim("kn", (Axis(_NEXT, extent),), t.tile.keys, 0), start)
     body.writer.line(f"{score} = {_scores(body, t, _NEXT, 'kn')}")
+    if _masks_keys(t):
+        body.open_dim(TileDim("kd", (Axis(_KEY, extent),), t.tile.keys, 1), start)
+        body.writer.line(f"{score}_seen = {_read_mask(body, t)}")
 
 
-def _shape_scores(body: Body, t: _Attention, score: str) -> None:
-    """Scales and masks products, where that cannot be left to the exponentials."""
+def _shape_scores(body: Body, t: _Attention, score: str, seen: str = "") -> None:
+    """Scales and masks products, where that cannot be left to the exponentials.
+
+    `seen`: the mask, where it has been read.
+    """
     if _factor(t):
         return
     scale = literal(float(t.call.attr("scale")) * _LOG2E, FLOAT32)
     body.writer.line(f"{score} = {score} * {scale}")
     if "mask" in dict(t.call.operands):
-        _mask(body, t, score)
+        body.writer.line(_mask(t, score, seen or _read_mask(body, t)))
 
 
 def _factor(t: _Attention) -> str:
@@ -260,7 +265,7 @@ def _step(body: Body, t: _Attention, *, edge: bool, ahead: bool) -> None:
     score = "edge" if edge else "score"
     rows, columns = ("kre", "kce") if edge else ("kr", "kc")
     if ahead:
-        _shape_scores(body, t, score)
+        _shape_scores(body, t, score, "score_seen" if _masks_keys(t) else "")
         # The last turn computes its own scores again, which nobody reads.
         start = f"tl.minimum(start + {t.tile.keys}, limit)"
         _look_ahead(body, t, "following", start, integer(t.tile.keys))
@@ -287,18 +292,33 @@ def _step(body: Body, t: _Attention, *, edge: bool, ahead: bool) -> None:
     line("top = best")
     if ahead:
         line("score = following")
+        if _masks_keys(t):
+            line("score_seen = following_seen")
 
 
-def _mask(body: Body, t: _Attention, score: str) -> None:
+def _mask(t: _Attention, score: str, seen: str) -> str:
+    """A statement that masks scores by a block of the mask."""
+    if t.context.buffers[t.call.operand("mask").buffer].dtype == BOOL:
+        return f"{score} = tl.where({seen}, {score}, float('-inf'))"
+    return f"{score} = {score} + {seen}.to(tl.float32) * {literal(_LOG2E, FLOAT32)}"
+
+
+def _read_mask(body: Body, t: _Attention) -> str:
+    """The mask of the present keys as an expression."""
+    return body.read(t.call.operand("mask").buffer, _mask_index(t)).text
+
+
+def _mask_index(t: _Attention) -> tuple[Expr, ...]:
     batch, heads, queries, _ = t.call.output.axes
-    view = t.call.operand("mask")
-    dtype = body.context.buffers[view.buffer].dtype
-    index = t.index("mask", (batch.symbol, heads.symbol, queries.symbol, _KEY))
-    seen = body.value(load(view.buffer, dtype, index))
-    if dtype == BOOL:
-        body.writer.line(f"{score} = tl.where({seen.text}, {score}, float('-inf'))")
-    else:
-        body.writer.line(f"{score} = {score} + {seen.text} * {literal(_LOG2E, FLOAT32)}")
+    return t.index("mask", (batch.symbol, heads.symbol, queries.symbol, _KEY))
+
+
+def _masks_keys(t: _Attention) -> bool:
+    """True for a mask that is the same for all queries: a small load, which nothing pipelines."""
+    if "mask" not in dict(t.call.operands):
+        return False
+    queries = t.call.output.axes[2].symbol
+    return all(queries not in e.free_symbols for e in _mask_index(t))
 
 
 def _read(

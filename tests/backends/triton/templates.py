@@ -1,0 +1,94 @@
+"""What tests of row templates and attention share: models of functions, their kernels and text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from aot.backends.base import EmittedGraph
+from aot.backends.triton.backend import TritonBackend
+from aot.backends.triton.compile import compile_kernels
+from aot.driver import run_passes
+from aot.frontend.capture import Captured, capture_module
+from aot.frontend.ingest import ingest
+from aot.frontend.weights import to_array
+from aot.ir.kernels import KernelGraph
+from aot.lowering.lower import lower
+from aot.options import Target, default_cache_dir, environment
+from aot.schedule.fusion import fuse
+from tests.backends.triton.disassembly import Machine, disassemble
+from tests.conformance.executors import interpret_triton
+
+Args = tuple[torch.Tensor, ...]
+
+
+class Function(torch.nn.Module):
+    """A function of tensors as a model."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        return self.function(*args)
+
+
+def captured(function: Callable[..., Any], args: Args, dims: Any = None) -> Captured:
+    # The arguments of `forward` are one parameter, a tuple.
+    shapes = None if dims is None else (dims,)
+    return capture_module(Function(function), args, dynamic_shapes=shapes)
+
+
+def kernels_of(model: Captured, arch: str = "sm_90") -> KernelGraph:
+    capabilities = TritonBackend().capabilities(Target("cuda", (arch,)))
+    return fuse(run_passes(lower(ingest(model)[0]), capabilities), capabilities)
+
+
+def emitted(model: Captured, arch: str = "sm_90") -> EmittedGraph:
+    return TritonBackend().emit(kernels_of(model, arch), Target("cuda", (arch,)))
+
+
+def template_kinds(model: Captured) -> list[str]:
+    return [k.template.kind for k in kernels_of(model).kernels if k.template]
+
+
+def machine(model: Captured, kind: str, arch: str) -> Machine:
+    """The machine code of the kernel with that template."""
+    graph = emitted(model, arch)
+    kernels = {k.name: k for k in graph.graph.kernels if k.template and k.template.kind == kind}
+    (name,) = [launch.function for launch in graph.launches if launch.kernel in kernels]
+    (source,) = [f for f in graph.functions if f.name == name]
+    (image,) = compile_kernels([source], arch, 1, default_cache_dir(environment()))
+    return disassemble(image, arch)
+
+
+def check_exact(model: Captured, function: Callable[..., Any], args: Args) -> None:
+    """Every result is eager's, to the bit, NaN for NaN."""
+    expected = _several(function(*args))
+    found = interpret_triton(model, args)
+    assert len(found) == len(expected)
+    for got, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(got, to_array(wanted))
+
+
+def check_close(
+    model: Captured, function: Callable[..., Any], args: Args, steps: float = 4.0
+) -> None:
+    """Against the function in double precision, within `steps` roundings of the largest result."""
+    wide = [a.double() if a.dtype.is_floating_point else a for a in args]
+    expected = _several(function(*wide))
+    found = interpret_triton(model, args)
+    epsilon = torch.finfo(args[0].dtype).eps
+    assert len(found) == len(expected)
+    for got, wanted in zip(found, expected, strict=True):
+        exact = wanted.numpy()
+        assert got.shape == exact.shape
+        error = np.abs(got.astype(np.float64) - exact)
+        assert error.max() <= steps * epsilon * max(1.0, np.abs(exact).max()), error.max()
+
+
+def _several(result: Any) -> Sequence[torch.Tensor]:
+    return result if isinstance(result, (tuple, list)) else (result,)

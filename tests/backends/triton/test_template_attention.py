@@ -1,0 +1,213 @@
+"""Attention: values through Triton's interpreter, tiles, what is refused, and machine code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from aot.backends.triton.attention_tile import (
+    HEAD_SIZE,
+    AttentionSize,
+    as_config,
+    attention_tile,
+    candidates,
+    problem,
+)
+from aot.backends.triton.gpu import GPUS
+from aot.backends.triton.tuning import NOTHING, Measurement
+from aot.ir.dtypes import BFLOAT16, FLOAT32
+from tests.backends.triton.templates import (
+    captured,
+    check_close,
+    emitted,
+    machine,
+    template_kinds,
+)
+
+BF16, F16 = torch.bfloat16, torch.float16
+sdpa = F.scaled_dot_product_attention
+causal = partial(sdpa, is_causal=True)
+
+
+def tensors(*shapes, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(len(shapes))
+    return tuple(torch.randn(*s, generator=generator).to(dtype) for s in shapes)
+
+
+def qkv(batch, heads, queries, keys, size, value=None, shared=None, dtype=torch.float32):
+    kv = shared or heads
+    return tensors(
+        (batch, heads, queries, size),
+        (batch, kv, keys, size),
+        (batch, kv, keys, value or size),
+        dtype=dtype,
+    )
+
+
+def seen(shape, hidden=()):
+    """A bool mask; rows of `hidden` see nothing."""
+    mask = torch.rand(shape, generator=torch.Generator().manual_seed(5)) > 0.5
+    for row in hidden:
+        mask[..., row, :] = False
+    return mask
+
+
+def masked(q, k, v, mask):
+    return sdpa(q, k, v, attn_mask=mask)
+
+
+def grouped(q, k, v, mask=None):
+    return sdpa(q, k, v, attn_mask=mask, enable_gqa=True)
+
+
+def grouped_causal(q, k, v):
+    return sdpa(q, k, v, is_causal=True, enable_gqa=True)
+
+
+def layers(q, k, v):
+    """Heads inside rows, as projections leave them."""
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    return torch.relu(sdpa(q, k, v).transpose(1, 2).flatten(2)) + 1
+
+
+CASES = {
+    "whole blocks": (sdpa, qkv(1, 2, 128, 192, 64, dtype=BF16)),
+    "odd sizes": (sdpa, qkv(2, 3, 37, 50, 33, 20)),
+    "one key": (sdpa, qkv(1, 2, 5, 1, 8)),
+    "a single head of large size": (sdpa, qkv(1, 1, 20, 40, HEAD_SIZE, dtype=F16)),
+    "causal": (causal, qkv(1, 2, 300, 300, 64, dtype=BF16)),
+    "causal, more keys": (causal, qkv(1, 3, 40, 90, 16)),
+    "causal, fewer keys": (causal, qkv(1, 3, 90, 40, 16)),
+    "negative scale": (partial(causal, scale=-0.4), qkv(2, 3, 70, 50, 33, 20)),
+    "no scale": (partial(sdpa, scale=0.0), qkv(1, 1, 20, 30, 16)),
+    "added mask": (masked, (*qkv(2, 3, 37, 50, 24), *tensors((2, 1, 37, 50)))),
+    "added mask of keys": (
+        masked,
+        (*qkv(1, 8, 130, 200, 64, dtype=BF16), *tensors((1, 200), dtype=BF16)),
+    ),
+    "bool mask of keys": (
+        masked,
+        (*qkv(2, 8, 256, 300, 64, dtype=BF16), seen((2, 1, 1, 300))),
+    ),
+    "bool mask, rows that see nothing": (
+        masked,
+        (*qkv(2, 3, 37, 150, 24), seen((2, 1, 37, 150), hidden=(0, 36))),
+    ),
+    "groups": (grouped, qkv(2, 6, 70, 40, 16, shared=2)),
+    "groups, causal": (grouped_causal, qkv(2, 6, 40, 40, 16, shared=3)),
+    "few queries of groups": (grouped, qkv(2, 8, 7, 90, 32, shared=2, dtype=BF16)),
+    "few queries, causal": (grouped_causal, qkv(2, 8, 7, 90, 32, shared=2, dtype=BF16)),
+    "one query, masked": (
+        grouped,
+        (*qkv(1, 8, 1, 90, 64, shared=2, dtype=BF16), *tensors((1, 90), dtype=BF16)),
+    ),
+    "transposed, with an epilogue": (layers, tensors(*[(2, 40, 3, 64)] * 3, dtype=F16)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name):
+    function, args = CASES[name]
+    model = captured(function, args)
+    assert template_kinds(model) == ["attention"]
+    check_close(model, function, args)
+
+
+QUERIES, KEYS = torch.export.Dim("queries", min=1), torch.export.Dim("keys", min=1)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, BF16))
+@pytest.mark.parametrize("sizes", ((130, 200), (1, 1), (64, 128), (200, 3)))
+def test_values_at_other_sizes(sizes, dtype):
+    example = qkv(1, 4, 140, 260, 32, shared=2, dtype=dtype)
+    dims = ({2: QUERIES}, {2: KEYS}, {2: KEYS})
+    model = captured(grouped, example, dims)
+    check_close(model, grouped, qkv(1, 4, *sizes, 32, shared=2, dtype=dtype))
+
+
+def test_an_epilogue_is_part_of_the_kernel():
+    args = tensors(*[(2, 40, 3, 64)] * 3, dtype=F16)
+    source = emitted(captured(layers, args))
+    assert len(source.launches) == 1
+    assert source.functions[0].text.count("tl.store(") == 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    (qkv(1, 2, 5, 9, HEAD_SIZE + 1), qkv(1, 2, 5, 9, 8, dtype=torch.float64)),
+    ids=("large heads", "double precision"),
+)
+def test_what_the_template_does_not_take_becomes_nests(args):
+    model = captured(sdpa, args)
+    assert template_kinds(model) == []
+    check_close(model, sdpa, args, steps=16)
+
+
+def test_whole_blocks_have_no_masks():
+    text = emitted(captured(sdpa, qkv(4, 16, 256, 256, 64, dtype=BF16))).functions[0].text
+    assert "mask=" not in text
+    assert text.count("tl.where(") == 2  # where nothing has been seen: shifts, and the last weight
+
+
+def size(heads=64, queries=2048, keys=2048, depth=128, dtype=BFLOAT16, is_causal=True):
+    return AttentionSize(heads, queries, keys, depth, dtype, is_causal)
+
+
+def test_tiles_follow_the_sizes():
+    gpu = GPUS["sm_90"]
+    assert attention_tile(size(), gpu).rows == 128
+    assert attention_tile(size(heads=12, queries=128), gpu).rows < 64
+    assert attention_tile(size(queries=4), gpu).packed
+    assert attention_tile(size(queries=40), gpu).rows < 80
+    assert attention_tile(size(keys=20), gpu).keys == 32
+
+
+@pytest.mark.parametrize("arch", GPUS)
+@pytest.mark.parametrize("dtype", (BFLOAT16, FLOAT32))
+def test_only_asynchronous_tensor_cores_run_ahead(arch, dtype):
+    tile = attention_tile(size(dtype=dtype), GPUS[arch])
+    assert tile.ahead == (arch == "sm_90" and dtype == BFLOAT16)
+
+
+def test_what_was_measured_goes_first():
+    gpu = GPUS["sm_90"]
+    plain = attention_tile(size(), gpu)
+    other = next(t for t in candidates(size(), gpu) if t.keys == 128 and not t.ahead)
+    assert other != plain
+    row = Measurement(problem(size()), "sm_90", tuple(as_config(other).items()), 3.0)
+    tuned = replace(gpu, tuning=NOTHING.adding([row]))
+    assert attention_tile(size(), tuned) == other
+    assert attention_tile(size(heads=48), tuned) == other
+    assert attention_tile(size(is_causal=False), tuned) == plain
+
+
+CODE = {
+    "causal": (causal, qkv(1, 16, 2048, 2048, 128, dtype=BF16)),
+    "masked": (
+        masked,
+        (*qkv(8, 12, 512, 512, 64, dtype=BF16), torch.ones(8, 1, 512, 512, dtype=torch.bool)),
+    ),
+    "keys masked": (
+        masked,
+        (*qkv(8, 12, 512, 512, 64, dtype=BF16), torch.ones(8, 1, 1, 512, dtype=torch.bool)),
+    ),
+    "odd length": (sdpa, qkv(32, 12, 197, 197, 64, dtype=F16)),
+    "short": (sdpa, qkv(1, 12, 128, 128, 64, dtype=BF16)),
+    "large heads": (causal, qkv(1, 16, 2048, 2048, 256, dtype=BF16)),
+    "single precision": (causal, qkv(1, 12, 512, 512, 128)),
+}
+
+
+@pytest.mark.parametrize("arch", ("sm_80", "sm_90"))
+@pytest.mark.parametrize("name", CODE)
+def test_machine_code(name, arch):
+    function, args = CODE[name]
+    code = machine(captured(function, args), "attention", arch)
+    assert code.local_bytes == 0
+    assert code.uses_tensor_cores == (name != "single precision")
+    if name != "keys masked":  # an element or two of the mask for each thread
+        assert code.vector_loads >= 0.8 * code.loads
