@@ -260,9 +260,9 @@ def _mask_of(pointers, mask):
 
 
 def _checked_load(original):
-    def load(self, pointers, mask, other, *rest):
+    def load(self, pointers, mask, other, *rest, **named):
         _memory.check(pointers, _mask_of(pointers, mask), "a load")
-        return original(self, pointers, mask, other, *rest)
+        return original(self, pointers, mask, other, *rest, **named)
 
     return load
 

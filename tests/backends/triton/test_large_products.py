@@ -1,0 +1,47 @@
+"""Products so large that programs stay and fetch blocks by descriptors, in the interpreter."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from aot.frontend.capture import capture_module
+from aot.frontend.weights import to_array
+from tests.backends.triton.interpret import run_emitted
+from tests.conformance import executors
+from tests.conformance.executors import interpret_triton
+from tests.conformance.harness import difference
+
+
+class Product(torch.nn.Module):
+    """A linear layer with something to do afterwards."""
+
+    def __init__(self, rows: int, columns: int, depth: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(depth, columns, dtype=torch.bfloat16)
+        self.example = torch.randn(rows, depth, dtype=torch.bfloat16)
+
+    def forward(self, x):
+        return torch.nn.functional.gelu(self.linear(x))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(4352, 1024, 64), (4360, 1080, 72), (4500, 1032, 40)])
+def test_products_by_descriptors(size, monkeypatch):
+    texts = []
+
+    def run(emitted, *rest):
+        texts.extend(f.text for f in emitted.functions)
+        return run_emitted(emitted, *rest)
+
+    monkeypatch.setattr(executors, "run_emitted", run)
+    module = Product(*size)
+    captured = capture_module(module, (module.example,))
+    (actual,) = interpret_triton(captured, (module.example,))
+    assert any("make_tensor_descriptor" in text for text in texts)
+    with torch.no_grad():
+        eager = module(module.example)
+        exact = module.double()(module.example.double())
+
+    assert difference(actual, to_array(eager), torch.bfloat16, to_array(exact)) == ""
