@@ -71,7 +71,10 @@ def check_exact(model: Captured, function: Callable[..., Any], args: Args) -> No
     found = interpret_triton(model, args)
     assert len(found) == len(expected)
     for got, wanted in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(got, to_array(wanted))
+        wide = np.float64 if wanted.dtype.is_floating_point else got.dtype
+        exact = to_array(wanted)
+        assert got.dtype == exact.dtype
+        np.testing.assert_array_equal(got.astype(wide), exact.astype(wide))
 
 
 def check_close(

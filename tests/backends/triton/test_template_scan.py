@@ -1,0 +1,124 @@
+"""Running sums and products: values through Triton's interpreter, blocks, and machine code."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from aot.backends.triton.template_scan import scan_tile
+from aot.ir.hints import hints_of
+from aot.ir.loops import Axis
+from aot.symbolic import integer, var
+from tests.backends.triton.templates import (
+    captured,
+    check_close,
+    check_exact,
+    emitted,
+    machine,
+    template_kinds,
+)
+
+
+def real(*shape, dtype=torch.float32):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(7)).to(dtype)
+
+
+def whole(*shape, dtype=torch.int64, low=-5, high=5):
+    generator = torch.Generator().manual_seed(7)
+    return torch.randint(low, high, shape, generator=generator, dtype=dtype)
+
+
+REAL = {
+    "sums": (lambda x: x.cumsum(1), real(5, 50)),
+    "along columns": (lambda x: x.cumsum(0), real(70, 50)),
+    "in the middle": (lambda x: x.cumsum(1), real(4, 30, 9)),
+    "several blocks, with an epilogue": (lambda x: x.cumsum(1) * 2 + 1, real(3, 20000)),
+    "products": (lambda x: x.cumprod(1), real(9, 33)),
+    "products of several blocks": (lambda x: x.cumprod(1), 1 + 0.01 * real(2, 20000)),
+    "halves": (lambda x: x.cumsum(1), real(5, 50, dtype=torch.bfloat16)),
+    "doubles": (lambda x: x.cumsum(1), real(9, 33, dtype=torch.float64)),
+    "one element": (lambda x: x.cumsum(1), real(9, 1)),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_values(name):
+    function, x = REAL[name]
+    model = captured(function, (x,))
+    assert template_kinds(model) == ["scan"]
+    check_close(model, function, (x,), steps=40.0)
+
+
+WHOLE = {
+    "sums": (lambda x: x.cumsum(1), whole(9, 33)),
+    "products wrap": (lambda x: x.cumprod(1), whole(9, 33, low=3, high=99)),
+    "32 bits": (lambda x: x.cumsum(1, dtype=torch.int32), whole(9, 33, dtype=torch.int32)),
+    "bytes wrap": (
+        lambda x: x.cumsum(1, dtype=torch.uint8),
+        whole(9, 33, dtype=torch.uint8, low=0, high=250),
+    ),
+    "bools count": (lambda x: x.cumsum(1), whole(9, 33) > 0),
+    "several blocks": (lambda x: x.cumsum(1), whole(2, 20000)),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_values(name):
+    function, x = WHOLE[name]
+    check_exact(captured(function, (x,)), function, (x,))
+
+
+@pytest.mark.parametrize("shape", ((1, 1), (3, 64), (40, 700), (0, 9), (3, 0)))
+def test_values_at_other_sizes(shape):
+    def function(x):
+        return x.cumsum(1)
+
+    dims = ({0: torch.export.Dim("rows", min=0), 1: torch.export.Dim("columns", min=0)},)
+    model = captured(function, (whole(5, 600),), dims)
+    check_exact(model, function, (whole(*shape),))
+
+
+def test_not_a_number_spreads_to_what_follows():
+    x = real(2, 20000)
+    x[1, 4500] = float("nan")
+
+    def function(x):
+        return x.cumsum(1).isnan()
+
+    check_exact(captured(function, (x,)), function, (x,))
+
+
+def test_a_producer_is_part_of_the_kernel():
+    def function(x):
+        return torch.cumsum(x * 2, 1)
+
+    x = real(64, 300)
+    model = captured(function, (x,))
+    assert len(emitted(model).launches) == 1
+    check_close(model, function, (x,), steps=40.0)
+
+
+def test_an_epilogue_is_part_of_the_kernel():
+    source = emitted(captured(lambda x: x.cumsum(1).relu() + 1, (real(64, 512),)))
+    assert len(source.launches) == 1
+    assert source.functions[0].text.count("tl.store(") == 1
+
+
+def tile(rows, columns, *, across=False):
+    axes = (Axis(var("r"), integer(rows)), Axis(var("c"), integer(columns)))
+    return scan_tile(*axes, hints_of(()), 512, across=across, size=4)
+
+
+def test_blocks_follow_the_sizes():
+    assert tile(4096, 1 << 17).looped
+    assert not tile(4096, 1024).looped
+    assert tile(100000, 16).rows > 16
+    assert tile(100, 16).rows == 1
+    assert tile(4096, 512, across=True).rows == 32
+
+
+@pytest.mark.parametrize("arch", ("sm_80", "sm_90"))
+def test_machine_code(arch):
+    code = machine(captured(lambda x: x.cumsum(1), (real(64, 8192),)), "scan", arch)
+    assert code.local_bytes == 0
+    assert code.vector_loads == code.loads
