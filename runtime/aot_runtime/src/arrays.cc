@@ -8,6 +8,11 @@
 namespace aot_python {
 namespace {
 
+bool lies_on_device(py::handle object) {
+  if (!py::hasattr(object, "__dlpack_device__")) return false;
+  return object.attr("__dlpack_device__")().cast<std::pair<int, int>>().first != kDLCPU;
+}
+
 struct Format {
   DLDataType dtype;
   const char* name;
@@ -244,6 +249,8 @@ bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name)
     // NumPy has no buffer format for bfloat16 of ml_dtypes: its bits have one.
     PyErr_Clear();
     if (!py::hasattr(object, "dtype") || !py::hasattr(object, "view")) return false;
+    // Arrays of a device may offer a buffer only to refuse it.
+    if (lies_on_device(object)) return false;
     const std::string dtype = py::str(object.attr("dtype"));
     if (dtype != "bfloat16") {
       raise(AOT_INVALID_ARGUMENT,
