@@ -55,6 +55,12 @@ class _Attention:
     keys: Expr
 
     @property
+    def carries(self) -> bool:
+        """True when scores that were computed ahead are of use in the blocks at the edge too."""
+        whole = self.keys.is_Integer and int(self.keys) % self.tile.keys == 0
+        return bool(self.tile.ahead and self.call.attr("causal") and whole)
+
+    @property
     def rows(self) -> TileDim:
         """The rows of a tile: queries, of several heads where those are packed."""
         lead = (self.members,) if self.members is not None else ()
@@ -196,13 +202,14 @@ def _walk_keys(body: Body, t: _Attention) -> None:
             edge = min(edge, block)
     if not (t.keys.is_Integer and int(t.keys) < block):
         if t.tile.ahead:
-            line(f"limit = tl.maximum(whole - {block}, 0)")
+            last = f"(end - 1) // {block} * {block}" if t.carries else f"whole - {block}"
+            line(f"limit = tl.maximum({last}, 0)")
             _look_ahead(body, t, "score", "0", t.keys)
         with _block(body, t, "whole", "0", block, exact=True):
             _step(body, t, edge=False, ahead=t.tile.ahead)
     if t.call.attr("causal") or not t.keys.is_Integer or int(t.keys) % block:
         with _block(body, t, end, "whole", edge, exact=False):
-            _step(body, t, edge=True, ahead=False)
+            _step(body, t, edge=True, ahead=t.carries)
 
 
 @contextmanager
@@ -262,7 +269,7 @@ def _step(body: Body, t: _Attention, *, edge: bool, ahead: bool) -> None:
     """
     line = body.writer.line
     # Blocks at the edge may have another size: their scores are a variable of their own.
-    score = "edge" if edge else "score"
+    score = "edge" if edge and not ahead else "score"
     rows, columns = ("kre", "kce") if edge else ("kr", "kc")
     if ahead:
         _shape_scores(body, t, score, "score_seen" if _masks_keys(t) else "")

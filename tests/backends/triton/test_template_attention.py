@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from aot.backends.triton import attention_tile as tiles
 from aot.backends.triton.attention_tile import (
     HEAD_SIZE,
     AttentionSize,
@@ -80,11 +81,17 @@ CASES = {
     "one key": (sdpa, qkv(1, 2, 5, 1, 8)),
     "a single head of large size": (sdpa, qkv(1, 1, 20, 40, HEAD_SIZE, dtype=F16)),
     "causal": (causal, qkv(1, 2, 300, 300, 64, dtype=BF16)),
+    "causal, whole blocks": (causal, qkv(1, 4, 256, 256, 64, dtype=BF16)),
+    "causal, fewer whole blocks": (causal, qkv(1, 4, 300, 128, 64, dtype=BF16)),
     "causal, more keys": (causal, qkv(1, 3, 40, 90, 16)),
     "causal, fewer keys": (causal, qkv(1, 3, 90, 40, 16)),
     "negative scale": (partial(causal, scale=-0.4), qkv(2, 3, 70, 50, 33, 20)),
     "no scale": (partial(sdpa, scale=0.0), qkv(1, 1, 20, 30, 16)),
     "added mask": (masked, (*qkv(2, 3, 37, 50, 24), *tensors((2, 1, 37, 50)))),
+    "added mask of halves": (
+        masked,
+        (*qkv(1, 4, 130, 200, 64, dtype=BF16), *tensors((4, 130, 200), dtype=BF16)),
+    ),
     "added mask of keys": (
         masked,
         (*qkv(1, 8, 130, 200, 64, dtype=BF16), *tensors((1, 200), dtype=BF16)),
@@ -109,11 +116,33 @@ CASES = {
 }
 
 
+AHEAD = (
+    "whole blocks",
+    "causal",
+    "causal, whole blocks",
+    "causal, fewer whole blocks",
+    "added mask of halves",
+    "added mask of keys",
+    "bool mask of keys",
+)
+"""Cases whose large tiles compute scores ahead."""
+
+
+@pytest.fixture(params=("few", "many"))
+def programs(request, monkeypatch):
+    """Whether heads are as few as in these cases, or so many that their tiles are large."""
+    if request.param == "many":
+        monkeypatch.setattr(tiles, "_least", lambda gpu: 1)
+    return request.param
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_values(name):
+def test_values(name, programs):
     function, args = CASES[name]
     model = captured(function, args)
     assert template_kinds(model) == ["attention"]
+    if name in AHEAD:
+        assert ("following" in emitted(model).functions[0].text) == (programs == "many")
     check_close(model, function, args)
 
 
@@ -122,7 +151,7 @@ QUERIES, KEYS = torch.export.Dim("queries", min=1), torch.export.Dim("keys", min
 
 @pytest.mark.parametrize("dtype", (torch.float32, BF16))
 @pytest.mark.parametrize("sizes", ((130, 200), (1, 1), (64, 128), (200, 3)))
-def test_values_at_other_sizes(sizes, dtype):
+def test_values_at_other_sizes(sizes, dtype, programs):
     example = qkv(1, 4, 140, 260, 32, shared=2, dtype=dtype)
     dims = ({2: QUERIES}, {2: KEYS}, {2: KEYS})
     model = captured(grouped, example, dims)
