@@ -84,7 +84,8 @@ def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
     while rows > 16 and (rows >= 2 * size.queries or _programs(rows, size) < _least(gpu)):
         rows //= 2
     warps = tile.warps if rows == tile.rows else max(4, tile.warps * rows // tile.rows)
-    return _fitted(replace(tile, rows=rows, warps=warps), size, gpu)
+    keys = 2 * tile.keys if rows <= _WARP_GROUP // 2 and size.depth <= 64 else tile.keys
+    return _fitted(replace(tile, rows=rows, keys=keys, warps=warps), size, gpu)
 
 
 def problem(size: AttentionSize) -> Problem:
@@ -107,7 +108,7 @@ def candidates(size: AttentionSize, gpu: Gpu) -> Iterator[AttentionTile]:
         for keys in (32, 64, 128):
             warps = (2, 4, 8) if packed else (4, 8) if rows == 128 else (4,)
             for count in warps:
-                for stages in (2, 3, 4):
+                for stages in (2, 3):
                     tile = AttentionTile(rows, keys, count, stages, packed=packed)
                     tiles = (tile, replace(tile, ahead=True)) if half and not packed else (tile,)
                     yield from dict.fromkeys(_fitted(t, size, gpu) for t in tiles)
