@@ -40,6 +40,10 @@ COUNT_WORK = 1 << 27
 """Comparisons up to which counting keeps the device for less time than sorting."""
 
 _POINTS = 1024
+
+_MANY_POINTS = 32
+"""Points of a thread where there are many rows: a warp exchanges them without barriers."""
+
 _COUNTED, _AGAINST = 128, 64
 _ELEMENT, _OTHER = var("element"), var("other")
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
@@ -138,7 +142,8 @@ def _emit_sorting(sort: _Sort, hints: Hints, gpu: Gpu) -> EmittedKernel:
     line(f"packed = ~tl.topk(packed, {kept})" if few else "packed = tl.sort(packed)")
     body.open_dim(TileDim("n", (sort.kept,), min(kept, columns), 1), "0")
     _finish_sorted(sort)
-    warps = max(1, min(16, high * columns // (WARP * THREAD_POINTS)))
+    each = _MANY_POINTS if rows >= high * gpu.units else THREAD_POINTS
+    warps = max(1, min(16, high * columns // (WARP * each)))
     programs = ceil_div(sort.rows.extent, high)
     return finish(sort.kernel, body, line_grid(programs), {"num_warps": warps})
 
