@@ -177,5 +177,6 @@ def test_an_old_triton_is_refused(tmp_path, monkeypatch):
     init.parent.mkdir()
     init.write_text("__version__ = '3.1.0'\n")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "triton", raising=False)
     with pytest.raises(ToolchainMissing, match=r"Triton 3\.1\.0 is too old, 3\.6"):
         toolchain.find_triton("sm_90")
