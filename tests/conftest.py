@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sample the sweeps; mark what uses the golden fixture, so that `make golden` runs just that."""
+    """Sample the sweeps; mark what uses the golden fixture, so `make golden` runs just that."""
     if not config.getoption("--sweeps"):
         items[:] = [item for item in items if _in_sample(item.nodeid)]
     for item in items:

@@ -69,6 +69,7 @@ def array_bytes(array: Callable[[], Array]) -> Callable[[], tuple[memoryview, ..
     """What an entry's `data` is for an array that is made when its turn comes."""
 
     def data() -> tuple[memoryview, ...]:
-        return (memoryview(np.ascontiguousarray(array()).reshape(-1).view(np.uint8)),)
+        flat: Array = np.ascontiguousarray(array()).reshape(-1).view(np.uint8)
+        return (flat.data,)
 
     return data

@@ -129,7 +129,7 @@ class _Definition:
 
 
 def computed_again(graph: LoopGraph, nests: tuple[LoopNest, ...]) -> tuple[LoopNest, ...]:
-    """The nests, each computing by itself what it reads of earlier ones, reduced values excepted."""
+    """The nests, each computing itself what it reads of earlier ones, reduced values excepted."""
     defined: dict[str, _Definition] = {}
     result: list[LoopNest] = []
     for nest in nests:

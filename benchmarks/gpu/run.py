@@ -20,10 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import aot_runtime
 import torch
 from torch.utils import _pytree as pytree
 
-import aot_runtime
 from benchmarks.gpu import workloads
 
 FACTOR = 3.0
@@ -92,7 +92,7 @@ def contender(name: str, module: Any, args: tuple[Any, ...], package: Path) -> C
         return aot_runtime.load(package, device="cuda")
     if name == "eager":
         return module
-    torch._dynamo.reset()
+    torch.compiler.reset()
     compiled = torch.compile(module, fullgraph=True)
     compiled(*args)
     return compiled

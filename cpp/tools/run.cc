@@ -1,5 +1,6 @@
 // Runs a package:
-//   aot_run PACKAGE [--device cuda:0] [--threads N] [--isa LEVEL] [--repeat N] [--out DIR] input.npy…
+//   aot_run PACKAGE [--device cuda:0] [--threads N] [--isa LEVEL] [--repeat N] [--out DIR]
+//   input.npy…
 // Without inputs it describes the package.
 #include <cstdlib>
 #include <filesystem>

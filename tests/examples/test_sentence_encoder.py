@@ -53,7 +53,11 @@ def test_all_lengths_agree_with_torch(
 ) -> None:
     lengths = EVERY_LENGTH if request.config.getoption("--sweeps") else SOME_LENGTHS
     cases = {f"{length}": inputs_of(batch, length) for length in lengths}
-    given = {f"{c}/{n}": t.numpy() for c, pair in cases.items() for n, t in zip(("ids", "mask"), pair, strict=True)}
+    given = {
+        f"{c}/{n}": t.numpy()
+        for c, pair in cases.items()
+        for n, t in zip(("ids", "mask"), pair, strict=True)
+    }
     np.savez(tmp_path / "inputs.npz", **given)
     command = [sys.executable, "-c", TORCHLESS, package, "inputs.npz", "outputs.npz"]
     subprocess.run(command, cwd=tmp_path, env=dict(os.environ), check=True)

@@ -31,7 +31,7 @@ from aot.symbolic import (
     var,
 )
 
-I, J, K = var("i0"), var("i1"), var("i2")
+I, J, K = var("i0"), var("i1"), var("i2")  # noqa: E741  # as loop variables are called
 S = dim("s0")
 
 

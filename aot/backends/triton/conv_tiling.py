@@ -106,7 +106,8 @@ def conv_tile(size: ConvSize, gpu: Gpu) -> ConvTile:
     tiles = list(candidates(size, gpu))
     measured = gpu.tuning.choose(problem(size), gpu.arch, [as_config(t) for t in tiles])
     if measured is not None:
-        tile = ConvTile(**{**measured, "flat": bool(measured["flat"])})
+        sizes = {key: value for key, value in measured.items() if key != "flat"}
+        tile = ConvTile(**sizes, flat=bool(measured["flat"]))
         if (size.last or tile.flat) and _fits(tile, size, gpu) >= tile.stages:
             return tile
     return min(tiles, key=lambda tile: (microseconds(size, tile, gpu), tile.rows))

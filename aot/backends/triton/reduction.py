@@ -135,7 +135,7 @@ class Accumulator:
         return f"tl.full([], {number}, {value_type(self._r.dtype)})"
 
     def _step_arg(self, body: Body, text: str) -> None:
-        position, dims = body.index(body.context.ranges.simplify(self._r.position), {})
+        position, _ = body.index(body.context.ranges.simplify(self._r.position), {})
         spread = f"(({position}) + tl.zeros({body.shape(self._dims)}, tl.int64))"
         masks = body.masks(self._dims)
         if masks:

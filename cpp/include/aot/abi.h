@@ -203,9 +203,9 @@ typedef struct aot_session_options {
   int32_t synchronous;  /* 1: wait after every step, so that an error names its kernel (slow) */
 } aot_session_options;
 
-/* Chooses, checks and loads the kernels. `device` is "cpu" or NULL for it, or "cuda" or "cuda:1" for
- * a GPU by its number: weights are then copied to it, once for all sessions there. Writes *session,
- * owned by the caller; it keeps the package alive. */
+/* Chooses, checks and loads the kernels. `device` is "cpu" or NULL for it, or "cuda" or "cuda:1"
+ * for a GPU by its number: weights are then copied to it, once for all sessions there. Writes
+ * *session, owned by the caller; it keeps the package alive. */
 AOT_API aot_status* aot_session_create(aot_package* package, const char* device,
                                        const aot_session_options* options, aot_session** session);
 
@@ -218,10 +218,10 @@ AOT_API void aot_session_free(aot_session* session);
  * its element, is copied; others are read in place. On success outputs[0 .. output_count) are
  * fresh tensors owned by the caller, who calls their deleter, from any thread, at any time, also
  * after the session is gone.
- * On a GPU, inputs may be on the host, and are then copied, or on that GPU: there they must have the
- * plan's strides, and are read in place if they are aligned to 16 bytes. `stream` is a CUstream (the
- * driver's special values 1 and 2 for the default streams included): the run is enqueued there, and
- * inputs must stay unchanged until it is done; wrong indices in the data are reported by
+ * On a GPU, inputs may be on the host, and are then copied, or on that GPU: there they must have
+ * the plan's strides, and are read in place if they are aligned to 16 bytes. `stream` is a CUstream
+ * (the driver's special values 1 and 2 for the default streams included): the run is enqueued
+ * there, and inputs must stay unchanged until it is done; wrong indices in the data are reported by
  * aot_session_synchronize or by the next run. With NULL, always so on the CPU, the run is over when
  * the call returns. */
 AOT_API aot_status* aot_session_run(aot_session* session, const DLTensor* const* inputs,
@@ -254,7 +254,8 @@ AOT_API DLDevice aot_session_device(const aot_session* session);
 /* The stream of runs that are given none, or NULL on devices without streams. It keeps its order
  * with the legacy default stream. */
 AOT_API void* aot_session_stream(const aot_session* session);
-/* The instruction set of the loaded kernels ("x86-64-v3", "sm_90"); lives as long as the session. */
+/* The instruction set of the loaded kernels ("x86-64-v3", "sm_90"); lives as long as the session.
+ */
 AOT_API const char* aot_session_isa(const aot_session* session);
 /* The number of threads that a run may use, the caller's included. */
 AOT_API int32_t aot_session_num_threads(const aot_session* session);

@@ -85,8 +85,7 @@ AOT_INLINE Vec<T, N> broadcast_m(const S* p, Mask<N> m) {
 // Indices into a dimension of `size`: negative ones count from the end when Wrap. What is still
 // out of range in the first `n` lanes flags a fault and is clamped (to 0 when the size is 0).
 template <bool Wrap, int N>
-AOT_INLINE Vec<int64_t, N> check_index(Vec<int64_t, N> x, int64_t size, int64_t n,
-                                       int32_t* fault) {
+AOT_INLINE Vec<int64_t, N> check_index(Vec<int64_t, N> x, int64_t size, int64_t n, int32_t* fault) {
   if (Wrap) x = select(x < 0, x + size, x);
   const Mask<N> bad = ((x < 0) | (x >= size)) & first_n<N>(n);
   if (AOT_UNLIKELY(any(bad))) *fault = AOT_KERNEL_FAULT_INDEX;

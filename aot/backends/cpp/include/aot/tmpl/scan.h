@@ -18,8 +18,8 @@ namespace aot::tmpl {
 inline constexpr int64_t kScanRows = 4;
 
 struct ScanConfig {
-  using A = float;                       // element in memory
-  static constexpr bool PROD = false;    // products instead of sums
+  using A = float;                     // element in memory
+  static constexpr bool PROD = false;  // products instead of sums
 };
 
 template <class Cfg>

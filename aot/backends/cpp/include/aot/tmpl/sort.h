@@ -1,7 +1,8 @@
 // Positions of the first k elements of each row of a matrix in sorted order, stable.
 //
 //   template <class Cfg, class Epi>
-//   void argsort(const SortArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi);
+//   void argsort(const SortArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi&
+//   epi);
 //
 // Work units are rows: work = m. Elements become unsigned keys that order as the elements do (NaN
 // above everything, -0.0 equal to 0.0; inverted when descending). A whole row is sorted by a
@@ -109,8 +110,7 @@ AOT_INLINE void argsort(const SortArgs<Cfg>& p, int64_t begin, int64_t end, void
                         const Epi& epi) {
   using T = compute_t<typename Cfg::A>;
   constexpr int kBytes = detail::kKeyBytes<T>;
-  constexpr uint64_t kInvert =
-      Cfg::DESCENDING ? ~uint64_t(0) >> (64 - 8 * kBytes) : uint64_t(0);
+  constexpr uint64_t kInvert = Cfg::DESCENDING ? ~uint64_t(0) >> (64 - 8 * kBytes) : uint64_t(0);
   const int64_t room = sort_room(p.n, p.k);
   detail::SortItem* const first = static_cast<detail::SortItem*>(scratch);
   detail::SortItem* const second = first + room;
