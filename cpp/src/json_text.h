@@ -34,6 +34,16 @@ class Field {
   bool is_integer() const;
   bool is_string() const;
 
+  // action(element) for each element of the array that is the required member `key`.
+  template <typename Action>
+  void each(const char* key, Action action) const& {
+    const Field list = at(key);
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Field item = list.at(i);
+      action(item);
+    }
+  }
+
   size_t size() const;      // of an array
   int64_t integer() const;  // that fits in 64 bits
   int64_t integer_from(int64_t least) const;

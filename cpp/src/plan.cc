@@ -23,13 +23,13 @@ class Parser {
     check_format();
     text("compiler", &plan_.compiler);
     text("model", &plan_.model);
-    each("dims", [this](const Field& f) { names(f); });
-    each("inputs", [this](const Field& f) { plan_.inputs.push_back(tensor(f)); });
-    each("dims", [this](const Field& f) { plan_.dims.push_back(dim(f)); });
-    each("outputs", [this](const Field& f) { plan_.outputs.push_back(tensor(f)); });
-    each("checks", [this](const Field& f) { plan_.checks.push_back(check(f)); });
-    each("origins", [this](const Field& f) { plan_.origins.push_back(origin(f)); });
-    each("programs", [this](const Field& f) { plan_.programs.push_back(program(f)); });
+    root_.each("dims", [this](const Field& f) { names(f); });
+    root_.each("inputs", [this](const Field& f) { plan_.inputs.push_back(tensor(f)); });
+    root_.each("dims", [this](const Field& f) { plan_.dims.push_back(dim(f)); });
+    root_.each("outputs", [this](const Field& f) { plan_.outputs.push_back(tensor(f)); });
+    root_.each("checks", [this](const Field& f) { plan_.checks.push_back(check(f)); });
+    root_.each("origins", [this](const Field& f) { plan_.origins.push_back(origin(f)); });
+    root_.each("programs", [this](const Field& f) { plan_.programs.push_back(program(f)); });
     const Field entries = root_.at("entries");
     for (const auto& [name, digest] : entries.object().items()) {
       const Field value(digest, name.c_str());
@@ -39,15 +39,6 @@ class Parser {
   }
 
  private:
-  template <typename Action>
-  void each(const char* key, Action action) {
-    const Field list = root_.at(key);
-    for (size_t i = 0; i < list.size(); ++i) {
-      const Field item = list.at(i);
-      action(item);
-    }
-  }
-
   void text(const char* key, std::string* out) {
     const Field field = root_.at(key);
     *out = field.text();

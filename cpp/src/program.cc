@@ -24,27 +24,19 @@ class Parser {
     const Field arch = root_.at("arch");
     program_.device = device.text();
     program_.arch = arch.text();
-    each("buffers", [this](const Field& f) { program_.buffers.push_back(buffer(f)); });
+    root_.each("buffers", [this](const Field& f) { program_.buffers.push_back(buffer(f)); });
     arena_position_.assign(program_.buffers.size(), -1);
-    each("arena", [this](const Field& f) { program_.arena.push_back(arena_slot(f)); });
-    each("libraries", [this](const Field& f) { program_.libraries.push_back(library(f)); });
-    each("kernels", [this](const Field& f) { program_.kernels.push_back(kernel(f)); });
-    each("steps", [this](const Field& f) { program_.steps.push_back(step(f)); });
-    each("outputs",
-         [this](const Field& f) { program_.outputs.push_back(f.id(program_.buffers.size())); });
+    root_.each("arena", [this](const Field& f) { program_.arena.push_back(arena_slot(f)); });
+    root_.each("libraries", [this](const Field& f) { program_.libraries.push_back(library(f)); });
+    root_.each("kernels", [this](const Field& f) { program_.kernels.push_back(kernel(f)); });
+    root_.each("steps", [this](const Field& f) { program_.steps.push_back(step(f)); });
+    root_.each("outputs", [this](const Field& f) {
+      program_.outputs.push_back(f.id(program_.buffers.size()));
+    });
     return std::move(program_);
   }
 
  private:
-  template <typename Action>
-  void each(const char* key, Action action) {
-    const Field list = root_.at(key);
-    for (size_t i = 0; i < list.size(); ++i) {
-      const Field item = list.at(i);
-      action(item);
-    }
-  }
-
   Buffer buffer(const Field& f) {
     Buffer result;
     const Field name = f.at("name");

@@ -4,8 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "aot/abi.h"
 #include "output_pool.h"
@@ -57,19 +58,34 @@ class Session {
   virtual void* stream() const { return nullptr; }  // its own, if the device has streams
   // Waits for the last run, and throws what it failed with.
   virtual void synchronize() {}
-  virtual void set_observer(aot_observer_fn observer, void* context) = 0;
-  virtual void profile(aot_step_profile* steps, size_t capacity, size_t* count) = 0;
-  virtual void reset_profile() = 0;
+  void set_observer(aot_observer_fn observer, void* context);
+  void profile(aot_step_profile* steps, size_t capacity, size_t* count);
+  void reset_profile();
 
  protected:
   using TakeOutput = void (*)(void* context, size_t index, OutputBlock* block);
 
-  explicit Session(std::shared_ptr<Package> package) : package_(std::move(package)) {}
+  struct Counter {
+    uint64_t calls = 0;
+    uint64_t nanoseconds = 0;
+  };
+
+  // `program`: of the package's plan.
+  Session(std::shared_ptr<Package> package, const Program& program);
 
   virtual void run_with(const DLTensor* const* inputs, size_t count, const RunOptions& options,
                         TakeOutput take, void* context) = 0;
 
   Package& package() const { return *package_; }
+  // The output's memory is its own, not that of an input, a weight, a temporary or another output.
+  bool owns_buffer(size_t output) const;
+
+  std::mutex mutex_;  // held by whoever runs, or touches what follows
+  const Program& program_;
+  std::vector<Counter> counters_;     // by step
+  std::vector<std::string> origins_;  // by step
+  aot_observer_fn observer_ = nullptr;
+  void* observer_context_ = nullptr;
 
  private:
   std::shared_ptr<Package> package_;

@@ -45,17 +45,14 @@ std::unique_ptr<Session> make_cpu_session(std::shared_ptr<Package> package, int3
 
 CpuSession::CpuSession(const std::shared_ptr<Package>& package, const Program& program,
                        const SessionOptions& options)
-    : Session(package),
-      program_(program),
+    : Session(package, program),
       library_(package->library(program, options.isa)),
       allocator_(checked_allocator(options.allocator)),
       crew_(options.num_threads > 0 ? options.num_threads : usable_cores(), options.executor),
       outputs_(OutputPool::create(allocator_)),
       copies_(plan().inputs.size()),
-      profile_(options.profile),
-      counters_(program.steps.size()) {
+      profile_(options.profile) {
   results_.reserve(plan().outputs.size());
-  for (const Step& step : program.steps) origins_.push_back(plan().origin_of(step));
 }
 
 CpuSession::~CpuSession() { outputs_->close(); }
@@ -161,11 +158,6 @@ void* CpuSession::copy_input(size_t index, const DLTensor& tensor, const BoundTe
   return copy.data();
 }
 
-bool CpuSession::owns_buffer(size_t output) const {
-  const Buffer& buffer = program_.buffer_of_output(output);
-  return buffer.storage == Storage::kOutput && static_cast<size_t>(buffer.index) == output;
-}
-
 void CpuSession::place_outputs(BoundPlan& bound) {
   size_t total = 0;
   for (size_t i = 0; i < plan().outputs.size(); ++i) {
@@ -240,27 +232,6 @@ void CpuSession::report_fault(int32_t step) {
                 origin);
   }
   throw Error(AOT_INTERNAL, cat("kernel fault ", fault, " at ", where), origin);
-}
-
-void CpuSession::set_observer(aot_observer_fn observer, void* context) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  observer_ = observer;
-  observer_context_ = context;
-}
-
-void CpuSession::profile(aot_step_profile* steps, size_t capacity, size_t* count) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (size_t i = 0; i < std::min(capacity, counters_.size()); ++i) {
-    const std::string& kernel = program_.kernel_of(program_.steps[i]).name;
-    steps[i] = aot_step_profile{kernel.c_str(), origins_[i].c_str(), counters_[i].calls,
-                                counters_[i].nanoseconds};
-  }
-  *count = counters_.size();
-}
-
-void CpuSession::reset_profile() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::fill(counters_.begin(), counters_.end(), Counter{});
 }
 
 }  // namespace aot_rt

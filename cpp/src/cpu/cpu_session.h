@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -31,9 +30,6 @@ class CpuSession final : public Session {
   const std::string& isa() const override { return library_->isa(); }
   int32_t num_threads() const override { return crew_.threads(); }
   DLDevice device() const override { return {kDLCPU, 0}; }
-  void set_observer(aot_observer_fn observer, void* context) override;
-  void profile(aot_step_profile* steps, size_t capacity, size_t* count) override;
-  void reset_profile() override;
 
  protected:
   void run_with(const DLTensor* const* inputs, size_t count, const RunOptions& options,
@@ -45,10 +41,6 @@ class CpuSession final : public Session {
     explicit Outputs(CpuSession& session) : session(session) {}
     ~Outputs();
     CpuSession& session;
-  };
-  struct Counter {
-    uint64_t calls = 0;
-    uint64_t nanoseconds = 0;
   };
 
   void run_locked(const DLTensor* const* inputs, size_t count);
@@ -63,10 +55,7 @@ class CpuSession final : public Session {
   void run_step(const BoundStep& step);
   void observe(const BoundPlan& bound, int32_t step);
   [[noreturn]] void report_fault(int32_t step);
-  bool owns_buffer(size_t output) const;
 
-  const Program& program_;
-  std::mutex mutex_;
   std::shared_ptr<const KernelLibrary> library_;
   aot_allocator allocator_;
   Crew crew_;
@@ -81,10 +70,6 @@ class CpuSession final : public Session {
   int32_t fault_ = 0;
 
   bool profile_;
-  std::vector<Counter> counters_;     // by step
-  std::vector<std::string> origins_;  // by step
-  aot_observer_fn observer_ = nullptr;
-  void* observer_context_ = nullptr;
 };
 
 }  // namespace aot_rt

@@ -32,9 +32,8 @@ aot_allocator host_allocator(const SessionOptions& options, const Device& device
 
 CudaSession::CudaSession(const std::shared_ptr<Package>& package,
                          std::shared_ptr<DeviceProgram> code, const SessionOptions& options)
-    : Session(package),
+    : Session(package, code->program()),
       code_(std::move(code)),
-      program_(code_->program()),
       device_(code_->device()),
       driver_(device_->driver()),
       own_stream_(device_),
@@ -43,11 +42,9 @@ CudaSession::CudaSession(const std::shared_ptr<Package>& package,
       device_outputs_(nullptr),
       host_outputs_(nullptr),
       copies_(device_, plan()),
-      options_(options),
-      counters_(program_.steps.size()) {
+      options_(options) {
   std::fill_n(faults_.data(), faults_.size(), uint8_t{0});
   for (size_t i = 0; i < program_.steps.size(); ++i) {
-    origins_.push_back(plan().origin_of(program_.steps[i]));
     if (program_.kernel_of(program_.steps[i]).faults) {
       faulting_.push_back(static_cast<int32_t>(i));
     }
@@ -182,11 +179,6 @@ void CudaSession::prepare_memory(BoundLaunches& bound) {
     package().log()(AOT_LOG_DEBUG, cat(bytes, " bytes of temporaries on ", device_->short_name()));
   }
   bound.set_memory(memory_.data());
-}
-
-bool CudaSession::owns_buffer(size_t output) const {
-  const Buffer& buffer = program_.buffer_of_output(output);
-  return buffer.storage == Storage::kOutput && static_cast<size_t>(buffer.index) == output;
 }
 
 void CudaSession::place_outputs(BoundLaunches& bound, CUstream stream, bool to_host) {
@@ -365,27 +357,6 @@ void CudaSession::synchronize() {
   const Scope scope(*device_);
   wait_for_last_run();
   check_faults();
-}
-
-void CudaSession::set_observer(aot_observer_fn observer, void* context) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  observer_ = observer;
-  observer_context_ = context;
-}
-
-void CudaSession::profile(aot_step_profile* steps, size_t capacity, size_t* count) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (size_t i = 0; i < std::min(capacity, counters_.size()); ++i) {
-    const std::string& kernel = program_.kernel_of(program_.steps[i]).name;
-    steps[i] = aot_step_profile{kernel.c_str(), origins_[i].c_str(), counters_[i].calls,
-                                counters_[i].nanoseconds};
-  }
-  *count = counters_.size();
-}
-
-void CudaSession::reset_profile() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::fill(counters_.begin(), counters_.end(), Counter{});
 }
 
 }  // namespace cuda

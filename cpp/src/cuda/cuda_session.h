@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -40,9 +39,6 @@ class CudaSession final : public Session {
   DLDevice device() const override { return {kDLCUDA, device_->ordinal()}; }
   void* stream() const override { return own_stream_.get(); }
   void synchronize() override;
-  void set_observer(aot_observer_fn observer, void* context) override;
-  void profile(aot_step_profile* steps, size_t capacity, size_t* count) override;
-  void reset_profile() override;
 
  protected:
   void run_with(const DLTensor* const* inputs, size_t count, const RunOptions& options,
@@ -60,10 +56,6 @@ class CudaSession final : public Session {
     CudaSession& session;
     CUstream stream;
     bool finished = false;
-  };
-  struct Counter {
-    uint64_t calls = 0;
-    uint64_t nanoseconds = 0;
   };
 
   void run_locked(const DLTensor* const* inputs, size_t count, CUstream stream, bool to_host);
@@ -92,14 +84,11 @@ class CudaSession final : public Session {
   volatile int32_t& fault_word(int32_t step) const {
     return reinterpret_cast<int32_t*>(faults_.data())[step];
   }
-  bool owns_buffer(size_t output) const;
   // "kernel 'k' (model.py:12 aten.add.Tensor)"
   std::string step_name(int32_t step) const;
   const std::string& origin(int32_t step) const { return origins_[static_cast<size_t>(step)]; }
 
-  std::mutex mutex_;
   std::shared_ptr<DeviceProgram> code_;
-  const Program& program_;
   DevicePtr device_;
   const Driver& driver_;
   Stream own_stream_;
@@ -116,11 +105,7 @@ class CudaSession final : public Session {
   std::vector<OutputBlock*> fetched_;                // … and, if the caller wants that, host memory
 
   const SessionOptions options_;
-  std::vector<Counter> counters_;              // by step
-  std::vector<std::string> origins_;           // by step
   std::vector<std::unique_ptr<Event>> marks_;  // between the steps of a profiled run
-  aot_observer_fn observer_ = nullptr;
-  void* observer_context_ = nullptr;
 };
 
 }  // namespace cuda
