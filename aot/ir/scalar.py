@@ -323,6 +323,12 @@ def guard_loads(root: Node, mask: Node) -> Node:
     return rebuild((root,), visit)[0]
 
 
+def guarded(root: Node, mask: Node) -> Node:
+    """`root` where the mask is true, else 0; where it is false nothing is read."""
+    inside = guard_loads(root, mask)
+    return inside if inside.op == "load" else where(mask, inside, const(0, inside.dtype))
+
+
 def loads(roots: Iterable[Node]) -> list[Node]:
     """The load nodes below `roots`, each once."""
     return [n for n in postorder(roots) if n.op == "load"]

@@ -17,8 +17,7 @@ from aot.ir.origin import Origin
 from aot.ir.scalar import (
     Access,
     Node,
-    const,
-    guard_loads,
+    guarded,
     loads,
     mask_of,
     postorder,
@@ -244,10 +243,7 @@ def inline_load(node: Node, symbols: tuple[Symbol, ...], value: Node, serial: in
     }
     (moved,) = substitute_index((value,), mapping, binds)
     mask = mask_of(node)
-    if mask is None:
-        return moved
-    guarded = guard_loads(moved, mask)
-    return guarded if guarded.op == "load" else where(mask, guarded, const(0, guarded.dtype))
+    return moved if mask is None else guarded(moved, mask)
 
 
 def _fold_where(node: Node) -> Node:

@@ -16,13 +16,11 @@ from aot.ir.scalar import (
     Access,
     Node,
     bind_map,
-    const,
-    guard_loads,
+    guarded,
     loads,
     mask_of,
     rebuild,
     substitute_index,
-    where,
     with_args,
 )
 from aot.schedule.groups import Group, rename
@@ -50,7 +48,7 @@ def build_flat_kernel(
         group = merge_outer(graph, group)
         drafts: tuple[StageDraft, ...] = (StageDraft((), (), group.nests),)
     else:
-        drafts = drop_unread(form_stages(graph, group), needed)
+        drafts = live
     outer = tuple(_ordered(scheduler, group.nests, group.outer))
     stages = [_stage(scheduler, group.outer, outer, d) for d in drafts]
     nests = [n for s in stages for n in s.nests]
@@ -164,9 +162,7 @@ def _inline(graph: LoopGraph, nest: LoopNest, defined: dict[str, _Definition]) -
             (found.store.value,), mapping, {apart[s]: n for s, n in binds.items()}
         )
         mask = mask_of(fresh)
-        if mask is None:
-            return value
-        return where(mask, guard_loads(value, mask), const(0, value.dtype))
+        return value if mask is None else guarded(value, mask)
 
     return with_values(nest, rebuild(nest.roots, visit))
 

@@ -14,12 +14,10 @@ from aot.ir.scalar import (
     Access,
     Node,
     bind_map,
-    const,
-    guard_loads,
+    guarded,
     loads,
     mask_of,
     rebuild,
-    where,
     with_args,
 )
 from aot.schedule.groups import Group, rename
@@ -183,9 +181,7 @@ def _pass_values(stage: StageDraft, nest: LoopNest) -> LoopNest | None:
             return fresh
         value = stored[fresh.attr.buffer][1].value
         mask = mask_of(fresh)
-        if mask is None:
-            return value
-        return where(mask, guard_loads(value, mask), const(0, value.dtype))
+        return value if mask is None else guarded(value, mask)
 
     return with_values(nest, rebuild(nest.roots, visit))
 
