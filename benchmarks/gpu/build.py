@@ -18,6 +18,7 @@ def package_one(job: tuple[str, str, str]) -> str:
     import torch
 
     import aot
+    from aot.errors import AotError
     from benchmarks.gpu import workloads
 
     workloads.D = "cpu"
@@ -35,7 +36,7 @@ def package_one(job: tuple[str, str, str]) -> str:
                 targets=[f"cuda:{arch}"],
                 golden=False,
             )
-    except Exception as error:  # a bench goes on with the next workload
+    except (AotError, RuntimeError) as error:  # a bench goes on with the next workload
         return f"{name:36s} FAIL {type(error).__name__}: {str(error)[:400]}"
     seconds = time.perf_counter() - made
     kernels = sum(len(p.kernels) for p in report.programs)
