@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from aot.backends.base import KernelSource
 from aot.backends.cpp.toolchain import Toolchain, headers_digest, include_directories
-from aot.errors import CompilerFailed, ToolchainError
+from aot.backends.kept import keep
+from aot.errors import CompilerFailed
 
 _UNITS = 2
 
@@ -113,28 +112,8 @@ class Builder:
 
     def _keep_cached(self, key: str, data: bytes) -> None:
         path = self._path(key)
-        if path is None:
-            return
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with _replacing(path) as temporary:
-                temporary.write_bytes(data)
-        except OSError as error:
-            raise ToolchainError(
-                f"compiled kernels cannot be kept in {path.parent}: {error}",
-                advice="Free space there, or choose another place with AOT_CACHE_DIR.",
-            ) from error
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place when the block ends."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        if path is not None:
+            keep(path, data)
 
 
 def make_units(functions: Sequence[KernelSource], isa_placeholder: str) -> tuple[Unit, ...]:

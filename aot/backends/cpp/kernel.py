@@ -15,9 +15,16 @@ from aot.backends.cpp.stage import StageEmitter, strip_bounds
 from aot.backends.cpp.text import Writer, index_text
 from aot.backends.cpp.values import Body, pointer_type
 from aot.backends.cpp.width import choose_width
+from aot.ir.kernel_facts import (
+    argument_buffers,
+    graph_dims,
+    index_exprs,
+    kernel_axes,
+    kernel_sizes,
+)
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis, Buffer
-from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
+from aot.ir.loops import Buffer
+from aot.ir.scalar import Access, Node, postorder
 from aot.ir.weights import DerivedWeight
 from aot.symbolic import Expr, Ranges, Symbol, ceil_div, dim, integer, is_int, product
 
@@ -46,50 +53,6 @@ class EmittedKernel:
     headers: tuple[str, ...] = ()
     grain: int | None = None
     packed: tuple[tuple[Buffer, DerivedWeight], ...] = ()
-
-
-def argument_buffers(kernel: Kernel) -> tuple[str, ...]:
-    """Buffers in argument order: what is read, then what is only written."""
-    return tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
-
-
-def kernel_axes(kernel: Kernel) -> tuple[Axis, ...]:
-    """Every axis of the kernel once: the outer ones, then each stage's loops."""
-    found = [*kernel.outer, *(a for s in kernel.stages for a in s.order)]
-    return tuple(dict.fromkeys(found))
-
-
-def kernel_sizes(
-    kernel: Kernel, buffers: Mapping[str, Buffer], dims: frozenset[Symbol]
-) -> tuple[Symbol, ...]:
-    """The dims that the kernel's text names, sorted by name."""
-    exprs: list[Expr] = [a.extent for a in kernel_axes(kernel)]
-    for name in (*argument_buffers(kernel), *kernel.local):
-        buffer = buffers[name]
-        exprs += [*buffer.shape, *(buffer.strides or ())]
-    if kernel.template is not None:
-        for view in (kernel.template.output, *(v for _, v in kernel.template.operands)):
-            exprs += [*view.index, *(a.extent for a in view.axes)]
-    for stage in kernel.stages:
-        for nest in stage.nests:
-            exprs += [e for s in nest.stores for e in s.index]
-            for node in postorder(nest.roots):
-                exprs += _index_exprs(node)
-    found = {s for e in exprs for s in e.free_symbols}
-    return tuple(sorted(found & dims, key=str))
-
-
-def _index_exprs(node: Node) -> Sequence[Expr]:
-    if isinstance(node.attr, Access):
-        return node.attr.index
-    if isinstance(node.attr, IndexValue):
-        return (node.attr.expr,)
-    return (node.attr.size,) if isinstance(node.attr, IndexCheck) else ()
-
-
-def graph_dims(graph: KernelGraph) -> frozenset[Symbol]:
-    """The symbols of the graph's dims."""
-    return frozenset(dim(d.name) for d in graph.dims)
 
 
 def make_context(kernel: Kernel, graph: KernelGraph) -> KernelContext:
@@ -199,7 +162,7 @@ def _hoist(body: Body, kernel: Kernel) -> None:
     loop_symbols = set(context.ranges.extents) | {STRIP_START}
     for stage in kernel.stages:
         for node in postorder([n for nest in stage.nests for n in nest.roots]):
-            own = {s for e in _index_exprs(node) for s in e.free_symbols}
+            own = {s for e in index_exprs(node) for s in e.free_symbols}
             reads = isinstance(node.attr, Access) and node.attr.buffer in context.written
             inner = any(a in varying for a in node.args)
             if own & loop_symbols or reads or inner or node.op in ("reduce", "const", "index"):

@@ -9,15 +9,7 @@ from math import prod
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.conv_heuristic import ConvBlocking, ConvShape, conv_blocking
 from aot.backends.cpp.gemm_heuristic import PANEL
-from aot.backends.cpp.kernel import (
-    NAME,
-    EmittedKernel,
-    argument_buffers,
-    declare_arguments,
-    graph_dims,
-    kernel_sizes,
-    make_context,
-)
+from aot.backends.cpp.kernel import NAME, EmittedKernel, declare_arguments, make_context
 from aot.backends.cpp.operands import (
     Strided,
     is_private_weight,
@@ -41,6 +33,7 @@ from aot.backends.cpp.values import Body
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
+from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Buffer, TemplateCall, View
 from aot.ir.weights import DerivedWeight

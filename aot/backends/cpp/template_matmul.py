@@ -7,15 +7,7 @@ from dataclasses import dataclass, replace
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
-from aot.backends.cpp.kernel import (
-    NAME,
-    EmittedKernel,
-    argument_buffers,
-    declare_arguments,
-    graph_dims,
-    kernel_sizes,
-    make_context,
-)
+from aot.backends.cpp.kernel import NAME, EmittedKernel, declare_arguments, make_context
 from aot.backends.cpp.operands import (
     Strided,
     greatest,
@@ -40,6 +32,7 @@ from aot.backends.cpp.tile import (
 from aot.backends.cpp.values import Body
 from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
+from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis, Buffer, View
 from aot.ir.weights import DerivedWeight

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from aot.backends.base import KernelImage, KernelSource
+from aot.backends.kept import keep
 from aot.backends.triton.toolchain import SHARED_LIMIT, Triton
 from aot.backends.triton.workers import PROGRAM
-from aot.errors import ToolchainError
 
 _NUMBERS = ("threads", "shared", "scratch", "scratch_alignment")
 
@@ -78,26 +75,7 @@ class ImageCache:
             return
         fields: dict[str, object] = {name: getattr(image, name) for name in _NUMBERS}
         fields |= {"symbol": image.symbol, "sha256": hashlib.sha256(image.data).hexdigest()}
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with _replacing(path) as temporary:
-                temporary.write_bytes(json.dumps(fields).encode() + b"\n" + image.data)
-        except OSError as error:
-            raise ToolchainError(
-                f"compiled kernels cannot be kept in {path.parent}: {error}",
-                advice="Free space there, or choose another place with AOT_CACHE_DIR.",
-            ) from error
+        keep(path, json.dumps(fields).encode() + b"\n" + image.data)
 
     def _path(self, key: str) -> Path | None:
         return None if self.folder is None else self.folder / "triton" / key[:2] / f"{key}.kernel"
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place when the block ends."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

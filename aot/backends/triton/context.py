@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from aot.ir.dtypes import DType
+from aot.ir.kernel_facts import argument_buffers, kernel_axes, kernel_sizes, template_views
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis, Buffer
-from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
 from aot.symbolic import Expr, Ranges, Symbol, dim, integer, product
 
 INT32_LIMIT = 2**31 - 1
@@ -71,27 +71,12 @@ class KernelContext:
         return self.ranges.simplify(total)
 
 
-def argument_buffers(kernel: Kernel) -> tuple[str, ...]:
-    """Buffers in argument order: what is read, then what is only written."""
-    return tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
-
-
-def kernel_axes(kernel: Kernel) -> tuple[Axis, ...]:
-    """Every axis of the kernel once: the outer ones, then each stage's loops."""
-    found = [*kernel.outer, *(a for s in kernel.stages for a in s.order)]
-    if kernel.template is not None:
-        found += kernel.template.output.axes
-    return tuple(dict.fromkeys(found))
-
-
 def make_context(kernel: Kernel, graph: KernelGraph) -> KernelContext:
     """Names and facts of the kernel, numbered by position so that equal kernels read equal."""
-    extents = {a.symbol: a.extent for a in kernel_axes(kernel)}
-    if kernel.template is not None:
-        for _, view in kernel.template.operands:
-            extents.update({a.symbol: a.extent for a in view.axes})
+    axes = [*kernel_axes(kernel), *(a for v in template_views(kernel) for a in v.axes)]
+    extents = {a.symbol: a.extent for a in axes}
     ranges = Ranges(extents, {dim(d.name): (d.minimum, d.maximum) for d in graph.dims})
-    sizes = _sizes(kernel, graph.buffers, frozenset(ranges.dims))
+    sizes = kernel_sizes(kernel, graph.buffers, ranges.dims)
     names = {s: f"d{k}" for k, s in enumerate(sizes)}
     pointers = {b: f"p{k}" for k, b in enumerate(argument_buffers(kernel))}
     touched = (*argument_buffers(kernel), *kernel.local)
@@ -109,29 +94,3 @@ def _is_narrow(expr: Expr, ranges: Ranges) -> bool:
     if any(greatest.get(s) is None for s in expr.free_symbols):
         return False
     return int(expr.subs({s: greatest[s] for s in expr.free_symbols})) <= INT32_LIMIT
-
-
-def _sizes(
-    kernel: Kernel, buffers: Mapping[str, Buffer], dims: frozenset[Symbol]
-) -> tuple[Symbol, ...]:
-    exprs: list[Expr] = [a.extent for a in kernel_axes(kernel)]
-    for name in (*argument_buffers(kernel), *kernel.local):
-        exprs += [*buffers[name].shape, *(buffers[name].strides or ())]
-    if kernel.template is not None:
-        for view in (kernel.template.output, *(v for _, v in kernel.template.operands)):
-            exprs += [*view.index, *(a.extent for a in view.axes)]
-    for nest in (*kernel.prologue, *(n for s in kernel.stages for n in s.nests)):
-        exprs += [e for s in nest.stores for e in s.index]
-        for node in postorder(nest.roots):
-            exprs += index_exprs(node)
-    found = {s for e in exprs for s in e.free_symbols}
-    return tuple(sorted(found & dims, key=str))
-
-
-def index_exprs(node: Node) -> tuple[Expr, ...]:
-    """The index expressions that a node itself holds."""
-    if isinstance(node.attr, Access):
-        return node.attr.index
-    if isinstance(node.attr, IndexValue):
-        return (node.attr.expr,)
-    return (node.attr.size,) if isinstance(node.attr, IndexCheck) else ()

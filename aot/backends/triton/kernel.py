@@ -8,8 +8,6 @@ from aot.backends.triton.body import Body
 from aot.backends.triton.context import (
     KernelContext,
     TileDim,
-    argument_buffers,
-    index_exprs,
     make_context,
 )
 from aot.backends.triton.crossed import emit_crossed, is_crossed
@@ -21,6 +19,7 @@ from aot.backends.triton.short_tile import ShortTile, short_tile
 from aot.backends.triton.text import Writer, index_text, pointer_type
 from aot.backends.triton.tiling import RowTile, point_tile, row_tile
 from aot.ir.hints import Hints
+from aot.ir.kernel_facts import argument_buffers, index_exprs
 from aot.ir.kernels import Kernel, KernelGraph, Stage
 from aot.ir.scalar import Node, postorder
 from aot.symbolic import Expr, Symbol, ceil_div, integer, product

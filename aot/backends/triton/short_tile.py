@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from aot.backends.triton.context import KernelContext, TileDim, index_exprs
+from aot.backends.triton.context import KernelContext, TileDim
 from aot.ir.hints import Hints
+from aot.ir.kernel_facts import index_exprs
 from aot.ir.kernels import Kernel, Stage
 from aot.ir.loops import Axis
 from aot.ir.scalar import Access, IndexValue, Node, loads, postorder

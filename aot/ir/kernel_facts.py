@@ -1,0 +1,59 @@
+"""What every backend asks of a kernel: its arguments, its loops, the sizes that its text names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.loops import Axis, Buffer, View
+from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
+from aot.symbolic import Expr, Symbol, dim
+
+
+def argument_buffers(kernel: Kernel) -> tuple[str, ...]:
+    """Buffers in argument order: what is read, then what is only written."""
+    return tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
+
+
+def kernel_axes(kernel: Kernel) -> tuple[Axis, ...]:
+    """Every axis of the kernel once: the outer ones, then each stage's loops."""
+    found = [*kernel.outer, *(a for s in kernel.stages for a in s.order)]
+    return tuple(dict.fromkeys(found))
+
+
+def template_views(kernel: Kernel) -> tuple[View, ...]:
+    """The views of the kernel's template call, its output first; none without a template."""
+    if kernel.template is None:
+        return ()
+    return (kernel.template.output, *(v for _, v in kernel.template.operands))
+
+
+def kernel_sizes(
+    kernel: Kernel, buffers: Mapping[str, Buffer], dims: Iterable[Symbol]
+) -> tuple[Symbol, ...]:
+    """The dims that the kernel's text names, sorted by name."""
+    exprs: list[Expr] = [a.extent for a in kernel_axes(kernel)]
+    for name in (*argument_buffers(kernel), *kernel.local):
+        exprs += [*buffers[name].shape, *(buffers[name].strides or ())]
+    for view in template_views(kernel):
+        exprs += [*view.index, *(a.extent for a in view.axes)]
+    for nest in (*kernel.prologue, *(n for s in kernel.stages for n in s.nests)):
+        exprs += [e for s in nest.stores for e in s.index]
+        for node in postorder(nest.roots):
+            exprs += index_exprs(node)
+    found = {s for e in exprs for s in e.free_symbols}
+    return tuple(sorted(found & set(dims), key=str))
+
+
+def index_exprs(node: Node) -> tuple[Expr, ...]:
+    """The index expressions that a node itself holds."""
+    if isinstance(node.attr, Access):
+        return node.attr.index
+    if isinstance(node.attr, IndexValue):
+        return (node.attr.expr,)
+    return (node.attr.size,) if isinstance(node.attr, IndexCheck) else ()
+
+
+def graph_dims(graph: KernelGraph) -> frozenset[Symbol]:
+    """The symbols of the graph's dims."""
+    return frozenset(dim(d.name) for d in graph.dims)
