@@ -367,7 +367,7 @@ def run(request):
         pairs = zip(signature, values, strict=True)
         try:
             function[grid](*(_argument(kind, value) for kind, value in pairs))
-        except Exception as error:
+        except Exception as error:  # of any kind: it goes on, saying in which kernel it arose
             error.add_note(f"in {name}, grid {grid}, sizes {sizes}:\n{text}")
             raise
         assert all(b.intact() for b in used), f"{name} writes around its buffers"
@@ -387,7 +387,7 @@ def main() -> None:
             return
         try:
             answer = ("done", *run(request))
-        except Exception:
+        except Exception:  # of any kind: the test that asked fails with it, other tests go on
             answer = ("failed", traceback.format_exc())
         pickle.dump(answer, answers)
         answers.flush()
