@@ -35,13 +35,14 @@ BoundSizes::BoundSizes(const Plan& plan, const Program& program, std::vector<int
     : dims_(std::move(dims)) {
   evaluate_checks(plan);
   for (const TensorSpec& spec : plan.inputs) inputs_.push_back(bind_tensor(spec, "input"));
-  for (const TensorSpec& spec : plan.outputs) outputs_.push_back(bind_tensor(spec, "output"));
+  bind_outputs(plan, program);
   bind_buffers(plan, program);
   bind_arena(program);
 }
 
 void BoundSizes::evaluate_checks(const Plan& plan) const {
   for (const Check& check : plan.checks) {
+    if (!knows(check.left) || !knows(check.right)) continue;
     const int64_t left = check.left.eval(dims_.data());
     const int64_t right = check.right.eval(dims_.data());
     const bool holds = check.relation == Relation::kEqual       ? left == right
@@ -78,12 +79,24 @@ BoundTensor BoundSizes::bind_tensor(const TensorSpec& spec, const char* what) co
   return tensor;
 }
 
+void BoundSizes::bind_outputs(const Plan& plan, const Program& program) {
+  const auto known = [this](const Expr& expr) { return knows(expr); };
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const TensorSpec& spec = plan.outputs[i];
+    known_outputs_.push_back(std::all_of(spec.shape.begin(), spec.shape.end(), known) &&
+                             std::all_of(spec.strides.begin(), spec.strides.end(), known) &&
+                             knows(program.buffer_of_output(i).bytes));
+    outputs_.push_back(known_outputs_[i] ? bind_tensor(spec, "output") : BoundTensor());
+  }
+}
+
 void BoundSizes::bind_buffers(const Plan& plan, const Program& program) {
   const size_t count = program.buffers.size();
   bytes_.resize(count);
   offsets_.assign(count, -1);
   for (size_t i = 0; i < count; ++i) {
     const Buffer& buffer = program.buffers[i];
+    if (!knows(buffer.bytes)) continue;
     bytes_[i] = evaluate_count(buffer.bytes, dims_.data(), "size of buffer", buffer.name);
     if (buffer.storage == Storage::kEntry) {
       const auto room = static_cast<int64_t>(buffer.entry->bytes.size) - buffer.offset;
@@ -99,12 +112,27 @@ void BoundSizes::bind_buffers(const Plan& plan, const Program& program) {
            "' is larger than its buffer");
     }
   }
+  for (const Update& update : program.updates) {
+    const auto index = static_cast<size_t>(update.index);
+    const int64_t needed = update.input ? inputs_[index].span : plan.states[index].bytes;
+    if (needed > bytes_[static_cast<size_t>(update.buffer)]) {
+      fail(AOT_CORRUPT_PACKAGE, "plan: the new value of '",
+           (update.input ? plan.inputs[index] : plan.states[index].spec).name,
+           "' is larger than its buffer");
+    }
+  }
 }
 
 void BoundSizes::bind_arena(const Program& program) {
   std::vector<int64_t> ends;
   ends.reserve(program.arena.size());
+  arena_bytes_.assign(program.scopes.size(), 0);
   for (const ArenaSlot& slot : program.arena) {
+    const Buffer& buffer = program.buffers[static_cast<size_t>(slot.buffer)];
+    if (!knows(buffer.bytes)) {
+      ends.push_back(0);
+      continue;
+    }
     int64_t begin = 0;
     for (const int32_t below : slot.above) {
       begin = std::max(begin, ends[static_cast<size_t>(below)]);
@@ -112,7 +140,8 @@ void BoundSizes::bind_arena(const Program& program) {
     begin = checked_sum(begin, kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
     offsets_[static_cast<size_t>(slot.buffer)] = begin;
     ends.push_back(checked_sum(begin, bytes_[static_cast<size_t>(slot.buffer)]));
-    arena_bytes_ = std::max(arena_bytes_, ends.back());
+    int64_t& bytes = arena_bytes_[static_cast<size_t>(buffer.scope)];
+    bytes = std::max(bytes, ends.back());
   }
 }
 

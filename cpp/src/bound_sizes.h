@@ -25,30 +25,36 @@ int64_t evaluate_count(const Expr& expr, const int64_t* dims, const char* what,
 // Immutable after construction.
 class BoundSizes {
  public:
-  // `dims`: one value per dim of the plan, already checked. `program`: one of the plan's. Throws
+  // `dims`: one value per dim of the plan, already checked; Plan::kUnknown for those that are
+  // measured later: what needs them is not bound. `program`: one of the plan's. Throws
   // SHAPE_MISMATCH (a check of the plan fails, sizes overflow) or CORRUPT_PACKAGE.
   BoundSizes(const Plan& plan, const Program& program, std::vector<int64_t> dims);
 
   const std::vector<int64_t>& dims() const { return dims_; }
   const std::vector<BoundTensor>& inputs() const { return inputs_; }
   const std::vector<BoundTensor>& outputs() const { return outputs_; }
-  int64_t arena_bytes() const { return arena_bytes_; }
+  bool knows(const Expr& expr) const { return expr.known(dims_.data()); }
+  bool knows_output(size_t output) const { return known_outputs_[output]; }
+  // Of the temporaries whose sizes are known in a scope and not around it.
+  int64_t arena_bytes(int32_t scope = 0) const { return arena_bytes_[static_cast<size_t>(scope)]; }
   int64_t buffer_bytes(int32_t buffer) const { return bytes_[static_cast<size_t>(buffer)]; }
-  // Where a temporary begins in the arena, in bytes; -1 for other buffers.
+  // Where a temporary begins in its scope's arena, in bytes; -1 for other buffers.
   int64_t arena_offset(int32_t buffer) const { return offsets_[static_cast<size_t>(buffer)]; }
 
  private:
   void evaluate_checks(const Plan& plan) const;
   BoundTensor bind_tensor(const TensorSpec& spec, const char* what) const;
+  void bind_outputs(const Plan& plan, const Program& program);
   void bind_buffers(const Plan& plan, const Program& program);
   void bind_arena(const Program& program);
 
   std::vector<int64_t> dims_;
   std::vector<BoundTensor> inputs_;
   std::vector<BoundTensor> outputs_;
-  std::vector<int64_t> bytes_;    // by buffer
-  std::vector<int64_t> offsets_;  // by buffer
-  int64_t arena_bytes_ = 0;
+  std::vector<int64_t> bytes_;        // by buffer
+  std::vector<int64_t> offsets_;      // by buffer
+  std::vector<int64_t> arena_bytes_;  // by scope
+  std::vector<bool> known_outputs_;
 };
 
 }  // namespace aot_rt

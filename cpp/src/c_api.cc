@@ -56,6 +56,27 @@ const Item* item_at(const std::vector<Item>& items, size_t index) {
   return index < items.size() ? &items[index] : nullptr;
 }
 
+aot_rt::ReplaceOptions replace_options(const aot_replace_options* given) {
+  const auto read = read_options(given, "aot_replace_options");
+  return {read.partial != 0, read.restart != 0, read.ignore_unknown != 0};
+}
+
+aot_rt::Container read_weights(const aot_rt::MappedFile& file, const char* path) {
+  try {
+    return aot_rt::Container::read_tensors(file.bytes());
+  } catch (const aot_rt::Error& error) {
+    throw aot_rt::Error(error.code(), aot_rt::cat("weights '", path, "': ", error.what()));
+  }
+}
+
+aot_rt::WeightUpdate read_update(const aot_weight_update* given) {
+  require(given, "an update");
+  const auto read = read_options(given, "aot_weight_update");
+  require(read.name, "the name of an update");
+  const double scale = read.scale == 0 ? 1 : read.scale;
+  return {read.name, read.value, read.add != 0, read.up, read.down, scale};
+}
+
 template <typename Managed, typename Convert>
 aot_status* run_session(aot_session* session, const DLTensor* const* inputs, size_t input_count,
                         Managed** outputs, size_t output_count, const aot_rt::RunOptions& options,
@@ -120,6 +141,14 @@ const aot_tensor_info* aot_package_output(const aot_package* package, size_t ind
   return item_at(package->value->outputs(), index);
 }
 
+size_t aot_package_state_count(const aot_package* package) {
+  return package->value->states().size();
+}
+
+const aot_tensor_info* aot_package_state(const aot_package* package, size_t index) {
+  return item_at(package->value->states(), index);
+}
+
 size_t aot_package_entry_count(const aot_package* package) {
   return package->value->entries().size();
 }
@@ -139,6 +168,31 @@ const char* aot_package_plan(const aot_package* package, size_t* size) {
   const aot_rt::Bytes text = package->value->plan_text();
   if (size != nullptr) *size = text.size;
   return reinterpret_cast<const char*>(text.data);
+}
+
+aot_status* aot_package_replace_weights(aot_package* package,
+                                        const aot_weight_update* const* updates, size_t count,
+                                        const aot_replace_options* options) {
+  return guard([&] {
+    require(package, "package");
+    if (count != 0) require(updates, "updates");
+    std::vector<aot_rt::WeightUpdate> read;
+    for (size_t i = 0; i < count; ++i) read.push_back(read_update(updates[i]));
+    package->value->replace_weights(read, replace_options(options));
+  });
+}
+
+aot_status* aot_package_load_weights(aot_package* package, const char* path,
+                                     const aot_replace_options* options) {
+  return guard([&] {
+    require(package, "package");
+    require(path, "path");
+    const aot_rt::MappedFile file(path, "weights");
+    const auto container = read_weights(file, path);
+    std::vector<DLTensor> tensors;
+    const auto updates = aot_rt::updates_from(container, &tensors);
+    package->value->replace_weights(updates, replace_options(options));
+  });
 }
 
 aot_status* aot_session_create(aot_package* package, const char* device,
@@ -201,6 +255,36 @@ aot_status* aot_session_synchronize(aot_session* session) {
   return guard([&] {
     require(session, "session");
     session->value->synchronize();
+  });
+}
+
+aot_status* aot_session_get_state(aot_session* session, size_t index, void* data, size_t size) {
+  return guard([&] {
+    require(session, "session");
+    session->value->get_state(index, data, size);
+  });
+}
+
+aot_status* aot_session_set_state(aot_session* session, size_t index, const void* data,
+                                  size_t size) {
+  return guard([&] {
+    require(session, "session");
+    session->value->set_state(index, data, size);
+  });
+}
+
+aot_status* aot_session_reset(aot_session* session) {
+  return guard([&] {
+    require(session, "session");
+    session->value->reset_states();
+  });
+}
+
+aot_status* aot_session_clone(aot_session* session, aot_session** clone) {
+  return guard([&] {
+    require(session, "session");
+    require(clone, "clone");
+    *clone = new aot_session{session->value->clone()};
   });
 }
 

@@ -1,6 +1,7 @@
 #include "contract.h"
 
 #include "error.h"
+#include "strided_copy.h"
 
 namespace aot_rt {
 namespace {
@@ -170,7 +171,9 @@ std::vector<int64_t> bind_dims(const Plan& plan, const DLTensor* const* inputs, 
   for (size_t i = 0; i < count; ++i) check_kind(plan, i, inputs[i], device);
   std::vector<int64_t> dims;
   dims.reserve(plan.dims.size());
-  for (const Dim& dim : plan.dims) dims.push_back(bind_dim(plan, dim, inputs));
+  for (const Dim& dim : plan.dims) {
+    dims.push_back(dim.measured() ? Plan::kUnknown : bind_dim(plan, dim, inputs));
+  }
   check_sizes(plan, dims, inputs);
   return dims;
 }
@@ -180,6 +183,34 @@ bool readable_in_place(const DLTensor& tensor, const BoundTensor& bound, const D
   const uintptr_t address = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
   if (address % static_cast<uintptr_t>(dtype.size) != 0) return false;
   return strides_match(tensor, bound);
+}
+
+void check_writable(const Plan& plan, size_t index, const DLTensor& tensor) {
+  if (tensor.strides == nullptr) return;
+  for (int32_t axis = 0; axis < tensor.ndim; ++axis) {
+    if (tensor.shape[axis] > 1 && tensor.strides[axis] == 0) {
+      fail(AOT_INVALID_ARGUMENT, input_name(plan, index),
+           " is changed by the model, and dimension ", axis,
+           " repeats its elements (stride 0): give a copy");
+    }
+  }
+}
+
+void write_input(const DLTensor& tensor, const BoundTensor& bound, const DType& dtype,
+                 const void* value) {
+  if (bound.span == 0) return;
+  auto* to = static_cast<uint8_t*>(tensor.data) + tensor.byte_offset;
+  strided_copy(to, strides_of(tensor), value, bound.strides, bound.sizes, dtype.size);
+}
+
+std::vector<int64_t> strides_of(const DLTensor& tensor) {
+  std::vector<int64_t> strides(static_cast<size_t>(tensor.ndim));
+  int64_t dense = 1;
+  for (size_t axis = strides.size(); axis-- > 0;) {
+    strides[axis] = tensor.strides != nullptr ? tensor.strides[axis] : dense;
+    dense *= tensor.shape[axis];
+  }
+  return strides;
 }
 
 bool strides_match(const DLTensor& tensor, const BoundTensor& bound) {

@@ -33,6 +33,16 @@ bool strides_match(const DLTensor& tensor, const BoundTensor& bound);
 // Whether an input can be read where it is: aligned elements in the plan's strides.
 bool readable_in_place(const DLTensor& tensor, const BoundTensor& bound, const DType& dtype);
 
+// Throws INVALID_ARGUMENT if an input that the model changes has one element in two places.
+void check_writable(const Plan& plan, size_t index, const DLTensor& tensor);
+
+// Writes an input's new value, in the plan's layout, into the caller's memory on the host.
+void write_input(const DLTensor& tensor, const BoundTensor& bound, const DType& dtype,
+                 const void* value);
+
+// The strides of a tensor in elements, also where it leaves them out.
+std::vector<int64_t> strides_of(const DLTensor& tensor);
+
 }  // namespace aot_rt
 
 #endif  // AOT_SRC_CONTRACT_H_

@@ -31,10 +31,22 @@ const DType* find_dtype(std::string_view name) {
   return nullptr;
 }
 
-int32_t safetensors_size(std::string_view name) {
+const DType* find_dtype(DLDataType dtype) {
   for (const DType& row : kTypes) {
-    if (name == row.safetensors) return row.size;
+    if (dtype.code == row.code && dtype.bits == row.size * 8 && dtype.lanes == 1) return &row;
   }
+  return nullptr;
+}
+
+const DType* find_safetensors_dtype(std::string_view name) {
+  for (const DType& row : kTypes) {
+    if (name == row.safetensors) return &row;
+  }
+  return nullptr;
+}
+
+int32_t safetensors_size(std::string_view name) {
+  if (const DType* row = find_safetensors_dtype(name)) return row->size;
   for (const SafetensorsOnly& row : kOthers) {
     if (name == row.name) return row.size;
   }

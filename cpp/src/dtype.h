@@ -20,6 +20,12 @@ struct DType {
 // The row of a plan's dtype, or nullptr. Rows are static: equal types are equal pointers.
 const DType* find_dtype(std::string_view name);
 
+// The row of a DLPack type, or nullptr.
+const DType* find_dtype(DLDataType dtype);
+
+// The row of a safetensors dtype, or nullptr.
+const DType* find_safetensors_dtype(std::string_view name);
+
 // Bytes per element of a safetensors dtype, or 0 when it is not one. Knows more than find_dtype:
 // a file may carry types that no kernel uses.
 int32_t safetensors_size(std::string_view name);

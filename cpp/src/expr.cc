@@ -135,6 +135,12 @@ int64_t Expr::eval_ops(const int64_t* dims) const {
   return stack[0];
 }
 
+bool Expr::known(const int64_t* dims) const {
+  bool all = true;
+  each_dim([&all, dims](int32_t dim) { all = all && dims[dim] >= 0; });
+  return all;
+}
+
 Range Expr::apply_range(Kind kind, Range left, Range right) {
   switch (kind) {
     case Kind::kAdd:

@@ -33,6 +33,17 @@ class Expr {
   // CORRUPT_PACKAGE on a divisor that is not positive.
   int64_t eval(const int64_t* dims) const { return ops_.empty() ? constant_ : eval_ops(dims); }
 
+  // Whether all dims that it uses have a value in `dims`, none being negative.
+  bool known(const int64_t* dims) const;
+
+  // action(dim) for every dim that it uses.
+  template <typename Action>
+  void each_dim(Action action) const {
+    for (const Op& op : ops_) {
+      if (op.kind == Kind::kDim) action(static_cast<int32_t>(op.value));
+    }
+  }
+
   // An interval that holds all values for dims within `ranges`.
   Range range(const std::vector<Range>& ranges) const;
 

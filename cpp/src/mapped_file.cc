@@ -12,12 +12,12 @@
 
 namespace aot_rt {
 
-MappedFile::MappedFile(const std::string& path) {
+MappedFile::MappedFile(const std::string& path, const char* what) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     const int code = errno;
     const bool absent = code == ENOENT || code == ENOTDIR;
-    fail(absent ? AOT_NOT_FOUND : AOT_DEVICE_ERROR, "cannot open package '", path,
+    fail(absent ? AOT_NOT_FOUND : AOT_DEVICE_ERROR, "cannot open ", what, " '", path,
          "': ", std::strerror(code));
   }
   struct stat info{};
@@ -34,7 +34,7 @@ MappedFile::MappedFile(const std::string& path) {
   const int code = errno;
   ::close(fd);
   if (data == MAP_FAILED) {
-    fail(AOT_DEVICE_ERROR, "cannot map package '", path, "': ", std::strerror(code));
+    fail(AOT_DEVICE_ERROR, "cannot map ", what, " '", path, "': ", std::strerror(code));
   }
   bytes_ = Bytes{static_cast<const uint8_t*>(data), size};
 }

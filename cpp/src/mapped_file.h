@@ -18,7 +18,8 @@ struct Bytes {
 class MappedFile {
  public:
   // Throws NOT_FOUND when there is no such file, DEVICE_ERROR when it cannot be read or mapped.
-  explicit MappedFile(const std::string& path);
+  // `what` it should be is for messages.
+  explicit MappedFile(const std::string& path, const char* what = "package");
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

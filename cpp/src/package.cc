@@ -1,6 +1,7 @@
 #include "package.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "error.h"
@@ -19,7 +20,8 @@ Package::Package(std::unique_ptr<MappedFile> file, Bytes bytes, Log log)
     : file_(std::move(file)),
       log_(log),
       container_(Container::read(bytes)),
-      plan_(Plan::parse(container_)) {
+      plan_(Plan::parse(container_)),
+      values_(plan_.weights.size()) {
   describe();
   log_(AOT_LOG_INFO,
        cat("package '", plan_.model, "' for ", plan_.list_programs(), ", ", bytes.size, " bytes"));
@@ -68,22 +70,95 @@ std::shared_ptr<const KernelLibrary> Package::library(const Program& program,
   return slot;
 }
 
-std::shared_ptr<void> Package::shared(const std::string& key,
-                                      const std::function<std::shared_ptr<void>()>& make) {
-  Shared* slot = nullptr;
+std::shared_ptr<WeightPlace> Package::weight_place(
+    const std::string& key, const std::function<std::unique_ptr<WeightDevice>()>& make) {
+  const std::shared_lock<std::shared_mutex> unchanged(replacing_);
+  PlaceSlot* slot = nullptr;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::unique_ptr<Shared>& known = shared_[key];
-    if (known == nullptr) known = std::make_unique<Shared>();
+    std::unique_ptr<PlaceSlot>& known = places_[key];
+    if (known == nullptr) known = std::make_unique<PlaceSlot>();
     slot = known.get();
   }
   const std::lock_guard<std::mutex> lock(slot->mutex);
-  std::shared_ptr<void> value = slot->value.lock();
-  if (value == nullptr) {
-    value = make();
-    slot->value = value;
+  std::shared_ptr<WeightPlace> place = slot->place.lock();
+  if (place != nullptr) return place;
+  place = std::make_shared<WeightPlace>();
+  place->device = make();
+  Placement placement = place->device->package_weights();
+  if (weights_generation() > 1) {
+    Changed changed;
+    for (const WeightValue& value : values_) {
+      changed.push_back(value.state != WeightValue::State::kPackaged);
+    }
+    placement = place_changes(*place->device, plan_, container_, placement, values_, changed);
+    slot->kept = place;
   }
-  return value;
+  place->placement = std::make_shared<const Placement>(std::move(placement));
+  slot->place = place;
+  return place;
+}
+
+std::shared_ptr<const Placement> Package::placement(const WeightPlace& place,
+                                                    uint64_t* generation) const {
+  const std::lock_guard<std::mutex> lock(placement_mutex_);
+  *generation = generation_.load();
+  return place.placement;
+}
+
+void Package::replace_weights(const std::vector<WeightUpdate>& updates,
+                              const ReplaceOptions& options) {
+  if (plan_.weights.empty()) {
+    fail(AOT_UNSUPPORTED, "the weights of package '", plan_.model,
+         "' cannot be replaced: package with --swappable");
+  }
+  const std::unique_lock<std::shared_mutex> alone(replacing_);
+  Replacement made = apply_updates(plan_, updates, values_, options);
+  struct Next {
+    PlaceSlot* slot;
+    std::shared_ptr<WeightPlace> place;
+    std::shared_ptr<const Placement> placement;
+  };
+  std::vector<Next> next;
+  std::set<const Program*> placed;
+  for (const auto& [key, slot] : places_) {
+    std::shared_ptr<WeightPlace> place = slot->place.lock();
+    if (place == nullptr) continue;
+    placed.insert(&place->device->program());
+    const Placement before = options.restart ? place->device->package_weights() : *place->placement;
+    auto placement = std::make_shared<const Placement>(
+        place_changes(*place->device, plan_, container_, before, made.values, made.changed));
+    next.push_back({slot.get(), std::move(place), std::move(placement)});
+  }
+  // Values whose originals the package does not have are kept only for programs still to start.
+  const bool all_placed = placed.size() == plan_.programs.size();
+  for (size_t id = 0; id < made.values.size(); ++id) {
+    if (all_placed && made.changed[id] && plan_.weights[id].entry == nullptr) {
+      made.values[id] = {WeightValue::State::kGone, nullptr};
+    }
+  }
+  values_.swap(made.values);
+  {
+    const std::lock_guard<std::mutex> lock(placement_mutex_);
+    for (Next& item : next) {
+      item.place->placement.swap(item.placement);  // the old one is freed without the lock
+      item.slot->kept = item.place;
+    }
+    ++generation_;
+  }
+  next.clear();
+  const std::lock_guard<std::mutex> lock(users_mutex_);
+  for (WeightUser* user : users_) user->drop_old_weights();
+}
+
+void Package::add_user(WeightUser* user) {
+  const std::lock_guard<std::mutex> lock(users_mutex_);
+  users_.push_back(user);
+}
+
+void Package::remove_user(WeightUser* user) {
+  const std::lock_guard<std::mutex> lock(users_mutex_);
+  users_.erase(std::find(users_.begin(), users_.end(), user));
 }
 
 aot_dim_info Package::describe(const Expr& size, const std::vector<Range>& ranges) {
@@ -106,8 +181,9 @@ aot_dim_info Package::describe(const Expr& size, const std::vector<Range>& range
 aot_tensor_info Package::describe(const TensorSpec& spec, const std::vector<Range>& ranges) {
   dims_.push_back(std::make_unique<std::vector<aot_dim_info>>());
   for (const Expr& size : spec.shape) dims_.back()->push_back(describe(size, ranges));
-  return aot_tensor_info{spec.name.c_str(), spec.dtype->name, to_dlpack(*spec.dtype),
-                         static_cast<int32_t>(spec.shape.size()), dims_.back()->data()};
+  return aot_tensor_info{spec.name.c_str(),      spec.dtype->name,
+                         to_dlpack(*spec.dtype), static_cast<int32_t>(spec.shape.size()),
+                         dims_.back()->data(),   spec.changed ? 1 : 0};
 }
 
 void Package::describe() {
@@ -115,6 +191,7 @@ void Package::describe() {
   for (const Dim& dim : plan_.dims) ranges.push_back(dim.range);
   for (const TensorSpec& spec : plan_.inputs) inputs_.push_back(describe(spec, ranges));
   for (const TensorSpec& spec : plan_.outputs) outputs_.push_back(describe(spec, ranges));
+  for (const State& state : plan_.states) states_.push_back(describe(state.spec, ranges));
   for (const Entry& entry : container_.entries()) {
     entries_.push_back(aot_entry_info{entry.name.c_str(), entry.dtype.c_str(),
                                       static_cast<int32_t>(entry.shape.size()), entry.shape.data(),

@@ -2,10 +2,12 @@
 #ifndef AOT_SRC_PACKAGE_H_
 #define AOT_SRC_PACKAGE_H_
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +17,8 @@
 #include "mapped_file.h"
 #include "plan.h"
 #include "safetensors.h"
+#include "weight_update.h"
+#include "weights.h"
 
 namespace aot_rt {
 
@@ -28,8 +32,14 @@ struct Log {
   }
 };
 
-// Immutable but for the cache of loaded libraries, which has its own lock.
-class Package {
+// Where a device's sessions find the weights. Belongs to a package.
+struct WeightPlace {
+  std::unique_ptr<WeightDevice> device;
+  std::shared_ptr<const Placement> placement;  // the present one; the package's lock guards it
+};
+
+// Immutable but for loaded libraries and replaced weights, which have their own locks.
+class Package : public std::enable_shared_from_this<Package> {
  public:
   // `file` is nullptr when the bytes are borrowed from the caller.
   Package(std::unique_ptr<MappedFile> file, Bytes bytes, Log log);
@@ -45,13 +55,40 @@ class Package {
   // The kernels of one of the plan's programs for `isa` ("" = the best), loaded once. Any thread.
   std::shared_ptr<const KernelLibrary> library(const Program& program, std::string_view isa);
 
-  // What sessions on one device share, such as weights in its memory: made for the first that asks,
-  // while others wait, and gone with the last that holds it. `key` is the device's. Any thread.
-  std::shared_ptr<void> shared(const std::string& key,
-                               const std::function<std::shared_ptr<void>()>& make);
+  // Where sessions on one device find weights: made for the first that asks, while others wait.
+  // Gone with the last that holds it, unless weights were replaced. `key` is the device's. Any
+  // thread. Throws what `make` throws, and INVALID_ARGUMENT when what was replaced was not kept for
+  // it.
+  std::shared_ptr<WeightPlace> weight_place(
+      const std::string& key, const std::function<std::unique_ptr<WeightDevice>()>& make);
+
+  // Gives weights new values: all that follows from them is computed first, then every run that
+  // begins sees the new ones, on every device. Those before live as long as runs that use them. Any
+  // thread; one replacement at a time. Throws UNSUPPORTED (packaged without --swappable) and what
+  // apply_updates and the devices throw; then nothing has changed.
+  void replace_weights(const std::vector<WeightUpdate>& updates, const ReplaceOptions& options);
+
+  // Counts replacements, from 1.
+  uint64_t weights_generation() const { return generation_.load(); }
+  // The present placement, and the generation that it is of.
+  std::shared_ptr<const Placement> placement(const WeightPlace& place, uint64_t* generation) const;
+
+  // Whoever holds placements, and is told when they are old.
+  class WeightUser {
+   public:
+    // Called in the replacing thread, while the user may be in use. Must not block, or call the
+    // package.
+    virtual void drop_old_weights() = 0;
+
+   protected:
+    ~WeightUser() = default;
+  };
+  void add_user(WeightUser* user);
+  void remove_user(WeightUser* user);
 
   const std::vector<aot_tensor_info>& inputs() const { return inputs_; }
   const std::vector<aot_tensor_info>& outputs() const { return outputs_; }
+  const std::vector<aot_tensor_info>& states() const { return states_; }
   const std::vector<aot_entry_info>& entries() const { return entries_; }
 
  private:
@@ -68,16 +105,27 @@ class Package {
   std::vector<std::unique_ptr<std::vector<aot_dim_info>>> dims_;
   std::vector<aot_tensor_info> inputs_;
   std::vector<aot_tensor_info> outputs_;
+  std::vector<aot_tensor_info> states_;
   std::vector<aot_entry_info> entries_;
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const KernelLibrary>> libraries_;  // by entry
 
-  struct Shared {
-    std::mutex mutex;
-    std::weak_ptr<void> value;
+  struct PlaceSlot {
+    std::mutex mutex;  // while it is made
+    std::weak_ptr<WeightPlace> place;
+    std::shared_ptr<WeightPlace> kept;  // once weights were replaced
   };
-  std::map<std::string, std::unique_ptr<Shared>> shared_;  // by device
+  std::map<std::string, std::unique_ptr<PlaceSlot>> places_;  // by device; `mutex_` guards the map
+
+  // Held alone by a replacement, and shared by whoever makes a place; before `mutex_` and slots'.
+  std::shared_mutex replacing_;
+  WeightValues values_;  // changed by replacements alone
+  std::atomic<uint64_t> generation_{1};
+  mutable std::mutex placement_mutex_;  // guards every place's `placement` with the generation
+
+  std::mutex users_mutex_;
+  std::vector<WeightUser*> users_;
 };
 
 }  // namespace aot_rt

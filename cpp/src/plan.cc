@@ -12,7 +12,7 @@ namespace aot_rt {
 namespace {
 
 constexpr int64_t kFormatMajor = 1;
-constexpr size_t kMaxRank = 64;
+constexpr int64_t kStateAlignment = 256;
 
 // Parses the parts of one plan; holds what they refer to.
 class Parser {
@@ -26,9 +26,16 @@ class Parser {
     root_.each("dims", [this](const Field& f) { names(f); });
     root_.each("inputs", [this](const Field& f) { plan_.inputs.push_back(tensor(f)); });
     root_.each("dims", [this](const Field& f) { plan_.dims.push_back(dim(f)); });
+    check_inputs();
     root_.each("outputs", [this](const Field& f) { plan_.outputs.push_back(tensor(f)); });
+    if (root_.has("states")) {
+      root_.each("states", [this](const Field& f) { plan_.states.push_back(state(f)); });
+    }
     root_.each("checks", [this](const Field& f) { plan_.checks.push_back(check(f)); });
     root_.each("origins", [this](const Field& f) { plan_.origins.push_back(origin(f)); });
+    if (root_.has("weights")) {
+      root_.each("weights", [this](const Field& f) { plan_.weights.push_back(weight(f)); });
+    }
     root_.each("programs", [this](const Field& f) { plan_.programs.push_back(program(f)); });
     const Field entries = root_.at("entries");
     for (const auto& [name, digest] : entries.object().items()) {
@@ -76,6 +83,10 @@ class Parser {
     }
     result.multiple_of = multiple.integer_from(1);
     const Field source = f.at("source");
+    if (source.is_null()) {
+      result.input = -1;
+      return result;
+    }
     const Field input = source.at("input");
     const Field axis = source.at("axis");
     const Field divisor = source.at("divisor");
@@ -87,18 +98,84 @@ class Parser {
     return result;
   }
 
-  TensorSpec tensor(const Field& f) {
-    TensorSpec result;
+  // Sizes of inputs are known before anything runs.
+  void check_inputs() const {
+    for (const TensorSpec& spec : plan_.inputs) {
+      const auto check = [this, &spec](int32_t dim) {
+        if (plan_.dims[static_cast<size_t>(dim)].measured()) {
+          fail(AOT_CORRUPT_PACKAGE, "plan.inputs: '", spec.name, "' has the measured dim '",
+               plan_.dim_names[static_cast<size_t>(dim)], "'");
+        }
+      };
+      for (const Expr& size : spec.shape) size.each_dim(check);
+      for (const Expr& stride : spec.strides) stride.each_dim(check);
+    }
+  }
+
+  TensorSpec tensor(const Field& f) { return parse_tensor(f, plan_.dim_names); }
+
+  State state(const Field& f) {
+    State result;
     const Field name = f.at("name");
     const Field dtype = f.at("dtype");
     const Field shape = f.at("shape");
-    const Field strides = f.at("strides");
+    const Field entry = f.at("entry");
+    result.spec.name = name.text();
+    for (const State& other : plan_.states) {
+      if (other.spec.name == result.spec.name) name.wrong("is that of another state");
+    }
+    result.spec.dtype = parse_dtype(dtype);
+    if (shape.size() > kMaxRank) shape.wrong("has too many dimensions");
+    result.bytes = result.spec.dtype->size;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      const Field size = shape.at(i);
+      if (__builtin_mul_overflow(result.bytes, size.integer_from(0), &result.bytes)) {
+        shape.wrong("is too large");
+      }
+    }
+    result.spec.shape = parse_exprs(shape, plan_.dim_names);
+    if (!entry.is_null()) {
+      result.entry = parse_entry(entry, container_);
+      if (result.entry->bytes.size != static_cast<size_t>(result.bytes)) {
+        entry.wrong(cat("holds ", result.entry->bytes.size, " bytes, the state ", result.bytes));
+      }
+    }
+    result.offset = plan_.state_bytes;
+    int64_t end = 0;
+    if (__builtin_add_overflow(result.offset, result.bytes, &end) ||
+        __builtin_add_overflow(end, kStateAlignment - 1, &end)) {
+      shape.wrong("is too large");
+    }
+    plan_.state_bytes = end / kStateAlignment * kStateAlignment;
+    return result;
+  }
+
+  WeightSpec weight(const Field& f) {
+    WeightSpec result;
+    const Field name = f.at("name");
+    const Field dtype = f.at("dtype");
+    const Field shape = f.at("shape");
+    const Field entry = f.at("entry");
+    const Field required = f.at("required");
     result.name = name.text();
     result.dtype = parse_dtype(dtype);
+    result.required = required.boolean();
     if (shape.size() > kMaxRank) shape.wrong("has too many dimensions");
-    if (strides.size() != shape.size()) strides.wrong("must be as long as the shape");
-    result.shape = parse_exprs(shape, plan_.dim_names);
-    result.strides = parse_exprs(strides, plan_.dim_names);
+    result.bytes = result.dtype->size;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      const Field size = shape.at(i);
+      result.shape.push_back(size.integer_from(0));
+      if (__builtin_mul_overflow(result.bytes, result.shape.back(), &result.bytes)) {
+        shape.wrong("is too large");
+      }
+    }
+    f.each("aliases", [&result](const Field& alias) { result.aliases.push_back(alias.text()); });
+    if (!entry.text().empty()) {
+      result.entry = parse_entry(entry, container_);
+      if (result.entry->bytes.size != static_cast<uint64_t>(result.bytes)) {
+        entry.wrong("has another size than the weight");
+      }
+    }
     return result;
   }
 
@@ -161,6 +238,12 @@ Plan Plan::parse(const Container& container) {
   const nlohmann::json json = parse_json(entry->bytes, "plan");
   const Field root(json, "plan");
   return Parser(root, container).parse();
+}
+
+const std::string& Program::step_name(const Step& step) const {
+  static const std::string names[] = {"", "branch", "while", "repeat", "copy", "sizes", "check"};
+  return step.kind == StepKind::kLaunch ? kernel_of(step).name
+                                        : names[static_cast<size_t>(step.kind)];
 }
 
 std::vector<const Program*> Plan::programs_for(std::string_view device) const {

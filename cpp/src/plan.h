@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,16 +16,19 @@
 
 namespace aot_rt {
 
-// A symbol, bound by one size of one input: value = (size - offset) / divisor.
+// A symbol, bound by one size of one input: value = (size - offset) / divisor; or a measured one,
+// which a step of each program binds.
 struct Dim {
   std::string name;
   std::string label;
   Range range;
   int64_t multiple_of = 1;
-  int32_t input = 0;
+  int32_t input = 0;  // -1: measured
   int32_t axis = 0;
   int64_t divisor = 1;
   int64_t offset = 0;
+
+  bool measured() const { return input < 0; }
 };
 
 struct TensorSpec {
@@ -32,18 +36,30 @@ struct TensorSpec {
   const DType* dtype = nullptr;
   std::vector<Expr> shape;
   std::vector<Expr> strides;  // in elements, same length
+  bool changed = false;       // of an input: a run leaves a new value in the caller's memory
 };
 
-enum class Storage : uint8_t { kInput, kEntry, kArena, kOutput };
+// Memory that a session keeps from run to run, C-contiguous.
+struct State {
+  TensorSpec spec;               // every size is a constant
+  const Entry* entry = nullptr;  // its first value; nullptr: zeros
+  int64_t bytes = 0;
+  int64_t offset = 0;  // in the block of all states
+};
+
+enum class Storage : uint8_t { kInput, kEntry, kArena, kOutput, kState, kSlice };
 
 struct Buffer {
   std::string name;
   const DType* dtype = nullptr;
   Expr bytes;
   Storage storage = Storage::kArena;
-  int32_t index = 0;             // of the input or output
+  int32_t index = 0;             // of the input, output or state; kSlice: of what it is part of
   const Entry* entry = nullptr;  // kEntry
   int64_t offset = 0;            // kEntry: bytes into the entry
+  Expr stride;                   // kSlice: bytes from one turn of its loop to the next
+  int32_t loop = -1;             // kSlice: the step that is this loop
+  int32_t scope = 0;             // in which its size is known
 };
 
 // Position in `Program::arena` order; `above` are earlier positions.
@@ -71,10 +87,17 @@ struct Kernel {
   int64_t scratch = 0;            // bytes of global scratch per block
   int64_t scratch_alignment = 1;  // a power of 2
   bool faults = false;            // takes the address of a fault word after its buffers
+  bool waits = false;             // may start early: waits by itself for the launch ahead of it
 };
 
+enum class StepKind : uint8_t { kLaunch, kBranch, kWhile, kRepeat, kCopy, kSizes, kCheck };
+
+// A launch, or a control step. A step that has parts is followed by their steps.
 struct Step {
+  StepKind kind = StepKind::kLaunch;
   int32_t kernel = 0;
+  // Of a launch: its arguments. kBranch, kWhile, kCheck: the bool. kCopy: from, to. kSizes: where
+  // the numbers are, one for each of `dims`.
   std::vector<int32_t> buffers;
   std::vector<Expr> sizes;
   Expr work;                 // libraries: independent units, …
@@ -82,6 +105,35 @@ struct Step {
   Expr scratch;              // … and bytes per worker
   std::array<Expr, 3> grid;  // device code: blocks per dimension
   int32_t origin = -1;       // -1: none
+  // Steps of each part: then and else, condition and body, or the body.
+  std::array<int32_t, 2> parts{};
+  Expr count;                 // kRepeat: turns
+  std::vector<int32_t> dims;  // kSizes
+  std::string message;        // kCheck
+};
+
+// The part of a program in which some measured dims are known: the whole program is scope 0, each
+// kSizes step begins another.
+struct Scope {
+  int32_t parent = -1;
+  std::vector<int32_t> dims;
+};
+
+// Copies a buffer to an input's or a state's own memory when all steps have succeeded. The buffer
+// has the plan's layout of the input.
+struct Update {
+  bool input = false;  // else a state
+  int32_t index = 0;   // of the input or state
+  int32_t buffer = 0;
+};
+
+struct Routine;
+
+// An entry that follows from the model's own weights.
+struct Derived {
+  const Entry* entry = nullptr;
+  std::vector<int32_t> sources;  // in `Plan::weights`; the routine's inputs
+  int32_t routine = 0;           // in `Program::routines`
 };
 
 // What runs on one architecture of one device: memory, code, launches.
@@ -94,10 +146,18 @@ struct Program {
   std::vector<Kernel> kernels;
   std::vector<Step> steps;
   std::vector<int32_t> outputs;  // the buffer of each output
+  std::vector<Update> updates;
+  // The weight program: how derived entries are computed again when weights are replaced.
+  std::vector<std::shared_ptr<const Routine>> routines;
+  std::vector<Derived> derived;
+  std::vector<Scope> scopes = std::vector<Scope>(1);  // parents first
+  bool straight = true;                               // launches alone, once each
 
   const Kernel& kernel_of(const Step& step) const {
     return kernels[static_cast<size_t>(step.kernel)];
   }
+  // The kernel's name, or what the control step is: "branch".
+  const std::string& step_name(const Step& step) const;
   const Buffer& buffer_of_output(size_t output) const {
     return buffers[static_cast<size_t>(outputs[output])];
   }
@@ -113,6 +173,17 @@ struct Check {
   std::string message;
 };
 
+// One of the model's own weights, as whoever replaces weights must give it.
+struct WeightSpec {
+  std::string name;  // in the model's state dict
+  const DType* dtype = nullptr;
+  std::vector<int64_t> shape;
+  int64_t bytes = 0;
+  std::vector<std::string> aliases;  // of the same tensor (tied weights)
+  const Entry* entry = nullptr;      // nullptr: only what is derived from it is stored
+  bool required = false;             // the model computes with it, and a state dict has it
+};
+
 // Immutable. Pointers to entries live as long as the container that it was parsed with.
 struct Plan {
   std::string compiler;
@@ -121,8 +192,11 @@ struct Plan {
   std::vector<std::string> dim_names;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
+  std::vector<State> states;
+  int64_t state_bytes = 0;  // of the block that holds all states
   std::vector<Check> checks;
   std::vector<std::string> origins;                            // "model.py:12 aten.add.Tensor"
+  std::vector<WeightSpec> weights;                             // empty: they cannot be replaced
   std::vector<Program> programs;                               // at most one per device and arch
   std::vector<std::pair<std::string, std::string>> checksums;  // entry name, sha256 hex
 
@@ -135,11 +209,21 @@ struct Plan {
     return step.origin < 0 ? std::string() : origins[static_cast<size_t>(step.origin)];
   }
 
+  // The values of dims that are not known yet.
+  static constexpr int64_t kUnknown = -1;
+
   // The programs of a device, in the plan's order.
   std::vector<const Program*> programs_for(std::string_view device) const;
 
   // What the package can run on, for messages: "cpu (x86-64-v2, x86-64-v3), cuda sm_90".
   std::string list_programs() const;
+};
+
+// A part of a weight program: a plan of its own whose inputs are weights and whose only output is a
+// derived entry. The code is the program's that it belongs to.
+struct Routine {
+  Plan plan;  // without programs
+  Program body;
 };
 
 }  // namespace aot_rt

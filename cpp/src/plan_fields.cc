@@ -23,6 +23,25 @@ const DType* parse_dtype(const Field& field) {
   return dtype;
 }
 
+TensorSpec parse_tensor(const Field& field, const std::vector<std::string>& dims) {
+  TensorSpec result;
+  const Field name = field.at("name");
+  const Field dtype = field.at("dtype");
+  const Field shape = field.at("shape");
+  const Field strides = field.at("strides");
+  result.name = name.text();
+  result.dtype = parse_dtype(dtype);
+  if (shape.size() > kMaxRank) shape.wrong("has too many dimensions");
+  if (strides.size() != shape.size()) strides.wrong("must be as long as the shape");
+  result.shape = parse_exprs(shape, dims);
+  result.strides = parse_exprs(strides, dims);
+  if (field.has("changed")) {
+    const Field changed = field.at("changed");
+    result.changed = changed.boolean();
+  }
+  return result;
+}
+
 const Entry* parse_entry(const Field& field, const Container& container) {
   const Entry* entry = container.find(field.text());
   if (entry == nullptr) field.wrong(cat("names an entry '", field.text(), "' that is not there"));

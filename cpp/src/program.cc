@@ -1,11 +1,15 @@
 #include "program.h"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "error.h"
 #include "plan_fields.h"
+#include "program_flow.h"
+#include "weight_program.h"
 
 namespace aot_rt {
 namespace {
@@ -24,19 +28,36 @@ class Parser {
     const Field arch = root_.at("arch");
     program_.device = device.text();
     program_.arch = arch.text();
-    root_.each("buffers", [this](const Field& f) { program_.buffers.push_back(buffer(f)); });
-    arena_position_.assign(program_.buffers.size(), -1);
-    root_.each("arena", [this](const Field& f) { program_.arena.push_back(arena_slot(f)); });
     root_.each("libraries", [this](const Field& f) { program_.libraries.push_back(library(f)); });
     root_.each("kernels", [this](const Field& f) { program_.kernels.push_back(kernel(f)); });
-    root_.each("steps", [this](const Field& f) { program_.steps.push_back(step(f)); });
-    root_.each("outputs", [this](const Field& f) {
-      program_.outputs.push_back(f.id(program_.buffers.size()));
-    });
+    parse_body();
+    if (root_.has("updates")) {
+      root_.each("updates", [this](const Field& f) { program_.updates.push_back(update(f)); });
+    }
+    return std::move(program_);
+  }
+
+  // The buffers, arena, steps and outputs of a routine of `owner`, with the code of that.
+  Program parse_as_part_of(const Program& owner) {
+    program_.device = owner.device;
+    program_.arch = owner.arch;
+    program_.libraries = owner.libraries;
+    program_.kernels = owner.kernels;
+    parse_body();
     return std::move(program_);
   }
 
  private:
+  void parse_body() {
+    root_.each("buffers", [this](const Field& f) { program_.buffers.push_back(buffer(f)); });
+    arena_position_.assign(program_.buffers.size(), -1);
+    root_.each("arena", [this](const Field& f) { program_.arena.push_back(arena_slot(f)); });
+    root_.each("steps", [this](const Field& f) { program_.steps.push_back(step(f)); });
+    root_.each("outputs", [this](const Field& f) {
+      program_.outputs.push_back(f.id(program_.buffers.size()));
+    });
+  }
+
   Buffer buffer(const Field& f) {
     Buffer result;
     const Field name = f.at("name");
@@ -63,6 +84,18 @@ class Parser {
       result.offset = offset.integer_from(0);
     } else if (kind.text() == "arena") {
       result.storage = Storage::kArena;
+    } else if (kind.text() == "state") {
+      const Field index = storage.at("index");
+      result.storage = Storage::kState;
+      result.index = index.id(plan_.states.size());
+    } else if (kind.text() == "slice") {
+      const Field of = storage.at("of");
+      const Field stride = storage.at("stride");
+      const Field loop = storage.at("step");
+      result.storage = Storage::kSlice;
+      result.index = of.id(program_.buffers.size());
+      result.stride = Expr::parse(stride, plan_.dim_names);
+      result.loop = loop.id(size_t{std::numeric_limits<int32_t>::max()});
     } else {
       fail(AOT_UNSUPPORTED, kind.path(), " is '", kind.text(),
            "', which this runtime does not know; update the runtime");
@@ -122,6 +155,10 @@ class Parser {
       alignment.wrong("must be a power of 2");
     }
     result.faults = faults.boolean();
+    if (f.has("waits")) {
+      const Field waits = f.at("waits");
+      result.waits = waits.boolean();
+    }
     return result;
   }
 
@@ -134,25 +171,95 @@ class Parser {
 
   Step step(const Field& f) {
     Step result;
-    const Field kernel = f.at("kernel");
-    const Field buffers = f.at("buffers");
-    const Field sizes = f.at("sizes");
-    result.kernel = kernel.id(program_.kernels.size());
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      const Field item = buffers.at(i);
-      result.buffers.push_back(item.id(program_.buffers.size()));
-    }
-    result.sizes = parse_exprs(sizes, plan_.dim_names);
-    if (program_.kernel_of(result).entry != nullptr) {
-      grid(f, &result);
-    } else {
-      work(f, &result);
-    }
+    if (!control_step(f, &result)) launch(f, &result);
     if (f.has("origin")) {
       const Field origin = f.at("origin");
       result.origin = origin.id(plan_.origins.size());
     }
     return result;
+  }
+
+  Update update(const Field& f) {
+    Update result;
+    const Field buffer = f.at("buffer");
+    result.input = f.has("input");
+    const Field index = f.at(result.input ? "input" : "state");
+    result.index = index.id(result.input ? plan_.inputs.size() : plan_.states.size());
+    result.buffer = buffer.id(program_.buffers.size());
+    return result;
+  }
+
+  void launch(const Field& f, Step* step) {
+    const Field kernel = f.at("kernel");
+    const Field buffers = f.at("buffers");
+    const Field sizes = f.at("sizes");
+    step->kernel = kernel.id(program_.kernels.size());
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const Field item = buffers.at(i);
+      step->buffers.push_back(item.id(program_.buffers.size()));
+    }
+    step->sizes = parse_exprs(sizes, plan_.dim_names);
+    if (program_.kernel_of(*step).entry != nullptr) {
+      grid(f, step);
+    } else {
+      work(f, step);
+    }
+  }
+
+  // Whether it is a control step, which is then read.
+  bool control_step(const Field& f, Step* step) {
+    if (f.has("branch")) {
+      step->kind = StepKind::kBranch;
+      buffer_id(f, "branch", step);
+      step->parts = {part(f, "then"), part(f, "else")};
+    } else if (f.has("while")) {
+      step->kind = StepKind::kWhile;
+      buffer_id(f, "while", step);
+      step->parts = {part(f, "condition"), part(f, "body")};
+    } else if (f.has("repeat")) {
+      const Field count = f.at("repeat");
+      step->kind = StepKind::kRepeat;
+      step->count = Expr::parse(count, plan_.dim_names);
+      step->parts = {part(f, "body"), 0};
+    } else if (f.has("copy")) {
+      step->kind = StepKind::kCopy;
+      buffer_id(f, "copy", step);
+      buffer_id(f, "to", step);
+    } else if (f.has("read")) {
+      step->kind = StepKind::kSizes;
+      f.each("read", [this, step](const Field& pair) { size(pair, step); });
+      step->parts = {part(f, "body"), 0};
+    } else if (f.has("check")) {
+      const Field message = f.at("message");
+      step->kind = StepKind::kCheck;
+      buffer_id(f, "check", step);
+      step->message = message.text();
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  void buffer_id(const Field& f, const char* key, Step* step) {
+    const Field id = f.at(key);
+    step->buffers.push_back(id.id(program_.buffers.size()));
+  }
+
+  static int32_t part(const Field& f, const char* key) {
+    const Field count = f.at(key);
+    return count.id(size_t{std::numeric_limits<int32_t>::max()});
+  }
+
+  void size(const Field& pair, Step* step) {
+    if (pair.size() != 2) pair.wrong("must be a dim and a buffer");
+    const Field name = pair.at(size_t{0});
+    const Field buffer = pair.at(size_t{1});
+    const auto found = std::find(plan_.dim_names.begin(), plan_.dim_names.end(), name.text());
+    if (found == plan_.dim_names.end()) {
+      name.wrong(cat("names an unknown dim '", name.text(), "'"));
+    }
+    step->dims.push_back(static_cast<int32_t>(found - plan_.dim_names.begin()));
+    step->buffers.push_back(buffer.id(program_.buffers.size()));
   }
 
   void work(const Field& f, Step* step) {
@@ -204,6 +311,15 @@ void check_entry(const Buffer& buffer, const std::string& what) {
   }
 }
 
+void check_state(const Buffer& buffer, const State& state, const std::string& what) {
+  if (buffer.dtype != state.spec.dtype) {
+    fail(AOT_CORRUPT_PACKAGE, what, ": its dtype is not that of its state");
+  }
+  if (!buffer.bytes.is_constant() || buffer.bytes.constant() > state.bytes) {
+    fail(AOT_CORRUPT_PACKAGE, what, " is larger than its state '", state.spec.name, "'");
+  }
+}
+
 void check_buffers(const Program& program, const Plan& plan, const std::string& where) {
   std::vector<bool> placed(program.buffers.size(), false);
   for (const ArenaSlot& slot : program.arena) placed[static_cast<size_t>(slot.buffer)] = true;
@@ -228,6 +344,33 @@ void check_buffers(const Program& program, const Plan& plan, const std::string& 
       }
     }
     if (buffer.storage == Storage::kEntry) check_entry(buffer, what);
+    if (buffer.storage == Storage::kState) check_state(buffer, plan.states[index], what);
+  }
+}
+
+void check_updates(const Program& program, const Plan& plan, const std::string& where) {
+  std::vector<bool> updated(plan.inputs.size(), false);
+  for (size_t i = 0; i < program.updates.size(); ++i) {
+    const Update& update = program.updates[i];
+    const auto index = static_cast<size_t>(update.index);
+    const Buffer& buffer = program.buffers[static_cast<size_t>(update.buffer)];
+    const TensorSpec& target = update.input ? plan.inputs[index] : plan.states[index].spec;
+    const std::string what = cat(where, ".updates[", i, "]");
+    if (buffer.dtype != target.dtype) {
+      fail(AOT_CORRUPT_PACKAGE, what, ": its buffer's dtype is not that of '", target.name, "'");
+    }
+    if (buffer.storage != Storage::kArena) {
+      fail(AOT_CORRUPT_PACKAGE, what, ": its buffer is no temporary");
+    }
+    if (!update.input) continue;
+    if (updated[index]) fail(AOT_CORRUPT_PACKAGE, what, " is a second update of its input");
+    updated[index] = true;
+  }
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    if (updated[i] != plan.inputs[i].changed) {
+      fail(AOT_CORRUPT_PACKAGE, where, ".updates: input '", plan.inputs[i].name, "' ",
+           updated[i] ? "has one, but is not said to change" : "changes, but has none");
+    }
   }
 }
 
@@ -244,15 +387,33 @@ void check_code(const Program& program, const std::string& where) {
   }
 }
 
+void check_body(const Program& program, const Plan& plan, const std::string& where) {
+  check_outputs(program, plan, where);
+  check_buffers(program, plan, where);
+}
+
 }  // namespace
 
 Program parse_program(const Field& field, const Plan& common, const Container& container) {
   Program program = Parser(field, common, container).parse();
   const std::string where = field.path();
-  check_outputs(program, common, where);
-  check_buffers(program, common, where);
+  check_body(program, common, where);
+  check_updates(program, common, where);
   check_code(program, where);
+  check_flow(common, where, &program);
+  if (field.has("weights")) {
+    const Field weights = field.at("weights");
+    parse_weight_program(weights, common, container, &program);
+  }
   return program;
+}
+
+Program parse_routine_body(const Field& field, const Plan& plan, const Container& container,
+                           const Program& owner) {
+  Program body = Parser(field, plan, container).parse_as_part_of(owner);
+  check_body(body, plan, field.path());
+  check_flow(plan, field.path(), &body);
+  return body;
 }
 
 }  // namespace aot_rt

@@ -20,22 +20,35 @@ template <typename... Args>
   fail(AOT_CORRUPT_PACKAGE, args...);
 }
 
-uint64_t header_size(Bytes file) {
-  if (file.size == 0) corrupt("not an aot package: the file is empty");
-  if (file.size < 8) corrupt("not an aot package: only ", file.size, " bytes");
+uint64_t header_size(Bytes file, const char* what) {
+  if (file.size == 0) corrupt("not ", what, ": the file is empty");
+  if (file.size < 8) corrupt("not ", what, ": only ", file.size, " bytes");
   uint64_t size = 0;
   for (int i = 7; i >= 0; --i) size = size << 8 | file.data[i];
   if (size > kMaxHeader) {
-    corrupt("not an aot package: header of ", size, " bytes, at most ", kMaxHeader, " allowed");
+    corrupt("not ", what, ": header of ", size, " bytes, at most ", kMaxHeader, " allowed");
   }
   if (size > file.size - 8) {
     corrupt("truncated: header of ", size, " bytes, but the file has ", file.size);
   }
-  if (size == 0 || file.data[8] != '{') corrupt("not an aot package: no header");
-  if ((size + 8) % kAlignment != 0) {
-    corrupt("misaligned: data begins at byte ", size + 8, ", not at a multiple of ", kAlignment);
-  }
+  if (size == 0 || file.data[8] != '{') corrupt("not ", what, ": no header");
   return size;
+}
+
+// Kernels read entries where they are.
+void check_alignment(uint64_t header_size, const std::vector<Entry>& entries, const uint8_t* data) {
+  if ((header_size + 8) % kAlignment != 0) {
+    corrupt("misaligned: data begins at byte ", header_size + 8, ", not at a multiple of ",
+            kAlignment);
+  }
+  for (const Entry& entry : entries) {
+    const auto begin = static_cast<uint64_t>(entry.bytes.data - data);
+    const bool filler = entry.name.compare(0, 4, "pad/") == 0;  // begins where the one before ends
+    if (begin % kAlignment != 0 && !filler) {
+      corrupt("misaligned: entry '", entry.name, "' begins at data byte ", begin,
+              ", not at a multiple of ", kAlignment);
+    }
+  }
 }
 
 void check_metadata(const Field& header) {
@@ -96,11 +109,6 @@ Entry read_entry(const std::string& name, const Field& row, Bytes data) {
   if (end - begin != expected) {
     corrupt("entry '", name, "' has ", end - begin, " bytes, but its shape needs ", expected);
   }
-  const bool filler = name.compare(0, 4, "pad/") == 0;  // begins where the entry before it ends
-  if (begin % kAlignment != 0 && !filler) {
-    corrupt("misaligned: entry '", name, "' begins at data byte ", begin, ", not at a multiple of ",
-            kAlignment);
-  }
   entry.bytes = Bytes{data.data + begin, static_cast<size_t>(end - begin)};
   return entry;
 }
@@ -127,17 +135,24 @@ void check_coverage(const std::vector<Entry>& entries, Bytes data) {
 
 }  // namespace
 
-Container Container::read(Bytes file) {
-  const uint64_t size = header_size(file);
+Container Container::read(Bytes file) { return read_as(Kind::kPackage, file); }
+
+Container Container::read_tensors(Bytes file) { return read_as(Kind::kTensors, file); }
+
+Container Container::read_as(Kind kind, Bytes file) {
+  const bool package = kind == Kind::kPackage;
+  const uint64_t size = header_size(file, package ? "an aot package" : "a safetensors file");
   const nlohmann::json json = parse_json(Bytes{file.data + 8, static_cast<size_t>(size)}, "header");
   const Field header(json, "header");
-  check_metadata(header);
+  if (package) check_metadata(header);
   const Bytes data{file.data + 8 + size, file.size - 8 - static_cast<size_t>(size)};
   Container container;
-  const Field metadata = header.at("__metadata__");
-  if (metadata.has("plan_sha256")) {
-    const Field digest = metadata.at("plan_sha256");
-    container.plan_sha256_ = digest.text();
+  if (package) {
+    const Field metadata = header.at("__metadata__");
+    if (metadata.has("plan_sha256")) {
+      const Field digest = metadata.at("plan_sha256");
+      container.plan_sha256_ = digest.text();
+    }
   }
   for (const auto& [name, value] : header.object().items()) {
     if (name == "__metadata__") continue;
@@ -145,6 +160,7 @@ Container Container::read(Bytes file) {
     const Field row(value, path.c_str());
     container.entries_.push_back(read_entry(name, row, data));
   }
+  if (package) check_alignment(size, container.entries_, data.data);
   check_coverage(container.entries_, data);
   return container;  // nlohmann::json keeps members sorted by name
 }

@@ -24,6 +24,9 @@ class Container {
   // Throws CORRUPT_PACKAGE (each way to be wrong has its own message) or INCOMPATIBLE.
   static Container read(Bytes file);
 
+  // The same for any safetensors file: no metadata is needed, and entries may begin anywhere.
+  static Container read_tensors(Bytes file);
+
   const std::vector<Entry>& entries() const { return entries_; }
   const Entry* find(std::string_view name) const;  // nullptr when absent
 
@@ -31,6 +34,9 @@ class Container {
   const std::string& plan_sha256() const { return plan_sha256_; }
 
  private:
+  enum class Kind : uint8_t { kPackage, kTensors };
+  static Container read_as(Kind kind, Bytes file);
+
   std::vector<Entry> entries_;
   std::string plan_sha256_;
 };

@@ -2,6 +2,7 @@
 #ifndef AOT_SRC_SESSION_H_
 #define AOT_SRC_SESSION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -32,9 +33,9 @@ struct RunOptions {
 };
 
 // Calls from several threads wait for each other.
-class Session {
+class Session : private Package::WeightUser {
  public:
-  virtual ~Session() = default;
+  virtual ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -42,6 +43,10 @@ class Session {
   // Throws, having taken nothing.
   template <typename Take>
   void run(const DLTensor* const* inputs, size_t count, const RunOptions& options, Take take) {
+    const struct Finally {
+      ~Finally() { session.forget_old_weights(); }
+      Session& session;
+    } finally{*this};
     run_with(
         inputs, count, options,
         [](void* context, size_t index, OutputBlock* block) {
@@ -50,7 +55,10 @@ class Session {
         &take);
   }
 
-  const Plan& plan() const { return package_->plan(); }
+  // Runs a plan of one output, whose memory it gives: for routines of weight programs.
+  SharedBytes compute(const DLTensor* const* inputs, size_t count);
+
+  const Plan& plan() const { return plan_; }
 
   virtual const std::string& isa() const = 0;  // of the loaded kernels; "sm_90" on such a device
   virtual int32_t num_threads() const = 0;     // of the host
@@ -58,6 +66,14 @@ class Session {
   virtual void* stream() const { return nullptr; }  // its own, if the device has streams
   // Waits for the last run, and throws what it failed with.
   virtual void synchronize() {}
+
+  // States by their position in the plan; `size` must be the state's. Throws INVALID_ARGUMENT.
+  void get_state(size_t index, void* data, size_t size);
+  void set_state(size_t index, const void* data, size_t size);
+  void reset_states();  // to their first values
+  // A session of the same options whose states are what this one's are now.
+  std::unique_ptr<Session> clone();
+
   void set_observer(aot_observer_fn observer, void* context);
   void profile(aot_step_profile* steps, size_t capacity, size_t* count);
   void reset_profile();
@@ -70,13 +86,33 @@ class Session {
     uint64_t nanoseconds = 0;
   };
 
-  // `program`: of the package's plan.
-  Session(std::shared_ptr<Package> package, const Program& program);
+  // `program`: of `plan`, which is the package's or that of a routine. `place`: where weights are;
+  // nullptr: none are read. A device's session calls write_first_values() when it can.
+  Session(std::shared_ptr<Package> package, const Plan& plan, const Program& program,
+          std::shared_ptr<WeightPlace> place, const SessionOptions& options);
 
   virtual void run_with(const DLTensor* const* inputs, size_t count, const RunOptions& options,
                         TakeOutput take, void* context) = 0;
 
+  // A state's memory, from and to the host's; `data` nullptr: zeros. The mutex is held, or nobody
+  // else knows the session.
+  virtual void read_state(const State& state, void* data) = 0;
+  virtual void write_state(const State& state, const void* data) = 0;
+  // A session of the same options, with first values.
+  virtual std::unique_ptr<Session> twin() const = 0;
+  void write_first_values();
+
   Package& package() const { return *package_; }
+  const std::shared_ptr<Package>& shared_package() const { return package_; }
+  const std::shared_ptr<WeightPlace>& place() const { return place_; }
+  const SessionOptions& options() const { return options_; }
+
+  // Takes the present weights for a run that begins. Under `mutex_`.
+  void take_weights();
+  // What the last call took; nullptr when no weights are read. Equal generations, from 1, mean
+  // equal addresses.
+  const Placement* weights() const { return weights_.get(); }
+  uint64_t generation_of_weights() const { return held_.load(std::memory_order_relaxed); }
   // The output's memory is its own, not that of an input, a weight, a temporary or another output.
   bool owns_buffer(size_t output) const;
 
@@ -88,7 +124,19 @@ class Session {
   void* observer_context_ = nullptr;
 
  private:
+  const State& checked_state(size_t index, const void* data, size_t size) const;
+  void drop_old_weights() final { forget_old_weights(); }
+  // Lets go of weights that have been replaced, unless a run is using them: it does so at its end.
+  void forget_old_weights();
+
   std::shared_ptr<Package> package_;
+  const Plan& plan_;
+  aot_executor executor_{};    // the caller's, which `options_` points to
+  aot_allocator allocator_{};  // the same
+  SessionOptions options_;
+  std::shared_ptr<WeightPlace> place_;
+  std::shared_ptr<const Placement> weights_;
+  std::atomic<uint64_t> held_{0};  // the generation of `weights_`; 0: none. Written under `mutex_`
 };
 
 }  // namespace aot_rt

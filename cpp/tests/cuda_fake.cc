@@ -3,7 +3,8 @@
 // Device memory is host memory under addresses that a CPU cannot read, so a runtime that touches it
 // itself crashes. Work is done as late as possible: only when something waits for it, and then only
 // what it waits for, so that a missing wait or a missing order between streams shows. A cubin is
-// text: "FAKE sm_90\n" and "symbol parameters\n" lines up to "end\n"; kernels are functions below.
+// text: "FAKE sm_90\n" and "symbol parameters\n" lines up to "end\n", where " waits" follows for a
+// kernel that may start early; kernels are functions below.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -227,6 +228,9 @@ API CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned /*
     FakeFunction function;
     function.symbol = word;
     text >> function.parameters;
+    std::string rest;
+    std::getline(text, rest);
+    function.waits = rest == " waits";
     loaded->functions[word] = function;
   }
   *module = reinterpret_cast<CUmodule>(loaded.get());
@@ -349,6 +353,14 @@ API CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t size, CUstr
   });
 }
 
+API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t size, CUstream stream) {
+  ENTER();
+  return enqueue(stream, [to, value, size] {
+    auto* target = reach<char>(to, static_cast<int64_t>(size));
+    if (target != nullptr) std::memset(target, value, size);
+  });
+}
+
 API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
   ENTER();
   return enqueue(stream, [to, from, size] {
@@ -450,15 +462,30 @@ API CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUg
                                      size_t count, const KernelNodeParams* params) {
   ENTER();
   auto& nodes = reinterpret_cast<FakeGraph*>(graph)->nodes;
-  // Kernels of a session share memory: each must follow the one before.
-  const bool chained =
-      nodes.empty() ? count == 0
-                    : count == 1 && reinterpret_cast<FakeNode*>(*before) == nodes.back().get();
-  if (!chained) misuse("a node of a graph does not follow the one before");
   auto made = std::make_unique<FakeNode>();
+  made->follows =
+      !nodes.empty() && count == 1 && reinterpret_cast<FakeNode*>(*before) == nodes.back().get();
+  if (count != 0 && !made->follows) misuse("a node of a graph follows another than the last");
   if (const CUresult wrong = node_of(*params, made.get())) return wrong;
   *node = reinterpret_cast<CUgraphNode>(made.get());
   nodes.push_back(std::move(made));
+  return kSuccess;
+}
+
+// Edges that let a kernel start early, between neighbours.
+API CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from,
+                                       const CUgraphNode* to, const GraphEdge* edge, size_t count) {
+  ENTER();
+  auto& nodes = reinterpret_cast<FakeGraph*>(graph)->nodes;
+  if (count != 1 || nodes.size() < 2 || edge->from_port != kPortProgrammatic ||
+      edge->to_port != 0 || edge->type != kEdgeProgrammatic) {
+    return kInvalidValue;
+  }
+  const bool neighbours = reinterpret_cast<FakeNode*>(*from) == nodes[nodes.size() - 2].get() &&
+                          reinterpret_cast<FakeNode*>(*to) == nodes.back().get();
+  if (!neighbours) misuse("an edge of a graph that is not between the last two nodes");
+  if (!nodes.back()->function->waits) misuse("a kernel starts early that does not wait");
+  nodes.back()->follows = true;
   return kSuccess;
 }
 
@@ -467,6 +494,8 @@ API CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph,
   ENTER();
   auto* made = new FakeExec;
   for (const auto& node : reinterpret_cast<FakeGraph*>(graph)->nodes) {
+    // Kernels of a session share memory: each must follow the one before.
+    if (!node->follows && !made->nodes.empty()) misuse("a node of a graph follows none");
     made->positions[node.get()] = made->nodes.size();
     made->nodes.push_back(*node);
   }

@@ -40,6 +40,7 @@ struct FakeEvent {
 struct FakeFunction {
   std::string symbol;
   int parameters = 0;
+  bool waits = false;  // for the launches before it, by itself
   int dynamic_shared = kUnaskedShared;
 };
 
@@ -51,6 +52,7 @@ struct FakeNode {
   FakeFunction* function = nullptr;
   std::array<unsigned, 3> grid{};
   std::vector<uint64_t> parameters;
+  bool follows = false;  // the node before it in its graph
 };
 
 struct FakeGraph {

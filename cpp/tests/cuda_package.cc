@@ -20,14 +20,15 @@ struct KernelRow {
   int parameters;
   int64_t shared;
   bool faults;
+  bool waits;
 };
 
 // In the order of package_builder's kernels. `row_sum` needs more shared memory than comes unasked.
 constexpr KernelRow kKernels[] = {
-    {"add_bias", 6, 0, false},
-    {"scale", 6, 1024, false},
-    {"row_sum", 5, 96 << 10, false},
-    {"gather", 7, 0, true},
+    {"add_bias", 6, 0, false, true},
+    {"scale", 6, 1024, false, true},
+    {"row_sum", 5, 96 << 10, false, false},
+    {"gather", 7, 0, true, false},
 };
 
 void* library() {
@@ -66,13 +67,28 @@ class Current {
 
 json kernel(Builder* builder, const KernelRow& row, const std::string& arch, int64_t scratch) {
   const std::string entry = "kernels/cuda/" + arch + "/" + row.name;
-  const std::string cubin =
-      "FAKE " + arch + "\n" + row.name + " " + std::to_string(row.parameters) + "\nend\n";
+  const std::string cubin = "FAKE " + arch + "\n" + row.name + " " +
+                            std::to_string(row.parameters) + (row.waits ? " waits" : "") +
+                            "\nend\n";
   builder->add(entry, "U8", json::array({cubin.size()}), cubin);
   return {
       {"name", row.name},   {"entry", entry},           {"sha256", builder->plan["entries"][entry]},
       {"symbol", row.name}, {"threads", 128},           {"shared", row.shared},
-      {"scratch", scratch}, {"scratch_alignment", 128}, {"faults", row.faults}};
+      {"scratch", scratch}, {"scratch_alignment", 128}, {"faults", row.faults},
+      {"waits", row.waits}};
+}
+
+// From work for threads to blocks.
+void to_grids(json* steps) {
+  for (json& step : *steps) {
+    const json work = step["work"];
+    for (const char* key : {"work", "grain", "scratch"}) step.erase(key);
+    step["grid"] = {work, 1, 1};
+    if (step["kernel"] == 1) {  // blocks of 128 elements, which must know where to end
+      step["sizes"] = json::array({work});
+      step["grid"] = {{"//", {"+", work, 127}, 128}, 1, 1};
+    }
+  }
 }
 
 }  // namespace
@@ -92,14 +108,9 @@ void add_cuda(Builder* builder, const std::vector<std::string>& archs) {
       const int64_t scratch = summing && small ? 4 * width.get<int64_t>() : 0;
       program["kernels"].push_back(kernel(builder, row, arch, scratch));
     }
-    for (json& step : program["steps"]) {
-      const json work = step["work"];
-      for (const char* key : {"work", "grain", "scratch"}) step.erase(key);
-      step["grid"] = {work, 1, 1};
-      if (step["kernel"] == 1) {  // blocks of 128 elements, which must know where to end
-        step["sizes"] = json::array({work});
-        step["grid"] = {{"//", {"+", work, 127}, 128}, 1, 1};
-      }
+    to_grids(&program["steps"]);
+    if (program.contains("weights")) {
+      for (json& routine : program["weights"]["routines"]) to_grids(&routine["steps"]);
     }
     builder->plan["programs"].push_back(program);
   }
@@ -107,6 +118,12 @@ void add_cuda(Builder* builder, const std::vector<std::string>& archs) {
 
 Builder small_cuda_package(int64_t width) {
   Builder builder = small_package(width);
+  add_cuda(&builder, {"sm_90"});
+  return builder;
+}
+
+Builder state_cuda_package() {
+  Builder builder = state_package();
   add_cuda(&builder, {"sm_90"});
   return builder;
 }

@@ -14,8 +14,9 @@ namespace aot_test {
 // Adds a program for each architecture to a package of package_builder.h, with the same buffers.
 void add_cuda(Builder* builder, const std::vector<std::string>& archs);
 
-// `small_package` and `gather_package` for sm_90 only.
+// `small_package`, `state_package` and `gather_package` with a program for sm_90.
 Builder small_cuda_package(int64_t width = 8);
+Builder state_cuda_package();
 Builder gather_cuda_package();
 
 // The controls of the fake driver, which must be the libcuda.so.1 of this process.

@@ -263,6 +263,26 @@ TEST(the_second_run_is_a_graph) {
   CHECK_EQ(fake().calls("cuGraphExecKernelNodeSetParams_v2"), 0);  // no address has changed
 }
 
+TEST(kernels_that_wait_start_early) {
+  const Clean clean;
+  const Opened package(small_cuda_package());
+  CudaRunning running(package.get());
+  const std::vector<float> x = numbers(6 * kWidth);
+  for (int i = 0; i < 3; ++i) CHECK(right(running.run(on_host(x)), x));
+  // Of add_bias, scale and row_sum the first has nobody before it, and the last does not wait.
+  CHECK_EQ(fake().calls("cuGraphAddDependencies_v2"), 1);
+}
+
+TEST(a_driver_without_early_launches) {
+  const Clean clean;
+  const Opened package(small_cuda_package());
+  CudaRunning running(package.get());
+  const std::vector<float> x = numbers(6 * kWidth);
+  fake().fail("cuGraphAddDependencies_v2", 0, 801);
+  for (int i = 0; i < 3; ++i) CHECK(right(running.run(on_host(x)), x));
+  CHECK_EQ(fake().calls("cuGraphLaunch"), 0);
+}
+
 TEST(graphs_are_patched_where_addresses_changed) {
   const Clean clean;
   const Opened package(small_cuda_package());

@@ -12,6 +12,8 @@
 
 namespace {
 
+constexpr int64_t kMostStateBytes = 1 << 20;
+
 void bind(aot_rt::Package* package, const aot_rt::Program& program) {
   const bool host = program.device == "cpu";
   const auto library = host ? package->library(program, "") : nullptr;
@@ -21,9 +23,10 @@ void bind(aot_rt::Package* package, const aot_rt::Program& program) {
     const std::vector<int64_t> dims(plan.dims.size(), value);
     try {
       const aot_rt::BoundSizes sizes(plan, program, dims);
-      if (!host) continue;
-      aot_rt::BoundPlan bound(plan, program, *library, dims, 2, &fault);
-      bound.set_memory(1, nullptr, nullptr);
+      if (!host || plan.state_bytes > kMostStateBytes) continue;
+      std::vector<uint8_t> states(static_cast<size_t>(plan.state_bytes) + 1);
+      aot_rt::BoundPlan bound(plan, program, *library, dims, 2, states.data(), &fault);
+      bound.set_memory(1, std::vector<aot_rt::Block>(program.scopes.size()), nullptr);
     } catch (const aot_rt::Error&) {
       continue;  // other sizes may fit
     }

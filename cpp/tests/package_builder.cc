@@ -183,6 +183,62 @@ Builder small_package(int64_t width, int64_t most, int64_t multiple) {
   return b;
 }
 
+Builder state_package() {
+  Builder b = small_package();
+  b.plan["inputs"][0]["changed"] = true;
+  b.plan["states"] = json::array(
+      {{{"name", "bias"}, {"dtype", "float32"}, {"shape", {8}}, {"entry", "weights/bias"}}});
+  b.program()["buffers"][1]["storage"] = indexed("state", 0);
+  b.program()["updates"] =
+      json::array({{{"input", 0}, {"buffer", 3}}, {{"state", 0}, {"buffer", 3}}});
+  return b;
+}
+
+Builder swappable_package(bool originals, int64_t width) {
+  Builder b = small_package(width);
+  const auto weight = [](const char* name, const char* dtype, json shape, const std::string& entry,
+                         bool required) {
+    return json{{"name", name},
+                {"dtype", dtype},
+                {"shape", std::move(shape)},
+                {"aliases", json::array()},
+                {"entry", entry},
+                {"required", required}};
+  };
+  b.plan["weights"] = json::array(
+      {weight("base", "float32", json::array({width}), originals ? "weights/base" : "", true),
+       weight("shift", "float32", json::array({width}), originals ? "weights/shift" : "", true),
+       weight("factor", "float32", json::array({1}), "weights/factor", true),
+       weight("extra", "int64", json::array(), "", false)});
+  b.plan["weights"][2]["aliases"] = {"tied"};
+  for (Builder::Entry& entry : b.entries) {
+    if (entry.name != "weights/bias") continue;
+    if (originals) {
+      b.entries.push_back({"weights/base", "F32", entry.shape, entry.bytes});
+      b.plan["entries"]["weights/base"] = hash(entry.bytes);
+      b.add_floats("weights/shift", std::vector<float>(static_cast<size_t>(width), 0.0f));
+    }
+    break;
+  }
+  const json spec = json::array({width});
+  json routine = {
+      {"inputs",
+       {tensor("source0", "float32", spec, {1}), tensor("source1", "float32", spec, {1})}},
+      {"results", json::array({tensor("result", "float32", spec, {1})})},
+      {"buffers",
+       {buffer("source0", 4 * width, indexed("input", 0)),
+        buffer("source1", 4 * width, indexed("input", 1)),
+        buffer("result", 4 * width, indexed("output", 0))}},
+      {"arena", json::array()},
+      {"steps", json::array({step(0, {0, 1, 2}, {width}, 1, 1, 0, 0)})},
+      {"outputs", {2}}};
+  b.program()["weights"] = {
+      {"routines", json::array({std::move(routine)})},
+      {"derived",
+       json::array({{{"entry", "weights/bias"}, {"sources", {"base", "shift"}}, {"routine", 0}}})}};
+  return b;
+}
+
 Builder gather_package() {
   Builder b;
   b.plan = empty_plan("gather");

@@ -66,6 +66,15 @@ struct Builder {
 // summands; dim s0 ("batch") from 0 to `most` (0: unbounded), a multiple of `multiple`.
 Builder small_package(int64_t width = 8, int64_t most = 64, int64_t multiple = 1);
 
+// `small_package` whose bias is a state with the same first value, and whose input changes: for one
+// row, a run leaves x + bias in both.
+Builder state_package();
+
+// `small_package` whose weights can be replaced: bias is derived, the sum of `base` (j in column j)
+// and `shift` (0); `factor` is also called `tied`; `extra` is unused. `originals`: base and shift
+// are in the package.
+Builder swappable_package(bool originals, int64_t width = 8);
+
 // y = table[index] of five values 10 … 14.
 Builder gather_package();
 

@@ -199,6 +199,7 @@ TEST(programs) {
   CHECK_EQ(kernel.symbol, "scale");
   CHECK_EQ(kernel.threads, 128);
   CHECK(!kernel.faults);
+  CHECK(!kernel.waits);  // packages of format 1.0 do not say
   const int64_t dims[] = {5};
   CHECK_EQ(program.steps[0].grid[0].eval(dims), int64_t{5});
   CHECK_EQ(program.steps[0].grid[2].eval(dims), int64_t{1});
@@ -217,6 +218,7 @@ TEST(device_kernels) {
   fails("scratch", int64_t{1} << 41, " is too large");
   fails("scratch_alignment", 24, " must be a power of 2");
   fails("faults", 1, " must be true or false");
+  fails("waits", "yes", " must be true or false");
   CHECK_FAILS(parse_device_program([](json& p) { p["steps"][0].erase("grid"); }),
               AOT_CORRUPT_PACKAGE, "plan.programs[1].steps[0] has no member 'grid'");
   CHECK_FAILS(parse_device_program([](json& p) { p["steps"][0]["grid"] = {1, 1}; }),

@@ -22,11 +22,12 @@ from .errors import (
     Unavailable,
     Unsupported,
 )
-from .model import Dim, Model, StepTime, TensorInfo, load
+from .model import Added, Dim, LowRank, Model, StepTime, TensorInfo, load
 
 __version__ = _version()
 
 __all__ = [
+    "Added",
     "AotError",
     "CorruptPackage",
     "DeviceError",
@@ -34,6 +35,7 @@ __all__ = [
     "Incompatible",
     "InternalError",
     "InvalidArgument",
+    "LowRank",
     "Model",
     "NotFound",
     "OutOfMemory",

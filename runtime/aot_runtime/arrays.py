@@ -99,7 +99,7 @@ def to_numpy(output: Output) -> np.ndarray[Any, Any]:
     Raises:
         Unsupported: a bfloat16 output without the package ml_dtypes.
     """
-    array: np.ndarray[Any, Any] = _numpy().asarray(output)
+    array: np.ndarray[Any, Any] = numpy_module().asarray(output)
     return array.view(_bfloat16("output")) if output.dtype == "bfloat16" else array
 
 
@@ -109,7 +109,7 @@ def entry_to_numpy(entry: Entry) -> np.ndarray[Any, Any]:
     Raises:
         Unsupported: a type that NumPy lacks.
     """
-    numpy = _numpy()
+    numpy = numpy_module()
     if entry.dtype == "BF16":
         dtype = _bfloat16("entry")
     elif entry.dtype in _NUMPY_NAMES:
@@ -120,8 +120,19 @@ def entry_to_numpy(entry: Entry) -> np.ndarray[Any, Any]:
     return array
 
 
-def _numpy() -> Any:
-    import numpy  # imported here so that `import aot_runtime` costs milliseconds
+def numpy_dtype(name: str, what: str) -> np.dtype[Any]:
+    """NumPy's type for a type of the plan; `what` has it.
+
+    Raises:
+        Unsupported: bfloat16 without the package ml_dtypes.
+    """
+    dtype: np.dtype[Any] = numpy_module().dtype(_bfloat16(what) if name == "bfloat16" else name)
+    return dtype
+
+
+def numpy_module() -> Any:
+    """NumPy, which is imported when it is first needed: `import aot_runtime` costs milliseconds."""
+    import numpy
 
     return numpy
 

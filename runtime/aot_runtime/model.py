@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
 from .arrays import Converter, converter_for, current_stream, entry_to_numpy, to_numpy
 from .errors import InvalidArgument
 from .signature import Signature
+from .states import read_states, write_states
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +28,7 @@ class Dim(NamedTuple):
 
 
 class TensorInfo(NamedTuple):
-    """One input or output: its name, dtype ("float32") and dimensions."""
+    """One input, output or state: its name, dtype ("float32") and dimensions."""
 
     name: str
     dtype: str
@@ -48,13 +49,33 @@ class StepTime(NamedTuple):
     nanoseconds: int
 
 
+class Added(NamedTuple):
+    """What is added to a weight: `scale` times `value`, an array of the weight's type and shape."""
+
+    value: Any
+    scale: float = 1.0
+
+
+class LowRank(NamedTuple):
+    """What is added to a weight: `scale * up @ down`, as low-rank adapters have it.
+
+    `up` (rows, rank) and `down` (rank, columns…) are arrays of floating-point types; the weight is
+    seen as a matrix of its first dimension and all others.
+    """
+
+    up: Any
+    down: Any
+    scale: float = 1.0
+
+
 class Model:
     """A package ready to run; call it like the model that it was made from.
 
     Inputs are NumPy arrays, anything with `__dlpack__`, and Python numbers; outputs are arrays of
-    the same kind and share no memory with inputs. Calls from several threads wait for each other:
-    give each thread a `session()` of its own to run at the same time. The GIL is released while
-    the model runs.
+    the same kind and share no memory with inputs. Inputs that the model changes in place are
+    changed; buffers that it changes are `states`, kept from call to call by each session. Calls
+    from several threads wait for each other: give each thread a `session()` of its own to run at
+    the same time. The GIL is released while the model runs.
 
     On a GPU, arrays there are read in place, and outputs stay there; arrays of the host are copied
     both ways. With arrays of torch or cupy a call enqueues its work in their current stream and
@@ -72,11 +93,15 @@ class Model:
         num_threads: int | None,
         graphs: bool,
     ) -> None:
-        self._package = package
-        self._graphs = graphs
-        self._session = package.session(
+        session = package.session(
             device=device or "", isa=isa or "", num_threads=num_threads or 0, graphs=graphs
         )
+        self._set_up(package, session, graphs)
+
+    def _set_up(self, package: _native.Package, session: _native.Session, graphs: bool) -> None:
+        self._package = package
+        self._graphs = graphs
+        self._session = session
         self._on_gpu = self._session.on_gpu
         self.device = self._session.device
         """Where the model runs: "cpu" or "cuda:0"."""
@@ -84,6 +109,8 @@ class Model:
         """The inputs in the order of the plan."""
         self.outputs = tuple(_info(row) for row in package.outputs())
         """The outputs in the order of the plan."""
+        self.states = tuple(_info(row) for row in package.states())
+        """What a session keeps from call to call: buffers that the model changes."""
         self.plan: dict[str, Any] = json.loads(package.plan())
         """The execution plan, as docs/format.md describes it. Do not change it."""
         self._signature = Signature(
@@ -160,10 +187,74 @@ class Model:
         keep = self._graphs if graphs is None else graphs
         return Model(self._package, device or self.device, isa, num_threads, keep)
 
+    def clone(self) -> Model:
+        """A second model with own states, which begin as this one's are now; shared weights."""
+        copy = Model.__new__(Model)
+        copy._set_up(self._package, self._session.clone(), self._graphs)
+        return copy
+
+    def reset(self) -> None:
+        """Gives every state the value that it had when the model was packaged."""
+        self._session.reset()
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """A copy of every state as a NumPy array, by the model's names.
+
+        Raises:
+            Unsupported: a bfloat16 state without the package ml_dtypes.
+        """
+        return read_states(self._session, self.states)
+
+    def load_state_dict(self, values: Mapping[str, Any], strict: bool = True) -> None:
+        """Writes states by name, all of them or, if something is wrong, none.
+
+        Args:
+            values: arrays of the states' shapes and types.
+            strict: every state must have a value.
+
+        Raises:
+            InvalidArgument: a name, shape or dtype is not the model's.
+        """
+        write_states(self._session, self.states, values, strict)
+
+    def replace_weights(
+        self,
+        weights: str | os.PathLike[str] | Mapping[str, Any],
+        *,
+        partial: bool = False,
+        restart: bool = False,
+        ignore_unknown: bool = False,
+    ) -> None:
+        """Gives the weights new values, in this model and in all sessions of its package.
+
+        What was folded or packed is computed again. Calls that begin later see all new weights;
+        calls under way in other threads finish with the old ones. On failure nothing changes.
+
+        Args:
+            weights: a safetensors file, or arrays in the host's memory by their names in the
+                model's state dict; `Added` and `LowRank` add to a weight instead.
+            partial: weights that are not given stay as they are.
+            restart: begin with the package's own weights, not with the present ones.
+            ignore_unknown: leave out names that the model does not have.
+
+        Raises:
+            Unsupported: the package was built without `--swappable`.
+            InvalidArgument: a name, a dtype, a missing weight, or one that the package would have
+                to keep (`--keep-originals`).
+            ShapeMismatch: a shape.
+            NotFound, CorruptPackage: the file is not there, or is no safetensors file.
+        """
+        if isinstance(weights, (str, os.PathLike)):
+            self._package.load_weights(os.fspath(weights), partial, restart, ignore_unknown)
+            return
+        updates = [_update(name, value) for name, value in weights.items()]
+        self._package.replace_weights(updates, partial, restart, ignore_unknown)
+
     def profile(self, *args: Any, runs: int = 10, **kwargs: Any) -> list[StepTime]:
         """Times every step over `runs` calls with these arguments, after one to warm up.
 
-        Returns one row per step of the plan, in order. A step without work has no calls.
+        Each call begins with the states' first values. Returns one row per step of the plan, in
+        order. A step without work has no calls.
         """
         leaves = self._signature.flatten(args, kwargs)
         session = self._package.session(
@@ -173,6 +264,7 @@ class Model:
         session.run(leaves, *placing)
         session.reset_profile()
         for _ in range(runs):
+            session.reset()
             session.run(leaves, *placing)
         return [StepTime(*row) for row in session.profile()]
 
@@ -240,6 +332,17 @@ def load(
     if num_threads is not None and num_threads < 1:
         raise InvalidArgument(f"num_threads is {num_threads}, must be at least 1")
     return Model(_native.Package(os.fspath(path), verify), device, isa, num_threads, graphs)
+
+
+def _update(name: str, value: Any) -> tuple[str, Any, bool, Any, Any, float]:
+    """The row that the native module takes."""
+    if isinstance(value, LowRank):
+        return name, None, True, value.up, value.down, value.scale
+    if isinstance(value, Added):
+        return name, value.value, True, None, None, value.scale
+    if isinstance(value, (bool, int, float)):
+        raise InvalidArgument(f"weight '{name}' must be an array, not a number")
+    return name, value, False, None, None, 1.0
 
 
 def _info(row: tuple[str, str, tuple[Any, ...]]) -> TensorInfo:

@@ -40,10 +40,12 @@ extern "C" {
 typedef enum aot_code {
   AOT_OK = 0,
   /* When an argument is wrong apart from sizes: a count of inputs, a dtype, a device, a null
-   * pointer, an index in the data that lies outside its tensor. The caller can repair it. */
+   * pointer, an index in the data that lies outside its tensor, an assertion of the model that
+   * does not hold. The caller can repair it. */
   AOT_INVALID_ARGUMENT = 1,
   /* When a rank or a size breaks the model's contract: another size, out of range, not a multiple,
-   * or two inputs that disagree. The message names input, dimension, what came, what is allowed. */
+   * or two inputs that disagree. The message names input, dimension, what came, what is allowed.
+   * Also when a size that the model itself computes is out of its range. */
   AOT_SHAPE_MISMATCH = 2,
   /* When a file, an entry or a name does not exist. */
   AOT_NOT_FOUND = 3,
@@ -118,8 +120,8 @@ typedef struct aot_executor {
 
 /* ---------------------------------------------------------------- package */
 
-/* An open package: the mapped file, its checked plan, loaded kernels. Immutable and safe to share
- * between threads; sessions keep it alive, so it may be freed while they live. */
+/* An open package: the mapped file, its checked plan, loaded kernels, present weights. Safe to
+ * share between threads; sessions keep it alive, so it may be freed while they live. */
 typedef struct aot_package aot_package;
 
 typedef struct aot_package_options {
@@ -152,13 +154,14 @@ typedef struct aot_dim_info {
   const char* label;   /* "batch", "s0 * 2", "64" */
 } aot_dim_info;
 
-/* One input or output. */
+/* One input, output or state. */
 typedef struct aot_tensor_info {
   const char* name;
   const char* dtype_name; /* "float32" */
   DLDataType dtype;
   int32_t ndim;
-  const aot_dim_info* dims; /* ndim of them */
+  const aot_dim_info* dims; /* ndim of them; of a state all are constant */
+  int32_t changed; /* of an input: 1 if a run writes a new value into the caller's memory */
 } aot_tensor_info;
 
 /* One entry of the file. `data` points into the mapping. */
@@ -177,12 +180,56 @@ AOT_API size_t aot_package_input_count(const aot_package* package);
 AOT_API size_t aot_package_output_count(const aot_package* package);
 AOT_API const aot_tensor_info* aot_package_input(const aot_package* package, size_t index);
 AOT_API const aot_tensor_info* aot_package_output(const aot_package* package, size_t index);
+/* States: buffers of the model that runs change, such as counters and caches. */
+AOT_API size_t aot_package_state_count(const aot_package* package);
+AOT_API const aot_tensor_info* aot_package_state(const aot_package* package, size_t index);
 AOT_API size_t aot_package_entry_count(const aot_package* package);
 AOT_API const aot_entry_info* aot_package_entry(const aot_package* package, size_t index);
 /* The entry of that name, or NULL. */
 AOT_API const aot_entry_info* aot_package_find_entry(const aot_package* package, const char* name);
 /* The plan's JSON text (docs/format.md), not NUL-terminated; its length goes to *size. */
 AOT_API const char* aot_package_plan(const aot_package* package, size_t* size);
+
+/* ---------------------------------------------------------------- weights */
+
+/* One weight's new value, or what is added to it. Tensors are in the host's memory, of any strides,
+ * and borrowed for the call. */
+typedef struct aot_weight_update {
+  size_t struct_size;
+  const char* name; /* in the model's state dict; tied weights have several */
+  /* The new value, of the weight's type and shape; with `add`, `scale` times this is added. NULL
+   * where the factors are given. */
+  const DLTensor* value;
+  int32_t add; /* 1: add to the present value; for floating-point weights */
+  /* Low-rank factors, as adapters have them: scale * up @ down is added to the present value, seen
+   * as a matrix of its first dimension and all others. up (rows, rank) and down (rank, columns…) of
+   * any floating-point type. Sums are computed in float32 (float64 for such weights). */
+  const DLTensor* up;
+  const DLTensor* down;
+  double scale; /* 0 stands for 1 */
+} aot_weight_update;
+
+typedef struct aot_replace_options {
+  size_t struct_size;
+  int32_t partial;        /* 1: weights that are not given stay as they are */
+  int32_t restart;        /* 1: begin with the package's own weights, not with the present ones */
+  int32_t ignore_unknown; /* 1: leave out names that the model does not have */
+} aot_replace_options;
+
+/* Gives the model's weights new values, in all sessions and on all devices. What was folded or
+ * packed is computed again from them, by the package's own kernels. Then, at once, every run that
+ * begins sees the new weights, and all of them; runs under way finish with the old ones, which are
+ * freed when the last is over. May be called from any thread, while others run and replace, but not
+ * from a callback of a run. On failure nothing has changed. Packages must be built with
+ * --swappable, and with --keep-originals for partial replacements of weights that are folded
+ * together and for additions to weights that are stored packed. */
+AOT_API aot_status* aot_package_replace_weights(aot_package* package,
+                                                const aot_weight_update* const* updates,
+                                                size_t count, const aot_replace_options* options);
+
+/* The same with new values from a safetensors file, which may be changed or removed afterwards. */
+AOT_API aot_status* aot_package_load_weights(aot_package* package, const char* path,
+                                             const aot_replace_options* options);
 
 /* ---------------------------------------------------------------- session */
 
@@ -213,17 +260,16 @@ AOT_API aot_status* aot_session_create(aot_package* package, const char* device,
  * valid. */
 AOT_API void aot_session_free(aot_session* session);
 
-/* Runs the model. Inputs are borrowed for the call and never written; they are checked against the
- * contract always. An input whose strides are not the plan's, or whose address is not aligned to
- * its element, is copied; others are read in place. On success outputs[0 .. output_count) are
- * fresh tensors owned by the caller, who calls their deleter, from any thread, at any time, also
- * after the session is gone.
- * On a GPU, inputs may be on the host, and are then copied, or on that GPU: there they must have
- * the plan's strides, and are read in place if they are aligned to 16 bytes. `stream` is a CUstream
- * (the driver's special values 1 and 2 for the default streams included): the run is enqueued
- * there, and inputs must stay unchanged until it is done; wrong indices in the data are reported by
- * aot_session_synchronize or by the next run. With NULL, always so on the CPU, the run is over when
- * the call returns. */
+/* Runs the model. Inputs are borrowed for the call and not written, unless their info says that
+ * they are changed; they are checked against the contract always. An input whose strides are not
+ * the plan's, or whose address is not aligned to its element, is copied; others are read in place.
+ * On success outputs[0 .. output_count) are fresh tensors owned by the caller, who calls their
+ * deleter, from any thread, at any time, also after the session is gone. On a GPU, inputs may be on
+ * the host, and are then copied, or on that GPU: there they must have the plan's strides, and are
+ * read in place if they are aligned to 16 bytes. `stream` is a CUstream (the driver's special
+ * values 1 and 2 for the default streams included): the run is enqueued there, and inputs must stay
+ * unchanged until it is done; wrong indices in the data are reported by aot_session_synchronize or
+ * by the next run. With NULL, always so on the CPU, the run is over when the call returns. */
 AOT_API aot_status* aot_session_run(aot_session* session, const DLTensor* const* inputs,
                                     size_t input_count, DLManagedTensor** outputs,
                                     size_t output_count, void* stream);
@@ -248,6 +294,30 @@ AOT_API aot_status* aot_session_run_with(aot_session* session, const DLTensor* c
 
 /* Waits for the last run that was enqueued, and reports what it found wrong. */
 AOT_API aot_status* aot_session_synchronize(aot_session* session);
+
+/* ---------------------------------------------------------------- state
+ *
+ * Each session has states of its own, which begin with the values that the model had when it was
+ * packaged. Positions are those of aot_package_state; `data` is C-contiguous host memory of `size`
+ * bytes, which must be the state's: its sizes times its element. Calls wait for a run in progress.
+ *
+ * A run that is refused before its first kernel (inputs that do not fit, no memory) changes neither
+ * states nor inputs. When it fails later, by a wrong index in the data or by a device, the states
+ * that the model changes hold undefined values: reset or set them. Changed inputs in host memory
+ * are written last, only by a run that succeeds; those on a GPU are undefined, too, after a run
+ * that failed there. Two inputs, one of which is changed, must not overlap. */
+
+/* Copies a state to `data`. */
+AOT_API aot_status* aot_session_get_state(aot_session* session, size_t index, void* data,
+                                          size_t size);
+/* Copies `data` into a state. */
+AOT_API aot_status* aot_session_set_state(aot_session* session, size_t index, const void* data,
+                                          size_t size);
+/* Gives every state its first value again. */
+AOT_API aot_status* aot_session_reset(aot_session* session);
+/* A new session of the same package, device and options, with the states that this one has now.
+ * Writes *clone, owned by the caller. An observer is not taken over. */
+AOT_API aot_status* aot_session_clone(aot_session* session, aot_session** clone);
 
 /* Where the session runs: kDLCPU, or kDLCUDA with the GPU's number. */
 AOT_API DLDevice aot_session_device(const aot_session* session);

@@ -93,6 +93,12 @@ class [[nodiscard]] Result {
 // Success without a value.
 using Done = std::monostate;
 
+// What a function of the C interface that gives nothing but a status returned.
+inline Result<Done> done(aot_status* status) {
+  if (status != nullptr) return Error::adopt(status);
+  return Done{};
+}
+
 // Element types that C++ has no type for: borrow them as bits.
 struct float16 {
   uint16_t bits;
@@ -136,7 +142,7 @@ class Tensor {
                        DLDevice device = {kDLCPU, 0}) {
     auto layout = std::make_unique<Layout>(Layout{std::move(shape), std::move(strides)});
     DLTensor view{};
-    view.data = const_cast<void*>(data);  // the runtime never writes inputs
+    view.data = const_cast<void*>(data);  // written only where the input's info says `changed`
     view.device = device;
     view.ndim = static_cast<int32_t>(layout->shape.size());
     view.dtype = dtype;
@@ -204,6 +210,23 @@ struct PackageOptions {
   void* log_context = nullptr;
 };
 
+// A weight's new value or what is added to it; see aot_weight_update. Tensors are borrowed.
+struct WeightUpdate {
+  std::string name;
+  const DLTensor* value = nullptr;
+  bool add = false;
+  const DLTensor* up = nullptr;
+  const DLTensor* down = nullptr;
+  double scale = 1;
+};
+
+// How weights are replaced; see aot_replace_options.
+struct ReplaceOptions {
+  bool partial = false;
+  bool restart = false;
+  bool ignore_unknown = false;
+};
+
 // An open package. Move-only; safe to share between threads by reference. Sessions keep what they
 // need of it alive, so it may be destroyed before them.
 class Package {
@@ -222,6 +245,8 @@ class Package {
   size_t output_count() const { return aot_package_output_count(get()); }
   const aot_tensor_info& input(size_t index) const { return *aot_package_input(get(), index); }
   const aot_tensor_info& output(size_t index) const { return *aot_package_output(get(), index); }
+  size_t state_count() const { return aot_package_state_count(get()); }
+  const aot_tensor_info& state(size_t index) const { return *aot_package_state(get(), index); }
 
   // The plan's JSON text.
   std::string_view plan() const {
@@ -237,9 +262,35 @@ class Package {
     return aot_package_find_entry(get(), name);
   }
 
+  // New weights for all sessions; see aot_package_replace_weights.
+  Result<Done> replace_weights(const std::vector<WeightUpdate>& updates,
+                               const ReplaceOptions& options = {}) {
+    std::vector<aot_weight_update> raw;
+    std::vector<const aot_weight_update*> pointers;
+    raw.reserve(updates.size());
+    for (const WeightUpdate& update : updates) {
+      raw.push_back({sizeof(aot_weight_update), update.name.c_str(), update.value,
+                     update.add ? 1 : 0, update.up, update.down, update.scale});
+      pointers.push_back(&raw.back());
+    }
+    const aot_replace_options given = convert(options);
+    return done(aot_package_replace_weights(get(), pointers.data(), pointers.size(), &given));
+  }
+
+  // The same from a safetensors file.
+  Result<Done> load_weights(const std::string& path, const ReplaceOptions& options = {}) {
+    const aot_replace_options given = convert(options);
+    return done(aot_package_load_weights(get(), path.c_str(), &given));
+  }
+
   aot_package* get() const { return package_.get(); }
 
  private:
+  static aot_replace_options convert(const ReplaceOptions& options) {
+    return {sizeof(aot_replace_options), options.partial ? 1 : 0, options.restart ? 1 : 0,
+            options.ignore_unknown ? 1 : 0};
+  }
+
   struct Free {
     void operator()(aot_package* package) const { aot_package_free(package); }
   };
@@ -324,6 +375,24 @@ class Session {
   // Waits for the last run that was enqueued in a caller's stream; the error that it found.
   Result<Done> synchronize() { return done(aot_session_synchronize(session_.get())); }
 
+  // States; see aot_session_get_state. `data` holds `size` bytes.
+  Result<Done> get_state(size_t index, void* data, size_t size) const {
+    return done(aot_session_get_state(session_.get(), index, data, size));
+  }
+  Result<Done> set_state(size_t index, const void* data, size_t size) {
+    return done(aot_session_set_state(session_.get(), index, data, size));
+  }
+  // Gives every state its first value again.
+  Result<Done> reset() { return done(aot_session_reset(session_.get())); }
+  // A session of the same options with the states that this one has now.
+  Result<Session> clone() const {
+    aot_session* session = nullptr;
+    if (aot_status* status = aot_session_clone(session_.get(), &session)) {
+      return Error::adopt(status);
+    }
+    return Session(session, outputs_);
+  }
+
   DLDevice device() const { return aot_session_device(session_.get()); }
   // The stream of runs that are given none; nullptr on the CPU.
   void* stream() const { return aot_session_stream(session_.get()); }
@@ -360,11 +429,6 @@ class Session {
     void operator()(aot_session* session) const { aot_session_free(session); }
   };
   Session(aot_session* session, size_t outputs) : session_(session), outputs_(outputs) {}
-
-  static Result<Done> done(aot_status* status) {
-    if (status != nullptr) return Error::adopt(status);
-    return Done{};
-  }
 
   std::unique_ptr<aot_session, Free> session_;
   size_t outputs_;

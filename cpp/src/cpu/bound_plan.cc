@@ -19,23 +19,26 @@ int64_t count_chunks(int64_t work, int64_t grain, int32_t threads) {
 }  // namespace
 
 BoundPlan::BoundPlan(const Plan& plan, const Program& program, const KernelLibrary& library,
-                     std::vector<int64_t> dims, int32_t threads, int32_t* fault)
+                     std::vector<int64_t> dims, int32_t threads, uint8_t* states, int32_t* fault)
     : BoundSizes(plan, program, std::move(dims)),
       input_slots_(plan.inputs.size()),
       output_slots_(plan.outputs.size()) {
-  bind_steps(program, library, threads, fault);
+  bind_slots(plan, program, bind_steps(program, library, threads, fault), states);
 }
 
-void BoundPlan::bind_steps(const Program& program, const KernelLibrary& library, int32_t threads,
-                           int32_t* fault) {
+// Gives the buffer of each slot.
+std::vector<int32_t> BoundPlan::bind_steps(const Program& program, const KernelLibrary& library,
+                                           int32_t threads, int32_t* fault) {
   std::vector<int32_t> buffer_of_slot;  // slots 0 … buffers-1 stand for the buffers themselves
   buffer_of_slot.reserve(program.buffers.size());
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     buffer_of_slot.push_back(static_cast<int32_t>(i));
   }
   std::vector<std::pair<size_t, size_t>> first;  // per bound step: first slot, first size
+  position_.assign(program.steps.size(), -1);
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
+    if (!is_bound(program, step)) continue;
     const std::string& kernel = program.kernel_of(step).name;
     BoundStep bound;
     bound.work = evaluate_count(step.work, dims().data(), "work of step", kernel);
@@ -49,6 +52,7 @@ void BoundPlan::bind_steps(const Program& program, const KernelLibrary& library,
     first.emplace_back(buffer_of_slot.size(), sizes_.size());
     buffer_of_slot.insert(buffer_of_slot.end(), step.buffers.begin(), step.buffers.end());
     for (const Expr& size : step.sizes) sizes_.push_back(size.eval(dims().data()));
+    position_[i] = static_cast<int32_t>(steps_.size());
     steps_.push_back(bound);
   }
   slots_.assign(buffer_of_slot.size(), nullptr);
@@ -56,6 +60,11 @@ void BoundPlan::bind_steps(const Program& program, const KernelLibrary& library,
     steps_[i].args.buffers = slots_.data() + first[i].first;
     steps_[i].args.sizes = sizes_.data() + first[i].second;
   }
+  return buffer_of_slot;
+}
+
+void BoundPlan::bind_slots(const Plan& plan, const Program& program,
+                           const std::vector<int32_t>& buffer_of_slot, uint8_t* states) {
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     const auto id = static_cast<size_t>(buffer_of_slot[slot]);
     const Buffer& buffer = program.buffers[id];
@@ -69,20 +78,67 @@ void BoundPlan::bind_steps(const Program& program, const KernelLibrary& library,
         break;
       case Storage::kEntry:
         slots_[slot] = const_cast<uint8_t*>(buffer.entry->bytes.data) + buffer.offset;
+        entry_slots_.emplace_back(number, buffer_of_slot[slot]);
+        break;
+      case Storage::kState:
+        slots_[slot] = states + plan.states[static_cast<size_t>(buffer.index)].offset;
         break;
       case Storage::kArena:
-        arena_slots_.push_back(number);
-        arena_offsets_.push_back(arena_offset(static_cast<int32_t>(id)));
+        arena_places_.push_back({number, buffer.scope, arena_offset(static_cast<int32_t>(id))});
+        break;
+      case Storage::kSlice:
+        slice_place(static_cast<int32_t>(id), buffer.loop).push_back(number);
         break;
     }
   }
 }
 
-void BoundPlan::set_memory(uint64_t generation, uint8_t* arena, uint8_t* scratch) {
+void BoundPlan::set_weights(const Program& program, const Container& container, uint64_t generation,
+                            const Placement* weights) {
+  if (generation == weights_generation_) return;
+  weights_generation_ = generation;
+  for (const auto& [slot, id] : entry_slots_) {
+    const Buffer& buffer = program.buffers[static_cast<size_t>(id)];
+    const uint8_t* data = entry_bytes(*buffer.entry, container, weights);
+    slots_[slot] = const_cast<uint8_t*>(data) + buffer.offset;
+  }
+}
+
+// A launch whose sizes are all known.
+bool BoundPlan::is_bound(const Program& program, const Step& step) const {
+  if (step.kind != StepKind::kLaunch || !knows(step.work) || !knows(step.scratch)) return false;
+  const auto known = [this](const Expr& expr) { return knows(expr); };
+  const auto sized = [this, &program](int32_t buffer) {
+    return knows(program.buffers[static_cast<size_t>(buffer)].bytes);
+  };
+  return std::all_of(step.sizes.begin(), step.sizes.end(), known) &&
+         std::all_of(step.buffers.begin(), step.buffers.end(), sized);
+}
+
+BoundPlan::Slots& BoundPlan::slice_place(int32_t buffer, int32_t loop) {
+  for (SlicePlace& place : slices_) {
+    if (place.buffer == buffer) return place.slots;
+  }
+  slices_.push_back({buffer, loop, {}});
+  return slices_.back().slots;
+}
+
+void BoundPlan::set_turn(const Program& program, int32_t step, int64_t turn) {
+  for (const SlicePlace& slice : slices_) {
+    const Buffer& buffer = program.buffers[static_cast<size_t>(slice.buffer)];
+    if (slice.loop != step || !knows(buffer.stride)) continue;
+    const int64_t offset = turn * buffer.stride.eval(dims().data());
+    set(slice.slots, static_cast<uint8_t*>(address(buffer.index)) + offset);
+  }
+}
+
+void BoundPlan::set_memory(uint64_t generation, const std::vector<Block>& arenas,
+                           uint8_t* scratch) {
   if (generation == generation_) return;
   generation_ = generation;
-  for (size_t i = 0; i < arena_slots_.size(); ++i) {
-    slots_[arena_slots_[i]] = arena + arena_offsets_[i];
+  for (const ArenaPlace& place : arena_places_) {
+    if (place.offset < 0) continue;  // of a size that is not known yet
+    slots_[place.slot] = arenas[static_cast<size_t>(place.scope)].data() + place.offset;
   }
   for (BoundStep& step : steps_) step.args.scratch = scratch;
 }

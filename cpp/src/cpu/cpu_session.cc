@@ -34,31 +34,62 @@ void run_chunk(void* data, int32_t seat, int64_t chunk) {
   step.run(&args, begin, begin + size + (chunk < rest ? 1 : 0));
 }
 
+// The host reads weights where they are.
+class HostWeights final : public WeightDevice {
+ public:
+  HostWeights(Package& package, const Program& program) : package_(package), program_(program) {}
+
+  const Program& program() const override { return program_; }
+  Placement package_weights() override { return {}; }
+  SharedBytes store(const SharedBytes& bytes, size_t /*size*/) override { return bytes; }
+  SharedBytes derive(const Routine& routine, const DLTensor* const* sources) override {
+    CpuSession session(package_.shared_from_this(), routine.plan, routine.body, nullptr,
+                       SessionOptions{});
+    return session.compute(sources, routine.plan.inputs.size());
+  }
+
+ private:
+  Package& package_;  // which owns this
+  const Program& program_;
+};
+
 }  // namespace
 
 std::unique_ptr<Session> make_cpu_session(std::shared_ptr<Package> package, int32_t index,
                                           const SessionOptions& options) {
   if (index != 0) fail(AOT_UNAVAILABLE, "no device 'cpu:", index, "': there is one, 'cpu'");
   const Program& program = *package->plan().programs_for("cpu").front();
-  return std::make_unique<CpuSession>(package, program, options);
+  Package* const owner = package.get();
+  std::shared_ptr<WeightPlace> place =
+      package->weight_place("cpu", [&] { return std::make_unique<HostWeights>(*owner, program); });
+  return std::make_unique<CpuSession>(package, package->plan(), program, std::move(place), options);
 }
 
-CpuSession::CpuSession(const std::shared_ptr<Package>& package, const Program& program,
+CpuSession::CpuSession(const std::shared_ptr<Package>& package, const Plan& plan,
+                       const Program& program, std::shared_ptr<WeightPlace> place,
                        const SessionOptions& options)
-    : Session(package, program),
+    : Session(package, plan, program, std::move(place), options),
       library_(package->library(program, options.isa)),
       allocator_(checked_allocator(options.allocator)),
       crew_(options.num_threads > 0 ? options.num_threads : usable_cores(), options.executor),
       outputs_(OutputPool::create(allocator_)),
-      copies_(plan().inputs.size()),
-      profile_(options.profile) {
-  results_.reserve(plan().outputs.size());
+      states_(plan.state_bytes != 0
+                  ? Block(allocator_, static_cast<size_t>(plan.state_bytes), "states")
+                  : Block()),
+      arenas_(program.scopes.size()),
+      copies_(plan.inputs.size()),
+      addresses_(plan.inputs.size()),
+      output_plans_(plan.outputs.size()) {
+  results_.reserve(plan.outputs.size());
+  write_first_values();
 }
 
 CpuSession::~CpuSession() { outputs_->close(); }
 
 CpuSession::Outputs::~Outputs() {
-  for (OutputBlock* block : session.results_) OutputPool::give_back(block);
+  for (OutputBlock* block : session.results_) {
+    if (block != nullptr) OutputPool::give_back(block);
+  }
   session.results_.clear();
 }
 
@@ -66,6 +97,7 @@ void CpuSession::run_with(const DLTensor* const* inputs, size_t count, const Run
                           TakeOutput take, void* context) {
   if (options.stream != nullptr) fail(AOT_INVALID_ARGUMENT, "the cpu has no streams: give NULL");
   const std::lock_guard<std::mutex> lock(mutex_);
+  take_weights();
   Outputs outputs(*this);
   run_locked(inputs, count);
   for (size_t i = 0; i < results_.size(); ++i) take(context, i, results_[i]);
@@ -74,22 +106,36 @@ void CpuSession::run_with(const DLTensor* const* inputs, size_t count, const Run
 
 void CpuSession::run_locked(const DLTensor* const* inputs, size_t count) {
   BoundPlan& bound = bind(inputs, count);
+  bound.set_weights(program_, package().container(), generation_of_weights(), weights());
+  bound_ = &bound;
+  results_.assign(plan().outputs.size(), nullptr);
   prepare_memory(bound);
   place_inputs(bound, inputs);
   place_outputs(bound);
-  if (profile_ || observer_ != nullptr) {
+  if (!program_.straight) {
+    turns_.clear();
+    FlowRunner(plan(), program_, this).run();
+  } else if (options().profile || observer_ != nullptr) {
     run_steps_watched(bound);
   } else {
     run_steps(bound);
   }
-  copy_shared_outputs(bound);
+  trim_outputs();
+  copy_shared_outputs();
+  update(inputs);
 }
 
 BoundPlan& CpuSession::bind(const DLTensor* const* inputs, size_t count) {
   if (!plans_.empty() && inputs_match(plan(), *plans_.front(), inputs, count, device())) {
     return *plans_.front();
   }
-  std::vector<int64_t> dims = bind_dims(plan(), inputs, count, device());
+  BoundPlan& bound = bind(bind_dims(plan(), inputs, count, device()));
+  // Not while a run goes on, which may stand in several of them.
+  while (plans_.size() > kMaxPlans) plans_.pop_back();
+  return bound;
+}
+
+BoundPlan& CpuSession::bind(std::vector<int64_t> dims) {
   const auto found = std::find_if(plans_.begin(), plans_.end(), [&dims](const auto& candidate) {
     return candidate->dims() == dims;
   });
@@ -98,17 +144,19 @@ BoundPlan& CpuSession::bind(const DLTensor* const* inputs, size_t count) {
     return *plans_.front();
   }
   plans_.push_front(std::make_unique<BoundPlan>(plan(), program_, *library_, std::move(dims),
-                                                crew_.threads(), &fault_));
-  if (plans_.size() > kMaxPlans) plans_.pop_back();
+                                                crew_.threads(), states_.data(), &fault_));
   return *plans_.front();
 }
 
 void CpuSession::prepare_memory(BoundPlan& bound) {
-  if (static_cast<int64_t>(arena_.size()) < bound.arena_bytes()) {
-    arena_ = Block();  // first, so that old and new are not held together
+  for (size_t scope = 0; scope < arenas_.size(); ++scope) {
+    const int64_t bytes = bound.arena_bytes(static_cast<int32_t>(scope));
+    Block& arena = arenas_[scope];
+    if (static_cast<int64_t>(arena.size()) >= bytes) continue;
+    arena = Block();  // first, so that old and new are not held together
     ++generation_;
-    arena_ = Block(allocator_, static_cast<size_t>(bound.arena_bytes()), "temporaries");
-    package().log()(AOT_LOG_DEBUG, cat("arena of ", bound.arena_bytes(), " bytes"));
+    arena = Block(allocator_, static_cast<size_t>(bytes), "temporaries");
+    package().log()(AOT_LOG_DEBUG, cat("arena of ", bytes, " bytes"));
   }
   if (scratch_stride_ < bound.scratch_bytes()) {
     const int64_t blocks = (bound.scratch_bytes() + kScratchAlignment - 1) / kScratchAlignment;
@@ -123,7 +171,7 @@ void CpuSession::prepare_memory(BoundPlan& bound) {
     scratch_ = Block(allocator_, static_cast<size_t>(bytes), "scratch");
     scratch_stride_ = blocks * kScratchAlignment;
   }
-  bound.set_memory(generation_, arena_.data(), scratch_.data());
+  bound.set_memory(generation_, arenas_, scratch_.data());
 }
 
 void CpuSession::place_inputs(BoundPlan& bound, const DLTensor* const* inputs) {
@@ -134,10 +182,12 @@ void CpuSession::place_inputs(BoundPlan& bound, const DLTensor* const* inputs) {
       fail(AOT_INVALID_ARGUMENT, "input '", plan().inputs[i].name, "' (number ", i,
            ") has no data");
     }
+    if (plan().inputs[i].changed) check_writable(plan(), i, tensor);
     void* address = static_cast<uint8_t*>(tensor.data) + tensor.byte_offset;
     if (!readable_in_place(tensor, expected, *plan().inputs[i].dtype)) {
       address = copy_input(i, tensor, expected);
     }
+    addresses_[i] = address;
     bound.set_input(i, address);
   }
 }
@@ -146,39 +196,111 @@ void* CpuSession::copy_input(size_t index, const DLTensor& tensor, const BoundTe
   const auto span = static_cast<size_t>(bound.span);
   Block& copy = copies_[index];
   if (copy.size() < span) copy = Block(allocator_, span, "a copy of an input");
-  std::vector<int64_t> strides(bound.sizes.size());
-  int64_t dense = 1;
-  for (size_t axis = strides.size(); axis-- > 0;) {
-    strides[axis] = tensor.strides != nullptr ? tensor.strides[axis] : dense;
-    dense *= bound.sizes[axis];
-  }
   const auto* from = static_cast<const uint8_t*>(tensor.data) + tensor.byte_offset;
-  strided_copy(copy.data(), bound.strides, from, strides, bound.sizes,
+  strided_copy(copy.data(), bound.strides, from, strides_of(tensor), bound.sizes,
                plan().inputs[index].dtype->size);
   return copy.data();
 }
 
 void CpuSession::place_outputs(BoundPlan& bound) {
-  size_t total = 0;
   for (size_t i = 0; i < plan().outputs.size(); ++i) {
-    const TensorSpec& spec = plan().outputs[i];
-    const auto bytes = static_cast<size_t>(bound.buffer_bytes(program_.outputs[i]));
-    OutputBlock* block = outputs_->take(bytes);
-    results_.push_back(block);
-    block->describe(bound.outputs()[i], *spec.dtype);
-    if (owns_buffer(i)) bound.set_output(i, block->data());
-    total += bytes;
+    if (!bound.knows_output(i)) continue;
+    if (results_[i] == nullptr) {
+      const auto bytes = static_cast<size_t>(bound.buffer_bytes(program_.outputs[i]));
+      results_[i] = outputs_->take(bytes);
+      results_[i]->describe(bound.outputs()[i], *plan().outputs[i].dtype);
+      output_plans_[i] = &bound;
+    }
+    if (owns_buffer(i)) bound.set_output(i, results_[i]->data());
+  }
+}
+
+// Keeps no more unused blocks than a run needs.
+void CpuSession::trim_outputs() {
+  size_t total = 0;
+  for (size_t i = 0; i < results_.size(); ++i) {
+    if (results_[i] == nullptr) {
+      fail(AOT_CORRUPT_PACKAGE, "plan: no step reads the size of output '", plan().outputs[i].name,
+           "'");
+    }
+    total += static_cast<size_t>(output_plans_[i]->buffer_bytes(program_.outputs[i]));
   }
   outputs_->trim(2 * total + 4096);
 }
 
 // Outputs that are an input, a weight, a temporary or another output get their own copy.
-void CpuSession::copy_shared_outputs(const BoundPlan& bound) {
+void CpuSession::copy_shared_outputs() {
   for (size_t i = 0; i < plan().outputs.size(); ++i) {
+    const BoundPlan& bound = *output_plans_[i];
     const auto span = static_cast<size_t>(bound.outputs()[i].span);
     if (owns_buffer(i) || span == 0) continue;
     std::memcpy(results_[i]->data(), bound.address(program_.outputs[i]), span);
   }
+}
+
+// What the steps have not written in place.
+void CpuSession::update(const DLTensor* const* inputs) {
+  for (const Update& update : program_.updates) {
+    const auto index = static_cast<size_t>(update.index);
+    const void* value = bound_->address(update.buffer);
+    if (update.input) {
+      write_input(*inputs[index], bound_->inputs()[index], *plan().inputs[index].dtype, value);
+    } else if (const State& state = plan().states[index]; state.bytes != 0) {
+      std::memcpy(address_of(state), value, static_cast<size_t>(state.bytes));
+    }
+  }
+}
+
+void CpuSession::read_state(const State& state, void* data) {
+  std::memcpy(data, address_of(state), static_cast<size_t>(state.bytes));
+}
+
+void CpuSession::write_state(const State& state, const void* data) {
+  const auto bytes = static_cast<size_t>(state.bytes);
+  if (data != nullptr) {
+    std::memcpy(address_of(state), data, bytes);
+  } else {
+    std::memset(address_of(state), 0, bytes);
+  }
+}
+
+std::unique_ptr<Session> CpuSession::twin() const {
+  return std::make_unique<CpuSession>(shared_package(), plan(), program_, place(), options());
+}
+
+void CpuSession::bind_flow(std::vector<int64_t> dims) {
+  bound_ = &bind(std::move(dims));
+  bound_->set_weights(program_, package().container(), generation_of_weights(), weights());
+  prepare_memory(*bound_);
+  for (size_t i = 0; i < addresses_.size(); ++i) bound_->set_input(i, addresses_[i]);
+  place_outputs(*bound_);
+  for (const auto& [step, turn] : turns_) bound_->set_turn(program_, step, turn);
+}
+
+void CpuSession::launch_step(int32_t step) {
+  const BoundStep* launch = bound_->step_of(step);
+  if (launch == nullptr) return;
+  if (options().profile || observer_ != nullptr) {
+    run_step_watched(*bound_, *launch);
+    return;
+  }
+  run_step(*launch);
+  if (fault_ != AOT_KERNEL_FAULT_NONE) report_fault(step);
+}
+
+void CpuSession::read_buffer(int32_t buffer, void* to, size_t bytes) {
+  std::memcpy(to, bound_->address(buffer), bytes);
+}
+
+void CpuSession::copy_buffer(int32_t from, int32_t to, size_t bytes) {
+  std::memmove(bound_->address(to), bound_->address(from), bytes);
+}
+
+void CpuSession::begin_turn(int32_t step, int64_t turn) {
+  bound_->set_turn(program_, step, turn);
+  const auto same = [step](const auto& entry) { return entry.first == step; };
+  turns_.erase(std::remove_if(turns_.begin(), turns_.end(), same), turns_.end());
+  turns_.emplace_back(step, turn);
 }
 
 void CpuSession::run_step(const BoundStep& step) {
@@ -198,20 +320,22 @@ void CpuSession::run_steps(const BoundPlan& bound) {
 }
 
 void CpuSession::run_steps_watched(const BoundPlan& bound) {
+  for (const BoundStep& step : bound.steps()) run_step_watched(bound, step);
+}
+
+void CpuSession::run_step_watched(const BoundPlan& bound, const BoundStep& step) {
   using Clock = std::chrono::steady_clock;
-  for (const BoundStep& step : bound.steps()) {
-    const auto start = Clock::now();
-    run_step(step);
-    const auto elapsed = Clock::now() - start;
-    if (profile_) {
-      Counter& counter = counters_[static_cast<size_t>(step.step)];
-      ++counter.calls;
-      counter.nanoseconds += static_cast<uint64_t>(
-          std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
-    }
-    if (fault_ != AOT_KERNEL_FAULT_NONE) report_fault(step.step);
-    if (observer_ != nullptr) observe(bound, step.step);
+  const auto start = Clock::now();
+  run_step(step);
+  const auto elapsed = Clock::now() - start;
+  if (options().profile) {
+    Counter& counter = counters_[static_cast<size_t>(step.step)];
+    ++counter.calls;
+    counter.nanoseconds += static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
   }
+  if (fault_ != AOT_KERNEL_FAULT_NONE) report_fault(step.step);
+  if (observer_ != nullptr) observe(bound, step.step);
 }
 
 void CpuSession::observe(const BoundPlan& bound, int32_t step) {

@@ -6,9 +6,11 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cpu/bound_plan.h"
+#include "flow_runner.h"
 #include "memory.h"
 #include "output_pool.h"
 #include "session.h"
@@ -21,10 +23,11 @@ namespace aot_rt {
 std::unique_ptr<Session> make_cpu_session(std::shared_ptr<Package> package, int32_t index,
                                           const SessionOptions& options);
 
-class CpuSession final : public Session {
+class CpuSession final : public Session, private FlowDevice {
  public:
-  CpuSession(const std::shared_ptr<Package>& package, const Program& program,
-             const SessionOptions& options);
+  // As Session's.
+  CpuSession(const std::shared_ptr<Package>& package, const Plan& plan, const Program& program,
+             std::shared_ptr<WeightPlace> place, const SessionOptions& options);
   ~CpuSession() override;
 
   const std::string& isa() const override { return library_->isa(); }
@@ -34,6 +37,9 @@ class CpuSession final : public Session {
  protected:
   void run_with(const DLTensor* const* inputs, size_t count, const RunOptions& options,
                 TakeOutput take, void* context) override;
+  void read_state(const State& state, void* data) override;
+  void write_state(const State& state, const void* data) override;
+  std::unique_ptr<Session> twin() const override;
 
  private:
   // Gives back what a failed run left in `results_`.
@@ -45,31 +51,49 @@ class CpuSession final : public Session {
 
   void run_locked(const DLTensor* const* inputs, size_t count);
   BoundPlan& bind(const DLTensor* const* inputs, size_t count);
+  BoundPlan& bind(std::vector<int64_t> dims);
   void prepare_memory(BoundPlan& bound);
   void place_inputs(BoundPlan& bound, const DLTensor* const* inputs);
   void* copy_input(size_t index, const DLTensor& tensor, const BoundTensor& bound);
   void place_outputs(BoundPlan& bound);
-  void copy_shared_outputs(const BoundPlan& bound);
+  void trim_outputs();
+  void copy_shared_outputs();
+  void update(const DLTensor* const* inputs);
+  uint8_t* address_of(const State& state) const { return states_.data() + state.offset; }
   void run_steps(const BoundPlan& bound);
   void run_steps_watched(const BoundPlan& bound);
   void run_step(const BoundStep& step);
+  void run_step_watched(const BoundPlan& bound, const BoundStep& step);
   void observe(const BoundPlan& bound, int32_t step);
   [[noreturn]] void report_fault(int32_t step);
+
+  // FlowDevice, of the run under way.
+  void bind_flow(std::vector<int64_t> dims) override;
+  const BoundSizes& sizes() const override { return *bound_; }
+  void launch_step(int32_t step) override;
+  void read_buffer(int32_t buffer, void* to, size_t bytes) override;
+  void copy_buffer(int32_t from, int32_t to, size_t bytes) override;
+  void begin_turn(int32_t step, int64_t turn) override;
 
   std::shared_ptr<const KernelLibrary> library_;
   aot_allocator allocator_;
   Crew crew_;
   OutputPool* outputs_;
   std::list<std::unique_ptr<BoundPlan>> plans_;  // most recently used first
-  Block arena_;
+  Block states_;
+  std::vector<Block> arenas_;  // by scope
   Block scratch_;
-  int64_t scratch_stride_ = 0;  // bytes between workers' scratch
-  uint64_t generation_ = 1;     // counts moves of arena and scratch
-  std::vector<Block> copies_;   // of inputs in other layouts, by input
-  std::vector<OutputBlock*> results_;
-  int32_t fault_ = 0;
+  int64_t scratch_stride_ = 0;         // bytes between workers' scratch
+  uint64_t generation_ = 1;            // counts moves of arena and scratch
+  std::vector<Block> copies_;          // of inputs in other layouts, by input
+  std::vector<OutputBlock*> results_;  // by output; nullptr: its size is not known yet
 
-  bool profile_;
+  // Of the run under way.
+  BoundPlan* bound_ = nullptr;                      // for the sizes known so far
+  std::vector<void*> addresses_;                    // of inputs
+  std::vector<BoundPlan*> output_plans_;            // that each output was placed for
+  std::vector<std::pair<int32_t, int64_t>> turns_;  // of loops, the latest last
+  int32_t fault_ = 0;
 };
 
 }  // namespace aot_rt

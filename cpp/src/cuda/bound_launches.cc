@@ -46,20 +46,22 @@ int64_t round_up(int64_t value, int64_t multiple) {
 
 }  // namespace
 
-BoundLaunches::BoundLaunches(const Plan& plan, DeviceProgram& code, std::vector<int64_t> dims,
-                             int32_t* fault_words)
-    : BoundSizes(plan, code.program(), std::move(dims)),
+BoundLaunches::BoundLaunches(const Plan& plan, const Program& program, DeviceProgram& code,
+                             std::vector<int64_t> dims, uint8_t* states, int32_t* fault_words)
+    : BoundSizes(plan, program, std::move(dims)),
+      program_(program),
+      states_(states),
       places_(plan.inputs.size() + plan.outputs.size() + 1),
       addresses_(places_.size(), 0),
       memory_bytes_(arena_bytes()) {
-  bind_steps(code, fault_words);
+  bind_steps(plan, code, fault_words);
 }
 
-void BoundLaunches::bind_steps(DeviceProgram& code, int32_t* fault_words) {
-  const Program& program = code.program();
+void BoundLaunches::bind_steps(const Plan& plan, DeviceProgram& code, int32_t* fault_words) {
+  const Program& program = program_;
   const auto buffers = static_cast<int32_t>(program.buffers.size());
   values_.assign(program.buffers.size(), 0);
-  for (int32_t i = 0; i < buffers; ++i) bind_buffer(code, i, static_cast<uint32_t>(i), -1);
+  for (int32_t i = 0; i < buffers; ++i) bind_buffer(plan, i, static_cast<uint32_t>(i), -1);
   std::vector<size_t> first;  // parameter of each launch
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
@@ -70,11 +72,12 @@ void BoundLaunches::bind_steps(DeviceProgram& code, int32_t* fault_words) {
     launch.threads = static_cast<unsigned>(kernel.threads);
     launch.shared = static_cast<unsigned>(kernel.shared);
     launch.step = static_cast<int32_t>(i);
+    launch.waits = kernel.waits;
     const auto id = static_cast<int32_t>(launches_.size());
     first.push_back(values_.size());
     for (const int32_t buffer : step.buffers) {
       values_.push_back(0);
-      bind_buffer(code, buffer, static_cast<uint32_t>(values_.size() - 1), id);
+      bind_buffer(plan, buffer, static_cast<uint32_t>(values_.size() - 1), id);
     }
     if (kernel.faults) values_.push_back(reinterpret_cast<uint64_t>(fault_words + i));
     for (const Expr& size : step.sizes) {
@@ -97,9 +100,8 @@ void BoundLaunches::bind_steps(DeviceProgram& code, int32_t* fault_words) {
   }
 }
 
-void BoundLaunches::bind_buffer(DeviceProgram& code, int32_t buffer, uint32_t value,
-                                int32_t launch) {
-  const Buffer& described = code.program().buffers[static_cast<size_t>(buffer)];
+void BoundLaunches::bind_buffer(const Plan& plan, int32_t buffer, uint32_t value, int32_t launch) {
+  const Buffer& described = program_.buffers[static_cast<size_t>(buffer)];
   const auto index = static_cast<size_t>(described.index);
   switch (described.storage) {
     case Storage::kInput:
@@ -111,14 +113,30 @@ void BoundLaunches::bind_buffer(DeviceProgram& code, int32_t buffer, uint32_t va
     case Storage::kArena:
       places_.back().push_back({value, launch, arena_offset(buffer)});
       break;
+    case Storage::kState:
+      values_[value] = reinterpret_cast<uint64_t>(states_ + plan.states[index].offset);
+      break;
     case Storage::kEntry:
       if (described.offset % kPointerAlignment != 0) {
         fail(AOT_CORRUPT_PACKAGE, "plan: buffer '", described.name, "' begins at byte ",
              described.offset, " of its entry; a GPU needs multiples of ", kPointerAlignment);
       }
-      values_[value] = reinterpret_cast<uint64_t>(code.weight(described));
+      entries_.emplace_back(value, buffer);
+      break;
+    case Storage::kSlice:
       break;
   }
+}
+
+void BoundLaunches::set_weights(const Container& container, uint64_t generation,
+                                const Placement* weights) {
+  weights_generation_ = generation;
+  for (const auto& [value, buffer] : entries_) {
+    const Buffer& described = program_.buffers[static_cast<size_t>(buffer)];
+    const uint8_t* data = entry_bytes(*described.entry, container, weights);
+    values_[value] = reinterpret_cast<uint64_t>(data) + static_cast<uint64_t>(described.offset);
+  }
+  variants_.clear();
 }
 
 void BoundLaunches::set(size_t which, void* address) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "bound_sizes.h"
@@ -20,9 +21,9 @@ namespace aot_rt::cuda {
 class BoundLaunches : public BoundSizes {
  public:
   // As BoundSizes; loads the kernels that it launches. `fault_words`: one int32 per step of the
-  // program, in memory that the GPU reaches; must outlive this.
-  BoundLaunches(const Plan& plan, DeviceProgram& code, std::vector<int64_t> dims,
-                int32_t* fault_words);
+  // program, in memory that the GPU reaches. `states`: the session's block. Both must outlive this.
+  BoundLaunches(const Plan& plan, const Program& program, DeviceProgram& code,
+                std::vector<int64_t> dims, uint8_t* states, int32_t* fault_words);
   BoundLaunches(const BoundLaunches&) = delete;
   BoundLaunches& operator=(const BoundLaunches&) = delete;
 
@@ -33,6 +34,11 @@ class BoundLaunches : public BoundSizes {
   void set_input(size_t index, void* address) { set(index, address); }
   void set_output(size_t index, void* address) { set(inputs().size() + index, address); }
   void set_memory(uint8_t* memory) { set(addresses_.size() - 1, memory); }
+
+  // Points at entries in `weights`, and drops graphs, which have other addresses: none of them may
+  // be running. `generation`, from 1, names the weights.
+  void set_weights(const Container& container, uint64_t generation, const Placement* weights);
+  uint64_t weights_generation() const { return weights_generation_; }
 
   // The present address of a buffer of the program.
   void* address(int32_t buffer) const {
@@ -59,18 +65,23 @@ class BoundLaunches : public BoundSizes {
     std::vector<uint64_t> addresses;  // that it has
   };
 
-  void bind_steps(DeviceProgram& code, int32_t* fault_words);
-  void bind_buffer(DeviceProgram& code, int32_t buffer, uint32_t value, int32_t launch);
+  void bind_steps(const Plan& plan, DeviceProgram& code, int32_t* fault_words);
+  void bind_buffer(const Plan& plan, int32_t buffer, uint32_t value, int32_t launch);
   void set(size_t which, void* address);
   void patch(Variant* variant);
   // How many addresses differ from the present ones.
   int64_t distance(const Variant& variant) const;
 
+  const Program& program_;
+  uint8_t* states_;
   std::vector<Launch> launches_;
   std::vector<uint64_t> values_;     // one per buffer, then the parameters of all launches
   std::vector<void*> parameters_;    // addresses of parameters, as the driver takes them
   std::vector<Places> places_;       // where each address goes
   std::vector<uint64_t> addresses_;  // of inputs, outputs, memory; 0 where nothing uses it
+  std::vector<std::pair<uint32_t, int32_t>>
+      entries_;  // values that are entries' addresses, buffers
+  uint64_t weights_generation_ = 0;
   int64_t memory_bytes_ = 0;
   std::vector<Variant> variants_;  // at most kMaxVariants
   int64_t patches_ = 0;            // of all variants

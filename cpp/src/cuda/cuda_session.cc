@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "contract.h"
+#include "cuda/upload.h"
 #include "error.h"
 
 namespace aot_rt {
@@ -30,30 +31,36 @@ aot_allocator host_allocator(const SessionOptions& options, const Device& device
 
 }  // namespace
 
-CudaSession::CudaSession(const std::shared_ptr<Package>& package,
-                         std::shared_ptr<DeviceProgram> code, const SessionOptions& options)
-    : Session(package, code->program()),
-      code_(std::move(code)),
-      device_(code_->device()),
+CudaSession::CudaSession(const std::shared_ptr<Package>& package, const Plan& plan,
+                         const Program& program, DeviceProgram& code,
+                         std::shared_ptr<WeightPlace> place, const SessionOptions& options)
+    : Session(package, plan, program, std::move(place), options),
+      code_(code),
+      device_(code_.device()),
       driver_(device_->driver()),
       own_stream_(device_),
       last_run_(device_),
       faults_(device_, program_.steps.size() * sizeof(int32_t), "fault words"),
       device_outputs_(nullptr),
       host_outputs_(nullptr),
-      copies_(device_, plan()),
-      options_(options) {
+      states_(plan.state_bytes != 0
+                  ? DeviceBlock(device_, static_cast<size_t>(plan.state_bytes), "states")
+                  : DeviceBlock()),
+      copies_(device_, plan),
+      updates_(*device_, plan, program_, states_) {
   std::fill_n(faults_.data(), faults_.size(), uint8_t{0});
   for (size_t i = 0; i < program_.steps.size(); ++i) {
-    if (program_.kernel_of(program_.steps[i]).faults) {
+    const Step& step = program_.steps[i];
+    if (step.kind == StepKind::kLaunch && program_.kernel_of(step).faults) {
       faulting_.push_back(static_cast<int32_t>(i));
     }
   }
-  results_.reserve(plan().outputs.size());
-  fetched_.reserve(plan().outputs.size());
+  results_.reserve(plan.outputs.size());
+  fetched_.reserve(plan.outputs.size());
   const aot_allocator host = host_allocator(options, *device_);
   device_outputs_ = OutputPool::create(device_allocator(*device_), device(), device_);
   host_outputs_ = OutputPool::create(host, DLDevice{kDLCPU, 0}, device_);
+  write_first_values();
 }
 
 CudaSession::~CudaSession() {
@@ -86,20 +93,23 @@ void CudaSession::run_with(const DLTensor* const* inputs, size_t count, const Ru
   const std::lock_guard<std::mutex> lock(mutex_);
   const Scope scope(*device_);
   check_faults();  // of earlier runs that were only enqueued
+  take_weights();
   const bool own = options.stream == nullptr;
   auto* const stream = own ? own_stream_.get() : static_cast<CUstream>(options.stream);
   if (last_stream_ != nullptr && last_stream_ != stream) {
     mark_last_run();
     driver_.stream_wait_event(stream, last_run_.get(), 0);  // both use the session's memory
   }
-  const bool to_host = options.host_outputs || options_.host_outputs;
+  const bool to_host = options.host_outputs || this->options().host_outputs;
   Run run(*this, stream);
   run_locked(inputs, count, stream, to_host);
-  if (own || to_host) {
+  const bool writes_host = updates_.any_on_host(inputs);
+  if (own || to_host || writes_host) {
     driver_.stream_synchronize(stream);
     last_stream_ = nullptr;
     copies_.all_read();
     check_faults();
+    if (writes_host) updates_.finish(*plans_.front(), inputs);
   } else {
     copies_.finish_reading(stream);
     if (!lasts(stream)) driver_.event_record(last_run_.get(), stream);
@@ -129,15 +139,18 @@ void CudaSession::run_locked(const DLTensor* const* inputs, size_t count, CUstre
   } else {
     copy_shared_outputs(bound, stream);
   }
+  updates_.enqueue(bound, inputs, stream);
 }
 
 // Everything that may need memory, before the first launch.
 void CudaSession::prepare(const DLTensor* const* inputs, size_t count, CUstream stream,
                           bool to_host) {
   BoundLaunches& bound = bind(inputs, count);
+  bind_weights(bound);
   prepare_memory(bound);
   place_outputs(bound, stream, to_host);
   for (size_t i = 0; i < count; ++i) {
+    if (plan().inputs[i].changed) check_writable(plan(), i, *inputs[i]);
     bound.set_input(i, copies_.place(i, *inputs[i], bound.inputs()[i], stream));
   }
 }
@@ -148,6 +161,12 @@ void CudaSession::spare_memory() {
   while (plans_.size() > 1) plans_.pop_back();
   device_outputs_->trim(0);
   host_outputs_->trim(0);
+}
+
+void CudaSession::bind_weights(BoundLaunches& bound) {
+  if (bound.weights_generation() == generation_of_weights()) return;
+  if (bound.weights_generation() != 0) wait_for_last_run();  // its graph may be running
+  bound.set_weights(package().container(), generation_of_weights(), weights());
 }
 
 BoundLaunches& CudaSession::bind(const DLTensor* const* inputs, size_t count) {
@@ -163,7 +182,8 @@ BoundLaunches& CudaSession::bind(const DLTensor* const* inputs, size_t count) {
     return *plans_.front();
   }
   auto* const words = reinterpret_cast<int32_t*>(faults_.device_data());
-  plans_.push_front(std::make_unique<BoundLaunches>(plan(), *code_, std::move(dims), words));
+  plans_.push_front(std::make_unique<BoundLaunches>(plan(), program_, code_, std::move(dims),
+                                                    states_.data(), words));
   if (plans_.size() > kMaxPlans) {
     wait_for_last_run();  // its graph may be running
     plans_.pop_back();
@@ -228,9 +248,9 @@ void CudaSession::copy_shared_outputs(const BoundLaunches& bound, CUstream strea
 }
 
 void CudaSession::enqueue(BoundLaunches& bound, CUstream stream) {
-  if (options_.synchronous || observer_ != nullptr) {
+  if (options().synchronous || observer_ != nullptr) {
     run_watched(bound, stream);
-  } else if (options_.profile) {
+  } else if (options().profile) {
     run_profiled(bound, stream);
   } else if (!enqueue_graph(bound, stream)) {
     for (const Launch& launch : bound.launches()) enqueue_launch(launch, stream);
@@ -240,7 +260,7 @@ void CudaSession::enqueue(BoundLaunches& bound, CUstream stream) {
 
 // The first run of given sizes is often the only one: a graph is made for the second.
 bool CudaSession::enqueue_graph(BoundLaunches& bound, CUstream stream) {
-  if (!options_.graphs || !bound.graph_works || bound.runs == 0 ||
+  if (!options().graphs || !bound.graph_works || bound.runs == 0 ||
       bound.launches().size() < kLeastGraph) {
     return false;
   }
@@ -352,6 +372,32 @@ std::string CudaSession::step_name(int32_t step) const {
   return where.empty() ? cat("kernel '", kernel, "'") : cat("kernel '", kernel, "' (", where, ")");
 }
 
+void CudaSession::read_state(const State& state, void* data) {
+  const Scope scope(*device_);
+  wait_for_last_run();
+  const auto from = states_.address() + static_cast<CUdeviceptr>(state.offset);
+  driver_.memcpy_dtoh_async(data, from, static_cast<size_t>(state.bytes), own_stream_.get());
+  driver_.stream_synchronize(own_stream_.get());
+}
+
+void CudaSession::write_state(const State& state, const void* data) {
+  const Scope scope(*device_);
+  wait_for_last_run();
+  const auto to = states_.address() + static_cast<CUdeviceptr>(state.offset);
+  const auto bytes = static_cast<size_t>(state.bytes);
+  if (data != nullptr) {
+    driver_.memcpy_htod_async(to, data, bytes, own_stream_.get());
+  } else {
+    driver_.memset_d8_async(to, 0, bytes, own_stream_.get());
+  }
+  driver_.stream_synchronize(own_stream_.get());
+}
+
+std::unique_ptr<Session> CudaSession::twin() const {
+  return std::make_unique<CudaSession>(shared_package(), plan(), program_, code_, place(),
+                                       options());
+}
+
 void CudaSession::synchronize() {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Scope scope(*device_);
@@ -359,6 +405,36 @@ void CudaSession::synchronize() {
   check_faults();
 }
 
+namespace {
+
+// The GPU reads weights in its own memory.
+class DeviceWeights final : public WeightDevice {
+ public:
+  DeviceWeights(Package& package, DevicePtr device, const Program& program)
+      : package_(package), code_(std::move(device), program) {}
+
+  DeviceProgram& code() { return code_; }
+  const Program& program() const override { return code_.program(); }
+  Placement package_weights() override {
+    return code_.upload_weights(package_.container(), package_.log());
+  }
+  SharedBytes store(const SharedBytes& bytes, size_t size) override {
+    const auto block = std::make_shared<const DeviceBlock>(code_.device(), size, "weights");
+    upload(code_.device(), {{bytes.get(), block->address(), size}});
+    return {block, block->data()};
+  }
+  SharedBytes derive(const Routine& routine, const DLTensor* const* sources) override {
+    CudaSession session(package_.shared_from_this(), routine.plan, routine.body, code_, nullptr,
+                        SessionOptions{});
+    return session.compute(sources, routine.plan.inputs.size());
+  }
+
+ private:
+  Package& package_;  // which owns this
+  DeviceProgram code_;
+};
+
+}  // namespace
 }  // namespace cuda
 
 std::unique_ptr<Session> make_cuda_session(std::shared_ptr<Package> package, int32_t index,
@@ -369,11 +445,18 @@ std::unique_ptr<Session> make_cuda_session(std::shared_ptr<Package> package, int
     fail(AOT_UNAVAILABLE, "no '", options.isa, "' on ", device->description(),
          ": the package's kernels for it are of ", program.arch);
   }
-  const std::shared_ptr<void> code = package->shared(device->short_name(), [&] {
-    return std::make_shared<cuda::DeviceProgram>(device, program, package->log());
+  if (!program.straight) {
+    fail(AOT_UNSUPPORTED,
+         "this runtime runs control flow on the cpu only: the package's program for ",
+         program.device, " ", program.arch, " has branches, loops or sizes that it computes");
+  }
+  Package& owner = *package;
+  std::shared_ptr<WeightPlace> place = package->weight_place(device->short_name(), [&] {
+    return std::make_unique<cuda::DeviceWeights>(owner, device, program);
   });
-  return std::make_unique<cuda::CudaSession>(
-      package, std::static_pointer_cast<cuda::DeviceProgram>(code), options);
+  cuda::DeviceProgram& code = static_cast<cuda::DeviceWeights&>(*place->device).code();
+  return std::make_unique<cuda::CudaSession>(package, package->plan(), program, code,
+                                             std::move(place), options);
 }
 
 }  // namespace aot_rt

@@ -12,6 +12,7 @@
 #include "cuda/device.h"
 #include "cuda/device_program.h"
 #include "cuda/input_copies.h"
+#include "cuda/updates.h"
 #include "memory.h"
 #include "output_pool.h"
 #include "session.h"
@@ -30,7 +31,10 @@ namespace cuda {
 // the next run.
 class CudaSession final : public Session {
  public:
-  CudaSession(const std::shared_ptr<Package>& package, std::shared_ptr<DeviceProgram> code,
+  // As Session's. `code`: of `program`, or of the program that it is a routine of; kept by `place`,
+  // or by the caller.
+  CudaSession(const std::shared_ptr<Package>& package, const Plan& plan, const Program& program,
+              DeviceProgram& code, std::shared_ptr<WeightPlace> place,
               const SessionOptions& options);
   ~CudaSession() override;
 
@@ -43,6 +47,9 @@ class CudaSession final : public Session {
  protected:
   void run_with(const DLTensor* const* inputs, size_t count, const RunOptions& options,
                 TakeOutput take, void* context) override;
+  void read_state(const State& state, void* data) override;
+  void write_state(const State& state, const void* data) override;
+  std::unique_ptr<Session> twin() const override;
 
  private:
   // One run under way. Gives back what it took, after the GPU is done with it, if it fails.
@@ -60,6 +67,7 @@ class CudaSession final : public Session {
 
   void run_locked(const DLTensor* const* inputs, size_t count, CUstream stream, bool to_host);
   void prepare(const DLTensor* const* inputs, size_t count, CUstream stream, bool to_host);
+  void bind_weights(BoundLaunches& bound);
   BoundLaunches& bind(const DLTensor* const* inputs, size_t count);
   void prepare_memory(BoundLaunches& bound);
   void place_outputs(BoundLaunches& bound, CUstream stream, bool to_host);
@@ -88,7 +96,7 @@ class CudaSession final : public Session {
   std::string step_name(int32_t step) const;
   const std::string& origin(int32_t step) const { return origins_[static_cast<size_t>(step)]; }
 
-  std::shared_ptr<DeviceProgram> code_;
+  DeviceProgram& code_;
   DevicePtr device_;
   const Driver& driver_;
   Stream own_stream_;
@@ -98,13 +106,14 @@ class CudaSession final : public Session {
   std::vector<int32_t> faulting_;   // steps whose kernels report faults
   OutputPool* device_outputs_;
   OutputPool* host_outputs_;
+  DeviceBlock states_;
   DeviceBlock memory_;
   InputCopies copies_;
+  Updates updates_;
   std::list<std::unique_ptr<BoundLaunches>> plans_;  // most recently used first
   std::vector<OutputBlock*> results_;                // of the run under way: device memory …
   std::vector<OutputBlock*> fetched_;                // … and, if the caller wants that, host memory
 
-  const SessionOptions options_;
   std::vector<std::unique_ptr<Event>> marks_;  // between the steps of a profiled run
 };
 

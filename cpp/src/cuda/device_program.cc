@@ -60,10 +60,8 @@ const Program& choose_program(const Plan& plan, const Device& device) {
        device.description(), ": package again with --target cuda:", own);
 }
 
-DeviceProgram::DeviceProgram(DevicePtr device, const Program& program, const Log& log)
-    : device_(std::move(device)), program_(program), kernels_(program.kernels.size()) {
-  upload_weights(log);
-}
+DeviceProgram::DeviceProgram(DevicePtr device, const Program& program)
+    : device_(std::move(device)), program_(program), kernels_(program.kernels.size()) {}
 
 DeviceProgram::~DeviceProgram() {
   const Driver& driver = device_->driver();
@@ -75,7 +73,7 @@ DeviceProgram::~DeviceProgram() {
   driver.ctx_pop_current.raw(&popped);
 }
 
-void DeviceProgram::upload_weights(const Log& log) {
+Placement DeviceProgram::upload_weights(const Container& container, const Log& log) const {
   std::vector<const Entry*> entries;
   for (const Buffer& buffer : program_.buffers) {
     if (buffer.storage == Storage::kEntry) entries.push_back(buffer.entry);
@@ -85,6 +83,7 @@ void DeviceProgram::upload_weights(const Log& log) {
   });
   entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
   std::vector<Span> spans;
+  std::vector<size_t> offsets;  // of entries
   size_t total = 0;
   for (const Entry* entry : entries) {
     const uint8_t* begin = entry->bytes.data;
@@ -95,27 +94,29 @@ void DeviceProgram::upload_weights(const Log& log) {
       spans.push_back({begin, begin, total});
     }
     Span& span = spans.back();
-    offsets_[entry] = span.offset + static_cast<size_t>(begin - span.begin);
+    offsets.push_back(span.offset + static_cast<size_t>(begin - span.begin));
     span.end = end;
     total = span.offset + static_cast<size_t>(end - span.begin);
   }
-  if (total == 0) return;
+  Placement placement(container.entries().size());
+  if (total == 0) return placement;
   const auto start = std::chrono::steady_clock::now();
-  weights_ = DeviceBlock(device_, total, "weights");
+  const auto weights = std::make_shared<const DeviceBlock>(device_, total, "weights");
   std::vector<Transfer> transfers;
   for (const Span& span : spans) {
     transfers.push_back(
-        {span.begin, weights_.address() + span.offset, static_cast<size_t>(span.end - span.begin)});
+        {span.begin, weights->address() + span.offset, static_cast<size_t>(span.end - span.begin)});
   }
   upload(device_, transfers);
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
   log(AOT_LOG_INFO,
       cat(total, " bytes of weights on ", device_->description(), " in ", elapsed.count(), " ms"));
-}
-
-uint8_t* DeviceProgram::weight(const Buffer& buffer) const {
-  return weights_.data() + offsets_.at(buffer.entry) + buffer.offset;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const auto position = static_cast<size_t>(entries[i] - container.entries().data());
+    placement[position] = SharedBytes(weights, weights->data() + offsets[i]);
+  }
+  return placement;
 }
 
 CUfunction DeviceProgram::kernel(int32_t id) {

@@ -1,9 +1,8 @@
-// A program on one GPU, shared by all sessions there: weights in device memory, loaded kernels.
+// A program on one GPU, shared by all sessions there: loaded kernels, and weights in device memory.
 #ifndef AOT_SRC_CUDA_DEVICE_PROGRAM_H_
 #define AOT_SRC_CUDA_DEVICE_PROGRAM_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -20,9 +19,8 @@ const Program& choose_program(const Plan& plan, const Device& device);
 
 class DeviceProgram {
  public:
-  // Uploads the weights that the program uses. `program` must outlive this. Throws OUT_OF_MEMORY or
-  // DEVICE_ERROR.
-  DeviceProgram(DevicePtr device, const Program& program, const Log& log);
+  // `program` must outlive this.
+  DeviceProgram(DevicePtr device, const Program& program);
   ~DeviceProgram();
   DeviceProgram(const DeviceProgram&) = delete;
   DeviceProgram& operator=(const DeviceProgram&) = delete;
@@ -30,8 +28,8 @@ class DeviceProgram {
   const DevicePtr& device() const { return device_; }
   const Program& program() const { return program_; }
 
-  // Where a buffer in an entry lies in device memory.
-  uint8_t* weight(const Buffer& buffer) const;
+  // The entries that the program reads, in device memory. Throws OUT_OF_MEMORY or DEVICE_ERROR.
+  Placement upload_weights(const Container& container, const Log& log) const;
 
   // A kernel of the program, loaded on first use. Any thread. Throws CORRUPT_PACKAGE, UNAVAILABLE
   // or DEVICE_ERROR, which name the kernel.
@@ -43,13 +41,10 @@ class DeviceProgram {
     CUfunction function = nullptr;
   };
 
-  void upload_weights(const Log& log);
   Loaded load(const Kernel& kernel) const;
 
   DevicePtr device_;
   const Program& program_;
-  DeviceBlock weights_;
-  std::map<const Entry*, size_t> offsets_;  // into `weights_`
   std::mutex mutex_;
   std::vector<Loaded> kernels_;  // by position in the program
 };

@@ -8,7 +8,8 @@ namespace aot_rt::cuda {
 namespace {
 
 constexpr char kLibrary[] = "libcuda.so.1";
-constexpr int kOldestVersion = 12000;  // kernel nodes of graphs in their second form
+constexpr int kOldestVersion = 12000;         // kernel nodes of graphs in their second form
+constexpr int kEarlyLaunchesVersion = 12030;  // edges of graphs that have data
 
 struct CodeOf {
   CUresult result;
@@ -78,6 +79,9 @@ Driver::Driver() {
   if (member.pointer == nullptr && missing == nullptr) missing = #symbol;
   AOT_CUDA_SYMBOLS(AOT_CUDA_RESOLVE)
 #undef AOT_CUDA_RESOLVE
+#define AOT_CUDA_RESOLVE_LATER(member, symbol, parameters) resolve(library, this, #symbol, &member);
+  AOT_CUDA_LATER_SYMBOLS(AOT_CUDA_RESOLVE_LATER)
+#undef AOT_CUDA_RESOLVE_LATER
   int version = 0;
   if (driver_get_version.pointer != nullptr) driver_get_version.raw(&version);
   version_ = version_text(version);
@@ -86,6 +90,7 @@ Driver::Driver() {
                  missing != nullptr ? cat(", without ", missing) : std::string(), "; CUDA ",
                  version_text(kOldestVersion), " or newer is needed: update the driver");
   }
+  early_launches_ = version >= kEarlyLaunchesVersion && graph_add_dependencies.pointer != nullptr;
   init(0);
 }
 

@@ -56,15 +56,20 @@ class Driver {
   // "12.4"
   const std::string& version() const { return version_; }
 
+  // Whether edges of graphs may let a kernel start early: `graph_add_dependencies` is there.
+  bool has_early_launches() const { return early_launches_; }
+
 #define AOT_CUDA_MEMBER(member, symbol, parameters) \
   internal::FunctionOf<void parameters>::Type member;
   AOT_CUDA_SYMBOLS(AOT_CUDA_MEMBER)
+  AOT_CUDA_LATER_SYMBOLS(AOT_CUDA_MEMBER)
 #undef AOT_CUDA_MEMBER
 
  private:
   Driver();
 
   std::string version_;
+  bool early_launches_ = false;
 };
 
 }  // namespace aot_rt::cuda

@@ -77,6 +77,18 @@ struct KernelNodeParams {
 };
 static_assert(sizeof(KernelNodeParams) == 72, "the layout of CUDA_KERNEL_NODE_PARAMS_v2");
 
+// CUgraphEdgeData, and its values for an edge that is passed when all blocks of the kernel before
+// have let their dependents start, or have ended.
+struct GraphEdge {
+  unsigned char from_port;
+  unsigned char to_port;
+  unsigned char type;
+  unsigned char reserved[5];
+};
+static_assert(sizeof(GraphEdge) == 8, "the layout of CUgraphEdgeData");
+inline constexpr unsigned char kPortProgrammatic = 1;
+inline constexpr unsigned char kEdgeProgrammatic = 1;
+
 }  // namespace aot_rt::cuda
 
 // Every entry point that is used: member of Driver, symbol of the library, parameters. All of them
@@ -112,6 +124,7 @@ static_assert(sizeof(KernelNodeParams) == 72, "the layout of CUDA_KERNEL_NODE_PA
   _(memcpy_htod_async, cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void*, size_t, CUstream))       \
   _(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, (void*, CUdeviceptr, size_t, CUstream))             \
   _(memcpy_dtod_async, cuMemcpyDtoDAsync_v2, (CUdeviceptr, CUdeviceptr, size_t, CUstream))       \
+  _(memset_d8_async, cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))            \
   _(stream_create, cuStreamCreate, (CUstream*, unsigned))                                        \
   _(stream_destroy, cuStreamDestroy_v2, (CUstream))                                              \
   _(stream_synchronize, cuStreamSynchronize, (CUstream))                                         \
@@ -131,5 +144,10 @@ static_assert(sizeof(KernelNodeParams) == 72, "the layout of CUDA_KERNEL_NODE_PA
   _(graph_exec_set_kernel, cuGraphExecKernelNodeSetParams_v2,                                    \
     (CUgraphExec, CUgraphNode, const KernelNodeParams*))                                         \
   _(graph_launch, cuGraphLaunch, (CUgraphExec, CUstream))
+
+// Entry points that older drivers lack; see Driver for what says that they are there.
+#define AOT_CUDA_LATER_SYMBOLS(_)                                 \
+  _(graph_add_dependencies, cuGraphAddDependencies_v2, /* 12.3 */ \
+    (CUgraph, const CUgraphNode*, const CUgraphNode*, const GraphEdge*, size_t))
 
 #endif  // AOT_SRC_CUDA_DRIVER_ABI_H_

@@ -25,19 +25,29 @@ Graph::Graph(const Device& device, const std::vector<Launch>& launches) : driver
   try {
     driver_.graph_create(&graph_, 0);
     nodes_.reserve(launches.size());
-    for (const Launch& launch : launches) {
-      const KernelNodeParams params = node_params(launch);
-      // A chain, as the arena's slots are reused in this order.
-      const CUgraphNode* before = nodes_.empty() ? nullptr : &nodes_.back();
-      CUgraphNode node = nullptr;
-      driver_.graph_add_kernel_node(&node, graph_, before, before != nullptr ? 1 : 0, &params);
-      nodes_.push_back(node);
-    }
+    for (const Launch& launch : launches) add(launch);
     driver_.graph_instantiate(&executable_, graph_, 0);
   } catch (const Error&) {
     destroy();
     throw;
   }
+}
+
+// A chain, as the arena's slots are reused in this order. Kernels that wait by themselves start
+// while the one before them still runs. Each of those ends after the one before it, so that a chain
+// of them is one of whole runs too.
+void Graph::add(const Launch& launch) {
+  const KernelNodeParams params = node_params(launch);
+  const CUgraphNode* before = nodes_.empty() ? nullptr : &nodes_.back();
+  const bool early = before != nullptr && launch.waits && driver_.has_early_launches();
+  CUgraphNode node = nullptr;
+  driver_.graph_add_kernel_node(&node, graph_, before, before != nullptr && !early ? 1 : 0,
+                                &params);
+  if (early) {
+    const GraphEdge edge{kPortProgrammatic, 0, kEdgeProgrammatic, {}};
+    driver_.graph_add_dependencies(graph_, before, &node, &edge, 1);
+  }
+  nodes_.push_back(node);
 }
 
 Graph::~Graph() { destroy(); }

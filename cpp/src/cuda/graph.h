@@ -17,6 +17,7 @@ struct Launch {
   unsigned shared = 0;          // bytes
   void** parameters = nullptr;  // the address of each
   int32_t step = 0;             // position in the program
+  bool waits = false;           // for the launch before it by itself: it may start before that ends
   bool changed = false;         // parameters differ from those of the graph to be updated
 };
 
@@ -36,6 +37,7 @@ class Graph {
   void launch(CUstream stream) const { driver_.graph_launch(executable_, stream); }
 
  private:
+  void add(const Launch& launch);
   void destroy() noexcept;
 
   const Driver& driver_;

@@ -14,16 +14,6 @@ namespace {
 constexpr uintptr_t kAlignment = 16;  // what kernels rely on
 constexpr size_t kSmall = 1024;       // bytes that are copied at once rather than waited for
 
-std::vector<int64_t> strides_of(const DLTensor& tensor) {
-  std::vector<int64_t> strides(static_cast<size_t>(tensor.ndim));
-  int64_t dense = 1;
-  for (size_t axis = strides.size(); axis-- > 0;) {
-    strides[axis] = tensor.strides != nullptr ? tensor.strides[axis] : dense;
-    dense *= tensor.shape[axis];
-  }
-  return strides;
-}
-
 std::string list(const std::vector<int64_t>& values) {
   std::string text = "[";
   for (const int64_t value : values) text += cat(text.size() == 1 ? "" : ", ", value);

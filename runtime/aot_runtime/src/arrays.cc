@@ -204,7 +204,8 @@ std::optional<int64_t> Inputs::current_stream() const {
 
 void Inputs::read(Leaf& leaf, py::handle object, const aot_tensor_info* info) {
   const std::string name = info != nullptr ? info->name : "(too many)";
-  if (read_number(leaf, object, info) || read_buffer(leaf, object, name) ||
+  const bool changed = info != nullptr && info->changed != 0;
+  if (read_number(leaf, object, info) || read_buffer(leaf, object, name, changed) ||
       read_dlpack(leaf, object, name)) {
     return;
   }
@@ -219,6 +220,10 @@ bool Inputs::read_number(Leaf& leaf, py::handle object, const aot_tensor_info* i
   const bool is_int = PyLong_CheckExact(value);
   if (!is_bool && !is_int && !PyFloat_CheckExact(value)) return false;
   if (info == nullptr) return true;
+  if (info->changed != 0) {
+    raise(AOT_INVALID_ARGUMENT, std::string("the model changes the input '") + info->name +
+                                    "', which cannot be a Python number: give a writable array");
+  }
   leaf.view.dtype = info->dtype;
   leaf.view.data = &leaf.number;
   bool stored = false;
@@ -242,7 +247,7 @@ bool Inputs::read_number(Leaf& leaf, py::handle object, const aot_tensor_info* i
   return true;
 }
 
-bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name) {
+bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name, bool changed) {
   if (PyObject_CheckBuffer(object.ptr()) == 0) return false;
   bool is_bfloat16 = false;
   if (PyObject_GetBuffer(object.ptr(), &leaf.buffer, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
@@ -263,6 +268,10 @@ bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name)
     }
   }
   const Py_buffer& buffer = leaf.buffer;
+  if (changed && buffer.readonly != 0) {
+    raise(AOT_INVALID_ARGUMENT, "the model changes the input '" + name +
+                                    "', whose array is read-only: give a writable copy");
+  }
   leaf.view.dtype = is_bfloat16 ? DLDataType{kDLBfloat, 16, 1} : buffer_dtype(buffer);
   if (leaf.view.dtype.lanes == 0) {
     raise(AOT_INVALID_ARGUMENT, "input '" + name + "' has elements of format '" +

@@ -63,7 +63,7 @@ class Inputs {
   }
   void read(Leaf& leaf, py::handle object, const aot_tensor_info* info);
   static bool read_number(Leaf& leaf, py::handle object, const aot_tensor_info* info);
-  static bool read_buffer(Leaf& leaf, py::handle object, const std::string& name);
+  static bool read_buffer(Leaf& leaf, py::handle object, const std::string& name, bool changed);
   bool read_dlpack(Leaf& leaf, py::handle object, const std::string& name) const;
   static bool read_exchanged(Leaf& leaf, py::handle object, Exchanges* exchanges);
 

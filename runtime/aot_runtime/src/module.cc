@@ -131,6 +131,32 @@ class Session {
   }
 
   void reset_profile() { check(session_->reset_profile()); }
+
+  // `data`: a writable contiguous buffer of the state's bytes.
+  void get_state(size_t index, const py::buffer& data) const {
+    const py::buffer_info info = data.request(true);
+    const py::gil_scoped_release release;
+    check_released(session_->get_state(index, info.ptr, bytes_of(info)));
+  }
+  void set_state(size_t index, const py::buffer& data) {
+    const py::buffer_info info = data.request();
+    const py::gil_scoped_release release;
+    check_released(session_->set_state(index, info.ptr, bytes_of(info)));
+  }
+  void reset() {
+    const py::gil_scoped_release release;
+    check_released(session_->reset());
+  }
+  std::unique_ptr<Session> clone() const {
+    std::optional<aot::Result<aot::Session>> result;
+    {
+      const py::gil_scoped_release release;
+      result.emplace(session_->clone());
+    }
+    if (!result->ok()) raise(result->error());
+    return std::make_unique<Session>(package_, std::move(*result).value());
+  }
+
   void synchronize() {
     std::optional<aot::Result<aot::Done>> result;
     {
@@ -149,6 +175,15 @@ class Session {
  private:
   static void check(const aot::Result<aot::Done>& result) {
     if (!result.ok()) raise(result.error());
+  }
+  // The same where the GIL is not held.
+  static void check_released(const aot::Result<aot::Done>& result) {
+    if (result.ok()) return;
+    const py::gil_scoped_acquire gil;
+    raise(result.error());
+  }
+  static size_t bytes_of(const py::buffer_info& info) {
+    return static_cast<size_t>(info.size) * static_cast<size_t>(info.itemsize);
   }
 
   std::vector<aot::Tensor> run_on(const Inputs& inputs, int64_t stream, bool host_outputs) {
@@ -200,9 +235,50 @@ class Package {
     return std::make_unique<Session>(package_, std::move(*result).value());
   }
 
+  // `updates`: (name, value or None, add, up or None, down or None, scale).
+  void replace_weights(const py::list& updates, bool partial, bool restart, bool ignore_unknown) {
+    py::list arrays;
+    for (const py::handle update : updates) {
+      for (const size_t column : {1, 3, 4}) {
+        const py::object array = py::reinterpret_borrow<py::tuple>(update)[column];
+        if (!array.is_none()) arrays.append(array);
+      }
+    }
+    const Inputs tensors(arrays, *package_, -1);
+    std::vector<aot::WeightUpdate> given;
+    size_t next = 0;
+    const auto take = [&](const py::handle array) {
+      return array.is_none() ? nullptr : tensors.data()[next++];
+    };
+    for (const py::handle update : updates) {
+      const auto row = py::reinterpret_borrow<py::tuple>(update);
+      aot::WeightUpdate made;
+      made.name = row[0].cast<std::string>();
+      made.value = take(row[1]);
+      made.add = row[2].cast<bool>();
+      made.up = take(row[3]);
+      made.down = take(row[4]);
+      made.scale = row[5].cast<double>();
+      given.push_back(std::move(made));
+    }
+    const aot::ReplaceOptions options{partial, restart, ignore_unknown};
+    without_gil([&] { return package_->replace_weights(given, options); });
+  }
+
+  void load_weights(const std::string& path, bool partial, bool restart, bool ignore_unknown) {
+    const aot::ReplaceOptions options{partial, restart, ignore_unknown};
+    without_gil([&] { return package_->load_weights(path, options); });
+  }
+
   py::tuple inputs() const {
     py::tuple rows(package_->input_count());
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = describe(package_->input(i));
+    return rows;
+  }
+
+  py::tuple states() const {
+    py::tuple rows(package_->state_count());
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = describe(package_->state(i));
     return rows;
   }
 
@@ -227,6 +303,16 @@ class Package {
   }
 
  private:
+  template <typename Call>
+  static void without_gil(Call call) {
+    std::optional<aot::Result<aot::Done>> result;
+    {
+      const py::gil_scoped_release release;
+      result.emplace(call());
+    }
+    if (!result->ok()) raise(result->error());
+  }
+
   std::shared_ptr<aot::Package> package_;
 };
 
@@ -264,6 +350,10 @@ PYBIND11_MODULE(_native, m) {
       .def("run_observed", &Session::run_observed, py::arg("leaves"), py::arg("callback"),
            py::arg("stream") = 0, py::arg("to_host") = false)
       .def("synchronize", &Session::synchronize)
+      .def("get_state", &Session::get_state, py::arg("index"), py::arg("data"))
+      .def("set_state", &Session::set_state, py::arg("index"), py::arg("data"))
+      .def("reset", &Session::reset)
+      .def("clone", &Session::clone)
       .def_property_readonly("device", &Session::device)
       .def_property_readonly("on_gpu", &Session::on_gpu)
       .def("profile", &Session::profile)
@@ -275,8 +365,13 @@ PYBIND11_MODULE(_native, m) {
       .def(py::init<const std::string&, bool>(), py::arg("path"), py::arg("verify") = false)
       .def("session", &Package::session, py::kw_only(), py::arg("device") = "", py::arg("isa") = "",
            py::arg("num_threads") = 0, py::arg("graphs") = true, py::arg("profile") = false)
+      .def("replace_weights", &Package::replace_weights, py::arg("updates"), py::arg("partial"),
+           py::arg("restart"), py::arg("ignore_unknown"))
+      .def("load_weights", &Package::load_weights, py::arg("path"), py::arg("partial"),
+           py::arg("restart"), py::arg("ignore_unknown"))
       .def("inputs", &Package::inputs)
       .def("outputs", &Package::outputs)
+      .def("states", &Package::states)
       .def("plan", &Package::plan)
       .def("entry_names", &Package::entry_names)
       .def("entry", &Package::entry);

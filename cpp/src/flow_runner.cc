@@ -1,0 +1,144 @@
+#include "flow_runner.h"
+
+#include <string>
+
+#include "error.h"
+
+namespace aot_rt {
+
+void FlowRunner::run_steps(int32_t begin, int32_t end) {
+  for (int32_t at = begin; at < end;) {
+    const Step& step = program_.steps[static_cast<size_t>(at)];
+    switch (step.kind) {
+      case StepKind::kLaunch:
+        device_.launch_step(at);
+        break;
+      case StepKind::kBranch:
+        branch(step, at + 1);
+        break;
+      case StepKind::kWhile:
+        repeat_while(step, at + 1);
+        break;
+      case StepKind::kRepeat:
+        repeat(step, at);
+        break;
+      case StepKind::kCopy:
+        copy(step);
+        break;
+      case StepKind::kSizes:
+        read_sizes(step, at + 1);
+        break;
+      case StepKind::kCheck:
+        check(step);
+        break;
+    }
+    at += 1 + step.parts[0] + step.parts[1];
+  }
+}
+
+void FlowRunner::branch(const Step& step, int32_t first) {
+  const int32_t second = first + step.parts[0];
+  if (holds(step)) {
+    run_steps(first, second);
+  } else {
+    run_steps(second, second + step.parts[1]);
+  }
+}
+
+void FlowRunner::repeat_while(const Step& step, int32_t first) {
+  const int32_t body = first + step.parts[0];
+  while (true) {
+    run_steps(first, body);
+    if (!holds(step)) return;
+    run_steps(body, body + step.parts[1]);
+  }
+}
+
+void FlowRunner::repeat(const Step& step, int32_t self) {
+  const int64_t count =
+      evaluate_count(step.count, device_.sizes().dims().data(), "turns of step", "repeat");
+  if (count > 0) check_slices(self, count);
+  for (int64_t turn = 0; turn < count; ++turn) {
+    device_.begin_turn(self, turn);
+    run_steps(self + 1, self + 1 + step.parts[0]);
+  }
+}
+
+// The last turn's slices end within what they are parts of; so all others do.
+void FlowRunner::check_slices(int32_t self, int64_t count) const {
+  const BoundSizes& sizes = device_.sizes();
+  for (size_t i = 0; i < program_.buffers.size(); ++i) {
+    const Buffer& buffer = program_.buffers[i];
+    if (buffer.storage != Storage::kSlice || buffer.loop != self || !sizes.knows(buffer.bytes)) {
+      continue;
+    }
+    const int64_t stride =
+        evaluate_count(buffer.stride, sizes.dims().data(), "stride of slice", buffer.name);
+    int64_t end = 0;
+    if (__builtin_mul_overflow(stride, count - 1, &end) ||
+        __builtin_add_overflow(end, sizes.buffer_bytes(static_cast<int32_t>(i)), &end) ||
+        end > sizes.buffer_bytes(buffer.index)) {
+      fail(AOT_CORRUPT_PACKAGE, "plan: slice '", buffer.name,
+           "' reaches beyond what it is part of");
+    }
+  }
+}
+
+void FlowRunner::copy(const Step& step) {
+  const int64_t bytes = device_.sizes().buffer_bytes(step.buffers[0]);
+  if (bytes != device_.sizes().buffer_bytes(step.buffers[1])) {
+    fail(AOT_CORRUPT_PACKAGE, "plan: a step copies between buffers of different sizes");
+  }
+  if (bytes > 0) device_.copy_buffer(step.buffers[0], step.buffers[1], static_cast<size_t>(bytes));
+}
+
+void FlowRunner::read_sizes(const Step& step, int32_t first) {
+  const std::vector<int64_t> around = device_.sizes().dims();
+  std::vector<int64_t> dims = around;
+  for (size_t i = 0; i < step.dims.size(); ++i) {
+    const Dim& dim = plan_.dims[static_cast<size_t>(step.dims[i])];
+    const int64_t value = size_in(step.buffers[i]);
+    if (value < dim.range.min || value > dim.range.max || value % dim.multiple_of != 0) {
+      const std::string most =
+          dim.range.max == kUnbounded ? " or more" : cat(" to ", dim.range.max);
+      fail_at(step, AOT_SHAPE_MISMATCH,
+              cat("the size '", dim.label, "' that the model computes is ", value, ", allowed ",
+                  dim.range.min, most));
+    }
+    dims[static_cast<size_t>(step.dims[i])] = value;
+  }
+  device_.bind_flow(std::move(dims));
+  run_steps(first, first + step.parts[0]);
+  device_.bind_flow(around);
+}
+
+void FlowRunner::check(const Step& step) {
+  if (!holds(step)) {
+    fail_at(step, AOT_INVALID_ARGUMENT, cat("an assertion of the model fails: ", step.message));
+  }
+}
+
+bool FlowRunner::holds(const Step& step) {
+  uint8_t value = 0;
+  if (device_.sizes().buffer_bytes(step.buffers[0]) < 1) {
+    fail(AOT_CORRUPT_PACKAGE, "plan: a step reads a bool from an empty buffer");
+  }
+  device_.read_buffer(step.buffers[0], &value, sizeof(value));
+  return value != 0;
+}
+
+int64_t FlowRunner::size_in(int32_t buffer) {
+  int64_t value = 0;
+  if (device_.sizes().buffer_bytes(buffer) < static_cast<int64_t>(sizeof(value))) {
+    fail(AOT_CORRUPT_PACKAGE, "plan: a step reads a size from a buffer that is too small");
+  }
+  device_.read_buffer(buffer, &value, sizeof(value));
+  return value;
+}
+
+void FlowRunner::fail_at(const Step& step, aot_code code, const std::string& message) const {
+  const std::string origin = plan_.origin_of(step);
+  throw Error(code, origin.empty() ? message : cat(message, ", at ", origin), origin);
+}
+
+}  // namespace aot_rt

@@ -1,0 +1,65 @@
+// Runs a program's steps in the order that its control steps give, on any device.
+#ifndef AOT_SRC_FLOW_RUNNER_H_
+#define AOT_SRC_FLOW_RUNNER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "aot/abi.h"
+#include "bound_sizes.h"
+#include "plan.h"
+
+namespace aot_rt {
+
+// What control steps need of the session that runs them. Buffers are those of the program.
+class FlowDevice {
+ public:
+  // Binds the program for these sizes, which hold for all calls that follow until the next bind.
+  // Slices keep the turns of their loops.
+  virtual void bind_flow(std::vector<int64_t> dims) = 0;
+  virtual const BoundSizes& sizes() const = 0;
+
+  virtual void launch_step(int32_t step) = 0;
+  // Waits for what was launched, and reads the buffer's first bytes.
+  virtual void read_buffer(int32_t buffer, void* to, size_t bytes) = 0;
+  virtual void copy_buffer(int32_t from, int32_t to, size_t bytes) = 0;
+  // Slices of loop `step` are those of this turn from now on.
+  virtual void begin_turn(int32_t step, int64_t turn) = 0;
+
+ protected:
+  ~FlowDevice() = default;
+};
+
+// One run of a program with control steps; `device` is bound for the inputs' sizes.
+class FlowRunner {
+ public:
+  FlowRunner(const Plan& plan, const Program& program, FlowDevice* device)
+      : plan_(plan), program_(program), device_(*device) {}
+
+  // Throws what the device throws; INVALID_ARGUMENT with the step's origin when a check of the
+  // model fails; SHAPE_MISMATCH when a size that is read is out of its range; CORRUPT_PACKAGE.
+  void run() { run_steps(0, static_cast<int32_t>(program_.steps.size())); }
+
+ private:
+  void run_steps(int32_t begin, int32_t end);
+  void branch(const Step& step, int32_t first);
+  void repeat_while(const Step& step, int32_t first);
+  void repeat(const Step& step, int32_t self);
+  void check_slices(int32_t self, int64_t count) const;
+  void copy(const Step& step);
+  void read_sizes(const Step& step, int32_t first);
+  void check(const Step& step);
+  bool holds(const Step& step);
+  int64_t size_in(int32_t buffer);
+  [[noreturn]] void fail_at(const Step& step, aot_code code, const std::string& message) const;
+
+  const Plan& plan_;
+  const Program& program_;
+  FlowDevice& device_;
+};
+
+}  // namespace aot_rt
+
+#endif  // AOT_SRC_FLOW_RUNNER_H_
