@@ -16,9 +16,6 @@ HEAD_SIZE = 256
 PACKED_QUERIES = 16
 """Queries of a head up to which a tile holds those of all heads that share keys and values."""
 
-_WARP_GROUP = 64
-"""Rows from which tensor cores work asynchronously, where they can."""
-
 
 @dataclass(frozen=True)
 class AttentionSize:
@@ -39,7 +36,6 @@ class AttentionSize:
 class AttentionTile:
     """Queries and keys of a block; warps, and blocks of keys loaded ahead of their use.
 
-    `ahead`: the scores of the next block are computed while the exponentials of this one are.
     `packed`: the rows of a tile are the queries of all heads that share keys and values.
     """
 
@@ -47,16 +43,21 @@ class AttentionTile:
     keys: int
     warps: int
     stages: int
-    ahead: bool = False
     packed: bool = False
 
 
 _HALF = {
-    64: AttentionTile(128, 64, 8, 3, ahead=True),
-    128: AttentionTile(128, 64, 8, 3, ahead=True),
+    64: AttentionTile(64, 64, 4, 3),
+    128: AttentionTile(64, 64, 4, 3),
     256: AttentionTile(64, 32, 4, 3),
 }
-_HALF_IN_STEP = {**_HALF, 256: AttentionTile(64, 32, 8, 2)}
+"""Small enough that a multiprocessor holds two: one multiplies while the other computes powers."""
+
+_HALF_IN_STEP = {
+    64: AttentionTile(128, 64, 8, 3),
+    128: AttentionTile(128, 64, 8, 3),
+    256: AttentionTile(64, 32, 8, 2),
+}
 """Where registers hold what tensor cores multiply."""
 
 _SINGLE = {
@@ -69,23 +70,33 @@ _SINGLE = {
 def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
     """The tile for a problem: the one that was the fastest when measured, else by rules."""
     measured = gpu.tuning.choose(
-        problem(size), gpu.arch, [as_config(tile) for tile in candidates(size, gpu)]
+        problem(size), gpu.arch, [as_config(tile) for tile in candidates(size)]
     )
     if measured is not None:
-        found = {key: bool(n) if key in ("ahead", "packed") else n for key, n in measured.items()}
+        found = {key: bool(n) if key == "packed" else n for key, n in measured.items()}
         return AttentionTile(**found)  # type: ignore[arg-type]
     half = _HALF if gpu.async_dots else _HALF_IN_STEP
     table = half if size.dtype.itemsize == 2 else _SINGLE
     tile = next(t for depth, t in table.items() if size.depth <= depth)
     if size.queries <= PACKED_QUERIES:
         block = max(32, 64 * 128 // power_above(size.depth))
-        return _fitted(AttentionTile(16, block, 4, tile.stages, packed=True), size, gpu)
+        return _fitted(AttentionTile(16, block, 4, tile.stages, packed=True), size)
     rows = tile.rows
     while rows > 16 and (rows >= 2 * size.queries or _programs(rows, size) < _least(gpu)):
         rows //= 2
     warps = tile.warps if rows == tile.rows else max(4, tile.warps * rows // tile.rows)
-    keys = 2 * tile.keys if rows <= _WARP_GROUP // 2 and size.depth <= 64 else tile.keys
-    return _fitted(replace(tile, rows=rows, keys=keys, warps=warps), size, gpu)
+    keys = 2 * tile.keys if rows <= 32 and size.depth <= 64 else tile.keys
+    return _fitted(replace(tile, rows=rows, keys=keys, warps=warps), size)
+
+
+def in_pairs(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
+    """Whether programs take a long and a short tile each: then all take equally long.
+
+    Programs of neighbouring numbers share keys and values; the other order, longest tiles first,
+    needs fewer of them to keep the device busy.
+    """
+    tiles = -(-size.queries // tile.rows)
+    return size.causal and tiles > 1 and size.heads * -(-tiles // 2) >= gpu.units
 
 
 def problem(size: AttentionSize) -> Problem:
@@ -99,7 +110,7 @@ def as_config(tile: AttentionTile) -> dict[str, int]:
     return {name: int(value) for name, value in asdict(tile).items()}
 
 
-def candidates(size: AttentionSize, gpu: Gpu) -> Iterator[AttentionTile]:
+def candidates(size: AttentionSize) -> Iterator[AttentionTile]:
     """Tiles worth a measurement."""
     packed = size.queries <= PACKED_QUERIES
     half = size.dtype.itemsize == 2
@@ -109,16 +120,12 @@ def candidates(size: AttentionSize, gpu: Gpu) -> Iterator[AttentionTile]:
             warps = (2, 4, 8) if packed else (4, 8) if rows == 128 else (4,)
             for count in warps:
                 for stages in (2, 3):
-                    tile = AttentionTile(rows, keys, count, stages, packed=packed)
-                    tiles = (tile, replace(tile, ahead=True)) if half and not packed else (tile,)
-                    yield from dict.fromkeys(_fitted(t, size, gpu) for t in tiles)
+                    yield _fitted(AttentionTile(rows, keys, count, stages, packed), size)
 
 
-def _fitted(tile: AttentionTile, size: AttentionSize, gpu: Gpu) -> AttentionTile:
-    """The tile with no more keys than there are, and ahead of itself only where that pays."""
-    keys = min(tile.keys, power_above(max(16, size.keys)))
-    ahead = tile.ahead and gpu.async_dots and tile.rows >= _WARP_GROUP and size.keys > keys
-    return replace(tile, keys=keys, ahead=ahead)
+def _fitted(tile: AttentionTile, size: AttentionSize) -> AttentionTile:
+    """The tile with no more keys than there are."""
+    return replace(tile, keys=min(tile.keys, power_above(max(16, size.keys))))
 
 
 def _programs(rows: int, size: AttentionSize) -> int:

@@ -14,6 +14,8 @@ from aot.backends.triton.template_argsort import emit_argsort
 from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_conv import emit_conv
 from aot.backends.triton.template_matmul import emit_matmul
+from aot.backends.triton.template_resample import emit_resample
+from aot.backends.triton.template_resample2 import emit_resample2
 from aot.backends.triton.template_scan import emit_scan
 from aot.backends.triton.toolchain import SHARED_LIMIT
 from aot.backends.triton.tuning import Chooser, default_database
@@ -31,6 +33,8 @@ EMITTERS: dict[str, Emitter] = {
     "attention": emit_attention,
     "conv": emit_conv,
     "matmul": emit_matmul,
+    "resample": emit_resample,
+    "resample2": emit_resample2,
     "scan": emit_scan,
 }
 """The templates, by kind."""
@@ -119,9 +123,7 @@ class TritonBackend:
             ToolchainError: Triton is missing, or refuses a kernel.
         """
         (arch,) = target.archs
-        places = {
-            launch.function: _place(source.graph, launch.kernel) for launch in source.launches
-        }
+        places = {launch.function: _place(kernel) for kernel, launch in source.kernels()}
         images = compile_kernels(source.functions, arch, options.jobs, options.cache_dir, places)
         return (KernelBinary(target.device, arch, b"", images),)
 
@@ -145,12 +147,12 @@ def _source(name: str, emitted: EmittedKernel) -> KernelSource:
         signature=emitted.signature,
         options=emitted.options,
         faults=emitted.faults,
+        waits=emitted.waits,
     )
 
 
-def _place(graph: KernelGraph, name: str) -> str:
+def _place(kernel: Kernel) -> str:
     """What of the model a kernel computes, for messages."""
-    kernel = next(k for k in graph.kernels if k.name == name)
     if kernel.template is not None:
         return f"{kernel.template.name} at {kernel.template.origin}"
     nests = [n for s in kernel.stages for n in s.nests]

@@ -12,9 +12,12 @@ from aot.errors import InternalError
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, INT64, DType
 from aot.ir.loops import Store
 from aot.ir.scalar import COMPARE, Access, IndexCheck, IndexValue, Node
-from aot.symbolic import Expr, Symbol, integer
+from aot.symbolic import Expr, Symbol, affine_coefficients, integer
 
 NOWHERE: frozenset[str] = frozenset()
+
+LET_NEXT_START, WAIT = "gdc_launch_dependents()", "gdc_wait()"
+"""What a kernel calls that lets the next one start, and one that waits for those before it."""
 
 
 class Body:
@@ -28,12 +31,20 @@ class Body:
         self.writer = writer
         self.rank = rank
         self.faults = False
+        self.waited = not context.early
         self._scopes: list[dict[Node, Value]] = [{}]
         self._axes: dict[Symbol, str] = {}
         self._names: dict[Symbol, str] = dict(context.names)
         self._dims: dict[str, TileDim] = {}
         self._reduced: dict[str, Value] = {}
         self._counter = 0
+
+    def wait(self) -> None:
+        """Lets the next launch start, and waits for those before: only weights are read sooner."""
+        if not self.waited:
+            self.writer.line(LET_NEXT_START)
+            self.writer.line(WAIT)
+        self.waited = True
 
     # ---- names, scopes ----
 
@@ -225,19 +236,52 @@ class Body:
         guard: Value | None = None,
     ) -> Value:
         """The expression that reads an element, in the type that it has in memory."""
-        text, dims = self.index(self.context.offset(buffer, index), binds or {})
+        offset, pointer = self.context.offset(buffer, index), self.context.pointers[buffer]
+        return self._read_at(pointer, offset, buffer, binds or {}, guard)
+
+    def read_hoisted(self, buffer: str, index: Iterable[Expr]) -> Value:
+        """As `read`; what of the offset is the same for the whole tile goes to the pointer first.
+
+        Triton then carries pointers through a loop, in place of computing them from offsets.
+        """
+        offset, pointer = self._hoisted(
+            self.context.offset(buffer, index), self.context.pointers[buffer]
+        )
+        return self._read_at(pointer, offset, buffer, {}, None)
+
+    def _read_at(
+        self,
+        pointer: str,
+        offset: Expr,
+        buffer: str,
+        binds: Mapping[Symbol, Value],
+        guard: Value | None,
+    ) -> Value:
+        text, dims = self.index(offset, binds)
         whole = dims | guard.dims if guard is not None else dims
         masks = self.masks(whole)
         if guard is not None:
             masks.append(guard.text)
-        address = self._address(buffer, text, dims, whole)
+        address = self._offset_from(pointer, text, dims, whole)
         loaded = f"tl.load({address}{self._mask_argument(masks, whole)})"
         return Value(loaded, self.context.buffers[buffer].dtype, whole)
+
+    def _hoisted(self, offset: Expr, pointer: str) -> tuple[Expr, str]:
+        varying = [s for s in offset.free_symbols if s in self._axes]
+        solved = affine_coefficients(offset, varying)
+        if solved is None or solved[1] == 0:
+            return offset, pointer
+        text, _ = self.index(solved[1], {})
+        return offset - solved[1], f"({pointer} + ({text}))"
 
     def _address(
         self, buffer: str, offset: str, dims: frozenset[str], whole: frozenset[str]
     ) -> str:
-        pointer = self.context.pointers[buffer]
+        return self._offset_from(self.context.pointers[buffer], offset, dims, whole)
+
+    def _offset_from(
+        self, pointer: str, offset: str, dims: frozenset[str], whole: frozenset[str]
+    ) -> str:
         if dims == whole:
             return pointer if offset == "0" else f"{pointer} + ({offset})"
         spread = f"tl.zeros({self.shape(whole)}, {self.context.index_type})"

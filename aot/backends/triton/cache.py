@@ -29,6 +29,7 @@ def source_key(source: KernelSource, arch: str, triton: Triton) -> str:
         json.dumps(source.signature),
         json.dumps(sorted(source.options)),
         str(source.faults),
+        str(source.waits),
     ):
         digest.update(part.encode())
         digest.update(b"\0")
@@ -62,7 +63,14 @@ class ImageCache:
         if fields.get("sha256") != hashlib.sha256(data).hexdigest():
             return None
         numbers = {name: int(fields[name]) for name in _NUMBERS}
-        return KernelImage(source.name, fields["symbol"], data, faults=source.faults, **numbers)
+        return KernelImage(
+            source.name,
+            fields["symbol"],
+            data,
+            faults=source.faults,
+            waits=source.waits,
+            **numbers,
+        )
 
     def put(self, key: str, image: KernelImage) -> None:
         """Keeps a kernel.

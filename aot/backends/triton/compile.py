@@ -138,4 +138,5 @@ def _image(
         scratch=answer["scratch"],
         scratch_alignment=answer["scratch_alignment"],
         faults=source.faults,
+        waits=source.waits,
     )

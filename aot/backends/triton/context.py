@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from aot.backends.triton.gpu import Gpu
 from aot.ir.dtypes import DType
 from aot.ir.kernel_facts import argument_buffers, kernel_axes, kernel_sizes, template_views
 from aot.ir.kernels import Kernel, KernelGraph
@@ -49,7 +50,7 @@ class TileDim:
 
 @dataclass(frozen=True)
 class KernelContext:
-    """Facts about one kernel. `wide`: indices need 64 bits."""
+    """Facts about one kernel. `wide`: indices need 64 bits. `early`: see Gpu.starts_early."""
 
     buffers: Mapping[str, Buffer]
     names: Mapping[Symbol, str]
@@ -57,6 +58,7 @@ class KernelContext:
     ranges: Ranges
     sizes: tuple[Symbol, ...]
     wide: bool
+    early: bool
 
     @property
     def index_type(self) -> str:
@@ -71,7 +73,7 @@ class KernelContext:
         return self.ranges.simplify(total)
 
 
-def make_context(kernel: Kernel, graph: KernelGraph) -> KernelContext:
+def make_context(kernel: Kernel, graph: KernelGraph, gpu: Gpu) -> KernelContext:
     """Names and facts of the kernel, numbered by position so that equal kernels read equal."""
     axes = [*kernel_axes(kernel), *(a for v in template_views(kernel) for a in v.axes)]
     extents = {a.symbol: a.extent for a in axes}
@@ -83,7 +85,7 @@ def make_context(kernel: Kernel, graph: KernelGraph) -> KernelContext:
     exprs = [product(graph.buffers[b].shape) for b in touched]
     exprs.append(product([a.extent for a in kernel.outer]))
     wide = not all(_is_narrow(e, ranges) for e in exprs)
-    return KernelContext(graph.buffers, names, pointers, ranges, sizes, wide)
+    return KernelContext(graph.buffers, names, pointers, ranges, sizes, wide, gpu.starts_early)
 
 
 def _is_narrow(expr: Expr, ranges: Ranges) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, make_context
+from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.text import index_text
 from aot.errors import InternalError
 from aot.ir.conv_operands import channels_last
@@ -79,12 +80,12 @@ class Convolution:
         return bool(last.is_Integer) and int(last) >= 0
 
 
-def take_apart(kernel: Kernel, graph: KernelGraph) -> Convolution:
+def take_apart(kernel: Kernel, graph: KernelGraph, gpu: Gpu) -> Convolution:
     """The kernel's convolution. Raises InternalError when the kernel has no template."""
     call = kernel.template
     if call is None:
         raise InternalError(f"{kernel.name} has no template")
-    context = make_context(kernel, graph)
+    context = make_context(kernel, graph, gpu)
     x, w = call.operand("x"), call.operand("w")
     return Convolution(
         kernel,

@@ -85,12 +85,18 @@ def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
     if size.rows <= FEW_ROWS:
         best = _flat_tile(size, gpu)
     else:
-        table = _HALF if size.dtype.itemsize == 2 else _SINGLE
+        half = size.dtype.itemsize == 2
+        table = _half_tiles(gpu) if half else _SINGLE
         best = min(table, key=lambda tile: _microseconds(tile, size, gpu))
-        large = best.rows == 128 and size.dtype.itemsize == 2
+        large = best.rows == 128 and half
         if dear and large and _blocks(best, size) >= 2 * gpu.multiprocessors:
             best = _OVERLAPPED
     return fitted(best, size, gpu)
+
+
+def _half_tiles(gpu: Gpu) -> tuple[DotTile, ...]:
+    """Tiles of two-byte operands; programs share where tensor cores work beside other programs."""
+    return (_OVERLAPPED, *_HALF) if gpu.async_dots else _HALF
 
 
 def _candidates(size: Size) -> list[DotTile]:
@@ -116,10 +122,17 @@ def _blocks(tile: DotTile, size: Size) -> int:
 
 
 def _microseconds(tile: DotTile, size: Size, gpu: Gpu) -> float:
-    waves = -(-_blocks(tile, size) // gpu.multiprocessors)
+    whole, rest = divmod(_blocks(tile, size), gpu.multiprocessors * tile.resident)
+    last = -(-rest // gpu.multiprocessors)
+    wave = _wave_microseconds(tile, size, tile.resident)
+    return whole * wave + (_wave_microseconds(tile, size, last) if last else 0.0)
+
+
+def _wave_microseconds(tile: DotTile, size: Size, sharing: int) -> float:
+    """Time until each multiprocessor has finished `sharing` blocks; but one epilogue is hidden."""
     area = tile.rows * tile.columns
-    turn = 0.04 + 0.0014 * tile.depth + area * tile.depth / _RATE[size.dtype.itemsize]
-    return waves * (-(-size.depth // tile.depth) * turn + 0.5 + 6e-5 * area)
+    turn = 0.04 + 0.0014 * tile.depth + sharing * area * tile.depth / _RATE[size.dtype.itemsize]
+    return -(-size.depth // tile.depth) * turn + 0.5 + 6e-5 * area
 
 
 def _flat_tile(size: Size, gpu: Gpu) -> DotTile:

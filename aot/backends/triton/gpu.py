@@ -15,7 +15,8 @@ class Gpu:
 
     `shared_bytes`: shared memory that one program may have. `copies_blocks`: it copies blocks of
     matrices by descriptors (TMA). `async_dots`: its tensor cores work while registers are computed
-    with. `units`: programs from which a launch keeps all multiprocessors busy.
+    with. `starts_early`: a launch may start while the one before it ends, and waits by itself.
+    `units`: programs from which a launch keeps all multiprocessors busy.
     `tuning`: what was measured; it goes before heuristics.
     """
 
@@ -24,6 +25,7 @@ class Gpu:
     shared_bytes: int
     copies_blocks: bool = False
     async_dots: bool = False
+    starts_early: bool = False
     tuning: Chooser = NOTHING
 
     @property
@@ -38,8 +40,8 @@ GPUS = {
         Gpu("sm_80", 108, 163 * KIB),
         Gpu("sm_86", 84, 99 * KIB),
         Gpu("sm_89", 142, 99 * KIB),
-        Gpu("sm_90", 132, 227 * KIB, copies_blocks=True, async_dots=True),
-        Gpu("sm_100", 148, 227 * KIB, copies_blocks=True),
-        Gpu("sm_120", 188, 99 * KIB, copies_blocks=True),
+        Gpu("sm_90", 132, 227 * KIB, copies_blocks=True, async_dots=True, starts_early=True),
+        Gpu("sm_100", 148, 227 * KIB, copies_blocks=True, starts_early=True),
+        Gpu("sm_120", 188, 99 * KIB, copies_blocks=True, starts_early=True),
     )
 }

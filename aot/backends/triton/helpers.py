@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from aot.backends.triton.helpers_loops import LOOPS
+
 
 def _bessel_tail(order: int) -> str:
     """The asymptotic series of exp(-x) I(x) sqrt(2 pi x) in t = 1/x, enough from x = 60 on."""
@@ -16,6 +18,37 @@ def _bessel_tail(order: int) -> str:
         text = f"t * ({float(factor)!r} + {text})" if text else f"t * ({float(factor)!r})"
     return f"1.0 + {text}"
 
+
+def _horner(name: str, variable: str, coefficients: tuple[float, ...]) -> str:
+    """Statements that evaluate a polynomial, its highest coefficient first."""
+    first, *rest = coefficients
+    lines = [
+        f"    {name} = {first!r}",
+        *(f"    {name} = {name} * {variable} + {c!r}" for c in rest),
+    ]
+    return "\n".join(lines)
+
+
+_ERF_NEAR = (
+    -5.976577522233129e-4,
+    4.990409594029188e-3,
+    -2.6764752343297005e-2,
+    0.11281765252351761,
+    -0.37612488865852356,
+    0.12837915122509003,
+)
+"""erf(x) / x - 1 as a polynomial in x * x: least greatest relative error up to 0.925."""
+
+_ERF_FAR = (
+    -1.6479702026117593e-05,
+    4.684743471443653e-4,
+    -5.266210995614529e-3,
+    3.430521860718727e-2,
+    -0.15329506993293762,
+    -0.9163129329681396,
+    -1.6282997131347656,
+)
+"""log2(1 - erf(x)) / x as a polynomial in x, from there on to 4; negative everywhere beyond."""
 
 _FUNCTIONS = {
     "floor_div": """
@@ -115,6 +148,17 @@ def float64_key(x):
 def sign_of(x):
     return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
 """,
+    # Both polynomials are evaluated: libdevice selects each coefficient, which costs more.
+    "erf_float32": f"""
+def erf_float32(x):
+    t = tl.abs(x)
+    s = x * x
+{_horner("near", "s", _ERF_NEAR)}
+    near = near * x + x
+{_horner("far", "t", _ERF_FAR)}
+    far = libdevice.copysign(1.0 - tl.exp2(far * t), x)
+    return tl.where(t > 0.925, far, near)
+""",
     "i0_scaled": """
 def i0_scaled(x):
     a = tl.abs(x)
@@ -149,6 +193,7 @@ def digamma(x):
     value = tl.where((x < 0) & (part == 0), float("nan"), value)
     return tl.where(x == 0, -libdevice.copysign(tl.full([], float("inf"), x.dtype), x), value)
 """,
+    **LOOPS,
 }
 
 

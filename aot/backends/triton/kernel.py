@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aot.backends.triton.body import Body
+from aot.backends.triton.body import LET_NEXT_START, WAIT, Body
 from aot.backends.triton.context import (
     KernelContext,
     TileDim,
@@ -38,6 +38,7 @@ class EmittedKernel:
     signature: tuple[str, ...]
     options: tuple[tuple[str, int], ...]
     faults: bool
+    waits: bool
     buffers: tuple[str, ...]
     sizes: tuple[Symbol, ...]
     grid: Grid
@@ -45,7 +46,7 @@ class EmittedKernel:
 
 def emit_kernel(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The function of a kernel without a template."""
-    context = make_context(kernel, graph)
+    context = make_context(kernel, graph, gpu)
     if all(not s.order for s in kernel.stages):
         return _emit_points(kernel, context, hints, gpu)
     if is_crossed(kernel):
@@ -57,8 +58,15 @@ def emit_kernel(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> E
     return _emit_rows(kernel, context, row_tile(kernel, context, hints, gpu.units))
 
 
-def finish(kernel: Kernel, body: Body, grid: Grid, options: dict[str, int]) -> EmittedKernel:
-    """The module around a kernel's statements."""
+def finish(
+    kernel: Kernel, body: Body, grid: Grid, options: dict[str, int], *, early: bool = True
+) -> EmittedKernel:
+    """The module around a kernel's statements.
+
+    `early`: it may start before the launch ahead has ended, where the device can do that. Not so
+    kernels whose programs fill a processor each: those that find room first would share one, while
+    others stand idle.
+    """
     context = body.context
     buffers = argument_buffers(kernel)
     names = [context.pointers[b] for b in buffers]
@@ -74,16 +82,23 @@ def finish(kernel: Kernel, body: Body, grid: Grid, options: dict[str, int]) -> E
             f"    {n} = {n}.to(tl.int32)\n" for s in context.sizes for n in [context.names[s]]
         )
     text = body.writer.text()
+    if context.early and not body.waited:
+        calls = (LET_NEXT_START, WAIT) if early else (LET_NEXT_START,)
+        text = "".join(f"    {call}\n" for call in calls) + text
     head = "import triton\nimport triton.language as tl\n"
     helpers = definitions(text)
     if "libdevice." in text + helpers:
         head += "from triton.language.extra import libdevice\n"
+    if context.early:
+        called = ", ".join(c.removesuffix("()") for c in (LET_NEXT_START, WAIT) if c in text)
+        head += f"from triton.language.extra.cuda import {called}\n"
     function = f"@triton.jit\ndef {NAME}({', '.join(names)}):\n{narrow}{text}"
     return EmittedKernel(
         f"{head}\n\n{helpers}{function}",
         tuple(types),
         tuple(sorted(options.items())),
         body.faults,
+        early and context.early,
         buffers,
         context.sizes,
         grid,

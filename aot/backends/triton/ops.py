@@ -1,12 +1,14 @@
 """The table of scalar operations as Triton expressions.
 
-Transcendental functions are those of CUDA's libdevice, which eager on a GPU uses as well.
+Transcendental functions are those of CUDA's libdevice, which eager on a GPU uses as well, but for
+the error function in single precision.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from aot.backends.triton.helpers_loops import LOOPS
 from aot.backends.triton.text import memory_type, value_type
 from aot.errors import InternalError
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, DType
@@ -18,7 +20,7 @@ _LIBDEVICE = {
         name: name
         for name in (
             "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh "
-            "acosh atanh erf erfc erfinv lgamma floor ceil trunc fmod pow atan2 hypot copysign "
+            "acosh atanh erfc erfinv lgamma floor ceil trunc fmod pow atan2 hypot copysign "
             "nextafter rsqrt"
         ).split()
     },
@@ -53,6 +55,12 @@ _BOOL: dict[str, Callable[..., str]] = {
     "ge": lambda a, b: f"{a} | ({b} == 0)",
     "abs": lambda a: a,
 }
+
+
+def _called(name: str) -> Callable[..., str]:
+    return lambda a, b: f"{name}({a}, {b})"
+
+
 _FLOAT: dict[str, Callable[..., str]] = {
     "neg": lambda a: f"-{a}",
     "abs": lambda a: f"tl.abs({a})",
@@ -72,16 +80,18 @@ _FLOAT: dict[str, Callable[..., str]] = {
     "i0e": lambda a: f"i0_scaled({a})",
     "i1e": lambda a: f"i1_scaled({a})",
     "digamma": lambda a: f"digamma({a})",
+    **{name: _called(name) for name in LOOPS},
 }
-_ROUNDED: dict[str, tuple[Callable[..., str], Callable[..., str]]] = {
+_BY_WIDTH: dict[str, tuple[Callable[..., str], Callable[..., str]]] = {
     "div": (lambda a, b: f"tl.div_rn({a}, {b})", lambda a, b: f"{a} / {b}"),
     "reciprocal": (
         lambda a: f"tl.div_rn(tl.full([], 1.0, tl.float32), {a})",
         lambda a: f"1.0 / {a}",
     ),
     "sqrt": (lambda a: f"tl.sqrt_rn({a})", lambda a: f"tl.sqrt({a})"),
+    "erf": (lambda a: f"erf_float32({a})", lambda a: f"libdevice.erf({a})"),
 }
-"""Operations whose plain form is only approximate in single precision: for 4 and for 8 bytes."""
+"""Operations that are written in two ways, for 4 and for 8 bytes: "/" is not exact in 4."""
 
 _WHOLE: dict[str, Callable[..., str]] = {
     "neg": lambda a: f"-{a}",
@@ -114,8 +124,8 @@ def operation(op: str, operand: DType, args: list[str]) -> str:
     """
     if op == "where":
         return f"tl.where({', '.join(args)})"
-    if operand.is_float and op in _ROUNDED:
-        return _ROUNDED[op][operand.compute.itemsize == 8](*args)
+    if operand.is_float and op in _BY_WIDTH:
+        return _BY_WIDTH[op][operand.compute.itemsize == 8](*args)
     table = _BOOL if operand == BOOL else _FLOAT if operand.is_float else _WHOLE
     if op in table:
         return table[op](*args)

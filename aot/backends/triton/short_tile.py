@@ -9,9 +9,9 @@ from aot.backends.triton.context import KernelContext, TileDim
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import index_exprs
 from aot.ir.kernels import Kernel, Stage
-from aot.ir.loops import Axis
+from aot.ir.loops import Axis, TemplateCall
 from aot.ir.scalar import Access, IndexValue, Node, loads, postorder
-from aot.symbolic import Expr, Symbol, coefficient_of
+from aot.symbolic import Expr, Symbol, coefficient_of, substitute
 
 MOST_POINTS = 64
 """Points of a reduction that are written out."""
@@ -60,11 +60,11 @@ def short_tile(
     points = max(hints.volume(s.order) for s in kernel.stages)
     if points > FEW_POINTS and results < MANY_RESULTS:
         return None
-    accesses = _accesses(kernel, context)
-    rows, columns, merged = _split(kernel, accesses, hints)
+    touched = accesses(kernel, context, None)
+    rows, columns, merged = _split(kernel, touched, hints)
     inner = {a.symbol for s in kernel.stages for a in s.order}
     apart = False
-    for offset, bound in accesses.reads:
+    for offset, bound in touched.reads:
         step = _step(offset, bound, columns[-1], hints)
         if offset.free_symbols & inner and not 0 <= step <= STRETCH:
             return None
@@ -90,7 +90,7 @@ def _is_short(stage: Stage) -> bool:
 
 
 @dataclass(frozen=True)
-class _Accesses:
+class Accesses:
     """Offsets of a kernel's reads, with the variables that their bound values use, and stores.
 
     `valued`: variables whose own values the kernel computes with.
@@ -101,9 +101,17 @@ class _Accesses:
     valued: frozenset[Symbol]
 
 
-def _accesses(kernel: Kernel, context: KernelContext) -> _Accesses:
+def accesses(kernel: Kernel, context: KernelContext, call: TemplateCall | None) -> Accesses:
+    """What a kernel reads and writes; of a template call, its operand x and its output."""
     reads: list[tuple[Expr, frozenset[Symbol]]] = []
     stores: list[Expr] = []
+    if call is not None:
+        x, output = call.operand("x"), call.output
+        at = {a.symbol: o.symbol for a, o in zip(x.axes, output.axes, strict=True)}
+        index = [substitute(e, at) for e in x.index]
+        reads.append((context.offset(x.buffer, index), frozenset()))
+        if output.buffer in context.pointers:
+            stores.append(context.offset(output.buffer, output.index))
     valued: set[Symbol] = set()
     for stage in kernel.stages:
         for nest in stage.nests:
@@ -120,7 +128,7 @@ def _accesses(kernel: Kernel, context: KernelContext) -> _Accesses:
             for store in nest.stores:
                 if store.buffer in context.pointers:
                     stores.append(context.offset(store.buffer, store.index))
-    return _Accesses(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(stores)), frozenset(valued))
+    return Accesses(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(stores)), frozenset(valued))
 
 
 def _symbols(nodes: Iterable[Node]) -> frozenset[Symbol]:
@@ -136,7 +144,7 @@ def _step(offset: Expr, bound: frozenset[Symbol], axis: Axis, hints: Hints) -> i
 
 
 def _split(
-    kernel: Kernel, accesses: _Accesses, hints: Hints
+    kernel: Kernel, accesses: Accesses, hints: Hints
 ) -> tuple[tuple[Axis, ...], tuple[Axis, ...], tuple[Symbol, ...]]:
     """(rows, columns, merged): the outer axes in the order of memory that the kernel writes."""
     axes = list(kernel.outer)
@@ -146,7 +154,7 @@ def _split(
         axes = [axes[k] for k in sorted(range(len(axes)), key=lambda k: -sizes[k])]
     columns, merged = [axes.pop()], list[Symbol]()
     while axes:
-        if _one_axis(accesses, axes[-1], columns[0]):
+        if is_one_axis(accesses, axes[-1], columns[0]):
             outer = axes.pop()
             merged.append(outer.symbol)
             columns[0] = Axis(columns[0].symbol, outer.extent * columns[0].extent)
@@ -160,7 +168,7 @@ def _split(
     return tuple(rows), tuple(columns), tuple(merged)
 
 
-def _one_axis(accesses: _Accesses, outer: Axis, inner: Axis) -> bool:
+def is_one_axis(accesses: Accesses, outer: Axis, inner: Axis) -> bool:
     """True when nothing in the kernel tells the two axes from one flat axis."""
     if accesses.valued & {outer.symbol, inner.symbol}:
         return False
@@ -185,6 +193,8 @@ def _blocks(
     deep, wide = max(1, hints.volume(rows)), max(1, hints.volume(columns))
     points = LANES * (16 if length <= SHORTEST and not apart else 8)
     least = LANES
+    # Scattered reads take longer to come: more threads wait for them.
+    units = 2 * units if apart and length > SHORTEST else units
     while points > least and deep * wide < points * units:
         points //= 2
     high = min(points // LANES, _power_above(deep))

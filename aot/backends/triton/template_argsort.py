@@ -98,7 +98,7 @@ def emit_argsort(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> 
         raise InternalError(f"{kernel.name} has no template")
     view = call.operand("x")
     extent = view.axes[1].extent
-    context = make_context(kernel, graph)
+    context = make_context(kernel, graph, gpu)
     known = {**context.ranges.extents, _ELEMENT: extent, _OTHER: extent}
     context = replace(context, ranges=context.ranges.with_extents(known))
     dtype = graph.buffers[view.buffer].dtype

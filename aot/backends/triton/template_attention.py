@@ -2,8 +2,9 @@
 
 A program keeps a block of queries and walks blocks of keys: the softmax is computed online, from a
 running maximum and sum of each row (Dao et al., FlashAttention, NeurIPS 2022; Dao,
-FlashAttention-2, ICLR 2024). Exponentials are powers of two of scores that carry the factor
-log2(e).
+FlashAttention-2, ICLR 2024). Under a causal mask a program takes a long and a short block where
+there are many, so that all programs take equally long. Exponentials are powers of two of scores
+that carry the factor log2(e).
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from aot.backends.triton.attention_tile import AttentionSize, AttentionTile, attention_tile
+from aot.backends.triton.attention_tile import (
+    AttentionSize,
+    AttentionTile,
+    attention_tile,
+    in_pairs,
+)
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, TileDim, Value, make_context
 from aot.backends.triton.dot import finish_tile, precision
@@ -33,7 +39,10 @@ _CACHE_BYTES = 24 * 1024 * 1024
 
 _LOG2E = math.log2(math.e)
 _DEPTH, _MEMBER = var("depth"), var("member")
-_KEY_ROW, _KEY, _NEXT = var("key_row"), var("key"), var("next_key")
+_KEY_ROW, _KEY = var("key_row"), var("key")
+
+_LANES = 8
+"""Columns after which those repeat that one thread has of a product of tensor cores."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +50,15 @@ class _Attention:
     """One attention kernel, taken apart.
 
     `group`: query heads that share a head of keys and values. `members`: the axis of those that a
-    tile's rows hold side by side; None when a tile has queries of one head.
+    tile's rows hold side by side; None when a tile has queries of one head. `paired`: programs take
+    a long and a short tile each.
     """
 
     kernel: Kernel
     call: TemplateCall
     context: KernelContext
     tile: AttentionTile
+    paired: bool
     dtype: DType
     group: Expr
     members: Axis | None
@@ -55,10 +66,27 @@ class _Attention:
     keys: Expr
 
     @property
-    def carries(self) -> bool:
-        """True when scores that were computed ahead are of use in the blocks at the edge too."""
-        whole = self.keys.is_Integer and int(self.keys) % self.tile.keys == 0
-        return bool(self.tile.ahead and self.call.attr("causal") and whole)
+    def lanes(self) -> int:
+        """Columns that the sums of a row are kept in until the end; 0 for one number a row.
+
+        Where warps hold whole rows, threads then exchange no sums inside the loop.
+        """
+        whole = self.dtype.itemsize == 2 and self.tile.rows >= 16 * self.tile.warps
+        return _LANES if whole else 0
+
+    @property
+    def reads_mask_ahead(self) -> bool:
+        """True for a mask that all queries share: a small load, which nothing pipelines."""
+        if "mask" not in dict(self.call.operands):
+            return False
+        queries = self.call.output.axes[2].symbol
+        return all(queries not in e.free_symbols for e in self.mask_index)
+
+    @property
+    def mask_index(self) -> tuple[Expr, ...]:
+        """The index of the mask's element for the tile's rows and the present keys."""
+        batch, heads, queries, _ = self.call.output.axes
+        return self.index("mask", (batch.symbol, heads.symbol, queries.symbol, _KEY))
 
     @property
     def rows(self) -> TileDim:
@@ -91,21 +119,37 @@ def emit_attention(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -
     """The kernel of an attention template and its epilogue."""
     t = _take_apart(kernel, graph, hints, gpu)
     body = Body(t.context, Writer(), 2)
-    line = body.writer.line
-    _open_block(body, t, hints)
-    rows, value = t.tile.rows, power_above(max(16, int(t.call.output.axes[3].extent)))
-    line(f"q = {_read(body, t, 'q', t.call.output.axes[2].symbol, _DEPTH, ('m', 'c'))}")
-    line(f"top = tl.full([{rows}], float('-inf'), tl.float32)")
-    line(f"total = tl.zeros([{rows}], tl.float32)")
-    line(f"acc = tl.zeros([{rows}, {value}], tl.float32)")
-    _walk_keys(body, t)
-    line("weight = tl.where(total == 0.0, 0.0, 1.0 / total)")
-    line("acc = acc * weight[:, None]")
-    finish_tile(body, kernel, "acc", frozenset(("m", "n")))
-    tiles = ceil_div(t.rows.points, rows)
+    tiles = ceil_div(t.rows.points, t.tile.rows)
+    body.writer.line(f"program = {program_id(t.context)}")
+    if t.paired:
+        tiles = ceil_div(tiles, integer(2))
+        _open_pair(body, t)
+        with body.loop("for turn in range(0, turns)"):
+            body.writer.line("tile = tl.where(turn == 0, long, short)")
+            _write_tile(body, t)
+    else:
+        _open_program(body, t, hints)
+        _write_tile(body, t)
     programs = product((t.call.output.axes[0].extent, t.heads, tiles))
     options = {"num_warps": t.tile.warps, "num_stages": t.tile.stages}
-    return finish(kernel, body, line_grid(programs), options)
+    return finish(kernel, body, line_grid(programs), options, early=False)
+
+
+def _write_tile(body: Body, t: _Attention) -> None:
+    """Writes the computation of the tile `tile` of the head `pair`."""
+    _open_block(body, t)
+    line, rows = body.writer.line, t.tile.rows
+    value = power_above(max(16, int(t.call.output.axes[3].extent)))
+    line(f"q = {_read(body, t, 'q', t.call.output.axes[2].symbol, _DEPTH, ('m', 'c'))}")
+    line(f"top = tl.full([{rows}], float('-inf'), tl.float32)")
+    line(f"total = tl.zeros([{rows}{f', {t.lanes}' if t.lanes else ''}], tl.float32)")
+    line(f"acc = tl.zeros([{rows}, {value}], tl.float32)")
+    _walk_keys(body, t)
+    if t.lanes:
+        line("total = tl.sum(total, 1)")
+    line("weight = tl.where(total == 0.0, 0.0, 1.0 / total)")
+    line("acc = acc * weight[:, None]")
+    finish_tile(body, t.kernel, "acc", frozenset(("m", "n")))
 
 
 def _take_apart(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> _Attention:
@@ -117,7 +161,7 @@ def _take_apart(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> _
     depth, keys = q.axes[3].extent, k.axes[2].extent
     if not is_int(depth) or not is_int(columns.extent):
         raise InternalError(f"{call.name}: the size of an attention head is dynamic")
-    context = make_context(kernel, graph)
+    context = make_context(kernel, graph, gpu)
     group = context.ranges.simplify(FloorDiv(heads.extent, k.axes[1].extent))
     dtype = graph.buffers[q.buffer].dtype
     size = AttentionSize(
@@ -130,26 +174,43 @@ def _take_apart(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> _
     )
     tile = attention_tile(size, gpu)
     members = None
-    extents = {_DEPTH: depth, _KEY_ROW: keys, _KEY: keys, _NEXT: keys}
+    extents = {_DEPTH: depth, _KEY_ROW: keys, _KEY: keys}
     if tile.packed and not is_int(group, 1):
         members = Axis(_MEMBER, group)
         extents[_MEMBER] = group
     ranges = context.ranges.with_extents({**context.ranges.extents, **extents})
     context = replace(context, ranges=ranges)
-    return _Attention(kernel, call, context, tile, dtype, group, members, Axis(_DEPTH, depth), keys)
+    paired = in_pairs(size, tile, gpu)
+    axis = Axis(_DEPTH, depth)
+    return _Attention(kernel, call, context, tile, paired, dtype, group, members, axis, keys)
 
 
-def _open_block(body: Body, t: _Attention, hints: Hints) -> None:
-    """Writes which rows of which head this program computes, and the indices of its tile."""
-    line = body.writer.line
-    batch, heads, _, columns = t.call.output.axes
+def _open_program(body: Body, t: _Attention, hints: Hints) -> None:
+    """Writes which tile of which head this program computes."""
     tiles = t.text(ceil_div(t.rows.points, t.tile.rows))
-    line(f"program = {program_id(t.context)}")
     if t.call.attr("causal"):
         _order_causal(body, t, hints, tiles)
-    else:
-        line(f"tile = program % ({tiles})")
-        line(f"pair = program // ({tiles})")
+        return
+    body.writer.line(f"tile = program % ({tiles})")
+    body.writer.line(f"pair = program // ({tiles})")
+
+
+def _open_pair(body: Body, t: _Attention) -> None:
+    """Writes which two tiles of which head this program computes: as many keys for everyone."""
+    line = body.writer.line
+    tiles = ceil_div(t.rows.points, t.tile.rows)
+    halves = t.text(ceil_div(tiles, integer(2)))
+    line(f"short = program % ({halves})")
+    line(f"pair = program // ({halves})")
+    line(f"long = ({t.text(tiles)}) - 1 - short")
+    # The tile in the middle is both.
+    line("turns = tl.minimum(long - short + 1, 2)")
+
+
+def _open_block(body: Body, t: _Attention) -> None:
+    """Writes the indices of a tile."""
+    line = body.writer.line
+    batch, heads, _, columns = t.call.output.axes
     line(f"b = pair // ({t.text(t.heads)})")
     line(f"h = pair % ({t.text(t.heads)})")
     body.name_axis(batch.symbol, "b", None)
@@ -201,15 +262,14 @@ def _walk_keys(body: Body, t: _Attention) -> None:
         if int(t.keys) < block:
             edge = min(edge, block)
     if not (t.keys.is_Integer and int(t.keys) < block):
-        if t.tile.ahead:
-            last = f"(end - 1) // {block} * {block}" if t.carries else f"whole - {block}"
-            line(f"limit = tl.maximum({last}, 0)")
-            _look_ahead(body, t, "score", "0", t.keys)
+        if t.reads_mask_ahead:
+            body.open_dim(TileDim("kd", (Axis(_KEY, t.keys),), block, 1), "0")
+            line(f"seen = {_read_mask(body, t)}")
         with _block(body, t, "whole", "0", block, exact=True):
-            _step(body, t, edge=False, ahead=t.tile.ahead)
+            _step(body, t, block, edge=False)
     if t.call.attr("causal") or not t.keys.is_Integer or int(t.keys) % block:
         with _block(body, t, end, "whole", edge, exact=False):
-            _step(body, t, edge=True, ahead=t.carries)
+            _step(body, t, edge, edge=True)
 
 
 @contextmanager
@@ -225,107 +285,71 @@ def _block(
         yield
 
 
-def _scores(body: Body, t: _Attention, key: Symbol, rows: str) -> str:
-    """The products of the queries with a block of keys."""
-    block = _read(body, t, "k", key, _DEPTH, (rows, "c"))
-    return f"tl.dot(q, tl.trans({block}){precision(t.dtype)})"
-
-
-def _look_ahead(body: Body, t: _Attention, score: str, start: str, extent: Expr) -> None:
-    """Writes the products with the keys from `start` on, and reads a mask of keys alone."""
-    body.open_dim(TileDim("kn", (Axis(_NEXT, extent),), t.tile.keys, 0), start)
-    body.writer.line(f"{score} = {_scores(body, t, _NEXT, 'kn')}")
-    if _masks_keys(t):
-        body.open_dim(TileDim("kd", (Axis(_KEY, extent),), t.tile.keys, 1), start)
-        body.writer.line(f"{score}_seen = {_read_mask(body, t)}")
-
-
-def _shape_scores(body: Body, t: _Attention, score: str, seen: str = "") -> None:
-    """Scales and masks products, where that cannot be left to the exponentials.
-
-    `seen`: the mask, where it has been read.
-    """
-    if _factor(t):
-        return
-    scale = literal(float(t.call.attr("scale")) * _LOG2E, FLOAT32)
-    body.writer.line(f"{score} = {score} * {scale}")
-    if "mask" in dict(t.call.operands):
-        body.writer.line(_mask(t, score, seen or _read_mask(body, t)))
-
-
 def _factor(t: _Attention) -> str:
     """What exponentials multiply the scores by; "" where the scores carry their scale."""
+    mask = dict(t.call.operands).get("mask")
     scale = float(t.call.attr("scale")) * _LOG2E
-    late = "mask" not in dict(t.call.operands) and scale > 0.0
+    late = (mask is None or t.context.buffers[mask.buffer].dtype == BOOL) and scale > 0.0
     return f" * {literal(scale, FLOAT32)}" if late else ""
 
 
-def _step(body: Body, t: _Attention, *, edge: bool, ahead: bool) -> None:
-    """One block of keys: scores, their exponentials, and what the values add to the result.
-
-    `ahead`: the scores are there; the products of the next block run while the exponentials of
-    this one are computed (Shah et al., FlashAttention-3, NeurIPS 2024). Masks come before both, so
-    that no load stands between.
-    """
+def _step(body: Body, t: _Attention, size: int, *, edge: bool) -> None:
+    """`size` keys: scores, their exponentials, and what the values add to the result."""
     line = body.writer.line
-    # Blocks at the edge may have another size: their scores are a variable of their own.
-    score = "edge" if edge and not ahead else "score"
     rows, columns = ("kre", "kce") if edge else ("kr", "kc")
-    if ahead:
-        _shape_scores(body, t, score, "score_seen" if _masks_keys(t) else "")
-        # The last turn computes its own scores again, which nobody reads.
-        start = f"tl.minimum(start + {t.tile.keys}, limit)"
-        _look_ahead(body, t, "following", start, integer(t.tile.keys))
-    else:
-        line(f"{score} = {_scores(body, t, _KEY_ROW, rows)}")
-        _shape_scores(body, t, score)
+    keys = _read(body, t, "k", _KEY_ROW, _DEPTH, (rows, "c"))
+    line(f"score = tl.dot(q, tl.trans({keys}){precision(t.dtype)})")
     factor = _factor(t)
+    if not factor:
+        scale = literal(float(t.call.attr("scale")) * _LOG2E, FLOAT32)
+        line(f"score = score * {scale}")
+    _apply_mask(body, t, edge=edge)
     conditions = body.masks((columns,)) if edge else []
     if edge and t.call.attr("causal"):
         query, _ = body.index(t.call.output.axes[2].symbol, {})
         conditions.append(f"({query} >= {columns})")
     if conditions:
-        line(f"{score} = tl.where({' & '.join(conditions)}, {score}, float('-inf'))")
-    line(f"best = tl.maximum(top, tl.max({score}, 1){factor})")
+        line(f"score = tl.where({' & '.join(conditions)}, score, float('-inf'))")
+    line(f"best = tl.maximum(top, tl.max(score, 1){factor})")
     # While everything was -inf, any finite shift leaves the exponentials 0.
     line("shift = tl.where(best == float('-inf'), 0.0, best)")
-    line(f"power = tl.exp2({score}{factor} - shift[:, None])")
+    line(f"power = tl.exp2(score{factor} - shift[:, None])")
     line("change = tl.exp2(top - shift)")
-    line("total = total * change + tl.sum(power, 1)")
+    if t.lanes:
+        shape = f"[{t.tile.rows}, {size // t.lanes}, {t.lanes}]"
+        line(f"parts = tl.sum(tl.reshape(power, {shape}), 1)")
+        line("total = total * change[:, None] + parts")
+    else:
+        line("total = total * change + tl.sum(power, 1)")
     line("acc = acc * change[:, None]")
     value = t.call.output.axes[3].symbol
     line(f"v = {_read(body, t, 'v', _KEY_ROW, value, (rows, 'n'))}")
     line(f"acc = tl.dot(power.to(v.dtype), v, acc{precision(t.dtype)})")
     line("top = best")
+
+
+def _apply_mask(body: Body, t: _Attention, *, edge: bool) -> None:
+    """Masks the scores of a block, and reads what the next block needs of a mask of keys alone."""
+    mask = dict(t.call.operands).get("mask")
+    if mask is None:
+        return
+    line = body.writer.line
+    ahead = t.reads_mask_ahead and not edge
+    seen = "seen" if ahead else _read_mask(body, t)
+    if t.context.buffers[mask.buffer].dtype == BOOL:
+        line(f"score = tl.where({seen}, score, float('-inf'))")
+    else:
+        line(f"score = score + {seen}.to(tl.float32) * {literal(_LOG2E, FLOAT32)}")
     if ahead:
-        line("score = following")
-        if _masks_keys(t):
-            line("score_seen = following_seen")
-
-
-def _mask(t: _Attention, score: str, seen: str) -> str:
-    """A statement that masks scores by a block of the mask."""
-    if t.context.buffers[t.call.operand("mask").buffer].dtype == BOOL:
-        return f"{score} = tl.where({seen}, {score}, float('-inf'))"
-    return f"{score} = {score} + {seen}.to(tl.float32) * {literal(_LOG2E, FLOAT32)}"
+        block = t.tile.keys
+        start = f"tl.minimum(start + {block}, whole - {block})"
+        body.open_dim(TileDim("kd", (Axis(_KEY, integer(block)),), block, 1), start)
+        line(f"seen = {_read_mask(body, t)}")
 
 
 def _read_mask(body: Body, t: _Attention) -> str:
     """The mask of the present keys as an expression."""
-    return body.read(t.call.operand("mask").buffer, _mask_index(t)).text
-
-
-def _mask_index(t: _Attention) -> tuple[Expr, ...]:
-    batch, heads, queries, _ = t.call.output.axes
-    return t.index("mask", (batch.symbol, heads.symbol, queries.symbol, _KEY))
-
-
-def _masks_keys(t: _Attention) -> bool:
-    """True for a mask that is the same for all queries: a small load, which nothing pipelines."""
-    if "mask" not in dict(t.call.operands):
-        return False
-    queries = t.call.output.axes[2].symbol
-    return all(queries not in e.free_symbols for e in _mask_index(t))
+    return body.read(t.call.operand("mask").buffer, t.mask_index).text
 
 
 def _read(
@@ -338,7 +362,6 @@ def _read(
         head = var("kv_head")
         shared = t.members is not None or is_int(t.group, 1)
         body.name_axis(head, "h" if shared else f"(h // ({t.text(t.group)}))", None)
-    block: Value = body.read(
-        t.call.operand(role).buffer, t.index(role, (batch.symbol, head, row, column))
-    )
+    index = t.index(role, (batch.symbol, head, row, column))
+    block: Value = body.read_hoisted(t.call.operand(role).buffer, index)
     return body.spread(block, frozenset(dims))

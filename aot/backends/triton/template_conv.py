@@ -35,7 +35,7 @@ _DIRECT_POINTS = 2048
 
 def emit_conv(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of a convolution and its epilogue."""
-    conv = take_apart(kernel, graph)
+    conv = take_apart(kernel, graph, gpu)
     if _is_direct(conv):
         return _emit_direct(conv, hints, gpu)
     size = ConvSize(
@@ -82,7 +82,7 @@ def _emit_product(conv: Convolution, tile: ConvTile) -> EmittedKernel:
     across = ceil_div(conv.outputs, tile.columns)
     programs = product((integer(conv.groups), down, across))
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
-    return finish(conv.kernel, body, line_grid(programs), options)
+    return finish(conv.kernel, body, line_grid(programs), options, early=False)
 
 
 def _open_blocks(body: Body, conv: Convolution, tile: ConvTile) -> Expr:
@@ -207,7 +207,7 @@ def _emit_direct(conv: Convolution, hints: Hints, gpu: Gpu) -> EmittedKernel:
     finish_tile(body, conv.kernel, "acc", frozenset(("m", "n")))
     down = ceil_div(product([a.extent for a in conv.positions]), rows)
     programs = product((down, ceil_div(conv.channel.extent, columns)))
-    return finish(conv.kernel, body, line_grid(programs), {"num_warps": 4})
+    return finish(conv.kernel, body, line_grid(programs), {"num_warps": 4}, early=False)
 
 
 def _direct_tile(conv: Convolution, hints: Hints, gpu: Gpu) -> tuple[int, int]:

@@ -16,6 +16,9 @@ from aot.symbolic import ceil_div, coefficient_of, product
 TILE_BYTES = 8192
 """Bytes of the matrix that one turn of a program reads."""
 
+MOST_AHEAD = 4
+"""Turns whose part of the matrix may be on its way before the kernel ahead has ended."""
+
 MOST_DEPTH = 1024
 """Elements of a row that one turn reads: each of 128 threads takes 16 bytes of half elements."""
 
@@ -50,14 +53,40 @@ def emit_gemv(
     body.name_axis(row.symbol, "0", None)
     body.open_dim(TileDim("n", (column,), width, 0), f"program * {width}")
     line(f"acc = tl.zeros([{width}, {depth}], tl.float32)")
+    _walk_depth(body, left, right, depth)
+    line("total = tl.sum(acc, 1)[:, None]")
+    finish_tile(body, kernel, "total", frozenset(("n",)))
+    programs = product((*(a.extent for a in batch), across))
+    return finish(kernel, body, line_grid(programs), {"num_warps": 4, "num_stages": 2})
+
+
+def _walk_depth(body: Body, left: Operand, right: Operand, depth: int) -> None:
+    """Adds the products to `acc`."""
+    context, line = body.context, body.writer.line
+    ahead = _turns_ahead(right, context, depth)
+    for k in range(ahead):
+        body.open_dim(TileDim(f"turn{k}", (right.depth,), depth, 1), str(k * depth))
+        line(f"matrix{k} = {body.read(right.buffer, right.index).text}")
+    body.wait()
+    for k in range(ahead):
+        body.name_axis(left.depth.symbol, f"turn{k}", f"turn{k}")
+        vector = body.read(left.buffer, left.index)
+        line(f"acc += matrix{k}.to(tl.float32) * {vector.text}.to(tl.float32)")
+    if right.depth.extent.is_Integer and int(right.depth.extent) <= ahead * depth:
+        return
     end = index_text(right.depth.extent, context.names)
-    with body.loop(f"for start in range(0, {end}, {depth})"):
+    with body.loop(f"for start in range({ahead * depth}, {end}, {depth})"):
         body.open_dim(TileDim("k", (right.depth,), depth, 1), "start")
         body.name_axis(left.depth.symbol, "k", "k")
         vector = body.read(left.buffer, left.index)
         matrix = body.read(right.buffer, right.index)
         line(f"acc += {matrix.text}.to(tl.float32) * {vector.text}.to(tl.float32)")
-    line("total = tl.sum(acc, 1)[:, None]")
-    finish_tile(body, kernel, "total", frozenset(("n",)))
-    programs = product((*(a.extent for a in batch), across))
-    return finish(kernel, body, line_grid(programs), {"num_warps": 4, "num_stages": 2})
+
+
+def _turns_ahead(right: Operand, context: KernelContext, depth: int) -> int:
+    """How many turns' part of the matrix is read before the kernel waits: that of weights alone."""
+    extent = right.depth.extent
+    constant = context.buffers[right.buffer].kind == "weight"
+    if not (context.early and constant and extent.is_Integer):
+        return 0
+    return min(MOST_AHEAD, -(-int(extent) // depth))

@@ -67,7 +67,7 @@ def emit_matmul(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> E
     if call is None:
         raise InternalError(f"{kernel.name} has no template")
     left, right = operand(call, "a"), operand(call, "b")
-    context = with_ranges(make_context(kernel, graph), (left.depth, right.depth))
+    context = with_ranges(make_context(kernel, graph, gpu), (left.depth, right.depth))
     if is_vector_product(call, right, context):
         return emit_gemv(kernel, context, left, right, hints)
     *batch, row, column = call.output.axes
@@ -90,12 +90,14 @@ def emit_matmul(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> E
     if copied is not None:
         seats = gpu.multiprocessors * tile.resident
         _stay(body, kernel, tile, copied, (left, right), seats)
-        return finish(kernel, body, line_grid(Minimum(blocks, integer(seats))), options)
+        return finish(
+            kernel, body, line_grid(Minimum(blocks, integer(seats))), options, early=False
+        )
     body.writer.line(f"program = {program_id(context)}")
     _open_block(body, tuple(batch), row, column, tile)
     _walk_depth(body, left, right, tile, dtype)
     finish_tile(body, kernel, "acc", frozenset(("m", "n")))
-    return finish(kernel, body, line_grid(blocks), options)
+    return finish(kernel, body, line_grid(blocks), options, early=False)
 
 
 def _open_block(
@@ -183,7 +185,9 @@ def _stay(
     _describe(body, "right", operands[1].buffer, right, tile.columns, tile.depth)
     down, across = ceil_div(row.extent, tile.rows), ceil_div(column.extent, tile.columns)
     blocks = index_text(product((down, across)), names)
-    with body.loop(f"for program in tl.range(tl.program_id(0), {blocks}, {seats})"):
+    # Flattened, the loop over blocks fetches for the next one while this one's epilogue runs.
+    head = f"for program in tl.range(tl.program_id(0), {blocks}, {seats}, flatten=True)"
+    with body.loop(head):
         _open_block(body, (), row, column, tile)
         line(f"acc = tl.zeros([{tile.rows}, {tile.columns}], tl.float32)")
         end = index_text(operands[0].depth.extent, names)

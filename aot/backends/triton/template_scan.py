@@ -49,7 +49,7 @@ def emit_scan(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Emi
     call = kernel.template
     if call is None:
         raise InternalError(f"{kernel.name} has no template")
-    context = make_context(kernel, graph)
+    context = make_context(kernel, graph, gpu)
     row, column = call.output.axes
     view = call.operand("x")
     mapping = {view.axes[0].symbol: row.symbol, view.axes[1].symbol: column.symbol}

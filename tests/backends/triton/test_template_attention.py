@@ -16,11 +16,12 @@ from aot.backends.triton.attention_tile import (
     as_config,
     attention_tile,
     candidates,
+    in_pairs,
     problem,
 )
-from aot.backends.triton.gpu import GPUS
+from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.tuning import NOTHING, Measurement
-from aot.ir.dtypes import BFLOAT16, FLOAT32
+from aot.ir.dtypes import BFLOAT16
 from tests.backends.triton.templates import (
     captured,
     check_close,
@@ -82,6 +83,7 @@ CASES = {
     "a single head of large size": (sdpa, qkv(1, 1, 20, 40, HEAD_SIZE, dtype=F16)),
     "causal": (causal, qkv(1, 2, 300, 300, 64, dtype=BF16)),
     "causal, whole blocks": (causal, qkv(1, 4, 256, 256, 64, dtype=BF16)),
+    "causal, an odd number of tiles": (causal, qkv(1, 2, 320, 320, 64, dtype=BF16)),
     "causal, fewer whole blocks": (causal, qkv(1, 4, 300, 128, 64, dtype=BF16)),
     "causal, more keys": (causal, qkv(1, 3, 40, 90, 16)),
     "causal, fewer keys": (causal, qkv(1, 3, 90, 40, 16)),
@@ -116,23 +118,16 @@ CASES = {
 }
 
 
-AHEAD = (
-    "whole blocks",
-    "causal",
-    "causal, whole blocks",
-    "causal, fewer whole blocks",
-    "added mask of halves",
-    "added mask of keys",
-    "bool mask of keys",
-)
-"""Cases whose large tiles compute scores ahead."""
+PAIRED = ("causal", "causal, whole blocks", "causal, an odd number of tiles")
+"""Cases whose programs, when there are many, take two tiles each."""
 
 
 @pytest.fixture(params=("few", "many"))
 def programs(request, monkeypatch):
-    """Whether heads are as few as in these cases, or so many that their tiles are large."""
+    """Whether heads are as few as in these cases, or so many that tiles are large and in pairs."""
     if request.param == "many":
         monkeypatch.setattr(tiles, "_least", lambda gpu: 1)
+        monkeypatch.setattr(Gpu, "units", 1)
     return request.param
 
 
@@ -141,8 +136,8 @@ def test_values(name, programs):
     function, args = CASES[name]
     model = captured(function, args)
     assert template_kinds(model) == ["attention"]
-    if name in AHEAD:
-        assert ("following" in emitted(model).functions[0].text) == (programs == "many")
+    if name in PAIRED:
+        assert ("turns" in emitted(model).functions[0].text) == (programs == "many")
     check_close(model, function, args)
 
 
@@ -188,24 +183,27 @@ def size(heads=64, queries=2048, keys=2048, depth=128, dtype=BFLOAT16, is_causal
 
 def test_tiles_follow_the_sizes():
     gpu = GPUS["sm_90"]
-    assert attention_tile(size(), gpu).rows == 128
+    assert attention_tile(size(), gpu).rows == 64
+    assert attention_tile(size(), GPUS["sm_80"]).rows == 128
     assert attention_tile(size(heads=12, queries=128), gpu).rows < 64
     assert attention_tile(size(queries=4), gpu).packed
     assert attention_tile(size(queries=40), gpu).rows < 80
     assert attention_tile(size(keys=20), gpu).keys == 32
 
 
-@pytest.mark.parametrize("arch", GPUS)
-@pytest.mark.parametrize("dtype", (BFLOAT16, FLOAT32))
-def test_only_asynchronous_tensor_cores_run_ahead(arch, dtype):
-    tile = attention_tile(size(dtype=dtype), GPUS[arch])
-    assert tile.ahead == (arch == "sm_90" and dtype == BFLOAT16)
+def test_many_causal_tiles_go_in_pairs():
+    gpu = GPUS["sm_90"]
+    tile = attention_tile(size(), gpu)
+    assert in_pairs(size(), tile, gpu)
+    assert not in_pairs(size(is_causal=False), tile, gpu)
+    assert not in_pairs(size(heads=8), tile, gpu)
+    assert not in_pairs(size(heads=2000, queries=tile.rows), tile, gpu)
 
 
 def test_what_was_measured_goes_first():
     gpu = GPUS["sm_90"]
     plain = attention_tile(size(), gpu)
-    other = next(t for t in candidates(size(), gpu) if t.keys == 128 and not t.ahead)
+    other = next(t for t in candidates(size()) if t.keys == 128)
     assert other != plain
     row = Measurement(problem(size()), "sm_90", tuple(as_config(other).items()), 3.0)
     tuned = replace(gpu, tuning=NOTHING.adding([row]))

@@ -1,0 +1,160 @@
+"""Walks down an image: what programs of resizing templates share.
+
+A program makes some rows of some columns of the result, one row after the other, and keeps in
+registers what the next rows need of the input rows that it has come to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aot.backends.triton.context import KernelContext, TileDim, Value
+from aot.backends.triton.dot import open_batch
+from aot.backends.triton.gpu import Gpu
+from aot.backends.triton.kernel import program_id
+from aot.backends.triton.short_reduction import ShortBody
+from aot.backends.triton.short_tile import Accesses, is_one_axis
+from aot.backends.triton.text import index_text
+from aot.backends.triton.tiling import WARP, power_above
+from aot.ir.hints import Hints
+from aot.ir.kernels import Kernel
+from aot.ir.loops import Axis, TemplateCall
+from aot.ir.scalar import Node, load
+from aot.symbolic import Expr, Symbol, ceil_div, coefficient_of, product, substitute
+
+THREAD_COLUMNS = 4
+"""Columns of a thread: what is known of a row is read once for all of them."""
+
+MOST_ROWS, LEAST_ROWS = 32, 4
+"""Rows of a program: each has to make anew the sums that it begins with."""
+
+BUSY_POINTS = WARP * THREAD_COLUMNS * 4
+"""Results per unit of the device from which programs with fewer rows would not pay."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What a kernel's programs do.
+
+    `planes`: axes with one program each at least. `row`: the output axis that a program walks.
+    `columns`: the others in the order of memory, flattened; `wide` of them a program, `high` rows.
+    `taken`: variables of axes that an axis of the columns has taken in; they stand for 0.
+    """
+
+    planes: tuple[Axis, ...]
+    row: Axis
+    columns: tuple[Axis, ...]
+    wide: int
+    high: int
+    taken: tuple[Symbol, ...] = ()
+
+    def merged(self, touched: Accesses) -> Walk:
+        """Columns of several axes as one axis, where nothing in the kernel tells them apart."""
+        columns, taken = list(self.columns), list(self.taken)
+        while len(columns) > 1 and is_one_axis(touched, columns[-2], columns[-1]):
+            outer, inner = columns.pop(-2), columns.pop()
+            taken.append(outer.symbol)
+            columns.append(Axis(inner.symbol, outer.extent * inner.extent))
+        return replace(self, columns=tuple(columns), taken=tuple(taken))
+
+    @property
+    def warps(self) -> int:
+        """Of a program."""
+        return max(1, self.wide // (WARP * THREAD_COLUMNS))
+
+    @property
+    def programs(self) -> Expr:
+        """How many there are."""
+        across, down = self._blocks()
+        return product((*(a.extent for a in self.planes), across, down))
+
+    def open(self, body: ShortBody, *, apart: bool) -> None:
+        """Writes a program's columns `y`, and its rows: from `first` to `last`.
+
+        `apart`: reads of neighbouring columns are no neighbours; columns beyond the end then repeat
+        the last one, and others are masked.
+        """
+        context, line = body.context, body.writer.line
+        across, down = (index_text(e, context.names) for e in self._blocks())
+        line(f"program = {program_id(context)}")
+        open_batch(body, self.planes, f"program // ({across}) // ({down})")
+        columns = TileDim("y", self.columns, self.wide, 1)
+        start = f"program % ({across}) * {self.wide}"
+        for symbol in self.taken:
+            body.name_axis(symbol, "0", None)
+        if apart:
+            body.open_clamped(columns, start, True)
+        else:
+            body.open_dim(columns, start)
+        line(f"first = program // ({across}) % ({down}) * {self.high}")
+        line(
+            f"last = tl.minimum(first + {self.high}, {index_text(self.row.extent, context.names)})"
+        )
+
+    def _blocks(self) -> tuple[Expr, Expr]:
+        points = product([a.extent for a in self.columns])
+        return ceil_div(points, self.wide), ceil_div(self.row.extent, self.high)
+
+
+def operand_at(body: ShortBody, call: TemplateCall, role: str, index: tuple[Expr, ...]) -> Node:
+    """An element of an operand, by the axes of its view."""
+    view = call.operand(role)
+    at = dict(zip([a.symbol for a in view.axes], index, strict=True))
+    dtype = body.context.buffers[view.buffer].dtype
+    return load(view.buffer, dtype, [substitute(e, at) for e in view.index])
+
+
+def as_index(body: ShortBody, value: Value) -> str:
+    """The text of a value as an index."""
+    return value.text if body.context.wide else f"{value.text}.to(tl.int32)"
+
+
+def plan_walk(
+    kernel: Kernel, call: TemplateCall, context: KernelContext, hints: Hints, gpu: Gpu
+) -> Walk:
+    """The walk along the call's `axis`."""
+    axes = list(call.output.axes)
+    row = axes[call.attr("axis")]
+    steps = _steps(kernel, call, context, hints)
+    others = sorted((a for a in axes if a is not row), key=lambda a: -steps[a.symbol])
+    # Columns are the axis resized with it and all that memory has within; more where those are few.
+    inner = dict(call.attrs).get("inner")
+    cut = others.index(axes[inner]) if inner is not None else len(others) - 1
+    while cut > 0 and hints.volume(others[cut:]) < WARP * THREAD_COLUMNS:
+        cut -= 1
+    planes, columns = tuple(others[:cut]), tuple(others[cut:])
+    width = max(1, hints.volume(columns))
+    wide = _wide(width)
+    rows = max(1, hints.value(row.extent))
+    each = max(1, hints.volume(planes)) * -(-width // wide)
+    high = MOST_ROWS
+    while high > LEAST_ROWS and each * -(-rows // high) * wide < gpu.units * BUSY_POINTS:
+        high //= 2
+    return Walk(planes, row, columns, wide, high)
+
+
+def _steps(
+    kernel: Kernel, call: TemplateCall, context: KernelContext, hints: Hints
+) -> dict[Symbol, int]:
+    """Elements between neighbours along each output axis, in what the kernel writes first."""
+    view = call.output
+    places = [(s.buffer, s.index) for t in kernel.stages for n in t.nests for s in n.stores]
+    written = [p for p in (*places, (view.buffer, view.index)) if p[0] in context.pointers]
+    offset = context.offset(*written[0])
+    found: dict[Symbol, int] = {}
+    for k, axis in enumerate(view.axes):
+        step = coefficient_of(offset, axis.symbol)
+        # Row-major where it is no plain multiple.
+        far = hints.volume(view.axes[k + 1 :])
+        found[axis.symbol] = far if step is None else hints.value(step)
+    return found
+
+
+def _wide(points: int) -> int:
+    """The widest block of columns that wastes hardly more lanes than the best one."""
+    least = WARP * THREAD_COLUMNS
+    if points < least:
+        return max(WARP, power_above(points))
+    sizes = [least * warps for warps in (1, 2, 4)]
+    covered = {s: -(-points // s) * s for s in sizes}
+    return max(s for s in sizes if covered[s] * 16 <= min(covered.values()) * 17)

@@ -1,0 +1,68 @@
+"""Packing as a loop nest gives the bits of the packing functions."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from aot.backends.cpp.operands import pack_weight, packing_recipes
+from aot.backends.cpp.packing import packed_matmul_shape
+from aot.ir.dtypes import DTYPES
+from aot.ir.interpreter import run_op
+from aot.ir.loops import Axis, Buffer, View
+from aot.symbolic import integer, row_major_strides, var
+
+TYPES = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64}
+
+
+def check(
+    shape: tuple[int, ...],
+    dtype: str,
+    recipe: str,
+    packed: tuple[int, ...],
+    params: tuple[tuple[str, int], ...] = (),
+    order: tuple[int, ...] | None = None,
+) -> None:
+    """Packs random values both ways. `order`: how the view permutes the weight's dimensions."""
+    values = np.random.default_rng(0).normal(size=shape).astype(TYPES[dtype])
+    sizes = tuple(integer(n) for n in shape)
+    source = Buffer("w", DTYPES[dtype], sizes, row_major_strides(sizes), "weight", "w")
+    order = order or tuple(range(len(shape)))
+    axes = tuple(Axis(var(f"a{k}"), sizes[k]) for k in order)
+    index = tuple(axes[order.index(k)].symbol for k in range(len(shape)))
+    buffer, derived = pack_weight(source, View("w", axes, index), recipe, packed, params)
+    expected = packing_recipes()[recipe](values, **dict(derived.params))
+    arrays = {"w": values}
+    (nest,) = derived.nests
+    run_op(nest, {"w": source, buffer.name: buffer}, arrays, {})
+    assert arrays[buffer.name].shape == expected.shape
+    assert arrays[buffer.name].tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize(("k", "n"), [(1, 1), (7, 16), (8, 17), (5, 40)])
+def test_matmul(k: int, n: int, dtype: str) -> None:
+    shape = packed_matmul_shape(k, n, np.dtype(TYPES[dtype]))
+    check((k, n), dtype, "pack_matmul", shape)
+    check((n, k), dtype, "pack_matmul", shape, order=(1, 0))
+
+
+def test_a_batch_of_matrices() -> None:
+    shape = packed_matmul_shape(5, 18, np.dtype(np.float32))
+    check((2, 3, 5, 18), "float32", "pack_matmul", (6, *shape))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("shape", "groups"), [((20, 3, 3, 3), 1), ((12, 2, 5), 3), ((4, 1, 2, 2, 3), 2)]
+)
+def test_convolutions(shape: tuple[int, ...], groups: int, dtype: str) -> None:
+    outputs, channels, *kernel = shape
+    depth = channels * int(np.prod(kernel))
+    matrix = packed_matmul_shape(depth, outputs // groups, np.dtype(TYPES[dtype]))
+    check(shape, dtype, "pack_conv", (groups, *matrix), (("groups", groups),))
+
+
+def test_depthwise_convolutions() -> None:
+    check((20, 1, 3, 2), "float32", "pack_depthwise", (6, 20))

@@ -1,0 +1,114 @@
+"""Pairs of resizings: which become one call, and that it computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from aot.frontend.capture import capture_module
+from aot.frontend.ingest import ingest
+from aot.ir.loops import LoopGraph, TemplateCall
+from aot.lowering.lower import lower
+from aot.passes.pair_resamples import MOST_TAPS, pair_resamples
+from tests.schedule.graphs import DEVICE, check_same
+
+WALKS = replace(DEVICE, templates=frozenset({"resample", "resample2"}))
+IMAGE = torch.zeros(2, 3, 9, 10)
+
+
+class Resize(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+def lowered(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> LoopGraph:
+    graph, _ = ingest(capture_module(Resize(function), (x,)))
+    return lower(graph)
+
+
+def kinds(graph: LoopGraph) -> list[tuple[str, int]]:
+    calls = [op for op in graph.ops if isinstance(op, TemplateCall)]
+    return [(call.kind, call.attr("axis")) for call in calls]
+
+
+def resize(size: tuple[int, ...], mode: str, **settings: bool) -> Callable[..., torch.Tensor]:
+    return lambda x: F.interpolate(x, size=size, mode=mode, **settings)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        resize((20, 23), "bicubic"),
+        resize((5, 3), "bicubic"),  # windows that leave rows out
+        resize((18, 5), "bilinear", align_corners=True),
+        resize((6, 7), "bilinear", antialias=True),
+        resize((1, 1), "bilinear"),
+    ],
+)
+def test_two_axes_in_one_call_give_the_same(function: Callable[..., torch.Tensor]) -> None:
+    graph = lowered(function, IMAGE)
+    paired = pair_resamples(graph, WALKS)
+    assert kinds(paired) == [("resample2", 2)]
+    assert paired.decisions[-1].verdict == "one walk"
+    check_same(graph, paired, tolerance=1e-5)
+
+
+def test_of_three_axes_the_innermost_are_a_pair() -> None:
+    graph = lowered(resize((7, 3, 20), "trilinear"), torch.zeros(1, 2, 5, 6, 7))
+    paired = pair_resamples(graph, WALKS)
+    assert kinds(paired) == [("resample", 2), ("resample2", 3)]
+    check_same(graph, paired, tolerance=1e-5)
+
+
+def test_devices_without_the_template_keep_their_calls() -> None:
+    graph = lowered(resize((20, 23), "bicubic"), IMAGE)
+    assert pair_resamples(graph, DEVICE) is graph
+
+
+def test_one_axis_has_no_partner() -> None:
+    graph = lowered(resize((20, 10), "bilinear"), IMAGE)
+    assert pair_resamples(graph, WALKS) is graph
+
+
+def refusal(function: Callable[..., torch.Tensor], x: torch.Tensor) -> str:
+    graph = lowered(function, x)
+    paired = pair_resamples(graph, WALKS)
+    assert {kind for kind, _ in kinds(paired)} == {"resample"}
+    decision = paired.decisions[-1]
+    assert decision.verdict == "two passes"
+    return decision.reason
+
+
+def test_bytes_are_rounded_in_between() -> None:
+    reason = refusal(resize((20, 23), "bicubic"), IMAGE.to(torch.uint8))
+    assert reason == "bytes are rounded in between"
+
+
+def test_many_taps_stay_two_passes() -> None:
+    reason = refusal(resize((4, 4), "bilinear", antialias=True), torch.zeros(1, 1, 64, 64))
+    assert reason.endswith(f"more than {MOST_TAPS}")
+
+
+def test_the_same_axis_twice_is_no_pair() -> None:
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(
+            F.interpolate(x, size=(20, 10), mode="bilinear"), size=(30, 10), mode="bilinear"
+        )
+
+    assert refusal(twice, IMAGE) == "both resize the same axis"
+
+
+def test_an_image_in_between_that_others_want_is_stored() -> None:
+    def both(x: torch.Tensor) -> torch.Tensor:
+        once = F.interpolate(x, size=(20, 10), mode="bilinear")
+        return torch.cat([F.interpolate(once, size=(20, 23), mode="bilinear"), once], -1)
+
+    assert refusal(both, IMAGE).endswith("is wanted by others too")
