@@ -127,14 +127,15 @@ def _padded(call: Call, out: Tensor) -> Several:
 def _attention(query: Tensor, key: Tensor, value: Tensor, scores: Scores) -> Tensor:
     """softmax(scale * query key' + mask) value over (..., heads, length, size)."""
     batch = _broadcast([t.shape[:-3] for t in (query, key, value)])
-    heads = query.shape[-3] if query.rank > 2 else as_expr(1)
     kv_heads = max((_heads(t) for t in (key, value)), key=lambda h: int(h != 1))
+    heads = kv_heads if _heads(query) == 1 else _heads(query)
     lead = (product(batch),)
     shape = (*lead, heads, query.shape[-2], value.shape[-1])
     size = query.shape[-1]
     if scores.scale is None and not size.is_Integer:
         raise CannotLower("its scale depends on an input's size; give `scale`")
-    factor = 1.0 / math.sqrt(int(size)) if scores.scale is None else float(scores.scale)
+    # Products of vectors without elements are 0, however they are scaled.
+    factor = scores.scale if scores.scale is not None else 1.0 / math.sqrt(max(int(size), 1))
     operands = {
         "q": _four(query, batch, heads),
         "k": _four(key, batch, kv_heads),
@@ -142,11 +143,11 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, scores: Scores) -> Ten
     }
     if scores.mask is not None:
         operands["mask"] = _mask(scores.mask, batch, (heads, query.shape[-2], key.shape[-2]))
-    attrs = {"scale": factor, "causal": scores.causal}
+    attrs = {"scale": float(factor), "causal": scores.causal}
     dtype = query.dtype.compute
     out = query.builder.template("attention", operands, shape, dtype, attrs)
     result = rounded(out, query.dtype)
-    wanted = (*batch, heads, *shape[2:])[-query.rank :]
+    wanted = (*batch, heads, *shape[2:])[-max(t.rank for t in (query, key, value)) :]
     return result if wanted == shape else reshaped(result, wanted)
 
 

@@ -222,7 +222,7 @@ def add(call: Call, a: Operand, b: Operand, alpha: Any = 1) -> Tensor:
 
     def body(x: Node, y: Node) -> Node:
         if x.dtype == BOOL:
-            return e.or_(x, y)
+            return e.or_(x, y) if alpha else x
         return e.add(x, y if alpha == 1 else e.mul(y, alpha))
 
     return elementwise(call, (a, b), promote(a, b), body)

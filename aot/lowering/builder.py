@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aot.ir.dtypes import DType
 from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View
 from aot.ir.origin import NO_ORIGIN, Origin
-from aot.ir.scalar import Node, check_index, index_value, load
-from aot.ir.tensors import TensorGraph, TensorOp, TensorType
+from aot.ir.renaming import rename_buffers
+from aot.ir.scalar import Node, bound_index, check_index, index_value, load
+from aot.ir.tensors import Mutation, TensorGraph, TensorOp, TensorType
 from aot.symbolic import Expr, Ranges, Symbol, dim, row_major_strides, var
 
 PointBody = Callable[[tuple[Expr, ...]], Node]
@@ -49,16 +50,18 @@ class GraphBuilder:
     def __init__(self, graph: TensorGraph) -> None:
         self.graph = graph
         self.zero: Expr = var("zero") * 0
+        self.one: Expr = self.zero + 1
         self.origin: Origin = NO_ORIGIN
         self.binds: dict[Symbol, Node] = {}
         self.ranges = Ranges({}, {dim(d.name): (d.minimum, d.maximum) for d in graph.dims})
         self._buffers: dict[str, Buffer] = {}
         self._ops: list[LoopOp] = []
         self._values: dict[str, Tensor] = {}
-        fqns = dict(graph.weights)
-        for name in (*graph.inputs, *fqns):
-            kind = "weight" if name in fqns else "input"
-            self._declare(name, graph.types[name], kind, fqns.get(name, ""))
+        for name in graph.inputs:
+            self._declare(name, graph.types[name], "input", "")
+        for kind, fqns in (("weight", graph.weights), ("state", graph.states)):
+            for name, fqn in fqns:
+                self._declare(name, graph.types[name], kind, fqn)
 
     def _declare(self, name: str, type_: TensorType, kind: str, fqn: str) -> None:
         strides = type_.strides if kind == "input" else row_major_strides(type_.shape)
@@ -83,11 +86,15 @@ class GraphBuilder:
     def _new_buffer(self, shape: Sequence[Expr], dtype: DType) -> Tensor:
         number = len(self._buffers)
         # A model's input may be called buf3 too.
-        while f"buf{number}" in self._buffers:
+        while f"{self.graph.prefix}buf{number}" in self._buffers:
             number += 1
-        name = f"buf{number}"
+        name = f"{self.graph.prefix}buf{number}"
         self._buffers[name] = Buffer(name, dtype, tuple(shape), None, "temp")
         return Tensor(name, dtype, tuple(shape), self)
+
+    def empty(self, shape: Sequence[Expr], dtype: DType) -> Tensor:
+        """A tensor that nests made by `scatter` write."""
+        return self._new_buffer(shape, dtype)
 
     def indirect(self, value: Node, size: Expr, wrap: bool = True) -> Expr:
         """A symbol that stands for an integer value used as an index into a dimension of `size`."""
@@ -141,9 +148,12 @@ class GraphBuilder:
             tensor = self._new_buffer(shape, dtype)
             stores.append(Store(tensor.buffer, tuple(a.symbol for a in axes), node))
             results.append(tensor)
-        name = f"n{len(self._ops)}"
+        name = self._op_name("n")
         self._ops.append(LoopNest(name, axes, reduction, tuple(stores), self.origin))
         return tuple(results)
+
+    def _op_name(self, kind: str) -> str:
+        return f"{self.graph.prefix}{kind}{len(self._ops)}"
 
     def scatter(
         self, target: Tensor, axes_shape: Sequence[Expr], store: Callable[[tuple[Expr, ...]], Store]
@@ -151,7 +161,27 @@ class GraphBuilder:
         """Appends a nest over `axes_shape` that writes into `target`."""
         axes = _axes("i", axes_shape)
         made = store(tuple(a.symbol for a in axes))
-        self._ops.append(LoopNest(f"n{len(self._ops)}", axes, (), (made,), self.origin))
+        self._ops.append(LoopNest(self._op_name("n"), axes, (), (made,), self.origin))
+
+    def update(
+        self,
+        base: Tensor,
+        axes_shape: Sequence[Expr],
+        index: Callable[[tuple[Expr, ...]], Sequence[Expr]],
+        value: PointBody,
+    ) -> Tensor:
+        """`base` with the elements at `index(point)` replaced by `value(point)`.
+
+        The points are those of `axes_shape`; indices may hold `indirect` symbols. Points that
+        share an index must give the same value.
+        """
+        axes = _axes("i", axes_shape)
+        point = tuple(a.symbol for a in axes)
+        result = self._new_buffer(base.shape, base.dtype)
+        place, binds = bound_index(index(point), self.binds)
+        store = Store(result.buffer, place, value(point), binds=binds, base=base.buffer)
+        self._ops.append(LoopNest(self._op_name("n"), axes, (), (store,), self.origin))
+        return result
 
     def template(
         self,
@@ -166,7 +196,7 @@ class GraphBuilder:
         views = tuple(
             (role, v if isinstance(v, View) else identity_view(v)) for role, v in operands.items()
         )
-        name = f"t{len(self._ops)}"
+        name = self._op_name("t")
         call = TemplateCall(
             name, kind, views, identity_view(out), tuple((attrs or {}).items()), self.origin
         )
@@ -181,7 +211,16 @@ class GraphBuilder:
     def finish(self) -> LoopGraph:
         """The loop graph of everything lowered so far."""
         graph = self.graph
-        outputs = self._own_outputs()
+        values = [self._values[name] for name in graph.outputs]
+        changed = [self._values[m.value] for m in graph.mutations]
+        # New values first: an output that is one, too, is a copy made of it.
+        taken: set[str] = set()
+        self.origin = NO_ORIGIN
+        kept = [self._own(value, taken) for value in changed]
+        outputs = tuple(self._own(value, taken) for value in values)
+        targets = [self._values[m.target].buffer for m in graph.mutations]
+        if graph.prefix:
+            outputs = self._name_outputs(outputs)
         return LoopGraph(
             graph.name,
             graph.dims,
@@ -192,18 +231,25 @@ class GraphBuilder:
             tuple(graph.types[name].strides for name in graph.outputs),
             graph.signature,
             graph.relations,
+            mutations=tuple(Mutation(t, v) for t, v in zip(targets, kept, strict=True)),
         )
 
-    def _own_outputs(self) -> tuple[str, ...]:
-        """One fresh buffer per output: results that are inputs, weights or repeated are copied."""
-        taken: list[str] = []
-        self.origin = NO_ORIGIN
-        for name in self.graph.outputs:
-            tensor = self._values[name]
-            if self._buffers[tensor.buffer].kind != "temp" or tensor.buffer in taken:
-                tensor = self.pointwise(tensor.shape, tensor.dtype, tensor.load)
-            taken.append(tensor.buffer)
-        return tuple(taken)
+    def _own(self, tensor: Tensor, taken: set[str]) -> str:
+        """A buffer for a result of its own: that of an input, weight, state or taken is copied."""
+        if self._buffers[tensor.buffer].kind != "temp" or tensor.buffer in taken:
+            tensor = self.pointwise(tensor.shape, tensor.dtype, tensor.load)
+        taken.add(tensor.buffer)
+        return tensor.buffer
+
+    def _name_outputs(self, outputs: tuple[str, ...]) -> tuple[str, ...]:
+        """A part's results are buffers of their values' names: other parts know them by these."""
+        names = dict(zip(outputs, self.graph.outputs, strict=True))
+        self._ops = [rename_buffers(op, names) for op in self._ops]
+        self._buffers = {
+            names.get(old, old): replace(b, name=names.get(old, old))
+            for old, b in self._buffers.items()
+        }
+        return self.graph.outputs
 
 
 PointIndex = Callable[[tuple[Expr, ...]], Sequence[Expr]]

@@ -90,8 +90,13 @@ def arange_start(call: Call, start: Any, end: Any, step: Any = 1, **_: Any) -> T
     return _arange(call, start, step)
 
 
-@REGISTRY.row("aten.linspace.default")
-def linspace(call: Call, start: Any, end: Any, steps: Any, **_: Any) -> Tensor:
+@REGISTRY.row(
+    "aten.linspace.default",
+    "aten.linspace.Tensor_Tensor",
+    "aten.linspace.Tensor_Scalar",
+    "aten.linspace.Scalar_Tensor",
+)
+def linspace(call: Call, start: Operand, end: Operand, steps: Any, **_: Any) -> Tensor:
     """`steps` numbers evenly from start to end, counted from the nearer end."""
     result, builder = call.result_type(), call.builder
     size = as_expr(steps)
@@ -99,9 +104,11 @@ def linspace(call: Call, start: Any, end: Any, steps: Any, **_: Any) -> Tensor:
     def point(index: tuple[Expr, ...]) -> Node:
         k = size_node(builder, index[0], FLOAT64)
         last = size_node(builder, size - 1, FLOAT64)
-        width = e.div(e.lift(float(end) - float(start), last), e.maximum(last, 1.0))
-        low = e.add(e.mul(k, width), float(start))
-        high = e.sub(float(end), e.mul(e.sub(last, k), width))
+        ends = (element(builder, bound, (), result.dtype.compute) for bound in (start, end))
+        from_, to = (cast(value, FLOAT64) for value in ends)
+        width = e.div(e.sub(to, from_), e.maximum(last, 1.0))
+        low = e.add(e.mul(k, width), from_)
+        high = e.sub(to, e.mul(e.sub(last, k), width))
         middle = e.lt(e.mul(k, 2.0), e.add(last, 1.0))
         return cast(e.select(middle, low, high), result.dtype)
 

@@ -11,6 +11,7 @@ from aot.lowering import exprs as e
 from aot.lowering.axes import replace, wrap_dim
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.pointwise import narrow
+from aot.lowering.promotion import Operand, element, promote
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, product, unravel
@@ -169,22 +170,50 @@ def embedding_bag(
     return (out, *(None for _ in call.op.outputs[1:]))
 
 
-@REGISTRY.row("aten.bucketize.Tensor", "aten.searchsorted.Tensor")
+@REGISTRY.row("aten.bucketize.Tensor", "aten.bucketize.Scalar")
 def bucketize(
-    call: Call, a: Tensor, b: Tensor, *, out_int32: bool = False, right: bool = False, **_: Any
+    call: Call, x: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
     """How many boundaries lie below each value (`right`: not above it)."""
-    searched = call.op.target == "aten.searchsorted.Tensor"
-    boundaries, x = (a, b) if searched else (b, a)
-    if boundaries.rank != 1:
-        raise CannotLower("boundaries of more than one dimension")
-    result = call.result_type()
-    compute = x.dtype.compute
+    return _places(call, boundaries, x, right)
+
+
+@REGISTRY.row("aten.searchsorted.Tensor", "aten.searchsorted.Scalar")
+def searchsorted(
+    call: Call,
+    boundaries: Tensor,
+    x: Operand,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """How many boundaries of its row lie below each value (`right`: not above it).
+
+    `sorter`: positions of the boundaries in order.
+    """
+    return _places(call, boundaries, x, right or side == "right", sorter)
+
+
+def _places(
+    call: Call, boundaries: Tensor, x: Operand, right: bool, sorter: Tensor | None = None
+) -> Tensor:
+    """Counts instead of searching: every boundary is compared, which no order of a row can upset.
+
+    NaN is above all boundaries.
+    """
+    builder, result = call.builder, call.result_type()
+    compute = promote(boundaries, x).compute
 
     def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
-        edge = cast(boundaries.load(rindex), compute)
-        value = cast(x.load(index), compute)
-        below = e.le(edge, value) if right else e.lt(edge, value)
-        return cast(reduce_("sum", cast(below, INT64)), result.dtype)
+        at = (*index[: boundaries.rank - 1], rindex[0])
+        if sorter is not None:
+            place = at_value(builder, sorter.load(at), boundaries.shape[-1], wrap=False)
+            at = (*at[:-1], place)
+        edge = cast(boundaries.load(at), compute)
+        value = element(builder, x, index, compute)
+        beyond = e.gt(edge, value) if right else e.ge(edge, value)
+        return cast(reduce_("sum", cast(e.not_(beyond), INT64)), result.dtype)
 
-    return call.builder.reduction(x.shape, boundaries.shape, [(result.dtype, body)])[0]
+    return builder.reduction(result.shape, boundaries.shape[-1:], [(result.dtype, body)])[0]

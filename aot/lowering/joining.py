@@ -199,8 +199,27 @@ def select_scatter(call: Call, x: Tensor, src: Tensor, dim: int, position: Any) 
     place = wrap_position(builder, position, x.shape[axis])
 
     def point(index: tuple[Expr, ...]) -> Node:
-        here = e.eq(builder.index_node(index[axis]), builder.index_node(place))
+        ranges = known_ranges(builder, index, x.shape)
+        here = conjunction(between(builder, ranges, index[axis] - place, 0, 1))
         value = cast(src.load(remove(index, axis), here), x.dtype)
+        return value if here is None else where(here, value, x.load(index))
+
+    return builder.pointwise(x.shape, x.dtype, point)
+
+
+@REGISTRY.row("aten.diagonal_scatter.default")
+def diagonal_scatter(
+    call: Call, x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """x with a diagonal of two dimensions replaced by src, whose last dimension runs along it."""
+    builder, a, b = call.builder, wrap_dim(dim1, x.rank), wrap_dim(dim2, x.rank)
+    first, second = max(-offset, 0), max(offset, 0)
+
+    def point(index: tuple[Expr, ...]) -> Node:
+        row, column = (builder.index_node(i) for i in (index[a] - first, index[b] - second))
+        here = e.and_(e.eq(row, column), e.ge(row, 0))
+        rest = [i for k, i in enumerate(index) if k not in (a, b)]
+        value = cast(src.load((*rest, index[a] - first), here), x.dtype)
         return where(here, value, x.load(index))
 
     return builder.pointwise(x.shape, x.dtype, point)

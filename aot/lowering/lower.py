@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from aot import errors
+from aot.ir.flow import Outline
 from aot.ir.loops import LoopGraph
 from aot.ir.origin import Origin
 from aot.ir.tensors import TensorGraph, TensorOp
@@ -15,7 +16,7 @@ from aot.lowering.registry import CannotLower, Row, lower_op
 
 def supported_operators() -> tuple[str, ...]:
     """Every ATen overload with a lowering, sorted."""
-    return tuple(sorted(families.rows()))
+    return tuple(sorted(name for name in families.rows() if name.startswith("aten.")))
 
 
 def lower(graph: TensorGraph) -> LoopGraph:
@@ -25,14 +26,39 @@ def lower(graph: TensorGraph) -> LoopGraph:
     call that its lowering does not cover, with its model lines.
     """
     rows = families.rows()
-    missing = [(op, "") for op in graph.ops if op.target not in rows]
+    ops = [op for op in graph.ops if isinstance(op, TensorOp)]
+    if len(ops) != len(graph.ops):
+        raise errors.InternalError(f"{graph.name} has control flow: it is to be outlined first")
+    missing = [(op, "") for op in ops if op.target not in rows]
     if missing:
         raise _unsupported(missing)
     builder = GraphBuilder(graph)
-    refused = _lower_all(rows, builder, graph.ops)
+    refused = _lower_all(rows, builder, ops)
     if refused:
         raise _unsupported(refused)
     return builder.finish()
+
+
+def lower_outline(outline: Outline[TensorGraph]) -> Outline[LoopGraph]:
+    """Every part of a model lowered. Raises as `lower`, for all parts at once."""
+    missing: list[errors.MissingOperator] = []
+
+    def part(graph: TensorGraph) -> LoopGraph | None:
+        try:
+            return lower(graph)
+        except errors.UnsupportedOperators as error:
+            missing.extend(error.missing)
+            return None
+
+    parts = outline.map(part)
+    if missing:
+        raise errors.UnsupportedOperators(missing)
+    return parts.map(_present)
+
+
+def _present(part: LoopGraph | None) -> LoopGraph:
+    assert part is not None
+    return part
 
 
 def _lower_all(

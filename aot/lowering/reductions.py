@@ -71,7 +71,8 @@ def reduced(
 ) -> tuple[Tensor, ...]:
     """One nest: each body gets a function that reads a tensor at the current point.
 
-    The tensors it reads have the domain's full shape or its result's shape.
+    The tensors it reads have the domain's full shape or its result's shape; where these are equal,
+    what is reduced has one element, and both mean the same.
     """
 
     def bind(body: Body) -> Callable[[tuple[Expr, ...], tuple[Expr, ...]], Node]:
@@ -79,7 +80,7 @@ def reduced(
             full = over.position(index, rindex)
 
             def read(tensor: Tensor) -> Node:
-                return tensor.load(full if tensor.shape == over.shape else index)
+                return tensor.load(index if tensor.shape == over.result else full)
 
             return body(read)
 
@@ -336,23 +337,24 @@ _variance_rows("var", lambda v: v)
 _variance_rows("std", e.sqrt)
 
 
+def norm_of(value: Node, order: float) -> Node:
+    """The vector norm of that order of a float value over the nest's reduction."""
+    if order == 2.0:
+        return e.sqrt(reduce_("sum", e.mul(value, value)))
+    size = e.absolute(value)
+    if math.isinf(order):
+        return reduce_("max" if order > 0 else "min", size)
+    if order == 0.0:
+        return reduce_("sum", cast(e.ne(value, 0.0), value.dtype))
+    if order == 1.0:
+        return reduce_("sum", size)
+    total = reduce_("sum", e.power(size, order))
+    return binary("pow", total, const(1.0 / order, value.dtype))
+
+
 def norm_body(x: Tensor, order: float, compute: DType) -> Body:
-    """The vector norm of that order."""
-
-    def body(read: Read) -> Node:
-        value = cast(read(x), compute)
-        if order == 2.0:
-            return e.sqrt(reduce_("sum", e.mul(value, value)))
-        size = e.absolute(value)
-        if math.isinf(order):
-            return reduce_("max" if order > 0 else "min", size)
-        if order == 0.0:
-            return reduce_("sum", cast(e.ne(value, 0.0), compute))
-        if order == 1.0:
-            return reduce_("sum", size)
-        return binary("pow", reduce_("sum", e.power(size, order)), const(1.0 / order, compute))
-
-    return body
+    """The vector norm of that order of x's elements."""
+    return lambda read: norm_of(cast(read(x), compute), order)
 
 
 @REGISTRY.row("aten.linalg_vector_norm.default")

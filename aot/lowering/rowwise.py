@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aot.ir.dtypes import INT64
+from aot.ir.dtypes import INT64, DType
 from aot.ir.loops import View
 from aot.ir.scalar import cast, const
 from aot.lowering.axes import insert, remove, replace, wrap_dim
@@ -34,17 +34,20 @@ def _as(x: Tensor, dtype: Any) -> Tensor:
     return x.builder.pointwise(x.shape, dtype, lambda at: cast(x.load(at), dtype))
 
 
-def _scan(call: Call, x: Tensor, dim: int, combine: str) -> Tensor:
-    dtype = call.result_type().dtype
+def running(x: Tensor, axis: int, dtype: DType, combine: str) -> Tensor:
+    """Running results along `axis`, in the given type (see loops.TemplateCall: scan)."""
     x = _as(x, dtype)
-    if x.rank == 0:
-        return moved(x, (), lambda at: at)
-    axis = wrap_dim(dim, x.rank)
-    lead = product(remove(x.shape, axis))
-    shape = (lead, x.shape[axis])
+    shape = (product(remove(x.shape, axis)), x.shape[axis])
     operands = {"x": _rows(x, axis)}
     matrix = x.builder.template("scan", operands, shape, dtype, {"combine": combine})
     return _unrows(matrix, x.shape, axis)
+
+
+def _scan(call: Call, x: Tensor, dim: int, combine: str) -> Tensor:
+    dtype = call.result_type().dtype
+    if x.rank == 0:
+        return moved(_as(x, dtype), (), lambda at: at)
+    return running(x, wrap_dim(dim, x.rank), dtype, combine)
 
 
 @REGISTRY.row("aten.cumsum.default")
@@ -59,7 +62,7 @@ def cumprod(call: Call, x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     return _scan(call, x, dim, "prod")
 
 
-def _order(x: Tensor, axis: int, kept: Expr, descending: bool) -> Tensor:
+def order_along(x: Tensor, axis: int, kept: Expr, descending: bool) -> Tensor:
     """Positions along `axis` of the first `kept` elements in sorted order, stable."""
     shape = (product(remove(x.shape, axis)), kept)
     attrs = {"descending": descending}
@@ -67,7 +70,7 @@ def _order(x: Tensor, axis: int, kept: Expr, descending: bool) -> Tensor:
     return _unrows(matrix, replace(x.shape, axis, kept), axis)
 
 
-def _picked(x: Tensor, positions: Tensor, axis: int) -> Tensor:
+def picked(x: Tensor, positions: Tensor, axis: int) -> Tensor:
     """x at the given positions along `axis`."""
     size = x.shape[axis]
 
@@ -89,8 +92,8 @@ def sort(call: Call, x: Tensor, dim: int = -1, descending: bool = False) -> tupl
     if x.rank == 0:
         return _scalar_order(x)
     axis = wrap_dim(dim, x.rank)
-    positions = _order(x, axis, x.shape[axis], descending)
-    return _picked(x, positions, axis), positions
+    positions = order_along(x, axis, x.shape[axis], descending)
+    return picked(x, positions, axis), positions
 
 
 @REGISTRY.row("aten.sort.stable")
@@ -107,7 +110,7 @@ def argsort(call: Call, x: Tensor, dim: int = -1, descending: bool = False) -> T
     if x.rank == 0:
         return _scalar_order(x)[1]
     axis = wrap_dim(dim, x.rank)
-    return _order(x, axis, x.shape[axis], descending)
+    return order_along(x, axis, x.shape[axis], descending)
 
 
 @REGISTRY.row("aten.topk.default")
@@ -118,5 +121,5 @@ def topk(
     if x.rank == 0:
         return _scalar_order(x)
     axis = wrap_dim(dim, x.rank)
-    positions = _order(x, axis, as_expr(k), largest)
-    return _picked(x, positions, axis), positions
+    positions = order_along(x, axis, as_expr(k), largest)
+    return picked(x, positions, axis), positions

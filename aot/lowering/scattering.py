@@ -1,25 +1,32 @@
-"""Writes at positions that tensors name, read the other way round.
+"""Writes at positions that tensors name.
 
-Each element of the result looks for the (last) index that names it: no nest writes an element
-twice, results do not depend on the order of threads, and duplicates behave as in a loop.
+Replacing elements is an update of the tensor: only what is named is written. Where several indices
+name one element, all of them write the last one's value, so that results do not depend on the order
+of threads and duplicates behave as in a loop. What joins values (adding, minimum, …) is read the
+other way round: each element of the result looks for the indices that name it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aot.ir.dtypes import BOOL, INT64, UINT8, DType
-from aot.ir.scalar import Node, cast, const, reduce_, where
+from aot.ir.scalar import Node, binary, cast, const, reduce_, where
 from aot.lowering import exprs as e
 from aot.lowering.axes import replace, wrap_dim
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.indexing import at_value, broadcast_at, index_tensors
+from aot.lowering.masks import conjunction
 from aot.lowering.pointwise import narrow
 from aot.lowering.promotion import Operand, element
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
-from aot.symbolic import Expr, as_expr, product, unravel
+from aot.lowering.rowwise import running
+from aot.lowering.views import reshaped
+from aot.symbolic import Expr, as_expr, product, ravel, unravel
+
+_TRUE = const(True, BOOL)
 
 
 def _broadcast_shape(tensors: Sequence[Tensor]) -> tuple[Expr, ...]:
@@ -32,20 +39,26 @@ def _broadcast_shape(tensors: Sequence[Tensor]) -> tuple[Expr, ...]:
     return tuple(shape)
 
 
-def _last_match(
+def _last_alike(
     builder: GraphBuilder,
     shape: Sequence[Expr],
     count: Expr,
-    named: Any,
-) -> Tensor:
-    """For each position of `shape` the last r < count for which `named(index, r)`, else -1."""
+    own: Callable[[Sequence[Expr]], Expr],
+    alike: Callable[[Sequence[Expr], Expr], Node],
+) -> Callable[[Sequence[Expr]], Expr]:
+    """For each point of `shape` the last r < count that names the same element as the point.
+
+    `own`: the r of a point. `alike(point, r)`: whether r names what the point names.
+    """
+    if count == 1:
+        return own
 
     def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
         position = builder.index_node(rindex[0])
-        return reduce_("max", e.select(named(index, rindex[0]), position, -1))
+        return reduce_("max", e.select(alike(index, rindex[0]), position, 0))
 
     last = builder.reduction(shape, (count,), [(INT64, body)])[0]
-    return last
+    return lambda index: at_value(builder, last.load(index), count, wrap=False)
 
 
 def _wrapped(value: Node, size: Node) -> Node:
@@ -85,7 +98,7 @@ def index_put(
             result = same if result is None else e.and_(result, same)
         return result if result is not None else const(True, BOOL)
 
-    def value_at(index: Sequence[Expr], r: Expr, mask: Node) -> Node:
+    def value_at(index: Sequence[Expr], r: Expr, mask: Node | None = None) -> Node:
         rest = [i for k, i in enumerate(index) if k not in tensors]
         full = (*rest[:place], *unravel(r, shared), *rest[place:])
         return values.load_broadcast(full, mask)
@@ -99,15 +112,34 @@ def index_put(
             return narrow(e.add(cast(x.load(index), compute), reduce_("sum", added)), x.dtype)
 
         return builder.reduction(x.shape, (count,), [(x.dtype, total)])[0]
-    source = _last_match(builder, [x.shape[k] for k in dims], count, names)
 
-    def point(index: tuple[Expr, ...]) -> Node:
-        last = source.load([index[k] for k in dims])
-        found = e.ge(last, 0)
-        r = at_value(builder, e.maximum(last, 0), count, wrap=False)
-        return where(found, value_at(index, r, found), x.load(index))
+    def position(k: int, at: Sequence[Expr]) -> Node:
+        size = builder.index_node(x.shape[k])
+        return _wrapped(tensors[k].load_broadcast(at), size)
 
-    return builder.pointwise(x.shape, x.dtype, point)
+    def alike(at: Sequence[Expr], r: Expr) -> Node:
+        other = unravel(r, shared)
+        return conjunction(e.eq(position(k, at), position(k, other)) for k in dims) or _TRUE
+
+    rank = len(shared)
+    last = _last_alike(builder, shared, count, lambda at: ravel(at, shared), alike)
+    rest = [size for k, size in enumerate(x.shape) if k not in tensors]
+
+    def target(at: tuple[Expr, ...]) -> list[Expr]:
+        own, left = at[place : place + rank], iter((*at[:place], *at[place + rank :]))
+        return [
+            at_value(builder, tensors[k].load_broadcast(own), size, wrap=True)
+            if k in tensors
+            else next(left)
+            for k, size in enumerate(x.shape)
+        ]
+
+    def value(at: tuple[Expr, ...]) -> Node:
+        own, left = at[place : place + rank], (*at[:place], *at[place + rank :])
+        full = (*left[:place], *unravel(last(own), shared), *left[place:])
+        return values.load_broadcast(full)
+
+    return builder.update(x, (*rest[:place], *shared, *rest[place:]), target, value)
 
 
 def _masked_put(call: Call, x: Tensor, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
@@ -123,44 +155,52 @@ def _masked_put(call: Call, x: Tensor, mask: Tensor, values: Tensor, accumulate:
     return call.builder.pointwise(x.shape, x.dtype, point)
 
 
+def _listed(x: Tensor) -> Tensor:
+    """A 0-d tensor as a list of one element; others as they are."""
+    return x if x.rank else reshaped(x, (as_expr(1),))
+
+
 def _by_slices(
-    call: Call, x: Tensor, dim: int, indices: Tensor, value_at: Any, combine: Any = None
+    call: Call, x: Tensor, dim: int, indices: Tensor, value_at: Any, wrap: bool
 ) -> Tensor:
-    """x with slices along `dim` replaced by the last (or, with `combine`, joined by all) values."""
-    axis, builder = wrap_dim(dim, x.rank), call.builder
-    count = indices.shape[0] if indices.rank else as_expr(1)
+    """x with the slices along `dim` that `indices` names replaced by values."""
+    if x.rank == 0:
+        return reshaped(_by_slices(call, _listed(x), 0, indices, value_at, wrap), ())
+    axis, builder, indices = wrap_dim(dim, x.rank), call.builder, _listed(indices)
+    count = indices.shape[0]
 
-    def names(at: Sequence[Expr], r: Expr) -> Node:
-        named = _wrapped(
-            indices.load((r,) if indices.rank else ()), builder.index_node(x.shape[axis])
-        )
-        return e.eq(named, builder.index_node(at[0]))
+    def named(r: Expr) -> Node:
+        return indices.load((r,))
 
-    source = _last_match(builder, [x.shape[axis]], count, names)
+    def alike(at: Sequence[Expr], r: Expr) -> Node:
+        size = builder.index_node(x.shape[axis])
+        return e.eq(_wrapped(named(at[0]), size), _wrapped(named(r), size))
 
-    def point(index: tuple[Expr, ...]) -> Node:
-        last = source.load([index[axis]])
-        found = e.ge(last, 0)
-        r = at_value(builder, e.maximum(last, 0), count, wrap=False)
-        return where(found, value_at(replace(index, axis, r), found), x.load(index))
+    last = _last_alike(builder, (count,), count, lambda at: at[0], alike)
 
-    return builder.pointwise(x.shape, x.dtype, point)
+    def target(at: tuple[Expr, ...]) -> Sequence[Expr]:
+        return replace(at, axis, at_value(builder, named(at[axis]), x.shape[axis], wrap))
+
+    def value(at: tuple[Expr, ...]) -> Node:
+        return cast(value_at(replace(at, axis, last([at[axis]]))), x.dtype)
+
+    return builder.update(x, replace(x.shape, axis, count), target, value)
 
 
 @REGISTRY.row("aten.index_copy.default")
 def index_copy(call: Call, x: Tensor, dim: int, indices: Tensor, source: Tensor) -> Tensor:
     """x with slices along `dim` replaced by those of `source`."""
-    return _by_slices(call, x, dim, indices, source.load)
+    return _by_slices(call, x, dim, indices, _listed(source).load, wrap=False)
 
 
 @REGISTRY.row("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
 def index_fill(call: Call, x: Tensor, dim: int, indices: Tensor, value: Operand) -> Tensor:
     """x with slices along `dim` replaced by a value."""
 
-    def filled(at: Sequence[Expr], mask: Node) -> Node:
+    def filled(at: Sequence[Expr]) -> Node:
         return element(call.builder, value, at, x.dtype)
 
-    return _by_slices(call, x, dim, indices, filled)
+    return _by_slices(call, x, dim, indices, filled, wrap=True)
 
 
 @REGISTRY.row("aten.index_add.default")
@@ -168,7 +208,11 @@ def index_add(
     call: Call, x: Tensor, dim: int, indices: Tensor, source: Tensor, *, alpha: Any = 1
 ) -> Tensor:
     """x with slices of `source` added to the slices along `dim` that `indices` names."""
+    if x.rank == 0:
+        row = index_add(call, _listed(x), 0, indices, source, alpha=alpha)
+        return reshaped(row, ())
     axis, builder, compute = wrap_dim(dim, x.rank), call.builder, x.dtype.compute
+    indices, source = _listed(indices), _listed(source)
 
     def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
         r = rindex[0]
@@ -179,6 +223,62 @@ def index_add(
         return narrow(e.add(cast(x.load(index), compute), reduce_("sum", scaled)), x.dtype)
 
     return builder.reduction(x.shape, indices.shape, [(x.dtype, body)])[0]
+
+
+@REGISTRY.row("aten.as_strided_scatter.default")
+def as_strided_scatter(
+    call: Call,
+    x: Tensor,
+    src: Tensor,
+    size: tuple[Any, ...],
+    stride: tuple[Any, ...],
+    offset: Any = None,
+) -> Tensor:
+    """x with the elements at given strides of its (contiguous) memory replaced by src."""
+    builder, count = call.builder, product(src.shape)
+    start = as_expr(0) if offset is None else as_expr(offset)
+
+    def names(at: Sequence[Expr], r: Expr) -> Node:
+        place = start
+        for i, step in zip(unravel(r, src.shape), stride, strict=True):
+            place = place + i * step
+        return e.eq(builder.index_node(place), builder.index_node(ravel(at, x.shape)))
+
+    def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
+        position = builder.index_node(rindex[0])
+        return reduce_("max", e.select(names(index, rindex[0]), position, -1))
+
+    source = builder.reduction(x.shape, (count,), [(INT64, body)])[0]
+
+    def point(index: tuple[Expr, ...]) -> Node:
+        last = source.load(index)
+        found = e.ge(last, 0)
+        r = at_value(builder, e.maximum(last, 0), count, wrap=False)
+        return where(found, cast(src.load(unravel(r, src.shape), found), x.dtype), x.load(index))
+
+    return builder.pointwise(x.shape, x.dtype, point)
+
+
+@REGISTRY.row("aten.masked_scatter.default")
+def masked_scatter(call: Call, x: Tensor, mask: Tensor, src: Tensor) -> Tensor:
+    """x with the elements where mask is true replaced by src's, one after the other."""
+    builder, result = call.builder, call.result_type()
+    shape, count = result.shape, product(result.shape)
+
+    def chosen(at: Sequence[Expr]) -> Node:
+        return cast(mask.load_broadcast(unravel(at[0], shape)), INT64)
+
+    flags = builder.pointwise((count,), INT64, chosen)
+    counted = running(flags, 0, INT64, "sum")
+
+    def point(index: tuple[Expr, ...]) -> Node:
+        here = e.truth(mask.load_broadcast(index))
+        rank = e.sub(counted.load((ravel(index, shape),)), 1)
+        position = at_value(builder, e.select(here, rank, 0), product(src.shape), wrap=False)
+        value = cast(src.load(unravel(position, src.shape), here), x.dtype)
+        return where(here, value, x.load_broadcast(index))
+
+    return builder.pointwise(shape, x.dtype, point)
 
 
 class _Scatter:
@@ -213,32 +313,55 @@ class _Scatter:
 
     def replaced(self, value_at: Any) -> Tensor:
         """x with the named elements replaced by the last of their values."""
-        source = _last_match(self.builder, self.x.shape, self.count, self.names)
+        builder, x, indices = self.builder, self.x, self.indices
+        if not x.rank:
+            return builder.pointwise((), x.dtype, lambda _: value_at(()))
 
-        def point(index: tuple[Expr, ...]) -> Node:
-            last = source.load(index)
-            found = e.ge(last, 0)
-            r = at_value(self.builder, e.maximum(last, 0), self.count, wrap=False)
-            return where(found, value_at(self.at(index, r), found), self.x.load(index))
+        def alike(at: Sequence[Expr], r: Expr) -> Node:
+            return e.eq(indices.load(at), indices.load(self.at(at, r)))
 
-        return self.builder.pointwise(self.x.shape, self.x.dtype, point)
+        last = _last_alike(builder, indices.shape, self.count, lambda at: at[self.axis], alike)
+
+        def target(at: tuple[Expr, ...]) -> Sequence[Expr]:
+            place = at_value(builder, indices.load(at), x.shape[self.axis], wrap=False)
+            return replace(at, self.axis, place)
+
+        return builder.update(
+            x, indices.shape, target, lambda at: cast(value_at(self.at(at, last(at))), x.dtype)
+        )
 
     def joined(self, source: Tensor, kind: str, include_self: bool) -> Tensor:
         """x joined with all values that name an element, by sum, prod, min or max."""
-        x, compute = self.x, self.x.dtype.compute
-        neutral = _NEUTRAL[kind](compute)
+        x = self.x
 
         def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
             hit = self.names(index, rindex[0])
-            value = cast(source.load(self.at(index, rindex[0]), hit), compute)
-            total = reduce_(kind, e.select(hit, value, neutral))
-            old = cast(x.load(index), compute)
-            result = _JOIN[kind](old, total)
-            if not include_self:
-                result = e.select(reduce_("any", hit), total, old)
-            return narrow(result, x.dtype)
+            value = source.load(self.at(index, rindex[0]), hit)
+            return _joined(x.load(index), hit, value, kind, include_self)
 
         return self.builder.reduction(x.shape, (self.count,), [(x.dtype, body)])[0]
+
+
+def _joined(old: Node, hit: Node, value: Node, kind: str, include_self: bool) -> Node:
+    """`old` joined with the values that hit it, in its type; means of integers round down."""
+    dtype, compute = old.dtype, old.dtype.compute
+    join = "sum" if kind == "mean" else kind
+    old, value = cast(old, compute), cast(value, compute)
+    total = reduce_(join, e.select(hit, value, _NEUTRAL[join](compute)))
+    result = _JOIN[join](old, total) if include_self else total
+    if kind == "mean":
+        hits = reduce_("sum", cast(hit, INT64))
+        # Where nothing hits, `old` is chosen below.
+        parts = e.add(hits, 1) if include_self else e.maximum(hits, 1)
+        result = _quotient(result, cast(parts, compute), exact=compute.is_float)
+    if not include_self:
+        result = e.select(reduce_("any", hit), result, old)
+    return narrow(result, dtype)
+
+
+def _quotient(a: Node, b: Node, *, exact: bool) -> Node:
+    """a / b; rounded down unless `exact`."""
+    return e.div(a, b) if exact else binary("floordiv", a, b)
 
 
 def _extreme(least: bool) -> Any:
@@ -260,7 +383,7 @@ _NEUTRAL: dict[str, Any] = {
 }
 _JOIN = {"sum": e.add, "prod": e.mul, "max": e.maximum, "min": e.minimum}
 _REDUCE_NAMES = {"sum": "sum", "add": "sum", "prod": "prod", "multiply": "prod"}
-_REDUCE_NAMES |= {"amax": "max", "amin": "min"}
+_REDUCE_NAMES |= {"amax": "max", "amin": "min", "mean": "mean"}
 
 
 @REGISTRY.row("aten.scatter.src")
@@ -273,7 +396,7 @@ def scatter_src(call: Call, x: Tensor, dim: int, indices: Tensor, src: Tensor) -
 def scatter_value(call: Call, x: Tensor, dim: int, indices: Tensor, value: Any) -> Tensor:
     """x with the elements that `indices` names along `dim` replaced by a value."""
 
-    def filled(at: Sequence[Expr], mask: Node) -> Node:
+    def filled(at: Sequence[Expr]) -> Node:
         return element(call.builder, value, at, x.dtype)
 
     return _Scatter(call, x, dim, indices).replaced(filled)
@@ -300,3 +423,39 @@ def scatter_reduce(
     if reduce not in _REDUCE_NAMES:
         raise CannotLower(f"scatter with reduce={reduce!r}")
     return _Scatter(call, x, dim, indices).joined(src, _REDUCE_NAMES[reduce], include_self)
+
+
+@REGISTRY.row("aten.index_reduce.default")
+def index_reduce(
+    call: Call,
+    x: Tensor,
+    dim: int,
+    indices: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """x joined with slices of `source` at the slices along `dim` that `indices` names."""
+    if x.rank == 0:
+        row = index_reduce(call, _listed(x), 0, indices, source, reduce, include_self=include_self)
+        return reshaped(row, ())
+    axis, builder = wrap_dim(dim, x.rank), call.builder
+    indices, source = _listed(indices), _listed(source)
+
+    def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
+        r = rindex[0]
+        named = cast(indices.load((r,)), INT64)
+        hit = e.eq(named, builder.index_node(index[axis]))
+        value = source.load(replace(index, axis, r), hit)
+        return _joined(x.load(index), hit, value, _REDUCE_NAMES[reduce], include_self)
+
+    return builder.reduction(x.shape, indices.shape, [(x.dtype, body)])[0]
+
+
+@REGISTRY.row("aten.put.default")
+def put(call: Call, x: Tensor, indices: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """The flat x with the elements that `indices` names replaced by (or increased by) source's."""
+    flat, count = reshaped(x, (product(x.shape),)), (product(indices.shape),)
+    where_, values = reshaped(indices, count), reshaped(source, count)
+    return reshaped(index_put(call, flat, (where_,), values, accumulate), x.shape)

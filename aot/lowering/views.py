@@ -65,16 +65,37 @@ def sliced(x: Tensor, dim: int, start: Expr, size: Expr, step: int = 1) -> Tenso
     "aten.flatten.using_ints",
     "aten.unflatten.int",
     "aten.view_as.default",
+    "aten.view_copy.default",
 )
 def view(call: Call, x: Tensor, *_: Any) -> Tensor:
     """Another shape of the same elements."""
     return reshaped(x, call.result_type().shape)
 
 
-@REGISTRY.row("aten.permute.default")
+@REGISTRY.row("aten.permute.default", "aten.permute_copy.default")
 def permute(call: Call, x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Dimensions in another order."""
     return permuted(x, [wrap_dim(d, x.rank) for d in dims])
+
+
+@REGISTRY.row("aten.unbind_copy.int")
+def unbind_copy(call: Call, x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices of x along `dim`."""
+    axis = wrap_dim(dim, x.rank)
+    shape = remove(x.shape, axis)
+
+    def slice_at(position: int) -> Tensor:
+        return moved(x, shape, lambda at: insert(at, axis, as_expr(position)))
+
+    return tuple(slice_at(k) for k in range(len(call.op.outputs)))
+
+
+@REGISTRY.row("aten.narrow_copy.default")
+def narrow_copy(call: Call, x: Tensor, dim: int, start: Expr | int, length: Expr | int) -> Tensor:
+    """`length` elements of x along `dim` from `start` on."""
+    axis = wrap_dim(dim, x.rank)
+    first = wrap_position(call.builder, start, x.shape[axis])
+    return sliced(x, axis, first, as_expr(length))
 
 
 @REGISTRY.row("aten.transpose.int", "aten.swapaxes.default", "aten.swapdims.default")

@@ -100,8 +100,10 @@ def _infix(
         if isinstance(e, sympy.Pow):
             return "*".join([go(e.base, True)] * int(e.exp))
         if isinstance(e, (FloorDiv, Modulo)):
-            text = f"{go(e.args[0], True)} {division[type(e)]} {go(e.args[1], True)}"
-            return f"({text})"
+            divisor = go(e.args[1], True)
+            if isinstance(e.args[1], (sympy.Mul, sympy.Pow)):
+                divisor = f"({divisor})"  # x / a*b would divide by a alone
+            return f"({go(e.args[0], True)} {division[type(e)]} {divisor})"
         if isinstance(e, (Minimum, Maximum)):
             function = minimum if isinstance(e, Minimum) else maximum
             text = go(e.args[0], False)

@@ -151,6 +151,8 @@ def test_text_and_c() -> None:
     assert to_text(ceil_div(S, 16)) == "((s0 + 15) // 16)"
     assert "aot::imin" in to_c(expr)
     assert "//" not in to_c(expr)
+    assert to_text(FloorDiv(I, 8 * S)) == "(i0 // (8*s0))"
+    assert to_c(Modulo(I, S**2)) == "(i0 % (s0*s0))"
 
 
 def test_a_constant_that_the_factor_does_not_divide_stays() -> None:

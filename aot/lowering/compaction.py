@@ -1,0 +1,75 @@
+"""Where a tensor is true: what operators with results of measured sizes are made of.
+
+The front end takes such an operator apart. A partition says where the true elements are and how
+many; that number is read and becomes a dim; what follows has plain sizes.
+"""
+
+from __future__ import annotations
+
+from aot.ir.dtypes import BOOL, INT64
+from aot.ir.loops import Store
+from aot.ir.scalar import Node, cast, check_index, const, where
+from aot.lowering import exprs as e
+from aot.lowering.builder import Tensor
+from aot.lowering.registry import Call
+from aot.lowering.rows import REGISTRY
+from aot.symbolic import Expr, product, unravel, var
+
+
+@REGISTRY.row("aot.partition.default")
+def partition(call: Call, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Row-major positions of the elements that are not 0, then of the others; how many are not 0.
+
+    Each element's place follows from a running count, so that every place is written once.
+    """
+    builder, count = call.builder, product(x.shape)
+    flags = builder.pointwise(
+        (builder.one, count),
+        INT64,
+        lambda at: cast(cast(x.load(unravel(at[1], x.shape)), BOOL), INT64),
+    )
+    running = builder.template(
+        "scan", {"x": flags}, (builder.one, count), INT64, {"combine": "sum"}
+    )
+
+    def last(at: tuple[Expr, ...]) -> Node:
+        some = e.gt(builder.index_node(count), 0)
+        return running.load((builder.zero, count - 1), some)
+
+    total = builder.pointwise((), INT64, last)
+    positions = builder.empty((count,), INT64)
+
+    def place(at: tuple[Expr, ...]) -> Store:
+        here, before = builder.index_node(at[0]), running.load((builder.zero, at[0]))
+        kept = e.gt(flags.load((builder.zero, at[0])), 0)
+        behind = e.sub(e.add(total.load(()), here), before)
+        goal = check_index(where(kept, e.sub(before, 1), behind), count, wrap=False)
+        symbol = var("u0")
+        return Store(positions.buffer, (symbol,), here, binds=((symbol, goal),))
+
+    builder.scatter(positions, (count,), place)
+    return positions, total
+
+
+@REGISTRY.row("aot.unravel.default")
+def unravelled(call: Call, positions: Tensor, shape: tuple[Expr, ...]) -> Tensor:
+    """The indices, a row each, of row-major positions in a tensor of that shape."""
+    builder = call.builder
+
+    def point(at: tuple[Expr, ...]) -> Node:
+        if not shape:
+            return const(0, INT64)
+        inner: Expr = builder.one
+        found: Node | None = None
+        column = builder.index_node(at[1])
+        position = positions.load((at[0],))
+        for k in reversed(range(len(shape))):
+            index = e.floordiv(position, builder.index_node(inner)) if inner != 1 else position
+            if k > 0:
+                index = e.mod(index, builder.index_node(shape[k]))
+            found = index if found is None else where(e.eq(column, k), index, found)
+            inner = inner * shape[k]
+        assert found is not None
+        return found
+
+    return builder.pointwise(call.result_type().shape, INT64, point)

@@ -1,0 +1,152 @@
+"""Orthogonal polynomials of a degree that is data: rows of an element's and a degree's tensor.
+
+Chebyshev's have closed forms (DLMF 18.5); the others are three-term recurrences (DLMF 18.9), a
+scalar operation each. Everything is evaluated in float64. Degrees are truncated to integers; below
+0 the result is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from aot.ir.dtypes import FLOAT64
+from aot.ir.scalar import Node, binary, cast, unary
+from aot.lowering import exprs as e
+from aot.lowering.pointwise import binary_rows, promote_float
+
+Body = Callable[[Node, Node], Node]
+
+_HERMITE_DEGREES = {4: 128.0, 8: 512.0}
+"""Bytes of a type -> the degree beyond which eager gives NaN."""
+
+
+def _in_double(body: Body) -> Body:
+    def build(x: Node, n: Node) -> Node:
+        degree = e.trunc(cast(n, FLOAT64))
+        value = body(cast(x, FLOAT64), degree)
+        return cast(e.select(e.lt(degree, 0.0), 0.0, value), x.dtype)
+
+    return build
+
+
+def _is_odd(n: Node) -> Node:
+    return e.ne(e.fmod(n, 2.0), 0.0)
+
+
+def _ratio(over: str, under: str | None, angle: Callable[[Node], Node], half: float) -> Body:
+    """over(angle(n) t) / under(half t) as a function of (t, n)."""
+
+    def body(t: Node, n: Node) -> Node:
+        value = unary(over, e.mul(angle(n), t))
+        return value if under is None else e.div(value, unary(under, e.mul(t, half)))
+
+    return body
+
+
+def _next(n: Node) -> Node:
+    return e.add(n, 1.0)
+
+
+def _middle(n: Node) -> Node:
+    return e.add(n, 0.5)
+
+
+def _twice(n: Node) -> Node:
+    return e.add(e.add(n, n), 1.0)
+
+
+_INSIDE: dict[str, Body] = {
+    "t": _ratio("cos", None, lambda n: n, 1.0),
+    "u": _ratio("sin", "sin", _next, 1.0),
+    "v": _ratio("cos", "cos", _middle, 0.5),
+    "w": _ratio("sin", "sin", _middle, 0.5),
+}
+"""The polynomials at x = cos(t)."""
+
+
+def _turned(n: Node, y: Node) -> Node:
+    """cos(n pi/2 - y), exact where y is 0."""
+    value = e.select(_is_odd(n), e.sin(y), unary("cos", y))
+    return e.select(e.ge(e.sub(n, e.mul(4.0, e.floor(e.mul(n, 0.25)))), 2.0), e.neg(value), value)
+
+
+_MIDDLE: dict[str, Body] = {
+    "t": lambda t, n: _turned(n, e.mul(n, t)),
+    "u": lambda t, n: e.div(_turned(n, e.mul(_next(n), t)), unary("cos", t)),
+}
+"""The polynomials that may be 0 at x = 0, at x = sin(t)."""
+
+_OUTSIDE: dict[str, Body] = {
+    "t": _ratio("cosh", None, lambda n: n, 1.0),
+    "u": _ratio("sinh", "sinh", _next, 1.0),
+    "v": _ratio("cosh", "cosh", _middle, 0.5),
+    "w": _ratio("sinh", "sinh", _middle, 0.5),
+}
+"""The polynomials at x = cosh(t)."""
+
+_AT_ONE: dict[str, Callable[[Node], Node]] = {
+    "t": lambda n: e.lift(1.0, n),
+    "u": _next,
+    "v": lambda n: e.lift(1.0, n),
+    "w": _twice,
+}
+_MIRRORED = {"t": "t", "u": "u", "v": "w", "w": "v"}
+"""Kind -> the kind it becomes, but for the sign (-1)**n, when x changes its sign."""
+
+
+def chebyshev(kind: str) -> Body:
+    """Chebyshev's polynomial of the first to fourth kind (t, u, v, w), DLMF 18.5.1-18.5.4."""
+
+    def body(x: Node, n: Node) -> Node:
+        other = _MIRRORED[kind]
+        size = e.absolute(x)
+        inside = _INSIDE[kind](unary("acos", x), n)
+        if kind in _MIDDLE:
+            middle = _MIDDLE[kind](unary("asin", x), n)
+            inside = e.select(e.lt(size, 0.5), middle, inside)
+        t = unary("acosh", size)
+        above, below = _OUTSIDE[kind](t, n), _OUTSIDE[other](t, n)
+        at_one, at_minus_one = _AT_ONE[kind](n), _AT_ONE[other](n)
+        right = e.select(e.eq(x, 1.0), at_one, above)
+        left = e.select(e.eq(x, -1.0), at_minus_one, below)
+        left = e.select(_is_odd(n), e.neg(left), left)
+        value = e.select(e.lt(size, 1.0), inside, e.select(e.lt(x, 0.0), left, right))
+        # A polynomial of degree 0 is 1 even where x is not finite.
+        return e.select(e.eq(n, 0.0), 1.0, value)
+
+    return body
+
+
+def _shifted(body: Body) -> Body:
+    return lambda x, n: body(e.sub(e.add(x, x), 1.0), n)
+
+
+def _recurrence(op: str) -> Body:
+    return lambda x, n: binary(op, x, n)
+
+
+def _hermite(op: str) -> Body:
+    """A Hermite polynomial; NaN for degrees that eager refuses in the operand's type."""
+
+    def build(x: Node, n: Node) -> Node:
+        most = _HERMITE_DEGREES[x.dtype.itemsize]
+        value = _in_double(_recurrence(op))(x, n)
+        return e.select(e.gt(n, most), math.nan, value)
+
+    return build
+
+
+POLYNOMIALS: dict[str, Body] = {
+    **{f"chebyshev_polynomial_{kind}": _in_double(chebyshev(kind)) for kind in "tuvw"},
+    **{
+        f"shifted_chebyshev_polynomial_{kind}": _in_double(_shifted(chebyshev(kind)))
+        for kind in "tuvw"
+    },
+    "hermite_polynomial_h": _hermite("hermite_h"),
+    "hermite_polynomial_he": _hermite("hermite_he"),
+    "laguerre_polynomial_l": _in_double(_recurrence("laguerre_l")),
+    "legendre_polynomial_p": _in_double(_recurrence("legendre_p")),
+}
+_ROWS = {f"special_{name}": body for name, body in POLYNOMIALS.items()}
+binary_rows(_ROWS, promote_float, dict.fromkeys(_ROWS, ("default", "x_scalar", "n_scalar")))
