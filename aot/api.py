@@ -27,6 +27,8 @@ def package(
     dynamic_shapes: Any = None,
     extra_inputs: Sequence[Sequence[Any]] = (),
     golden: bool = True,
+    swappable: bool = False,
+    keep_originals: bool = False,
 ) -> BuildReport:
     """Packages a module, or a program that `torch.export` made, into the file `path`.
 
@@ -39,6 +41,8 @@ def package(
         dynamic_shapes: As `torch.export.export` takes it.
         extra_inputs: More positional inputs, of other sizes, for the golden values.
         golden: Keep the example inputs and eager's outputs in the package, for `verify`.
+        swappable: Weights can be replaced at run time, all of them together.
+        keep_originals: The same, also some of them alone, or added to.
 
     Returns:
         What was built: kernels, decisions, timings.
@@ -47,7 +51,13 @@ def package(
         aot.errors.AotError: One of its subclasses says what is wrong, where, and what to do.
     """
     parsed = options.merge_targets([options.parse_target(t) for t in targets])
-    chosen = options.from_environment(output=Path(path), targets=parsed, golden=golden)
+    chosen = options.from_environment(
+        output=Path(path),
+        targets=parsed,
+        golden=golden,
+        swappable=swappable,
+        keep_originals=keep_originals,
+    )
     if isinstance(module_or_program, ExportedProgram):
         if args or kwargs or dynamic_shapes is not None:
             raise UsageError(

@@ -33,6 +33,7 @@ from aot.report.html import explain_html
 from aot.report.inspect import inspect_json, inspect_text
 from aot.report.model import TYPICAL_CORE, BuildReport, format_bytes, format_seconds
 from aot.report.observers import Dump, Keep, Observer, Several, Silent, Verify
+from aot.report.operators import coverage, coverage_text
 from aot.report.progress import Progress
 from aot.report.runtime import load_model
 from aot.report.summary import partial_report
@@ -167,6 +168,15 @@ def _kernel_counts(report: BuildReport) -> str:
     "-o", "--output", type=click.Path(path_type=Path), help="The package; default: MODEL.pkg here."
 )
 @click.option("--stop-after", type=click.Choice(STAGES), help="Go no further; write no package.")
+@click.option(
+    "--swappable", is_flag=True, help="Weights can be replaced at run time, all of them together."
+)
+@click.option(
+    "--keep-originals",
+    is_flag=True,
+    help="As --swappable, some of them alone or added to; keeps weights that others are derived "
+    "from.",
+)
 @click.option("--no-golden", is_flag=True, help="Leave out example inputs and outputs (`verify`).")
 @_json
 @_debug
@@ -420,12 +430,16 @@ def tune(
 
 
 @cli.command(short_help="List the operators that can be packaged.")
+@click.option("--table", is_flag=True, help="PyTorch's operators: type, device, samples, reasons.")
 @_json
 @_debug
-def ops(as_json: bool, debug: bool) -> None:
+def ops(table: bool, as_json: bool, debug: bool) -> None:
     """List the operators that can be packaged."""
     names = supported_operators()
-    if as_json:
+    if table:
+        kept = coverage()
+        click.echo(json.dumps(kept.to_json()) if as_json else coverage_text(kept))
+    elif as_json:
         _print_json(names)
     else:
         click.echo("\n".join(names))

@@ -20,27 +20,36 @@ from aot.frontend.ingest import ingest
 from aot.ir.capabilities import Capabilities
 from aot.ir.kernels import KernelGraph, MemoryPlan
 from aot.ir.loops import LoopGraph
+from aot.ir.tensors import TensorGraph
 from aot.ir.weights import WeightStore
-from aot.link.assemble import Assembly, CodeImage, ProgramParts, assemble
+from aot.link.assemble import Assembly, CodeImage, ProgramParts, RoutineParts, assemble
 from aot.link.derive import DerivedStore
 from aot.link.entries import golden_entries
 from aot.link.package import Entry, bytes_entry, write_package
 from aot.link.placing import place_weights, weight_entries
 from aot.link.plan import Plan
-from aot.lowering.lower import lower
+from aot.link.replaceable import original_entries, weight_specs
+from aot.link.states import place_states
+from aot.lowering.lower import lower_outline
+from aot.lowering.outline import outline
 from aot.options import BuildOptions, Target
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.expand_templates import expand_templates
 from aot.passes.fold_weights import fold_weights
 from aot.passes.inline import inline_producers
 from aot.passes.layout import choose_layouts, own_outputs
+from aot.passes.narrow import narrow_broadcasts
 from aot.passes.normalize_axes import normalize_axes
+from aot.passes.pair_resamples import pair_resamples
+from aot.passes.updates import narrow_updates, own_bases
 from aot.report.model import BuildReport, PerProgram, StageTime
 from aot.report.observers import Observer, Silent
 from aot.report.summary import program_report
 from aot.schedule.fusion import fuse
+from aot.schedule.join import join
 from aot.schedule.memory import plan_memory
 from aot.version import COMPILER
+from aot.weight_program import with_weight_program
 
 T = TypeVar("T")
 Choose = Callable[[Target], Backend]
@@ -94,19 +103,25 @@ def build(
         "capture", lambda: capture_file(source) if isinstance(source, Path) else source
     )
     graph, weights = stages.run("ingest", lambda: ingest(captured))
-    lowered = stages.run("lower", lambda: lower(graph))
+    lowered = stages.run("lower", lambda: lower_outline(outline(graph)))
     # From here on each program goes its own way: what to fuse depends on the device.
     loops = stages.run(
-        "passes", lambda: _each_schedule(programs, lambda p, _: run_passes(lowered, p.capabilities))
+        "passes",
+        lambda: _each_schedule(
+            programs, lambda p, _: lowered.map(lambda part: run_passes(part, p.capabilities))
+        ),
     )
     kernels = stages.run(
-        "fuse", lambda: _each_schedule(programs, lambda p, k: fuse(loops[k], p.capabilities))
+        "fuse",
+        lambda: _each_schedule(
+            programs, lambda p, k: join(loops[k].map(lambda part: fuse(part, p.capabilities)))
+        ),
     )
     memory = stages.run(
         "plan_memory", lambda: _each_schedule(programs, lambda _, k: plan_memory(kernels[k]))
     )
     emitted = stages.run(
-        "emit", lambda: _each(programs, lambda p, k: p.backend.emit(kernels[k], p.target))
+        "emit", lambda: _each(programs, lambda p, k: _emit(p, kernels[k], options))
     )
     binaries = stages.run(
         "build",
@@ -134,13 +149,27 @@ def run_passes(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     """The passes over the loop graph, in order."""
     graph = remove_dead_code(graph)
     graph = own_outputs(graph)
+    graph = pair_resamples(graph, capabilities)
     graph = expand_templates(graph, capabilities)
     # Folding comes before inlining, which would mix constants with what varies.
     graph = fold_weights(graph)
     # Views vanish first, so that what remains shows its real accesses to every later choice.
     graph = inline_producers(graph)
+    graph = narrow_broadcasts(graph)
+    # What is left of a slice's write is one nest; only then it shows what it leaves as it was.
+    graph = own_bases(narrow_updates(graph))
     graph = normalize_axes(graph)
     return choose_layouts(graph, capabilities)
+
+
+def schedule(graph: TensorGraph, capabilities: Capabilities) -> KernelGraph:
+    """The kernels of a model on a device: `lower`, `passes` and `fuse` in one.
+
+    Raises:
+        UnsupportedOperators: As `lower`.
+    """
+    lowered = lower_outline(outline(graph))
+    return join(lowered.map(lambda part: fuse(run_passes(part, capabilities), capabilities)))
 
 
 class Stopped(Exception):
@@ -184,6 +213,13 @@ def _each_schedule(programs: Sequence[Program], make: Callable[[Program, int], T
     return _each(programs, once)
 
 
+def _emit(program: Program, kernels: KernelGraph, options: BuildOptions) -> EmittedGraph:
+    emitted = program.backend.emit(kernels, program.target)
+    if not options.has_weight_program:
+        return emitted
+    return with_weight_program(emitted, program.backend, program.target)
+
+
 def _link(
     captured: Captured,
     programs: Sequence[Program],
@@ -202,7 +238,11 @@ def _link(
     golden = golden_entries(
         [(e.inputs, e.outputs) for e in examples(captured)] if options.golden else []
     )
-    plan = assemble(Assembly(parts, COMPILER, golden.records))
+    states = place_states(graphs, weights)
+    replaceable = (
+        weight_specs(weights, parts, options.keep_originals) if options.has_weight_program else ()
+    )
+    plan = assemble(Assembly(parts, COMPILER, golden.records, states.specs, replaceable))
     stores = [
         DerivedStore(weights, graph.derived, graph.buffers, program.backend.recipes())
         for program, graph in zip(programs, graphs, strict=True)
@@ -212,6 +252,8 @@ def _link(
         (
             *(bytes_entry(name, data) for part in parts for name, data in part.code()),
             *weight_entries(plan, graphs, placed, stores),
+            *states.entries,
+            *original_entries(plan, weights),
             *golden.entries,
         ),
     )
@@ -234,6 +276,8 @@ def _program_parts(
         launches=emitted.launches,
         functions=[f.name for f in emitted.functions],
         weights=weights,
+        routines=[RoutineParts(r.graph, r.memory, r.launches) for r in emitted.routines],
+        derivations=emitted.derivations,
         libraries=[] if images else [(b.arch, b.data) for b in binaries],
         images=[
             CodeImage(
@@ -245,6 +289,7 @@ def _program_parts(
                 scratch=image.scratch,
                 scratch_alignment=image.scratch_alignment,
                 faults=image.faults,
+                waits=image.waits,
             )
             for image in images
         ],

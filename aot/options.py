@@ -84,6 +84,10 @@ class BuildOptions:
         compiler: C++ compiler to use; "" finds one.
         verify: Check the invariants of every graph after every stage.
         debug: Keep generated sources and show tracebacks.
+        swappable: Weights can be replaced at run time: the package holds the weight program.
+        keep_originals: Some weights alone can be replaced even where others are folded into what
+            they are derived for, and updates can be added: the package holds the model's own
+            weights besides what is derived from them. Implies `swappable`.
     """
 
     output: Path | None = None
@@ -96,6 +100,8 @@ class BuildOptions:
     compiler: str = ""
     verify: bool = False
     debug: bool = False
+    swappable: bool = False
+    keep_originals: bool = False
 
     def __post_init__(self) -> None:
         """Reject values without meaning at once, where the caller can see why."""
@@ -108,6 +114,11 @@ class BuildOptions:
             raise UsageError(f"jobs must be at least 1, not {self.jobs}")
         if not self.targets:
             raise UsageError("no target given", advice="Give --target cpu, or leave it out.")
+
+    @property
+    def has_weight_program(self) -> bool:
+        """Whether weights can be replaced at run time."""
+        return self.swappable or self.keep_originals
 
 
 def parse_target(text: str) -> Target:

@@ -32,11 +32,9 @@ from aot.frontend.capture import Captured, capture_file
 from aot.frontend.ingest import ingest
 from aot.ir.kernels import KernelGraph
 from aot.link.reader import PackageFile
-from aot.lowering.lower import lower
 from aot.options import BuildOptions, Target
 from aot.report.arrays import golden_inputs
 from aot.report.runtime import load_model, profile
-from aot.schedule.fusion import fuse
 
 HEURISTIC = "the heuristic's choice"
 _RUNS = 20
@@ -230,7 +228,7 @@ def find_tunables(graph: KernelGraph, target: Target) -> tuple[Tunable, ...]:
 def _kernel_graph(captured: Captured, target: Target) -> KernelGraph:
     graph, _ = ingest(captured)
     capabilities = TritonBackend(NOTHING).capabilities(target)
-    return fuse(driver.run_passes(lower(graph), capabilities), capabilities)
+    return driver.schedule(graph, capabilities)
 
 
 def _time(tunable: Tunable, sample: Sample, functions: Mapping[str, str]) -> float:

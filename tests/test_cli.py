@@ -327,6 +327,14 @@ def test_ops_are_listed(capsys) -> None:
     assert names == sorted(names)
 
 
+def test_the_table_of_operators_is_printed(capsys) -> None:
+    assert run_command(["ops", "--table", "--json"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert table["operators"]["add"]["float32"]["cpu"][0] > 0
+    assert run_command(["ops", "--table"]) == 0
+    assert "refused" in capsys.readouterr().out
+
+
 def test_inspecting_needs_no_torch(package: Path) -> None:
     script = (
         "import sys; from aot.cli import run_command; "

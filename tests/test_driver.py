@@ -66,7 +66,17 @@ class DeviceBackend:
     ) -> tuple[KernelBinary, ...]:
         (arch,) = target.archs
         images = tuple(
-            KernelImage(f.name, f"{f.name}_{arch}", f"{arch} {f.text}".encode(), 64, 16, 8, 4, True)
+            KernelImage(
+                f.name,
+                f"{f.name}_{arch}",
+                f"{arch} {f.text}".encode(),
+                64,
+                16,
+                8,
+                4,
+                faults=True,
+                waits=True,
+            )
             for f in source.functions
         )
         return (KernelBinary(target.device, arch, b"", images),)
@@ -120,7 +130,7 @@ def test_one_package_for_several_devices(captured: Captured, tmp_path: Path) -> 
         assert {(c.threads, c.shared, c.scratch, c.scratch_alignment) for c in codes} == {
             (64, 16, 8, 4)
         }
-        assert all(c.faults and len(c.sha256) == 64 for c in codes)
+        assert all(c.faults and c.waits and len(c.sha256) == 64 for c in codes)
         assert [s.launch for s in program.steps] == [
             GridLaunch(k + 1, 1, 1) for k in range(len(program.steps))
         ]

@@ -29,10 +29,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "backends": (*BASE, "symbolic", "ir"),
     "link": (*BASE, "symbolic", "ir"),
     "report": (*BASE, "symbolic", "ir", "link"),
+    "weight_program": (*BASE, "ir", "passes", "schedule", "backends"),
     "driver": (
         *BASE,
         *("symbolic", "ir", "frontend", "lowering", "passes", "schedule", "backends", "link"),
-        "report",
+        *("weight_program", "report"),
     ),
     "tune": (
         *BASE,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from aot.ir.capabilities import Capabilities
-from aot.ir.kernels import KernelGraph, Launch
+from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
+from aot.ir.weights import Derivation
 from aot.options import BuildOptions, Target
 
 Array = np.ndarray[Any, Any]
@@ -26,6 +27,8 @@ class KernelSource:
         signature: Types of a device kernel's parameters in order, as its compiler spells them.
         options: What a device kernel is compiled with, such as ("num_warps", 4).
         faults: Whether the kernel reports wrong indices in the data.
+        waits: Whether it may start before the launch ahead of it has ended: it waits by itself
+            before it touches what that may write, and ends after it.
     """
 
     name: str
@@ -34,6 +37,16 @@ class KernelSource:
     signature: tuple[str, ...] = ()
     options: tuple[tuple[str, int], ...] = ()
     faults: bool = False
+    waits: bool = False
+
+
+@dataclass(frozen=True)
+class EmittedRoutine:
+    """A routine of the weight program: its kernels, memory and launches."""
+
+    graph: KernelGraph
+    memory: MemoryPlan
+    launches: tuple[Launch, ...]
 
 
 @dataclass(frozen=True)
@@ -42,11 +55,20 @@ class EmittedGraph:
 
     `graph`: the graph with the weights that the kernels want packed, as buffers and as derived
     weights (`Backend.recipes` computes them); launches refer to its buffers.
+    `routines`, `derivations`: the weight program, where one is wanted; its functions come last.
     """
 
     graph: KernelGraph
     functions: tuple[KernelSource, ...]
     launches: tuple[Launch, ...]
+    routines: tuple[EmittedRoutine, ...] = ()
+    derivations: tuple[Derivation, ...] = ()
+
+    def kernels(self) -> Iterator[tuple[Kernel, Launch]]:
+        """Every kernel with its launch, the weight program's last."""
+        yield from zip(self.graph.kernels, self.launches, strict=True)
+        for routine in self.routines:
+            yield from zip(routine.graph.kernels, routine.launches, strict=True)
 
 
 @dataclass(frozen=True)
@@ -62,6 +84,7 @@ class KernelImage:
         scratch: Bytes of global memory that one program instance needs for itself.
         scratch_alignment: Of each instance's scratch, in bytes.
         faults: As `KernelSource.faults`.
+        waits: As `KernelSource.waits`.
     """
 
     name: str
@@ -72,6 +95,7 @@ class KernelImage:
     scratch: int
     scratch_alignment: int
     faults: bool
+    waits: bool
 
 
 @dataclass(frozen=True)

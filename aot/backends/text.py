@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from aot.ir.dtypes import DType
-from aot.symbolic import Add, Expr, FloorDiv, Maximum, Minimum, Modulo, Pow, Symbol
+from aot.symbolic import Add, Expr, FloorDiv, Maximum, Minimum, Modulo, Mul, Pow, Symbol
 
 
 def exact_float(number: float, dtype: DType) -> float:
@@ -79,6 +79,8 @@ class Spelling:
             a, b = (self.text(x, names) for x in expr.args)
             return f"{self.floor}{'div' if quotient else 'mod'}({a}, {b})"
         a, b = (self.text(x, names, tight=True) for x in expr.args)
+        if isinstance(expr.args[1], (Mul, Pow)):
+            b = f"({b})"  # x / a*b would divide by a alone
         return f"({a} {self.divide if quotient else '%'} {b})"
 
 

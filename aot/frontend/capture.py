@@ -17,6 +17,8 @@ from torch.export import ExportedProgram
 
 from aot.errors import AotError, DynamicShapeError, ExportError, InputMismatch, ModelFileError
 from aot.frontend.decompose import decomposition_table
+from aot.frontend.labels import wanted_sizes
+from aot.frontend.open_dims import narrowed_by_model, traceable
 from aot.frontend.places import UserCode, first_lines, is_users, place_of_error
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
 
@@ -94,16 +96,30 @@ def capture(source: ModelSource) -> Captured:
     """
     _check_arguments(source)
     with eval_mode(source.module), _quiet(), torch.no_grad():
-        with UserCode(_export_error(source)):
-            program = torch.export.export(
-                source.module,
-                source.args,
-                dict(source.kwargs),
-                dynamic_shapes=source.dynamic_shapes,
-                strict=False,
-            )
         names = _parameter_names(source)
+        with UserCode(_export_error(source)):
+            program = _traced(source, names)
         return _decomposed(program, source, source.module, names)
+
+
+def _traced(source: ModelSource, names: Sequence[str]) -> ExportedProgram:
+    """Exports the module; sizes that the user left open become as wide as the model allows."""
+    shapes = source.dynamic_shapes
+    example = source.args, source.kwargs
+    args, kwargs = traceable(example, wanted_sizes(example, names, shapes))
+
+    def export(dynamic_shapes: ShapeSpec) -> ExportedProgram:
+        return torch.export.export(
+            source.module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False
+        )
+
+    try:
+        return export(shapes)
+    except RuntimeError as error:
+        narrowed = narrowed_by_model(shapes)
+        if not _violates_range(error) or narrowed is shapes:
+            raise
+        return export(narrowed)
 
 
 def capture_program(
@@ -247,13 +263,36 @@ def _export_error(source: ModelSource) -> Callable[[BaseException], AotError]:
                 where=place_of_error(eager, source.root) or where,
                 details=first_lines(eager),
             )
+        tied = _tied_buffers(source.module)
+        if tied:
+            return ExportError(
+                f"torch.export cannot trace the model, whose buffers {' and '.join(tied)} are the "
+                "same memory",
+                where=where,
+                details=details,
+                advice="When the model changes one of them, register the tensor once.",
+            )
         return ExportError("torch.export cannot trace the model", where=where, details=details)
 
     return convert
 
 
+def _tied_buffers(module: torch.nn.Module) -> list[str]:
+    """Names of the first buffers found that are one tensor."""
+    names: dict[int, list[str]] = {}
+    for name, buffer in module.named_buffers(remove_duplicate=False):
+        names.setdefault(id(buffer), []).append(name)
+    return next((found for found in names.values() if len(found) > 1), [])
+
+
 def _about_shapes(message: str) -> bool:
     return "Constraints violated" in message or "dynamic_shapes" in message
+
+
+def _violates_range(error: BaseException) -> bool:
+    """Whether some dimension's range is too wide for the model, and none is a constant in it."""
+    text = str(error)
+    return "Constraints violated" in text and "to be a constant" not in text
 
 
 def _shape_advice(message: str) -> str:

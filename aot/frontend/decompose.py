@@ -69,10 +69,14 @@ ONE_NEST = frozenset(
     index_fill select_scatter take aminmax all isfinite instance_norm norm logaddexp logaddexp2
     xlogy special_xlog1py heaviside sinc std var var_mean std_mean linspace eye repeat_interleave
     nansum count_nonzero prelu relu6 hardshrink softshrink threshold square sgn frac deg2rad
-    rad2deg log_sigmoid floor_divide""".split()
+    rad2deg log_sigmoid floor_divide special_log_ndtr""".split()
 )
 """Operators that are a nest or two here and many operators after torch's decomposition: a roll is
 one index function and not a gather, silu one expression and not five in two types."""
+
+
+TAKEN_APART = ("dist", "tril_indices", "triu_indices")
+"""Operators that torch's default table keeps whole, although torch knows simpler ones for them."""
 
 
 def decomposition_table() -> dict[Any, Any]:
@@ -85,4 +89,5 @@ def decomposition_table() -> dict[Any, Any]:
         namespace, _, rest = str(overload).partition(".")
         if namespace == "aten" and rest.split(".")[0] in KEPT_WHOLE | ONE_NEST:
             table.pop(overload)
-    return table
+    more = [getattr(torch.ops.aten, name).default for name in TAKEN_APART]
+    return {**table, **torch._decomp.get_decompositions(more)}

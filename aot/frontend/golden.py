@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Example:
-    """One set of inputs with what eager PyTorch computes for it."""
+    """One set of inputs with what eager PyTorch computes for it, from the buffers' first values."""
 
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
@@ -32,10 +33,33 @@ def examples(captured: Captured) -> tuple[Example, ...]:
 
 
 def _run(captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Example:
-    inputs = flat_arrays((args, dict(kwargs)))
-    with eval_mode(captured.module), torch.no_grad():
-        result = captured.module(*args, **kwargs)
+    args, kwargs = _own_tensors((args, dict(kwargs)))
+    inputs = tuple(array.copy() for array in flat_arrays((args, kwargs)))
+    with eval_mode(captured.module), kept_buffers(captured.module), torch.no_grad():
+        result = _own_tensors(captured.module(*args, **kwargs))
     return Example(inputs, flat_arrays(result))
+
+
+def _own_tensors(nested: Any) -> Any:
+    """The same containers with copies of the tensors: the model may change what it is given."""
+    return pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, nested)
+
+
+@contextmanager
+def kept_buffers(module: torch.nn.Module) -> Iterator[None]:
+    """Gives the module's buffers the values back that they had."""
+    saved = [
+        (owner, name, buffer, buffer.clone())
+        for owner in module.modules()
+        for name, buffer in owner.named_buffers(recurse=False)
+    ]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for owner, name, buffer, value in saved:
+                owner._buffers[name] = buffer  # the model may have put another tensor there
+                buffer.copy_(value)
 
 
 def flat_arrays(nested: Any) -> tuple[Array, ...]:

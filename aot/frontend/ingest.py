@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,8 +11,13 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
 from aot.errors import DynamicShapeError, ExportError, MissingOperator, UnsupportedOperators
 from aot.frontend.arguments import is_no_op, node_argument, reject
+from aot.frontend.assertions import ASSERTIONS, position_relations, read_assertion
 from aot.frontend.capture import Captured
-from aot.frontend.labels import dim_labels
+from aot.frontend.control import CONTROL, ControlCall, read_control
+from aot.frontend.labels import label_of, wanted_sizes
+from aot.frontend.liveness import live_ops
+from aot.frontend.measured import MEASURING, MeasuredCall, read_measured
+from aot.frontend.open_dims import TRACED, without_lower_bound
 from aot.frontend.places import Places, places_of
 from aot.frontend.signature import parameters_of, paths_of, tree_of
 from aot.frontend.sizes import (
@@ -25,11 +30,15 @@ from aot.frontend.sizes import (
     read_guards,
     rescale,
     tensor_type,
+    traced_ranges,
 )
-from aot.frontend.weights import TorchWeights, dtype_of, identity_of
-from aot.ir.origin import Origin
+from aot.frontend.weights import TorchWeights, dtype_of, identity_of, weight_specs
+from aot.ir.origin import NO_ORIGIN, Origin
 from aot.ir.tensors import (
+    Block,
     Dim,
+    GraphOp,
+    Mutation,
     Signature,
     SizeRelation,
     TensorGraph,
@@ -37,10 +46,11 @@ from aot.ir.tensors import (
     TensorType,
     Tree,
     ValueRef,
+    all_outputs,
+    read_sizes,
+    reads_of,
 )
 from aot.symbolic import dim
-
-_SIZE_ASSERTIONS = ("_assert", "sym_constrain", "_functional_sym_constrain")
 
 
 def ingest(captured: Captured) -> tuple[TensorGraph, TorchWeights]:
@@ -48,7 +58,8 @@ def ingest(captured: Captured) -> tuple[TensorGraph, TorchWeights]:
 
     Raises:
         UnsupportedOperators: Values of types or sizes that packages cannot hold.
-        ExportError: The model changes its inputs or buffers, or takes numbers that vary.
+        ExportError: The model takes numbers that vary, or changes memory that two of its buffers
+            share.
         DynamicShapeError: A size that no input determines.
     """
     reader = _Reader(captured, places_of(captured.root))
@@ -58,22 +69,29 @@ def ingest(captured: Captured) -> tuple[TensorGraph, TorchWeights]:
     if reader.missing:
         raise UnsupportedOperators(_merged(reader.missing))
     outputs, result = reader.read_outputs()
-    ops = _live(reader.ops, set(outputs))
-    used = {n for op in ops for n in _names_in((op.args, op.kwargs))} | set(outputs)
+    mutations = reader.read_mutations()
+    results = {*outputs, *(m.value for m in mutations)}
+    ops = live_ops(reader.ops, results, reader.types)
+    used = {n for op in ops for n in reads_of(op)} | results
     weights = {name: fqn for name, fqn in reader.weights.items() if name in used}
-    kept = {*reader.inputs, *weights, *outputs, *(o for op in ops for o in op.outputs if o)}
+    states = reader.states
+    kept = {*reader.inputs, *weights, *states, *results, *all_outputs(ops)}
     graph = TensorGraph(
         captured.name,
-        dims,
+        (*dims, *(d for d in reader.measured if d.name in read_sizes(ops))),
         tuple(reader.inputs),
         tuple(weights.items()),
         ops,
         outputs,
         {name: type_ for name, type_ in reader.types.items() if name in kept},
         Signature(tuple(reader.parameters), result),
-        relations,
+        (*relations, *open_relations(reader.relations, (*dims, *reader.measured))),
+        tuple(states.items()),
+        mutations,
     )
-    return graph, TorchWeights({fqn: reader.tensors[fqn] for fqn in weights.values()})
+    stored = (*weights.values(), *states.values())
+    specs = weight_specs(captured.program, reader.tensors)
+    return graph, TorchWeights({fqn: reader.tensors[fqn] for fqn in stored}, specs)
 
 
 @dataclass
@@ -86,12 +104,21 @@ class _Reader:
     types: dict[str, TensorType] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
     weights: dict[str, str] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
     parameters: list[Any] = field(default_factory=list)
-    ops: list[TensorOp] = field(default_factory=list)
+    ops: list[GraphOp] = field(default_factory=list)
     missing: list[MissingOperator] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
     """FX node name -> Argument: ValueRef, an Expr, a number, or a tuple of these."""
+    prefix: str = ""
+    """Of the names of values: that of the block, if this reads one."""
+    measured: list[Dim] = field(default_factory=list)
+    """Dims that the program measures."""
+    relations: list[SizeRelation] = field(default_factory=list)
+    """Assertions about them."""
+    around: Origin = NO_ORIGIN
+    """The control operator's place, for operators of a block of which torch knows none."""
 
     def read_inputs(self) -> None:
         """Placeholders: user inputs become values, parameters and constants become weights."""
@@ -99,12 +126,13 @@ class _Reader:
         by_name = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
         leaves: list[Tree] = []
         ties: dict[tuple[object, ...], str] = {}
+        changed = program.graph_signature.buffers_to_mutate.values()
         for spec in program.graph_signature.input_specs:
             node = by_name[spec.arg.name]
             if spec.kind is InputKind.USER_INPUT:
                 leaves.append(self._user_input(node))
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                self._weight(node, spec, ties)
+                self._weight(node, spec, ties, str(spec.target) in changed)
             else:
                 raise ExportError(f"the model uses {spec.kind.name} {spec.target}, not supported")
         spec_of_inputs = program.call_spec.in_spec
@@ -127,7 +155,11 @@ class _Reader:
         return Tree("leaf", len(self.inputs) - 1)
 
     def _weight(
-        self, node: torch.fx.Node, spec: InputSpec, ties: dict[tuple[object, ...], str]
+        self,
+        node: torch.fx.Node,
+        spec: InputSpec,
+        ties: dict[tuple[object, ...], str],
+        changes: bool,
     ) -> None:
         program, fqn = self.captured.program, str(spec.target)
         stored = program.constants.get(fqn, program.state_dict.get(fqn))
@@ -136,10 +168,18 @@ class _Reader:
             kind = stored.dtype if isinstance(stored, torch.Tensor) else type(stored).__name__
             raise ExportError(f"the model holds {fqn} of type {kind}, which packages cannot hold")
         first = ties.setdefault(identity_of(stored), node.name)
+        if first != node.name and (changes or first in self.states):
+            other = self.states.get(first) or self.weights[first]
+            raise ExportError(
+                f"the model changes {fqn if changes else other}, and {other} and {fqn} are the "
+                "same memory",
+                advice="Register the tensor once, and use it under that name.",
+            )
         self.values[node.name] = ValueRef(first)
         if first == node.name:
-            self.weights[first] = fqn
-            self.tensors[fqn] = stored
+            (self.states if changes else self.weights)[first] = fqn
+            # Runs of the module, for reference results, change its buffers.
+            self.tensors[fqn] = stored.detach().clone() if changes else stored
             contiguous = torch.empty(stored.shape, device="meta")
             self.types[first] = tensor_type(contiguous, self.sizes, dtype)
 
@@ -154,6 +194,8 @@ class _Reader:
                 self.sizes.forget()
                 dims = rescale(dims, multiples)
                 relations = read_guards(self.captured.guards, self._input_sizes())
+            self.sizes.ranges = traced_ranges(dims, multiples)
+            self.sizes.forget()
             self._input_shapes()
         except ValueError as error:
             raise DynamicShapeError(f"cannot use a dynamic size: {error}") from error
@@ -161,8 +203,12 @@ class _Reader:
 
     def _input_shapes(self) -> list[tuple[Any, ...]]:
         by_name = {n.name: n for n in self.captured.program.graph.nodes if n.op == "placeholder"}
+        changed = self.captured.program.graph_signature.user_inputs_to_mutate.values()
         for name in self.inputs:
             value = by_name[name].meta["val"]
+            if name in changed and not value.is_contiguous():
+                # Its new value is stored densely, in the layout that the old one is read in.
+                value = torch.empty(value.shape, dtype=value.dtype, device="meta")
             self.types[name] = tensor_type(value, self.sizes, dtype_of(value.dtype))
         return [self.types[name].shape for name in self.inputs]
 
@@ -188,22 +234,64 @@ class _Reader:
             for size in by_name[name].meta["val"].shape:
                 if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
                     hints[str(size.node.expr)] = int(size.node.hint)
-        return find_dims(shapes, bounds, hints, dim_labels(self.captured))
+        captured = self.captured
+        wanted = wanted_sizes(captured.example, captured.parameter_names, captured.dynamic_shapes)
+        for (position, axis), size in wanted.items():
+            symbol = str(shapes[position][axis])
+            if without_lower_bound(size) and bounds.get(symbol, (0, None))[0] == TRACED:
+                bounds[symbol] = (0, bounds[symbol][1])
+        labels = {axis: label_of(size) for axis, size in wanted.items() if label_of(size)}
+        return find_dims(shapes, bounds, hints, labels)
 
     def read_nodes(self) -> None:
         """Calls, in order."""
-        for node in self.captured.program.graph.nodes:
+        self._read(self.captured.program.graph_module)
+
+    def _read(self, module: torch.fx.GraphModule) -> None:
+        for node in module.graph.nodes:
+            attribute = getattr(module, str(node.target), None) if node.op == "get_attr" else None
             if node.op == "call_function":
                 self._call(node)
+            elif isinstance(attribute, torch.fx.GraphModule):
+                self.values[node.name] = attribute
             elif node.op not in ("placeholder", "output"):
                 raise ExportError(f"the exported graph has a {node.op} of {node.target}")
 
+    def block(
+        self, name: str, module: torch.fx.GraphModule, given: Sequence[Any], origin: Origin
+    ) -> Block:
+        """A sub-graph as a block; see `control.BlockReader`."""
+        inner = replace(self, values={}, ops=[], prefix=f"{name}.", around=origin)
+        placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+        inner.values.update(zip((n.name for n in placeholders), given, strict=True))
+        inner._read(module)
+        output = next(n for n in module.graph.nodes if n.op == "output").args[0]
+        results = output if isinstance(output, (list, tuple)) else (output,)
+        names: list[str] = []
+        for result in results:
+            value = inner.argument(result)
+            if not isinstance(value, ValueRef):
+                raise ValueError("a result of its sub-graph is a number, no tensor")
+            names.append(value.name)
+        return Block(tuple(inner.ops), tuple(names))
+
+    def argument(self, argument: Any) -> Any:
+        """See `control.BlockReader`."""
+        return node_argument(argument, self.values, self.sizes)
+
     def _call(self, node: torch.fx.Node) -> None:
         target = str(node.target)
-        operator = target.removeprefix("aten.")
-        if operator.startswith(_SIZE_ASSERTIONS):
+        module = _module_of(node.meta.get("nn_module_stack"))
+        origin = self.places.origin(node.meta.get("stack_trace"), target, module)
+        if not origin.line and self.around.line:
+            origin = replace(self.around, operator=target)
+        if target.startswith(ASSERTIONS):
+            self._assertion(node, target, origin)
             return
         value = node.meta.get("val")
+        if target in MEASURING and node.meta.get("unbacked_bindings"):
+            self._measure(node, value, target, origin)
+            return
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)):
             self._number(node, value)
             return
@@ -212,13 +300,37 @@ class _Reader:
             if isinstance(source, torch.fx.Node) and isinstance(position, int):
                 self.values[node.name] = self.values[source.name][position]
             return
-        module = _module_of(node.meta.get("nn_module_stack"))
-        origin = self.places.origin(node.meta.get("stack_trace"), target, module)
         try:
-            self._tensor_call(node, value, target, origin)
+            if target in CONTROL:
+                self._control_call(node, value, target, origin)
+            else:
+                self._tensor_call(node, value, target, origin)
         except ValueError as error:
             self.missing.append(reject(target, origin, str(error)))
             self.values[node.name] = _unknown(node.name, value)
+
+    def _assertion(self, node: torch.fx.Node, target: str, origin: Origin) -> None:
+        try:
+            self.relations += read_assertion(self, node, origin)
+        except ValueError as error:
+            self.missing.append(reject(target, origin, str(error)))
+
+    def _measure(self, node: torch.fx.Node, value: Any, target: str, origin: Origin) -> None:
+        """A call whose result has a size, or is a number, that tensors' values determine."""
+        name = f"{self.prefix}{node.name}"
+        try:
+            args = tuple(self.argument(a) for a in node.args)
+            if isinstance(value, (torch.SymFloat, torch.SymBool)):
+                self.values[node.name] = args[0]  # as a tensor of one element
+                return
+            (symbol,) = node.meta["unbacked_bindings"]
+            known = self.captured.program.range_constraints.get(symbol)
+            bounds = ("-oo", "oo") if known is None else (known.lower, known.upper)
+            call = MeasuredCall(name, args, value, str(symbol), bounds, origin)
+            self.values[node.name] = read_measured(self, target, call)
+        except ValueError as error:
+            self.missing.append(reject(target, origin, str(error)))
+            self.values[node.name] = _unknown(name, value)
 
     def _number(self, node: torch.fx.Node, value: Any) -> None:
         if isinstance(value, torch.SymInt):
@@ -232,25 +344,36 @@ class _Reader:
         else:
             self.values[node.name] = ValueError(f"the number {value} depends on sizes")
 
+    def _control_call(self, node: torch.fx.Node, value: Any, target: str, origin: Origin) -> None:
+        args = tuple(self.argument(a) for a in node.args)
+        results = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+        call = ControlCall(f"{self.prefix}{node.name}", args, results, origin)
+        op = read_control(self, target, call)
+        self.ops.append(op)
+        self.values[node.name] = tuple(ValueRef(name) for name in op.outputs)
+
     def _tensor_call(self, node: torch.fx.Node, value: Any, target: str, origin: Origin) -> None:
         args = tuple(node_argument(a, self.values, self.sizes) for a in node.args)
         kwargs = {k: node_argument(v, self.values, self.sizes) for k, v in node.kwargs.items()}
         results = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-        names = _result_names(node, len(results), isinstance(value, (tuple, list)))
+        several = isinstance(value, (tuple, list))
+        names = _result_names(node, self.prefix, len(results), several)
         for name, result in zip(names, results, strict=True):
             if name is not None:
-                self.types[name] = self._type(result)
+                self.types[name] = self.type_of(result)
         only = names[0]
         if only is not None and is_no_op(target, args, self.types, self.types[only]):
             self.values[node.name] = args[0]
             return
         dropped = ("memory_format", "layout", "device", "pin_memory", "non_blocking")
         kept = tuple((k, v) for k, v in kwargs.items() if k not in dropped)
+        self.relations += position_relations(self, target, args, origin)
         self.ops.append(TensorOp(target, args, kept, names, origin))
         refs = tuple(None if n is None else ValueRef(n) for n in names)
         self.values[node.name] = refs if isinstance(value, (tuple, list)) else refs[0]
 
-    def _type(self, value: Any) -> TensorType:
+    def type_of(self, value: Any) -> TensorType:
+        """The type of a (fake) tensor. Raises ValueError for anything else."""
         if not isinstance(value, torch.Tensor):
             raise ValueError(f"it gives a {type(value).__name__}, not a tensor")
         dtype = dtype_of(value.dtype)
@@ -266,10 +389,12 @@ class _Reader:
         """
         program = self.captured.program
         output = next(n for n in program.graph.nodes if n.op == "output")
-        self._check_effects()
+        specs = program.graph_signature.output_specs
         leaves: list[Tree] = []
         names: list[str] = []
-        for item in output.args[0]:
+        for item, spec in zip(output.args[0], specs, strict=True):
+            if spec.kind is not OutputKind.USER_OUTPUT:
+                continue
             value = node_argument(item, self.values, self.sizes)
             if isinstance(value, (ValueRef, type(dim("s")))) or hasattr(value, "free_symbols"):
                 leaves.append(Tree("leaf", len(names)))
@@ -279,22 +404,22 @@ class _Reader:
         rest: Iterator[Tree] = iter(leaves)
         return tuple(names), tree_of(program.call_spec.out_spec, rest)
 
-    def _check_effects(self) -> None:
-        specs = self.captured.program.graph_signature.output_specs
-        for spec in specs:
+    def read_mutations(self) -> tuple[Mutation, ...]:
+        """The new values of the buffers and inputs that the model changes."""
+        signature = self.captured.program.graph_signature
+        names = {spec.target: spec.arg.name for spec in signature.input_specs if spec.target}
+        found: dict[str, str] = {}
+        for spec in signature.output_specs:
             if spec.kind is OutputKind.USER_OUTPUT:
                 continue
-            changed = "input" if "INPUT" in spec.kind.name else "buffer"
-            where = str(self._origin_of(spec.arg.name))
-            raise ExportError(
-                f"the model changes its {changed} {spec.target} in place",
-                where=where,
-                advice="Return the new value as an output and pass it in at the next call.",
-            )
-
-    def _origin_of(self, name: str) -> Origin:
-        made = (op.origin for op in self.ops if name in op.outputs)
-        return next(made, Origin("", 0, ""))
+            if spec.kind not in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+                raise ExportError(f"the exported program gives a {spec.kind.name} of {spec.target}")
+            value = self.values[spec.arg.name]
+            is_buffer = spec.kind is OutputKind.BUFFER_MUTATION
+            target = self.values[names[spec.target] if is_buffer else spec.target]
+            if value != target:
+                found[target.name] = value.name
+        return tuple(Mutation(target, value) for target, value in found.items())
 
     def _output_value(self, value: Any, position: int) -> str:
         made = f"output_{position}"
@@ -303,7 +428,7 @@ class _Reader:
             dtype = dtype_of(torch.int64)
             self.types[made] = replace(tensor_type(torch.empty(()), self.sizes, dtype))
             call = TensorOp("aten.full.default", ((), value), (("dtype", dtype),), (made,), origin)
-        elif value.name in self.inputs or value.name in self.weights:
+        elif value.name in self.inputs or value.name in {**self.weights, **self.states}:
             self.types[made] = self.types[value.name]
             call = TensorOp("aten.clone.default", (value,), (), (made,), origin)
         else:
@@ -327,33 +452,16 @@ def _unknown(name: str, value: Any) -> Any:
     return ValueRef(name)
 
 
-def _result_names(node: torch.fx.Node, count: int, several: bool) -> tuple[str | None, ...]:
+def _result_names(
+    node: torch.fx.Node, prefix: str, count: int, several: bool
+) -> tuple[str | None, ...]:
     if not several:
-        return (node.name,)
+        return (f"{prefix}{node.name}",)
     used: dict[int, str] = {}
     for user in node.users:
         if str(user.target) == "<built-in function getitem>" and user.users:
-            used[int(user.args[1])] = f"{node.name}_{user.args[1]}"  # type: ignore[arg-type]
+            used[int(user.args[1])] = f"{prefix}{node.name}_{user.args[1]}"  # type: ignore[arg-type]
     return tuple(used.get(k) for k in range(count))
-
-
-def _names_in(argument: Any) -> Iterator[str]:
-    if isinstance(argument, ValueRef):
-        yield argument.name
-    elif isinstance(argument, tuple):
-        for a in argument:
-            yield from _names_in(a)
-
-
-def _live(ops: list[TensorOp], wanted: set[str]) -> tuple[TensorOp, ...]:
-    """The operators that the outputs need; unused results become None."""
-    kept: list[TensorOp] = []
-    for op in reversed(ops):
-        outputs = tuple(o if o in wanted else None for o in op.outputs)
-        if any(outputs):
-            wanted.update(_names_in((op.args, op.kwargs)))
-            kept.append(op if outputs == op.outputs else replace(op, outputs=outputs))
-    return tuple(reversed(kept))
 
 
 def _merged(missing: list[MissingOperator]) -> list[MissingOperator]:

@@ -1,31 +1,47 @@
-"""The user's names for dynamic sizes, for messages: `batch` instead of `s0`."""
+"""What the user asked of each input size: names for messages (`batch` instead of `s0`), ranges."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from aot.frontend.capture import Captured
+Axis = tuple[int, int]
+"""(tensor input's position, axis)."""
 
 
-def dim_labels(captured: Captured) -> dict[tuple[int, int], str]:
-    """(tensor input's position, axis) -> the name of the Dim that the user gave there."""
-    args, kwargs = captured.example
-    shapes = captured.dynamic_shapes
-    named = dict(zip(captured.parameter_names, args, strict=False))
+def wanted_sizes(
+    example: tuple[Sequence[Any], Mapping[str, Any]], names: Sequence[str], shapes: Any
+) -> dict[Axis, Any]:
+    """What `dynamic_shapes` says of each axis that it names: a Dim, a hint, a number, None.
+
+    Args:
+        example: Positional and keyword inputs.
+        names: Of forward's parameters, in the order of the inputs.
+        shapes: As torch.export takes it.
+    """
+    args, kwargs = example
+    named = dict(zip(names, args, strict=False))
     named.update(kwargs)
     specs: dict[str, Any] = {}
     if isinstance(shapes, Mapping):
         specs = {str(k): v for k, v in shapes.items()}
     elif isinstance(shapes, (tuple, list)):
         specs = dict(zip(named, shapes, strict=False))
-    labels: dict[tuple[int, int], str] = {}
+    wanted: dict[Axis, Any] = {}
     position = 0
     for name, value in named.items():
-        position = _walk(value, _spec_of(name, specs), position, labels)
-    return labels
+        position = _walk(value, _spec_of(name, specs), position, wanted)
+    return wanted
+
+
+def label_of(wanted: Any) -> str:
+    """The name that the user gave a size; "" for none."""
+    if isinstance(wanted, str):
+        return wanted
+    name = getattr(wanted, "__name__", "")
+    return name if isinstance(name, str) else ""
 
 
 def _spec_of(name: str, specs: Mapping[str, Any]) -> Any:
@@ -37,13 +53,11 @@ def _spec_of(name: str, specs: Mapping[str, Any]) -> Any:
     return specs.get(name)
 
 
-def _walk(value: Any, spec: Any, position: int, labels: dict[tuple[int, int], str]) -> int:
-    """Labels below one argument; the position of the next tensor input."""
+def _walk(value: Any, spec: Any, position: int, wanted: dict[Axis, Any]) -> int:
+    """What is said below one argument; the position of the next tensor input."""
     if isinstance(value, torch.Tensor):
         items = spec.items() if isinstance(spec, Mapping) else enumerate(spec or ())
-        for axis, wanted in items:
-            if _label(wanted):
-                labels[(position, int(axis))] = _label(wanted)
+        wanted.update({(position, int(axis)): size for axis, size in items})
         return position + 1
     steps: list[tuple[Any, Any]] = []
     if isinstance(value, Mapping):
@@ -53,12 +67,5 @@ def _walk(value: Any, spec: Any, position: int, labels: dict[tuple[int, int], st
     for step, child in steps:
         has = isinstance(spec, Mapping) and step in spec
         has = has or (isinstance(spec, (tuple, list)) and step < len(spec))
-        position = _walk(child, spec[step] if has else None, position, labels)
+        position = _walk(child, spec[step] if has else None, position, wanted)
     return position
-
-
-def _label(wanted: Any) -> str:
-    if isinstance(wanted, str):
-        return wanted
-    name = getattr(wanted, "__name__", "")
-    return name if isinstance(name, str) else ""

@@ -10,10 +10,13 @@ from typing import Any
 
 import torch
 
+from aot.frontend.open_dims import TRACED
 from aot.ir.tensors import Dim, SizeRelation, TensorType
 from aot.symbolic import (
     Expr,
     FloorDiv,
+    Maximum,
+    Minimum,
     Modulo,
     Ranges,
     Symbol,
@@ -31,10 +34,17 @@ _UNBOUNDED = 2**62
 
 
 class Sizes:
-    """Translates torch's sizes; `rename` replaces symbols (`s0` by `4*s0`) on the way."""
+    """Translates torch's sizes; `rename` replaces symbols (`s0` by `4*s0`) on the way.
+
+    `ranges`: what torch assumed of the symbols when it traced. It decided by them which sizes are
+    equal and which are 1, so max(0, 1 - s0) must be seen to be 0 here too.
+    """
 
     def __init__(self) -> None:
         self.rename: dict[Symbol, Expr] = {}
+        self.ranges = Ranges()
+        self.measured: set[str] = set()
+        """torch's names of the sizes that the program itself measures; `rename` has ours."""
         self._known: dict[Any, Expr] = {}
 
     def expr(self, size: Any) -> Expr:
@@ -44,21 +54,25 @@ class Sizes:
         """
         if isinstance(size, int):
             return integer(size)
-        foreign = size.node.expr
+        return self.foreign(size.node.expr)
+
+    def foreign(self, foreign: Any) -> Expr:
+        """An expression of torch's. Raises ValueError as `expr`."""
+        unknown = [s for s in foreign.free_symbols if str(s)[0] in "uz"]
+        if any(str(s) not in self.measured for s in unknown):
+            raise ValueError(f"the size {foreign} depends on the values of a tensor")
         if foreign not in self._known:
-            self._known[foreign] = substitute(translate(foreign), self.rename)
+            renamed = substitute(translate(foreign), self.rename)
+            self._known[foreign] = self.ranges.simplify(renamed)
         return self._known[foreign]
 
     def forget(self) -> None:
-        """Translate anew from now on (after `rename` changed)."""
+        """Translate anew from now on (after `rename` or `ranges` changed)."""
         self._known.clear()
 
 
 def translate(foreign: Any) -> Expr:
     """An expression of torch in ours. Raises ValueError when there is none."""
-    unbacked = [s for s in getattr(foreign, "free_symbols", ()) if str(s).startswith("u")]
-    if unbacked:
-        raise ValueError(f"the size {foreign} depends on the values of a tensor")
     return from_foreign(foreign, _truncated)
 
 
@@ -163,6 +177,9 @@ def rescale(dims: Iterable[Dim], multiples: Mapping[str, int]) -> tuple[Dim, ...
     changed = []
     for d in dims:
         m = multiples.get(d.name, 1)
+        if d.source is None:
+            changed.append(d)
+            continue
         position, axis, divisor, offset = d.source
         changed.append(
             replace(
@@ -174,6 +191,19 @@ def rescale(dims: Iterable[Dim], multiples: Mapping[str, int]) -> tuple[Dim, ...
             )
         )
     return tuple(changed)
+
+
+def traced_ranges(dims: Iterable[Dim], multiples: Mapping[str, int]) -> Ranges:
+    """What torch assumes of dims while it traces: no size is 0 or 1, whatever their range."""
+    bounds = {}
+    for d in dims:
+        least = max(d.minimum, -(-TRACED // multiples.get(d.name, 1)))
+        low = least if d.maximum is None else min(least, d.maximum)
+        bounds[dim(d.name)] = (low, d.maximum)
+    return Ranges({}, bounds)
+
+
+_EXTREMA = {"max": Maximum, "min": Minimum}
 
 
 class _Guard(ast.NodeVisitor):
@@ -202,6 +232,10 @@ class _Guard(ast.NodeVisitor):
                 return Modulo(left, right)
         if isinstance(node, ast.Subscript):
             return self._input_size(node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+            extremum = _EXTREMA.get(node.func.id)
+            if extremum is not None:
+                return extremum(*(self.expr(a) for a in node.args))
         raise ValueError(ast.unparse(node))
 
     def _input_size(self, node: ast.Subscript) -> Expr:

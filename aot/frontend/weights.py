@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
 import torch
+from torch.export import ExportedProgram
 
 from aot.ir.dtypes import DTYPES, DType
+from aot.ir.weights import WeightSpec
 
 _OURS: Mapping[torch.dtype, DType] = {getattr(torch, name): dtype for name, dtype in DTYPES.items()}
 
@@ -32,16 +34,52 @@ class TorchWeights:
     A weight that is not contiguous is copied each time `array` is called, and not kept.
     """
 
-    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+    def __init__(
+        self, tensors: Mapping[str, torch.Tensor], specs: Sequence[WeightSpec] = ()
+    ) -> None:
         self._tensors = dict(sorted(tensors.items()))
+        self._specs = tuple(specs)
 
     def names(self) -> tuple[str, ...]:
         """All FQNs, sorted."""
         return tuple(self._tensors)
 
+    def specs(self) -> tuple[WeightSpec, ...]:
+        """Every weight that the model has, used or not, in the model's order."""
+        return self._specs
+
     def array(self, fqn: str) -> np.ndarray:
         """The weight's values (bfloat16 through ml_dtypes). Raises KeyError for an unknown name."""
         return to_array(self._tensors[fqn])
+
+
+def weight_specs(
+    program: ExportedProgram, tensors: Mapping[str, torch.Tensor]
+) -> tuple[WeightSpec, ...]:
+    """What a replacement for the program's weights may hold.
+
+    Args:
+        program: Its state dict has names that the graph does not use, ties among them.
+        tensors: The weights by the names that the graph uses, of tied ones the first.
+    """
+    saved = {n: t for n, t in program.state_dict.items() if isinstance(t, torch.Tensor)}
+    by_identity = {identity_of(t): name for name, t in tensors.items()}
+    names: dict[str, list[str]] = {name: [] for name in tensors}
+    for name, tensor in saved.items():
+        first = by_identity.setdefault(identity_of(tensor), name)
+        if first != name:
+            names[first].append(name)
+        elif name not in names:
+            names[name] = []
+    found = []
+    every = {**saved, **tensors}
+    for name, aliases in names.items():
+        tensor = every[name]
+        dtype = dtype_of(tensor.dtype)
+        if dtype is not None:
+            kept = any(n in saved for n in (name, *aliases))
+            found.append(WeightSpec(name, dtype, tuple(tensor.shape), tuple(aliases), kept))
+    return tuple(found)
 
 
 def identity_of(tensor: torch.Tensor) -> tuple[object, ...]:

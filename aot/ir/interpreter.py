@@ -7,17 +7,19 @@ the axes of a block of the iteration space.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from aot.errors import InternalError
+from aot.ir.flow import Outline, Span, Straight, slices_of
 from aot.ir.interpreter_access import Array
+from aot.ir.interpreter_flow import FlowRun
 from aot.ir.interpreter_nest import run_nest
 from aot.ir.interpreter_templates import run_template
-from aot.ir.kernels import KernelGraph
-from aot.ir.loops import Buffer, LoopGraph, LoopNest, LoopOp, writes
+from aot.ir.kernels import KernelGraph, kernel_ops
+from aot.ir.loops import Buffer, LoopGraph, LoopNest, LoopOp, bases, writes
 from aot.ir.tensors import Dim
 from aot.symbolic import dim, evaluate
 
@@ -28,15 +30,18 @@ __all__ = [
     "bind_dims",
     "interpret_kernels",
     "interpret_loops",
+    "interpret_outline",
     "run_nest",
     "run_op",
 ]
 
 
 def bind_dims(dims: Sequence[Dim], shapes: Sequence[Sequence[int]]) -> dict[str, int]:
-    """The values of the dynamic sizes for inputs of these shapes."""
+    """The values of the dynamic sizes that inputs of these shapes bind."""
     values = {}
     for d in dims:
+        if d.source is None:
+            continue
         position, axis, divisor, offset = d.source
         values[d.name] = (shapes[position][axis] - offset) // divisor
     return values
@@ -56,6 +61,8 @@ def run_op(
     dims: Mapping[str, int],
 ) -> None:
     """Runs one operation: reads and writes `arrays`, allocating what it writes when missing."""
+    for name, base in bases(op).items():
+        arrays[name] = arrays[base].copy()
     for name in writes(op):
         if name not in arrays:
             arrays[name] = allocate(buffers[name], dims)
@@ -65,12 +72,12 @@ def run_op(
         run_template(op, arrays, dims)
 
 
-def _run(
-    ops: Iterable[LoopOp],
+def _given(
     buffers: Mapping[str, Buffer],
     inputs: Mapping[str, Array],
     weights: Weights,
     dims: Mapping[str, int],
+    states: Mapping[str, Array],
 ) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for buffer in buffers.values():
@@ -78,8 +85,9 @@ def _run(
             arrays[buffer.name] = _checked(buffer, inputs[buffer.name], dims)
         elif buffer.kind == "weight":
             arrays[buffer.name] = _checked(buffer, weights(buffer.fqn), dims)
-    for op in ops:
-        run_op(op, buffers, arrays, dims)
+        elif buffer.kind == "state":
+            held = states[buffer.fqn] if buffer.fqn in states else weights(buffer.fqn)
+            arrays[buffer.name] = _checked(buffer, held, dims)
     return arrays
 
 
@@ -95,30 +103,105 @@ def _checked(buffer: Buffer, array: Array, dims: Mapping[str, int]) -> Array:
 
 
 def interpret_loops(
-    graph: LoopGraph, inputs: Mapping[str, Array], weights: Weights, dims: Mapping[str, int]
+    graph: LoopGraph,
+    inputs: Mapping[str, Array],
+    weights: Weights,
+    dims: Mapping[str, int],
+    states: MutableMapping[str, Array] | None = None,
 ) -> tuple[Array, ...]:
     """The outputs of a loop graph, C-contiguous, in its order.
 
     `inputs`: by buffer name, in their logical shapes. `weights`: FQN -> array. `dims`: the values
-    of the dynamic sizes (`bind_dims`). Raises IndexError for indices out of range in the data,
-    InternalError when the graph itself reads or writes out of bounds.
+    of the dynamic sizes (`bind_dims`). `states`: FQN -> array, for those that `weights` gives as
+    they were before the first run; the run leaves the new values there, those of inputs under
+    their names. Raises IndexError for indices out of range in the data, InternalError when the
+    graph itself reads or writes out of bounds.
     """
-    arrays = _run(graph.ops, graph.buffers, inputs, weights, dims)
-    return tuple(np.asarray(arrays[name], order="C") for name in graph.outputs)
+    held = {} if states is None else states
+    arrays = _given(graph.buffers, inputs, weights, dims, held)
+    for op in graph.ops:
+        run_op(op, graph.buffers, arrays, dims)
+    return _results(graph, arrays, held)
+
+
+def interpret_outline(
+    outline: Outline[LoopGraph],
+    inputs: Mapping[str, Array],
+    weights: Weights,
+    dims: Mapping[str, int],
+    states: MutableMapping[str, Array] | None = None,
+) -> tuple[Array, ...]:
+    """As `interpret_loops`, for a model with control flow.
+
+    Raises InputMismatch when an assertion of the model fails.
+    """
+    if outline.only is not None:
+        return interpret_loops(outline.only, inputs, weights, dims, states)
+    held = {} if states is None else states
+    frame, slices = outline.frame, slices_of(outline.flow)
+    arrays: dict[str, Array] = dict(inputs)
+    sizes = dict(dims)
+
+    def part(graph: LoopGraph) -> None:
+        given = {name: arrays[name] for name in graph.inputs}
+        for name, made in zip(
+            graph.outputs, interpret_loops(graph, given, weights, sizes, held), strict=True
+        ):
+            if name in slices:
+                arrays[name][...] = made
+            else:
+                arrays[name] = made
+
+    def new(name: str) -> Array:
+        type_ = frame.types[name]
+        return allocate(Buffer(name, type_.dtype, type_.shape, None, "temp"), sizes)
+
+    FlowRun(arrays, sizes, part, new).run(outline.flow)
+    fqns = dict(frame.states)
+    for mutation in frame.mutations:
+        held[fqns.get(mutation.target, mutation.target)] = np.asarray(
+            arrays[mutation.value], order="C"
+        )
+    return tuple(np.asarray(arrays[name], order="C") for name in frame.outputs)
 
 
 def interpret_kernels(
-    graph: KernelGraph, inputs: Mapping[str, Array], weights: Weights, dims: Mapping[str, int]
+    graph: KernelGraph,
+    inputs: Mapping[str, Array],
+    weights: Weights,
+    dims: Mapping[str, int],
+    states: MutableMapping[str, Array] | None = None,
 ) -> tuple[Array, ...]:
     """As `interpret_loops`: each kernel's prologue and template, then its stages' nests in order.
 
     Loop order, strips and vectors do not change a result, and are ignored.
     """
-    ops: list[LoopOp] = []
-    for kernel in graph.kernels:
-        ops.extend(kernel.prologue)
-        if kernel.template is not None:
-            ops.append(kernel.template)
-        ops.extend(nest for stage in kernel.stages for nest in stage.nests)
-    arrays = _run(ops, graph.buffers, inputs, weights, dims)
+    held = {} if states is None else states
+    sizes = dict(dims)
+    arrays = _given(graph.buffers, inputs, weights, sizes, held)
+    slices = slices_of(graph.flow)
+
+    def part(span: Span) -> None:
+        kernels = graph.kernels[span.first :][: span.count]
+        ops = [op for kernel in kernels for op in kernel_ops(kernel)]
+        for name in {name for op in ops for name in writes(op)}.difference(slices):
+            arrays.pop(name, None)  # of an earlier turn of a loop, perhaps of other sizes
+        for op in ops:
+            run_op(op, graph.buffers, arrays, sizes)
+
+    FlowRun(arrays, sizes, part, lambda name: allocate(graph.buffers[name], sizes)).run(
+        graph.flow or (Straight(Span(0, len(graph.kernels))),)
+    )
+    return _results(graph, arrays, held)
+
+
+def _results(
+    graph: LoopGraph | KernelGraph,
+    arrays: Mapping[str, Array],
+    states: MutableMapping[str, Array],
+) -> tuple[Array, ...]:
+    """The outputs; the new values go to `states`."""
+    for mutation in graph.mutations:
+        target = graph.buffers[mutation.target]
+        states[target.fqn or target.name] = np.asarray(arrays[mutation.value], order="C")
     return tuple(np.asarray(arrays[name], order="C") for name in graph.outputs)

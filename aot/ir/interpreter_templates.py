@@ -148,6 +148,17 @@ def resample(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
     return np.asarray(np.moveaxis(total, -1, attrs["axis"]))
 
 
+def resample2(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
+    """Weighted sums of neighbours along two axes, the inner one first."""
+    once = {
+        "x": operands["x"],
+        "starts": operands["inner_starts"],
+        "weights": operands["inner_weights"],
+    }
+    rows = resample(once, {"axis": attrs["inner"], "subtract": 0})
+    return resample({**operands, "x": rows}, {"axis": attrs["axis"], "subtract": 0})
+
+
 TEMPLATES: dict[str, Callable[[Mapping[str, Array], Mapping[str, Any]], Array]] = {
     "matmul": matmul,
     "conv": conv,
@@ -155,4 +166,5 @@ TEMPLATES: dict[str, Callable[[Mapping[str, Array], Mapping[str, Any]], Array]] 
     "scan": scan,
     "argsort": argsort,
     "resample": resample,
+    "resample2": resample2,
 }

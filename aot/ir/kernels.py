@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from aot.ir.decisions import Decision
-from aot.ir.loops import Axis, Buffer, LoopNest, TemplateCall
-from aot.ir.tensors import Dim, Signature, SizeRelation
+from aot.ir.flow import Flow, Span
+from aot.ir.loops import Axis, Buffer, LoopNest, LoopOp, TemplateCall
+from aot.ir.tensors import Dim, Mutation, Signature, SizeRelation
 from aot.ir.weights import DerivedWeight
 from aot.symbolic import Expr
 
@@ -20,6 +21,7 @@ __all__ = [
     "Placement",
     "Stage",
     "Strip",
+    "kernel_ops",
 ]
 
 
@@ -87,7 +89,11 @@ class Kernel:
 
 @dataclass(frozen=True)
 class KernelGraph:
-    """Kernels in execution order over buffers whose strides are all fixed."""
+    """Kernels in execution order over buffers whose strides are all fixed.
+
+    `mutations`: as in a loop graph.
+    `flow`: what runs which of them when, as spans of `kernels`; empty where all run once, in order.
+    """
 
     name: str
     dims: tuple[Dim, ...]
@@ -99,11 +105,22 @@ class KernelGraph:
     relations: tuple[SizeRelation, ...]
     decisions: tuple[Decision, ...]
     derived: tuple[DerivedWeight, ...] = ()
+    mutations: tuple[Mutation, ...] = ()
+    flow: Flow[Span] = ()
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """Buffers that must hold their value when the run is over: outputs and new values."""
+        return (*self.outputs, *(m.value for m in self.mutations))
 
 
 @dataclass(frozen=True)
 class Placement:
-    """A temporary in the arena: at or above the ends of the `above` buffers. `size` in bytes."""
+    """A temporary in the arena: at or above the ends of the `above` buffers. `size` in bytes.
+
+    Temporaries whose sizes need measured dims lie in an arena of their own, which is made when
+    these dims are known: all of `above` lie in the same one.
+    """
 
     buffer: str
     size: Expr
@@ -112,10 +129,15 @@ class Placement:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Arena placements in order, and in-place pairs (result buffer -> the dead input's buffer)."""
+    """Arena placements in order, and in-place pairs (result buffer -> the dead input's buffer).
+
+    A new value of a state that is written straight into it is such a pair. `copied`: the mutations
+    whose value has memory of its own and is copied to its target when all steps have succeeded.
+    """
 
     placements: tuple[Placement, ...]
     in_place: tuple[tuple[str, str], ...]
+    copied: tuple[Mutation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,3 +158,12 @@ class Launch:
     grain: Expr
     scratch: Expr
     grid: tuple[Expr, Expr, Expr] | None = None
+
+
+def kernel_ops(kernel: Kernel) -> Iterator[LoopOp]:
+    """The prologue, the template and the nests of a kernel in execution order."""
+    yield from kernel.prologue
+    if kernel.template is not None:
+        yield kernel.template
+    for stage in kernel.stages:
+        yield from stage.nests

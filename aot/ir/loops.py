@@ -10,7 +10,7 @@ from aot.ir.decisions import Decision
 from aot.ir.dtypes import DType
 from aot.ir.origin import Origin
 from aot.ir.scalar import Access, Node, loads
-from aot.ir.tensors import Dim, Signature, SizeRelation
+from aot.ir.tensors import Dim, Mutation, Signature, SizeRelation
 from aot.symbolic import Expr, Ranges, Symbol, dim
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class Buffer:
     """A tensor in memory.
 
-    `kind`: "input", "weight" (read-only, in the package), "temp" (also outputs: see
-    LoopGraph.outputs). `strides` in elements; None until the layout pass has chosen them.
-    `fqn`: a weight's name in the weight store.
+    `kind`: "input", "weight" (read-only, in the package), "state" (kept by the session from run to
+    run), "temp" (also outputs: see LoopGraph.outputs). `strides` in elements; None until the
+    layout pass has chosen them. `fqn`: a weight's or state's name in the weight store.
     """
 
     name: str
@@ -47,7 +47,9 @@ class Store:
     """Writes `value` to one element of `buffer` for each point of the nest's axes.
 
     Set stores cover each element of the buffer at most once. mode: "set" or "add" (atomic).
-    `binds`: indirect symbols of `index`, with their nodes.
+    `binds`: indirect symbols of `index`, with their nodes; where two points of the nest write one
+    element, they write the same value. `base`: the buffer is this one with the stored elements
+    replaced; without one, a nest writes all elements.
     """
 
     buffer: str
@@ -55,6 +57,7 @@ class Store:
     value: Node
     mode: str = "set"
     binds: tuple[tuple[Symbol, Node], ...] = ()
+    base: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,8 @@ class TemplateCall:
         Optional operand bits (): results are bytes, and weights are scaled by 2^bits (integers)
         or rounded to so many bits (float32, for bytes as signed numbers: `subtract` is what turns
         x into those, and `add` turns the results back).
+    resample2: resample along two axes of floats in one call: x, starts and weights (of `axis`),
+        inner_starts and inner_weights (of `inner`, an axis behind it). attrs: axis, inner.
     """
 
     name: str
@@ -136,7 +141,9 @@ class LoopGraph:
     `outputs`: a buffer name per output leaf, with the strides promised to the caller in
     `output_strides`. Buffers of kind input are listed in `inputs` in call order. `derived`: buffers
     of kind weight that are computed when the package is built, in dependency order (their name is
-    the buffer's). `decisions`: what the passes chose so far.
+    the buffer's). `decisions`: what the passes chose so far. `mutations`: targets are buffers of
+    kind state or input, values temporaries of the same type, none of them an output or the value
+    of another; no operation writes a target, which holds the old value throughout.
     """
 
     name: str
@@ -150,6 +157,12 @@ class LoopGraph:
     relations: tuple[SizeRelation, ...] = field(default=())
     derived: tuple[DerivedWeight, ...] = ()
     decisions: tuple[Decision, ...] = ()
+    mutations: tuple[Mutation, ...] = ()
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """Buffers that must hold their value when the run is over: outputs and new values."""
+        return (*self.outputs, *(m.value for m in self.mutations))
 
     def ranges(self, *axes: Axis) -> Ranges:
         """Knowledge for simplifying an index of a nest with these axes."""
@@ -164,7 +177,14 @@ def reads(op: LoopOp) -> tuple[str, ...]:
     if isinstance(op, TemplateCall):
         return tuple(dict.fromkeys(v.buffer for _, v in op.operands))
     found = [n.attr.buffer for n in loads(op.roots) if isinstance(n.attr, Access)]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys((*found, *bases(op).values())))
+
+
+def bases(op: LoopOp) -> dict[str, str]:
+    """Buffers that `op` writes in part -> the buffer that has their other elements."""
+    if isinstance(op, TemplateCall):
+        return {}
+    return {s.buffer: s.base for s in op.stores if s.base}
 
 
 def writes(op: LoopOp) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir import special
+from aot.ir import special_loops as loops
 from aot.ir.dtypes import BOOL, DType
 
 Array = np.ndarray[Any, Any]
@@ -120,6 +121,12 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "hypot": np.hypot,
     "copysign": np.copysign,
     "nextafter": np.nextafter,
+    "igamma": loops.igamma,
+    "igammac": loops.igammac,
+    "hermite_h": loops.hermite_h,
+    "hermite_he": loops.hermite_he,
+    "laguerre_l": loops.laguerre_l,
+    "legendre_p": loops.legendre_p,
     "minimum": np.minimum,
     "maximum": np.maximum,
     "fmin": np.fmin,

@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
+from aot.errors import InternalError
 from aot.ir.dtypes import DType
+from aot.ir.flow import (
+    Branch,
+    Check,
+    Copy,
+    Flow,
+    Item,
+    Measured,
+    Outline,
+    Repeat,
+    Span,
+    Straight,
+    flows_in,
+)
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Stage
 from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, TemplateCall, View
 from aot.ir.origin import Origin
 from aot.ir.printer_scalar import ScalarPrinter, index_text
-from aot.ir.tensors import Dim, SizeRelation, TensorGraph, TensorType, ValueRef
+from aot.ir.tensors import (
+    Assertion,
+    Cond,
+    ControlOp,
+    Dim,
+    GraphOp,
+    Loop,
+    Mutation,
+    SizeRead,
+    SizeRelation,
+    TensorGraph,
+    TensorOp,
+    TensorType,
+    ValueRef,
+    blocks_of,
+)
 from aot.symbolic import Expr, to_text
+
+G = TypeVar("G")
 
 
 def print_tensors(graph: TensorGraph) -> str:
@@ -18,17 +50,13 @@ def print_tensors(graph: TensorGraph) -> str:
     lines = [f"tensors {graph.name}", *_sizes(graph.dims, graph.relations)]
     lines += [f"  input {name}: {_type(graph.types[name])}" for name in graph.inputs]
     lines += [
-        f"  weight {name} = {fqn!r}: {_type(graph.types[name])}" for name, fqn in graph.weights
+        f"  {kind} {name} = {fqn!r}: {_type(graph.types[name])}"
+        for kind, named in (("weight", graph.weights), ("state", graph.states))
+        for name, fqn in named
     ]
     for op in graph.ops:
-        results = ", ".join("_" if name is None else name for name in op.outputs)
-        arguments = [_argument(a) for a in op.args]
-        arguments += [f"{k}={_argument(v)}" for k, v in op.kwargs]
-        kept = [graph.types[name] for name in op.outputs if name is not None]
-        types = ", ".join(_type(t) for t in kept)
-        place = _place(Origin(op.origin.file, op.origin.line, ""))
-        lines.append(f"  {results} = {op.target}({', '.join(arguments)}) -> {types}{place}")
-    return _joined([*lines, f"  return {', '.join(graph.outputs)}"])
+        lines += _indented(_operator_lines(graph, op), 1)
+    return _joined([*lines, *_results(graph.outputs, graph.mutations)])
 
 
 def print_loops(graph: LoopGraph) -> str:
@@ -37,7 +65,7 @@ def print_loops(graph: LoopGraph) -> str:
     lines += _buffers(graph.buffers)
     for op in graph.ops:
         lines += _indented(op_lines(op), 1)
-    return _joined([*lines, *_results(graph.outputs)])
+    return _joined([*lines, *_results(graph.outputs, graph.mutations)])
 
 
 def print_kernels(graph: KernelGraph) -> str:
@@ -47,9 +75,34 @@ def print_kernels(graph: KernelGraph) -> str:
     for derived in graph.derived:
         sources = ", ".join(derived.sources)
         lines.append(f"  derived {derived.name} = {derived.recipe}({sources})")
-    for kernel in graph.kernels:
-        lines += _indented(_kernel_lines(kernel), 1)
-    return _joined([*lines, *_results(graph.outputs)])
+    whole: Flow[Span] = (Straight(Span(0, len(graph.kernels))),)
+
+    def part(span: Span) -> list[str]:
+        kernels = graph.kernels[span.first :][: span.count]
+        return [line for kernel in kernels for line in _kernel_lines(kernel)]
+
+    lines += _indented(flow_lines(graph.flow or whole, part), 1)
+    return _joined([*lines, *_results(graph.outputs, graph.mutations)])
+
+
+def print_outline(outline: Outline[LoopGraph]) -> str:
+    """Loop graphs in the flow around them; the graph itself for a model without control flow."""
+    if outline.only is not None:
+        return print_loops(outline.only)
+    frame = outline.frame
+    lines = [f"outline {frame.name}", *_sizes(frame.dims, frame.relations)]
+    lines += [f"  input {name}: {_type(frame.types[name])}" for name in frame.inputs]
+
+    def part(graph: LoopGraph) -> list[str]:
+        return print_loops(graph).splitlines()
+
+    return _joined(
+        [
+            *lines,
+            *_indented(flow_lines(outline.flow, part), 1),
+            *_results(frame.outputs, frame.mutations),
+        ]
+    )
 
 
 def print_kernel(kernel: Kernel) -> str:
@@ -64,12 +117,80 @@ def print_memory(plan: MemoryPlan) -> str:
         above = f" above {', '.join(p.above)}" if p.above else ""
         lines.append(f"  {p.buffer}: {to_text(p.size)} bytes{above}")
     lines += [f"  {result} in place of {dead}" for result, dead in plan.in_place]
+    lines += [f"  {m.value} copied to {m.target} at the end" for m in plan.copied]
     return _joined(lines)
 
 
 def print_nest(nest: LoopNest) -> str:
     """One nest."""
     return _joined(op_lines(nest))
+
+
+def flow_lines(flow: Flow[G], part: Callable[[G], list[str]]) -> list[str]:
+    """The items of a flow; `part` gives the lines of a straight part."""
+    lines: list[str] = []
+    for item in flow:
+        if isinstance(item, Straight):
+            lines += part(item.graph)
+            continue
+        head, *names = _item_head(item)
+        lines.append(f"{head}{_place(item.origin)}")
+        for name, inner in zip(names, flows_in(item), strict=True):
+            lines += [f"{name} {{", *_indented(flow_lines(inner, part), 1), "}"]
+    return lines
+
+
+def _item_head(item: Item[G]) -> list[str]:
+    """What an item does itself, and the names of the flows inside of it."""
+    match item:
+        case Branch(predicate):
+            return [f"branch on {predicate}", "then", "else"]
+        case Repeat(condition, predicate, count, slices):
+            turns = f"while {predicate}" if count is None else f"repeat {to_text(count)} times"
+            parts = ", ".join(f"{s.buffer} = {s.source}[turn]" for s in slices)
+            names = ["condition", "body"] if condition else ["body"]
+            return [f"{turns}{' with ' if parts else ''}{parts}", *names]
+        case Measured(sizes):
+            return ["read " + ", ".join(f"{name} = {buffer}" for name, buffer in sizes), "then"]
+        case Copy(source, target):
+            return [f"copy {source} to {target}"]
+        case Check(value, message):
+            return [f"check {value}: {message!r}"]
+    raise InternalError(f"no text for {type(item).__name__}")
+
+
+def _operator_lines(graph: TensorGraph, op: GraphOp) -> list[str]:
+    place = _place(Origin(op.origin.file, op.origin.line, ""))
+    results = ", ".join("_" if name is None else name for name in op.outputs)
+    kept = [graph.types[name] for name in op.outputs if name is not None]
+    types = ", ".join(_type(t) for t in kept)
+    if isinstance(op, TensorOp):
+        arguments = [_argument(a) for a in op.args]
+        arguments += [f"{k}={_argument(v)}" for k, v in op.kwargs]
+        return [f"{results} = {op.target}({', '.join(arguments)}) -> {types}{place}"]
+    head, *names = _control_head(op)
+    lines = [f"{results} = {head} -> {types}{place}" if kept else f"{head}{place}"]
+    for name, block in zip(names, blocks_of(op), strict=True):
+        inner = [line for o in block.ops for line in _operator_lines(graph, o)]
+        lines += [f"{name} {{", *_indented([*inner, f"give {', '.join(block.results)}"], 1), "}"]
+    return lines
+
+
+def _control_head(op: ControlOp) -> list[str]:
+    """What a control operator does, and the names of its blocks."""
+    match op:
+        case Cond(predicate):
+            return [f"cond({predicate})", "then", "else"]
+        case Loop(carried, condition, count, slices):
+            given = [f"{name}={value}" for name, value in carried]
+            given += [f"{name}={value}[turn]" for name, value in slices]
+            if condition is not None or count is None:
+                return [f"while_loop({', '.join(given)})", "condition", "body"]
+            return [f"scan[{to_text(count)}]({', '.join(given)})", "body"]
+        case SizeRead(name, value):
+            return [f"size {name} = {value}"]
+        case Assertion(value, message):
+            return [f"assert {value}, {message!r}"]
 
 
 def op_lines(op: LoopOp) -> list[str]:
@@ -124,8 +245,9 @@ def _buffers(buffers: Mapping[str, Buffer]) -> Iterator[str]:
         yield f"  {b.kind} {b.name}{source}: {b.dtype}{_shape(b.shape)}{strides}"
 
 
-def _results(outputs: Sequence[str]) -> list[str]:
-    return [f"  return {', '.join(outputs)}"]
+def _results(outputs: Sequence[str], mutations: Sequence[Mutation]) -> list[str]:
+    left = [f"  leave {m.target} = {m.value}" for m in mutations]
+    return [*left, f"  return {', '.join(outputs)}"]
 
 
 def _loops(axes: Sequence[Axis]) -> str:
@@ -151,7 +273,8 @@ def _body(nest: LoopNest) -> list[str]:
     for store in nest.stores:
         sign = "+=" if store.mode == "add" else "="
         place = printer.index(store.index, store.binds)
-        lines.append(f"{store.buffer}{place} {sign} {printer.text(store.value)}")
+        base = f" over {store.base}" if store.base else ""
+        lines.append(f"{store.buffer}{place} {sign} {printer.text(store.value)}{base}")
     return lines
 
 

@@ -33,7 +33,7 @@ UNARY_SAME = _names(
 UNARY_TEST = _names("isnan isinf signbit not")
 BINARY_SAME = _names(
     """add sub mul div floordiv truncdiv mod fmod pow atan2 hypot copysign nextafter minimum maximum
-    fmin fmax and or xor shl shr"""
+    fmin fmax and or xor shl shr igamma igammac hermite_h hermite_he laguerre_l legendre_p"""
 )
 COMPARE = _names("eq ne lt le gt ge")
 OTHER = _names("const index load cast bitcast where fma check_index reduce")
@@ -223,6 +223,14 @@ def load(
     exprs, symbols, nodes = _canonical_binds(index, binds or {})
     args = (*nodes, mask) if mask is not None else nodes
     return make("load", dtype, *args, attr=Access(buffer, exprs, symbols, mask is not None))
+
+
+def bound_index(
+    index: Iterable[Expr], binds: Mapping[Symbol, Node]
+) -> tuple[tuple[Expr, ...], tuple[tuple[Symbol, Node], ...]]:
+    """An index with its indirect symbols named as in a load, and their nodes: a store's."""
+    exprs, symbols, nodes = _canonical_binds(index, binds)
+    return exprs, tuple(zip(symbols, nodes, strict=True))
 
 
 def index_value(expr: Expr, binds: Mapping[Symbol, Node] | None = None) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,8 @@ class TensorType:
 class Dim:
     """A dynamic size.
 
-    `source`: (input position, axis, divisor, offset), value = (actual - offset) / divisor.
+    `source`: (input position, axis, divisor, offset), value = (actual - offset) / divisor; None:
+    the dim is measured, a `SizeRead` binds it while the program runs.
 
     `maximum` None: unbounded. `hint`: the example's value, used by cost models only.
     """
@@ -38,7 +39,7 @@ class Dim:
     minimum: int
     maximum: int | None
     hint: int
-    source: tuple[int, int, int, int]
+    source: tuple[int, int, int, int] | None
     label: str = ""
     multiple_of: int = 1
 
@@ -69,6 +70,90 @@ class TensorOp:
     kwargs: tuple[tuple[str, Argument], ...]
     outputs: tuple[str | None, ...]
     origin: Origin
+
+
+@dataclass(frozen=True)
+class Block:
+    """The operators of a sub-graph, in order; its results may be values from outside of it.
+
+    Operators read values of the graphs around them by name: names are unique in a TensorGraph with
+    all its blocks.
+    """
+
+    ops: tuple[GraphOp, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Cond:
+    """One of two blocks runs: `then` where `predicate` (a bool without dimensions) holds.
+
+    `outputs`: one for each result of either block.
+    """
+
+    predicate: str
+    then: Block
+    otherwise: Block
+    outputs: tuple[str, ...]
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A block that runs again and again.
+
+    `carried`: (name, initial value): the name holds the initial value in the first iteration, then
+    the body's result of that position, and at last the loop's own result.
+    `condition`: its one result, a bool, says before each iteration whether there is another.
+    Without one there are `count` iterations.
+    `slices`: (name, value): in iteration k the name is element k of the value along axis 0.
+    `stacked`: the body's results behind the carried ones, stacked along axis 0.
+    """
+
+    carried: tuple[tuple[str, str], ...]
+    condition: Block | None
+    count: Expr | None
+    slices: tuple[tuple[str, str], ...]
+    body: Block
+    stacked: tuple[str, ...]
+    origin: Origin
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that what follows may read."""
+        return (*(name for name, _ in self.carried), *self.stacked)
+
+
+@dataclass(frozen=True)
+class SizeRead:
+    """Binds the measured dim `dim` to `value`, an int64 without dimensions."""
+
+    dim: str
+    value: str
+    origin: Origin
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """None: a dim is no value."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """Fails the run with `message` where `value`, a bool without dimensions, is false."""
+
+    value: str
+    message: str
+    origin: Origin
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+
+ControlOp = Cond | Loop | SizeRead | Assertion
+GraphOp = TensorOp | ControlOp
 
 
 @dataclass(frozen=True)
@@ -113,19 +198,104 @@ class SizeRelation:
 
 
 @dataclass(frozen=True)
+class Mutation:
+    """What a run leaves behind: `target`, a state or an input, holds `value` after the last step.
+
+    Both are names: of values in a tensor graph, of buffers in the graphs that follow.
+    """
+
+    target: str
+    value: str
+
+
+@dataclass(frozen=True)
 class TensorGraph:
     """A program of ATen operators.
 
-    `types` gives every value's type (inputs, weights, results). `weights`: value name -> FQN in
-    the weight store (tied weights share one FQN). `outputs`: value names, one per output leaf.
+    `types` gives every value's type (inputs, weights, states, results, also those of blocks).
+    `weights`: value name -> FQN in the weight store (tied weights share one FQN). `outputs`: value
+    names, one per output leaf. `states`: value name -> FQN of the buffers that runs change; reading
+    the name gives the value before the run. `mutations`: at most one for each state or input, in
+    the model's order. `prefix`: of the names that lowering makes up; a part of a larger program has
+    one, and its results are buffers of their own names (see `lowering.outline`).
     """
 
     name: str
     dims: tuple[Dim, ...]
     inputs: tuple[str, ...]
     weights: tuple[tuple[str, str], ...]
-    ops: tuple[TensorOp, ...]
+    ops: tuple[GraphOp, ...]
     outputs: tuple[str, ...]
     types: Mapping[str, TensorType]
     signature: Signature
     relations: tuple[SizeRelation, ...] = ()
+    states: tuple[tuple[str, str], ...] = ()
+    mutations: tuple[Mutation, ...] = ()
+    prefix: str = ""
+
+
+def names_in(argument: Argument) -> Iterator[str]:
+    """Names of the values that an argument refers to."""
+    if isinstance(argument, ValueRef):
+        yield argument.name
+    elif isinstance(argument, tuple):
+        for part in argument:
+            yield from names_in(part)
+
+
+def reads_of(op: GraphOp) -> tuple[str, ...]:
+    """Values from outside of the operator that it reads, its blocks included, each once."""
+    if isinstance(op, TensorOp):
+        found = list(names_in((op.args, op.kwargs)))
+    elif isinstance(op, Cond):
+        found = [op.predicate, *free_names(op.then), *free_names(op.otherwise)]
+    elif isinstance(op, Loop):
+        own = {*(name for name, _ in op.carried), *(name for name, _ in op.slices)}
+        found = [value for _, value in (*op.carried, *op.slices)]
+        blocks = [op.body] if op.condition is None else [op.condition, op.body]
+        found += [name for block in blocks for name in free_names(block) if name not in own]
+    else:
+        found = [op.value]
+    return tuple(dict.fromkeys(found))
+
+
+def free_names(block: Block) -> tuple[str, ...]:
+    """Values from outside of the block that it reads or gives as results, each once."""
+    made = {name for op in block.ops for name in op.outputs}
+    found = [name for op in block.ops for name in reads_of(op)]
+    return tuple(dict.fromkeys(n for n in (*found, *block.results) if n not in made))
+
+
+def blocks_of(op: GraphOp) -> tuple[Block, ...]:
+    """The operator's blocks, in the order in which they may run."""
+    if isinstance(op, Cond):
+        return op.then, op.otherwise
+    if isinstance(op, Loop):
+        return (op.body,) if op.condition is None else (op.condition, op.body)
+    return ()
+
+
+def all_outputs(ops: Iterable[GraphOp]) -> Iterator[str]:
+    """Every value that operators and those in their blocks make, in order."""
+    for op in ops:
+        yield from (name for name in op.outputs if name is not None)
+        if isinstance(op, Loop):
+            yield from (name for name, _ in op.slices)
+        for block in blocks_of(op):
+            yield from all_outputs(block.ops)
+
+
+def read_sizes(ops: Iterable[GraphOp]) -> frozenset[str]:
+    """The dims that operators and those in their blocks read."""
+    found = {op.dim for op in ops if isinstance(op, SizeRead)}
+    inner = [block.ops for op in ops for block in blocks_of(op)]
+    return frozenset(found.union(*(read_sizes(block) for block in inner)))
+
+
+def dims_in(argument: Argument) -> Iterator[str]:
+    """Names of the dims in an argument."""
+    if isinstance(argument, tuple):
+        for part in argument:
+            yield from dims_in(part)
+    elif hasattr(argument, "free_symbols"):
+        yield from (str(symbol) for symbol in argument.free_symbols)

@@ -4,8 +4,8 @@ Loop graph:
 1. `inputs` are exactly the buffers of kind input; `outputs` are buffers; each has strides of its
    rank.
 2. Every buffer is written by at most one operation (in the kernel graph: one kernel, whose nests
-   may each write a piece), after nothing has read it; inputs and weights are never written; what
-   is read or returned has been written.
+   may each write a piece, or one in each arm of a branch), after nothing has read it; inputs,
+   weights and states are never written; what is read, returned or left behind has been written.
 3. Axes of a nest have distinct symbols, and extents over dims only.
 4. An index has one expression per dimension of its buffer; its symbols are the nest's axes, dims,
    or its own binds; outside of a reduction (and in stores) reduction axes do not occur.
@@ -14,23 +14,26 @@ Loop graph:
    stores the value's.
 7. No index is provably out of bounds, unless it is masked or indirect.
 8. Views of template calls index their buffers as 3, 4 and 7 say.
+9. A mutation's target is a state or an input, its value a temporary of the same type that is
+   neither an output nor another mutation's value; each target has one.
 
-Kernel graph, besides 2 to 8 for the nests and templates in execution order:
-9. Every buffer has strides.
-10. A stage's nests have the axes of its kernel and its own inner ones and its reduction, or they
+Kernel graph, besides 2 to 9 for the nests and templates in execution order:
+10. Every buffer has strides.
+11. A stage's nests have the axes of its kernel and its own inner ones and its reduction, or they
     are pointwise over all of these, or (in scalar stages) keep the reduction and reduce the inner
     ones; none reads what another of the stage writes. `order` holds the
     inner and reduction axes, and the vector axis comes last.
-11. A strip's axis is an inner axis of every stage.
-12. `reads` and `writes` are the buffers that the nests and the template touch, without `local`.
+12. A strip's axis is an inner axis of every stage.
+13. `reads` and `writes` are the buffers that the nests and the template touch, without `local`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from aot.errors import InternalError
-from aot.ir.kernels import Kernel, KernelGraph, Stage
+from aot.ir.flow import Branch, Flow, Span, items_of, parts_of, slices_of, touched_by
+from aot.ir.kernels import Kernel, KernelGraph, Stage, kernel_ops
 from aot.ir.loops import (
     Axis,
     Buffer,
@@ -60,7 +63,9 @@ def verify_loops(graph: LoopGraph) -> None:
         if len(graph.buffers[name].shape) != len(strides):
             fail(f"output {name}: {len(strides)} strides")
     owned = [(str(k), op) for k, op in enumerate(graph.ops)]
-    _verify_ops(graph.buffers, graph.dims, owned, graph.outputs, fail)
+    _verify_mutations(graph, fail)
+    given = [b.name for b in graph.buffers.values() if b.kind != "temp"]
+    _verify_ops(graph.buffers, graph.dims, owned, graph.results, given, fail)
 
 
 def verify_kernels(graph: KernelGraph) -> None:
@@ -70,18 +75,29 @@ def verify_kernels(graph: KernelGraph) -> None:
         if buffer.strides is None or len(buffer.strides) != len(buffer.shape):
             fail(f"buffer {buffer.name} has no strides")
     ops = [(kernel.name, op) for kernel in graph.kernels for op in kernel_ops(kernel)]
-    _verify_ops(graph.buffers, graph.dims, ops, graph.outputs, fail)
+    _verify_mutations(graph, fail)
+    given = [b.name for b in graph.buffers.values() if b.kind != "temp"]
+    shared = _control_buffers(graph)
+    _verify_ops(graph.buffers, graph.dims, ops, graph.results, given, fail, shared)
     for kernel in graph.kernels:
         _verify_kernel(kernel, _failure(f"{graph.name}: {kernel.name}"))
 
 
-def kernel_ops(kernel: Kernel) -> Iterator[LoopOp]:
-    """The prologue, the template and the nests of a kernel in execution order."""
-    yield from kernel.prologue
-    if kernel.template is not None:
-        yield kernel.template
-    for stage in kernel.stages:
-        yield from stage.nests
+def _control_buffers(graph: KernelGraph) -> frozenset[str]:
+    """Buffers that control items fill, or that kernels of both arms of a branch write."""
+    found = set(slices_of(graph.flow)) | set(slices_of(graph.flow).values())
+    for item in items_of(graph.flow):
+        found.update(touched_by(item)[1])
+        if isinstance(item, Branch):
+            arms = [_written(graph, arm) for arm in (item.then, item.otherwise)]
+            found |= arms[0] & arms[1]
+    return frozenset(found)
+
+
+def _written(graph: KernelGraph, flow: Flow[Span]) -> set[str]:
+    spans = parts_of(flow)
+    kernels = [k for span in spans for k in graph.kernels[span.first :][: span.count]]
+    return {name for kernel in kernels for name in kernel.writes}
 
 
 def _failure(where: str) -> Fail:
@@ -91,14 +107,33 @@ def _failure(where: str) -> Fail:
     return fail
 
 
+def _verify_mutations(graph: LoopGraph | KernelGraph, fail: Fail) -> None:
+    """Invariant 9."""
+    taken = set(graph.outputs)
+    targets: set[str] = set()
+    for mutation in graph.mutations:
+        target, value = (graph.buffers[name] for name in (mutation.target, mutation.value))
+        if target.kind not in ("state", "input") or target.name in targets:
+            fail(f"{target.name} cannot be left with the value {value.name}")
+        if value.kind != "temp" or value.name in taken:
+            fail(f"{value.name}, the new value of {target.name}, is not its own")
+        if (value.dtype, value.shape) != (target.dtype, target.shape):
+            fail(f"{value.name} is not of the type of {target.name}, whose new value it is")
+        targets.add(target.name)
+        taken.add(value.name)
+
+
 def _verify_ops(
     buffers: Mapping[str, Buffer],
     dims: Sequence[Dim],
     ops: Iterable[tuple[str, LoopOp]],
-    outputs: Sequence[str],
+    results: Sequence[str],
+    given: Iterable[str],
     fail: Fail,
+    shared: frozenset[str] = frozenset(),
 ) -> None:
-    ready = {b.name: "" for b in buffers.values() if b.kind != "temp"}
+    """`given`: written before; `shared`: written where control flow says, perhaps several times."""
+    ready = dict.fromkeys((*given, *shared), "")
     sizes: dict[Symbol, tuple[int, int | None]] = {
         dim(d.name): (d.minimum, d.maximum) for d in dims
     }
@@ -111,7 +146,7 @@ def _verify_ops(
             if name not in ready and name not in writes(op):
                 fail(f"{where}: reads {name} before anything writes it")
         for name in writes(op):
-            if ready.get(name, owner) != owner:
+            if ready.get(name, owner) != owner and name not in shared:
                 fail(f"{where}: writes {name} again")
         ready.update(dict.fromkeys(writes(op), owner))
         check = _Check(buffers, sizes, lambda text, where=where: fail(f"{where}: {text}"))  # type: ignore[misc]
@@ -119,9 +154,9 @@ def _verify_ops(
             check.nest(op)
         else:
             check.template(op)
-    for name in outputs:
+    for name in results:
         if name not in ready:
-            fail(f"output {name} is never written")
+            fail(f"result {name} is never written")
 
 
 class _Check:
@@ -164,6 +199,10 @@ class _Check:
             self.fail("two stores into one buffer")
         for store in nest.stores:
             buffer = self.buffers[store.buffer]
+            if store.base:
+                base = self.buffers[store.base]
+                if (base.dtype, base.shape) != (buffer.dtype, buffer.shape):
+                    self.fail(f"updates {base.name}, which is not of the type of {buffer.name}")
             if store.value.dtype != buffer.dtype:
                 self.fail(f"stores {store.value.dtype} into {buffer.name} of {buffer.dtype}")
             binds = tuple(s for s, _ in store.binds)
@@ -278,7 +317,7 @@ def _verify_kernel(kernel: Kernel, fail: Fail) -> None:
 
 
 def _verify_stage(kernel: Kernel, stage: Stage, fail: Fail) -> None:
-    """Invariants 10 and 11."""
+    """Invariants 11 and 12."""
     axes = {*kernel.outer, *stage.inner}
     inner = set(stage.reduction)
     for nest in stage.nests:

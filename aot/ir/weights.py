@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from aot.ir.dtypes import DType
 from aot.ir.loops import LoopNest
 
 
@@ -16,6 +17,9 @@ class WeightStore(Protocol):
     def names(self) -> tuple[str, ...]:
         """All FQNs, sorted."""
 
+    def specs(self) -> tuple[WeightSpec, ...]:
+        """Every weight that the model has, used or not, in the model's order."""
+
     def array(self, fqn: str) -> np.ndarray[Any, Any]:
         """The weight's values (bfloat16 through ml_dtypes). Raises KeyError for an unknown name."""
 
@@ -24,8 +28,9 @@ class WeightStore(Protocol):
 class DerivedWeight:
     """A weight computed from others when the package is built (part of the weight program).
 
-    `recipe`: "fold" (evaluate `nests` in order; the last one writes the buffer called `name`),
-    or the name of a packing function of the backend (`params` are its arguments).
+    `nests`: what it is: evaluated in order; the last one writes the buffer called `name`.
+    `recipe`: "fold", or the name of a packing function of the backend that computes the same in
+    less time (`params` are its arguments).
     `sources`: FQNs or names of other derived weights, in argument order.
     """
 
@@ -34,3 +39,31 @@ class DerivedWeight:
     sources: tuple[str, ...]
     params: tuple[tuple[str, Any], ...] = ()
     nests: tuple[LoopNest, ...] = ()
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """How one derived weight is computed when weights are replaced.
+
+    `routine`: which of the weight program's routines computes it. `sources`: FQNs of the model's
+    own weights, in the order of the routine's inputs.
+    """
+
+    weight: str
+    sources: tuple[str, ...]
+    routine: int
+
+
+@dataclass(frozen=True)
+class WeightSpec:
+    """One of the model's own weights, as whoever replaces it must give it.
+
+    `aliases`: other names for the same tensor (tied weights). `saved`: it is a parameter or a
+    persistent buffer, so it is in the model's state dict; constants of the graph are not.
+    """
+
+    fqn: str
+    dtype: DType
+    shape: tuple[int, ...]
+    aliases: tuple[str, ...] = ()
+    saved: bool = True

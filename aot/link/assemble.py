@@ -9,7 +9,16 @@ from aot.errors import InternalError, Origin
 from aot.ir import tensors
 from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
 from aot.ir.loops import Buffer as GraphBuffer
+from aot.ir.weights import Derivation
 from aot.link import plan
+from aot.link.steps import (
+    FlatStep,
+    assemble_steps,
+    control_buffers,
+    control_origins,
+    control_step,
+    slice_steps,
+)
 from aot.symbolic import Expr, as_expr, encode, product
 
 
@@ -25,6 +34,16 @@ class CodeImage:
     scratch: int
     scratch_alignment: int
     faults: bool
+    waits: bool
+
+
+@dataclass(frozen=True)
+class RoutineParts:
+    """A routine of the weight program: see `ProgramParts`."""
+
+    graph: KernelGraph
+    memory: MemoryPlan
+    launches: Sequence[Launch]
 
 
 @dataclass(frozen=True)
@@ -41,6 +60,8 @@ class ProgramParts:
         weights: The package entry of each weight, by FQN.
         libraries: (instruction set level, bytes) of each library.
         images: Code of each function instead, in their order.
+        routines: Of the weight program.
+        derivations: Which derived weight each computes, from what.
     """
 
     device: str
@@ -52,6 +73,8 @@ class ProgramParts:
     weights: Mapping[str, str]
     libraries: Sequence[tuple[str, bytes]] = ()
     images: Sequence[CodeImage] = ()
+    routines: Sequence[RoutineParts] = ()
+    derivations: Sequence[Derivation] = ()
 
     def library_entry(self, level: str) -> str:
         """Name of the package entry that holds a library."""
@@ -75,11 +98,15 @@ class Assembly:
         programs: At least one; they have the same inputs, outputs and dims.
         compiler: Name and version for the plan.
         golden: Records of golden sets.
+        states: What a session keeps; the programs' buffers of kind state by FQN.
+        weights: What may be replaced at run time.
     """
 
     programs: Sequence[ProgramParts]
     compiler: str
     golden: Sequence[plan.GoldenSet] = ()
+    states: Sequence[plan.StateSpec] = ()
+    weights: Sequence[plan.WeightSpec] = ()
 
 
 def assemble(parts: Assembly) -> plan.Plan:
@@ -89,7 +116,11 @@ def assemble(parts: Assembly) -> plan.Plan:
         InternalError: A launch names a buffer that has no storage, or programs disagree on what
             callers see.
     """
-    origins = _origins(k for program in parts.programs for k in program.graph.kernels)
+    origins = _origins(
+        graph
+        for program in parts.programs
+        for graph in (program.graph, *(routine.graph for routine in program.routines))
+    )
     plans = [_with_program(parts, program, origins) for program in parts.programs]
     first = plans[0]
     for other in plans[1:]:
@@ -102,16 +133,17 @@ def _with_program(
     parts: Assembly, program: ProgramParts, origins: Mapping[Origin, int]
 ) -> plan.Plan:
     graph = program.graph
+    changed = {m.target for m in graph.mutations}
     return plan.Plan(
         compiler=parts.compiler,
         model=graph.name,
-        inputs=tuple(_spec(graph.buffers[n], n) for n in graph.inputs),
+        inputs=tuple(_spec(graph.buffers[n], n, n in changed) for n in graph.inputs),
         outputs=tuple(
             _spec(graph.buffers[n], _output_name(k, len(graph.outputs)))
             for k, n in enumerate(graph.outputs)
         ),
         signature=_signature(graph.signature),
-        programs=(_program(program, origins),),
+        programs=(_program(program, origins, parts.states),),
         origins=tuple(origins),
         dims=tuple(_dim(d) for d in graph.dims),
         checks=tuple(
@@ -119,36 +151,82 @@ def _with_program(
             for r in graph.relations
         ),
         golden=tuple(parts.golden),
+        states=tuple(parts.states),
+        weights=tuple(parts.weights),
     )
 
 
-def _program(parts: ProgramParts, origins: Mapping[Origin, int]) -> plan.Program:
-    graph = parts.graph
-    names = _Names(parts)
-    positions = {name: k for k, name in enumerate(parts.functions)}
-    return plan.Program(
+def _program(
+    parts: ProgramParts, origins: Mapping[Origin, int], states: Sequence[plan.StateSpec]
+) -> plan.Program:
+    empty = plan.Program(
         device=parts.device,
         arch=parts.arch,
-        buffers=names.buffers(),
+        buffers=(),
         kernels=_kernels(parts),
-        steps=tuple(
-            plan.Step(
-                kernel=positions[launch.function],
-                buffers=tuple(names.position(b) for b in launch.buffers),
-                sizes=tuple(encode(e) for e in launch.sizes),
-                launch=_launch(launch),
-                origin=origins[kernel_origin(kernel)],
-            )
-            for kernel, launch in zip(graph.kernels, parts.launches, strict=True)
+        steps=(),
+        outputs=(),
+        libraries=tuple(
+            plan.Library(parts.library_entry(level), level) for level, _ in parts.libraries
         ),
+    )
+    program = _with_body(empty, parts, origins, states)
+    if not parts.derivations:
+        return program
+    routines = tuple(_routine(empty, parts, routine, origins) for routine in parts.routines)
+    derived = tuple(
+        plan.Derived(parts.weights[d.weight], d.sources, d.routine) for d in parts.derivations
+    )
+    return replace(program, weights=plan.WeightProgram(routines, derived))
+
+
+def _routine(
+    empty: plan.Program, parts: ProgramParts, routine: RoutineParts, origins: Mapping[Origin, int]
+) -> plan.Routine:
+    graph = routine.graph
+    own = replace(parts, graph=graph, memory=routine.memory, launches=routine.launches)
+    return plan.Routine(
+        inputs=tuple(_spec(graph.buffers[n], n) for n in graph.inputs),
+        outputs=tuple(_spec(graph.buffers[n], n) for n in graph.outputs),
+        body=_with_body(empty, own, origins, ()),
+    )
+
+
+def _with_body(
+    program: plan.Program,
+    parts: ProgramParts,
+    origins: Mapping[Origin, int],
+    states: Sequence[plan.StateSpec],
+) -> plan.Program:
+    """The program with the buffers, arena, steps and outputs of these parts."""
+    graph = parts.graph
+    steps = assemble_steps(graph)
+    names = _Names(parts, states, steps)
+    return replace(
+        program,
+        buffers=names.buffers(),
+        steps=tuple(_step(parts, step, names, origins) for step in steps),
         outputs=tuple(names.position(name) for name in graph.outputs),
         arena=tuple(
             plan.ArenaSlot(names.position(p.buffer), tuple(names.position(a) for a in p.above))
             for p in parts.memory.placements
         ),
-        libraries=tuple(
-            plan.Library(parts.library_entry(level), level) for level, _ in parts.libraries
-        ),
+        updates=tuple(names.update(m) for m in parts.memory.copied),
+    )
+
+
+def _step(
+    parts: ProgramParts, step: FlatStep, names: _Names, origins: Mapping[Origin, int]
+) -> plan.AnyStep:
+    if not isinstance(step, int):
+        return control_step(step, names.position, origins)
+    launch = parts.launches[step]
+    return plan.Step(
+        kernel=parts.functions.index(launch.function),
+        buffers=tuple(names.position(b) for b in launch.buffers),
+        sizes=tuple(encode(e) for e in launch.sizes),
+        launch=_launch(launch),
+        origin=origins[kernel_origin(parts.graph.kernels[step])],
     )
 
 
@@ -171,6 +249,7 @@ def _code(entry: str, image: CodeImage) -> plan.KernelCode:
         scratch=image.scratch,
         scratch_alignment=image.scratch_alignment,
         faults=image.faults,
+        waits=image.waits,
     )
 
 
@@ -191,24 +270,38 @@ def kernel_origin(kernel: Kernel) -> Origin:
     return kernel.stages[-1].nests[-1].origin
 
 
-def _origins(kernels: Iterable[Kernel]) -> dict[Origin, int]:
-    found = dict.fromkeys(kernel_origin(k) for k in kernels)
+def _origins(graphs: Iterable[KernelGraph]) -> dict[Origin, int]:
+    found: dict[Origin, None] = {}
+    for graph in graphs:
+        found.update(dict.fromkeys(kernel_origin(k) for k in graph.kernels))
+        found.update(dict.fromkeys(control_origins(graph)))
     return {origin: position for position, origin in enumerate(found)}
 
 
 class _Names:
     """Positions of buffers in the plan: those that launches, inputs, outputs or the arena name."""
 
-    def __init__(self, parts: ProgramParts) -> None:
+    def __init__(
+        self,
+        parts: ProgramParts,
+        states: Sequence[plan.StateSpec],
+        steps: Sequence[FlatStep],
+    ) -> None:
         graph = parts.graph
+        self._slices = slice_steps(steps)
         self._parts = parts
+        self._states = {state.name: k for k, state in enumerate(states)}
         self._roots = dict(parts.memory.in_place)
         used = [
             *graph.inputs,
             *graph.outputs,
             *(b for launch in parts.launches for b in launch.buffers),
             *(p.buffer for p in parts.memory.placements),
+            *control_buffers(graph),
         ]
+        whole = [name for name in used if self._root(name) not in self._slices]
+        # A slice comes after what it is a part of.
+        used = [*whole, *self._slices]
         self._order = list(dict.fromkeys(self._root(b) for b in used))
         self._positions = {name: k for k, name in enumerate(self._order)}
 
@@ -219,6 +312,14 @@ class _Names:
 
     def position(self, name: str) -> int:
         return self._positions[self._root(name)]
+
+    def update(self, mutation: tensors.Mutation) -> plan.Update:
+        """How a new value that has memory of its own reaches its target."""
+        graph, buffer = self._parts.graph, self.position(mutation.value)
+        target = graph.buffers[mutation.target]
+        if target.kind == "state":
+            return plan.Update("state", self._states[target.fqn], buffer)
+        return plan.Update("input", graph.inputs.index(target.name), buffer)
 
     def buffers(self) -> tuple[plan.Buffer, ...]:
         table = self._parts.graph.buffers
@@ -239,8 +340,14 @@ class _Names:
             return plan.InputStorage(graph.inputs.index(buffer.name))
         if buffer.kind == "weight":
             return plan.EntryStorage(self._parts.weights[buffer.fqn])
+        if buffer.kind == "state":
+            return plan.StateStorage(self._states[buffer.fqn])
         if buffer.name in graph.outputs:
             return plan.OutputStorage(graph.outputs.index(buffer.name))
+        if buffer.name in self._slices:
+            source, step = self._slices[buffer.name]
+            stride = encode(buffer_bytes(buffer))
+            return plan.SliceStorage(self.position(source), stride, step)
         if any(p.buffer == buffer.name for p in self._parts.memory.placements):
             return plan.ArenaStorage()
         raise InternalError(f"buffer {buffer.name} is used by a launch but has no storage")
@@ -251,7 +358,7 @@ def buffer_bytes(buffer: GraphBuffer) -> Expr:
     return product((*buffer.shape, as_expr(buffer.dtype.itemsize)))
 
 
-def _spec(buffer: GraphBuffer, name: str) -> plan.TensorSpec:
+def _spec(buffer: GraphBuffer, name: str, changed: bool = False) -> plan.TensorSpec:
     if buffer.strides is None:
         raise InternalError(f"buffer {buffer.name} has no strides")
     return plan.TensorSpec(
@@ -259,6 +366,7 @@ def _spec(buffer: GraphBuffer, name: str) -> plan.TensorSpec:
         buffer.dtype.name,
         tuple(encode(e) for e in buffer.shape),
         tuple(encode(e) for e in buffer.strides),
+        changed,
     )
 
 
@@ -274,8 +382,7 @@ def _relation(text: str) -> plan.Relation:
 
 
 def _dim(dim: tensors.Dim) -> plan.Dim:
-    position, axis, divisor, offset = dim.source
-    source = plan.DimSource(position, axis, divisor, offset)
+    source = None if dim.source is None else plan.DimSource(*dim.source)
     label = dim.label or dim.name
     return plan.Dim(dim.name, label, dim.minimum, dim.maximum, dim.multiple_of, source)
 

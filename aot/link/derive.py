@@ -10,7 +10,7 @@ import numpy as np
 from aot.errors import InternalError
 from aot.ir.interpreter import run_op
 from aot.ir.loops import Buffer, reads, writes
-from aot.ir.weights import DerivedWeight, WeightStore
+from aot.ir.weights import DerivedWeight, WeightSpec, WeightStore
 
 Array = np.ndarray[Any, Any]
 Recipe = Callable[..., Array]
@@ -46,6 +46,10 @@ class DerivedStore:
     def names(self) -> tuple[str, ...]:
         """FQNs of the model's weights and names of the derived ones, sorted."""
         return tuple(sorted({*self._store.names(), *self._derived}))
+
+    def specs(self) -> tuple[WeightSpec, ...]:
+        """The model's weights."""
+        return self._store.specs()
 
     def array(self, fqn: str) -> Array:
         """The weight's values, C-contiguous. Raises KeyError for an unknown name."""

@@ -20,12 +20,12 @@ from typing import TypeAlias
 
 from aot.errors import InternalError, PackageWriteError
 from aot.link.container import EntryInfo, encode_header, entry_bytes, lay_out
-from aot.link.plan import DTYPE_BYTES, KernelRef, Plan, Program
+from aot.link.plan import DTYPE_BYTES, KernelRef, Plan, Program, WeightProgram
 from aot.link.plan_check import check_plan
 from aot.link.plan_json import encode_plan
 
 Chunk: TypeAlias = bytes | bytearray | memoryview
-GROUPS = ("kernels/", "weights/", "packed/", "golden/")
+GROUPS = ("kernels/", "weights/", "packed/", "state/", "golden/")
 _NO_HASH = "0" * 64
 _WRITE_BYTES = 8 << 20  # hashed and written while still in the cache; also how often ^C is heard
 
@@ -45,7 +45,7 @@ class Entry:
     """What becomes an entry of the package.
 
     Attributes:
-        name: `kernels/…`, `weights/…`, `packed/…` or `golden/…`.
+        name: It begins with one of `GROUPS`.
         dtype: Element type, a key of `plan.DTYPE_BYTES`.
         shape: Sizes.
         data: Called once, when the entry's turn comes; gives its bytes, C-contiguous, in order.
@@ -136,7 +136,17 @@ def _program_with_hashes(program: Program, hashes: dict[str, str]) -> Program:
             replace(lib, sha256=hashes.get(lib.entry, "")) for lib in program.libraries
         ),
         kernels=tuple(_kernel_with_hash(kernel, hashes) for kernel in program.kernels),
+        weights=_weights_with_hashes(program.weights, hashes),
     )
+
+
+def _weights_with_hashes(
+    weights: WeightProgram | None, hashes: dict[str, str]
+) -> WeightProgram | None:
+    if weights is None:
+        return None
+    routines = (replace(r, body=_program_with_hashes(r.body, hashes)) for r in weights.routines)
+    return replace(weights, routines=tuple(routines))
 
 
 def _kernel_with_hash(kernel: KernelRef, hashes: dict[str, str]) -> KernelRef:

@@ -50,7 +50,7 @@ class DimSource:
 
 @dataclass(frozen=True)
 class Dim:
-    """A symbolic size that inputs bind.
+    """A symbolic size that inputs, or steps of the programs, bind.
 
     Attributes:
         name: The symbol used in expressions.
@@ -58,7 +58,7 @@ class Dim:
         min: Least value, inclusive.
         max: Greatest value, inclusive; None for unbounded.
         multiple_of: The value is always a multiple of this.
-        source: The input size that defines it.
+        source: The input size that defines it; None: a `SizesStep` of each program does.
     """
 
     name: str
@@ -66,17 +66,38 @@ class Dim:
     min: int
     max: int | None
     multiple_of: int
-    source: DimSource
+    source: DimSource | None
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output. Strides are in elements: the layout that kernels read or write."""
+    """An input or output. Strides are in elements: the layout that kernels read or write.
+
+    `changed`: a run leaves a new value in the caller's memory; of inputs only.
+    """
 
     name: str
     dtype: str
     shape: tuple[Expr, ...]
     strides: tuple[Expr, ...]
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class StateSpec:
+    """Memory that a session keeps from run to run; C-contiguous.
+
+    Attributes:
+        name: The model's name of the buffer.
+        dtype: Of its elements.
+        shape: Its sizes.
+        entry: The package entry that holds its first value; "" when that is zeros.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    entry: str = ""
 
 
 @dataclass(frozen=True)
@@ -159,10 +180,34 @@ class EntryStorage:
 
 @dataclass(frozen=True)
 class ArenaStorage:
-    """The buffer is a temporary in the arena, placed as `Program.arena` says."""
+    """The buffer is a temporary in the arena, placed as `Program.arena` says.
+
+    Temporaries whose bytes need dims of a `SizesStep` lie in an arena of that step.
+    """
 
 
-Storage: TypeAlias = InputStorage | OutputStorage | EntryStorage | ArenaStorage
+@dataclass(frozen=True)
+class StateStorage:
+    """The buffer is state number `index` of the plan: memory that the session keeps."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class SliceStorage:
+    """The buffer is a part of buffer `of`: in turn k of a counted loop, at byte k * `stride`.
+
+    `step`: the loop, a `RepeatStep`.
+    """
+
+    of: int
+    stride: Expr
+    step: int
+
+
+Storage: TypeAlias = (
+    InputStorage | OutputStorage | EntryStorage | ArenaStorage | StateStorage | SliceStorage
+)
 
 
 @dataclass(frozen=True)
@@ -207,6 +252,7 @@ class KernelCode:
         scratch: Bytes of global scratch of one block.
         scratch_alignment: Of each block's scratch, a power of 2.
         faults: The kernel takes the address of a fault word after its buffers.
+        waits: It may start before the launch ahead of it has ended, and waits for that by itself.
         sha256: Of the entry; the writer fills it in.
     """
 
@@ -217,6 +263,7 @@ class KernelCode:
     scratch: int = 0
     scratch_alignment: int = 1
     faults: bool = False
+    waits: bool = False
     sha256: str = ""
 
 
@@ -275,6 +322,134 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Update:
+    """Copies a buffer to an input's or a state's own memory when all steps have succeeded.
+
+    The buffer has the layout that the plan gives the input; a state's is C-contiguous.
+    """
+
+    target: Literal["input", "state"]
+    index: int
+    buffer: int
+
+
+@dataclass(frozen=True)
+class Derived:
+    """An entry that follows from the model's own weights.
+
+    Attributes:
+        entry: The package entry.
+        sources: Names in `Plan.weights`, in the order of the routine's inputs.
+        routine: Index into `WeightProgram.routines`.
+    """
+
+    entry: str
+    sources: tuple[str, ...]
+    routine: int
+
+
+@dataclass(frozen=True)
+class Routine:
+    """Computes a derived entry, its one output, from weights, its inputs.
+
+    Attributes:
+        inputs: The weights that it takes.
+        outputs: One: the entry.
+        body: Buffers, arena and steps; all else is the program's that the routine belongs to.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    body: Program
+
+
+@dataclass(frozen=True)
+class WeightProgram:
+    """How a program's derived entries are computed again when weights are replaced."""
+
+    routines: tuple[Routine, ...]
+    derived: tuple[Derived, ...]
+
+
+@dataclass(frozen=True)
+class BranchStep:
+    """Runs the next `then` steps where `buffer` holds true, else the `otherwise` after them."""
+
+    buffer: int
+    then: int
+    otherwise: int
+    origin: int
+
+
+@dataclass(frozen=True)
+class WhileStep:
+    """Runs the next `condition` steps; while they leave true in `buffer`, the `body` after them.
+
+    The condition runs again after each body.
+    """
+
+    buffer: int
+    condition: int
+    body: int
+    origin: int
+
+
+@dataclass(frozen=True)
+class RepeatStep:
+    """Runs the next `body` steps `count` times."""
+
+    count: Expr
+    body: int
+    origin: int
+
+
+@dataclass(frozen=True)
+class CopyStep:
+    """Copies all bytes of buffer `source` to buffer `target`, which has as many."""
+
+    source: int
+    target: int
+    origin: int
+
+
+@dataclass(frozen=True)
+class SizesStep:
+    """Binds dims to the int64 numbers in buffers: (dim, buffer).
+
+    They hold in the next `body` steps, and for the plan's outputs.
+    """
+
+    sizes: tuple[tuple[str, int], ...]
+    body: int
+    origin: int
+
+
+@dataclass(frozen=True)
+class CheckStep:
+    """Fails the run with `message` where the bool in `buffer` is false."""
+
+    buffer: int
+    message: str
+    origin: int
+
+
+ControlStep: TypeAlias = BranchStep | WhileStep | RepeatStep | CopyStep | SizesStep | CheckStep
+AnyStep: TypeAlias = Step | ControlStep
+
+
+def parts_of(step: AnyStep) -> tuple[int, ...]:
+    """How many of the steps that follow belong to the step, part by part."""
+    match step:
+        case BranchStep(_, then, otherwise):
+            return then, otherwise
+        case WhileStep(_, condition, body):
+            return condition, body
+        case RepeatStep(_, body) | SizesStep(_, body):
+            return (body,)
+    return ()
+
+
+@dataclass(frozen=True)
 class Program:
     """What runs on one architecture of one device: memory, code and launches.
 
@@ -283,20 +458,24 @@ class Program:
         arch: Its architecture; "" when `libraries` say which.
         buffers: Ranges of memory that the steps use.
         kernels: All kernels.
-        steps: In order of execution.
+        steps: In order of execution; a step that has parts is followed by their steps.
         outputs: The buffer of each of the plan's outputs.
         arena: Where temporaries lie.
         libraries: All kernels' code, a library a level; none when kernels have code of their own.
+        updates: What is copied when all steps have succeeded.
+        weights: None where nothing is derived, or weights cannot be replaced.
     """
 
     device: str
     arch: str
     buffers: tuple[Buffer, ...]
     kernels: tuple[KernelRef, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[AnyStep, ...]
     outputs: tuple[int, ...]
     arena: tuple[ArenaSlot, ...] = ()
     libraries: tuple[Library, ...] = ()
+    updates: tuple[Update, ...] = ()
+    weights: WeightProgram | None = None
 
     @property
     def target(self) -> str:
@@ -325,12 +504,33 @@ class GoldenSet:
 
 
 @dataclass(frozen=True)
+class WeightSpec:
+    """One of the model's own weights, as whoever replaces weights must give it.
+
+    Attributes:
+        name: Its name in the model's state dict.
+        dtype: Element type.
+        shape: Sizes.
+        aliases: Other names of the same tensor (tied weights).
+        entry: The package entry that holds it; "" when only what is derived from it is stored.
+        required: The model computes with it, and a state dict has it.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    aliases: tuple[str, ...]
+    entry: str
+    required: bool
+
+
+@dataclass(frozen=True)
 class Plan:
     """All that the runtime does, as data (docs/format.md, section "The plan").
 
     What callers see is common to all devices; each architecture has a program of its own, at most
     one. The package writer fills in `entries`: (entry name, sha256) of every entry but plan and
-    pads.
+    pads. `weights` is empty unless weights can be replaced.
     """
 
     compiler: str
@@ -343,5 +543,7 @@ class Plan:
     dims: tuple[Dim, ...] = ()
     checks: tuple[Check, ...] = ()
     golden: tuple[GoldenSet, ...] = ()
+    states: tuple[StateSpec, ...] = ()
+    weights: tuple[WeightSpec, ...] = ()
     entries: tuple[tuple[str, str], ...] = ()
     format: tuple[int, int] = FORMAT_VERSION

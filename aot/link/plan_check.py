@@ -3,10 +3,13 @@
 A plan is well formed when
 1. every index (of a buffer, kernel, origin, input, output) is in range, and every name resolves;
 2. expressions use known operators with the right number of operands, over declared dims;
-3. dims have distinct names, a non-empty range, and a source that exists and divides;
+3. dims have distinct names, a non-empty range, and a source that exists and divides, or none;
+   inputs use dims that have one;
 4. the signature's leaves name inputs in parameters, outputs in the result, all of them;
-5. there is at least one program, at most one a device and architecture, and each is well formed
-   (`program_check`).
+5. states have distinct names, and only inputs are said to change;
+6. there is at least one program, at most one a device and architecture, and each is well formed
+   (`program_check`);
+7. weights that can be replaced have distinct names and entries that exist.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from aot.errors import InternalError
+from aot.link.expr_check import expr_problems
 from aot.link.plan import (
     DTYPE_BYTES,
     RELATIONS,
@@ -26,7 +30,7 @@ from aot.link.plan import (
     TreeOutput,
     TreeSequence,
 )
-from aot.link.program_check import expr_problems, program_problems
+from aot.link.program_check import program_problems
 
 
 def check_plan(plan: Plan, entries: Iterable[str] | None = None) -> None:
@@ -50,10 +54,15 @@ def plan_problems(plan: Plan, entries: set[str] | None) -> Iterator[str]:
     """Every broken invariant, as a sentence."""
     dims = {dim.name for dim in plan.dims}
     yield from _dims(plan)
-    for kind, specs in (("input", plan.inputs), ("output", plan.outputs)):
+    bound = {dim.name for dim in plan.dims if dim.source is not None}
+    for kind, specs, known in (("input", plan.inputs, bound), ("output", plan.outputs, dims)):
         for i, spec in enumerate(specs):
-            yield from _tensor(f"{kind} {i} ({spec.name})", spec, dims)
+            yield from _tensor(f"{kind} {i} ({spec.name})", spec, known)
+            if spec.changed and kind != "input":
+                yield f"{kind} {i} ({spec.name}) is said to change"
+    yield from _states(plan, entries)
     yield from _programs(plan, dims, entries)
+    yield from _weights(plan, entries)
     for i, check in enumerate(plan.checks):
         yield from expr_problems(f"checks[{i}].left", check.left, dims)
         yield from expr_problems(f"checks[{i}].right", check.right, dims)
@@ -71,8 +80,12 @@ def _dims(plan: Plan) -> Iterator[str]:
         source = dim.source
         if dim.max is not None and dim.max < dim.min:
             yield f"dim {dim.name} has the empty range {dim.min}..{dim.max}"
-        if dim.multiple_of < 1 or source.divisor < 1:
-            yield f"dim {dim.name}: multiple_of and divisor must be at least 1"
+        if dim.multiple_of < 1:
+            yield f"dim {dim.name}: multiple_of must be at least 1"
+        if source is None:
+            continue
+        if source.divisor < 1:
+            yield f"dim {dim.name}: divisor must be at least 1"
         if not 0 <= source.input < len(plan.inputs):
             yield f"dim {dim.name} is bound by input {source.input}, which does not exist"
         elif not 0 <= source.axis < len(plan.inputs[source.input].shape):
@@ -90,6 +103,17 @@ def _programs(plan: Plan, dims: set[str], entries: set[str] | None) -> Iterator[
             yield f"program {program.target}: {problem}"
 
 
+def _weights(plan: Plan, entries: set[str] | None) -> Iterator[str]:
+    names = [name for spec in plan.weights for name in (spec.name, *spec.aliases)]
+    if len(set(names)) != len(names):
+        yield f"weights repeat a name: {names}"
+    for spec in plan.weights:
+        if spec.dtype not in DTYPE_BYTES:
+            yield f"weight {spec.name} has the unknown dtype {spec.dtype!r}"
+        if spec.entry and entries is not None and spec.entry not in entries:
+            yield f"weight {spec.name} is in the entry {spec.entry}, which does not exist"
+
+
 def _tensor(what: str, spec: TensorSpec, dims: set[str]) -> Iterator[str]:
     if spec.dtype not in DTYPE_BYTES:
         yield f"{what} has the unknown dtype {spec.dtype!r}"
@@ -97,6 +121,20 @@ def _tensor(what: str, spec: TensorSpec, dims: set[str]) -> Iterator[str]:
         yield f"{what} has {len(spec.shape)} sizes but {len(spec.strides)} strides"
     for expr in (*spec.shape, *spec.strides):
         yield from expr_problems(what, expr, dims)
+
+
+def _states(plan: Plan, entries: set[str] | None) -> Iterator[str]:
+    names = [state.name for state in plan.states]
+    if len(set(names)) != len(names):
+        yield f"states repeat a name: {names}"
+    for i, state in enumerate(plan.states):
+        what = f"state {i} ({state.name})"
+        if state.dtype not in DTYPE_BYTES:
+            yield f"{what} has the unknown dtype {state.dtype!r}"
+        if any(size < 0 for size in state.shape):
+            yield f"{what} has the shape {state.shape}"
+        if state.entry and entries is not None and state.entry not in entries:
+            yield f"{what} needs the entry {state.entry}, which does not exist"
 
 
 def _signature(plan: Plan) -> Iterator[str]:

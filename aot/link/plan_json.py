@@ -17,15 +17,21 @@ from aot.link.plan import (
     Parameter,
     Plan,
     Signature,
-    TensorSpec,
+    StateSpec,
     Tree,
     TreeConstant,
     TreeDict,
     TreeInput,
     TreeOutput,
     TreeSequence,
+    WeightSpec,
 )
-from aot.link.program_json import program_from_json, program_to_json
+from aot.link.program_json import (
+    program_from_json,
+    program_to_json,
+    tensor_from_json,
+    tensor_to_json,
+)
 
 
 def encode_plan(plan: Plan) -> bytes:
@@ -62,13 +68,15 @@ def decode_plan(data: bytes | memoryview) -> Plan:
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
     """The plan as plain dicts and lists, keys in the order of docs/format.md."""
+    weights = {"weights": [_weight_out(w) for w in plan.weights]} if plan.weights else {}
     return {
         "format": list(plan.format),
         "compiler": plan.compiler,
         "model": plan.model,
         "dims": [_dim_out(dim) for dim in plan.dims],
-        "inputs": [_tensor_out(spec) for spec in plan.inputs],
-        "outputs": [_tensor_out(spec) for spec in plan.outputs],
+        "inputs": [tensor_to_json(spec) for spec in plan.inputs],
+        "outputs": [tensor_to_json(spec) for spec in plan.outputs],
+        **({"states": [_state_out(spec) for spec in plan.states]} if plan.states else {}),
         "signature": {
             "parameters": [
                 {"name": p.name, "kind": p.kind, "tree": _tree_out(p.tree)}
@@ -90,6 +98,7 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
             for o in plan.origins
         ],
         "programs": [program_to_json(program) for program in plan.programs],
+        **weights,
         "entries": dict(plan.entries),
         "golden": [
             {
@@ -125,8 +134,9 @@ def plan_from_json(value: object) -> Plan:
         compiler=root["compiler"].text(),
         model=root["model"].text(),
         dims=root["dims"].each(_dim_in),
-        inputs=root["inputs"].each(_tensor_in),
-        outputs=root["outputs"].each(_tensor_in),
+        inputs=root["inputs"].each(tensor_from_json),
+        outputs=root["outputs"].each(tensor_from_json),
+        states=root["states"].each(_state_in) if root.has("states") else (),
         signature=Signature(
             signature["parameters"].each(_parameter_in), _tree_in(signature["result"])
         ),
@@ -144,6 +154,7 @@ def plan_from_json(value: object) -> Plan:
             )
         ),
         programs=root["programs"].each(program_from_json),
+        weights=root["weights"].each(_weight_in) if root.has("weights") else (),
         entries=tuple((name, item.text()) for name, item in root["entries"].members()),
         golden=root["golden"].each(
             lambda g: GoldenSet(
@@ -164,7 +175,9 @@ def _dim_out(dim: Dim) -> Mapping[str, Any]:
         "min": dim.min,
         "max": dim.max,
         "multiple_of": dim.multiple_of,
-        "source": {
+        "source": None
+        if source is None
+        else {
             "input": source.input,
             "axis": source.axis,
             "divisor": source.divisor,
@@ -174,37 +187,60 @@ def _dim_out(dim: Dim) -> Mapping[str, Any]:
 
 
 def _dim_in(v: Value) -> Dim:
-    source = v["source"]
     return Dim(
         v["name"].text(),
         v["label"].text(),
         v["min"].integer(),
         None if v["max"].value is None else v["max"].integer(),
         v["multiple_of"].integer(),
-        DimSource(
-            source["input"].integer(),
-            source["axis"].integer(),
-            source["divisor"].integer(),
-            source["offset"].integer(),
-        ),
+        None if v["source"].value is None else _source_in(v["source"]),
     )
 
 
-def _tensor_out(spec: TensorSpec) -> Mapping[str, Any]:
+def _source_in(v: Value) -> DimSource:
+    return DimSource(
+        v["input"].integer(), v["axis"].integer(), v["divisor"].integer(), v["offset"].integer()
+    )
+
+
+def _weight_out(spec: WeightSpec) -> Mapping[str, Any]:
     return {
         "name": spec.name,
         "dtype": spec.dtype,
-        "shape": [expr_to_json(e) for e in spec.shape],
-        "strides": [expr_to_json(e) for e in spec.strides],
+        "shape": list(spec.shape),
+        "aliases": list(spec.aliases),
+        "entry": spec.entry,
+        "required": spec.required,
     }
 
 
-def _tensor_in(v: Value) -> TensorSpec:
-    return TensorSpec(
+def _weight_in(v: Value) -> WeightSpec:
+    return WeightSpec(
         v["name"].text(),
         v["dtype"].text(),
-        v["shape"].each(Value.expr),
-        v["strides"].each(Value.expr),
+        v["shape"].each(Value.integer),
+        v["aliases"].each(Value.text),
+        v["entry"].text(),
+        v["required"].boolean(),
+    )
+
+
+def _state_out(spec: StateSpec) -> Mapping[str, Any]:
+    return {
+        "name": spec.name,
+        "dtype": spec.dtype,
+        "shape": list(spec.shape),
+        "entry": spec.entry or None,
+    }
+
+
+def _state_in(v: Value) -> StateSpec:
+    entry = v["entry"]
+    return StateSpec(
+        v["name"].text(),
+        v["dtype"].text(),
+        v["shape"].each(Value.integer),
+        "" if entry.value is None else entry.text(),
     )
 
 

@@ -5,30 +5,34 @@ A program is well formed when
 2. it names a buffer for each output; a buffer whose storage is output i is the buffer of output i;
    at most one buffer is input i;
 3. every temporary has exactly one slot in the arena, placed after all slots that it lies above;
-4. kernel names are distinct, and a step gives at least one buffer;
+4. kernel names are distinct, and the steps are well formed (`steps_check`);
 5. either libraries hold the kernels' code, and steps launch work; or every kernel has code of its
    own, and steps launch grids;
-6. every entry that is named exists.
+6. every entry that is named exists;
+7. the inputs that updates name are those that change, each once; a state has one update at most;
+8. its weight program derives entries from weights of the plan, by routines that take as many and
+   give one, that are well formed as programs are, and that read no entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 
+from aot.link.expr_check import expr_problems
 from aot.link.plan import (
     DTYPE_BYTES,
-    EXPR_OPS,
     ArenaStorage,
     EntryStorage,
-    Expr,
-    GridLaunch,
     InputStorage,
     KernelCode,
     OutputStorage,
     Plan,
     Program,
-    WorkLaunch,
+    StateStorage,
+    WeightProgram,
 )
+from aot.link.steps_check import step_problems
 
 
 def program_problems(
@@ -50,7 +54,33 @@ def program_problems(
     yield from _buffers(plan, program, dims, entries)
     yield from _arena(program)
     yield from _code(program, entries)
-    yield from _steps(plan, program, dims)
+    yield from step_problems(plan, program)
+    yield from _updates(plan, program)
+    if program.weights is not None:
+        yield from _weights(plan, program.weights, entries)
+
+
+def _weights(plan: Plan, weights: WeightProgram, entries: set[str] | None) -> Iterator[str]:
+    known = {spec.name for spec in plan.weights}
+    for derived in weights.derived:
+        what = f"derived entry {derived.entry}"
+        if entries is not None and derived.entry not in entries:
+            yield f"{what} does not exist"
+        unknown = [name for name in derived.sources if name not in known]
+        if unknown:
+            yield f"{what} follows from {unknown}, which are no weights of the plan"
+        if not 0 <= derived.routine < len(weights.routines):
+            yield f"{what} comes from routine {derived.routine}, which does not exist"
+        elif len(derived.sources) != len(weights.routines[derived.routine].inputs):
+            yield f"{what} has another number of sources than its routine takes"
+    for i, routine in enumerate(weights.routines):
+        if len(routine.outputs) != 1:
+            yield f"routine {i} gives {len(routine.outputs)} results"
+        if any(isinstance(b.storage, EntryStorage) for b in routine.body.buffers):
+            yield f"routine {i} reads an entry of the package"
+        own = replace(plan, inputs=routine.inputs, outputs=routine.outputs, dims=(), states=())
+        for problem in program_problems(own, routine.body, set(), entries):
+            yield f"routine {i}: {problem}"
 
 
 def _buffers(
@@ -75,6 +105,8 @@ def _buffers(
                 yield f"{what} is input {index}, which buffer {given[index]} is"
             case InputStorage(index):
                 given[index] = i
+            case StateStorage(index) if not 0 <= index < len(plan.states):
+                yield f"{what} is state {index}, which does not exist"
             case EntryStorage(entry, offset):
                 if offset < 0 or offset % 64:
                     yield f"{what} starts at byte {offset} of {entry}, no multiple of 64"
@@ -82,6 +114,21 @@ def _buffers(
                     yield f"{what} needs the entry {entry}, which does not exist"
             case _:
                 pass
+
+
+def _updates(plan: Plan, program: Program) -> Iterator[str]:
+    targets = [(update.target, update.index) for update in program.updates]
+    if len(set(targets)) != len(targets):
+        yield f"updates repeat a target: {targets}"
+    updated = {index for target, index in targets if target == "input"}
+    changed = {i for i, spec in enumerate(plan.inputs) if spec.changed}
+    if updated != changed:
+        yield f"it updates inputs {sorted(updated)}, those that change are {sorted(changed)}"
+    for update in program.updates:
+        if update.target == "state" and not 0 <= update.index < len(plan.states):
+            yield f"it updates state {update.index}, which does not exist"
+        if not 0 <= update.buffer < len(program.buffers):
+            yield f"an update copies buffer {update.buffer}, which does not exist"
 
 
 def _arena(program: Program) -> Iterator[str]:
@@ -131,55 +178,3 @@ def _kernel_code(what: str, code: KernelCode) -> Iterator[str]:
         yield f"{what} needs a negative number of bytes"
     if code.scratch_alignment < 1 or code.scratch_alignment & (code.scratch_alignment - 1):
         yield f"{what}: {code.scratch_alignment} is no alignment"
-
-
-def _steps(plan: Plan, program: Program, dims: set[str]) -> Iterator[str]:
-    for i, step in enumerate(program.steps):
-        what = f"step {i}"
-        if not 0 <= step.kernel < len(program.kernels):
-            yield f"{what} runs kernel {step.kernel}, which does not exist"
-        elif isinstance(step.launch, GridLaunch) != (program.kernels[step.kernel].code is not None):
-            yield f"{what} is launched in another way than kernel {step.kernel} takes"
-        if not step.buffers:
-            yield f"{what} has no buffers"
-        bad = [b for b in step.buffers if not 0 <= b < len(program.buffers)]
-        if bad:
-            yield f"{what} uses buffers {bad}, which do not exist"
-        if not 0 <= step.origin < len(plan.origins):
-            yield f"{what} has origin {step.origin}, which does not exist"
-        for expr in (*step.sizes, *_launch_exprs(step.launch)):
-            yield from expr_problems(what, expr, dims)
-
-
-def _launch_exprs(launch: WorkLaunch | GridLaunch) -> tuple[Expr, ...]:
-    match launch:
-        case WorkLaunch(work, grain, scratch):
-            return work, grain, scratch
-        case GridLaunch(x, y, z):
-            return x, y, z
-
-
-def expr_problems(what: str, expr: Expr, dims: set[str]) -> Iterator[str]:
-    """What is wrong with an expression over the dims, as sentences that begin with `what`."""
-    if isinstance(expr, bool):
-        yield f"{what}: {expr!r} is no expression"
-    elif isinstance(expr, int):
-        if not -(2**63) <= expr < 2**63:
-            yield f"{what}: {expr} does not fit 64 bits"
-    elif isinstance(expr, str):
-        if expr not in dims:
-            yield f"{what}: {expr!r} is no dim"
-    else:
-        yield from _operation(what, expr, dims)
-
-
-def _operation(what: str, expr: Sequence[Expr], dims: set[str]) -> Iterator[str]:
-    op = expr[0] if expr else None
-    if not isinstance(op, str) or op not in EXPR_OPS:
-        yield f"{what}: {op!r} is no operator of expressions"
-        return
-    count = len(expr) - 1
-    if count < 2 or (op in ("//", "%") and count != 2):
-        yield f"{what}: {op!r} cannot have {count} operands"
-    for operand in expr[1:]:
-        yield from expr_problems(what, operand, dims)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from aot.link.json_value import Value, expr_to_json
@@ -10,18 +11,23 @@ from aot.link.plan import (
     ArenaSlot,
     ArenaStorage,
     Buffer,
+    Derived,
     EntryStorage,
-    GridLaunch,
     InputStorage,
     KernelCode,
     KernelRef,
     Library,
     OutputStorage,
     Program,
-    Step,
+    Routine,
+    SliceStorage,
+    StateStorage,
     Storage,
-    WorkLaunch,
+    TensorSpec,
+    Update,
+    WeightProgram,
 )
+from aot.link.steps_json import step_from_json, step_to_json
 
 
 def program_to_json(program: Program) -> dict[str, Any]:
@@ -29,6 +35,18 @@ def program_to_json(program: Program) -> dict[str, Any]:
     return {
         "device": program.device,
         "arch": program.arch,
+        **_memory_out(program),
+        "libraries": [
+            {"entry": b.entry, "isa": b.isa, "sha256": b.sha256} for b in program.libraries
+        ],
+        "kernels": [_kernel_out(kernel) for kernel in program.kernels],
+        **_steps_out(program),
+        **_weights_out(program),
+    }
+
+
+def _memory_out(program: Program) -> dict[str, Any]:
+    return {
         "buffers": [
             {
                 "name": b.name,
@@ -39,13 +57,56 @@ def program_to_json(program: Program) -> dict[str, Any]:
             for b in program.buffers
         ],
         "arena": [{"buffer": s.buffer, "above": list(s.above)} for s in program.arena],
-        "libraries": [
-            {"entry": b.entry, "isa": b.isa, "sha256": b.sha256} for b in program.libraries
-        ],
-        "kernels": [_kernel_out(kernel) for kernel in program.kernels],
-        "steps": [_step_out(step) for step in program.steps],
-        "outputs": list(program.outputs),
     }
+
+
+def _steps_out(program: Program) -> dict[str, Any]:
+    return {
+        "steps": [step_to_json(step) for step in program.steps],
+        "outputs": list(program.outputs),
+        **({"updates": [_update_out(u) for u in program.updates]} if program.updates else {}),
+    }
+
+
+def _weights_out(program: Program) -> dict[str, Any]:
+    if program.weights is None:
+        return {}
+    routines = [
+        {
+            "inputs": [tensor_to_json(spec) for spec in routine.inputs],
+            "results": [tensor_to_json(spec) for spec in routine.outputs],
+            **_memory_out(routine.body),
+            **_steps_out(routine.body),
+        }
+        for routine in program.weights.routines
+    ]
+    derived = [
+        {"entry": d.entry, "sources": list(d.sources), "routine": d.routine}
+        for d in program.weights.derived
+    ]
+    return {"weights": {"routines": routines, "derived": derived}}
+
+
+def tensor_to_json(spec: TensorSpec) -> Mapping[str, Any]:
+    """An input or output."""
+    return {
+        "name": spec.name,
+        "dtype": spec.dtype,
+        "shape": [expr_to_json(e) for e in spec.shape],
+        "strides": [expr_to_json(e) for e in spec.strides],
+        **({"changed": True} if spec.changed else {}),
+    }
+
+
+def tensor_from_json(v: Value) -> TensorSpec:
+    """The input or output in a JSON value."""
+    return TensorSpec(
+        v["name"].text(),
+        v["dtype"].text(),
+        v["shape"].each(Value.expr),
+        v["strides"].each(Value.expr),
+        v.has("changed") and v["changed"].boolean(),
+    )
 
 
 def program_from_json(v: Value) -> Program:
@@ -54,9 +115,40 @@ def program_from_json(v: Value) -> Program:
     Raises:
         CorruptPackage: A key is missing, or a value has the wrong type.
     """
-    return Program(
-        device=v["device"].text(),
-        arch=v["arch"].text(),
+    program = _body_in(
+        v,
+        Program(
+            device=v["device"].text(),
+            arch=v["arch"].text(),
+            buffers=(),
+            libraries=v["libraries"].each(
+                lambda b: Library(b["entry"].text(), b["isa"].text(), b["sha256"].text())
+            ),
+            kernels=v["kernels"].each(_kernel_in),
+            steps=(),
+            outputs=(),
+        ),
+    )
+    if not v.has("weights"):
+        return program
+    weights = v["weights"]
+    routines = weights["routines"].each(
+        lambda r: Routine(
+            r["inputs"].each(tensor_from_json),
+            r["results"].each(tensor_from_json),
+            _body_in(r, program),
+        )
+    )
+    derived = weights["derived"].each(
+        lambda d: Derived(d["entry"].text(), d["sources"].each(Value.text), d["routine"].integer())
+    )
+    return replace(program, weights=WeightProgram(routines, derived))
+
+
+def _body_in(v: Value, program: Program) -> Program:
+    """The program with the buffers, arena, steps and outputs of this value."""
+    return replace(
+        program,
         buffers=v["buffers"].each(
             lambda b: Buffer(
                 b["name"].text(), b["dtype"].text(), b["bytes"].expr(), _storage_in(b["storage"])
@@ -65,12 +157,9 @@ def program_from_json(v: Value) -> Program:
         arena=v["arena"].each(
             lambda s: ArenaSlot(s["buffer"].integer(), s["above"].each(Value.integer))
         ),
-        libraries=v["libraries"].each(
-            lambda b: Library(b["entry"].text(), b["isa"].text(), b["sha256"].text())
-        ),
-        kernels=v["kernels"].each(_kernel_in),
-        steps=v["steps"].each(_step_in),
+        steps=v["steps"].each(step_from_json),
         outputs=v["outputs"].each(Value.integer),
+        updates=v["updates"].each(_update_in) if v.has("updates") else (),
     )
 
 
@@ -84,18 +173,36 @@ def _storage_out(storage: Storage) -> Mapping[str, Any]:
             return {"kind": "entry", "entry": entry, "offset": offset}
         case ArenaStorage():
             return {"kind": "arena"}
+        case StateStorage(index):
+            return {"kind": "state", "index": index}
+        case SliceStorage(of, stride, step):
+            return {"kind": "slice", "of": of, "stride": expr_to_json(stride), "step": step}
 
 
 def _storage_in(v: Value) -> Storage:
-    match v["kind"].one_of("input", "output", "entry", "arena"):
+    match v["kind"].one_of("input", "output", "entry", "arena", "state", "slice"):
         case "input":
             return InputStorage(v["index"].integer())
         case "output":
             return OutputStorage(v["index"].integer())
         case "entry":
             return EntryStorage(v["entry"].text(), v["offset"].integer())
+        case "state":
+            return StateStorage(v["index"].integer())
+        case "slice":
+            return SliceStorage(v["of"].integer(), v["stride"].expr(), v["step"].integer())
         case _:
             return ArenaStorage()
+
+
+def _update_out(update: Update) -> Mapping[str, Any]:
+    return {update.target: update.index, "buffer": update.buffer}
+
+
+def _update_in(v: Value) -> Update:
+    if v.has("input"):
+        return Update("input", v["input"].integer(), v["buffer"].integer())
+    return Update("state", v["state"].integer(), v["buffer"].integer())
 
 
 def _kernel_out(kernel: KernelRef) -> Mapping[str, Any]:
@@ -112,6 +219,7 @@ def _kernel_out(kernel: KernelRef) -> Mapping[str, Any]:
         "scratch": code.scratch,
         "scratch_alignment": code.scratch_alignment,
         "faults": code.faults,
+        **({"waits": True} if code.waits else {}),
     }
 
 
@@ -126,47 +234,7 @@ def _kernel_in(v: Value) -> KernelRef:
         scratch=v["scratch"].integer(),
         scratch_alignment=v["scratch_alignment"].integer(),
         faults=v["faults"].boolean(),
+        waits=v["waits"].boolean() if v.has("waits") else False,
         sha256=v["sha256"].text(),
     )
     return KernelRef(v["name"].text(), code)
-
-
-def _step_out(step: Step) -> Mapping[str, Any]:
-    return {
-        "kernel": step.kernel,
-        "buffers": list(step.buffers),
-        "sizes": [expr_to_json(e) for e in step.sizes],
-        **_launch_out(step.launch),
-        "origin": step.origin,
-    }
-
-
-def _launch_out(launch: WorkLaunch | GridLaunch) -> Mapping[str, Any]:
-    match launch:
-        case WorkLaunch(work, grain, scratch):
-            return {
-                "work": expr_to_json(work),
-                "grain": expr_to_json(grain),
-                "scratch": expr_to_json(scratch),
-            }
-        case GridLaunch(x, y, z):
-            return {"grid": [expr_to_json(x), expr_to_json(y), expr_to_json(z)]}
-
-
-def _step_in(v: Value) -> Step:
-    return Step(
-        v["kernel"].integer(),
-        v["buffers"].each(Value.integer),
-        v["sizes"].each(Value.expr),
-        _launch_in(v),
-        v["origin"].integer(),
-    )
-
-
-def _launch_in(v: Value) -> WorkLaunch | GridLaunch:
-    if not v.has("grid"):
-        return WorkLaunch(v["work"].expr(), v["grain"].expr(), v["scratch"].expr())
-    grid = v["grid"].each(Value.expr)
-    if len(grid) != 3:
-        raise v["grid"].wrong("three numbers")
-    return GridLaunch(*grid)

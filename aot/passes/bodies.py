@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from aot.ir.conditions import index_of
+from aot.ir.dtypes import INT64
 from aot.ir.loops import Axis, LoopNest, Store
 from aot.ir.scalar import (
     Access,
@@ -13,13 +15,14 @@ from aot.ir.scalar import (
     Node,
     index_value,
     load,
+    make,
     mask_of,
     postorder,
     rebuild,
     substitute_index,
     with_args,
 )
-from aot.symbolic import Expr, Ranges, Symbol, integer, substitute, var
+from aot.symbolic import Expr, Ranges, Symbol, substitute, var
 
 
 def with_roots(nest: LoopNest, roots: Iterable[Node]) -> LoopNest:
@@ -77,6 +80,20 @@ def map_indices(roots: Iterable[Node], change: Callable[[Expr, Node], Expr]) -> 
     return rebuild(roots, visit)
 
 
+def rename_buffers(nest: LoopNest, names: Mapping[str, str]) -> LoopNest:
+    """The nest reading and writing the buffers `names[old]` instead of `old`."""
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        attr = node.attr
+        if not isinstance(attr, Access) or attr.buffer not in names:
+            return with_args(node, args)
+        return make(node.op, node.dtype, *args, attr=replace(attr, buffer=names[attr.buffer]))
+
+    renamed = with_roots(nest, rebuild(nest.roots, visit))
+    stores = tuple(replace(s, buffer=names.get(s.buffer, s.buffer)) for s in renamed.stores)
+    return replace(renamed, stores=stores)
+
+
 def simplify_indices(nest: LoopNest, ranges: Ranges) -> LoopNest:
     """The nest with every index simplified by what is known of its axes (`graph.ranges`)."""
 
@@ -96,10 +113,15 @@ def simplify_indices(nest: LoopNest, ranges: Ranges) -> LoopNest:
 
 
 def direct_indices(roots: Iterable[Node], ranges: Ranges) -> list[Node]:
-    """Replaces indirect symbols whose values are plain index expressions within their bounds."""
+    """Replaces indirect symbols whose values are plain index expressions within their bounds.
+
+    Sums of index expressions are index expressions too.
+    """
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         fresh = with_args(node, args)
+        if fresh.op in ("add", "sub") and fresh.dtype == INT64:
+            return _added(fresh, ranges)
         attr = fresh.attr
         if not isinstance(attr, (Access, IndexValue)) or not attr.binds:
             return fresh
@@ -119,18 +141,20 @@ def direct_indices(roots: Iterable[Node], ranges: Ranges) -> list[Node]:
     return rebuild(roots, visit)
 
 
+def _added(node: Node, ranges: Ranges) -> Node:
+    a, b = (index_of(arg) for arg in node.args)
+    if a is None or b is None:
+        return node
+    return index_value(ranges.simplify(a + b if node.op == "add" else a - b))
+
+
 def _known_index(value: Node, ranges: Ranges) -> Expr | None:
     """The expression of a checked index that provably needs no check; None otherwise."""
     check, inner = value.attr, value
     if isinstance(check, IndexCheck):
         inner = value.args[0]
-    if inner.op == "const":
-        expr: Expr = integer(int(inner.attr))  # type: ignore[call-overload]
-    elif isinstance(inner.attr, IndexValue) and not inner.args:
-        expr = inner.attr.expr
-    else:
-        return None
-    if not isinstance(check, IndexCheck):
+    expr = index_of(inner)
+    if expr is None or not isinstance(check, IndexCheck):
         return expr
     if not ranges.nonnegative(expr) or not ranges.less(expr, check.size):
         return None

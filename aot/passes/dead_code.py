@@ -10,11 +10,11 @@ from aot.ir.weights import DerivedWeight
 
 
 def remove_dead_code(graph: LoopGraph) -> LoopGraph:
-    """The graph without stores, operations and buffers that no output depends on.
+    """The graph without stores, operations and buffers that no result depends on.
 
     Inputs stay declared even when unused. The same object when nothing is dead.
     """
-    live = set(graph.outputs)
+    live = set(graph.results)
     kept: list[LoopOp] = []
     for op in reversed(graph.ops):
         trimmed = _live_part(op, live)
@@ -23,7 +23,9 @@ def remove_dead_code(graph: LoopGraph) -> LoopGraph:
             kept.append(trimmed)
     ops = tuple(reversed(kept))
     derived = tuple(d for d in graph.derived if d.name in _needed_derived(graph, live))
-    used = live.union(graph.inputs, *(writes(op) for op in ops), _recipe_buffers(derived))
+    used = live.union(
+        graph.inputs, _states(graph), *(writes(op) for op in ops), _recipe_buffers(derived)
+    )
     buffers = {name: b for name, b in graph.buffers.items() if name in used}
     if len(buffers) == len(graph.buffers) and ops == graph.ops and derived == graph.derived:
         return graph
@@ -37,6 +39,11 @@ def _live_part(op: LoopOp, live: set[str]) -> LoopOp | None:
     if not stores:
         return None
     return op if len(stores) == len(op.stores) else replace(op, stores=stores)
+
+
+def _states(graph: LoopGraph) -> set[str]:
+    """States that change: they stay declared even when nothing reads their old value."""
+    return {m.target for m in graph.mutations}
 
 
 def _needed_derived(graph: LoopGraph, live: set[str]) -> set[str]:

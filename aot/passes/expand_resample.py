@@ -42,6 +42,9 @@ from aot.symbolic import (
 SIGNED_LOW, SIGNED_HIGH = -128.0, 127.0
 """What signed bytes are clamped to."""
 
+MANY_TAPS = 9
+"""Taps from which windows that overlap are worth a template of their own."""
+
 _RUN = var("run")
 """Stands for the value of a start table in an index."""
 
@@ -59,6 +62,18 @@ def expand_resample(
     else:
         resample.gathers(checked=True)
     return resample.ops
+
+
+def no_walk(call: TemplateCall) -> str:
+    """Why a resample call is better as nests than as a walk along its axis; "" when it is not."""
+    taps = call.operand("weights").axes[1].extent
+    if "bits" in dict(call.operands):
+        return "the device's template takes no bytes"
+    if not taps.is_Integer or int(taps) < MANY_TAPS:
+        return f"it has {taps} taps, and a walk pays from {MANY_TAPS} on"
+    if call.attr("axis") == len(call.output.axes) - 1:
+        return "its taps are neighbours in memory"
+    return ""
 
 
 @dataclass

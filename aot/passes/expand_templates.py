@@ -28,7 +28,7 @@ from aot.ir.scalar import (
     unary,
     where,
 )
-from aot.passes.expand_resample import expand_resample
+from aot.passes.expand_resample import expand_resample, no_walk
 from aot.passes.nest_builder import NestBuilder
 from aot.symbolic import (
     Expr,
@@ -88,6 +88,8 @@ def _reason(graph: LoopGraph, call: TemplateCall, capabilities: Capabilities, hi
         sizes = (call.operand("q").axes[3].extent, call.output.axes[3].extent)
         if not all(s.is_Integer and int(s) <= capabilities.head_size for s in sizes):
             return f"the device's template takes heads of up to {capabilities.head_size} elements"
+    if call.kind == "resample":
+        return no_walk(call)
     if call.kind == "attention" and capabilities.tiles:
         return _few_queries(call, capabilities, hints)
     if call.kind != "matmul":

@@ -12,10 +12,13 @@ from dataclasses import dataclass, replace
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, body_weight, hints_of
 from aot.ir.loops import Buffer, LoopGraph, LoopNest, LoopOp, TemplateCall, reads, writes
+from aot.ir.scalar import Access, loads
 from aot.ir.weights import DerivedWeight
 from aot.passes.bodies import index_nodes
+from aot.passes.compose import Inlined
 from aot.passes.dead_code import remove_dead_code
-from aot.passes.inline import is_trivial
+from aot.passes.inline import free_values
+from aot.passes.precise import with_precise_functions
 from aot.symbolic import row_major_strides
 
 SMALL_BYTES = 1 << 20
@@ -30,23 +33,24 @@ FREE_WEIGHT = 2
 
 @dataclass(frozen=True)
 class _Constants:
-    """The operations that depend on no input. `writer`: buffer -> its only operation."""
+    """The operations that depend on no input.
+
+    `writer`: buffer -> its only operation. `free`: those that are views of something, positions or
+    constants, which inlining gives for free.
+    """
 
     writer: Mapping[str, LoopNest]
+    free: Mapping[str, Inlined]
     graph: LoopGraph
-
-    def is_trivial(self, name: str) -> bool:
-        """True for a view of something, or a constant."""
-        nest = self.writer[name]
-        value = next(s.value for s in nest.stores if s.buffer == name)
-        return not nest.reduction and is_trivial(value)
 
 
 def fold_weights(graph: LoopGraph) -> LoopGraph:
     """The graph with its constant parts as derived weights."""
-    constants = _Constants(_constant_writers(graph), graph)
-    if not constants.writer:
+    writer = _constant_writers(graph)
+    if not writer:
         return graph
+    free = free_values(dict.fromkeys(writer.values()), graph)
+    constants = _Constants(writer, free, graph)
     hints = hints_of(graph.dims)
     derived: list[DerivedWeight] = []
     decisions: list[Decision] = []
@@ -98,7 +102,7 @@ def _constant_writers(graph: LoopGraph) -> dict[str, LoopNest]:
         if isinstance(op, TemplateCall) or not all(name in constant for name in reads(op)):
             continue
         written = writes(op)
-        if any(counts[n] > 1 or n in graph.outputs for n in written) or not _static(graph, op):
+        if any(counts[n] > 1 or n in graph.results for n in written) or not _static(graph, op):
             continue
         constant.update(written)
         found.update(dict.fromkeys(written, op))
@@ -135,11 +139,13 @@ def _boundary(constants: _Constants) -> list[str]:
 
 def _through_views(constants: _Constants, name: str) -> str | None:
     """The computed constant that a buffer is or views; None for weights and plain constants."""
-    while name in constants.writer and constants.is_trivial(name):
-        sources = reads(constants.writer[name])
+    while name in constants.free:
+        sources = loads((constants.free[name].value,))
         if not sources:
             return None
-        name = sources[0]
+        access = sources[0].attr
+        assert isinstance(access, Access)
+        name = access.buffer
     return name if name in constants.writer else None
 
 
@@ -160,7 +166,7 @@ def _chain(constants: _Constants, name: str) -> tuple[tuple[LoopNest, ...], tupl
         stores = tuple(s for s in nest.stores if s.buffer in needed)
         if not stores:
             continue
-        chain.append(replace(nest, stores=stores))
+        chain.append(with_precise_functions(replace(nest, stores=stores)))
         for source in reads(chain[-1]):
             if source in constants.writer:
                 needed.add(source)

@@ -7,9 +7,10 @@ Pointwise producers are inlined when that saves memory traffic without repeating
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from aot.ir.conditions import fold_conditions
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, body_weight, hints_of, is_dear
 from aot.ir.loops import LoopGraph, LoopNest, LoopOp, Store, TemplateCall, writes
@@ -75,13 +76,13 @@ def inline_producers(graph: LoopGraph) -> LoopGraph:
         if isinstance(op, TemplateCall):
             ops.append(compose_views(graph, op, inlined))
             continue
-        nest = simplify_indices(inline_into(op, inlined), graph.ranges(*op.axes, *op.reduction))
+        nest = _with_inlined(op, inlined, graph)
         ops.append(nest)
         for store in nest.stores:
             if writers[store.buffer] > 1 or not _eligible(nest, store):
                 continue
             used = uses.get(store.buffer, Uses())
-            kept = store.buffer in graph.outputs
+            kept = store.buffer in graph.results
             verdict, reason = _verdict(nest, store, used, kept, from_template, hints, graph)
             if verdict:
                 origins = (*nest.absorbed, nest.origin)
@@ -91,6 +92,25 @@ def inline_producers(graph: LoopGraph) -> LoopGraph:
                 decisions.append(Decision("inline", (store.buffer, *used.nests), word, reason))
     merged = replace(graph, ops=tuple(ops), decisions=(*graph.decisions, *decisions))
     return remove_dead_code(merged)
+
+
+def free_values(nests: Iterable[LoopNest], graph: LoopGraph) -> dict[str, Inlined]:
+    """What is a view, a position or a constant, seen through the others, by the buffer's name."""
+    found: dict[str, Inlined] = {}
+    for op in nests:
+        nest = _with_inlined(op, found, graph)
+        for store in nest.stores:
+            if is_trivial(store.value) and _eligible(nest, store):
+                origins = (*nest.absorbed, nest.origin)
+                found[store.buffer] = Inlined(_bare_symbols(store), store.value, origins)
+    return found
+
+
+def _with_inlined(op: LoopNest, inlined: Mapping[str, Inlined], graph: LoopGraph) -> LoopNest:
+    """The nest with what it reads of `inlined` in its body, without what its ranges decide."""
+    ranges = graph.ranges(*op.axes, *op.reduction)
+    nest = simplify_indices(inline_into(op, inlined), ranges)
+    return with_roots(nest, fold_conditions(nest.roots, ranges))
 
 
 def buffer_uses(graph: LoopGraph, hints: Hints) -> dict[str, Uses]:
@@ -135,6 +155,7 @@ def _eligible(nest: LoopNest, store: Store) -> bool:
         not nest.reduction
         and store.mode == "set"
         and not store.binds
+        and not store.base
         and len(store.index) == len(nest.axes)
         and set(store.index) == symbols
     )

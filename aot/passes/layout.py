@@ -21,6 +21,7 @@ from aot.ir.conv_operands import (
 )
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
+from aot.ir.layouts import is_dense
 from aot.ir.loops import (
     Axis,
     Buffer,
@@ -30,6 +31,7 @@ from aot.ir.loops import (
     Store,
     TemplateCall,
     View,
+    bases,
 )
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Access, Node, load, loads
@@ -83,27 +85,35 @@ def _copy_nest(target: str, source: Buffer, axes: tuple[Axis, ...]) -> LoopNest:
 def promised_strides(graph: LoopGraph) -> dict[str, tuple[Expr, ...]]:
     """Output buffer -> strides to honour: as promised if dense, else row-major.
 
-    A buffer that is several outputs has the first one's promise.
+    A buffer that is several outputs has the first one's promise. The new value of a state or an
+    input has the target's strides.
     """
     promised: dict[str, tuple[Expr, ...]] = {}
     for name, strides in zip(graph.outputs, graph.output_strides, strict=True):
         shape = graph.buffers[name].shape
         dense = strides if is_dense(shape, strides) else row_major_strides(shape)
         promised.setdefault(name, dense)
+    for mutation in graph.mutations:
+        target = graph.buffers[mutation.target]
+        promised[mutation.value] = target.strides or row_major_strides(target.shape)
+    return _shared_by_updates(graph, promised)
+
+
+def _shared_by_updates(
+    graph: LoopGraph, promised: dict[str, tuple[Expr, ...]]
+) -> dict[str, tuple[Expr, ...]]:
+    """The same with the strides of updates, which are those of their bases."""
+    pairs = [pair for op in graph.ops for pair in bases(op).items()]
+    for result, base in reversed(pairs):
+        if result in promised and graph.buffers[base].kind == "temp":
+            promised.setdefault(base, promised[result])
+    for result, base in pairs:
+        source = graph.buffers[base]
+        known = promised.get(base) or source.strides or row_major_strides(source.shape)
+        promised.setdefault(result, known)
+        if source.kind == "temp":
+            promised.setdefault(base, known)
     return promised
-
-
-def is_dense(shape: tuple[Expr, ...], strides: tuple[Expr, ...]) -> bool:
-    """True when some order of the dimensions gives exactly these strides (size 1: any stride)."""
-    running: Expr = integer(1)
-    left = [(size, t) for size, t in zip(shape, strides, strict=True) if size != 1]
-    while left:
-        found = next((k for k, (_, stride) in enumerate(left) if stride == running), None)
-        if found is None:
-            return False
-        running = product((running, left[found][0]))
-        left.pop(found)
-    return True
 
 
 @dataclass
@@ -161,7 +171,7 @@ def _separate_outputs(graph: LoopGraph) -> LoopGraph:
     buffers = dict(graph.buffers)
     ops: list[LoopOp] = []
     for op in graph.ops:
-        if isinstance(op, LoopNest) or op.output.buffer not in graph.outputs:
+        if isinstance(op, LoopNest) or op.output.buffer not in graph.results:
             ops.append(op)
             continue
         result = graph.buffers[op.output.buffer]
@@ -200,8 +210,21 @@ def _ask_template(layouts: _Layouts, call: TemplateCall) -> None:
 
 def _default(layouts: _Layouts, call: TemplateCall) -> None:
     name = call.output.buffer
-    if layouts.open(name):
-        layouts.decide(name, tuple(range(len(layouts.graph.buffers[name].shape))), "")
+    if not layouts.open(name):
+        return
+    order = tuple(range(len(layouts.graph.buffers[name].shape)))
+    if call.kind in ("resample", "resample2"):
+        order = _order_of(layouts, call.operand("x")) or order
+    layouts.decide(name, order, f"{call.name} reads its operand x in that order")
+
+
+def _order_of(layouts: _Layouts, view: View) -> Order | None:
+    """The view's axes in the order of memory; None when it is no plain strides."""
+    found = view_strides(view, layouts.of(view.buffer), layouts.graph.ranges(*view.axes))
+    if found is None:
+        return None
+    steps = [layouts.hints.value(step) for step in found[0]]
+    return tuple(sorted(range(len(steps)), key=lambda k: -steps[k]))
 
 
 def _follow_reads(layouts: _Layouts, nest: LoopNest) -> None:

@@ -118,6 +118,8 @@ def _dim_values(
         )
     values: dict[sym.Symbol, int] = {}
     for dim in plan.dims:
+        if dim.source is None:
+            continue  # a run measures it
         given = sizes.get(dim.name, sizes.get(dim.label))
         if given is None:
             values[sym.dim(dim.name)] = _default_size(dim, examples)
@@ -129,7 +131,7 @@ def _dim_values(
 
 def _default_size(dim: Dim, examples: Sequence[Array]) -> int:
     source = dim.source
-    if examples:
+    if examples and source is not None:
         return (int(examples[source.input].shape[source.axis]) - source.offset) // source.divisor
     size = max(DEFAULT_SIZE, dim.min)
     size += -size % dim.multiple_of

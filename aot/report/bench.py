@@ -91,7 +91,10 @@ def measure(
     calls: list[Callable[[], object]] = [partial(model.run, inputs)]
     if rival is not None:
         calls.append(rival(model.model.num_threads))
-    times = [_timed(calls) for _ in range(WARM_UP_RUNS + runs)]
+    times: list[list[float]] = []
+    for _ in range(WARM_UP_RUNS + runs):
+        model.model.reset()  # a cache that fills up would end the runs
+        times.append(_timed(calls))
     seconds = [row[0] for row in times]
     timed = seconds[WARM_UP_RUNS:]
     return BenchResult(

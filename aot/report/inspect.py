@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aot.errors import UsageError
-from aot.link.plan import Dim, Expr, Plan, Program, TensorSpec
+from aot.link.plan import DTYPE_BYTES, Dim, Expr, Plan, Program, StateSpec, Step, TensorSpec
 from aot.link.reader import PackageFile
 from aot.report.model import format_bytes
 
@@ -27,6 +28,11 @@ def inspect_json(package: PackageFile, target: str | None = None) -> dict[str, A
         "model": plan.model,
         "inputs": [_tensor_json(spec) for spec in plan.inputs],
         "outputs": [_tensor_json(spec) for spec in plan.outputs],
+        "states": [
+            {"name": s.name, "dtype": s.dtype, "shape": list(s.shape), "bytes": state_nbytes(s)}
+            for s in plan.states
+        ],
+        "changed": [spec.name for spec in plan.inputs if spec.changed],
         "dims": [
             {
                 "name": d.name,
@@ -123,6 +129,11 @@ def expr_text(expr: Expr, labels: Mapping[str, str] | None = None) -> str:
     return f" {op} ".join(nested)
 
 
+def state_nbytes(state: StateSpec) -> int:
+    """Bytes that each session holds for a state."""
+    return math.prod(state.shape) * DTYPE_BYTES[state.dtype]
+
+
 def tensor_text(spec: TensorSpec, labels: Mapping[str, str] | None = None) -> str:
     """`float32[batch, 64]`; `labels` as in `expr_text`."""
     return f"{spec.dtype}[{', '.join(expr_text(e, labels) for e in spec.shape)}]"
@@ -138,9 +149,17 @@ def _lines(package: PackageFile, weights: bool, target: str | None) -> Iterator[
     yield ""
     labels = {dim.name: dim.label for dim in plan.dims}
     yield "inputs"
-    yield from (f"  {spec.name}: {tensor_text(spec, labels)}" for spec in plan.inputs)
+    for spec in plan.inputs:
+        note = ", changed in place" if spec.changed else ""
+        yield f"  {spec.name}: {tensor_text(spec, labels)}{note}"
     yield "outputs"
     yield from (f"  {spec.name}: {tensor_text(spec, labels)}" for spec in plan.outputs)
+    if plan.states:
+        total = format_bytes(sum(map(state_nbytes, plan.states)))
+        yield f"states of each session: {total}"
+        for state in plan.states:
+            sizes = ", ".join(map(str, state.shape))
+            yield f"  {state.name}: {state.dtype}[{sizes}]"
     if plan.dims:
         yield "dims"
         yield from (f"  {_dim_text(dim)}" for dim in plan.dims)
@@ -163,7 +182,8 @@ def _program_lines(package: PackageFile, program: Program) -> Iterator[str]:
     yield f"  kernels: {len(program.kernels)}, launched in {len(program.steps)} steps"
     used: dict[int, list[int]] = {}
     for step in program.steps:
-        used.setdefault(step.kernel, []).append(step.origin)
+        if isinstance(step, Step):
+            used.setdefault(step.kernel, []).append(step.origin)
     for index, kernel in enumerate(program.kernels):
         origins = [str(package.plan.origins[o]) for o in dict.fromkeys(used.get(index, ()))]
         more = f" and {len(origins) - 1} more" if len(origins) > 1 else ""

@@ -152,7 +152,7 @@ def supported_levels(plan: Plan) -> list[str]:
 def step_results(model: LoadedModel, inputs: Sequence[Any]) -> dict[tuple[int, int], Array]:
     """Every buffer as it was after each step that names it: (step, buffer) to a flat copy.
 
-    Inputs and weights are left out: no step writes them.
+    States begin with their first values. Inputs and weights are left out: no step writes them.
     """
     found: dict[tuple[int, int], Array] = {}
     buffers = model.program.buffers
@@ -162,6 +162,7 @@ def step_results(model: LoadedModel, inputs: Sequence[Any]) -> dict[tuple[int, i
             found[step, index] = np.frombuffer(data, numpy_dtype(buffers[index].dtype))
 
     arguments, named = call_arguments(model.plan, inputs)
+    model.model.reset()
     try:
         model.model.run_observed(keep, *arguments, **named)
     except aot_runtime.AotError as error:

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from aot.ir.flow import Outline, parts_of
 from aot.ir.kernels import KernelGraph, MemoryPlan
 from aot.ir.loops import LoopGraph
-from aot.ir.printer import print_kernels, print_loops, print_memory, print_tensors
+from aot.ir.printer import (
+    print_kernels,
+    print_loops,
+    print_memory,
+    print_outline,
+    print_tensors,
+)
 from aot.ir.tensors import TensorGraph
 from aot.ir.verify import verify_kernels, verify_loops
 from aot.link.plan import Plan
@@ -78,6 +85,8 @@ def stage_texts(value: object) -> dict[str, str]:
             return {"txt": print_tensors(value)}
         case LoopGraph():
             return {"txt": print_loops(value)}
+        case Outline():
+            return {"txt": print_outline(value)}
         case KernelGraph():
             return {"txt": print_kernels(value)}
         case MemoryPlan():
@@ -111,6 +120,9 @@ def verify_stage(value: object) -> None:
                 verify_stage(one)
         case LoopGraph():
             verify_loops(value)
+        case Outline():
+            for part in parts_of(value.flow):
+                verify_stage(part)
         case KernelGraph():
             verify_kernels(value)
         case Linked():

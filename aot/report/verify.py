@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import CorruptPackage, InputMismatch
-from aot.link.plan import GoldenSet
+from aot.errors import CorruptPackage, InputMismatch, InternalError
+from aot.link.plan import GoldenSet, Step
 from aot.link.reader import PackageFile
 from aot.options import on_host
 from aot.report.arrays import Array, entry_array, golden_inputs
@@ -138,6 +138,7 @@ def _blamed(comparison: Comparison, blame: str) -> Comparison:
 def _compare_set(
     package: PackageFile, model: LoadedModel, index: int, golden: GoldenSet
 ) -> list[Comparison]:
+    model.model.reset()
     outputs = model.run(golden_inputs(package, index))
     found: list[Comparison] = []
     for k, spec in enumerate(package.plan.outputs):
@@ -193,5 +194,7 @@ def first_difference(
 def step_name(model: LoadedModel, step: int) -> str:
     """`kernel (file:line operator)` of a step."""
     launched = model.program.steps[step]
+    if not isinstance(launched, Step):
+        raise InternalError(f"step {step} launches no kernel")
     kernel = model.program.kernels[launched.kernel]
     return f"{kernel.name} ({model.plan.origins[launched.origin]})"

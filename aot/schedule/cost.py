@@ -57,6 +57,10 @@ def template_flops(call: TemplateCall) -> Expr:
     if call.kind == "attention":
         keys = call.operand("k").axes[-2].extent
         return product((out, keys, integer(4)))
+    if call.kind in ("resample", "resample2"):
+        tables = [v for role, v in call.operands if role in ("weights", "inner_weights")]
+        taps = [table.axes[1].extent for table in tables]
+        return product((out, sum(taps[1:], taps[0]), integer(2)))
     return out
 
 

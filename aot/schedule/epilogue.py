@@ -9,22 +9,25 @@ from aot.ir.scalar import Access, Node, load, loads, mask_of, rebuild, with_args
 from aot.schedule.groups import Group, rewrite
 from aot.schedule.matching import invert
 from aot.schedule.stages import form_stages, with_values
-from aot.symbolic import Expr, Symbol
+from aot.symbolic import Expr, Symbol, product
 
 
 def attach_epilogue(graph: LoopGraph, group: Group, consumer: Group) -> Group | str:
     """The template's group with the consumer's nests as an epilogue, or why that cannot be.
 
-    Every nest must read something that the group computes, at points that determine all its loop
+    Every nest must read all that the template computes, at points that determine all its loop
     variables, so that each can be expressed by the template's output axes (through quotients and
     remainders where it reshapes).
     """
     assert group.template is not None
     stores = _stored_index(group)
+    points = product([a.extent for a in group.template.output.axes])
     nests = list(group.nests)
     for nest in consumer.nests:
         if nest.reduction:
             return f"{nest.name} reduces; an epilogue is pointwise"
+        if product([a.extent for a in nest.axes]) != points:
+            return f"{nest.name} covers a part of {group.template.output.buffer}"
         mapping = _onto_template(graph, nest, stores)
         if isinstance(mapping, str):
             return mapping

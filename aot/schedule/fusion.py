@@ -138,6 +138,8 @@ def _execution_order(state: FusionState) -> tuple[Group, ...]:
         for key, g in state.groups.items()
     }
     _order_writers(state, waiting)
+    for name, key in state.updater.items():
+        waiting[key] |= state.readers.get(name, set()) - {key}
     ready = [(state.groups[k].position, k) for k, w in waiting.items() if not w]
     heapq.heapify(ready)
     order: list[Group] = []
@@ -182,7 +184,7 @@ def build_kernels(
             readers.setdefault(name, set()).add(k)
     for k, group in enumerate(groups):
         needed = frozenset(
-            b for b in group.writes if readers.get(b, set()) - {k} or b in graph.outputs
+            b for b in group.writes if readers.get(b, set()) - {k} or b in graph.results
         )
         tiles = capabilities.tiles and group.template is None
         build = build_flat_kernel if tiles else build_kernel
@@ -201,4 +203,5 @@ def build_kernels(
         graph.relations,
         graph.decisions,
         graph.derived,
+        graph.mutations,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, reads, writes
+from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, bases, reads, writes
 from aot.ir.scalar import substitute_index
 from aot.symbolic import Expr, Symbol, exact_quotient, substitute, var
 
@@ -47,6 +47,11 @@ class Group:
     def writes(self) -> tuple[str, ...]:
         """Buffers that the members write, each once."""
         return tuple(dict.fromkeys(b for op in self.ops for b in writes(op)))
+
+    @cached_property
+    def updates(self) -> Mapping[str, str]:
+        """Buffers that the members write in part -> the bases, whose memory they take over."""
+        return {result: base for op in self.ops for result, base in bases(op).items()}
 
 
 def group_of(op: LoopOp, position: int) -> Group:

@@ -57,7 +57,8 @@ class Verdict:
 class FusionState:
     """The groups so far; the working state of one run of fusion, changed by `merge` alone.
 
-    `writer`: buffer -> key of its group; `readers`: buffer -> keys. `many_writers`: buffers that
+    `writer`: buffer -> key of its group; `updater`: buffer -> key of the group that takes over its
+    memory, after all that read it; `readers`: buffer -> keys. `many_writers`: buffers that
     several operations write.
     """
 
@@ -67,6 +68,7 @@ class FusionState:
     many_writers: frozenset[str]
     capabilities: Capabilities
     writer: dict[str, int] = field(default_factory=dict)
+    updater: dict[str, int] = field(default_factory=dict)
     readers: dict[str, set[int]] = field(default_factory=dict)
     costs: dict[int, float] = field(default_factory=dict)
 
@@ -78,6 +80,8 @@ class FusionState:
     def _index(self, key: int, group: Group) -> None:
         for name in group.writes:
             self.writer[name] = key
+        for name in group.updates.values():
+            self.updater[name] = key
         for name in group.reads:
             self.readers.setdefault(name, set()).add(key)
 
@@ -107,18 +111,19 @@ class FusionState:
         outside = frozenset(
             name
             for name in a.writes
-            if self.readers.get(name, set()) - {first, second} or name in self.graph.outputs
+            if self.readers.get(name, set()) - {first, second} or name in self.graph.results
         )
         return saved_bytes(self.hints, self.graph.buffers, a, b, outside)
 
     def consumers(self, key: int) -> set[int]:
-        """Groups that read what this one writes, or write it later."""
+        """Groups that read what this one writes, write it later, or overwrite what it reads."""
         found: set[int] = set()
         mine = self.groups[key]
         for buffer in mine.writes:
             found |= self.readers.get(buffer, set())
             if buffer in self.many_writers:
                 found |= {k for k, g in self.groups.items() if self._rewrites(g, mine, buffer)}
+        found |= {self.updater[buffer] for buffer in mine.reads if buffer in self.updater}
         found.discard(key)
         return found
 
@@ -150,6 +155,11 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
     touched = {*a.writes, *b.writes} & state.many_writers
     if touched:
         return Verdict(False, f"{min(touched)} is written by several operations, in order")
+    for one, other in ((a, b), (b, a)):
+        parts = {name for pair in one.updates.items() for name in pair}
+        shared = parts & {*other.reads, *other.writes}
+        if shared:
+            return Verdict(False, f"{min(shared)} is updated in place, between its readers")
     if len(a.nests) + len(b.nests) > MAX_NESTS:
         return Verdict(False, f"the kernel would have more than {MAX_NESTS} nests")
     if b.template is not None:
@@ -168,7 +178,7 @@ def _prologue(state: FusionState, first: int, second: int) -> Verdict:
     if b.template.kind not in state.capabilities.prologues:
         return Verdict(False, "a template call takes no producer into its kernel")
     for name in a.writes:
-        if state.readers.get(name, set()) - {first, second} or name in state.graph.outputs:
+        if state.readers.get(name, set()) - {first, second} or name in state.graph.results:
             return Verdict(False, f"{name} is read elsewhere")
     joined = attach_prologue(state.graph, a, b)
     if isinstance(joined, str):

@@ -1,14 +1,20 @@
-"""The memory plan: temporaries share one arena, and dying inputs become results in place."""
+"""The memory plan: temporaries share one arena, and dying inputs become results in place.
+
+The new value of a state is written straight into the state's memory where every other reader of the
+old value has run before; else it is a temporary until the run is over.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from aot.ir.flow import scopes_of
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Placement
-from aot.ir.loops import Buffer, LoopNest, writes
+from aot.ir.loops import Buffer, LoopNest, bases, writes
 from aot.ir.scalar import Access, loads
+from aot.schedule.timeline import timeline
 from aot.symbolic import Expr, Symbol, integer, product
 
 ALIGNMENT = 64
@@ -16,7 +22,10 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A temporary is alive from the kernel that writes it first to its last use, inclusive."""
+    """A temporary is alive from the event that writes it first to its last use, inclusive.
+
+    Events are those of `timeline`: kernels in order, and what control items do.
+    """
 
     buffer: str
     first: int
@@ -27,18 +36,42 @@ class Lifetime:
 def plan_memory(graph: KernelGraph) -> MemoryPlan:
     """Placement of every temporary that is neither local to a kernel nor an output."""
     hints = hints_of(graph.dims)
-    lifetimes = buffer_lifetimes(graph, hints)
-    in_place = _in_place(graph, lifetimes)
+    tied = _tied(graph)
+    kept = {**tied.fixed, **_kept_in_place(graph, {*tied.fixed, *tied.arena})}
+    lifetimes = {
+        name: life for name, life in buffer_lifetimes(graph, hints).items() if name not in kept
+    }
+    in_place = _in_place(graph, lifetimes, tied.arena)
     merged = _merge_lifetimes(lifetimes, in_place)
-    offsets = _offsets(merged)
-    ordered = sorted(merged.values(), key=lambda t: (offsets[t.buffer], t.first, t.buffer))
+    placements = [p for arena in _arenas(graph, merged) for p in _place(graph, arena)]
+    return MemoryPlan(
+        tuple(placements),
+        tuple(sorted({**in_place, **kept}.items())),
+        tuple(m for m in graph.mutations if m.value not in kept),
+    )
+
+
+def _arenas(graph: KernelGraph, lifetimes: Mapping[str, Lifetime]) -> list[dict[str, Lifetime]]:
+    """The temporaries of each arena: one for each scope of measured dims."""
+    scopes = scopes_of(graph.flow)
+    arenas: dict[int, dict[str, Lifetime]] = {}
+    for name, life in lifetimes.items():
+        symbols = {str(s) for size in graph.buffers[name].shape for s in size.free_symbols}
+        scope = max((scopes.get(s, 0) for s in symbols), default=0)
+        arenas.setdefault(scope, {})[name] = life
+    return [arenas[scope] for scope in sorted(arenas)]
+
+
+def _place(graph: KernelGraph, lifetimes: Mapping[str, Lifetime]) -> list[Placement]:
+    offsets = _offsets(lifetimes)
+    ordered = sorted(lifetimes.values(), key=lambda t: (offsets[t.buffer], t.first, t.buffer))
     placements: list[Placement] = []
     below: dict[str, frozenset[str]] = {}
     for item in ordered:
         size = buffer_bytes(graph.buffers[item.buffer])
         above = _above(item, ordered[: len(placements)], offsets, below)
         placements.append(Placement(item.buffer, size, above))
-    return MemoryPlan(tuple(placements), tuple(sorted(in_place.items())))
+    return placements
 
 
 def buffer_bytes(buffer: Buffer) -> Expr:
@@ -47,29 +80,93 @@ def buffer_bytes(buffer: Buffer) -> Expr:
 
 
 def buffer_lifetimes(graph: KernelGraph, hints: Hints) -> dict[str, Lifetime]:
-    """Lifetimes, in kernel positions, of the temporaries that need a place in the arena."""
+    """Lifetimes, in events, of the temporaries that need a place in the arena."""
     found: dict[str, Lifetime] = {}
     local = {name for k in graph.kernels for name in k.local}
-    for position, kernel in enumerate(graph.kernels):
-        for name in (*kernel.reads, *kernel.writes):
-            buffer = graph.buffers[name]
-            if buffer.kind != "temp" or name in graph.outputs or name in local:
-                continue
-            first = found[name].first if name in found else position
-            size = hints.elements(buffer.shape) * buffer.dtype.itemsize
-            found[name] = Lifetime(name, first, position, size)
+    events = timeline(graph)
+    left = {m.value for m in graph.mutations}
+    for name, (first, last) in events.uses().items():
+        buffer = graph.buffers[name]
+        if buffer.kind != "temp" or name in graph.outputs or name in local:
+            continue
+        size = hints.elements(buffer.shape) * buffer.dtype.itemsize
+        end = len(events.touched) if name in left else last
+        found[name] = Lifetime(name, first, end, size)
     return found
 
 
-def _in_place(graph: KernelGraph, lifetimes: Mapping[str, Lifetime]) -> dict[str, str]:
-    """Result -> operand whose memory it takes: it dies in that kernel, read where it is written."""
+@dataclass(frozen=True)
+class _Tied:
+    """Buffers of updates -> the one whose memory they share.
+
+    `fixed`: that is a state or an output. `arena`: result of an update -> its base.
+    """
+
+    fixed: Mapping[str, str]
+    arena: Mapping[str, str]
+
+
+def _tied(graph: KernelGraph) -> _Tied:
+    ops = [n for k in graph.kernels for s in k.stages for n in s.nests]
+    pairs = [pair for op in ops for pair in bases(op).items()]
+    chains: dict[str, list[str]] = {}
+    for result, base in pairs:
+        chain = chains.get(base, [base])
+        chain.append(result)
+        chains.update(dict.fromkeys(chain, chain))
+    fixed: dict[str, str] = {}
+    arena: dict[str, str] = {}
+    for result, base in pairs:
+        chain = chains[base]
+        home = next(
+            (n for n in chain if graph.buffers[n].kind != "temp" or n in graph.outputs), None
+        )
+        if home is None:
+            arena[result] = base
+        else:
+            fixed.update({name: home for name in (result, base) if name != home})
+    return _Tied(fixed, arena)
+
+
+def _kept_in_place(graph: KernelGraph, tied: Collection[str]) -> dict[str, str]:
+    """New value -> the state whose memory it is written into.
+
+    No kernel after the one that writes it reads the old value, and that one reads each element, if
+    at all, where it writes it.
+    """
     chosen: dict[str, str] = {}
-    for position, kernel in enumerate(graph.kernels):
+    if graph.flow:
+        return chosen  # kernels may run several times, or not at all
+    for mutation in graph.mutations:
+        state = graph.buffers[mutation.target]
+        if state.kind != "state" or mutation.value in tied:
+            continue
+        writers = [k for k, kernel in enumerate(graph.kernels) if mutation.value in kernel.writes]
+        readers = [k for k, kernel in enumerate(graph.kernels) if state.name in kernel.reads]
+        if len(writers) != 1 or any(k > writers[0] for k in readers):
+            continue
+        kernel = graph.kernels[writers[0]]
+        beside = writers[0] in readers
+        plain = kernel.template is None and _replaces(graph, kernel, mutation.value, state.name)
+        if not beside or plain:
+            chosen[mutation.value] = state.name
+    return chosen
+
+
+def _in_place(
+    graph: KernelGraph, lifetimes: Mapping[str, Lifetime], given: Mapping[str, str]
+) -> dict[str, str]:
+    """Result -> operand whose memory it takes: it dies in that kernel, read where it is written.
+
+    `given`: pairs that hold anyway.
+    """
+    chosen = dict(given)
+    for position, kernel in zip(timeline(graph).kernels, graph.kernels, strict=True):
         if kernel.template is not None:
             continue
         for result in kernel.writes:
             life = lifetimes.get(result)
-            if life is None or life.first != position:
+            if life is None or life.first != position or result in given:
                 continue
             for operand in kernel.reads:
                 other = lifetimes.get(operand)

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
-from aot.ir.kernels import KernelGraph
+from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.loops import bases
 from aot.schedule.cost import buffer_bytes
 from aot.schedule.dependencies import Usage, analyse
 
@@ -17,7 +18,8 @@ WORTH = 0.9
 
 def order_kernels(graph: KernelGraph) -> KernelGraph:
     """The graph with its kernels in an order of low peak memory. The same object if unchanged."""
-    usage = analyse([(k.reads, k.writes) for k in graph.kernels])
+    # An update overwrites its base: it comes after all who read that.
+    usage = analyse([(k.reads, (*k.writes, *_bases(k))) for k in graph.kernels])
     sizes = _sizes(graph, hints_of(graph.dims))
     original = list(range(len(graph.kernels)))
     greedy = _greedy(graph, usage, sizes)
@@ -31,13 +33,17 @@ def order_kernels(graph: KernelGraph) -> KernelGraph:
     return replace(graph, kernels=kernels, decisions=(*graph.decisions, decision))
 
 
+def _bases(kernel: Kernel) -> tuple[str, ...]:
+    return tuple(base for s in kernel.stages for n in s.nests for base in bases(n).values())
+
+
 def _sizes(graph: KernelGraph, hints: Hints) -> dict[str, int]:
     """Bytes of the temporaries that pass between kernels."""
     between = {name for k in graph.kernels for name in (*k.reads, *k.writes)}
     return {
         name: hints.value(buffer_bytes(graph.buffers[name]))
         for name in between
-        if graph.buffers[name].kind == "temp" and name not in graph.outputs
+        if graph.buffers[name].kind == "temp" and name not in graph.results
     }
 
 

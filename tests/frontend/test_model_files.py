@@ -7,6 +7,7 @@ import torch
 
 from aot.errors import DynamicShapeError, ExportError, InputMismatch, ModelFileError
 from aot.frontend.capture import capture_file, capture_module
+from aot.frontend.ingest import ingest
 
 LINEAR = "import torch\nmodel = torch.nn.Linear(3, 2)\n"
 
@@ -112,14 +113,25 @@ def test_untraceable_model_names_the_line(tmp_path: Path) -> None:
     assert "Traceback" not in message
 
 
-@pytest.mark.parametrize(("rows", "advice"), [(4, "range"), (1, "at least 2")])
-def test_dynamic_size_that_the_model_fixes(tmp_path: Path, rows: int, advice: str) -> None:
+def test_dynamic_size_that_the_model_fixes(tmp_path: Path) -> None:
+    text = LINEAR + (
+        "example_inputs = (torch.ones(4, 3),)\n"
+        "dynamic_shapes = ({1: torch.export.Dim('d', min=1)},)\n"
+    )
+    assert "range" in failure(tmp_path, text, DynamicShapeError)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_example_of_size_0_or_1_in_a_dynamic_dimension(tmp_path: Path, rows: int) -> None:
     text = LINEAR + (
         f"example_inputs = (torch.ones({rows}, 3),)\n"
-        "dim = torch.export.Dim('d', min=1)\n"
-        f"dynamic_shapes = ({{{0 if rows == 1 else 1}: dim}},)\n"
+        "dynamic_shapes = ({0: torch.export.Dim('d')},)\n"
     )
-    assert advice in failure(tmp_path, text, DynamicShapeError)
+    (tmp_path / "model.py").write_text(text)
+    captured = capture_file(tmp_path / "model.py")
+    assert captured.example[0][0].shape == (rows, 3)
+    (only,) = ingest(captured)[0].dims
+    assert (only.minimum, only.maximum, only.label) == (0, None, "d")
 
 
 def test_saved_program(tmp_path: Path) -> None:

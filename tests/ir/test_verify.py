@@ -35,7 +35,7 @@ def test_good_graphs_pass() -> None:
 LOOPS: dict[str, tuple[str, Callable[[], LoopGraph]]] = {
     "inputs are not the input buffers": ("buffers of kind input", lambda: _with(COPY, inputs=())),
     "output strides of another rank": ("strides", lambda: _with(COPY, output_strides=((),))),
-    "output never written": ("output y is never written", _with),
+    "output never written": ("result y is never written", _with),
     "unknown buffer": (
         "no buffer w",
         lambda: _with(nest(axes(i0=4), load("w", FLOAT32, (I0,)))),

@@ -6,8 +6,12 @@ from aot.errors import Origin
 from aot.link.plan import (
     ArenaSlot,
     ArenaStorage,
+    BranchStep,
     Buffer,
     Check,
+    CheckStep,
+    CopyStep,
+    Derived,
     Dim,
     DimSource,
     EntryStorage,
@@ -21,7 +25,13 @@ from aot.link.plan import (
     Parameter,
     Plan,
     Program,
+    RepeatStep,
+    Routine,
     Signature,
+    SizesStep,
+    SliceStorage,
+    StateSpec,
+    StateStorage,
     Step,
     TensorSpec,
     TreeConstant,
@@ -29,6 +39,10 @@ from aot.link.plan import (
     TreeInput,
     TreeOutput,
     TreeSequence,
+    Update,
+    WeightProgram,
+    WeightSpec,
+    WhileStep,
     WorkLaunch,
 )
 
@@ -84,7 +98,7 @@ def host_program() -> Program:
 
 def device_program(arch: str = "sm_90") -> Program:
     """The same in one step, as a device runs it that loads kernels one by one."""
-    code = KernelCode(f"kernels/cuda/{arch}/k0", "k0", 128, 4096, 256, 16, faults=True)
+    code = KernelCode(f"kernels/cuda/{arch}/k0", "k0", 128, 4096, 256, 16, faults=True, waits=True)
     return Program(
         device="cuda",
         arch=arch,
@@ -99,7 +113,82 @@ def device_program(arch: str = "sm_90") -> Program:
     )
 
 
+def weight_program() -> WeightProgram:
+    """The entry of w follows from a weight v."""
+    body = replace(
+        host_program(),
+        buffers=(
+            Buffer("source0", "float32", 64, InputStorage(0)),
+            Buffer("result", "float32", 64, OutputStorage(0)),
+        ),
+        arena=(),
+        steps=(Step(1, (0, 1), (), WorkLaunch(4, 1, 0), 1),),
+        outputs=(1,),
+    )
+    spec = TensorSpec("source0", "float32", (4, 4), (4, 1))
+    routine = Routine((spec,), (replace(spec, name="result"),), body)
+    return WeightProgram((routine,), (Derived("weights/w", ("v",), 0),))
+
+
+def swappable_plan() -> Plan:
+    """The small plan with weights that can be replaced."""
+    return replace(
+        small_plan(),
+        programs=(replace(host_program(), weights=weight_program()),),
+        weights=(
+            WeightSpec("v", "float32", (4, 4), ("tied",), "", required=True),
+            WeightSpec("w", "float32", (4, 4), (), "weights/w", required=False),
+        ),
+    )
+
+
 def wide_plan() -> Plan:
     """The small plan for two devices."""
     plan = small_plan()
     return replace(plan, programs=(*plan.programs, device_program()))
+
+
+def state_plan() -> Plan:
+    """The small plan with two states, one written in place and one by an update, beside `x`'s."""
+    plan, program = small_plan(), host_program()
+    weight = replace(program.buffers[1], storage=StateStorage(0))
+    program = replace(
+        program,
+        buffers=(program.buffers[0], weight, *program.buffers[2:]),
+        updates=(Update("input", 0, 2), Update("state", 1, 2)),
+    )
+    return replace(
+        plan,
+        inputs=(replace(plan.inputs[0], changed=True),),
+        states=(StateSpec("w", "float32", (16,), "state/w"), StateSpec("sum", "float32", (4,))),
+        programs=(program,),
+    )
+
+
+def control_plan() -> Plan:
+    """The small plan with a step of each kind around its launches, and a size that it measures."""
+    plan = small_plan()
+    temporaries = (
+        Buffer("flag", "bool", 1, ArenaStorage()),
+        Buffer("count", "int64", 8, ArenaStorage()),
+        Buffer("row", "float32", 16, SliceStorage(2, 16, 5)),
+        Buffer("some", "float32", ("*", 16, "m0"), ArenaStorage()),
+    )
+    base = host_program()
+    first, second = base.steps
+    steps = (
+        BranchStep(4, 1, 1, 0),
+        first,
+        CopyStep(2, 3, 0),
+        WhileStep(4, 0, 1, 0),
+        second,
+        RepeatStep("s0", 1, 0),
+        replace(second, buffers=(0, 6)),
+        CheckStep(4, "all is well", 1),
+        SizesStep((("m0", 5),), 1, 1),
+        replace(first, buffers=(0, 1, 7), sizes=("m0",)),
+    )
+    arena = (ArenaSlot(2, ()), ArenaSlot(4, (2,)), ArenaSlot(5, (4,)), ArenaSlot(7, ()))
+    program = replace(base, buffers=(*base.buffers, *temporaries), steps=steps, arena=arena)
+    measured = Dim("m0", "found", 0, 64, 1, None)
+    return replace(plan, dims=(*plan.dims, measured), programs=(program,))

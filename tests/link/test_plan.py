@@ -9,8 +9,11 @@ import pytest
 
 from aot.errors import CorruptPackage, IncompatiblePackage, InternalError
 from aot.link.plan import (
+    AnyStep,
     ArenaSlot,
+    BranchStep,
     Check,
+    CopyStep,
     DimSource,
     EntryStorage,
     Expr,
@@ -19,21 +22,95 @@ from aot.link.plan import (
     KernelRef,
     OutputStorage,
     Plan,
+    RepeatStep,
     Signature,
+    SizesStep,
+    StateStorage,
     TreeOutput,
+    Update,
+    WhileStep,
     WorkLaunch,
 )
 from aot.link.plan_check import check_plan, plan_problems
 from aot.link.plan_json import decode_plan, encode_plan, plan_from_json, plan_to_json
-from tests.link.plans import device_program, host_program, small_plan, wide_plan
+from tests.link.plans import (
+    control_plan,
+    device_program,
+    host_program,
+    small_plan,
+    state_plan,
+    swappable_plan,
+    weight_program,
+    wide_plan,
+)
 
 HOST, GPU = ("programs", 0), ("programs", 1)
+GOLDEN = ("golden/0/inputs/0", "golden/0/outputs/0")
+
+
+def test_control_steps_round_trip() -> None:
+    plan = control_plan()
+    check_plan(plan)
+    assert decode_plan(encode_plan(plan)) == plan
+    with pytest.raises(CorruptPackage, match=r"steps\[0\] has no key 'kernel'"):
+        decode_plan(encode_plan(plan).replace(b'"branch"', b'"brunch"'))
+
+
+def _control(at: int, step: AnyStep) -> Plan:
+    program = control_plan().programs[0]
+    steps = (*program.steps[:at], step, *program.steps[at + 1 :])
+    return _in_control(steps=steps)
+
+
+def _in_control(**changes: object) -> Plan:
+    plan = control_plan()
+    program = dataclasses.replace(plan.programs[0], **changes)
+    return dataclasses.replace(plan, programs=(program,))
+
+
+def _slice(**changes: object) -> Plan:
+    buffers = list(control_plan().programs[0].buffers)
+    storage = dataclasses.replace(buffers[6].storage, **changes)
+    buffers[6] = dataclasses.replace(buffers[6], storage=storage)
+    return _in_control(buffers=tuple(buffers))
+
+
+BROKEN_FLOW = {
+    "step 8 has parts beyond the steps around it": _control(8, SizesStep((("m0", 5),), 2, 1)),
+    "step 3 has parts beyond the steps around it": _control(3, WhileStep(4, 0, -1, 0)),
+    "step 0 reads bool from buffer 2 of float32": _control(0, BranchStep(2, 1, 1, 0)),
+    "step 8 reads int64 from buffer 4 of bool": _control(8, SizesStep((("m0", 4),), 1, 1)),
+    "step 2 copies between buffers of two types": _control(2, CopyStep(4, 3, 0)),
+    "step 7 uses buffer 6, a slice, outside of its loop": _control(7, CopyStep(6, 6, 0)),
+    "whose size needs ['m0'], before they are known": _control(7, CopyStep(7, 7, 0)),
+    "step 5: 'm0' is no dim": _control(5, RepeatStep("m0", 1, 0)),
+    "steps read the sizes [], dims without a source are ['m0']": _control(
+        8, BranchStep(4, 1, 0, 0)
+    ),
+    "a slice of buffer 6, which does not come before it": _slice(of=6),
+    "a slice of a buffer of another type": _slice(of=5),
+    "a slice in step 3, which is no counted loop": _slice(step=3),
+}
+
+
+@pytest.mark.parametrize("problem", BROKEN_FLOW)
+def test_every_broken_flow_is_found(problem: str) -> None:
+    found = list(plan_problems(BROKEN_FLOW[problem], None))
+    assert any(problem in text for text in found), found
 
 
 def test_round_trip_is_exact() -> None:
     plan = wide_plan()
     assert decode_plan(encode_plan(plan)) == plan
     assert encode_plan(decode_plan(encode_plan(plan))) == encode_plan(plan)
+
+
+def test_round_trip_of_a_weight_program() -> None:
+    plan = swappable_plan()
+    check_plan(plan, ["kernels/cpu/x86-64-v2", "weights/w", *GOLDEN])
+    assert decode_plan(encode_plan(plan)) == plan
+    body = plan_to_json(plan)["programs"][0]["weights"]["routines"][0]
+    assert "kernels" not in body  # they are the program's
 
 
 def test_text_is_the_documented_one(golden) -> None:
@@ -61,6 +138,7 @@ def test_unknown_keys_are_ignored() -> None:
         ((*HOST, "outputs"), 3, r"plan.programs\[0\].outputs must be a list"),
         ((*GPU, "steps", 0, "grid"), [1, 2], r"\[1\].steps\[0\].grid must be three numbers"),
         ((*GPU, "kernels", 0, "faults"), 1, r"kernels\[0\].faults must be true or false"),
+        ((*GPU, "kernels", 0, "waits"), 0, r"kernels\[0\].waits must be true or false"),
         ((*GPU, "kernels", 0, "threads"), None, r"kernels\[0\].threads must be an integer"),
         (("model",), None, "plan.model must be a string"),
         ((*HOST, "buffers", 0, "storage", "kind"), "disk", "storage.kind must be one of input"),
@@ -88,7 +166,7 @@ def _keys() -> Iterator[tuple[str | int, ...]]:
     yield from ((*HOST, "steps", 0, key) for key in root["programs"][0]["steps"][0])
     # Kernels with an entry, and steps with a grid, are told apart by these keys.
     kernel, step = (root["programs"][1][key][0] for key in ("kernels", "steps"))
-    yield from ((*GPU, "kernels", 0, key) for key in kernel if key != "entry")
+    yield from ((*GPU, "kernels", 0, key) for key in kernel if key not in ("entry", "waits"))
     yield from ((*GPU, "steps", 0, key) for key in step if key != "grid")
 
 
@@ -102,6 +180,15 @@ def test_every_key_is_required(path: tuple[str | int, ...]) -> None:
     del place[key]
     with pytest.raises(CorruptPackage, match=f"no key '{key}'"):
         plan_from_json(root)
+
+
+def test_states_and_updates_come_back() -> None:
+    plan = state_plan()
+    check_plan(plan)
+    assert decode_plan(encode_plan(plan)) == plan
+    root = plan_to_json(plan)
+    assert root["states"][1]["entry"] is None
+    assert root["programs"][0]["updates"] == [{"input": 0, "buffer": 2}, {"state": 1, "buffer": 2}]
 
 
 def test_newer_major_version_is_refused() -> None:
@@ -163,10 +250,81 @@ def _dim(**changes: object) -> Plan:
     return _with(dims=(dataclasses.replace(small_plan().dims[0], **changes),))
 
 
+def _state(**changes: object) -> Plan:
+    plan = state_plan()
+    return dataclasses.replace(
+        plan, states=(dataclasses.replace(plan.states[0], **changes), plan.states[1])
+    )
+
+
+def _updates(*updates: Update) -> Plan:
+    plan = state_plan()
+    program = dataclasses.replace(plan.programs[0], updates=updates)
+    return dataclasses.replace(plan, programs=(program,))
+
+
+BROKEN_STATES = {
+    "states repeat a name: ['sum', 'sum']": _state(name="sum"),
+    "state 0 (w) has the unknown dtype 'int4'": _state(dtype="int4"),
+    "state 0 (w) has the shape (-1,)": _state(shape=(-1,)),
+    "state 0 (w) needs the entry state/none": _state(entry="state/none"),
+    "buffer 1 (w) is state 5, which does not exist": _buffer(1, storage=StateStorage(5)),
+    "output 0 (output) is said to change": _with(
+        outputs=(dataclasses.replace(small_plan().outputs[0], changed=True),)
+    ),
+    "updates inputs [], those that change are [0]": _updates(),
+    "updates repeat a target: [('input', 0), ('input', 0)]": _updates(*[Update("input", 0, 2)] * 2),
+    "copies buffer 9, which does not exist": _updates(Update("input", 0, 9)),
+    "updates state 7, which does not exist": _updates(Update("input", 0, 2), Update("state", 7, 2)),
+}
+
+
+def _derived(**changes: object) -> Plan:
+    (derived,) = weight_program().derived
+    changed = dataclasses.replace(derived, **changes)
+    return _swappable(derived=(changed,))
+
+
+def _routine(**changes: object) -> Plan:
+    (routine,) = weight_program().routines
+    return _swappable(routines=(dataclasses.replace(routine, **changes),))
+
+
+def _routine_buffer(**changes: object) -> Plan:
+    body = weight_program().routines[0].body
+    first = dataclasses.replace(body.buffers[0], **changes)
+    return _routine(body=dataclasses.replace(body, buffers=(first, *body.buffers[1:])))
+
+
+def _swappable(**changes: object) -> Plan:
+    program = dataclasses.replace(
+        host_program(), weights=dataclasses.replace(weight_program(), **changes)
+    )
+    return dataclasses.replace(swappable_plan(), programs=(program,))
+
+
+def _weight(**changes: object) -> Plan:
+    first, second = swappable_plan().weights
+    return dataclasses.replace(
+        swappable_plan(), weights=(dataclasses.replace(first, **changes), second)
+    )
+
+
 BROKEN = {
+    **BROKEN_STATES,
+    "derived entry packed/none does not exist": _derived(entry="packed/none"),
+    "follows from ['u'], which are no weights": _derived(sources=("u",)),
+    "comes from routine 1, which does not exist": _derived(routine=1),
+    "another number of sources than its routine takes": _derived(sources=("v", "w")),
+    "routine 0 gives 0 results": _routine(outputs=()),
+    "routine 0 reads an entry": _routine_buffer(storage=EntryStorage("weights/w")),
+    "routine 0: buffer 0 (source0): 's0' is no dim": _routine_buffer(bytes="s0"),
+    "weights repeat a name": _weight(name="w"),
+    "weight v has the unknown dtype": _weight(dtype="float8"),
+    "weight v is in the entry weights/v": _weight(entry="weights/v"),
     "step 0 runs kernel 9": _step(kernel=9),
     "step 0 has no buffers": _step(buffers=()),
-    "uses buffers [7]": _step(buffers=(0, 7)),
+    "uses buffer 7, which does not exist": _step(buffers=(0, 7)),
     "origin 5, which does not exist": _step(origin=5),
     "'s9' is no dim": _work("s9"),
     "'-' is no operator": _work(("-", 1, 2)),
@@ -224,8 +382,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("problem", BROKEN)
 def test_every_broken_invariant_is_found(problem: str) -> None:
-    names = {"kernels/cpu/x86-64-v2", "kernels/cuda/sm_90/k0", "weights/w"}
-    names |= {"golden/0/inputs/0", "golden/0/outputs/0"}
+    names = {"kernels/cpu/x86-64-v2", "kernels/cuda/sm_90/k0", "weights/w", *GOLDEN}
     found = list(plan_problems(BROKEN[problem], names))
     assert any(problem in text for text in found), found
     with pytest.raises(InternalError):

@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from aot.ir.dtypes import FLOAT32, INT64
+from aot.ir.dtypes import BOOL, FLOAT32, INT64
+from aot.ir.layouts import is_dense
 from aot.ir.loops import LoopGraph, LoopNest, TemplateCall, reads
-from aot.ir.scalar import Access, index_value, loads, unary
+from aot.ir.scalar import Access, binary, const, index_value, loads, postorder, unary, where
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.expand_templates import expand_templates
 from aot.passes.fold_weights import fold_weights
 from aot.passes.inline import inline_producers
-from aot.passes.layout import choose_layouts, is_dense, own_outputs
+from aot.passes.layout import choose_layouts, own_outputs
 from aot.passes.normalize_axes import normalize_axes
 from aot.symbolic import FloorDiv, Modulo, as_expr, row_major_strides
 from tests.schedule.graphs import (
@@ -221,6 +222,30 @@ def test_views_and_broadcasts_are_not_folded() -> None:
 
     graph = make_graph(body, {"x": (8, 4)}, {"w": (4, 8)})
     assert fold_weights(graph).derived == ()
+
+
+def test_what_positions_decide_is_neither_folded_nor_computed() -> None:
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        place = builder.pointwise((as_expr(6),), INT64, lambda at: index_value(at[0]))
+        moved = builder.pointwise(
+            (as_expr(6),), INT64, lambda at: binary("add", place.load(at), const(3, INT64))
+        )
+        inside = builder.pointwise(
+            (as_expr(6),), BOOL, lambda at: binary("ge", moved.load(at), const(0, INT64))
+        )
+        zero = const(0, FLOAT32)
+        return [
+            pointwise(
+                builder, (6,), lambda at: where(inside.load(at), unary("neg", x.load(at)), zero)
+            )
+        ]
+
+    graph = make_graph(body, {"x": (6,)})
+    folded = fold_weights(graph)
+    assert folded.derived == ()
+    (nest,) = nests(inline_producers(folded))
+    assert [n.op for n in postorder(nest.roots)] == ["load", "neg"]
+    check_same(graph, inline_producers(folded))
 
 
 def test_large_expansions_are_not_folded() -> None:

@@ -23,6 +23,7 @@ from aot.passes.expand_templates import expand_templates
 from aot.passes.fold_weights import fold_weights
 from aot.passes.inline import inline_producers
 from aot.passes.layout import choose_layouts, own_outputs
+from aot.passes.narrow import narrow_broadcasts
 from aot.passes.normalize_axes import normalize_axes
 from aot.symbolic import Expr, as_expr, dim, row_major_strides
 
@@ -168,6 +169,7 @@ def run_passes(graph: LoopGraph, device: Capabilities = DEVICE) -> LoopGraph:
         lambda g: expand_templates(g, device),
         fold_weights,
         inline_producers,
+        narrow_broadcasts,
         normalize_axes,
         lambda g: choose_layouts(g, device),
     ):

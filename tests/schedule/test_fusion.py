@@ -155,6 +155,18 @@ def test_head_split_transpose_is_an_epilogue() -> None:
     assert [len(k.stages) for k in fused.kernels] == [1]
 
 
+@pytest.mark.parametrize("column", [0, 1])
+def test_a_column_of_a_template_is_no_epilogue(column: int) -> None:
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
+        product = matmul(builder, x, w)
+        return [pointwise(builder, (32,), lambda at: product.load((at[0], as_expr(column))))]
+
+    graph = make_graph(body, {"x": (32, 128)}, {"w": (128, 2)})
+    fused = scheduled(graph)
+    check_same(graph, fused, tolerance=1e-4)
+    assert all(k.template is None or not k.stages for k in fused.kernels)
+
+
 def test_dynamic_batch_is_right_for_every_size() -> None:
     def body(_: GraphBuilder, x: Tensor, y: Tensor) -> Sequence[Tensor]:
         joined = concatenate(x, y, 1)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.backends.cpp.packing import RECIPES, pack_matmul_weight
+from aot.backends.cpp.packing_nests import packing_nest
 from aot.backends.cpp.text import Writer, index_text
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
@@ -131,7 +132,7 @@ def pack_weight(
     view: View,
     recipe: str,
     shape: Sequence[int],
-    params: tuple[tuple[str, object], ...] = (),
+    params: tuple[tuple[str, int], ...] = (),
 ) -> tuple[Buffer, DerivedWeight]:
     """A buffer for the packed form of a weight seen through `view`, and how to compute it.
 
@@ -144,7 +145,8 @@ def pack_weight(
     name += "".join(f".{value}" for _, value in params)
     packed = Buffer(name, buffer.dtype, sizes, row_major_strides(sizes), "weight", name)
     source = buffer.fqn or buffer.name
-    return packed, DerivedWeight(name, recipe, (source,), (("view", view), *params))
+    nest = packing_nest(name, (buffer.name, buffer.dtype), view, recipe, shape, dict(params))
+    return packed, DerivedWeight(name, recipe, (source,), (("view", view), *params), (nest,))
 
 
 def _position(axes: Sequence[Axis], index: Expr) -> str:

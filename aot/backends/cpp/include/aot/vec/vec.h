@@ -37,6 +37,7 @@
 //   math        exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh
 //               asinh acosh atanh erf erfc erfinv lgamma digamma sigmoid pow hypot cbrt
 //               i0 i0e i1 i1e            (float: at most 4 ulp; double: at most 4 ulp)
+//               igamma igammac (a, x)   hermite_h hermite_he laguerre_l legendre_p (x, degree)
 //   reduce      reduce_sum reduce_prod reduce_min reduce_max (v) -> T   any all count (mask)
 //               reduce(f, v)   ArgLanes<Max, T, Index, N>: none() add add_m reduce_index
 //   tiles       transpose_block(src, src_stride, dst, dst_stride): transpose_lanes<T>() squared
@@ -57,6 +58,7 @@
 #include "aot/vec/math_exp.h"
 #include "aot/vec/math_hyper.h"
 #include "aot/vec/math_log.h"
+#include "aot/vec/math_loops.h"
 #include "aot/vec/math_pow.h"
 #include "aot/vec/math_special.h"
 #include "aot/vec/math_trig.h"

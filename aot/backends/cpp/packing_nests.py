@@ -1,0 +1,103 @@
+"""What packing a weight means, as a loop nest: `packing`'s functions point by point.
+
+The functions there are the quick way when a package is built; the nests are compiled into packages
+whose weights can be replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from aot.backends.cpp.packing import PANEL
+from aot.ir.dtypes import DType
+from aot.ir.loops import Axis, LoopNest, Store, View
+from aot.ir.origin import NO_ORIGIN
+from aot.ir.scalar import Node, binary, index_value, load
+from aot.symbolic import Expr, Symbol, integer, product, substitute, unravel, var
+
+Params = Mapping[str, int]
+Read = tuple[dict[Symbol, Expr], list[tuple[Expr, Expr]]]
+"""Where a view's axes are for a point of the packed buffer, and (position, size) pairs: beyond the
+size there is padding."""
+
+
+def packing_nest(
+    name: str,
+    source: tuple[str, DType],
+    view: View,
+    recipe: str,
+    shape: Sequence[int],
+    params: Params,
+) -> LoopNest:
+    """The nest that writes the packed buffer `name` of `shape` from what `view` shows.
+
+    Args:
+        name: The packed buffer.
+        source: The weight's buffer and its element type.
+        view: How the recipe sees it.
+        recipe: A key of `packing.RECIPES`.
+        shape: Sizes of the packed buffer.
+        params: The recipe's other arguments.
+    """
+    axes = tuple(Axis(var(f"i{k}"), integer(n)) for k, n in enumerate(shape))
+    point = [a.symbol for a in axes]
+    read, bounds = _READS[recipe](point, view.axes, params)
+    mask: Node | None = None
+    for position, size in bounds:
+        inside = binary("lt", index_value(position), index_value(size))
+        mask = inside if mask is None else binary("and", mask, inside)
+    index = [substitute(e, read) for e in view.index]
+    value = load(source[0], source[1], index, mask=mask)
+    return LoopNest(name, axes, (), (Store(name, tuple(point), value),), NO_ORIGIN)
+
+
+def _matmul(point: Sequence[Expr], axes: Sequence[Axis], params: Params) -> Read:
+    *batch, k, n = axes
+    outer, rest = (point[:1], point[1:]) if batch else ((), point)
+    row, column = _place(rest)
+    read = _at(outer[0], batch) if batch else {}
+    return {**read, k.symbol: row, n.symbol: column}, _beyond(row, k.extent, column, n.extent)
+
+
+def _conv(point: Sequence[Expr], axes: Sequence[Axis], params: Params) -> Read:
+    outputs, channels, *kernel = axes
+    per = integer(int(outputs.extent) // params["groups"])
+    row, column = _place(point[1:])
+    depth = (*kernel, channels)
+    read = {**_at(row, depth), outputs.symbol: point[0] * per + column}
+    return read, _beyond(row, product([a.extent for a in depth]), column, per)
+
+
+def _depthwise(point: Sequence[Expr], axes: Sequence[Axis], params: Params) -> Read:
+    outputs, channel, *kernel = axes
+    zero = integer(0)
+    return {**_at(point[0], kernel), outputs.symbol: point[1], channel.symbol: zero}, []
+
+
+def _place(point: Sequence[Expr]) -> tuple[Expr, Expr]:
+    """Row and column of the matrix at a point of its panels."""
+    panel, row, within, *pair = point
+    return 2 * row + pair[0] if pair else row, panel * PANEL + within
+
+
+def _at(position: Expr, axes: Sequence[Axis]) -> dict[Symbol, Expr]:
+    """The axes at a row-major linear position."""
+    index = unravel(position, [a.extent for a in axes])
+    return {a.symbol: e for a, e in zip(axes, index, strict=True)}
+
+
+def _beyond(row: Expr, rows: Expr, column: Expr, columns: Expr) -> list[tuple[Expr, Expr]]:
+    """Only the last pair of rows and the last panel reach beyond the matrix, if they do."""
+    bounds = []
+    if not row.is_Symbol and int(rows) % 2:
+        bounds.append((row, rows))
+    if int(columns) % PANEL:
+        bounds.append((column, columns))
+    return bounds
+
+
+_READS: dict[str, Callable[[Sequence[Expr], Sequence[Axis], Params], Read]] = {
+    "pack_matmul": _matmul,
+    "pack_conv": _conv,
+    "pack_depthwise": _depthwise,
+}

@@ -1,0 +1,81 @@
+"""Sizes that the user leaves open: as wide as the model allows, whatever the example's size is.
+
+torch.export fixes sizes 0 and 1 of an example, and refuses a model whose conditions are narrower
+than a dimension without bounds. Neither is a property of the model that the user has to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+from aot.frontend.labels import Axis
+
+TRACED = 2
+"""The least size that torch.export does not treat as a constant."""
+
+
+def without_upper_bound(wanted: Any) -> bool:
+    """Whether the user named a dimension and gave no greatest size."""
+    return type(wanted) is Dim and "oo" in str(wanted.max)
+
+
+def without_lower_bound(wanted: Any) -> bool:
+    """Whether the user asked for a dynamic size and gave no least one."""
+    if type(wanted) is Dim:
+        return int(wanted.min) == 0
+    return type(wanted).__name__ == "_DimHint" and wanted.min is None
+
+
+def narrowed_by_model(shapes: Any) -> Any:
+    """`dynamic_shapes` in which dimensions without upper bound take the range of the model.
+
+    The same object comes back when there is none.
+    """
+    dims: list[Any] = []
+
+    def visit(node: Any) -> Any:
+        if without_upper_bound(node):
+            dims.append(node)
+            return Dim.DYNAMIC(min=int(node.min)) if int(node.min) else Dim.DYNAMIC
+        if isinstance(node, Mapping):
+            return {key: visit(child) for key, child in node.items()}
+        if isinstance(node, (tuple, list)):
+            return type(node)(visit(child) for child in node)
+        return node
+
+    visited = visit(shapes)
+    return visited if dims else shapes
+
+
+def traceable(
+    example: tuple[Sequence[Any], Mapping[str, Any]], wanted: Mapping[Axis, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The example with at least two of everything along named dimensions.
+
+    Elements are repeated, so that indices stay valid; axes of one Dim get one size.
+    """
+    axes = {axis: dim for axis, dim in wanted.items() if type(dim) is Dim and dim.max > 1}
+    leaves, spec = pytree.tree_flatten((tuple(example[0]), dict(example[1])))
+    position = -1
+    for k, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor):
+            position += 1
+            for axis in range(leaf.dim()):
+                dim = axes.get((position, axis))
+                if dim is not None and leaf.shape[axis] < TRACED:
+                    leaves[k] = _repeated(leaves[k], axis, max(TRACED, int(dim.min)))
+    args, kwargs = pytree.tree_unflatten(leaves, spec)
+    return args, kwargs
+
+
+def _repeated(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
+    if tensor.shape[axis] == 0:
+        shape = list(tensor.shape)
+        shape[axis] = size
+        return tensor.new_zeros(shape)
+    return tensor.index_select(axis, torch.zeros(size, dtype=torch.int64, device=tensor.device))

@@ -1,0 +1,79 @@
+"""What control flow means, in NumPy: straight parts are run by a function that is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from aot.errors import InputMismatch
+from aot.ir.flow import Branch, Copy, Flow, Measured, Repeat, Straight
+from aot.symbolic import Expr, dim, evaluate
+
+G = TypeVar("G")
+Array = np.ndarray[Any, Any]
+
+
+class FlowRun(Generic[G]):
+    """One run: every buffer's array so far, and the sizes so far.
+
+    `part`: runs a straight part on these. `allocate`: an array for a buffer by name, of the sizes
+    so far.
+    """
+
+    def __init__(
+        self,
+        arrays: MutableMapping[str, Array],
+        dims: MutableMapping[str, int],
+        part: Callable[[G], None],
+        allocate: Callable[[str], Array],
+    ) -> None:
+        self.arrays, self.dims = arrays, dims
+        self.part, self.allocate = part, allocate
+
+    def run(self, flow: Flow[G]) -> None:
+        """Runs the items in order.
+
+        Raises:
+            InputMismatch: A check finds false.
+        """
+        for item in flow:
+            if isinstance(item, Straight):
+                self.part(item.graph)
+            elif isinstance(item, Branch):
+                self.run(item.then if self._holds(item.predicate) else item.otherwise)
+            elif isinstance(item, Repeat):
+                self._repeat(item)
+            elif isinstance(item, Copy):
+                self.arrays[item.target] = self.arrays[item.source].copy()
+            elif isinstance(item, Measured):
+                for name, buffer in item.sizes:
+                    self.dims[name] = int(self.arrays[buffer])
+                self.run(item.rest)
+            elif not self._holds(item.value):
+                raise InputMismatch(item.message, where=str(item.origin))
+
+    def _repeat(self, item: Repeat[G]) -> None:
+        count = None if item.count is None else self._number(item.count)
+        for s in item.slices:
+            if s.source not in self.arrays:
+                self.arrays[s.source] = self.allocate(s.source)
+        turn = 0
+        while self._again(item, turn, count):
+            for s in item.slices:
+                self.arrays[s.buffer] = self.arrays[s.source][turn, ...]
+            self.run(item.body)
+            turn += 1
+
+    def _again(self, item: Repeat[G], turn: int, count: int | None) -> bool:
+        if count is not None:
+            return turn < count
+        self.run(item.condition)
+        return self._holds(item.predicate)
+
+    def _number(self, expr: Expr) -> int:
+        return int(evaluate(expr, {dim(name): value for name, value in self.dims.items()}))
+
+    def _holds(self, name: str) -> bool:
+        return bool(self.arrays[name].item())

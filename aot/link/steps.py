@@ -1,0 +1,100 @@
+"""The flow of a kernel graph as a list of steps, each followed by those of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from aot.errors import InternalError, Origin
+from aot.ir.flow import (
+    Branch,
+    Check,
+    Copy,
+    Flow,
+    Item,
+    Measured,
+    Repeat,
+    Span,
+    Straight,
+    flows_in,
+    items_of,
+    touched_by,
+)
+from aot.ir.kernels import KernelGraph
+from aot.link import plan
+from aot.symbolic import encode
+
+
+@dataclass(frozen=True)
+class ControlItem:
+    """A control item, and how many of the steps that follow are of each of its flows."""
+
+    item: Item[Span]
+    parts: tuple[int, ...]
+
+
+FlatStep: TypeAlias = int | ControlItem
+"""The position of a kernel, or a control item."""
+
+
+def assemble_steps(graph: KernelGraph) -> tuple[FlatStep, ...]:
+    """Every step, in the plan's order."""
+    whole: Flow[Span] = (Straight(Span(0, len(graph.kernels))),)
+    return tuple(_flat(graph.flow or whole))
+
+
+def _flat(flow: Flow[Span]) -> Iterator[FlatStep]:
+    for item in flow:
+        if isinstance(item, Straight):
+            yield from range(item.graph.first, item.graph.first + item.graph.count)
+            continue
+        parts = [list(_flat(inner)) for inner in flows_in(item)]
+        yield ControlItem(item, tuple(len(part) for part in parts))
+        for part in parts:
+            yield from part
+
+
+def slice_steps(steps: Sequence[FlatStep]) -> dict[str, tuple[str, int]]:
+    """Buffers that are slices: what each is a part of, and the step of its loop, outer first."""
+    return {
+        s.buffer: (s.source, position)
+        for position, step in enumerate(steps)
+        if isinstance(step, ControlItem) and isinstance(step.item, Repeat)
+        for s in step.item.slices
+    }
+
+
+def control_buffers(graph: KernelGraph) -> Iterator[str]:
+    """Buffers that control items name."""
+    for item in items_of(graph.flow):
+        reads, writes = touched_by(item)
+        yield from (*reads, *writes)
+
+
+def control_origins(graph: KernelGraph) -> Iterator[Origin]:
+    """Places of the control items."""
+    return (item.origin for item in items_of(graph.flow) if not isinstance(item, Straight))
+
+
+def control_step(
+    step: ControlItem, position: Callable[[str], int], origins: Mapping[Origin, int]
+) -> plan.ControlStep:
+    """A control item as a step. `position`: of a buffer in the plan."""
+    match step.item:
+        case Branch(predicate, origin=origin):
+            then, otherwise = step.parts
+            return plan.BranchStep(position(predicate), then, otherwise, origins[origin])
+        case Repeat(count=None, predicate=predicate, origin=origin):
+            condition, body = step.parts
+            return plan.WhileStep(position(predicate), condition, body, origins[origin])
+        case Repeat(count=count, origin=origin):
+            return plan.RepeatStep(encode(count), step.parts[0], origins[origin])
+        case Copy(source, target, origin):
+            return plan.CopyStep(position(source), position(target), origins[origin])
+        case Measured(sizes, _, origin):
+            pairs = tuple((name, position(buffer)) for name, buffer in sizes)
+            return plan.SizesStep(pairs, step.parts[0], origins[origin])
+        case Check(value, message, origin):
+            return plan.CheckStep(position(value), message, origins[origin])
+    raise InternalError(f"no step for {type(step.item).__name__}")
