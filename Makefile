@@ -9,7 +9,7 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp test-gpu conformance sweeps lint tidy format golden bench size clean
+.PHONY: help setup demo test test-fast test-cpp test-gpu conformance models programs sweeps lint tidy format golden bench size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,8 +40,17 @@ test-cpp: setup ## the C++ tests under a CMake preset: make test-cpp ARGS=asan-u
 test-gpu: ## what needs a GPU, with the Python, torch and Triton that are there
 	@scripts/test-gpu $(ARGS)
 
-conformance: setup ## every operator row on every backend against eager PyTorch
+conformance: setup ## every operator row, and PyTorch's OpInfo samples, on every backend
 	@$(PY) -m pytest tests/conformance --sweeps --executors=all $(ARGS)
+	@$(PY) -m tests.conformance.opinfo.sweep --executor cpu:x86-64-v3
+	@$(PY) -m tests.conformance.opinfo.sweep --executor triton --samples 4
+	@$(PY) -m tools.operators
+
+models: setup ## architectures of transformers, packaged and compared: benchmarks/results/models.md
+	@$(PY) -m tests.models.run $(ARGS)
+
+programs: setup ## thousands of random programs against eager: benchmarks/results/programs.md
+	@$(PY) -m tests.programs.run $(ARGS)
 
 sweeps: setup ## every case of the vector library and of the matrix templates (`make test` samples)
 	@$(PY) -m pytest tests/backends/cpp -n auto --sweeps $(ARGS)

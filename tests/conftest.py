@@ -14,7 +14,9 @@ GoldenCheck = Callable[[str, str], None]
 SWEEPS = {
     "tests/backends/cpp/test_tmpl_": 10,
     "tests/backends/cpp/test_vec_": 5,
+    "tests/conformance/opinfo/": 1,
     "tests/conformance/": 5,
+    "tests/models/": 10,
 }
 """Sweeps: of the tests below these paths one in so many runs, always the same ones, unless
 `--sweeps` asks for all (`make sweeps`, `make conformance`)."""

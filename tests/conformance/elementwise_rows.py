@@ -151,6 +151,7 @@ def _shifts(dtype: torch.dtype) -> Sequence[Args]:
 
 BINARY: dict[str, tuple[Callable[..., Any], Dtypes]] = {
     "add": (torch.add, ALL),
+    "add bool alpha": (lambda a, b: torch.add(a > 0, b > 0, alpha=False), BOOL),
     "sub": (torch.sub, INT_AND_FLOAT),
     "mul": (torch.mul, ALL),
     "maximum": (torch.maximum, ALL),

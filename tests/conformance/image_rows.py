@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -112,12 +112,41 @@ def _volumes(x: torch.Tensor) -> list[torch.Tensor]:
     ]
 
 
+def _grids(dtype: torch.dtype) -> Sequence[Args]:
+    """An image and places in it, some of them outside."""
+    return [(ordinary(dtype, 2, 3, 7, 6), ordinary(dtype, 2, 4, 5, 2, low=-1.4, high=1.4))]
+
+
+def _grid_rows() -> Iterator[Row]:
+    for mode, padding, align in itertools.product(
+        ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection"), (False, True)
+    ):
+
+        def sampled(
+            x: torch.Tensor, g: torch.Tensor, m: str = mode, p: str = padding, a: bool = align
+        ) -> torch.Tensor:
+            return F.grid_sample(x, g, m, p, a)
+
+        name = f"grid_sample {mode} {padding}{' corners' if align else ''}"
+        yield Row(name, sampled, _grids, (torch.float32,))
+
+
+def _volume_grids(dtype: torch.dtype) -> Sequence[Args]:
+    return [(ordinary(dtype, 1, 2, 4, 5, 6), ordinary(dtype, 1, 3, 2, 4, 3, low=-1.2, high=1.2))]
+
+
+def _volume_samples(x: torch.Tensor, grid: torch.Tensor) -> list[torch.Tensor]:
+    return [F.grid_sample(x, grid, m, "reflection", False) for m in ("bilinear", "nearest")]
+
+
 ROWS = (
     *(Row(name, f, IMAGE, (torch.float32,)) for name, f in POOLING.items()),
     Row("max_pool2d half", POOLING["max_pool2d indices"], IMAGE, (torch.bfloat16,)),
     Row("avg_pool2d half", POOLING["avg_pool2d"], IMAGE, (torch.bfloat16,)),
     Row("max_pool2d integers", POOLING["max_pool2d"], IMAGE, (torch.int64, torch.uint8)),
     *_resize_rows(),
+    *_grid_rows(),
+    Row("grid_sample volumes", _volume_samples, _volume_grids, (torch.float32,)),
     Row("interpolate lines", _lines, IMAGE),
     Row("interpolate volumes", _volumes, _images((1, 2, 5, 6, 7))),
 )

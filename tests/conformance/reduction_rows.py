@@ -40,7 +40,8 @@ def _whole(dtype: torch.dtype) -> Sequence[Args]:
 def _dims(dtype: torch.dtype) -> Sequence[Args]:
     """Tensor, dims, keepdim."""
     several = [((1,), False), ((0, 2), True), ((-1,), True), ((2, 0, 1), False)]
-    return [(t, d, k) for t in _tensors(dtype) for d, k in several]
+    one = [(ordinary(dtype, 4, 1), (1,), True)]
+    return [(t, d, k) for t in _tensors(dtype) for d, k in several] + one
 
 
 def _dim(dtype: torch.dtype) -> Sequence[Args]:
@@ -174,7 +175,48 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "cross_entropy": F.cross_entropy,
 }
 
+
+def _finite(dtype: torch.dtype) -> Sequence[Args]:
+    return [s for s in _dim(dtype) if s[0].numel() and s[0].isfinite().all()]
+
+
+def _kth(x: torch.Tensor, dim: int, keepdim: bool) -> torch.Tensor:
+    return torch.kthvalue(x, min(2, x.shape[dim] if x.dim() else 1), dim, keepdim).values
+
+
+RANKS: dict[str, tuple[Callable[..., Any], Dtypes]] = {
+    "median": (lambda x, d, k: torch.median(x, d, k).values, INT_AND_FLOAT),
+    "nanmedian": (lambda x, d, k: torch.nanmedian(x, d, k).values, INT_AND_FLOAT),
+    "kthvalue": (_kth, INT_AND_FLOAT),
+}
+"""Which of several equal elements they name is left open; `unequal` rows look at positions."""
+
+
+def _unequal(dtype: torch.dtype) -> Sequence[Args]:
+    line = torch.randperm(60).to(dtype)
+    return [(line.view(3, 4, 5), 1, False), (line.view(4, 15).t(), -1, True), (line[0], 0, False)]
+
+
+def _gaps(dtype: torch.dtype) -> Sequence[Args]:
+    x = torch.randperm(40).to(dtype).view(4, 10)
+    x[0, 3] = x[0, 7] = math.nan
+    x[1] = math.nan
+    return [(x, 1, False), (x, 0, True)]
+
+
+POSITIONS: dict[str, Callable[..., Any]] = {
+    "median unequal": torch.median,
+    "nanmedian unequal": torch.nanmedian,
+    "kthvalue unequal": lambda x, d, k: torch.kthvalue(x, 1, d, k),
+}
+
 ROWS: tuple[Row, ...] = (
+    *(Row(n, f, _no_empty(_dim), d, against_eager=True) for n, (f, d) in RANKS.items()),
+    *(Row(n, f, _unequal, (torch.float32, torch.int64)) for n, f in POSITIONS.items()),
+    Row("mode", lambda x, d, k: torch.mode(x, d, k).values, _finite, (*INTS, torch.float32)),
+    Row("median NaN", torch.median, _gaps, FLOATS[:2]),
+    Row("nanmedian NaN", lambda x, d, k: torch.nanmedian(x, d, k).values, _gaps, FLOATS[:2]),
+    Row("median of all", torch.median, lambda d: [(ordinary(d, 4, 5),), (ordinary(d),)], FLOATS),
     *(Row(n, f, _whole, d) for n, (f, d) in WHOLE.items()),
     *(Row(n, f, _dims, d) for n, (f, d) in DIMS.items()),
     *(Row(n, f, _dim, d) for n, (f, d) in DIM.items()),

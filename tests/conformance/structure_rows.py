@@ -138,8 +138,24 @@ CREATION: dict[str, Callable[..., Any]] = {
     "full": lambda _: (torch.full((2, 3), 1.5), torch.full((), 7), torch.full((2,), True)),
     "zeros": lambda _: (torch.zeros(3), torch.ones(2, dtype=torch.int32), torch.zeros(0, 3)),
     "linspace": lambda _: (torch.linspace(-1, 2, 9), torch.linspace(0, 1, 1)),
+    "linspace tensors": lambda x: (torch.linspace(x[0], x[0] + 2, 5), torch.linspace(1, x[0], 4)),
+    "triangle indices": lambda _: (torch.tril_indices(3, 5, -1), torch.triu_indices(5, 3, 1)),
     "eye": lambda _: (torch.eye(4), torch.eye(2, 5, dtype=torch.bool)),
     "scalar_tensor": lambda _: torch.ops.aten.scalar_tensor(2.5),
+}
+
+
+def _slots(dtype: torch.dtype) -> Sequence[Args]:
+    return [(ordinary(dtype, 4, 6, 5), ordinary(dtype, 4, 6, 5), ordinary(torch.bool, 6, 5))]
+
+
+INTO: dict[str, Callable[..., Any]] = {
+    "diagonal_scatter": lambda x, y, _: (
+        torch.diagonal_scatter(x, y.diagonal(1, 1, 2), 1, 1, 2),
+        torch.diagonal_scatter(x, y.diagonal(-2, 0, 1), -2, 0, 1),
+    ),
+    "as_strided_scatter": lambda x, y, _: torch.as_strided_scatter(x, y[0], (6, 5), (7, 2), 3),
+    "masked_scatter": lambda x, y, mask: torch.masked_scatter(x, mask, y),
 }
 
 
@@ -153,6 +169,7 @@ ROWS: tuple[Row, ...] = (
     *(Row(n, f, _named, FEW) for n, f in NAMED.items()),
     *(Row(n, f, _named, FLOATS[:2]) for n, f in SUMS.items()),
     *(Row(n, f, _none) for n, f in CREATION.items()),
+    *(Row(n, f, _slots, FEW) for n, f in INTO.items()),
     Row("masked put", _put, _masked, ALL),
     Row("view dtype", _bits, _cube, (torch.float32, torch.float16, torch.bfloat16), True),
 )

@@ -109,7 +109,9 @@ ATTENTION = (
         lambda q, k, v: _sdpa(q, k, v, is_causal=True, enable_gqa=True),
         [(2, 6, 5, 8), (2, 2, 5, 8), (2, 2, 5, 8)],
     ),
+    _row("attention of empty vectors", _sdpa, [(2, 5, 0), (2, 7, 0), (2, 7, 4)]),
     _row("attention of matrices", _sdpa, [(5, 8), (7, 8), (7, 8)]),
+    _row("attention of several ranks", _sdpa, [(4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 8)]),
     _row("attention without heads", _sdpa, [(3, 5, 8), (3, 7, 8), (3, 7, 8)]),
     _row("attention broadcast", _sdpa, [(2, 2, 3, 5, 8), (2, 1, 3, 7, 8), (2, 2, 3, 7, 8)]),
 )

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.conformance import (
+    control_rows,
     elementwise_rows,
     image_rows,
+    indexing_rows,
     reduction_rows,
+    special_rows,
     structure_rows,
     template_rows,
 )
@@ -17,9 +20,12 @@ from tests.conformance.harness import Row, run_row
 ROWS: tuple[Row, ...] = (
     *elementwise_rows.ROWS,
     *reduction_rows.ROWS,
+    *special_rows.ROWS,
     *structure_rows.ROWS,
     *template_rows.ROWS,
     *image_rows.ROWS,
+    *indexing_rows.ROWS,
+    *control_rows.ROWS,
 )
 
 

@@ -42,16 +42,16 @@ def references(path: Path) -> tuple[Reference, ...]:
 
 
 def _reference(source: ModelSource, precise: torch.nn.Module, inputs: Sequence[Any]) -> Reference:
-    widened = pytree.tree_map_only(torch.Tensor, _widen, tuple(inputs))
+    widened = pytree.tree_map_only(torch.Tensor, widen, tuple(inputs))
     with torch.no_grad():
         eager = source.module.eval()(*inputs)
-        with _default_double():
+        with default_double():
             exact = precise(*widened)
-    return Reference(_arrays(inputs), _arrays(eager), _arrays(exact))
+    return Reference(arrays_of(inputs), arrays_of(eager), arrays_of(exact))
 
 
 @contextlib.contextmanager
-def _default_double() -> Iterator[None]:
+def default_double() -> Iterator[None]:
     # Constants that a model makes as it runs (masks, tables) shall be precise too.
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -61,11 +61,11 @@ def _default_double() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _widen(tensor: torch.Tensor) -> torch.Tensor:
+def widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
-def _arrays(nested: Any) -> tuple[Array, ...]:
+def arrays_of(nested: Any) -> tuple[Array, ...]:
     leaves = pytree.tree_leaves(nested)
     return tuple(leaf.numpy() for leaf in leaves if isinstance(leaf, torch.Tensor))
 

@@ -2,11 +2,8 @@
 
 import concurrent.futures
 import json
-import os
-import shutil
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -16,45 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.kernels import ROOT, reference, write_kernels
+from tests.examples.building import EXAMPLES, cmake, configure, run
+from tests.kernels import reference, write_kernels
 
 pytestmark = pytest.mark.slow
-TOOLS = Path(sys.executable).parent
-EXAMPLES = ROOT / "examples"
-
-
-def tool(name: str) -> str:
-    """A build tool from the environment, else from the system."""
-    own = TOOLS / name
-    return str(own) if own.exists() else str(shutil.which(name))
-
-
-def cmake(*arguments: object) -> None:
-    """Runs CMake as in the activated environment, whose packages carry headers."""
-    done = subprocess.run(
-        [tool("cmake"), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PATH": os.pathsep.join([str(TOOLS), os.environ["PATH"]])},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def configure(source: Path, build: Path, *options: str) -> None:
-    ninja = f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"
-    cmake("-S", source, "-B", build, "-G", "Ninja", ninja, "-DCMAKE_BUILD_TYPE=Release", *options)
-
-
-@pytest.fixture(scope="module")
-def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The runtime, installed as a user installs it."""
-    build = tmp_path_factory.mktemp("build")
-    prefix = tmp_path_factory.mktemp("prefix")
-    configure(ROOT, build, "-DAOT_BUILD_TESTS=OFF", "-DCMAKE_INSTALL_LIBDIR=lib")
-    cmake("--build", build)
-    cmake("--install", build, "--prefix", prefix, "--component", "development")
-    return prefix
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +30,6 @@ def hello(runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     configure(EXAMPLES / "cpp_hello", build, f"-DCMAKE_PREFIX_PATH={runtime}")
     cmake("--build", build)
     return build
-
-
-def run(*command: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, check=False
-    )
 
 
 def test_explained_runs_any_package(hello: Path, package: Path) -> None:

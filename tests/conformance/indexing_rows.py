@@ -1,0 +1,132 @@
+"""Rows of writes and searches at positions that are data, of distances and of segments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from tests.conformance.harness import ALL, Args, Row, ordinary
+
+REAL = (torch.float32, torch.float64, torch.bfloat16)
+NUMBERS = (torch.float32, torch.int64, torch.bfloat16, torch.uint8)
+NAMED = torch.tensor([3, 0, 3, 1])
+
+
+def _reduce(reduce: str, include_self: bool) -> tuple[Row, ...]:
+    def by_slices(x: Any, source: Any) -> Any:
+        return torch.index_reduce(x, 1, NAMED, source, reduce, include_self=include_self)
+
+    def by_elements(x: Any, source: Any, at: Any) -> Any:
+        return torch.scatter_reduce(x, 0, at, source, reduce, include_self=include_self)
+
+    def slices(dtype: torch.dtype) -> Sequence[Args]:
+        return [(ordinary(dtype, 2, 5, 3), ordinary(dtype, 2, 4, 3))]
+
+    def elements(dtype: torch.dtype) -> Sequence[Args]:
+        at = torch.tensor([[1, 1, 0], [1, 2, 0], [1, 2, 2], [0, 2, 1]])
+        return [(ordinary(dtype, 4, 3), ordinary(dtype, 4, 3), at)]
+
+    name = f"{reduce}{'' if include_self else ' anew'}"
+    return (
+        Row(f"index_reduce {name}", by_slices, slices, NUMBERS),
+        Row(f"scatter_reduce {name}", by_elements, elements, NUMBERS),
+    )
+
+
+def _vectors(*shapes: tuple[int, ...]) -> Callable[[torch.dtype], Sequence[Args]]:
+    return lambda dtype: [tuple(ordinary(dtype, *shape) for shape in shapes)]
+
+
+def _cdist(p: float) -> Row:
+    def samples(dtype: torch.dtype) -> Sequence[Args]:
+        return [
+            (ordinary(dtype, 5, 7), ordinary(dtype, 4, 7)),
+            (ordinary(dtype, 2, 1, 3, 2), ordinary(dtype, 3, 5, 2)),
+            (ordinary(dtype, 3, 0), ordinary(dtype, 2, 0)),
+        ]
+
+    return Row(f"cdist {p}", lambda a, b: torch.cdist(a, b, p=p), samples, REAL[:2])
+
+
+def _sorted(dtype: torch.dtype) -> Sequence[Args]:
+    edges = ordinary(dtype, 3, 6, low=0, high=9).sort(-1).values
+    values = ordinary(dtype, 3, 4, low=0, high=9)
+    if dtype.is_floating_point:
+        values[0, :3] = torch.tensor([math.nan, math.inf, -math.inf])
+    values[1] = edges[1, :4]
+    return [(edges, values)]
+
+
+def _in_order(x: Any, values: Any) -> Any:
+    mixed = x.flip(-1)
+    return torch.searchsorted(mixed, values, sorter=torch.arange(5, -1, -1).expand(3, 6))
+
+
+SEARCHES = (
+    Row("searchsorted rows", torch.searchsorted, _sorted, NUMBERS),
+    Row("searchsorted right", lambda e, v: torch.searchsorted(e, v, right=True), _sorted, NUMBERS),
+    Row("searchsorted sorter", _in_order, _sorted),
+    Row("searchsorted number", lambda e, v: torch.searchsorted(e[0], 4), _sorted, NUMBERS),
+    Row("bucketize edges", lambda e, v: torch.bucketize(v, e[0]), _sorted, NUMBERS),
+)
+
+AT = torch.tensor([[0, -1], [5, 0]])
+
+
+def _put(accumulate: bool, at: torch.Tensor) -> Callable[..., Any]:
+    return lambda x, source: torch.put(x, at, source, accumulate)
+
+
+WRITES = (
+    *(
+        row
+        for r in ("prod", "mean", "amax", "amin")
+        for s in (True, False)
+        for row in _reduce(r, s)
+    ),
+    Row("put", _put(False, AT), _vectors((2, 3), (2, 2)), ALL),
+    Row("put added", _put(True, AT), _vectors((2, 3), (2, 2)), NUMBERS),
+    Row("put nothing", _put(False, AT[:0]), _vectors((2, 3), (0, 2))),
+    Row("index_add number", lambda x, s: x.index_add(0, NAMED[1:2], s), _vectors((), ())),
+    Row("index_copy number", lambda x, s: x.index_copy(0, NAMED[1:2], s), _vectors((), ())),
+    Row("index_copy nothing", lambda x, s: x.index_copy(0, NAMED[:0], s), _vectors((4, 2), (0, 2))),
+)
+
+
+def _lengths(reduce: str, initial: float | None) -> Row:
+    def run(x: Any) -> Any:
+        lengths = torch.tensor([2, 0, 3])
+        return torch.segment_reduce(x, reduce, lengths=lengths, initial=initial, unsafe=True)
+
+    return Row(f"segment_reduce {reduce} {initial}", run, _vectors((5, 3)), REAL[:2])
+
+
+def _offsets(x: Any) -> Any:
+    offsets = torch.tensor([[0, 1, 4], [0, 4, 4]])
+    return torch.segment_reduce(x, "max", offsets=offsets, axis=1, unsafe=True)
+
+
+def _zeros(dtype: torch.dtype) -> Sequence[Args]:
+    return [(ordinary(dtype, 3, 4, low=-1, high=1).round(),), (ordinary(dtype).round(),)]
+
+
+COUNTS = (
+    *(_cdist(p) for p in (0.0, 1.0, 2.0, 3.5, math.inf)),
+    Row("pdist", F.pdist, _vectors((6, 4)), REAL[:2]),
+    Row("pdist of one", lambda x: F.pdist(x, 1.0), _vectors((1, 4))),
+    Row("bilinear", F.bilinear, _vectors((2, 3), (2, 4), (5, 3, 4), (5,)), REAL),
+    *(_lengths(r, i) for r in ("sum", "mean", "prod", "max", "min") for i in (None, 0.5)),
+    Row("segment_reduce offsets", _offsets, _vectors((2, 4, 3))),
+    Row(
+        "nonzero_static",
+        lambda x: torch.nonzero_static(x, size=9, fill_value=-2),
+        _zeros,
+        (torch.float32, torch.int64),
+    ),
+)
+
+ROWS: tuple[Row, ...] = (*SEARCHES, *WRITES, *COUNTS)

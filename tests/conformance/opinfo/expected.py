@@ -1,0 +1,140 @@
+"""What a case must give: eager's results, and the same in float64 as reference."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from aot.frontend.weights import to_array
+from tests.conformance.harness import difference
+from tests.conformance.opinfo.exact import sharpened
+from tests.conformance.opinfo.samples import Case, seed
+from tests.conformance.opinfo.scope import ANY_OF_EQUALS, UNDEFINED_VALUES, foreign_type
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A case's results.
+
+    Attributes:
+        eager: Eager's results, tensors and numbers.
+        exact: The same computed in float64; equal to `eager` where float64 is refused.
+        values: False when only types and shapes are defined: random numbers, unwritten memory.
+    """
+
+    eager: list[Any]
+    exact: list[Any]
+    values: bool
+
+    @property
+    def foreign(self) -> str:
+        """Why the results are out of scope; "" when they are not."""
+        reasons = (foreign_type(r) for r in self.eager if isinstance(r, torch.Tensor))
+        return next((r for r in reasons if r), "")
+
+
+def expected(case: Case) -> Expected:
+    """Runs eager. Raises what it raises: samples of OpInfo are valid, so that is a defect here."""
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        eager = _run(case, case.tensors)
+        again = _run(case, case.tensors, draw=1)
+        defined = UNDEFINED_VALUES.fullmatch(case.op) is None and _equal(eager, again)
+        exact = eager
+        if defined:
+            with _double_by_default():
+                exact = sharpened(case.op, case.tensors, _exact(case, eager))
+    return Expected(eager, exact, defined)
+
+
+def _run(case: Case, tensors: Sequence[torch.Tensor], draw: int = 0) -> list[Any]:
+    seed(draw)
+    # Some operators write into their argument although they return a result.
+    return case.call(t.clone() for t in tensors)
+
+
+def _exact(case: Case, eager: list[Any]) -> list[Any]:
+    wide = [t.double() if t.is_floating_point() else t for t in case.tensors]
+    leaves = tuple(
+        torch.float64 if isinstance(x, torch.dtype) and x.is_floating_point else x
+        for x in case.leaves
+    )
+    try:
+        exact = _run(replace(case, leaves=leaves), wide)
+    except (RuntimeError, TypeError, ValueError, NotImplementedError):
+        # An operator of half types only, or one whose other arguments fix the type.
+        return eager
+    alike = len(exact) == len(eager) and all(map(_same_shape, exact, eager))
+    return exact if alike else eager
+
+
+@contextmanager
+def _double_by_default() -> Iterator[None]:
+    """Functions of integers give float64 too."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _same_shape(a: Any, b: Any) -> bool:
+    return getattr(a, "shape", ()) == getattr(b, "shape", ())
+
+
+def _equal(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    def same(a: Any, b: Any) -> bool:
+        if not isinstance(a, torch.Tensor):
+            return bool(a == b)
+        if a.shape != b.shape:
+            return False
+        return (
+            torch.equal(a.nan_to_num(), b.nan_to_num())
+            if a.is_floating_point()
+            else bool(torch.equal(a, b))
+        )
+
+    return len(first) == len(second) and all(map(same, first, second))
+
+
+def compare(case: Case, actual: Sequence[np.ndarray], wanted: Expected) -> str:
+    """What is wrong with a case's results; "" when nothing is."""
+    for position, (a, eager, exact) in enumerate(
+        zip(actual, wanted.eager, wanted.exact, strict=True)
+    ):
+        own = torch.as_tensor(eager)
+        problem = _problem(a, own, torch.as_tensor(exact), wanted.values)
+        chosen = position == 1 and case.op in ANY_OF_EQUALS
+        if problem and not (chosen and _names_equals(case, torch.as_tensor(a), own)):
+            return f"result {position}: {problem}"
+    return ""
+
+
+def _names_equals(case: Case, positions: torch.Tensor, eager: torch.Tensor) -> bool:
+    """Whether two tensors of positions name equal elements of the case's first tensor."""
+    args, kwargs = pytree.tree_unflatten(list(case.leaves), case.spec)
+    x, place = case.tensors[0], ANY_OF_EQUALS[case.op]
+    dim = kwargs.get("dim", args[place] if len(args) > place else -1)
+    if positions.shape != eager.shape or positions.dtype != eager.dtype or not x.dim():
+        return False
+    found, right = (
+        x.gather(dim, p if p.dim() == x.dim() else p.unsqueeze(dim)) for p in (positions, eager)
+    )
+    return bool(torch.all((found == right) | (found.isnan() & right.isnan())))
+
+
+def _problem(a: np.ndarray, eager: torch.Tensor, exact: torch.Tensor, values: bool) -> str:
+    own = to_array(eager)
+    if values:
+        return difference(a, own, eager.dtype, to_array(exact))
+    if a.dtype != own.dtype or a.shape != own.shape:
+        return f"{a.dtype}{list(a.shape)}, eager {own.dtype}{list(own.shape)}"
+    return ""

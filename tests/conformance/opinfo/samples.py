@@ -1,0 +1,134 @@
+"""Samples of PyTorch's OpInfo database as cases: a function, its tensors, and everything else."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from tests.conformance.opinfo.scope import DTYPES, foreign_type, out_of_scope
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One sample of one operator.
+
+    `leaves`: the flattened `(args, kwargs)`; tensors become inputs, the rest is constant.
+    `number`: the sample's place in OpInfo's list for this type.
+    """
+
+    op: str
+    dtype: str
+    number: int
+    function: Callable[..., Any]
+    leaves: tuple[Any, ...]
+    spec: pytree.TreeSpec
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Operator, type, number."""
+        return self.op, self.dtype, self.number
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensor arguments, in order."""
+        return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+
+    def call(self, tensors: Iterator[torch.Tensor]) -> list[Any]:
+        """Results for other tensors in the places of the sample's own, flat."""
+        leaves = [next(tensors) if isinstance(x, torch.Tensor) else x for x in self.leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return [r for r in pytree.tree_leaves(self.function(*args, **kwargs)) if r is not None]
+
+    def __str__(self) -> str:
+        """`op float32 #3 (float32[2, 3], dim=1)`."""
+        args, kwargs = pytree.tree_unflatten([_brief(x) for x in self.leaves], self.spec)
+        words = [str(a) for a in args] + [f"{k}={v}" for k, v in kwargs.items()]
+        return f"{self.op} {self.dtype} #{self.number} ({', '.join(words)})"
+
+
+def _brief(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return value
+
+
+@lru_cache(maxsize=1)
+def _operators() -> Mapping[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Seconds, and only workers need it.
+        from torch.testing._internal.common_methods_invocations import op_db
+    return {info.formatted_name: info for info in op_db}
+
+
+def pairs(dtypes: Sequence[str] = tuple(DTYPES)) -> list[tuple[str, str]]:
+    """(operator, type) of everything in scope, in a fixed order."""
+    return [
+        (name, dtype)
+        for name, info in sorted(_operators().items())
+        if not out_of_scope(name)
+        for dtype in dtypes
+        if DTYPES[dtype] in info.supported_dtypes("cpu")
+    ]
+
+
+def seed(value: int = 0) -> None:
+    """Every random number generator that OpInfo's samples draw from."""
+    torch.manual_seed(value)
+    random.seed(value)
+    np.random.seed(value)
+
+
+@lru_cache(maxsize=1)
+def cases(op: str, dtype: str) -> tuple[Case, ...]:
+    """The samples of an operator in a type; those with arguments of foreign types are left out."""
+    info = _operators()[op]
+    seed()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        samples = list(info.sample_inputs("cpu", DTYPES[dtype], requires_grad=False))
+    made = []
+    for number, sample in enumerate(samples):
+        leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
+        leaves = [x.detach() if isinstance(x, torch.Tensor) else x for x in leaves]
+        if not any(isinstance(x, torch.Tensor) and foreign_type(x) for x in leaves):
+            made.append(Case(op, dtype, number, info.op, tuple(leaves), spec))
+    return tuple(made)
+
+
+def spread(op: str, dtype: str, count: int) -> Sequence[Case]:
+    """At most `count` of an operator's cases, spread evenly over them; 0: all."""
+    every = cases(op, dtype)
+    if not 0 < count < len(every):
+        return every
+    return [every[k * len(every) // count] for k in range(count)]
+
+
+class AllCases(torch.nn.Module):
+    """The function of every case, results flat; all tensors are inputs.
+
+    `current`: the case that runs, for the one who wants to know which one failed.
+    """
+
+    def __init__(self, chosen: Sequence[Case]) -> None:
+        super().__init__()
+        self.chosen = tuple(chosen)
+        self.current: Case | None = None
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[Any, ...]:
+        """Results of all cases, one after the other."""
+        rest = iter(tensors)
+        results: list[Any] = []
+        for case in self.chosen:
+            self.current = case
+            results += case.call(rest)
+        self.current = None
+        return tuple(results)

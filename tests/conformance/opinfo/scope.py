@@ -1,0 +1,69 @@
+"""Which OpInfo samples the sweep leaves out, and which results it cannot compare: data.
+
+Left out is what a later version will package (linear algebra, FFT, complex, sparse and quantised
+types) and what is no forward operator of the API. Everything else counts, packaged or refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import torch
+
+DTYPES: Mapping[str, torch.dtype] = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "int64": torch.int64,
+    "bool": torch.bool,
+}
+"""The types of the sweep, by name."""
+
+OUT_OF_SCOPE: Mapping[str, str] = {
+    # Products, norms and views of matrices are in scope; decompositions of matrices are not.
+    "linear algebra": r"""linalg_(cholesky|cholesky_ex|cond|det|eig|eigh|eigvals|eigvalsh
+        |householder_product|inv|inv_ex|ldl_.*|lstsq.*|lu|lu_.*|matrix_rank.*|pinv.*|qr|slogdet
+        |solve.*|svd|svdvals|tensorinv|tensorsolve)|cholesky|cholesky_.*|geqrf|logdet|lu|lu_.*
+        |matrix_exp|norm_nuc|ormqr|pca_lowrank|pinverse|qr|svd|svd_lowrank|triangular_solve""",
+    "FFT": r"fft_.*|stft|istft",
+    "complex": r"""complex|polar|view_as_complex|view_as_real|cfloat|cdouble|chalf|imag
+        |.*_complex""",
+    "sparse": r"sparse_.*|to_sparse",
+    "quantised": r"torch__scaled_mm.*",
+    "gradients": r".*_backward.*|.*_grad|.*_grad_oriented|.*_subgradients_at_zero",
+    "other devices": r"jiterator_.*|bmm_triton_optimized",
+    "in place": r"zero_|resize_|resize_as_|.*_in_place",
+}
+"""Reason -> pattern of OpInfo names (`OpInfo.formatted_name`), matched as a whole."""
+
+UNDEFINED_VALUES = re.compile(r"empty|empty_like|empty_strided|empty_permuted|new_empty.*")
+"""Operators whose results are any memory: only types and shapes are compared."""
+
+
+ANY_OF_EQUALS: Mapping[str, int] = {
+    "kthvalue": 2,
+    "median": 1,
+    "mode": 1,
+    "nanmedian": 1,
+    "sort": 1,
+    "topk": 2,
+}
+"""Operators whose second result is the position of the first, of any one where several elements are
+equal (PyTorch documents no choice); and which argument of theirs is `dim`, by default the last."""
+
+
+def out_of_scope(name: str) -> str:
+    """Why an operator's samples do not count; "" when they do."""
+    for reason, pattern in OUT_OF_SCOPE.items():
+        if re.fullmatch(pattern, name, re.VERBOSE):
+            return reason
+    return ""
+
+
+def foreign_type(tensor: torch.Tensor) -> str:
+    """Why a tensor is out of scope; "" when it is not."""
+    if tensor.is_complex():
+        return "complex"
+    if tensor.is_quantized:
+        return "quantised"
+    return "" if tensor.layout is torch.strided else "sparse"

@@ -1,0 +1,114 @@
+"""One architecture: make it, package it, run the package, compare with eager."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aot_runtime
+import torch
+import transformers
+from torch.utils import _pytree as pytree
+
+import aot
+from aot.errors import AotError
+from tests.examples.accuracy import arrays_of, complaint, default_double, widen
+from tests.models.architectures import Architecture
+from tests.models.inputs import Inputs
+
+LEVEL = "x86-64-v3"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How it went: `matches`, or `differs`, `refused`, `crashed` with a reason in one line."""
+
+    result: str
+    reason: str = ""
+    kernels: int = 0
+    seconds: float = 0.0
+
+
+def model_of(architecture: Architecture) -> torch.nn.Module:
+    """The model with random weights; none of them keeps its neutral initial value."""
+    torch.manual_seed(0)
+    config = getattr(transformers, architecture.config)(**architecture.options)
+    model = getattr(transformers, architecture.model)(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return model
+
+
+def inputs_of(architecture: Architecture) -> list[Inputs]:
+    """The example's inputs, then those of more sizes."""
+    generator = torch.Generator().manual_seed(1)
+    return [architecture.inputs(b, n, generator) for b, n in architecture.runs]
+
+
+def dynamic_shapes(architecture: Architecture, inputs: Inputs) -> dict[str, Any]:
+    """As torch.export takes them: the dims by name, nothing for the other inputs."""
+    dims = {name: torch.export.Dim(name) for name in architecture.dims}
+    chosen: Mapping[str, Mapping[int, str]] = architecture.dynamic
+    return {
+        name: {axis: dims[d] for axis, d in chosen.get(name, {}).items()} or None for name in inputs
+    }
+
+
+def check(architecture: Architecture) -> Outcome:
+    """Packages, runs and compares, at every size."""
+    start = time.perf_counter()
+    model, sets = model_of(architecture), inputs_of(architecture)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.pkg"
+        try:
+            report = aot.package(
+                model,
+                kwargs=sets[0],
+                path=path,
+                targets=[f"cpu:{LEVEL}"],
+                dynamic_shapes=dynamic_shapes(architecture, sets[0]),
+                golden=False,
+            )
+        except AotError as error:
+            return Outcome("refused", _line(error), seconds=time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        reason = differences(path, model, sets)
+    kernels = len(report.programs[0].kernels)
+    return Outcome("differs" if reason else "matches", reason, kernels, seconds)
+
+
+def differences(package: Path, model: torch.nn.Module, sets: Sequence[Inputs]) -> str:
+    """The first output that is wrong, and at which sizes; "" when all are right."""
+    packaged, precise = aot_runtime.load(package), copy.deepcopy(model).double()
+    for inputs in sets:
+        wide = {name: widen(tensor) for name, tensor in inputs.items()}
+        with torch.no_grad():
+            eager = model(**inputs)
+            with default_double():
+                exact = precise(**wide)
+        triples = zip(
+            *(arrays_of(_plain(r)) for r in (packaged(**inputs), eager, exact)), strict=True
+        )
+        for position, (ours, own, reference) in enumerate(triples):
+            problem = complaint(ours, own, reference)
+            if problem:
+                shapes = ", ".join(str(tuple(t.shape)) for t in inputs.values())
+                return f"output {position} at {shapes}: {problem}"
+    return ""
+
+
+def _plain(outputs: Any) -> Any:
+    """Outputs as eager and packages both nest them; transformers' own containers are dicts."""
+    return pytree.tree_leaves(outputs)
+
+
+def _line(error: AotError) -> str:
+    """An error in one line: its message, and torch's first words where it quotes torch."""
+    details = error.details.strip().splitlines()
+    return " | ".join([error.message, *details[:2]])[:400]

@@ -1,0 +1,153 @@
+"""Runs programs by every means that we have and compares them with eager."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import aot_runtime
+import numpy as np
+import torch
+from torch.export import Dim
+
+from aot import driver
+from aot.frontend.capture import Captured, capture_module
+from aot.frontend.weights import to_array
+from aot.options import Target, from_environment
+from tests.conformance.executors import interpret_fused, interpret_lowered, interpret_triton
+from tests.examples.accuracy import FACTOR, FLOOR, default_double, widen
+from tests.programs.program import WIDE, Program
+from tests.programs.state import GROWTH
+
+LEVEL = "x86-64-v3"
+Arrays = list[np.ndarray]
+Run = Callable[[Captured, Sequence[tuple[torch.Tensor, ...]]], list[Arrays]]
+"""(captured module, input sets) -> flat outputs of each set."""
+
+
+class Together(torch.nn.Module):
+    """Several programs as one module: their inputs and their results in a row."""
+
+    def __init__(self, programs: Sequence[Program]) -> None:
+        super().__init__()
+        self.parts = [(len(p.inputs), p.function()) for p in programs]
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        results: list[torch.Tensor] = []
+        for count, function in self.parts:
+            results += function(*tensors[:count])
+            tensors = tensors[count:]
+        return tuple(results)
+
+
+def captured_of(programs: Sequence[Program]) -> Captured:
+    """The programs as one captured module; each has a dynamic dim of its own, if any."""
+    inputs = tuple(t for p in programs for t in p.tensors())
+    dims = [
+        None if given.dynamic is None else {given.dynamic: Dim(f"n{k}")}
+        for k, program in enumerate(programs)
+        for given in program.inputs
+    ]
+    shapes = {"tensors": tuple(dims)} if any(dims) else None
+    return capture_module(Together(programs), inputs, dynamic_shapes=shapes)
+
+
+def sizes_of(programs: Sequence[Program]) -> tuple[int, ...]:
+    """How much longer than in the example the dynamic axes are, run by run."""
+    return (0, GROWTH) if any(p.dynamic for p in programs) else (0,)
+
+
+def problems(programs: Sequence[Program], run: Run) -> list[str]:
+    """What is wrong with each program: "" for nothing.
+
+    Raises what packaging raises; a group of several programs then has to be split.
+    """
+    grown = sizes_of(programs)
+    sets = [tuple(t for p in programs for t in p.tensors(g)) for g in grown]
+    found = [""] * len(programs)
+    for growth, outputs in zip(grown, run(captured_of(programs), sets), strict=True):
+        rest = iter(outputs)
+        for k, program in enumerate(programs):
+            own = [next(rest) for _ in program.outputs]
+            found[k] = found[k] or compare(program, own, growth)
+    return found
+
+
+def compare(program: Program, ours: Arrays, growth: int = 0) -> str:
+    """The first result that is not eager's; "" when all are."""
+    every = program.with_outputs(range(len(program.coarsest)))
+    tensors = program.tensors(growth)
+    with torch.no_grad():
+        eager = program.function()(*tensors)
+        with default_double():
+            exact = every.function(WIDE)(*(widen(t) for t in tensors))
+    scale = max((_magnitude(e) for e in exact), default=0.0)
+    for result, own, position in zip(ours, eager, program.outputs, strict=True):
+        floor = FLOOR.get(program.coarsest[position], 0.0) * scale
+        problem = difference(result, to_array(own), exact[position].numpy(), floor)
+        if problem:
+            return f"v{position} of the sizes + {growth}: {problem}"
+    return ""
+
+
+def _magnitude(tensor: torch.Tensor) -> float:
+    floats = tensor.is_floating_point() and tensor.numel() > 0
+    return float(tensor.abs().max()) if floats else 0.0
+
+
+def difference(ours: np.ndarray, eager: np.ndarray, exact: np.ndarray, floor: float) -> str:
+    """Why a result is not right; "" when it is. `floor`: an error that is never too much."""
+    if ours.shape != eager.shape or ours.dtype != eager.dtype:
+        return f"{ours.dtype}{list(ours.shape)} instead of {eager.dtype}{list(eager.shape)}"
+    if eager.dtype.kind not in "fV":
+        wrong = int((ours != eager).sum())
+        return f"{wrong} of {eager.size} elements differ" if wrong else ""
+    if eager.size == 0:
+        return ""
+    a, own, x = (v.astype(np.float64) for v in (ours, eager, exact))
+    error, allowed = float(np.abs(a - x).max()), float(np.abs(own - x).max())
+    # Written so that a NaN of ours is an error: programs have finite values only.
+    within = error <= max(FACTOR * allowed, floor)
+    return "" if within else f"error {error:.3g}, eager's is {allowed:.3g}, floor {floor:.3g}"
+
+
+def in_package(captured: Captured, sets: Sequence[tuple[torch.Tensor, ...]]) -> list[Arrays]:
+    """As a package for one instruction set level."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "programs.pkg"
+        targets = (Target("cpu", (LEVEL,)),)
+        driver.build(captured, from_environment(output=path, targets=targets, golden=False))
+        model = aot_runtime.load(path)
+        return [[np.array(to_array(o)) for o in model(*inputs)] for inputs in sets]
+
+
+def _each(executor: Callable[..., Arrays]) -> Run:
+    return lambda captured, sets: [executor(captured, inputs) for inputs in sets]
+
+
+RUNS: Mapping[str, Run] = {
+    "loops": _each(interpret_lowered),
+    "kernels": _each(interpret_fused),
+    "triton": _each(interpret_triton),
+    "cpu": in_package,
+}
+"""By name."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A program that is wrong or does not package, with what is wrong."""
+
+    program: Program
+    reason: str
+
+
+def smallest(program: Program, fails: Callable[[Program], bool]) -> Program:
+    """The program without what the failure does not need: outputs, then unused statements."""
+    for output in program.outputs:
+        alone = program.with_outputs([output]).trimmed()
+        if fails(alone):
+            return alone
+    return program.trimmed() if fails(program.trimmed()) else program
