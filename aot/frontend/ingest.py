@@ -47,6 +47,7 @@ from aot.ir.tensors import (
     Tree,
     ValueRef,
     all_outputs,
+    dims_in,
     read_sizes,
     reads_of,
 )
@@ -71,7 +72,8 @@ def ingest(captured: Captured) -> tuple[TensorGraph, TorchWeights]:
     outputs, result = reader.read_outputs()
     mutations = reader.read_mutations()
     results = {*outputs, *(m.value for m in mutations)}
-    ops = live_ops(reader.ops, results, reader.types)
+    asserted = tuple((r.left, r.right) for r in reader.relations)
+    ops = live_ops(reader.ops, results, reader.types, dims_in(asserted))
     used = {n for op in ops for n in reads_of(op)} | results
     weights = {name: fqn for name, fqn in reader.weights.items() if name in used}
     states = reader.states
@@ -428,7 +430,7 @@ class _Reader:
             dtype = dtype_of(torch.int64)
             self.types[made] = replace(tensor_type(torch.empty(()), self.sizes, dtype))
             call = TensorOp("aten.full.default", ((), value), (("dtype", dtype),), (made,), origin)
-        elif value.name in self.inputs or value.name in {**self.weights, **self.states}:
+        elif value.name in self.inputs or value.name in self.weights or value.name in self.states:
             self.types[made] = self.types[value.name]
             call = TensorOp("aten.clone.default", (value,), (), (made,), origin)
         else:

@@ -20,13 +20,16 @@ from aot.ir.tensors import (
 
 
 def live_ops(
-    ops: Iterable[GraphOp], wanted: Iterable[str], types: Mapping[str, TensorType]
+    ops: Iterable[GraphOp],
+    wanted: Iterable[str],
+    types: Mapping[str, TensorType],
+    dims: Iterable[str] = (),
 ) -> tuple[GraphOp, ...]:
     """The operators that `wanted` values need, and assertions; unused results become None.
 
-    A size is read where a live operator mentions its dim.
+    A size is read where a live operator mentions its dim, and where it is one of `dims`.
     """
-    state = _Liveness(types, set(wanted), set())
+    state = _Liveness(types, set(wanted), set(dims))
     # Sizes of what the caller gets are needed even if no operator mentions them.
     state.dims.update(d for name in state.values for d in dims_in(types[name].shape))
     return state.trim(tuple(ops))

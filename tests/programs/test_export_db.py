@@ -32,10 +32,7 @@ CASES = {
 _CONTROL_FLOW, _SIZES = "the exported graph has a get_attr", "depends on the values of a tensor"
 _WAITING = {
     "assume_constant_result": _SIZES,
-    "cond_closed_over_variable": _CONTROL_FLOW,
     "cond_operands": _CONTROL_FLOW,
-    "constrain_as_size_example": _SIZES,
-    "dynamic_shape_map": _CONTROL_FLOW,
     "pytree_flatten": "dicts with text keys",
 }
 """Program -> words of the error that refuses it. One that packages fails its test until its row is

@@ -153,9 +153,9 @@ def kernels_of(captured: Captured) -> KernelGraph:
     return fuse(run_passes(lower(ingest(captured)[0]), capabilities), capabilities)
 
 
-def emitted(module: Model, *args: torch.Tensor) -> EmittedGraph:
+def emitted(module: Model, *args: torch.Tensor, arch: str = "sm_90") -> EmittedGraph:
     kernels = kernels_of(capture_module(module, args))
-    return TritonBackend().emit(kernels, Target("cuda", ("sm_90",)))
+    return TritonBackend().emit(kernels, Target("cuda", (arch,)))
 
 
 def check(captured: Captured, module: Model, args: tuple[torch.Tensor, ...]) -> None:
@@ -321,7 +321,7 @@ def test_what_was_measured_goes_first() -> None:
 @cache
 def machine(name: str, arch: str) -> Machine:
     module, args = CODE[name]()
-    (source,) = [f for f in emitted(module, *args).functions if "acc" in f.text]
+    (source,) = [f for f in emitted(module, *args, arch=arch).functions if "acc" in f.text]
     (image,) = compile_kernels([source], arch, 1, default_cache_dir(environment()))
     return disassemble(image, arch)
 
