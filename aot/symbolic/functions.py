@@ -27,6 +27,9 @@ def exact_quotient(dividend: Expr, divisor: Expr) -> Expr | None:
     """`dividend / divisor` when it is visibly a polynomial with integer coefficients, else None."""
     if dividend == divisor:
         return sympy.S.One
+    if isinstance(dividend, sympy.Add):
+        quotients = [exact_quotient(term, divisor) for term in dividend.args]
+        return None if any(q is None for q in quotients) else sympy.Add(*quotients)
     quotient = dividend / divisor
     factors = quotient.args if isinstance(quotient, sympy.Mul) else (quotient,)
     for factor in factors:

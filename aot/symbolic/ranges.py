@@ -217,14 +217,10 @@ def _candidate_factors(terms: tuple[Expr, ...], b: Expr) -> list[Expr]:
         if b.is_Integer:
             candidate: Expr = sympy.Integer(shared)
         else:
-            symbols = [
-                f
-                for f in (rest.args if isinstance(rest, sympy.Mul) else (rest,))
-                if f in b.free_symbols
-            ]
+            factors = rest.args if isinstance(rest, sympy.Mul) else (rest,)
             number = sympy.gcd(abs(coefficient), b.as_coeff_Mul()[0])
-            candidate = sympy.Mul(number, *symbols)
-        if candidate != 1 and candidate not in found:
+            candidate = sympy.Mul(number, *(f for f in factors if _divides(f, b)))
+        if candidate != 1 and candidate not in found and _divides(candidate, b):
             found.append(candidate)
     return found
 

@@ -166,3 +166,25 @@ def test_a_constant_that_the_factor_does_not_divide_stays() -> None:
             for i, j, k in itertools.product(range(4), range(6), range(10)):
                 values = {I: i, J: j, K: k}
                 assert evaluate(simple, values) == evaluate(expr, values)
+
+
+@pytest.mark.parametrize("inner", [S + 5, 3 * S + 6, S * S + S, 2 * S])
+@pytest.mark.parametrize("outer", [integer(3), S])
+def test_remainders_of_remainders_by_a_sum(inner: Expr, outer: Expr) -> None:
+    expr = Modulo(Modulo(I, inner), outer)
+    for i, s in itertools.product(range(60), range(1, 9)):
+        values = {I: i, S: s}
+        assert evaluate(expr, values) == i % evaluate(inner, values) % evaluate(outer, values)
+
+
+def test_a_size_inside_a_divisor_is_no_factor_of_it() -> None:
+    """s0 divides s0*i0, and occurs in 4*(s0 // 3), which it does not divide."""
+    blocks = FloorDiv(S, integer(3))
+    ranges = Ranges({I: integer(5), J: integer(3)}, {S: (3, None)})
+    for build in (FloorDiv, Modulo):
+        for divisor in (4 * blocks, blocks):
+            expr = build(S * blocks * I + J, divisor)
+            simple = ranges.simplify(expr)
+            for i, j, s in itertools.product(range(5), range(3), range(3, 14)):
+                values = {I: i, J: j, S: s}
+                assert evaluate(simple, values) == evaluate(expr, values)
