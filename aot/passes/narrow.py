@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from aot.ir.loops import LoopGraph, LoopNest, LoopOp, TemplateCall, View, writes
+from aot.ir.loops import LoopGraph, LoopNest, LoopOp, TemplateCall, View, bases, writes
 from aot.ir.scalar import (
     Access,
     IndexValue,
@@ -64,6 +64,8 @@ def _fixed_dimensions(graph: LoopGraph) -> dict[str, Spare]:
             if name in written:
                 fixed[name] = _all(graph, name)
             written.add(name)
+        for base in bases(op).values():  # it is the memory of what updates it
+            fixed[base] = _all(graph, base)
         if isinstance(op, TemplateCall):
             for role, view in op.operands:
                 last = frozenset((len(view.index) - 1,))

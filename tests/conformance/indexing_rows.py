@@ -74,6 +74,11 @@ SEARCHES = (
     Row("bucketize edges", lambda e, v: torch.bucketize(v, e[0]), _sorted, NUMBERS),
 )
 
+
+def _put_in_zeros(x: Any) -> Any:
+    return torch.zeros(9, dtype=x.dtype).index_put((NAMED,), x)
+
+
 AT = torch.tensor([[0, -1], [5, 0]])
 
 
@@ -90,6 +95,7 @@ WRITES = (
     ),
     Row("put", _put(False, AT), _vectors((2, 3), (2, 2)), ALL),
     Row("put added", _put(True, AT), _vectors((2, 3), (2, 2)), NUMBERS),
+    Row("put in zeros", _put_in_zeros, _vectors((4,))),
     Row("put nothing", _put(False, AT[:0]), _vectors((2, 3), (0, 2))),
     Row("index_add number", lambda x, s: x.index_add(0, NAMED[1:2], s), _vectors((), ())),
     Row("index_copy number", lambda x, s: x.index_copy(0, NAMED[1:2], s), _vectors((), ())),

@@ -90,6 +90,7 @@ def run_emitted(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
     names = list(graph.buffers)
     shared = dict(in_place)
     number: dict[str, int] = {}
+    held: dict[str, int] = {}
     memory: list[np.ndarray] = []
     views: dict[str, np.ndarray] = {}
     for name in names:
@@ -101,10 +102,11 @@ def run_emitted(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
         elif name in inputs:
             value = inputs[name]
         made, view = _allocate(buffer, symbols, value)
-        if owner in number and len(memory[number[owner]]) >= len(made):
-            made, number[name] = memory[number[owner]], number[owner]
+        if owner in held and len(memory[held[owner]]) >= len(made):
+            number[name] = held[owner]
         else:
             number[name] = len(memory)
+            held.setdefault(owner, number[name])
             memory.append(made)
         views[name] = view
     launches = [

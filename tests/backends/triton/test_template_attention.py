@@ -230,7 +230,7 @@ CODE = {
 
 
 SPILLED = 16
-"""Bytes a thread may keep in memory: a few words, across a whole loop, where the assembler would."""
+"""Bytes a thread may keep in memory: a few words across a whole loop, as the assembler likes."""
 
 
 @pytest.mark.parametrize("arch", ("sm_80", "sm_90"))
