@@ -51,22 +51,22 @@ class AssertionReader(Protocol):
 def read_assertion(
     reader: AssertionReader, node: torch.fx.Node, origin: Origin
 ) -> tuple[SizeRelation, ...]:
-    """Adds an assertion of a tensor to the operators; gives those of measured sizes.
-
-    Raises ValueError for a relation that packages cannot check.
-    """
+    """Adds an assertion of a tensor to the operators; gives those of measured sizes."""
     if not str(node.target).startswith(_OF_VALUES):
         return ()
     if not node.args or not isinstance(node.args[0], torch.fx.Node):
         return ()
     condition = node.args[0]
     message = str(node.args[1]) if len(node.args) > 1 else "it is false"
-    value = reader.values.get(condition.name)
+    known, value = condition.meta.get("val"), reader.values.get(condition.name)
+    if isinstance(known, torch.SymBool):
+        if not any(str(s) in reader.sizes.measured for s in known.node.expr.free_symbols):
+            return ()
+        if type(known.node.expr).__name__ in _RELATIONS:
+            return (_relation(reader, known.node.expr, message, origin),)
     if isinstance(value, ValueRef):
         reader.ops.append(Assertion(_truth(reader, node, value, origin), message, origin))
-        return ()
-    known = condition.meta.get("val")
-    return _relation(reader, known, message, origin) if isinstance(known, torch.SymBool) else ()
+    return ()
 
 
 def _truth(reader: AssertionReader, node: torch.fx.Node, value: ValueRef, origin: Origin) -> str:
@@ -80,21 +80,14 @@ def _truth(reader: AssertionReader, node: torch.fx.Node, value: ValueRef, origin
     return name
 
 
-def _relation(
-    reader: AssertionReader, known: torch.SymBool, message: str, origin: Origin
-) -> tuple[SizeRelation, ...]:
-    expr = known.node.expr
-    if not any(str(s) in reader.sizes.measured for s in expr.free_symbols):
-        return ()
-    relation = _RELATIONS.get(type(expr).__name__)
-    if relation is None:
-        raise ValueError(f"it asserts {expr}, which is neither ==, <=, nor <")
+def _relation(reader: AssertionReader, expr: Any, message: str, origin: Origin) -> SizeRelation:
+    relation, exchanged = _RELATIONS[type(expr).__name__]
     left, right = (reader.sizes.foreign(side) for side in expr.args)
-    if relation[1]:
+    if exchanged:
         left, right = right, left
     place = f", at {origin.place}" if origin.place else ""
     text = f"an assertion of the model fails: {message}{place}"
-    return (SizeRelation(left, relation[0], right, text),)
+    return SizeRelation(left, relation, right, text)
 
 
 _POSITIONS = {

@@ -20,6 +20,7 @@ from aot.frontend.measured import MEASURING, MeasuredCall, read_measured
 from aot.frontend.open_dims import TRACED, without_lower_bound
 from aot.frontend.places import Places, places_of
 from aot.frontend.signature import parameters_of, paths_of, tree_of
+from aot.frontend.size_numbers import number_of_sizes
 from aot.frontend.sizes import (
     InputSizes,
     Sizes,
@@ -72,8 +73,7 @@ def ingest(captured: Captured) -> tuple[TensorGraph, TorchWeights]:
     outputs, result = reader.read_outputs()
     mutations = reader.read_mutations()
     results = {*outputs, *(m.value for m in mutations)}
-    asserted = tuple((r.left, r.right) for r in reader.relations)
-    ops = live_ops(reader.ops, results, reader.types, dims_in(asserted))
+    ops = live_ops(reader.ops, results, reader.types, reader.asserted())
     used = {n for op in ops for n in reads_of(op)} | results
     weights = {name: fqn for name, fqn in reader.weights.items() if name in used}
     states = reader.states
@@ -117,6 +117,8 @@ class _Reader:
     """Of the names of values: that of the block, if this reads one."""
     measured: list[Dim] = field(default_factory=list)
     """Dims that the program measures."""
+    claimed: set[str] = field(default_factory=set)
+    """Those of which a tensor holds any number: their ranges are what the model claims."""
     relations: list[SizeRelation] = field(default_factory=list)
     """Assertions about them."""
     around: Origin = NO_ORIGIN
@@ -295,7 +297,7 @@ class _Reader:
             self._measure(node, value, target, origin)
             return
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)):
-            self._number(node, value)
+            self._number(node, value, origin)
             return
         if target == "<built-in function getitem>":
             source, position = node.args[0], node.args[1]
@@ -334,17 +336,19 @@ class _Reader:
             self.missing.append(reject(target, origin, str(error)))
             self.values[node.name] = _unknown(name, value)
 
-    def _number(self, node: torch.fx.Node, value: Any) -> None:
-        if isinstance(value, torch.SymInt):
-            try:
-                self.values[node.name] = self.sizes.expr(value)
-            except ValueError as error:
-                # Only an operator that uses it is an error; it will be named then.
-                self.values[node.name] = error
-        elif isinstance(value, (int, float)):
+    def _number(self, node: torch.fx.Node, value: Any, origin: Origin) -> None:
+        if isinstance(value, (int, float)):
             self.values[node.name] = value
-        else:
-            self.values[node.name] = ValueError(f"the number {value} depends on sizes")
+            return
+        try:
+            if isinstance(value, torch.SymInt):
+                self.values[node.name] = self.sizes.expr(value)
+            else:
+                name, expr = f"{self.prefix}{node.name}", value.node.expr
+                self.values[node.name] = number_of_sizes(self, name, expr, origin)
+        except ValueError as error:
+            # Only an operator that uses it is an error; it will be named then.
+            self.values[node.name] = error
 
     def _control_call(self, node: torch.fx.Node, value: Any, target: str, origin: Origin) -> None:
         args = tuple(self.argument(a) for a in node.args)
@@ -382,6 +386,10 @@ class _Reader:
         if dtype is None:
             raise ValueError(f"it gives the element type {value.dtype}, which has no kernels")
         return tensor_type(value, self.sizes, dtype)
+
+    def asserted(self) -> set[str]:
+        """Dims to measure even where nothing uses them: the model asserts something of them."""
+        return self.claimed.intersection(dims_in(tuple((r.left, r.right) for r in self.relations)))
 
     def read_outputs(self) -> tuple[tuple[str, ...], Tree]:
         """Names of the output values, and how they nest.

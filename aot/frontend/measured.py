@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from aot.frontend.sizes import Sizes, finite
 from aot.ir.dtypes import BOOL, INT64, UINT8
 from aot.ir.origin import Origin
-from aot.ir.tensors import Dim, GraphOp, SizeRead, TensorOp, TensorType, ValueRef
-from aot.symbolic import Expr, dim, integer, product, row_major_strides
+from aot.ir.tensors import Dim, GraphOp, SizeRead, TensorOp, TensorType, ValueRef, dims_in
+from aot.symbolic import Expr, dim, integer, is_int, product, row_major_strides
 
 _HINT = 64
 """Of a measured size without an upper bound, for cost models."""
@@ -27,6 +27,7 @@ class MeasuringReader(Protocol):
     ops: list[GraphOp]
     sizes: Sizes
     measured: list[Dim]
+    claimed: set[str]
 
 
 @dataclass(frozen=True)
@@ -49,17 +50,23 @@ def read_measured(reader: MeasuringReader, target: str, call: MeasuredCall) -> A
     return _READERS[target](reader, call)
 
 
-def _bind(reader: MeasuringReader, call: MeasuredCall, value: str) -> Expr:
+def _bind(
+    reader: MeasuringReader, call: MeasuredCall, value: str, low: int, high: int | None
+) -> Expr:
     """A new dim, read from an int64 without dimensions."""
     name = f"m{len(reader.measured)}"
-    low, high = max(finite(call.bounds[0]) or 0, 0), finite(call.bounds[1])
     hint = max(low, _HINT if high is None else min(_HINT, high))
     label = f"{call.origin.operator.removeprefix('aten.').partition('.')[0]} of {call.name}"
     reader.measured.append(Dim(name, low, high, hint, None, label))
-    reader.sizes.measured.add(call.symbol)
-    reader.sizes.rename[dim(call.symbol)] = dim(name)
     reader.ops.append(SizeRead(name, value, call.origin))
     return dim(name)
+
+
+def _name_size(reader: MeasuringReader, call: MeasuredCall, size: Expr) -> Expr:
+    """`size` is what torch's symbol stands for from now on."""
+    reader.sizes.measured.add(call.symbol)
+    reader.sizes.rename[dim(call.symbol)] = size
+    return size
 
 
 def _emit(
@@ -91,18 +98,36 @@ def _item(reader: MeasuringReader, call: MeasuredCall) -> Any:
         given = (("dtype", INT64),)
         reader.ops.append(TensorOp("aten._to_copy.default", (x,), given, (name,), call.origin))
         x = ValueRef(name)
-    return _bind(reader, call, x.name)
+    low, high = finite(call.bounds[0]), finite(call.bounds[1])
+    if low is None or low < 0:
+        size = _signed(reader, call, x)
+    else:
+        size = _bind(reader, call, x.name, low, high)
+    reader.claimed.update(dims_in(size))
+    return _name_size(reader, call, size)
+
+
+def _signed(reader: MeasuringReader, call: MeasuredCall, x: ValueRef) -> Expr:
+    """A number of any sign, as the difference of two dims of which one is 0: dims have no sign."""
+    type_ = _type(INT64)
+    clamp = "aten.clamp.default"
+    positive = _emit(reader, call, clamp, (x, 0), f"{call.name}.positive", type_)
+    other = _emit(reader, call, clamp, (x, None, 0), f"{call.name}.negative", type_)
+    negative = _emit(reader, call, "aten.neg.default", (other,), f"{call.name}.negated", type_)
+    return _bind(reader, call, positive.name, 0, None) - _bind(reader, call, negative.name, 0, None)
 
 
 def _where(reader: MeasuringReader, call: MeasuredCall, mask: ValueRef) -> ValueRef:
     """Indices of the true elements, a row each."""
     shape = reader.types[mask.name].shape
+    most = product(shape)
     positions, count = f"{call.name}.positions", f"{call.name}.count"
     reader.types[positions] = _type(INT64, product(shape))
     reader.types[count] = _type(INT64)
     outputs = (positions, count)
     reader.ops.append(TensorOp("aot.partition.default", (mask,), (), outputs, call.origin))
-    size = _bind(reader, call, count)
+    size = _bind(reader, call, count, 0, int(most) if is_int(most) else None)
+    _name_size(reader, call, size)
     type_ = _type(INT64, size, integer(len(shape)))
     name = f"{call.name}.indices"
     return _emit(reader, call, "aot.unravel.default", (ValueRef(positions), shape), name, type_)
@@ -120,6 +145,7 @@ def _index(reader: MeasuringReader, call: MeasuredCall) -> Any:
 def _masked_select(reader: MeasuringReader, call: MeasuredCall) -> Any:
     x, mask = call.args
     shape = _broadcast(reader.types[x.name].shape, reader.types[mask.name].shape)
+    shape = shape or (integer(1),)
     pair = []
     for value, name in ((x, f"{call.name}.all"), (mask, f"{call.name}.mask")):
         type_ = TensorType(reader.types[value.name].dtype, shape, row_major_strides(shape))

@@ -9,9 +9,9 @@ import aot_runtime
 import numpy as np
 import pytest
 import torch
+from torch.export import Dim
 
 from aot import driver
-from aot.errors import UnsupportedOperators
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.tensors import Assertion, SizeRead
@@ -95,11 +95,56 @@ def test_a_measured_position_out_of_range_fails_the_run(tmp_path: Path, beyond: 
         model(x.numpy(), np.array(beyond))
 
 
-def test_an_assertion_that_no_plan_can_check_is_refused() -> None:
+def test_an_assertion_that_no_relation_says_is_computed(tmp_path: Path) -> None:
     def forward(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
         number = at.item()
         torch._check(number != 3)
         return x * number
 
-    with pytest.raises(UnsupportedOperators, match="it asserts"):
-        ingest(captured(forward, torch.ones(3), torch.tensor(2)))
+    model = package(tmp_path / "m.pkg", forward, torch.ones(3), torch.tensor(2))
+    ones = np.ones(3, np.float32)
+    np.testing.assert_array_equal(model(ones, np.array(4)), ones * 4)
+    with pytest.raises(aot_runtime.InvalidArgument, match="assertion") as caught:
+        model(ones, np.array(3))
+    assert "test_measured.py" in caught.value.origin
+
+
+def test_a_number_may_have_any_sign(tmp_path: Path) -> None:
+    def forward(x: torch.Tensor, number: torch.Tensor) -> Any:
+        return x * number.item(), number.item() - 2
+
+    model = package(tmp_path / "m.pkg", forward, torch.ones(3), torch.tensor(2))
+    for number in (-7, 0, 3):
+        scaled, less = model(np.ones(3, np.float32), np.array(number))
+        np.testing.assert_array_equal(scaled, np.full(3, number, np.float32))
+        assert less == number - 2
+
+
+def test_a_mask_larger_than_what_it_selects_from(tmp_path: Path) -> None:
+    model = package(tmp_path / "m.pkg", torch.masked_select, torch.ones(2), torch.ones(3, 2) > 0)
+    x, mask = torch.tensor([1.0, 2.0]), torch.tensor([[True, True], [False, True], [True, False]])
+    np.testing.assert_array_equal(model(x.numpy(), mask.numpy()), torch.masked_select(x, mask))
+
+
+def test_a_mask_without_dimensions_selects_all_or_nothing(tmp_path: Path) -> None:
+    model = package(tmp_path / "m.pkg", torch.masked_select, torch.tensor(3.0), torch.tensor(True))
+    assert model(np.float32(4), np.array(True)).tolist() == [4.0]
+    assert model(np.float32(4), np.array(False)).tolist() == []
+
+
+def test_sizes_decide_a_branch_and_give_numbers(tmp_path: Path) -> None:
+    def forward(x: torch.Tensor) -> Any:
+        n = x.shape[0]
+        many = (n > 2) & (n * 3 != 12)
+        return torch.cond(many, lambda x: x + 1, lambda x: x - 1, (x,)), n / 4, many
+
+    made = capture_module(_Model(forward), (torch.ones(5),), dynamic_shapes=(({0: Dim("n")},),))
+    options = from_environment(
+        output=tmp_path / "m.pkg", targets=(Target("cpu", (CPU_LEVELS[0],)),), golden=False
+    )
+    driver.build(made, options)
+    model = aot_runtime.load(tmp_path / "m.pkg")
+    for n, step in ((1, -1), (2, -1), (3, 1), (4, -1), (9, 1)):
+        moved, quarter, many = model(np.zeros(n, np.float32))
+        np.testing.assert_array_equal(moved, np.full(n, step, np.float32))
+        assert (float(quarter), bool(many)) == (n / 4, step > 0)

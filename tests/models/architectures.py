@@ -111,9 +111,9 @@ def _pair(name: str, options: Mapping[str, Any]) -> Architecture:
     return _model(name, "encoder-decoder", options, **rest)
 
 
-def _states(name: str, **options: Any) -> Architecture:
+def _states(name: str, *, dynamic: Dynamic = given.BARE, **options: Any) -> Architecture:
     chosen = {**_SMALL, **_TOKENS, "use_cache": False, **options}
-    return _model(name, "state-space", chosen, inputs=given.only_tokens, dynamic=given.BARE)
+    return _model(name, "state-space", chosen, inputs=given.only_tokens, dynamic=dynamic)
 
 
 def _vision(name: str, side: int = 32, **options: Any) -> Architecture:

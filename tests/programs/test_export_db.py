@@ -29,10 +29,9 @@ CASES = {
     if case.support_level is SupportLevel.SUPPORTED
 }
 
-_CONTROL_FLOW, _SIZES = "the exported graph has a get_attr", "depends on the values of a tensor"
+_SIZES = "depends on the values of a tensor"
 _WAITING = {
     "assume_constant_result": _SIZES,
-    "cond_operands": _CONTROL_FLOW,
     "pytree_flatten": "dicts with text keys",
 }
 """Program -> words of the error that refuses it. One that packages fails its test until its row is
