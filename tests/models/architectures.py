@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.models import inputs as given
@@ -111,9 +111,15 @@ def _pair(name: str, options: Mapping[str, Any]) -> Architecture:
     return _model(name, "encoder-decoder", options, **rest)
 
 
-def _states(name: str, *, dynamic: Dynamic = given.BARE, **options: Any) -> Architecture:
+def _states(name: str, **options: Any) -> Architecture:
     chosen = {**_SMALL, **_TOKENS, "use_cache": False, **options}
-    return _model(name, "state-space", chosen, inputs=given.only_tokens, dynamic=dynamic)
+    return _model(name, "state-space", chosen, inputs=given.only_tokens, dynamic=given.BARE)
+
+
+def _unrolled(name: str, **options: Any) -> Architecture:
+    """A state-space model that loops over positions in Python: torch.export fixes their number."""
+    sizes = ((2, 7), (3, 7), (1, 7))
+    return replace(_states(name, **options), dynamic=given.ROWS, sizes=sizes)
 
 
 def _vision(name: str, side: int = 32, **options: Any) -> Architecture:
@@ -219,15 +225,18 @@ PAIRS = (
 )
 
 STATE_SPACES = (
-    _states("Mamba:MambaForCausalLM", state_size=4, time_step_rank=4, expand=2),
-    _states("FalconMamba:FalconMambaForCausalLM", state_size=4, time_step_rank=4, expand=2),
-    _states(
-        "Mamba2:Mamba2ForCausalLM",
-        **{"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 2, "chunk_size": 4},
+    _unrolled("Mamba:MambaForCausalLM", state_size=4, time_step_rank=4, expand=2),
+    _unrolled("FalconMamba:FalconMambaForCausalLM", state_size=4, time_step_rank=4, expand=2),
+    replace(
+        _states(
+            "Mamba2:Mamba2ForCausalLM",
+            **{"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 2, "chunk_size": 4},
+        ),
+        sizes=((2, 7), (3, 13), (1, 5)),  # it pads to whole chunks, which it asks first
     ),
-    _states("Rwkv:RwkvForCausalLM", attention_hidden_size=32, context_length=64),
-    _states("RecurrentGemma:RecurrentGemmaForCausalLM", lru_width=32, attention_window_size=8),
-    _states(
+    _unrolled("Rwkv:RwkvForCausalLM", attention_hidden_size=32, context_length=64),
+    _unrolled("RecurrentGemma:RecurrentGemmaForCausalLM", lru_width=32, attention_window_size=8),
+    _unrolled(
         "Jamba:JambaForCausalLM",
         **{"num_key_value_heads": 2, "mamba_d_state": 4, "mamba_dt_rank": 4, "num_experts": 2},
         **{"attn_layer_period": 2, "attn_layer_offset": 1, "use_mamba_kernels": False},

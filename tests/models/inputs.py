@@ -19,6 +19,7 @@ _BOTH = {0: "batch", 1: "length"}
 TEXT: Dynamic = {"input_ids": _BOTH, "attention_mask": _BOTH}
 PAIR: Dynamic = {**TEXT, "decoder_input_ids": {0: "batch", 1: "target"}}
 BARE: Dynamic = {"input_ids": _BOTH}
+ROWS: Dynamic = {"input_ids": {0: "batch"}}
 IMAGE: Dynamic = {"pixel_values": {0: "batch"}}
 IMAGE_TEXT: Dynamic = {**TEXT, **IMAGE}
 SOUND: Dynamic = {"input_values": _BOTH}
