@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 
 from aot import driver
 from aot.backends.registry import backend_for
@@ -110,9 +111,8 @@ def packaged(level: str) -> Executor:
 
 
 def _leaves(nested: Any) -> list[torch.Tensor]:
-    if isinstance(nested, torch.Tensor):
-        return [nested]
-    return [leaf for item in nested for leaf in _leaves(item)]
+    """The tensors; numbers among the results were known at build."""
+    return [leaf for leaf in pytree.tree_leaves(nested) if isinstance(leaf, torch.Tensor)]
 
 
 EXECUTORS: Mapping[str, Executor] = {

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +16,7 @@ from tests.conformance.harness import difference
 from tests.conformance.opinfo.exact import sharpened
 from tests.conformance.opinfo.samples import Case, seed
 from tests.conformance.opinfo.scope import ANY_OF_EQUALS, UNDEFINED_VALUES, foreign_type
+from tests.examples.accuracy import default_double
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def expected(case: Case) -> Expected:
         defined = UNDEFINED_VALUES.fullmatch(case.op) is None and _equal(eager, again)
         exact = eager
         if defined:
-            with _double_by_default():
+            with default_double():  # functions of integers give float64 too
                 exact = sharpened(case.op, case.tensors, _exact(case, eager))
     return Expected(eager, exact, defined)
 
@@ -73,17 +73,6 @@ def _exact(case: Case, eager: list[Any]) -> list[Any]:
         return eager
     alike = len(exact) == len(eager) and all(map(_same_shape, exact, eager))
     return exact if alike else eager
-
-
-@contextmanager
-def _double_by_default() -> Iterator[None]:
-    """Functions of integers give float64 too."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def _same_shape(a: Any, b: Any) -> bool:

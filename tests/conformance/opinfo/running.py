@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from aot_runtime import InvalidArgument, ShapeMismatch
 
 from aot.errors import AotError, InternalError, UnsupportedOperators
 from aot.frontend.capture import capture_module
@@ -97,6 +98,8 @@ def _parts(
             yield from _run_batch(part, wanted, executor)
     elif isinstance(error, AotError) and not isinstance(error, InternalError):
         yield outcome(batch[0], REFUSED, reason_of(error))
+    elif isinstance(error, (InvalidArgument, ShapeMismatch)):
+        yield outcome(batch[0], REFUSED, f"at run: {first_line(error)}")
     else:
         yield outcome(batch[0], CRASH, f"{type(error).__name__}: {error}"[:500])
 
