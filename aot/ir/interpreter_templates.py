@@ -116,10 +116,18 @@ def attention(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
     return np.asarray(np.matmul(weights / np.where(total == 0.0, 1.0, total), v))
 
 
+_COMBINE: Mapping[str, np.ufunc] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "logaddexp": np.logaddexp,
+}
+
+
 def scan(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
-    """Running sums or products along the last dimension."""
-    along = np.cumprod if attrs["combine"] == "prod" else np.cumsum
-    return np.asarray(along(operands["x"], axis=-1))
+    """Running results along the last dimension."""
+    return np.asarray(_COMBINE[attrs["combine"]].accumulate(operands["x"], axis=-1))
 
 
 def argsort(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:

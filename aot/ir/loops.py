@@ -99,7 +99,8 @@ class TemplateCall:
     matmul: a (*batch, m, k), b (*batch, k, n) -> out (*batch, m, n). attrs: none.
     conv: x (n, c, *spatial), w (o, c/groups, *kernel) -> out (n, o, *spatial).
         attrs: stride, padding, dilation (tuples of int), groups (int).
-    scan: x (m, n) -> out (m, n): running results along n. attrs: combine ("sum" or "prod").
+    scan: x (m, n) -> out (m, n): running results along n. attrs: combine ("sum", "prod", "max",
+        "min": NaN stays; "logaddexp": of floats).
     argsort: x (m, n) -> out (m, k) int64: positions along n of the first k elements in sorted
         order, stable, NaN greatest. attrs: descending (bool).
     attention: q (b, h, sq, d), k (b, hkv, sk, d), v (b, hkv, sk, dv) -> out (b, h, sq, dv).

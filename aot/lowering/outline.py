@@ -53,8 +53,7 @@ def outline(graph: TensorGraph) -> Outline[TensorGraph]:
     if all(isinstance(op, TensorOp) for op in graph.ops):
         return Outline(graph, (Straight(graph),))
     state = _Outline(graph, dict(graph.types))
-    state.find_constants(graph.ops)
-    state.keep_demanded(graph.ops)
+    state.find_constants(graph.ops, frozenset(_demanded(graph.ops)))
     for name in graph.outputs:
         state.constants.pop(name, None)
     mutations = [replace(m, value=f"{m.target}.new") for m in graph.mutations]
@@ -76,27 +75,24 @@ class _Outline:
     constants: dict[str, TensorOp] = field(default_factory=dict)
     parts: int = 0
 
-    def find_constants(self, ops: Iterable[GraphOp]) -> None:
-        """Operators on weights alone: every part that reads one computes (and folds) it itself."""
+    def find_constants(self, ops: Iterable[GraphOp], demanded: frozenset[str]) -> None:
+        """Operators on weights alone: every part that reads one computes (and folds) it itself.
+
+        What control operators read from memory is computed once, where it stands.
+        """
         known = {name for name, _ in self.graph.weights}
         for op in ops:
             for block in blocks_of(op):
-                self.find_constants(block.ops)
+                self.find_constants(block.ops, demanded)
             if not isinstance(op, TensorOp) or any(dims_in((op.args, op.kwargs))):
+                continue
+            if demanded.intersection(op.outputs):
                 continue
             given = reads_of(op)
             if all(n in known or n in self.constants for n in given) and (
                 given or op.target in _CONSTANTS
             ):
                 self.constants.update({name: op for name in op.outputs if name is not None})
-
-    def keep_demanded(self, ops: Iterable[GraphOp]) -> None:
-        """What control operators read from memory is computed once, where it stands."""
-        for op in ops:
-            for name in _own_reads(op):
-                self.constants.pop(name, None)
-            for block in blocks_of(op):
-                self.keep_demanded(block.ops)
 
     def block(self, block: Block, wanted: frozenset[str]) -> Flow[TensorGraph]:
         """The flow of a block. `wanted`: values that are read when it has run."""
@@ -249,6 +245,14 @@ class _Outline:
         """An operator that makes `made` of a value, in other strides if `type_` says so."""
         self.types.setdefault(made, type_ or self.types[value])
         return TensorOp("aten.clone.default", (ValueRef(value),), (), (made,), origin)
+
+
+def _demanded(ops: Iterable[GraphOp]) -> Iterator[str]:
+    """What control operators themselves read."""
+    for op in ops:
+        yield from _own_reads(op)
+        for block in blocks_of(op):
+            yield from _demanded(block.ops)
 
 
 def _own_reads(op: GraphOp) -> tuple[str, ...]:

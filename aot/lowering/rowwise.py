@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from aot.ir.dtypes import INT64, DType
+from aot.ir.dtypes import BOOL, INT64, UINT8, DType
 from aot.ir.loops import View
-from aot.ir.scalar import cast, const
+from aot.ir.scalar import Node, binary, cast, const, index_value, unary, where
 from aot.lowering.axes import insert, remove, replace, wrap_dim
 from aot.lowering.builder import Tensor
 from aot.lowering.registry import Call
@@ -60,6 +60,43 @@ def cumsum(call: Call, x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 def cumprod(call: Call, x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Running products along `dim`; integers and bools multiply in int64."""
     return _scan(call, x, dim, "prod")
+
+
+@REGISTRY.row("aten.logcumsumexp.default")
+def logcumsumexp(call: Call, x: Tensor, dim: int) -> Tensor:
+    """Logarithms of running sums of exponentials along `dim`."""
+    return _scan(call, x, dim, "logaddexp")
+
+
+def _extremes(call: Call, x: Tensor, dim: int, combine: str) -> tuple[Tensor, Tensor]:
+    """Running extrema, and where the last element is that equals each; NaN is beyond all."""
+    if x.rank == 0:
+        return _scalar_order(x)
+    axis = wrap_dim(dim, x.rank)
+    held = UINT8 if x.dtype == BOOL else x.dtype
+    found = _as(running(x, axis, held, combine), x.dtype)
+
+    def place(at: tuple[Expr, ...]) -> Node:
+        value = x.load(at)
+        hit = binary("eq", value, found.load(at))
+        if x.dtype.is_float:
+            hit = binary("or", hit, unary("isnan", value))
+        return where(hit, index_value(at[axis]), const(0, INT64))
+
+    places = x.builder.pointwise(x.shape, INT64, place)
+    return found, running(places, axis, INT64, "max")
+
+
+@REGISTRY.row("aten.cummax.default")
+def cummax(call: Call, x: Tensor, dim: int) -> tuple[Tensor, ...]:
+    """Running maxima along `dim`, and their positions."""
+    return _extremes(call, x, dim, "max")
+
+
+@REGISTRY.row("aten.cummin.default")
+def cummin(call: Call, x: Tensor, dim: int) -> tuple[Tensor, ...]:
+    """Running minima along `dim`, and their positions."""
+    return _extremes(call, x, dim, "min")
 
 
 def order_along(x: Tensor, axis: int, kept: Expr, descending: bool) -> Tensor:

@@ -105,14 +105,17 @@ def packaged(level: str) -> Executor:
             targets = (Target("cpu", (level,)),)
             driver.build(captured, from_environment(output=path, targets=targets, golden=False))
             outputs = aot_runtime.load(path)(*inputs)
-            return [np.array(to_array(o)) for o in _leaves(outputs)]
+            return [
+                np.array(o if isinstance(o, np.ndarray) else to_array(o)) for o in _leaves(outputs)
+            ]
 
     return run
 
 
-def _leaves(nested: Any) -> list[torch.Tensor]:
-    """The tensors; numbers among the results were known at build."""
-    return [leaf for leaf in pytree.tree_leaves(nested) if isinstance(leaf, torch.Tensor)]
+def _leaves(nested: Any) -> list[torch.Tensor | np.ndarray]:
+    """The tensors, arrays if there was no input; numbers among the results were known at build."""
+    arrays = (torch.Tensor, np.ndarray)
+    return [leaf for leaf in pytree.tree_leaves(nested) if isinstance(leaf, arrays)]
 
 
 EXECUTORS: Mapping[str, Executor] = {

@@ -148,3 +148,9 @@ def test_sizes_decide_a_branch_and_give_numbers(tmp_path: Path) -> None:
         moved, quarter, many = model(np.zeros(n, np.float32))
         np.testing.assert_array_equal(moved, np.full(n, step, np.float32))
         assert (float(quarter), bool(many)) == (n / 4, step > 0)
+
+
+def test_a_mask_that_no_input_decides(tmp_path: Path) -> None:
+    model = package(tmp_path / "m.pkg", lambda x: torch.combinations(x, 1), torch.arange(4))
+    x = torch.tensor([4, 7, 1, 3])
+    np.testing.assert_array_equal(model(x.numpy()), torch.combinations(x, 1))

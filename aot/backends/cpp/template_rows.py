@@ -62,7 +62,7 @@ class _Rows:
 def emit_scan(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is a scan."""
     t = _take_apart(kernel, graph)
-    config = {"PROD": "true" if t.call.attr("combine") == "prod" else "false"}
+    config = {"aot::tmpl::Combine COMBINE": f"aot::tmpl::Combine::{t.call.attr('combine')}"}
     rows, columns = (a.extent for a in t.call.operand("x").axes)
     padded = product((ceil_div(columns, 16), integer(16)))
     scratch = product((padded, integer(_SCAN_ROWS * t.out_dtype.compute.itemsize)))
@@ -72,7 +72,7 @@ def emit_scan(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
 def emit_argsort(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is an argsort."""
     t = _take_apart(kernel, graph)
-    config = {"DESCENDING": "true" if t.call.attr("descending") else "false"}
+    config = {"bool DESCENDING": "true" if t.call.attr("descending") else "false"}
     rows, columns = (a.extent for a in t.call.operand("x").axes)
     kept = t.call.output.axes[1].extent
     scratch = sort_room(columns, kept) * 32 + kept * 8
@@ -123,7 +123,7 @@ def _finish(
         "namespace {",
         f"struct {NAME}_config : aot::tmpl::{prefix}Config {{",
         f"  using A = {_element(t.x_dtype)};",
-        *(f"  static constexpr bool {name} = {value};" for name, value in config.items()),
+        *(f"  static constexpr {name} = {value};" for name, value in config.items()),
         "};",
         "}",
         "",

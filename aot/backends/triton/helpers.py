@@ -110,6 +110,12 @@ def times(a, b):
 def plus(a, b):
     return a + b
 """,
+    "log_plus": """
+def log_plus(a, b):
+    top, low = max_nan(a, b), min_nan(a, b)
+    equal = tl.full([], 0.6931471805599453, a.dtype)
+    return top + tl.where(top == low, equal, tl.log(1.0 + tl.exp(low - top)))
+""",
     "either": """
 def either(a, b):
     return a | b

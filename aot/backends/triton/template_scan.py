@@ -1,4 +1,4 @@
-"""Running sums and products along the rows of a matrix, with a fused epilogue.
+"""Running sums, products and extrema along the rows of a matrix, with a fused epilogue.
 
 A program takes a block of rows and walks its columns in blocks; each block is scanned as a tree,
 from the results of the one before.
@@ -23,6 +23,15 @@ from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis
 from aot.ir.scalar import Access, Node, load, loads, substitute_index
 from aot.symbolic import ceil_div, coefficient_of, is_int, substitute
+
+_FUNCTIONS = {
+    "sum": "plus",
+    "prod": "times",
+    "max": "max_nan",
+    "min": "min_nan",
+    "logaddexp": "log_plus",
+}
+"""How two results become one: device functions."""
 
 _BYTES = 32768
 """Of the values of a block of rows and columns: 32 of float32 for each thread."""
@@ -70,16 +79,18 @@ def emit_scan(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Emi
         _block(body, kernel, element, "")
     else:
         kind = _kind(x.dtype)
-        neutral = int(call.attr("combine") == "prod")
-        line(f"carry = tl.full([{tile.rows}, 1], {neutral}, {kind})")
+        combine = call.attr("combine")
+        line(f"carry = tl.full([{tile.rows}, 1], {_neutral(combine, x.dtype)}, {kind})")
         end = index_text(column.extent, context.names)
         with body.loop(f"for start in range(0, {end}, {tile.columns})"):
             body.open_dim(columns, "start")
             _block(body, kernel, element, "carry")
             # Not from the scan's last column: this way neither waits for the other.
-            total = "tl.reduce(values, 1, times)" if neutral else "tl.sum(values, 1)"
-            sign = "*" if neutral else "+"
-            line(f"carry = carry {sign} {total}[:, None].to({kind})")
+            function = _FUNCTIONS[combine]
+            total = "tl.sum(values, 1)"
+            if combine != "sum":
+                total = f"tl.reduce(values, 1, {function})"
+            line(f"carry = {_combined(combine, 'carry', f'{total}[:, None].to({kind})')}")
     programs = ceil_div(row.extent, tile.rows)
     return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
 
@@ -119,18 +130,34 @@ def _kind(dtype: DType) -> str:
     return value_type(dtype) if dtype.is_float else "tl.int64"
 
 
+def _combined(combine: str, left: str, right: str) -> str:
+    sign = {"sum": "+", "prod": "*"}.get(combine)
+    return f"{left} {sign} {right}" if sign else f"{_FUNCTIONS[combine]}({left}, {right})"
+
+
+def _neutral(combine: str, dtype: DType) -> str:
+    """The number that changes no other."""
+    if combine in ("sum", "prod"):
+        return "1" if combine == "prod" else "0"
+    if dtype.is_float:
+        return "float('inf')" if combine == "min" else "float('-inf')"
+    return str(2**63 - 1 if combine == "min" else -(2**63))
+
+
 def _block(body: Body, kernel: Kernel, element: Node, carry: str) -> None:
     """Scans the present block and evaluates the epilogue on it; what lies beyond comes last."""
     call = kernel.template
     assert call is not None
     line = body.writer.line
-    is_product = call.attr("combine") == "prod"
+    combine = call.attr("combine")
     value = body.value(element)
     text = body.spread(value, frozenset(("m", "n")))
     line(f"values = {text}.to({_kind(value.dtype)})")
-    line(f"scanned = tl.{'cumprod' if is_product else 'cumsum'}(values, 1)")
+    known = {"sum": "tl.cumsum(values, 1)", "prod": "tl.cumprod(values, 1)"}
+    generic = f"tl.associative_scan(values, 1, {_FUNCTIONS[combine]})"
+    line(f"scanned = {known.get(combine, generic)}")
     if carry:
-        line(f"scanned = {carry} {'*' if is_product else '+'} scanned")
+        line(f"scanned = {_combined(combine, carry, 'scanned')}")
     wanted = body.context.buffers[call.output.buffer].dtype
     result = "scanned"
     if not wanted.is_float or wanted != wanted.compute:

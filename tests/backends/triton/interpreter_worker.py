@@ -133,9 +133,10 @@ def _scan(self, operands):
     data = [np.moveaxis(x.handle.data, self.axis, 0) for x in operands]
     distance = 1
     while distance < len(data[0]):
-        made = _combined(self, [x[:-distance] for x in data], [x[distance:] for x in data], dtypes)
+        # Whole blocks, whose sizes are powers of two; those that wrap around are not kept.
+        made = _combined(self, [np.roll(x, distance, 0) for x in data], data, dtypes)
         pairs = zip(data, made, strict=True)
-        data = [np.concatenate([x[:distance], m.astype(x.dtype)]) for x, m in pairs]
+        data = [np.concatenate([x[:distance], m[distance:].astype(x.dtype)]) for x, m in pairs]
         distance *= 2
     restored = [np.ascontiguousarray(np.moveaxis(x, 0, self.axis)) for x in data]
     return [self.to_tensor(x, dtype) for x, dtype in zip(restored, dtypes, strict=True)]

@@ -41,6 +41,7 @@ UNDEFINED_VALUES = re.compile(r"empty|empty_like|empty_strided|empty_permuted|ne
 
 
 ANY_OF_EQUALS: Mapping[str, int] = {
+    "argsort": 1,
     "kthvalue": 2,
     "median": 1,
     "mode": 1,
@@ -48,7 +49,7 @@ ANY_OF_EQUALS: Mapping[str, int] = {
     "sort": 1,
     "topk": 2,
 }
-"""Operators whose second result is the position of the first, of any one where several elements are
+"""Operators whose last result is the position of the first, of any one where several elements are
 equal (PyTorch documents no choice); and which argument of theirs is `dim`, by default the last."""
 
 

@@ -1,4 +1,4 @@
-// Running sums and products along the rows of a matrix.
+// Running sums, products, extrema and sums of logarithms along the rows of a matrix.
 //
 //   template <class Cfg, class Epi>
 //   void scan(const ScanArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi);
@@ -11,15 +11,20 @@
 #ifndef AOT_TMPL_SCAN_H_
 #define AOT_TMPL_SCAN_H_
 
+#include <limits>
+#include <type_traits>
+
 #include "aot/tmpl/simd.h"
 
 namespace aot::tmpl {
 
 inline constexpr int64_t kScanRows = 4;
 
+enum class Combine { sum, prod, max, min, logaddexp };
+
 struct ScanConfig {
-  using A = float;                     // element in memory
-  static constexpr bool PROD = false;  // products instead of sums
+  using A = float;  // element in memory
+  static constexpr Combine COMBINE = Combine::sum;
 };
 
 template <class Cfg>
@@ -31,32 +36,55 @@ struct ScanArgs {
 
 namespace detail {
 
-// Integers wrap, so they accumulate without a sign.
-template <class T>
+// Sums and products of integers wrap, so they accumulate without a sign.
+template <class T, Combine C>
 struct ScanAccumulator {
-  using type = uint64_t;
+  using type = std::conditional_t<C == Combine::max || C == Combine::min, int64_t, uint64_t>;
 };
-template <>
-struct ScanAccumulator<float> {
+template <Combine C>
+struct ScanAccumulator<float, C> {
   using type = double;
 };
-template <>
-struct ScanAccumulator<double> {
+template <Combine C>
+struct ScanAccumulator<double, C> {
   using type = double;
 };
+
+// The first element combined with this is itself.
+template <Combine C, class Acc>
+constexpr Acc neutral() {
+  using Limits = std::numeric_limits<Acc>;
+  if (C == Combine::sum || C == Combine::prod) return Acc(C == Combine::prod ? 1 : 0);
+  const Acc least = Limits::has_infinity ? Acc(-Limits::infinity()) : Limits::lowest();
+  const Acc greatest = Limits::has_infinity ? Limits::infinity() : Limits::max();
+  return C == Combine::min ? greatest : least;
+}
+
+// NaN stays, as eager has it.
+template <Combine C, class Acc>
+AOT_INLINE Acc combined(Acc a, Acc b) {
+  if (C == Combine::sum) return a + b;
+  if (C == Combine::prod) return a * b;
+  if (C == Combine::max) return a != a || a >= b ? a : b;
+  if (C == Combine::min) return a != a || a <= b ? a : b;
+  if (a != a || b != b) return a + b;
+  const Acc top = a >= b ? a : b, low = a >= b ? b : a;
+  if (top == low) return top + Acc(0.69314718055994530942);  // also of two infinities
+  return top + Acc(__builtin_log1p(__builtin_exp(double(low - top))));
+}
 
 template <class Cfg, int ROWS>
 AOT_INLINE void scan_rows(const ScanArgs<Cfg>& p, int64_t m0, compute_t<typename Cfg::A>* tile,
                           int64_t ld) {
   using T = compute_t<typename Cfg::A>;
-  using Acc = typename ScanAccumulator<T>::type;
+  using Acc = typename ScanAccumulator<T, Cfg::COMBINE>::type;
   Acc acc[ROWS];
-  AOT_UNROLL for (int r = 0; r < ROWS; ++r) acc[r] = Acc(Cfg::PROD ? 1 : 0);
+  AOT_UNROLL for (int r = 0; r < ROWS; ++r) acc[r] = neutral<Cfg::COMBINE, Acc>();
   const typename Cfg::A* x = p.x + m0 * p.row;
   for (int64_t j = 0; j < p.n; ++j) {
     AOT_UNROLL for (int r = 0; r < ROWS; ++r) {
       const Acc value = Acc(widen(x[r * p.row + j * p.col]));
-      acc[r] = Cfg::PROD ? acc[r] * value : acc[r] + value;
+      acc[r] = combined<Cfg::COMBINE>(acc[r], value);
       tile[r * ld + j] = T(acc[r]);
     }
   }
