@@ -16,9 +16,10 @@ from aot.frontend.capture import Captured
 from aot.frontend.control import CONTROL, ControlCall, read_control
 from aot.frontend.labels import label_of, wanted_sizes
 from aot.frontend.liveness import live_ops
-from aot.frontend.measured import MEASURING, MeasuredCall, read_measured
+from aot.frontend.measured import MEASURING, MeasuredCall, read_measured, read_number
 from aot.frontend.open_dims import TRACED, without_lower_bound
 from aot.frontend.places import Places, places_of
+from aot.frontend.random_state import advance, draws, next_draw
 from aot.frontend.signature import parameters_of, paths_of, tree_of
 from aot.frontend.size_numbers import number_of_sizes
 from aot.frontend.sizes import (
@@ -34,6 +35,7 @@ from aot.frontend.sizes import (
     traced_ranges,
 )
 from aot.frontend.weights import TorchWeights, dtype_of, identity_of, weight_specs
+from aot.ir.dtypes import BOOL, FLOAT64
 from aot.ir.origin import NO_ORIGIN, Origin
 from aot.ir.tensors import (
     Block,
@@ -121,6 +123,8 @@ class _Reader:
     """Those of which a tensor holds any number: their ranges are what the model claims."""
     relations: list[SizeRelation] = field(default_factory=list)
     """Assertions about them."""
+    draws: int = 0
+    """Operators so far that draw random numbers."""
     around: Origin = NO_ORIGIN
     """The control operator's place, for operators of a block of which torch knows none."""
 
@@ -325,7 +329,9 @@ class _Reader:
         try:
             args = tuple(self.argument(a) for a in node.args)
             if isinstance(value, (torch.SymFloat, torch.SymBool)):
-                self.values[node.name] = args[0]  # as a tensor of one element
+                call = MeasuredCall(name, args, value, "", ("-oo", "oo"), origin)
+                dtype = FLOAT64 if isinstance(value, torch.SymFloat) else BOOL
+                self.values[node.name] = read_number(self, call, dtype)
                 return
             (symbol,) = node.meta["unbacked_bindings"]
             known = self.captured.program.range_constraints.get(symbol)
@@ -371,8 +377,10 @@ class _Reader:
         if only is not None and is_no_op(target, args, self.types, self.types[only]):
             self.values[node.name] = args[0]
             return
-        dropped = ("memory_format", "layout", "device", "pin_memory", "non_blocking")
+        dropped = ("memory_format", "layout", "device", "pin_memory", "non_blocking", "generator")
         kept = tuple((k, v) for k, v in kwargs.items() if k not in dropped)
+        if draws(target):
+            kept = (*kept, ("draw", next_draw(self)))
         self.relations += position_relations(self, target, args, origin)
         self.ops.append(TensorOp(target, args, kept, names, origin))
         refs = tuple(None if n is None else ValueRef(n) for n in names)
@@ -429,7 +437,8 @@ class _Reader:
             target = self.values[names[spec.target] if is_buffer else spec.target]
             if value != target:
                 found[target.name] = value.name
-        return tuple(Mutation(target, value) for target, value in found.items())
+        changed = (Mutation(target, value) for target, value in found.items())
+        return (*changed, *advance(self))
 
     def _output_value(self, value: Any, position: int) -> str:
         made = f"output_{position}"

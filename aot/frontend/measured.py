@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from aot.frontend.sizes import Sizes, finite
-from aot.ir.dtypes import BOOL, INT64, UINT8
+from aot.ir.dtypes import BOOL, INT64, UINT8, DType
 from aot.ir.origin import Origin
 from aot.ir.tensors import Dim, GraphOp, SizeRead, TensorOp, TensorType, ValueRef, dims_in
 from aot.symbolic import Expr, dim, integer, is_int, product, row_major_strides
@@ -86,18 +86,24 @@ def _type(dtype: Any, *shape: Expr) -> TensorType:
     return TensorType(dtype, shape, row_major_strides(shape))
 
 
-def _item(reader: MeasuringReader, call: MeasuredCall) -> Any:
+def read_number(reader: MeasuringReader, call: MeasuredCall, dtype: DType) -> ValueRef:
+    """The one element of a tensor, in the given type and without dimensions."""
     (x,) = call.args
-    dtype = reader.types[x.name].dtype
-    if reader.types[x.name].shape:
-        x = _emit(reader, call, "aten.view.default", (x, ()), f"{call.name}.value", _type(dtype))
-    if dtype != INT64:
-        type_ = _type(INT64)
-        name = f"{call.name}.int64"
-        reader.types[name] = type_
-        given = (("dtype", INT64),)
-        reader.ops.append(TensorOp("aten._to_copy.default", (x,), given, (name,), call.origin))
-        x = ValueRef(name)
+    known = reader.types[x.name]
+    if known.shape:
+        name, type_ = f"{call.name}.value", _type(known.dtype)
+        x = _emit(reader, call, "aten.view.default", (x, ()), name, type_)
+    if known.dtype == dtype:
+        return ValueRef(x.name)
+    name = f"{call.name}.{dtype.name}"
+    reader.types[name] = _type(dtype)
+    given = (("dtype", dtype),)
+    reader.ops.append(TensorOp("aten._to_copy.default", (x,), given, (name,), call.origin))
+    return ValueRef(name)
+
+
+def _item(reader: MeasuringReader, call: MeasuredCall) -> Any:
+    x = read_number(reader, call, INT64)
     low, high = finite(call.bounds[0]), finite(call.bounds[1])
     if low is None or low < 0:
         size = _signed(reader, call, x)

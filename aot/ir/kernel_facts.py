@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis, Buffer, View
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
+from aot.ir.tensors import RANDOM_STATE
 from aot.symbolic import Expr, Symbol, dim
 
 
@@ -57,3 +58,8 @@ def index_exprs(node: Node) -> tuple[Expr, ...]:
 def graph_dims(graph: KernelGraph) -> frozenset[Symbol]:
     """The symbols of the graph's dims."""
     return frozenset(dim(d.name) for d in graph.dims)
+
+
+def draws_numbers(graph: KernelGraph) -> bool:
+    """Whether its results are random."""
+    return any(b.kind == "state" and b.fqn == RANDOM_STATE for b in graph.buffers.values())

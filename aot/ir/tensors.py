@@ -187,6 +187,10 @@ class Signature:
     result: Tree
 
 
+RANDOM_STATE = "@random"
+"""Name of the state that random numbers come from: int64[2], the seed and the runs so far."""
+
+
 @dataclass(frozen=True)
 class SizeRelation:
     """A relation over dims that must hold for the graph to be valid: left `relation` right."""

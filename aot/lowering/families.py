@@ -21,6 +21,7 @@ from aot.lowering import (
     order_statistics,
     polynomials,
     pooling,
+    random_numbers,
     recurrent,
     reductions,
     rowwise,
@@ -60,6 +61,7 @@ FAMILIES = (
     rowwise,
     order_statistics,
     compaction,
+    random_numbers,
 )
 """One module per family of operators."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aot.ir.dtypes import DType
-from aot.ir.scalar import Node, cast, reduce_
+from aot.ir.scalar import Node, cast, const, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.axes import widened, wrap_dim
 from aot.lowering.builder import GraphBuilder, Tensor
@@ -367,7 +367,9 @@ def batch_norm(
     eps: float,
 ) -> tuple[Tensor | None, ...]:
     """(batch norm with running statistics, empty, empty)."""
-    return batch_norm_inference(call, x, weight, bias, mean, variance, float(eps)), None, None
+    out = batch_norm_inference(call, x, weight, bias, mean, variance, float(eps))
+    none = call.builder.pointwise((as_expr(0),), mean.dtype, lambda at: const(0, mean.dtype))
+    return out, none, none
 
 
 @REGISTRY.row("aten._native_batch_norm_legit.no_stats")

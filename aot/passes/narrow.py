@@ -97,11 +97,17 @@ def _spare(graph: LoopGraph, nest: LoopNest) -> Spare:
         for expr in _expressions(node):
             used |= expr.free_symbols
     symbols = [e for e in store.index if e.is_Symbol]
+    fixed = used.union(s for s in symbols if symbols.count(s) > 1)
     return frozenset(
         d
         for d, e in enumerate(store.index)
-        if e in axes and e not in used and symbols.count(e) == 1 and not is_int(axes[e].extent, 1)
+        if e in axes and e not in fixed and _shrinks(axes[e].extent)
     )
+
+
+def _shrinks(extent: Expr) -> bool:
+    """Whether there may be more than one point. Of no point none is computed: nothing is read."""
+    return not is_int(extent, 0) and not is_int(extent, 1)
 
 
 def _expressions(node: Node) -> tuple[Expr, ...]:

@@ -11,7 +11,7 @@ from . import _native
 from .arrays import Converter, converter_for, current_stream, entry_to_numpy, to_numpy
 from .errors import InvalidArgument
 from .signature import Signature
-from .states import read_states, write_states
+from .states import read_states, write_seed, write_states
 
 if TYPE_CHECKING:
     import numpy as np
@@ -216,6 +216,17 @@ class Model:
             InvalidArgument: a name, shape or dtype is not the model's.
         """
         write_states(self._session, self.states, values, strict)
+
+    def seed(self, seed: int) -> None:
+        """Chooses the random numbers of the runs that follow, from the first one on.
+
+        Args:
+            seed: any int64. A new session has the seed 0.
+
+        Raises:
+            InvalidArgument: the model draws no random numbers.
+        """
+        write_seed(self._session, self.states, seed)
 
     def replace_weights(
         self,

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from .model import TensorInfo
 
 
+RANDOM_STATE = "@random"
+"""The state that random numbers come from: int64[2], the seed and the runs so far."""
+
+
 def read_states(session: Session, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray[Any, Any]]:
     """A copy of every state, by name.
 
@@ -61,3 +65,16 @@ def write_states(
         checked.append((index, flat.view(numpy.uint8)))
     for index, data in checked:
         session.set_state(index, data)
+
+
+def write_seed(session: Session, infos: Sequence[TensorInfo], seed: int) -> None:
+    """Writes the state of random numbers before the first run.
+
+    Raises:
+        InvalidArgument: the model draws no random numbers, or the seed is no int64.
+    """
+    if all(info.name != RANDOM_STATE for info in infos):
+        raise InvalidArgument("the model draws no random numbers")
+    if not -(2**63) <= seed < 2**63:
+        raise InvalidArgument(f"the seed {seed} is no int64")
+    write_states(session, infos, {RANDOM_STATE: [seed, 0]}, strict=False)

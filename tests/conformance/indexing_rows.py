@@ -96,6 +96,8 @@ WRITES = (
     Row("put", _put(False, AT), _vectors((2, 3), (2, 2)), ALL),
     Row("put added", _put(True, AT), _vectors((2, 3), (2, 2)), NUMBERS),
     Row("put in zeros", _put_in_zeros, _vectors((4,))),
+    Row("put in nothing", _put(False, AT[:0]), _vectors((0,), (0, 2))),
+    Row("repeat of nothing", lambda x: x.repeat(2, 3), _vectors((3, 0))),
     Row("put nothing", _put(False, AT[:0]), _vectors((2, 3), (0, 2))),
     Row("index_add number", lambda x, s: x.index_add(0, NAMED[1:2], s), _vectors((), ())),
     Row("index_copy number", lambda x, s: x.index_copy(0, NAMED[1:2], s), _vectors((), ())),

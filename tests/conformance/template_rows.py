@@ -51,6 +51,7 @@ MATMUL = (
     _row("mv", torch.mv, [(7, 9), (9,)], REAL),
     _row("addmv", torch.addmv, [(7,), (7, 9), (9,)]),
     _row("linear", F.linear, [(2, 3, 9), (5, 9), (5,)], REAL),
+    _row("linear of no rows", F.linear, [(0, 3), (4, 3)], REAL),
     _row("linear without bias", F.linear, [(4, 9), (5, 9)]),
     _row("linear of a vector", F.linear, [(9,), (5, 9), (5,)]),
     _row("einsum", lambda a, b: torch.einsum("bij,bkj->bik", a, b), [(2, 3, 9), (2, 5, 9)]),

@@ -194,7 +194,13 @@ DECODERS = (
     _decoder("Gemma2", sliding_window=6, query_pre_attn_scalar=8),
     _decoder("Phi"),
     _decoder("Phi3"),
-    _decoder("Falcon", new_decoder_architecture=True, num_kv_heads=2),
+    _model(
+        "Falcon:FalconForCausalLM",
+        "decoder",
+        {**_SMALL, **_TOKENS, "use_cache": False, "new_decoder_architecture": True},
+        inputs=given.tokens,
+        dynamic=given.TEXT,
+    ),
     _decoder("StableLm"),
     _decoder("Starcoder2"),
     _decoder("Olmo"),
@@ -274,7 +280,7 @@ VISION = (
     _vision("PoolFormer", **_PYRAMID, num_encoder_blocks=2),
     _vision("MobileNetV1", image_size=32, depth_multiplier=0.25),
     _vision("MobileNetV2", image_size=32, depth_multiplier=0.25),
-    _vision("EfficientNet", image_size=32, width_coefficient=0.25, depth_coefficient=0.3),
+    _vision("EfficientNet", image_size=32, width_coefficient=0.25, hidden_dim=320),
     _vision("Segformer:SegformerForSemanticSegmentation", **_SEGMENTS, decoder_hidden_size=16),
     _vision("SiglipVision", **_VISION),
     _vision("CLIPVision", **_CLIP_VISION),
@@ -282,8 +288,6 @@ VISION = (
     _vision("FocalNet", image_size=32, embed_dim=16, depths=[1, 1], focal_levels=[2, 2]),
     _vision("Cvt"),
     _vision("MobileViT", **_VISION, neck_hidden_sizes=[8, 8, 16, 16, 24, 24, 32]),
-    _vision("Hiera", image_size=[32, 32], embed_dim=16, depths=[1, 1], num_heads=[1, 2]),
-    _vision("Pvt", image_size=32, depths=[1, 1, 1, 1], hidden_sizes=[8, 16, 16, 32]),
     _vision("GLPN:GLPNForDepthEstimation", **_SEGMENTS, decoder_hidden_size=16),
     _vision("DPT", **_VISION, backbone_out_indices=[0, 1], is_hybrid=False),
     _model(
@@ -302,7 +306,6 @@ AUDIO = (
     _speech("UniSpeechSat"),
     _speech("WavLM"),
     _speech("Data2VecAudio", conv_pos_kernel_size=3, num_conv_pos_embeddings=2),
-    _speech("SEW", squeeze_factor=2),
     _model(
         "Whisper",
         "audio",
@@ -335,6 +338,8 @@ REFUSED: Mapping[str, str] = {
     "Longformer": "data-dependent",
     "FNet": "complex64",
     "Vilt": "data-dependent",
+    "Rwkv": "PARAMETER_MUTATION",
+    "Jamba": "grouped_mm",
 }
 """Architectures that do not package -> words of the reason. One that does fails its test until its
 row is removed."""

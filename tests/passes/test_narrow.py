@@ -88,3 +88,26 @@ def test_results_stay_whole() -> None:
 
     graph = make_graph(body, {"m": (6,)})
     assert narrow_broadcasts(graph) is graph
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_nothing_is_computed_for_no_point(size: int) -> None:
+    def body(builder: GraphBuilder, m: Tensor, n: Tensor) -> Sequence[Tensor]:
+        wide = pointwise(builder, (size, 6), lambda at: unary("exp", m.load(at[1:])))
+        return [pointwise(builder, (size, 6), lambda at: unary("exp", wide.load(at)))]
+
+    graph = make_graph(body, {"m": (6,), "n": (size,)})
+    assert narrow_broadcasts(graph) is graph
+
+
+def test_what_an_update_takes_over_stays_whole() -> None:
+    def body(builder: GraphBuilder, i: Tensor, m: Tensor) -> Sequence[Tensor]:
+        filled = pointwise(builder, (4, 6), lambda at: unary("exp", m.load(at[1:])))
+
+        def place(at: Sequence[object]) -> tuple[object, object]:
+            return builder.indirect(cast(i.load(at[:1]), INT64), as_expr(4)), at[1]
+
+        return [builder.update(filled, (as_expr(2), as_expr(6)), place, lambda at: m.load(at[1:]))]
+
+    graph = make_graph(body, {"i": (2,), "m": (6,)})
+    assert shapes(narrow_broadcasts(graph)) == [(4, 6)]

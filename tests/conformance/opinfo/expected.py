@@ -99,12 +99,17 @@ def compare(case: Case, actual: Sequence[np.ndarray], wanted: Expected) -> str:
     for position, (a, eager, exact) in enumerate(
         zip(actual, wanted.eager, wanted.exact, strict=True)
     ):
-        own = torch.as_tensor(eager)
-        problem = _problem(a, own, torch.as_tensor(exact), wanted.values)
+        own, best = _tensor(eager), _tensor(exact)
+        problem = _problem(a, own, best, wanted.values)
         chosen = case.op in ANY_OF_EQUALS and position == int(case.op != "argsort")
         if problem and not (chosen and _names_equals(case, torch.as_tensor(a), own)):
             return f"result {position}: {problem}"
     return ""
+
+
+def _tensor(result: Any) -> torch.Tensor:
+    """A result as a tensor; a Python number is a float64."""
+    return torch.as_tensor(result, dtype=torch.float64 if isinstance(result, float) else None)
 
 
 def _names_equals(case: Case, positions: torch.Tensor, eager: torch.Tensor) -> bool:

@@ -1,0 +1,73 @@
+"""Random numbers: a state of the session that operators draw from.
+
+torch draws from a generator of the process. A package has none: its numbers come from a state
+(seed, runs so far), so that they are reproducible, and sessions are independent of each other.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from aot.ir.dtypes import INT64
+from aot.ir.origin import NO_ORIGIN
+from aot.ir.tensors import (
+    RANDOM_STATE,
+    GraphOp,
+    Mutation,
+    TensorOp,
+    TensorType,
+    ValueRef,
+)
+from aot.symbolic import integer
+
+DRAWING = frozenset(
+    """rand rand_like randn randn_like randint randint_like randperm bernoulli native_dropout
+    normal normal_functional uniform exponential cauchy log_normal geometric multinomial""".split()
+)
+"""Operators (without overloads) that draw random numbers."""
+
+_NAME, _NEXT = "random_state", "random_state.next"
+_TYPE = TensorType(INT64, (integer(2),), (integer(1),))
+
+
+class DrawingReader(Protocol):
+    """What drawing needs of the reader of the graph."""
+
+    types: dict[str, TensorType]
+    ops: list[GraphOp]
+    states: dict[str, str]
+    tensors: dict[str, torch.Tensor]
+    prefix: str
+    draws: int
+
+
+def draws(target: str) -> bool:
+    """Whether the overload draws random numbers."""
+    namespace, _, rest = target.partition(".")
+    return namespace == "aten" and rest.partition(".")[0] in DRAWING
+
+
+def next_draw(reader: DrawingReader) -> tuple[ValueRef, int]:
+    """The state, and which of the program's draws this is: no two give the same numbers.
+
+    Raises ValueError inside of branches and loops, whose turns would draw the same.
+    """
+    if reader.prefix:
+        raise ValueError("it draws random numbers in a branch or a loop; draw them before it")
+    if _NAME not in reader.states:
+        reader.states[_NAME] = RANDOM_STATE
+        reader.tensors[RANDOM_STATE] = torch.zeros(2, dtype=torch.int64)
+        reader.types[_NAME] = reader.types[_NEXT] = _TYPE
+    reader.draws += 1
+    return ValueRef(_NAME), reader.draws - 1
+
+
+def advance(reader: DrawingReader) -> tuple[Mutation, ...]:
+    """What a run does to the state, if the program draws."""
+    if _NAME not in reader.states:
+        return ()
+    state = (ValueRef(_NAME),)
+    reader.ops.append(TensorOp("aot.next_run.default", state, (), (_NEXT,), NO_ORIGIN))
+    return (Mutation(_NAME, _NEXT),)
