@@ -16,6 +16,7 @@ import torch
 from torch.export import ExportedProgram
 
 from aot.errors import AotError, DynamicShapeError, ExportError, InputMismatch, ModelFileError
+from aot.frontend.aliases import merge_aliases
 from aot.frontend.decompose import decomposition_table
 from aot.frontend.labels import wanted_sizes
 from aot.frontend.open_dims import narrowed_by_model, traceable
@@ -141,6 +142,7 @@ def _decomposed(
     names: tuple[str, ...],
 ) -> Captured:
     guards = tuple(getattr(program, "_guards_code", None) or ())
+    merge_aliases(program)
     with UserCode(_export_error(source)):
         lowered = program.run_decompositions(decomposition_table())
     return Captured(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aot.ir.dtypes import BOOL, INT64, UINT8
@@ -86,7 +86,7 @@ def _broadcast_rank(tensors: dict[int, Tensor]) -> int:
     return max(t.rank for t in tensors.values())
 
 
-def broadcast_at(tensors: dict[int, Tensor]) -> int:
+def broadcast_at(tensors: Mapping[int, Tensor]) -> int:
     """Where the index tensors' dimensions go: in place when they stand together, else in front."""
     dims = sorted(tensors)
     together = dims == list(range(dims[0], dims[-1] + 1))

@@ -15,7 +15,7 @@ from aot.lowering.axes import widened, wrap_dim
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.pointwise import narrow
 from aot.lowering.promotion import size_node
-from aot.lowering.reductions import Domain, Read, domain, moments, reduced
+from aot.lowering.reductions import Domain, Moments, Read, domain, moments, reduced
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import reshaped
@@ -122,10 +122,15 @@ def row_statistics(
 ) -> tuple[Tensor, Tensor]:
     """(mean, 1 / sqrt(variance + eps)) over a domain, in the arithmetic type."""
     found = moments(builder, x, over)
+    return found.mean, reduced(builder, over, [_deviation(builder, found, x, eps)])[0]
+
+
+def _deviation(
+    builder: GraphBuilder, found: Moments, x: Tensor, eps: float
+) -> tuple[DType, Callable[[Read], Node]]:
+    """1 / sqrt(variance + eps), as an output of a reduction."""
     variance = found.variance(builder, x, 0.0)
-    compute = x.dtype.compute
-    rstd = reduced(builder, over, [(compute, lambda read: e.rsqrt(e.add(variance(read), eps)))])[0]
-    return found.mean, rstd
+    return x.dtype.compute, lambda read: e.rsqrt(e.add(variance(read), eps))
 
 
 def _layer_norm(
@@ -368,8 +373,14 @@ def batch_norm(
 ) -> tuple[Tensor | None, ...]:
     """(batch norm with running statistics, empty, empty)."""
     out = batch_norm_inference(call, x, weight, bias, mean, variance, float(eps))
-    none = call.builder.pointwise((as_expr(0),), mean.dtype, lambda at: const(0, mean.dtype))
-    return out, none, none
+
+    def nothing(position: int) -> Tensor | None:
+        if call.op.outputs[position] is None:
+            return None
+        zero = const(0, mean.dtype)
+        return call.builder.pointwise((as_expr(0),), mean.dtype, lambda at: zero)
+
+    return out, nothing(1), nothing(2)
 
 
 @REGISTRY.row("aten._native_batch_norm_legit.no_stats")
@@ -383,12 +394,61 @@ def batch_norm_no_stats(
     eps: float,
 ) -> tuple[Tensor | None, ...]:
     """(batch norm by the batch's own statistics, mean, rstd): instance norm comes as this."""
-    builder, compute = call.builder, x.dtype.compute
     over = domain(x, (0, *range(2, x.rank)))
-    mean, rstd = row_statistics(builder, x, over, float(eps))
-    scale, shift = _channel_affine(builder, mean, rstd, weight, bias, compute)
-    out = _scale_and_shift(builder, mean.shape, x, scale, shift)
+    mean, rstd = row_statistics(call.builder, x, over, float(eps))
+    out = _by_channel(call, x, mean, rstd, weight, bias)
     return out, _like_result(call, 1, mean), _like_result(call, 2, rstd)
+
+
+def _by_channel(
+    call: Call, x: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None, bias: Tensor | None
+) -> Tensor:
+    compute = x.dtype.compute
+    scale, shift = _channel_affine(call.builder, mean, rstd, weight, bias, compute)
+    return _scale_and_shift(call.builder, mean.shape, x, scale, shift)
+
+
+@REGISTRY.row("aten._native_batch_norm_legit_functional.default")
+def batch_norm_functional(
+    call: Call,
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor | None, ...]:
+    """(batch norm, mean, rstd, new running mean, new running variance)."""
+    if not training:
+        out, *rest = batch_norm(
+            call, x, weight, bias, running_mean, running_var, momentum, float(eps)
+        )
+        return out, *rest, running_mean, running_var
+    builder, over = call.builder, domain(x, (0, *range(2, x.rank)))
+    found = moments(builder, x, over)
+    rstd = reduced(builder, over, [_deviation(builder, found, x, float(eps))])[0]
+    variance = reduced(builder, over, [(found.mean.dtype, found.variance(builder, x, 1.0))])[0]
+    out = _by_channel(call, x, found.mean, rstd, weight, bias)
+    rows = (_like_result(call, 1, found.mean), _like_result(call, 2, rstd))
+    means = _moving_average(call, 3, running_mean, found.mean, float(momentum))
+    return out, *rows, means, _moving_average(call, 4, running_var, variance, float(momentum))
+
+
+def _moving_average(
+    call: Call, position: int, running: Tensor, new: Tensor, momentum: float
+) -> Tensor | None:
+    """(1 - momentum) * running + momentum * new, in the running value's type."""
+    if call.op.outputs[position] is None:
+        return None
+    compute = running.dtype.compute
+
+    def point(at: tuple[Expr, ...]) -> Node:
+        kept = e.mul(cast(running.load(at), compute), 1.0 - momentum)
+        return cast(e.add(kept, e.mul(cast(new.load(at), compute), momentum)), running.dtype)
+
+    return call.builder.pointwise(running.shape, running.dtype, point)
 
 
 @REGISTRY.row("aten.instance_norm.default")

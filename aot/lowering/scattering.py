@@ -8,7 +8,9 @@ other way round: each element of the result looks for the indices that name it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from aot.ir.dtypes import BOOL, INT64, UINT8, DType
@@ -75,71 +77,101 @@ def index_put(
     values: Tensor,
     accumulate: bool = False,
 ) -> Tensor:
-    """x with x[indices] replaced by (or increased by) `values`.
-
-    Read the other way round: each element of the result looks for the last index that names it.
-    """
+    """x with x[indices] replaced by (or increased by) `values`."""
     only = indices[0] if len(indices) == 1 else None
     if only is not None and only.dtype in (BOOL, UINT8):
         return _masked_put(call, x, only, values, accumulate)
-    builder, tensors = call.builder, index_tensors(x, indices)
-    shared = _broadcast_shape(list(tensors.values()))
-    place, dims = broadcast_at(tensors), sorted(tensors)
-    count = product(shared)
+    put = _Put(call.builder, x, index_tensors(x, indices), values)
+    return put.added() if accumulate else put.replaced()
 
-    def names(at: Sequence[Expr], r: Expr) -> Node:
-        """Whether the r-th index names the position `at` (of the indexed dimensions)."""
-        where_ = unravel(r, shared)
-        result: Node | None = None
-        for k, i in zip(dims, at, strict=True):
-            size = builder.index_node(x.shape[k])
-            named = _wrapped(tensors[k].load_broadcast(where_), size)
-            same = e.eq(named, builder.index_node(i))
-            result = same if result is None else e.and_(result, same)
-        return result if result is not None else const(True, BOOL)
 
-    def value_at(index: Sequence[Expr], r: Expr, mask: Node | None = None) -> Node:
-        rest = [i for k, i in enumerate(index) if k not in tensors]
-        full = (*rest[:place], *unravel(r, shared), *rest[place:])
-        return values.load_broadcast(full, mask)
+@dataclass(frozen=True)
+class _Put:
+    """Values for the elements of x that `tensors` name: dimension -> its indices."""
 
-    if accumulate:
-        compute = x.dtype.compute
+    builder: GraphBuilder
+    x: Tensor
+    tensors: Mapping[int, Tensor]
+    values: Tensor
+
+    @cached_property
+    def shared(self) -> tuple[Expr, ...]:
+        """What the indices broadcast to."""
+        return _broadcast_shape(list(self.tensors.values()))
+
+    @property
+    def place(self) -> int:
+        """Where the indices' dimensions stand among those of the values."""
+        return broadcast_at(self.tensors)
+
+    def added(self) -> Tensor:
+        """Each element of the result adds up the values of the indices that name it."""
+        compute = self.x.dtype.compute
 
         def total(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
-            hit = names([index[k] for k in dims], rindex[0])
-            added = cast(value_at(index, rindex[0], hit), compute)
-            return narrow(e.add(cast(x.load(index), compute), reduce_("sum", added)), x.dtype)
+            hit = self._names(index, rindex[0])
+            rest = [i for k, i in enumerate(index) if k not in self.tensors]
+            value = self.values.load_broadcast(self._full(rest, rindex[0]), hit)
+            sum_ = reduce_("sum", cast(value, compute))
+            return narrow(e.add(cast(self.x.load(index), compute), sum_), self.x.dtype)
 
-        return builder.reduction(x.shape, (count,), [(x.dtype, total)])[0]
+        outputs = [(self.x.dtype, total)]
+        return self.builder.reduction(self.x.shape, (product(self.shared),), outputs)[0]
 
-    def position(k: int, at: Sequence[Expr]) -> Node:
-        size = builder.index_node(x.shape[k])
-        return _wrapped(tensors[k].load_broadcast(at), size)
+    def replaced(self) -> Tensor:
+        """Each index stores the value of the last one that names the same element."""
+        place, rank = self.place, len(self.shared)
+        last = _last_alike(
+            self.builder,
+            self.shared,
+            product(self.shared),
+            lambda at: ravel(at, self.shared),
+            self._alike,
+        )
+        rest = [size for k, size in enumerate(self.x.shape) if k not in self.tensors]
 
-    def alike(at: Sequence[Expr], r: Expr) -> Node:
-        other = unravel(r, shared)
-        return conjunction(e.eq(position(k, at), position(k, other)) for k in dims) or _TRUE
+        def target(at: tuple[Expr, ...]) -> list[Expr]:
+            own, left = at[place : place + rank], iter((*at[:place], *at[place + rank :]))
+            return [
+                at_value(self.builder, self.tensors[k].load_broadcast(own), size, wrap=True)
+                if k in self.tensors
+                else next(left)
+                for k, size in enumerate(self.x.shape)
+            ]
 
-    rank = len(shared)
-    last = _last_alike(builder, shared, count, lambda at: ravel(at, shared), alike)
-    rest = [size for k, size in enumerate(x.shape) if k not in tensors]
+        def value(at: tuple[Expr, ...]) -> Node:
+            own, left = at[place : place + rank], (*at[:place], *at[place + rank :])
+            return self.values.load_broadcast(self._full(left, last(own)))
 
-    def target(at: tuple[Expr, ...]) -> list[Expr]:
-        own, left = at[place : place + rank], iter((*at[:place], *at[place + rank :]))
-        return [
-            at_value(builder, tensors[k].load_broadcast(own), size, wrap=True)
-            if k in tensors
-            else next(left)
-            for k, size in enumerate(x.shape)
-        ]
+        shape = (*rest[:place], *self.shared, *rest[place:])
+        return self.builder.update(self.x, shape, target, value)
 
-    def value(at: tuple[Expr, ...]) -> Node:
-        own, left = at[place : place + rank], (*at[:place], *at[place + rank :])
-        full = (*left[:place], *unravel(last(own), shared), *left[place:])
-        return values.load_broadcast(full)
+    def _full(self, rest: Sequence[Expr], r: Expr) -> tuple[Expr, ...]:
+        """The r-th index's place in the values."""
+        return (*rest[: self.place], *unravel(r, self.shared), *rest[self.place :])
 
-    return builder.update(x, (*rest[:place], *shared, *rest[place:]), target, value)
+    def _position(self, k: int, at: Sequence[Expr]) -> Node:
+        size = self.builder.index_node(self.x.shape[k])
+        return _wrapped(self.tensors[k].load_broadcast(at), size)
+
+    def _names(self, index: Sequence[Expr], r: Expr) -> Node:
+        """Whether the r-th index names an element of x."""
+        where_ = unravel(r, self.shared)
+        return _all(
+            e.eq(self._position(k, where_), self.builder.index_node(index[k]))
+            for k in sorted(self.tensors)
+        )
+
+    def _alike(self, at: Sequence[Expr], r: Expr) -> Node:
+        """Whether two indices name the same."""
+        other = unravel(r, self.shared)
+        return _all(
+            e.eq(self._position(k, at), self._position(k, other)) for k in sorted(self.tensors)
+        )
+
+
+def _all(conditions: Iterable[Node]) -> Node:
+    return conjunction(conditions) or _TRUE
 
 
 def _masked_put(call: Call, x: Tensor, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
@@ -235,28 +267,28 @@ def as_strided_scatter(
     offset: Any = None,
 ) -> Tensor:
     """x with the elements at given strides of its (contiguous) memory replaced by src."""
-    builder, count = call.builder, product(src.shape)
+    builder = call.builder
     start = as_expr(0) if offset is None else as_expr(offset)
 
-    def names(at: Sequence[Expr], r: Expr) -> Node:
-        place = start
-        for i, step in zip(unravel(r, src.shape), stride, strict=True):
-            place = place + i * step
-        return e.eq(builder.index_node(place), builder.index_node(ravel(at, x.shape)))
+    def place(at: Sequence[Expr]) -> Expr:
+        return sum((i * step for i, step in zip(at, stride, strict=True)), start)
 
-    def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
-        position = builder.index_node(rindex[0])
-        return reduce_("max", e.select(names(index, rindex[0]), position, -1))
+    def alike(at: Sequence[Expr], r: Expr) -> Node:
+        other = place(unravel(r, src.shape))
+        return e.eq(builder.index_node(place(at)), builder.index_node(other))
 
-    source = builder.reduction(x.shape, (count,), [(INT64, body)])[0]
+    def own(at: Sequence[Expr]) -> Expr:
+        return ravel(at, src.shape)
 
-    def point(index: tuple[Expr, ...]) -> Node:
-        last = source.load(index)
-        found = e.ge(last, 0)
-        r = at_value(builder, e.maximum(last, 0), count, wrap=False)
-        return where(found, cast(src.load(unravel(r, src.shape), found), x.dtype), x.load(index))
+    last = _last_alike(builder, src.shape, product(src.shape), own, alike)
 
-    return builder.pointwise(x.shape, x.dtype, point)
+    def value(at: tuple[Expr, ...]) -> Node:
+        return cast(src.load(unravel(last(at), src.shape)), x.dtype)
+
+    def target(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return unravel(place(at), x.shape)
+
+    return builder.update(x, src.shape, target, value)
 
 
 @REGISTRY.row("aten.masked_scatter.default")

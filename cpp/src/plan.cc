@@ -114,6 +114,26 @@ class Parser {
 
   TensorSpec tensor(const Field& f) { return parse_tensor(f, plan_.dim_names); }
 
+  // A shape without dynamic sizes.
+  static std::vector<int64_t> known_shape(const Field& shape) {
+    if (shape.size() > kMaxRank) shape.wrong("has too many dimensions");
+    std::vector<int64_t> sizes;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      const Field size = shape.at(i);
+      sizes.push_back(size.integer_from(0));
+    }
+    return sizes;
+  }
+
+  static int64_t bytes_of(const std::vector<int64_t>& sizes, const DType& dtype,
+                          const Field& shape) {
+    int64_t bytes = dtype.size;
+    for (const int64_t size : sizes) {
+      if (__builtin_mul_overflow(bytes, size, &bytes)) shape.wrong("is too large");
+    }
+    return bytes;
+  }
+
   State state(const Field& f) {
     State result;
     const Field name = f.at("name");
@@ -125,14 +145,7 @@ class Parser {
       if (other.spec.name == result.spec.name) name.wrong("is that of another state");
     }
     result.spec.dtype = parse_dtype(dtype);
-    if (shape.size() > kMaxRank) shape.wrong("has too many dimensions");
-    result.bytes = result.spec.dtype->size;
-    for (size_t i = 0; i < shape.size(); ++i) {
-      const Field size = shape.at(i);
-      if (__builtin_mul_overflow(result.bytes, size.integer_from(0), &result.bytes)) {
-        shape.wrong("is too large");
-      }
-    }
+    result.bytes = bytes_of(known_shape(shape), *result.spec.dtype, shape);
     result.spec.shape = parse_exprs(shape, plan_.dim_names);
     if (!entry.is_null()) {
       result.entry = parse_entry(entry, container_);
@@ -160,15 +173,8 @@ class Parser {
     result.name = name.text();
     result.dtype = parse_dtype(dtype);
     result.required = required.boolean();
-    if (shape.size() > kMaxRank) shape.wrong("has too many dimensions");
-    result.bytes = result.dtype->size;
-    for (size_t i = 0; i < shape.size(); ++i) {
-      const Field size = shape.at(i);
-      result.shape.push_back(size.integer_from(0));
-      if (__builtin_mul_overflow(result.bytes, result.shape.back(), &result.bytes)) {
-        shape.wrong("is too large");
-      }
-    }
+    result.shape = known_shape(shape);
+    result.bytes = bytes_of(result.shape, *result.dtype, shape);
     f.each("aliases", [&result](const Field& alias) { result.aliases.push_back(alias.text()); });
     if (!entry.text().empty()) {
       result.entry = parse_entry(entry, container_);

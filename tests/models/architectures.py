@@ -23,6 +23,8 @@ class Architecture:
         inputs: Makes inputs of a size.
         dynamic: Which sizes one package serves; empty: the example's only.
         sizes: (batch, length) of the example, then of more runs.
+        cache: Positions of the cache that the model keeps as its state; 0: it keeps none. The
+            sizes are then (1, position), one run after the other.
     """
 
     name: str
@@ -33,11 +35,12 @@ class Architecture:
     inputs: Make
     dynamic: Dynamic
     sizes: tuple[tuple[int, int], ...] = ((2, 7), (3, 12), (1, 5))
+    cache: int = 0
 
     @property
     def runs(self) -> tuple[tuple[int, int], ...]:
         """The sizes to compare at."""
-        return self.sizes if self.dynamic else self.sizes[:1]
+        return self.sizes if self.dynamic or self.cache else self.sizes[:1]
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -99,6 +102,17 @@ def _decoder(name: str, **options: Any) -> Architecture:
     """A decoder with the language model's head."""
     chosen, model = {**_DECODER, **options}, f"{name}:{name}ForCausalLM"
     return _model(model, "decoder", chosen, inputs=given.tokens, dynamic=given.TEXT)
+
+
+def _cached(name: str, **options: Any) -> Architecture:
+    """The decoder, one token a run, with its cache of keys and values in the session."""
+    plain = _decoder(name, **{**options, "use_cache": True})
+    steps = tuple((1, position) for position in range(10))
+    return replace(
+        plain,
+        **{"name": f"{name} with a cache", "kind": "decoder with a cache", "cache": 16},
+        **{"inputs": given.next_token, "dynamic": {}, "sizes": steps},
+    )
 
 
 def _gpt(name: str, model: str = "", **options: Any) -> Architecture:
@@ -213,6 +227,17 @@ DECODERS = (
     _decoder("Persimmon"),
     _decoder("BioGpt"),
     _decoder("XGLM", d_model=32, ffn_dim=48, num_layers=2, attention_heads=4),
+)
+
+CACHED = (
+    _cached("Llama"),
+    _cached("Mistral"),
+    _cached("Qwen2"),
+    _cached("Qwen3"),
+    _cached("Gemma"),
+    _cached("Olmo2"),
+    _cached("Granite"),
+    _cached("SmolLM3"),
 )
 
 PAIRS = (
@@ -331,7 +356,7 @@ SEVERAL = (
     _several("Vilt", **{**_SMALL, **_VISION}),
 )
 
-ARCHITECTURES = (*ENCODERS, *DECODERS, *PAIRS, *STATE_SPACES, *VISION, *AUDIO, *SEVERAL)
+ARCHITECTURES = (*ENCODERS, *DECODERS, *CACHED, *PAIRS, *STATE_SPACES, *VISION, *AUDIO, *SEVERAL)
 
 REFUSED: Mapping[str, str] = {
     "Deberta": "depends on the values of a tensor",

@@ -14,6 +14,9 @@ import aot_runtime
 import torch
 import transformers
 from torch.utils import _pytree as pytree
+from transformers.integrations.executorch import (
+    TorchExportableModuleWithStaticCache as Exportable,
+)
 
 import aot
 from aot.errors import AotError
@@ -45,6 +48,15 @@ def model_of(architecture: Architecture) -> torch.nn.Module:
     return model
 
 
+def keeping_cache(architecture: Architecture, model: torch.nn.Module) -> torch.nn.Module:
+    """The model with its cache in buffers, where it has one."""
+    if not architecture.cache:
+        return model
+    model.generation_config.use_cache = True
+    model.generation_config.cache_implementation = "static"
+    return Exportable(model, batch_size=1, max_cache_len=architecture.cache).eval()
+
+
 def inputs_of(architecture: Architecture) -> list[Inputs]:
     """The example's inputs, then those of more sizes."""
     generator = torch.Generator().manual_seed(1)
@@ -63,7 +75,9 @@ def dynamic_shapes(architecture: Architecture, inputs: Inputs) -> dict[str, Any]
 def check(architecture: Architecture) -> Outcome:
     """Packages, runs and compares, at every size."""
     start = time.perf_counter()
-    model, sets = model_of(architecture), inputs_of(architecture)
+    base, sets = model_of(architecture), inputs_of(architecture)
+    precise = keeping_cache(architecture, copy.deepcopy(base).double())
+    model = keeping_cache(architecture, base)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.pkg"
         try:
@@ -78,14 +92,19 @@ def check(architecture: Architecture) -> Outcome:
         except AotError as error:
             return Outcome("refused", _line(error), seconds=time.perf_counter() - start)
         seconds = time.perf_counter() - start
-        reason = differences(path, model, sets)
+        reason = differences(path, model, precise, sets)
     kernels = len(report.programs[0].kernels)
     return Outcome("differs" if reason else "matches", reason, kernels, seconds)
 
 
-def differences(package: Path, model: torch.nn.Module, sets: Sequence[Inputs]) -> str:
-    """The first output that is wrong, and at which sizes; "" when all are right."""
-    packaged, precise = aot_runtime.load(package), copy.deepcopy(model).double()
+def differences(
+    package: Path, model: torch.nn.Module, precise: torch.nn.Module, sets: Sequence[Inputs]
+) -> str:
+    """The first output that is wrong, and at which sizes; "" when all are right.
+
+    `precise`: the model in float64.
+    """
+    packaged = aot_runtime.load(package)
     for inputs in sets:
         wide = {name: widen(tensor) for name, tensor in inputs.items()}
         with torch.no_grad():

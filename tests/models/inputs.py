@@ -42,6 +42,11 @@ def tokens(batch: int, length: int, generator: torch.Generator) -> Inputs:
     return {**only_tokens(batch, length, generator), "attention_mask": mask}
 
 
+def next_token(batch: int, position: int, generator: torch.Generator) -> Inputs:
+    """One token, and its position in the cache."""
+    return {**only_tokens(batch, 1, generator), "cache_position": torch.tensor([position])}
+
+
 def source_and_target(batch: int, length: int, generator: torch.Generator) -> Inputs:
     """What an encoder reads, and what a decoder has so far."""
     target = _ids(batch, length + 3, generator)

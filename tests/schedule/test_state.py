@@ -71,11 +71,13 @@ def both_results(a: torch.Tensor, b: torch.Tensor, x: torch.Tensor) -> torch.Ten
 CASES = {f.__name__: f for f in (add, swap, roll, old_after, from_input, both_results)}
 
 
-def kernels(body: Callable[..., torch.Tensor]) -> tuple[torch.nn.Module, KernelGraph, MemoryPlan]:
-    return stages(Changing(body).eval(), torch.ones(4, 6))
+def checked_kernels(
+    body: Callable[..., torch.Tensor],
+) -> tuple[torch.nn.Module, KernelGraph, MemoryPlan]:
+    return checked_stages(Changing(body).eval(), torch.ones(4, 6))
 
 
-def stages(
+def checked_stages(
     module: torch.nn.Module, example: torch.Tensor
 ) -> tuple[torch.nn.Module, KernelGraph, MemoryPlan]:
     """The module, its kernels, and their memory; every stage is checked on three runs."""
@@ -107,7 +109,7 @@ def stages(
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_stage_leaves_what_eager_leaves(name: str) -> None:
-    kernels(CASES[name])
+    checked_kernels(CASES[name])
 
 
 def _places(plan: MemoryPlan, graph: KernelGraph) -> tuple[set[str], set[str]]:
@@ -118,19 +120,19 @@ def _places(plan: MemoryPlan, graph: KernelGraph) -> tuple[set[str], set[str]]:
 
 
 def test_a_value_that_replaces_its_own_elements_is_in_place() -> None:
-    _, graph, plan = kernels(add)
+    _, graph, plan = checked_kernels(add)
     assert _places(plan, graph) == ({"a"}, set())
     assert not plan.placements
 
 
 def test_a_value_that_moves_elements_is_copied() -> None:
-    _, graph, plan = kernels(roll)
+    _, graph, plan = checked_kernels(roll)
     assert _places(plan, graph) == (set(), {"a"})
     assert [p.buffer for p in plan.placements] == [graph.mutations[0].value]
 
 
 def test_of_two_that_change_places_none_is_written_before_both_are_read() -> None:
-    _, graph, plan = kernels(swap)
+    _, graph, plan = checked_kernels(swap)
     in_place, copied = _places(plan, graph)
     assert in_place | copied == {"a", "b"}
     values = {m.target: m.value for m in graph.mutations}
@@ -143,12 +145,12 @@ def test_of_two_that_change_places_none_is_written_before_both_are_read() -> Non
 
 
 def test_states_that_nothing_reads_are_written_where_they_are() -> None:
-    _, graph, plan = kernels(from_input)
+    _, graph, plan = checked_kernels(from_input)
     assert _places(plan, graph) == ({"a", "b"}, set())
 
 
 def test_a_new_value_that_is_a_result_too_has_both_places() -> None:
-    _, graph, plan = kernels(both_results)
+    _, graph, plan = checked_kernels(both_results)
     assert graph.mutations[0].value not in graph.outputs
     assert _places(plan, graph) == ({"a"}, set())
 
@@ -213,19 +215,19 @@ def crossed(a: torch.Tensor, b: torch.Tensor, at: torch.Tensor, x: torch.Tensor)
 PARTS = {f.__name__: f for f in (put, copy, slices, scattered, old_too, kept, crossed)}
 
 
-def cached(body: Callable[..., torch.Tensor]) -> tuple[KernelGraph, MemoryPlan]:
-    _, graph, plan = stages(Cached(body).eval(), torch.ones(2, 1, 4))
+def checked_cached(body: Callable[..., torch.Tensor]) -> tuple[KernelGraph, MemoryPlan]:
+    _, graph, plan = checked_stages(Cached(body).eval(), torch.ones(2, 1, 4))
     return graph, plan
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_parts_are_written_as_eager_writes_them(name: str) -> None:
-    cached(PARTS[name])
+    checked_cached(PARTS[name])
 
 
 @pytest.mark.parametrize("name", ["put", "copy", "slices", "scattered", "crossed"])
 def test_a_part_of_a_state_is_all_that_is_written(name: str) -> None:
-    graph, plan = cached(PARTS[name])
+    graph, plan = checked_cached(PARTS[name])
     in_place, copied = _places(plan, graph)
     assert in_place >= {m.target.removeprefix("b_") for m in graph.mutations}
     assert not copied
@@ -243,7 +245,7 @@ def test_a_part_of_a_state_is_all_that_is_written(name: str) -> None:
     [("old_too", "its old value is needed later"), ("kept", "it is not a temporary")],
 )
 def test_a_base_that_is_still_needed_is_copied(name: str, reason: str) -> None:
-    graph, _ = cached(PARTS[name])
+    graph, _ = checked_cached(PARTS[name])
     assert [d.reason for d in graph.decisions if d.stage == "update"] == [reason]
 
 
@@ -266,7 +268,7 @@ class Projected(torch.nn.Module):
 
 
 def test_a_part_of_a_product_is_no_epilogue() -> None:
-    _, graph, _ = stages(Projected().eval(), torch.ones(1, 8))
+    _, graph, _ = checked_stages(Projected().eval(), torch.ones(1, 8))
     for kernel in graph.kernels:
         if kernel.template is not None:
             stores = [s for stage in kernel.stages for n in stage.nests for s in n.stores]
