@@ -14,6 +14,7 @@ from aot.lowering import (
     distances,
     gamma,
     grid_sampling,
+    histograms,
     indexing,
     joining,
     matmul,
@@ -62,6 +63,7 @@ FAMILIES = (
     order_statistics,
     compaction,
     random_numbers,
+    histograms,
 )
 """One module per family of operators."""
 
