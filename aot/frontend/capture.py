@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,7 @@ def _decomposed(
 ) -> Captured:
     guards = tuple(getattr(program, "_guards_code", None) or ())
     merge_aliases(program)
-    with UserCode(_export_error(source)):
+    with UserCode(_export_error(source)), _without_guards(program):
         lowered = program.run_decompositions(decomposition_table())
     return Captured(
         source.name,
@@ -156,6 +157,19 @@ def _decomposed(
         names,
         source.root,
     )
+
+
+@contextmanager
+def _without_guards(program: ExportedProgram) -> Iterator[None]:
+    """Takes the guards, which we check ourselves, out of the module that torch takes apart.
+
+    They read the sizes of all inputs, and fail at one that the model does not use.
+    """
+    program.module = partial(program.module, check_guards=False)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del program.module
 
 
 def _load_program(path: Path) -> ExportedProgram:

@@ -157,3 +157,21 @@ def test_the_users_module_keeps_its_mode() -> None:
     assert [m.training for m in module.modules()] == [True, False, True]
     targets = [str(n.target) for n in captured.program.graph.nodes]
     assert not any("dropout" in t or "rand" in t for t in targets)
+
+
+def test_an_input_that_the_model_does_not_use(tmp_path: Path) -> None:
+    """torch's guards read its sizes, but tracing gives them nothing there."""
+    text = """
+import torch
+
+class Unused(torch.nn.Module):
+    def forward(self, x, y):
+        return x + 1
+
+model = Unused()
+example_inputs = (torch.ones(2), torch.ones(1, 8, 12)[:, :, :6])
+dynamic_shapes = (None, {2: torch.export.Dim("n")})
+"""
+    (tmp_path / "model.py").write_text(text)
+    graph, _ = ingest(capture_file(tmp_path / "model.py"))
+    assert [d.label for d in graph.dims] == ["n"]
