@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from aot.ir.loops import View
 from aot.lowering.builder import Tensor
+from aot.lowering.creation import filled
 from aot.lowering.matmul import rounded
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.reshape import reshape_index
@@ -42,6 +43,8 @@ def attention(
     """Operator scaled_dot_product_attention; `settings` are dropout_p and is_causal."""
     dropout, causal = _settings(settings, more)
     _no_dropout(dropout)
+    if product((*query.shape[:-1], *key.shape[:-1], *value.shape)) == 0:
+        return filled(call, 0)  # of the query's batch: eager does not broadcast what is empty
     return _attention(query, key, value, Scores(mask, causal, scale))
 
 

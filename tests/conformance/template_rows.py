@@ -111,6 +111,8 @@ ATTENTION = (
         [(2, 6, 5, 8), (2, 2, 5, 8), (2, 2, 5, 8)],
     ),
     _row("attention of empty vectors", _sdpa, [(2, 5, 0), (2, 7, 0), (2, 7, 4)]),
+    _row("attention of nothing", _sdpa, [(1, 0, 4), (2, 7, 4), (2, 7, 4)]),
+    _row("attention to nothing", _sdpa, [(1, 3, 4), (2, 0, 4), (2, 0, 4)]),
     _row("attention of matrices", _sdpa, [(5, 8), (7, 8), (7, 8)]),
     _row("attention of several ranks", _sdpa, [(4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 8)]),
     _row("attention without heads", _sdpa, [(3, 5, 8), (3, 7, 8), (3, 7, 8)]),

@@ -59,7 +59,7 @@ def generate(choose: Chooser, seed: int = -1) -> Program:
         if draft is not None:
             state.add(draft)
     if not state.statements:
-        state.add(Draft(f"{state.values[0].name}.clone()"))
+        state.add(Draft(f"{state.values[0].name}.reshape(-1)[:1]"))
     first = len(state.inputs)
     made = range(first, len(state.values))
     unused = [k for k in made if not any(uses(text, k) for text in state.statements)]
