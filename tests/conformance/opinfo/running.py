@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -56,7 +57,8 @@ def _run_batch(
     batch: Sequence[Case], wanted: Mapping[Case, Expected], executor: Executor | None
 ) -> Iterator[Outcome]:
     module = AllCases(batch)
-    inputs = tuple(t for case in batch for t in case.tensors)
+    # Samples share tensors, and some operators write into them: each case has its own memory.
+    inputs = tuple(t for case in batch for t in deepcopy(case.tensors))
     try:
         captured = capture_module(module, inputs)
         graph, _ = ingest(captured)
