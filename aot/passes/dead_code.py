@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from aot.ir.loops import LoopGraph, LoopNest, LoopOp, reads, writes
+from aot.ir.loops import Buffer, LoopGraph, LoopNest, LoopOp, reads, writes
 from aot.ir.weights import DerivedWeight
 
 
@@ -26,10 +26,20 @@ def remove_dead_code(graph: LoopGraph) -> LoopGraph:
     used = live.union(
         graph.inputs, _states(graph), *(writes(op) for op in ops), _recipe_buffers(derived)
     )
-    buffers = {name: b for name, b in graph.buffers.items() if name in used}
+    dropped = {d.name for d in graph.derived}.difference(d.name for d in derived)
+    buffers = {
+        name: _scratch(b) if name in dropped else b
+        for name, b in graph.buffers.items()
+        if name in used
+    }
     if len(buffers) == len(graph.buffers) and ops == graph.ops and derived == graph.derived:
         return graph
     return replace(graph, buffers=buffers, ops=ops, derived=derived)
+
+
+def _scratch(buffer: Buffer) -> Buffer:
+    """A derived weight that only the recipes of others still write and read."""
+    return replace(buffer, kind="temp", fqn="")
 
 
 def _live_part(op: LoopOp, live: set[str]) -> LoopOp | None:

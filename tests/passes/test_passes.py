@@ -216,6 +216,23 @@ def test_constant_parts_become_derived_weights() -> None:
     check_same(graph, inline_producers(folded), {"s0": 3})
 
 
+def test_a_derived_weight_that_only_recipes_read_is_their_scratch() -> None:
+    """Two derived weights of one chain, of which the model reads the second."""
+
+    def body(_: GraphBuilder, x: Tensor, w: Tensor, g: Tensor) -> Sequence[Tensor]:
+        scaled = binary_op("mul", w, g)
+        unused = binary_op("add", x, scaled)
+        return [binary_op("add", x, unary_op("exp", scaled)), unused]
+
+    graph = make_graph(body, {"x": (S0, 4)}, {"w": (4,), "g": (4,)}, (BATCH,))
+    folded = fold_weights(graph)
+    assert len(folded.derived) == 2
+    read = remove_dead_code(replace(folded, outputs=folded.outputs[:1]))
+    (left,) = [d.name for d in read.derived]
+    weights = {b.name for b in read.buffers.values() if b.kind == "weight"}
+    assert weights == {"w", "g", left}
+
+
 def test_views_and_broadcasts_are_not_folded() -> None:
     def body(_: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
         return [binary_op("add", x, transpose(w, 0, 1))]
