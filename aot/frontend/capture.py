@@ -316,6 +316,11 @@ def _violates_range(error: BaseException) -> bool:
 def _shape_advice(message: str) -> str:
     if "to be a constant (1)" in message or "to be a constant (0)" in message:
         return "Use an example size of at least 2 in dynamic dimensions: torch fixes 0 and 1."
+    if "specialized it to be a constant" in message:
+        return (
+            "Where nothing in the model asks for this very size, some size computed from it is 0 "
+            "or 1 in the example, which torch fixes: use a larger example."
+        )
     if "generated guard" in message:
         return "Give the named dimensions the range that the guards allow: Dim(…, min=…, max=…)."
     return ""

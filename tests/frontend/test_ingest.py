@@ -118,6 +118,11 @@ def test_a_range_that_the_user_gives_is_not_narrowed() -> None:
         read(lambda x: x + table[: x.shape[0]], torch.ones(5), **rows({0: Dim("n", min=2, max=99)}))
 
 
+def test_a_size_fixed_for_the_example_alone_is_explained() -> None:
+    with pytest.raises(DynamicShapeError, match="use a larger example"):
+        read(lambda x: x[5:], torch.ones(6, 2), **rows({0: Dim("n")}))
+
+
 def test_sizes_are_what_torch_took_them_for() -> None:
     """A slice that has one row for every traced size broadcasts, as it did for torch."""
     graph, _ = read(
