@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.ir.loops import View
+from aot.ir.scalar import Node, cast
+from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
 from aot.lowering.creation import filled
 from aot.lowering.matmul import rounded
+from aot.lowering.promotion import size_node
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.reshape import reshape_index
 from aot.lowering.rows import REGISTRY
@@ -134,13 +137,9 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, scores: Scores) -> Ten
     heads = kv_heads if _heads(query) == 1 else _heads(query)
     lead = (product(batch),)
     shape = (*lead, heads, query.shape[-2], value.shape[-1])
-    size = query.shape[-1]
-    if scores.scale is None and not size.is_Integer:
-        raise CannotLower("its scale depends on an input's size; give `scale`")
-    # Products of vectors without elements are 0, however they are scaled.
-    factor = scores.scale if scores.scale is not None else 1.0 / math.sqrt(max(int(size), 1))
+    scaled, factor = _scaled(query, scores.scale)
     operands = {
-        "q": _four(query, batch, heads),
+        "q": _four(scaled, batch, heads),
         "k": _four(key, batch, kv_heads),
         "v": _four(value, batch, kv_heads),
     }
@@ -152,6 +151,23 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, scores: Scores) -> Ten
     result = rounded(out, query.dtype)
     wanted = (*batch, heads, *shape[2:])[-max(t.rank for t in (query, key, value)) :]
     return result if wanted == shape else reshaped(result, wanted)
+
+
+def _scaled(query: Tensor, scale: float | None) -> tuple[Tensor, float]:
+    """The queries, and by what their products are still to be scaled."""
+    size = query.shape[-1]
+    if scale is not None:
+        return query, scale
+    if size.is_Integer:
+        # Products of vectors without elements are 0, however they are scaled.
+        return query, 1.0 / math.sqrt(max(int(size), 1))
+    dtype = query.dtype.compute
+
+    def point(index: Shape) -> Node:
+        root = e.rsqrt(size_node(query.builder, size, dtype))
+        return cast(e.mul(cast(query.load(index), dtype), root), query.dtype)
+
+    return query.builder.pointwise(query.shape, query.dtype, point), 1.0
 
 
 def _heads(x: Tensor) -> Expr:

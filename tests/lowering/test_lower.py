@@ -125,6 +125,9 @@ DYNAMIC: dict[str, Callable[[torch.Tensor], Any]] = {
     "stack": lambda x: torch.stack([x, x * 2], 2),
     "argmax": lambda x: x.argmax(-1),
     "layer_norm": lambda x: F.layer_norm(x, (6,)),
+    "vectors of a dynamic length": lambda x: F.scaled_dot_product_attention(
+        *[x.transpose(1, 2)] * 3
+    ),
     "group_norm": lambda x: F.group_norm(x.transpose(1, 2), 3),
 }
 
