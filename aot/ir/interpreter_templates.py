@@ -101,7 +101,7 @@ def conv(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
 def attention(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
     """softmax(scale * q @ k^T + mask) @ v; rows that see nothing give 0."""
     q, k, v = operands["q"], operands["k"], operands["v"]
-    shared = q.shape[1] // k.shape[1]
+    shared = q.shape[1] // max(k.shape[1], 1)
     k, v = np.repeat(k, shared, axis=1), np.repeat(v, shared, axis=1)
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * attrs["scale"]
     mask = operands.get("mask")
