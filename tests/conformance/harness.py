@@ -151,8 +151,14 @@ def _describe(sample: Args) -> str:
     )
 
 
-def difference(actual: np.ndarray, eager: np.ndarray, dtype: torch.dtype, exact: np.ndarray) -> str:
-    """Why `actual` is not right; "" when it is."""
+def difference(
+    actual: np.ndarray,
+    eager: np.ndarray,
+    dtype: torch.dtype,
+    exact: np.ndarray,
+    nearby: float = 0.0,
+) -> str:
+    """Why `actual` is not right; "" when it is. `nearby`: eager's error for inputs close by."""
     if actual.dtype != eager.dtype or actual.shape != eager.shape:
         return f"{actual.dtype}{list(actual.shape)}, eager {eager.dtype}{list(eager.shape)}"
     if not dtype.is_floating_point:
@@ -171,7 +177,7 @@ def difference(actual: np.ndarray, eager: np.ndarray, dtype: torch.dtype, exact:
     a, e, x = (np.where(finite, v, 0.0) for v in (a, e, x))
     error = np.abs(e - x)
     if np.abs(x).max(initial=0.0) < ORDINARY:
-        error = np.full_like(error, error.max(initial=0.0))
+        error = np.full_like(error, error.max(initial=nearby))
         # float64 is its own reference, with roundings of its own.
         allowed = np.maximum(3.0 * error, TOLERANCE[dtype] * np.maximum(np.abs(x), 1e-3))
     else:
