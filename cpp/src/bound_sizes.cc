@@ -40,6 +40,17 @@ BoundSizes::BoundSizes(const Plan& plan, const Program& program, std::vector<int
   bind_arena(program);
 }
 
+bool BoundSizes::knows(const Program& program, const Step& step) const {
+  if (step.kind != StepKind::kLaunch || !knows(step.work) || !knows(step.scratch)) return false;
+  const auto known = [this](const Expr& expr) { return knows(expr); };
+  const auto sized = [this, &program](int32_t buffer) {
+    return knows(program.buffers[static_cast<size_t>(buffer)].bytes);
+  };
+  return std::all_of(step.sizes.begin(), step.sizes.end(), known) &&
+         std::all_of(step.grid.begin(), step.grid.end(), known) &&
+         std::all_of(step.buffers.begin(), step.buffers.end(), sized);
+}
+
 void BoundSizes::evaluate_checks(const Plan& plan) const {
   for (const Check& check : plan.checks) {
     if (!knows(check.left) || !knows(check.right)) continue;

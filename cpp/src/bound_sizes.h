@@ -34,6 +34,8 @@ class BoundSizes {
   const std::vector<BoundTensor>& inputs() const { return inputs_; }
   const std::vector<BoundTensor>& outputs() const { return outputs_; }
   bool knows(const Expr& expr) const { return expr.known(dims_.data()); }
+  // Of a launch: all sizes, also those of its buffers in `program`. False for a control step.
+  bool knows(const Program& program, const Step& step) const;
   bool knows_output(size_t output) const { return known_outputs_[output]; }
   // Of the temporaries whose sizes are known in a scope and not around it.
   int64_t arena_bytes(int32_t scope = 0) const { return arena_bytes_[static_cast<size_t>(scope)]; }

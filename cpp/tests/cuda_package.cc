@@ -78,9 +78,18 @@ json kernel(Builder* builder, const KernelRow& row, const std::string& arch, int
       {"waits", row.waits}};
 }
 
+// What row_sum takes for its size.
+int64_t row_width(const json& steps) {
+  for (const json& step : steps) {
+    if (step.contains("kernel") && step["kernel"] == 2) return step["sizes"][0].get<int64_t>();
+  }
+  return 0;
+}
+
 // From work for threads to blocks.
 void to_grids(json* steps) {
   for (json& step : *steps) {
+    if (!step.contains("work")) continue;  // a control step
     const json work = step["work"];
     for (const char* key : {"work", "grain", "scratch"}) step.erase(key);
     step["grid"] = {work, 1, 1};
@@ -96,7 +105,7 @@ void to_grids(json* steps) {
 void add_cuda(Builder* builder, const std::vector<std::string>& archs) {
   const json cpu = builder->plan["programs"][0];
   const bool small = builder->plan["model"] == "small";
-  const json width = small ? cpu["steps"][0]["sizes"][0] : json(0);
+  const int64_t width = small ? row_width(cpu["steps"]) : 0;
   for (const std::string& arch : archs) {
     json program = cpu;
     program["device"] = "cuda";
@@ -105,7 +114,7 @@ void add_cuda(Builder* builder, const std::vector<std::string>& archs) {
     program["kernels"] = json::array();
     for (const KernelRow& row : kKernels) {
       const bool summing = std::string(row.name) == "row_sum";
-      const int64_t scratch = summing && small ? 4 * width.get<int64_t>() : 0;
+      const int64_t scratch = summing && small ? 4 * width : 0;
       program["kernels"].push_back(kernel(builder, row, arch, scratch));
     }
     to_grids(&program["steps"]);

@@ -8,66 +8,22 @@
 
 #include "aot/aot.hpp"
 #include "check.h"
+#include "flow_package.h"
 #include "package_builder.h"
 #include "plan.h"
 
 namespace {
 
+using aot_test::add_measured;
+using aot_test::add_row_by_row;
+using aot_test::branch_step;
 using aot_test::Builder;
+using aot_test::flow_package;
 using aot_test::json;
 using aot_test::Opened;
 
-constexpr int64_t kWidth = 8;
-constexpr int64_t kRow = kWidth * 4;
-
-json entry(const std::string& name) { return {{"kind", "entry"}, {"entry", name}, {"offset", 0}}; }
-
-json buffer(const char* name, const char* dtype, const json& bytes, const json& storage) {
-  return {{"name", name}, {"dtype", dtype}, {"bytes", bytes}, {"storage", storage}};
-}
-
-// The small package with a flag (buffer 6), a count (7), and a row of x (8) and of the sum (9) that
-// are slices in step `loop`.
-Builder flow_package(bool flag, int64_t count, int loop) {
-  Builder b = aot_test::small_package(kWidth);
-  b.add("weights/flag", "BOOL", json::array({1}), std::string(1, flag ? '\1' : '\0'));
-  b.add("weights/count", "I64", json::array({1}),
-        std::string(reinterpret_cast<const char*>(&count), sizeof(count)));
-  json& buffers = b.program()["buffers"];
-  buffers.push_back(buffer("flag", "bool", 1, entry("weights/flag")));
-  buffers.push_back(buffer("count", "int64", 8, entry("weights/count")));
-  for (const int of : {0, 3}) {
-    const json slice = {{"kind", "slice"}, {"of", of}, {"stride", kRow}, {"step", loop}};
-    buffers.push_back(buffer("row", "float32", kRow, slice));
-  }
-  return b;
-}
-
-json branch(int64_t then, int64_t otherwise) {
-  return {{"branch", 6}, {"then", then}, {"else", otherwise}, {"origin", 0}};
-}
-
-// Step 0 of the small package row by row, as steps 0 and 1.
-void add_row_by_row(Builder* b) {
-  json& steps = b->program()["steps"];
-  steps[0]["buffers"] = {8, 1, 9};
-  steps[0]["work"] = 1;
-  steps.insert(steps.begin(), json{{"repeat", "s0"}, {"body", 1}, {"origin", 0}});
-}
-
-// Binds the dim m0 to the count, around the last `body` steps.
-void add_measured(Builder* b, int64_t body, int64_t most) {
-  b->plan["dims"].push_back({{"name", "m0"},
-                             {"label", "found"},
-                             {"min", 0},
-                             {"max", most},
-                             {"multiple_of", 1},
-                             {"source", nullptr}});
-  json& steps = b->program()["steps"];
-  steps.insert(
-      steps.end() - body,
-      json{{"read", json::array({json::array({"m0", 7})})}, {"body", body}, {"origin", 0}});
-}
+constexpr int64_t kWidth = aot_test::kFlowWidth;
+constexpr int64_t kRow = aot_test::kFlowRow;
 
 struct Result {
   aot_code code = AOT_OK;
@@ -132,12 +88,10 @@ TEST(loops_walk_over_slices) {
 
 TEST(branches_take_one_arm) {
   for (const bool flag : {true, false}) {
-    Builder b = flow_package(flag, 0, 0);
+    Builder b = flow_package(flag, 0);
     json& steps = b.program()["steps"];  // scale, or copy the sum as it is
-    steps.insert(steps.begin() + 1, branch(1, 1));
+    steps.insert(steps.begin() + 1, branch_step(1, 1));
     steps.insert(steps.begin() + 3, json{{"copy", 3}, {"to", 4}, {"origin", 0}});
-    b.program()["buffers"].erase(9);
-    b.program()["buffers"].erase(8);
     const Result result = run(b, 3);
     CHECK_EQ(result.code, AOT_OK);
     CHECK(result.total == std::vector<float>(3, flag ? kTotal : kTotal / 2));
@@ -145,21 +99,17 @@ TEST(branches_take_one_arm) {
 }
 
 TEST(conditions_that_fail_at_once_run_no_body) {
-  Builder b = flow_package(false, 0, 0);
+  Builder b = flow_package(false, 0);
   json& steps = b.program()["steps"];
   steps.push_back({{"while", 6}, {"condition", 0}, {"body", 1}, {"origin", 0}});
   steps.push_back({{"copy", 0}, {"to", 4}, {"origin", 0}});
-  b.program()["buffers"].erase(9);
-  b.program()["buffers"].erase(8);
   CHECK_EQ(run(b, 2).total[1], kTotal);
 }
 
 TEST(checks_fail_runs_with_the_models_line) {
   for (const bool flag : {true, false}) {
-    Builder b = flow_package(flag, 0, 0);
+    Builder b = flow_package(flag, 0);
     b.program()["steps"].push_back({{"check", 6}, {"message", "no luck"}, {"origin", 0}});
-    b.program()["buffers"].erase(9);
-    b.program()["buffers"].erase(8);
     const Result result = run(b, 1);
     CHECK_EQ(result.code, flag ? AOT_OK : AOT_INVALID_ARGUMENT);
     if (flag) continue;
@@ -170,16 +120,7 @@ TEST(checks_fail_runs_with_the_models_line) {
 
 TEST(sizes_are_read_and_bind_what_follows) {
   for (const int64_t count : {int64_t{0}, int64_t{2}, int64_t{5}, int64_t{-1}}) {
-    Builder b = flow_package(true, count, 0);
-    b.program()["buffers"].erase(9);
-    b.program()["buffers"].erase(8);
-    add_measured(&b, 2, 4);
-    b.plan["outputs"][0]["shape"][0] = "m0";
-    b.program()["buffers"][4]["bytes"] = {"*", kRow, "m0"};
-    json& steps = b.program()["steps"];
-    steps[2]["work"] = {"*", kWidth, "m0"};
-    steps[3]["buffers"] = {3, 5};  // the sum, not scaled: it does not depend on m0
-    const Result result = run(b, 4);
+    const Result result = run(aot_test::measured_package(count), 4);
     const bool fits = count >= 0 && count <= 4;
     CHECK_EQ(result.code, fits ? AOT_OK : AOT_SHAPE_MISMATCH);
     if (fits) CHECK(result.shape == std::vector<int64_t>({count, kWidth}));
@@ -201,7 +142,7 @@ TEST(steps_that_contradict_themselves) {
               "is a slice of a later buffer, or of another type");
   CHECK_FAILS(read(rows, [&](json& p) { buffers(p)[8]["storage"]["step"] = 2; }),
               AOT_CORRUPT_PACKAGE, "which is no counted loop");
-  CHECK_FAILS(read(rows, [&](json& p) { steps(p)[0] = branch(1, 0); }), AOT_CORRUPT_PACKAGE,
+  CHECK_FAILS(read(rows, [&](json& p) { steps(p)[0] = branch_step(1, 0); }), AOT_CORRUPT_PACKAGE,
               "which is no counted loop");
   CHECK_FAILS(read(rows, [&](json& p) { steps(p).push_back({{"check", 7}, {"message", ""}}); }),
               AOT_CORRUPT_PACKAGE, "steps[4] reads what is no bool");
@@ -220,9 +161,7 @@ TEST(slices_that_end_beyond_their_buffer_fail_the_run) {
 }
 
 TEST(measured_dims_that_contradict_themselves) {
-  Builder b = flow_package(true, 2, 0);
-  b.program()["buffers"].erase(9);
-  b.program()["buffers"].erase(8);
+  Builder b = flow_package(true, 2);
   add_measured(&b, 1, 4);
   const auto steps = [](json& p) -> json& { return p["programs"][0]["steps"]; };
   read(b, [](json&) {});
@@ -239,7 +178,7 @@ TEST(measured_dims_that_contradict_themselves) {
   CHECK_FAILS(read(b,
                    [&](json& p) {
                      p["outputs"][0]["shape"][0] = "m0";
-                     steps(p).insert(steps(p).begin() + 2, branch(2, 0));
+                     steps(p).insert(steps(p).begin() + 2, branch_step(2, 0));
                    }),
               AOT_CORRUPT_PACKAGE, "a size of an output, inside of a branch or loop");
 }

@@ -38,7 +38,7 @@ std::vector<int32_t> BoundPlan::bind_steps(const Program& program, const KernelL
   position_.assign(program.steps.size(), -1);
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
-    if (!is_bound(program, step)) continue;
+    if (!knows(program, step)) continue;
     const std::string& kernel = program.kernel_of(step).name;
     BoundStep bound;
     bound.work = evaluate_count(step.work, dims().data(), "work of step", kernel);
@@ -102,17 +102,6 @@ void BoundPlan::set_weights(const Program& program, const Container& container, 
     const uint8_t* data = entry_bytes(*buffer.entry, container, weights);
     slots_[slot] = const_cast<uint8_t*>(data) + buffer.offset;
   }
-}
-
-// A launch whose sizes are all known.
-bool BoundPlan::is_bound(const Program& program, const Step& step) const {
-  if (step.kind != StepKind::kLaunch || !knows(step.work) || !knows(step.scratch)) return false;
-  const auto known = [this](const Expr& expr) { return knows(expr); };
-  const auto sized = [this, &program](int32_t buffer) {
-    return knows(program.buffers[static_cast<size_t>(buffer)].bytes);
-  };
-  return std::all_of(step.sizes.begin(), step.sizes.end(), known) &&
-         std::all_of(step.buffers.begin(), step.buffers.end(), sized);
 }
 
 BoundPlan::Slots& BoundPlan::slice_place(int32_t buffer, int32_t loop) {

@@ -70,7 +70,6 @@ class BoundPlan : public BoundSizes {
                                   int32_t threads, int32_t* fault);
   void bind_slots(const Plan& plan, const Program& program,
                   const std::vector<int32_t>& buffer_of_slot, uint8_t* states);
-  bool is_bound(const Program& program, const Step& step) const;
   Slots& slice_place(int32_t buffer, int32_t loop);
   void set(const Slots& slots, void* address) {
     for (const uint32_t slot : slots) slots_[slot] = address;

@@ -30,7 +30,7 @@ bool bind_grid(const Step& step, const std::string& kernel, const int64_t* dims,
   return true;
 }
 
-int64_t scratch_bytes(const Kernel& kernel, const Launch& launch) {
+int64_t scratch_of(const Kernel& kernel, const Launch& launch) {
   int64_t bytes = kernel.scratch;
   for (const unsigned blocks : launch.grid) {
     if (__builtin_mul_overflow(bytes, int64_t{blocks}, &bytes)) {
@@ -40,10 +40,6 @@ int64_t scratch_bytes(const Kernel& kernel, const Launch& launch) {
   return bytes;
 }
 
-int64_t round_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 }  // namespace
 
 BoundLaunches::BoundLaunches(const Plan& plan, const Program& program, DeviceProgram& code,
@@ -51,9 +47,9 @@ BoundLaunches::BoundLaunches(const Plan& plan, const Program& program, DevicePro
     : BoundSizes(plan, program, std::move(dims)),
       program_(program),
       states_(states),
-      places_(plan.inputs.size() + plan.outputs.size() + 1),
-      addresses_(places_.size(), 0),
-      memory_bytes_(arena_bytes()) {
+      position_(program.steps.size(), -1),
+      places_(plan.inputs.size() + plan.outputs.size() + program.scopes.size() + 1),
+      addresses_(places_.size(), 0) {
   bind_steps(plan, code, fault_words);
 }
 
@@ -65,6 +61,7 @@ void BoundLaunches::bind_steps(const Plan& plan, DeviceProgram& code, int32_t* f
   std::vector<size_t> first;  // parameter of each launch
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
+    if (!knows(program, step)) continue;
     const Kernel& kernel = program.kernel_of(step);
     Launch launch;
     if (!bind_grid(step, kernel.name, dims().data(), &launch)) continue;
@@ -84,14 +81,13 @@ void BoundLaunches::bind_steps(const Plan& plan, DeviceProgram& code, int32_t* f
       values_.push_back(static_cast<uint64_t>(size.eval(dims().data())));
     }
     values_.push_back(0);  // scratch
-    if (const int64_t bytes = scratch_bytes(kernel, launch); bytes > 0) {
-      // Launches follow one another: one region serves them all.
-      const int64_t offset =
-          round_up(arena_bytes(), std::max<int64_t>(kernel.scratch_alignment, kPointerAlignment));
-      places_.back().push_back({static_cast<uint32_t>(values_.size() - 1), id, offset});
-      memory_bytes_ = std::max(memory_bytes_, offset + bytes);
+    if (const int64_t bytes = scratch_of(kernel, launch); bytes > 0) {
+      // Launches follow one another: one region, aligned for all, serves them all.
+      places_.back().push_back({static_cast<uint32_t>(values_.size() - 1), id, 0});
+      scratch_bytes_ = std::max(scratch_bytes_, bytes);
     }
     values_.push_back(0);  // the profiler's scratch: none
+    position_[i] = id;
     launches_.push_back(launch);
   }
   for (uint64_t& value : values_) parameters_.push_back(&value);
@@ -111,7 +107,9 @@ void BoundLaunches::bind_buffer(const Plan& plan, int32_t buffer, uint32_t value
       places_[inputs().size() + index].push_back({value, launch, 0});
       break;
     case Storage::kArena:
-      places_.back().push_back({value, launch, arena_offset(buffer)});
+      if (arena_offset(buffer) < 0) break;  // of a size that is not known yet
+      places_[inputs().size() + outputs().size() + static_cast<size_t>(described.scope)].push_back(
+          {value, launch, arena_offset(buffer)});
       break;
     case Storage::kState:
       values_[value] = reinterpret_cast<uint64_t>(states_ + plan.states[index].offset);
@@ -124,7 +122,30 @@ void BoundLaunches::bind_buffer(const Plan& plan, int32_t buffer, uint32_t value
       entries_.emplace_back(value, buffer);
       break;
     case Storage::kSlice:
+      bind_slice(buffer, value);
       break;
+  }
+}
+
+void BoundLaunches::bind_slice(int32_t buffer, uint32_t value) {
+  const auto same = [buffer](const SlicePlace& place) { return place.buffer == buffer; };
+  const auto found = std::find_if(slices_.begin(), slices_.end(), same);
+  if (found != slices_.end()) {
+    found->values.push_back(value);
+  } else {
+    slices_.push_back({buffer, {value}});
+  }
+}
+
+void BoundLaunches::set_turn(int32_t step, int64_t turn) {
+  for (const SlicePlace& slice : slices_) {
+    const Buffer& buffer = program_.buffers[static_cast<size_t>(slice.buffer)];
+    if (buffer.loop != step || !knows(buffer.stride)) continue;
+    const int64_t offset = turn * buffer.stride.eval(dims().data());
+    const auto whole = reinterpret_cast<uint64_t>(address(buffer.index));
+    for (const uint32_t value : slice.values) {
+      values_[value] = whole + static_cast<uint64_t>(offset);
+    }
   }
 }
 

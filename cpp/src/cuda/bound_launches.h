@@ -17,7 +17,7 @@
 namespace aot_rt::cuda {
 
 // Belongs to one session. Every kernel parameter is eight bytes, kept in `values_`; addresses that
-// change between runs (of each input, each output, and the memory) are written there.
+// change between runs (of each input, output and arena, and of the scratch) are written there.
 class BoundLaunches : public BoundSizes {
  public:
   // As BoundSizes; loads the kernels that it launches. `fault_words`: one int32 per step of the
@@ -28,12 +28,23 @@ class BoundLaunches : public BoundSizes {
   BoundLaunches& operator=(const BoundLaunches&) = delete;
 
   const std::vector<Launch>& launches() const { return launches_; }
-  // Bytes of device memory that a run needs: the arena and behind it the kernels' scratch.
-  int64_t memory_bytes() const { return memory_bytes_; }
+  // The launch of the program's step of that number; nullptr: it has nothing to do.
+  const Launch* launch_of(int32_t step) const {
+    const int32_t position = position_[static_cast<size_t>(step)];
+    return position < 0 ? nullptr : &launches_[static_cast<size_t>(position)];
+  }
+  int64_t scratch_bytes() const { return scratch_bytes_; }  // of any one launch
 
   void set_input(size_t index, void* address) { set(index, address); }
   void set_output(size_t index, void* address) { set(inputs().size() + index, address); }
-  void set_memory(uint8_t* memory) { set(addresses_.size() - 1, memory); }
+  void set_arena(size_t scope, uint8_t* memory) {
+    set(inputs().size() + outputs().size() + scope, memory);
+  }
+  void set_scratch(uint8_t* memory) { set(addresses_.size() - 1, memory); }
+
+  // Slices of loop `step` are those of this turn from now on. Addresses of what they are parts of
+  // must have been set.
+  void set_turn(int32_t step, int64_t turn);
 
   // Points at entries in `weights`, and drops graphs, which have other addresses: none of them may
   // be running. `generation`, from 1, names the weights.
@@ -60,6 +71,10 @@ class BoundLaunches : public BoundSizes {
     int64_t offset;  // from the address
   };
   using Places = std::vector<Place>;
+  struct SlicePlace {
+    int32_t buffer;
+    std::vector<uint32_t> values;
+  };
   struct Variant {
     std::unique_ptr<Graph> graph;
     std::vector<uint64_t> addresses;  // that it has
@@ -67,6 +82,7 @@ class BoundLaunches : public BoundSizes {
 
   void bind_steps(const Plan& plan, DeviceProgram& code, int32_t* fault_words);
   void bind_buffer(const Plan& plan, int32_t buffer, uint32_t value, int32_t launch);
+  void bind_slice(int32_t buffer, uint32_t value);
   void set(size_t which, void* address);
   void patch(Variant* variant);
   // How many addresses differ from the present ones.
@@ -75,14 +91,16 @@ class BoundLaunches : public BoundSizes {
   const Program& program_;
   uint8_t* states_;
   std::vector<Launch> launches_;
+  std::vector<int32_t> position_;    // by step of the program: in `launches_`, or -1
   std::vector<uint64_t> values_;     // one per buffer, then the parameters of all launches
   std::vector<void*> parameters_;    // addresses of parameters, as the driver takes them
   std::vector<Places> places_;       // where each address goes
-  std::vector<uint64_t> addresses_;  // of inputs, outputs, memory; 0 where nothing uses it
+  std::vector<uint64_t> addresses_;  // of inputs, outputs, arenas, scratch; 0: nothing uses it
+  std::vector<SlicePlace> slices_;   // in the order of the buffers
   std::vector<std::pair<uint32_t, int32_t>>
       entries_;  // values that are entries' addresses, buffers
   uint64_t weights_generation_ = 0;
-  int64_t memory_bytes_ = 0;
+  int64_t scratch_bytes_ = 0;
   std::vector<Variant> variants_;  // at most kMaxVariants
   int64_t patches_ = 0;            // of all variants
 };

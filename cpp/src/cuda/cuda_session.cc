@@ -46,8 +46,10 @@ CudaSession::CudaSession(const std::shared_ptr<Package>& package, const Plan& pl
       states_(plan.state_bytes != 0
                   ? DeviceBlock(device_, static_cast<size_t>(plan.state_bytes), "states")
                   : DeviceBlock()),
+      arenas_(program_.scopes.size()),
       copies_(device_, plan),
-      updates_(*device_, plan, program_, states_) {
+      updates_(*device_, plan, program_, states_),
+      addresses_(plan.inputs.size()) {
   std::fill_n(faults_.data(), faults_.size(), uint8_t{0});
   for (size_t i = 0; i < program_.steps.size(); ++i) {
     const Step& step = program_.steps[i];
@@ -100,6 +102,10 @@ void CudaSession::run_with(const DLTensor* const* inputs, size_t count, const Ru
     mark_last_run();
     driver_.stream_wait_event(stream, last_run_.get(), 0);  // both use the session's memory
   }
+  if (!program_.straight) {  // what its steps read shall be of this run, faults too
+    wait_for_last_run();
+    check_faults();
+  }
   const bool to_host = options.host_outputs || this->options().host_outputs;
   Run run(*this, stream);
   run_locked(inputs, count, stream, to_host);
@@ -109,7 +115,7 @@ void CudaSession::run_with(const DLTensor* const* inputs, size_t count, const Ru
     last_stream_ = nullptr;
     copies_.all_read();
     check_faults();
-    if (writes_host) updates_.finish(*plans_.front(), inputs);
+    if (writes_host) updates_.finish(*bound_, inputs);
   } else {
     copies_.finish_reading(stream);
     if (!lasts(stream)) driver_.event_record(last_run_.get(), stream);
@@ -132,26 +138,35 @@ void CudaSession::run_locked(const DLTensor* const* inputs, size_t count, CUstre
     spare_memory();
     prepare(inputs, count, stream, to_host);
   }
-  BoundLaunches& bound = *plans_.front();
-  enqueue(bound, stream);
-  if (to_host) {
-    fetch_outputs(bound, stream);
+  if (program_.straight) {
+    enqueue(*bound_, stream);
   } else {
-    copy_shared_outputs(bound, stream);
+    run_flow(stream, to_host);
   }
-  updates_.enqueue(bound, inputs, stream);
+  trim_outputs(to_host);
+  if (to_host) {
+    fetch_outputs(stream);
+  } else {
+    copy_shared_outputs(stream);
+  }
+  updates_.enqueue(*bound_, inputs, stream);
 }
 
 // Everything that may need memory, before the first launch.
 void CudaSession::prepare(const DLTensor* const* inputs, size_t count, CUstream stream,
                           bool to_host) {
   BoundLaunches& bound = bind(inputs, count);
+  bound_ = &bound;
   bind_weights(bound);
   prepare_memory(bound);
+  results_.assign(plan().outputs.size(), nullptr);
+  fetched_.assign(to_host ? plan().outputs.size() : 0, nullptr);
+  output_plans_.assign(plan().outputs.size(), nullptr);
   place_outputs(bound, stream, to_host);
   for (size_t i = 0; i < count; ++i) {
     if (plan().inputs[i].changed) check_writable(plan(), i, *inputs[i]);
-    bound.set_input(i, copies_.place(i, *inputs[i], bound.inputs()[i], stream));
+    addresses_[i] = copies_.place(i, *inputs[i], bound.inputs()[i], stream);
+    bound.set_input(i, addresses_[i]);
   }
 }
 
@@ -173,7 +188,16 @@ BoundLaunches& CudaSession::bind(const DLTensor* const* inputs, size_t count) {
   if (!plans_.empty() && inputs_match(plan(), *plans_.front(), inputs, count, device())) {
     return *plans_.front();
   }
-  std::vector<int64_t> dims = bind_dims(plan(), inputs, count, device());
+  BoundLaunches& bound = bind(bind_dims(plan(), inputs, count, device()));
+  // Not while a run goes on, which may stand in several of them.
+  while (plans_.size() > kMaxPlans) {
+    wait_for_last_run();  // its graph may be running
+    plans_.pop_back();
+  }
+  return bound;
+}
+
+BoundLaunches& CudaSession::bind(std::vector<int64_t> dims) {
   const auto found = std::find_if(plans_.begin(), plans_.end(), [&dims](const auto& candidate) {
     return candidate->dims() == dims;
   });
@@ -184,50 +208,66 @@ BoundLaunches& CudaSession::bind(const DLTensor* const* inputs, size_t count) {
   auto* const words = reinterpret_cast<int32_t*>(faults_.device_data());
   plans_.push_front(std::make_unique<BoundLaunches>(plan(), program_, code_, std::move(dims),
                                                     states_.data(), words));
-  if (plans_.size() > kMaxPlans) {
-    wait_for_last_run();  // its graph may be running
-    plans_.pop_back();
-  }
   return *plans_.front();
 }
 
 void CudaSession::prepare_memory(BoundLaunches& bound) {
-  const auto bytes = static_cast<size_t>(bound.memory_bytes());
-  if (memory_.size() < bytes) {
-    memory_.reset();  // first, so that old and new are not held together
-    memory_ = DeviceBlock(device_, bytes, "temporaries");
-    package().log()(AOT_LOG_DEBUG, cat(bytes, " bytes of temporaries on ", device_->short_name()));
+  const auto grow = [this](DeviceBlock& block, int64_t wanted, const char* purpose) {
+    const auto bytes = static_cast<size_t>(wanted);
+    if (block.size() >= bytes) return;
+    block.reset();  // first, so that old and new are not held together
+    block = DeviceBlock(device_, bytes, purpose);
+    package().log()(AOT_LOG_DEBUG,
+                    cat(bytes, " bytes of ", purpose, " on ", device_->short_name()));
+  };
+  for (size_t scope = 0; scope < arenas_.size(); ++scope) {
+    grow(arenas_[scope], bound.arena_bytes(static_cast<int32_t>(scope)), "temporaries");
+    bound.set_arena(scope, arenas_[scope].data());
   }
-  bound.set_memory(memory_.data());
+  grow(scratch_, bound.scratch_bytes(), "scratch");
+  bound.set_scratch(scratch_.data());
 }
 
 void CudaSession::place_outputs(BoundLaunches& bound, CUstream stream, bool to_host) {
-  size_t total = 0;
   for (size_t i = 0; i < plan().outputs.size(); ++i) {
-    const TensorSpec& spec = plan().outputs[i];
-    const auto bytes = static_cast<size_t>(bound.buffer_bytes(program_.outputs[i]));
-    OutputBlock* block = nullptr;
-    if (owns_buffer(i) || !to_host) {
-      block = device_outputs_->take(bytes, stream, i);
-      results_.push_back(block);
-      block->describe(bound.outputs()[i], *spec.dtype);
-      if (owns_buffer(i)) bound.set_output(i, block->data());
-    } else {
-      results_.push_back(nullptr);
+    if (!bound.knows_output(i)) continue;
+    if (output_plans_[i] == nullptr) place_output(i, bound, stream, to_host);
+    if (owns_buffer(i)) bound.set_output(i, results_[i]->data());
+  }
+}
+
+void CudaSession::place_output(size_t index, const BoundLaunches& bound, CUstream stream,
+                               bool to_host) {
+  const TensorSpec& spec = plan().outputs[index];
+  const auto bytes = static_cast<size_t>(bound.buffer_bytes(program_.outputs[index]));
+  if (owns_buffer(index) || !to_host) {
+    results_[index] = device_outputs_->take(bytes, stream, index);
+    results_[index]->describe(bound.outputs()[index], *spec.dtype);
+  }
+  if (to_host) {
+    fetched_[index] = host_outputs_->take(bytes, nullptr, index);
+    fetched_[index]->describe(bound.outputs()[index], *spec.dtype);
+  }
+  output_plans_[index] = &bound;
+}
+
+// Keeps no more unused blocks than a run needs.
+void CudaSession::trim_outputs(bool to_host) {
+  size_t total = 0;
+  for (size_t i = 0; i < output_plans_.size(); ++i) {
+    if (output_plans_[i] == nullptr) {
+      fail(AOT_CORRUPT_PACKAGE, "plan: no step reads the size of output '", plan().outputs[i].name,
+           "'");
     }
-    if (to_host) {
-      block = host_outputs_->take(bytes, nullptr, i);
-      fetched_.push_back(block);
-      block->describe(bound.outputs()[i], *spec.dtype);
-    }
-    total += bytes;
+    total += static_cast<size_t>(output_plans_[i]->buffer_bytes(program_.outputs[i]));
   }
   device_outputs_->trim(2 * total + 4096);
   if (to_host) host_outputs_->trim(2 * total + 4096);
 }
 
-void CudaSession::fetch_outputs(const BoundLaunches& bound, CUstream stream) {
+void CudaSession::fetch_outputs(CUstream stream) {
   for (size_t i = 0; i < fetched_.size(); ++i) {
+    const BoundLaunches& bound = *output_plans_[i];
     const auto span = static_cast<size_t>(bound.outputs()[i].span);
     if (span == 0) continue;
     const void* from = bound.address(program_.outputs[i]);
@@ -237,8 +277,9 @@ void CudaSession::fetch_outputs(const BoundLaunches& bound, CUstream stream) {
 }
 
 // Outputs that are an input, a weight, a temporary or another output get their own copy.
-void CudaSession::copy_shared_outputs(const BoundLaunches& bound, CUstream stream) {
+void CudaSession::copy_shared_outputs(CUstream stream) {
   for (size_t i = 0; i < results_.size(); ++i) {
+    const BoundLaunches& bound = *output_plans_[i];
     const auto span = static_cast<size_t>(bound.outputs()[i].span);
     if (owns_buffer(i) || span == 0) continue;
     const void* from = bound.address(program_.outputs[i]);
@@ -251,7 +292,7 @@ void CudaSession::enqueue(BoundLaunches& bound, CUstream stream) {
   if (options().synchronous || observer_ != nullptr) {
     run_watched(bound, stream);
   } else if (options().profile) {
-    run_profiled(bound, stream);
+    run_profiled(bound.launches(), stream);
   } else if (!enqueue_graph(bound, stream)) {
     for (const Launch& launch : bound.launches()) enqueue_launch(launch, stream);
   }
@@ -294,16 +335,18 @@ void CudaSession::wait_for_step(int32_t step, CUstream stream) {
 }
 
 void CudaSession::run_watched(const BoundLaunches& bound, CUstream stream) {
-  for (const Launch& launch : bound.launches()) {
-    enqueue_launch(launch, stream);
-    wait_for_step(launch.step, stream);
-    check_faults();
-    if (observer_ != nullptr) observe(bound, launch.step, stream);
-  }
+  for (const Launch& launch : bound.launches()) run_launch_watched(bound, launch, stream);
 }
 
-void CudaSession::run_profiled(const BoundLaunches& bound, CUstream stream) {
-  const std::vector<Launch>& launches = bound.launches();
+void CudaSession::run_launch_watched(const BoundLaunches& bound, const Launch& launch,
+                                     CUstream stream) {
+  enqueue_launch(launch, stream);
+  wait_for_step(launch.step, stream);
+  check_faults();
+  if (observer_ != nullptr) observe(bound, launch.step, stream);
+}
+
+void CudaSession::run_profiled(const std::vector<Launch>& launches, CUstream stream) {
   while (marks_.size() < launches.size() + 1) {
     marks_.push_back(std::make_unique<Event>(device_, kEventDefault));
   }
@@ -444,11 +487,6 @@ std::unique_ptr<Session> make_cuda_session(std::shared_ptr<Package> package, int
   if (!options.isa.empty() && options.isa != program.arch) {
     fail(AOT_UNAVAILABLE, "no '", options.isa, "' on ", device->description(),
          ": the package's kernels for it are of ", program.arch);
-  }
-  if (!program.straight) {
-    fail(AOT_UNSUPPORTED,
-         "this runtime runs control flow on the cpu only: the package's program for ",
-         program.device, " ", program.arch, " has branches, loops or sizes that it computes");
   }
   Package& owner = *package;
   std::shared_ptr<WeightPlace> place = package->weight_place(device->short_name(), [&] {

@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/bound_launches.h"
@@ -13,6 +14,7 @@
 #include "cuda/device_program.h"
 #include "cuda/input_copies.h"
 #include "cuda/updates.h"
+#include "flow_runner.h"
 #include "memory.h"
 #include "output_pool.h"
 #include "session.h"
@@ -29,7 +31,10 @@ namespace cuda {
 // A run without a stream is over when it returns. A run on the caller's stream is only enqueued
 // there, unless outputs go to the host; data that it finds wrong is reported by synchronize() or by
 // the next run.
-class CudaSession final : public Session {
+//
+// A program with control steps waits for the GPU wherever one of them reads what it computed; its
+// launches go one by one.
+class CudaSession final : public Session, private FlowDevice {
  public:
   // As Session's. `code`: of `program`, or of the program that it is a routine of; kept by `place`,
   // or by the caller.
@@ -69,18 +74,23 @@ class CudaSession final : public Session {
   void prepare(const DLTensor* const* inputs, size_t count, CUstream stream, bool to_host);
   void bind_weights(BoundLaunches& bound);
   BoundLaunches& bind(const DLTensor* const* inputs, size_t count);
+  BoundLaunches& bind(std::vector<int64_t> dims);
   void prepare_memory(BoundLaunches& bound);
   void place_outputs(BoundLaunches& bound, CUstream stream, bool to_host);
-  void fetch_outputs(const BoundLaunches& bound, CUstream stream);
-  void copy_shared_outputs(const BoundLaunches& bound, CUstream stream);
+  void place_output(size_t index, const BoundLaunches& bound, CUstream stream, bool to_host);
+  void trim_outputs(bool to_host);
+  void fetch_outputs(CUstream stream);
+  void copy_shared_outputs(CUstream stream);
   void give_back_all();
   void spare_memory();
 
   void enqueue(BoundLaunches& bound, CUstream stream);
+  void run_flow(CUstream stream, bool to_host);
   bool enqueue_graph(BoundLaunches& bound, CUstream stream);
   void enqueue_launch(const Launch& launch, CUstream stream);
   void run_watched(const BoundLaunches& bound, CUstream stream);
-  void run_profiled(const BoundLaunches& bound, CUstream stream);
+  void run_launch_watched(const BoundLaunches& bound, const Launch& launch, CUstream stream);
+  void run_profiled(const std::vector<Launch>& launches, CUstream stream);
   void wait_for_step(int32_t step, CUstream stream);
   void observe(const BoundLaunches& bound, int32_t step, CUstream stream);
 
@@ -96,6 +106,14 @@ class CudaSession final : public Session {
   std::string step_name(int32_t step) const;
   const std::string& origin(int32_t step) const { return origins_[static_cast<size_t>(step)]; }
 
+  // FlowDevice, of the run under way.
+  void bind_flow(std::vector<int64_t> dims) override;
+  const BoundSizes& sizes() const override { return *bound_; }
+  void launch_step(int32_t step) override;
+  void read_buffer(int32_t buffer, void* to, size_t bytes) override;
+  void copy_buffer(int32_t from, int32_t to, size_t bytes) override;
+  void begin_turn(int32_t step, int64_t turn) override;
+
   DeviceProgram& code_;
   DevicePtr device_;
   const Driver& driver_;
@@ -107,14 +125,23 @@ class CudaSession final : public Session {
   OutputPool* device_outputs_;
   OutputPool* host_outputs_;
   DeviceBlock states_;
-  DeviceBlock memory_;
+  std::vector<DeviceBlock> arenas_;  // by scope
+  DeviceBlock scratch_;
   InputCopies copies_;
   Updates updates_;
   std::list<std::unique_ptr<BoundLaunches>> plans_;  // most recently used first
-  std::vector<OutputBlock*> results_;                // of the run under way: device memory …
-  std::vector<OutputBlock*> fetched_;                // … and, if the caller wants that, host memory
+  std::vector<std::unique_ptr<Event>> marks_;        // between the steps of a profiled run
 
-  std::vector<std::unique_ptr<Event>> marks_;  // between the steps of a profiled run
+  // Of the run under way. Outputs have device memory, and host memory if the caller wants that;
+  // those of sizes that are not known yet have no plan.
+  BoundLaunches* bound_ = nullptr;  // for the sizes known so far
+  std::vector<OutputBlock*> results_;
+  std::vector<OutputBlock*> fetched_;
+  std::vector<const BoundLaunches*> output_plans_;
+  std::vector<void*> addresses_;                    // of inputs
+  std::vector<std::pair<int32_t, int64_t>> turns_;  // of loops, the latest last
+  CUstream stream_ = nullptr;
+  bool to_host_ = false;
 };
 
 }  // namespace cuda

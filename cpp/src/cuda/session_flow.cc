@@ -1,0 +1,57 @@
+// What control steps need of a session on a GPU.
+#include <algorithm>
+#include <utility>
+
+#include "cuda/cuda_session.h"
+
+namespace aot_rt::cuda {
+
+void CudaSession::run_flow(CUstream stream, bool to_host) {
+  stream_ = stream;
+  to_host_ = to_host;
+  turns_.clear();
+  FlowRunner(plan(), program_, this).run();
+}
+
+void CudaSession::bind_flow(std::vector<int64_t> dims) {
+  bound_ = &bind(std::move(dims));
+  bind_weights(*bound_);
+  prepare_memory(*bound_);
+  for (size_t i = 0; i < addresses_.size(); ++i) bound_->set_input(i, addresses_[i]);
+  place_outputs(*bound_, stream_, to_host_);
+  for (const auto& [step, turn] : turns_) bound_->set_turn(step, turn);
+}
+
+void CudaSession::launch_step(int32_t step) {
+  const Launch* launch = bound_->launch_of(step);
+  if (launch == nullptr) return;
+  if (options().synchronous || observer_ != nullptr) {
+    run_launch_watched(*bound_, *launch, stream_);
+  } else if (options().profile) {
+    run_profiled({*launch}, stream_);
+  } else {
+    enqueue_launch(*launch, stream_);
+  }
+}
+
+void CudaSession::read_buffer(int32_t buffer, void* to, size_t bytes) {
+  const auto from = reinterpret_cast<CUdeviceptr>(bound_->address(buffer));
+  driver_.memcpy_dtoh_async(to, from, bytes, stream_);
+  driver_.stream_synchronize(stream_);
+  check_faults();
+}
+
+void CudaSession::copy_buffer(int32_t from, int32_t to, size_t bytes) {
+  const auto source = reinterpret_cast<CUdeviceptr>(bound_->address(from));
+  const auto target = reinterpret_cast<CUdeviceptr>(bound_->address(to));
+  if (source != target) driver_.memcpy_dtod_async(target, source, bytes, stream_);
+}
+
+void CudaSession::begin_turn(int32_t step, int64_t turn) {
+  bound_->set_turn(step, turn);
+  const auto same = [step](const auto& entry) { return entry.first == step; };
+  turns_.erase(std::remove_if(turns_.begin(), turns_.end(), same), turns_.end());
+  turns_.emplace_back(step, turn);
+}
+
+}  // namespace aot_rt::cuda
