@@ -18,6 +18,7 @@ from aot.frontend.capture import Captured, capture_file
 from aot.frontend.golden import examples
 from aot.frontend.ingest import ingest
 from aot.ir.capabilities import Capabilities
+from aot.ir.flow import Outline
 from aot.ir.kernel_facts import draws_numbers
 from aot.ir.kernels import KernelGraph, MemoryPlan
 from aot.ir.loops import LoopGraph
@@ -34,6 +35,7 @@ from aot.link.states import place_states
 from aot.lowering.lower import lower_outline
 from aot.lowering.outline import outline
 from aot.options import BuildOptions, Target
+from aot.passes.align_slices import align_slices
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.empty import settle_empty
 from aot.passes.expand_templates import expand_templates
@@ -109,9 +111,7 @@ def build(
     # From here on each program goes its own way: what to fuse depends on the device.
     loops = stages.run(
         "passes",
-        lambda: _each_schedule(
-            programs, lambda p, _: lowered.map(lambda part: run_passes(part, p.capabilities))
-        ),
+        lambda: _each_schedule(programs, lambda p, _: optimise(lowered, p.capabilities)),
     )
     kernels = stages.run(
         "fuse",
@@ -147,6 +147,12 @@ def choose_programs(targets: Sequence[Target], choose: Choose | None = None) -> 
     return tuple(Program(part, b) for target, b in chosen for part in b.programs(target))
 
 
+def optimise(lowered: Outline[LoopGraph], capabilities: Capabilities) -> Outline[LoopGraph]:
+    """The passes over the whole outline, then over each of its parts."""
+    aligned = align_slices(lowered, capabilities.alignment)
+    return aligned.map(lambda part: run_passes(part, capabilities))
+
+
 def run_passes(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     """The passes over the loop graph, in order."""
     graph = remove_dead_code(settle_empty(graph))
@@ -170,8 +176,8 @@ def schedule(graph: TensorGraph, capabilities: Capabilities) -> KernelGraph:
     Raises:
         UnsupportedOperators: As `lower`.
     """
-    lowered = lower_outline(outline(graph))
-    return join(lowered.map(lambda part: fuse(run_passes(part, capabilities), capabilities)))
+    loops = optimise(lower_outline(outline(graph)), capabilities)
+    return join(loops.map(lambda part: fuse(part, capabilities)))
 
 
 class Stopped(Exception):

@@ -20,6 +20,7 @@ class Capabilities:
     the order in which it walks them; otherwise it packs them.
     `head_size`: greatest size of a head that the attention template takes; 0: any.
     `prologues`: kinds of templates that evaluate pointwise nests in place of loading an operand.
+    `alignment`: of the addresses that kernels are given, in bytes; 1: any will do.
     `units`: parallel work units from which a launch keeps the device busy.
     """
 
@@ -31,6 +32,7 @@ class Capabilities:
     preferred_conv_layout: str
     grain_bytes: int
     tiles: bool = False
+    alignment: int = 1
     units: int = 8
     matrix_dtypes: frozenset[str] = frozenset()
     head_size: int = 0

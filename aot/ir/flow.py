@@ -96,23 +96,28 @@ Item = Straight[G] | Branch[G] | Repeat[G] | Measured[G] | Copy | Check
 Flow = tuple[Item[G], ...]
 
 
+def map_items(flow: Flow[G], change: Callable[[Item[Any]], Item[Any]]) -> Flow[Any]:
+    """The flow with every item replaced by what `change` makes of it, in order and inside out."""
+
+    def inside(item: Item[Any]) -> Item[Any]:
+        if isinstance(item, Branch):
+            then = map_items(item.then, change)
+            return replace(item, then=then, otherwise=map_items(item.otherwise, change))
+        if isinstance(item, Repeat):
+            condition = map_items(item.condition, change)
+            return replace(item, condition=condition, body=map_items(item.body, change))
+        if isinstance(item, Measured):
+            return replace(item, rest=map_items(item.rest, change))
+        return item
+
+    return tuple(change(inside(item)) for item in flow)
+
+
 def map_flow(flow: Flow[G], stage: Callable[[G], H]) -> Flow[H]:
     """The flow with every straight part replaced by what `stage` makes of it, in order."""
-    made: list[Any] = []
-    for item in flow:
-        if isinstance(item, Straight):
-            made.append(Straight(stage(item.graph)))
-        elif isinstance(item, Branch):
-            then = map_flow(item.then, stage)
-            made.append(replace(item, then=then, otherwise=map_flow(item.otherwise, stage)))
-        elif isinstance(item, Repeat):
-            condition = map_flow(item.condition, stage)
-            made.append(replace(item, condition=condition, body=map_flow(item.body, stage)))
-        elif isinstance(item, Measured):
-            made.append(replace(item, rest=map_flow(item.rest, stage)))
-        else:
-            made.append(item)
-    return tuple(made)
+    return map_items(
+        flow, lambda item: Straight(stage(item.graph)) if isinstance(item, Straight) else item
+    )
 
 
 def items_of(flow: Flow[G]) -> Iterator[Item[G]]:

@@ -31,6 +31,7 @@ class FlowRun(Generic[G]):
     ) -> None:
         self.arrays, self.dims = arrays, dims
         self.part, self.allocate = part, allocate
+        self._slices: set[str] = set()
 
     def run(self, flow: Flow[G]) -> None:
         """Runs the items in order.
@@ -46,7 +47,7 @@ class FlowRun(Generic[G]):
             elif isinstance(item, Repeat):
                 self._repeat(item)
             elif isinstance(item, Copy):
-                self.arrays[item.target] = self.arrays[item.source].copy()
+                self._copy(item)
             elif isinstance(item, Measured):
                 for name, buffer in item.sizes:
                     self.dims[name] = int(self.arrays[buffer])
@@ -54,11 +55,18 @@ class FlowRun(Generic[G]):
             elif not self._holds(item.value):
                 raise InputMismatch(item.message, where=str(item.origin))
 
+    def _copy(self, item: Copy) -> None:
+        if item.target in self._slices:
+            self.arrays[item.target][...] = self.arrays[item.source]
+        else:
+            self.arrays[item.target] = self.arrays[item.source].copy()
+
     def _repeat(self, item: Repeat[G]) -> None:
         count = None if item.count is None else self._number(item.count)
         for s in item.slices:
             if s.source not in self.arrays:
                 self.arrays[s.source] = self.allocate(s.source)
+        self._slices.update(s.buffer for s in item.slices)
         turn = 0
         while self._again(item, turn, count):
             for s in item.slices:

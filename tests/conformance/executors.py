@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch.utils import _pytree as pytree
 
 from aot import driver
 from aot.backends.registry import backend_for
 from aot.backends.triton.backend import TritonBackend
-from aot.driver import run_passes
+from aot.driver import optimise
 from aot.frontend.capture import Captured
 from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
@@ -34,7 +33,7 @@ from aot.report.texts import verify_stage
 from aot.schedule.fusion import fuse
 from aot.schedule.join import join
 from aot.schedule.memory import plan_memory
-from tests.backends.triton.interpret import run_emitted
+from tests.backends.triton.interpret import run_emitted, run_flow
 
 Args = tuple[Any, ...]
 Executor = Callable[[Captured, Args], list[np.ndarray]]
@@ -66,7 +65,7 @@ def _named(names: tuple[str, ...], inputs: Args) -> dict[str, np.ndarray]:
 
 def scheduled(graph: TensorGraph, capabilities: Capabilities) -> KernelGraph:
     """The kernels of a graph, each stage verified."""
-    loops = lower_outline(outline(graph)).map(lambda part: run_passes(part, capabilities))
+    loops = optimise(lower_outline(outline(graph)), capabilities)
     verify_stage(loops)
     kernels = join(loops.map(lambda part: fuse(part, capabilities)))
     verify_stage(kernels)
@@ -83,13 +82,12 @@ def interpret_triton(captured: Captured, inputs: Args) -> list[np.ndarray]:
     backend, target = TritonBackend(), Target("cuda", ("sm_90",))
     capabilities = backend.capabilities(target)
     kernels = scheduled(graph, capabilities)
-    if kernels.flow:
-        pytest.skip("the runtime's control steps are tested on the host")
     emitted = backend.emit(kernels, target)
     store = DerivedStore(weights, emitted.graph.derived, emitted.graph.buffers, backend.recipes())
     arrays = _named(kernels.inputs, inputs)
     in_place = plan_memory(emitted.graph).in_place
-    outputs, fault = run_emitted(emitted, arrays, store.array, _dims(graph, inputs), in_place)
+    run = run_flow if kernels.flow else run_emitted
+    outputs, fault = run(emitted, arrays, store.array, _dims(graph, inputs), in_place)
     assert fault == 0, "a kernel reports a wrong index"
     return outputs
 

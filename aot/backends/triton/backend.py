@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.triton.attention_tile import HEAD_SIZE
-from aot.backends.triton.compile import compile_kernels, kernels_key
+from aot.backends.triton.compile import ALIGNMENT, compile_kernels, kernels_key
 from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
 from aot.backends.triton.template_argsort import emit_argsort
@@ -73,6 +73,7 @@ class TritonBackend:
             preferred_conv_layout="channels_last",
             grain_bytes=64 * 1024,
             tiles=True,
+            alignment=ALIGNMENT,
             units=self._gpu(target).units,
             conv_in_place=True,
             matrix_dtypes=frozenset(("float32", "float16", "bfloat16")),

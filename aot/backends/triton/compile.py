@@ -16,6 +16,9 @@ from aot.backends.triton.workers import Failure, answer_all
 from aot.errors import KernelRefused
 from aot.options import compile_environment
 
+ALIGNMENT = 16
+"""Bytes: kernels rely on it for every address that they are given."""
+
 Places = Mapping[str, str]
 """Name of a kernel -> what of the model it computes: nests and model lines, for messages."""
 
@@ -113,6 +116,7 @@ def _request(source: KernelSource, arch: str) -> dict[str, Any]:
         "options": dict(source.options),
         "capability": capability(arch),
         "shared_limit": SHARED_LIMIT[arch],
+        "alignment": ALIGNMENT,
     }
 
 

@@ -21,7 +21,6 @@ from triton.compiler import ASTSource
 MODULE = "<kernel>"
 """The file that Triton sees: always the same, because names of files end up in machine code."""
 
-ALIGNMENT = 16
 _BOOLEAN = ("enable_fp_fusion", "launch_cooperative_grid", "launch_pdl", "debug", "sched4reg")
 
 
@@ -40,7 +39,8 @@ def load_function(text: str, name: str) -> Any:
 def compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
     """The answer to one request; loops keep fewer stages in flight where memory does not suffice.
 
-    Request: name, text, signature (list of types), options, capability, shared_limit.
+    Request: name, text, signature (list of types), options, capability, shared_limit, alignment (of
+    pointers, in bytes).
     Answer: cubin (base64), symbol, threads, shared, scratch, scratch_alignment.
     """
     options = {"enable_fp_fusion": True, "num_stages": 3, **request["options"]}
@@ -58,7 +58,9 @@ def _compile(request: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]
     if len(types) != len(function.arg_names):
         raise TypeError(f"{len(types)} types for parameters {', '.join(function.arg_names)}")
     aligned = {
-        (k,): [["tt.divisibility", ALIGNMENT]] for k, kind in enumerate(types) if kind[0] == "*"
+        (k,): [["tt.divisibility", request["alignment"]]]
+        for k, kind in enumerate(types)
+        if kind[0] == "*"
     }
     signature = dict(zip(function.arg_names, types, strict=True))
     made = triton.compile(

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from aot.backends.base import EmittedGraph
+from aot.ir.flow import slices_of
+from aot.ir.interpreter_flow import FlowRun
 from aot.options import compile_environment
 from aot.symbolic import as_expr, dim, evaluate
 
@@ -109,23 +111,8 @@ def run_emitted(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
             held.setdefault(owner, number[name])
             memory.append(made)
         views[name] = view
-    launches = [
-        (
-            launch.function,
-            [number[b] for b in launch.buffers],
-            [int(evaluate(as_expr(e), symbols)) for e in launch.sizes],
-            tuple(int(evaluate(as_expr(e), symbols)) for e in launch.grid),
-        )
-        for launch in emitted.launches
-    ]
     before = {n: memory[number[n]].tobytes() for n in names if _is_constant(graph.buffers[n])}
-    after, fault = interpreter().run(
-        {
-            "functions": {f.name: (f.text, f.signature) for f in emitted.functions},
-            "buffers": [m.tobytes() for m in memory],
-            "launches": launches,
-        }
-    )
+    after, fault = _launch(emitted, emitted.launches, memory, number, symbols)
     for name, content in before.items():
         if name not in shared.values():
             assert after[number[name]] == content, f"{name} is read-only, and was written"
@@ -134,6 +121,63 @@ def run_emitted(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
         content = np.frombuffer(bytearray(after[number[name]]), np.uint8)
         results.append(np.array(_view(graph.buffers[name], symbols, content), order="C"))
     return results, fault
+
+
+def run_flow(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
+    """As `run_emitted`, for a graph with control flow: each straight part by itself."""
+    graph = emitted.graph
+    shared, slices = dict(in_place), slices_of(graph.flow)
+    sizes, faults = dict(dims), []
+    arrays = dict(inputs)
+    arrays.update((b.name, weights(b.fqn)) for b in graph.buffers.values() if b.kind == "weight")
+
+    def part(span):
+        symbols = {dim(name): value for name, value in sizes.items()}
+        launches = emitted.launches[span.first :][: span.count]
+        for kernel in graph.kernels[span.first :][: span.count]:
+            for name in set(kernel.writes).difference(slices):
+                arrays.pop(name, None)  # of an earlier turn of a loop, perhaps of other sizes
+        names = list(dict.fromkeys(name for launch in launches for name in launch.buffers))
+        made = {
+            n: _allocate(graph.buffers[n], symbols, arrays.get(n, arrays.get(shared.get(n))))[0]
+            for n in names
+        }
+        number = {name: k for k, name in enumerate(names)}
+        after, fault = _launch(emitted, launches, made.values(), number, symbols)
+        faults.append(fault)
+        for name, content in zip(names, after, strict=True):
+            if _is_constant(graph.buffers[name]):
+                continue
+            view = _view(graph.buffers[name], symbols, np.frombuffer(bytearray(content), np.uint8))
+            if name in slices:
+                arrays[name][...] = view
+            else:
+                arrays[name] = view
+
+    def allocate(name):
+        buffer = graph.buffers[name]
+        return _allocate(buffer, {dim(n): value for n, value in sizes.items()}, None)[1]
+
+    FlowRun(arrays, sizes, part, allocate).run(graph.flow)
+    return [np.array(arrays[name], order="C") for name in graph.outputs], max(faults, default=0)
+
+
+def _launch(emitted, launches, memory, number, symbols):
+    """The contents of the memory after the launches, and the fault flag."""
+    request = {
+        "functions": {f.name: (f.text, f.signature) for f in emitted.functions},
+        "buffers": [m.tobytes() for m in memory],
+        "launches": [
+            (
+                launch.function,
+                [number[b] for b in launch.buffers],
+                [int(evaluate(as_expr(e), symbols)) for e in launch.sizes],
+                tuple(int(evaluate(as_expr(e), symbols)) for e in launch.grid),
+            )
+            for launch in launches
+        ],
+    }
+    return interpreter().run(request)
 
 
 def _owner(name, shared):
