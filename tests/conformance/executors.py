@@ -92,17 +92,16 @@ def interpret_triton(captured: Captured, inputs: Args) -> list[np.ndarray]:
     return outputs
 
 
-def packaged(level: str) -> Executor:
-    """A package of one ISA level, run by the Python loader."""
+def packaged(target: Target) -> Executor:
+    """A package for one target, run by the Python loader on its device."""
 
     def run(captured: Captured, inputs: Args) -> list[np.ndarray]:
         import aot_runtime  # the loader is not needed to interpret
 
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "row.pkg"
-            targets = (Target("cpu", (level,)),)
-            driver.build(captured, from_environment(output=path, targets=targets, golden=False))
-            outputs = aot_runtime.load(path)(*inputs)
+            driver.build(captured, from_environment(output=path, targets=(target,), golden=False))
+            outputs = aot_runtime.load(path, target.device)(*inputs)
             return [
                 np.array(o if isinstance(o, np.ndarray) else to_array(o)) for o in _leaves(outputs)
             ]
@@ -120,6 +119,17 @@ EXECUTORS: Mapping[str, Executor] = {
     "loops": interpret_lowered,
     "kernels": interpret_fused,
     "triton": interpret_triton,
-    **{f"cpu:{level}": packaged(level) for level in CPU_LEVELS},
+    **{f"cpu:{level}": packaged(Target("cpu", (level,))) for level in CPU_LEVELS},
 }
 """By name; those of a device carry the target's name."""
+
+GPU = "cuda"
+"""The executor that needs this machine to have a GPU: packages for it."""
+
+
+def executor_named(name: str) -> Executor | None:
+    """An executor of the table, or the GPU; None for another name."""
+    if name != GPU:
+        return EXECUTORS.get(name)
+    major, minor = torch.cuda.get_device_capability(0)
+    return packaged(Target("cuda", (f"sm_{major}{minor}",)))

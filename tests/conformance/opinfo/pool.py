@@ -40,12 +40,12 @@ def serve(pipe: Connection, executor: str) -> None:
     """A worker's life. For each task it sends the numbers that it will run, outcomes, and None."""
     import torch
 
-    from tests.conformance.executors import EXECUTORS
+    from tests.conformance.executors import executor_named
     from tests.conformance.opinfo.running import run_cases
     from tests.conformance.opinfo.samples import spread
 
     torch.set_num_threads(1)
-    run = EXECUTORS.get(executor)
+    run = executor_named(executor)
     while True:
         task: Task = pipe.recv()
         chosen = [case for pair in task.pairs for case in spread(*pair, task.samples)]
@@ -139,7 +139,7 @@ def run_tasks(
 
     Args:
         tasks: What to run.
-        executor: A name of tests.conformance.executors.EXECUTORS; any other stops at the lowering.
+        executor: A name that tests.conformance.executors knows; any other stops at the lowering.
         workers: Processes at once.
         seconds: A process that says nothing for longer counts as hung.
         life: What a worker does.

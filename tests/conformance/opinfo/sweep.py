@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from tests.conformance.executors import EXECUTORS
+from tests.conformance.executors import EXECUTORS, GPU
 from tests.conformance.opinfo.outcome import CRASH, OK, REFUSED, WRONG, Table, tabulate, totals
 from tests.conformance.opinfo.pool import Task, run_tasks
 from tests.conformance.opinfo.running import BATCH
@@ -85,7 +85,7 @@ def _merged(old: Table, new: Table) -> Table:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the sweep; 1 when a result is wrong or a process died."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--executor", default="cpu:x86-64-v3", choices=["lower", *EXECUTORS])
+    parser.add_argument("--executor", default="cpu:x86-64-v3", choices=["lower", *EXECUTORS, GPU])
     parser.add_argument("--ops", default="", help="regular expression of operators' names")
     parser.add_argument("--dtypes", default=",".join(DTYPES))
     parser.add_argument("--samples", type=int, default=0, help="at most so many of each; 0: all")
