@@ -11,8 +11,8 @@ void FlowRunner::run_steps(int32_t begin, int32_t end) {
     const Step& step = program_.steps[static_cast<size_t>(at)];
     switch (step.kind) {
       case StepKind::kLaunch:
-        device_.launch_step(at);
-        break;
+        at = launch(at, end);
+        continue;
       case StepKind::kBranch:
         branch(step, at + 1);
         break;
@@ -34,6 +34,16 @@ void FlowRunner::run_steps(int32_t begin, int32_t end) {
     }
     at += 1 + step.parts[0] + step.parts[1];
   }
+}
+
+// All launches in a row; gives the step behind them.
+int32_t FlowRunner::launch(int32_t begin, int32_t end) {
+  int32_t behind = begin + 1;
+  while (behind < end && program_.steps[static_cast<size_t>(behind)].kind == StepKind::kLaunch) {
+    ++behind;
+  }
+  device_.launch_steps(begin, behind);
+  return behind;
 }
 
 void FlowRunner::branch(const Step& step, int32_t first) {

@@ -21,7 +21,8 @@ class FlowDevice {
   virtual void bind_flow(std::vector<int64_t> dims) = 0;
   virtual const BoundSizes& sizes() const = 0;
 
-  virtual void launch_step(int32_t step) = 0;
+  // Steps from `begin` to before `end`, launches all of them.
+  virtual void launch_steps(int32_t begin, int32_t end) = 0;
   // Waits for what was launched, and reads the buffer's first bytes.
   virtual void read_buffer(int32_t buffer, void* to, size_t bytes) = 0;
   virtual void copy_buffer(int32_t from, int32_t to, size_t bytes) = 0;
@@ -44,6 +45,7 @@ class FlowRunner {
 
  private:
   void run_steps(int32_t begin, int32_t end);
+  int32_t launch(int32_t begin, int32_t end);
   void branch(const Step& step, int32_t first);
   void repeat_while(const Step& step, int32_t first);
   void repeat(const Step& step, int32_t self);

@@ -47,6 +47,27 @@ Builder row_by_row() {
   return b;
 }
 
+// All three steps of the small package in one loop over the rows.
+Builder all_by_row() {
+  Builder b = row_by_row();
+  json& buffers = b.program()["buffers"];
+  for (const int of : {4, 5}) {
+    json slice = buffers[9];
+    const int64_t bytes = of == 4 ? aot_test::kFlowRow : int64_t{sizeof(float)};
+    slice["bytes"] = bytes;
+    slice["storage"]["of"] = of;
+    slice["storage"]["stride"] = bytes;
+    buffers.push_back(slice);
+  }
+  json& steps = b.program()["steps"];
+  steps[0]["body"] = 3;
+  steps[2]["buffers"] = {9, 2, 10};
+  steps[2]["work"] = kWidth;
+  steps[3]["buffers"] = {10, 11};
+  steps[3]["work"] = 1;
+  return b;
+}
+
 }  // namespace
 
 TEST(loops_walk_over_slices) {
@@ -57,6 +78,22 @@ TEST(loops_walk_over_slices) {
     const auto totals = values(running.run(as_rows(x))[1]);
     CHECK(totals == std::vector<float>(static_cast<size_t>(rows), kTotal));
   }
+  CHECK_EQ(std::string(fake().misuse()), "");
+}
+
+TEST(launches_between_control_steps_are_graphs) {
+  const Opened package = on_cuda(all_by_row());
+  CudaRunning running(package.get());
+  fake().clear_calls();
+  for (const int64_t rows : {5, 1, 5}) {
+    const std::vector<float> x = ones(rows);
+    const auto outputs = running.run(as_rows(x));
+    CHECK(values(outputs[1]) == std::vector<float>(static_cast<size_t>(rows), kTotal));
+    CHECK_EQ(values(outputs[0])[static_cast<size_t>(rows * kWidth - 1)], 16.0f);
+  }
+  // Turns but the first of each set of sizes.
+  CHECK_EQ(fake().calls("cuGraphLaunch"), int64_t{4 + 0 + 5});
+  CHECK_EQ(fake().calls("cuLaunchKernel"), int64_t{3 * 2});
   CHECK_EQ(std::string(fake().misuse()), "");
 }
 

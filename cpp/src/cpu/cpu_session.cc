@@ -277,6 +277,10 @@ void CpuSession::bind_flow(std::vector<int64_t> dims) {
   for (const auto& [step, turn] : turns_) bound_->set_turn(program_, step, turn);
 }
 
+void CpuSession::launch_steps(int32_t begin, int32_t end) {
+  for (int32_t step = begin; step < end; ++step) launch_step(step);
+}
+
 void CpuSession::launch_step(int32_t step) {
   const BoundStep* launch = bound_->step_of(step);
   if (launch == nullptr) return;

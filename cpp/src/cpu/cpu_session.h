@@ -70,7 +70,8 @@ class CpuSession final : public Session, private FlowDevice {
   // FlowDevice, of the run under way.
   void bind_flow(std::vector<int64_t> dims) override;
   const BoundSizes& sizes() const override { return *bound_; }
-  void launch_step(int32_t step) override;
+  void launch_steps(int32_t begin, int32_t end) override;
+  void launch_step(int32_t step);
   void read_buffer(int32_t buffer, void* to, size_t bytes) override;
   void copy_buffer(int32_t from, int32_t to, size_t bytes) override;
   void begin_turn(int32_t step, int64_t turn) override;

@@ -30,6 +30,14 @@ bool bind_grid(const Step& step, const std::string& kernel, const int64_t* dims,
   return true;
 }
 
+std::vector<int32_t> slices_in(const Program& program) {
+  std::vector<int32_t> found;
+  for (size_t i = 0; i < program.buffers.size(); ++i) {
+    if (program.buffers[i].storage == Storage::kSlice) found.push_back(static_cast<int32_t>(i));
+  }
+  return found;
+}
+
 int64_t scratch_of(const Kernel& kernel, const Launch& launch) {
   int64_t bytes = kernel.scratch;
   for (const unsigned blocks : launch.grid) {
@@ -47,8 +55,9 @@ BoundLaunches::BoundLaunches(const Plan& plan, const Program& program, DevicePro
     : BoundSizes(plan, program, std::move(dims)),
       program_(program),
       states_(states),
-      position_(program.steps.size(), -1),
-      places_(plan.inputs.size() + plan.outputs.size() + program.scopes.size() + 1),
+      slices_(slices_in(program)),
+      places_(plan.inputs.size() + plan.outputs.size() + program.scopes.size() + 1 +
+              slices_.size()),
       addresses_(places_.size(), 0) {
   bind_steps(plan, code, fault_words);
 }
@@ -83,11 +92,10 @@ void BoundLaunches::bind_steps(const Plan& plan, DeviceProgram& code, int32_t* f
     values_.push_back(0);  // scratch
     if (const int64_t bytes = scratch_of(kernel, launch); bytes > 0) {
       // Launches follow one another: one region, aligned for all, serves them all.
-      places_.back().push_back({static_cast<uint32_t>(values_.size() - 1), id, 0});
+      places_[scratch_place()].push_back({static_cast<uint32_t>(values_.size() - 1), id, 0});
       scratch_bytes_ = std::max(scratch_bytes_, bytes);
     }
     values_.push_back(0);  // the profiler's scratch: none
-    position_[i] = id;
     launches_.push_back(launch);
   }
   for (uint64_t& value : values_) parameters_.push_back(&value);
@@ -122,30 +130,22 @@ void BoundLaunches::bind_buffer(const Plan& plan, int32_t buffer, uint32_t value
       entries_.emplace_back(value, buffer);
       break;
     case Storage::kSlice:
-      bind_slice(buffer, value);
+      places_[place_of_slice(buffer)].push_back({value, launch, 0});
       break;
   }
 }
 
-void BoundLaunches::bind_slice(int32_t buffer, uint32_t value) {
-  const auto same = [buffer](const SlicePlace& place) { return place.buffer == buffer; };
-  const auto found = std::find_if(slices_.begin(), slices_.end(), same);
-  if (found != slices_.end()) {
-    found->values.push_back(value);
-  } else {
-    slices_.push_back({buffer, {value}});
-  }
+size_t BoundLaunches::place_of_slice(int32_t buffer) const {
+  const auto found = std::lower_bound(slices_.begin(), slices_.end(), buffer);
+  return scratch_place() + 1 + static_cast<size_t>(found - slices_.begin());
 }
 
 void BoundLaunches::set_turn(int32_t step, int64_t turn) {
-  for (const SlicePlace& slice : slices_) {
-    const Buffer& buffer = program_.buffers[static_cast<size_t>(slice.buffer)];
+  for (const int32_t slice : slices_) {
+    const Buffer& buffer = program_.buffers[static_cast<size_t>(slice)];
     if (buffer.loop != step || !knows(buffer.stride)) continue;
     const int64_t offset = turn * buffer.stride.eval(dims().data());
-    const auto whole = reinterpret_cast<uint64_t>(address(buffer.index));
-    for (const uint32_t value : slice.values) {
-      values_[value] = whole + static_cast<uint64_t>(offset);
-    }
+    set(place_of_slice(slice), static_cast<uint8_t*>(address(buffer.index)) + offset);
   }
 }
 
@@ -157,7 +157,7 @@ void BoundLaunches::set_weights(const Container& container, uint64_t generation,
     const uint8_t* data = entry_bytes(*described.entry, container, weights);
     values_[value] = reinterpret_cast<uint64_t>(data) + static_cast<uint64_t>(described.offset);
   }
-  variants_.clear();
+  for (Segment& segment : segments_) segment.variants.clear();
 }
 
 void BoundLaunches::set(size_t which, void* address) {
@@ -170,40 +170,66 @@ void BoundLaunches::set(size_t which, void* address) {
   }
 }
 
-int64_t BoundLaunches::distance(const Variant& variant) const {
+Segment& BoundLaunches::segment(int32_t begin, int32_t end) {
+  const auto same = [begin](const Segment& segment) { return segment.begin == begin; };
+  const auto known = std::find_if(segments_.begin(), segments_.end(), same);
+  if (known != segments_.end()) return *known;
+  Segment segment;
+  segment.begin = begin;
+  const auto step_less = [](const Launch& launch, int32_t step) { return launch.step < step; };
+  const auto first = std::lower_bound(launches_.begin(), launches_.end(), begin, step_less);
+  const auto last = std::lower_bound(first, launches_.end(), end, step_less);
+  segment.launches = {launches_.data() + (first - launches_.begin()),
+                      static_cast<size_t>(last - first)};
+  for (const Places& places : places_) {
+    segment.uses.push_back(std::any_of(places.begin(), places.end(), [&](const Place& place) {
+      return place.launch >= first - launches_.begin() && place.launch < last - launches_.begin();
+    }));
+  }
+  segments_.push_back(std::move(segment));
+  return segments_.back();
+}
+
+int64_t BoundLaunches::distance(const Segment& segment, const Segment::Variant& variant) const {
   int64_t count = 0;
-  for (size_t i = 0; i < addresses_.size(); ++i) count += variant.addresses[i] != addresses_[i];
+  for (size_t i = 0; i < addresses_.size(); ++i) {
+    count += segment.uses[i] && variant.addresses[i] != addresses_[i];
+  }
   return count;
 }
 
-void BoundLaunches::patch(Variant* variant) {
+void BoundLaunches::patch(Segment* segment, Segment::Variant* variant) {
+  const int64_t first = segment->launches.first - launches_.data();
+  const int64_t last = first + static_cast<int64_t>(segment->launches.count);
   for (size_t i = 0; i < addresses_.size(); ++i) {
-    if (variant->addresses[i] == addresses_[i]) continue;
+    if (!segment->uses[i] || variant->addresses[i] == addresses_[i]) continue;
     for (const Place& place : places_[i]) {
-      if (place.launch >= 0) launches_[static_cast<size_t>(place.launch)].changed = true;
+      if (place.launch < first || place.launch >= last) continue;
+      launches_[static_cast<size_t>(place.launch)].changed = true;
     }
   }
   // Should the driver refuse, nothing is known of the graph.
   std::fill(variant->addresses.begin(), variant->addresses.end(), kNoAddress);
-  variant->graph->update(&launches_);
+  variant->graph->update(segment->launches);
   variant->addresses = addresses_;
-  ++patches_;
+  ++segment->patches;
 }
 
-const Graph& BoundLaunches::graph(const Device& device) {
+const Graph& BoundLaunches::graph(const Device& device, Segment* segment) {
+  std::vector<Segment::Variant>& variants = segment->variants;
   size_t best = 0;
-  for (size_t i = 0; i < variants_.size(); ++i) {
-    const int64_t changes = distance(variants_[i]);
-    if (changes == 0) return *variants_[i].graph;
-    if (changes < distance(variants_[best])) best = i;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const int64_t changes = distance(*segment, variants[i]);
+    if (changes == 0) return *variants[i].graph;
+    if (changes < distance(*segment, variants[best])) best = i;
   }
-  const auto known = static_cast<int64_t>(variants_.size());
-  if (known == 0 || (variants_.size() < kMaxVariants && patches_ >= kPatience * known)) {
-    variants_.push_back({std::make_unique<Graph>(device, launches_), addresses_});
-    return *variants_.back().graph;
+  const auto known = static_cast<int64_t>(variants.size());
+  if (known == 0 || (variants.size() < kMaxVariants && segment->patches >= kPatience * known)) {
+    variants.push_back({std::make_unique<Graph>(device, segment->launches), addresses_});
+    return *variants.back().graph;
   }
-  patch(&variants_[best]);
-  return *variants_[best].graph;
+  patch(segment, &variants[best]);
+  return *variants[best].graph;
 }
 
 }  // namespace aot_rt::cuda

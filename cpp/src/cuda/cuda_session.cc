@@ -289,28 +289,33 @@ void CudaSession::copy_shared_outputs(CUstream stream) {
 }
 
 void CudaSession::enqueue(BoundLaunches& bound, CUstream stream) {
+  const auto end = static_cast<int32_t>(program_.steps.size());
+  enqueue_segment(bound, &bound.segment(0, end), stream);
+}
+
+void CudaSession::enqueue_segment(BoundLaunches& bound, Segment* segment, CUstream stream) {
   if (options().synchronous || observer_ != nullptr) {
-    run_watched(bound, stream);
+    run_watched(bound, segment->launches, stream);
   } else if (options().profile) {
-    run_profiled(bound.launches(), stream);
-  } else if (!enqueue_graph(bound, stream)) {
-    for (const Launch& launch : bound.launches()) enqueue_launch(launch, stream);
+    run_profiled(segment->launches, stream);
+  } else if (!enqueue_graph(bound, segment, stream)) {
+    for (const Launch& launch : segment->launches) enqueue_launch(launch, stream);
   }
-  ++bound.runs;
+  ++segment->runs;
 }
 
 // The first run of given sizes is often the only one: a graph is made for the second.
-bool CudaSession::enqueue_graph(BoundLaunches& bound, CUstream stream) {
-  if (!options().graphs || !bound.graph_works || bound.runs == 0 ||
-      bound.launches().size() < kLeastGraph) {
+bool CudaSession::enqueue_graph(BoundLaunches& bound, Segment* segment, CUstream stream) {
+  if (!options().graphs || !segment->graph_works || segment->runs == 0 ||
+      segment->launches.count < kLeastGraph) {
     return false;
   }
   try {
-    bound.graph(*device_).launch(stream);
+    bound.graph(*device_, segment).launch(stream);
     return true;
   } catch (const Error& error) {
     if (error.code() != AOT_OUT_OF_MEMORY && error.code() != AOT_UNSUPPORTED) throw;
-    bound.graph_works = false;
+    segment->graph_works = false;
     package().log()(AOT_LOG_WARNING, cat("launching one by one, without a graph: ", error.what()));
     return false;
   }
@@ -334,32 +339,29 @@ void CudaSession::wait_for_step(int32_t step, CUstream stream) {
   }
 }
 
-void CudaSession::run_watched(const BoundLaunches& bound, CUstream stream) {
-  for (const Launch& launch : bound.launches()) run_launch_watched(bound, launch, stream);
+void CudaSession::run_watched(const BoundLaunches& bound, LaunchRange launches, CUstream stream) {
+  for (const Launch& launch : launches) {
+    enqueue_launch(launch, stream);
+    wait_for_step(launch.step, stream);
+    check_faults();
+    if (observer_ != nullptr) observe(bound, launch.step, stream);
+  }
 }
 
-void CudaSession::run_launch_watched(const BoundLaunches& bound, const Launch& launch,
-                                     CUstream stream) {
-  enqueue_launch(launch, stream);
-  wait_for_step(launch.step, stream);
-  check_faults();
-  if (observer_ != nullptr) observe(bound, launch.step, stream);
-}
-
-void CudaSession::run_profiled(const std::vector<Launch>& launches, CUstream stream) {
-  while (marks_.size() < launches.size() + 1) {
+void CudaSession::run_profiled(LaunchRange launches, CUstream stream) {
+  while (marks_.size() < launches.count + 1) {
     marks_.push_back(std::make_unique<Event>(device_, kEventDefault));
   }
   driver_.event_record(marks_[0]->get(), stream);
-  for (size_t i = 0; i < launches.size(); ++i) {
-    enqueue_launch(launches[i], stream);
+  for (size_t i = 0; i < launches.count; ++i) {
+    enqueue_launch(launches.first[i], stream);
     driver_.event_record(marks_[i + 1]->get(), stream);
   }
   driver_.stream_synchronize(stream);
-  for (size_t i = 0; i < launches.size(); ++i) {
+  for (size_t i = 0; i < launches.count; ++i) {
     float milliseconds = 0;
     driver_.event_elapsed_time(&milliseconds, marks_[i]->get(), marks_[i + 1]->get());
-    Counter& counter = counters_[static_cast<size_t>(launches[i].step)];
+    Counter& counter = counters_[static_cast<size_t>(launches.first[i].step)];
     ++counter.calls;
     counter.nanoseconds += static_cast<uint64_t>(milliseconds * kNanosecondsPerMillisecond);
   }

@@ -32,8 +32,8 @@ namespace cuda {
 // there, unless outputs go to the host; data that it finds wrong is reported by synchronize() or by
 // the next run.
 //
-// A program with control steps waits for the GPU wherever one of them reads what it computed; its
-// launches go one by one.
+// A program with control steps waits for the GPU wherever one of them reads what it computed; the
+// launches between them are graphs of their own.
 class CudaSession final : public Session, private FlowDevice {
  public:
   // As Session's. `code`: of `program`, or of the program that it is a routine of; kept by `place`,
@@ -86,11 +86,11 @@ class CudaSession final : public Session, private FlowDevice {
 
   void enqueue(BoundLaunches& bound, CUstream stream);
   void run_flow(CUstream stream, bool to_host);
-  bool enqueue_graph(BoundLaunches& bound, CUstream stream);
+  void enqueue_segment(BoundLaunches& bound, Segment* segment, CUstream stream);
+  bool enqueue_graph(BoundLaunches& bound, Segment* segment, CUstream stream);
   void enqueue_launch(const Launch& launch, CUstream stream);
-  void run_watched(const BoundLaunches& bound, CUstream stream);
-  void run_launch_watched(const BoundLaunches& bound, const Launch& launch, CUstream stream);
-  void run_profiled(const std::vector<Launch>& launches, CUstream stream);
+  void run_watched(const BoundLaunches& bound, LaunchRange launches, CUstream stream);
+  void run_profiled(LaunchRange launches, CUstream stream);
   void wait_for_step(int32_t step, CUstream stream);
   void observe(const BoundLaunches& bound, int32_t step, CUstream stream);
 
@@ -109,7 +109,7 @@ class CudaSession final : public Session, private FlowDevice {
   // FlowDevice, of the run under way.
   void bind_flow(std::vector<int64_t> dims) override;
   const BoundSizes& sizes() const override { return *bound_; }
-  void launch_step(int32_t step) override;
+  void launch_steps(int32_t begin, int32_t end) override;
   void read_buffer(int32_t buffer, void* to, size_t bytes) override;
   void copy_buffer(int32_t from, int32_t to, size_t bytes) override;
   void begin_turn(int32_t step, int64_t turn) override;

@@ -21,10 +21,10 @@ KernelNodeParams node_params(const Launch& launch) {
 
 }  // namespace
 
-Graph::Graph(const Device& device, const std::vector<Launch>& launches) : driver_(device.driver()) {
+Graph::Graph(const Device& device, LaunchRange launches) : driver_(device.driver()) {
   try {
     driver_.graph_create(&graph_, 0);
-    nodes_.reserve(launches.size());
+    nodes_.reserve(launches.count);
     for (const Launch& launch : launches) add(launch);
     driver_.graph_instantiate(&executable_, graph_, 0);
   } catch (const Error&) {
@@ -59,9 +59,9 @@ void Graph::destroy() noexcept {
   graph_ = nullptr;
 }
 
-void Graph::update(std::vector<Launch>* launches) {
+void Graph::update(LaunchRange launches) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    Launch& launch = (*launches)[i];
+    Launch& launch = launches.first[i];
     if (!launch.changed) continue;
     const KernelNodeParams params = node_params(launch);
     driver_.graph_exec_set_kernel(executable_, nodes_[i], &params);

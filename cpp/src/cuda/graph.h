@@ -3,6 +3,7 @@
 #define AOT_SRC_CUDA_GRAPH_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -21,18 +22,27 @@ struct Launch {
   bool changed = false;         // parameters differ from those of the graph to be updated
 };
 
+// Launches in a row, which others own.
+struct LaunchRange {
+  Launch* first = nullptr;
+  size_t count = 0;
+
+  Launch* begin() const { return first; }
+  Launch* end() const { return first + count; }
+};
+
 class Graph {
  public:
   // Copies the present parameters of the launches, which must be at least one. Needs the device's
   // context to be current, as all of this does. Throws DEVICE_ERROR, OUT_OF_MEMORY, UNSUPPORTED.
-  Graph(const Device& device, const std::vector<Launch>& launches);
+  Graph(const Device& device, LaunchRange launches);
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  // Copies the parameters of the launches marked as changed, and clears the marks. Runs that were
-  // launched before keep theirs.
-  void update(std::vector<Launch>* launches);
+  // Copies the parameters of those of its launches that are marked as changed, and clears the
+  // marks. Runs that were launched before keep theirs.
+  void update(LaunchRange launches);
 
   void launch(CUstream stream) const { driver_.graph_launch(executable_, stream); }
 

@@ -22,16 +22,8 @@ void CudaSession::bind_flow(std::vector<int64_t> dims) {
   for (const auto& [step, turn] : turns_) bound_->set_turn(step, turn);
 }
 
-void CudaSession::launch_step(int32_t step) {
-  const Launch* launch = bound_->launch_of(step);
-  if (launch == nullptr) return;
-  if (options().synchronous || observer_ != nullptr) {
-    run_launch_watched(*bound_, *launch, stream_);
-  } else if (options().profile) {
-    run_profiled({*launch}, stream_);
-  } else {
-    enqueue_launch(*launch, stream_);
-  }
+void CudaSession::launch_steps(int32_t begin, int32_t end) {
+  enqueue_segment(*bound_, &bound_->segment(begin, end), stream_);
 }
 
 void CudaSession::read_buffer(int32_t buffer, void* to, size_t bytes) {
