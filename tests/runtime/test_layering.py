@@ -48,7 +48,7 @@ LAYERS = [
     {"package"},
     {"session", "input_copies", "device_program"},
     {"bound_launches", "updates"},
-    {"cpu_session", "cuda_session"},
+    {"cpu_session", "cuda_session", "session_flow"},
     {"devices"},
     {"c_api"},
 ]
