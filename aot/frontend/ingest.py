@@ -16,7 +16,8 @@ from aot.frontend.capture import Captured
 from aot.frontend.control import CONTROL, ControlCall, read_control
 from aot.frontend.labels import label_of, wanted_sizes
 from aot.frontend.liveness import live_ops
-from aot.frontend.measured import MEASURING, MeasuredCall, read_measured, read_number
+from aot.frontend.measured import MEASURING, read_measured, read_number
+from aot.frontend.measuring import MeasuredCall
 from aot.frontend.open_dims import TRACED, without_lower_bound
 from aot.frontend.places import Places, places_of
 from aot.frontend.random_state import advance, draws, next_draw
@@ -119,6 +120,8 @@ class _Reader:
     """Of the names of values: that of the block, if this reads one."""
     measured: list[Dim] = field(default_factory=list)
     """Dims that the program measures."""
+    true_places: dict[str, ValueRef] = field(default_factory=dict)
+    """Mask -> indices of its true elements, where they were measured."""
     claimed: set[str] = field(default_factory=set)
     """Those of which a tensor holds any number: their ranges are what the model claims."""
     relations: list[SizeRelation] = field(default_factory=list)
@@ -269,7 +272,10 @@ class _Reader:
         self, name: str, module: torch.fx.GraphModule, given: Sequence[Any], origin: Origin
     ) -> Block:
         """A sub-graph as a block; see `control.BlockReader`."""
-        inner = replace(self, values={}, ops=[], prefix=f"{name}.", around=origin)
+        places = dict(self.true_places)
+        inner = replace(
+            self, values={}, ops=[], prefix=f"{name}.", around=origin, true_places=places
+        )
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         inner.values.update(zip((n.name for n in placeholders), given, strict=True))
         inner._read(module)
@@ -297,10 +303,12 @@ class _Reader:
             self._assertion(node, target, origin)
             return
         value = node.meta.get("val")
-        if target in MEASURING and node.meta.get("unbacked_bindings"):
+        numbers = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
+        known = isinstance(value, numbers) and not node.meta.get("unbacked_bindings")
+        if target in MEASURING and not known:
             self._measure(node, value, target, origin)
             return
-        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)):
+        if isinstance(value, numbers):
             self._number(node, value, origin)
             return
         if target == "<built-in function getitem>":
@@ -333,7 +341,8 @@ class _Reader:
                 dtype = FLOAT64 if isinstance(value, torch.SymFloat) else BOOL
                 self.values[node.name] = read_number(self, call, dtype)
                 return
-            (symbol,) = node.meta["unbacked_bindings"]
+            symbols = tuple(node.meta.get("unbacked_bindings") or ())
+            symbol = symbols[0] if symbols else ""
             known = self.captured.program.range_constraints.get(symbol)
             bounds = ("-oo", "oo") if known is None else (known.lower, known.upper)
             call = MeasuredCall(name, args, value, str(symbol), bounds, origin)

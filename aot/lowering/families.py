@@ -30,6 +30,7 @@ from aot.lowering import (
     segments,
     special,
     unary,
+    uniques,
     upsampling,
     views,
 )
@@ -62,6 +63,7 @@ FAMILIES = (
     rowwise,
     order_statistics,
     compaction,
+    uniques,
     random_numbers,
     histograms,
 )
