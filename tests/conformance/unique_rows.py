@@ -89,4 +89,73 @@ UNIQUES = (
     Row("unique_consecutive NaN", _consecutive_slices, _nan_slices),
 )
 
-ROWS: tuple[Row, ...] = UNIQUES
+
+def _assigned(x: Tensor) -> Any:
+    doubled, columns, rows = x.clone(), x.clone(), x.clone()
+    mask = x > 0
+    doubled[mask] = doubled[mask] * 2
+    columns[:, x[0] > 0] = x[:, x[0] > 0] + 1
+    rows[x.sum(1) > 0] = x[x.sum(1) > 0] + x[0]
+    return doubled, columns, rows
+
+
+def _added(x: Tensor) -> Any:
+    mask = (x > 0,)
+    more = x[mask] * 3
+    return x.index_put(mask, more, accumulate=True), x.index_put(mask, x[0, 0], accumulate=True)
+
+
+def _two_masks(x: Tensor) -> Any:
+    x = x.clone()
+    n = min(x.shape)
+    diagonal = torch.arange(n) != 1
+    x[torch.arange(x.shape[0]) < 1, x[0] > 0] = 5
+    x[:n, :n][diagonal, diagonal] = x[0, 0]
+    return x, x.index_put((x[:, 0] > 0, torch.tensor(0)), x[0, 0])
+
+
+def _scattered(x: Tensor) -> Any:
+    return torch.masked_scatter(x, x > 9, x.flatten()[:0]), torch.masked_scatter(x, x > 0, x + 1)
+
+
+def _masked(dtype: torch.dtype) -> Sequence[Args]:
+    x = ordinary(dtype, 5, 7)
+    return [(x,), (torch.zeros_like(x),), (x.abs() + 1,), (x[:1, :1],)]
+
+
+def _masked_some(dtype: torch.dtype) -> Sequence[Args]:
+    x = ordinary(dtype, 5, 7)
+    x[0] = torch.tensor([1, -1, -2, -1, -3, 0, -1])
+    return [(x,)]
+
+
+def _values(dtype: torch.dtype) -> Sequence[Args]:
+    """Masks of known numbers of true elements, and as many values."""
+    x, mask = ordinary(dtype, 3, 5), torch.tensor([True, False, True, False, True])
+    column = mask[:3]
+    return [
+        (x, None, mask, ordinary(dtype, 3, 3)),
+        (x, None, mask, ordinary(dtype, 3)),
+        (x, None, mask, ordinary(dtype, 3, 1)),
+        (x, None, torch.zeros(5, dtype=torch.bool), ordinary(dtype, 0)),
+        (x, column, None, ordinary(dtype, 2, 5)),
+        (x, column, None, ordinary(dtype, 5)),
+        (x, mask.expand(3, 5), None, ordinary(dtype, 9)),
+    ]
+
+
+def _put_values(x: Tensor, first: Tensor | None, second: Tensor | None, values: Tensor) -> Any:
+    at = (first, second) if second is not None else (first,)
+    put = torch.ops.aten.index_put
+    return put(x, at, values), put(x, at, values, True)
+
+
+WRITES = (
+    Row("masked values", _put_values, _values, (torch.float32, torch.int64, torch.bfloat16)),
+    Row("masked assignment", _assigned, _masked, (torch.float32, torch.int64, torch.bfloat16)),
+    Row("masked addition", _added, _masked, (torch.float32, torch.bfloat16)),
+    Row("two masks", _two_masks, _masked_some, (torch.float32, torch.int64)),
+    Row("masked_scatter of nothing", _scattered, _masked, (torch.float32, torch.int64)),
+)
+
+ROWS: tuple[Row, ...] = (*UNIQUES, *WRITES)

@@ -188,3 +188,15 @@ def test_distinct_elements_of_an_input_of_any_size(tmp_path: Path) -> None:
         x = torch.randint(0, 500, (n,), dtype=torch.float32)
         for actual, expected in zip(model(x.numpy()), forward(x), strict=True):
             np.testing.assert_array_equal(actual, expected)
+
+
+def test_as_many_values_as_a_mask_selects(tmp_path: Path) -> None:
+    def forward(x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        return x.index_put((x > 0,), values)
+
+    model = package(tmp_path / "m.pkg", forward, torch.ones(4), torch.ones(2))
+    x, values = np.array([1, -1, 2, -2], np.float32), np.array([7, 8], np.float32)
+    np.testing.assert_array_equal(model(x, values), np.array([7, -1, 8, -2], np.float32))
+    for wrong in (np.abs(x), np.array([1, -1, -2, -3], np.float32)):
+        with pytest.raises(aot_runtime.InvalidArgument, match="index"):
+            model(wrong, values)
