@@ -388,7 +388,7 @@ class _Reader:
             return
         dropped = ("memory_format", "layout", "device", "pin_memory", "non_blocking", "generator")
         kept = tuple((k, v) for k, v in kwargs.items() if k not in dropped)
-        if draws(target):
+        if draws(target, args):
             kept = (*kept, ("draw", next_draw(self)))
         self.relations += position_relations(self, target, args, origin)
         self.ops.append(TensorOp(target, args, kept, names, origin))

@@ -149,6 +149,16 @@ def _index_put(reader: MeasuringReader, call: MeasuredCall) -> Any:
     return emit(reader, call, call.origin.operator, args, call.name, type_)
 
 
+def _bincount(reader: MeasuringReader, call: MeasuredCall) -> Any:
+    defaults: tuple[Any, ...] = (None, 0)
+    x, weights, least = (*call.args, *defaults[len(call.args) - 1 :])
+    target, type_ = "aot.bin_total.default", dense(INT64)
+    total = emit(reader, call, target, (x, least), f"{call.name}.total", type_)
+    name_size(reader, call, bind_dim(reader, call, total.name, int(least), None))
+    args, type_ = (x, weights), reader.type_of(call.result)
+    return emit(reader, call, "aot.bin_counts.default", args, call.name, type_)
+
+
 _READERS: Mapping[str, Callable[[MeasuringReader, MeasuredCall], Any]] = {
     "aten.item.default": _item,
     "aten._local_scalar_dense.default": _item,
@@ -156,6 +166,7 @@ _READERS: Mapping[str, Callable[[MeasuringReader, MeasuredCall], Any]] = {
     "aten.index.Tensor": _index,
     "aten.index_put.default": _index_put,
     "aten.masked_select.default": _masked_select,
+    "aten.bincount.default": _bincount,
     **UNIQUES,
 }
 
