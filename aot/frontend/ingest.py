@@ -12,6 +12,7 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 from aot.errors import DynamicShapeError, ExportError, MissingOperator, UnsupportedOperators
 from aot.frontend.arguments import is_no_op, node_argument, reject
 from aot.frontend.assertions import ASSERTIONS, position_relations, read_assertion
+from aot.frontend.associative import ASSOCIATIVE_SCAN, read_associative_scan
 from aot.frontend.capture import Captured
 from aot.frontend.control import CONTROL, ControlCall, read_control
 from aot.frontend.labels import label_of, wanted_sizes
@@ -317,7 +318,7 @@ class _Reader:
                 self.values[node.name] = self.values[source.name][position]
             return
         try:
-            if target in CONTROL:
+            if target in CONTROL or target == ASSOCIATIVE_SCAN:
                 self._control_call(node, value, target, origin)
             else:
                 self._tensor_call(node, value, target, origin)
@@ -369,6 +370,9 @@ class _Reader:
         args = tuple(self.argument(a) for a in node.args)
         results = tuple(value) if isinstance(value, (tuple, list)) else (value,)
         call = ControlCall(f"{self.prefix}{node.name}", args, results, origin)
+        if target == ASSOCIATIVE_SCAN:
+            self.values[node.name] = read_associative_scan(self, call)
+            return
         op = read_control(self, target, call)
         self.ops.append(op)
         self.values[node.name] = tuple(ValueRef(name) for name in op.outputs)
