@@ -18,8 +18,11 @@ from aot.symbolic import Expr, as_expr, integer, is_int, product
 
 
 def _bounds(x: Tensor, low: float, high: float, margin: float = 1.0) -> Tensor:
-    """[low, high]; the elements' extrema where these are 0, `margin` beyond them if equal."""
-    builder, compute = x.builder, x.dtype.compute
+    """[low, high]; the elements' extrema where these are 0, `margin` beyond them if equal.
+
+    Of nothing [0, 1].
+    """
+    builder, compute, count = x.builder, x.dtype.compute, product(x.shape)
 
     def extremum(kind: str) -> Node:
         if low != high:
@@ -34,6 +37,9 @@ def _bounds(x: Tensor, low: float, high: float, margin: float = 1.0) -> Tensor:
 
     def bound(at: tuple[Expr, ...]) -> Node:
         first, last = (extremum(kind) for kind in kinds)
+        if extrema and not is_int(count):  # A size that varies may be 0.
+            empty = e.eq(builder.index_node(count), 0)
+            first, last = e.select(empty, 0, first), e.select(empty, 1, last)
         apart = e.mul(cast(e.eq(first, last), compute), e.lift(margin, first))
         is_first = e.eq(builder.index_node(at[0]), 0)
         return e.select(is_first, e.sub(first, apart), e.add(last, apart))
@@ -119,8 +125,8 @@ def histogram_of_parts(
     density: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """As of edges that divide `range`, by default the elements', evenly."""
-    low, high = range or (0.0, 0.0)
-    if low == high and (range is not None or is_int(product(x.shape), 0)):
+    low, high = range or ((0.0, 1.0) if is_int(product(x.shape), 0) else (0.0, 0.0))
+    if range is not None and low == high:
         low, high = low - 0.5, high + 0.5
     bounds, compute, builder = _bounds(x, low, high, 0.5), x.dtype.compute, call.builder
 

@@ -161,7 +161,7 @@ def _histograms(x: Any) -> Any:
 def _spread(dtype: torch.dtype) -> Sequence[Args]:
     x = ordinary(dtype, 5, 9)
     x[0, :5] = torch.tensor([-2.0, -1.0, -0.5, 0.25, 3.0])
-    return [(x,), (x[:1, :1],), (torch.full_like(x, 0.25),)]
+    return [(x,), (x[:1, :1],), (torch.full_like(x, 0.25),), (x[:0],)]
 
 
 def _rows_of_limited_norm(weight: Any, at: Any) -> Any:
