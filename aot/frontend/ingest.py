@@ -12,11 +12,13 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 from aot.errors import DynamicShapeError, ExportError, MissingOperator, UnsupportedOperators
 from aot.frontend.arguments import is_no_op, node_argument, reject
 from aot.frontend.assertions import ASSERTIONS, position_relations, read_assertion
+from aot.frontend.associative import ASSOCIATIVE_SCAN, read_associative_scan
 from aot.frontend.capture import Captured
 from aot.frontend.control import CONTROL, ControlCall, read_control
 from aot.frontend.labels import label_of, wanted_sizes
 from aot.frontend.liveness import live_ops
-from aot.frontend.measured import MEASURING, MeasuredCall, read_measured, read_number
+from aot.frontend.measured import MEASURING, read_measured, read_number
+from aot.frontend.measuring import MeasuredCall
 from aot.frontend.open_dims import TRACED, without_lower_bound
 from aot.frontend.places import Places, places_of
 from aot.frontend.random_state import advance, draws, next_draw
@@ -119,6 +121,8 @@ class _Reader:
     """Of the names of values: that of the block, if this reads one."""
     measured: list[Dim] = field(default_factory=list)
     """Dims that the program measures."""
+    true_places: dict[str, ValueRef] = field(default_factory=dict)
+    """Mask -> indices of its true elements, where they were measured."""
     claimed: set[str] = field(default_factory=set)
     """Those of which a tensor holds any number: their ranges are what the model claims."""
     relations: list[SizeRelation] = field(default_factory=list)
@@ -269,7 +273,10 @@ class _Reader:
         self, name: str, module: torch.fx.GraphModule, given: Sequence[Any], origin: Origin
     ) -> Block:
         """A sub-graph as a block; see `control.BlockReader`."""
-        inner = replace(self, values={}, ops=[], prefix=f"{name}.", around=origin)
+        places = dict(self.true_places)
+        inner = replace(
+            self, values={}, ops=[], prefix=f"{name}.", around=origin, true_places=places
+        )
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         inner.values.update(zip((n.name for n in placeholders), given, strict=True))
         inner._read(module)
@@ -297,10 +304,12 @@ class _Reader:
             self._assertion(node, target, origin)
             return
         value = node.meta.get("val")
-        if target in MEASURING and node.meta.get("unbacked_bindings"):
+        numbers = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
+        known = isinstance(value, numbers) and not node.meta.get("unbacked_bindings")
+        if target in MEASURING and not known:
             self._measure(node, value, target, origin)
             return
-        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)):
+        if isinstance(value, numbers):
             self._number(node, value, origin)
             return
         if target == "<built-in function getitem>":
@@ -309,7 +318,7 @@ class _Reader:
                 self.values[node.name] = self.values[source.name][position]
             return
         try:
-            if target in CONTROL:
+            if target in CONTROL or target == ASSOCIATIVE_SCAN:
                 self._control_call(node, value, target, origin)
             else:
                 self._tensor_call(node, value, target, origin)
@@ -333,7 +342,8 @@ class _Reader:
                 dtype = FLOAT64 if isinstance(value, torch.SymFloat) else BOOL
                 self.values[node.name] = read_number(self, call, dtype)
                 return
-            (symbol,) = node.meta["unbacked_bindings"]
+            symbols = tuple(node.meta.get("unbacked_bindings") or ())
+            symbol = symbols[0] if symbols else ""
             known = self.captured.program.range_constraints.get(symbol)
             bounds = ("-oo", "oo") if known is None else (known.lower, known.upper)
             call = MeasuredCall(name, args, value, str(symbol), bounds, origin)
@@ -360,6 +370,9 @@ class _Reader:
         args = tuple(self.argument(a) for a in node.args)
         results = tuple(value) if isinstance(value, (tuple, list)) else (value,)
         call = ControlCall(f"{self.prefix}{node.name}", args, results, origin)
+        if target == ASSOCIATIVE_SCAN:
+            self.values[node.name] = read_associative_scan(self, call)
+            return
         op = read_control(self, target, call)
         self.ops.append(op)
         self.values[node.name] = tuple(ValueRef(name) for name in op.outputs)
@@ -379,7 +392,7 @@ class _Reader:
             return
         dropped = ("memory_format", "layout", "device", "pin_memory", "non_blocking", "generator")
         kept = tuple((k, v) for k, v in kwargs.items() if k not in dropped)
-        if draws(target):
+        if draws(target, args):
             kept = (*kept, ("draw", next_draw(self)))
         self.relations += position_relations(self, target, args, origin)
         self.ops.append(TensorOp(target, args, kept, names, origin))

@@ -7,39 +7,23 @@ the number is computed by operators of ours, read, and what follows has sizes in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from aot.frontend.sizes import Sizes, finite
-from aot.ir.dtypes import BOOL, INT64, UINT8, DType
-from aot.ir.origin import Origin
-from aot.ir.tensors import Dim, GraphOp, SizeRead, TensorOp, TensorType, ValueRef, dims_in
-from aot.symbolic import Expr, dim, integer, is_int, product, row_major_strides
-
-_HINT = 64
-"""Of a measured size without an upper bound, for cost models."""
-
-
-class MeasuringReader(Protocol):
-    """What measuring needs of the reader of the graph."""
-
-    types: dict[str, TensorType]
-    ops: list[GraphOp]
-    sizes: Sizes
-    measured: list[Dim]
-    claimed: set[str]
-
-
-@dataclass(frozen=True)
-class MeasuredCall:
-    """A call that makes a size: `name` of its result, and torch's symbol with its range."""
-
-    name: str
-    args: tuple[Any, ...]
-    result: Any
-    symbol: str
-    bounds: tuple[Any, Any]
-    origin: Origin
+from aot.frontend.measuring import (
+    MeasuredCall,
+    MeasuringReader,
+    bind_dim,
+    dense,
+    emit,
+    is_mask,
+    name_size,
+    true_places,
+)
+from aot.frontend.sizes import finite
+from aot.frontend.uniques import UNIQUES
+from aot.ir.dtypes import INT64, DType
+from aot.ir.tensors import SizeRelation, TensorOp, TensorType, ValueRef, dims_in
+from aot.symbolic import Expr, integer, row_major_strides
 
 
 def read_measured(reader: MeasuringReader, target: str, call: MeasuredCall) -> Any:
@@ -50,53 +34,17 @@ def read_measured(reader: MeasuringReader, target: str, call: MeasuredCall) -> A
     return _READERS[target](reader, call)
 
 
-def _bind(
-    reader: MeasuringReader, call: MeasuredCall, value: str, low: int, high: int | None
-) -> Expr:
-    """A new dim, read from an int64 without dimensions."""
-    name = f"m{len(reader.measured)}"
-    hint = max(low, _HINT if high is None else min(_HINT, high))
-    label = f"{call.origin.operator.removeprefix('aten.').partition('.')[0]} of {call.name}"
-    reader.measured.append(Dim(name, low, high, hint, None, label))
-    reader.ops.append(SizeRead(name, value, call.origin))
-    return dim(name)
-
-
-def _name_size(reader: MeasuringReader, call: MeasuredCall, size: Expr) -> Expr:
-    """`size` is what torch's symbol stands for from now on."""
-    reader.sizes.measured.add(call.symbol)
-    reader.sizes.rename[dim(call.symbol)] = size
-    return size
-
-
-def _emit(
-    reader: MeasuringReader,
-    call: MeasuredCall,
-    target: str,
-    args: tuple[Any, ...],
-    name: str,
-    type_: TensorType,
-) -> ValueRef:
-    reader.types[name] = type_
-    reader.ops.append(TensorOp(target, args, (), (name,), call.origin))
-    return ValueRef(name)
-
-
-def _type(dtype: Any, *shape: Expr) -> TensorType:
-    return TensorType(dtype, shape, row_major_strides(shape))
-
-
 def read_number(reader: MeasuringReader, call: MeasuredCall, dtype: DType) -> ValueRef:
     """The one element of a tensor, in the given type and without dimensions."""
     (x,) = call.args
     known = reader.types[x.name]
     if known.shape:
-        name, type_ = f"{call.name}.value", _type(known.dtype)
-        x = _emit(reader, call, "aten.view.default", (x, ()), name, type_)
+        name, type_ = f"{call.name}.value", dense(known.dtype)
+        x = emit(reader, call, "aten.view.default", (x, ()), name, type_)
     if known.dtype == dtype:
         return ValueRef(x.name)
     name = f"{call.name}.{dtype.name}"
-    reader.types[name] = _type(dtype)
+    reader.types[name] = dense(dtype)
     given = (("dtype", dtype),)
     reader.ops.append(TensorOp("aten._to_copy.default", (x,), given, (name,), call.origin))
     return ValueRef(name)
@@ -108,39 +56,27 @@ def _item(reader: MeasuringReader, call: MeasuredCall) -> Any:
     if low is None or low < 0:
         size = _signed(reader, call, x)
     else:
-        size = _bind(reader, call, x.name, low, high)
+        size = bind_dim(reader, call, x.name, low, high)
     reader.claimed.update(dims_in(size))
-    return _name_size(reader, call, size)
+    return name_size(reader, call, size)
 
 
 def _signed(reader: MeasuringReader, call: MeasuredCall, x: ValueRef) -> Expr:
     """A number of any sign, as the difference of two dims of which one is 0: dims have no sign."""
-    type_ = _type(INT64)
+    type_ = dense(INT64)
     clamp = "aten.clamp.default"
-    positive = _emit(reader, call, clamp, (x, 0), f"{call.name}.positive", type_)
-    other = _emit(reader, call, clamp, (x, None, 0), f"{call.name}.negative", type_)
-    negative = _emit(reader, call, "aten.neg.default", (other,), f"{call.name}.negated", type_)
-    return _bind(reader, call, positive.name, 0, None) - _bind(reader, call, negative.name, 0, None)
-
-
-def _where(reader: MeasuringReader, call: MeasuredCall, mask: ValueRef) -> ValueRef:
-    """Indices of the true elements, a row each."""
-    shape = reader.types[mask.name].shape
-    most = product(shape)
-    positions, count = f"{call.name}.positions", f"{call.name}.count"
-    reader.types[positions] = _type(INT64, product(shape))
-    reader.types[count] = _type(INT64)
-    outputs = (positions, count)
-    reader.ops.append(TensorOp("aot.partition.default", (mask,), (), outputs, call.origin))
-    size = _bind(reader, call, count, 0, int(most) if is_int(most) else None)
-    _name_size(reader, call, size)
-    type_ = _type(INT64, size, integer(len(shape)))
-    name = f"{call.name}.indices"
-    return _emit(reader, call, "aot.unravel.default", (ValueRef(positions), shape), name, type_)
+    positive = emit(reader, call, clamp, (x, 0), f"{call.name}.positive", type_)
+    other = emit(reader, call, clamp, (x, None, 0), f"{call.name}.negative", type_)
+    negative = emit(reader, call, "aten.neg.default", (other,), f"{call.name}.negated", type_)
+    return bind_dim(reader, call, positive.name, 0, None) - bind_dim(
+        reader, call, negative.name, 0, None
+    )
 
 
 def _nonzero(reader: MeasuringReader, call: MeasuredCall) -> Any:
-    return _where(reader, call, call.args[0])
+    rows = true_places(reader, call, call.args[0], call.name)
+    name_size(reader, call, reader.types[rows.name].shape[0])
+    return rows
 
 
 def _index(reader: MeasuringReader, call: MeasuredCall) -> Any:
@@ -155,7 +91,7 @@ def _masked_select(reader: MeasuringReader, call: MeasuredCall) -> Any:
     pair = []
     for value, name in ((x, f"{call.name}.all"), (mask, f"{call.name}.mask")):
         type_ = TensorType(reader.types[value.name].dtype, shape, row_major_strides(shape))
-        pair.append(_emit(reader, call, "aten.expand.default", (value, shape), name, type_))
+        pair.append(emit(reader, call, "aten.expand.default", (value, shape), name, type_))
     return _pick(reader, call, pair[0], (pair[1],))
 
 
@@ -169,25 +105,58 @@ def _broadcast(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, ...]:
 def _pick(
     reader: MeasuringReader, call: MeasuredCall, x: ValueRef, indices: Sequence[Any]
 ) -> ValueRef:
-    """x[indices], one of which is a mask: it is as many index tensors as it has dimensions."""
-    masks = [i for i in indices if i is not None and reader.types[i.name].dtype in (BOOL, UINT8)]
-    if len(masks) != 1:
-        raise ValueError("it indexes with several masks")
-    expanded: list[ValueRef | None] = []
-    for index in indices:
-        if index is not masks[0]:
-            expanded.append(index)
+    """x[indices]."""
+    named, size = _without_masks(reader, call, indices)
+    if size is not None:
+        name_size(reader, call, size)
+    return emit(
+        reader, call, "aten.index.Tensor", (x, named), call.name, reader.type_of(call.result)
+    )
+
+
+def _without_masks(
+    reader: MeasuringReader, call: MeasuredCall, indices: Sequence[Any]
+) -> tuple[tuple[ValueRef | None, ...], Expr | None]:
+    """Indices, masks among them being as many index tensors as they have dimensions.
+
+    And how many elements the masks name; all of them name as many.
+    """
+    named: list[ValueRef | None] = []
+    count: Expr | None = None
+    for k, index in enumerate(indices):
+        if not is_mask(reader, index):
+            named.append(index)
             continue
-        rows = _where(reader, call, index)
-        size = reader.types[rows.name].shape[0]
-        for k in range(len(reader.types[index.name].shape)):
-            name = f"{call.name}.index{k}"
-            args = (rows, 1, k)
-            type_ = _type(INT64, size)
-            expanded.append(_emit(reader, call, "aten.select.int", args, name, type_))
-    shape = tuple(reader.sizes.expr(s) for s in call.result.shape)
-    type_ = _type(reader.types[x.name].dtype, *shape)
-    return _emit(reader, call, "aten.index.Tensor", (x, tuple(expanded)), call.name, type_)
+        rows = true_places(reader, call, index, f"{call.name}.mask{k}")
+        size, rank = reader.types[rows.name].shape[0], len(reader.types[index.name].shape)
+        if count is not None and size != count:
+            message = f"masks that index together differ in what they select, {call.origin.place}"
+            reader.relations.append(SizeRelation(count, "==", size, message))
+        count = size
+        for axis in range(rank):
+            name = f"{call.name}.mask{k}.index{axis}"
+            args = (rows, 1, axis)
+            named.append(emit(reader, call, "aten.select.int", args, name, dense(INT64, size)))
+    return tuple(named), count
+
+
+def _index_put(reader: MeasuringReader, call: MeasuredCall) -> Any:
+    x, indices, *rest = call.args
+    masks = [i for i in indices if is_mask(reader, i)]
+    if len(masks) != len([i for i in indices if i is not None]) or len(masks) > 1:
+        indices, _ = _without_masks(reader, call, indices)
+    args, type_ = (x, indices, *rest), reader.type_of(call.result)
+    return emit(reader, call, call.origin.operator, args, call.name, type_)
+
+
+def _bincount(reader: MeasuringReader, call: MeasuredCall) -> Any:
+    defaults: tuple[Any, ...] = (None, 0)
+    x, weights, least = (*call.args, *defaults[len(call.args) - 1 :])
+    target, type_ = "aot.bin_total.default", dense(INT64)
+    total = emit(reader, call, target, (x, least), f"{call.name}.total", type_)
+    name_size(reader, call, bind_dim(reader, call, total.name, int(least), None))
+    args, type_ = (x, weights), reader.type_of(call.result)
+    return emit(reader, call, "aot.bin_counts.default", args, call.name, type_)
 
 
 _READERS: Mapping[str, Callable[[MeasuringReader, MeasuredCall], Any]] = {
@@ -195,7 +164,10 @@ _READERS: Mapping[str, Callable[[MeasuringReader, MeasuredCall], Any]] = {
     "aten._local_scalar_dense.default": _item,
     "aten.nonzero.default": _nonzero,
     "aten.index.Tensor": _index,
+    "aten.index_put.default": _index_put,
     "aten.masked_select.default": _masked_select,
+    "aten.bincount.default": _bincount,
+    **UNIQUES,
 }
 
 MEASURING = frozenset(_READERS)

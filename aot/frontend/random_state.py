@@ -6,7 +6,8 @@ torch draws from a generator of the process. A package has none: its numbers com
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 
@@ -43,8 +44,14 @@ class DrawingReader(Protocol):
     draws: int
 
 
-def draws(target: str) -> bool:
-    """Whether the overload draws random numbers."""
+_IN_TRAINING = {"aten.rrelu_with_noise_functional.default": 4}
+"""Overloads that draw when an argument is true, and which one."""
+
+
+def draws(target: str, args: Sequence[Any]) -> bool:
+    """Whether a call of the overload draws random numbers."""
+    if target in _IN_TRAINING:
+        return any(args[_IN_TRAINING[target] : _IN_TRAINING[target] + 1])
     namespace, _, rest = target.partition(".")
     return namespace == "aten" and rest.partition(".")[0] in DRAWING
 

@@ -21,6 +21,8 @@ class Capabilities:
     `head_size`: greatest size of a head that the attention template takes; 0: any.
     `prologues`: kinds of templates that evaluate pointwise nests in place of loading an operand.
     `alignment`: of the addresses that kernels are given, in bytes; 1: any will do.
+    `sort_run`: elements of rows that the argsort template sorts well; longer ones are merged from
+    such runs (a power of two); 0: any.
     `units`: parallel work units from which a launch keeps the device busy.
     """
 
@@ -38,3 +40,4 @@ class Capabilities:
     head_size: int = 0
     conv_in_place: bool = False
     prologues: frozenset[str] = frozenset()
+    sort_run: int = 0

@@ -13,7 +13,7 @@ from aot.symbolic import Expr, Symbol, dim, evaluate
 _DEAR = frozenset(
     """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh
     atanh erf erfc erfinv lgamma digamma sigmoid i0 i0e i1 i1e pow atan2 hypot fmod
-    igamma igammac hermite_h hermite_he laguerre_l legendre_p""".split()
+    gcd igamma igammac hermite_h hermite_he laguerre_l legendre_p""".split()
 )
 _MIDDLE = frozenset("div floordiv truncdiv mod sqrt rsqrt reciprocal nextafter check_index".split())
 _FREE = frozenset("const load reduce".split())

@@ -59,6 +59,15 @@ def _rsqrt(x: Array) -> Array:
     return (1.0 / np.sqrt(x.astype(np.float64))).astype(x.dtype)
 
 
+def _gcd(a: Array, b: Array) -> Array:
+    """Euclid's algorithm with remainders of the dividend's sign, as eager's."""
+    a, b = np.broadcast_arrays(np.abs(a), np.abs(b))
+    while (live := a != 0).any():
+        rest = np.fmod(b, np.where(live, a, 1))
+        a, b = np.where(live, rest, 0).astype(b.dtype), np.where(live, a, b).astype(b.dtype)
+    return b
+
+
 def _reciprocal(x: Array) -> Array:
     return (1.0 / x).astype(x.dtype)
 
@@ -136,6 +145,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "xor": np.bitwise_xor,
     "shl": np.left_shift,
     "shr": np.right_shift,
+    "gcd": _gcd,
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,

@@ -33,7 +33,7 @@ UNARY_SAME = _names(
 UNARY_TEST = _names("isnan isinf signbit not")
 BINARY_SAME = _names(
     """add sub mul div floordiv truncdiv mod fmod pow atan2 hypot copysign nextafter minimum maximum
-    fmin fmax and or xor shl shr igamma igammac hermite_h hermite_he laguerre_l legendre_p"""
+    fmin fmax and or xor shl shr gcd igamma igammac hermite_h hermite_he laguerre_l legendre_p"""
 )
 COMPARE = _names("eq ne lt le gt ge")
 OTHER = _names("const index load cast bitcast where fma check_index reduce")

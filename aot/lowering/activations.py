@@ -11,7 +11,7 @@ from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
 from aot.lowering.pointwise import elementwise, narrow, promote, unary_rows
 from aot.lowering.promotion import element
-from aot.lowering.registry import Call, CannotLower
+from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, FloorDiv
 
@@ -85,22 +85,6 @@ def gelu(call: Call, x: Tensor, approximate: str = "none") -> Tensor:
 def hardtanh(call: Call, x: Tensor, low: Any = -1, high: Any = 1) -> Tensor:
     """x limited to [low, high]."""
     return elementwise(call, (x,), x.dtype, lambda v: e.clamp(v, low, high))
-
-
-@REGISTRY.row("aten.rrelu_with_noise_functional.default")
-def rrelu(
-    call: Call,
-    x: Tensor,
-    noise: Tensor,
-    lower: float = 1 / 8,
-    upper: float = 1 / 3,
-    training: bool = False,
-    generator: Any = None,
-) -> tuple[Tensor, ...]:
-    """x, times the mean of the slopes below 0; the noise stays."""
-    if training:
-        raise CannotLower("rrelu draws random slopes in training")
-    return leaky_relu(call, x, (float(lower) + float(upper)) / 2), noise
 
 
 @REGISTRY.row("aten.leaky_relu.default")

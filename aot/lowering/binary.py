@@ -139,6 +139,17 @@ def constant_power(x: Node, exponent: float) -> Node | None:
     return forms[exponent]() if exponent in forms else None
 
 
+def _lcm(a: Node, b: Node) -> Node:
+    divisor = e.gcd(a, b)
+    none = e.eq(divisor, 0)
+    part = _op("truncdiv")(a, e.select(none, 1, divisor))
+    if a.dtype.itemsize < 4:  # Eager's product of narrow integers is wide.
+        multiple = e.mul(e.absolute(part), e.absolute(b))
+    else:
+        multiple = e.absolute(e.mul(part, b))
+    return e.select(none, 0, multiple)
+
+
 SAME_TYPE: dict[str, Body] = {
     "mul": _for_bool("and", e.mul),
     "multiply": _for_bool("and", e.mul),
@@ -177,6 +188,8 @@ SAME_TYPE: dict[str, Body] = {
     "logical_and": _logical("and"),
     "logical_or": _logical("or"),
     "logical_xor": _logical("xor"),
+    "gcd": e.gcd,
+    "lcm": _lcm,
     "logaddexp": logaddexp,
     "logaddexp2": _logaddexp2,
 }
@@ -193,7 +206,7 @@ FLOATING: dict[str, Body] = {
 }
 
 _DEFAULT = """maximum minimum fmax fmin heaviside hypot nextafter logical_and logical_or
-logical_xor logaddexp logaddexp2 atan2 arctan2""".split()
+logical_xor gcd lcm logaddexp logaddexp2 atan2 arctan2""".split()
 _POWER = ("Scalar", "Tensor_Scalar", "Tensor_Tensor")
 _BITWISE = ("Tensor", "Scalar", "Scalar_Tensor")
 _SHIFT = ("Tensor", "Tensor_Scalar", "Scalar_Tensor")

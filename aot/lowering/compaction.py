@@ -16,13 +16,12 @@ from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, product, unravel, var
 
 
-@REGISTRY.row("aot.partition.default")
-def partition(call: Call, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Row-major positions of the elements that are not 0, then of the others; how many are not 0.
+def counted(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each element of the flat x whether it is not 0, (1, n), how many are up to it, and of all.
 
-    Each element's place follows from a running count, so that every place is written once.
+    All int64.
     """
-    builder, count = call.builder, product(x.shape)
+    builder, count = x.builder, product(x.shape)
     flags = builder.pointwise(
         (builder.one, count),
         INT64,
@@ -36,7 +35,17 @@ def partition(call: Call, x: Tensor) -> tuple[Tensor, Tensor]:
         some = e.gt(builder.index_node(count), 0)
         return running.load((builder.zero, count - 1), some)
 
-    total = builder.pointwise((), INT64, last)
+    return flags, running, builder.pointwise((), INT64, last)
+
+
+@REGISTRY.row("aot.partition.default")
+def partition(call: Call, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Row-major positions of the elements that are not 0, then of the others; how many are not 0.
+
+    Each element's place follows from a running count, so that every place is written once.
+    """
+    builder, count = call.builder, product(x.shape)
+    flags, running, total = counted(x)
     positions = builder.empty((count,), INT64)
 
     def place(at: tuple[Expr, ...]) -> Store:

@@ -45,7 +45,7 @@ minimum, maximum = _binary("minimum"), _binary("maximum")
 fmod, power, copysign = _binary("fmod"), _binary("pow"), _binary("copysign")
 eq, ne, lt = _binary("eq"), _binary("ne"), _binary("lt")
 le, gt, ge = _binary("le"), _binary("gt"), _binary("ge")
-floordiv, mod = _binary("floordiv"), _binary("mod")
+floordiv, mod, gcd = _binary("floordiv"), _binary("mod"), _binary("gcd")
 shl, shr = _binary("shl"), _binary("shr")
 and_, or_, xor = _binary("and"), _binary("or"), _binary("xor")
 

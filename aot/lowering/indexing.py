@@ -12,8 +12,10 @@ from aot.lowering.axes import replace, wrap_dim
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.pointwise import narrow
 from aot.lowering.promotion import Operand, element, promote
+from aot.lowering.reductions import norm_of
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
+from aot.lowering.views import reshaped
 from aot.symbolic import Expr, product, unravel
 
 
@@ -32,6 +34,33 @@ def embedding(call: Call, weight: Tensor, indices: Tensor, *_: Any, **__: Any) -
         return weight.load((row, index[-1]))
 
     return builder.pointwise((*indices.shape, weight.shape[1]), weight.dtype, point)
+
+
+@REGISTRY.row("aten.embedding_renorm.default")
+def embedding_renorm(
+    call: Call, weight: Tensor, indices: Tensor, most: float, order: float
+) -> Tensor:
+    """`weight`, whose rows that `indices` names have norms of at most `most`."""
+    builder, compute = call.builder, weight.dtype.compute
+    flat = reshaped(indices, (product(indices.shape),))
+    size = weight.shape[0]
+
+    def row(at: Expr) -> Expr:
+        return at_value(builder, flat.load((at,)), size, wrap=False)
+
+    def factor(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
+        norm = norm_of(cast(weight.load((row(index[0]), rindex[0])), compute), float(order))
+        too_long = e.gt(norm, float(most))
+        return e.select(too_long, e.div(e.lift(float(most), norm), e.add(norm, 1e-7)), 1.0)
+
+    factors = builder.reduction(flat.shape, weight.shape[1:], [(compute, factor)])[0]
+
+    def value(at: tuple[Expr, ...]) -> Node:
+        own = cast(weight.load((row(at[0]), at[1])), compute)
+        return narrow(e.mul(own, factors.load(at[:1])), weight.dtype)
+
+    points = (*flat.shape, weight.shape[1])
+    return builder.update(weight, points, lambda at: (row(at[0]), at[1]), value)
 
 
 @REGISTRY.row("aten.gather.default")
@@ -132,9 +161,10 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[Tensor | None, ...]:
-    """(rows of `weight` joined over each bag, …); the other results are for gradients only."""
-    if padding_idx >= 0:
-        raise CannotLower("embedding_bag with padding_idx")
+    """(rows of `weight` joined over each bag, …); the other results are for gradients only.
+
+    Rows of the number `padding_idx` do not count.
+    """
     if any(name is not None for name in call.op.outputs[1:]):
         raise CannotLower("embedding_bag's results for gradients")
     builder, compute, count = call.builder, weight.dtype.compute, indices.shape[0]
@@ -148,7 +178,10 @@ def embedding_bag(
         last = e.lt(builder.index_node(bag + 1), builder.index_node(offsets.shape[0]))
         following = cast(offsets.load((bag + 1,), last), INT64)
         end = e.select(last, following, builder.index_node(count))
-        return e.and_(e.ge(position, first), e.lt(position, end))
+        here = e.and_(e.ge(position, first), e.lt(position, end))
+        if padding_idx < 0:
+            return here
+        return e.and_(here, e.ne(cast(indices.load((r,)), INT64), padding_idx))
 
     def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
         (r,) = rindex

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import UINT8, DType
 from aot.ir.scalar import Node, cast, const, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.axes import widened, wrap_dim
@@ -409,8 +409,35 @@ def _by_channel(
 
 
 @REGISTRY.row("aten._native_batch_norm_legit_functional.default")
-def batch_norm_functional(
+def batch_norm_functional(call: Call, *args: Any) -> tuple[Tensor | None, ...]:
+    """(batch norm, mean, rstd, new running mean, new running variance)."""
+    return _batch_norm_updating(call, (3, 4), *args)
+
+
+@REGISTRY.row("aten._batch_norm_with_update_functional.default")
+def batch_norm_with_update(
     call: Call,
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor | None, ...]:
+    """(batch norm, mean, rstd, memory for gradients: none, new running mean and variance)."""
+    statistics = (running_mean, running_var)
+    rows = _batch_norm_updating(call, (4, 5), x, weight, bias, *statistics, True, momentum, eps)
+    reserve: Tensor | None = None
+    if call.op.outputs[3] is not None:
+        nothing = const(0, UINT8)
+        reserve = call.builder.pointwise((as_expr(0),), UINT8, lambda at: nothing)
+    return *rows[:3], reserve, *rows[3:]
+
+
+def _batch_norm_updating(
+    call: Call,
+    places: tuple[int, int],
     x: Tensor,
     weight: Tensor | None,
     bias: Tensor | None,
@@ -420,7 +447,7 @@ def batch_norm_functional(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor | None, ...]:
-    """(batch norm, mean, rstd, new running mean, new running variance)."""
+    """As `batch_norm_functional`; the new running values are the results at `places`."""
     if not training:
         out, *rest = batch_norm(
             call, x, weight, bias, running_mean, running_var, momentum, float(eps)
@@ -432,8 +459,9 @@ def batch_norm_functional(
     variance = reduced(builder, over, [(found.mean.dtype, found.variance(builder, x, 1.0))])[0]
     out = _by_channel(call, x, found.mean, rstd, weight, bias)
     rows = (_like_result(call, 1, found.mean), _like_result(call, 2, rstd))
-    means = _moving_average(call, 3, running_mean, found.mean, float(momentum))
-    return out, *rows, means, _moving_average(call, 4, running_var, variance, float(momentum))
+    means = _moving_average(call, places[0], running_mean, found.mean, float(momentum))
+    variances = _moving_average(call, places[1], running_var, variance, float(momentum))
+    return out, *rows, means, variances
 
 
 def _moving_average(

@@ -17,6 +17,7 @@ from aot.ir.scalar import Node, cast, const, reduce_, unary
 from aot.lowering import exprs as e
 from aot.lowering.axes import wrap_dim
 from aot.lowering.builder import Tensor
+from aot.lowering.pointwise import narrow
 from aot.lowering.promotion import Operand, element
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
@@ -317,3 +318,38 @@ def _with_replacement(call: Call, weights: Tensor, draw: Draw) -> Tensor:
         return reduce_("sum", cast(e.le(sums.load((*at[:-1], rat[0])), share), INT64))
 
     return builder.reduction(result.shape, (columns,), [(INT64, body)])[0]
+
+
+@REGISTRY.row("aten.rrelu_with_noise_functional.default")
+def rrelu(
+    call: Call,
+    x: Tensor,
+    noise: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    *_: Any,
+    draw: Draw | None = None,
+) -> tuple[Tensor, ...]:
+    """(x, times a slope where it is not positive; the slopes).
+
+    Slopes are drawn in training, else the mean of the bounds, and the noise stays.
+    """
+    builder, compute, low, high = call.builder, x.dtype.compute, float(lower), float(upper)
+
+    def slope(at: tuple[Expr, ...]) -> Node:
+        if draw is None:
+            return const((low + high) / 2, compute)
+        uniform = _words(draw, builder.index_node(ravel(at, x.shape))).uniform(x.dtype)
+        drawn = e.add(e.mul(uniform, high - low), low)
+        return e.select(e.gt(cast(x.load(at), compute), 0.0), 1.0, drawn)
+
+    def sloped(at: tuple[Expr, ...]) -> Node:
+        value = cast(x.load(at), compute)
+        return narrow(e.select(e.gt(value, 0.0), value, e.mul(value, slope(at))), x.dtype)
+
+    if draw is None:
+        return builder.pointwise(x.shape, x.dtype, sloped), noise
+    slopes = (x.dtype, lambda at: narrow(slope(at), x.dtype))
+    made = builder.pointwise_many(x.shape, [(x.dtype, sloped), slopes])
+    return made

@@ -43,6 +43,12 @@ def running(x: Tensor, axis: int, dtype: DType, combine: str) -> Tensor:
     return _unrows(matrix, x.shape, axis)
 
 
+@REGISTRY.row("aot.running.default")
+def running_results(call: Call, x: Tensor, dim: int, combine: str) -> Tensor:
+    """Running results along `dim` in x's type, as of an associative scan."""
+    return running(x, dim, x.dtype, combine)
+
+
 def _scan(call: Call, x: Tensor, dim: int, combine: str) -> Tensor:
     dtype = call.result_type().dtype
     if x.rank == 0:

@@ -14,17 +14,17 @@ from functools import cached_property
 from typing import Any
 
 from aot.ir.dtypes import BOOL, INT64, UINT8, DType
-from aot.ir.scalar import Node, binary, cast, const, reduce_, where
+from aot.ir.scalar import Node, binary, cast, const, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.axes import replace, wrap_dim
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.indexing import at_value, broadcast_at, index_tensors
+from aot.lowering.masked_writes import masked_put
 from aot.lowering.masks import conjunction
 from aot.lowering.pointwise import narrow
 from aot.lowering.promotion import Operand, element
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
-from aot.lowering.rowwise import running
 from aot.lowering.views import reshaped
 from aot.symbolic import Expr, as_expr, product, ravel, unravel
 
@@ -78,9 +78,9 @@ def index_put(
     accumulate: bool = False,
 ) -> Tensor:
     """x with x[indices] replaced by (or increased by) `values`."""
-    only = indices[0] if len(indices) == 1 else None
-    if only is not None and only.dtype in (BOOL, UINT8):
-        return _masked_put(call, x, only, values, accumulate)
+    named = [(k, t) for k, t in enumerate(indices) if t is not None]
+    if len(named) == 1 and named[0][1].dtype in (BOOL, UINT8):
+        return masked_put(call, x, *named[0], values, accumulate)
     put = _Put(call.builder, x, index_tensors(x, indices), values)
     return put.added() if accumulate else put.replaced()
 
@@ -172,19 +172,6 @@ class _Put:
 
 def _all(conditions: Iterable[Node]) -> Node:
     return conjunction(conditions) or _TRUE
-
-
-def _masked_put(call: Call, x: Tensor, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
-    if any(size != 1 for size in values.shape):
-        raise CannotLower("the number of values depends on the values of a mask")
-
-    def point(index: tuple[Expr, ...]) -> Node:
-        old = cast(x.load(index), x.dtype.compute)
-        new = cast(values.load_broadcast(index[: values.rank]), x.dtype.compute)
-        hit = e.truth(mask.load(index[: mask.rank]))
-        return narrow(e.select(hit, e.add(old, new) if accumulate else new, old), x.dtype)
-
-    return call.builder.pointwise(x.shape, x.dtype, point)
 
 
 def _listed(x: Tensor) -> Tensor:
@@ -289,28 +276,6 @@ def as_strided_scatter(
         return unravel(place(at), x.shape)
 
     return builder.update(x, src.shape, target, value)
-
-
-@REGISTRY.row("aten.masked_scatter.default")
-def masked_scatter(call: Call, x: Tensor, mask: Tensor, src: Tensor) -> Tensor:
-    """x with the elements where mask is true replaced by src's, one after the other."""
-    builder, result = call.builder, call.result_type()
-    shape, count = result.shape, product(result.shape)
-
-    def chosen(at: Sequence[Expr]) -> Node:
-        return cast(mask.load_broadcast(unravel(at[0], shape)), INT64)
-
-    flags = builder.pointwise((count,), INT64, chosen)
-    counted = running(flags, 0, INT64, "sum")
-
-    def point(index: tuple[Expr, ...]) -> Node:
-        here = e.truth(mask.load_broadcast(index))
-        rank = e.sub(counted.load((ravel(index, shape),)), 1)
-        position = at_value(builder, e.select(here, rank, 0), product(src.shape), wrap=False)
-        value = cast(src.load(unravel(position, src.shape), here), x.dtype)
-        return where(here, value, x.load_broadcast(index))
-
-    return builder.pointwise(shape, x.dtype, point)
 
 
 class _Scatter:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from aot.ir.dtypes import BOOL, DType
-from aot.ir.scalar import Node, cast, const, unary
+from aot.ir.dtypes import BOOL, INT32, INT64, DType
+from aot.ir.scalar import Node, cast, const, make, unary
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
-from aot.lowering.pointwise import elementwise, promote, promote_float, unary_rows
+from aot.lowering.pointwise import elementwise, narrow, promote, promote_float, unary_rows
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
+from aot.symbolic import Expr
 
 Body = Callable[[Node], Node]
 FLOAT_LIMITS = {
@@ -122,6 +123,33 @@ SAME_TYPE: dict[str, Body] = {
     "contiguous": lambda x: x,
     "real": lambda x: x,
 }
+
+
+@REGISTRY.row("aten.frexp.Tensor")
+def frexp(call: Call, x: Tensor) -> tuple[Tensor, Tensor]:
+    """(m, k) with x = m * 2**k and m in [0.5, 1); (x, 0) for zeros, infinities and NaN."""
+    compute = x.dtype.compute
+    whole, digits, bias = (INT64, 52, 1022) if compute.itemsize == 8 else (INT32, 23, 126)
+    raised = digits + 2
+    field = (1 << (8 * compute.itemsize - 1 - digits)) - 1
+
+    def parts(at: tuple[Expr, ...]) -> tuple[Node, Node]:
+        value = cast(x.load(at), compute)
+        # The least floats have no exponent of their own.
+        least = e.lt(e.absolute(value), 2.0 ** (1 - bias))
+        normal = e.select(least, e.mul(value, 2.0**raised), value)
+        bits = make("bitcast", whole, normal)
+        exponent = e.sub(e.and_(e.shr(bits, digits), field), bias)
+        exponent = e.sub(exponent, e.select(least, e.lift(raised, exponent), 0))
+        scaled = e.or_(e.and_(bits, ~(field << digits)), bias << digits)
+        odd = e.or_(e.eq(value, 0.0), e.not_(e.is_finite(value)))
+        fraction = e.select(odd, value, make("bitcast", compute, scaled))
+        return narrow(fraction, x.dtype), cast(e.select(odd, 0, exponent), INT32)
+
+    outputs = [(x.dtype, lambda at: parts(at)[0]), (INT32, lambda at: parts(at)[1])]
+    fractions, exponents = call.builder.pointwise_many(x.shape, outputs)
+    return fractions, exponents
+
 
 unary_rows(FLOATING, promote_float)
 unary_rows(SAME_TYPE, promote)

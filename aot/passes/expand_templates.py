@@ -28,6 +28,7 @@ from aot.ir.scalar import (
     unary,
     where,
 )
+from aot.passes.expand_argsort import expand_argsort, long_rows
 from aot.passes.expand_resample import expand_resample, no_walk
 from aot.passes.nest_builder import NestBuilder
 from aot.symbolic import (
@@ -56,7 +57,7 @@ def expand_templates(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     """The graph with some template calls as nests. Raises NotImplementedError for unknown kinds."""
     hints = hints_of(graph.dims)
     nests = {n: op for op in graph.ops if isinstance(op, LoopNest) for n in writes(op)}
-    builder = NestBuilder(dict(graph.buffers), nests)
+    builder = NestBuilder(dict(graph.buffers), nests, graph.dims)
     ops: list[LoopOp] = []
     decisions: list[Decision] = []
     for op in graph.ops:
@@ -88,6 +89,8 @@ def _reason(graph: LoopGraph, call: TemplateCall, capabilities: Capabilities, hi
         sizes = (call.operand("q").axes[3].extent, call.output.axes[3].extent)
         if not all(s.is_Integer and int(s) <= capabilities.head_size for s in sizes):
             return f"the device's template takes heads of up to {capabilities.head_size} elements"
+    if call.kind == "argsort":
+        return long_rows(call, dtype, capabilities, hints)
     if call.kind == "resample":
         return no_walk(call)
     if call.kind == "attention" and capabilities.tiles:
@@ -235,4 +238,5 @@ _EXPANSIONS = {
     "conv": _expand_conv,
     "attention": _expand_attention,
     "resample": expand_resample,
+    "argsort": expand_argsort,
 }

@@ -9,6 +9,7 @@ from aot.ir.dtypes import DType
 from aot.ir.loops import Buffer, LoopNest, Store, View
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, cast, load
+from aot.ir.tensors import Dim
 from aot.ir.weights import DerivedWeight
 from aot.symbolic import Expr, Symbol, row_major_strides, substitute
 
@@ -22,6 +23,7 @@ class NestBuilder:
 
     buffers: dict[str, Buffer]
     nests: Mapping[str, LoopNest]
+    dims: tuple[Dim, ...] = ()
     derived: list[DerivedWeight] = field(default_factory=list)
 
     def temp(self, name: str, dtype: DType, shape: tuple[Expr, ...]) -> str:

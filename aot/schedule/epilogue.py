@@ -33,38 +33,47 @@ def attach_epilogue(graph: LoopGraph, group: Group, consumer: Group) -> Group | 
             return mapping
         moved = _at_own_point(rewrite(nest, mapping, group.outer, ()), stores)
         nests.append(moved)
-        stores.update({s.buffer: s.index for s in moved.stores})
+        stores.update(_own_points(moved))
     joined = replace(group, nests=tuple(nests), position=group.position)
     if len(form_stages(graph, replace(joined, outer=()))) > 1:
         return "a nest of the epilogue reads elements that other points compute"
     return joined
 
 
-def _at_own_point(nest: LoopNest, stores: dict[str, tuple[Expr, ...]]) -> LoopNest:
+_Stores = dict[str, tuple[Expr, ...] | None]
+"""Buffer -> where its elements are stored; None where values decide (a scatter)."""
+
+
+def _own_points(nest: LoopNest) -> _Stores:
+    return {s.buffer: None if s.binds else s.index for s in nest.stores}
+
+
+def _at_own_point(nest: LoopNest, stores: _Stores) -> LoopNest:
     """Loads of what the group computes, spelled as the stores are (loops of one turn differ)."""
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         fresh = with_args(node, args)
         access = fresh.attr
-        if not isinstance(access, Access) or access.buffer not in stores:
+        if not isinstance(access, Access):
             return fresh
-        return load(access.buffer, fresh.dtype, stores[access.buffer], None, mask_of(fresh))
+        point = stores.get(access.buffer)
+        if point is None:
+            return fresh
+        return load(access.buffer, fresh.dtype, point, None, mask_of(fresh))
 
     return with_values(nest, rebuild(nest.roots, visit))
 
 
-def _stored_index(group: Group) -> dict[str, tuple[Expr, ...]]:
+def _stored_index(group: Group) -> _Stores:
     assert group.template is not None
     view = group.template.output
-    found = {view.buffer: view.index}
+    found: _Stores = {view.buffer: view.index}
     for nest in group.nests:
-        found.update({s.buffer: s.index for s in nest.stores})
+        found.update(_own_points(nest))
     return found
 
 
-def _onto_template(
-    graph: LoopGraph, nest: LoopNest, stores: dict[str, tuple[Expr, ...]]
-) -> dict[Symbol, Expr] | str:
+def _onto_template(graph: LoopGraph, nest: LoopNest, stores: _Stores) -> dict[Symbol, Expr] | str:
     found: dict[Symbol, Expr] | None = None
     ranges = graph.ranges(*nest.axes)
     for node in loads(nest.roots):
@@ -74,8 +83,11 @@ def _onto_template(
             continue
         if access.binds:
             return f"{nest.name} gathers from {access.buffer}"
+        point = stores[access.buffer]
+        if point is None:
+            return f"{nest.name} reads {access.buffer}, which is scattered"
         index = tuple(ranges.simplify(e) for e in access.index)
-        solved = invert(nest.axes, index, stores[access.buffer])
+        solved = invert(nest.axes, index, point)
         if solved is None:
             return f"{nest.name} does not cover {access.buffer} point by point"
         if found is not None and found != solved:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._higher_order_ops.associative_scan import associative_scan, associative_scan_op
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
 
@@ -100,6 +101,50 @@ def _map(xs: Tensor, start: Tensor) -> Any:
     return map_over(lambda x, w: x @ w.t(), xs, start), map_over(lambda x: x.t() + 1, xs)
 
 
+def _of_one(function: Any) -> Any:
+    return lambda a, b: [function(a, b)]
+
+
+def _running(xs: Tensor, start: Tensor) -> Any:
+    whole = (xs * 3).int()
+    pairs = ((torch.add, xs), (torch.mul, xs), (torch.maximum, xs), (torch.minimum, whole))
+    one = [associative_scan_op(_of_one(f), [x], ()) for f, x in pairs]
+
+    def each(a: Tensor, p: Tensor, b: Tensor, q: Tensor) -> list[Tensor]:
+        return [torch.logaddexp(b, a), p + q]
+
+    return one, associative_scan_op(each, [xs, whole], ())
+
+
+def _recurrence(a: Tensor, x: Tensor, b: Tensor, y: Tensor, scale: Tensor) -> list[Tensor]:
+    """Of state-space models: h' = a h + x."""
+    return [a * b, torch.addcmul(y, b, x * scale / scale)]
+
+
+def _doubled(xs: Tensor, start: Tensor) -> Any:
+    scale = start.abs() + 1
+    found = associative_scan_op(_recurrence, [xs.sigmoid(), xs], (scale,))
+    picked = associative_scan_op(lambda a, b: [torch.where(b > 0, b, a)], [xs[..., 0]], ())
+    return found, picked, associative_scan_op(lambda a, b: [a | b], [xs > 1], ())
+
+
+def _backwards(xs: Tensor, start: Tensor) -> Any:
+    """Torch itself takes this mode apart."""
+
+    def affine(p: tuple[Tensor, Tensor], q: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        return p[0] * q[0], q[0] * p[1] + q[1]
+
+    pair = (xs.sigmoid(), xs)
+    mode = {"reverse": True, "combine_mode": "generic"}
+    return associative_scan(affine, pair, 0, **mode), associative_scan(affine, pair, 2, **mode)
+
+
+def _products(xs: Tensor, start: Tensor) -> Any:
+    squares = (xs @ start.t()).tanh()
+    back = associative_scan_op(lambda a, b: [a @ b], [squares.flip(0)], ())
+    return associative_scan_op(lambda a, b: [a @ b], [squares], ()), back[0].flip(0)
+
+
 def _masks(dtype: torch.dtype) -> Sequence[Args]:
     x = ordinary(dtype, 5, 7)
     return [(x,), (torch.zeros_like(x),), (x.abs() + 1,), (x[:1, :1],)]
@@ -145,4 +190,8 @@ ROWS = (
     Row("scan nested", _scan_nested, _rows),
     Row("scan transposed", _scan_transposed, _rows),
     Row("map", _map, _rows),
+    Row("associative_scan", _running, _rows, (torch.float32, torch.bfloat16)),
+    Row("associative_scan doubled", _doubled, _rows, (torch.float32, torch.float64)),
+    Row("associative_scan backwards", _backwards, _rows),
+    Row("associative_scan in turn", _products, _rows),
 )

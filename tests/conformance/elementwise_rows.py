@@ -46,6 +46,7 @@ UNARY: dict[str, tuple[Callable[..., Any], Dtypes]] = {
     **{name: (getattr(torch, name), ALL) for name in "isnan isinf isfinite isposinf".split()},
     **{name: (getattr(torch, name), ALL) for name in "isneginf signbit logical_not".split()},
     **{name: (getattr(torch, name), INT_AND_FLOAT) for name in "ceil floor round trunc".split()},
+    "frexp": (torch.frexp, FLOATS),
     "abs": (torch.abs, INT_AND_FLOAT),
     "sign": (torch.sign, ALL),
     "reciprocal": (torch.reciprocal, (*FLOATS, torch.int64)),
@@ -191,6 +192,17 @@ QUOTIENTS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _divisible(dtype: torch.dtype) -> Sequence[Args]:
+    """Without the least integers, at which eager's quotients trap."""
+    least = torch.iinfo(dtype).min if dtype.is_signed else -1
+    edges = specials(dtype)
+    edges = edges[edges != least]
+    return [(edges[:, None], edges[None, :]), *_pairs(dtype)[1:], *_tame_pairs(dtype)]
+
+
+DIVISORS: dict[str, Callable[..., Any]] = {"gcd": torch.gcd, "lcm": torch.lcm}
+
+
 def _promotions() -> Sequence[Args]:
     """Every pair of types, with and without dimensions."""
     values = [ordinary(d, 3, low=1, high=4) for d in ALL]
@@ -227,10 +239,13 @@ TERNARY: dict[str, tuple[Callable[..., Any], Dtypes]] = {
 def _jumps(name: str) -> bool:
     """Whether the function has jumps, so that float64 may land on the other side."""
     jumping = ("round", "ceil", "floor", "trunc", "eq", "lt", "sign", "div", "remainder", "fmod")
-    return name.startswith((*jumping, "nextafter", "frac", "nan_to_num", "to ", "clamp", "where"))
+    return name.startswith(
+        (*jumping, "nextafter", "frexp", "frac", "nan_to_num", "to ", "clamp", "where")
+    )
 
 
 ROWS: tuple[Row, ...] = (
+    *(Row(n, f, _divisible, INTS) for n, f in DIVISORS.items()),
     *(Row(n, f, _unary, d, _jumps(n)) for n, (f, d) in UNARY.items()),
     *(Row(n, f, _tame, (torch.float32, torch.float64)) for n, f in TAME.items()),
     *(Row(n, f, _positive, (torch.float32, torch.float64)) for n, f in POSITIVE.items()),

@@ -139,7 +139,20 @@ def _volume_samples(x: torch.Tensor, grid: torch.Tensor) -> list[torch.Tensor]:
     return [F.grid_sample(x, grid, m, "reflection", False) for m in ("bilinear", "nearest")]
 
 
+def _fractional(x: torch.Tensor) -> Any:
+    rank = x.ndim - 2
+    pool = F.fractional_max_pool2d if rank == 2 else F.fractional_max_pool3d
+    steps = torch.arange(2 * 3 * rank, dtype=x.dtype).reshape(2, 3, rank)
+    samples = (steps * 0.37).remainder(1.0)
+    found = pool(x, 2, output_size=3, _random_samples=samples, return_indices=True)
+    half = (0.5,) * rank
+    one = pool(x[0], 2, output_ratio=half, _random_samples=samples[:1], return_indices=True)
+    return *found, *one, pool(x, 3, output_size=1, _random_samples=samples)
+
+
 ROWS = (
+    Row("fractional_max_pool2d", _fractional, _images((2, 3, 7, 9)), REAL, True),
+    Row("fractional_max_pool3d", _fractional, _images((2, 3, 5, 6, 7)), REAL[:1], True),
     *(Row(name, f, IMAGE, (torch.float32,)) for name, f in POOLING.items()),
     Row("max_pool2d half", POOLING["max_pool2d indices"], IMAGE, (torch.bfloat16,)),
     Row("avg_pool2d half", POOLING["avg_pool2d"], IMAGE, (torch.bfloat16,)),

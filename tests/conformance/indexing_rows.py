@@ -137,4 +137,59 @@ COUNTS = (
     ),
 )
 
-ROWS: tuple[Row, ...] = (*SEARCHES, *WRITES, *COUNTS)
+
+def _whole_numbers(dtype: torch.dtype) -> Sequence[Args]:
+    x = torch.randint(0, 9, (50,), dtype=dtype)
+    return [(x,), (x[:1],), (x[:0],), (torch.zeros_like(x),)]
+
+
+def _bincount(x: Any) -> Any:
+    if not len(x):  # Of weights eager gives another type then.
+        return torch.bincount(x), torch.bincount(x, minlength=20)
+    weights = torch.arange(len(x)) * 0.5
+    sums = torch.bincount(x, weights), torch.bincount(x, weights.double(), 3)
+    return torch.bincount(x), torch.bincount(x, minlength=20), *sums
+
+
+def _histograms(x: Any) -> Any:
+    edges = torch.tensor([-2.0, -1.0, -0.5, 0.25, 3.0], dtype=x.dtype)
+    of_edges = torch.histogram(x, edges, weight=x.abs()), torch.histogram(x, edges, density=True)
+    within = torch.histogram(x, 6, range=(-1.0, 1.5)), torch.histogram(x, 3, range=(1.0, 1.0))
+    return *torch.histogram(x, 7), *(r for pair in (*of_edges, *within) for r in pair)
+
+
+def _spread(dtype: torch.dtype) -> Sequence[Args]:
+    x = ordinary(dtype, 5, 9)
+    x[0, :5] = torch.tensor([-2.0, -1.0, -0.5, 0.25, 3.0])
+    return [(x,), (x[:1, :1],), (torch.full_like(x, 0.25),), (x[:0],)]
+
+
+def _rows_of_limited_norm(weight: Any, at: Any) -> Any:
+    # Eager changes the weights, which are here the model's own.
+    found = [F.embedding(at, weight * 1, max_norm=1.5, norm_type=p) for p in (2.0, 1.0, math.inf)]
+    return *found, F.embedding_bag(at, weight * 1, max_norm=0.5)
+
+
+def _long_rows(dtype: torch.dtype) -> Sequence[Args]:
+    weight = ordinary(dtype, 6, 4) * torch.tensor([0.1, 1, 0, 5, 0.5, 3])[:, None].to(dtype)
+    at = torch.tensor([[3, 1, 3], [0, 2, 1]])
+    return [(weight, at), (weight, at[:, :1])]
+
+
+def _padded_bags(weight: Any, at: Any) -> Any:
+    flat, starts = at.flatten(), torch.tensor([0, 1, 1, at.numel() - 1])
+    return [
+        F.embedding_bag(flat, weight, starts, mode=m, padding_idx=p)
+        for m in ("sum", "mean", "max")
+        for p in (3, -5)
+    ]
+
+
+TABLES = (
+    Row("embedding_bag padding", _padded_bags, _long_rows, REAL[:2]),
+    Row("bincount", _bincount, _whole_numbers, (torch.int64, torch.uint8)),
+    Row("histogram", _histograms, _spread, (torch.float32, torch.float64), True),
+    Row("embedding max_norm", _rows_of_limited_norm, _long_rows, REAL[:2]),
+)
+
+ROWS: tuple[Row, ...] = (*SEARCHES, *WRITES, *COUNTS, *TABLES)

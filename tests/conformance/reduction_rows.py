@@ -147,6 +147,15 @@ def _channels(dtype: torch.dtype) -> Sequence[Args]:
     ]
 
 
+def _batch_norm_update(x: torch.Tensor, w: Any, b: Any) -> Any:
+    mean = torch.linspace(-1, 1, x.shape[1], dtype=x.dtype)
+    w = mean + 2 if w is None else w
+    b = mean - 1 if b is None else b
+    functional = torch.ops.aten._batch_norm_with_update_functional
+    out, *kept = functional(x, w, b, mean, mean.abs() + 0.5, 0.1, 1e-5)
+    return out, *kept[:2], *kept[3:]
+
+
 def _batch_norm(x: torch.Tensor, w: Any, b: Any) -> torch.Tensor:
     mean = torch.linspace(-1, 1, 6, dtype=x.dtype)
     return F.batch_norm(x, mean, mean.abs() + 0.5, w, b)
@@ -157,6 +166,7 @@ NORMS: tuple[Row, ...] = (
     Row("rms_norm", lambda x, w, b: F.rms_norm(x, (24,), w, 1e-6), _rows_affine, FLOATS),
     Row("rms_norm default eps", lambda x, w, b: F.rms_norm(x, (24,), w), _rows_affine, FLOATS),
     Row("group_norm", lambda x, w, b: F.group_norm(x, 3, w, b), _channels, FLOATS),
+    Row("batch_norm with update", _batch_norm_update, _channels, FLOATS[:2]),
     Row("batch_norm", _batch_norm, _channels, FLOATS[:2]),
     Row("instance_norm", lambda x, w, b: F.instance_norm(x, weight=w, bias=b), _channels, FLOATS),
 )

@@ -13,6 +13,7 @@ from tests.conformance import (
     special_rows,
     structure_rows,
     template_rows,
+    unique_rows,
 )
 from tests.conformance.executors import EXECUTORS
 from tests.conformance.harness import Row, run_row
@@ -26,6 +27,7 @@ ROWS: tuple[Row, ...] = (
     *image_rows.ROWS,
     *indexing_rows.ROWS,
     *control_rows.ROWS,
+    *unique_rows.ROWS,
 )
 
 

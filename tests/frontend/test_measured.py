@@ -12,6 +12,7 @@ import torch
 from torch.export import Dim
 
 from aot import driver
+from aot.errors import UnsupportedOperators
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.tensors import Assertion, SizeRead
@@ -154,3 +155,48 @@ def test_a_mask_that_no_input_decides(tmp_path: Path) -> None:
     model = package(tmp_path / "m.pkg", lambda x: torch.combinations(x, 1), torch.arange(4))
     x = torch.tensor([4, 7, 1, 3])
     np.testing.assert_array_equal(model(x.numpy()), torch.combinations(x, 1))
+
+
+def test_one_mask_has_one_size() -> None:
+    def forward(x: torch.Tensor, y: torch.Tensor) -> Any:
+        mask = x > 0
+        return x[mask] * y[mask], mask.nonzero()
+
+    graph, _ = ingest(captured(forward, torch.ones(3), torch.ones(3)))
+    assert [d.name for d in graph.dims] == ["m0"]
+    assert len([op for op in graph.ops if isinstance(op, SizeRead)]) == 1
+
+
+def test_a_dim_that_torch_misreads_is_refused() -> None:
+    made = captured(lambda x: torch.unique_consecutive(x, dim=-1), torch.ones(3, 2))
+    with pytest.raises(UnsupportedOperators, match="write dim=1"):
+        ingest(made)
+
+
+def test_distinct_elements_of_an_input_of_any_size(tmp_path: Path) -> None:
+    def forward(x: torch.Tensor) -> Any:
+        values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True)
+        return values, inverse, counts, values[inverse]
+
+    made = capture_module(_Model(forward), (torch.arange(5.0),), dynamic_shapes=(({0: Dim("n")},),))
+    options = from_environment(
+        output=tmp_path / "m.pkg", targets=(Target("cpu", (CPU_LEVELS[0],)),), golden=False
+    )
+    driver.build(made, options)
+    model = aot_runtime.load(tmp_path / "m.pkg")
+    for n in (0, 1, 2, 700, 100_000):
+        x = torch.randint(0, 500, (n,), dtype=torch.float32)
+        for actual, expected in zip(model(x.numpy()), forward(x), strict=True):
+            np.testing.assert_array_equal(actual, expected)
+
+
+def test_as_many_values_as_a_mask_selects(tmp_path: Path) -> None:
+    def forward(x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        return x.index_put((x > 0,), values)
+
+    model = package(tmp_path / "m.pkg", forward, torch.ones(4), torch.ones(2))
+    x, values = np.array([1, -1, 2, -2], np.float32), np.array([7, 8], np.float32)
+    np.testing.assert_array_equal(model(x, values), np.array([7, -1, 8, -2], np.float32))
+    for wrong in (np.abs(x), np.array([1, -1, -2, -3], np.float32)):
+        with pytest.raises(aot_runtime.InvalidArgument, match="index"):
+            model(wrong, values)

@@ -94,6 +94,12 @@ DRAWS = {
     "uniform": (lambda x: torch.empty(N).uniform_(-1, 1), 0.0, 3**-0.5, (-1, 1)),
     "geometric": (lambda x: torch.empty(N).geometric_(0.25), 4.0, 12**0.5, (1, 99)),
     "dropout": (lambda x: torch.dropout(torch.ones(N), 0.2, True), 1.0, 0.5, (0, 1.2501)),
+    "rrelu": (
+        lambda x: torch.nn.functional.rrelu(-torch.ones(N), 0.2, 0.8, True),
+        -0.5,
+        0.6 / 12**0.5,
+        (-0.8, -0.2),
+    ),
     "chosen": (lambda x: torch.multinomial(x[:3].abs() + 1, N, True), 1.0, (2 / 3) ** 0.5, (0, 2)),
 }
 
@@ -108,6 +114,16 @@ def test_distributions(name: str, executor: str) -> None:
     assert abs(values.mean() - mean) < 4 * deviation / N**0.5
     assert abs(values.std() - deviation) < 0.05 * deviation
     assert low <= values.min() and values.max() <= high
+
+
+def test_slopes_are_drawn_in_training_only() -> None:
+    x = torch.tensor([-1.0, 2.0, -3.0])
+    trained, _ = ingest(captured(lambda x: torch.nn.functional.rrelu(x, training=True), x))
+    assert trained.states
+    used = captured(torch.nn.functional.rrelu, x)
+    assert not ingest(used)[0].states
+    (found,) = EXECUTORS["loops"](used, (x,))
+    np.testing.assert_allclose(found, torch.nn.functional.rrelu(x).numpy(), rtol=1e-6)
 
 
 def test_a_permutation_has_each_number_once(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from aot.ir.kernels import KernelGraph
 from aot.ir.loops import LoopGraph, Store
-from aot.ir.scalar import postorder, reduce_
+from aot.ir.scalar import check_index, postorder, reduce_
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.passes.layout import choose_layouts
 from aot.schedule.fusion import fuse
-from aot.symbolic import FloorDiv, Modulo, as_expr
+from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, var
 from tests.schedule.graphs import (
     BATCH,
     DEVICE,
@@ -165,6 +165,26 @@ def test_a_column_of_a_template_is_no_epilogue(column: int) -> None:
     fused = scheduled(graph)
     check_same(graph, fused, tolerance=1e-4)
     assert all(k.template is None or not k.stages for k in fused.kernels)
+
+
+def test_what_a_template_scatters_is_read_by_another_kernel() -> None:
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        rows = pointwise(builder, (1, 32), lambda at: x.load((at[1],)))
+        counted = builder.template("scan", {"x": rows}, rows.shape, rows.dtype, {"combine": "sum"})
+        mirrored = builder.empty(rows.shape, rows.dtype)
+
+        def place(at: tuple[Expr, ...]) -> Store:
+            goal = check_index(builder.index_node(31 - at[1]), as_expr(32), wrap=False)
+            index = (at[0], var("u0"))
+            return Store(mirrored.buffer, index, counted.load(at), binds=((var("u0"), goal),))
+
+        builder.scatter(mirrored, rows.shape, place)
+        return [pointwise(builder, (32,), lambda at: mirrored.load((as_expr(0), at[0])))]
+
+    graph = make_graph(body, {"x": (32,)})
+    fused = scheduled(graph)
+    check_same(graph, fused, tolerance=1e-5)
+    assert [k.template is None for k in fused.kernels][-1]
 
 
 def test_dynamic_batch_is_right_for_every_size() -> None:

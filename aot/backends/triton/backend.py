@@ -10,7 +10,7 @@ from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.backends.triton.compile import ALIGNMENT, compile_kernels, kernels_key
 from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
-from aot.backends.triton.template_argsort import emit_argsort
+from aot.backends.triton.template_argsort import SORT_COLUMNS, emit_argsort
 from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_conv import emit_conv
 from aot.backends.triton.template_matmul import emit_matmul
@@ -79,6 +79,7 @@ class TritonBackend:
             matrix_dtypes=frozenset(("float32", "float16", "bfloat16")),
             head_size=HEAD_SIZE,
             prologues=frozenset(("scan",)),
+            sort_run=SORT_COLUMNS // 2,
         )
 
     def _gpu(self, target: Target) -> Gpu:

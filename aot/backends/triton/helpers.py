@@ -94,6 +94,15 @@ def integer_power(a, b):
     unit = tl.where((a == 1) | (a == -1), sign, a ^ a)
     return tl.where(b < 0, unit, result)
 """,
+    "integer_gcd": """
+def integer_gcd(a, b):
+    x, y = tl.abs(a) + (b ^ b), tl.abs(b) + (a ^ a)
+    while tl.max((x != 0).to(tl.int32)) != 0:
+        rest = safe_trunc_mod(y, x)
+        y = tl.where(x != 0, x, y)
+        x = rest
+    return y
+""",
     "max_nan": """
 def max_nan(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)

@@ -35,6 +35,7 @@ _INTEGER = {
     "div": "safe_trunc_div",
     "fmod": "safe_trunc_mod",
     "pow": "integer_power",
+    "gcd": "integer_gcd",
 }
 _BOOL: dict[str, Callable[..., str]] = {
     "not": lambda a: f"{a} == 0",

@@ -14,6 +14,17 @@ AOT_INLINE int64_t div64(int64_t a, int64_t b) {
   return a / b;
 }
 
+// Euclid's algorithm on magnitudes.
+template <class T>
+AOT_INLINE T gcd_of(T a, T b) {
+  while (a != 0) {
+    const T rest = static_cast<T>(b % a);
+    b = a;
+    a = rest;
+  }
+  return b;
+}
+
 // Integers of up to 24 (float) or 53 (double) bits divide exactly in floating point: the rounded
 // quotient never reaches the next integer.
 template <class F, class T, int N>
@@ -65,6 +76,12 @@ AOT_INLINE Vec<T, N> div_trunc(Vec<T, N> a, Vec<T, N> b) {
 
 template <class T, int N>
 AOT_INLINE Vec<T, N> fmod(Vec<T, N> a, Vec<T, N> b);
+
+// Greatest common divisor, by Euclid's algorithm; |INT_MIN| is INT_MIN.
+template <class T, int N>
+AOT_INLINE Vec<T, N> gcd(Vec<T, N> a, Vec<T, N> b) {
+  return detail::map_lanes([](T x, T y) { return detail::gcd_of(x, y); }, abs(a), abs(b));
+}
 
 // Remainder with the sign of the divisor (Python's %); x % 0 is 0 for integers, NaN for floats.
 template <class T, int N>

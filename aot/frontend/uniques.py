@@ -1,0 +1,163 @@
+"""Distinct elements, as runs of equal neighbours: in order, their beginnings are the elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aot.frontend.measuring import MeasuredCall, MeasuringReader, dense, emit, name_size, partition
+from aot.ir.dtypes import BOOL, INT64
+from aot.ir.tensors import TensorOp, TensorType, ValueRef
+from aot.symbolic import Expr, integer, product
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """The slices of `x` along `dim`, as runs.
+
+    `flags`: whether each slice, in order, differs from the one before it. `order`: which slice is
+    at each place; None where they are in the order that is meant.
+    """
+
+    reader: MeasuringReader
+    call: MeasuredCall
+    x: ValueRef
+    dim: int
+    flags: ValueRef
+    order: ValueRef | None
+
+    def emit(self, target: str, args: tuple[Any, ...], name: str, *shape: Expr) -> ValueRef:
+        """An operator whose result are positions or counts."""
+        type_ = dense(INT64, *shape)
+        return emit(self.reader, self.call, target, args, f"{self.call.name}.{name}", type_)
+
+    @property
+    def length(self) -> Expr:
+        """How many slices there are."""
+        return self.reader.types[self.flags.name].shape[0]
+
+    def results(self, inverse: Any, counts: Any) -> tuple[ValueRef, ...]:
+        """The first slice of each run; of each slice the number of its run; the runs' lengths.
+
+        `inverse`, `counts`: what torch says of the last two results, of which some have no counts.
+        """
+        reader, call = self.reader, self.call
+        positions, size = partition(reader, call, self.flags, call.name)
+        name_size(reader, call, size)
+        if not call.symbol:
+            size = reader.type_of(call.result[0]).shape[self.dim]
+        first = integer(0)
+        starts = self.emit("aten.slice.Tensor", (positions, 0, first, size), "starts", size)
+        picked = self._values(starts, size)
+        results = [picked, self._inverse(reader.type_of(inverse))]
+        if counts is not None:
+            results.append(self._counts(reader.type_of(counts), starts))
+        return tuple(results)
+
+    def _values(self, starts: ValueRef, size: Expr) -> ValueRef:
+        at = starts
+        if self.order is not None:
+            at = self.emit("aten.index_select.default", (self.order, 0, starts), "at", size)
+        type_ = self.reader.type_of(self.call.result[0])
+        name, args = f"{self.call.name}.0", (self.x, self.dim, at)
+        return emit(self.reader, self.call, "aten.index_select.default", args, name, type_)
+
+    def _inverse(self, type_: TensorType) -> ValueRef:
+        if not self._wanted(type_):
+            return self._nothing("1")
+        args = (self.flags,) if self.order is None else (self.flags, self.order)
+        labels = self.emit("aot.run_labels.default", args, "labels", self.length)
+        return self.emit("aten.view.default", (labels, type_.shape), "1", *type_.shape)
+
+    def _counts(self, type_: TensorType, starts: ValueRef) -> ValueRef:
+        size = self.reader.types[starts.name].shape[0]
+        if type_.shape != (size,):
+            return self._nothing("2")
+        return self.emit("aot.run_lengths.default", (starts, self.length), "2", size)
+
+    def _wanted(self, type_: TensorType) -> bool:
+        return bool(product(type_.shape) == self.length)
+
+    def _nothing(self, name: str) -> ValueRef:
+        """A result that the call did not ask for: without elements."""
+        made = f"{self.call.name}.{name}"
+        self.reader.types[made] = dense(INT64, integer(0))
+        call = TensorOp(
+            "aten.full.default", ((integer(0),), 0), (("dtype", INT64),), (made,), self.call.origin
+        )
+        self.reader.ops.append(call)
+        return ValueRef(made)
+
+
+def _flat(reader: MeasuringReader, call: MeasuredCall, x: ValueRef) -> ValueRef:
+    type_ = reader.types[x.name]
+    count = product(type_.shape)
+    args = (x, (count,))
+    return emit(
+        reader, call, "aten.view.default", args, f"{call.name}.flat", dense(type_.dtype, count)
+    )
+
+
+def _changes(reader: MeasuringReader, call: MeasuredCall, x: ValueRef, dim: int) -> ValueRef:
+    type_ = dense(BOOL, reader.types[x.name].shape[dim])
+    return emit(reader, call, "aot.changes.default", (x, dim), f"{call.name}.flags", type_)
+
+
+def _in_order(
+    reader: MeasuringReader, call: MeasuredCall, x: ValueRef, dim: int, keys: ValueRef
+) -> _Runs:
+    """The slices of x in the order of their keys."""
+    type_ = reader.types[keys.name]
+    names = (f"{call.name}.sorted", f"{call.name}.order")
+    reader.types[names[0]], reader.types[names[1]] = type_, dense(INT64, *type_.shape)
+    reader.ops.append(TensorOp("aten.sort.default", (keys, 0), (), names, call.origin))
+    flags = _changes(reader, call, ValueRef(names[0]), 0)
+    return _Runs(reader, call, x, dim, flags, ValueRef(names[1]))
+
+
+def _unique(reader: MeasuringReader, call: MeasuredCall) -> Any:
+    flat = _flat(reader, call, call.args[0])
+    runs = _in_order(reader, call, flat, 0, flat)
+    return runs.results(call.result[1], call.result[2] if len(call.result) > 2 else None)
+
+
+def _unique_dim(reader: MeasuringReader, call: MeasuredCall) -> Any:
+    x, dim = call.args[0], call.args[1] % max(len(reader.types[call.args[0].name].shape), 1)
+    type_ = dense(INT64, reader.types[x.name].shape[dim])
+    name = f"{call.name}.ranks"
+    ranks = emit(reader, call, "aot.slice_ranks.default", (x, dim), name, type_)
+    return _in_order(reader, call, x, dim, ranks).results(*call.result[1:])
+
+
+def _unique_consecutive(reader: MeasuringReader, call: MeasuredCall) -> Any:
+    x, dim = call.args[0], call.args[3] if len(call.args) > 3 else None
+    if dim is None:
+        x, dim = _flat(reader, call, x), 0
+    return _runs_of_neighbours(reader, call, x, dim)
+
+
+def _unique_dim_consecutive(reader: MeasuringReader, call: MeasuredCall) -> Any:
+    return _runs_of_neighbours(reader, call, *call.args[:2])
+
+
+def _runs_of_neighbours(
+    reader: MeasuringReader, call: MeasuredCall, x: ValueRef, dim: int
+) -> tuple[ValueRef, ...]:
+    rank = len(reader.types[x.name].shape)
+    if len(call.result[0].shape) != rank:
+        # torch's own shape of the result is wrong then, and with it all that follows.
+        raise ValueError(f"torch traces dim={dim} wrongly; write dim={dim + rank}")
+    axis = dim % max(rank, 1)
+    flags = _changes(reader, call, x, axis)
+    return _Runs(reader, call, x, axis, flags, None).results(*call.result[1:])
+
+
+UNIQUES: Mapping[str, Callable[[MeasuringReader, MeasuredCall], Any]] = {
+    "aten._unique.default": _unique,
+    "aten._unique2.default": _unique,
+    "aten.unique_dim.default": _unique_dim,
+    "aten.unique_consecutive.default": _unique_consecutive,
+    "aten.unique_dim_consecutive.default": _unique_dim_consecutive,
+}
+"""Readers of the operators that give distinct elements."""

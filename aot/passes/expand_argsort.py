@@ -1,0 +1,224 @@
+"""Sorting rows that are too long for the device's template: runs are sorted, then merged in pairs.
+
+In a merge each element finds its place by a binary search in the other run, so that no element
+waits for another: n log(n)^2 steps, where counting what comes before each element takes n^2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aot.ir.capabilities import Capabilities
+from aot.ir.dtypes import BOOL, INT64, UINT8, DType
+from aot.ir.hints import Hints
+from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, View
+from aot.ir.scalar import (
+    Node,
+    binary,
+    cast,
+    check_index,
+    const,
+    index_value,
+    load,
+    unary,
+    where,
+)
+from aot.ir.tensors import Dim
+from aot.passes.nest_builder import NestBuilder
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Symbol,
+    ceil_div,
+    dim,
+    evaluate,
+    integer,
+    is_int,
+    product,
+    var,
+)
+
+MERGE_WORK = 1 << 27
+"""Comparisons of an element with every other up to which these keep the device for less time."""
+
+_MOST = 1 << 31
+"""Elements of the longest row, where no bound of its size is known."""
+
+_ROW, _COLUMN, _BLOCK, _PLACE, _PROBE = (var(n) for n in ("i0", "i1", "i2", "u0", "u1"))
+
+
+def long_rows(call: TemplateCall, dtype: DType, capabilities: Capabilities, hints: Hints) -> str:
+    """Why the rows are better merged from runs; "" when the template takes them."""
+    run = capabilities.sort_run
+    rows, columns = (hints.value(a.extent) for a in call.operand("x").axes)
+    kept = call.output.axes[1].extent
+    few = is_int(kept) and 4 * int(kept) <= run and dtype.compute.itemsize < 8
+    if not run or few or columns <= 2 * run or rows * columns * columns <= MERGE_WORK:
+        return ""
+    return f"rows of {columns} elements are longer than runs that the device sorts"
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """The rows of one call: `size` elements each, the last of them padding.
+
+    `values`, `order`: names of buffers (rows, size) with the runs so far.
+    """
+
+    call: TemplateCall
+    builder: NestBuilder
+    dtype: DType
+    rows: Expr
+    size: Expr
+    values: str
+    order: str
+
+    def value(self, at: Expr, binds: Mapping[Symbol, Node], mask: Node | None = None) -> Node:
+        """An element, in the type that it is compared in."""
+        loaded = load(self.values, self.dtype, (_ROW, at), binds, mask)
+        return cast(loaded, self.dtype.compute)
+
+    def comes_before(self, a: Node, b: Node) -> Node:
+        """Whether a's place is before b's; of equal ones it is not."""
+        descending = bool(self.call.attr("descending"))
+        first = binary("gt" if descending else "lt", a, b)
+        if not self.dtype.is_float:
+            return first
+        last, other = (b, a) if not descending else (a, b)
+        nan = binary("and", unary("isnan", last), unary("not", unary("isnan", other)))
+        return binary("or", first, nan)
+
+    def merged(self, length: int) -> tuple[LoopNest, _Merge]:
+        """Pairs of runs of `length` as runs of twice that."""
+        number = FloorDiv(_COLUMN, integer(length))
+        is_odd = binary("eq", binary("mod", index_value(number), _int(2)), _int(1))
+        side = where(is_odd, _int(-length), _int(length))
+        start = binary("add", index_value(number * length), side)
+        left = binary("sub", index_value(self.size), start)
+        count = binary("maximum", binary("minimum", left, _int(length)), _int(0))
+        found = self._rank(start, count, is_odd, length)
+        place = binary("add", index_value(_COLUMN), found)
+        place = where(is_odd, binary("sub", place, _int(length)), place)
+        name = f"{self.call.name}_{2 * length}"
+        shape = (self.rows, self.size)
+        values = self.builder.temp(f"{name}_values", self.dtype, shape)
+        order = self.builder.temp(f"{name}_order", INT64, shape)
+        binds = ((_PLACE, check_index(place, self.size, wrap=False)),)
+        own = (_ROW, _COLUMN)
+        stores = tuple(
+            Store(new, (_ROW, _PLACE), load(old, dtype, own), binds=binds)
+            for new, old, dtype in (
+                (values, self.values, self.dtype),
+                (order, self.order, INT64),
+            )
+        )
+        axes = (Axis(_ROW, self.rows), Axis(_COLUMN, self.size))
+        nest = LoopNest(name, axes, (), stores, self.call.origin)
+        return nest, _Merge(
+            self.call, self.builder, self.dtype, self.rows, self.size, values, order
+        )
+
+    def _rank(self, start: Node, count: Node, is_odd: Node, length: int) -> Node:
+        """How many elements of the other run come before: of a run on the right, those less."""
+        own, found, step = self.value(_COLUMN, {}), _int(0), length
+        while step:
+            reached = binary("add", found, _int(step))
+            inside = binary("le", reached, count)
+            probe = binary("sub", binary("add", start, reached), _int(1))
+            checked = check_index(where(inside, probe, _int(0)), self.size, wrap=False)
+            other = self.value(_PROBE, {_PROBE: checked}, inside)
+            equal_too = unary("not", self.comes_before(own, other))
+            before = where(is_odd, equal_too, self.comes_before(other, own))
+            found = where(binary("and", inside, before), reached, found)
+            step //= 2
+        return found
+
+
+def _int(value: int) -> Node:
+    return const(value, INT64)
+
+
+def expand_argsort(
+    builder: NestBuilder, call: TemplateCall, capabilities: Capabilities
+) -> list[LoopOp]:
+    """Runs of `Capabilities.sort_run` sorted by the template, then merged until one is left."""
+    run = capabilities.sort_run
+    rows, columns = (a.extent for a in call.operand("x").axes)
+    blocks = ceil_div(columns, integer(run))
+    ops, padded = _padded(builder, call, blocks, run)
+    dtype = builder.dtype(padded)
+    places = builder.temp(f"{call.name}_places", INT64, (product((rows, blocks)), integer(run)))
+    axes = (Axis(_ROW, product((rows, blocks))), Axis(_COLUMN, integer(run)))
+    views = [View(name, axes, (_ROW, _COLUMN)) for name in (padded, places)]
+    sort = TemplateCall(
+        f"{call.name}_runs", "argsort", (("x", views[0]),), views[1], call.attrs, call.origin
+    )
+    merge = _Merge(
+        call, builder, dtype, rows, blocks * run, f"{call.name}_values", f"{call.name}_order"
+    )
+    ops += [sort, _unpacked(builder, merge, padded, places, blocks, run)]
+    length, most = run, _greatest(builder.dims, columns)
+    while length < most:
+        nest, merge = merge.merged(length)
+        ops.append(nest)
+        length *= 2
+    row, column = (a.symbol for a in call.output.axes)
+    found = load(merge.order, INT64, (row, column))
+    store = Store(call.output.buffer, call.output.index, found)
+    return [*ops, LoopNest(call.name, call.output.axes, (), (store,), call.origin)]
+
+
+def _padded(
+    builder: NestBuilder, call: TemplateCall, blocks: Expr, run: int
+) -> tuple[list[LoopOp], str]:
+    """(rows * blocks, run): the rows, filled up with what comes last."""
+    view = call.operand("x")
+    row, column = view.axes
+    dtype = builder.dtype(view.buffer)
+    held = UINT8 if dtype == BOOL else dtype
+    at = _BLOCK * run + _COLUMN
+    inside = binary("lt", index_value(at), index_value(column.extent))
+    value = builder.load(view, {row.symbol: _ROW, column.symbol: at}, inside)
+    last = const(_last(held, bool(call.attr("descending"))), held.compute)
+    filled = where(inside, cast(value, held.compute), last)
+    shape = (product((row.extent, blocks)), integer(run))
+    name = builder.temp(f"{call.name}_padded", held, shape)
+    store = Store(name, (_ROW * blocks + _BLOCK, _COLUMN), cast(filled, held))
+    axes = (Axis(_ROW, row.extent), Axis(_BLOCK, blocks), Axis(_COLUMN, integer(run)))
+    return [LoopNest(f"{call.name}_pad", axes, (), (store,), call.origin)], name
+
+
+def _last(dtype: DType, descending: bool) -> float:
+    """A value that no other comes after."""
+    if dtype.is_float:
+        return -math.inf if descending else math.nan
+    bits = 8 * dtype.itemsize - (dtype.kind == "i")
+    low = -(1 << bits) if dtype.kind == "i" else 0
+    return low if descending else (1 << bits) - 1
+
+
+def _unpacked(
+    builder: NestBuilder, merge: _Merge, padded: str, places: str, blocks: Expr, run: int
+) -> LoopNest:
+    """The sorted runs: values, and positions in the row."""
+    shape = (merge.rows, merge.size)
+    builder.temp(merge.values, merge.dtype, shape)
+    builder.temp(merge.order, INT64, shape)
+    packed = _ROW * blocks + _BLOCK
+    place = load(places, INT64, (packed, _COLUMN))
+    binds = {_PROBE: check_index(place, integer(run), wrap=False)}
+    value = load(padded, merge.dtype, (packed, _PROBE), binds)
+    order = binary("add", place, index_value(_BLOCK * run))
+    index = (_ROW, _BLOCK * run + _COLUMN)
+    axes = (Axis(_ROW, merge.rows), Axis(_BLOCK, blocks), Axis(_COLUMN, integer(run)))
+    stores = (Store(merge.values, index, value), Store(merge.order, index, order))
+    return LoopNest(f"{merge.call.name}_unpack", axes, (), stores, merge.call.origin)
+
+
+def _greatest(dims: tuple[Dim, ...], size: Expr) -> int:
+    """A bound of a size: what it is where every dim is as great as it may be."""
+    if any(d.maximum is None for d in dims if dim(d.name) in size.free_symbols):
+        return _MOST
+    return int(evaluate(size, {dim(d.name): d.maximum or 0 for d in dims}))

@@ -1,0 +1,82 @@
+"""Rows that are sorted in runs and merged: the same order, for every size, type and direction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from aot.ir.dtypes import BOOL, FLOAT32, INT64, UINT8, DType
+from aot.ir.loops import LoopGraph, TemplateCall
+from aot.lowering.builder import GraphBuilder, Tensor
+from aot.lowering.rowwise import order_along
+from aot.passes import expand_argsort
+from aot.symbolic import as_expr
+from tests.schedule.graphs import BATCH, DEVICE, S0, Size, interpret, make_graph, run_passes
+
+RUNS = replace(DEVICE, templates=DEVICE.templates | {"argsort"}, sort_run=8)
+
+
+@pytest.fixture(autouse=True)
+def _short_rows_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expand_argsort, "MERGE_WORK", 0)
+
+
+def graph_of(
+    shape: Sequence[Size], dtype: DType, descending: bool = False, kept: Size | None = None
+) -> LoopGraph:
+    def body(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        size = x.shape[1] if kept is None else as_expr(kept)
+        return [order_along(x, 1, size, descending)]
+
+    dims = [replace(BATCH, hint=60)] if S0 in shape else []
+    return make_graph(body, {"x": shape}, dims=dims, dtypes={"x": dtype})
+
+
+def runs_of(graph: LoopGraph) -> list[int]:
+    calls = [op for op in graph.ops if isinstance(op, TemplateCall)]
+    return [int(c.operand("x").axes[1].extent) for c in calls]
+
+
+def sample(dtype: DType, rows: int, columns: int) -> np.ndarray:
+    x = np.random.default_rng(columns).integers(0, 9, (rows, columns))
+    if dtype == BOOL:
+        return x > 4
+    made = x.astype(dtype.numpy)
+    if dtype == FLOAT32 and columns > 20:
+        made[0, ::7] = np.nan
+        made[1, 3:9] = [np.inf, -np.inf, 0.0, -0.0, 0.0, -np.inf]
+    return made
+
+
+def check(graph: LoopGraph, x: np.ndarray, sizes: dict[str, int] | None = None) -> None:
+    for step in (graph, run_passes(graph, RUNS)):
+        (order,) = interpret(step, {"x": x}, {}, sizes)
+        if step is graph:
+            expected = order
+        assert np.array_equal(order, expected)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", [FLOAT32, INT64, UINT8, BOOL])
+@pytest.mark.parametrize("columns", [17, 32, 100])
+def test_the_order_is_that_of_the_template(dtype: DType, columns: int, descending: bool) -> None:
+    graph = graph_of((3, columns), dtype, descending)
+    assert runs_of(run_passes(graph, RUNS)) == [8]
+    check(graph, sample(dtype, 3, columns))
+
+
+def test_rows_of_any_size() -> None:
+    graph = graph_of((2, S0), FLOAT32)
+    assert runs_of(run_passes(graph, RUNS)) == [8]
+    for size in (0, 1, 8, 9, 33, 64):
+        check(graph, sample(FLOAT32, 2, size), {"s0": size})
+
+
+def test_short_rows_and_the_first_few_are_left_to_the_template() -> None:
+    for graph in (graph_of((3, 16), FLOAT32), graph_of((3, 64), FLOAT32, kept=2)):
+        assert not [b for b in run_passes(graph, RUNS).buffers if b.endswith("_padded")]
+    whole = run_passes(graph_of((3, 64), INT64, kept=40), RUNS)
+    assert [b for b in whole.buffers if b.endswith("_padded")]
