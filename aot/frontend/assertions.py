@@ -38,13 +38,17 @@ _RELATIONS = {
 
 
 class AssertionReader(Protocol):
-    """What reading an assertion needs of the reader of the graph."""
+    """What reading an assertion needs of the reader of the graph.
+
+    `overstated`: torch's symbols with upper bounds that are too low.
+    """
 
     types: dict[str, TensorType]
     ops: list[GraphOp]
     sizes: Sizes
     values: dict[str, Any]
     measured: list[Dim]
+    overstated: set[tuple[str, str]]
     prefix: str
 
 
@@ -61,6 +65,8 @@ def read_assertion(
     known, value = condition.meta.get("val"), reader.values.get(condition.name)
     if isinstance(known, torch.SymBool):
         if not any(str(s) in reader.sizes.measured for s in known.node.expr.free_symbols):
+            return ()
+        if tuple(str(side) for side in known.node.expr.args) in reader.overstated:
             return ()
         if type(known.node.expr).__name__ in _RELATIONS:
             return (_relation(reader, known.node.expr, message, origin),)

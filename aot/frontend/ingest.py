@@ -123,6 +123,8 @@ class _Reader:
     """Dims that the program measures."""
     true_places: dict[str, ValueRef] = field(default_factory=dict)
     """Mask -> indices of its true elements, where they were measured."""
+    overstated: set[tuple[str, str]] = field(default_factory=set)
+    """torch's symbols with upper bounds that are too low."""
     claimed: set[str] = field(default_factory=set)
     """Those of which a tensor holds any number: their ranges are what the model claims."""
     relations: list[SizeRelation] = field(default_factory=list)

@@ -23,7 +23,7 @@ from aot.frontend.sizes import finite
 from aot.frontend.uniques import UNIQUES
 from aot.ir.dtypes import INT64, DType
 from aot.ir.tensors import SizeRelation, TensorOp, TensorType, ValueRef, dims_in
-from aot.symbolic import Expr, integer, row_major_strides
+from aot.symbolic import Expr, integer, product, row_major_strides
 
 
 def read_measured(reader: MeasuringReader, target: str, call: MeasuredCall) -> Any:
@@ -88,6 +88,10 @@ def _masked_select(reader: MeasuringReader, call: MeasuredCall) -> Any:
     x, mask = call.args
     shape = _broadcast(reader.types[x.name].shape, reader.types[mask.name].shape)
     shape = shape or (integer(1),)
+    count = product(reader.types[x.name].shape)
+    if count != product(shape):
+        # torch bounds the size by x's elements before it is as large as the mask.
+        reader.overstated.add((call.symbol, str(count)))
     pair = []
     for value, name in ((x, f"{call.name}.all"), (mask, f"{call.name}.mask")):
         type_ = TensorType(reader.types[value.name].dtype, shape, row_major_strides(shape))

@@ -19,6 +19,7 @@ class MeasuringReader(Protocol):
     """What measuring needs of the reader of the graph.
 
     `true_places`: mask -> indices of its true elements, where they are known already.
+    `overstated`: torch's symbols with upper bounds that are too low.
     """
 
     types: dict[str, TensorType]
@@ -28,6 +29,7 @@ class MeasuringReader(Protocol):
     claimed: set[str]
     relations: list[SizeRelation]
     true_places: dict[str, ValueRef]
+    overstated: set[tuple[str, str]]
 
     def type_of(self, value: Any) -> TensorType:
         """The type of a (fake) tensor. Raises ValueError for anything else."""

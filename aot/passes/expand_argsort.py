@@ -1,17 +1,17 @@
 """Sorting rows that are too long for the device's template: runs are sorted, then merged in pairs.
 
-In a merge each element finds its place by a binary search in the other run, so that no element
-waits for another: n log(n)^2 steps, where counting what comes before each element takes n^2.
+Elements become integers in the same order. In a merge each element finds its place by a binary
+search in the other run, so that no element waits for another: n log(n)^2 steps, where counting
+what comes before each element takes n^2.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aot.ir.capabilities import Capabilities
-from aot.ir.dtypes import BOOL, INT64, UINT8, DType
+from aot.ir.dtypes import INT32, INT64, DType
 from aot.ir.hints import Hints
 from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, View
 from aot.ir.scalar import (
@@ -22,6 +22,7 @@ from aot.ir.scalar import (
     const,
     index_value,
     load,
+    make,
     unary,
     where,
 )
@@ -46,6 +47,8 @@ MERGE_WORK = 1 << 27
 _MOST = 1 << 31
 """Elements of the longest row, where no bound of its size is known."""
 
+_ASCENDING = (("descending", False),)
+
 _ROW, _COLUMN, _BLOCK, _PLACE, _PROBE = (var(n) for n in ("i0", "i1", "i2", "u0", "u1"))
 
 
@@ -53,8 +56,8 @@ def long_rows(call: TemplateCall, dtype: DType, capabilities: Capabilities, hint
     """Why the rows are better merged from runs; "" when the template takes them."""
     run = capabilities.sort_run
     rows, columns = (hints.value(a.extent) for a in call.operand("x").axes)
-    kept = call.output.axes[1].extent
-    few = is_int(kept) and 4 * int(kept) <= run and dtype.compute.itemsize < 8
+    kept, known = call.output.axes[1].extent, is_int(call.operand("x").axes[1].extent)
+    few = known and is_int(kept) and 4 * int(kept) <= run and dtype.compute.itemsize < 8
     if not run or few or columns <= 2 * run or rows * columns * columns <= MERGE_WORK:
         return ""
     return f"rows of {columns} elements are longer than runs that the device sorts"
@@ -64,7 +67,7 @@ def long_rows(call: TemplateCall, dtype: DType, capabilities: Capabilities, hint
 class _Merge:
     """The rows of one call: `size` elements each, the last of them padding.
 
-    `values`, `order`: names of buffers (rows, size) with the runs so far.
+    `keys`, `order`: names of buffers (rows, size) with the runs so far; `dtype`: the keys'.
     """
 
     call: TemplateCall
@@ -72,23 +75,12 @@ class _Merge:
     dtype: DType
     rows: Expr
     size: Expr
-    values: str
+    keys: str
     order: str
 
-    def value(self, at: Expr, binds: Mapping[Symbol, Node], mask: Node | None = None) -> Node:
-        """An element, in the type that it is compared in."""
-        loaded = load(self.values, self.dtype, (_ROW, at), binds, mask)
-        return cast(loaded, self.dtype.compute)
-
-    def comes_before(self, a: Node, b: Node) -> Node:
-        """Whether a's place is before b's; of equal ones it is not."""
-        descending = bool(self.call.attr("descending"))
-        first = binary("gt" if descending else "lt", a, b)
-        if not self.dtype.is_float:
-            return first
-        last, other = (b, a) if not descending else (a, b)
-        nan = binary("and", unary("isnan", last), unary("not", unary("isnan", other)))
-        return binary("or", first, nan)
+    def key(self, at: Expr, binds: Mapping[Symbol, Node], mask: Node | None = None) -> Node:
+        """The key of an element."""
+        return load(self.keys, self.dtype, (_ROW, at), binds, mask)
 
     def merged(self, length: int) -> tuple[LoopNest, _Merge]:
         """Pairs of runs of `length` as runs of twice that."""
@@ -103,34 +95,31 @@ class _Merge:
         place = where(is_odd, binary("sub", place, _int(length)), place)
         name = f"{self.call.name}_{2 * length}"
         shape = (self.rows, self.size)
-        values = self.builder.temp(f"{name}_values", self.dtype, shape)
+        keys = self.builder.temp(f"{name}_keys", self.dtype, shape)
         order = self.builder.temp(f"{name}_order", INT64, shape)
         binds = ((_PLACE, check_index(place, self.size, wrap=False)),)
         own = (_ROW, _COLUMN)
         stores = tuple(
             Store(new, (_ROW, _PLACE), load(old, dtype, own), binds=binds)
             for new, old, dtype in (
-                (values, self.values, self.dtype),
+                (keys, self.keys, self.dtype),
                 (order, self.order, INT64),
             )
         )
         axes = (Axis(_ROW, self.rows), Axis(_COLUMN, self.size))
         nest = LoopNest(name, axes, (), stores, self.call.origin)
-        return nest, _Merge(
-            self.call, self.builder, self.dtype, self.rows, self.size, values, order
-        )
+        return nest, _Merge(self.call, self.builder, self.dtype, self.rows, self.size, keys, order)
 
     def _rank(self, start: Node, count: Node, is_odd: Node, length: int) -> Node:
         """How many elements of the other run come before: of a run on the right, those less."""
-        own, found, step = self.value(_COLUMN, {}), _int(0), length
+        own, found, step = self.key(_COLUMN, {}), _int(0), length
         while step:
             reached = binary("add", found, _int(step))
             inside = binary("le", reached, count)
             probe = binary("sub", binary("add", start, reached), _int(1))
             checked = check_index(where(inside, probe, _int(0)), self.size, wrap=False)
-            other = self.value(_PROBE, {_PROBE: checked}, inside)
-            equal_too = unary("not", self.comes_before(own, other))
-            before = where(is_odd, equal_too, self.comes_before(other, own))
+            other = self.key(_PROBE, {_PROBE: checked}, inside)
+            before = where(is_odd, binary("le", other, own), binary("lt", other, own))
             found = where(binary("and", inside, before), reached, found)
             step //= 2
         return found
@@ -153,10 +142,10 @@ def expand_argsort(
     axes = (Axis(_ROW, product((rows, blocks))), Axis(_COLUMN, integer(run)))
     views = [View(name, axes, (_ROW, _COLUMN)) for name in (padded, places)]
     sort = TemplateCall(
-        f"{call.name}_runs", "argsort", (("x", views[0]),), views[1], call.attrs, call.origin
+        f"{call.name}_runs", "argsort", (("x", views[0]),), views[1], _ASCENDING, call.origin
     )
     merge = _Merge(
-        call, builder, dtype, rows, blocks * run, f"{call.name}_values", f"{call.name}_order"
+        call, builder, dtype, rows, blocks * run, f"{call.name}_keys", f"{call.name}_order"
     )
     ops += [sort, _unpacked(builder, merge, padded, places, blocks, run)]
     length, most = run, _greatest(builder.dims, columns)
@@ -173,30 +162,37 @@ def expand_argsort(
 def _padded(
     builder: NestBuilder, call: TemplateCall, blocks: Expr, run: int
 ) -> tuple[list[LoopOp], str]:
-    """(rows * blocks, run): the rows, filled up with what comes last."""
+    """(rows * blocks, run): keys of the rows' elements, filled up with the greatest."""
     view = call.operand("x")
     row, column = view.axes
-    dtype = builder.dtype(view.buffer)
-    held = UINT8 if dtype == BOOL else dtype
+    source = builder.dtype(view.buffer)
+    held = INT64 if source.compute.itemsize == 8 else INT32
     at = _BLOCK * run + _COLUMN
     inside = binary("lt", index_value(at), index_value(column.extent))
     value = builder.load(view, {row.symbol: _ROW, column.symbol: at}, inside)
-    last = const(_last(held, bool(call.attr("descending"))), held.compute)
-    filled = where(inside, cast(value, held.compute), last)
+    key = _float_key(value, held) if source.is_float else cast(value, held)
+    if call.attr("descending"):
+        key = unary("bitnot", key)
     shape = (product((row.extent, blocks)), integer(run))
     name = builder.temp(f"{call.name}_padded", held, shape)
-    store = Store(name, (_ROW * blocks + _BLOCK, _COLUMN), cast(filled, held))
+    filled = where(inside, key, const(_greatest_key(held), held))
+    store = Store(name, (_ROW * blocks + _BLOCK, _COLUMN), filled)
     axes = (Axis(_ROW, row.extent), Axis(_BLOCK, blocks), Axis(_COLUMN, integer(run)))
     return [LoopNest(f"{call.name}_pad", axes, (), (store,), call.origin)], name
 
 
-def _last(dtype: DType, descending: bool) -> float:
-    """A value that no other comes after."""
-    if dtype.is_float:
-        return -math.inf if descending else math.nan
-    bits = 8 * dtype.itemsize - (dtype.kind == "i")
-    low = -(1 << bits) if dtype.kind == "i" else 0
-    return low if descending else (1 << bits) - 1
+def _float_key(value: Node, held: DType) -> Node:
+    """Integers in the order of floats: zeros are equal, NaN is greatest."""
+    zero = const(0.0, value.dtype)
+    bits = make("bitcast", held, where(binary("eq", value, zero), zero, value))
+    greatest = const(_greatest_key(held), held)
+    sign = binary("shr", bits, const(8 * held.itemsize - 1, held))
+    turned = binary("xor", bits, binary("and", sign, greatest))
+    return where(unary("isnan", value), greatest, turned)
+
+
+def _greatest_key(held: DType) -> int:
+    return (1 << (8 * held.itemsize - 1)) - 1
 
 
 def _unpacked(
@@ -204,7 +200,7 @@ def _unpacked(
 ) -> LoopNest:
     """The sorted runs: values, and positions in the row."""
     shape = (merge.rows, merge.size)
-    builder.temp(merge.values, merge.dtype, shape)
+    builder.temp(merge.keys, merge.dtype, shape)
     builder.temp(merge.order, INT64, shape)
     packed = _ROW * blocks + _BLOCK
     place = load(places, INT64, (packed, _COLUMN))
@@ -213,7 +209,7 @@ def _unpacked(
     order = binary("add", place, index_value(_BLOCK * run))
     index = (_ROW, _BLOCK * run + _COLUMN)
     axes = (Axis(_ROW, merge.rows), Axis(_BLOCK, blocks), Axis(_COLUMN, integer(run)))
-    stores = (Store(merge.values, index, value), Store(merge.order, index, order))
+    stores = (Store(merge.keys, index, value), Store(merge.order, index, order))
     return LoopNest(f"{merge.call.name}_unpack", axes, (), stores, merge.call.origin)
 
 

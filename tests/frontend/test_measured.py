@@ -125,6 +125,10 @@ def test_a_mask_larger_than_what_it_selects_from(tmp_path: Path) -> None:
     model = package(tmp_path / "m.pkg", torch.masked_select, torch.ones(2), torch.ones(3, 2) > 0)
     x, mask = torch.tensor([1.0, 2.0]), torch.tensor([[True, True], [False, True], [True, False]])
     np.testing.assert_array_equal(model(x.numpy(), mask.numpy()), torch.masked_select(x, mask))
+    # From 3 elements on, torch bounds the result's size, too low.
+    model = package(tmp_path / "n.pkg", torch.masked_select, torch.ones(3), torch.ones(3, 3) > 0)
+    x, mask = torch.arange(3.0), torch.tensor([[True, True, False]]).expand(3, 3).contiguous()
+    np.testing.assert_array_equal(model(x.numpy(), mask.numpy()), torch.masked_select(x, mask))
 
 
 def test_a_mask_without_dimensions_selects_all_or_nothing(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from aot.ir.dtypes import BOOL, FLOAT32, INT64, UINT8, DType
+from aot.ir.dtypes import BOOL, FLOAT32, FLOAT64, INT64, UINT8, DType
 from aot.ir.loops import LoopGraph, TemplateCall
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.rowwise import order_along
@@ -45,7 +45,7 @@ def sample(dtype: DType, rows: int, columns: int) -> np.ndarray:
     if dtype == BOOL:
         return x > 4
     made = x.astype(dtype.numpy)
-    if dtype == FLOAT32 and columns > 20:
+    if dtype.is_float and columns > 20:
         made[0, ::7] = np.nan
         made[1, 3:9] = [np.inf, -np.inf, 0.0, -0.0, 0.0, -np.inf]
     return made
@@ -60,7 +60,7 @@ def check(graph: LoopGraph, x: np.ndarray, sizes: dict[str, int] | None = None) 
 
 
 @pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("dtype", [FLOAT32, INT64, UINT8, BOOL])
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, INT64, UINT8, BOOL])
 @pytest.mark.parametrize("columns", [17, 32, 100])
 def test_the_order_is_that_of_the_template(dtype: DType, columns: int, descending: bool) -> None:
     graph = graph_of((3, columns), dtype, descending)
