@@ -22,7 +22,8 @@ BoundPlan::BoundPlan(const Plan& plan, const Program& program, const KernelLibra
                      std::vector<int64_t> dims, int32_t threads, uint8_t* states, int32_t* fault)
     : BoundSizes(plan, program, std::move(dims)),
       input_slots_(plan.inputs.size()),
-      output_slots_(plan.outputs.size()) {
+      output_slots_(plan.outputs.size()),
+      calls_(program.calls.size()) {
   bind_slots(plan, program, bind_steps(program, library, threads, fault), states);
 }
 
@@ -113,6 +114,14 @@ bool BoundPlan::is_bound(const Program& program, const Step& step) const {
   };
   return std::all_of(step.sizes.begin(), step.sizes.end(), known) &&
          std::all_of(step.buffers.begin(), step.buffers.end(), sized);
+}
+
+BoundCall& BoundPlan::call_of(const Program& program, const Step& step) {
+  std::unique_ptr<BoundCall>& bound = calls_[static_cast<size_t>(step.call)];
+  if (bound == nullptr) {
+    bound = std::make_unique<BoundCall>(program.call_of(step), program, *this, DLDevice{kDLCPU, 0});
+  }
+  return *bound;
 }
 
 BoundPlan::Slots& BoundPlan::slice_place(int32_t buffer, int32_t loop) {

@@ -447,8 +447,10 @@ std::unique_ptr<Session> make_cuda_session(std::shared_ptr<Package> package, int
   }
   if (!program.straight) {
     fail(AOT_UNSUPPORTED,
-         "this runtime runs control flow on the cpu only: the package's program for ",
-         program.device, " ", program.arch, " has branches, loops or sizes that it computes");
+         "this runtime runs control flow and custom operators on the cpu only: the package's "
+         "program for ",
+         program.device, " ", program.arch,
+         " has branches, loops, sizes that it computes, or custom operators");
   }
   Package& owner = *package;
   std::shared_ptr<WeightPlace> place = package->weight_place(device->short_name(), [&] {
