@@ -29,6 +29,8 @@ def package(
     golden: bool = True,
     swappable: bool = False,
     keep_originals: bool = False,
+    operators: Sequence[str] = (),
+    operator_libraries: Sequence[str | Path] = (),
 ) -> BuildReport:
     """Packages a module, or a program that `torch.export` made, into the file `path`.
 
@@ -43,6 +45,8 @@ def package(
         golden: Keep the example inputs and eager's outputs in the package, for `verify`.
         swappable: Weights can be replaced at run time, all of them together.
         keep_originals: The same, also some of them alone, or added to.
+        operators: Custom operators ("ns::name", "ns::*") that the loading program registers.
+        operator_libraries: Shared objects with custom operators for the package to carry.
 
     Returns:
         What was built: kernels, decisions, timings.
@@ -57,6 +61,8 @@ def package(
         golden=golden,
         swappable=swappable,
         keep_originals=keep_originals,
+        operators=tuple(operators),
+        operator_libraries=tuple(Path(path) for path in operator_libraries),
     )
     if isinstance(module_or_program, ExportedProgram):
         if args or kwargs or dynamic_shapes is not None:
