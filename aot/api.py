@@ -54,10 +54,9 @@ def package(
     Raises:
         aot.errors.AotError: One of its subclasses says what is wrong, where, and what to do.
     """
-    parsed = options.merge_targets([options.parse_target(t) for t in targets])
     chosen = options.from_environment(
         output=Path(path),
-        targets=parsed,
+        targets=options.merge_targets([options.parse_target(t) for t in targets]),
         golden=golden,
         swappable=swappable,
         keep_originals=keep_originals,
@@ -71,14 +70,8 @@ def package(
                 advice="Leave out args, kwargs and dynamic_shapes, or give the module itself.",
             )
         return driver.build(capture_program(module_or_program), chosen)
-    captured = capture_module(
-        module_or_program,
-        args,
-        kwargs,
-        dynamic_shapes=dynamic_shapes,
-        extra_inputs=extra_inputs,
-    )
-    return driver.build(captured, chosen)
+    settings = {"dynamic_shapes": dynamic_shapes, "extra_inputs": extra_inputs}
+    return driver.build(capture_module(module_or_program, args, kwargs, **settings), chosen)
 
 
 def eager(path: Path, inputs: Sequence[Any], threads: int) -> Callable[[], object]:

@@ -14,6 +14,8 @@ LIBRARY.define(
     'str mode="plain", bool[] flags=[True, False], ScalarType dtype=float) -> (Tensor, Tensor)'
 )
 LIBRARY.define("change(Tensor(a!) x) -> ()")
+LIBRARY.define("swap(Tensor(a!) x, Tensor(b!)? y, Tensor z, *, float k=2) -> Tensor")
+LIBRARY.define("change_all(Tensor(a!)[] xs, int k) -> ()")
 LIBRARY.define("some(Tensor x) -> Tensor")
 LIBRARY.define("count(Tensor x) -> (Tensor, int)")
 
@@ -52,6 +54,23 @@ def every(
 def change(x: torch.Tensor) -> None:
     """x += 1."""
     x.add_(1)
+
+
+@torch.library.impl(LIBRARY, "swap", "CompositeExplicitAutograd")
+def swap(x: torch.Tensor, y: torch.Tensor | None, z: torch.Tensor, *, k: float = 2) -> torch.Tensor:
+    """x += k z; y, where there is one, becomes z; gives the old x."""
+    old = x.clone()
+    x.add_(z * k)
+    if y is not None:
+        y.copy_(z)
+    return old
+
+
+@torch.library.impl(LIBRARY, "change_all", "CompositeExplicitAutograd")
+def change_all(xs: list[torch.Tensor], k: int) -> None:
+    """Each += k."""
+    for x in xs:
+        x.add_(k)
 
 
 @torch.library.impl(LIBRARY, "some", "CPU")

@@ -345,12 +345,11 @@ class _Reader:
             self.missing.append(without_code(name, origin))
             return True
         try:
-            op = read_operator(self, call)
+            op, refs = read_operator(self, call)
         except ValueError as error:
             self.missing.append(reject(name, origin, str(error)))
             return True
         self.ops.append(op)
-        refs = tuple(ValueRef(output) for output in op.outputs)
         self.values[node.name] = refs if isinstance(value, (tuple, list)) else refs[0]
         return True
 

@@ -18,7 +18,9 @@ from aot.symbolic import is_int, row_major_strides
 _OURS = ("aten", "prims", "aot")
 """Namespaces whose operators we lower: a missing one is our gap, not the user's code."""
 
-_AUTO_FUNCTIONALIZED = ("auto_functionalized", "auto_functionalized_v2")
+_AUTO_FUNCTIONALIZED = "auto_functionalized_v2"
+_VIEW_KEYS = ("size", "stride", "storage_offset", "slice_dim", "slice_start", "slice_end")
+"""What torch says of an argument that is a view of what is changed."""
 
 
 class CallReader(Protocol):
@@ -49,7 +51,7 @@ def operator_name(node: torch.fx.Node) -> str | None:
     For an operator that changes its arguments, which torch wraps, that of the operator itself.
     """
     target: Any = node.target
-    if str(target) in _AUTO_FUNCTIONALIZED:
+    if str(target) == _AUTO_FUNCTIONALIZED:
         target = node.args[0]
     return str(target._name) if isinstance(target, torch._ops.OpOverload) else None
 
@@ -75,32 +77,81 @@ def without_code(name: str, origin: Origin) -> MissingOperator:
     )
 
 
-def read_operator(reader: CallReader, call: CustomCall) -> OperatorCall:
-    """The call with all arguments of its schema.
+def read_operator(reader: CallReader, call: CustomCall) -> tuple[OperatorCall, tuple[Any, ...]]:
+    """The call with all arguments of its schema, and the value of each of the node's results.
 
     Raises ValueError, with the reason, for what a package cannot hold.
     """
-    target = call.node.target
-    if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
-        raise ValueError("it changes its arguments; define it to return new tensors instead")
+    target: Any = call.node.target
+    changes = not isinstance(target, torch._ops.OpOverload)
+    if changes:
+        target = call.node.args[0]
     if call.node.meta.get("unbacked_bindings"):
         raise ValueError("the sizes of its results depend on the values in its arguments")
+    made = call.value if isinstance(call.value, (tuple, list)) else (call.value,)
+    changed = _copies(reader, call) if changes else ()
+    # What torch adds for an operator that changes arguments: their new values, behind its results.
+    own = [value for value in made[: len(made) - len(changed)] if value is not None]
+    results = []
+    for position, result in enumerate(own):
+        type_ = reader.type_of(result)
+        results.append(call.name if len(own) == 1 else f"{call.name}.{position}")
+        reader.types[results[-1]] = replace(type_, strides=row_major_strides(type_.shape))
+    places = _places(call.node, target._schema, [name for name, _ in changed]) if changes else {}
     arguments = tuple(
-        _argument(reader, parameter, _given(call.node, position, parameter))
+        (parameter.name, *places[parameter.name])
+        if parameter.name in places
+        else _argument(reader, parameter, _given(call.node, position, parameter, changes))
         for position, parameter in enumerate(target._schema.arguments)
     )
-    outputs = []
-    several = isinstance(call.value, (tuple, list))
-    for position, result in enumerate(call.value if several else (call.value,)):
-        output = f"{call.name}_{position}" if several else call.name
-        type_ = reader.type_of(result)
-        reader.types[output] = replace(type_, strides=row_major_strides(type_.shape))
-        outputs.append(output)
-    return OperatorCall(target._name, arguments, tuple(outputs), call.origin)
+    op = OperatorCall(target._name, arguments, tuple(results), call.origin, changed)
+    absent = (None,) * (len(made) - len(changed) - len(own))
+    refs = (*map(ValueRef, results), *absent, *(ValueRef(name) for name, _ in changed))
+    return op, refs
 
 
-def _given(node: torch.fx.Node, position: int, parameter: torch.Argument) -> Any:
-    if position < len(node.args) and not parameter.kwarg_only:
+def _copies(reader: CallReader, call: CustomCall) -> tuple[tuple[str, str], ...]:
+    """A name for the copy of each tensor that the operator changes, and the tensor."""
+    copies = []
+    for position, base in enumerate(reader.argument(call.node.kwargs["_all_bases"])):
+        name = f"{call.name}.changed{position}"
+        type_ = reader.types[base.name]
+        reader.types[name] = replace(type_, strides=row_major_strides(type_.shape))
+        copies.append((name, base.name))
+    return tuple(copies)
+
+
+def _places(
+    node: torch.fx.Node, schema: torch.FunctionSchema, copies: Sequence[str]
+) -> dict[str, tuple[str, Any]]:
+    """Kind and value of each argument that the operator changes: the copies that torch names."""
+
+    def copy(prefix: str) -> ValueRef | None:
+        if any(f"_{prefix}_{key}" in node.kwargs for key in _VIEW_KEYS):
+            raise ValueError(
+                f"it changes a part of a tensor, its argument {prefix}; clone it first"
+            )
+        index = node.kwargs[f"_{prefix}_base_index"]
+        return ValueRef(copies[index]) if isinstance(index, int) else None
+
+    places: dict[str, tuple[str, Any]] = {}
+    for parameter in schema.arguments:
+        if parameter.alias_info is None or not parameter.alias_info.is_write:
+            continue
+        length = node.kwargs.get(f"_{parameter.name}_length")
+        if isinstance(length, int):
+            items = tuple(copy(f"{parameter.name}_{k}") for k in range(length))
+            if None in items:
+                raise ValueError(f"its argument {parameter.name} is a list with None in it")
+            places[parameter.name] = "tensor[]", items
+        else:
+            one = copy(parameter.name)
+            places[parameter.name] = ("none", None) if one is None else ("tensor", one)
+    return places
+
+
+def _given(node: torch.fx.Node, position: int, parameter: torch.Argument, by_name: bool) -> Any:
+    if position < len(node.args) and not parameter.kwarg_only and not by_name:
         return node.args[position]
     if parameter.name in node.kwargs:
         return node.kwargs[parameter.name]

@@ -101,12 +101,14 @@ class Call:
         arguments: As `tensors.OperatorCall.arguments`; tensors are ValueRefs of buffers.
         results: Buffers; like those of arguments, their strides are row-major.
         origin: The model's line.
+        changed: Buffers among those of the arguments that it changes in place.
     """
 
     name: str
     arguments: tuple[tuple[str, str, Any], ...]
     results: tuple[str, ...]
     origin: Origin
+    changed: tuple[str, ...] = ()
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -193,7 +195,7 @@ def touched_by(item: Item[G]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if isinstance(item, Measured):
         return tuple(buffer for _, buffer in item.sizes), ()
     if isinstance(item, Call):
-        return item.operands, item.results
+        return item.operands, (*item.results, *item.changed)
     return ((item.value,) if isinstance(item, Check) else ()), ()
 
 

@@ -83,7 +83,7 @@ class FlowRun(Generic[G]):
             return self._number(argument) if hasattr(argument, "free_symbols") else argument
 
         made = self.operators[item.name](*(value(given) for _, _, given in item.arguments))
-        results = made if isinstance(made, (tuple, list)) else (made,)
+        results = made if isinstance(made, (tuple, list)) else () if made is None else (made,)
         for name, result in zip(item.results, results, strict=True):
             self.arrays[name] = np.array(result, order="C")
 

@@ -159,7 +159,8 @@ def _item_head(item: Item[G]) -> list[str]:
         case Check(value, message):
             return [f"check {value}: {message!r}"]
         case Call(name, arguments, results):
-            return [f"{', '.join(results)} = {_call_text(name, arguments)}"]
+            made = ", ".join((*results, *item.changed))
+            return [f"{made} = {_call_text(name, arguments)}"]
     raise InternalError(f"no text for {type(item).__name__}")
 
 
@@ -196,7 +197,8 @@ def _control_head(op: ControlOp) -> list[str]:
         case Assertion(value, message):
             return [f"assert {value}, {message!r}"]
         case OperatorCall(name, arguments):
-            return [_call_text(name, arguments)]
+            copies = "".join(f" with {made} from {value}" for made, value in op.changed)
+            return [_call_text(name, arguments) + copies]
 
 
 def _call_text(name: str, arguments: Iterable[tuple[str, str, object]]) -> str:

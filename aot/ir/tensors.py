@@ -161,19 +161,30 @@ class OperatorCall:
         arguments: All of the schema's, in its order: (name, kind, value). `kind`: none, tensor,
             int, float, bool or string; with "[]" a list of these, whose value is a tuple. Tensors
             are ValueRefs, ints may be Exprs.
-        outputs: A name for each result, whether anything reads it or not.
+        results: A name for each result, whether anything reads it or not.
         origin: The model's line.
+        changed: (name, value): an argument of that name begins as a copy of the value, and is
+            changed in place; what follows reads it under its name.
     """
 
     name: str
     arguments: tuple[tuple[str, str, Argument], ...]
-    outputs: tuple[str, ...]
+    results: tuple[str, ...]
     origin: Origin
+    changed: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that what follows may read."""
+        return (*self.results, *(name for name, _ in self.changed))
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """The tensors that it reads, in the order of the arguments; perhaps one several times."""
-        return tuple(name for _, _, value in self.arguments for name in names_in(value))
+        """The values that it reads: of the arguments, in their order, then those that it copies."""
+        own = {name for name, _ in self.changed}
+        read = (name for _, _, value in self.arguments for name in names_in(value))
+        copied = (value for _, value in self.changed)
+        return (*(name for name in read if name not in own), *copied)
 
 
 ControlOp = Cond | Loop | SizeRead | Assertion | OperatorCall

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from aot.ir import flow
-from aot.ir.tensors import ValueRef
+from aot.ir.tensors import ValueRef, names_in
 from aot.link.json_value import Value, expr_to_json
 from aot.link.plan import Argument, CallStep, Expr, TensorOperand
 from aot.symbolic import as_expr, encode
@@ -18,6 +18,7 @@ _NOT_FINITE = ("inf", "-inf", "nan")
 
 def call_step(call: flow.Call, operand: Callable[[str], TensorOperand], origin: int) -> CallStep:
     """The step of a call. `operand`: a buffer by its name."""
+    changed = frozenset(call.changed)
 
     def values(kind: str, value: Any) -> Iterator[TensorOperand | Expr | float | bool | str]:
         items = value if isinstance(value, tuple) else () if value is None else (value,)
@@ -28,7 +29,8 @@ def call_step(call: flow.Call, operand: Callable[[str], TensorOperand], origin: 
                 yield encode(as_expr(item)) if kind.startswith("int") else item
 
     arguments = tuple(
-        Argument(name, kind, tuple(values(kind, value))) for name, kind, value in call.arguments
+        Argument(name, kind, tuple(values(kind, value)), not changed.isdisjoint(names_in(value)))
+        for name, kind, value in call.arguments
     )
     return CallStep(call.name, arguments, tuple(operand(r) for r in call.results), origin)
 
@@ -59,6 +61,8 @@ def call_problems(step: CallStep) -> Iterator[str]:
     for argument in step.arguments:
         if not argument.kind.endswith("[]") and len(argument.values) != (argument.kind != "none"):
             yield f"has {len(argument.values)} values for its argument {argument.name}"
+        if argument.changed and not argument.kind.startswith("tensor"):
+            yield f"changes its argument {argument.name}, which is no tensor"
     written = [result.buffer for result in step.results]
     if len(set(written)) != len(written):
         yield "writes two results to one buffer"
@@ -75,6 +79,7 @@ def call_to_json(step: CallStep) -> Mapping[str, Any]:
                 "name": argument.name,
                 "kind": argument.kind,
                 "values": [_value_out(value) for value in argument.values],
+                **({"changed": True} if argument.changed else {}),
             }
             for argument in step.arguments
         ],
@@ -108,7 +113,8 @@ def _argument_in(v: Value) -> Argument:
     lists = tuple(f"{kind}[]" for kind in KINDS)
     kind = v["kind"].one_of("none", *KINDS, *lists)
     read = _READERS.get(kind.removesuffix("[]"), Value.text)
-    return Argument(v["name"].text(), kind, v["values"].each(read))
+    changed = v.has("changed") and v["changed"].boolean()
+    return Argument(v["name"].text(), kind, v["values"].each(read), changed)
 
 
 def _tensor_in(v: Value) -> TensorOperand:

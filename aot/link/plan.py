@@ -455,11 +455,13 @@ class Argument:
 
     `kind`: tensor, int, float, bool or string, which has one value; with "[]" a list of these; or
     none, which has no value. Values are TensorOperands, Exprs, floats, bools or strings.
+    `changed`: of tensors, the operator changes them in place.
     """
 
     name: str
     kind: str
     values: tuple[TensorOperand | Expr | float | bool | str, ...]
+    changed: bool = False
 
 
 @dataclass(frozen=True)

@@ -275,8 +275,11 @@ class _Outline:
             before.append(self.copy(argument.name, name, op.origin, type_))
             return ValueRef(name)
 
+        for name, value in op.changed:
+            before.append(self.copy(value, name, op.origin))
         arguments = tuple((name, kind, dense(value)) for name, kind, value in op.arguments)
-        return before, [Call(op.name, arguments, op.outputs, op.origin)]
+        changed = tuple(name for name, _ in op.changed)
+        return before, [Call(op.name, arguments, op.results, op.origin, changed)]
 
     def copy(
         self, value: str, made: str, origin: Origin, type_: TensorType | None = None

@@ -80,6 +80,7 @@ void BoundCall::bind_argument(const OperatorArgument& argument, const BoundSizes
   made.name = argument.name.c_str();
   made.kind = argument.kind;
   made.is_list = argument.list ? 1 : 0;
+  made.is_changed = argument.changed ? 1 : 0;
   made.count = argument.count();
   if (argument.kind == AOT_ARGUMENT_INT || argument.kind == AOT_ARGUMENT_BOOL) {
     made.ints = ints_.data() + ints_.size();

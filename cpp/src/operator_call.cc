@@ -32,6 +32,11 @@ class Parser {
     const Field values = f.at("values");
     result.name = name.text();
     read_kind(kind, &result);
+    if (f.has("changed")) {
+      const Field changed = f.at("changed");
+      result.changed = changed.boolean();
+      if (result.changed && result.kind != AOT_ARGUMENT_TENSOR) changed.wrong("is for tensors");
+    }
     const size_t count = values.size();
     if (!result.list && count != (result.kind == AOT_ARGUMENT_NONE ? 0U : 1U)) {
       values.wrong(cat("has ", count, " elements for the kind ", kind.text()));

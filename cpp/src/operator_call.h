@@ -23,6 +23,7 @@ struct OperatorArgument {
   std::string name;
   aot_argument_kind kind = AOT_ARGUMENT_NONE;
   bool list = false;
+  bool changed = false;  // of tensors: in place
   std::vector<TensorOperand> tensors;
   std::vector<Expr> ints;
   std::vector<double> floats;

@@ -211,7 +211,10 @@ class FlowChecker {
     call.each_expr([this, at, scope](const Expr& expr) { check_expr(at, expr, scope); });
     std::vector<int32_t> used;
     for (const OperatorArgument& argument : call.arguments) {
-      for (const TensorOperand& operand : argument.tensors) used.push_back(operand.buffer);
+      for (const TensorOperand& operand : argument.tensors) {
+        if (argument.changed) check_written(at, operand.buffer);
+        used.push_back(operand.buffer);
+      }
     }
     for (const TensorOperand& result : call.results) {
       check_written(at, result.buffer);

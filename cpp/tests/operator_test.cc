@@ -150,6 +150,19 @@ TEST(it_sees_all_arguments_of_its_schema) {
   CHECK_EQ(calls, 1);
 }
 
+TEST(what_it_changes_is_said) {
+  const Given given([](const OperatorCall& call) {
+    CHECK_EQ(call.argument("x").is_changed, 1);
+    doubled(call);
+    OperatorCall::data<float>(call.tensor("x"))[0] = 9.0f;
+  });
+  Builder b = aot_test::operator_package();
+  b.program()["steps"][1]["arguments"][0]["changed"] = true;
+  b.program()["steps"][2]["buffers"][0] = 3;  // the sum of what it has changed
+  const Opened package(b);
+  CHECK(Running(package).run(1) == totals(1, kTotal / 2 + 8.0f));
+}
+
 TEST(accessors_refuse_other_kinds) {
   std::string problem;
   const Given given([&problem](const OperatorCall& call) {
@@ -341,6 +354,14 @@ TEST(calls_that_contradict_themselves) {
               "steps[1] writes 'sum', which it also reads or writes otherwise");
   CHECK_FAILS(read(good, [&](json& p) { call(p)["results"].push_back(call(p)["results"][0]); }),
               AOT_CORRUPT_PACKAGE, "steps[1] writes 'y', which it also reads or writes otherwise");
+  CHECK_FAILS(read(good, [&](json& p) { argument(p, 1)["changed"] = true; }), AOT_CORRUPT_PACKAGE,
+              "arguments[1].changed is for tensors");
+  CHECK_FAILS(read(good,
+                   [&](json& p) {
+                     argument(p, 0)["changed"] = true;
+                     argument(p, 0)["values"][0]["buffer"] = 0;
+                   }),
+              AOT_CORRUPT_PACKAGE, "steps[1] writes an input or an entry");
   read(good, [&](json& p) { argument(p, 1)["values"][0] = "-inf"; });
 }
 

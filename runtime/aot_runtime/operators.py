@@ -22,7 +22,8 @@ def register_operator(name: str, function: Callable[..., Any]) -> None:
     Args:
         name: as the model calls it: "ns::name", or "ns::name.overload".
         function: takes the arguments of the operator's schema by position, defaults included:
-            NumPy arrays (read-only, valid during the call alone), numbers, bools, strings, None,
+            NumPy arrays (valid during the call alone, and read-only unless the schema says that
+            the operator changes them), numbers, bools, strings, None,
             and lists of these. Returns the result, an array of the shape and type that the model
             says, or a tuple of them; they are copied. Called with the GIL held, in the thread that
             calls the model, by several threads when several sessions run. An exception becomes

@@ -136,14 +136,39 @@ def test_operators_of_torch_can_be_given_too() -> None:
     assert call.name == "aten::special_airy_ai"
 
 
-def _changes(m: Any, x: torch.Tensor) -> Any:
-    y = x + 1
-    torch.ops.aot_test.change(y)
+def _changes_rows(y: torch.Tensor) -> torch.Tensor:
+    torch.ops.aot_test.change(y[1:])
     return y
 
 
+def _changes_columns(y: torch.Tensor) -> torch.Tensor:
+    z = y * 2
+    torch.ops.aot_test.change_all([y, z.t()], 3)
+    return y + z
+
+
+def test_what_it_changes_is_a_copy_that_others_read() -> None:
+    def forward(m: Any, x: torch.Tensor) -> Any:
+        y, z = x + 1, x * 2
+        old = torch.ops.aot_test.swap(y, None, z)
+        return y, z, old
+
+    graph = read(forward, torch.ones(3, 4))
+    (call,) = calls(graph)
+    (name, value), (first, kind, argument) = call.changed[0], call.arguments[0]
+    assert (first, kind, argument) == ("x", "tensor", ValueRef(name))
+    assert call.arguments[1:] == (
+        ("y", "none", None),
+        ("z", "tensor", ValueRef("mul")),
+        ("k", "float", 2.0),
+    )
+    assert value == "add" and call.operands == ("mul", "add")
+    assert graph.outputs == (name, "mul", call.results[0])
+
+
 REFUSED = {
-    "it changes its arguments": _changes,
+    "it changes a part of a tensor, its argument x": lambda m, x: _changes_rows(x + 1),
+    "it changes a part of a tensor, its argument xs_1": lambda m, x: _changes_columns(x + 1),
     "the sizes of its results depend on the values": lambda m, x: torch.ops.aot_test.some(x),
     "its argument k is a number that tensors or sizes determine": lambda m, x: (
         torch.ops.aot_test.twice.scalar(x, x.sum().item())

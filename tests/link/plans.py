@@ -213,6 +213,7 @@ def operator_plan() -> Plan:
             Argument("mode", "string", ("plain",)),
             Argument("checked", "bool", (True,)),
             Argument("bias", "none", ()),
+            Argument("total", "tensor", (TensorOperand(2, (4,)),), changed=True),
         ),
         (TensorOperand(3, ("s0", 4)),),
         1,

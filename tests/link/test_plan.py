@@ -122,11 +122,11 @@ def _call(**changes: object) -> Plan:
     return dataclasses.replace(plan, programs=(program,))
 
 
-def _argument(at: int, *values: object) -> Plan:
+def _argument(at: int, *values: object, changed: bool = False) -> Plan:
     step = operator_plan().programs[0].steps[1]
     assert isinstance(step, CallStep)
     arguments = list(step.arguments)
-    arguments[at] = dataclasses.replace(arguments[at], values=values)
+    arguments[at] = dataclasses.replace(arguments[at], values=values, changed=changed)
     return _call(arguments=tuple(arguments))
 
 
@@ -135,6 +135,7 @@ BROKEN_CALLS = {
     "step 1 has 2 values for its argument rows": _argument(3, 1, 2),
     "step 1 has 0 values for its argument mode": _argument(5),
     "step 1 has 1 values for its argument bias": _argument(7, 1),
+    "step 1 changes its argument mode, which is no tensor": _argument(5, "a", changed=True),
     "step 1: 's7' is no dim": _argument(3, "s7"),
     "step 1 uses buffer 9, which does not exist": _argument(0, TensorOperand(9, (1,))),
     "step 1 writes two results to one buffer": _call(

@@ -14,6 +14,7 @@ import aot_runtime
 import numpy as np
 import pytest
 import torch
+from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 
 from aot import api
@@ -85,6 +86,49 @@ class Branches(torch.nn.Module):
         return y, torch.ops.aot_test.twice(found)
 
 
+class Changes(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(4, 4))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y, z = x + 1, x.t() * 2
+        old = torch.ops.aot_test.swap(y, None, x, k=0.5)
+        torch.ops.aot_test.swap(self.cache, z, y.t())
+        torch.ops.aot_test.change(x)
+        more = z.clone()
+        torch.ops.aot_test.change_all([z, more], 3)
+        return y, z, old, more, self.cache + 1, torch.ops.aot_test.twice(self.cache)
+
+
+class Loops(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        def body(i: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return i + 1, torch.ops.aot_test.twice(z * 0.4).flip(0)
+
+        start = torch.zeros((), dtype=torch.int64)
+        _, z = torch.while_loop(lambda i, z: i < 3, body, (start, x))
+        last, rows = scan(
+            lambda c, a: (torch.ops.aot_test.twice(c * 0.3) + a, torch.ops.aot_test.twice(a)),
+            x[0],
+            x,
+        )
+        return z, last, rows
+
+
+def swap(x: np.ndarray, y: np.ndarray | None, z: np.ndarray, k: float) -> np.ndarray:
+    old = x.copy()
+    x += np.float32(k) * z
+    if y is not None:
+        y[...] = z
+    return old
+
+
+def change_all(xs: list[np.ndarray], k: int) -> None:
+    for x in xs:
+        x[...] = x + k
+
+
 def every(
     x: np.ndarray, xs: list[np.ndarray], bias: np.ndarray | None, n: int, axes: list[int],
     w: float, mode: str, flags: list[bool], dtype: str,
@@ -102,6 +146,9 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "aot_test::twice": lambda x: x * 2,
     "aot_test::twice.scalar": lambda x, k: x * (2 * k),
     "aot_test::every": every,
+    "aot_test::swap": swap,
+    "aot_test::change": lambda x: change_all([x], 1),
+    "aot_test::change_all": change_all,
 }
 
 
@@ -140,6 +187,36 @@ def test_given_at_load(tmp_path: Path, given: None, kind: type[torch.nn.Module])
             strict=True,
         ):
             torch.testing.assert_close(ours, theirs)
+
+
+def test_states_and_inputs_that_operators_change(tmp_path: Path, given: None) -> None:
+    module = Changes()
+    path = package(tmp_path, module, torch.randn(4, 4))
+    model = aot_runtime.load(path)
+    for _ in range(3):
+        x = torch.randn(4, 4)
+        ours, theirs = x.clone(), x.clone()
+        for made, expected in zip(model(ours), module(theirs), strict=True):
+            torch.testing.assert_close(made, expected)
+        torch.testing.assert_close(ours, theirs)
+        assert np.allclose(model.state_dict()["cache"], module.cache)
+
+
+def test_calls_in_loops(tmp_path: Path, given: None) -> None:
+    module, x = Loops(), torch.randn(3, 4)
+    model = aot_runtime.load(package(tmp_path, module, x))
+    for made, expected in zip(model(x), module(x), strict=True):
+        torch.testing.assert_close(made, expected)
+
+
+def test_weights_that_an_operator_reads_are_replaced(tmp_path: Path, given: None) -> None:
+    module, x = Every(), torch.randn(5, 4)
+    model = aot_runtime.load(package(tmp_path, module, x, swappable=True))
+    with torch.no_grad():
+        module.weight.copy_(torch.randn(4))
+    model.replace_weights(module.state_dict())
+    for made, expected in zip(model(x), module(x), strict=True):
+        torch.testing.assert_close(made, expected)
 
 
 @pytest.mark.parametrize("kind", [Twice, Every, Branches])

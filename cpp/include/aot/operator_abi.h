@@ -31,10 +31,11 @@ typedef enum aot_argument_kind {
 /* One argument of the operator's schema. Exactly one of the pointers is set, by the kind, and has
  * `count` elements: 1, or those of a list; all are NULL for AOT_ARGUMENT_NONE. */
 typedef struct aot_argument {
-  const char* name; /* as in the schema */
-  int32_t kind;     /* an aot_argument_kind */
-  int32_t is_list;  /* 1: the schema has a list */
-  size_t count;     /* of elements */
+  const char* name;   /* as in the schema */
+  int32_t kind;       /* an aot_argument_kind */
+  int32_t is_list;    /* 1: the schema has a list */
+  int32_t is_changed; /* 1: the schema says that the operator changes the tensors in place */
+  size_t count;       /* of elements */
   const DLTensor* tensors;
   const int64_t* ints; /* AOT_ARGUMENT_INT; of AOT_ARGUMENT_BOOL 0 or 1 */
   const double* floats;
@@ -44,9 +45,9 @@ typedef struct aot_argument {
 /* One call. All that it points to is the runtime's and lives until the function returns.
  *
  * Tensors are C-contiguous; `strides` (in elements) are always there, `byte_offset` is 0. `data` is
- * aligned to the element, and may be NULL where a tensor has no elements. Arguments are read-only:
- * they may be weights in a mapped file. Results are uninitialised, do not overlap with anything,
- * and must be written whole. */
+ * aligned to the element, and may be NULL where a tensor has no elements. Arguments are read-only
+ * unless `is_changed`: they may be weights in a mapped file. Results are uninitialised, do not
+ * overlap with anything, and must be written whole. */
 typedef struct aot_operator_call {
   size_t struct_size; /* of the runtime's struct; newer runtimes append fields */
   const char* name;   /* "ns::name", or "ns::name.overload" */

@@ -47,7 +47,7 @@ class Tensors {
 py::object element(const aot_argument& argument, size_t index, Tensors* tensors) {
   switch (argument.kind) {
     case AOT_ARGUMENT_TENSOR:
-      return tensors->add(argument.tensors[index], false);
+      return tensors->add(argument.tensors[index], argument.is_changed != 0);
     case AOT_ARGUMENT_INT:
       return py::int_(argument.ints[index]);
     case AOT_ARGUMENT_BOOL:
