@@ -17,6 +17,7 @@
 #define AOT_OPERATOR_HPP_
 
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -27,7 +28,8 @@
 namespace aot {
 
 // One call of a custom operator; see aot_operator_call. A view: lives for the call. Accessors throw
-// std::invalid_argument for an argument that is not there or of another kind.
+// std::invalid_argument for an argument that is not there or of another kind (abort where
+// exceptions are off).
 class OperatorCall {
  public:
   explicit OperatorCall(const aot_operator_call* call) : call_(call) {}
@@ -39,7 +41,7 @@ class OperatorCall {
     for (size_t i = 0; i < call_->argument_count; ++i) {
       if (call_->arguments[i].name == name) return call_->arguments[i];
     }
-    throw std::invalid_argument("there is no argument '" + std::string(name) + "'");
+    refuse("there is no argument '" + std::string(name) + "'");
   }
   // Whether an optional argument is given.
   bool has(std::string_view name) const { return argument(name).kind != AOT_ARGUMENT_NONE; }
@@ -74,9 +76,17 @@ class OperatorCall {
   const aot_argument& one(std::string_view name, aot_argument_kind kind) const {
     const aot_argument& found = argument(name);
     if (found.kind != kind || found.is_list != 0) {
-      throw std::invalid_argument("the argument '" + std::string(name) + "' is of another kind");
+      refuse("the argument '" + std::string(name) + "' is of another kind");
     }
     return found;
+  }
+  [[noreturn]] static void refuse(const std::string& problem) {
+#if defined(__cpp_exceptions)
+    throw std::invalid_argument(problem);
+#else
+    static_cast<void>(problem);
+    std::abort();
+#endif
   }
 
   const aot_operator_call* call_;
@@ -85,6 +95,7 @@ class OperatorCall {
 // Calls `function(OperatorCall)`; an exception becomes the error that the run reports.
 template <typename Function>
 int run_operator(const aot_operator_call* call, const Function& function) noexcept {
+#if defined(__cpp_exceptions)
   try {
     function(OperatorCall(call));
     return 0;
@@ -94,6 +105,10 @@ int run_operator(const aot_operator_call* call, const Function& function) noexce
     call->fail(call, "an exception that is no std::exception");
   }
   return 1;
+#else
+  function(OperatorCall(call));
+  return 0;
+#endif
 }
 
 // A function of a call as the C interface takes it.
