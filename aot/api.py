@@ -29,6 +29,8 @@ def package(
     golden: bool = True,
     swappable: bool = False,
     keep_originals: bool = False,
+    operators: Sequence[str] = (),
+    operator_libraries: Sequence[str | Path] = (),
 ) -> BuildReport:
     """Packages a module, or a program that `torch.export` made, into the file `path`.
 
@@ -43,6 +45,8 @@ def package(
         golden: Keep the example inputs and eager's outputs in the package, for `verify`.
         swappable: Weights can be replaced at run time, all of them together.
         keep_originals: The same, also some of them alone, or added to.
+        operators: Custom operators ("ns::name", "ns::*") that the loading program registers.
+        operator_libraries: Shared objects with custom operators for the package to carry.
 
     Returns:
         What was built: kernels, decisions, timings.
@@ -50,13 +54,14 @@ def package(
     Raises:
         aot.errors.AotError: One of its subclasses says what is wrong, where, and what to do.
     """
-    parsed = options.merge_targets([options.parse_target(t) for t in targets])
     chosen = options.from_environment(
         output=Path(path),
-        targets=parsed,
+        targets=options.merge_targets([options.parse_target(t) for t in targets]),
         golden=golden,
         swappable=swappable,
         keep_originals=keep_originals,
+        operators=tuple(operators),
+        operator_libraries=tuple(Path(path) for path in operator_libraries),
     )
     if isinstance(module_or_program, ExportedProgram):
         if args or kwargs or dynamic_shapes is not None:
@@ -65,14 +70,8 @@ def package(
                 advice="Leave out args, kwargs and dynamic_shapes, or give the module itself.",
             )
         return driver.build(capture_program(module_or_program), chosen)
-    captured = capture_module(
-        module_or_program,
-        args,
-        kwargs,
-        dynamic_shapes=dynamic_shapes,
-        extra_inputs=extra_inputs,
-    )
-    return driver.build(captured, chosen)
+    settings = {"dynamic_shapes": dynamic_shapes, "extra_inputs": extra_inputs}
+    return driver.build(capture_module(module_or_program, args, kwargs, **settings), chosen)
 
 
 def eager(path: Path, inputs: Sequence[Any], threads: int) -> Callable[[], object]:

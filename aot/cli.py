@@ -8,6 +8,7 @@ toolchain, 5 a package or file, 70 our own bug, 130 interrupted. Results go to s
 from __future__ import annotations
 
 import json
+import runpy
 import signal
 import sys
 import traceback
@@ -95,11 +96,49 @@ _build_arguments = _together(
         type=click.Path(file_okay=False, path_type=Path),
         help="Write each stage's text to this directory.",
     ),
+    click.option(
+        "--operator",
+        "operators",
+        multiple=True,
+        metavar="NS::NAME",
+        help="A custom operator that the loading program registers (ns::* for all of a namespace); "
+        "may be repeated.",
+    ),
+    click.option(
+        "--operator-library",
+        "operator_libraries",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="A shared object with custom operators for the package to carry; may be repeated.",
+    ),
     click.option("--no-cache", is_flag=True, help="Compile everything again."),
     click.option("--check", is_flag=True, help="Check every graph's invariants after every stage."),
 )
 
+
+def _register(_context: click.Context, _option: click.Parameter, files: Sequence[Path]) -> None:
+    """Run the user's files, which register custom operators."""
+    for file in files:
+        try:
+            runpy.run_path(str(file))
+        except Exception as error:
+            raise UsageError(
+                "the file that registers operators fails",
+                where=file,
+                details=f"{type(error).__name__}: {error}",
+                advice="Let it call aot_runtime.register_operator: docs/custom-operators.md.",
+            ) from error
+
+
 _run_options = _together(
+    click.option(
+        "--register",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        expose_value=False,
+        callback=_register,
+        help="A Python file that registers the model's custom operators, run first.",
+    ),
     click.option("--device", help="Where to run: cpu, cuda, cuda:1; default: cpu if it can."),
     click.option("--isa", help="Force an instruction set level, for example x86-64-v3."),
     click.option("--threads", type=click.IntRange(1), help="Threads to run with."),
@@ -203,6 +242,8 @@ def build(
             f"{report.output}: {format_bytes(report.nbytes)}, {_kernel_counts(report)} for "
             f"{', '.join(report.targets)}, in {format_seconds(report.seconds)}"
         )
+        if report.operators:
+            click.echo(f"custom operators: {', '.join(map(str, report.operators))}")
     else:
         click.echo(f"stopped after {stop_after}; no package was written")
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from aot.backends.base import Backend, EmittedGraph, KernelBinary
 from aot.backends.registry import backend_for
+from aot.errors import UsageError
 from aot.frontend.capture import Captured, capture_file
 from aot.frontend.golden import examples
 from aot.frontend.ingest import ingest
@@ -22,11 +23,12 @@ from aot.ir.flow import Outline
 from aot.ir.kernel_facts import draws_numbers
 from aot.ir.kernels import KernelGraph, MemoryPlan
 from aot.ir.loops import LoopGraph
-from aot.ir.tensors import TensorGraph
+from aot.ir.tensors import OperatorCall, TensorGraph, all_ops
 from aot.ir.weights import WeightStore
 from aot.link.assemble import Assembly, CodeImage, ProgramParts, RoutineParts, assemble
 from aot.link.derive import DerivedStore
 from aot.link.entries import golden_entries
+from aot.link.operator_library import OperatorCode, read_libraries, used_libraries
 from aot.link.package import Entry, bytes_entry, write_package
 from aot.link.placing import place_weights, weight_entries
 from aot.link.plan import Plan
@@ -34,7 +36,7 @@ from aot.link.replaceable import original_entries, weight_specs
 from aot.link.states import place_states
 from aot.lowering.lower import lower_outline
 from aot.lowering.outline import outline
-from aot.options import BuildOptions, Target
+from aot.options import BuildOptions, Target, on_host
 from aot.passes.align_slices import align_slices
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.empty import settle_empty
@@ -48,7 +50,7 @@ from aot.passes.pair_resamples import pair_resamples
 from aot.passes.updates import narrow_updates, own_bases
 from aot.report.model import BuildReport, PerProgram, StageTime
 from aot.report.observers import Observer, Silent
-from aot.report.summary import program_report
+from aot.report.summary import operator_uses, program_report
 from aot.schedule.fusion import fuse
 from aot.schedule.join import join
 from aot.schedule.memory import plan_memory
@@ -102,11 +104,14 @@ def build(
     """
     stages = _Stages(observer or Silent(), options.stop_after)
     programs = choose_programs(options.targets, choose)
+    carried = read_libraries(options.operator_libraries)
+    given = (*options.operators, *(name for library in carried for name in library.operators))
 
     captured = stages.run(
         "capture", lambda: capture_file(source) if isinstance(source, Path) else source
     )
-    graph, weights = stages.run("ingest", lambda: ingest(captured))
+    graph, weights = stages.run("ingest", lambda: ingest(captured, given))
+    refuse_operators(graph, programs)
     lowered = stages.run("lower", lambda: lower_outline(outline(graph)))
     # From here on each program goes its own way: what to fuse depends on the device.
     loops = stages.run(
@@ -131,10 +136,10 @@ def build(
     )
     linked = stages.run(
         "assemble",
-        lambda: _link(captured, programs, memory, emitted, binaries, weights, options),
+        lambda: _link(captured, programs, memory, emitted, binaries, weights, carried, options),
     )
     nbytes = stages.run("write", lambda: _write(options.output, linked))
-    return _report(kernels, memory, linked, nbytes, options, stages.times)
+    return _report(kernels, memory, linked, nbytes, carried, options, stages.times)
 
 
 def choose_programs(targets: Sequence[Target], choose: Choose | None = None) -> tuple[Program, ...]:
@@ -151,6 +156,22 @@ def optimise(lowered: Outline[LoopGraph], capabilities: Capabilities) -> Outline
     """The passes over the whole outline, then over each of its parts."""
     aligned = align_slices(lowered, capabilities.alignment)
     return aligned.map(lambda part: run_passes(part, capabilities))
+
+
+def refuse_operators(graph: TensorGraph, programs: Sequence[Program]) -> None:
+    """Custom operators run on the host alone.
+
+    Raises:
+        UsageError: The model calls some, and there are programs for another device.
+    """
+    calls = [op for op in all_ops(graph.ops) if isinstance(op, OperatorCall)]
+    elsewhere = [str(p.target) for p in programs if not on_host(str(p.target))]
+    if calls and elsewhere:
+        raise UsageError(
+            f"the custom operator {calls[0].name} runs on the host, not on {elsewhere[0]}",
+            where=calls[0].origin,
+            advice="Package for the cpu.",
+        )
 
 
 def run_passes(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
@@ -235,12 +256,16 @@ def _link(
     emitted: PerProgram[EmittedGraph],
     binaries: PerProgram[tuple[KernelBinary, ...]],
     weights: WeightStore,
+    carried: Sequence[OperatorCode],
     options: BuildOptions,
 ) -> Linked:
     graphs = [e.graph for e in emitted.values]
     placed = place_weights(emitted.names, graphs)
     parts = [
-        _program_parts(program, memory[k], emitted[k], binaries[k], placed[k])
+        replace(
+            _program_parts(program, memory[k], emitted[k], binaries[k], placed[k]),
+            operators=used_libraries(emitted[k].graph, carried),
+        )
         for k, program in enumerate(programs)
     ]
     # Eager's random numbers are others.
@@ -316,6 +341,7 @@ def _report(
     memory: PerProgram[MemoryPlan],
     linked: Linked,
     nbytes: int,
+    carried: Sequence[OperatorCode],
     options: BuildOptions,
     times: Sequence[StageTime],
 ) -> BuildReport:
@@ -334,6 +360,7 @@ def _report(
         ),
         timings=tuple(times),
         sizes=tuple((d.label or d.name, d.hint) for d in graph.dims),
+        operators=operator_uses(graph, carried),
     )
 
 

@@ -156,11 +156,13 @@ class MissingOperator:
         operator: Overload name, for example "aten._fft_r2c.default".
         origins: Every place of the model that uses it, in program order.
         reason: Why it is not supported, "" when there is simply no lowering.
+        advice: What to do, where that is another thing than for most operators.
     """
 
     operator: str
     origins: tuple[Origin, ...]
     reason: str = ""
+    advice: str = ""
 
 
 class UnsupportedOperators(UserError):
@@ -190,6 +192,7 @@ class UnsupportedOperators(UserError):
         super().__init__(
             f"{count} {noun} no lowering: " + ", ".join(item.operator for item in self.missing),
             where=first,
+            advice=next((item.advice for item in self.missing if item.advice), ""),
             details="\n".join(lines),
         )
 

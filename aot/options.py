@@ -88,6 +88,9 @@ class BuildOptions:
         keep_originals: Some weights alone can be replaced even where others are folded into what
             they are derived for, and updates can be added: the package holds the model's own
             weights besides what is derived from them. Implies `swappable`.
+        operators: Names of custom operators ("ns::name", "ns::*") that whoever loads the package
+            gives.
+        operator_libraries: Shared objects with custom operators that the package carries.
     """
 
     output: Path | None = None
@@ -102,6 +105,8 @@ class BuildOptions:
     debug: bool = False
     swappable: bool = False
     keep_originals: bool = False
+    operators: tuple[str, ...] = ()
+    operator_libraries: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         """Reject values without meaning at once, where the caller can see why."""

@@ -20,6 +20,14 @@ from aot.frontend.liveness import live_ops
 from aot.frontend.measured import MEASURING, read_measured, read_number
 from aot.frontend.measuring import MeasuredCall
 from aot.frontend.open_dims import TRACED, without_lower_bound
+from aot.frontend.operators import (
+    CustomCall,
+    is_custom,
+    is_given,
+    operator_name,
+    read_operator,
+    without_code,
+)
 from aot.frontend.places import Places, places_of
 from aot.frontend.random_state import advance, draws, next_draw
 from aot.frontend.signature import parameters_of, paths_of, tree_of
@@ -59,8 +67,12 @@ from aot.ir.tensors import (
 from aot.symbolic import dim
 
 
-def ingest(captured: Captured) -> tuple[TensorGraph, TorchWeights]:
+def ingest(captured: Captured, operators: Sequence[str] = ()) -> tuple[TensorGraph, TorchWeights]:
     """The captured program without torch, and its weights.
+
+    Args:
+        captured: The program.
+        operators: Names of custom operators that are called, not lowered; as `--operator` has them.
 
     Raises:
         UnsupportedOperators: Values of types or sizes that packages cannot hold.
@@ -68,7 +80,7 @@ def ingest(captured: Captured) -> tuple[TensorGraph, TorchWeights]:
             share.
         DynamicShapeError: A size that no input determines.
     """
-    reader = _Reader(captured, places_of(captured.root))
+    reader = _Reader(captured, places_of(captured.root), tuple(operators))
     reader.read_inputs()
     dims, relations = reader.settle_sizes()
     reader.read_nodes()
@@ -106,6 +118,7 @@ class _Reader:
 
     captured: Captured
     places: Places
+    operators: tuple[str, ...] = ()
     sizes: Sizes = field(default_factory=Sizes)
     types: dict[str, TensorType] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
@@ -302,6 +315,9 @@ class _Reader:
         origin = self.places.origin(node.meta.get("stack_trace"), target, module)
         if not origin.line and self.around.line:
             origin = replace(self.around, operator=target)
+        custom = operator_name(node)
+        if custom is not None and self._custom(node, custom, origin):
+            return
         if target.startswith(ASSERTIONS):
             self._assertion(node, target, origin)
             return
@@ -327,6 +343,26 @@ class _Reader:
         except ValueError as error:
             self.missing.append(reject(target, origin, str(error)))
             self.values[node.name] = _unknown(node.name, value)
+
+    def _custom(self, node: torch.fx.Node, name: str, origin: Origin) -> bool:
+        """Whether the call is one of a custom operator, which is then read."""
+        given = is_given(name, self.operators)
+        if not given and not is_custom(name):
+            return False
+        value = node.meta.get("val")
+        call = CustomCall(f"{self.prefix}{node.name}", node, value, origin)
+        self.values[node.name] = _unknown(call.name, value)
+        if not given:
+            self.missing.append(without_code(name, origin))
+            return True
+        try:
+            op, refs = read_operator(self, call)
+        except ValueError as error:
+            self.missing.append(reject(name, origin, str(error)))
+            return True
+        self.ops.append(op)
+        self.values[node.name] = refs if isinstance(value, (tuple, list)) else refs[0]
+        return True
 
     def _assertion(self, node: torch.fx.Node, target: str, origin: Origin) -> None:
         try:
@@ -500,10 +536,12 @@ def _result_names(
 
 def _merged(missing: list[MissingOperator]) -> list[MissingOperator]:
     """One entry for each operator and reason, with all its places."""
-    places: dict[tuple[str, str], list[Origin]] = {}
+    merged: dict[tuple[str, str], MissingOperator] = {}
     for item in missing:
-        places.setdefault((item.operator, item.reason), []).extend(item.origins)
-    return [MissingOperator(op, tuple(o), reason) for (op, reason), o in places.items()]
+        key = item.operator, item.reason
+        before = merged.get(key, replace(item, origins=()))
+        merged[key] = replace(before, origins=(*before.origins, *item.origins))
+    return list(merged.values())
 
 
 def reference_types(graph: TensorGraph) -> Mapping[str, TensorType]:

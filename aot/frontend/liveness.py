@@ -10,6 +10,7 @@ from aot.ir.tensors import (
     Block,
     Cond,
     GraphOp,
+    OperatorCall,
     SizeRead,
     TensorOp,
     TensorType,
@@ -63,6 +64,9 @@ class _Liveness:
             return op if outputs == op.outputs else replace(op, outputs=outputs)
         shapes = [self.types[name].shape for name in op.outputs]
         self.dims.update(dims_in(tuple(shapes)))
+        if isinstance(op, OperatorCall):
+            self.dims.update(dims_in(tuple(value for _, _, value in op.arguments)))
+            return op
         if isinstance(op, Cond):
             then, otherwise = self._block(op.then), self._block(op.otherwise)
             return replace(op, then=then, otherwise=otherwise)

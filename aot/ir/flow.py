@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from aot.ir.origin import Origin
-from aot.ir.tensors import TensorGraph
+from aot.ir.tensors import TensorGraph, names_in
 from aot.symbolic import Expr
 
 G = TypeVar("G")
@@ -92,7 +92,31 @@ class Check:
     origin: Origin
 
 
-Item = Straight[G] | Branch[G] | Repeat[G] | Measured[G] | Copy | Check
+@dataclass(frozen=True)
+class Call:
+    """A custom operator fills the buffers `results`.
+
+    Attributes:
+        name: "ns::name.overload".
+        arguments: As `tensors.OperatorCall.arguments`; tensors are ValueRefs of buffers.
+        results: Buffers; like those of arguments, their strides are row-major.
+        origin: The model's line.
+        changed: Buffers among those of the arguments that it changes in place.
+    """
+
+    name: str
+    arguments: tuple[tuple[str, str, Any], ...]
+    results: tuple[str, ...]
+    origin: Origin
+    changed: tuple[str, ...] = ()
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The buffers of the arguments, in their order."""
+        return tuple(name for _, _, value in self.arguments for name in names_in(value))
+
+
+Item = Straight[G] | Branch[G] | Repeat[G] | Measured[G] | Copy | Check | Call
 Flow = tuple[Item[G], ...]
 
 
@@ -175,6 +199,8 @@ def touched_by(item: Item[G]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (item.source,), (item.target,)
     if isinstance(item, Measured):
         return tuple(buffer for _, buffer in item.sizes), ()
+    if isinstance(item, Call):
+        return item.operands, (*item.results, *item.changed)
     return ((item.value,) if isinstance(item, Check) else ()), ()
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from aot.errors import InternalError
 from aot.ir.flow import Outline, Span, Straight, slices_of
 from aot.ir.interpreter_access import Array
-from aot.ir.interpreter_flow import FlowRun
+from aot.ir.interpreter_flow import FlowRun, Operators
 from aot.ir.interpreter_nest import run_nest
 from aot.ir.interpreter_templates import run_template
 from aot.ir.kernels import KernelGraph, kernel_ops
@@ -130,8 +130,11 @@ def interpret_outline(
     weights: Weights,
     dims: Mapping[str, int],
     states: MutableMapping[str, Array] | None = None,
+    operators: Operators | None = None,
 ) -> tuple[Array, ...]:
     """As `interpret_loops`, for a model with control flow.
+
+    `operators`: what its custom operators mean.
 
     Raises InputMismatch when an assertion of the model fails.
     """
@@ -156,7 +159,7 @@ def interpret_outline(
         type_ = frame.types[name]
         return allocate(Buffer(name, type_.dtype, type_.shape, None, "temp"), sizes)
 
-    FlowRun(arrays, sizes, part, new).run(outline.flow)
+    FlowRun(arrays, sizes, part, new, operators).run(outline.flow)
     fqns = dict(frame.states)
     for mutation in frame.mutations:
         held[fqns.get(mutation.target, mutation.target)] = np.asarray(
@@ -171,6 +174,7 @@ def interpret_kernels(
     weights: Weights,
     dims: Mapping[str, int],
     states: MutableMapping[str, Array] | None = None,
+    operators: Operators | None = None,
 ) -> tuple[Array, ...]:
     """As `interpret_loops`: each kernel's prologue and template, then its stages' nests in order.
 
@@ -189,7 +193,10 @@ def interpret_kernels(
         for op in ops:
             run_op(op, graph.buffers, arrays, sizes)
 
-    FlowRun(arrays, sizes, part, lambda name: allocate(graph.buffers[name], sizes)).run(
+    def new(name: str) -> Array:
+        return allocate(graph.buffers[name], sizes)
+
+    FlowRun(arrays, sizes, part, new, operators).run(
         graph.flow or (Straight(Span(0, len(graph.kernels))),)
     )
     return _results(graph, arrays, held)

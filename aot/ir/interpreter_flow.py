@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from aot.errors import InputMismatch
-from aot.ir.flow import Branch, Copy, Flow, Measured, Repeat, Straight
+from aot.ir.flow import Branch, Call, Copy, Flow, Measured, Repeat, Straight
+from aot.ir.tensors import ValueRef
 from aot.symbolic import Expr, dim, evaluate
 
 G = TypeVar("G")
 Array = np.ndarray[Any, Any]
+Operators = Mapping[str, Callable[..., Any]]
+"""Custom operators by name: functions of the arguments by position, that return the results."""
 
 
 class FlowRun(Generic[G]):
     """One run: every buffer's array so far, and the sizes so far.
 
     `part`: runs a straight part on these. `allocate`: an array for a buffer by name, of the sizes
-    so far.
+    so far. `operators`: what the model's custom operators mean.
     """
 
     def __init__(
@@ -28,16 +31,19 @@ class FlowRun(Generic[G]):
         dims: MutableMapping[str, int],
         part: Callable[[G], None],
         allocate: Callable[[str], Array],
+        operators: Operators | None = None,
     ) -> None:
         self.arrays, self.dims = arrays, dims
         self.part, self.allocate = part, allocate
         self._slices: set[str] = set()
+        self.operators = operators or {}
 
     def run(self, flow: Flow[G]) -> None:
         """Runs the items in order.
 
         Raises:
             InputMismatch: A check finds false.
+            KeyError: The model calls a custom operator that has no meaning here.
         """
         for item in flow:
             if isinstance(item, Straight):
@@ -52,6 +58,8 @@ class FlowRun(Generic[G]):
                 for name, buffer in item.sizes:
                     self.dims[name] = int(self.arrays[buffer])
                 self.run(item.rest)
+            elif isinstance(item, Call):
+                self._call(item)
             elif not self._holds(item.value):
                 raise InputMismatch(item.message, where=str(item.origin))
 
@@ -73,6 +81,19 @@ class FlowRun(Generic[G]):
                 self.arrays[s.buffer] = self.arrays[s.source][turn, ...]
             self.run(item.body)
             turn += 1
+
+    def _call(self, item: Call) -> None:
+        def value(argument: Any) -> Any:
+            if isinstance(argument, tuple):
+                return [value(part) for part in argument]
+            if isinstance(argument, ValueRef):
+                return self.arrays[argument.name]
+            return self._number(argument) if hasattr(argument, "free_symbols") else argument
+
+        made = self.operators[item.name](*(value(given) for _, _, given in item.arguments))
+        results = made if isinstance(made, (tuple, list)) else () if made is None else (made,)
+        for name, result in zip(item.results, results, strict=True):
+            self.arrays[name] = np.array(result, order="C")
 
     def _again(self, item: Repeat[G], turn: int, count: int | None) -> bool:
         if count is not None:

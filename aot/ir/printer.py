@@ -9,6 +9,7 @@ from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.flow import (
     Branch,
+    Call,
     Check,
     Copy,
     Flow,
@@ -32,6 +33,7 @@ from aot.ir.tensors import (
     GraphOp,
     Loop,
     Mutation,
+    OperatorCall,
     SizeRead,
     SizeRelation,
     TensorGraph,
@@ -156,6 +158,9 @@ def _item_head(item: Item[G]) -> list[str]:
             return [f"copy {source} to {target}"]
         case Check(value, message):
             return [f"check {value}: {message!r}"]
+        case Call(name, arguments, results):
+            made = ", ".join((*results, *item.changed))
+            return [f"{made} = {_call_text(name, arguments)}"]
     raise InternalError(f"no text for {type(item).__name__}")
 
 
@@ -191,6 +196,15 @@ def _control_head(op: ControlOp) -> list[str]:
             return [f"size {name} = {value}"]
         case Assertion(value, message):
             return [f"assert {value}, {message!r}"]
+        case OperatorCall(name, arguments):
+            copies = "".join(f" with {made} from {value}" for made, value in op.changed)
+            return [_call_text(name, arguments) + copies]
+
+
+def _call_text(name: str, arguments: Iterable[tuple[str, str, object]]) -> str:
+    """A call of a custom operator, its arguments by name."""
+    given = ", ".join(f"{argument}={_argument(value)}" for argument, _, value in arguments)
+    return f"call {name}({given})"
 
 
 def op_lines(op: LoopOp) -> list[str]:

@@ -152,7 +152,44 @@ class Assertion:
         return ()
 
 
-ControlOp = Cond | Loop | SizeRead | Assertion
+@dataclass(frozen=True)
+class OperatorCall:
+    """Calls a custom operator: code that the runtime is given under `name` ("ns::name.overload").
+
+    Attributes:
+        name: As torch names the overload; without ".default".
+        arguments: All of the schema's, in its order: (name, kind, value). `kind`: none, tensor,
+            int, float, bool or string; with "[]" a list of these, whose value is a tuple. Tensors
+            are ValueRefs, ints may be Exprs.
+        results: A name for each result, whether anything reads it or not.
+        origin: The model's line.
+        changed: (name, value): an argument of that name begins as a copy of the value, and is
+            changed in place; what follows reads it under its name.
+    """
+
+    name: str
+    arguments: tuple[tuple[str, str, Argument], ...]
+    results: tuple[str, ...]
+    origin: Origin
+    changed: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that what follows may read."""
+        return (*self.results, *(name for name, _ in self.changed))
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The values that it reads: of the arguments, in their order, then those that it copies."""
+        own = {name for name, _ in self.changed}
+        read = (name for _, _, value in self.arguments for name in names_in(value))
+        copied = (value for _, value in self.changed)
+        return (*(name for name in read if name not in own), *copied)
+
+
+ControlOp = Cond | Loop | SizeRead | Assertion | OperatorCall
+"""Operators that end a straight part of the graph: `lowering.outline` puts them between parts."""
+
 GraphOp = TensorOp | ControlOp
 
 
@@ -258,6 +295,8 @@ def reads_of(op: GraphOp) -> tuple[str, ...]:
         found = [value for _, value in (*op.carried, *op.slices)]
         blocks = [op.body] if op.condition is None else [op.condition, op.body]
         found += [name for block in blocks for name in free_names(block) if name not in own]
+    elif isinstance(op, OperatorCall):
+        found = list(op.operands)
     else:
         found = [op.value]
     return tuple(dict.fromkeys(found))
@@ -277,6 +316,14 @@ def blocks_of(op: GraphOp) -> tuple[Block, ...]:
     if isinstance(op, Loop):
         return (op.body,) if op.condition is None else (op.condition, op.body)
     return ()
+
+
+def all_ops(ops: Iterable[GraphOp]) -> Iterator[GraphOp]:
+    """Operators and those in their blocks, in order."""
+    for op in ops:
+        yield op
+        for block in blocks_of(op):
+            yield from all_ops(block.ops)
 
 
 def all_outputs(ops: Iterable[GraphOp]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
 from aot.ir.loops import Buffer as GraphBuffer
 from aot.ir.weights import Derivation
 from aot.link import plan
+from aot.link.operator_library import OperatorCode
 from aot.link.steps import (
     FlatStep,
     assemble_steps,
@@ -62,6 +63,7 @@ class ProgramParts:
         images: Code of each function instead, in their order.
         routines: Of the weight program.
         derivations: Which derived weight each computes, from what.
+        operators: Libraries with custom operators that it carries.
     """
 
     device: str
@@ -75,6 +77,7 @@ class ProgramParts:
     images: Sequence[CodeImage] = ()
     routines: Sequence[RoutineParts] = ()
     derivations: Sequence[Derivation] = ()
+    operators: Sequence[OperatorCode] = ()
 
     def library_entry(self, level: str) -> str:
         """Name of the package entry that holds a library."""
@@ -84,10 +87,15 @@ class ProgramParts:
         """Name of the package entry that holds a kernel's code."""
         return f"kernels/{self.device}/{self.arch}/{image.name}"
 
+    def operator_entry(self, library: OperatorCode) -> str:
+        """Name of the package entry that holds a library of operators."""
+        return f"operators/{self.device}/{library.name}"
+
     def code(self) -> Iterator[tuple[str, bytes]]:
         """Every entry of code: name and bytes."""
         yield from ((self.library_entry(level), data) for level, data in self.libraries)
         yield from ((self.image_entry(image), image.data) for image in self.images)
+        yield from ((self.operator_entry(library), library.data) for library in self.operators)
 
 
 @dataclass(frozen=True)
@@ -169,6 +177,9 @@ def _program(
         libraries=tuple(
             plan.Library(parts.library_entry(level), level) for level, _ in parts.libraries
         ),
+        operator_libraries=tuple(
+            plan.OperatorLibrary(parts.operator_entry(library)) for library in parts.operators
+        ),
     )
     program = _with_body(empty, parts, origins, states)
     if not parts.derivations:
@@ -219,7 +230,7 @@ def _step(
     parts: ProgramParts, step: FlatStep, names: _Names, origins: Mapping[Origin, int]
 ) -> plan.AnyStep:
     if not isinstance(step, int):
-        return control_step(step, names.position, origins)
+        return control_step(step, names.operand, origins)
     launch = parts.launches[step]
     return plan.Step(
         kernel=parts.functions.index(launch.function),
@@ -312,6 +323,11 @@ class _Names:
 
     def position(self, name: str) -> int:
         return self._positions[self._root(name)]
+
+    def operand(self, name: str) -> plan.TensorOperand:
+        """The buffer as a tensor of its own shape."""
+        shape = self._parts.graph.buffers[name].shape
+        return plan.TensorOperand(self.position(name), tuple(encode(e) for e in shape))
 
     def update(self, mutation: tensors.Mutation) -> plan.Update:
         """How a new value that has memory of its own reaches its target."""

@@ -25,7 +25,7 @@ from aot.link.plan_check import check_plan
 from aot.link.plan_json import encode_plan
 
 Chunk: TypeAlias = bytes | bytearray | memoryview
-GROUPS = ("kernels/", "weights/", "packed/", "state/", "golden/")
+GROUPS = ("kernels/", "operators/", "weights/", "packed/", "state/", "golden/")
 _NO_HASH = "0" * 64
 _WRITE_BYTES = 8 << 20  # hashed and written while still in the cache; also how often ^C is heard
 
@@ -134,6 +134,9 @@ def _program_with_hashes(program: Program, hashes: dict[str, str]) -> Program:
         program,
         libraries=tuple(
             replace(lib, sha256=hashes.get(lib.entry, "")) for lib in program.libraries
+        ),
+        operator_libraries=tuple(
+            replace(lib, sha256=hashes.get(lib.entry, "")) for lib in program.operator_libraries
         ),
         kernels=tuple(_kernel_with_hash(kernel, hashes) for kernel in program.kernels),
         weights=_weights_with_hashes(program.weights, hashes),

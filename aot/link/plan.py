@@ -241,6 +241,14 @@ class Library:
 
 
 @dataclass(frozen=True)
+class OperatorLibrary:
+    """A shared object with custom operators. The writer fills in `sha256`."""
+
+    entry: str
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
 class KernelCode:
     """Code of one kernel for a device that loads kernels one by one.
 
@@ -433,7 +441,42 @@ class CheckStep:
     origin: int
 
 
-ControlStep: TypeAlias = BranchStep | WhileStep | RepeatStep | CopyStep | SizesStep | CheckStep
+@dataclass(frozen=True)
+class TensorOperand:
+    """A buffer as a tensor of this shape, C-contiguous."""
+
+    buffer: int
+    shape: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a custom operator.
+
+    `kind`: tensor, int, float, bool or string, which has one value; with "[]" a list of these; or
+    none, which has no value. Values are TensorOperands, Exprs, floats, bools or strings.
+    `changed`: of tensors, the operator changes them in place.
+    """
+
+    name: str
+    kind: str
+    values: tuple[TensorOperand | Expr | float | bool | str, ...]
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class CallStep:
+    """A custom operator, given by name, reads its arguments and fills `results`."""
+
+    operator: str
+    arguments: tuple[Argument, ...]
+    results: tuple[TensorOperand, ...]
+    origin: int
+
+
+ControlStep: TypeAlias = (
+    BranchStep | WhileStep | RepeatStep | CopyStep | SizesStep | CheckStep | CallStep
+)
 AnyStep: TypeAlias = Step | ControlStep
 
 
@@ -463,6 +506,7 @@ class Program:
         arena: Where temporaries lie.
         libraries: All kernels' code, a library a level; none when kernels have code of their own.
         updates: What is copied when all steps have succeeded.
+        operator_libraries: Where custom operators are looked for before the process is asked.
         weights: None where nothing is derived, or weights cannot be replaced.
     """
 
@@ -475,6 +519,7 @@ class Program:
     arena: tuple[ArenaSlot, ...] = ()
     libraries: tuple[Library, ...] = ()
     updates: tuple[Update, ...] = ()
+    operator_libraries: tuple[OperatorLibrary, ...] = ()
     weights: WeightProgram | None = None
 
     @property

@@ -164,6 +164,7 @@ def _code(program: Program, entries: set[str] | None) -> Iterator[str]:
             yield from _kernel_code(f"kernel {kernel.name}", kernel.code)
     if entries is not None:
         named = [*(lib.entry for lib in program.libraries), *(code.entry for code in codes)]
+        named += [lib.entry for lib in program.operator_libraries]
         gone = [name for name in named if name not in entries]
         if gone:
             yield f"its code needs entries that do not exist: {gone}"

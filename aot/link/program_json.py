@@ -17,6 +17,7 @@ from aot.link.plan import (
     KernelCode,
     KernelRef,
     Library,
+    OperatorLibrary,
     OutputStorage,
     Program,
     Routine,
@@ -39,10 +40,24 @@ def program_to_json(program: Program) -> dict[str, Any]:
         "libraries": [
             {"entry": b.entry, "isa": b.isa, "sha256": b.sha256} for b in program.libraries
         ],
+        **_operators_out(program),
         "kernels": [_kernel_out(kernel) for kernel in program.kernels],
         **_steps_out(program),
         **_weights_out(program),
     }
+
+
+def _operators_out(program: Program) -> dict[str, Any]:
+    libraries = [{"entry": b.entry, "sha256": b.sha256} for b in program.operator_libraries]
+    return {"operator_libraries": libraries} if libraries else {}
+
+
+def _operators_in(v: Value) -> tuple[OperatorLibrary, ...]:
+    if not v.has("operator_libraries"):
+        return ()
+    return v["operator_libraries"].each(
+        lambda b: OperatorLibrary(b["entry"].text(), b["sha256"].text())
+    )
 
 
 def _memory_out(program: Program) -> dict[str, Any]:
@@ -124,6 +139,7 @@ def program_from_json(v: Value) -> Program:
             libraries=v["libraries"].each(
                 lambda b: Library(b["entry"].text(), b["isa"].text(), b["sha256"].text())
             ),
+            operator_libraries=_operators_in(v),
             kernels=v["kernels"].each(_kernel_in),
             steps=(),
             outputs=(),

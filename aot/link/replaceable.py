@@ -9,6 +9,7 @@ from aot.link.assemble import ProgramParts
 from aot.link.entries import array_bytes
 from aot.link.package import Entry
 from aot.link.plan import EntryStorage, Plan, WeightSpec
+from aot.link.steps import control_buffers
 
 
 def weight_specs(
@@ -22,8 +23,10 @@ def weight_specs(
     direct = {
         p.graph.buffers[name].fqn
         for p in programs
-        for launch in p.launches
-        for name in launch.buffers
+        for name in (
+            *(name for launch in p.launches for name in launch.buffers),
+            *control_buffers(p.graph),
+        )
         if p.graph.buffers[name].kind == "weight"
     }
     sources = {fqn for p in programs for d in p.derivations for fqn in d.sources}

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from aot.errors import InternalError, Origin
 from aot.ir.flow import (
     Branch,
+    Call,
     Check,
     Copy,
     Flow,
@@ -23,6 +24,7 @@ from aot.ir.flow import (
 )
 from aot.ir.kernels import KernelGraph
 from aot.link import plan
+from aot.link.calls import call_step
 from aot.symbolic import encode
 
 
@@ -78,9 +80,13 @@ def control_origins(graph: KernelGraph) -> Iterator[Origin]:
 
 
 def control_step(
-    step: ControlItem, position: Callable[[str], int], origins: Mapping[Origin, int]
+    step: ControlItem, operand: Callable[[str], plan.TensorOperand], origins: Mapping[Origin, int]
 ) -> plan.ControlStep:
-    """A control item as a step. `position`: of a buffer in the plan."""
+    """A control item as a step. `operand`: a buffer of the plan."""
+
+    def position(name: str) -> int:
+        return operand(name).buffer
+
     match step.item:
         case Branch(predicate, origin=origin):
             then, otherwise = step.parts
@@ -97,4 +103,6 @@ def control_step(
             return plan.SizesStep(pairs, step.parts[0], origins[origin])
         case Check(value, message, origin):
             return plan.CheckStep(position(value), message, origins[origin])
+        case Call(origin=origin):
+            return call_step(step.item, operand, origins[origin])
     raise InternalError(f"no step for {type(step.item).__name__}")

@@ -9,7 +9,9 @@ The steps of a program are well formed when
 4. a slice is part of a buffer of the same type, is used in the part of its `RepeatStep` only, and a
    slice of a slice in the loop of the outer one;
 5. predicates and checked buffers are bools, sizes are read from int64, a copy is between buffers of
-   one type.
+   one type;
+6. a call names its operator, has a value for each argument that is no list, and writes each result
+   to a buffer of its own that it does not read.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from aot.link.calls import call_problems, exprs_of, operands_of
 from aot.link.expr_check import dims_of, expr_problems
 from aot.link.plan import (
     AnyStep,
     BranchStep,
+    CallStep,
     CheckStep,
     CopyStep,
     Expr,
@@ -93,6 +97,8 @@ class _Walk:
                 yield f"{what} reads {dtype} from buffer {buffer} of {self.dtype(buffer)}"
         if isinstance(step, CopyStep) and self.dtype(step.source) != self.dtype(step.target):
             yield f"{what} copies between buffers of two types"
+        if isinstance(step, CallStep):
+            yield from (f"{what} {problem}" for problem in call_problems(step))
 
     def launch(self, what: str, step: Step) -> Iterator[str]:
         """Problems of a launch."""
@@ -152,6 +158,8 @@ def _buffers_of(step: AnyStep) -> tuple[int, ...]:
             return source, target
         case SizesStep(sizes):
             return tuple(buffer for _, buffer in sizes)
+        case CallStep(results=results):
+            return tuple(operand.buffer for operand in (*operands_of(step), *results))
     # A loop's condition is left by its part; it is looked at where the loop stands.
     return (step.buffer,) if isinstance(step, WhileStep) else ()
 
@@ -174,4 +182,6 @@ def _exprs_of(step: AnyStep) -> tuple[Expr, ...]:
             return *step.sizes, x, y, z
         case RepeatStep(count):
             return (count,)
+        case CallStep():
+            return exprs_of(step)
     return ()

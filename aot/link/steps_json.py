@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from aot.link.calls import call_from_json, call_to_json
 from aot.link.json_value import Value, expr_to_json
 from aot.link.plan import (
     AnyStep,
     BranchStep,
+    CallStep,
     CheckStep,
     ControlStep,
     CopyStep,
@@ -48,6 +50,8 @@ def _control_out(step: ControlStep) -> Mapping[str, Any]:
             return {"read": [[name, buffer] for name, buffer in sizes], "body": body}
         case CheckStep(buffer, message):
             return {"check": buffer, "message": message}
+        case CallStep():
+            return call_to_json(step)
 
 
 def _launch_out(launch: WorkLaunch | GridLaunch) -> Mapping[str, Any]:
@@ -80,7 +84,7 @@ def step_from_json(v: Value) -> AnyStep:
 
 def _control_in(v: Value) -> ControlStep | None:
     """The control step; None where the value has the key of none."""
-    known = ("branch", "while", "repeat", "copy", "read", "check")
+    known = ("branch", "while", "repeat", "copy", "read", "check", "call")
     if not any(v.has(key) for key in known):
         return None
     origin = v["origin"].integer()
@@ -94,6 +98,8 @@ def _control_in(v: Value) -> ControlStep | None:
         return RepeatStep(v["repeat"].expr(), v["body"].integer(), origin)
     if v.has("copy"):
         return CopyStep(v["copy"].integer(), v["to"].integer(), origin)
+    if v.has("call"):
+        return call_from_json(v, origin)
     if v.has("read"):
         return SizesStep(v["read"].each(_size_in), v["body"].integer(), origin)
     return CheckStep(v["check"].integer(), v["message"].text(), origin)

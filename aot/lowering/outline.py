@@ -3,7 +3,8 @@
 Operators are sorted by what they wait for: those that need no result of a control operator make
 one part, those that wait for one such operator the next, and so on. So as much as possible stands
 in one part, where the passes and the scheduler see it together. An assertion cuts nothing: its
-condition is one more result of its part, and is looked at when the part has run.
+condition is one more result of its part, and is looked at when the part has run. A custom operator
+stands between parts as control operators do: nothing is fused across it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from aot.ir.flow import Branch, Check, Copy, Flow, Item, Measured, Outline, Repeat, Slice, Straight
+from aot.ir.flow import (
+    Branch,
+    Call,
+    Check,
+    Copy,
+    Flow,
+    Item,
+    Measured,
+    Outline,
+    Repeat,
+    Slice,
+    Straight,
+)
 from aot.ir.layouts import dense_or_row_major
 from aot.ir.origin import NO_ORIGIN, Origin
 from aot.ir.tensors import (
@@ -22,6 +35,7 @@ from aot.ir.tensors import (
     ControlOp,
     GraphOp,
     Loop,
+    OperatorCall,
     Signature,
     SizeRead,
     TensorGraph,
@@ -119,7 +133,9 @@ class _Outline:
         here = [op for op in levels[level] if isinstance(op, TensorOp)]
         control = [op for op in levels[level] if not isinstance(op, TensorOp)]
         later = [op for ops in levels[level + 1 :] for op in ops]
-        read = {name for op in (*control, *later) for name in reads_of(op)} | wanted
+        # A call reads its operands, or copies that its part makes of them.
+        users = [op for op in control if not isinstance(op, OperatorCall)]
+        read = {name for op in (*users, *later) for name in reads_of(op)} | wanted
         before: list[TensorOp] = []
         after: list[Item[TensorGraph]] = []
         for op in control:
@@ -128,6 +144,7 @@ class _Outline:
                 before += made
                 after += items
                 read |= {name for m in made for name in m.outputs if name}
+                read |= {name for item in items if isinstance(item, Call) for name in item.operands}
         flow: list[Item[TensorGraph]] = [*self._part([*here, *before], read), *after]
         rest = self._from_level(level + 1, levels, wanted)
         sizes = [op for op in control if isinstance(op, SizeRead)]
@@ -172,6 +189,8 @@ class _Outline:
             return [], [self._cond(op)]
         if isinstance(op, Loop):
             return self._loop(op)
+        if isinstance(op, OperatorCall):
+            return self._call(op)
         assert isinstance(op, Assertion)
         return [], [Check(op.value, op.message, op.origin)]
 
@@ -239,6 +258,29 @@ class _Outline:
         block = Block((*op.body.ops, *copies), results)
         return self.block(block, frozenset(results)), ends, places
 
+    def _call(self, op: OperatorCall) -> tuple[list[TensorOp], list[Item[TensorGraph]]]:
+        """A custom operator reads values where they lie if they are row-major, else copies."""
+        before: list[TensorOp] = []
+
+        def dense(argument: Any) -> Any:
+            if isinstance(argument, tuple):
+                return tuple(dense(part) for part in argument)
+            if not isinstance(argument, ValueRef):
+                return argument
+            known = self.types[argument.name]
+            type_ = _row_major(known)
+            if type_ == known:
+                return argument
+            name = f"{op.outputs[0]}.operand{len(before)}"
+            before.append(self.copy(argument.name, name, op.origin, type_))
+            return ValueRef(name)
+
+        for name, value in op.changed:
+            before.append(self.copy(value, name, op.origin))
+        arguments = tuple((name, kind, dense(value)) for name, kind, value in op.arguments)
+        changed = tuple(name for name, _ in op.changed)
+        return before, [Call(op.name, arguments, op.results, op.origin, changed)]
+
     def copy(
         self, value: str, made: str, origin: Origin, type_: TensorType | None = None
     ) -> TensorOp:
@@ -261,6 +303,8 @@ def _own_reads(op: GraphOp) -> tuple[str, ...]:
         return (op.predicate,)
     if isinstance(op, Loop):
         return tuple(value for _, value in op.slices)
+    if isinstance(op, OperatorCall):
+        return op.operands
     return () if isinstance(op, TensorOp) else (op.value,)
 
 
@@ -292,6 +336,8 @@ def _dims_of(op: GraphOp, types: Mapping[str, TensorType]) -> set[str]:
         found.update(dims_in((op.args, op.kwargs)))
     elif isinstance(op, Loop) and op.count is not None:
         found.update(dims_in(op.count))
+    elif isinstance(op, OperatorCall):
+        found.update(dims_in(tuple(value for _, _, value in op.arguments)))
     shapes: list[Any] = [types[name].shape for name in op.outputs if name]
     found.update(dims_in(tuple(shapes)))
     return found.union(*(_dims_of(inner, types) for b in blocks_of(op) for inner in b.ops))

@@ -7,7 +7,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aot.errors import UsageError
-from aot.link.plan import DTYPE_BYTES, Dim, Expr, Plan, Program, StateSpec, Step, TensorSpec
+from aot.link.plan import (
+    DTYPE_BYTES,
+    CallStep,
+    Dim,
+    Expr,
+    Plan,
+    Program,
+    StateSpec,
+    Step,
+    TensorSpec,
+)
 from aot.link.reader import PackageFile
 from aot.report.model import format_bytes
 
@@ -78,8 +88,16 @@ def _program_json(package: PackageFile, program: Program) -> dict[str, Any]:
         ],
         "kernels": [kernel.name for kernel in program.kernels],
         "steps": len(program.steps),
+        "operators": list(called_operators(program)),
+        "operator_libraries": [library.entry for library in program.operator_libraries],
         "bytes": code_nbytes(package, program),
     }
+
+
+def called_operators(program: Program) -> tuple[str, ...]:
+    """The custom operators that a program calls, each once."""
+    names = (step.operator for step in program.steps if isinstance(step, CallStep))
+    return tuple(dict.fromkeys(names))
 
 
 def code_nbytes(package: PackageFile, program: Program) -> int:
@@ -179,6 +197,10 @@ def _program_lines(package: PackageFile, program: Program) -> Iterator[str]:
     yield f"runs on {program.target} ({size} of code)"
     for library in program.libraries:
         yield f"  {library.isa}: {format_bytes(package.entries[library.entry].nbytes)}"
+    if called_operators(program):
+        carried = ", ".join(library.entry for library in program.operator_libraries)
+        where = f"carried in {carried}" if carried else "given at load"
+        yield f"  custom operators: {', '.join(called_operators(program))}; {where}"
     yield f"  kernels: {len(program.kernels)}, launched in {len(program.steps)} steps"
     used: dict[int, list[int]] = {}
     for step in program.steps:

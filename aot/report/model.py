@@ -107,6 +107,24 @@ class ProgramReport:
 
 
 @dataclass(frozen=True)
+class OperatorUse:
+    """A custom operator that the model calls.
+
+    Attributes:
+        name: "ns::name", or "ns::name.overload".
+        library: The library that the package carries it in; "" when whoever loads the package
+            gives it.
+    """
+
+    name: str
+    library: str
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"{self.name} (in {self.library})" if self.library else f"{self.name} (at load)"
+
+
+@dataclass(frozen=True)
 class BuildReport:
     """What a build did.
 
@@ -119,6 +137,7 @@ class BuildReport:
         programs: One for each program of the plan: devices differ in what is fused.
         timings: Seconds a stage, in order.
         sizes: The example's sizes, dim label to value.
+        operators: The custom operators that the model calls.
     """
 
     model: str
@@ -129,6 +148,7 @@ class BuildReport:
     programs: tuple[ProgramReport, ...]
     timings: tuple[StageTime, ...]
     sizes: tuple[tuple[str, int], ...] = ()
+    operators: tuple[OperatorUse, ...] = ()
 
     @property
     def seconds(self) -> float:

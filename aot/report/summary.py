@@ -8,12 +8,21 @@ from dataclasses import replace
 
 import aot.symbolic as sym
 from aot.errors import Origin
+from aot.ir.flow import Call, items_of
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan
 from aot.ir.loops import LoopNest, LoopOp, TemplateCall, View
 from aot.ir.printer import print_kernel
 from aot.ir.scalar import postorder
+from aot.link.operator_library import OperatorCode
 from aot.options import on_host
-from aot.report.model import BuildReport, KernelReport, PerProgram, ProgramReport, StageTime
+from aot.report.model import (
+    BuildReport,
+    KernelReport,
+    OperatorUse,
+    PerProgram,
+    ProgramReport,
+    StageTime,
+)
 from aot.symbolic import Expr, Symbol
 
 FREE_OPS = frozenset(["const", "index", "load", "cast", "bitcast", "check_index"])
@@ -31,6 +40,13 @@ def kernel_reports(graph: KernelGraph) -> tuple[KernelReport, ...]:
     """Counts every kernel, at the example's sizes."""
     sizes = example_sizes(graph)
     return tuple(_report(graph, kernel, sizes) for kernel in graph.kernels)
+
+
+def operator_uses(graph: KernelGraph, libraries: Sequence[OperatorCode]) -> tuple[OperatorUse, ...]:
+    """The custom operators that a graph calls, and the libraries that hold them."""
+    called = [item.name for item in items_of(graph.flow) if isinstance(item, Call)]
+    homes = {name: lib.name for lib in reversed(libraries) for name in lib.operators}
+    return tuple(OperatorUse(name, homes.get(name, "")) for name in dict.fromkeys(called))
 
 
 def partial_report(values: Mapping[str, object], timings: Sequence[StageTime]) -> BuildReport:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from aot.errors import CorruptPackage, InputMismatch, InternalError
-from aot.link.plan import GoldenSet, Step
+from aot.link.plan import CallStep, GoldenSet, Step
 from aot.link.reader import PackageFile
 from aot.options import on_host
 from aot.report.arrays import Array, entry_array, golden_inputs
@@ -192,8 +192,10 @@ def first_difference(
 
 
 def step_name(model: LoadedModel, step: int) -> str:
-    """`kernel (file:line operator)` of a step."""
+    """`kernel (file:line operator)` of a step; of a call `call ns::name (…)`."""
     launched = model.program.steps[step]
+    if isinstance(launched, CallStep):
+        return f"call {launched.operator} ({model.plan.origins[launched.origin]})"
     if not isinstance(launched, Step):
         raise InternalError(f"step {step} launches no kernel")
     kernel = model.program.kernels[launched.kernel]

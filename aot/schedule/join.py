@@ -77,6 +77,9 @@ def _buffers(outline: Outline[KernelGraph]) -> dict[str, Buffer]:
         held = _buffer(name, frame.types[name], "state")
         strides = row_major_strides(held.shape)
         table.setdefault(name, replace(held, fqn=fqn, strides=strides))
+    for name, fqn in frame.weights:
+        if name in between:  # that a custom operator reads
+            table.setdefault(name, replace(_buffer(name, frame.types[name], "weight"), fqn=fqn))
     for name in between:
         table.setdefault(name, _buffer(name, frame.types[name], "temp"))
     return table

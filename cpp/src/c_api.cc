@@ -8,6 +8,7 @@
 #include "cpu/isa.h"
 #include "devices.h"
 #include "error.h"
+#include "operators.h"
 #include "package.h"
 #include "session.h"
 #include "status.h"
@@ -99,6 +100,15 @@ aot_status* run_session(aot_session* session, const DLTensor* const* inputs, siz
 uint32_t aot_abi_version(void) { return AOT_ABI_VERSION; }
 
 const char* aot_runtime_version(void) { return AOT_RUNTIME_VERSION; }
+
+aot_status* aot_register_operator(const char* name, aot_operator_fn function, void* user,
+                                  void (*release)(void* user)) {
+  return guard([&] {
+    require(name, "name");
+    if (*name == '\0') fail(AOT_INVALID_ARGUMENT, "name is empty");
+    aot_rt::register_operator(name, function, user, release);
+  });
+}
 
 aot_status* aot_package_open(const char* path, const aot_package_options* options,
                              aot_package** package) {

@@ -31,6 +31,9 @@ void FlowRunner::run_steps(int32_t begin, int32_t end) {
       case StepKind::kCheck:
         check(step);
         break;
+      case StepKind::kCall:
+        call(at);
+        break;
     }
     at += 1 + step.parts[0] + step.parts[1];
   }
@@ -125,6 +128,15 @@ void FlowRunner::read_sizes(const Step& step, int32_t first) {
 void FlowRunner::check(const Step& step) {
   if (!holds(step)) {
     fail_at(step, AOT_INVALID_ARGUMENT, cat("an assertion of the model fails: ", step.message));
+  }
+}
+
+void FlowRunner::call(int32_t at) {
+  try {
+    device_.call_operator(at);
+  } catch (const Error& error) {
+    if (error.code() != AOT_OPERATOR_FAILED) throw;
+    fail_at(program_.steps[static_cast<size_t>(at)], error.code(), error.what());
   }
 }
 

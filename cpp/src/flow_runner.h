@@ -23,6 +23,8 @@ class FlowDevice {
 
   // Steps from `begin` to before `end`, launches all of them.
   virtual void launch_steps(int32_t begin, int32_t end) = 0;
+  // Calls the custom operator of a call step. Throws OPERATOR_FAILED without a place.
+  virtual void call_operator(int32_t step) = 0;
   // Waits for what was launched, and reads the buffer's first bytes.
   virtual void read_buffer(int32_t buffer, void* to, size_t bytes) = 0;
   virtual void copy_buffer(int32_t from, int32_t to, size_t bytes) = 0;
@@ -39,8 +41,9 @@ class FlowRunner {
   FlowRunner(const Plan& plan, const Program& program, FlowDevice* device)
       : plan_(plan), program_(program), device_(*device) {}
 
-  // Throws what the device throws; INVALID_ARGUMENT with the step's origin when a check of the
-  // model fails; SHAPE_MISMATCH when a size that is read is out of its range; CORRUPT_PACKAGE.
+  // Throws what the device throws; OPERATOR_FAILED with the step's origin; INVALID_ARGUMENT with
+  // the step's origin when a check of the model fails; SHAPE_MISMATCH when a size that is read is
+  // out of its range; CORRUPT_PACKAGE.
   void run() { run_steps(0, static_cast<int32_t>(program_.steps.size())); }
 
  private:
@@ -53,6 +56,7 @@ class FlowRunner {
   void copy(const Step& step);
   void read_sizes(const Step& step, int32_t first);
   void check(const Step& step);
+  void call(int32_t at);
   bool holds(const Step& step);
   int64_t size_in(int32_t buffer);
   [[noreturn]] void fail_at(const Step& step, aot_code code, const std::string& message) const;

@@ -141,6 +141,11 @@ bool Field::boolean() const {
   return value_->get<bool>();
 }
 
+double Field::number() const {
+  if (!value_->is_number()) wrong("must be a number");
+  return value_->get<double>();
+}
+
 const std::string& Field::text() const {
   if (!value_->is_string()) wrong("must be a string");
   return value_->get_ref<const std::string&>();

@@ -49,6 +49,7 @@ class Field {
   int64_t integer_from(int64_t least) const;
   int32_t id(size_t count) const;  // 0 <= value < count
   bool boolean() const;
+  double number() const;
   const std::string& text() const;
   const nlohmann::json& object() const;
 

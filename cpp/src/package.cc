@@ -70,6 +70,40 @@ std::shared_ptr<const KernelLibrary> Package::library(const Program& program,
   return slot;
 }
 
+std::vector<OperatorPtr> Package::operators(const Plan& plan, const Program& program) {
+  std::vector<OperatorPtr> found;
+  for (const Step& step : program.steps) {
+    if (step.kind != StepKind::kCall) continue;
+    const std::string& name = program.call_of(step).name;
+    found.push_back(find_operator(program, name));
+    if (found.back() != nullptr) continue;
+    const std::string origin = plan.origin_of(step);
+    throw Error(AOT_NOT_FOUND,
+                cat("the model calls the custom operator '", name, "'",
+                    origin.empty() ? "" : " at ", origin,
+                    ", which nobody has given: register it before you load the package "
+                    "(aot_register_operator; in Python aot_runtime.register_operator), or package "
+                    "with --operator-library and the shared library that holds it"),
+                origin);
+  }
+  return found;
+}
+
+OperatorPtr Package::find_operator(const Program& program, const std::string& name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const OperatorLibrary& library : program.operator_libraries) {
+    const std::string& entry = library.entry->name;
+    if (carried_.count(entry) == 0) {
+      carried_.emplace(entry, load_operators(*library.entry, library.sha256));
+      log_(AOT_LOG_INFO, cat("operators of ", entry));
+    }
+    const Operators& operators = carried_[entry];
+    const auto found = operators.find(name);
+    if (found != operators.end()) return found->second;
+  }
+  return registered_operator(name);
+}
+
 std::shared_ptr<WeightPlace> Package::weight_place(
     const std::string& key, const std::function<std::unique_ptr<WeightDevice>()>& make) {
   const std::shared_lock<std::shared_mutex> unchanged(replacing_);

@@ -15,6 +15,7 @@
 #include "aot/abi.h"
 #include "cpu/kernel_library.h"
 #include "mapped_file.h"
+#include "operators.h"
 #include "plan.h"
 #include "safetensors.h"
 #include "weight_update.h"
@@ -55,6 +56,11 @@ class Package : public std::enable_shared_from_this<Package> {
   // The kernels of one of the plan's programs for `isa` ("" = the best), loaded once. Any thread.
   std::shared_ptr<const KernelLibrary> library(const Program& program, std::string_view isa);
 
+  // The code of a program's calls of custom operators: the package's own, else what is registered
+  // in this process. `plan`: the program's. Any thread. Throws NOT_FOUND with the model's line when
+  // nobody has given one, and as load_operators.
+  std::vector<OperatorPtr> operators(const Plan& plan, const Program& program);
+
   // Where sessions on one device find weights: made for the first that asks, while others wait.
   // Gone with the last that holds it, unless weights were replaced. `key` is the device's. Any
   // thread. Throws what `make` throws, and INVALID_ARGUMENT when what was replaced was not kept for
@@ -92,6 +98,7 @@ class Package : public std::enable_shared_from_this<Package> {
   const std::vector<aot_entry_info>& entries() const { return entries_; }
 
  private:
+  OperatorPtr find_operator(const Program& program, const std::string& name);
   void describe();
   aot_tensor_info describe(const TensorSpec& spec, const std::vector<Range>& ranges);
   aot_dim_info describe(const Expr& size, const std::vector<Range>& ranges);
@@ -110,6 +117,7 @@ class Package : public std::enable_shared_from_this<Package> {
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const KernelLibrary>> libraries_;  // by entry
+  std::map<std::string, Operators> carried_;                               // the same
 
   struct PlaceSlot {
     std::mutex mutex;  // while it is made

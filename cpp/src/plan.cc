@@ -248,6 +248,7 @@ Plan Plan::parse(const Container& container) {
 
 const std::string& Program::step_name(const Step& step) const {
   static const std::string names[] = {"", "branch", "while", "repeat", "copy", "sizes", "check"};
+  if (step.kind == StepKind::kCall) return call_of(step).step;
   return step.kind == StepKind::kLaunch ? kernel_of(step).name
                                         : names[static_cast<size_t>(step.kind)];
 }

@@ -12,6 +12,7 @@
 
 #include "dtype.h"
 #include "expr.h"
+#include "operator_call.h"
 #include "safetensors.h"
 
 namespace aot_rt {
@@ -90,14 +91,20 @@ struct Kernel {
   bool waits = false;             // may start early: waits by itself for the launch ahead of it
 };
 
-enum class StepKind : uint8_t { kLaunch, kBranch, kWhile, kRepeat, kCopy, kSizes, kCheck };
+// A shared object with custom operators, which the package carries.
+struct OperatorLibrary {
+  const Entry* entry = nullptr;
+  std::string sha256;
+};
+
+enum class StepKind : uint8_t { kLaunch, kBranch, kWhile, kRepeat, kCopy, kSizes, kCheck, kCall };
 
 // A launch, or a control step. A step that has parts is followed by their steps.
 struct Step {
   StepKind kind = StepKind::kLaunch;
   int32_t kernel = 0;
   // Of a launch: its arguments. kBranch, kWhile, kCheck: the bool. kCopy: from, to. kSizes: where
-  // the numbers are, one for each of `dims`.
+  // the numbers are, one for each of `dims`. kCall: its tensors, results last.
   std::vector<int32_t> buffers;
   std::vector<Expr> sizes;
   Expr work;                 // libraries: independent units, …
@@ -110,6 +117,7 @@ struct Step {
   Expr count;                 // kRepeat: turns
   std::vector<int32_t> dims;  // kSizes
   std::string message;        // kCheck
+  int32_t call = -1;          // kCall: in `Program::calls`
 };
 
 // The part of a program in which some measured dims are known: the whole program is scope 0, each
@@ -145,6 +153,8 @@ struct Program {
   std::vector<Library> libraries;
   std::vector<Kernel> kernels;
   std::vector<Step> steps;
+  std::vector<OperatorCall> calls;  // of custom operators
+  std::vector<OperatorLibrary> operator_libraries;
   std::vector<int32_t> outputs;  // the buffer of each output
   std::vector<Update> updates;
   // The weight program: how derived entries are computed again when weights are replaced.
@@ -156,7 +166,10 @@ struct Program {
   const Kernel& kernel_of(const Step& step) const {
     return kernels[static_cast<size_t>(step.kernel)];
   }
-  // The kernel's name, or what the control step is: "branch".
+  const OperatorCall& call_of(const Step& step) const {
+    return calls[static_cast<size_t>(step.call)];
+  }
+  // The kernel's name, or what the control step is: "branch", "call ns::name".
   const std::string& step_name(const Step& step) const;
   const Buffer& buffer_of_output(size_t output) const {
     return buffers[static_cast<size_t>(outputs[output])];

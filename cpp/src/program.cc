@@ -29,6 +29,11 @@ class Parser {
     program_.device = device.text();
     program_.arch = arch.text();
     root_.each("libraries", [this](const Field& f) { program_.libraries.push_back(library(f)); });
+    if (root_.has("operator_libraries")) {
+      root_.each("operator_libraries", [this](const Field& f) {
+        program_.operator_libraries.push_back(operator_library(f));
+      });
+    }
     root_.each("kernels", [this](const Field& f) { program_.kernels.push_back(kernel(f)); });
     parse_body();
     if (root_.has("updates")) {
@@ -42,6 +47,7 @@ class Parser {
     program_.device = owner.device;
     program_.arch = owner.arch;
     program_.libraries = owner.libraries;
+    program_.operator_libraries = owner.operator_libraries;
     program_.kernels = owner.kernels;
     parse_body();
     return std::move(program_);
@@ -127,6 +133,15 @@ class Parser {
     const Field sha256 = f.at("sha256");
     result.entry = parse_entry(entry, container_);
     result.isa = isa.text();
+    result.sha256 = sha256.text();
+    return result;
+  }
+
+  OperatorLibrary operator_library(const Field& f) {
+    OperatorLibrary result;
+    const Field entry = f.at("entry");
+    const Field sha256 = f.at("sha256");
+    result.entry = parse_entry(entry, container_);
     result.sha256 = sha256.text();
     return result;
   }
@@ -234,6 +249,12 @@ class Parser {
       step->kind = StepKind::kCheck;
       buffer_id(f, "check", step);
       step->message = message.text();
+    } else if (f.has("call")) {
+      step->kind = StepKind::kCall;
+      step->call = static_cast<int32_t>(program_.calls.size());
+      program_.calls.push_back(parse_operator_call(f, plan_.dim_names, program_.buffers.size()));
+      program_.calls.back().each_tensor(
+          [step](const TensorOperand& operand) { step->buffers.push_back(operand.buffer); });
     } else {
       return false;
     }

@@ -187,15 +187,43 @@ class FlowChecker {
       case StepKind::kCopy:
         check_copy(at, step);
         break;
+      case StepKind::kCall:
+        check_call(at, program_.call_of(step), scope);
+        break;
       case StepKind::kLaunch:
       case StepKind::kRepeat:
         break;
     }
   }
 
-  void check_copy(int32_t at, const Step& step) const {
-    const Storage to = buffer(step.buffers[1]).storage;
-    if (to == Storage::kInput || to == Storage::kEntry) wrong(at, " writes an input or an entry");
+  void check_copy(int32_t at, const Step& step) const { check_written(at, step.buffers[1]); }
+
+  // Slices have been checked: each is of an earlier buffer.
+  void check_written(int32_t at, int32_t id) const {
+    const Buffer* written = &buffer(id);
+    while (written->storage == Storage::kSlice) written = &buffer(written->index);
+    if (written->storage == Storage::kInput || written->storage == Storage::kEntry) {
+      wrong(at, " writes an input or an entry");
+    }
+  }
+
+  void check_call(int32_t at, const OperatorCall& call, int32_t scope) const {
+    call.each_expr([this, at, scope](const Expr& expr) { check_expr(at, expr, scope); });
+    std::vector<int32_t> used;
+    for (const OperatorArgument& argument : call.arguments) {
+      for (const TensorOperand& operand : argument.tensors) {
+        if (argument.changed) check_written(at, operand.buffer);
+        used.push_back(operand.buffer);
+      }
+    }
+    for (const TensorOperand& result : call.results) {
+      check_written(at, result.buffer);
+      if (std::find(used.begin(), used.end(), result.buffer) != used.end()) {
+        wrong(at, cat(" writes '", buffer(result.buffer).name,
+                      "', which it also reads or writes otherwise"));
+      }
+      used.push_back(result.buffer);
+    }
   }
 
   void use_buffer(int32_t at, int32_t id, int32_t scope) const {

@@ -24,6 +24,7 @@ Session::Session(std::shared_ptr<Package> package, const Plan& plan, const Progr
     allocator_ = *options.allocator;
     options_.allocator = &allocator_;
   }
+  operators_ = package_->operators(plan_, program_);
   for (const Step& step : program_.steps) origins_.push_back(plan_.origin_of(step));
   if (place_ != nullptr) package_->add_user(this);
 }

@@ -113,6 +113,10 @@ class Session : private Package::WeightUser {
   // equal addresses.
   const Placement* weights() const { return weights_.get(); }
   uint64_t generation_of_weights() const { return held_.load(std::memory_order_relaxed); }
+  // The code of a call step's operator.
+  const Operator& operator_of(const Step& step) const {
+    return *operators_[static_cast<size_t>(step.call)];
+  }
   // The output's memory is its own, not that of an input, a weight, a temporary or another output.
   bool owns_buffer(size_t output) const;
 
@@ -134,6 +138,7 @@ class Session : private Package::WeightUser {
   aot_executor executor_{};    // the caller's, which `options_` points to
   aot_allocator allocator_{};  // the same
   SessionOptions options_;
+  std::vector<OperatorPtr> operators_;  // of the program's calls
   std::shared_ptr<WeightPlace> place_;
   std::shared_ptr<const Placement> weights_;
   std::atomic<uint64_t> held_{0};  // the generation of `weights_`; 0: none. Written under `mutex_`

@@ -22,6 +22,7 @@ constexpr CodeName kNames[] = {
     {AOT_DEVICE_ERROR, "DEVICE_ERROR"},
     {AOT_UNSUPPORTED, "UNSUPPORTED"},
     {AOT_INTERNAL, "INTERNAL"},
+    {AOT_OPERATOR_FAILED, "OPERATOR_FAILED"},
 };
 
 }  // namespace

@@ -26,6 +26,9 @@ void bind(aot_rt::Package* package, const aot_rt::Program& program) {
       if (!host || plan.state_bytes > kMostStateBytes) continue;
       std::vector<uint8_t> states(static_cast<size_t>(plan.state_bytes) + 1);
       aot_rt::BoundPlan bound(plan, program, *library, dims, 2, states.data(), &fault);
+      for (const aot_rt::Step& step : program.steps) {
+        if (step.kind == aot_rt::StepKind::kCall) bound.call_of(program, step);
+      }
       bound.set_memory(1, std::vector<aot_rt::Block>(program.scopes.size()), nullptr);
     } catch (const aot_rt::Error&) {
       continue;  // other sizes may fit

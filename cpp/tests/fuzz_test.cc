@@ -47,9 +47,9 @@ void damage(std::string* bytes, size_t begin, size_t end, std::mt19937* random) 
   }
 }
 
-// A package with programs for two devices.
+// A package with programs for two devices, and a call of a custom operator.
 aot_test::Builder wide_package() {
-  aot_test::Builder builder = aot_test::small_package();
+  aot_test::Builder builder = aot_test::operator_package();
   aot_test::add_device_program(&builder, "tpu", "v1");
   return builder;
 }

@@ -4,6 +4,8 @@
 #include "aot/dlpack.h"
 #include "aot/kernel_abi.h"
 #include "aot/kernel_abi.h"
+#include "aot/operator_abi.h"
+#include "aot/operator_abi.h"
 
 _Static_assert(sizeof(DLDevice) == 8, "DLPack's layout");
 _Static_assert(sizeof(DLDataType) == 4, "DLPack's layout");

@@ -194,6 +194,26 @@ Builder state_package() {
   return b;
 }
 
+Builder operator_package() {
+  Builder b = small_package();
+  const auto argument = [](const char* name, const char* kind, json values) {
+    return json{{"name", name}, {"kind", kind}, {"values", std::move(values)}};
+  };
+  const auto tensor_in = [](int buffer) { return json{{"buffer", buffer}, {"shape", {"s0", 8}}}; };
+  b.program()["steps"][1] = {
+      {"call", "demo::scale"},
+      {"arguments", json::array({argument("x", "tensor", json::array({tensor_in(3)})),
+                                 argument("factor", "float", json::array({2.0})),
+                                 argument("rows", "int", json::array({"s0"})),
+                                 argument("mode", "string", json::array({"plain"})),
+                                 argument("checked", "bool", json::array({true})),
+                                 argument("axes", "int[]", json::array({0, 1})),
+                                 argument("bias", "none", json::array())})},
+      {"results", json::array({tensor_in(4)})},
+      {"origin", 0}};
+  return b;
+}
+
 Builder swappable_package(bool originals, int64_t width) {
   Builder b = small_package(width);
   const auto weight = [](const char* name, const char* dtype, json shape, const std::string& entry,

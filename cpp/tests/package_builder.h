@@ -75,6 +75,10 @@ Builder state_package();
 // are in the package.
 Builder swappable_package(bool originals, int64_t width = 8);
 
+// `small_package` whose doubling is the custom operator "demo::scale", with an argument of every
+// kind: x, factor (2), rows (s0), mode ("plain"), checked (true), axes ([0, 1]), bias (none).
+Builder operator_package();
+
 // y = table[index] of five values 10 … 14.
 Builder gather_package();
 

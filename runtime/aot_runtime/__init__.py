@@ -17,12 +17,14 @@ from .errors import (
     InternalError,
     InvalidArgument,
     NotFound,
+    OperatorFailed,
     OutOfMemory,
     ShapeMismatch,
     Unavailable,
     Unsupported,
 )
 from .model import Added, Dim, LowRank, Model, StepTime, TensorInfo, load
+from .operators import register_operator, unregister_operator
 
 __version__ = _version()
 
@@ -38,6 +40,7 @@ __all__ = [
     "LowRank",
     "Model",
     "NotFound",
+    "OperatorFailed",
     "OutOfMemory",
     "ShapeMismatch",
     "StepTime",
@@ -46,4 +49,6 @@ __all__ = [
     "Unsupported",
     "cpu_isa",
     "load",
+    "register_operator",
+    "unregister_operator",
 ]

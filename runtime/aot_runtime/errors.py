@@ -75,6 +75,12 @@ class InternalError(AotError):
     code = "INTERNAL"
 
 
+class OperatorFailed(AotError):
+    """A custom operator failed; `__cause__` is its exception if it is a Python callable."""
+
+    code = "OPERATOR_FAILED"
+
+
 BY_CODE: dict[str, type[AotError]] = {
     error.code: error
     for error in (
@@ -88,6 +94,7 @@ BY_CODE: dict[str, type[AotError]] = {
         DeviceError,
         Unsupported,
         InternalError,
+        OperatorFailed,
     )
 }
 

@@ -23,6 +23,7 @@ from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
 from aot.ir.capabilities import Capabilities
 from aot.ir.interpreter import bind_dims, interpret_kernels, interpret_outline
+from aot.ir.interpreter_flow import Operators
 from aot.ir.kernels import KernelGraph
 from aot.ir.tensors import TensorGraph
 from aot.link.derive import DerivedStore
@@ -48,15 +49,18 @@ def interpret_lowered(captured: Captured, inputs: Args) -> list[np.ndarray]:
     return list(interpret_outline(loops, arrays, weights.array, _dims(graph, inputs)))
 
 
-def interpret_fused(captured: Captured, inputs: Args) -> list[np.ndarray]:
+def interpret_fused(
+    captured: Captured, inputs: Args, operators: Operators | None = None
+) -> list[np.ndarray]:
     """The kernel graph in NumPy: checks passes and scheduling too."""
-    graph, weights = ingest(captured)
+    graph, weights = ingest(captured, tuple(operators or ()))
     backend = backend_for(ALL_CPU)
     capabilities = backend.capabilities(ALL_CPU)
     kernels = scheduled(graph, capabilities)
     store = DerivedStore(weights, kernels.derived, kernels.buffers, backend.recipes())
     arrays = _named(kernels.inputs, inputs)
-    return list(interpret_kernels(kernels, arrays, store.array, _dims(graph, inputs)))
+    dims = _dims(graph, inputs)
+    return list(interpret_kernels(kernels, arrays, store.array, dims, operators=operators))
 
 
 def _named(names: tuple[str, ...], inputs: Args) -> dict[str, np.ndarray]:

@@ -6,8 +6,10 @@ from aot.errors import Origin
 from aot.link.plan import (
     ArenaSlot,
     ArenaStorage,
+    Argument,
     BranchStep,
     Buffer,
+    CallStep,
     Check,
     CheckStep,
     CopyStep,
@@ -21,6 +23,7 @@ from aot.link.plan import (
     KernelCode,
     KernelRef,
     Library,
+    OperatorLibrary,
     OutputStorage,
     Parameter,
     Plan,
@@ -33,6 +36,7 @@ from aot.link.plan import (
     StateSpec,
     StateStorage,
     Step,
+    TensorOperand,
     TensorSpec,
     TreeConstant,
     TreeDict,
@@ -192,3 +196,28 @@ def control_plan() -> Plan:
     program = replace(base, buffers=(*base.buffers, *temporaries), steps=steps, arena=arena)
     measured = Dim("m0", "found", 0, 64, 1, None)
     return replace(plan, dims=(*plan.dims, measured), programs=(program,))
+
+
+def operator_plan() -> Plan:
+    """The small plan whose second launch is a custom operator, with every kind of argument."""
+    plan, program = small_plan(), host_program()
+    x = TensorOperand(2, ("s0", 4))
+    call = CallStep(
+        "demo::scale",
+        (
+            Argument("x", "tensor", (x,)),
+            Argument("others", "tensor[]", (x, TensorOperand(1, (4, 4)))),
+            Argument("factors", "float[]", (0.5, float("inf"), float("-inf"))),
+            Argument("rows", "int", ("s0",)),
+            Argument("axes", "int[]", (-1, ("+", "s0", 1))),
+            Argument("mode", "string", ("plain",)),
+            Argument("checked", "bool", (True,)),
+            Argument("bias", "none", ()),
+            Argument("total", "tensor", (TensorOperand(2, (4,)),), changed=True),
+        ),
+        (TensorOperand(3, ("s0", 4)),),
+        1,
+    )
+    libraries = (OperatorLibrary("operators/cpu/demo.so"),)
+    steps = (program.steps[0], call)
+    return replace(plan, programs=(replace(program, steps=steps, operator_libraries=libraries),))

@@ -12,6 +12,7 @@ from aot.link.plan import (
     AnyStep,
     ArenaSlot,
     BranchStep,
+    CallStep,
     Check,
     CopyStep,
     DimSource,
@@ -26,6 +27,7 @@ from aot.link.plan import (
     Signature,
     SizesStep,
     StateStorage,
+    TensorOperand,
     TreeOutput,
     Update,
     WhileStep,
@@ -37,6 +39,7 @@ from tests.link.plans import (
     control_plan,
     device_program,
     host_program,
+    operator_plan,
     small_plan,
     state_plan,
     swappable_plan,
@@ -96,6 +99,55 @@ BROKEN_FLOW = {
 @pytest.mark.parametrize("problem", BROKEN_FLOW)
 def test_every_broken_flow_is_found(problem: str) -> None:
     found = list(plan_problems(BROKEN_FLOW[problem], None))
+    assert any(problem in text for text in found), found
+
+
+def test_calls_of_operators_round_trip(golden) -> None:
+    plan = operator_plan()
+    check_plan(plan, ["kernels/cpu/x86-64-v2", "operators/cpu/demo.so", "weights/w", *GOLDEN])
+    assert decode_plan(encode_plan(plan)) == plan
+    step = plan_to_json(plan)["programs"][0]["steps"][1]
+    golden("call.json", json.dumps(step, indent=1) + "\n")
+    with pytest.raises(CorruptPackage, match=r"arguments\[0\].kind must be one of none, tensor"):
+        decode_plan(encode_plan(plan).replace(b'"kind":"tensor"', b'"kind":"sensor"'))
+    with pytest.raises(CorruptPackage, match=r"values\[1\] must be one of inf, -inf, nan"):
+        decode_plan(encode_plan(plan).replace(b'"inf"', b'"large"'))
+
+
+def _call(**changes: object) -> Plan:
+    plan = operator_plan()
+    program = plan.programs[0]
+    step = dataclasses.replace(program.steps[1], **changes)
+    program = dataclasses.replace(program, steps=(program.steps[0], step))
+    return dataclasses.replace(plan, programs=(program,))
+
+
+def _argument(at: int, *values: object, changed: bool = False) -> Plan:
+    step = operator_plan().programs[0].steps[1]
+    assert isinstance(step, CallStep)
+    arguments = list(step.arguments)
+    arguments[at] = dataclasses.replace(arguments[at], values=values, changed=changed)
+    return _call(arguments=tuple(arguments))
+
+
+BROKEN_CALLS = {
+    "step 1 calls an operator without a name": _call(operator=""),
+    "step 1 has 2 values for its argument rows": _argument(3, 1, 2),
+    "step 1 has 0 values for its argument mode": _argument(5),
+    "step 1 has 1 values for its argument bias": _argument(7, 1),
+    "step 1 changes its argument mode, which is no tensor": _argument(5, "a", changed=True),
+    "step 1: 's7' is no dim": _argument(3, "s7"),
+    "step 1 uses buffer 9, which does not exist": _argument(0, TensorOperand(9, (1,))),
+    "step 1 writes two results to one buffer": _call(
+        results=(TensorOperand(3, (1,)), TensorOperand(3, (1,)))
+    ),
+    "step 1 writes a result to a buffer that it reads": _call(results=(TensorOperand(2, (1,)),)),
+}
+
+
+@pytest.mark.parametrize("problem", BROKEN_CALLS)
+def test_every_broken_call_is_found(problem: str) -> None:
+    found = list(plan_problems(BROKEN_CALLS[problem], None))
     assert any(problem in text for text in found), found
 
 

@@ -48,6 +48,8 @@ def test_one_program_of_several(wide: PackageFile) -> None:
         "libraries": [],
         "kernels": ["k0"],
         "steps": 1,
+        "operators": [],
+        "operator_libraries": [],
         "bytes": 5,
     }
     with pytest.raises(UsageError, match="no program for cuda:sm_80") as raised:

@@ -36,6 +36,7 @@ def test_each_code_has_a_class() -> None:
             "DEVICE_ERROR",
             "UNSUPPORTED",
             "INTERNAL",
+            "OPERATOR_FAILED",
         ]
     )
     for code, kind in BY_CODE.items():

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "aot/dlpack.h"
+#include "aot/operator_abi.h"
 
 #if defined(_WIN32)
 #define AOT_API
@@ -47,7 +48,7 @@ typedef enum aot_code {
    * or two inputs that disagree. The message names input, dimension, what came, what is allowed.
    * Also when a size that the model itself computes is out of its range. */
   AOT_SHAPE_MISMATCH = 2,
-  /* When a file, an entry or a name does not exist. */
+  /* When a file, an entry or a name does not exist, or nobody has given a custom operator. */
   AOT_NOT_FOUND = 3,
   /* When the file is not a package, or its bytes contradict its own description or checksums. */
   AOT_CORRUPT_PACKAGE = 4,
@@ -64,7 +65,9 @@ typedef enum aot_code {
   /* When a request is legal but this build cannot do it, such as an element type or a feature. */
   AOT_UNSUPPORTED = 9,
   /* When the runtime broke its own rules: a bug to report. */
-  AOT_INTERNAL = 10
+  AOT_INTERNAL = 10,
+  /* When a custom operator reports that it failed; the message is its own. */
+  AOT_OPERATOR_FAILED = 11
 } aot_code;
 
 /* A failure. Immutable; may be read from any thread. */
@@ -117,6 +120,18 @@ typedef struct aot_executor {
   int32_t workers;
   void (*run)(void* context, int32_t count, void (*task)(void* data, int32_t index), void* data);
 } aot_executor;
+
+/* ---------------------------------------------------------------- operators */
+
+/* Gives a custom operator its code in this process: every package that calls `name` ("ns::name", or
+ * "ns::name.overload") and carries none of its own finds it when a session is created. Register
+ * before that. A second registration takes the first one's place for sessions created later; those
+ * that exist keep what they have. A NULL function takes the code away. `name` is copied. `release`
+ * (may be NULL) is called with `user`, from any thread, when neither the registration nor a session
+ * can call the function any more. May be called from any thread. On failure `release` is not
+ * called. */
+AOT_API aot_status* aot_register_operator(const char* name, aot_operator_fn function, void* user,
+                                          void (*release)(void* user));
 
 /* ---------------------------------------------------------------- package */
 

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <stdexcept>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "aot/abi.h"
+#include "aot/operator.hpp"
 
 namespace aot {
 
@@ -97,6 +99,27 @@ using Done = std::monostate;
 inline Result<Done> done(aot_status* status) {
   if (status != nullptr) return Error::adopt(status);
   return Done{};
+}
+
+// Gives a custom operator its code in this process; see aot_register_operator. `function` may
+// throw: what() becomes the run's error. It is called by several threads at once when several
+// sessions run.
+inline Result<Done> register_operator(const std::string& name,
+                                      std::function<void(const OperatorCall&)> function) {
+  using Function = std::function<void(const OperatorCall&)>;
+  auto owned = std::make_unique<Function>(std::move(function));
+  const auto call = [](const aot_operator_call* given, void* user) {
+    return run_operator(given, *static_cast<Function*>(user));
+  };
+  const auto release = [](void* user) { delete static_cast<Function*>(user); };
+  Result<Done> result = done(aot_register_operator(name.c_str(), call, owned.get(), release));
+  if (result.ok()) owned.release();
+  return result;
+}
+
+// Takes a custom operator's code away; sessions that exist keep it.
+inline Result<Done> unregister_operator(const std::string& name) {
+  return done(aot_register_operator(name.c_str(), nullptr, nullptr, nullptr));
 }
 
 // Element types that C++ has no type for: borrow them as bits.

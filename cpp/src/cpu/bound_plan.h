@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "aot/kernel_abi.h"
+#include "bound_call.h"
 #include "bound_sizes.h"
 #include "cpu/kernel_library.h"
 #include "memory.h"
@@ -42,6 +43,8 @@ class BoundPlan : public BoundSizes {
     const int32_t position = position_[static_cast<size_t>(step)];
     return position < 0 ? nullptr : &steps_[static_cast<size_t>(position)];
   }
+  // The call of a call step, bound when it is first asked for.
+  BoundCall& call_of(const Program& program, const Step& step);
   int64_t scratch_bytes() const { return scratch_bytes_; }  // per worker
 
   void set_input(size_t index, void* address) { set(input_slots_[index], address); }
@@ -92,8 +95,9 @@ class BoundPlan : public BoundSizes {
     Slots slots;
   };
   std::vector<ArenaPlace> arena_places_;
-  std::vector<SlicePlace> slices_;  // in the order of the buffers
-  std::vector<int32_t> position_;   // by step of the program: in steps_, or -1
+  std::vector<SlicePlace> slices_;                 // in the order of the buffers
+  std::vector<int32_t> position_;                  // by step of the program: in steps_, or -1
+  std::vector<std::unique_ptr<BoundCall>> calls_;  // by position in the program's `calls`
   int64_t scratch_bytes_ = 0;
   uint64_t generation_ = 0;
   uint64_t weights_generation_ = 0;

@@ -1,7 +1,6 @@
 #include "cpu/cpu_session.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -292,6 +291,17 @@ void CpuSession::launch_step(int32_t step) {
   if (fault_ != AOT_KERNEL_FAULT_NONE) report_fault(step);
 }
 
+void CpuSession::call_operator(int32_t step) {
+  const Step& call = program_.steps[static_cast<size_t>(step)];
+  BoundPlan& bound = *bound_;
+  const auto start = std::chrono::steady_clock::now();
+  bound.call_of(program_, call).run(operator_of(call), nullptr, [&bound](int32_t buffer) {
+    return bound.address(buffer);
+  });
+  if (options().profile) count(step, start);
+  if (observer_ != nullptr) observe(bound, step);
+}
+
 void CpuSession::read_buffer(int32_t buffer, void* to, size_t bytes) {
   std::memcpy(to, bound_->address(buffer), bytes);
 }
@@ -328,18 +338,19 @@ void CpuSession::run_steps_watched(const BoundPlan& bound) {
 }
 
 void CpuSession::run_step_watched(const BoundPlan& bound, const BoundStep& step) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   run_step(step);
-  const auto elapsed = Clock::now() - start;
-  if (options().profile) {
-    Counter& counter = counters_[static_cast<size_t>(step.step)];
-    ++counter.calls;
-    counter.nanoseconds += static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
-  }
+  if (options().profile) count(step.step, start);
   if (fault_ != AOT_KERNEL_FAULT_NONE) report_fault(step.step);
   if (observer_ != nullptr) observe(bound, step.step);
+}
+
+void CpuSession::count(int32_t step, std::chrono::steady_clock::time_point start) {
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  Counter& counter = counters_[static_cast<size_t>(step)];
+  ++counter.calls;
+  counter.nanoseconds +=
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
 }
 
 void CpuSession::observe(const BoundPlan& bound, int32_t step) {

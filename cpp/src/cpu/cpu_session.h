@@ -2,6 +2,7 @@
 #ifndef AOT_SRC_CPU_CPU_SESSION_H_
 #define AOT_SRC_CPU_CPU_SESSION_H_
 
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -65,6 +66,7 @@ class CpuSession final : public Session, private FlowDevice {
   void run_step(const BoundStep& step);
   void run_step_watched(const BoundPlan& bound, const BoundStep& step);
   void observe(const BoundPlan& bound, int32_t step);
+  void count(int32_t step, std::chrono::steady_clock::time_point start);
   [[noreturn]] void report_fault(int32_t step);
 
   // FlowDevice, of the run under way.
@@ -72,6 +74,7 @@ class CpuSession final : public Session, private FlowDevice {
   const BoundSizes& sizes() const override { return *bound_; }
   void launch_steps(int32_t begin, int32_t end) override;
   void launch_step(int32_t step);
+  void call_operator(int32_t step) override;
   void read_buffer(int32_t buffer, void* to, size_t bytes) override;
   void copy_buffer(int32_t from, int32_t to, size_t bytes) override;
   void begin_turn(int32_t step, int64_t turn) override;

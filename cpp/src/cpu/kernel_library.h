@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "aot/kernel_abi.h"
+#include "memory_library.h"
 #include "plan.h"
 
 namespace aot_rt {
@@ -20,7 +21,6 @@ class KernelLibrary {
  public:
   // Checks the SHA-256 and the table. Throws CORRUPT_PACKAGE, INCOMPATIBLE or DEVICE_ERROR.
   KernelLibrary(const Library& library, const std::vector<Kernel>& kernels);
-  ~KernelLibrary();
   KernelLibrary(const KernelLibrary&) = delete;
   KernelLibrary& operator=(const KernelLibrary&) = delete;
 
@@ -28,13 +28,10 @@ class KernelLibrary {
   aot_kernel_fn kernel(int32_t id) const { return functions_[static_cast<size_t>(id)]; }
 
  private:
-  void load(const Library& library);
   void read_table(const Library& library, const std::vector<Kernel>& kernels);
-  void close() noexcept;
 
   std::string isa_;
-  int fd_ = -1;  // stays open: the linker knows libraries by path, and this path holds the number
-  void* handle_ = nullptr;
+  MemoryLibrary code_;
   std::vector<aot_kernel_fn> functions_;  // by position in the program's `kernels`
 };
 

@@ -490,6 +490,11 @@ std::unique_ptr<Session> make_cuda_session(std::shared_ptr<Package> package, int
     fail(AOT_UNAVAILABLE, "no '", options.isa, "' on ", device->description(),
          ": the package's kernels for it are of ", program.arch);
   }
+  if (!program.calls.empty()) {
+    fail(AOT_UNSUPPORTED,
+         "this runtime calls custom operators on the cpu only: the package's program for ",
+         program.device, " ", program.arch, " has some");
+  }
   Package& owner = *package;
   std::shared_ptr<WeightPlace> place = package->weight_place(device->short_name(), [&] {
     return std::make_unique<cuda::DeviceWeights>(owner, device, program);

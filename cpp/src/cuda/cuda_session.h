@@ -110,6 +110,7 @@ class CudaSession final : public Session, private FlowDevice {
   void bind_flow(std::vector<int64_t> dims) override;
   const BoundSizes& sizes() const override { return *bound_; }
   void launch_steps(int32_t begin, int32_t end) override;
+  void call_operator(int32_t step) override;
   void read_buffer(int32_t buffer, void* to, size_t bytes) override;
   void copy_buffer(int32_t from, int32_t to, size_t bytes) override;
   void begin_turn(int32_t step, int64_t turn) override;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cuda/cuda_session.h"
+#include "error.h"
 
 namespace aot_rt::cuda {
 
@@ -24,6 +25,11 @@ void CudaSession::bind_flow(std::vector<int64_t> dims) {
 
 void CudaSession::launch_steps(int32_t begin, int32_t end) {
   enqueue_segment(*bound_, &bound_->segment(begin, end), stream_);
+}
+
+// Sessions of programs that call any are refused.
+void CudaSession::call_operator(int32_t /*step*/) {
+  fail(AOT_INTERNAL, "a custom operator in a program for a GPU");
 }
 
 void CudaSession::read_buffer(int32_t buffer, void* to, size_t bytes) {

@@ -152,6 +152,18 @@ void raise(aot_code code, const std::string& message, const std::string& origin)
   throw py::error_already_set();
 }
 
+py::buffer_info buffer_of(const DLTensor& view, bool readonly) {
+  const py::ssize_t item = view.dtype.bits / 8;
+  std::vector<py::ssize_t> shape(view.shape, view.shape + view.ndim);
+  std::vector<py::ssize_t> strides(view.strides, view.strides + view.ndim);
+  for (py::ssize_t& stride : strides) stride *= item;
+  return py::buffer_info(static_cast<char*>(view.data) + view.byte_offset, item,
+                         find_format(view.dtype)->code, view.ndim, std::move(shape),
+                         std::move(strides), readonly);
+}
+
+const char* dtype_name(DLDataType dtype) { return find_format(dtype)->name; }
+
 Inputs::Inputs(const py::list& leaves, const aot::Package& package, int64_t stream)
     : stream_(stream), leaves_(leaves.size()) {
   pointers_.reserve(leaves_.size());
@@ -349,18 +361,12 @@ void Output::require() const {
   if (given_) throw py::buffer_error("this output was already given away through __dlpack__");
 }
 
-const char* Output::dtype() const { return find_format(tensor_.dtype())->name; }
+const char* Output::dtype() const { return dtype_name(tensor_.dtype()); }
 
 py::buffer_info Output::buffer() {
   require();
   if (device().device_type != kDLCPU) throw py::buffer_error("this output is on a GPU");
-  const DLTensor& view = tensor_.view();
-  const py::ssize_t item = view.dtype.bits / 8;
-  std::vector<py::ssize_t> shape(view.shape, view.shape + view.ndim);
-  std::vector<py::ssize_t> strides(view.strides, view.strides + view.ndim);
-  for (py::ssize_t& stride : strides) stride *= item;
-  return py::buffer_info(const_cast<void*>(tensor_.raw()), item, find_format(view.dtype)->code,
-                         view.ndim, std::move(shape), std::move(strides));
+  return buffer_of(tensor_.view(), false);
 }
 
 py::capsule Output::dlpack(const py::object& stream, const py::object& max_version) {

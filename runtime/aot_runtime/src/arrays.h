@@ -23,6 +23,11 @@ namespace py = pybind11;
   raise(error.code(), error.what(), error.origin());
 }
 
+// A tensor in host memory as the buffer protocol gives it, bfloat16 as its bits.
+py::buffer_info buffer_of(const DLTensor& view, bool readonly);
+// The name of one of the runtime's element types.
+const char* dtype_name(DLDataType dtype);
+
 // The inputs of one call: views of the callers' memory and what keeps it alive. Needs the GIL to
 // be made and destroyed, not to be read.
 class Inputs {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "arrays.h"
+#include "operators.h"
 
 namespace aot_python {
 namespace {
@@ -195,7 +196,7 @@ class Session {
       const py::gil_scoped_release release;
       result.emplace(session_->run(inputs.data(), inputs.size(), options));
     }
-    if (!result->ok()) raise(result->error());
+    if (!result->ok()) raise_run_error(result->error());
     return std::move(*result).value();
   }
 
@@ -375,6 +376,11 @@ PYBIND11_MODULE(_native, m) {
       .def("plan", &Package::plan)
       .def("entry_names", &Package::entry_names)
       .def("entry", &Package::entry);
+
+  py::class_<OperatorTensor>(m, "OperatorTensor", py::buffer_protocol())
+      .def_buffer([](const OperatorTensor& self) { return self.buffer(); })
+      .def_property_readonly("dtype", &OperatorTensor::dtype);
+  m.def("register_operator", &register_operator, py::arg("name"), py::arg("function"));
 
   m.def("cpu_isa", &aot_cpu_isa);
   m.def("version", &aot_runtime_version);

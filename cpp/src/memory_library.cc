@@ -1,0 +1,78 @@
+#include "memory_library.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "error.h"
+#include "sha256.h"
+
+namespace aot_rt {
+namespace {
+
+constexpr unsigned kExecutable = 0x10u;  // MFD_EXEC, from Linux 6.3
+
+int open_memory_file() {
+  int fd = ::memfd_create("aot-kernels", MFD_CLOEXEC | kExecutable);
+  if (fd < 0 && errno == EINVAL) fd = ::memfd_create("aot-kernels", MFD_CLOEXEC);
+  return fd;
+}
+
+bool write_all(int fd, Bytes bytes) {
+  for (size_t done = 0; done < bytes.size;) {
+    const ssize_t n = ::write(fd, bytes.data + done, bytes.size - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+}  // namespace
+
+MemoryLibrary::MemoryLibrary(const Entry& entry, const std::string& sha256) {
+  const std::string digest = sha256_hex(entry.bytes);
+  if (digest != sha256) {
+    fail(AOT_CORRUPT_PACKAGE, "checksum of '", entry.name, "' is ", digest, ", the plan says ",
+         sha256);
+  }
+  try {
+    load(entry);
+  } catch (const Error&) {
+    close();
+    throw;
+  }
+}
+
+MemoryLibrary::~MemoryLibrary() { close(); }
+
+void MemoryLibrary::load(const Entry& entry) {
+  fd_ = open_memory_file();
+  if (fd_ < 0) {
+    fail(AOT_DEVICE_ERROR, "cannot create a memory file for '", entry.name,
+         "': ", std::strerror(errno));
+  }
+  if (!write_all(fd_, entry.bytes)) {
+    fail(AOT_DEVICE_ERROR, "cannot write '", entry.name,
+         "' to a memory file: ", std::strerror(errno));
+  }
+  const std::string path = cat("/proc/self/fd/", fd_);
+  handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle_ == nullptr) {
+    fail(AOT_DEVICE_ERROR, "cannot load '", entry.name, "': ", ::dlerror());
+  }
+}
+
+void* MemoryLibrary::symbol(const char* name) const { return ::dlsym(handle_, name); }
+
+void MemoryLibrary::close() noexcept {
+  if (handle_ != nullptr) ::dlclose(handle_);
+  if (fd_ >= 0) ::close(fd_);
+  handle_ = nullptr;
+  fd_ = -1;
+}
+
+}  // namespace aot_rt
