@@ -200,7 +200,11 @@ def _divisible(dtype: torch.dtype) -> Sequence[Args]:
     return [(edges[:, None], edges[None, :]), *_pairs(dtype)[1:], *_tame_pairs(dtype)]
 
 
-DIVISORS: dict[str, Callable[..., Any]] = {"gcd": torch.gcd, "lcm": torch.lcm}
+WHOLE: dict[str, Callable[..., Any]] = {
+    "gcd": torch.gcd,
+    "lcm": torch.lcm,
+    "pow of integers": torch.pow,
+}
 
 
 def _promotions() -> Sequence[Args]:
@@ -245,7 +249,7 @@ def _jumps(name: str) -> bool:
 
 
 ROWS: tuple[Row, ...] = (
-    *(Row(n, f, _divisible, INTS) for n, f in DIVISORS.items()),
+    *(Row(n, f, _divisible, INTS) for n, f in WHOLE.items()),
     *(Row(n, f, _unary, d, _jumps(n)) for n, (f, d) in UNARY.items()),
     *(Row(n, f, _tame, (torch.float32, torch.float64)) for n, f in TAME.items()),
     *(Row(n, f, _positive, (torch.float32, torch.float64)) for n, f in POSITIVE.items()),

@@ -83,15 +83,17 @@ def safe_trunc_mod(a, b):
 """,
     "integer_power": """
 def integer_power(a, b):
-    base = a
-    left = tl.maximum(b, 0)
-    result = tl.full([], 1, a.dtype) + (a ^ a)
-    for _ in tl.static_range(6):
+    zero = (a ^ a) + (b ^ b)
+    one = zero + 1
+    base = a + zero
+    left = b + zero
+    result = one
+    for _ in tl.static_range(64):
         result = tl.where((left & 1) != 0, result * base, result)
         base = base * base
         left = left >> 1
-    sign = tl.where((b & 1) != 0, a, a * a)
-    unit = tl.where((a == 1) | (a == -1), sign, a ^ a)
+    sign = tl.where((b & 1) != 0, a + zero, one)
+    unit = tl.where(a == one, one, tl.where(a == zero - 1, sign, zero))
     return tl.where(b < 0, unit, result)
 """,
     "integer_gcd": """

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from aot_runtime import InvalidArgument, ShapeMismatch
 
-from aot.errors import AotError, InternalError, UnsupportedOperators
+from aot.errors import AotError, InternalError, ToolchainError, UnsupportedOperators
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.tensors import GraphOp, TensorGraph, Tree, reads_of
@@ -98,7 +98,7 @@ def _parts(
             parts = [[case for case in batch if case is not blamed], [blamed]]
         for part in parts:
             yield from _run_batch(part, wanted, executor)
-    elif isinstance(error, AotError) and not isinstance(error, InternalError):
+    elif isinstance(error, AotError) and not isinstance(error, (InternalError, ToolchainError)):
         yield outcome(batch[0], REFUSED, reason_of(error))
     elif isinstance(error, (InvalidArgument, ShapeMismatch)):
         yield outcome(batch[0], REFUSED, f"at run: {first_line(error)}")

@@ -25,6 +25,22 @@ AOT_INLINE T gcd_of(T a, T b) {
   return b;
 }
 
+// By squaring, modulo 2^bits. Below 0, the reciprocal rounded to 0, of 0 too.
+template <class T>
+AOT_INLINE T pow_of(T base, T exponent) {
+  if (exponent < 0) {
+    if (base == 1) return 1;
+    return static_cast<T>(base == T(-1) ? (exponent % 2 != 0 ? -1 : 1) : 0);
+  }
+  uint64_t result = 1;
+  uint64_t power = static_cast<uint64_t>(base);
+  for (uint64_t rest = static_cast<uint64_t>(exponent); rest != 0; rest >>= 1) {
+    if ((rest & 1) != 0) result *= power;
+    power *= power;
+  }
+  return static_cast<T>(result);
+}
+
 // Integers of up to 24 (float) or 53 (double) bits divide exactly in floating point: the rounded
 // quotient never reaches the next integer.
 template <class F, class T, int N>
@@ -76,6 +92,12 @@ AOT_INLINE Vec<T, N> div_trunc(Vec<T, N> a, Vec<T, N> b) {
 
 template <class T, int N>
 AOT_INLINE Vec<T, N> fmod(Vec<T, N> a, Vec<T, N> b);
+
+// Integers; floats have overloads of their own.
+template <class T, int N>
+AOT_INLINE Vec<T, N> pow(Vec<T, N> a, Vec<T, N> b) {
+  return detail::map_lanes([](T x, T y) { return detail::pow_of(x, y); }, a, b);
+}
 
 // Greatest common divisor, by Euclid's algorithm; |INT_MIN| is INT_MIN.
 template <class T, int N>

@@ -89,6 +89,8 @@ AOT_SCALAR_ROW(div_floor)
 AOT_SCALAR_ROW(remainder)
 AOT_SCALAR_ROW(fmod)
 #undef AOT_SCALAR_ROW
+AOT_SCALAR_2(pow, int64_t)
+AOT_SCALAR_2(pow, int32_t)
 AOT_SCALAR_2(gcd, int64_t)
 AOT_SCALAR_2(gcd, int32_t)
 AOT_SCALAR_2(shift_left, int64_t)

@@ -33,7 +33,7 @@
 //               fma(a, b, c) = ab + c   fnma(a, b, c) = c - ab   copysign signbit isnan isinf
 //               isfinite   minimum maximum (NaN wins)  fmin fmax (NaN loses)  clamp(a, lo, hi) relu
 //               div_trunc div_floor remainder(sign of divisor) fmod   (integers and floats)
-//               shift_left shift_right (counts are data)   nextafter   gcd (integers)
+//               shift_left shift_right (counts are data)   nextafter   gcd pow (integers)
 //   math        exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh
 //               asinh acosh atanh erf erfc erfinv lgamma digamma sigmoid pow hypot cbrt
 //               i0 i0e i1 i1e            (float: at most 4 ulp; double: at most 4 ulp)
