@@ -36,6 +36,7 @@ MATMUL = (
     _row("mm", torch.mm, [(7, 9), (9, 17)], PRODUCTS),
     _row("mm transposed", lambda a, b: torch.mm(a.t(), b.t()), [(9, 7), (17, 9)]),
     _row("mm no terms", torch.mm, [(3, 0), (0, 5)]),
+    _row("mm of broadcasts", lambda a, b: a.expand(70, 90) @ b.expand(90, 50), [(70, 1), (1, 50)]),
     _row("bmm", torch.bmm, [(3, 7, 9), (3, 9, 5)], PRODUCTS),
     _row("matmul vectors", torch.matmul, [(33,), (33,)]),
     _row("matmul vector matrix", torch.matmul, [(9,), (2, 9, 5)]),
@@ -100,6 +101,12 @@ def _mask_by_sign(q: Any, k: Any, v: Any, m: Any) -> Any:
     return _sdpa(q, k, v, keep)
 
 
+def _features(x: Any) -> Any:
+    """Attention over vectors of one element, which a scan keeps in another order."""
+    rows = x.unsqueeze(-1) + 1
+    return _sdpa(rows, rows, rows), rows.cumsum(2)
+
+
 ATTENTION = (
     _row("attention", _sdpa, QKV, REAL),
     _row("attention causal", lambda q, k, v: _sdpa(q, k, v, is_causal=True, scale=0.3), QKV),
@@ -111,6 +118,7 @@ ATTENTION = (
         [(2, 6, 5, 8), (2, 2, 5, 8), (2, 2, 5, 8)],
     ),
     _row("attention of empty vectors", _sdpa, [(2, 5, 0), (2, 7, 0), (2, 7, 4)]),
+    _row("attention of single features", _features, [(7, 2, 7, 7)], (torch.float16,)),
     _row("attention of nothing", _sdpa, [(1, 0, 4), (2, 7, 4), (2, 7, 4)]),
     _row("attention to nothing", _sdpa, [(1, 3, 4), (2, 0, 4), (2, 0, 4)]),
     _row("attention of matrices", _sdpa, [(5, 8), (7, 8), (7, 8)]),

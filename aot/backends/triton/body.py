@@ -351,6 +351,14 @@ class Body:
             return value.text
         return f"tl.broadcast_to({value.text}, {self.shape(dims)})"
 
+    def padded(self, value: Value, dims: frozenset[str]) -> str:
+        """As `spread`, and 0 beyond the extents of dimensions along which the value is constant.
+
+        What is read along a dimension has zeros there already.
+        """
+        text, masks = self.spread(value, dims), self.masks(dims - value.dims)
+        return f"tl.where({' & '.join(masks)}, {text}, 0)" if masks else text
+
 
 def _position(node: Node) -> Expr | None:
     """The index expression of a constant or plain index; None when it is neither."""

@@ -364,4 +364,4 @@ def _read(
         body.name_axis(head, "h" if shared else f"(h // ({t.text(t.group)}))", None)
     index = t.index(role, (batch.symbol, head, row, column))
     block: Value = body.read_hoisted(t.call.operand(role).buffer, index)
-    return body.spread(block, frozenset(dims))
+    return body.padded(block, frozenset(dims))

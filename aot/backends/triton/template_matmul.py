@@ -133,7 +133,7 @@ def _walk_depth(body: Body, left: Operand, right: Operand, tile: DotTile, dtype:
 
 
 def _block(body: Body, source: Operand, dims: tuple[str, str]) -> str:
-    return body.spread(body.read(source.buffer, source.index), frozenset(dims))
+    return body.padded(body.read(source.buffer, source.index), frozenset(dims))
 
 
 def _copied(
