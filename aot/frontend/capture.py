@@ -318,8 +318,8 @@ def _shape_advice(message: str) -> str:
         return "Use an example size of at least 2 in dynamic dimensions: torch fixes 0 and 1."
     if "specialized it to be a constant" in message:
         return (
-            "Where nothing in the model asks for this very size, some size computed from it is 0 "
-            "or 1 in the example, which torch fixes: use a larger example."
+            "Make the dimension static. Where nothing in the model asks for this very size, some "
+            "size computed from it is 0 or 1 in the example, which torch fixes: use a larger one."
         )
     if "generated guard" in message:
         return "Give the named dimensions the range that the guards allow: Dim(…, min=…, max=…)."

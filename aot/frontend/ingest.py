@@ -64,7 +64,7 @@ from aot.ir.tensors import (
     read_sizes,
     reads_of,
 )
-from aot.symbolic import dim
+from aot.symbolic import dim, row_major_strides
 
 
 def ingest(captured: Captured, operators: Sequence[str] = ()) -> tuple[TensorGraph, TorchWeights]:
@@ -237,7 +237,14 @@ class _Reader:
                 # Its new value is stored densely, in the layout that the old one is read in.
                 value = torch.empty(value.shape, dtype=value.dtype, device="meta")
             self.types[name] = tensor_type(value, self.sizes, dtype_of(value.dtype))
-        return [self.types[name].shape for name in self.inputs]
+        shapes = [self.types[name].shape for name in self.inputs]
+        known = {symbol for shape in shapes for size in shape for symbol in size.free_symbols}
+        for name in self.inputs:
+            type_ = self.types[name]
+            if any(not stride.free_symbols <= known for stride in type_.strides):
+                # Strides that no size determines vary by themselves: any are copied to dense ones.
+                self.types[name] = replace(type_, strides=row_major_strides(type_.shape))
+        return shapes
 
     def _input_sizes(self) -> InputSizes:
         shapes = self._input_shapes()

@@ -118,8 +118,18 @@ def test_a_range_that_the_user_gives_is_not_narrowed() -> None:
         read(lambda x: x + table[: x.shape[0]], torch.ones(5), **rows({0: Dim("n", min=2, max=99)}))
 
 
+@pytest.mark.parametrize("used", [True, False])
+def test_strides_that_no_size_determines_are_dense(used: bool) -> None:
+    padded = torch.ones(13, 7)[:, :6]
+    graph, _ = read(
+        lambda x, y: (x if used else y) * 2, padded, torch.ones(3), **rows({1: Dim("n")}, None)
+    )
+    (only,) = graph.dims
+    assert graph.types[graph.inputs[0]].strides == (dim(only.name), 1)
+
+
 def test_a_size_fixed_for_the_example_alone_is_explained() -> None:
-    with pytest.raises(DynamicShapeError, match="use a larger example"):
+    with pytest.raises(DynamicShapeError, match="use a larger one"):
         read(lambda x: x[5:], torch.ones(6, 2), **rows({0: Dim("n")}))
 
 
