@@ -85,9 +85,11 @@ def _reason(graph: LoopGraph, call: TemplateCall, capabilities: Capabilities, hi
     matrix = call.kind in ("matmul", "conv", "attention")
     if matrix and capabilities.matrix_dtypes and dtype.name not in capabilities.matrix_dtypes:
         return f"the device's template for {call.kind} takes no {dtype}"
-    if call.kind == "attention" and capabilities.head_size:
+    if call.kind == "attention":
         sizes = (call.operand("q").axes[3].extent, call.output.axes[3].extent)
-        if not all(s.is_Integer and int(s) <= capabilities.head_size for s in sizes):
+        if not all(s.is_Integer for s in sizes):
+            return "the size of a head is dynamic"
+        if capabilities.head_size and any(int(s) > capabilities.head_size for s in sizes):
             return f"the device's template takes heads of up to {capabilities.head_size} elements"
     if call.kind == "argsort":
         return long_rows(call, dtype, capabilities, hints)

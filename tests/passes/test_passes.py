@@ -320,6 +320,17 @@ def test_convolution_expands_to_the_same(groups: int) -> None:
     check_same(graph, expanded, tolerance=1e-4)
 
 
+def test_attention_over_vectors_of_a_dynamic_length_expands() -> None:
+    def body(builder: GraphBuilder, q: Tensor, k: Tensor) -> Sequence[Tensor]:
+        operands, attrs = {"q": q, "k": k, "v": k}, {"scale": 0.5, "causal": False}
+        return [builder.template("attention", operands, q.shape, q.dtype, attrs)]
+
+    graph = make_graph(body, {"q": (2, 4, 5, S0), "k": (2, 4, 7, S0)}, {}, (BATCH,))
+    expanded = expand_templates(graph, DEVICE)
+    assert "attention" not in [call.kind for call in templates(expanded)]
+    check_same(graph, expanded, {"s0": 3}, tolerance=1e-4)
+
+
 @pytest.mark.parametrize("masked", [False, True])
 def test_attention_expands_to_the_same(masked: bool) -> None:
     def body(builder: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, m: Tensor) -> Sequence[Tensor]:
