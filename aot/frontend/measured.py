@@ -163,6 +163,56 @@ def _bincount(reader: MeasuringReader, call: MeasuredCall) -> Any:
     return emit(reader, call, "aot.bin_counts.default", args, call.name, type_)
 
 
+def _repeat_interleave(reader: MeasuringReader, call: MeasuredCall) -> Any:
+    """Elements, each as often as a tensor says: each place of the result looks for its own."""
+    x, repeats, axis = (*call.args, None)[:3]
+    rank = len(reader.types[x.name].shape)
+    if axis is None and rank != 1:
+        flat = dense(reader.types[x.name].dtype, product(reader.types[x.name].shape))
+        x = emit(reader, call, "aten.view.default", (x, flat.shape), f"{call.name}.flat", flat)
+    along = 0 if axis is None else int(axis) % max(rank, 1)
+    count = reader.types[x.name].shape[along]
+    if reader.types[repeats.name].shape != (count,):
+        type_ = dense(reader.types[repeats.name].dtype, count)
+        args, name = (repeats, (count,)), f"{call.name}.repeats"
+        repeats = emit(reader, call, "aten.expand.default", args, name, type_)
+    at = _repeated_places(reader, call, repeats, along)
+    type_ = reader.type_of(call.result)
+    return emit(reader, call, "aten.index_select.default", (x, along, at), call.name, type_)
+
+
+def _repeat_places(reader: MeasuringReader, call: MeasuredCall) -> Any:
+    (repeats,) = call.args
+    at = _repeated_places(reader, call, repeats, 0)
+    args, type_ = (at,), reader.type_of(call.result)
+    return emit(reader, call, "aten.clone.default", args, call.name, type_)
+
+
+def _repeated_places(
+    reader: MeasuringReader, call: MeasuredCall, repeats: ValueRef, along: int
+) -> ValueRef:
+    """Position k, repeats[k] times: as many in all as the result has along that dimension."""
+    count = reader.types[repeats.name].shape[0]
+    if call.symbol:
+        type_ = dense(INT64)
+        total = emit(reader, call, "aten.sum.default", (repeats,), f"{call.name}.total", type_)
+        name_size(reader, call, bind_dim(reader, call, total.name, 0, None))
+    size = reader.type_of(call.result).shape[along]
+    type_ = dense(INT64, count)
+    ends = emit(reader, call, "aten.cumsum.default", (repeats, 0), f"{call.name}.ends", type_)
+    names = (f"{call.name}.places", f"{call.name}.at")
+    for name in names:
+        reader.types[name] = dense(INT64, size)
+    places, searched = (("dtype", INT64),), (("right", True),)
+    reader.ops += [
+        TensorOp("aten.arange.default", (size,), places, names[:1], call.origin),
+        TensorOp(
+            "aten.bucketize.Tensor", (ValueRef(names[0]), ends), searched, names[1:], call.origin
+        ),
+    ]
+    return ValueRef(names[1])
+
+
 _READERS: Mapping[str, Callable[[MeasuringReader, MeasuredCall], Any]] = {
     "aten.item.default": _item,
     "aten._local_scalar_dense.default": _item,
@@ -171,6 +221,8 @@ _READERS: Mapping[str, Callable[[MeasuringReader, MeasuredCall], Any]] = {
     "aten.index_put.default": _index_put,
     "aten.masked_select.default": _masked_select,
     "aten.bincount.default": _bincount,
+    "aten.repeat_interleave.Tensor": _repeat_places,
+    "aten.repeat_interleave.self_Tensor": _repeat_interleave,
     **UNIQUES,
 }
 

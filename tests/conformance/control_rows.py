@@ -176,11 +176,23 @@ def _item(x: Tensor, n: Tensor) -> Any:
     return torch.arange(size)[:, None] * x, x + torch.ones(size).sum()
 
 
+def _repeats(dtype: torch.dtype) -> Sequence[Args]:
+    x = ordinary(dtype, 3, 4)
+    counts = ([1, 0, 3], [0, 0, 0], [2, 2, 2])
+    return [(x, torch.tensor(c)) for c in counts] + [(x, torch.tensor([2], dtype=torch.int32))]
+
+
+def _repeat_interleave(x: Tensor, counts: Tensor) -> Any:
+    rows = x.repeat_interleave(counts, 0)
+    return rows, rows.sum(0), torch.repeat_interleave(counts), x[:, 0].repeat_interleave(counts) * 2
+
+
 ROWS = (
     Row("nonzero", _nonzero, _masks, (torch.float32, torch.int64)),
     Row("masked", _masked, _masks, (torch.float32, torch.bfloat16)),
     Row("masked twice", _masked_twice, _masks),
     Row("item", _item, _sizes),
+    Row("repeat_interleave", _repeat_interleave, _repeats),
     Row("cond", _cond, _both_signs, (torch.float32, torch.bfloat16)),
     Row("cond captures", _cond_captures, _both_signs),
     Row("cond nested", _cond_nested, _both_signs),
