@@ -50,6 +50,21 @@ def test_tokens_are_eagers(package: Path, greedy: list[int]) -> None:
     assert len(set(tokens)) > TOKENS // 4, "tokens that repeat would show little"
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_tokens_are_eagers_on_the_gpu(greedy: list[int], runtime: Path, tmp_path: Path) -> None:
+    major, minor = torch.cuda.get_device_capability(0)
+    output, targets = tmp_path / "gpt.pkg", (options.parse_target(f"cuda:sm_{major}{minor}"),)
+    driver.build(SOURCE / "model.py", options.from_environment(output=output, targets=targets))
+    configure(SOURCE, tmp_path / "build", f"-DCMAKE_PREFIX_PATH={runtime}")
+    cmake("--build", tmp_path / "build")
+    for sessions in (1, 16):
+        arguments = (output, "--device", "cuda", "--tokens", TOKENS, "--sessions", sessions)
+        done = run(tmp_path / "build" / "generate", *arguments)
+        assert done.returncode == 0, done.stderr
+        assert [int(word) for word in done.stdout.splitlines()[0].split()] == greedy
+
+
 @pytest.mark.slow
 def test_a_call_writes_one_position_of_each_cache(package: Path) -> None:
     model = aot_runtime.load(package)

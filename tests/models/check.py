@@ -20,11 +20,13 @@ from transformers.integrations.executorch import (
 
 import aot
 from aot.errors import AotError
+from aot.options import parse_target
 from tests.examples.accuracy import arrays_of, complaint, default_double, widen
 from tests.models.architectures import Architecture
 from tests.models.inputs import Inputs
 
-LEVEL = "x86-64-v3"
+CPU = "cpu:x86-64-v3"
+"""The target that every machine can run."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,8 @@ def dynamic_shapes(architecture: Architecture, inputs: Inputs) -> dict[str, Any]
     }
 
 
-def check(architecture: Architecture) -> Outcome:
-    """Packages, runs and compares, at every size."""
+def check(architecture: Architecture, target: str = CPU) -> Outcome:
+    """Packages for a target, runs on its device and compares, at every size."""
     start = time.perf_counter()
     base, sets = model_of(architecture), inputs_of(architecture)
     precise = keeping_cache(architecture, copy.deepcopy(base).double())
@@ -85,26 +87,29 @@ def check(architecture: Architecture) -> Outcome:
                 model,
                 kwargs=sets[0],
                 path=path,
-                targets=[f"cpu:{LEVEL}"],
+                targets=[target],
                 dynamic_shapes=dynamic_shapes(architecture, sets[0]),
                 golden=False,
             )
         except AotError as error:
             return Outcome("refused", _line(error), seconds=time.perf_counter() - start)
         seconds = time.perf_counter() - start
-        reason = differences(path, model, precise, sets)
+        packaged = aot_runtime.load(path, parse_target(target).device)
+        reason = differences(packaged, model, precise, sets)
     kernels = len(report.programs[0].kernels)
     return Outcome("differs" if reason else "matches", reason, kernels, seconds)
 
 
 def differences(
-    package: Path, model: torch.nn.Module, precise: torch.nn.Module, sets: Sequence[Inputs]
+    packaged: aot_runtime.Model,
+    model: torch.nn.Module,
+    precise: torch.nn.Module,
+    sets: Sequence[Inputs],
 ) -> str:
     """The first output that is wrong, and at which sizes; "" when all are right.
 
     `precise`: the model in float64.
     """
-    packaged = aot_runtime.load(package)
     for inputs in sets:
         wide = {name: widen(tensor) for name, tensor in inputs.items()}
         with torch.no_grad():
@@ -123,8 +128,9 @@ def differences(
 
 
 def _plain(outputs: Any) -> Any:
-    """Outputs as eager and packages both nest them; transformers' own containers are dicts."""
-    return pytree.tree_leaves(outputs)
+    """Outputs on the host, without the containers, which are transformers' own in eager."""
+    leaves = pytree.tree_leaves(outputs)
+    return [leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
 
 
 def _line(error: AotError) -> str:

@@ -1,6 +1,6 @@
 """Runs the table of architectures and keeps the result in benchmarks/results/models.md.
 
-python -m tests.models.run [REGEX] [--seconds N]
+python -m tests.models.run [REGEX] [--seconds N] [--target cuda:sm_90] [--jobs N] [--results FILE]
 Each model runs in a process of its own, which may die. Rows of models that the expression leaves
 out stay as they are in the file.
 """
@@ -12,31 +12,32 @@ import multiprocessing
 import re
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
 
 from tests.models.architectures import ARCHITECTURES, Architecture
-from tests.models.check import Outcome, check
+from tests.models.check import CPU, Outcome, check
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "models.md"
-HEAD = """# Architectures of `transformers`: packaged for the CPU, compared with eager
+HEAD = """# Architectures of `transformers`: packaged for {target}, compared with eager
 
-Small random configurations (`tests/models/architectures.py`), level x86-64-v3, every output against
-eager in float64: our greatest error at most 3 times eager's own. Models with dynamic dims run at
-three sizes from one package. Seconds are those of packaging, on a busy machine. `make models`
-writes this file.
+Small random configurations (`tests/models/architectures.py`), every output against eager in
+float64: our greatest error at most 3 times that of eager in the model's dtype on the CPU. Models
+with dynamic dims run at three sizes from one package. Seconds are those of packaging, on a busy
+machine. `make models` writes this file.
 
 """
 _COLUMNS = "| architecture | kind | dynamic | result | kernels | seconds | reason |\n"
 
 
-def outcome_of(architecture: Architecture, seconds: float) -> Outcome:
+def outcome_of(architecture: Architecture, seconds: float, target: str) -> Outcome:
     """The outcome of a process that checks one architecture."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_check, args=(architecture, sender))
+    process = context.Process(target=_check, args=(architecture, target, sender))
     process.start()
     sender.close()
     outcome = Outcome("unfinished", f"no answer within {seconds:.0f} s", seconds=seconds)
@@ -51,9 +52,9 @@ def outcome_of(architecture: Architecture, seconds: float) -> Outcome:
     return outcome
 
 
-def _check(architecture: Architecture, sender: Connection) -> None:
+def _check(architecture: Architecture, target: str, sender: Connection) -> None:
     torch.set_num_threads(1)
-    sender.send(check(architecture))
+    sender.send(check(architecture, target))
 
 
 def row_of(architecture: Architecture, outcome: Outcome) -> str:
@@ -72,7 +73,7 @@ def read_rows(text: str) -> dict[str, str]:
     return {line.split("|")[1].strip(): line for line in lines[1:]}
 
 
-def document(rows: Mapping[str, str]) -> str:
+def document(rows: Mapping[str, str], target: str = CPU) -> str:
     """The whole file: counts, then the table in the order of the architectures."""
     known = [(a, rows[a.name]) for a in ARCHITECTURES if a.name in rows]
     cells = {a.name: [c.strip() for c in row.split("|")] for a, row in known}
@@ -82,8 +83,8 @@ def document(rows: Mapping[str, str]) -> str:
     kinds = Counter(a.kind for a, _ in known if cells[a.name][4] == "matches")
     by_kind = ", ".join(f"{kind} {n}" for kind, n in kinds.items())
     return (
-        f"{HEAD}{len(known)} architectures: {summary}. Matching, by kind: {by_kind}; "
-        f"{len(both)} of them with dynamic batch and length.\n\n"
+        f"{HEAD.format(target=target)}{len(known)} architectures: {summary}. "
+        f"Matching, by kind: {by_kind}; {len(both)} of them with dynamic batch and length.\n\n"
         f"{_COLUMNS}|---|---|---|---|---|---|---|\n" + "".join(row for _, row in known)
     )
 
@@ -93,13 +94,21 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("regex", nargs="?", default=".")
     parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--target", default=CPU)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    for architecture in ARCHITECTURES:
-        if re.search(options.regex, architecture.name):
-            row = row_of(architecture, outcome_of(architecture, options.seconds))
+    chosen = [a for a in ARCHITECTURES if re.search(options.regex, a.name)]
+    results: Path = options.results
+    with ThreadPoolExecutor(options.jobs) as pool:
+        running = {pool.submit(outcome_of, a, options.seconds, options.target): a for a in chosen}
+        for done in as_completed(running):
+            architecture = running[done]
+            row = row_of(architecture, done.result())
             print(row, end="", flush=True)
-            rows = read_rows(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-            RESULTS.write_text(document({**rows, architecture.name: row}), encoding="utf-8")
+            rows = read_rows(results.read_text(encoding="utf-8")) if results.exists() else {}
+            text = document({**rows, architecture.name: row}, options.target)
+            results.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

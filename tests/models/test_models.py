@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from tests.models.architectures import ARCHITECTURES, REFUSED, Architecture
 from tests.models.check import check
@@ -17,6 +18,24 @@ def test_architecture_matches_eager_or_says_why_not(architecture: Architecture) 
     expected = REFUSED.get(architecture.name, "")
     assert outcome.result == ("refused" if expected else "matches"), outcome.reason
     assert expected in outcome.reason
+
+
+ON_GPU = (
+    *("ModernBert", "DebertaV2", "Llama", "Mixtral", "Llama with a cache", "Gemma with a cache"),
+    *("T5", "Bart", "Mamba", "Mamba2", "ViT", "Swin", "ConvNext", "Wav2Vec2", "Whisper", "CLIP"),
+)
+"""Some of every kind."""
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ON_GPU)
+def test_architecture_matches_eager_on_the_gpu(name: str) -> None:
+    (architecture,) = (a for a in ARCHITECTURES if a.name == name)
+    major, minor = torch.cuda.get_device_capability(0)
+    outcome = check(architecture, f"cuda:sm_{major}{minor}")
+    assert outcome.result == "matches", outcome.reason
 
 
 def test_refused_architectures_exist() -> None:

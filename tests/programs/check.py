@@ -113,14 +113,17 @@ def difference(ours: np.ndarray, eager: np.ndarray, exact: np.ndarray, floor: fl
     return "" if within else f"error {error:.3g}, eager's is {allowed:.3g}, floor {floor:.3g}"
 
 
-def in_package(captured: Captured, sets: Sequence[tuple[torch.Tensor, ...]]) -> list[Arrays]:
-    """As a package for one instruction set level."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "programs.pkg"
-        targets = (Target("cpu", (LEVEL,)),)
-        driver.build(captured, from_environment(output=path, targets=targets, golden=False))
-        model = aot_runtime.load(path)
-        return [[np.array(to_array(o)) for o in model(*inputs)] for inputs in sets]
+def in_package(target: Target) -> Run:
+    """As a package for one target, on its device."""
+
+    def run(captured: Captured, sets: Sequence[tuple[torch.Tensor, ...]]) -> list[Arrays]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "programs.pkg"
+            driver.build(captured, from_environment(output=path, targets=(target,), golden=False))
+            model = aot_runtime.load(path, target.device)
+            return [[np.array(to_array(o)) for o in model(*inputs)] for inputs in sets]
+
+    return run
 
 
 def _each(executor: Callable[..., Arrays]) -> Run:
@@ -131,7 +134,7 @@ RUNS: Mapping[str, Run] = {
     "loops": _each(interpret_lowered),
     "kernels": _each(interpret_fused),
     "triton": _each(interpret_triton),
-    "cpu": in_package,
+    "cpu": in_package(Target("cpu", (LEVEL,))),
 }
 """By name."""
 

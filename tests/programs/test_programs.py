@@ -7,9 +7,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from aot.frontend.weights import to_array
-from tests.programs.check import RUNS, compare, problems, smallest
+from aot.options import Target
+from tests.programs.check import RUNS, compare, in_package, problems, smallest
 from tests.programs.program import Input, Program
-from tests.programs.run import outcomes
+from tests.programs.run import GROUP, outcomes
 from tests.programs.strategy import program_of, programs
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -42,6 +43,18 @@ def test_programs_match_eager_in_triton() -> None:
     for seed in (4, 6):
         (problem,) = outcomes([program_of(seed)], RUNS["triton"])
         assert not problem or problem.startswith("refused"), problem
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("first", range(0, 160, GROUP))
+def test_programs_match_eager_on_the_gpu(first: int) -> None:
+    major, minor = torch.cuda.get_device_capability(0)
+    run = in_package(Target("cuda", (f"sm_{major}{minor}",)))
+    group = [program_of(seed) for seed in range(first, first + GROUP)]
+    found = outcomes(group, run)
+    wrong = [f"{p}\n{x}" for p, x in zip(group, found, strict=True) if x]
+    assert not [w for w in wrong if "refused: " not in w], "\n".join(wrong)
 
 
 def _sum(text: str) -> Program:
