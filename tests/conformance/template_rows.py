@@ -101,6 +101,12 @@ def _mask_by_sign(q: Any, k: Any, v: Any, m: Any) -> Any:
     return _sdpa(q, k, v, keep)
 
 
+def _lowest_mask(q: Any, k: Any, v: Any, m: Any) -> Any:
+    """Attention with the type's lowest number added to what is masked; in row 0 that is all."""
+    masked = (m > 0).index_fill(-2, torch.tensor([0]), True)
+    return _sdpa(q, k, v, torch.where(masked, torch.finfo(m.dtype).min, 0.5 * m))
+
+
 def _features(x: Any) -> Any:
     """Attention over vectors of one element, which a scan keeps in another order."""
     rows = x.unsqueeze(-1) + 1
@@ -111,6 +117,8 @@ ATTENTION = (
     _row("attention", _sdpa, QKV, REAL),
     _row("attention causal", lambda q, k, v: _sdpa(q, k, v, is_causal=True, scale=0.3), QKV),
     _row("attention added mask", _sdpa, [*QKV, (5, 7)]),
+    _row("attention lowest mask", _lowest_mask, [*QKV, (5, 7)], REAL),
+    _row("attention lowest mask of keys", _lowest_mask, [*QKV, (1, 1, 1, 7)]),
     _row("attention bool mask", _mask_by_sign, [*QKV, (2, 1, 1, 7)]),
     _row(
         "attention grouped",

@@ -35,9 +35,10 @@ _COLUMNS = "| architecture | kind | dynamic | result | kernels | seconds | reaso
 
 def outcome_of(architecture: Architecture, seconds: float, target: str) -> Outcome:
     """The outcome of a process that checks one architecture."""
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.models.check"])
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_check, args=(architecture, target, sender))
+    process = context.Process(target=_check, args=(architecture.name, target, sender))
     process.start()
     sender.close()
     outcome = Outcome("unfinished", f"no answer within {seconds:.0f} s", seconds=seconds)
@@ -52,8 +53,9 @@ def outcome_of(architecture: Architecture, seconds: float, target: str) -> Outco
     return outcome
 
 
-def _check(architecture: Architecture, target: str, sender: Connection) -> None:
+def _check(name: str, target: str, sender: Connection) -> None:
     torch.set_num_threads(1)
+    (architecture,) = (a for a in ARCHITECTURES if a.name == name)
     sender.send(check(architecture, target))
 
 

@@ -4,7 +4,8 @@ A program keeps a block of queries and walks blocks of keys: the softmax is comp
 running maximum and sum of each row (Dao et al., FlashAttention, NeurIPS 2022; Dao,
 FlashAttention-2, ICLR 2024). Under a causal mask a program takes a long and a short block where
 there are many, so that all programs take equally long. Exponentials are powers of two of scores
-that carry the factor log2(e).
+that carry the factor log2(e); under a mask that is added, their differences carry it: the mask's
+lowest number must not become an infinity, since a row of such numbers is the mean of all values.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _CACHE_BYTES = 24 * 1024 * 1024
 """Keys and values that programs which run at the same time may hold in the cache."""
 
 _LOG2E = math.log2(math.e)
+_LOG2E_TEXT = literal(_LOG2E, FLOAT32)
 _DEPTH, _MEMBER = var("depth"), var("member")
 _KEY_ROW, _KEY = var("key_row"), var("key")
 
@@ -73,6 +75,12 @@ class _Attention:
         """
         whole = self.dtype.itemsize == 2 and self.tile.rows >= 16 * self.tile.warps
         return _LANES if whole else 0
+
+    @property
+    def adds_mask(self) -> bool:
+        """True for a mask of numbers, which are added to the scores."""
+        mask = dict(self.call.operands).get("mask")
+        return mask is not None and self.context.buffers[mask.buffer].dtype != BOOL
 
     @property
     def reads_mask_ahead(self) -> bool:
@@ -286,11 +294,9 @@ def _block(
 
 
 def _factor(t: _Attention) -> str:
-    """What exponentials multiply the scores by; "" where the scores carry their scale."""
-    mask = dict(t.call.operands).get("mask")
+    """What exponentials multiply the scores by; "" where the scores carry their scale already."""
     scale = float(t.call.attr("scale")) * _LOG2E
-    late = (mask is None or t.context.buffers[mask.buffer].dtype == BOOL) and scale > 0.0
-    return f" * {literal(scale, FLOAT32)}" if late else ""
+    return f" * {literal(scale, FLOAT32)}" if scale > 0.0 and not t.adds_mask else ""
 
 
 def _step(body: Body, t: _Attention, size: int, *, edge: bool) -> None:
@@ -301,8 +307,8 @@ def _step(body: Body, t: _Attention, size: int, *, edge: bool) -> None:
     line(f"score = tl.dot(q, tl.trans({keys}){precision(t.dtype)})")
     factor = _factor(t)
     if not factor:
-        scale = literal(float(t.call.attr("scale")) * _LOG2E, FLOAT32)
-        line(f"score = score * {scale}")
+        scale = float(t.call.attr("scale")) * (1.0 if t.adds_mask else _LOG2E)
+        line(f"score = score * {literal(scale, FLOAT32)}")
     _apply_mask(body, t, edge=edge)
     conditions = body.masks((columns,)) if edge else []
     if edge and t.call.attr("causal"):
@@ -313,8 +319,8 @@ def _step(body: Body, t: _Attention, size: int, *, edge: bool) -> None:
     line(f"best = tl.maximum(top, tl.max(score, 1){factor})")
     # While everything was -inf, any finite shift leaves the exponentials 0.
     line("shift = tl.where(best == float('-inf'), 0.0, best)")
-    line(f"power = tl.exp2(score{factor} - shift[:, None])")
-    line("change = tl.exp2(top - shift)")
+    line(f"power = {_power(t, f'score{factor} - shift[:, None]')}")
+    line(f"change = {_power(t, 'top - shift')}")
     if t.lanes:
         shape = f"[{t.tile.rows}, {size // t.lanes}, {t.lanes}]"
         line(f"parts = tl.sum(tl.reshape(power, {shape}), 1)")
@@ -328,6 +334,11 @@ def _step(body: Body, t: _Attention, size: int, *, edge: bool) -> None:
     line("top = best")
 
 
+def _power(t: _Attention, difference: str) -> str:
+    """e to the power of a difference of scores, which carries log2(e) unless a mask is added."""
+    return f"tl.exp2(({difference}) * {_LOG2E_TEXT})" if t.adds_mask else f"tl.exp2({difference})"
+
+
 def _apply_mask(body: Body, t: _Attention, *, edge: bool) -> None:
     """Masks the scores of a block, and reads what the next block needs of a mask of keys alone."""
     mask = dict(t.call.operands).get("mask")
@@ -336,10 +347,10 @@ def _apply_mask(body: Body, t: _Attention, *, edge: bool) -> None:
     line = body.writer.line
     ahead = t.reads_mask_ahead and not edge
     seen = "seen" if ahead else _read_mask(body, t)
-    if t.context.buffers[mask.buffer].dtype == BOOL:
-        line(f"score = tl.where({seen}, score, float('-inf'))")
+    if t.adds_mask:
+        line(f"score = score + {seen}.to(tl.float32)")
     else:
-        line(f"score = score + {seen}.to(tl.float32) * {literal(_LOG2E, FLOAT32)}")
+        line(f"score = tl.where({seen}, score, float('-inf'))")
     if ahead:
         block = t.tile.keys
         start = f"tl.minimum(start + {block}, whole - {block})"
