@@ -35,7 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sample the sweeps; mark what uses the golden fixture, so `make golden` runs just that."""
     if not config.getoption("--sweeps"):
-        items[:] = [item for item in items if _in_sample(item.nodeid)]
+        # What needs a GPU is a sample by itself.
+        items[:] = [i for i in items if i.get_closest_marker("gpu") or _in_sample(i.nodeid)]
     for item in items:
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.golden)

@@ -45,6 +45,7 @@ class Signature:
         self._plain = [(kind, tree) for _, kind, tree in first] == [
             ("positional", {"input": i}) for i in range(inputs)
         ] and not any(_has_inputs(tree) for _, _, tree in rest)
+        self._runs = _runs([tree for _, _, tree in self._parameters], inputs)
         self.unflatten: Callable[[list[Any]], Any] = _builder(result)
         """The model's result, built from the plan's outputs in order."""
 
@@ -72,7 +73,11 @@ class Signature:
                 if _has_inputs(tree):
                     raise InvalidArgument(f"argument '{name}' is missing")
                 continue
-            _flatten(tree, value, leaves, name)
+            run = self._runs[position]
+            if run is not None and type(value) in {tuple, list} and len(value) == len(run):
+                leaves[run.start : run.stop] = value
+            else:
+                _flatten(tree, value, leaves, name)
         if left:
             known = ", ".join(name for name, _, _ in self._parameters) or "none"
             raise InvalidArgument(
@@ -114,6 +119,37 @@ def _has_inputs(tree: Tree) -> bool:
     if kind in {"tuple", "list"}:
         return any(_has_inputs(child) for child in value)
     return kind == "input"
+
+
+def _runs(trees: list[Tree], inputs: int) -> list[range | None]:
+    """For each tree that is a plain list of inputs which are nowhere else: their numbers in a row.
+
+    Such lists, of caches for example, need no walk.
+    """
+    uses = [0] * inputs
+    for tree in trees:
+        for leaf in _leaves(tree, "input"):
+            uses[leaf] += 1
+    found = [_run_of(tree, "input") for tree in trees]
+    return [r if r is not None and all(uses[i] == 1 for i in r) else None for r in found]
+
+
+def _leaves(tree: Tree, leaf: str) -> list[int]:
+    ((kind, value),) = tree.items()
+    if kind == leaf:
+        return [value]
+    if kind == "dict":
+        return [n for _, child in value for n in _leaves(child, leaf)]
+    return [n for child in value for n in _leaves(child, leaf)] if kind in {"tuple", "list"} else []
+
+
+def _run_of(tree: Tree, leaf: str) -> range | None:
+    """The numbers of a tuple's or list's leaves, when they follow one another."""
+    ((kind, content),) = tree.items()
+    if kind not in {"tuple", "list"} or not content or not all(leaf in c for c in content):
+        return None
+    run = range(content[0][leaf], content[0][leaf] + len(content))
+    return run if [c[leaf] for c in content] == list(run) else None
 
 
 def _flatten(tree: Tree, value: Any, leaves: list[Any], path: str) -> None:
@@ -161,6 +197,10 @@ def _builder(tree: Tree) -> Callable[[list[Any]], Any]:
     if kind == "dict":
         members = [(key, _builder(child)) for key, child in content]
         return lambda outputs: {key: build(outputs) for key, build in members}
+    run = _run_of(tree, "output")
+    if run is not None:
+        part = itemgetter(slice(run.start, run.stop))
+        return part if kind == "list" else lambda outputs: tuple(part(outputs))
     items = [_builder(child) for child in content]
     if kind == "tuple":
         return lambda outputs: tuple([build(outputs) for build in items])

@@ -1,16 +1,16 @@
-"""Control flow, and a sample of PyTorch's operators, on a real GPU; `make test-gpu` runs these."""
+"""Every operator row, and a sample of PyTorch's operators, on a real GPU: for `make test-gpu`."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from tests.conformance import control_rows
 from tests.conformance.executors import GPU, executor_named
 from tests.conformance.harness import Row, run_row
 from tests.conformance.opinfo.outcome import CRASH, WRONG
 from tests.conformance.opinfo.running import run_cases
 from tests.conformance.opinfo.samples import pairs, spread
+from tests.conformance.test_rows import ROWS
 
 pytestmark = pytest.mark.gpu
 
@@ -22,8 +22,9 @@ PAIRS = 25
 """Operators and types of each part; two samples of each make 300 in all."""
 
 
-@pytest.mark.parametrize("row", control_rows.ROWS, ids=lambda row: row.name)
-def test_control_flow_matches_eager(row: Row) -> None:
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_row_matches_eager(row: Row) -> None:
     problems = run_row(row, executor_named(GPU))
     assert not problems, "\n".join(problems)
 

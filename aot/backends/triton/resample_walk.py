@@ -25,6 +25,9 @@ from aot.symbolic import Expr, Symbol, ceil_div, coefficient_of, product, substi
 THREAD_COLUMNS = 4
 """Columns of a thread: what is known of a row is read once for all of them."""
 
+MOST_WARPS = 4
+"""Warps of a program, unless its template says fewer."""
+
 MOST_ROWS, LEAST_ROWS = 32, 4
 """Rows of a program: each has to make anew the sums that it begins with."""
 
@@ -38,6 +41,7 @@ class Walk:
 
     `planes`: axes with one program each at least. `row`: the output axis that a program walks.
     `columns`: the others in the order of memory, flattened; `wide` of them a program, `high` rows.
+    `thread_columns`: of them for one thread.
     `taken`: variables of axes that an axis of the columns has taken in; they stand for 0.
     """
 
@@ -46,6 +50,7 @@ class Walk:
     columns: tuple[Axis, ...]
     wide: int
     high: int
+    thread_columns: int
     taken: tuple[Symbol, ...] = ()
 
     def merged(self, touched: Accesses) -> Walk:
@@ -60,7 +65,7 @@ class Walk:
     @property
     def warps(self) -> int:
         """Of a program."""
-        return max(1, self.wide // (WARP * THREAD_COLUMNS))
+        return max(1, self.wide // (WARP * self.thread_columns))
 
     @property
     def programs(self) -> Expr:
@@ -110,7 +115,13 @@ def as_index(body: ShortBody, value: Value) -> str:
 
 
 def plan_walk(
-    kernel: Kernel, call: TemplateCall, context: KernelContext, hints: Hints, gpu: Gpu
+    kernel: Kernel,
+    call: TemplateCall,
+    context: KernelContext,
+    hints: Hints,
+    gpu: Gpu,
+    thread_columns: int = THREAD_COLUMNS,
+    most_warps: int = MOST_WARPS,
 ) -> Walk:
     """The walk along the call's `axis`."""
     axes = list(call.output.axes)
@@ -124,13 +135,13 @@ def plan_walk(
         cut -= 1
     planes, columns = tuple(others[:cut]), tuple(others[cut:])
     width = max(1, hints.volume(columns))
-    wide = _wide(width)
+    wide = _wide(width, WARP * thread_columns, most_warps)
     rows = max(1, hints.value(row.extent))
     each = max(1, hints.volume(planes)) * -(-width // wide)
     high = MOST_ROWS
     while high > LEAST_ROWS and each * -(-rows // high) * wide < gpu.units * BUSY_POINTS:
         high //= 2
-    return Walk(planes, row, columns, wide, high)
+    return Walk(planes, row, columns, wide, high, thread_columns)
 
 
 def _steps(
@@ -150,11 +161,10 @@ def _steps(
     return found
 
 
-def _wide(points: int) -> int:
+def _wide(points: int, least: int, most_warps: int) -> int:
     """The widest block of columns that wastes hardly more lanes than the best one."""
-    least = WARP * THREAD_COLUMNS
     if points < least:
         return max(WARP, power_above(points))
-    sizes = [least * warps for warps in (1, 2, 4)]
+    sizes = [least * warps for warps in (1, 2, 4) if warps <= most_warps]
     covered = {s: -(-points // s) * s for s in sizes}
     return max(s for s in sizes if covered[s] * 16 <= min(covered.values()) * 17)

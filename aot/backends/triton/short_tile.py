@@ -31,6 +31,9 @@ SHORTEST = 4
 COLUMNS = 32
 """Columns are flattened from several axes until there are so many."""
 
+MOST_COLUMNS = 512
+"""Columns of a program of one row."""
+
 LANES = 128
 """Threads of a program."""
 
@@ -63,16 +66,24 @@ def short_tile(
     touched = accesses(kernel, context, None)
     rows, columns, merged = _split(kernel, touched, hints)
     inner = {a.symbol for s in kernel.stages for a in s.order}
+    placed = frozenset[Symbol]().union(*(bound for _, bound in touched.reads))
     apart = False
     for offset, bound in touched.reads:
         step = _step(offset, bound, columns[-1], hints)
         if offset.free_symbols & inner and not 0 <= step <= STRETCH:
             return None
         apart |= step > 1 or any(a.symbol in bound for a in columns)
-    high, across, warps = _blocks(rows, columns, points, apart, hints, units)
+    if points > SHORTEST and columns[-1].symbol in placed and not _of(rows) & placed:
+        high, across, warps = _one_row(max(1, hints.volume(columns)))
+    else:
+        high, across, warps = _blocks(rows, columns, points, apart, hints, units)
     return ShortTile(
         TileDim("x", rows, high, 0), TileDim("y", columns, across, 1), merged, apart, warps
     )
+
+
+def _of(axes: tuple[Axis, ...]) -> frozenset[Symbol]:
+    return frozenset(a.symbol for a in axes)
 
 
 def _is_short(stage: Stage) -> bool:
@@ -202,6 +213,16 @@ def _blocks(
     high = min(points // across, _power_above(deep))
     warps = max(1, min(4, high * across // 32))
     return high, across, warps
+
+
+def _one_row(wide: int) -> tuple[int, int, int]:
+    """(rows, columns, warps) where a table places reads along the columns and along nothing else.
+
+    Rows share no reads then: one at a time, and threads of one warp side by side, keep what they
+    read in the nearest cache.
+    """
+    across = max(32, min(MOST_COLUMNS, _power_above(wide)))
+    return 1, across, 1
 
 
 def _best_block(points: int, most: int) -> int:

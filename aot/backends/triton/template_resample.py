@@ -28,6 +28,10 @@ MOST_WINDOWS = 4
 MOST_TOGETHER = 8
 """Input rows that are read at a time."""
 
+THREAD_COLUMNS, MOST_WARPS = 8, 1
+"""Of a program: small ones with more columns a thread than a walk over both axes has, since they
+wait for memory."""
+
 
 def emit_resample(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of a resample call and its epilogue."""
@@ -35,7 +39,7 @@ def emit_resample(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) ->
     if call is None:
         raise InternalError(f"{kernel.name} has no template")
     context = make_context(kernel, graph, gpu)
-    walk = plan_walk(kernel, call, context, hints, gpu)
+    walk = plan_walk(kernel, call, context, hints, gpu, THREAD_COLUMNS, MOST_WARPS)
     walk = walk.merged(accesses(kernel, context, call))
     body = ShortBody(context, Writer())
     walk.open(body, apart=False)
