@@ -124,11 +124,12 @@ def build(
             programs, lambda p, k: join(loops[k].map(lambda part: fuse(part, p.capabilities)))
         ),
     )
-    memory = stages.run(
-        "plan_memory", lambda: _each_schedule(programs, lambda _, k: plan_memory(kernels[k]))
-    )
     emitted = stages.run(
         "emit", lambda: _each(programs, lambda p, k: _emit(p, kernels[k], options))
+    )
+    # Kernels that the backend has put into one launch run at the same time.
+    memory = stages.run(
+        "plan_memory", lambda: _each(programs, lambda _, k: plan_memory(emitted[k].graph))
     )
     binaries = stages.run(
         "build",
@@ -139,7 +140,7 @@ def build(
         lambda: _link(captured, programs, memory, emitted, binaries, weights, carried, options),
     )
     nbytes = stages.run("write", lambda: _write(options.output, linked))
-    return _report(kernels, memory, linked, nbytes, carried, options, stages.times)
+    return _report(emitted, memory, linked, nbytes, carried, options, stages.times)
 
 
 def choose_programs(targets: Sequence[Target], choose: Choose | None = None) -> tuple[Program, ...]:
@@ -337,7 +338,7 @@ def _write(output: Path | None, linked: Linked) -> int:
 
 
 def _report(
-    kernels: PerProgram[KernelGraph],
+    emitted: PerProgram[EmittedGraph],
     memory: PerProgram[MemoryPlan],
     linked: Linked,
     nbytes: int,
@@ -345,7 +346,7 @@ def _report(
     options: BuildOptions,
     times: Sequence[StageTime],
 ) -> BuildReport:
-    graph = kernels[0]
+    graph = emitted[0].graph
     return BuildReport(
         model=graph.name,
         output=options.output,
@@ -355,8 +356,8 @@ def _report(
             f"{target.device}:{arch}" for target in options.targets for arch in target.archs
         ),
         programs=tuple(
-            program_report(name, graph, plan)
-            for name, graph, plan in zip(kernels.names, kernels.values, memory.values, strict=True)
+            program_report(name, made.graph, plan)
+            for name, made, plan in zip(emitted.names, emitted.values, memory.values, strict=True)
         ),
         timings=tuple(times),
         sizes=tuple((d.label or d.name, d.hint) for d in graph.dims),

@@ -33,7 +33,7 @@ def with_weight_program(emitted: EmittedGraph, backend: Backend, target: Target)
         kernels = _schedule(routine, backend.capabilities(target))
         made = backend.emit(kernels, target)
         functions += made.functions
-        routines.append(EmittedRoutine(made.graph, plan_memory(kernels), made.launches))
+        routines.append(EmittedRoutine(made.graph, plan_memory(made.graph), made.launches))
     return replace(
         emitted,
         functions=tuple(functions),

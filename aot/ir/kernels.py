@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.ir.decisions import Decision
@@ -22,6 +22,7 @@ __all__ = [
     "Stage",
     "Strip",
     "kernel_ops",
+    "side_by_side",
 ]
 
 
@@ -73,6 +74,8 @@ class Kernel:
     is then in `local` unless something else reads it. `prologue`: pointwise nests over the axes of
     an operand's view that store its buffer, at the view's index; the template evaluates them where
     it would load, and the buffer is in `local`.
+    `parts`: kernels that one launch computes side by side, none of which needs another; the kernel
+    itself is empty then (`side_by_side`).
     `reads`/`writes`: buffers outside the kernel, in argument order.
     """
 
@@ -85,6 +88,7 @@ class Kernel:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     prologue: tuple[LoopNest, ...] = ()
+    parts: tuple[Kernel, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,8 +164,25 @@ class Launch:
     grid: tuple[Expr, Expr, Expr] | None = None
 
 
+def side_by_side(parts: Sequence[Kernel]) -> Kernel:
+    """One launch of several kernels, under the name of the first."""
+    return Kernel(
+        parts[0].name,
+        outer=(),
+        stages=(),
+        strip=None,
+        template=None,
+        local=tuple(name for part in parts for name in part.local),
+        reads=tuple(dict.fromkeys(name for part in parts for name in part.reads)),
+        writes=tuple(dict.fromkeys(name for part in parts for name in part.writes)),
+        parts=tuple(parts),
+    )
+
+
 def kernel_ops(kernel: Kernel) -> Iterator[LoopOp]:
-    """The prologue, the template and the nests of a kernel in execution order."""
+    """The prologue, the template and the nests of a kernel and its parts in execution order."""
+    for part in kernel.parts:
+        yield from kernel_ops(part)
     yield from kernel.prologue
     if kernel.template is not None:
         yield kernel.template

@@ -275,7 +275,12 @@ def _launch(launch: Launch) -> plan.WorkLaunch | plan.GridLaunch:
 
 
 def kernel_origin(kernel: Kernel) -> Origin:
-    """The model line that stands for a kernel: its template's, else its last nest's."""
+    """The model line that stands for a kernel: its template's, else its last nest's.
+
+    Of several side by side it is the first, which alone may find wrong indices.
+    """
+    if kernel.parts:
+        return kernel_origin(kernel.parts[0])
     if kernel.template is not None:
         return kernel.template.origin
     return kernel.stages[-1].nests[-1].origin

@@ -9,7 +9,7 @@ from dataclasses import replace
 import aot.symbolic as sym
 from aot.errors import Origin
 from aot.ir.flow import Call, items_of
-from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan
+from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, kernel_ops
 from aot.ir.loops import LoopNest, LoopOp, TemplateCall, View
 from aot.ir.printer import print_kernel
 from aot.ir.scalar import postorder
@@ -56,11 +56,14 @@ def partial_report(values: Mapping[str, object], timings: Sequence[StageTime]) -
         values: Stage to the value that it gave.
         timings: Seconds of each stage.
     """
-    kernels, memory = values.get("fuse"), values.get("plan_memory")
+    kernels, emitted = values.get("fuse"), values.get("emit")
+    memory = values.get("plan_memory")
     report = BuildReport("", None, 0, 0, (), (), tuple(timings))
     if not isinstance(kernels, PerProgram):
         return report
     graphs: Sequence[KernelGraph] = kernels.values
+    if isinstance(emitted, PerProgram):
+        graphs = [made.graph for made in emitted.values]
     plans = memory.values if isinstance(memory, PerProgram) else [None] * len(graphs)
     sizes = example_sizes(graphs[0])
     weights = {
@@ -109,15 +112,14 @@ def arena_nbytes(memory: MemoryPlan, sizes: Sizes) -> int:
 
 
 def _report(graph: KernelGraph, kernel: Kernel, sizes: Sizes) -> KernelReport:
-    nests = [*kernel.prologue, *(nest for stage in kernel.stages for nest in stage.nests)]
-    members: list[LoopOp] = [*([] if kernel.template is None else [kernel.template]), *nests]
+    members = sorted(kernel_ops(kernel), key=lambda op: isinstance(op, LoopNest))
+    nests = [op for op in members if isinstance(op, LoopNest)]
+    calls = [op for op in members if isinstance(op, TemplateCall)]
     origins = tuple(dict.fromkeys(origin for member in members for origin in _origins(member)))
     flops = sum(nest_flops(nest, sizes) for nest in nests)
-    if kernel.template is not None:
-        kind = kernel.template.kind
-        flops += template_flops(kernel.template, sizes)
-    else:
-        kind = "reduction" if any(nest.reduction for nest in nests) else "pointwise"
+    flops += sum(template_flops(call, sizes) for call in calls)
+    kind = "reduction" if any(nest.reduction for nest in nests) else "pointwise"
+    kind = f"{len(kernel.parts)} together" if kernel.parts else calls[0].kind if calls else kind
     touched = dict.fromkeys((*kernel.reads, *kernel.writes))
     return KernelReport(
         name=kernel.name,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from aot.ir.flow import scopes_of
 from aot.ir.hints import Hints, hints_of
-from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Placement
+from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Placement, kernel_ops
 from aot.ir.loops import Buffer, LoopNest, bases, writes
 from aot.ir.scalar import Access, loads
 from aot.schedule.timeline import timeline
@@ -107,7 +107,7 @@ class _Tied:
 
 
 def _tied(graph: KernelGraph) -> _Tied:
-    ops = [n for k in graph.kernels for s in k.stages for n in s.nests]
+    ops = [n for k in graph.kernels for n in kernel_ops(k) if isinstance(n, LoopNest)]
     pairs = [pair for op in ops for pair in bases(op).items()]
     chains: dict[str, list[str]] = {}
     for result, base in pairs:

@@ -10,6 +10,7 @@ from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.backends.triton.compile import ALIGNMENT, compile_kernels, kernels_key
 from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
+from aot.backends.triton.side_by_side import groups, joined
 from aot.backends.triton.template_argsort import SORT_COLUMNS, emit_argsort
 from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_conv import emit_conv
@@ -22,7 +23,7 @@ from aot.backends.triton.tuning import Chooser, default_database
 from aot.errors import InternalError
 from aot.ir.capabilities import Capabilities
 from aot.ir.hints import Hints, hints_of
-from aot.ir.kernels import Kernel, KernelGraph, Launch
+from aot.ir.kernels import Kernel, KernelGraph, Launch, side_by_side
 from aot.options import BuildOptions, Target
 from aot.symbolic import integer
 
@@ -93,11 +94,15 @@ class TritonBackend:
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         """Sources and launches; kernels whose text is equal share a function."""
         hints = hints_of(graph.dims)
+        gpu = self._gpu(target)
+        alone = [_emit(kernel, graph, hints, gpu) for kernel in graph.kernels]
+        grouped = groups(graph, alone, hints)
+        kernels = [_together([graph.kernels[k] for k in group]) for group in grouped]
         names: dict[object, str] = {}
         functions: list[KernelSource] = []
         launches: list[Launch] = []
-        for kernel in graph.kernels:
-            emitted = _emit(kernel, graph, hints, self._gpu(target))
+        for kernel, group in zip(kernels, grouped, strict=True):
+            emitted = alone[group[0]] if len(group) == 1 else joined([alone[k] for k in group])
             key = (emitted.text, emitted.signature, emitted.options)
             if key not in names:
                 names[key] = kernel.name
@@ -114,6 +119,7 @@ class TritonBackend:
                     grid=emitted.grid,
                 )
             )
+        graph = replace(graph, kernels=tuple(kernels))
         return EmittedGraph(graph, tuple(functions), tuple(launches))
 
     def compile(
@@ -142,6 +148,10 @@ def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Emitted
     return EMITTERS[kernel.template.kind](kernel, graph, hints, gpu)
 
 
+def _together(kernels: list[Kernel]) -> Kernel:
+    return kernels[0] if len(kernels) == 1 else side_by_side(kernels)
+
+
 def _source(name: str, emitted: EmittedKernel) -> KernelSource:
     return KernelSource(
         name,
@@ -155,6 +165,8 @@ def _source(name: str, emitted: EmittedKernel) -> KernelSource:
 
 def _place(kernel: Kernel) -> str:
     """What of the model a kernel computes, for messages."""
+    if kernel.parts:
+        return ", ".join(_place(part) for part in kernel.parts)
     if kernel.template is not None:
         return f"{kernel.template.name} at {kernel.template.origin}"
     nests = [n for s in kernel.stages for n in s.nests]

@@ -15,6 +15,10 @@ from aot.symbolic import Expr, Ranges, Symbol, dim, integer, product
 INT32_LIMIT = 2**31 - 1
 
 
+PROGRAM = "tl.program_id(0)"
+"""A program's number in the text."""
+
+
 @dataclass(frozen=True)
 class Value:
     """An emitted value: its text, dtype, and the tile's dimensions along which it varies."""

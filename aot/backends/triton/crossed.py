@@ -8,7 +8,7 @@ Results of columns are complete in every turn and are stored at once.
 from __future__ import annotations
 
 from aot.backends.triton.body import Body
-from aot.backends.triton.context import KernelContext, TileDim, Value
+from aot.backends.triton.context import PROGRAM, KernelContext, TileDim, Value
 from aot.backends.triton.ops import conversion
 from aot.backends.triton.reduction import Accumulator, Reduction, reductions_of
 from aot.backends.triton.text import Writer, index_text, value_type
@@ -76,7 +76,7 @@ def _name_outer(body: Body, outer: tuple[Axis, ...]) -> None:
     """The outer loop variables, from the program's number."""
     rest = body.fresh("program")
     wide = ".to(tl.int64)" if body.context.wide else ""
-    body.writer.line(f"{rest} = tl.program_id(0){wide}")
+    body.writer.line(f"{rest} = {PROGRAM}{wide}")
     for axis in reversed(outer[1:]):
         extent = index_text(axis.extent, body.context.names)
         inner, more = body.fresh("i"), body.fresh("i")

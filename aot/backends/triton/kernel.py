@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from aot.backends.triton.body import LET_NEXT_START, WAIT, Body
 from aot.backends.triton.context import (
+    PROGRAM,
     KernelContext,
     TileDim,
     make_context,
@@ -22,26 +23,40 @@ from aot.ir.hints import Hints
 from aot.ir.kernel_facts import argument_buffers, index_exprs
 from aot.ir.kernels import Kernel, KernelGraph, Stage
 from aot.ir.scalar import Node, postorder
-from aot.symbolic import Expr, Symbol, ceil_div, integer, product
+from aot.symbolic import Expr, ceil_div, integer, product
 
 NAME = "KERNEL_NAME"
 """Stands for the function's name in emitted text."""
+
+FAULT = "fault"
+"""The parameter through which kernels report wrong indices."""
 
 Grid = tuple[Expr, Expr, Expr]
 
 
 @dataclass(frozen=True)
 class EmittedKernel:
-    """The module text of one kernel, and how to launch it."""
+    """The function of one kernel, and how to launch it.
 
-    text: str
+    `parameters`: names, for each type of the signature. `small`: its programs leave a processor
+    room for others.
+    """
+
+    function: str
+    parameters: tuple[str, ...]
     signature: tuple[str, ...]
     options: tuple[tuple[str, int], ...]
     faults: bool
     waits: bool
     buffers: tuple[str, ...]
-    sizes: tuple[Symbol, ...]
+    sizes: tuple[Expr, ...]
     grid: Grid
+    small: bool
+
+    @property
+    def text(self) -> str:
+        """The module around the function."""
+        return module_text(self.function)
 
 
 def emit_kernel(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
@@ -72,7 +87,7 @@ def finish(
     names = [context.pointers[b] for b in buffers]
     types = [pointer_type(context.buffers[b].dtype) for b in buffers]
     if body.faults:
-        names.append("fault")
+        names.append(FAULT)
         types.append("*i32")
     names += [context.names[s] for s in context.sizes]
     types += ["i64"] * len(context.sizes)
@@ -85,16 +100,9 @@ def finish(
     if context.early and not body.waited:
         calls = (LET_NEXT_START, WAIT) if early else (LET_NEXT_START,)
         text = "".join(f"    {call}\n" for call in calls) + text
-    head = "import triton\nimport triton.language as tl\n"
-    helpers = definitions(text)
-    if "libdevice." in text + helpers:
-        head += "from triton.language.extra import libdevice\n"
-    if context.early:
-        called = ", ".join(c.removesuffix("()") for c in (LET_NEXT_START, WAIT) if c in text)
-        head += f"from triton.language.extra.cuda import {called}\n"
-    function = f"@triton.jit\ndef {NAME}({', '.join(names)}):\n{narrow}{text}"
     return EmittedKernel(
-        f"{head}\n\n{helpers}{function}",
+        f"@triton.jit\ndef {NAME}({', '.join(names)}):\n{narrow}{text}",
+        tuple(names),
         tuple(types),
         tuple(sorted(options.items())),
         body.faults,
@@ -102,7 +110,20 @@ def finish(
         buffers,
         context.sizes,
         grid,
+        early,
     )
+
+
+def module_text(functions: str) -> str:
+    """A module of some functions: with what they import and call."""
+    head = "import triton\nimport triton.language as tl\n"
+    helpers = definitions(functions)
+    if "libdevice." in functions + helpers:
+        head += "from triton.language.extra import libdevice\n"
+    called = [c.removesuffix("()") for c in (LET_NEXT_START, WAIT) if c in functions]
+    if called:
+        head += f"from triton.language.extra.cuda import {', '.join(called)}\n"
+    return f"{head}\n\n{helpers}{functions}"
 
 
 def line_grid(programs: Expr) -> Grid:
@@ -112,7 +133,7 @@ def line_grid(programs: Expr) -> Grid:
 
 def program_id(context: KernelContext) -> str:
     """The text of the program's number as an index."""
-    return "tl.program_id(0)" + (".to(tl.int64)" if context.wide else "")
+    return PROGRAM + (".to(tl.int64)" if context.wide else "")
 
 
 def _emit_points(kernel: Kernel, context: KernelContext, hints: Hints, gpu: Gpu) -> EmittedKernel:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aot.backends.triton.body import Body
-from aot.backends.triton.context import KernelContext, TileDim, make_context
+from aot.backends.triton.context import PROGRAM, KernelContext, TileDim, make_context
 from aot.backends.triton.dot import (
     Operand,
     finish_tile,
@@ -186,7 +186,7 @@ def _stay(
     down, across = ceil_div(row.extent, tile.rows), ceil_div(column.extent, tile.columns)
     blocks = index_text(product((down, across)), names)
     # Flattened, the loop over blocks fetches for the next one while this one's epilogue runs.
-    head = f"for program in tl.range(tl.program_id(0), {blocks}, {seats}, flatten=True)"
+    head = f"for program in tl.range({PROGRAM}, {blocks}, {seats}, flatten=True)"
     with body.loop(head):
         _open_block(body, (), row, column, tile)
         line(f"acc = tl.zeros([{tile.rows}, {tile.columns}], tl.float32)")

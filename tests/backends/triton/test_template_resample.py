@@ -150,8 +150,8 @@ def test_rows_of_many_taps_are_read_by_vectors() -> None:
     code = disassemble(image, "sm_90")
     assert code.local_bytes == 0
     assert image.shared == 0
-    # Eight rows at a time: of a window that the walk had passed, of one, of both.
-    assert code.vector_loads == 3 * 8
+    # Two vectors, eight rows at a time: of a window that the walk had passed, of one, of both.
+    assert code.vector_loads == 2 * 3 * 8
 
 
 def test_bytes_and_few_taps_stay_nests() -> None:
