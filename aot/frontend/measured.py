@@ -13,6 +13,7 @@ from aot.frontend.measuring import (
     MeasuredCall,
     MeasuringReader,
     bind_dim,
+    check_traced,
     dense,
     emit,
     is_mask,
@@ -21,7 +22,7 @@ from aot.frontend.measuring import (
 )
 from aot.frontend.sizes import finite
 from aot.frontend.uniques import UNIQUES
-from aot.ir.dtypes import INT64, DType
+from aot.ir.dtypes import FLOAT32, FLOAT64, INT64, DType
 from aot.ir.tensors import SizeRelation, TensorOp, TensorType, ValueRef, dims_in
 from aot.symbolic import Expr, integer, product, row_major_strides
 
@@ -160,6 +161,8 @@ def _bincount(reader: MeasuringReader, call: MeasuredCall) -> Any:
     total = emit(reader, call, target, (x, least), f"{call.name}.total", type_)
     name_size(reader, call, bind_dim(reader, call, total.name, int(least), None))
     args, type_ = (x, weights), reader.type_of(call.result)
+    summed = None if weights is None else reader.types[weights.name].dtype
+    check_traced(type_, {None: INT64, FLOAT32: FLOAT32}.get(summed, FLOAT64))
     return emit(reader, call, "aot.bin_counts.default", args, call.name, type_)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from aot.frontend.sizes import Sizes
-from aot.ir.dtypes import BOOL, INT64, UINT8
+from aot.ir.dtypes import BOOL, INT64, UINT8, DType
 from aot.ir.origin import Origin
 from aot.ir.tensors import Dim, GraphOp, SizeRead, SizeRelation, TensorOp, TensorType, ValueRef
 from aot.symbolic import Expr, dim, integer, is_int, product, row_major_strides
@@ -87,6 +87,18 @@ def emit(
 def dense(dtype: Any, *shape: Expr) -> TensorType:
     """The type of a contiguous tensor."""
     return TensorType(dtype, shape, row_major_strides(shape))
+
+
+def check_traced(type_: TensorType, dtype: DType) -> None:
+    """Raises ValueError where torch says another type than results have, as some versions do.
+
+    What follows was traced with that type too.
+    """
+    if type_.dtype != dtype:
+        raise ValueError(
+            f"this version of torch traces a result of {dtype} as {type_.dtype}; a newer version "
+            "may be right"
+        )
 
 
 def is_mask(reader: MeasuringReader, index: Any) -> bool:

@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aot.frontend.measuring import MeasuredCall, MeasuringReader, dense, emit, name_size, partition
+from aot.frontend.measuring import (
+    MeasuredCall,
+    MeasuringReader,
+    check_traced,
+    dense,
+    emit,
+    name_size,
+    partition,
+)
 from aot.ir.dtypes import BOOL, INT64
 from aot.ir.tensors import TensorOp, TensorType, ValueRef
 from aot.symbolic import Expr, integer, product
@@ -66,6 +74,7 @@ class _Runs:
     def _inverse(self, type_: TensorType) -> ValueRef:
         if not self._wanted(type_):
             return self._nothing("1")
+        check_traced(type_, INT64)
         args = (self.flags,) if self.order is None else (self.flags, self.order)
         labels = self.emit("aot.run_labels.default", args, "labels", self.length)
         return self.emit("aten.view.default", (labels, type_.shape), "1", *type_.shape)
@@ -74,6 +83,7 @@ class _Runs:
         size = self.reader.types[starts.name].shape[0]
         if type_.shape != (size,):
             return self._nothing("2")
+        check_traced(type_, INT64)
         return self.emit("aot.run_lengths.default", (starts, self.length), "2", size)
 
     def _wanted(self, type_: TensorType) -> bool:

@@ -89,4 +89,14 @@ def lower_op(rows: Mapping[str, Row], builder: GraphBuilder, op: TensorOp) -> No
     flat = results if isinstance(results, tuple) else (results,)
     for name, tensor in zip(op.outputs, flat, strict=True):
         if name is not None and tensor is not None:
+            _check_traced(len(builder.graph.types[name].shape), len(tensor.shape))
             builder.bind_result(name, tensor)
+
+
+def _check_traced(said: int, computed: int) -> None:
+    """Some versions of torch trace operators wrongly, and with them all that follows."""
+    if said != computed:
+        raise CannotLower(
+            f"this version of torch traces a result of {computed} dimensions as one of {said}; "
+            "a newer version may be right"
+        )
