@@ -114,10 +114,11 @@ def differences(
     model in float64, on the host.
     """
     device = next(model.parameters()).device
-    torch.backends.cudnn.allow_tf32 = False  # the model's own type, in convolutions too
     for inputs in sets:
         wide = {name: widen(tensor) for name, tensor in inputs.items()}
-        with torch.no_grad():
+        # Convolutions in the model's own type too.
+        exactly = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
+        with torch.no_grad(), exactly:
             eager = model(**{name: tensor.to(device) for name, tensor in inputs.items()})
             with default_double():
                 exact = precise(**wide)
