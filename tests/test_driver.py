@@ -198,6 +198,16 @@ def test_every_program_is_dumped_and_verified(captured: Captured, tmp_path: Path
     assert all(p.kernels for p in report.programs)
 
 
+def test_a_report_counts_no_copies_of_weights_that_backends_pack(captured: Captured) -> None:
+    counted = []
+    for stage in ("fuse", "plan_memory"):
+        kept = Keep()
+        with pytest.raises(driver.Stopped):
+            driver.build(captured, options(stop_after=stage), kept)
+        counted.append(partial_report(kept.values, kept.timings).weight_bytes)
+    assert counted[0] == counted[1]
+
+
 def test_a_target_without_a_backend() -> None:
     with pytest.raises(UsageError, match="no backend makes code for tpu:v1"):
         driver.choose_programs([Target("tpu", ("v1",))])

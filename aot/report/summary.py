@@ -62,8 +62,6 @@ def partial_report(values: Mapping[str, object], timings: Sequence[StageTime]) -
     if not isinstance(kernels, PerProgram):
         return report
     graphs: Sequence[KernelGraph] = kernels.values
-    if isinstance(emitted, PerProgram):
-        graphs = [made.graph for made in emitted.values]
     plans = memory.values if isinstance(memory, PerProgram) else [None] * len(graphs)
     sizes = example_sizes(graphs[0])
     weights = {
@@ -72,6 +70,9 @@ def partial_report(values: Mapping[str, object], timings: Sequence[StageTime]) -
         for name, b in graph.buffers.items()
         if b.kind == "weight"
     }
+    if isinstance(emitted, PerProgram):
+        # Launches as they are; not for the weights above, which backends have packed copies of.
+        graphs = [made.graph for made in emitted.values]
     return replace(
         report,
         model=graphs[0].name,
