@@ -16,6 +16,7 @@ from aot.frontend.measuring import (
     check_traced,
     dense,
     emit,
+    flattened,
     is_mask,
     name_size,
     true_places,
@@ -171,8 +172,7 @@ def _repeat_interleave(reader: MeasuringReader, call: MeasuredCall) -> Any:
     x, repeats, axis = (*call.args, None)[:3]
     rank = len(reader.types[x.name].shape)
     if axis is None and rank != 1:
-        flat = dense(reader.types[x.name].dtype, product(reader.types[x.name].shape))
-        x = emit(reader, call, "aten.view.default", (x, flat.shape), f"{call.name}.flat", flat)
+        x = flattened(reader, call, x)
     along = 0 if axis is None else int(axis) % max(rank, 1)
     count = reader.types[x.name].shape[along]
     if reader.types[repeats.name].shape != (count,):

@@ -101,6 +101,14 @@ def check_traced(type_: TensorType, dtype: DType) -> None:
         )
 
 
+def flattened(reader: MeasuringReader, call: MeasuredCall, x: ValueRef) -> ValueRef:
+    """A tensor's elements in one dimension."""
+    type_ = reader.types[x.name]
+    count = product(type_.shape)
+    flat = dense(type_.dtype, count)
+    return emit(reader, call, "aten.view.default", (x, (count,)), f"{call.name}.flat", flat)
+
+
 def is_mask(reader: MeasuringReader, index: Any) -> bool:
     """Whether an index says of each element if it is meant."""
     return isinstance(index, ValueRef) and reader.types[index.name].dtype in (BOOL, UINT8)

@@ -12,6 +12,7 @@ from aot.frontend.measuring import (
     check_traced,
     dense,
     emit,
+    flattened,
     name_size,
     partition,
 )
@@ -100,15 +101,6 @@ class _Runs:
         return ValueRef(made)
 
 
-def _flat(reader: MeasuringReader, call: MeasuredCall, x: ValueRef) -> ValueRef:
-    type_ = reader.types[x.name]
-    count = product(type_.shape)
-    args = (x, (count,))
-    return emit(
-        reader, call, "aten.view.default", args, f"{call.name}.flat", dense(type_.dtype, count)
-    )
-
-
 def _changes(reader: MeasuringReader, call: MeasuredCall, x: ValueRef, dim: int) -> ValueRef:
     type_ = dense(BOOL, reader.types[x.name].shape[dim])
     return emit(reader, call, "aot.changes.default", (x, dim), f"{call.name}.flags", type_)
@@ -127,7 +119,7 @@ def _in_order(
 
 
 def _unique(reader: MeasuringReader, call: MeasuredCall) -> Any:
-    flat = _flat(reader, call, call.args[0])
+    flat = flattened(reader, call, call.args[0])
     runs = _in_order(reader, call, flat, 0, flat)
     return runs.results(call.result[1], call.result[2] if len(call.result) > 2 else None)
 
@@ -143,7 +135,7 @@ def _unique_dim(reader: MeasuringReader, call: MeasuredCall) -> Any:
 def _unique_consecutive(reader: MeasuringReader, call: MeasuredCall) -> Any:
     x, dim = call.args[0], call.args[3] if len(call.args) > 3 else None
     if dim is None:
-        x, dim = _flat(reader, call, x), 0
+        x, dim = flattened(reader, call, x), 0
     return _runs_of_neighbours(reader, call, x, dim)
 
 

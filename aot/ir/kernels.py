@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aot.ir.decisions import Decision
 from aot.ir.flow import Flow, Span
-from aot.ir.loops import Axis, Buffer, LoopNest, LoopOp, TemplateCall
+from aot.ir.loops import Axis, Buffer, LoopNest, LoopOp, TemplateCall, bases
 from aot.ir.tensors import Dim, Mutation, Signature, SizeRelation
 from aot.ir.weights import DerivedWeight
 from aot.symbolic import Expr
@@ -21,6 +21,7 @@ __all__ = [
     "Placement",
     "Stage",
     "Strip",
+    "kernel_bases",
     "kernel_ops",
     "side_by_side",
 ]
@@ -188,3 +189,8 @@ def kernel_ops(kernel: Kernel) -> Iterator[LoopOp]:
         yield kernel.template
     for stage in kernel.stages:
         yield from stage.nests
+
+
+def kernel_bases(kernel: Kernel) -> dict[str, str]:
+    """As `bases`, of all that a kernel computes."""
+    return {name: base for op in kernel_ops(kernel) for name, base in bases(op).items()}

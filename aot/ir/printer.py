@@ -309,12 +309,12 @@ def _template_lines(call: TemplateCall) -> list[str]:
 
 
 def _kernel_lines(kernel: Kernel) -> list[str]:
+    if kernel.parts:
+        head = f"kernel {kernel.name} of {len(kernel.parts)} side by side"
+        return [head, *(line for p in kernel.parts for line in _indented(_kernel_lines(p), 1))]
     strip = (
         "" if kernel.strip is None else f" strips {kernel.strip.axis.symbol} of {kernel.strip.size}"
     )
-    if kernel.parts:
-        lines = [f"kernel {kernel.name} of {len(kernel.parts)} side by side"]
-        return [*lines, *(line for p in kernel.parts for line in _indented(_kernel_lines(p), 1))]
     lines = [f"kernel {kernel.name} for({_loops(kernel.outer)}){strip}"]
     lines.append(f"  reads {', '.join(kernel.reads)}; writes {', '.join(kernel.writes)}")
     if kernel.local:

@@ -119,12 +119,10 @@ def _report(graph: KernelGraph, kernel: Kernel, sizes: Sizes) -> KernelReport:
     origins = tuple(dict.fromkeys(origin for member in members for origin in _origins(member)))
     flops = sum(nest_flops(nest, sizes) for nest in nests)
     flops += sum(template_flops(call, sizes) for call in calls)
-    kind = "reduction" if any(nest.reduction for nest in nests) else "pointwise"
-    kind = f"{len(kernel.parts)} together" if kernel.parts else calls[0].kind if calls else kind
     touched = dict.fromkeys((*kernel.reads, *kernel.writes))
     return KernelReport(
         name=kernel.name,
-        kind=kind,
+        kind=_kind(kernel, nests),
         origins=origins,
         operators=tuple(origin.operator for origin in origins),
         nests=tuple(member.name for member in members),
@@ -134,6 +132,14 @@ def _report(graph: KernelGraph, kernel: Kernel, sizes: Sizes) -> KernelReport:
         flops=flops,
         text=print_kernel(kernel),
     )
+
+
+def _kind(kernel: Kernel, nests: Sequence[LoopNest]) -> str:
+    if kernel.parts:
+        return f"{len(kernel.parts)} together"
+    if kernel.template is not None:
+        return kernel.template.kind
+    return "reduction" if any(nest.reduction for nest in nests) else "pointwise"
 
 
 def _origins(op: LoopOp) -> tuple[Origin, ...]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from aot.ir.flow import scopes_of
 from aot.ir.hints import Hints, hints_of
-from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Placement, kernel_ops
-from aot.ir.loops import Buffer, LoopNest, bases, writes
+from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Placement, kernel_bases
+from aot.ir.loops import Buffer, LoopNest, writes
 from aot.ir.scalar import Access, loads
 from aot.schedule.timeline import timeline
 from aot.symbolic import Expr, Symbol, integer, product
@@ -107,8 +107,7 @@ class _Tied:
 
 
 def _tied(graph: KernelGraph) -> _Tied:
-    ops = [n for k in graph.kernels for n in kernel_ops(k) if isinstance(n, LoopNest)]
-    pairs = [pair for op in ops for pair in bases(op).items()]
+    pairs = [pair for kernel in graph.kernels for pair in kernel_bases(kernel).items()]
     chains: dict[str, list[str]] = {}
     for result, base in pairs:
         chain = chains.get(base, [base])

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
-from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import bases
+from aot.ir.kernels import KernelGraph, kernel_bases
 from aot.schedule.cost import buffer_bytes
 from aot.schedule.dependencies import Usage, analyse
 
@@ -19,7 +18,7 @@ WORTH = 0.9
 def order_kernels(graph: KernelGraph) -> KernelGraph:
     """The graph with its kernels in an order of low peak memory. The same object if unchanged."""
     # An update overwrites its base: it comes after all who read that.
-    usage = analyse([(k.reads, (*k.writes, *_bases(k))) for k in graph.kernels])
+    usage = analyse([(k.reads, (*k.writes, *kernel_bases(k).values())) for k in graph.kernels])
     sizes = _sizes(graph, hints_of(graph.dims))
     original = list(range(len(graph.kernels)))
     greedy = _greedy(graph, usage, sizes)
@@ -31,10 +30,6 @@ def order_kernels(graph: KernelGraph) -> KernelGraph:
     moved = tuple(graph.kernels[k].name for n, k in enumerate(greedy) if n != k)
     decision = Decision("order", moved, "moved", reason)
     return replace(graph, kernels=kernels, decisions=(*graph.decisions, decision))
-
-
-def _bases(kernel: Kernel) -> tuple[str, ...]:
-    return tuple(base for s in kernel.stages for n in s.nests for base in bases(n).values())
 
 
 def _sizes(graph: KernelGraph, hints: Hints) -> dict[str, int]:

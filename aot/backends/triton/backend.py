@@ -103,7 +103,7 @@ class TritonBackend:
         launches: list[Launch] = []
         for kernel, group in zip(kernels, grouped, strict=True):
             emitted = alone[group[0]] if len(group) == 1 else joined([alone[k] for k in group])
-            key = (emitted.text, emitted.signature, emitted.options)
+            key = (emitted.function, emitted.signature, emitted.options)
             if key not in names:
                 names[key] = kernel.name
                 functions.append(_source(kernel.name, emitted))

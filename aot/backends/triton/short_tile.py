@@ -66,24 +66,24 @@ def short_tile(
     touched = accesses(kernel, context, None)
     rows, columns, merged = _split(kernel, touched, hints)
     inner = {a.symbol for s in kernel.stages for a in s.order}
-    placed = frozenset[Symbol]().union(*(bound for _, bound in touched.reads))
     apart = False
     for offset, bound in touched.reads:
         step = _step(offset, bound, columns[-1], hints)
         if offset.free_symbols & inner and not 0 <= step <= STRETCH:
             return None
         apart |= step > 1 or any(a.symbol in bound for a in columns)
-    if points > SHORTEST and columns[-1].symbol in placed and not _of(rows) & placed:
+    placed = touched.placed
+    if (
+        points > SHORTEST
+        and columns[-1].symbol in placed
+        and placed.isdisjoint(a.symbol for a in rows)
+    ):
         high, across, warps = _one_row(max(1, hints.volume(columns)))
     else:
         high, across, warps = _blocks(rows, columns, points, apart, hints, units)
     return ShortTile(
         TileDim("x", rows, high, 0), TileDim("y", columns, across, 1), merged, apart, warps
     )
-
-
-def _of(axes: tuple[Axis, ...]) -> frozenset[Symbol]:
-    return frozenset(a.symbol for a in axes)
 
 
 def _is_short(stage: Stage) -> bool:
@@ -110,6 +110,11 @@ class Accesses:
     reads: tuple[tuple[Expr, frozenset[Symbol]], ...]
     stores: tuple[Expr, ...]
     valued: frozenset[Symbol]
+
+    @property
+    def placed(self) -> frozenset[Symbol]:
+        """Variables along which a table places reads."""
+        return frozenset[Symbol]().union(*(bound for _, bound in self.reads))
 
 
 def accesses(kernel: Kernel, context: KernelContext, call: TemplateCall | None) -> Accesses:
@@ -174,8 +179,8 @@ def _split(
         else:
             break
     # Windows that a table places overlap from row to row: those rows in one tile share reads.
-    placing = frozenset[Symbol]().union(*(bound for _, bound in accesses.reads))
-    rows = sorted(axes, key=lambda a: a.symbol in placing)
+    placed = accesses.placed
+    rows = sorted(axes, key=lambda a: a.symbol in placed)
     return tuple(rows), tuple(columns), tuple(merged)
 
 

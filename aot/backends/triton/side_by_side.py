@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from aot.backends.triton.context import PROGRAM
 from aot.backends.triton.kernel import FAULT, NAME, EmittedKernel, line_grid
 from aot.ir.hints import Hints
-from aot.ir.kernels import Kernel, KernelGraph, kernel_ops
-from aot.ir.loops import LoopNest, bases
+from aot.ir.kernels import Kernel, KernelGraph, kernel_bases
 from aot.symbolic import Expr, integer, is_int
 
 _NUMBER = "program_number"
@@ -41,7 +40,6 @@ class _Group:
     members: list[int]
     open: bool
     faults: bool
-    buffers: set[str] = field(default_factory=set)
 
 
 def groups(
@@ -98,8 +96,7 @@ class _Touched:
 
 
 def _written(kernel: Kernel) -> tuple[str, ...]:
-    nests = [op for op in kernel_ops(kernel) if isinstance(op, LoopNest)]
-    return (*kernel.writes, *(base for nest in nests for base in bases(nest).values()))
+    return (*kernel.writes, *kernel_bases(kernel).values())
 
 
 def _is_small(graph: KernelGraph, kernel: Kernel, one: EmittedKernel, hints: Hints) -> bool:
