@@ -113,12 +113,16 @@ def _check(tree: Tree, leaf: str, count: int) -> None:
 
 
 def _has_inputs(tree: Tree) -> bool:
+    return bool(_inputs_in(tree))
+
+
+def _inputs_in(tree: Tree) -> list[int]:
     ((kind, value),) = tree.items()
+    if kind == "input":
+        return [value]
     if kind == "dict":
-        return any(_has_inputs(child) for _, child in value)
-    if kind in {"tuple", "list"}:
-        return any(_has_inputs(child) for child in value)
-    return kind == "input"
+        return [n for _, child in value for n in _inputs_in(child)]
+    return [n for child in value for n in _inputs_in(child)] if kind in {"tuple", "list"} else []
 
 
 def _runs(trees: list[Tree], inputs: int) -> list[range | None]:
@@ -128,19 +132,10 @@ def _runs(trees: list[Tree], inputs: int) -> list[range | None]:
     """
     uses = [0] * inputs
     for tree in trees:
-        for leaf in _leaves(tree, "input"):
+        for leaf in _inputs_in(tree):
             uses[leaf] += 1
     found = [_run_of(tree, "input") for tree in trees]
     return [r if r is not None and all(uses[i] == 1 for i in r) else None for r in found]
-
-
-def _leaves(tree: Tree, leaf: str) -> list[int]:
-    ((kind, value),) = tree.items()
-    if kind == leaf:
-        return [value]
-    if kind == "dict":
-        return [n for _, child in value for n in _leaves(child, leaf)]
-    return [n for child in value for n in _leaves(child, leaf)] if kind in {"tuple", "list"} else []
 
 
 def _run_of(tree: Tree, leaf: str) -> range | None:
