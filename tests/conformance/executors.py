@@ -29,7 +29,7 @@ from aot.ir.tensors import TensorGraph
 from aot.link.derive import DerivedStore
 from aot.lowering.lower import lower_outline
 from aot.lowering.outline import outline
-from aot.options import ALL_CPU, CPU_LEVELS, Target, from_environment
+from aot.options import ALL_CPU, CPU_LEVELS, Target, from_environment, parse_target
 from aot.report.texts import verify_stage
 from aot.schedule.fusion import fuse
 from aot.schedule.join import join
@@ -135,5 +135,10 @@ def executor_named(name: str) -> Executor | None:
     """An executor of the table, or the GPU; None for another name."""
     if name != GPU:
         return EXECUTORS.get(name)
+    return packaged(parse_target(gpu_target()))
+
+
+def gpu_target() -> str:
+    """The target of this machine's first GPU."""
     major, minor = torch.cuda.get_device_capability(0)
-    return packaged(Target("cuda", (f"sm_{major}{minor}",)))
+    return f"cuda:sm_{major}{minor}"

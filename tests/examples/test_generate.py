@@ -12,6 +12,7 @@ import torch
 
 from aot import driver, options
 from aot.frontend.source import read_model_file
+from tests.conformance.executors import gpu_target
 from tests.examples.building import cmake, configure, run
 from tests.kernels import ROOT
 
@@ -53,8 +54,7 @@ def test_tokens_are_eagers(package: Path, greedy: list[int]) -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_tokens_are_eagers_on_the_gpu(greedy: list[int], runtime: Path, tmp_path: Path) -> None:
-    major, minor = torch.cuda.get_device_capability(0)
-    output, targets = tmp_path / "gpt.pkg", (options.parse_target(f"cuda:sm_{major}{minor}"),)
+    output, targets = tmp_path / "gpt.pkg", (options.parse_target(gpu_target()),)
     driver.build(SOURCE / "model.py", options.from_environment(output=output, targets=targets))
     configure(SOURCE, tmp_path / "build", f"-DCMAKE_PREFIX_PATH={runtime}")
     cmake("--build", tmp_path / "build")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.conformance.executors import gpu_target
 from tests.models.architectures import ARCHITECTURES, REFUSED, Architecture
 from tests.models.check import check
 from tests.models.run import document, read_rows, row_of
@@ -33,8 +34,7 @@ ON_GPU = (
 @pytest.mark.parametrize("name", ON_GPU)
 def test_architecture_matches_eager_on_the_gpu(name: str) -> None:
     (architecture,) = (a for a in ARCHITECTURES if a.name == name)
-    major, minor = torch.cuda.get_device_capability(0)
-    outcome = check(architecture, f"cuda:sm_{major}{minor}")
+    outcome = check(architecture, gpu_target())
     assert outcome.result == "matches", outcome.reason
 
 

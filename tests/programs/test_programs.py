@@ -7,7 +7,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from aot.frontend.weights import to_array
-from aot.options import Target
+from aot.options import parse_target
+from tests.conformance.executors import gpu_target
 from tests.programs.check import RUNS, compare, in_package, problems, smallest
 from tests.programs.program import Input, Program
 from tests.programs.run import GROUP, outcomes
@@ -49,8 +50,7 @@ def test_programs_match_eager_in_triton() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("first", range(0, 160, GROUP))
 def test_programs_match_eager_on_the_gpu(first: int) -> None:
-    major, minor = torch.cuda.get_device_capability(0)
-    run = in_package(Target("cuda", (f"sm_{major}{minor}",)))
+    run = in_package(parse_target(gpu_target()))
     group = [program_of(seed) for seed in range(first, first + GROUP)]
     found = outcomes(group, run)
     wrong = [f"{p}\n{x}" for p, x in zip(group, found, strict=True) if x]
