@@ -25,9 +25,9 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "models.md"
 HEAD = """# Architectures of `transformers`: packaged for {target}, compared with eager
 
 Small random configurations (`tests/models/architectures.py`), every output against eager in
-float64: our greatest error at most 3 times that of eager in the model's dtype on the CPU. Models
-with dynamic dims run at three sizes from one package. Seconds are those of packaging, on a busy
-machine. `make models` writes this file.
+float64: our greatest error at most 3 times that of eager in the model's dtype on the same device.
+Models with dynamic dims run at three sizes from one package. Seconds are those of packaging, on a
+busy machine. `make models` writes this file.
 
 """
 _COLUMNS = "| architecture | kind | dynamic | result | kernels | seconds | reason |\n"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aot.backends.triton.context import KernelContext, TileDim
+from aot.backends.triton.tiling import power_above
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import index_exprs
 from aot.ir.kernels import Kernel, Stage
@@ -213,9 +214,9 @@ def _blocks(
     units = 2 * units if apart and length > SHORTEST else units
     while points > least and deep * wide < points * units:
         points //= 2
-    high = min(points // LANES, _power_above(deep))
+    high = min(points // LANES, power_above(deep))
     across = _best_block(wide, points // high)
-    high = min(points // across, _power_above(deep))
+    high = min(points // across, power_above(deep))
     warps = max(1, min(4, high * across // 32))
     return high, across, warps
 
@@ -226,7 +227,7 @@ def _one_row(wide: int) -> tuple[int, int, int]:
     Rows share no reads then: one at a time, and threads of one warp side by side, keep what they
     read in the nearest cache.
     """
-    across = max(32, min(MOST_COLUMNS, _power_above(wide)))
+    across = max(32, min(MOST_COLUMNS, power_above(wide)))
     return 1, across, 1
 
 
@@ -236,7 +237,3 @@ def _best_block(points: int, most: int) -> int:
     covered = {s: -(-points // s) * s for s in sizes}
     least = min(covered.values())
     return max(s for s in sizes if covered[s] * 8 <= least * 9)
-
-
-def _power_above(number: int) -> int:
-    return 1 << max(0, number - 1).bit_length()
