@@ -165,6 +165,17 @@ class MissingOperator:
     advice: str = ""
 
 
+WRONGLY_TRACED = "this version of torch traces"
+
+
+def wrongly_traced(computed: object, said: object) -> str:
+    """Why an operator is refused whose results torch traces as other than they are.
+
+    Some versions of torch do, and all that follows is traced with that type too.
+    """
+    return f"{WRONGLY_TRACED} a result of {computed} as one of {said}; a newer version may be right"
+
+
 class UnsupportedOperators(UserError):
     """The model uses operators that have no lowering; the error lists all of them.
 

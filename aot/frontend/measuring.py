@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from aot.errors import wrongly_traced
 from aot.frontend.sizes import Sizes
 from aot.ir.dtypes import BOOL, INT64, UINT8, DType
 from aot.ir.origin import Origin
@@ -90,15 +91,9 @@ def dense(dtype: Any, *shape: Expr) -> TensorType:
 
 
 def check_traced(type_: TensorType, dtype: DType) -> None:
-    """Raises ValueError where torch says another type than results have, as some versions do.
-
-    What follows was traced with that type too.
-    """
+    """Raises ValueError where torch says another type than results have, as some versions do."""
     if type_.dtype != dtype:
-        raise ValueError(
-            f"this version of torch traces a result of {dtype} as {type_.dtype}; a newer version "
-            "may be right"
-        )
+        raise ValueError(wrongly_traced(dtype, type_.dtype))
 
 
 def flattened(reader: MeasuringReader, call: MeasuredCall, x: ValueRef) -> ValueRef:

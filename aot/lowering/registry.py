@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from aot.errors import wrongly_traced
 from aot.ir.tensors import TensorOp, TensorType, ValueRef
 from aot.lowering.builder import GraphBuilder, Tensor
 
@@ -94,9 +95,5 @@ def lower_op(rows: Mapping[str, Row], builder: GraphBuilder, op: TensorOp) -> No
 
 
 def _check_traced(said: int, computed: int) -> None:
-    """Some versions of torch trace operators wrongly, and with them all that follows."""
     if said != computed:
-        raise CannotLower(
-            f"this version of torch traces a result of {computed} dimensions as one of {said}; "
-            "a newer version may be right"
-        )
+        raise CannotLower(wrongly_traced(f"{computed} dimensions", said))

@@ -97,8 +97,8 @@ class Prepared:
 
 
 @lru_cache(maxsize=1)
-def prepare(row: Row) -> Prepared:
-    """Exports a row and computes what eager gives.
+def prepare(row: Row, device: str = "cpu") -> Prepared:
+    """Exports a row and computes what eager gives on a device.
 
     All types make one module, because exporting costs more than everything after it.
     """
@@ -108,7 +108,7 @@ def prepare(row: Row) -> Prepared:
     expected = tuple(
         (f"{_describe(sample)}, result {j}", *pair)
         for sample in samples
-        for j, pair in enumerate(_expected(row, sample))
+        for j, pair in enumerate(_expected(row, sample, device))
     )
     return Prepared(capture_module(_AllSamples(row, samples), inputs), inputs, expected)
 
@@ -119,9 +119,12 @@ def _samples(row: Row, dtype: torch.dtype) -> Sequence[Args]:
     return every if dtype == row.dtypes[0] else every[:: math.ceil(len(every) / 4)]
 
 
-def run_row(row: Row, executor: Executor) -> list[str]:
-    """What is wrong with a row: nothing, or a line for each wrong output."""
-    ready = prepare(row)
+def run_row(row: Row, executor: Executor, device: str = "cpu") -> list[str]:
+    """What is wrong with a row: nothing, or a line for each wrong output.
+
+    `device`: where eager runs in the row's own types.
+    """
+    ready = prepare(row, device)
     actual = executor(ready.captured, ready.inputs)
     assert len(actual) == len(ready.expected)
     problems = (
@@ -131,9 +134,10 @@ def run_row(row: Row, executor: Executor) -> list[str]:
     return [f"{label}: {problem}" for label, problem in problems if problem]
 
 
-def _expected(row: Row, sample: Args) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """What eager gives in the sample's own types, and in float64."""
-    eager = _flat(row.function(*sample))
+def _expected(row: Row, sample: Args, device: str) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """What eager gives on a device in the sample's own types, and on the CPU in float64."""
+    there = (a.to(device) if _is_tensor(a) else a for a in sample)
+    eager = (result.cpu() for result in _flat(row.function(*there)))
     wide = sample if row.against_eager else tuple(_widened(a) for a in sample)
     return list(zip(eager, _flat(row.function(*wide)), strict=True))
 

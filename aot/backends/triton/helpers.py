@@ -96,10 +96,19 @@ def integer_power(a, b):
     unit = tl.where(a == one, one, tl.where(a == zero - 1, sign, zero))
     return tl.where(b < 0, unit, result)
 """,
+    # Of blocks, or of a number where nothing varies over the tile.
+    "greatest_of": """
+def greatest_of(values):
+    return tl.max(values + tl.zeros([1], values.dtype))
+""",
+    "any_true": """
+def any_true(mask):
+    return greatest_of(mask.to(tl.int32)) != 0
+""",
     "integer_gcd": """
 def integer_gcd(a, b):
     x, y = tl.abs(a) + (b ^ b), tl.abs(b) + (a ^ a)
-    while tl.max((x != 0).to(tl.int32)) != 0:
+    while any_true(x != 0):
         rest = safe_trunc_mod(y, x)
         y = tl.where(x != 0, x, y)
         x = rest

@@ -36,7 +36,7 @@ def {name}(x, n):
     q = tl.full([], 1.0, x.dtype) + (n - n) + (x - x)
     p = {first} + (n - n)
     k = tl.full([], 1.0, x.dtype)
-    most = tl.max(tl.where((n < {_MOST_DEGREE}) & (x == x), n, 0.0))
+    most = greatest_of(tl.where((n < {_MOST_DEGREE}) & (x == x), n, 0.0))
     while k < most:
         later = {step}
         q = tl.where(k < n, p, q)
@@ -87,7 +87,7 @@ def gamma_term(b, x, width, point, weight):
 def gamma_series(a, x):
     n = a + 0.0 * x
     term, total = tl.full([], 1.0, n.dtype) + 0.0 * n, tl.full([], 1.0, n.dtype) + 0.0 * n
-    while tl.max((term > total * 1e-17).to(tl.int32)) != 0:
+    while any_true(term > total * 1e-17):
         n += 1.0
         term *= x / n
         total += term
@@ -100,7 +100,7 @@ def gamma_fraction(a, x):
     c = tl.full([], 1e300, b.dtype) + 0.0 * b
     value, change = d, d + 2.0
     k = tl.full([], 0.0, b.dtype)
-    while (tl.max((tl.abs(change - 1.0) >= 1e-16).to(tl.int32)) != 0) & (k < 10000.0):
+    while any_true(tl.abs(change - 1.0) >= 1e-16) & (k < 10000.0):
         k += 1.0
         step = k * (a - k)
         b += 2.0
