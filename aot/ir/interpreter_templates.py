@@ -157,14 +157,14 @@ def resample(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
 
 
 def resample2(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
-    """Weighted sums of neighbours along two axes, the inner one first."""
-    once = {
-        "x": operands["x"],
-        "starts": operands["inner_starts"],
-        "weights": operands["inner_weights"],
-    }
-    rows = resample(once, {"axis": attrs["inner"], "subtract": 0})
-    return resample({**operands, "x": rows}, {"axis": attrs["axis"], "subtract": 0})
+    """Weighted sums of neighbours along two axes, the one that is to be first."""
+    outer = (operands["starts"], operands["weights"], attrs["axis"])
+    inner = (operands["inner_starts"], operands["inner_weights"], attrs["inner"])
+    x = operands["x"]
+    for starts, weights, axis in (outer, inner) if attrs["first"] == "outer" else (inner, outer):
+        once = {"x": x, "starts": starts, "weights": weights}
+        x = resample(once, {"axis": axis, "subtract": 0})
+    return x
 
 
 TEMPLATES: dict[str, Callable[[Mapping[str, Array], Mapping[str, Any]], Array]] = {

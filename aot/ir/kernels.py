@@ -78,6 +78,8 @@ class Kernel:
     `parts`: kernels that one launch computes side by side, none of which needs another; the kernel
     itself is empty then (`side_by_side`).
     `reads`/`writes`: buffers outside the kernel, in argument order.
+    `workspace`: one of `writes` that nothing else uses, "" without: what work units tell each other
+    or their own threads. Emission adds it.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Kernel:
     writes: tuple[str, ...]
     prologue: tuple[LoopNest, ...] = ()
     parts: tuple[Kernel, ...] = ()
+    workspace: str = ""
 
 
 @dataclass(frozen=True)

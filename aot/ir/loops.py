@@ -113,7 +113,8 @@ class TemplateCall:
         or rounded to so many bits (float32, for bytes as signed numbers: `subtract` is what turns
         x into those, and `add` turns the results back).
     resample2: resample along two axes of floats in one call: x, starts and weights (of `axis`),
-        inner_starts and inner_weights (of `inner`, an axis behind it). attrs: axis, inner.
+        inner_starts and inner_weights (of `inner`, an axis behind it). attrs: axis, inner, first
+        ("outer", "inner": which of them is summed first). Starts never fall along an axis.
     """
 
     name: str

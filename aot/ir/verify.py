@@ -310,7 +310,8 @@ def _verify_kernel(kernel: Kernel, fail: Fail) -> None:
     local = set(kernel.local)
     written = {name for op in ops for name in writes(op)}
     read = {name for op in ops for name in reads(op)} - written
-    if set(kernel.writes) != written - local:
+    workspaces = {k.workspace for k in (kernel, *kernel.parts)}
+    if {*kernel.writes} - workspaces != written - local:
         fail(f"writes {sorted(written - local)}, says {sorted(kernel.writes)}")
     if set(kernel.reads) != read - local:
         fail(f"reads {sorted(read - local)}, says {sorted(kernel.reads)}")

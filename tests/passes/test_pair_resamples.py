@@ -13,7 +13,7 @@ from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.loops import LoopGraph, TemplateCall
 from aot.lowering.lower import lower
-from aot.passes.pair_resamples import MOST_TAPS, pair_resamples
+from aot.passes.pair_resamples import MOST_INNER_TAPS, pair_resamples
 from tests.schedule.graphs import DEVICE, check_same
 
 WALKS = replace(DEVICE, templates=frozenset({"resample", "resample2"}))
@@ -39,6 +39,11 @@ def kinds(graph: LoopGraph) -> list[tuple[str, int]]:
     return [(call.kind, call.attr("axis")) for call in calls]
 
 
+def first_axis(graph: LoopGraph) -> str:
+    (call,) = (op for op in graph.ops if isinstance(op, TemplateCall))
+    return str(call.attr("first"))
+
+
 def resize(size: tuple[int, ...], mode: str, **settings: bool) -> Callable[..., torch.Tensor]:
     return lambda x: F.interpolate(x, size=size, mode=mode, **settings)
 
@@ -57,6 +62,7 @@ def test_two_axes_in_one_call_give_the_same(function: Callable[..., torch.Tensor
     graph = lowered(function, IMAGE)
     paired = pair_resamples(graph, WALKS)
     assert kinds(paired) == [("resample2", 2)]
+    assert first_axis(paired) == "inner"
     assert paired.decisions[-1].verdict == "one walk"
     check_same(graph, paired, tolerance=1e-5)
 
@@ -92,9 +98,33 @@ def test_bytes_are_rounded_in_between() -> None:
     assert reason == "bytes are rounded in between"
 
 
-def test_many_taps_stay_two_passes() -> None:
-    reason = refusal(resize((4, 4), "bilinear", antialias=True), torch.zeros(1, 1, 64, 64))
-    assert reason.endswith(f"more than {MOST_TAPS}")
+@pytest.mark.parametrize("last", [False, True], ids=["planes", "channels last"])
+def test_many_taps_are_summed_along_the_outer_axis_first(last: bool) -> None:
+    image = torch.zeros(1, 3, 64, 48)
+    image = image.contiguous(memory_format=torch.channels_last) if last else image
+    graph = lowered(resize((4, 10), "bilinear", antialias=True), image)
+    paired = pair_resamples(graph, WALKS)
+    assert kinds(paired) == [("resample2", 2)]
+    assert first_axis(paired) == "outer"
+    check_same(graph, paired, tolerance=1e-5)
+
+
+def test_a_row_of_many_taps_stays_a_pass() -> None:
+    reason = refusal(resize((4, 4), "bilinear", antialias=True), torch.zeros(1, 1, 64, 400))
+    assert reason.endswith(f"more than {MOST_INNER_TAPS}")
+
+
+def test_few_taps_down_the_image_stay_two_passes() -> None:
+    reason = refusal(resize((9, 4), "bilinear", antialias=True), torch.zeros(1, 1, 12, 60))
+    assert "a walk pays from" in reason
+
+
+def test_many_channels_in_a_pixel_stay_two_passes() -> None:
+    smaller = resize((4, 10), "bilinear", antialias=True)
+    deep = torch.zeros(1, 5, 64, 48).contiguous(memory_format=torch.channels_last)
+    assert "may have many elements" in refusal(smaller, deep)
+    # The layout of what the model computes is chosen later.
+    assert "may have many elements" in refusal(lambda x: smaller(x * 2), torch.zeros(1, 1, 64, 48))
 
 
 def test_the_same_axis_twice_is_no_pair() -> None:

@@ -17,6 +17,7 @@ from aot.backends.triton.template_conv import emit_conv
 from aot.backends.triton.template_matmul import emit_matmul
 from aot.backends.triton.template_resample import emit_resample
 from aot.backends.triton.template_resample2 import emit_resample2
+from aot.backends.triton.template_resample_outer import workspace
 from aot.backends.triton.template_scan import emit_scan
 from aot.backends.triton.toolchain import SHARED_LIMIT
 from aot.backends.triton.tuning import Chooser, default_database
@@ -24,6 +25,7 @@ from aot.errors import InternalError
 from aot.ir.capabilities import Capabilities
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import Kernel, KernelGraph, Launch, side_by_side
+from aot.ir.loops import Buffer
 from aot.options import BuildOptions, Target
 from aot.symbolic import integer
 
@@ -39,6 +41,11 @@ EMITTERS: dict[str, Emitter] = {
     "scan": emit_scan,
 }
 """The templates, by kind."""
+
+WORKSPACES: dict[str, Callable[[Kernel, KernelGraph, Hints, Gpu], Buffer | None]] = {
+    "resample2": workspace,
+}
+"""The memory that kernels of a template want for themselves, if any."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,7 @@ class TritonBackend:
         """Sources and launches; kernels whose text is equal share a function."""
         hints = hints_of(graph.dims)
         gpu = self._gpu(target)
+        graph = _with_workspaces(graph, hints, gpu)
         alone = [_emit(kernel, graph, hints, gpu) for kernel in graph.kernels]
         grouped = groups(graph, alone, hints)
         kernels = [_together([graph.kernels[k] for k in group]) for group in grouped]
@@ -138,6 +146,24 @@ class TritonBackend:
     def cache_key(self, source: EmittedGraph, target: Target, options: BuildOptions) -> str:
         """A hash of all that the images depend on."""
         return "".join(kernels_key(source.functions, arch) for arch in target.archs)
+
+
+def _with_workspaces(graph: KernelGraph, hints: Hints, gpu: Gpu) -> KernelGraph:
+    """The graph with the memory that kernels of some templates want for themselves."""
+    spaces = {kernel.name: _workspace(kernel, graph, hints, gpu) for kernel in graph.kernels}
+    kernels = [
+        replace(kernel, writes=(*kernel.writes, space.name), workspace=space.name)
+        if (space := spaces[kernel.name]) is not None
+        else kernel
+        for kernel in graph.kernels
+    ]
+    own = {space.name: space for space in spaces.values() if space is not None}
+    return replace(graph, buffers={**graph.buffers, **own}, kernels=tuple(kernels))
+
+
+def _workspace(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Buffer | None:
+    wants = WORKSPACES.get(kernel.template.kind) if kernel.template is not None else None
+    return None if wants is None else wants(kernel, graph, hints, gpu)
 
 
 def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:

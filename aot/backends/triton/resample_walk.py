@@ -137,11 +137,21 @@ def plan_walk(
     width = max(1, hints.volume(columns))
     wide = _wide(width, WARP * thread_columns, most_warps)
     rows = max(1, hints.value(row.extent))
-    each = max(1, hints.volume(planes)) * -(-width // wide)
-    high = MOST_ROWS
-    while high > LEAST_ROWS and each * -(-rows // high) * wide < gpu.units * BUSY_POINTS:
+    strips = max(1, hints.volume(planes)) * -(-width // wide)
+    return Walk(planes, row, columns, wide, rows_each(strips * wide, rows, gpu), thread_columns)
+
+
+def rows_each(
+    columns: int, rows: int, gpu: Gpu, most: int = MOST_ROWS, busy: int = BUSY_POINTS
+) -> int:
+    """Rows of a program, `most` at most; few where the device would be idle otherwise.
+
+    `columns`: of all programs side by side. `busy`: see BUSY_POINTS.
+    """
+    high = most
+    while high > LEAST_ROWS and columns * -(-rows // high) < gpu.units * busy:
         high //= 2
-    return Walk(planes, row, columns, wide, high, thread_columns)
+    return high
 
 
 def _steps(

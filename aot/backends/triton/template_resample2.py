@@ -14,6 +14,7 @@ from aot.backends.triton.kernel import EmittedKernel, finish, line_grid
 from aot.backends.triton.ops import conversion
 from aot.backends.triton.resample_walk import Walk, as_index, operand_at, plan_walk
 from aot.backends.triton.short_reduction import ShortBody
+from aot.backends.triton.template_resample_outer import emit_resample_outer
 from aot.backends.triton.text import Writer, value_type
 from aot.errors import InternalError
 from aot.ir.hints import Hints
@@ -31,6 +32,8 @@ def emit_resample2(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -
     call = kernel.template
     if call is None:
         raise InternalError(f"{kernel.name} has no template")
+    if call.attr("first") == "outer":
+        return emit_resample_outer(kernel, graph, hints, gpu)
     context = make_context(kernel, graph, gpu)
     walk = plan_walk(kernel, call, context, hints, gpu)
     body = ShortBody(context, Writer())
