@@ -145,13 +145,14 @@ def threshold(call: Call, x: Tensor, limit: Any, value: Any) -> Tensor:
 
 @REGISTRY.row("aten.prelu.default", "aten._prelu_kernel.default")
 def prelu(call: Call, x: Tensor, weight: Tensor) -> Tensor:
-    """x above 0, weight * x below; a weight of one dimension is per channel (dimension 1)."""
+    """x above 0, weight * x below; `prelu` has one weight for all or one per channel (dim 1)."""
     result, builder = call.result_type(), call.builder
-    per_channel = weight.rank == 1 and x.rank > 1 and call.op.target == "aten.prelu.default"
+    of_channels = call.op.target == "aten.prelu.default"
 
     def point(index: tuple[Expr, ...]) -> Node:
         v = element(builder, x, index, x.dtype.compute)
-        at = (index[1],) if per_channel else index
+        # Without a dimension of channels there is one weight, which may have a dimension itself.
+        at = (index[1:2] or (builder.zero,)) if of_channels else index
         w = element(builder, weight, at, x.dtype.compute)
         return narrow(e.select(e.gt(v, 0.0), v, e.mul(v, w)), result.dtype)
 

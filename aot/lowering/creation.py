@@ -67,7 +67,9 @@ def ones(call: Call, *_: Any, **__: Any) -> Tensor:
 
 def _arange(call: Call, start: Any, step: Any) -> Tensor:
     result, builder = call.result_type(), call.builder
-    start, step = (int(v) if isinstance(v, bool) else v for v in (start, step))
+    # An integer type counts in whole numbers: eager truncates both before it counts.
+    truncated = (bool, float) if result.dtype.is_integral else bool
+    start, step = (int(v) if isinstance(v, truncated) else v for v in (start, step))
 
     def point(index: tuple[Expr, ...]) -> Node:
         if any(isinstance(v, float) for v in (start, step)):

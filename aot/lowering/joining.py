@@ -14,7 +14,7 @@ from aot.lowering.promotion import number
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved, turned
-from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, Modulo, as_expr
+from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, Modulo, as_expr, is_int
 
 
 @REGISTRY.row("aten.cat.default", "aten.concat.default", "aten.concatenate.default")
@@ -99,23 +99,32 @@ def constant_pad(call: Call, x: Tensor, pad: tuple[Any, ...], value: Any = 0) ->
     return builder.pointwise(result.shape, result.dtype, point)
 
 
-Source = Callable[[Expr, Expr, Expr], Expr]
-"""(position in the result, width before, size) -> position in the padded tensor."""
+Source = Callable[[Expr, Expr, Expr, Expr], Expr]
+"""(position in the result, width before, width after, size) -> position in the padded tensor."""
 
 
-def _reflected(i: Expr, before: Expr, size: Expr) -> Expr:
+def _reflected(i: Expr, before: Expr, _: Expr, size: Expr) -> Expr:
     from_start = i - before
     size_left = Maximum(from_start, -from_start)
     beyond = size - 1 - size_left
     return size - 1 - Maximum(beyond, -beyond)
 
 
-def _replicated(i: Expr, before: Expr, size: Expr) -> Expr:
+def _replicated(i: Expr, before: Expr, _: Expr, size: Expr) -> Expr:
     return Minimum(Maximum(i - before, as_expr(0)), size - 1)
 
 
-def _circular(i: Expr, before: Expr, size: Expr) -> Expr:
-    return turned(i, before, size)
+def _circular(i: Expr, before: Expr, after: Expr, size: Expr) -> Expr:
+    """Negative widths are cut off first; what they leave of the tensor goes on round."""
+    zero = as_expr(0)
+    if is_int(Maximum(before, after, zero), 0):
+        return i - before
+    first, past = Maximum(-before, zero), size - Maximum(-after, zero)
+    left = past - first
+    # Eager returns memory that it never wrote.
+    if left.is_Integer and left <= 0:
+        raise CannotLower("circular padding of a dimension that is cut off whole")
+    return first + turned(i, Maximum(before, zero), left)
 
 
 def _padded(call: Call, x: Tensor, pad: Sequence[Any], source: Source) -> Tensor:
@@ -125,7 +134,7 @@ def _padded(call: Call, x: Tensor, pad: Sequence[Any], source: Source) -> Tensor
     def index(at: tuple[Expr, ...]) -> list[Expr]:
         ranges = known_ranges(call.builder, at, shape)
         return [
-            i if pair == (0, 0) else ranges.simplify(source(i, pair[0], size))
+            i if pair == (0, 0) else ranges.simplify(source(i, *pair, size))
             for i, pair, size in zip(at, pairs, x.shape, strict=True)
         ]
 

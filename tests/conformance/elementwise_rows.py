@@ -138,6 +138,13 @@ def _pairs(dtype: torch.dtype) -> Sequence[Args]:
     ]
 
 
+def _channels(dtype: torch.dtype) -> Sequence[Args]:
+    """Inputs of every rank with a weight for each channel or one for all, of no dimension too."""
+    shapes = ((), (7,), (5, 3), (2, 3, 4), (1, 3, 2, 5), (2, 3, 0))
+    single = [(ordinary(dtype, *s), ordinary(dtype, *w)) for s in shapes for w in ((), (1,))]
+    return [*single, *((ordinary(dtype, *s), ordinary(dtype, 3)) for s in shapes[2:])]
+
+
 def _tame_pairs(dtype: torch.dtype) -> Sequence[Args]:
     """Pairs whose second operand is never 0."""
     a, b = ordinary(dtype, 5, 7, low=-20, high=20), ordinary(dtype, 5, 7, low=1, high=6)
@@ -257,6 +264,7 @@ ROWS: tuple[Row, ...] = (
     *(Row(n, f, _tame_pairs, INT_AND_FLOAT, True) for n, f in QUOTIENTS.items()),
     *(Row(n, f, _tame_pairs, INT_AND_FLOAT) for n, f in ALPHA.items()),
     *(Row(n, f, _ternary, d, _jumps(n)) for n, (f, d) in TERNARY.items()),
+    Row("prelu channels", F.prelu, _channels, FLOATS),
     Row("shift by tensor left", torch.bitwise_left_shift, _shifts, INTS),
     Row("shift by tensor right", torch.bitwise_right_shift, _shifts, INTS),
     Row("promote add", torch.add, _mixed, against_eager=True),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from tests.conformance.harness import ALL, FLOATS, Args, Row, ordinary
+from tests.conformance.harness import ALL, FLOATS, INTS, Args, Row, ordinary
 
 FEW = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
 
@@ -71,7 +71,19 @@ IMAGE: dict[str, Callable[..., Any]] = {
     "pad reflect": lambda x: F.pad(x, (2, 1, 3, 0), mode="reflect"),
     "pad replicate": lambda x: F.pad(x, (2, 1, 3, 9), mode="replicate"),
     "pad circular": lambda x: F.pad(x, (2, 1, 3, 0), mode="circular"),
+    "pad reflect cut": lambda x: _cut_pads(x, "reflect"),
+    "pad replicate cut": lambda x: _cut_pads(x, "replicate"),
+    "pad circular cut": lambda x: _cut_pads(x, "circular"),
 }
+
+
+def _cut_pads(x: torch.Tensor, mode: str) -> list[torch.Tensor]:
+    """Padded in one to three dimensions, by widths of either sign at either end."""
+    widths = [(-1, 2), (2, -1), (-1, -2), (-3, 1), (0, -1), (-2, 0), (1, 1)]
+    others = widths[1:] + widths[:1]
+    planes = [F.pad(x, (*a, *b), mode=mode) for a, b in zip(widths, others, strict=True)]
+    line = [F.pad(x[0], a, mode=mode) for a in widths]
+    return [*planes, *line, F.pad(x[None], (-1, 1, 2, -2, -1, -3), mode=mode)]
 
 
 def _named(dtype: torch.dtype) -> Sequence[Args]:
@@ -131,10 +143,16 @@ def _none(_: torch.dtype) -> Sequence[Args]:
     return [(torch.zeros(1),)]
 
 
+FRACTIONS = ((2.1, -2.9, -1.0), (0.1, -7.9, -4.0), (0.9, 5.0, 1.7), (-2.5, 3.5), (1, 9, 2.5))
+"""Bounds and steps of `arange` that integer types cannot hold."""
+
 CREATION: dict[str, Callable[..., Any]] = {
     "arange": lambda _: (torch.arange(7), torch.arange(2, 9, 3), torch.arange(5, 0, -2)),
     "arange float": lambda _: (torch.arange(0.5, 3.0, 0.3), torch.arange(5.0)),
     "arange typed": lambda _: torch.arange(5, dtype=torch.float32),
+    "arange truncated": lambda _: [
+        torch.arange(*bounds, dtype=dtype) for bounds in FRACTIONS for dtype in (*INTS, *FLOATS)
+    ],
     "full": lambda _: (torch.full((2, 3), 1.5), torch.full((), 7), torch.full((2,), True)),
     "zeros": lambda _: (torch.zeros(3), torch.ones(2, dtype=torch.int32), torch.zeros(0, 3)),
     "linspace": lambda _: (torch.linspace(-1, 2, 9), torch.linspace(0, 1, 1)),

@@ -80,7 +80,7 @@ def test_refused_calls_say_why_and_do_not_hide_each_other() -> None:
     from aot.symbolic import as_expr
 
     shape, strides = (as_expr(4),), (as_expr(1),)
-    types = {n: TensorType(FLOAT32, shape, strides) for n in ("x", "a", "b", "c")}
+    types = {n: TensorType(FLOAT32, shape, strides) for n in ("x", "a", "b", "c", "d")}
     types["m"] = TensorType(BOOL, shape, strides)
     x, m = ValueRef("x"), ValueRef("m")
 
@@ -90,15 +90,17 @@ def test_refused_calls_say_why_and_do_not_hide_each_other() -> None:
     ops = (
         op("aten.index.Tensor", x, (m,), result="a", line=1),
         op("aten.pad.default", ValueRef("a"), (1, 1), "odd", result="b", line=2),
-        op("aten.relu.default", ValueRef("b"), result="c", line=3),
+        op("aten._pad_circular.default", ValueRef("b"), (-4, 2), result="c", line=3),
+        op("aten.relu.default", ValueRef("c"), result="d", line=4),
     )
-    graph = TensorGraph("g", (), ("x", "m"), (), ops, ("c",), types, Signature((), Tree("leaf", 0)))
+    graph = TensorGraph("g", (), ("x", "m"), (), ops, ("d",), types, Signature((), Tree("leaf", 0)))
     with pytest.raises(UnsupportedOperators) as raised:
         lower(graph)
     reasons = {item.operator: item.reason for item in raised.value.missing}
     assert reasons == {
         "aten.index.Tensor": "the result's size depends on the values of a mask",
         "aten.pad.default": "padding mode 'odd'",
+        "aten._pad_circular.default": "circular padding of a dimension that is cut off whole",
     }
 
 
@@ -115,6 +117,10 @@ DYNAMIC: dict[str, Callable[[torch.Tensor], Any]] = {
     "flip": lambda x: x.flip(1),
     "roll": lambda x: (x.roll(2, 1), x.roll(-9, 1), x.roll(x.shape[1], 2)),
     "pad circular": lambda x: F.pad(x.transpose(1, 2), (1, 1), mode="circular"),
+    "pad circular cut": lambda x: tuple(
+        F.pad(F.pad(x.transpose(1, 2), (2, 2)), widths, mode="circular")
+        for widths in ((2, -1), (-2, 1), (-1, -1), (1, -2))
+    ),
     "pad": lambda x: F.pad(x, (1, 2, 3, 0), value=2.0),
     "positions": lambda x: x + torch.arange(x.shape[1])[None, :, None],
     "tril": lambda x: x.new_ones(x.shape[1], x.shape[1]).tril(),
