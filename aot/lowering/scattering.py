@@ -327,13 +327,16 @@ class _Scatter:
             x, indices.shape, target, lambda at: cast(value_at(self.at(at, last(at))), x.dtype)
         )
 
-    def joined(self, source: Tensor, kind: str, include_self: bool) -> Tensor:
-        """x joined with all values that name an element, by sum, prod, min or max."""
+    def joined(self, value_at: Any, kind: str, include_self: bool) -> Tensor:
+        """x joined with all values that name an element, by sum, prod, min or max.
+
+        `value_at`: position in `indices`, whether it names the element -> value.
+        """
         x = self.x
 
         def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
             hit = self.names(index, rindex[0])
-            value = source.load(self.at(index, rindex[0]), hit)
+            value = value_at(self.at(index, rindex[0]), hit)
             return _joined(x.load(index), hit, value, kind, include_self)
 
         return self.builder.reduction(x.shape, (self.count,), [(x.dtype, body)])[0]
@@ -402,7 +405,7 @@ def scatter_value(call: Call, x: Tensor, dim: int, indices: Tensor, value: Any) 
 @REGISTRY.row("aten.scatter_add.default")
 def scatter_add(call: Call, x: Tensor, dim: int, indices: Tensor, src: Tensor) -> Tensor:
     """x with src added at the elements that `indices` names along `dim`."""
-    return _Scatter(call, x, dim, indices).joined(src, "sum", include_self=True)
+    return _Scatter(call, x, dim, indices).joined(src.load, "sum", include_self=True)
 
 
 @REGISTRY.row("aten.scatter.reduce", "aten.scatter_reduce.two")
@@ -419,7 +422,19 @@ def scatter_reduce(
     """x joined with src at the elements that `indices` names along `dim`."""
     if reduce not in _REDUCE_NAMES:
         raise CannotLower(f"scatter with reduce={reduce!r}")
-    return _Scatter(call, x, dim, indices).joined(src, _REDUCE_NAMES[reduce], include_self)
+    return _Scatter(call, x, dim, indices).joined(src.load, _REDUCE_NAMES[reduce], include_self)
+
+
+@REGISTRY.row("aten.scatter.value_reduce")
+def scatter_value_reduce(
+    call: Call, x: Tensor, dim: int, indices: Tensor, value: Any, *, reduce: str
+) -> Tensor:
+    """x with a value added to, or multiplied with, the elements that `indices` names."""
+
+    def same(at: Sequence[Expr], _: Node) -> Node:
+        return element(call.builder, value, at, x.dtype)
+
+    return _Scatter(call, x, dim, indices).joined(same, _REDUCE_NAMES[reduce], include_self=True)
 
 
 @REGISTRY.row("aten.index_reduce.default")

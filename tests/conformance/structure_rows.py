@@ -114,6 +114,12 @@ NAMED: dict[str, Callable[..., Any]] = {
     "one_hot": lambda x, i, j: F.one_hot(i.long(), 6),
 }
 SUMS: dict[str, Callable[..., Any]] = {
+    "scatter value add": lambda x, i, j: x.scatter(
+        0, i.long()[:3, None, None].expand(3, 2, 2), 3, reduce="add"
+    ),
+    "scatter value multiply": lambda x, i, j: x.scatter(
+        2, i.long()[:4].expand(2, 3, 4), 2, reduce="multiply"
+    ),
     "scatter_add": lambda x, i, j: x.scatter_add(2, i.long().expand(4, 6, 5), x),
     "index_add": lambda x, i, j: x.index_add(1, j.long(), x[:, :5], alpha=2),
     "index_put accumulate": lambda x, i, j: x.index_put((i.long(), j.long()), x[0, :5], True),
