@@ -29,6 +29,7 @@ def package(
     golden: bool = True,
     swappable: bool = False,
     keep_originals: bool = False,
+    weights_file: str = "",
     operators: Sequence[str] = (),
     operator_libraries: Sequence[str | Path] = (),
 ) -> BuildReport:
@@ -45,6 +46,7 @@ def package(
         golden: Keep the example inputs and eager's outputs in the package, for `verify`.
         swappable: Weights can be replaced at run time, all of them together.
         keep_originals: The same, also some of them alone, or added to.
+        weights_file: Name of a file beside the package that the weights go to; "": into it.
         operators: Custom operators ("ns::name", "ns::*") that the loading program registers.
         operator_libraries: Shared objects with custom operators for the package to carry.
 
@@ -60,6 +62,7 @@ def package(
         golden=golden,
         swappable=swappable,
         keep_originals=keep_originals,
+        weights_file=weights_file,
         operators=tuple(operators),
         operator_libraries=tuple(Path(path) for path in operator_libraries),
     )

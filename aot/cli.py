@@ -216,6 +216,12 @@ def _kernel_counts(report: BuildReport) -> str:
     help="As --swappable, some of them alone or added to; keeps weights that others are derived "
     "from.",
 )
+@click.option(
+    "--weights-file",
+    default="",
+    metavar="NAME",
+    help="Keep the weights in a file of that name beside the package, not in it.",
+)
 @click.option("--no-golden", is_flag=True, help="Leave out example inputs and outputs (`verify`).")
 @_json
 @_debug

@@ -139,7 +139,7 @@ def build(
         "assemble",
         lambda: _link(captured, programs, memory, emitted, binaries, weights, carried, options),
     )
-    nbytes = stages.run("write", lambda: _write(options.output, linked))
+    nbytes = stages.run("write", lambda: _write(options, linked))
     return _report(emitted, memory, linked, nbytes, carried, options, stages.times)
 
 
@@ -332,9 +332,13 @@ def _program_parts(
     )
 
 
-def _write(output: Path | None, linked: Linked) -> int:
+def _write(options: BuildOptions, linked: Linked) -> int:
     """Bytes written; 0 without an output path."""
-    return write_package(output, linked.plan, linked.entries).nbytes if output else 0
+    path, name = options.output, options.weights_file
+    if path is None:
+        return 0
+    apart = path.with_name(name) if name else None
+    return write_package(path, linked.plan, linked.entries, apart).nbytes
 
 
 def _report(

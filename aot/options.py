@@ -88,6 +88,7 @@ class BuildOptions:
         keep_originals: Some weights alone can be replaced even where others are folded into what
             they are derived for, and updates can be added: the package holds the model's own
             weights besides what is derived from them. Implies `swappable`.
+        weights_file: Name of a file beside the package that the weights go to; "": into it.
         operators: Names of custom operators ("ns::name", "ns::*") that whoever loads the package
             gives.
         operator_libraries: Shared objects with custom operators that the package carries.
@@ -105,6 +106,7 @@ class BuildOptions:
     debug: bool = False
     swappable: bool = False
     keep_originals: bool = False
+    weights_file: str = ""
     operators: tuple[str, ...] = ()
     operator_libraries: tuple[Path, ...] = ()
 
@@ -119,6 +121,14 @@ class BuildOptions:
             raise UsageError(f"jobs must be at least 1, not {self.jobs}")
         if not self.targets:
             raise UsageError("no target given", advice="Give --target cpu, or leave it out.")
+        own = self.output.name if self.output else ""
+        if self.weights_file and self.weights_file in (own, ".", ".."):
+            raise UsageError(f"the weights cannot go to {self.weights_file!r}")
+        if self.weights_file != Path(self.weights_file).name:
+            raise UsageError(
+                f"the weights' file {self.weights_file!r} must be a name without a folder",
+                advice="It is written beside the package, and looked for there.",
+            )
 
     @property
     def has_weight_program(self) -> bool:

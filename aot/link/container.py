@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeGuard
 
 from aot.errors import CorruptPackage
@@ -17,6 +18,10 @@ from aot.errors import CorruptPackage
 ALIGNMENT = 64
 MAX_HEADER_BYTES = 100_000_000
 METADATA = {"format": "aot-package", "format_version": "1.0"}
+WEIGHTS_METADATA = {"format": "aot-weights", "format_version": "1.0"}
+"""Of a file with the weights of a package alone."""
+
+NO_HASH = "0" * 64
 
 TO_SAFETENSORS = {
     "float64": "F64",
@@ -77,14 +82,16 @@ def entry_bytes(dtype: str, shape: Sequence[int]) -> int:
     return ITEM_BYTES[TO_SAFETENSORS[dtype]] * math.prod(shape)
 
 
-def lay_out(tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> tuple[EntryInfo, ...]:
+def lay_out(
+    tensors: Sequence[tuple[str, str, tuple[int, ...]]], pad: str = "pad/"
+) -> tuple[EntryInfo, ...]:
     """Places (name, dtype, shape) one after the other, with pad entries where a gap is needed."""
     placed: list[EntryInfo] = []
     offset = pads = 0
     for name, dtype, shape in tensors:
         gap = -offset % ALIGNMENT
         if gap:
-            placed.append(EntryInfo(f"pad/{pads}", "uint8", (gap,), offset, offset + gap))
+            placed.append(EntryInfo(f"{pad}{pads}", "uint8", (gap,), offset, offset + gap))
             pads += 1
             offset += gap
         end = offset + entry_bytes(dtype, shape)
@@ -93,14 +100,42 @@ def lay_out(tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> tuple[EntryI
     return tuple(placed)
 
 
-def encode_header(entries: Sequence[EntryInfo], plan_sha256: str = "0" * 64) -> bytes:
+@dataclass(frozen=True)
+class WeightsFile:
+    """The file that holds a package's weights, where they are not in the package.
+
+    Attributes:
+        name: Of the file, without a folder; it lies beside the package.
+        sha256: The hash of its entries' names and hashes, which both files say.
+    """
+
+    name: str
+    sha256: str
+
+
+def encode_header(
+    entries: Sequence[EntryInfo], plan_sha256: str = NO_HASH, weights: WeightsFile | None = None
+) -> bytes:
     """The length word and the JSON, padded so that the data section begins on 64 bytes.
 
     Args:
         entries: The layout.
         plan_sha256: The hash of the plan's bytes: every other hash is in the plan.
+        weights: Where the weights are, if elsewhere.
     """
-    table: dict[str, Any] = {"__metadata__": {**METADATA, "plan_sha256": plan_sha256}}
+    metadata = {**METADATA, "plan_sha256": plan_sha256}
+    if weights is not None:
+        metadata |= {"weights_file": weights.name, "weights_sha256": weights.sha256}
+    return _encode(entries, metadata)
+
+
+def encode_weights_header(entries: Sequence[EntryInfo], sha256: str = NO_HASH) -> bytes:
+    """As `encode_header`, of the file that holds a package's weights."""
+    return _encode(entries, {**WEIGHTS_METADATA, "weights_sha256": sha256})
+
+
+def _encode(entries: Sequence[EntryInfo], metadata: dict[str, str]) -> bytes:
+    table: dict[str, Any] = {"__metadata__": metadata}
     for entry in entries:
         table[entry.name] = {
             "dtype": TO_SAFETENSORS[entry.dtype],
@@ -120,18 +155,21 @@ class Header:
         entries: In file order, pads included.
         start: Offset of the data section.
         plan_sha256: The hash of the entry `plan`, in hex; "" when it does not say.
+        weights: The file of the weights; of that file itself, its hash and no name.
     """
 
     entries: tuple[EntryInfo, ...]
     start: int
     plan_sha256: str
+    weights: WeightsFile | None = None
 
 
-def decode_header(data: memoryview) -> Header:
+def decode_header(data: memoryview, wanted: Mapping[str, str] = METADATA) -> Header:
     """The header of a file, checked.
 
     Args:
         data: The whole file.
+        wanted: METADATA, or WEIGHTS_METADATA for a file of weights.
 
     Raises:
         CorruptPackage: The file is too short, its header is no valid table, or the entries
@@ -155,10 +193,10 @@ def decode_header(data: memoryview) -> Header:
     if not isinstance(table, dict):
         raise CorruptPackage("the header is no JSON object")
     metadata = table.pop("__metadata__", None)
-    if not isinstance(metadata, dict) or metadata.get("format") != METADATA["format"]:
+    if not isinstance(metadata, dict) or metadata.get("format") != wanted["format"]:
         raise CorruptPackage(
             "the file is a safetensors file but no package: its metadata does not say "
-            f"format={METADATA['format']}"
+            f"format={wanted['format']}"
         )
     entries = sorted((_entry(name, row) for name, row in table.items()), key=lambda e: e.begin)
     position = 0
@@ -176,7 +214,18 @@ def decode_header(data: memoryview) -> Header:
             f"the entries need {position} bytes of data, the file has {len(data) - start}; "
             "it was cut off or has something appended"
         )
-    return Header(tuple(entries), start, str(metadata.get("plan_sha256", "")))
+    return Header(
+        tuple(entries), start, str(metadata.get("plan_sha256", "")), _weights_file(metadata)
+    )
+
+
+def _weights_file(metadata: Mapping[str, Any]) -> WeightsFile | None:
+    if "weights_sha256" not in metadata:
+        return None
+    name = str(metadata.get("weights_file", ""))
+    if name != Path(name).name or name == "..":
+        raise CorruptPackage(f"the weights are said to be in {name!r}, which is no plain file name")
+    return WeightsFile(name, str(metadata["weights_sha256"]))
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

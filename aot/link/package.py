@@ -19,14 +19,27 @@ from pathlib import Path
 from typing import TypeAlias
 
 from aot.errors import InternalError, PackageWriteError
-from aot.link.container import EntryInfo, encode_header, entry_bytes, lay_out
+from aot.link.container import (
+    NO_HASH,
+    EntryInfo,
+    WeightsFile,
+    encode_header,
+    encode_weights_header,
+    entry_bytes,
+    lay_out,
+)
 from aot.link.plan import DTYPE_BYTES, KernelRef, Plan, Program, WeightProgram
 from aot.link.plan_check import check_plan
 from aot.link.plan_json import encode_plan
 
 Chunk: TypeAlias = bytes | bytearray | memoryview
 GROUPS = ("kernels/", "operators/", "weights/", "packed/", "state/", "golden/")
-_NO_HASH = "0" * 64
+WEIGHT_GROUPS = ("weights/", "packed/")
+"""The entries that a file of weights takes."""
+
+WEIGHTS_PAD = "pad/weights/"
+"""How fillers of that file begin: the names of both files differ."""
+
 _WRITE_BYTES = 8 << 20  # hashed and written while still in the cache; also how often ^C is heard
 
 _ADVICE = {
@@ -77,16 +90,20 @@ def bytes_entry(name: str, data: bytes) -> Entry:
     return Entry(name, "uint8", (len(data),), lambda: (data,))
 
 
-def write_package(path: Path, plan: Plan, entries: Sequence[Entry]) -> Written:
+def write_package(
+    path: Path, plan: Plan, entries: Sequence[Entry], weights_file: Path | None = None
+) -> Written:
     """Write the package, whole or not at all.
 
     Args:
         path: The file; an older one stays as it was until the new one is complete.
         plan: The plan; its hashes are filled in here.
         entries: Everything but the plan and pads, in any order.
+        weights_file: Where the weights go, beside the package; None: into it. It is complete
+            before the package is.
 
     Returns:
-        The plan as written, and the layout of the file.
+        The plan as written, the layout of the package, and the size of all that was written.
 
     Raises:
         PackageWriteError: Disk full, no permission, no such directory, …
@@ -98,23 +115,48 @@ def write_package(path: Path, plan: Plan, entries: Sequence[Entry]) -> Written:
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise InternalError(f"entries are named twice: {', '.join(twice)}")
-    draft = _with_hashes(plan, dict.fromkeys(names, _NO_HASH))
+    draft = _with_hashes(plan, dict.fromkeys(names, NO_HASH))
     check_plan(draft, names)
+    apart = [e for e in ordered if weights_file and e.name.startswith(WEIGHT_GROUPS)]
+    inside = [e for e in ordered if e not in apart]
+    hashes = dict.fromkeys(names, NO_HASH)
+    weights, elsewhere = None, 0
+    if weights_file is not None:
+        weights, elsewhere = _write_weights(weights_file, apart, hashes)
     room = len(encode_plan(draft))
-    layout = lay_out(
-        [("plan", "uint8", (room,)), *((e.name, e.dtype, tuple(e.shape)) for e in ordered)]
-    )
-    header = encode_header(layout)
+    layout = lay_out([("plan", "uint8", (room,)), *_described(inside)])
+    header = encode_header(layout, weights=weights)
     with _replacing(path) as file:
         file.write(header)
-        hashes = _write_data(file, layout, {entry.name: entry for entry in ordered}, room)
+        hashes.update(_write_data(file, layout, {entry.name: entry for entry in inside}, room))
         final = _with_hashes(plan, hashes)
         encoded = encode_plan(final)
         if len(encoded) != room:
             raise InternalError(f"the plan grew from {room} to {len(encoded)} bytes")
         file.write_at(len(header), encoded)
-        file.write_at(0, encode_header(layout, hashlib.sha256(encoded).hexdigest()))
-    return Written(final, layout, len(header) + layout[-1].end)
+        file.write_at(0, encode_header(layout, hashlib.sha256(encoded).hexdigest(), weights))
+    return Written(final, layout, len(header) + layout[-1].end + elsewhere)
+
+
+def _write_weights(
+    path: Path, entries: Sequence[Entry], hashes: dict[str, str]
+) -> tuple[WeightsFile, int]:
+    """Writes a file of weights; its name and hash, its size, and the entries' hashes."""
+    layout = lay_out(_described(entries), WEIGHTS_PAD)
+    header = encode_weights_header(layout)
+    with _replacing(path) as file:
+        file.write(header)
+        made = _write_data(file, layout, {entry.name: entry for entry in entries}, 0)
+        hashes.update(made)
+        text = "".join(f"{name} {digest}\n" for name, digest in sorted(made.items()))
+        sha256 = hashlib.sha256(text.encode()).hexdigest()
+        file.write_at(0, encode_weights_header(layout, sha256))
+    size = layout[-1].end if layout else 0
+    return WeightsFile(path.name, sha256), len(header) + size
+
+
+def _described(entries: Sequence[Entry]) -> list[tuple[str, str, tuple[int, ...]]]:
+    return [(e.name, e.dtype, tuple(e.shape)) for e in entries]
 
 
 def _rank(entry: Entry) -> tuple[int, str]:

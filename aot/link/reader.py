@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from aot.errors import CorruptPackage, PackageReadError
-from aot.link.container import EntryInfo, decode_header
+from aot.link.container import WEIGHTS_METADATA, EntryInfo, Header, WeightsFile, decode_header
 from aot.link.plan import Plan
 from aot.link.plan_json import decode_plan
 
@@ -22,7 +22,7 @@ class PackageFile:
 
     Attributes:
         path: The file.
-        nbytes: Its size.
+        nbytes: Its size, with that of its file of weights if it has one.
         entries: Name to place, in file order, pads included.
         plan: The execution plan.
 
@@ -34,34 +34,48 @@ class PackageFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._files = [_mapped(path)]
         try:
-            with path.open("rb") as file:
-                self._data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        except ValueError as error:
-            raise CorruptPackage("the file is empty", where=path) from error
-        except OSError as error:
-            raise PackageReadError(
-                f"cannot read the package: {error.strerror or error}", where=path
-            ) from error
-        self.nbytes = len(self._data)
-        try:
-            header = decode_header(self._data)
-            self._start = header.start
+            header = decode_header(self._files[0])
+            self._places = {
+                e.name: (self._files[0], header.start + e.begin) for e in header.entries
+            }
             self.entries = {info.name: info for info in header.entries}
             if "plan" not in self.entries:
                 raise CorruptPackage("the package has no entry named plan")
             if header.plan_sha256 and self.sha256("plan") != header.plan_sha256:
                 raise CorruptPackage("the plan is not as it was written", where="entry plan")
+            if header.weights is not None:
+                self._add_weights(path.with_name(header.weights.name), header.weights)
             self.plan: Plan = decode_plan(self.data("plan"))
         except CorruptPackage as error:
             self.close()
             error.where = f"{path}" + (f", {error.where}" if error.where else "")
             raise
+        except PackageReadError:
+            self.close()
+            raise
+        self.nbytes = sum(len(data) for data in self._files)
+
+    def _add_weights(self, path: Path, expected: WeightsFile) -> None:
+        """The entries of the file of weights beside the package."""
+        self._files.append(_mapped(path))
+        header = decode_header(self._files[-1], WEIGHTS_METADATA)
+        if header.weights is None or header.weights.sha256 != expected.sha256:
+            raise CorruptPackage("these are the weights of another package", where=path.name)
+        self._add(self._files[-1], header)
+
+    def _add(self, data: memoryview, header: Header) -> None:
+        for info in header.entries:
+            if info.name in self.entries:
+                raise CorruptPackage(f"entry {info.name} is in both files")
+            self.entries[info.name] = info
+            self._places[info.name] = (data, header.start + info.begin)
 
     def data(self, name: str) -> memoryview:
         """The bytes of an entry, without a copy; valid until `close`."""
-        info = self.entries[name]
-        return self._data[self._start + info.begin : self._start + info.end]
+        data, begin = self._places[name]
+        return data[begin : begin + self.entries[name].nbytes]
 
     def sha256(self, name: str) -> str:
         """The hash of an entry's bytes, in hex."""
@@ -75,8 +89,9 @@ class PackageFile:
                 yield info
 
     def close(self) -> None:
-        """Let go of the file; it is unmapped when the last view that was handed out is gone."""
-        self._data.release()
+        """Let go of the files; they are unmapped when the last view handed out is gone."""
+        for data in self._files:
+            data.release()
 
     def __enter__(self) -> PackageFile:
         return self
@@ -88,3 +103,15 @@ class PackageFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _mapped(path: Path) -> memoryview:
+    try:
+        with path.open("rb") as file:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except ValueError as error:
+        raise CorruptPackage("the file is empty", where=path) from error
+    except OSError as error:
+        raise PackageReadError(
+            f"cannot read the package: {error.strerror or error}", where=path
+        ) from error

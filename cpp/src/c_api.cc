@@ -43,11 +43,13 @@ void require(const void* pointer, const char* name) {
   if (pointer == nullptr) fail(AOT_INVALID_ARGUMENT, name, " is NULL");
 }
 
-aot_package* open_package(std::unique_ptr<aot_rt::MappedFile> file, aot_rt::Bytes bytes,
-                          const aot_package_options* given) {
+// `open` gives the files of a package whose weights may be in a file of that name.
+template <typename Open>
+aot_package* open_package(const aot_package_options* given, Open open) {
   const auto options = read_options(given, "aot_package_options");
   const aot_rt::Log log{options.log, options.log_context};
-  auto package = std::make_shared<aot_rt::Package>(std::move(file), bytes, log);
+  const std::string weights = options.weights != nullptr ? options.weights : "";
+  auto package = std::make_shared<aot_rt::Package>(open(weights), log);
   if (options.verify != 0) package->verify();
   return new aot_package{std::move(package)};
 }
@@ -115,9 +117,8 @@ aot_status* aot_package_open(const char* path, const aot_package_options* option
   return guard([&] {
     require(path, "path");
     require(package, "package");
-    auto file = std::make_unique<aot_rt::MappedFile>(path);
-    const aot_rt::Bytes bytes = file->bytes();
-    *package = open_package(std::move(file), bytes, options);
+    *package = open_package(
+        options, [path](const std::string& weights) { return aot_rt::open_files(path, weights); });
   });
 }
 
@@ -129,7 +130,10 @@ aot_status* aot_package_open_memory(const void* data, size_t size,
     if (reinterpret_cast<uintptr_t>(data) % aot_rt::kBlockAlignment != 0) {
       fail(AOT_INVALID_ARGUMENT, "data must be aligned to ", aot_rt::kBlockAlignment, " bytes");
     }
-    *package = open_package(nullptr, {static_cast<const uint8_t*>(data), size}, options);
+    const aot_rt::Bytes bytes{static_cast<const uint8_t*>(data), size};
+    *package = open_package(options, [bytes](const std::string& weights) {
+      return aot_rt::borrow_files(bytes, weights);
+    });
   });
 }
 

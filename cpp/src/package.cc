@@ -16,15 +16,15 @@ bool starts_with(const std::string& text, std::string_view prefix) {
 
 }  // namespace
 
-Package::Package(std::unique_ptr<MappedFile> file, Bytes bytes, Log log)
-    : file_(std::move(file)),
+Package::Package(PackageFiles files, Log log)
+    : files_(std::move(files.files)),
       log_(log),
-      container_(Container::read(bytes)),
+      container_(std::move(files.container)),
       plan_(Plan::parse(container_)),
       values_(plan_.weights.size()) {
   describe();
   log_(AOT_LOG_INFO,
-       cat("package '", plan_.model, "' for ", plan_.list_programs(), ", ", bytes.size, " bytes"));
+       cat("package '", plan_.model, "' for ", plan_.list_programs(), ", ", files.bytes, " bytes"));
 }
 
 Bytes Package::plan_text() const { return container_.find("plan")->bytes; }

@@ -1,4 +1,4 @@
-// An open package: mapping, container, plan, descriptions, and the kernel libraries loaded so far.
+// An open package: mappings, container, plan, descriptions, and the kernel libraries loaded so far.
 #ifndef AOT_SRC_PACKAGE_H_
 #define AOT_SRC_PACKAGE_H_
 
@@ -16,6 +16,7 @@
 #include "cpu/kernel_library.h"
 #include "mapped_file.h"
 #include "operators.h"
+#include "package_files.h"
 #include "plan.h"
 #include "safetensors.h"
 #include "weight_update.h"
@@ -42,8 +43,7 @@ struct WeightPlace {
 // Immutable but for loaded libraries and replaced weights, which have their own locks.
 class Package : public std::enable_shared_from_this<Package> {
  public:
-  // `file` is nullptr when the bytes are borrowed from the caller.
-  Package(std::unique_ptr<MappedFile> file, Bytes bytes, Log log);
+  Package(PackageFiles files, Log log);
 
   const Plan& plan() const { return plan_; }
   const Container& container() const { return container_; }
@@ -103,7 +103,7 @@ class Package : public std::enable_shared_from_this<Package> {
   aot_tensor_info describe(const TensorSpec& spec, const std::vector<Range>& ranges);
   aot_dim_info describe(const Expr& size, const std::vector<Range>& ranges);
 
-  std::unique_ptr<MappedFile> file_;
+  std::vector<std::unique_ptr<MappedFile>> files_;
   Log log_;
   Container container_;
   Plan plan_;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "dtype.h"
 #include "error.h"
@@ -51,13 +53,14 @@ void check_alignment(uint64_t header_size, const std::vector<Entry>& entries, co
   }
 }
 
-void check_metadata(const Field& header) {
-  if (!header.has("__metadata__")) corrupt("a safetensors file, but not an aot package");
+// `format` is that of `what`, for messages.
+void check_metadata(const Field& header, const char* format, const char* what) {
+  if (!header.has("__metadata__")) corrupt("a safetensors file, but not ", what);
   const Field metadata = header.at("__metadata__");
-  if (!metadata.has("format")) corrupt("a safetensors file, but not an aot package");
-  const Field format = metadata.at("format");
-  if (format.text() != "aot-package") {
-    corrupt("a safetensors file of format '", format.text(), "', not an aot package");
+  if (!metadata.has("format")) corrupt("a safetensors file, but not ", what);
+  const Field said = metadata.at("format");
+  if (said.text() != format) {
+    corrupt("a safetensors file of format '", said.text(), "', not ", what);
   }
   const Field version_field = metadata.at("format_version");
   const std::string& version = version_field.text();
@@ -68,6 +71,23 @@ void check_metadata(const Field& header) {
     fail(AOT_INCOMPATIBLE, "package format ", version, ": this runtime reads version ",
          kFormatMajor, ".x; ", major > kFormatMajor ? "update the runtime" : "package it again");
   }
+}
+
+// The text of a key of the metadata; "" without it.
+std::string metadata_text(const Field& header, const char* key) {
+  const Field metadata = header.at("__metadata__");
+  if (!metadata.has(key)) return {};
+  const Field value = metadata.at(key);
+  return value.text();
+}
+
+// The name of a file in a folder that is known: it leads to no other folder.
+std::string plain_name(std::string name) {
+  if (name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "." ||
+      name == "..") {
+    corrupt("the weights are said to be in '", name, "', which is no plain file name");
+  }
+  return name;
 }
 
 // Bytes of a tensor; throws when the product overflows.
@@ -137,22 +157,24 @@ void check_coverage(const std::vector<Entry>& entries, Bytes data) {
 
 Container Container::read(Bytes file) { return read_as(Kind::kPackage, file); }
 
+Container Container::read_weights(Bytes file) { return read_as(Kind::kWeights, file); }
+
 Container Container::read_tensors(Bytes file) { return read_as(Kind::kTensors, file); }
 
 Container Container::read_as(Kind kind, Bytes file) {
+  const bool own = kind != Kind::kTensors;
   const bool package = kind == Kind::kPackage;
-  const uint64_t size = header_size(file, package ? "an aot package" : "a safetensors file");
+  const char* what = package ? "an aot package" : "the weights of an aot package";
+  const uint64_t size = header_size(file, own ? what : "a safetensors file");
   const nlohmann::json json = parse_json(Bytes{file.data + 8, static_cast<size_t>(size)}, "header");
   const Field header(json, "header");
-  if (package) check_metadata(header);
   const Bytes data{file.data + 8 + size, file.size - 8 - static_cast<size_t>(size)};
   Container container;
-  if (package) {
-    const Field metadata = header.at("__metadata__");
-    if (metadata.has("plan_sha256")) {
-      const Field digest = metadata.at("plan_sha256");
-      container.plan_sha256_ = digest.text();
-    }
+  if (own) {
+    check_metadata(header, package ? "aot-package" : "aot-weights", what);
+    container.plan_sha256_ = metadata_text(header, "plan_sha256");
+    container.weights_file_ = plain_name(metadata_text(header, "weights_file"));
+    container.weights_sha256_ = metadata_text(header, "weights_sha256");
   }
   for (const auto& [name, value] : header.object().items()) {
     if (name == "__metadata__") continue;
@@ -160,9 +182,21 @@ Container Container::read_as(Kind kind, Bytes file) {
     const Field row(value, path.c_str());
     container.entries_.push_back(read_entry(name, row, data));
   }
-  if (package) check_alignment(size, container.entries_, data.data);
+  if (own) check_alignment(size, container.entries_, data.data);
   check_coverage(container.entries_, data);
   return container;  // nlohmann::json keeps members sorted by name
+}
+
+void Container::add(Container weights) {
+  if (weights.weights_sha256_ != weights_sha256_) {
+    corrupt("these are the weights of another package");
+  }
+  for (Entry& entry : weights.entries_) {
+    if (find(entry.name) != nullptr) corrupt("entry '", entry.name, "' is in the package too");
+  }
+  std::move(weights.entries_.begin(), weights.entries_.end(), std::back_inserter(entries_));
+  std::sort(entries_.begin(), entries_.end(),
+            [](const Entry& a, const Entry& b) { return a.name < b.name; });
 }
 
 const Entry* Container::find(std::string_view name) const {

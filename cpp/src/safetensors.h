@@ -24,6 +24,9 @@ class Container {
   // Throws CORRUPT_PACKAGE (each way to be wrong has its own message) or INCOMPATIBLE.
   static Container read(Bytes file);
 
+  // The same for a file that holds the weights of a package.
+  static Container read_weights(Bytes file);
+
   // The same for any safetensors file: no metadata is needed, and entries may begin anywhere.
   static Container read_tensors(Bytes file);
 
@@ -33,12 +36,23 @@ class Container {
   // What the header says the SHA-256 of the entry `plan` is; "" in files without it.
   const std::string& plan_sha256() const { return plan_sha256_; }
 
+  // The name of the file beside the package that holds its weights; "" when the package does.
+  const std::string& weights_file() const { return weights_file_; }
+  // The hash of the names and hashes of that file's entries, which both files say.
+  const std::string& weights_sha256() const { return weights_sha256_; }
+
+  // Takes the entries of the package's other file. Throws CORRUPT_PACKAGE when it belongs to
+  // another package, or an entry is in both.
+  void add(Container weights);
+
  private:
-  enum class Kind : uint8_t { kPackage, kTensors };
+  enum class Kind : uint8_t { kPackage, kWeights, kTensors };
   static Container read_as(Kind kind, Bytes file);
 
   std::vector<Entry> entries_;
   std::string plan_sha256_;
+  std::string weights_file_;
+  std::string weights_sha256_;
 };
 
 }  // namespace aot_rt

@@ -41,7 +41,7 @@ void bind(aot_rt::Package* package, const aot_rt::Program& program) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const aot_test::AlignedBytes bytes(std::string(reinterpret_cast<const char*>(data), size));
   try {
-    aot_rt::Package package(nullptr, bytes.bytes(), {});
+    aot_rt::Package package(aot_rt::borrow_files(bytes.bytes(), ""), {});
     for (const aot_rt::Program& program : package.plan().programs) bind(&package, program);
     package.verify();
   } catch (const aot_rt::Error&) {

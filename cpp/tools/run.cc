@@ -1,6 +1,6 @@
 // Runs a package:
 //   aot_run PACKAGE [--device cuda:0] [--threads N] [--isa LEVEL] [--repeat N] [--out DIR]
-//   input.npy…
+//   [--weights FILE] input.npy…
 // Without inputs it describes the package.
 #include <cstdlib>
 #include <filesystem>
@@ -15,6 +15,7 @@ namespace {
 struct Arguments {
   std::string package;
   std::string out;
+  aot::PackageOptions package_options;
   aot::SessionOptions session;
   int repeat = 1;
   std::vector<std::string> inputs;
@@ -44,6 +45,8 @@ Arguments parse(int argc, char** argv) {
       arguments.session.isa = value;
     } else if (word == "--out") {
       arguments.out = value;
+    } else if (word == "--weights") {
+      arguments.package_options.weights = value;
     } else {
       throw std::runtime_error("unknown option " + word);
     }
@@ -51,7 +54,7 @@ Arguments parse(int argc, char** argv) {
   if (arguments.package.empty()) {
     throw std::runtime_error(
         "usage: aot_run PACKAGE [--device cuda:0] [--threads N] [--isa LEVEL] [--repeat N] "
-        "[--out DIR] input.npy…");
+        "[--out DIR] [--weights FILE] input.npy…");
   }
   return arguments;
 }
@@ -69,7 +72,8 @@ void describe(const char* kind, const aot_tensor_info& info) {
 }
 
 int run(const Arguments& arguments) {
-  const aot::Package package = aot::Package::open(arguments.package).value();
+  const aot::Package package =
+      aot::Package::open(arguments.package, arguments.package_options).value();
   if (arguments.inputs.empty() && package.input_count() != 0) {
     for (size_t i = 0; i < package.input_count(); ++i) describe("input ", package.input(i));
     for (size_t i = 0; i < package.output_count(); ++i) describe("output", package.output(i));

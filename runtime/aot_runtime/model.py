@@ -321,6 +321,7 @@ def load(
     num_threads: int | None = None,
     graphs: bool = True,
     verify: bool = False,
+    weights: str | os.PathLike[str] | None = None,
 ) -> Model:
     """Opens a package and makes it callable. Nothing is unpacked, no file is created.
 
@@ -331,6 +332,8 @@ def load(
         num_threads: threads that a call may use; None: the physical cores of this process.
         graphs: on a GPU, replay the kernels of a repeated shape as one CUDA graph.
         verify: check the SHA-256 of every entry (reads the whole file).
+        weights: the file of the weights, of a package that does not hold them; None: the one that
+            the package names, beside it.
 
     Raises:
         NotFound: no such file.
@@ -338,11 +341,14 @@ def load(
         Incompatible: of a newer format.
         Unavailable: no kernels for this device or for `isa`, no such device, no driver for it.
         OutOfMemory: the device has no room for the weights.
-        InvalidArgument: `num_threads` below 1, or a device that is no name.
+        InvalidArgument: `num_threads` below 1, a device that is no name, or `weights` for a
+            package that holds them.
     """
     if num_threads is not None and num_threads < 1:
         raise InvalidArgument(f"num_threads is {num_threads}, must be at least 1")
-    return Model(_native.Package(os.fspath(path), verify), device, isa, num_threads, graphs)
+    apart = "" if weights is None else os.fspath(weights)
+    package = _native.Package(os.fspath(path), verify, apart)
+    return Model(package, device, isa, num_threads, graphs)
 
 
 def _update(name: str, value: Any) -> tuple[str, Any, bool, Any, Any, float]:

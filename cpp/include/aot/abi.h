@@ -144,6 +144,9 @@ typedef struct aot_package_options {
   int32_t verify;    /* 1: check the SHA-256 of every entry now (reads the whole file) */
   aot_log_fn log;    /* NULL: silent */
   void* log_context; /* passed to `log`; must outlive package and sessions */
+  /* The file of the weights, of a package that does not hold them (--weights-file); NULL: the one
+   * that the package names, beside it. A package in memory needs it. */
+  const char* weights;
 } aot_package_options;
 
 /* Maps and checks a package file. The file must not be changed in place while it is open: replace

@@ -231,6 +231,7 @@ struct PackageOptions {
   bool verify = false;  // check the SHA-256 of every entry
   aot_log_fn log = nullptr;
   void* log_context = nullptr;
+  std::string weights = {};  // the file of the weights; "": in the package, or beside it
 };
 
 // A weight's new value or what is added to it; see aot_weight_update. Tensors are borrowed.
@@ -255,8 +256,9 @@ struct ReplaceOptions {
 class Package {
  public:
   static Result<Package> open(const std::string& path, const PackageOptions& options = {}) {
+    const char* weights = options.weights.empty() ? nullptr : options.weights.c_str();
     const aot_package_options raw{sizeof(raw), options.verify ? 1 : 0, options.log,
-                                  options.log_context};
+                                  options.log_context, weights};
     aot_package* package = nullptr;
     if (aot_status* status = aot_package_open(path.c_str(), &raw, &package)) {
       return Error::adopt(status);

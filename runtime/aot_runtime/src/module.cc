@@ -207,12 +207,13 @@ class Session {
 
 class Package {
  public:
-  Package(const std::string& path, bool verify) {
+  Package(const std::string& path, bool verify, const std::string& weights) {
     std::optional<aot::Result<aot::Package>> result;
     {
       const py::gil_scoped_release release;
       aot::PackageOptions options;
       options.verify = verify;
+      options.weights = weights;
       result.emplace(aot::Package::open(path, options));
     }
     if (!result->ok()) raise(result->error());
@@ -363,7 +364,8 @@ PYBIND11_MODULE(_native, m) {
       .def_property_readonly("num_threads", &Session::num_threads);
 
   py::class_<Package>(m, "Package")
-      .def(py::init<const std::string&, bool>(), py::arg("path"), py::arg("verify") = false)
+      .def(py::init<const std::string&, bool, const std::string&>(), py::arg("path"),
+           py::arg("verify") = false, py::arg("weights") = "")
       .def("session", &Package::session, py::kw_only(), py::arg("device") = "", py::arg("isa") = "",
            py::arg("num_threads") = 0, py::arg("graphs") = true, py::arg("profile") = false)
       .def("replace_weights", &Package::replace_weights, py::arg("updates"), py::arg("partial"),
