@@ -44,7 +44,7 @@ LAYERS = [
     },
     {"json_text", "status", "driver_abi"},
     {"expr", "safetensors", "driver"},
-    {"device"},
+    {"device", "package_files"},
     {
         *("plan", "plan_fields", "program", "program_flow", "operator_call"),
         *("weight_program", "upload", "graph", "memory_library"),
