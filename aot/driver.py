@@ -29,7 +29,7 @@ from aot.link.assemble import Assembly, CodeImage, ProgramParts, RoutineParts, a
 from aot.link.derive import DerivedStore
 from aot.link.entries import golden_entries
 from aot.link.operator_library import OperatorCode, read_libraries, used_libraries
-from aot.link.package import Entry, bytes_entry, write_package
+from aot.link.package import WEIGHT_GROUPS, Entry, bytes_entry, write_package
 from aot.link.placing import place_weights, weight_entries
 from aot.link.plan import Plan
 from aot.link.replaceable import original_entries, weight_specs
@@ -355,7 +355,7 @@ def _report(
         model=graph.name,
         output=options.output,
         nbytes=nbytes,
-        weight_bytes=sum(e.nbytes for e in linked.entries if e.name.startswith(_WEIGHT_GROUPS)),
+        weight_bytes=sum(e.nbytes for e in linked.entries if e.name.startswith(WEIGHT_GROUPS)),
         targets=tuple(
             f"{target.device}:{arch}" for target in options.targets for arch in target.archs
         ),
@@ -367,6 +367,3 @@ def _report(
         sizes=tuple((d.label or d.name, d.hint) for d in graph.dims),
         operators=operator_uses(graph, carried),
     )
-
-
-_WEIGHT_GROUPS = ("weights/", "packed/")

@@ -35,7 +35,7 @@ from aot.link.plan_json import encode_plan
 Chunk: TypeAlias = bytes | bytearray | memoryview
 GROUPS = ("kernels/", "operators/", "weights/", "packed/", "state/", "golden/")
 WEIGHT_GROUPS = ("weights/", "packed/")
-"""The entries that a file of weights takes."""
+"""The entries that hold weights, which a file of their own takes."""
 
 WEIGHTS_PAD = "pad/weights/"
 """How fillers of that file begin: the names of both files differ."""
@@ -117,11 +117,11 @@ def write_package(
         raise InternalError(f"entries are named twice: {', '.join(twice)}")
     draft = _with_hashes(plan, dict.fromkeys(names, NO_HASH))
     check_plan(draft, names)
-    apart = [e for e in ordered if weights_file and e.name.startswith(WEIGHT_GROUPS)]
-    inside = [e for e in ordered if e not in apart]
     hashes = dict.fromkeys(names, NO_HASH)
-    weights, elsewhere = None, 0
+    inside, weights, elsewhere = ordered, None, 0
     if weights_file is not None:
+        apart = [e for e in ordered if e.name.startswith(WEIGHT_GROUPS)]
+        inside = [e for e in ordered if not e.name.startswith(WEIGHT_GROUPS)]
         weights, elsewhere = _write_weights(weights_file, apart, hashes)
     room = len(encode_plan(draft))
     layout = lay_out([("plan", "uint8", (room,)), *_described(inside)])

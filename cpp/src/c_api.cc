@@ -43,13 +43,13 @@ void require(const void* pointer, const char* name) {
   if (pointer == nullptr) fail(AOT_INVALID_ARGUMENT, name, " is NULL");
 }
 
-// `open` gives the files of a package whose weights may be in a file of that name.
-template <typename Open>
-aot_package* open_package(const aot_package_options* given, Open open) {
-  const auto options = read_options(given, "aot_package_options");
+std::string weights_of(const aot_package_options& options) {
+  return options.weights != nullptr ? options.weights : "";
+}
+
+aot_package* open_package(aot_rt::PackageFiles files, const aot_package_options& options) {
   const aot_rt::Log log{options.log, options.log_context};
-  const std::string weights = options.weights != nullptr ? options.weights : "";
-  auto package = std::make_shared<aot_rt::Package>(open(weights), log);
+  auto package = std::make_shared<aot_rt::Package>(std::move(files), log);
   if (options.verify != 0) package->verify();
   return new aot_package{std::move(package)};
 }
@@ -117,8 +117,8 @@ aot_status* aot_package_open(const char* path, const aot_package_options* option
   return guard([&] {
     require(path, "path");
     require(package, "package");
-    *package = open_package(
-        options, [path](const std::string& weights) { return aot_rt::open_files(path, weights); });
+    const auto read = read_options(options, "aot_package_options");
+    *package = open_package(aot_rt::open_files(path, weights_of(read)), read);
   });
 }
 
@@ -130,10 +130,9 @@ aot_status* aot_package_open_memory(const void* data, size_t size,
     if (reinterpret_cast<uintptr_t>(data) % aot_rt::kBlockAlignment != 0) {
       fail(AOT_INVALID_ARGUMENT, "data must be aligned to ", aot_rt::kBlockAlignment, " bytes");
     }
+    const auto read = read_options(options, "aot_package_options");
     const aot_rt::Bytes bytes{static_cast<const uint8_t*>(data), size};
-    *package = open_package(options, [bytes](const std::string& weights) {
-      return aot_rt::borrow_files(bytes, weights);
-    });
+    *package = open_package(aot_rt::borrow_files(bytes, weights_of(read)), read);
   });
 }
 

@@ -213,10 +213,11 @@ class _Strip:
             self._open_outputs()
             self._weigh()
             self._windows.emit(self._finish)
-            line(f"outputs += tl.sum(z_in.to(tl.int32)){self._over_pixel('//')}")
+            line(f"outputs += tl.sum(z_in.to(tl.int32)){self._by_pixel('//')}")
             line("tl.debug_barrier()")
 
-    def _over_pixel(self, sign: str) -> str:
+    def _by_pixel(self, sign: str) -> str:
+        """What turns pixels into elements ("*"), or back ("//")."""
         pixel = self._strips.pixel
         return f" {sign} {pixel}" if pixel > 1 else ""
 
@@ -227,13 +228,13 @@ class _Strip:
         start = body.value(operand_at(body, self._call, "inner_starts", (var("outputs"),)))
         self._line(f"begin = {as_index(body, start)} // {ALIGNED} * {ALIGNED}")
         row = Axis(_COLUMN, self._size * strips.pixel)
-        body.open_dim(Shifted("y", (row,), strips.wide, 1), f"begin{self._over_pixel('*')}")
+        body.open_dim(Shifted("y", (row,), strips.wide, 1), f"begin{self._by_pixel('*')}")
 
     def _open_outputs(self) -> None:
         """The outputs `z` whose inputs all are among `y`, which are read as far as these need."""
         body, strips, line = self._body, self._strips, self._line
         dim = Shifted("z", (strips.inner, *strips.inside), strips.lanes, 1)
-        each = self._over_pixel("*")
+        each = self._by_pixel("*")
         body.open_dim(dim, f"outputs{each}")
         line(f"z_in = z < outputs_end{each}")
         start = operand_at(body, self._call, "inner_starts", (strips.inner.symbol,))
@@ -260,7 +261,7 @@ class _Strip:
         line(f"tl.store(kept + tl.arange(0, {strips.wide})[None, :], {sums})")
         line("tl.debug_barrier()")
         within = f" + z % {strips.pixel}" if strips.pixel > 1 else ""
-        line(f"mine = kept + from_begin{self._over_pixel('*')}{within}")
+        line(f"mine = kept + from_begin{self._by_pixel('*')}{within}")
         for tap in range(self._taps):
             value = f"tl.load(mine + {tap * strips.pixel}, mask=z_in, other=0)"
             term = f"{value} * {body.value(self._weight(tap)).text}"
