@@ -20,7 +20,7 @@ from aot.frontend.golden import examples
 from aot.frontend.ingest import ingest
 from aot.ir.capabilities import Capabilities
 from aot.ir.flow import Outline
-from aot.ir.kernel_facts import draws_numbers
+from aot.ir.kernel_facts import calls_kernels, draws_numbers
 from aot.ir.kernels import KernelGraph, MemoryPlan
 from aot.ir.loops import LoopGraph
 from aot.ir.tensors import OperatorCall, TensorGraph, all_ops
@@ -105,12 +105,13 @@ def build(
     stages = _Stages(observer or Silent(), options.stop_after)
     programs = choose_programs(options.targets, choose)
     carried = read_libraries(options.operator_libraries)
-    given = (*options.operators, *(name for library in carried for name in library.operators))
+    given = _called(options, carried)
 
     captured = stages.run(
-        "capture", lambda: capture_file(source) if isinstance(source, Path) else source
+        "capture", lambda: capture_file(source, given) if isinstance(source, Path) else source
     )
     graph, weights = stages.run("ingest", lambda: ingest(captured, given))
+    refuse_kernels(graph, programs)
     refuse_operators(graph, programs)
     lowered = stages.run("lower", lambda: lower_outline(outline(graph)))
     # From here on each program goes its own way: what to fuse depends on the device.
@@ -143,6 +144,19 @@ def build(
     return _report(emitted, memory, linked, nbytes, carried, options, stages.times)
 
 
+def called_operators(options: BuildOptions) -> tuple[str, ...]:
+    """Names, which may hold wildcards, of the custom operators whose code is given.
+
+    Raises:
+        UsageError: See `read_libraries`.
+    """
+    return _called(options, read_libraries(options.operator_libraries))
+
+
+def _called(options: BuildOptions, carried: Sequence[OperatorCode]) -> tuple[str, ...]:
+    return (*options.operators, *(name for library in carried for name in library.operators))
+
+
 def choose_programs(targets: Sequence[Target], choose: Choose | None = None) -> tuple[Program, ...]:
     """The programs that the targets want, in their order, each with the backend of its target.
 
@@ -159,13 +173,35 @@ def optimise(lowered: Outline[LoopGraph], capabilities: Capabilities) -> Outline
     return aligned.map(lambda part: run_passes(part, capabilities))
 
 
+def refuse_kernels(graph: TensorGraph, programs: Sequence[Program]) -> None:
+    """Kernels of the model's own run where their language is known.
+
+    Raises:
+        UsageError: There is a program for another device.
+    """
+    for op in all_ops(graph.ops):
+        kernel = op.kernel if isinstance(op, OperatorCall) else None
+        for program in programs if kernel is not None else ():
+            assert kernel is not None
+            if kernel.language not in program.capabilities.languages:
+                raise UsageError(
+                    f"the kernel {kernel.function} is written in {kernel.language.title()}, which "
+                    f"a program for {program.target} cannot hold",
+                    where=op.origin,
+                    advice="Package for GPUs alone (--target cuda:sm_90), or name the operator "
+                    "that launches it with --operator and give its code: "
+                    "docs/custom-operators.md.",
+                )
+
+
 def refuse_operators(graph: TensorGraph, programs: Sequence[Program]) -> None:
     """Custom operators run on the host alone.
 
     Raises:
         UsageError: The model calls some, and there are programs for another device.
     """
-    calls = [op for op in all_ops(graph.ops) if isinstance(op, OperatorCall)]
+    found = [op for op in all_ops(graph.ops) if isinstance(op, OperatorCall)]
+    calls = [op for op in found if op.kernel is None]
     elsewhere = [str(p.target) for p in programs if not on_host(str(p.target))]
     if calls and elsewhere:
         raise UsageError(
@@ -269,8 +305,10 @@ def _link(
         )
         for k, program in enumerate(programs)
     ]
-    # Eager's random numbers are others.
-    comparable = options.golden and not any(draws_numbers(graph) for graph in graphs)
+    # Eager's random numbers are others, and it cannot run the model's own kernels on the host.
+    comparable = options.golden and not any(
+        draws_numbers(graph) or calls_kernels(graph) for graph in graphs
+    )
     golden = golden_entries(
         [(e.inputs, e.outputs) for e in examples(captured)] if comparable else []
     )

@@ -18,7 +18,10 @@ GPU_ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 HOST = "cpu"
 """The device that every machine has."""
 
-DEVICES: Mapping[str, tuple[str, ...]] = {HOST: CPU_LEVELS, "cuda": GPU_ARCHS}
+GPU = "cuda"
+"""The device of GPU targets."""
+
+DEVICES: Mapping[str, tuple[str, ...]] = {HOST: CPU_LEVELS, GPU: GPU_ARCHS}
 """Every device and its architectures, in the order of a package's programs."""
 
 STAGES = (

@@ -23,6 +23,7 @@ from aot.frontend.labels import wanted_sizes
 from aot.frontend.open_dims import narrowed_by_model, traceable
 from aot.frontend.places import UserCode, first_lines, is_users, place_of_error
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
+from aot.frontend.user_kernels import compiling_for_some_gpu, launches_kernels
 
 _TORCH_ADVICE = (
     "The error above occurred",
@@ -62,15 +63,20 @@ class Captured:
     root: Path | None
 
 
-def capture_file(path: Path) -> Captured:
+def capture_file(path: Path, operators: Sequence[str] = ()) -> Captured:
     """Captures a model file, or a saved ExportedProgram (`.pt2`).
+
+    Args:
+        path: The file.
+        operators: Names of custom operators that stay calls, as `--operator` has them.
 
     Raises:
         ModelFileError, InputMismatch, ExportError, DynamicShapeError: See aot.errors.
     """
     if path.suffix == ".pt2":
-        return capture_program(_load_program(path), name=path.stem, path=path.resolve())
-    return capture(read_model_file(path))
+        program = _load_program(path)
+        return capture_program(program, name=path.stem, path=path.resolve(), operators=operators)
+    return capture(read_model_file(path), operators)
 
 
 def capture_module(
@@ -81,16 +87,18 @@ def capture_module(
     dynamic_shapes: ShapeSpec = None,
     extra_inputs: Sequence[Sequence[Any]] = (),
     name: str = "",
+    operators: Sequence[str] = (),
 ) -> Captured:
-    """Captures a module from Python. Raises the errors of `capture_file`."""
+    """Captures a module from Python. `operators` and errors: as `capture_file`."""
     extra = tuple(tuple(e) for e in extra_inputs)
     chosen = name or type(module).__name__
     return capture(
-        ModelSource(chosen, module, tuple(args), dict(kwargs or {}), dynamic_shapes, extra)
+        ModelSource(chosen, module, tuple(args), dict(kwargs or {}), dynamic_shapes, extra),
+        operators,
     )
 
 
-def capture(source: ModelSource) -> Captured:
+def capture(source: ModelSource, operators: Sequence[str] = ()) -> Captured:
     """Exports the model in eval mode (a package is for inference) and decomposes it.
 
     Raises:
@@ -101,7 +109,7 @@ def capture(source: ModelSource) -> Captured:
         names = _parameter_names(source)
         with UserCode(_export_error(source)):
             program = _traced(source, names)
-        return _decomposed(program, source, source.module, names)
+        return _decomposed(program, source, source.module, names, operators)
 
 
 def _traced(source: ModelSource, names: Sequence[str]) -> ExportedProgram:
@@ -125,7 +133,11 @@ def _traced(source: ModelSource, names: Sequence[str]) -> ExportedProgram:
 
 
 def capture_program(
-    program: ExportedProgram, *, name: str = "model", path: Path | None = None
+    program: ExportedProgram,
+    *,
+    name: str = "model",
+    path: Path | None = None,
+    operators: Sequence[str] = (),
 ) -> Captured:
     """Captures a program that the user exported. Raises ExportError."""
     example = program.example_inputs
@@ -133,7 +145,7 @@ def capture_program(
     module = program.module()
     source = ModelSource(name, module, tuple(args), dict(kwargs), path=path)
     with _quiet(), torch.no_grad():
-        return _decomposed(program, source, module, ())
+        return _decomposed(program, source, module, (), operators)
 
 
 def _decomposed(
@@ -141,11 +153,15 @@ def _decomposed(
     source: ModelSource,
     module: torch.nn.Module,
     names: tuple[str, ...],
+    operators: Sequence[str],
 ) -> Captured:
     guards = tuple(getattr(program, "_guards_code", None) or ())
     merge_aliases(program)
-    with UserCode(_export_error(source)), _without_guards(program):
-        lowered = program.run_decompositions(decomposition_table())
+    apart = launches_kernels(program, operators)
+    with UserCode(_export_error(source)), _without_guards(program), compiling_for_some_gpu():
+        lowered = program.run_decompositions(
+            decomposition_table(), decompose_custom_triton_ops=apart
+        )
     return Captured(
         source.name,
         lowered,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,9 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from aot.errors import AotError, InputMismatch
 from aot.frontend.capture import Captured, eval_mode
+from aot.frontend.places import UserCode, first_lines, place_of_error
 from aot.frontend.weights import to_array
 
 Array = np.ndarray
@@ -35,9 +37,22 @@ def examples(captured: Captured) -> tuple[Example, ...]:
 def _run(captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Example:
     args, kwargs = _own_tensors((args, dict(kwargs)))
     inputs = tuple(array.copy() for array in flat_arrays((args, kwargs)))
-    with eval_mode(captured.module), kept_buffers(captured.module), torch.no_grad():
-        result = _own_tensors(captured.module(*args, **kwargs))
+    module = captured.module
+    with eval_mode(module), kept_buffers(module), torch.no_grad(), UserCode(_failing(captured)):
+        result = _own_tensors(module(*args, **kwargs))
     return Example(inputs, flat_arrays(result))
+
+
+def _failing(captured: Captured) -> Callable[[BaseException], AotError]:
+    def convert(error: BaseException) -> AotError:
+        return InputMismatch(
+            "eager PyTorch cannot run the model on its example inputs here",
+            where=place_of_error(error, captured.root),
+            details=first_lines(error),
+            advice="Give its operators an implementation for the CPU, or package with --no-golden.",
+        )
+
+    return convert
 
 
 def _own_tensors(nested: Any) -> Any:

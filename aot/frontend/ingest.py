@@ -44,6 +44,7 @@ from aot.frontend.sizes import (
     tensor_type,
     traced_ranges,
 )
+from aot.frontend.user_kernels import LAUNCH, read_launch
 from aot.frontend.weights import TorchWeights, dtype_of, identity_of, weight_specs
 from aot.ir.dtypes import BOOL, FLOAT64
 from aot.ir.origin import NO_ORIGIN, Origin
@@ -339,11 +340,13 @@ class _Reader:
             return
         if target == "<built-in function getitem>":
             source, position = node.args[0], node.args[1]
-            if isinstance(source, torch.fx.Node) and isinstance(position, int):
+            if isinstance(source, torch.fx.Node) and isinstance(position, (int, str)):
                 self.values[node.name] = self.values[source.name][position]
             return
         try:
-            if target in CONTROL or target == ASSOCIATIVE_SCAN:
+            if target == LAUNCH:
+                self._launch(node, value, origin)
+            elif target in CONTROL or target == ASSOCIATIVE_SCAN:
                 self._control_call(node, value, target, origin)
             else:
                 self._tensor_call(node, value, target, origin)
@@ -370,6 +373,12 @@ class _Reader:
         self.ops.append(op)
         self.values[node.name] = refs if isinstance(value, (tuple, list)) else refs[0]
         return True
+
+    def _launch(self, node: torch.fx.Node, value: Any, origin: Origin) -> None:
+        """A call of a kernel of the model's own."""
+        call = CustomCall(f"{self.prefix}{node.name}", node, value, origin)
+        op, self.values[node.name] = read_launch(self, call)
+        self.ops.append(op)
 
     def _assertion(self, node: torch.fx.Node, target: str, origin: Origin) -> None:
         try:
@@ -526,6 +535,8 @@ def _unknown(name: str, value: Any) -> Any:
     """What users of a rejected operator see, so that they can be looked at too."""
     if isinstance(value, (tuple, list)):
         return tuple(ValueRef(f"{name}_{k}") for k in range(len(value)))
+    if isinstance(value, dict):
+        return {key: ValueRef(f"{name}_{key}") for key in value}
     return ValueRef(name)
 
 

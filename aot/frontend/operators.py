@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 import torch
-from torch._library.triton import triton_ops_to_kernels
 
 from aot.errors import MissingOperator
 from aot.ir.dtypes import DType
@@ -69,13 +68,10 @@ def is_custom(name: str) -> bool:
 
 def without_code(name: str, origin: Origin) -> MissingOperator:
     """A call of a custom operator that nobody has said to give."""
-    reason = "a custom operator, whose code is not in the model"
-    if name in triton_ops_to_kernels:
-        reason = "a custom operator of Triton kernels, which packages do not hold"
     return MissingOperator(
         name,
         (origin,),
-        reason,
+        "a custom operator, whose code is not in the model",
         f"Package with --operator {name} where the program that loads the package registers it, or "
         "with --operator-library and the shared library that holds it: docs/custom-operators.md.",
     )

@@ -23,6 +23,7 @@ class Capabilities:
     `alignment`: of the addresses that kernels are given, in bytes; 1: any will do.
     `sort_run`: elements of rows that the argsort template sorts well; longer ones are merged from
     such runs (a power of two); 0: any.
+    `languages`: of the kernels that a model may bring along.
     `units`: parallel work units from which a launch keeps the device busy.
     """
 
@@ -41,3 +42,4 @@ class Capabilities:
     conv_in_place: bool = False
     prologues: frozenset[str] = frozenset()
     sort_run: int = 0
+    languages: frozenset[str] = frozenset()

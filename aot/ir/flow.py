@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from aot.ir.origin import Origin
 from aot.ir.tensors import TensorGraph, names_in
+from aot.ir.user_kernel import UserKernel
 from aot.symbolic import Expr
 
 G = TypeVar("G")
@@ -94,14 +95,15 @@ class Check:
 
 @dataclass(frozen=True)
 class Call:
-    """A custom operator fills the buffers `results`.
+    """A custom operator, or a kernel of the model's own, fills the buffers `results`.
 
     Attributes:
         name: "ns::name.overload".
         arguments: As `tensors.OperatorCall.arguments`; tensors are ValueRefs of buffers.
-        results: Buffers; like those of arguments, their strides are row-major.
+        results: Buffers; like those of arguments, their strides are row-major, if no kernel's.
         origin: The model's line.
         changed: Buffers among those of the arguments that it changes in place.
+        kernel: As `tensors.OperatorCall.kernel`.
     """
 
     name: str
@@ -109,6 +111,7 @@ class Call:
     results: tuple[str, ...]
     origin: Origin
     changed: tuple[str, ...] = ()
+    kernel: UserKernel | None = None
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -122,19 +125,20 @@ Flow = tuple[Item[G], ...]
 
 def map_items(flow: Flow[G], change: Callable[[Item[Any]], Item[Any]]) -> Flow[Any]:
     """The flow with every item replaced by what `change` makes of it, in order and inside out."""
+    return tuple(change(map_flows(item, lambda f: map_items(f, change))) for item in flow)
 
-    def inside(item: Item[Any]) -> Item[Any]:
-        if isinstance(item, Branch):
-            then = map_items(item.then, change)
-            return replace(item, then=then, otherwise=map_items(item.otherwise, change))
-        if isinstance(item, Repeat):
-            condition = map_items(item.condition, change)
-            return replace(item, condition=condition, body=map_items(item.body, change))
-        if isinstance(item, Measured):
-            return replace(item, rest=map_items(item.rest, change))
-        return item
 
-    return tuple(change(inside(item)) for item in flow)
+def map_flows(item: Item[Any], change: Callable[[Flow[Any]], Flow[Any]]) -> Item[Any]:
+    """The item with every flow inside of it replaced by what `change` makes of it, in order."""
+    if isinstance(item, Branch):
+        then = change(item.then)
+        return replace(item, then=then, otherwise=change(item.otherwise))
+    if isinstance(item, Repeat):
+        condition = change(item.condition)
+        return replace(item, condition=condition, body=change(item.body))
+    if isinstance(item, Measured):
+        return replace(item, rest=change(item.rest))
+    return item
 
 
 def map_flow(flow: Flow[G], stage: Callable[[G], H]) -> Flow[H]:

@@ -187,18 +187,20 @@ def interpret_kernels(
 
     def part(span: Span) -> None:
         kernels = graph.kernels[span.first :][: span.count]
-        ops = [op for kernel in kernels for op in kernel_ops(kernel)]
-        for name in {name for op in ops for name in writes(op)}.difference(slices):
+        made = {name for k in kernels for op in kernel_ops(k) for name in writes(op)}
+        for name in made.difference(slices):
             arrays.pop(name, None)  # of an earlier turn of a loop, perhaps of other sizes
-        for op in ops:
-            run_op(op, graph.buffers, arrays, sizes)
+        for kernel in kernels:
+            if kernel.call is not None:
+                run.call(kernel.call)
+            for op in kernel_ops(kernel):
+                run_op(op, graph.buffers, arrays, sizes)
 
     def new(name: str) -> Array:
         return allocate(graph.buffers[name], sizes)
 
-    FlowRun(arrays, sizes, part, new, operators).run(
-        graph.flow or (Straight(Span(0, len(graph.kernels))),)
-    )
+    run = FlowRun(arrays, sizes, part, new, operators)
+    run.run(graph.flow or (Straight(Span(0, len(graph.kernels))),))
     return _results(graph, arrays, held)
 
 

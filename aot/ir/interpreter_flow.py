@@ -15,7 +15,9 @@ from aot.symbolic import Expr, dim, evaluate
 G = TypeVar("G")
 Array = np.ndarray[Any, Any]
 Operators = Mapping[str, Callable[..., Any]]
-"""Custom operators by name: functions of the arguments by position, that return the results."""
+"""Custom operators by name: functions of the arguments by position, that return the results.
+
+Kernels of the model's own are functions that fill those of their arguments."""
 
 
 class FlowRun(Generic[G]):
@@ -59,7 +61,7 @@ class FlowRun(Generic[G]):
                     self.dims[name] = int(self.arrays[buffer])
                 self.run(item.rest)
             elif isinstance(item, Call):
-                self._call(item)
+                self.call(item)
             elif not self._holds(item.value):
                 raise InputMismatch(item.message, where=str(item.origin))
 
@@ -82,7 +84,15 @@ class FlowRun(Generic[G]):
             self.run(item.body)
             turn += 1
 
-    def _call(self, item: Call) -> None:
+    def call(self, item: Call) -> None:
+        """Calls the model's own code; a kernel is given its results to fill.
+
+        Raises:
+            KeyError: It has no meaning here.
+        """
+        if item.kernel is not None:
+            self.arrays.update((name, self.allocate(name)) for name in item.results)
+
         def value(argument: Any) -> Any:
             if isinstance(argument, tuple):
                 return [value(part) for part in argument]
@@ -91,6 +101,8 @@ class FlowRun(Generic[G]):
             return self._number(argument) if hasattr(argument, "free_symbols") else argument
 
         made = self.operators[item.name](*(value(given) for _, _, given in item.arguments))
+        if item.kernel is not None:
+            return
         results = made if isinstance(made, (tuple, list)) else () if made is None else (made,)
         for name, result in zip(item.results, results, strict=True):
             self.arrays[name] = np.array(result, order="C")

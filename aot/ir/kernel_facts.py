@@ -60,6 +60,11 @@ def graph_dims(graph: KernelGraph) -> frozenset[Symbol]:
     return frozenset(dim(d.name) for d in graph.dims)
 
 
+def calls_kernels(graph: KernelGraph) -> bool:
+    """Whether it launches kernels of the model's own."""
+    return any(kernel.call is not None for kernel in graph.kernels)
+
+
 def draws_numbers(graph: KernelGraph) -> bool:
     """Whether its results are random."""
     return any(b.kind == "state" and b.fqn == RANDOM_STATE for b in graph.buffers.values())

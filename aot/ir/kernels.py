@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.ir.decisions import Decision
-from aot.ir.flow import Flow, Span
+from aot.ir.flow import Call, Flow, Span
 from aot.ir.loops import Axis, Buffer, LoopNest, LoopOp, TemplateCall, bases
 from aot.ir.tensors import Dim, Mutation, Signature, SizeRelation
 from aot.ir.weights import DerivedWeight
@@ -80,6 +80,7 @@ class Kernel:
     `reads`/`writes`: buffers outside the kernel, in argument order.
     `workspace`: one of `writes` that nothing else uses, "" without: what work units tell each other
     or their own threads. Emission adds it.
+    `call`: of a kernel of the model's own, which is all that there is to it.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Kernel:
     prologue: tuple[LoopNest, ...] = ()
     parts: tuple[Kernel, ...] = ()
     workspace: str = ""
+    call: Call | None = None
 
 
 @dataclass(frozen=True)

@@ -158,9 +158,9 @@ def _item_head(item: Item[G]) -> list[str]:
             return [f"copy {source} to {target}"]
         case Check(value, message):
             return [f"check {value}: {message!r}"]
-        case Call(name, arguments, results):
+        case Call(_, _, results):
             made = ", ".join((*results, *item.changed))
-            return [f"{made} = {_call_text(name, arguments)}"]
+            return [f"{made} = {_code_text(item)}"]
     raise InternalError(f"no text for {type(item).__name__}")
 
 
@@ -196,15 +196,19 @@ def _control_head(op: ControlOp) -> list[str]:
             return [f"size {name} = {value}"]
         case Assertion(value, message):
             return [f"assert {value}, {message!r}"]
-        case OperatorCall(name, arguments):
+        case OperatorCall():
             copies = "".join(f" with {made} from {value}" for made, value in op.changed)
-            return [_call_text(name, arguments) + copies]
+            return [_code_text(op) + copies]
 
 
-def _call_text(name: str, arguments: Iterable[tuple[str, str, object]]) -> str:
-    """A call of a custom operator, its arguments by name."""
-    given = ", ".join(f"{argument}={_argument(value)}" for argument, _, value in arguments)
-    return f"call {name}({given})"
+def _code_text(call: OperatorCall | Call) -> str:
+    """A call of the model's own code, its arguments by name."""
+    given = [f"{argument}={_argument(value)}" for argument, _, value in call.arguments]
+    if call.kernel is None:
+        return f"call {call.name}({', '.join(given)})"
+    given += [f"{name}={text}" for name, text in call.kernel.constants]
+    grid = ", ".join(to_text(size) for size in call.kernel.grid)
+    return f"launch {call.name}[{grid}]({', '.join(given)})"
 
 
 def op_lines(op: LoopOp) -> list[str]:
@@ -315,7 +319,10 @@ def _kernel_lines(kernel: Kernel) -> list[str]:
     strip = (
         "" if kernel.strip is None else f" strips {kernel.strip.axis.symbol} of {kernel.strip.size}"
     )
-    lines = [f"kernel {kernel.name} for({_loops(kernel.outer)}){strip}"]
+    work = f"for({_loops(kernel.outer)}){strip}"
+    if kernel.call is not None:
+        work = _code_text(kernel.call)
+    lines = [f"kernel {kernel.name} {work}"]
     lines.append(f"  reads {', '.join(kernel.reads)}; writes {', '.join(kernel.writes)}")
     if kernel.local:
         lines.append(f"  local {', '.join(kernel.local)}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from aot.ir.dtypes import DType
 from aot.ir.origin import Origin
+from aot.ir.user_kernel import UserKernel
 from aot.symbolic import Expr
 
 
@@ -154,17 +155,22 @@ class Assertion:
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """Calls a custom operator: code that the runtime is given under `name` ("ns::name.overload").
+    """Calls code of the model's own: a custom operator or a kernel.
+
+    The runtime is given a custom operator's code under `name` ("ns::name.overload").
 
     Attributes:
-        name: As torch names the overload; without ".default".
+        name: As torch names the overload; without ".default". Of a kernel, its own.
         arguments: All of the schema's, in its order: (name, kind, value). `kind`: none, tensor,
             int, float, bool or string; with "[]" a list of these, whose value is a tuple. Tensors
-            are ValueRefs, ints may be Exprs.
-        results: A name for each result, whether anything reads it or not.
+            are ValueRefs, ints may be Exprs. Of a kernel, those that it is launched with: tensors,
+            which keep their strides, int32, int64, float and bool.
+        results: A name for each result, whether anything reads it or not. A kernel has them among
+            its arguments.
         origin: The model's line.
         changed: (name, value): an argument of that name begins as a copy of the value, and is
             changed in place; what follows reads it under its name.
+        kernel: The kernel; None for a custom operator.
     """
 
     name: str
@@ -172,6 +178,7 @@ class OperatorCall:
     results: tuple[str, ...]
     origin: Origin
     changed: tuple[tuple[str, str], ...] = ()
+    kernel: UserKernel | None = None
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -181,7 +188,7 @@ class OperatorCall:
     @property
     def operands(self) -> tuple[str, ...]:
         """The values that it reads: of the arguments, in their order, then those that it copies."""
-        own = {name for name, _ in self.changed}
+        own = {*self.results, *(name for name, _ in self.changed)}
         read = (name for _, _, value in self.arguments for name in names_in(value))
         copied = (value for _, value in self.changed)
         return (*(name for name in read if name not in own), *copied)

@@ -84,8 +84,10 @@ def verify_kernels(graph: KernelGraph) -> None:
 
 
 def _control_buffers(graph: KernelGraph) -> frozenset[str]:
-    """Buffers that control items fill, or that kernels of both arms of a branch write."""
+    """Buffers that control items or the model's own kernels fill, or both arms of a branch."""
     found = set(slices_of(graph.flow)) | set(slices_of(graph.flow).values())
+    for kernel in graph.kernels:
+        found.update(kernel.writes if kernel.call is not None else ())
     for item in items_of(graph.flow):
         found.update(touched_by(item)[1])
         if isinstance(item, Branch):
@@ -304,6 +306,10 @@ def _provably_outside(expr: Expr, size: Expr, ranges: Ranges) -> bool:
 
 
 def _verify_kernel(kernel: Kernel, fail: Fail) -> None:
+    if kernel.call is not None:
+        if {*kernel.call.results, *kernel.call.changed} != {*kernel.writes}:
+            fail(f"launches a kernel that does not write {sorted(kernel.writes)}")
+        return
     for stage in kernel.stages:
         _verify_stage(kernel, stage, fail)
     ops = list(kernel_ops(kernel))

@@ -283,6 +283,8 @@ def kernel_origin(kernel: Kernel) -> Origin:
         return kernel_origin(kernel.parts[0])
     if kernel.template is not None:
         return kernel.template.origin
+    if kernel.call is not None:
+        return kernel.call.origin
     return kernel.stages[-1].nests[-1].origin
 
 

@@ -259,13 +259,16 @@ class _Outline:
         return self.block(block, frozenset(results)), ends, places
 
     def _call(self, op: OperatorCall) -> tuple[list[TensorOp], list[Item[TensorGraph]]]:
-        """A custom operator reads values where they lie if they are row-major, else copies."""
+        """A custom operator reads values where they lie if they are row-major, else copies.
+
+        A kernel is told of strides, and reads all where they lie.
+        """
         before: list[TensorOp] = []
 
         def dense(argument: Any) -> Any:
             if isinstance(argument, tuple):
                 return tuple(dense(part) for part in argument)
-            if not isinstance(argument, ValueRef):
+            if not isinstance(argument, ValueRef) or op.kernel is not None:
                 return argument
             known = self.types[argument.name]
             type_ = _row_major(known)
@@ -279,7 +282,7 @@ class _Outline:
             before.append(self.copy(value, name, op.origin))
         arguments = tuple((name, kind, dense(value)) for name, kind, value in op.arguments)
         changed = tuple(name for name, _ in op.changed)
-        return before, [Call(op.name, arguments, op.results, op.origin, changed)]
+        return before, [Call(op.name, arguments, op.results, op.origin, changed, op.kernel)]
 
     def copy(
         self, value: str, made: str, origin: Origin, type_: TensorType | None = None

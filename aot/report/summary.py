@@ -116,7 +116,9 @@ def _report(graph: KernelGraph, kernel: Kernel, sizes: Sizes) -> KernelReport:
     members = sorted(kernel_ops(kernel), key=lambda op: isinstance(op, LoopNest))
     nests = [op for op in members if isinstance(op, LoopNest)]
     calls = [op for op in members if isinstance(op, TemplateCall)]
-    origins = tuple(dict.fromkeys(origin for member in members for origin in _origins(member)))
+    found = [origin for member in members for origin in _origins(member)]
+    found += [kernel.call.origin] if kernel.call is not None else []
+    origins = tuple(dict.fromkeys(found))
     flops = sum(nest_flops(nest, sizes) for nest in nests)
     flops += sum(template_flops(call, sizes) for call in calls)
     touched = dict.fromkeys((*kernel.reads, *kernel.writes))
@@ -139,6 +141,8 @@ def _kind(kernel: Kernel, nests: Sequence[LoopNest]) -> str:
         return f"{len(kernel.parts)} together"
     if kernel.template is not None:
         return kernel.template.kind
+    if kernel.call is not None:
+        return kernel.call.name
     return "reduction" if any(nest.reduction for nest in nests) else "pointwise"
 
 

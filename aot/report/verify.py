@@ -110,7 +110,8 @@ def compare_golden(
         raise InputMismatch(
             "the package has no golden values to verify",
             where=package.path,
-            advice="Build it without --no-golden.",
+            advice="Build it without --no-golden; a model that draws random numbers or brings "
+            "Triton kernels along has none.",
         )
     place = device or default_device(plan)
     # Other devices than the host have one architecture each.

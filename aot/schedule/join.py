@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from aot.errors import InternalError
 from aot.ir.decisions import Decision
-from aot.ir.flow import Outline, Span, items_of, parts_of, touched_by
+from aot.ir.flow import (
+    Call,
+    Flow,
+    Item,
+    Outline,
+    Span,
+    Straight,
+    items_of,
+    map_flows,
+    map_items,
+    parts_of,
+    touched_by,
+)
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Buffer
 from aot.ir.tensors import TensorType
@@ -26,35 +38,74 @@ def join(outline: Outline[KernelGraph]) -> KernelGraph:
         return outline.only
     parts = parts_of(outline.flow)
     frame = outline.frame
-    kernels: list[Kernel] = []
-    decisions: list[Decision] = []
-    for part in parts:
-        names = {k.name: f"k{len(kernels) + n}" for n, k in enumerate(part.kernels)}
-        kernels += [replace(k, name=names[k.name]) for k in part.kernels]
-        for d in part.decisions:
-            decisions.append(replace(d, subject=tuple(names.get(s, s) for s in d.subject)))
-    firsts = iter(_spans(parts))
+    kernels = _Kernels()
+    flow = map_items(outline.flow, kernels.take)
     return KernelGraph(
         frame.name,
         frame.dims,
         _buffers(outline),
-        tuple(kernels),
+        tuple(kernels.all),
         frame.inputs,
         frame.outputs,
         frame.signature,
         frame.relations,
-        tuple(decisions),
+        tuple(kernels.decisions),
         tuple(dict.fromkeys(d for part in parts for d in part.derived)),
         frame.mutations,
-        outline.map(lambda _: next(firsts)).flow,
+        _merged(flow),
     )
 
 
-def _spans(parts: tuple[KernelGraph, ...]) -> Iterator[Span]:
-    first = 0
-    for part in parts:
-        yield Span(first, len(part.kernels))
-        first += len(part.kernels)
+@dataclass
+class _Kernels:
+    """The kernels of the parts so far, and decisions about them."""
+
+    all: list[Kernel] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+
+    def take(self, item: Item[Any]) -> Item[Any]:
+        """The item with a part's kernels as a span; so is a kernel of the model's own."""
+        first = len(self.all)
+        if isinstance(item, Call) and item.kernel is not None:
+            self.all.append(_own_kernel(f"k{first}", item))
+            if item.kernel.configurations > 1:
+                verdict = f"the first of {item.kernel.configurations} configurations"
+                reason = "packages are built with nothing to measure on"
+                self.decisions.append(Decision("configure", (f"k{first}",), verdict, reason))
+            return Straight(Span(first, 1))
+        if not isinstance(item, Straight):
+            return item
+        part = item.graph
+        names = {k.name: f"k{first + n}" for n, k in enumerate(part.kernels)}
+        self.all += [replace(k, name=names[k.name]) for k in part.kernels]
+        for d in part.decisions:
+            self.decisions.append(replace(d, subject=tuple(names.get(s, s) for s in d.subject)))
+        return Straight(Span(first, len(part.kernels)))
+
+
+def _own_kernel(name: str, call: Call) -> Kernel:
+    """The launch of a kernel of the model's own."""
+    reads = tuple(dict.fromkeys(n for n in call.operands if n not in call.results))
+    writes = (*call.results, *call.changed)
+    return Kernel(name, (), (), None, None, (), reads, writes, call=call)
+
+
+def _merged(flow: Flow[Span]) -> Flow[Span]:
+    """The flow with neighbouring spans as one; empty where that is all."""
+    merged = _neighbours_merged(flow)
+    return () if len(merged) == 1 and isinstance(merged[0], Straight) else merged
+
+
+def _neighbours_merged(flow: Flow[Span]) -> Flow[Span]:
+    made: list[Item[Span]] = []
+    for item in flow:
+        before = made[-1] if made else None
+        if isinstance(item, Straight) and isinstance(before, Straight):
+            span = before.graph
+            made[-1] = Straight(Span(span.first, span.count + item.graph.count))
+        else:
+            made.append(map_flows(item, _neighbours_merged))
+    return tuple(made)
 
 
 def _buffers(outline: Outline[KernelGraph]) -> dict[str, Buffer]:

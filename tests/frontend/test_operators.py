@@ -128,25 +128,6 @@ def test_operators_that_nobody_gives_are_an_error_that_tells_how() -> None:
     assert "test_operators.py:" in text
 
 
-def test_operators_of_triton_kernels_are_named_as_such() -> None:
-    triton = pytest.importorskip("triton")
-
-    @triton.jit
-    def kernel(x, y, n, BLOCK: triton.language.constexpr):  # type: ignore[no-untyped-def]
-        pass
-
-    @torch.library.triton_op("aot_test::launched", mutates_args=())
-    def launched(x: torch.Tensor) -> torch.Tensor:
-        y = torch.empty_like(x)
-        torch.library.wrap_triton(kernel)[(1,)](x, y, x.numel(), BLOCK=16)
-        return y
-
-    text = refusal(lambda m, x: torch.ops.aot_test.launched(x), torch.ones(3), given="none")
-    assert "aot_test::launched: a custom operator of Triton kernels" in text
-    (call,) = calls(read(lambda m, x: torch.ops.aot_test.launched(x), torch.ones(3)))
-    assert call.name == "aot_test::launched"
-
-
 def test_operators_of_torch_can_be_given_too() -> None:
     def forward(m: Any, x: torch.Tensor) -> Any:
         return torch.special.airy_ai(x) + 1

@@ -21,11 +21,13 @@ from aot.backends.triton.template_resample_outer import workspace
 from aot.backends.triton.template_scan import emit_scan
 from aot.backends.triton.toolchain import SHARED_LIMIT
 from aot.backends.triton.tuning import Chooser, default_database
+from aot.backends.triton.user_kernel import emit_user_kernel
 from aot.errors import InternalError
 from aot.ir.capabilities import Capabilities
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import Kernel, KernelGraph, Launch, side_by_side
 from aot.ir.loops import Buffer
+from aot.ir.user_kernel import TRITON
 from aot.options import BuildOptions, Target
 from aot.symbolic import integer
 
@@ -88,6 +90,7 @@ class TritonBackend:
             head_size=HEAD_SIZE,
             prologues=frozenset(("scan",)),
             sort_run=SORT_COLUMNS // 2,
+            languages=frozenset((TRITON,)),
         )
 
     def _gpu(self, target: Target) -> Gpu:
@@ -167,6 +170,8 @@ def _workspace(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Bu
 
 
 def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
+    if kernel.call is not None:
+        return emit_user_kernel(kernel, graph, hints, gpu)
     if kernel.template is None:
         return emit_kernel(kernel, graph, hints, gpu)
     if kernel.template.kind not in EMITTERS:
@@ -195,5 +200,7 @@ def _place(kernel: Kernel) -> str:
         return ", ".join(_place(part) for part in kernel.parts)
     if kernel.template is not None:
         return f"{kernel.template.name} at {kernel.template.origin}"
+    if kernel.call is not None:
+        return f"{kernel.call.name} at {kernel.call.origin}"
     nests = [n for s in kernel.stages for n in s.nests]
     return ", ".join(f"{n.name} at {n.origin}" for n in nests)

@@ -15,6 +15,7 @@ import numpy as np
 from aot.backends.base import EmittedGraph
 from aot.ir.flow import slices_of
 from aot.ir.interpreter_flow import FlowRun
+from aot.ir.tensors import RANDOM_STATE
 from aot.options import compile_environment
 from aot.symbolic import as_expr, dim, evaluate
 
@@ -99,7 +100,7 @@ def run_emitted(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
         owner = _owner(name, shared)
         buffer = graph.buffers[name]
         value = None
-        if buffer.kind == "weight":
+        if _is_stored(buffer):
             value = weights(buffer.fqn)
         elif name in inputs:
             value = inputs[name]
@@ -129,13 +130,14 @@ def run_flow(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
     shared, slices = dict(in_place), slices_of(graph.flow)
     sizes, faults = dict(dims), []
     arrays = dict(inputs)
-    arrays.update((b.name, weights(b.fqn)) for b in graph.buffers.values() if b.kind == "weight")
+    arrays.update((b.name, weights(b.fqn)) for b in graph.buffers.values() if _is_stored(b))
 
     def part(span):
         symbols = {dim(name): value for name, value in sizes.items()}
         launches = emitted.launches[span.first :][: span.count]
         for kernel in graph.kernels[span.first :][: span.count]:
-            for name in set(kernel.writes).difference(slices):
+            changed = kernel.call.changed if kernel.call is not None else ()
+            for name in set(kernel.writes).difference(slices, changed):
                 arrays.pop(name, None)  # of an earlier turn of a loop, perhaps of other sizes
         names = list(dict.fromkeys(name for launch in launches for name in launch.buffers))
         made = {
@@ -160,6 +162,11 @@ def run_flow(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
 
     FlowRun(arrays, sizes, part, allocate).run(graph.flow)
     return [np.array(arrays[name], order="C") for name in graph.outputs], max(faults, default=0)
+
+
+def _is_stored(buffer):
+    """Weights, and states with their first values; random numbers begin as they like."""
+    return buffer.kind in ("weight", "state") and buffer.fqn != RANDOM_STATE
 
 
 def _launch(emitted, launches, memory, number, symbols):
