@@ -37,6 +37,9 @@ from aot.report.arrays import golden_inputs
 from aot.report.runtime import load_model, profile
 
 HEURISTIC = "the heuristic's choice"
+WORTH = 0.97
+"""Part of the heuristic's time above which a winner is one by chance, and is not recorded."""
+
 _RUNS = 20
 _TOLERANCE = 2e-2
 """Of the norm of the difference to the heuristic's results: block sizes change roundings alone."""
@@ -266,14 +269,18 @@ def _running_on(device: str) -> Measure:
 
 
 def record(report: TuneReport, path: Path | None = None) -> Path:
-    """Adds the winners to a database's file, by default the compiler's own; gives its path.
+    """Adds winners that are worth it to a database's file, by default the compiler's own.
+
+    Returns:
+        The file.
 
     Raises:
         PackageReadError: The file is no tuning database.
         PackageWriteError: The file cannot be written.
     """
     kept = path or KEPT_IN
-    database = read_database(kept).adding(result.winner for result in report.results)
+    winners = (r.winner for r in report.results if r.winner.microseconds < WORTH * r.heuristic)
+    database = read_database(kept).adding(winners)
     try:
         kept.write_text(database.text(), encoding="utf-8")
     except OSError as error:
