@@ -118,10 +118,14 @@ def _same_gpu(one: Any, other: Any) -> bool:
 
 def _copy_on_gpu(name: str, position: int, value: Any, result: _native.OperatorTensor) -> None:
     """Copies a result to its place with the library that made it, where that works."""
-    if not hasattr(value, "__dlpack__") or not _same_gpu(value, result):
+    if (
+        isinstance(value, _native.OperatorTensor)
+        or not hasattr(value, "__dlpack__")
+        or not _same_gpu(value, result)
+    ):
         raise ValueError(
-            f"result {position} of {name} is of type {type(value).__name__} and not on the GPU of "
-            "the model, as it must be"
+            f"result {position} of {name} is of type {type(value).__name__}, not an array of a "
+            "library on the model's GPU"
         )
     target = converter_for([value])(result)
     _check(name, position, value, target)

@@ -162,8 +162,10 @@ assert cupy.streams == [1]
 
 def test_results_that_do_not_fit(tmp_path: Path, driver: Path) -> None:
     code = """
-fails("result 0 of demo::same is of type ndarray and not on the GPU", lambda g, f: x)
-fails("result 0 of demo::same is of type float and not on the GPU", lambda g, f: 1.0)
+said = ", not an array of a library on the model's GPU"
+fails("result 0 of demo::same is of type ndarray" + said, lambda g, f: x)
+fails("result 0 of demo::same is of type float" + said, lambda g, f: 1.0)
+fails("result 0 of demo::same is of type OperatorTensor" + said, lambda g, f: g)
 fails("demo::same returned 2 results, the model says 1", lambda g, f: (g, g))
 fails("demo::same returned 0 results", lambda g, f: None)
 def shaped(given, factors):
