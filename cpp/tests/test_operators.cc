@@ -34,7 +34,8 @@ void copy_on_gpu(const aot::OperatorCall& call) {
 extern "C" __attribute__((visibility("default"))) int aot_operator_library_init(
     const aot_operator_registry* registry) {
   if (SERVES == 0 || registry->abi_version != AOT_OPERATOR_ABI_VERSION) return 1;
-  const int host = aot::add_operator<scale>(registry, "demo::scale");
+  const int host =
+      registry->add(registry, "demo::scale", aot::operator_entry<scale>, nullptr, nullptr);
   const int gpu = aot::add_operator<copy_on_gpu>(registry, "demo::scale", "cuda");
   return host != 0 ? host : gpu;
 }
