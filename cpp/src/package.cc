@@ -93,6 +93,7 @@ std::vector<OperatorPtr> Package::operators(const Plan& plan, const Program& pro
 // " (there is code for cpu)", or nothing.
 std::string Package::other_devices(const Program& program, const std::string& name) {
   std::vector<const Operators*> carried;
+  carried.reserve(program.operator_libraries.size());
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const OperatorLibrary& library : program.operator_libraries) {
     carried.push_back(&carried_[library.entry->name]);
