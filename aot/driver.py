@@ -18,6 +18,7 @@ from aot.errors import UsageError
 from aot.frontend.capture import Captured, capture_file
 from aot.frontend.golden import examples
 from aot.frontend.ingest import ingest
+from aot.frontend.operators import is_given
 from aot.ir.capabilities import Capabilities
 from aot.ir.flow import Outline
 from aot.ir.kernel_facts import calls_kernels, draws_numbers
@@ -28,7 +29,12 @@ from aot.ir.weights import WeightStore
 from aot.link.assemble import Assembly, CodeImage, ProgramParts, RoutineParts, assemble
 from aot.link.derive import DerivedStore
 from aot.link.entries import golden_entries
-from aot.link.operator_library import OperatorCode, read_libraries, used_libraries
+from aot.link.operator_library import (
+    OperatorCode,
+    read_libraries,
+    require_code,
+    used_libraries,
+)
 from aot.link.package import WEIGHT_GROUPS, Entry, bytes_entry, write_package
 from aot.link.placing import place_weights, weight_entries
 from aot.link.plan import Plan
@@ -36,7 +42,7 @@ from aot.link.replaceable import original_entries, weight_specs
 from aot.link.states import place_states
 from aot.lowering.lower import lower_outline
 from aot.lowering.outline import outline
-from aot.options import BuildOptions, Target, on_host
+from aot.options import BuildOptions, Target
 from aot.passes.align_slices import align_slices
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.empty import settle_empty
@@ -112,7 +118,7 @@ def build(
     )
     graph, weights = stages.run("ingest", lambda: ingest(captured, given))
     refuse_kernels(graph, programs)
-    refuse_operators(graph, programs)
+    check_operators(graph, programs, options.operators, carried)
     lowered = stages.run("lower", lambda: lower_outline(outline(graph)))
     # From here on each program goes its own way: what to fuse depends on the device.
     loops = stages.run(
@@ -154,7 +160,7 @@ def called_operators(options: BuildOptions) -> tuple[str, ...]:
 
 
 def _called(options: BuildOptions, carried: Sequence[OperatorCode]) -> tuple[str, ...]:
-    return (*options.operators, *(name for library in carried for name in library.operators))
+    return (*options.operators, *(name for library in carried for name, _ in library.operators))
 
 
 def choose_programs(targets: Sequence[Target], choose: Choose | None = None) -> tuple[Program, ...]:
@@ -194,21 +200,21 @@ def refuse_kernels(graph: TensorGraph, programs: Sequence[Program]) -> None:
                 )
 
 
-def refuse_operators(graph: TensorGraph, programs: Sequence[Program]) -> None:
-    """Custom operators run on the host alone.
+def check_operators(
+    graph: TensorGraph,
+    programs: Sequence[Program],
+    given: Sequence[str],
+    carried: Sequence[OperatorCode],
+) -> None:
+    """Custom operators that nobody has said to give have code for every program.
 
     Raises:
-        UsageError: The model calls some, and there are programs for another device.
+        UsageError: A library has it for other devices alone.
     """
-    found = [op for op in all_ops(graph.ops) if isinstance(op, OperatorCall)]
-    calls = [op for op in found if op.kernel is None]
-    elsewhere = [str(p.target) for p in programs if not on_host(str(p.target))]
-    if calls and elsewhere:
-        raise UsageError(
-            f"the custom operator {calls[0].name} runs on the host, not on {elsewhere[0]}",
-            where=calls[0].origin,
-            advice="Package for the cpu.",
-        )
+    calls = [op for op in all_ops(graph.ops) if isinstance(op, OperatorCall)]
+    named = [c for c in calls if c.kernel is None and not is_given(c.name, given)]
+    for program in programs:
+        require_code(named, program.target, carried)
 
 
 def run_passes(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
@@ -301,7 +307,7 @@ def _link(
     parts = [
         replace(
             _program_parts(program, memory[k], emitted[k], binaries[k], placed[k]),
-            operators=used_libraries(emitted[k].graph, carried),
+            operators=used_libraries(emitted[k].graph, program.target.device, carried),
         )
         for k, program in enumerate(programs)
     ]
@@ -324,13 +330,19 @@ def _link(
     return Linked(
         plan,
         (
-            *(bytes_entry(name, data) for part in parts for name, data in part.code()),
+            *_code_entries(parts),
             *weight_entries(plan, graphs, placed, stores),
             *states.entries,
             *original_entries(plan, weights),
             *golden.entries,
         ),
     )
+
+
+def _code_entries(parts: Sequence[ProgramParts]) -> tuple[Entry, ...]:
+    # Programs share libraries of operators.
+    code = dict(entry for part in parts for entry in part.code())
+    return tuple(bytes_entry(name, data) for name, data in code.items())
 
 
 def _program_parts(
@@ -403,5 +415,5 @@ def _report(
         ),
         timings=tuple(times),
         sizes=tuple((d.label or d.name, d.hint) for d in graph.dims),
-        operators=operator_uses(graph, carried),
+        operators=operator_uses(emitted.names, [e.graph for e in emitted.values], carried),
     )

@@ -89,7 +89,7 @@ class ProgramParts:
 
     def operator_entry(self, library: OperatorCode) -> str:
         """Name of the package entry that holds a library of operators."""
-        return f"operators/{self.device}/{library.name}"
+        return f"operators/{'+'.join(library.devices)}/{library.name}"
 
     def code(self) -> Iterator[tuple[str, bytes]]:
         """Every entry of code: name and bytes."""

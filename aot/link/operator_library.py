@@ -10,6 +10,8 @@ from pathlib import Path
 from aot.errors import UsageError
 from aot.ir.flow import Call, items_of
 from aot.ir.kernels import KernelGraph
+from aot.ir.tensors import OperatorCall
+from aot.options import DEVICES, HOST, Target
 
 _ABI_VERSION = 1
 _INIT = "aot_operator_library_init"
@@ -21,11 +23,20 @@ _ADVICE = (
 
 @dataclass(frozen=True)
 class OperatorCode:
-    """One library. `operators`: the names that it registers, sorted."""
+    """One library. `operators`: what it registers, names with kinds of devices, sorted."""
 
     name: str
     data: bytes
-    operators: tuple[str, ...]
+    operators: tuple[tuple[str, str], ...]
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The kinds of devices that it has code for, sorted."""
+        return tuple(sorted({device for _, device in self.operators}))
+
+    def devices_of(self, operator: str) -> tuple[str, ...]:
+        """The kinds of devices that it has an operator's code for."""
+        return tuple(device for name, device in self.operators if name == operator)
 
 
 def read_libraries(paths: Sequence[Path]) -> tuple[OperatorCode, ...]:
@@ -45,11 +56,48 @@ def read_libraries(paths: Sequence[Path]) -> tuple[OperatorCode, ...]:
 
 
 def used_libraries(
-    graph: KernelGraph, libraries: Sequence[OperatorCode]
+    graph: KernelGraph, device: str, libraries: Sequence[OperatorCode]
 ) -> tuple[OperatorCode, ...]:
-    """The libraries with an operator that the graph calls."""
-    called = {item.name for item in items_of(graph.flow) if isinstance(item, Call)}
+    """The libraries with code for a kind of device of an operator that the graph calls."""
+    called = {(item.name, device) for item in items_of(graph.flow) if isinstance(item, Call)}
     return tuple(library for library in libraries if called.intersection(library.operators))
+
+
+def require_code(
+    calls: Sequence[OperatorCall], target: Target, libraries: Sequence[OperatorCode]
+) -> None:
+    """Every call finds code for the target in a library.
+
+    Raises:
+        UsageError: Some do not.
+    """
+    homes = {
+        call.name: [(lib.name, lib.devices_of(call.name)) for lib in libraries] for call in calls
+    }
+    lacking = [
+        call
+        for call in calls
+        if not any(target.device in devices for _, devices in homes[call.name])
+    ]
+    if not lacking:
+        return
+    names = dict.fromkeys(call.name for call in lacking)
+    have = [
+        f"{name}: {library} has code for {' and '.join(devices)}"
+        for name in names
+        for library, devices in homes[name]
+        if devices
+    ]
+    given = " ".join(f"--operator {name}" for name in names)
+    raise UsageError(
+        f"there is no code for {target} of the custom operator{'s' * (len(names) > 1)} "
+        f"{', '.join(names)}",
+        where=lacking[0].origin,
+        details="\n".join(have),
+        advice=f"Give an --operator-library that adds it for {target.device}, say {given} where "
+        f"the program that loads the package registers it for {target.device}, or package for "
+        "another target.",
+    )
 
 
 def _read(path: Path) -> OperatorCode:
@@ -62,7 +110,7 @@ def _read(path: Path) -> OperatorCode:
         ) from error
     if not hasattr(library, _INIT):
         raise UsageError(f"the library does not export {_INIT}", where=path, advice=_ADVICE)
-    found: list[str] = []
+    found: list[tuple[str, str]] = []
     result = getattr(library, _INIT)(ctypes.byref(_registry(found)))
     if result != 0:
         raise UsageError(
@@ -72,12 +120,28 @@ def _read(path: Path) -> OperatorCode:
         )
     if not found:
         raise UsageError("the library registers no operator", where=path, advice=_ADVICE)
+    for name, device in found:
+        if device not in DEVICES:
+            raise UsageError(
+                f"the library registers {name} for {device!r}, which is no kind of device",
+                where=path,
+                advice=f"Register it for {' or '.join(DEVICES)}.",
+            )
     return OperatorCode(path.name, data, tuple(sorted(set(found))))
 
 
 _Add = ctypes.CFUNCTYPE(
     ctypes.c_int,
     ctypes.c_void_p,
+    ctypes.c_char_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+)
+_AddFor = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_void_p,
+    ctypes.c_char_p,
     ctypes.c_char_p,
     ctypes.c_void_p,
     ctypes.c_void_p,
@@ -93,16 +157,23 @@ class _Registry(ctypes.Structure):
         ("abi_version", ctypes.c_uint32),
         ("context", ctypes.c_void_p),
         ("add", _Add),
+        ("add_for", _AddFor),
     )
 
 
-def _registry(found: list[str]) -> _Registry:
-    """A registry that keeps the names alone."""
+def _registry(found: list[tuple[str, str]]) -> _Registry:
+    """A registry that keeps the names and kinds of devices alone."""
 
-    def add(_registry: int, name: bytes | None, function: int, _user: int, _release: int) -> int:
-        if not name or not function:
+    def add_for(
+        _registry: int, device: bytes | None, name: bytes | None, function: int, *_: int
+    ) -> int:
+        if not device or not name or not function:
             return 1
-        found.append(name.decode("utf-8", "replace"))
+        found.append((name.decode("utf-8", "replace"), device.decode("utf-8", "replace")))
         return 0
 
-    return _Registry(ctypes.sizeof(_Registry), _ABI_VERSION, None, _Add(add))
+    def add(registry: int, name: bytes | None, function: int, *more: int) -> int:
+        return add_for(registry, HOST.encode(), name, function, *more)
+
+    size = ctypes.sizeof(_Registry)
+    return _Registry(size, _ABI_VERSION, None, _Add(add), _AddFor(add_for))

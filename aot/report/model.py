@@ -108,20 +108,23 @@ class ProgramReport:
 
 @dataclass(frozen=True)
 class OperatorUse:
-    """A custom operator that the model calls.
+    """A custom operator that programs for a kind of device call.
 
     Attributes:
         name: "ns::name", or "ns::name.overload".
+        device: The kind of device.
         library: The library that the package carries it in; "" when whoever loads the package
             gives it.
     """
 
     name: str
+    device: str
     library: str
 
     def __str__(self) -> str:
         """For people."""
-        return f"{self.name} (in {self.library})" if self.library else f"{self.name} (at load)"
+        home = f"in {self.library}" if self.library else "at load"
+        return f"{self.name} on {self.device} ({home})"
 
 
 @dataclass(frozen=True)

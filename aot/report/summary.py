@@ -42,11 +42,24 @@ def kernel_reports(graph: KernelGraph) -> tuple[KernelReport, ...]:
     return tuple(_report(graph, kernel, sizes) for kernel in graph.kernels)
 
 
-def operator_uses(graph: KernelGraph, libraries: Sequence[OperatorCode]) -> tuple[OperatorUse, ...]:
-    """The custom operators that a graph calls, and the libraries that hold them."""
-    called = [item.name for item in items_of(graph.flow) if isinstance(item, Call)]
-    homes = {name: lib.name for lib in reversed(libraries) for name in lib.operators}
-    return tuple(OperatorUse(name, homes.get(name, "")) for name in dict.fromkeys(called))
+def operator_uses(
+    targets: Sequence[str], graphs: Sequence[KernelGraph], libraries: Sequence[OperatorCode]
+) -> tuple[OperatorUse, ...]:
+    """The custom operators that programs call, and the libraries that hold their code.
+
+    Args:
+        targets: Of each program.
+        graphs: The same programs' kernels.
+        libraries: Those that the package may carry.
+    """
+    called = [
+        (item.name, target.partition(":")[0])
+        for target, graph in zip(targets, graphs, strict=True)
+        for item in items_of(graph.flow)
+        if isinstance(item, Call)
+    ]
+    homes = {key: library.name for library in reversed(libraries) for key in library.operators}
+    return tuple(OperatorUse(*key, homes.get(key, "")) for key in dict.fromkeys(called))
 
 
 def partial_report(values: Mapping[str, object], timings: Sequence[StageTime]) -> BuildReport:

@@ -117,4 +117,13 @@ void BoundCall::run(const Operator& code, void* stream) {
   throw Error(AOT_OPERATOR_FAILED, cat("the custom operator '", call_.name, "' failed: ", reason));
 }
 
+BoundCall& BoundCalls::of(const Program& program, const Step& step, const BoundSizes& sizes,
+                          DLDevice device) {
+  std::unique_ptr<BoundCall>& bound = calls_[static_cast<size_t>(step.call)];
+  if (bound == nullptr) {
+    bound = std::make_unique<BoundCall>(program.call_of(step), program, sizes, device);
+  }
+  return *bound;
+}
+
 }  // namespace aot_rt

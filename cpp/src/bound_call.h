@@ -3,6 +3,7 @@
 #define AOT_SRC_BOUND_CALL_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,19 @@ class BoundCall {
   std::vector<const char*> strings_;
   std::vector<aot_argument> arguments_;
   Given given_{};
+};
+
+// The calls of a program at given sizes.
+class BoundCalls {
+ public:
+  explicit BoundCalls(const Program& program) : calls_(program.calls.size()) {}
+
+  // That of a call step of `program`, bound when it is first asked for. `sizes` and `device` are
+  // the same at every call.
+  BoundCall& of(const Program& program, const Step& step, const BoundSizes& sizes, DLDevice device);
+
+ private:
+  std::vector<std::unique_ptr<BoundCall>> calls_;  // by position in the program's `calls`
 };
 
 }  // namespace aot_rt

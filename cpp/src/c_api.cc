@@ -105,10 +105,18 @@ const char* aot_runtime_version(void) { return AOT_RUNTIME_VERSION; }
 
 aot_status* aot_register_operator(const char* name, aot_operator_fn function, void* user,
                                   void (*release)(void* user)) {
+  return aot_register_operator_for(aot_rt::kOperatorDevice, name, function, user, release);
+}
+
+aot_status* aot_register_operator_for(const char* device, const char* name,
+                                      aot_operator_fn function, void* user,
+                                      void (*release)(void* user)) {
   return guard([&] {
+    require(device, "device");
     require(name, "name");
     if (*name == '\0') fail(AOT_INVALID_ARGUMENT, "name is empty");
-    aot_rt::register_operator(name, function, user, release);
+    aot_rt::check_device_kind(device);
+    aot_rt::register_operator({device, name}, function, user, release);
   });
 }
 

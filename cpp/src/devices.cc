@@ -26,13 +26,13 @@ constexpr Device kDevices[] = {
     {"cuda", make_cuda_session},
 };
 
-const Device& find_device(const DeviceName& name) {
+const Device& find_device(const std::string& kind) {
   std::string known;
   for (const Device& device : kDevices) {
-    if (name.kind == device.kind) return device;
+    if (kind == device.kind) return device;
     known += cat(known.empty() ? "" : ", ", device.kind);
   }
-  fail(AOT_UNAVAILABLE, "no device '", name.kind, "': this runtime runs on ", known);
+  fail(AOT_UNAVAILABLE, "no device '", kind, "': this runtime runs on ", known);
 }
 
 }  // namespace
@@ -51,9 +51,11 @@ DeviceName parse_device(const char* name) {
   return {std::string(text.substr(0, colon)), static_cast<int32_t>(std::atoi(number.c_str()))};
 }
 
+void check_device_kind(const std::string& kind) { find_device(kind); }
+
 std::unique_ptr<Session> create_session(std::shared_ptr<Package> package, const DeviceName& device,
                                         const SessionOptions& options) {
-  const Device& found = find_device(device);
+  const Device& found = find_device(device.kind);
   const Plan& plan = package->plan();
   if (plan.programs_for(device.kind).empty()) {
     fail(AOT_UNAVAILABLE, "the package has nothing for device '", device.kind,

@@ -4,7 +4,10 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "aot/operator_abi.h"
 #include "memory_library.h"
@@ -35,15 +38,33 @@ class Operator {
 };
 
 using OperatorPtr = std::shared_ptr<const Operator>;
-using Operators = std::map<std::string, OperatorPtr>;
 
-// Gives a name code in this process, in place of what it had; a null function: none. Sessions that
-// exist keep what they were made with. Any thread. When it throws, `release` is not called.
-void register_operator(const std::string& name, aot_operator_fn function, void* user,
+// What code is for. Devices are kinds, as programs have them.
+struct OperatorKey {
+  std::string device;
+  std::string name;
+
+  bool operator<(const OperatorKey& other) const {
+    return name != other.name ? name < other.name : device < other.device;
+  }
+};
+using Operators = std::map<OperatorKey, OperatorPtr>;
+
+// The kind of device that code is for where none is said.
+constexpr const char* kOperatorDevice = "cpu";
+
+// Gives a name code for a device in this process, in place of what it had; a null function: none.
+// Sessions that exist keep what they were made with. Any thread. When it throws, `release` is not
+// called.
+void register_operator(const OperatorKey& key, aot_operator_fn function, void* user,
                        void (*release)(void*));
 
-// The code that a name has in this process; nullptr: none. Any thread.
-OperatorPtr registered_operator(const std::string& name);
+// The code that a name has for a device in this process; nullptr: none. Any thread.
+OperatorPtr registered_operator(const OperatorKey& key);
+
+// The devices that a name has code for, in this process or among `carried`; sorted.
+std::set<std::string> devices_of(const std::string& name,
+                                 const std::vector<const Operators*>& carried);
 
 // The operators of a shared object that a package carries. Throws CORRUPT_PACKAGE (checksum, no
 // init function), INCOMPATIBLE (it does not serve this runtime) or DEVICE_ERROR.

@@ -78,18 +78,35 @@ std::vector<OperatorPtr> Package::operators(const Plan& plan, const Program& pro
     found.push_back(find_operator(program, name));
     if (found.back() != nullptr) continue;
     const std::string origin = plan.origin_of(step);
-    throw Error(AOT_NOT_FOUND,
-                cat("the model calls the custom operator '", name, "'",
-                    origin.empty() ? "" : " at ", origin,
-                    ", which nobody has given: register it before you load the package "
-                    "(aot_register_operator; in Python aot_runtime.register_operator), or package "
-                    "with --operator-library and the shared library that holds it"),
-                origin);
+    throw Error(
+        AOT_NOT_FOUND,
+        cat("the model calls the custom operator '", name, "'", origin.empty() ? "" : " at ",
+            origin, ", which nobody has given for ", program.device, other_devices(program, name),
+            ": register it for this device before you load the package "
+            "(aot_register_operator_for; in Python aot_runtime.register_operator), or "
+            "package with --operator-library and the shared library that holds it"),
+        origin);
   }
   return found;
 }
 
+// " (there is code for cpu)", or nothing.
+std::string Package::other_devices(const Program& program, const std::string& name) {
+  std::vector<const Operators*> carried;
+  carried.reserve(program.operator_libraries.size());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const OperatorLibrary& library : program.operator_libraries) {
+    carried.push_back(&carried_[library.entry->name]);
+  }
+  std::string list;
+  for (const std::string& device : devices_of(name, carried)) {
+    list += list.empty() ? device : ", " + device;
+  }
+  return list.empty() ? "" : cat(" (there is code for ", list, ")");
+}
+
 OperatorPtr Package::find_operator(const Program& program, const std::string& name) {
+  const OperatorKey key{program.device, name};
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const OperatorLibrary& library : program.operator_libraries) {
     const std::string& entry = library.entry->name;
@@ -98,10 +115,10 @@ OperatorPtr Package::find_operator(const Program& program, const std::string& na
       log_(AOT_LOG_INFO, cat("operators of ", entry));
     }
     const Operators& operators = carried_[entry];
-    const auto found = operators.find(name);
+    const auto found = operators.find(key);
     if (found != operators.end()) return found->second;
   }
-  return registered_operator(name);
+  return registered_operator(key);
 }
 
 std::shared_ptr<WeightPlace> Package::weight_place(

@@ -99,6 +99,7 @@ class Package : public std::enable_shared_from_this<Package> {
 
  private:
   OperatorPtr find_operator(const Program& program, const std::string& name);
+  std::string other_devices(const Program& program, const std::string& name);
   void describe();
   aot_tensor_info describe(const TensorSpec& spec, const std::vector<Range>& ranges);
   aot_dim_info describe(const Expr& size, const std::vector<Range>& ranges);

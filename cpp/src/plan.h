@@ -162,6 +162,7 @@ struct Program {
   std::vector<Derived> derived;
   std::vector<Scope> scopes = std::vector<Scope>(1);  // parents first
   bool straight = true;                               // launches alone, once each
+  bool reads_back = false;                            // steps read what earlier ones computed
 
   const Kernel& kernel_of(const Step& step) const {
     return kernels[static_cast<size_t>(step.kernel)];

@@ -49,6 +49,11 @@ class FlowChecker {
     fail(AOT_CORRUPT_PACKAGE, where_, ".steps[", step, "]", problem);
   }
 
+  static bool reads_back(StepKind kind) {
+    return kind == StepKind::kBranch || kind == StepKind::kWhile || kind == StepKind::kSizes ||
+           kind == StepKind::kCheck;
+  }
+
   const Buffer& buffer(int32_t id) const { return program_.buffers[static_cast<size_t>(id)]; }
 
   // The parts' sizes, and the scopes that steps begin. `inside`: of a branch or a loop.
@@ -57,6 +62,7 @@ class FlowChecker {
     for (int32_t at = begin; at < end;) {
       const Step& step = program_.steps[static_cast<size_t>(at)];
       if (step.kind != StepKind::kLaunch) program_.straight = false;
+      if (reads_back(step.kind)) program_.reads_back = true;
       const int32_t within = step.kind == StepKind::kSizes ? begin_scope(at, scope, inside) : scope;
       const int32_t self = at++;
       for (const int32_t count : step.parts) {

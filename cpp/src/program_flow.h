@@ -8,9 +8,9 @@
 
 namespace aot_rt {
 
-// Checks the program's control steps and slices, and fills in `scopes`, `straight` and the buffers'
-// scopes. `common`: the plan with all but its programs; `where` begins messages. Throws
-// CORRUPT_PACKAGE.
+// Checks the program's control steps and slices, and fills in `scopes`, `straight`,
+// `reads_back` and the buffers' scopes. `common`: the plan with all but its programs; `where`
+// begins messages. Throws CORRUPT_PACKAGE.
 void check_flow(const Plan& common, const std::string& where, Program* program);
 
 }  // namespace aot_rt

@@ -1,6 +1,7 @@
 // Custom operators: registered and carried, what they are given, how they fail, how long they live,
 // and every way in which a call step can contradict itself.
 #include <atomic>
+#include <cstddef>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -183,13 +184,49 @@ TEST(a_missing_operator_is_named_with_its_line_when_a_session_is_made) {
   const Opened package(aot_test::operator_package());
   CHECK_FAILS(Running(package).run(1), AOT_NOT_FOUND,
               "the model calls the custom operator 'demo::scale' at small.py:3 aten.add.Tensor, "
-              "which nobody has given: register it before you load the package "
-              "(aot_register_operator; in Python aot_runtime.register_operator), or package with "
-              "--operator-library and the shared library that holds it [small.py:3");
+              "which nobody has given for cpu: register it for this device before you load the "
+              "package (aot_register_operator_for; in Python aot_runtime.register_operator), or "
+              "package with --operator-library and the shared library that holds it [small.py:3");
   CHECK(aot::register_operator("demo::scale2", doubled).ok());
   CHECK_FAILS(Running(package).run(1), AOT_NOT_FOUND, "demo::scale");
   CHECK(aot::unregister_operator("demo::scale2").ok());
   CHECK(!aot::register_operator("", doubled).ok());
+}
+
+TEST(devices_that_code_cannot_be_for) {
+  for (const char* device : {"gpu", "cuda:1", ""}) {
+    const auto made = aot::register_operator(kName, doubled, device);
+    CHECK(!made.ok() && made.error().code() == AOT_UNAVAILABLE);
+    CHECK_EQ(std::string(made.error().what()),
+             std::string("no device '") + device + "': this runtime runs on cpu, cuda");
+  }
+  aot_status* const status = aot_register_operator_for(nullptr, kName, nullptr, nullptr, nullptr);
+  CHECK_EQ(std::string(aot_status_message(status)), "device is NULL");
+  aot_status_free(status);
+}
+
+TEST(libraries_of_older_and_newer_runtimes_find_their_way) {
+  static std::vector<std::string> added;
+  added.clear();
+  aot_operator_registry registry{};
+  registry.abi_version = AOT_OPERATOR_ABI_VERSION;
+  registry.add = [](const aot_operator_registry*, const char* name, aot_operator_fn, void*,
+                    void (*)(void*)) {
+    added.emplace_back(name);
+    return 0;
+  };
+  registry.add_for = [](const aot_operator_registry*, const char* device, const char* name,
+                        aot_operator_fn, void*, void (*)(void*)) {
+    added.push_back(std::string(device) + " " + name);
+    return 0;
+  };
+  registry.struct_size = offsetof(aot_operator_registry, add_for);
+  CHECK_EQ(aot::add_operator<doubled>(&registry, "a::b"), 0);
+  CHECK(aot::add_operator<doubled>(&registry, "a::b", "cuda") != 0);
+  registry.struct_size = sizeof(registry);
+  CHECK_EQ(aot::add_operator<doubled>(&registry, "a::b"), 0);
+  CHECK_EQ(aot::add_operator<doubled>(&registry, "a::b", "cuda"), 0);
+  CHECK(added == std::vector<std::string>({"a::b", "cpu a::b", "cuda a::b"}));
 }
 
 TEST(failures_come_with_the_operators_words_and_the_models_line) {

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from ._native import cpu_isa
+from ._native import OperatorTensor, cpu_isa
 from ._native import version as _version
 from .errors import (
     AotError,
@@ -41,6 +41,7 @@ __all__ = [
     "Model",
     "NotFound",
     "OperatorFailed",
+    "OperatorTensor",
     "OutOfMemory",
     "ShapeMismatch",
     "StepTime",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,9 @@ from .errors import InvalidArgument, Unsupported
 if TYPE_CHECKING:
     import numpy as np
 
-    from ._native import Entry, Output
+    from ._native import Entry, OperatorTensor, Output
 
-Converter = Callable[["Output"], Any]
+Converter = Callable[["Output | OperatorTensor"], Any]
 
 # safetensors' names of the types that NumPy has.
 _NUMPY_NAMES = {
@@ -86,6 +87,36 @@ _DEFAULT_STREAM = 1  # CUDA's own number for the legacy default stream
 _STREAMS: dict[str, Callable[[Any], int | None]] = {"torch": _torch_stream, "cupy": _cupy_stream}
 
 
+@contextmanager
+def working_in(stream: int, index: int) -> Iterator[None]:
+    """A context in which the libraries that know GPU streams, and are imported, work in this one.
+
+    Args:
+        stream: As DLPack numbers streams.
+        index: The GPU's number.
+    """
+    with ExitStack() as contexts:
+        for name, enter in _ENTERS.items():
+            module = sys.modules.get(name)
+            context = None if module is None else enter(module, stream, index)
+            if context is not None:
+                contexts.enter_context(context)
+        yield
+
+
+def _in_torch(torch: Any, stream: int, index: int) -> Any:
+    if not torch.cuda.is_available():
+        return None
+    return torch.cuda.stream(torch.cuda.ExternalStream(stream, device=index))
+
+
+def _in_cupy(cupy: Any, stream: int, _index: int) -> Any:
+    return cupy.cuda.ExternalStream(stream)
+
+
+_ENTERS: dict[str, Callable[[Any, int, int], Any]] = {"torch": _in_torch, "cupy": _in_cupy}
+
+
 def _submodule(root: str, name: str) -> Any:
     try:
         return import_module(f"{root}.{name}")
@@ -93,7 +124,7 @@ def _submodule(root: str, name: str) -> Any:
         return None
 
 
-def to_numpy(output: Output) -> np.ndarray[Any, Any]:
+def to_numpy(output: Output | OperatorTensor) -> np.ndarray[Any, Any]:
     """An output as a writable NumPy array that shares its memory.
 
     Raises:

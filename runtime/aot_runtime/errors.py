@@ -28,7 +28,7 @@ class ShapeMismatch(AotError, ValueError):
 
 
 class NotFound(AotError, FileNotFoundError):
-    """A file or an entry does not exist."""
+    """A file, an entry or the code of a custom operator does not exist."""
 
     code = "NOT_FOUND"
 

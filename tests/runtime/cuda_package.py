@@ -117,6 +117,8 @@ def add_cuda(package: Package, arch: str, kernels: Mapping[str, Mapping[str, Any
             }
         )
     for step in program["steps"]:
+        if "work" not in step:  # a control step
+            continue
         work = step.pop("work")
         del step["grain"], step["scratch"]
         step["grid"] = [work, 1, 1]

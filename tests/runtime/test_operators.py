@@ -22,6 +22,7 @@ from aot.cli import run_command
 from aot.errors import UnsupportedOperators, UsageError
 from aot.frontend.capture import capture_module
 from aot.link.reader import PackageFile
+from aot.report.model import BuildReport
 from aot.report.runtime import load_model
 from aot.report.verify import first_difference
 from tests import operators
@@ -43,17 +44,22 @@ static void twice(const aot::OperatorCall& call) {
 }
 
 extern "C" int aot_operator_library_init(const aot_operator_registry* registry) {
-  return registry->add(registry, NAME, aot::operator_entry<twice>, nullptr, nullptr) + RESULT;
+  int result = RESULT;
+  for (const char* device : {DEVICES}) result += aot::add_operator<twice>(registry, NAME, device);
+  return result;
 }
 """
 
 
-def compile_library(path: Path, name: str = "aot_test::twice", result: int = 0) -> Path:
-    """A shared object that registers an operator, or refuses to."""
+def compile_library(
+    path: Path, name: str = "aot_test::twice", result: int = 0, devices: tuple[str, ...] = ("cpu",)
+) -> Path:
+    """A shared object that registers an operator for devices, or refuses to."""
     source = path.with_suffix(".cc")
     source.write_text(SOURCE)
     flags = ["-std=c++17", "-shared", "-fPIC", f"-I{ROOT / 'cpp/include'}"]
-    defines = [f'-DNAME="{name}"', f"-DRESULT={result}"]
+    names = ", ".join(f'"{device}"' for device in devices)
+    defines = [f'-DNAME="{name}"', f"-DRESULT={result}", f"-DDEVICES={names}"]
     subprocess.run(["g++", *flags, *defines, str(source), "-o", str(path)], check=True)
     return path
 
@@ -285,15 +291,17 @@ def test_arguments_cannot_be_read_when_the_call_is_over(tmp_path: Path, given: N
     path = package(tmp_path, Twice(), torch.randn(3))
     kept: list[Any] = []
 
-    def call(arguments: list[Any], results: list[Any]) -> None:
+    def call(arguments: list[Any], results: list[Any], stream: int) -> None:
+        assert stream == 0
         kept.extend((*arguments, *results))
-        np.asarray(results[0])[...] = 1
+        torch.from_dlpack(results[0])[...] = 1
 
-    _native.register_operator("aot_test::twice", call)
+    _native.register_operator("aot_test::twice", "", call)
     assert aot_runtime.load(path)(np.ones(3, np.float32)).tolist() == [1, 1, 1]
     for tensor in kept:
-        with pytest.raises(BufferError):
-            memoryview(tensor)
+        for use in (memoryview, torch.from_dlpack, lambda t: t.shape, lambda t: t.address):
+            with pytest.raises(BufferError, match=r"call that is over|Error getting buffer"):
+                use(tensor)
 
 
 def test_what_cannot_be_registered() -> None:
@@ -301,6 +309,8 @@ def test_what_cannot_be_registered() -> None:
         aot_runtime.register_operator("a::b", 3)  # type: ignore[arg-type]
     with pytest.raises(aot_runtime.InvalidArgument, match="name is empty"):
         aot_runtime.register_operator("", lambda: None)
+    with pytest.raises(aot_runtime.Unavailable, match="no device 'gpu': this runtime runs on cpu"):
+        aot_runtime.register_operator("a::b", lambda: None, device="gpu")
 
 
 def test_sessions_run_at_the_same_time(tmp_path: Path, given: None) -> None:
@@ -401,15 +411,68 @@ def test_an_operator_that_is_not_given_stops_the_build(tmp_path: Path) -> None:
         package(tmp_path, Twice(), torch.randn(3), operators=[])
 
 
-def test_other_devices_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="aot_test::twice runs on the host, not on cuda:sm_90"):
-        api.package(
+def both(folder: Path, module: torch.nn.Module, **settings: Any) -> BuildReport:
+    return api.package(
+        module,
+        (torch.randn(3, 4),),
+        path=folder / "m.pkg",
+        targets=["cpu:x86-64-v3", "cuda:sm_80+sm_90"],
+        **settings,
+    )
+
+
+def test_a_target_without_code_is_an_error_that_says_what_there_is(tmp_path: Path) -> None:
+    library = compile_library(tmp_path / "twice.so")
+    with pytest.raises(UsageError) as caught:
+        both(tmp_path, Twice(), operator_libraries=[library])
+    text = str(caught.value)
+    assert "no code for cuda:sm_80 of the custom operator aot_test::twice\n" in text
+    assert "test_operators.py:" in text and "aot_test.twice.default" in text
+    assert "aot_test::twice: twice.so has code for cpu" in text
+    assert "--operator-library that adds it for cuda, say --operator aot_test::twice" in text
+    gpu = compile_library(tmp_path / "gpu.so", devices=("cuda",))
+    with pytest.raises(UsageError, match=r"no code for cpu:x86-64-v3 of .* aot_test::twice"):
+        both(tmp_path, Twice(), operator_libraries=[gpu])
+    with pytest.raises(UsageError, match="registers aot_test::twice for 'gpu', which is no kind"):
+        both(
+            tmp_path,
             Twice(),
-            (torch.randn(3),),
-            path=tmp_path / "m.pkg",
-            targets=["cpu", "cuda:sm_90"],
-            operators=["aot_test::*"],
+            operator_libraries=[compile_library(tmp_path / "a.so", devices=("gpu",))],
         )
+
+
+def test_each_program_carries_the_libraries_with_code_for_its_device(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    host = compile_library(tmp_path / "host.so")
+    gpu = compile_library(tmp_path / "gpu.so", devices=("cuda",))
+    all_ = compile_library(tmp_path / "all.so", "aot_test::twice.scalar", devices=("cpu", "cuda"))
+    report = both(tmp_path, Branches(), operator_libraries=[host, gpu, all_])
+    assert [str(use) for use in report.operators] == [
+        "aot_test::twice on cpu (in host.so)",
+        "aot_test::twice.scalar on cpu (in all.so)",
+        "aot_test::twice on cuda (in gpu.so)",
+        "aot_test::twice.scalar on cuda (in all.so)",
+    ]
+    with PackageFile(tmp_path / "m.pkg") as file:
+        carried = [[b.entry for b in p.operator_libraries] for p in file.plan.programs]
+        assert carried == [
+            ["operators/cpu/host.so", "operators/cpu+cuda/all.so"],
+            *[["operators/cuda/gpu.so", "operators/cpu+cuda/all.so"]] * 2,
+        ]
+        assert {name for entries in carried for name in entries} == {
+            name for name in file.entries if name.startswith("operators/")
+        }
+    model = aot_runtime.load(tmp_path / "m.pkg", "cpu", verify=True)
+    assert model(-np.ones((3, 4), np.float32))[1].tolist()[0] == [0, 0]
+
+
+def test_operators_given_at_load_are_given_for_every_device(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    report = both(tmp_path, Twice(), operators=["aot_test::*"])
+    assert [str(use) for use in report.operators] == [
+        "aot_test::twice on cpu (at load)",
+        "aot_test::twice on cuda (at load)",
+    ]
 
 
 def test_the_report_lists_them(tmp_path: Path) -> None:
@@ -423,10 +486,14 @@ def test_the_report_lists_them(tmp_path: Path) -> None:
         operator_libraries=[library],
     )
     assert [str(use) for use in report.operators] == [
-        "aot_test::twice (in twice.so)",
-        "aot_test::twice.scalar (at load)",
+        "aot_test::twice on cpu (in twice.so)",
+        "aot_test::twice.scalar on cpu (at load)",
     ]
-    assert report.to_json()["operators"][1] == {"name": "aot_test::twice.scalar", "library": ""}
+    assert report.to_json()["operators"][1] == {
+        "name": "aot_test::twice.scalar",
+        "device": "cpu",
+        "library": "",
+    }
 
 
 def test_tools_run_a_file_that_registers_operators(

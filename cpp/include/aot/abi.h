@@ -48,7 +48,8 @@ typedef enum aot_code {
    * or two inputs that disagree. The message names input, dimension, what came, what is allowed.
    * Also when a size that the model itself computes is out of its range. */
   AOT_SHAPE_MISMATCH = 2,
-  /* When a file, an entry or a name does not exist, or nobody has given a custom operator. */
+  /* When a file, an entry or a name does not exist, or nobody has given a custom operator for the
+   * device. */
   AOT_NOT_FOUND = 3,
   /* When the file is not a package, or its bytes contradict its own description or checksums. */
   AOT_CORRUPT_PACKAGE = 4,
@@ -132,6 +133,14 @@ typedef struct aot_executor {
  * called. */
 AOT_API aot_status* aot_register_operator(const char* name, aot_operator_fn function, void* user,
                                           void (*release)(void* user));
+
+/* The same for sessions on a kind of device: "cpu", which aot_register_operator stands for, or
+ * "cuda", where operator_abi.h says what the function is given. A name may have code for several
+ * kinds; a session is never given that of another. Fails with UNAVAILABLE for a kind that this
+ * runtime does not know. */
+AOT_API aot_status* aot_register_operator_for(const char* device, const char* name,
+                                              aot_operator_fn function, void* user,
+                                              void (*release)(void* user));
 
 /* ---------------------------------------------------------------- package */
 

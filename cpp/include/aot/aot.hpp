@@ -101,25 +101,28 @@ inline Result<Done> done(aot_status* status) {
   return Done{};
 }
 
-// Gives a custom operator its code in this process; see aot_register_operator. `function` may
-// throw: what() becomes the run's error. It is called by several threads at once when several
-// sessions run.
+// Gives a custom operator its code for a kind of device ("cpu", "cuda") in this process; see
+// aot_register_operator_for. `function` may throw: what() becomes the run's error. It is called by
+// several threads at once when several sessions run.
 inline Result<Done> register_operator(const std::string& name,
-                                      std::function<void(const OperatorCall&)> function) {
+                                      std::function<void(const OperatorCall&)> function,
+                                      const std::string& device = "cpu") {
   using Function = std::function<void(const OperatorCall&)>;
   auto owned = std::make_unique<Function>(std::move(function));
   const auto call = [](const aot_operator_call* given, void* user) {
     return run_operator(given, *static_cast<Function*>(user));
   };
   const auto release = [](void* user) { delete static_cast<Function*>(user); };
-  Result<Done> result = done(aot_register_operator(name.c_str(), call, owned.get(), release));
+  Result<Done> result =
+      done(aot_register_operator_for(device.c_str(), name.c_str(), call, owned.get(), release));
   if (result.ok()) owned.release();
   return result;
 }
 
-// Takes a custom operator's code away; sessions that exist keep it.
-inline Result<Done> unregister_operator(const std::string& name) {
-  return done(aot_register_operator(name.c_str(), nullptr, nullptr, nullptr));
+// Takes a custom operator's code for a kind of device away; sessions that exist keep it.
+inline Result<Done> unregister_operator(const std::string& name,
+                                        const std::string& device = "cpu") {
+  return done(aot_register_operator_for(device.c_str(), name.c_str(), nullptr, nullptr, nullptr));
 }
 
 // Element types that C++ has no type for: borrow them as bits.

@@ -11,11 +11,12 @@
 //   }
 //
 //   extern "C" int aot_operator_library_init(const aot_operator_registry* registry) {
-//     return registry->add(registry, "demo::scale", aot::operator_entry<scale>, nullptr, nullptr);
+//     return aot::add_operator<scale>(registry, "demo::scale");
 //   }
 #ifndef AOT_OPERATOR_HPP_
 #define AOT_OPERATOR_HPP_
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -60,7 +61,11 @@ class OperatorCall {
   // A result, to be written; index < result_count.
   const DLTensor& result(size_t index) const { return call_->results[index]; }
 
-  // The first element of a tensor, as T.
+  // Where code for a GPU enqueues its work: a CUstream, which is a cudaStream_t too. nullptr on the
+  // CPU.
+  void* stream() const { return call_->stream; }
+
+  // The first element of a tensor, as T; on a GPU an address of its memory.
   template <typename T>
   static T* data(const DLTensor& tensor) {
     return static_cast<T*>(tensor.data);
@@ -115,6 +120,19 @@ int run_operator(const aot_operator_call* call, const Function& function) noexce
 template <void (*function)(const OperatorCall&)>
 int operator_entry(const aot_operator_call* call, void* /*user*/) noexcept {
   return run_operator(call, function);
+}
+
+// Adds code for a kind of device, "cpu" or "cuda", to a library's operators; 0: done. Fails in a
+// runtime that is too old for another kind than "cpu".
+template <void (*function)(const OperatorCall&)>
+int add_operator(const aot_operator_registry* registry, const char* name,
+                 const char* device = "cpu") {
+  constexpr size_t kNeeded = offsetof(aot_operator_registry, add_for) + sizeof(registry->add_for);
+  if (registry->struct_size >= kNeeded) {
+    return registry->add_for(registry, device, name, operator_entry<function>, nullptr, nullptr);
+  }
+  if (std::string_view(device) != "cpu") return 1;
+  return registry->add(registry, name, operator_entry<function>, nullptr, nullptr);
 }
 
 }  // namespace aot

@@ -47,7 +47,12 @@ typedef struct aot_argument {
  * Tensors are C-contiguous; `strides` (in elements) are always there, `byte_offset` is 0. `data` is
  * aligned to the element, and may be NULL where a tensor has no elements. Arguments are read-only
  * unless `is_changed`: they may be weights in a mapped file. Results are uninitialised, do not
- * overlap with anything, and must be written whole. */
+ * overlap with anything, and must be written whole.
+ *
+ * Code for "cuda" is given tensors whose device is kDLCUDA and whose `data` are addresses of that
+ * GPU. Its primary context is current. Arguments are what earlier work in `stream` leaves there,
+ * and later work in it reads the results: enqueue into `stream`, and wait for nothing. Memory of
+ * the operator's own must stay until the stream has used it. */
 typedef struct aot_operator_call {
   size_t struct_size; /* of the runtime's struct; newer runtimes append fields */
   const char* name;   /* "ns::name", or "ns::name.overload" */
@@ -55,7 +60,7 @@ typedef struct aot_operator_call {
   const aot_argument* arguments; /* all of the schema's, in its order, defaults included */
   size_t result_count;
   const DLTensor* results; /* in the schema's order; a list's elements one after the other */
-  void* stream;            /* NULL on the CPU */
+  void* stream;            /* NULL on the CPU; the run's CUstream on a GPU */
   /* Says why the call fails, before the function returns another number than 0. `message`, UTF-8,
    * is copied. Any thread, one at a time. */
   void (*fail)(const struct aot_operator_call* call, const char* message);
@@ -76,6 +81,11 @@ typedef struct aot_operator_registry {
    * nobody can call the function any more. */
   int (*add)(const struct aot_operator_registry* registry, const char* name,
              aot_operator_fn function, void* user, void (*release)(void* user));
+  /* The same for programs that run on a kind of device, as sessions name it: "cpu", which `add`
+   * stands for, or "cuda". A name may have code for several. Code for a kind that the runtime does
+   * not know is never called. Runtimes whose `struct_size` ends before it know "cpu" alone. */
+  int (*add_for)(const struct aot_operator_registry* registry, const char* device, const char* name,
+                 aot_operator_fn function, void* user, void (*release)(void* user));
 } aot_operator_registry;
 
 /* What a carried library exports under the name `aot_operator_library_init`: adds its operators to

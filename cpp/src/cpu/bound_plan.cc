@@ -23,7 +23,7 @@ BoundPlan::BoundPlan(const Plan& plan, const Program& program, const KernelLibra
     : BoundSizes(plan, program, std::move(dims)),
       input_slots_(plan.inputs.size()),
       output_slots_(plan.outputs.size()),
-      calls_(program.calls.size()) {
+      calls_(program) {
   bind_slots(plan, program, bind_steps(program, library, threads, fault), states);
 }
 
@@ -103,14 +103,6 @@ void BoundPlan::set_weights(const Program& program, const Container& container, 
     const uint8_t* data = entry_bytes(*buffer.entry, container, weights);
     slots_[slot] = const_cast<uint8_t*>(data) + buffer.offset;
   }
-}
-
-BoundCall& BoundPlan::call_of(const Program& program, const Step& step) {
-  std::unique_ptr<BoundCall>& bound = calls_[static_cast<size_t>(step.call)];
-  if (bound == nullptr) {
-    bound = std::make_unique<BoundCall>(program.call_of(step), program, *this, DLDevice{kDLCPU, 0});
-  }
-  return *bound;
 }
 
 BoundPlan::Slots& BoundPlan::slice_place(int32_t buffer, int32_t loop) {

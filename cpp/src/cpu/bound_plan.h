@@ -44,7 +44,9 @@ class BoundPlan : public BoundSizes {
     return position < 0 ? nullptr : &steps_[static_cast<size_t>(position)];
   }
   // The call of a call step, bound when it is first asked for.
-  BoundCall& call_of(const Program& program, const Step& step);
+  BoundCall& call_of(const Program& program, const Step& step) {
+    return calls_.of(program, step, *this, DLDevice{kDLCPU, 0});
+  }
   int64_t scratch_bytes() const { return scratch_bytes_; }  // per worker
 
   void set_input(size_t index, void* address) { set(input_slots_[index], address); }
@@ -95,9 +97,9 @@ class BoundPlan : public BoundSizes {
     Slots slots;
   };
   std::vector<ArenaPlace> arena_places_;
-  std::vector<SlicePlace> slices_;                 // in the order of the buffers
-  std::vector<int32_t> position_;                  // by step of the program: in steps_, or -1
-  std::vector<std::unique_ptr<BoundCall>> calls_;  // by position in the program's `calls`
+  std::vector<SlicePlace> slices_;  // in the order of the buffers
+  std::vector<int32_t> position_;   // by step of the program: in steps_, or -1
+  BoundCalls calls_;
   int64_t scratch_bytes_ = 0;
   uint64_t generation_ = 0;
   uint64_t weights_generation_ = 0;

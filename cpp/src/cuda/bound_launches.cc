@@ -58,7 +58,8 @@ BoundLaunches::BoundLaunches(const Plan& plan, const Program& program, DevicePro
       slices_(slices_in(program)),
       places_(plan.inputs.size() + plan.outputs.size() + program.scopes.size() + 1 +
               slices_.size()),
-      addresses_(places_.size(), 0) {
+      addresses_(places_.size(), 0),
+      calls_(program) {
   bind_steps(plan, code, fault_words);
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bound_call.h"
 #include "bound_sizes.h"
 #include "cuda/device_program.h"
 #include "cuda/graph.h"
@@ -73,6 +74,11 @@ class BoundLaunches : public BoundSizes {
   // reference holds as long as this lives.
   Segment& segment(int32_t begin, int32_t end);
 
+  // The call of a call step, which the GPU of that number runs.
+  BoundCall& call_of(const Step& step, DLDevice device) {
+    return calls_.of(program_, step, *this, device);
+  }
+
   // A graph of the launches with their present parameters: one made for the same addresses, else
   // another patched, or a new one while addresses keep changing. A caller who keeps an output while
   // the next run makes another gives two sets of addresses in turn.
@@ -108,6 +114,7 @@ class BoundLaunches : public BoundSizes {
   uint64_t weights_generation_ = 0;
   int64_t scratch_bytes_ = 0;
   std::list<Segment> segments_;
+  BoundCalls calls_;
 };
 
 }  // namespace aot_rt::cuda

@@ -102,7 +102,7 @@ void CudaSession::run_with(const DLTensor* const* inputs, size_t count, const Ru
     mark_last_run();
     driver_.stream_wait_event(stream, last_run_.get(), 0);  // both use the session's memory
   }
-  if (!program_.straight) {  // what its steps read shall be of this run, faults too
+  if (program_.reads_back) {  // what its steps read shall be of this run, faults too
     wait_for_last_run();
     check_faults();
   }
@@ -349,22 +349,28 @@ void CudaSession::run_watched(const BoundLaunches& bound, LaunchRange launches, 
 }
 
 void CudaSession::run_profiled(LaunchRange launches, CUstream stream) {
-  while (marks_.size() < launches.count + 1) {
-    marks_.push_back(std::make_unique<Event>(device_, kEventDefault));
-  }
-  driver_.event_record(marks_[0]->get(), stream);
+  mark(0, stream);
   for (size_t i = 0; i < launches.count; ++i) {
     enqueue_launch(launches.first[i], stream);
-    driver_.event_record(marks_[i + 1]->get(), stream);
+    mark(i + 1, stream);
   }
   driver_.stream_synchronize(stream);
-  for (size_t i = 0; i < launches.count; ++i) {
-    float milliseconds = 0;
-    driver_.event_elapsed_time(&milliseconds, marks_[i]->get(), marks_[i + 1]->get());
-    Counter& counter = counters_[static_cast<size_t>(launches.first[i].step)];
-    ++counter.calls;
-    counter.nanoseconds += static_cast<uint64_t>(milliseconds * kNanosecondsPerMillisecond);
+  for (size_t i = 0; i < launches.count; ++i) count(launches.first[i].step, i);
+}
+
+void CudaSession::mark(size_t index, CUstream stream) {
+  while (marks_.size() <= index) {
+    marks_.push_back(std::make_unique<Event>(device_, kEventDefault));
   }
+  driver_.event_record(marks_[index]->get(), stream);
+}
+
+void CudaSession::count(int32_t step, size_t index) {
+  float milliseconds = 0;
+  driver_.event_elapsed_time(&milliseconds, marks_[index]->get(), marks_[index + 1]->get());
+  Counter& counter = counters_[static_cast<size_t>(step)];
+  ++counter.calls;
+  counter.nanoseconds += static_cast<uint64_t>(milliseconds * kNanosecondsPerMillisecond);
 }
 
 void CudaSession::observe(const BoundLaunches& bound, int32_t step, CUstream stream) {
@@ -412,9 +418,12 @@ void CudaSession::check_faults() {
 }
 
 std::string CudaSession::step_name(int32_t step) const {
-  const std::string& kernel = program_.kernel_of(program_.steps[static_cast<size_t>(step)]).name;
+  const Step& named = program_.steps[static_cast<size_t>(step)];
+  const std::string name = named.kind == StepKind::kCall
+                               ? cat("custom operator '", program_.call_of(named).name, "'")
+                               : cat("kernel '", program_.kernel_of(named).name, "'");
   const std::string& where = origin(step);
-  return where.empty() ? cat("kernel '", kernel, "'") : cat("kernel '", kernel, "' (", where, ")");
+  return where.empty() ? name : cat(name, " (", where, ")");
 }
 
 void CudaSession::read_state(const State& state, void* data) {
@@ -489,11 +498,6 @@ std::unique_ptr<Session> make_cuda_session(std::shared_ptr<Package> package, int
   if (!options.isa.empty() && options.isa != program.arch) {
     fail(AOT_UNAVAILABLE, "no '", options.isa, "' on ", device->description(),
          ": the package's kernels for it are of ", program.arch);
-  }
-  if (!program.calls.empty()) {
-    fail(AOT_UNSUPPORTED,
-         "this runtime calls custom operators on the cpu only: the package's program for ",
-         program.device, " ", program.arch, " has some");
   }
   Package& owner = *package;
   std::shared_ptr<WeightPlace> place = package->weight_place(device->short_name(), [&] {

@@ -33,7 +33,8 @@ namespace cuda {
 // the next run.
 //
 // A program with control steps waits for the GPU wherever one of them reads what it computed; the
-// launches between them are graphs of their own.
+// launches between them are graphs of their own. Custom operators are called between launches and
+// enqueue their work in the run's stream; no graph holds it, and nobody waits for it.
 class CudaSession final : public Session, private FlowDevice {
  public:
   // As Session's. `code`: of `program`, or of the program that it is a routine of; kept by `place`,
@@ -91,6 +92,9 @@ class CudaSession final : public Session, private FlowDevice {
   void enqueue_launch(const Launch& launch, CUstream stream);
   void run_watched(const BoundLaunches& bound, LaunchRange launches, CUstream stream);
   void run_profiled(LaunchRange launches, CUstream stream);
+  // Notes when the stream comes to this point; the step took from mark `index` to the next one.
+  void mark(size_t index, CUstream stream);
+  void count(int32_t step, size_t index);
   void wait_for_step(int32_t step, CUstream stream);
   void observe(const BoundLaunches& bound, int32_t step, CUstream stream);
 
@@ -102,7 +106,7 @@ class CudaSession final : public Session, private FlowDevice {
   volatile int32_t& fault_word(int32_t step) const {
     return reinterpret_cast<int32_t*>(faults_.data())[step];
   }
-  // "kernel 'k' (model.py:12 aten.add.Tensor)"
+  // "kernel 'k' (model.py:12 aten.add.Tensor)", "custom operator 'ns::name' (…)"
   std::string step_name(int32_t step) const;
   const std::string& origin(int32_t step) const { return origins_[static_cast<size_t>(step)]; }
 

@@ -73,6 +73,24 @@ class Scope {
   bool pushed_ = false;
 };
 
+// Makes a device's context current in this thread for code that is not ours, and after it what was
+// current before: such code may leave another one behind.
+class Visit {
+ public:
+  explicit Visit(const Device& device) : driver_(device.driver()) {
+    driver_.ctx_push_current(device.context());
+  }
+  ~Visit() {
+    CUcontext popped = nullptr;
+    driver_.ctx_pop_current.raw(&popped);
+  }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+ private:
+  const Driver& driver_;
+};
+
 // Move-only owner of device memory, aligned to 256 bytes.
 class DeviceBlock {
  public:

@@ -27,9 +27,28 @@ void CudaSession::launch_steps(int32_t begin, int32_t end) {
   enqueue_segment(*bound_, &bound_->segment(begin, end), stream_);
 }
 
-// Sessions of programs that call any are refused.
-void CudaSession::call_operator(int32_t /*step*/) {
-  fail(AOT_INTERNAL, "a custom operator in a program for a GPU");
+// The operator enqueues its work behind what was launched, in the run's stream: nobody waits.
+void CudaSession::call_operator(int32_t step) {
+  const Step& call = program_.steps[static_cast<size_t>(step)];
+  BoundLaunches& bound = *bound_;
+  const bool watched = options().synchronous || observer_ != nullptr;
+  const bool timed = options().profile && !watched;
+  if (timed) mark(0, stream_);
+  {
+    const Visit visit(*device_);
+    bound.call_of(call, device()).run(operator_of(call), stream_, [&bound](int32_t buffer) {
+      return bound.address(buffer);
+    });
+  }
+  if (timed) {
+    mark(1, stream_);
+    driver_.stream_synchronize(stream_);
+    count(step, 0);
+  }
+  if (!watched) return;
+  wait_for_step(step, stream_);
+  check_faults();
+  if (observer_ != nullptr) observe(bound, step, stream_);
 }
 
 void CudaSession::read_buffer(int32_t buffer, void* to, size_t bytes) {

@@ -371,9 +371,7 @@ py::buffer_info Output::buffer() {
 
 py::capsule Output::dlpack(const py::object& stream, const py::object& max_version) {
   require();
-  constexpr int64_t kDefaultStream = 1;
-  constexpr int64_t kNoOrder = -1;  // the consumer sees to it
-  const int64_t wanted = stream.is_none() ? kDefaultStream : stream.cast<int64_t>();
+  const int64_t wanted = wanted_stream(stream);
   if (stream_ != 0 && wanted != stream_ && wanted != kNoOrder) {
     const py::gil_scoped_release release;
     const auto result = session_->synchronize();
@@ -383,11 +381,17 @@ py::capsule Output::dlpack(const py::object& stream, const py::object& max_versi
     }
     stream_ = 0;
   }
-  const bool versioned =
-      !max_version.is_none() && max_version.attr("__getitem__")(0).cast<int>() >= 1;
-  DLManagedTensorVersioned* managed = tensor_.release();
   given_ = true;
-  if (versioned) {
+  return to_capsule(tensor_.release(), max_version);
+}
+
+int64_t wanted_stream(const py::object& stream) {
+  constexpr int64_t kDefaultStream = 1;
+  return stream.is_none() ? kDefaultStream : stream.cast<int64_t>();
+}
+
+py::capsule to_capsule(DLManagedTensorVersioned* managed, const py::object& max_version) {
+  if (!max_version.is_none() && max_version.attr("__getitem__")(0).cast<int>() >= 1) {
     return py::capsule(managed, kVersionedName, [](PyObject* capsule) {
       destroy_capsule<DLManagedTensorVersioned>(capsule, kVersionedName);
     });

@@ -27,6 +27,12 @@ namespace py = pybind11;
 py::buffer_info buffer_of(const DLTensor& view, bool readonly);
 // The name of one of the runtime's element types.
 const char* dtype_name(DLDataType dtype);
+// A tensor for a consumer of DLPack, who owns it then; `max_version` as __dlpack__ takes it.
+py::capsule to_capsule(DLManagedTensorVersioned* managed, const py::object& max_version);
+// A stream as __dlpack__ takes it: None stands for the legacy default stream.
+int64_t wanted_stream(const py::object& stream);
+
+constexpr int64_t kNoOrder = -1;  // as a stream: the consumer sees to it
 
 // The inputs of one call: views of the callers' memory and what keeps it alive. Needs the GIL to
 // be made and destroyed, not to be read.

@@ -379,10 +379,30 @@ PYBIND11_MODULE(_native, m) {
       .def("entry_names", &Package::entry_names)
       .def("entry", &Package::entry);
 
-  py::class_<OperatorTensor>(m, "OperatorTensor", py::buffer_protocol())
+  py::class_<OperatorTensor>(m, "OperatorTensor", py::buffer_protocol(),
+                             "A tensor of an operator's call, valid while the call lasts: for "
+                             "`from_dlpack` of a library that works in its `stream`, or by its "
+                             "`address`, `shape` and `dtype` (row-major).")
       .def_buffer([](const OperatorTensor& self) { return self.buffer(); })
-      .def_property_readonly("dtype", &OperatorTensor::dtype);
-  m.def("register_operator", &register_operator, py::arg("name"), py::arg("function"));
+      .def_property_readonly("dtype", &OperatorTensor::dtype)
+      .def_property_readonly("shape", &OperatorTensor::shape)
+      .def_property_readonly("address", &OperatorTensor::address)
+      .def_property_readonly("stream", &OperatorTensor::stream)
+      .def_property_readonly(
+          "on_gpu", [](const OperatorTensor& self) { return self.device().device_type == kDLCUDA; })
+      .def("__dlpack_device__",
+           [](const OperatorTensor& self) {
+             return py::make_tuple(int{self.device().device_type}, self.device().device_id);
+           })
+      .def(
+          "__dlpack__",
+          [](const OperatorTensor& self, const py::object& stream, const py::object& max_version,
+             const py::object& /*dl_device*/,
+             const py::object& /*copy*/) { return self.dlpack(stream, max_version); },
+          py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
+          py::arg("dl_device") = py::none(), py::arg("copy") = py::none());
+  m.def("register_operator", &register_operator, py::arg("name"), py::arg("device"),
+        py::arg("function"));
 
   m.def("cpu_isa", &aot_cpu_isa);
   m.def("version", &aot_runtime_version);
