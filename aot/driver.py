@@ -53,6 +53,7 @@ from aot.passes.layout import choose_layouts, own_outputs
 from aot.passes.narrow import narrow_broadcasts
 from aot.passes.normalize_axes import normalize_axes
 from aot.passes.pair_resamples import pair_resamples
+from aot.passes.split_attention import split_attention
 from aot.passes.updates import narrow_updates, own_bases
 from aot.report.model import BuildReport, PerProgram, StageTime
 from aot.report.observers import Observer, Silent
@@ -230,6 +231,8 @@ def run_passes(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     graph = narrow_broadcasts(graph)
     # What is left of a slice's write is one nest; only then it shows what it leaves as it was.
     graph = own_bases(narrow_updates(graph))
+    # Heads of keys that were only repeated are counted once by now.
+    graph = split_attention(graph, capabilities)
     graph = normalize_axes(graph)
     return choose_layouts(graph, capabilities)
 

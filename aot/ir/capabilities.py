@@ -19,6 +19,7 @@ class Capabilities:
     `conv_in_place`: the conv template reads its operands where they lie, so that they should lie in
     the order in which it walks them; otherwise it packs them.
     `head_size`: greatest size of a head that the attention template takes; 0: any.
+    `attention_parts`: the attention template can leave the sums of parts of the keys.
     `prologues`: kinds of templates that evaluate pointwise nests in place of loading an operand.
     `alignment`: of the addresses that kernels are given, in bytes; 1: any will do.
     `sort_run`: elements of rows that the argsort template sorts well; longer ones are merged from
@@ -39,6 +40,7 @@ class Capabilities:
     units: int = 8
     matrix_dtypes: frozenset[str] = frozenset()
     head_size: int = 0
+    attention_parts: bool = False
     conv_in_place: bool = False
     prologues: frozenset[str] = frozenset()
     sort_run: int = 0

@@ -99,7 +99,7 @@ def conv(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
 
 
 def attention(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
-    """softmax(scale * q @ k^T + mask) @ v; rows that see nothing give 0."""
+    """softmax(scale * q @ k^T + mask) @ v; rows that see nothing give 0. Or what its parts give."""
     q, k, v = operands["q"], operands["k"], operands["v"]
     shared = q.shape[1] // max(k.shape[1], 1)
     k, v = np.repeat(k, shared, axis=1), np.repeat(v, shared, axis=1)
@@ -110,10 +110,21 @@ def attention(operands: Mapping[str, Array], attrs: Mapping[str, Any]) -> Array:
     if attrs.get("causal"):
         seen = np.tril(np.ones(scores.shape[-2:], bool))
         scores = np.where(seen, scores, -np.inf)
+    if "parts" not in attrs:
+        sums, _, total = _weighted(scores, v)
+        return np.asarray(sums / np.where(total == 0.0, 1.0, total))
+    size = -(-scores.shape[-1] // attrs["parts"])
+    runs = [slice(p * size, (p + 1) * size) for p in range(attrs["parts"])]
+    return np.stack(
+        [np.concatenate(_weighted(scores[..., run], v[..., run, :]), axis=-1) for run in runs]
+    )
+
+
+def _weighted(scores: Array, v: Array) -> tuple[Array, Array, Array]:
+    """Sums of values by exp(score - maximum); the maximum, and the sum of those factors."""
     top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     weights = np.exp(scores - np.where(np.isinf(top), 0.0, top))
-    total = weights.sum(axis=-1, keepdims=True)
-    return np.asarray(np.matmul(weights / np.where(total == 0.0, 1.0, total), v))
+    return np.matmul(weights, v), top, weights.sum(axis=-1, keepdims=True)
 
 
 _COMBINE: Mapping[str, np.ufunc] = {

@@ -106,6 +106,10 @@ class TemplateCall:
     attention: q (b, h, sq, d), k (b, hkv, sk, d), v (b, hkv, sk, dv) -> out (b, h, sq, dv).
         attrs: scale (float), causal (bool). Optional operand mask (b, h, sq, sk): float (added to
         the scaled scores) or bool (False: -inf).
+        With the attribute parts (int), the keys are cut into so many runs, where the kernel likes,
+        some of them empty: out (parts, b, h, sq, dv + 2) has, for the keys of a part, the sum of
+        the values, each times exp(score - maximum); behind it the maximum of the scores (-inf for
+        none), and the sum of those factors.
     resample: x (*lead, size, *rest), starts (out,), weights (out, taps) -> out (*lead, out, *rest):
         sums of x[starts[o] + t] * weights[o, t] in the weights' type. attrs: axis (of `size`); for
         panels of `panel` outputs along the last axis, `span` inputs hold all that one reads.

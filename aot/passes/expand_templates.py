@@ -43,12 +43,6 @@ from aot.symbolic import (
 TINY_WEIGHT = 4096
 """Elements of a second operand up to which a product is expanded."""
 
-QUERY_TILE = 16
-"""Queries of one key head that a tile of attention takes at once, where they are few."""
-
-MANY_KEYS = 256
-"""Keys from which a tile of queries is busy for longer than more launches take."""
-
 TINY_WORK = 1 << 17
 """Multiplications up to which a product with a tiny second operand is expanded."""
 
@@ -95,8 +89,6 @@ def _reason(graph: LoopGraph, call: TemplateCall, capabilities: Capabilities, hi
         return long_rows(call, dtype, capabilities, hints)
     if call.kind == "resample":
         return no_walk(call)
-    if call.kind == "attention" and capabilities.tiles:
-        return _few_queries(call, capabilities, hints)
     if call.kind != "matmul":
         return ""
     right = call.operand("b").axes
@@ -107,18 +99,6 @@ def _reason(graph: LoopGraph, call: TemplateCall, capabilities: Capabilities, hi
     if weight <= TINY_WEIGHT and work <= TINY_WORK:
         return f"its second operand has only {weight} elements"
     return ""
-
-
-def _few_queries(call: TemplateCall, capabilities: Capabilities, hints: Hints) -> str:
-    """Why attention is better as nests; "" when its tiles of queries keep the device busy."""
-    *batch, queries, _ = call.output.axes
-    keys = hints.value(call.operand("k").axes[-2].extent)
-    heads = hints.volume(call.operand("k").axes[:-2])
-    rows = hints.volume((*batch, queries)) // max(1, heads)
-    tiles = heads * -(-rows // QUERY_TILE)
-    if keys < MANY_KEYS or QUERY_TILE * tiles >= capabilities.units:
-        return ""
-    return f"{tiles} tiles of queries would walk {keys} keys, and leave the device idle"
 
 
 def _store(call: TemplateCall, value: Node, dtype: DType) -> Store:

@@ -55,8 +55,9 @@ def template_flops(call: TemplateCall) -> Expr:
         taps = product([a.extent for a in call.operand("w").axes[1:]])
         return product((out, taps, integer(2)))
     if call.kind == "attention":
-        keys = call.operand("k").axes[-2].extent
-        return product((out, keys, integer(4)))
+        *rows, depth = (a.extent for a in call.operand("q").axes)
+        keys, width = (a.extent for a in call.operand("v").axes[-2:])
+        return product((*rows, keys, depth + width, integer(2)))
     if call.kind in ("resample", "resample2"):
         tables = [v for role, v in call.operands if role in ("weights", "inner_weights")]
         taps = [table.axes[1].extent for table in tables]

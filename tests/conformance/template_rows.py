@@ -93,6 +93,7 @@ CONVOLUTION = (
 
 _sdpa = F.scaled_dot_product_attention
 QKV = [(2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 4)]
+MANY_KEYS = [(2, 3, 2, 8), (2, 3, 600, 8), (2, 3, 600, 4)]
 
 
 def _mask_by_sign(q: Any, k: Any, v: Any, m: Any) -> Any:
@@ -105,6 +106,12 @@ def _lowest_mask(q: Any, k: Any, v: Any, m: Any) -> Any:
     """Attention with the type's lowest number added to what is masked; in row 0 that is all."""
     masked = (m > 0).index_fill(-2, torch.tensor([0]), True)
     return _sdpa(q, k, v, torch.where(masked, torch.finfo(m.dtype).min, 0.5 * m))
+
+
+def _unseen_run(q: Any, k: Any, v: Any, m: Any) -> Any:
+    """Attention where nobody sees a long run of keys, and the first query nothing at all."""
+    keep = (m > 0).index_fill(-1, torch.arange(100, 400), False)
+    return _sdpa(q, k, v, keep.index_fill(-2, torch.tensor([0]), False))
 
 
 def _features(x: Any) -> Any:
@@ -129,6 +136,15 @@ ATTENTION = (
     _row("attention of single features", _features, [(7, 2, 7, 7)], (torch.float16,)),
     _row("attention of nothing", _sdpa, [(1, 0, 4), (2, 7, 4), (2, 7, 4)]),
     _row("attention to nothing", _sdpa, [(1, 3, 4), (2, 0, 4), (2, 0, 4)]),
+    _row("attention of many keys", _sdpa, MANY_KEYS, REAL),
+    _row("attention of many keys, bool mask", _mask_by_sign, [*MANY_KEYS, (2, 1, 1, 600)]),
+    _row("attention of many keys, lowest mask", _lowest_mask, [*MANY_KEYS, (1, 600)], REAL),
+    _row("attention of many keys, a part unseen", _unseen_run, [*MANY_KEYS, (2, 3, 2, 600)]),
+    _row(
+        "attention of many keys, grouped",
+        lambda q, k, v: _sdpa(q, k, v, enable_gqa=True),
+        [(1, 6, 1, 16), (1, 2, 600, 16), (1, 2, 600, 16)],
+    ),
     _row("attention of matrices", _sdpa, [(5, 8), (7, 8), (7, 8)]),
     _row("attention of several ranks", _sdpa, [(4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 8)]),
     _row("attention without heads", _sdpa, [(3, 5, 8), (3, 7, 8), (3, 7, 8)]),

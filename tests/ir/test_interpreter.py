@@ -191,5 +191,14 @@ def test_attention(masked: str) -> None:
     )
     operands = {"q": q.numpy(), "k": k.numpy(), "v": v.numpy()}
     operands |= {} if mask is None else {"mask": mask.numpy()}
-    result = attention(operands, {"scale": 0.3, "causal": masked == "causal"})
-    np.testing.assert_allclose(result, expected, atol=1e-5)
+    attrs = {"scale": 0.3, "causal": masked == "causal"}
+    np.testing.assert_allclose(attention(operands, attrs), expected, atol=1e-5)
+    # More parts than keys: some of them are empty.
+    for parts in (1, 2, 7):
+        sums = attention(operands, {**attrs, "parts": parts})
+        assert sums.shape == (parts, 2, 4, 5, 3 + 2)
+        top = sums[..., 3:4].max(axis=0)  # -inf where a row sees nothing
+        factor = np.exp(sums[..., 3:4] - np.where(np.isinf(top), 0.0, top))
+        total = (factor * sums[..., 4:]).sum(axis=0)
+        combined = (factor * sums[..., :3]).sum(axis=0) / np.where(total == 0.0, 1.0, total)
+        np.testing.assert_allclose(combined, expected, atol=1e-5)

@@ -66,6 +66,9 @@ _SINGLE = {
     256: AttentionTile(16, 32, 8, 2),
 }
 
+_SINGLE_KEYS = 64
+"""Most keys of a packed tile in single precision: registers hold what is multiplied."""
+
 
 def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
     """The tile for a problem: the one that was the fastest when measured, else by rules."""
@@ -80,6 +83,8 @@ def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
     tile = next(t for depth, t in table.items() if size.depth <= depth)
     if size.queries <= PACKED_QUERIES:
         block = max(32, 64 * 128 // power_above(size.depth))
+        if size.dtype.itemsize > 2:
+            block = min(block, _SINGLE_KEYS)
         return _fitted(AttentionTile(16, block, 4, tile.stages, packed=True), size)
     rows = tile.rows
     while rows > 16 and (rows >= 2 * size.queries or _programs(rows, size) < _least(gpu)):

@@ -88,6 +88,7 @@ class TritonBackend:
             conv_in_place=True,
             matrix_dtypes=frozenset(("float32", "float16", "bfloat16")),
             head_size=HEAD_SIZE,
+            attention_parts=True,
             prologues=frozenset(("scan",)),
             sort_run=SORT_COLUMNS // 2,
             languages=frozenset((TRITON,)),

@@ -6,6 +6,9 @@ FlashAttention-2, ICLR 2024). Under a causal mask a program takes a long and a s
 there are many, so that all programs take equally long. Exponentials are powers of two of scores
 that carry the factor log2(e); under a mask that is added, their differences carry it: the mask's
 lowest number must not become an infinity, since a row of such numbers is the mean of all values.
+
+Of a call in parts of the keys, a program walks one part, and stores what the softmax has come to
+there: sums, maximum and total of each row (see passes/split_attention.py).
 """
 
 from __future__ import annotations
@@ -32,8 +35,20 @@ from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, FLOAT32, DType
 from aot.ir.hints import Hints
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis, TemplateCall
-from aot.symbolic import Expr, FloorDiv, Symbol, ceil_div, integer, is_int, product, substitute, var
+from aot.ir.loops import Axis, Store, TemplateCall
+from aot.ir.scalar import load
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Minimum,
+    Symbol,
+    ceil_div,
+    integer,
+    is_int,
+    product,
+    substitute,
+    var,
+)
 
 _CACHE_BYTES = 24 * 1024 * 1024
 """Keys and values that programs which run at the same time may hold in the cache."""
@@ -53,7 +68,8 @@ class _Attention:
 
     `group`: query heads that share a head of keys and values. `members`: the axis of those that a
     tile's rows hold side by side; None when a tile has queries of one head. `paired`: programs take
-    a long and a short tile each.
+    a long and a short tile each. `parts`: the axis of the parts of the keys, of `part_keys` keys
+    each, whole blocks; None when a program walks all of them.
     """
 
     kernel: Kernel
@@ -66,6 +82,14 @@ class _Attention:
     members: Axis | None
     depth: Axis
     keys: Expr
+    parts: Axis | None
+    part_keys: Expr
+
+    @property
+    def axes(self) -> tuple[Axis, Axis, Axis, Axis]:
+        """Batch, heads and queries of the result, and the columns of a value."""
+        *_, batch, heads, queries, column = self.call.output.axes
+        return batch, heads, queries, Axis(column.symbol, self.call.operand("v").axes[3].extent)
 
     @property
     def lanes(self) -> int:
@@ -87,20 +111,20 @@ class _Attention:
         """True for a mask that all queries share: a small load, which nothing pipelines."""
         if "mask" not in dict(self.call.operands):
             return False
-        queries = self.call.output.axes[2].symbol
+        queries = self.axes[2].symbol
         return all(queries not in e.free_symbols for e in self.mask_index)
 
     @property
     def mask_index(self) -> tuple[Expr, ...]:
         """The index of the mask's element for the tile's rows and the present keys."""
-        batch, heads, queries, _ = self.call.output.axes
+        batch, heads, queries, _ = self.axes
         return self.index("mask", (batch.symbol, heads.symbol, queries.symbol, _KEY))
 
     @property
     def rows(self) -> TileDim:
         """The rows of a tile: queries, of several heads where those are packed."""
         lead = (self.members,) if self.members is not None else ()
-        return TileDim("m", (*lead, self.call.output.axes[2]), self.tile.rows, 0)
+        return TileDim("m", (*lead, self.axes[2]), self.tile.rows, 0)
 
     @property
     def heads(self) -> Expr:
@@ -110,7 +134,7 @@ class _Attention:
     @property
     def query_heads(self) -> Expr:
         """Heads of the queries."""
-        return self.call.output.axes[1].extent
+        return self.axes[1].extent
 
     def text(self, expr: Expr) -> str:
         """A size in the kernel's text."""
@@ -138,7 +162,8 @@ def emit_attention(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -
     else:
         _open_program(body, t, hints)
         _write_tile(body, t)
-    programs = product((t.call.output.axes[0].extent, t.heads, tiles))
+    parts = (t.parts.extent,) if t.parts is not None else ()
+    programs = product((t.axes[0].extent, t.heads, *parts, tiles))
     options = {"num_warps": t.tile.warps, "num_stages": t.tile.stages}
     return finish(kernel, body, line_grid(programs), options, early=False)
 
@@ -147,36 +172,56 @@ def _write_tile(body: Body, t: _Attention) -> None:
     """Writes the computation of the tile `tile` of the head `pair`."""
     _open_block(body, t)
     line, rows = body.writer.line, t.tile.rows
-    value = power_above(max(16, int(t.call.output.axes[3].extent)))
-    line(f"q = {_read(body, t, 'q', t.call.output.axes[2].symbol, _DEPTH, ('m', 'c'))}")
+    value = power_above(max(16, int(t.axes[3].extent)))
+    line(f"q = {_read(body, t, 'q', t.axes[2].symbol, _DEPTH, ('m', 'c'))}")
     line(f"top = tl.full([{rows}], float('-inf'), tl.float32)")
     line(f"total = tl.zeros([{rows}{f', {t.lanes}' if t.lanes else ''}], tl.float32)")
     line(f"acc = tl.zeros([{rows}, {value}], tl.float32)")
     _walk_keys(body, t)
     if t.lanes:
         line("total = tl.sum(total, 1)")
+    if t.parts is not None:
+        _store_part(body, t)
+        return
     line("weight = tl.where(total == 0.0, 0.0, 1.0 / total)")
     line("acc = acc * weight[:, None]")
     finish_tile(body, t.kernel, "acc", frozenset(("m", "n")))
+
+
+def _store_part(body: Body, t: _Attention) -> None:
+    """Stores what the softmax has come to: sums, and behind them the rows' maximum and total."""
+    if not t.adds_mask:
+        body.writer.line(f"top = top * {literal(math.log(2.0), FLOAT32)}")
+    view, (*_, column) = t.call.output, t.axes
+    rows, tile = frozenset(("m",)), frozenset(("m", "n"))
+    sums, top = Value("acc", FLOAT32, tile), Value("top[:, None]", FLOAT32, rows)
+    places = {column.symbol: sums, column.extent: top}
+    places[column.extent + 1] = Value("total[:, None]", FLOAT32, rows)
+    for place, value in places.items():
+        index = [substitute(e, {column.symbol: place}) for e in view.index]
+        body.define_buffer(view.buffer, value)
+        body.store(Store(view.buffer, tuple(index), load(view.buffer, FLOAT32, index)))
 
 
 def _take_apart(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> _Attention:
     call = kernel.template
     if call is None:
         raise InternalError(f"{kernel.name} has no template")
-    _, heads, queries, columns = call.output.axes
     q, k = call.operand("q"), call.operand("k")
-    depth, keys = q.axes[3].extent, k.axes[2].extent
-    if not is_int(depth) or not is_int(columns.extent):
+    depth, width, keys = q.axes[3].extent, call.operand("v").axes[3].extent, k.axes[2].extent
+    if not is_int(depth) or not is_int(width):
         raise InternalError(f"{call.name}: the size of an attention head is dynamic")
     context = make_context(kernel, graph, gpu)
-    group = context.ranges.simplify(FloorDiv(heads.extent, k.axes[1].extent))
+    group = context.ranges.simplify(FloorDiv(q.axes[1].extent, k.axes[1].extent))
     dtype = graph.buffers[q.buffer].dtype
+    parts = call.output.axes[0] if "parts" in dict(call.attrs) else None
+    walked = _part_keys(call, parts)
+    # Programs of a part are as many, and have as much to do, as if there were more heads.
     size = AttentionSize(
-        hints.volume(call.output.axes[:2]),
-        hints.value(queries.extent),
-        hints.value(keys),
-        max(int(depth), int(columns.extent)),
+        hints.volume((*q.axes[:2], *((parts,) if parts is not None else ()))),
+        hints.value(q.axes[2].extent),
+        hints.value(walked),
+        max(int(depth), int(width)),
         dtype,
         call.attr("causal"),
     )
@@ -188,19 +233,39 @@ def _take_apart(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> _
         extents[_MEMBER] = group
     ranges = context.ranges.with_extents({**context.ranges.extents, **extents})
     context = replace(context, ranges=ranges)
-    paired = in_pairs(size, tile, gpu)
+    paired = parts is None and in_pairs(size, tile, gpu)
     axis = Axis(_DEPTH, depth)
-    return _Attention(kernel, call, context, tile, paired, dtype, group, members, axis, keys)
+    walked = product((ceil_div(walked, tile.keys), integer(tile.keys)))
+    return _Attention(
+        kernel, call, context, tile, paired, dtype, group, members, axis, keys, parts, walked
+    )
+
+
+def _part_keys(call: TemplateCall, parts: Axis | None) -> Expr:
+    """Keys that one program walks at most."""
+    keys = call.operand("k").axes[2].extent
+    if parts is None:
+        return keys
+    if call.attr("causal"):  # no query sees those behind
+        keys = Minimum(keys, call.operand("q").axes[2].extent)
+    return ceil_div(keys, parts.extent)
 
 
 def _open_program(body: Body, t: _Attention, hints: Hints) -> None:
-    """Writes which tile of which head this program computes."""
-    tiles = t.text(ceil_div(t.rows.points, t.tile.rows))
-    if t.call.attr("causal"):
-        _order_causal(body, t, hints, tiles)
+    """Writes which tile of which head, and which part of the keys, this program computes."""
+    line = body.writer.line
+    tiles = ceil_div(t.rows.points, t.tile.rows)
+    each = tiles
+    if t.parts is not None:
+        # Neighbours are tiles that read the same keys.
+        each = product((tiles, t.parts.extent))
+        line(f"part = program // ({t.text(tiles)}) % {t.text(t.parts.extent)}")
+        body.name_axis(t.parts.symbol, "part", None)
+    elif t.call.attr("causal"):
+        _order_causal(body, t, hints, t.text(tiles))
         return
-    body.writer.line(f"tile = program % ({tiles})")
-    body.writer.line(f"pair = program // ({tiles})")
+    line(f"tile = program % ({t.text(tiles)})")
+    line(f"pair = program // ({t.text(each)})")
 
 
 def _open_pair(body: Body, t: _Attention) -> None:
@@ -218,7 +283,7 @@ def _open_pair(body: Body, t: _Attention) -> None:
 def _open_block(body: Body, t: _Attention) -> None:
     """Writes the indices of a tile."""
     line = body.writer.line
-    batch, heads, _, columns = t.call.output.axes
+    batch, heads, _, columns = t.axes
     line(f"b = pair // ({t.text(t.heads)})")
     line(f"h = pair % ({t.text(t.heads)})")
     body.name_axis(batch.symbol, "b", None)
@@ -236,7 +301,7 @@ def _open_block(body: Body, t: _Attention) -> None:
 def _order_causal(body: Body, t: _Attention, hints: Hints, tiles: str) -> None:
     """The longest tiles come first, over as many heads as the second-level cache has room for."""
     line = body.writer.line
-    batch, _, _, columns = t.call.output.axes
+    batch, _, _, columns = t.axes
     pairs = t.text(product((batch.extent, t.heads)))
     size = (int(t.depth.extent) + int(columns.extent)) * t.dtype.itemsize
     section = max(1, _CACHE_BYTES // max(1, size * hints.value(t.keys)))
@@ -253,31 +318,49 @@ def _order_causal(body: Body, t: _Attention, hints: Hints, tiles: str) -> None:
 
 def _walk_keys(body: Body, t: _Attention) -> None:
     """Two loops: over blocks that every row sees whole, and over those that need a mask."""
-    block, line = t.tile.keys, body.writer.line
-    line(f"whole = ({t.text(t.keys)}) // {block} * {block}")
-    end = t.text(t.keys)
+    block = t.tile.keys
+    start, end = _write_limits(body, t)
     edge = block
+    if t.keys.is_Integer and not t.call.attr("causal"):
+        edge = max(16, power_above(int(t.keys) % block))
+        if int(t.keys) < block:
+            edge = min(edge, block)
+    if not (t.keys.is_Integer and int(t.keys) < block):
+        if t.reads_mask_ahead:
+            body.open_dim(TileDim("kd", (Axis(_KEY, t.keys),), block, 1), start)
+            body.writer.line(f"seen = {_read_mask(body, t)}")
+        with _block(body, t, "whole", start, block, exact=True):
+            _step(body, t, block, edge=False)
+    if t.call.attr("causal") or not t.keys.is_Integer or int(t.keys) % block:
+        with _block(body, t, end, "whole", edge, exact=False):
+            _step(body, t, edge, edge=True)
+
+
+def _write_limits(body: Body, t: _Attention) -> tuple[str, str]:
+    """Writes where the whole blocks end; the first key and the end of the keys that a tile sees.
+
+    All parts but the last one with keys are whole blocks, so that what is left over is as long as
+    without parts.
+    """
+    block, line = t.tile.keys, body.writer.line
+    start, end = "0", t.text(t.keys)
+    line(f"whole = ({end}) // {block} * {block}")
+    if t.parts is not None:
+        each, start = t.text(t.part_keys), "begin"
+        line(f"begin = part * ({each})")
+        line(f"end = tl.minimum({end}, begin + ({each}))")
+        line("whole = tl.minimum(whole, end)")
+        end = "end"
     if t.call.attr("causal"):
-        first, last = ("0", f"({t.text(t.call.output.axes[2].extent)}) - 1")
+        first, last = "0", f"({t.text(t.axes[2].extent)}) - 1"
         if t.members is None:
             first, last = f"tile * {t.tile.rows}", f"(tile + 1) * {t.tile.rows} - 1"
         line(f"whole = tl.minimum(whole, ({first} + 1) // {block} * {block})")
         line(f"end = tl.minimum({end}, {last} + 1)")
         end = "end"
-    elif t.keys.is_Integer:
-        rest = int(t.keys) % block
-        edge = max(16, power_above(rest))
-        if int(t.keys) < block:
-            edge = min(edge, block)
-    if not (t.keys.is_Integer and int(t.keys) < block):
-        if t.reads_mask_ahead:
-            body.open_dim(TileDim("kd", (Axis(_KEY, t.keys),), block, 1), "0")
-            line(f"seen = {_read_mask(body, t)}")
-        with _block(body, t, "whole", "0", block, exact=True):
-            _step(body, t, block, edge=False)
-    if t.call.attr("causal") or not t.keys.is_Integer or int(t.keys) % block:
-        with _block(body, t, end, "whole", edge, exact=False):
-            _step(body, t, edge, edge=True)
+    if t.parts is not None:
+        line("whole = tl.maximum(whole, begin)")
+    return start, end
 
 
 @contextmanager
@@ -312,7 +395,7 @@ def _step(body: Body, t: _Attention, size: int, *, edge: bool) -> None:
     _apply_mask(body, t, edge=edge)
     conditions = body.masks((columns,)) if edge else []
     if edge and t.call.attr("causal"):
-        query, _ = body.index(t.call.output.axes[2].symbol, {})
+        query, _ = body.index(t.axes[2].symbol, {})
         conditions.append(f"({query} >= {columns})")
     if conditions:
         line(f"score = tl.where({' & '.join(conditions)}, score, float('-inf'))")
@@ -328,7 +411,7 @@ def _step(body: Body, t: _Attention, size: int, *, edge: bool) -> None:
     else:
         line("total = total * change + tl.sum(power, 1)")
     line("acc = acc * change[:, None]")
-    value = t.call.output.axes[3].symbol
+    value = t.axes[3].symbol
     line(f"v = {_read(body, t, 'v', _KEY_ROW, value, (rows, 'n'))}")
     line(f"acc = tl.dot(power.to(v.dtype), v, acc{precision(t.dtype)})")
     line("top = best")
@@ -367,7 +450,7 @@ def _read(
     body: Body, t: _Attention, role: str, row: Symbol, column: Symbol, dims: tuple[str, str]
 ) -> str:
     """A block of queries, keys or values as an expression."""
-    batch, heads, *_ = t.call.output.axes
+    batch, heads, *_ = t.axes
     head: Expr = heads.symbol
     if role != "q":
         head = var("kv_head")
