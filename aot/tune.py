@@ -29,11 +29,10 @@ from aot.backends.triton.tuning import (
 )
 from aot.errors import AotError, KernelRefused, PackageWriteError, UsageError
 from aot.frontend.capture import Captured, capture_file
+from aot.frontend.golden import flat_arrays
 from aot.frontend.ingest import ingest
 from aot.ir.kernels import KernelGraph
-from aot.link.reader import PackageFile
 from aot.options import BuildOptions, Target
-from aot.report.arrays import golden_inputs
 from aot.report.runtime import load_model, profile
 
 HEURISTIC = "the heuristic's choice"
@@ -123,10 +122,12 @@ def tune(
             f"cannot tune for {target}", advice="Name the architecture of this machine's GPU."
         )
     captured = capture_file(source) if isinstance(source, Path) else source
+    if measure is None:
+        measure = _running_on(target.device, flat_arrays(captured.example))
     with tempfile.TemporaryDirectory(prefix="aot-tune-") as folder:
         path = Path(folder) / "candidate.pkg"
-        made = replace(options, output=path, targets=(target,), stop_after=None)
-        session = _Session(captured, target, made, measure or _running_on(target.device))
+        made = replace(options, output=path, targets=(target,), stop_after=None, golden=False)
+        session = _Session(captured, target, made, measure)
         return session.run(rounds)
 
 
@@ -147,7 +148,7 @@ class _Session:
         tunables = find_tunables(self._graph, self._target)
         if not tunables:
             return TuneReport((), ())
-        start, functions = self._sample({}, golden=True)
+        start, functions = self._sample({})
         times: dict[Problem, list[tuple[float, Config]]] = {t.problem: [] for t in tunables}
         count = max(len(t.candidates) for t in tunables)
         for k in range(count if rounds is None else min(count, rounds)):
@@ -202,12 +203,10 @@ class _Session:
                         reason = refused[launch.function].reason.strip().splitlines()[-1]
                         self._skip({tunable.problem: config}, reason)
 
-    def _sample(
-        self, chosen: Mapping[Problem, Config], golden: bool = False
-    ) -> tuple[Sample, Mapping[str, str]]:
+    def _sample(self, chosen: Mapping[Problem, Config]) -> tuple[Sample, Mapping[str, str]]:
         """A measurement, and the function that each kernel became."""
         backend = TritonBackend(_Forced(chosen))
-        options = replace(self._options, golden=golden)
+        options = self._options
         driver.build(self._captured, options, choose=lambda _: backend)
         emitted = backend.emit(self._graph, self._target)
         functions = {launch.kernel: launch.function for launch in emitted.launches}
@@ -250,14 +249,8 @@ def _agree(ours: Sequence[np.ndarray[Any, Any]], theirs: Sequence[np.ndarray[Any
     return True
 
 
-def _running_on(device: str) -> Measure:
-    kept: list[list[Any]] = []
-
+def _running_on(device: str, inputs: Sequence[np.ndarray[Any, Any]]) -> Measure:
     def measure(path: Path) -> Sample:
-        with PackageFile(path) as file:
-            if file.plan.golden:
-                kept[:] = [[np.array(a) for a in golden_inputs(file)]]
-        (inputs,) = kept
         model = load_model(path, device=device)
         outputs = tuple(np.array(a) for a in model.run(inputs))
         times: dict[str, list[float]] = {}

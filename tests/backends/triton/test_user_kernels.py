@@ -73,6 +73,7 @@ def test_compiled(arch: str) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("name", cases())
 def test_on_a_gpu(name: str) -> None:
     case = cases()[name]
