@@ -30,9 +30,10 @@ KEY_BLOCK = 64
 """Parts are multiples of so many keys, as they are of the template's blocks: rounded up later, they
 would leave nothing for the last ones."""
 
-FEWEST_PARTS = 4
-"""A device that is busy with `units` programs wants memory most of the time with a quarter of them:
-with so many tiles, parts would gain less than a launch."""
+FEWEST_PARTS = 6
+"""A device that is busy with `units` programs wants memory most of the time with a quarter of them
+(a tile on each multiprocessor): there, parts took 3 to 6 % longer than one walk. Parts pay where
+there is room for so many of each tile."""
 
 MANY_KEYS = 512
 """Keys from which parts pay. A program reads `PART_KEYS` of them in about a microsecond, and the
@@ -76,9 +77,10 @@ def _parts(call: TemplateCall, capabilities: Capabilities, hints: Hints) -> int:
     if call.kind != "attention":
         return 1
     keys = _keys(call, hints)
-    most = min(capabilities.units // max(1, _tiles(call, hints)), -(-keys // PART_KEYS))
-    if keys < MANY_KEYS or most < FEWEST_PARTS:
+    room = capabilities.units // max(1, _tiles(call, hints))
+    if keys < MANY_KEYS or room < FEWEST_PARTS:
         return 1
+    most = min(room, -(-keys // PART_KEYS))
     size = -(-keys // (most * KEY_BLOCK)) * KEY_BLOCK
     return -(-keys // size)
 

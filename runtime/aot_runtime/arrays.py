@@ -104,10 +104,15 @@ def working_in(stream: int, index: int) -> Iterator[None]:
         yield
 
 
+_DEFAULT_STREAM = 1
+"""The handle that the driver and DLPack have for the default stream (CU_STREAM_LEGACY)."""
+
+
 def _in_torch(torch: Any, stream: int, index: int) -> Any:
     if not torch.cuda.is_available():
         return None
-    return torch.cuda.stream(torch.cuda.ExternalStream(stream, device=index))
+    handle = 0 if stream == _DEFAULT_STREAM else stream  # torch's own name for that one
+    return torch.cuda.stream(torch.cuda.ExternalStream(handle, device=index))
 
 
 def _in_cupy(cupy: Any, stream: int, _index: int) -> Any:
