@@ -111,8 +111,9 @@ _DEFAULT_STREAM = 1
 def _in_torch(torch: Any, stream: int, index: int) -> Any:
     if not torch.cuda.is_available():
         return None
-    handle = 0 if stream == _DEFAULT_STREAM else stream  # torch's own name for that one
-    return torch.cuda.stream(torch.cuda.ExternalStream(handle, device=index))
+    if stream == _DEFAULT_STREAM:  # which torch does not know by its handle
+        return torch.cuda.stream(torch.cuda.default_stream(index))
+    return torch.cuda.stream(torch.cuda.ExternalStream(stream, device=index))
 
 
 def _in_cupy(cupy: Any, stream: int, _index: int) -> Any:
