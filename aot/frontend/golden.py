@@ -38,7 +38,7 @@ def _run(captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     args, kwargs = _own_tensors((args, dict(kwargs)))
     inputs = tuple(array.copy() for array in flat_arrays((args, kwargs)))
     module = captured.module
-    with eval_mode(module), kept_buffers(module), torch.no_grad(), UserCode(_failing(captured)):
+    with eval_mode(module), kept_values(captured), torch.no_grad(), UserCode(_failing(captured)):
         result = _own_tensors(module(*args, **kwargs))
     return Example(inputs, flat_arrays(result))
 
@@ -61,17 +61,22 @@ def _own_tensors(nested: Any) -> Any:
 
 
 @contextmanager
-def kept_buffers(module: torch.nn.Module) -> Iterator[None]:
-    """Gives the module's buffers the values back that they had."""
+def kept_values(captured: Captured) -> Iterator[None]:
+    """Gives the module's buffers, and parameters that it changes, the values back that they had."""
     saved = [
         (owner, name, buffer, buffer.clone())
-        for owner in module.modules()
+        for owner in captured.module.modules()
         for name, buffer in owner.named_buffers(recurse=False)
     ]
+    changed = captured.program.graph_signature.parameters_to_mutate.values()
+    parameters = [captured.module.get_parameter(name) for name in changed]
+    values = [parameter.clone() for parameter in parameters]
     try:
         yield
     finally:
         with torch.no_grad():
+            for parameter, value in zip(parameters, values, strict=True):
+                parameter.copy_(value)
             for owner, name, buffer, value in saved:
                 owner._buffers[name] = buffer  # the model may have put another tensor there
                 buffer.copy_(value)

@@ -67,6 +67,9 @@ from aot.ir.tensors import (
 )
 from aot.symbolic import dim, row_major_strides
 
+_STATES = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
+"""New values of what the session keeps."""
+
 
 def ingest(captured: Captured, operators: Sequence[str] = ()) -> tuple[TensorGraph, TorchWeights]:
     """The captured program without torch, and its weights.
@@ -154,7 +157,8 @@ class _Reader:
         by_name = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
         leaves: list[Tree] = []
         ties: dict[tuple[object, ...], str] = {}
-        changed = program.graph_signature.buffers_to_mutate.values()
+        signature = program.graph_signature
+        changed = {*signature.buffers_to_mutate.values(), *signature.parameters_to_mutate.values()}
         for spec in program.graph_signature.input_specs:
             node = by_name[spec.arg.name]
             if spec.kind is InputKind.USER_INPUT:
@@ -490,18 +494,18 @@ class _Reader:
         return tuple(names), tree_of(program.call_spec.out_spec, rest)
 
     def read_mutations(self) -> tuple[Mutation, ...]:
-        """The new values of the buffers and inputs that the model changes."""
+        """The new values of the buffers, parameters and inputs that the model changes."""
         signature = self.captured.program.graph_signature
         names = {spec.target: spec.arg.name for spec in signature.input_specs if spec.target}
         found: dict[str, str] = {}
         for spec in signature.output_specs:
             if spec.kind is OutputKind.USER_OUTPUT:
                 continue
-            if spec.kind not in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+            if spec.kind not in (*_STATES, OutputKind.USER_INPUT_MUTATION):
                 raise ExportError(f"the exported program gives a {spec.kind.name} of {spec.target}")
             value = self.values[spec.arg.name]
-            is_buffer = spec.kind is OutputKind.BUFFER_MUTATION
-            target = self.values[names[spec.target] if is_buffer else spec.target]
+            is_state = spec.kind in _STATES
+            target = self.values[names[spec.target] if is_state else spec.target]
             if value != target:
                 found[target.name] = value.name
         changed = (Mutation(target, value) for target, value in found.items())

@@ -363,7 +363,6 @@ REFUSED: Mapping[str, str] = {
     "Longformer": "data-dependent",
     "FNet": "complex64",
     "Vilt": "data-dependent",
-    "Rwkv": "PARAMETER_MUTATION",
     "Jamba": "grouped_mm",
 }
 """Architectures that do not package -> words of the reason. One that does fails its test until its

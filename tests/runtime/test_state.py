@@ -30,6 +30,20 @@ class Counter(torch.nn.Module):
         return self.sum * self.count, self.count
 
 
+class Trained(torch.nn.Module):
+    """A parameter that each run changes; the layer's own stays as it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.full((4,), 3.0))
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.scale.mul_(0.5).add_(x.mean())
+        return self.layer(x) * self.scale
+
+
 class Swap(torch.nn.Module):
     """Two buffers that change places: neither new value can be written before both are read."""
 
@@ -115,6 +129,7 @@ SEQUENCES = {
     "reads_old_after": (ReadsOldAfter, (6,)),
     "recurrent": (Recurrent, (2, 8)),
     "assigned": (Assigned, (4,)),
+    "trained": (Trained, (4,)),
 }
 
 
@@ -132,9 +147,9 @@ def test_runs_follow_eager(name: str, tmp_path: Path) -> None:
         pairs = zip(_flat(found), _flat(expected), strict=True)
         for mine, theirs in pairs:
             np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-5, atol=1e-6)
-    buffers = dict(module.named_buffers())
+    values = {**dict(module.named_buffers()), **dict(module.named_parameters())}
     for key, value in model.state_dict().items():
-        np.testing.assert_allclose(value, buffers[key].numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(value, values[key].detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
 def _flat(value: Any) -> list[Any]:
@@ -213,6 +228,12 @@ def test_first_values_are_stored_once_and_zeros_not_at_all(counter: Path) -> Non
     model = aot_runtime.load(counter)
     assert [e for e in model.entries if e.startswith(("state/", "weights/"))] == ["state/sum"]
     assert [s["entry"] for s in model.plan["states"]] == [None, "state/sum"]
+
+
+def test_packaging_leaves_parameters_as_they_were(tmp_path: Path) -> None:
+    module = Trained()
+    _package(module, torch.ones(4), path=tmp_path / "m.pkg")
+    assert module.scale.tolist() == [3.0] * 4
 
 
 def test_packaging_leaves_the_module_as_it_was(counter: Path) -> None:
