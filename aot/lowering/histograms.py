@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
+import builtins
+from collections.abc import Sequence
+from functools import partial, reduce
 from typing import Any
 
 from aot.ir.dtypes import INT64
@@ -15,6 +17,9 @@ from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import reshaped
 from aot.symbolic import Expr, as_expr, integer, is_int, product
+
+_STEPS = 31
+"""Of a search among edges whose number varies."""
 
 
 def _bounds(x: Tensor, low: float, high: float, margin: float = 1.0) -> Tensor:
@@ -125,10 +130,16 @@ def histogram_of_parts(
     density: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """As of edges that divide `range`, by default the elements', evenly."""
+    edges = _even_edges(x, bins, range)
+    return _histogram(call, x, edges, weight, density), edges
+
+
+def _even_edges(x: Tensor, bins: Expr | int, range: tuple[float, float] | None) -> Tensor:
+    """The edges of `bins` equal parts of the range, by default the elements'."""
     low, high = range or ((0.0, 1.0) if is_int(product(x.shape), 0) else (0.0, 0.0))
     if range is not None and low == high:
         low, high = low - 0.5, high + 0.5
-    bounds, compute, builder = _bounds(x, low, high, 0.5), x.dtype.compute, call.builder
+    bounds, compute, builder = _bounds(x, low, high, 0.5), x.dtype.compute, x.builder
 
     def edge(at: tuple[Expr, ...]) -> Node:
         first, end = bounds.load((integer(0),)), bounds.load((integer(1),))
@@ -139,38 +150,129 @@ def histogram_of_parts(
         from_start, from_end = e.fma(step, k, first), e.fma(e.neg(step), e.sub(last, k), end)
         return cast(e.select(low_half, from_start, from_end), x.dtype)
 
-    edges = builder.pointwise((as_expr(bins) + 1,), x.dtype, edge)
-    return _histogram(call, x, edges, weight, density), edges
+    return builder.pointwise((as_expr(bins) + 1,), x.dtype, edge)
+
+
+@REGISTRY.row("aten._histogramdd_bin_edges.default")
+def edges_of_columns(
+    call: Call,
+    x: Tensor,
+    bins: Sequence[Expr | int],
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> tuple[Tensor, ...]:
+    """For each column of a matrix the edges of as many equal parts as `bins` says."""
+    ends = [None] * len(bins) if range is None else list(zip(range[::2], range[1::2], strict=True))
+    columns = _columns(x)
+    return tuple(_even_edges(c, n, r) for c, n, r in zip(columns, bins, ends, strict=True))
+
+
+@REGISTRY.row("aten._histogramdd_from_bin_cts.default")
+def histogram_of_even_columns(
+    call: Call,
+    x: Tensor,
+    bins: Sequence[Expr | int],
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Tensor:
+    """How many rows, or what weights, lie in each box of the columns' equal parts."""
+    edges = edges_of_columns(call, x, bins, range=range)
+    return histogram_of_columns(call, x, edges, weight=weight, density=density)
+
+
+@REGISTRY.row("aten._histogramdd_from_bin_tensors.default")
+def histogram_of_columns(
+    call: Call,
+    x: Tensor,
+    bins: Sequence[Tensor],
+    *,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Tensor:
+    """How many rows, or what weights, lie in each box of the columns' neighbouring edges."""
+    return _boxes(call, _columns(x), bins, weight, density)
+
+
+def _columns(x: Tensor) -> list[Tensor]:
+    """The columns of a matrix, whose rows may be nested."""
+    count, builder = product(x.shape[:-1]), x.builder
+    rows = reshaped(x, (count, x.shape[-1]))
+
+    def column(k: int) -> Tensor:
+        return builder.pointwise((count,), x.dtype, lambda at: rows.load((at[0], integer(k))))
+
+    return [column(k) for k in builtins.range(int(x.shape[-1]))]
 
 
 def _histogram(
     call: Call, x: Tensor, edges: Tensor, weight: Tensor | None, density: bool
 ) -> Tensor:
-    builder, compute, count = call.builder, x.dtype.compute, product(x.shape)
-    flat = reshaped(x, (count,))
-    weights = None if weight is None else reshaped(weight, (count,))
-    bins = edges.shape[0] - 1
+    return _boxes(call, [reshaped(x, (product(x.shape),))], [edges], weight, density)
 
-    def edge(at: Expr) -> Node:
-        return cast(edges.load((at,)), compute)
+
+def _boxes(
+    call: Call,
+    columns: Sequence[Tensor],
+    edges: Sequence[Tensor],
+    weight: Tensor | None,
+    density: bool,
+) -> Tensor:
+    """How many points, or what weights, lie between neighbouring edges in every column."""
+    builder, dtype = call.builder, columns[0].dtype
+    compute, count = dtype.compute, columns[0].shape[0]
+    weights = None if weight is None else reshaped(weight, (count,))
+    bins = tuple(edge.shape[0] - 1 for edge in edges)
+
+    places = [_parts(column, ends) for column, ends in zip(columns, edges, strict=True)]
 
     def body(at: tuple[Expr, ...], rat: tuple[Expr, ...]) -> Node:
-        value = cast(flat.load(rat), compute)
-        is_last = e.eq(builder.index_node(at[0]), builder.index_node(bins - 1))
-        below = e.or_(e.lt(value, edge(at[0] + 1)), e.and_(is_last, e.eq(value, edge(at[0] + 1))))
-        hit = e.and_(e.ge(value, edge(at[0])), below)
-        given = e.lift(1.0, value) if weights is None else cast(weights.load(rat), compute)
-        return cast(reduce_("sum", e.select(hit, given, 0.0)), x.dtype)
+        hits = (e.eq(p.load(rat), builder.index_node(k)) for p, k in zip(places, at, strict=True))
+        hit = reduce(e.and_, hits)
+        given = const(1.0, compute) if weights is None else cast(weights.load(rat), compute)
+        return cast(reduce_("sum", e.select(hit, given, 0.0)), dtype)
 
-    counts = builder.reduction((bins,), (count,), [(x.dtype, body)])[0]
+    counts = builder.reduction(bins, (count,), [(dtype, body)])[0]
     if not density:
         return counts
-    over = domain(counts, None)
     outputs: list[Any] = [(compute, lambda read: reduce_("sum", cast(read(counts), compute)))]
-    total = reduced(builder, over, outputs)[0]
+    total = reduced(builder, domain(counts, None), outputs)[0]
 
     def share(at: tuple[Expr, ...]) -> Node:
-        width = e.mul(total.load(()), e.sub(edge(at[0] + 1), edge(at[0])))
-        return cast(e.div(cast(counts.load(at), compute), width), x.dtype)
+        ends = ((cast(edges[k].load((n,)), compute) for n in (i, i + 1)) for k, i in enumerate(at))
+        widths = (e.sub(end, start) for start, end in ends)
+        volume = reduce(e.mul, widths, total.load(()))
+        return cast(e.div(cast(counts.load(at), compute), volume), dtype)
 
-    return builder.pointwise(counts.shape, x.dtype, share)
+    return builder.pointwise(counts.shape, dtype, share)
+
+
+def _parts(x: Tensor, edges: Tensor) -> Tensor:
+    """Between which two edges each element lies, the last one included; -1 for none.
+
+    A binary search, as eager has it: edges that are not sorted give what it gives.
+    """
+    builder, compute, count = x.builder, x.dtype.compute, edges.shape[0]
+    last = builder.index_node(count - 1)
+    steps = int(count).bit_length() if is_int(count) else _STEPS
+
+    def part(at: tuple[Expr, ...]) -> Node:
+        value = cast(x.load(at), compute)
+        first, length = const(0, INT64), builder.index_node(count)
+        for _ in range(steps):
+            half = e.shr(length, 1)
+            middle = e.add(first, half)
+            place = builder.indirect(e.minimum(middle, last), count, wrap=False)
+            below = e.lt(value, cast(edges.load((place,)), compute))
+            ended = e.le(length, 0)
+            rest = e.select(below, half, e.sub(e.sub(length, half), 1))
+            first = e.select(e.or_(below, ended), first, e.add(middle, 1))
+            length = e.select(ended, length, rest)
+        least, greatest = (cast(edges.load((i,)), compute) for i in (integer(0), count - 1))
+        inside = e.and_(e.ge(value, least), e.le(value, greatest))
+        return e.select(inside, e.minimum(e.sub(first, 1), e.sub(last, 1)), -1)
+
+    return builder.pointwise(x.shape, INT64, part)

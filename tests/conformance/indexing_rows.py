@@ -151,6 +151,15 @@ def _bincount(x: Any) -> Any:
     return torch.bincount(x), torch.bincount(x, minlength=20), *sums
 
 
+def _histograms_of_boxes(x: Any) -> Any:
+    points = x.reshape(-1)[: x.numel() // 2 * 2].view(-1, 2)
+    edges = (torch.tensor([-2.0, -0.5, 0.5, 2.0], dtype=x.dtype), x.new_tensor([-1.0, 0.0, 3.0]))
+    found = torch.histogramdd(points, list(edges), density=True)
+    even = torch.histogramdd(points, [3, 4], range=[-1.0, 1.0, 0.5, 0.5], weight=points[:, 0].abs())
+    own = torch.histogramdd(points, 2)
+    return (*(one.hist for one in (found, even, own)), *even.bin_edges, *own.bin_edges)
+
+
 def _histograms(x: Any) -> Any:
     edges = torch.tensor([-2.0, -1.0, -0.5, 0.25, 3.0], dtype=x.dtype)
     of_edges = torch.histogram(x, edges, weight=x.abs()), torch.histogram(x, edges, density=True)
@@ -189,6 +198,7 @@ TABLES = (
     Row("embedding_bag padding", _padded_bags, _long_rows, REAL[:2]),
     Row("bincount", _bincount, _whole_numbers, (torch.int64, torch.uint8)),
     Row("histogram", _histograms, _spread, (torch.float32, torch.float64), True),
+    Row("histogramdd", _histograms_of_boxes, _spread, (torch.float32, torch.float64), True),
     Row("embedding max_norm", _rows_of_limited_norm, _long_rows, REAL[:2]),
 )
 
