@@ -23,7 +23,7 @@ from aot.frontend.labels import wanted_sizes
 from aot.frontend.open_dims import narrowed_by_model, traceable
 from aot.frontend.places import UserCode, first_lines, is_users, place_of_error
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
-from aot.frontend.user_kernels import compiling_for_some_gpu, launches_kernels
+from aot.frontend.user_kernels import analysing_kernels, launches_kernels
 
 _TORCH_ADVICE = (
     "The error above occurred",
@@ -158,7 +158,7 @@ def _decomposed(
     guards = tuple(getattr(program, "_guards_code", None) or ())
     merge_aliases(program)
     apart = launches_kernels(program, operators)
-    with UserCode(_export_error(source)), _without_guards(program), compiling_for_some_gpu():
+    with UserCode(_export_error(source)), _without_guards(program), analysing_kernels():
         lowered = program.run_decompositions(
             decomposition_table(), decompose_custom_triton_ops=apart
         )

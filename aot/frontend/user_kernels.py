@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,11 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
+from torch._higher_order_ops import triton_kernel_wrap
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 from torch._library.triton import triton_ops_to_kernels
 from torch.export import ExportedProgram
 
+from aot.errors import ExportError
 from aot.frontend.operators import CallReader, CustomCall, is_given, operator_name
+from aot.frontend.places import first_lines
 from aot.frontend.triton_source import kernel_module, literal
 from aot.ir.layouts import dense_or_row_major
 from aot.ir.tensors import (
@@ -62,8 +66,49 @@ def launches_kernels(program: ExportedProgram, operators: Sequence[str]) -> bool
 
 
 @contextmanager
-def compiling_for_some_gpu() -> Iterator[None]:
-    """Lets torch ask Triton what kernels write, for which it needs a target, without a GPU."""
+def analysing_kernels() -> Iterator[None]:
+    """Lets torch ask Triton what kernels write, also without a GPU.
+
+    Raises:
+        ExportError: A kernel does not compile; torch only logs that, and believes it to write all.
+    """
+    with _compiling_for_some_gpu(), _Complaints() as complaints:
+        yield
+    for record in complaints.records:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and type(error).__name__ == "CompilationError":
+            raise ExportError(
+                "a Triton kernel of the model does not compile", details=first_lines(error)
+            ) from error
+
+
+class _Complaints(logging.Handler):
+    """What torch logs of its analysis of kernels, inside of the context."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+        self._logger = triton_kernel_wrap.log
+        self._before = self._logger.level, self._logger.propagate
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps the record."""
+        self.records.append(record)
+
+    def __enter__(self) -> _Complaints:
+        self._logger.addHandler(self)
+        self._logger.propagate = False
+        self._logger.setLevel(logging.WARNING)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+        self._logger.level, self._logger.propagate = self._before
+
+
+@contextmanager
+def _compiling_for_some_gpu() -> Iterator[None]:
+    """A target for Triton's compiler where there is no GPU."""
     triton = sys.modules.get("triton")
     if triton is None or torch.cuda.is_available():
         yield

@@ -16,9 +16,10 @@ from torch.library import wrap_triton
 import aot
 from aot.backends.triton.backend import TritonBackend
 from aot.backends.triton.compile import compile_kernels
-from aot.errors import InputMismatch, KernelRefused, UnsupportedOperators, UsageError
+from aot.errors import ExportError, InputMismatch, UnsupportedOperators, UsageError
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
+from aot.frontend.triton_source import kernel_module
 from aot.ir.kernels import KernelGraph
 from aot.ir.printer import print_kernels
 from aot.ir.tensors import OperatorCall
@@ -193,23 +194,19 @@ def _launch(kernel: Any, *arguments: Any) -> Any:
 
 
 def test_other_names_of_the_module_are_refused() -> None:
-    def function(x: Tensor) -> Tensor:
-        y = x + 1
-        _launch(_odd_kernel, y)
-        return y
-
-    assert "it uses TABLE, a dict, of the module around it" in refusal(function)
+    with pytest.raises(ValueError, match="it uses TABLE, a dict, of the module around it"):
+        kernel_module(_odd_kernel)
 
 
-def test_a_kernel_that_does_not_compile(tmp_path: Any) -> None:
+def test_a_kernel_that_does_not_compile() -> None:
     def function(x: Tensor) -> Tensor:
         out = torch.empty_like(x)
         _launch(_broken_kernel, x + 1, out)
         return out
 
-    with pytest.raises(KernelRefused) as caught:
-        aot.package(_Model(function), (X,), path=tmp_path / "no.pkg", targets=["cuda:sm_90"])
-    assert "_broken_kernel at " in str(caught.value)
+    with pytest.raises(ExportError, match="a Triton kernel of the model does not") as caught:
+        capture_module(_Model(function), (X,))
+    assert "tl.store(out_ptr + at" in caught.value.details
 
 
 def test_a_configuration_of_several_processors_is_refused() -> None:
