@@ -10,6 +10,7 @@ import ast
 import builtins
 import inspect
 import math
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -39,6 +40,10 @@ def literal(value: Any) -> str:
     if _of_triton(value) and _type_name(value) == "dtype":
         return repr(value)
     raise ValueError(f"it uses a constant of type {_type_name(value)}")
+
+
+_TAKEN = re.compile(r"k\d+")
+"""Names of kernels in a package: the module gets a function of such a name besides."""
 
 
 class _Module:
@@ -91,6 +96,8 @@ class _Module:
         self._define(name, module, f"import {module.__name__} as {name}")
 
     def _define(self, name: str, value: Any, line: str) -> None:
+        if _TAKEN.fullmatch(name):
+            raise ValueError(f"it uses the name {name}, as kernels of packages have; rename that")
         if self._meanings.setdefault(name, value) is not value:
             raise ValueError(f"it uses two things that are called {name}")
         self._lines.setdefault(name, line)

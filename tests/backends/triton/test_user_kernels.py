@@ -198,6 +198,16 @@ def test_other_names_of_the_module_are_refused() -> None:
         kernel_module(_odd_kernel)
 
 
+@triton.jit
+def k12(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 0)
+
+
+def test_names_of_packages_kernels_are_refused() -> None:
+    with pytest.raises(ValueError, match="it uses the name k12, as kernels of packages have"):
+        kernel_module(k12)
+
+
 def test_a_kernel_that_does_not_compile() -> None:
     def function(x: Tensor) -> Tensor:
         out = torch.empty_like(x)
