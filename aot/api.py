@@ -66,23 +66,19 @@ def package(
         operators=tuple(operators),
         operator_libraries=tuple(Path(path) for path in operator_libraries),
     )
-    called = driver.called_operators(chosen)
-    if isinstance(module_or_program, ExportedProgram):
-        if args or kwargs or dynamic_shapes is not None:
-            raise UsageError(
-                "a saved program has its inputs and dynamic shapes already",
-                advice="Leave out args, kwargs and dynamic_shapes, or give the module itself.",
-            )
-        return driver.build(capture_program(module_or_program, operators=called), chosen)
-    captured = capture_module(
-        module_or_program,
-        args,
-        kwargs,
-        dynamic_shapes=dynamic_shapes,
-        extra_inputs=extra_inputs,
-        operators=called,
-    )
-    return driver.build(captured, chosen)
+    if not isinstance(module_or_program, ExportedProgram):
+        module = module_or_program
+        more = {"dynamic_shapes": dynamic_shapes, "extra_inputs": extra_inputs}
+        return driver.build(
+            lambda called: capture_module(module, args, kwargs, operators=called, **more), chosen
+        )
+    if args or kwargs or dynamic_shapes is not None:
+        raise UsageError(
+            "a saved program has its inputs and dynamic shapes already",
+            advice="Leave out args, kwargs and dynamic_shapes, or give the module itself.",
+        )
+    program = module_or_program
+    return driver.build(lambda called: capture_program(program, operators=called), chosen)
 
 
 def eager(path: Path, inputs: Sequence[Any], threads: int) -> Callable[[], object]:

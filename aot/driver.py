@@ -67,6 +67,9 @@ from aot.weight_program import with_weight_program
 T = TypeVar("T")
 Choose = Callable[[Target], Backend]
 
+Capture = Callable[[Sequence[str]], Captured]
+"""Captures a model; it is given the operators that stay calls, as `--operator` names them."""
+
 
 @dataclass(frozen=True)
 class Linked:
@@ -90,7 +93,7 @@ class Program:
 
 
 def build(
-    source: Path | Captured,
+    source: Path | Captured | Capture,
     options: BuildOptions,
     observer: Observer | None = None,
     choose: Choose | None = None,
@@ -98,7 +101,8 @@ def build(
     """Packages a model.
 
     Args:
-        source: A model file, a saved ExportedProgram (`.pt2`), or a captured module.
+        source: A model file, a saved ExportedProgram (`.pt2`), a captured module, or what captures
+            one.
         options: Where to, for which targets, how far.
         observer: Told of every stage.
         choose: The backend of a target; None takes the registered one.
@@ -112,11 +116,9 @@ def build(
     stages = _Stages(observer or Silent(), options.stop_after)
     programs = choose_programs(options.targets, choose)
     carried = read_libraries(options.operator_libraries)
-    given = _called(options, carried)
+    given = (*options.operators, *(name for library in carried for name, _ in library.operators))
 
-    captured = stages.run(
-        "capture", lambda: capture_file(source, given) if isinstance(source, Path) else source
-    )
+    captured = stages.run("capture", lambda: _capture(source, given))
     graph, weights = stages.run("ingest", lambda: ingest(captured, given))
     refuse_kernels(graph, programs)
     check_operators(graph, programs, options.operators, carried)
@@ -151,17 +153,10 @@ def build(
     return _report(emitted, memory, linked, nbytes, carried, options, stages.times)
 
 
-def called_operators(options: BuildOptions) -> tuple[str, ...]:
-    """Names, which may hold wildcards, of the custom operators whose code is given.
-
-    Raises:
-        UsageError: See `read_libraries`.
-    """
-    return _called(options, read_libraries(options.operator_libraries))
-
-
-def _called(options: BuildOptions, carried: Sequence[OperatorCode]) -> tuple[str, ...]:
-    return (*options.operators, *(name for library in carried for name, _ in library.operators))
+def _capture(source: Path | Captured | Capture, operators: Sequence[str]) -> Captured:
+    if isinstance(source, Captured):
+        return source
+    return capture_file(source, operators) if isinstance(source, Path) else source(operators)
 
 
 def choose_programs(targets: Sequence[Target], choose: Choose | None = None) -> tuple[Program, ...]:
@@ -187,12 +182,13 @@ def refuse_kernels(graph: TensorGraph, programs: Sequence[Program]) -> None:
         UsageError: There is a program for another device.
     """
     for op in all_ops(graph.ops):
-        kernel = op.kernel if isinstance(op, OperatorCall) else None
-        for program in programs if kernel is not None else ():
-            assert kernel is not None
-            if kernel.language not in program.capabilities.languages:
+        if not isinstance(op, OperatorCall) or op.kernel is None:
+            continue
+        language = op.kernel.language
+        for program in programs:
+            if language not in program.capabilities.languages:
                 raise UsageError(
-                    f"the kernel {kernel.function} is written in {kernel.language.title()}, which "
+                    f"the kernel {op.name} is written in {language.title()}, which "
                     f"a program for {program.target} cannot hold",
                     where=op.origin,
                     advice="Package for GPUs alone (--target cuda:sm_90), or name the operator "

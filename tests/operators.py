@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import aot_runtime
 import torch
 
 LIBRARY = torch.library.Library("aot_test", "FRAGMENT")
 """Keeps the definitions alive."""
+
+
+@contextmanager
+def registered(
+    operators: Mapping[str, Callable[..., Any]], device: str | None = None
+) -> Iterator[None]:
+    """A context in which the loader has this code for a kind of device."""
+    for name, function in operators.items():
+        aot_runtime.register_operator(name, function, device)
+    yield
+    for name in operators:
+        aot_runtime.unregister_operator(name, device)
+
 
 LIBRARY.define("twice(Tensor x) -> Tensor")
 LIBRARY.define("twice.scalar(Tensor x, Scalar k) -> Tensor")

@@ -160,8 +160,7 @@ def edges_of_columns(
     bins: Sequence[Expr | int],
     *,
     range: Sequence[float] | None = None,
-    weight: Tensor | None = None,
-    density: bool = False,
+    **_: Any,
 ) -> tuple[Tensor, ...]:
     """For each column of a matrix the edges of as many equal parts as `bins` says."""
     ends = [None] * len(bins) if range is None else list(zip(range[::2], range[1::2], strict=True))

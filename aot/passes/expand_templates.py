@@ -8,14 +8,13 @@ layers become a single kernel.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 from aot.ir.capabilities import Capabilities
 from aot.ir.decisions import Decision
 from aot.ir.dtypes import BOOL, DType
 from aot.ir.hints import Hints, hints_of
-from aot.ir.loops import Axis, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View, writes
+from aot.ir.loops import Axis, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View
 from aot.ir.scalar import (
     Node,
     binary,
@@ -30,7 +29,7 @@ from aot.ir.scalar import (
 )
 from aot.passes.expand_argsort import expand_argsort, long_rows
 from aot.passes.expand_resample import expand_resample, no_walk
-from aot.passes.nest_builder import NestBuilder
+from aot.passes.nest_builder import NestBuilder, Replacement, change_calls
 from aot.symbolic import (
     Expr,
     FloorDiv,
@@ -50,26 +49,15 @@ TINY_WORK = 1 << 17
 def expand_templates(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     """The graph with some template calls as nests. Raises NotImplementedError for unknown kinds."""
     hints = hints_of(graph.dims)
-    nests = {n: op for op in graph.ops if isinstance(op, LoopNest) for n in writes(op)}
-    builder = NestBuilder(dict(graph.buffers), nests, graph.dims)
-    ops: list[LoopOp] = []
-    decisions: list[Decision] = []
-    for op in graph.ops:
-        reason = _reason(graph, op, capabilities, hints) if isinstance(op, TemplateCall) else ""
-        if not reason or isinstance(op, LoopNest):
-            ops.append(op)
-            continue
-        decisions.append(Decision("expand", (op.name,), "loop nests", reason))
-        ops.extend(_EXPANSIONS[op.kind](builder, op, capabilities))
-    if not decisions:
-        return graph
-    return replace(
-        graph,
-        buffers=builder.buffers,
-        ops=tuple(ops),
-        derived=(*graph.derived, *builder.derived),
-        decisions=(*graph.decisions, *decisions),
-    )
+
+    def expanded(builder: NestBuilder, call: TemplateCall) -> Replacement | None:
+        reason = _reason(graph, call, capabilities, hints)
+        if not reason:
+            return None
+        decision = Decision("expand", (call.name,), "loop nests", reason)
+        return decision, _EXPANSIONS[call.kind](builder, call, capabilities)
+
+    return change_calls(graph, expanded)
 
 
 def _reason(graph: LoopGraph, call: TemplateCall, capabilities: Capabilities, hints: Hints) -> str:

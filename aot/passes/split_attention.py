@@ -14,9 +14,9 @@ from dataclasses import replace
 from aot.ir.capabilities import Capabilities
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
-from aot.ir.loops import Axis, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View, writes
+from aot.ir.loops import Axis, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View
 from aot.ir.scalar import Node, binary, cast, const, load, reduce_, unary, where
-from aot.passes.nest_builder import NestBuilder
+from aot.passes.nest_builder import NestBuilder, Replacement, change_calls
 from aot.symbolic import Expr, integer, var
 
 QUERY_TILE = 16
@@ -45,27 +45,17 @@ def split_attention(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     if not capabilities.attention_parts:
         return graph
     hints = hints_of(graph.dims)
-    nests = {n: op for op in graph.ops if isinstance(op, LoopNest) for n in writes(op)}
-    builder = NestBuilder(dict(graph.buffers), nests, graph.dims)
-    ops: list[LoopOp] = []
-    decisions: list[Decision] = []
-    for op in graph.ops:
-        parts = _parts(op, capabilities, hints) if isinstance(op, TemplateCall) else 1
-        if parts == 1 or isinstance(op, LoopNest):
-            ops.append(op)
-            continue
-        tiles, keys = _tiles(op, hints), _keys(op, hints)
+
+    def in_parts(builder: NestBuilder, call: TemplateCall) -> Replacement | None:
+        parts = _parts(call, capabilities, hints)
+        if parts == 1:
+            return None
+        tiles, keys = _tiles(call, hints), _keys(call, hints)
         reason = f"{tiles} tiles of queries would walk {keys} keys, and leave the device idle"
-        decisions.append(Decision("split", (op.name,), f"{parts} parts of the keys", reason))
-        ops.extend(_split(builder, op, parts))
-    if not decisions:
-        return graph
-    return replace(
-        graph,
-        buffers=builder.buffers,
-        ops=tuple(ops),
-        decisions=(*graph.decisions, *decisions),
-    )
+        decision = Decision("split", (call.name,), f"{parts} parts of the keys", reason)
+        return decision, _split(builder, call, parts)
+
+    return change_calls(graph, in_parts)
 
 
 def _parts(call: TemplateCall, capabilities: Capabilities, hints: Hints) -> int:

@@ -161,11 +161,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 @pytest.fixture
 def given() -> Iterator[None]:
     """All operators, registered."""
-    for name, function in OPERATORS.items():
-        aot_runtime.register_operator(name, function)
-    yield
-    for name in OPERATORS:
-        aot_runtime.unregister_operator(name)
+    with operators.registered(OPERATORS):
+        yield
 
 
 def package(folder: Path, module: torch.nn.Module, *args: Any, **settings: Any) -> Path:

@@ -197,11 +197,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 @pytest.fixture
 def given() -> Iterator[None]:
     """All operators, registered for GPUs."""
-    for name, function in OPERATORS.items():
-        aot_runtime.register_operator(name, function, device="cuda")
-    yield
-    for name in OPERATORS:
-        aot_runtime.unregister_operator(name, device="cuda")
+    with operators.registered(OPERATORS, "cuda"):
+        yield
 
 
 def package(folder: Path, module: torch.nn.Module, *args: Any, **settings: Any) -> Path:

@@ -25,6 +25,32 @@ from tests.conformance.executors import interpret_triton
 Args = tuple[torch.Tensor, ...]
 
 
+def tensors(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Args:
+    """Random tensors, the same ones for as many shapes."""
+    generator = torch.Generator().manual_seed(len(shapes))
+    return tuple(torch.randn(*s, generator=generator).to(dtype) for s in shapes)
+
+
+def qkv(
+    batch: int,
+    heads: int,
+    queries: int,
+    keys: int,
+    size: int,
+    value: int | None = None,
+    shared: int | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Args:
+    """Queries, keys and values; `shared`: heads of the latter two."""
+    kv = shared or heads
+    return tensors(
+        (batch, heads, queries, size),
+        (batch, kv, keys, size),
+        (batch, kv, keys, value or size),
+        dtype=dtype,
+    )
+
+
 class Function(torch.nn.Module):
     """A function of tensors as a model."""
 

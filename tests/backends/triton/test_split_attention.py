@@ -16,27 +16,14 @@ from tests.backends.triton.templates import (
     emitted,
     kernels_of,
     machine,
+    qkv,
+    tensors,
 )
 from tests.conformance.executors import interpret_triton
 from tests.conftest import GoldenCheck
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 sdpa = F.scaled_dot_product_attention
-
-
-def tensors(*shapes, dtype=F32):
-    generator = torch.Generator().manual_seed(len(shapes))
-    return tuple(torch.randn(*s, generator=generator).to(dtype) for s in shapes)
-
-
-def qkv(batch, heads, queries, keys, size, value=None, shared=None, dtype=F32):
-    kv = shared or heads
-    return tensors(
-        (batch, heads, queries, size),
-        (batch, kv, keys, size),
-        (batch, kv, keys, value or size),
-        dtype=dtype,
-    )
 
 
 def grouped(q, k, v, mask=None, is_causal=False):

@@ -27,27 +27,14 @@ from tests.backends.triton.templates import (
     check_close,
     emitted,
     machine,
+    qkv,
     template_kinds,
+    tensors,
 )
 
 BF16, F16 = torch.bfloat16, torch.float16
 sdpa = F.scaled_dot_product_attention
 causal = partial(sdpa, is_causal=True)
-
-
-def tensors(*shapes, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(len(shapes))
-    return tuple(torch.randn(*s, generator=generator).to(dtype) for s in shapes)
-
-
-def qkv(batch, heads, queries, keys, size, value=None, shared=None, dtype=torch.float32):
-    kv = shared or heads
-    return tensors(
-        (batch, heads, queries, size),
-        (batch, kv, keys, size),
-        (batch, kv, keys, value or size),
-        dtype=dtype,
-    )
 
 
 def seen(shape, hidden=()):
