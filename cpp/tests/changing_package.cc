@@ -135,6 +135,14 @@ void expect_ok(aot_status* status) {
   throw error;
 }
 
+std::string cat_status(aot_status* status) {
+  if (status == nullptr) return "";
+  const std::string text =
+      aot_rt::cat(aot_code_name(aot_status_code(status)), ": ", aot_status_message(status));
+  aot_status_free(status);
+  return text;
+}
+
 Owned::Owned(aot_package* package, const char* device, aot_session_options options) {
   options.struct_size = sizeof(options);
   expect_ok(aot_session_create(package, device, &options, &session_));

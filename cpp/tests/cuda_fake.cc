@@ -58,6 +58,13 @@ CUresult enter(const char* symbol, bool needs_context = true) {
   if (const CUresult failed = enter(__func__, needs_context)) return failed
 #define ENTER() ENTER_WITH(true)
 
+// The body of a call that waits: one that fails has waited all the same.
+#define WAIT(wait)                                  \
+  const CUresult failed = enter(__func__);          \
+  wait_begins();                                    \
+  wait;                                             \
+  return failed != kSuccess ? failed : state().lost
+
 FakeStream* find_stream(CUstream handle) {
   const auto number = reinterpret_cast<uintptr_t>(handle);
   if (number <= kLegacyStream) return &state().legacy;
@@ -235,10 +242,8 @@ API CUresult cuCtxPopCurrent_v2(CUcontext* context) {
 }
 
 API CUresult cuCtxSynchronize() {
-  ENTER();
-  wait_begins();
-  drain_all();
-  return state().lost;
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  WAIT(drain_all());
 }
 
 // ---------------------------------------------------------------- modules
@@ -438,12 +443,10 @@ API CUresult cuStreamDestroy_v2(CUstream stream) {
 }
 
 API CUresult cuStreamSynchronize(CUstream stream) {
-  ENTER();
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
   FakeStream* found = find_stream(stream);
   if (found == nullptr) return kInvalidHandle;
-  wait_begins();
-  drain(found, found->enqueued);
-  return state().lost;
+  WAIT(drain(found, found->enqueued));
 }
 
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned /*flags*/) {
@@ -475,11 +478,9 @@ API CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 
 API CUresult cuEventSynchronize(CUevent event) {
-  ENTER();
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
   const auto& recorded = *reinterpret_cast<FakeEvent*>(event);
-  wait_begins();
-  if (recorded.stream != nullptr) drain(recorded.stream, recorded.position);
-  return state().lost;
+  WAIT(if (recorded.stream != nullptr) drain(recorded.stream, recorded.position));
 }
 
 API CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {

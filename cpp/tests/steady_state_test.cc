@@ -7,9 +7,9 @@
 #include "apart.h"
 #include "changing_package.h"
 #include "check.h"
-#include "counting.h"
 #include "cuda_package.h"
 #include "error.h"
+#include "faults.h"
 #include "meter.h"
 
 namespace {
