@@ -119,8 +119,8 @@ for thread in threads:
 def test_gpus_are_refused_in_children(gpu_package: Path, driver: dict[str, str]) -> None:
     code = """
 assert right(model)
-in_child(lambda: model(x))
-in_child(lambda: aot_runtime.load(sys.argv[1], "cuda"))
+in_child(lambda: "ran" if right(model) else "wrong")
+in_child(lambda: repr(aot_runtime.load(sys.argv[1], "cuda")))
 in_child(lambda: right(aot_runtime.load(sys.argv[1], "cpu")))
 print(right(model))
 """
