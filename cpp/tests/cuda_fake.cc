@@ -449,6 +449,22 @@ API CUresult cuStreamSynchronize(CUstream stream) {
   WAIT(drain(found, found->enqueued));
 }
 
+// Streams never share a number, though handles are given out again.
+API CUresult cuStreamGetId(CUstream stream, unsigned long long* number) {
+  ENTER();
+  const FakeStream* found = find_stream(stream);
+  if (found == nullptr) return kInvalidHandle;
+  *number = found->number;
+  return kSuccess;
+}
+
+API CUresult cuStreamIsCapturing(CUstream stream, int* status) {
+  ENTER();
+  if (find_stream(stream) == nullptr) return kInvalidHandle;
+  *status = state().capturing == stream && stream != nullptr ? 1 : kCaptureNone;
+  return kSuccess;
+}
+
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned /*flags*/) {
   ENTER();
   const FakeEvent recorded = *reinterpret_cast<FakeEvent*>(event);

@@ -198,6 +198,7 @@ constexpr aot_test::FakeControls kControls = {
     revive,
     set_probe,
     count_probed,
+    [](void* stream) { state().capturing = static_cast<CUstream>(stream); },
 };
 
 }  // namespace
