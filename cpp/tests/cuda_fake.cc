@@ -2,9 +2,9 @@
 //
 // Device memory is host memory under addresses that a CPU cannot read, so a runtime that touches it
 // itself crashes. Work is done as late as possible: only when something waits for it, and then only
-// what it waits for, so that a missing wait or a missing order between streams shows. As in the real
-// one, handles of streams are used again, and the per-thread default stream has one handle for all
-// threads. A cubin is text: "FAKE sm_90\n" and "symbol parameters\n" lines up to "end\n", where
+// what it waits for, so that a missing wait or a missing order between streams shows. As in the
+// real one, handles of streams are used again, and the per-thread default stream has one handle for
+// all threads. A cubin is text: "FAKE sm_90\n" and "symbol parameters\n" lines up to "end\n", where
 // " waits" follows for a kernel that may start early, and " aligned 1024" for one that needs its
 // scratch so; kernels are functions of cuda_fake_kernels.cc.
 #include <cstdio>
@@ -59,10 +59,10 @@ CUresult enter(const char* symbol, bool needs_context = true) {
 #define ENTER() ENTER_WITH(true)
 
 // The body of a call that waits: one that fails has waited all the same.
-#define WAIT(wait)                                  \
-  const CUresult failed = enter(__func__);          \
-  wait_begins();                                    \
-  wait;                                             \
+#define WAIT(wait)                         \
+  const CUresult failed = enter(__func__); \
+  wait_begins();                           \
+  wait;                                    \
   return failed != kSuccess ? failed : state().lost
 
 FakeStream* find_stream(CUstream handle) {

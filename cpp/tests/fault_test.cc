@@ -51,7 +51,8 @@ struct Kind {
 };
 
 const char* name_of(const Kind& kind) {
-  static const char* const names[] = {"allocation", "system call", "allocator's block", "CUDA call"};
+  static const char* const names[] = {"allocation", "system call", "allocator's block",
+                                      "CUDA call"};
   return names[kind.what];
 }
 
@@ -322,8 +323,7 @@ void replace(Life* life, aot_package* package, float from, const std::function<v
   options.partial = 1;
   life->attempt(
       "aot_package_replace_weights",
-      [&] { return aot_package_replace_weights(package, updates, 1, &options); },
-      AOT_OK, after);
+      [&] { return aot_package_replace_weights(package, updates, 1, &options); }, AOT_OK, after);
 }
 
 void live_with_weights(Life* life, const char* device) {
@@ -358,7 +358,8 @@ void live_watched(Life* life, const char* device) {
                 [&] { return aot_session_set_observer(session.get(), nullptr, nullptr); });
   aot_step_profile steps[3] = {};
   size_t count = 0;
-  life->attempt("aot_session_profile_reset", [&] { return aot_session_profile_reset(session.get()); });
+  life->attempt("aot_session_profile_reset",
+                [&] { return aot_session_profile_reset(session.get()); });
   run_rows(life, session.get(), 2, [&] { aot_session_profile_reset(session.get()); });
   life->attempt("aot_session_profile",
                 [&] { return aot_session_profile(session.get(), steps, 3, &count); });
@@ -371,8 +372,8 @@ using Scenario = void (*)(Life* life, const char* device);
 void live_from_a_file(Life* life, const char* device) {
   static const std::string path = [] {
     const char* folder = std::getenv("TMPDIR");
-    const std::string name = aot_rt::cat(folder != nullptr ? folder : "/tmp", "/aot_fault_test.",
-                                         ::getpid(), ".pkg");
+    const std::string name =
+        aot_rt::cat(folder != nullptr ? folder : "/tmp", "/aot_fault_test.", ::getpid(), ".pkg");
     std::ofstream(name, std::ios::binary) << aot_test::small_cuda_package().build();
     return name;
   }();
@@ -406,8 +407,7 @@ void live_well(Scenario scenario, const char* device) {
 }
 
 // One life with a fault that leaves nothing behind; whether it has happened.
-bool live(Scenario scenario, const char* device, const Kind& kind,
-          int64_t skip) {
+bool live(Scenario scenario, const char* device, const Kind& kind, int64_t skip) {
   const int64_t blocks = aot_test::heap().blocks;
   const int64_t before = alive(fake().live());
   Life life(kind, skip);

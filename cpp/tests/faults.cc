@@ -33,9 +33,10 @@ bool fault_here(Fault kind) {
 void* take(size_t size, size_t alignment) {
   g_calls.fetch_add(1, std::memory_order_relaxed);
   if (fault_here(Fault::kNew)) return nullptr;
-  void* const data = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
-                         ? std::malloc(size != 0 ? size : 1)
-                         : std::aligned_alloc(alignment, (size + alignment) / alignment * alignment);
+  void* const data =
+      alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
+          ? std::malloc(size != 0 ? size : 1)
+          : std::aligned_alloc(alignment, (size + alignment) / alignment * alignment);
   if (data == nullptr) return nullptr;
   g_blocks.fetch_add(1, std::memory_order_relaxed);
   g_bytes.fetch_add(static_cast<int64_t>(malloc_usable_size(data)), std::memory_order_relaxed);
@@ -115,14 +116,14 @@ void operator delete(void* data, const std::nothrow_t& /*tag*/) noexcept { give_
 void operator delete[](void* data, const std::nothrow_t& /*tag*/) noexcept { give_back(data); }
 
 // The linker's names for calls that --wrap has turned aside, and for what they were.
-#define WRAPPED(result, name, failed, code, parameters, arguments)        \
-  extern "C" result __real_##name parameters; /* NOLINT */                \
-  extern "C" result __wrap_##name parameters { /* NOLINT */               \
-    if (aot_test::fault_here(aot_test::Fault::kSystem)) {                 \
-      errno = code;                                                       \
-      return failed;                                                      \
-    }                                                                     \
-    return __real_##name arguments;                                       \
+#define WRAPPED(result, name, failed, code, parameters, arguments) \
+  extern "C" result __real_##name parameters;  /* NOLINT */        \
+  extern "C" result __wrap_##name parameters { /* NOLINT */        \
+    if (aot_test::fault_here(aot_test::Fault::kSystem)) {          \
+      errno = code;                                                \
+      return failed;                                               \
+    }                                                              \
+    return __real_##name arguments;                                \
   }
 
 WRAPPED(void*, mmap, MAP_FAILED, ENOMEM,
@@ -136,7 +137,7 @@ WRAPPED(ssize_t, pread, -1, EIO, (int file, void* data, size_t size, off_t offse
         (file, data, size, offset))
 WRAPPED(void*, aligned_alloc, nullptr, ENOMEM, (size_t alignment, size_t size), (alignment, size))
 
-extern "C" int __real_open(const char* path, int flags, ...);  // NOLINT
+extern "C" int __real_open(const char* path, int flags, ...);   // NOLINT
 extern "C" int __wrap_open(const char* path, int flags, ...) {  // NOLINT
   va_list more;
   va_start(more, flags);
@@ -148,7 +149,7 @@ extern "C" int __wrap_open(const char* path, int flags, ...) {  // NOLINT
 }
 
 // A dlopen that fails has something for dlerror to say.
-extern "C" void* __real_dlopen(const char* path, int flags);  // NOLINT
+extern "C" void* __real_dlopen(const char* path, int flags);   // NOLINT
 extern "C" void* __wrap_dlopen(const char* path, int flags) {  // NOLINT
   const bool fails = aot_test::fault_here(aot_test::Fault::kSystem);
   return __real_dlopen(fails ? "/nowhere/refused.so" : path, flags);

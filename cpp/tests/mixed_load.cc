@@ -100,7 +100,9 @@ class Load {
   }
 
   aot_package* package_of(Model model) const {
-    return (model == Model::kChanging ? changing_ : model == Model::kState ? state_ : weights_)
+    return (model == Model::kChanging ? changing_
+            : model == Model::kState  ? state_
+                                      : weights_)
         .get();
   }
 
@@ -112,8 +114,8 @@ class Load {
     options.num_threads = static_cast<int32_t>(1 + below(random, 2));
     options.profile = below(random, 4) == 0 ? 1 : 0;
     ++made_;
-    return std::make_shared<Held>(
-        model, Owned(package_of(model), options_.device.c_str(), options));
+    return std::make_shared<Held>(model,
+                                  Owned(package_of(model), options_.device.c_str(), options));
   }
 
   Slot& pick(Random* random) {

@@ -61,7 +61,8 @@ bool parse(int count, char** arguments, LoadOptions* options) {
 // The greatest of a part of the samples, from `begin` to before `end` as shares of all.
 int64_t greatest(const std::vector<int64_t>& samples, double begin, double end) {
   const auto at = [&samples](double share) {
-    return samples.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(samples.size()));
+    return samples.begin() +
+           static_cast<std::ptrdiff_t>(share * static_cast<double>(samples.size()));
   };
   return at(begin) == at(end) ? 0 : *std::max_element(at(begin), at(end));
 }
@@ -97,8 +98,8 @@ int main(int count, char** arguments) {
   // The first third fills pools and caches; the second is what memory is at its most.
   const int64_t before = greatest(samples, 1.0 / 3, 2.0 / 3);
   const int64_t after = greatest(samples, 2.0 / 3, 1);
-  const bool grew = static_cast<double>(after) >
-                    kAllowedGrowth * static_cast<double>(before) + kAllowedBytes;
+  const bool grew =
+      static_cast<double>(after) > kAllowedGrowth * static_cast<double>(before) + kAllowedBytes;
   print_counts(result.counts);
   std::printf("\nmemory: at most %.1f MB in the second third, %.1f MB in the last%s\n",
               megabytes(before), megabytes(after), grew ? ": it GROWS" : "");

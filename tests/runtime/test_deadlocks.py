@@ -40,7 +40,7 @@ def spin():
 
 
 def together(*bodies, times=60):
-    # Whoever has let go of the interpreter's lock waits for it: a thread that only computes is there.
+    # Whoever has let go of the interpreter's lock waits for it: this thread only computes.
     threading.Thread(target=spin).start()
 
     def work(body):

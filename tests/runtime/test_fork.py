@@ -124,6 +124,7 @@ in_child(lambda: repr(aot_runtime.load(sys.argv[1], "cuda")))
 in_child(lambda: right(aot_runtime.load(sys.argv[1], "cpu")))
 print(right(model))
 """
-    run, load, host, parent = run_apart(PRELUDE + code, gpu_package, "cuda", env=driver).splitlines()
+    printed = run_apart(PRELUDE + code, gpu_package, "cuda", env=driver)
+    run, load, host, parent = printed.splitlines()
     assert "fork" in run and "fork" in load
     assert host == parent == "True"
