@@ -437,6 +437,7 @@ bool live(Scenario scenario, const char* device, const Kind& kind, int64_t skip)
 void fail_each(Scenario scenario, const char* device, const Kind& kind) {
   const Gate gate;
   for (int i = 0; i < 3; ++i) live_well(scenario, device);  // what is made only once
+  ::usleep(100000);  // workers let go of the sessions: what is counted from now on stays
   int64_t skip = 0;
   while (skip < kMostFaults && live(scenario, device, kind, skip)) {
     if (kind.what == Kind::kCuda && kind.result == kLostGpu) {
