@@ -159,7 +159,7 @@ TEST(memory_has_limits) {
     CHECK(few.message.find("output_bytes") != std::string::npos);
     CHECK_EQ(few.run(kRows), AOT_OK);
     aot_limits arena{};
-    arena.arena_bytes = 128;
+    arena.arena_bytes = 1024;
     Running small(package.get(), device, arena);
     CHECK_EQ(small.run(1), AOT_OK);
     CHECK_EQ(small.run(64), AOT_LIMIT_EXCEEDED);
@@ -201,8 +201,8 @@ TEST(outputs_go_into_the_callers_memory) {
     options.outputs = places;
     CHECK_EQ(running.run(kRows, options), AOT_OK);
     CHECK_EQ(running.fresh, 1);
-    for (int64_t j = 0; j < kWidth; ++j) {  // x + bias of the second row
-      CHECK_EQ(y[static_cast<size_t>(kWidth + j)], 1.0F + static_cast<float>(j));
+    for (int64_t j = 0; j < kWidth; ++j) {  // 2 · (x + bias) of the second row
+      CHECK_EQ(y[static_cast<size_t>(kWidth + j)], 2.0F + 2.0F * static_cast<float>(j));
     }
   }
 }
@@ -220,7 +220,7 @@ TEST(outputs_are_copied_into_other_strides) {
     aot_run_options options{};
     options.outputs = places;
     CHECK_EQ(running.run(kRows, options), AOT_OK);
-    CHECK_EQ(y[static_cast<size_t>(3 * kRows)], 4.0F);  // column 3
+    CHECK_EQ(y[static_cast<size_t>(3 * kRows)], 8.0F);  // column 3
   }
 }
 
