@@ -6,6 +6,7 @@ before it trusts an offset.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -17,9 +18,18 @@ from aot.errors import CorruptPackage
 
 ALIGNMENT = 64
 MAX_HEADER_BYTES = 100_000_000
-METADATA = {"format": "aot-package", "format_version": "1.0"}
-WEIGHTS_METADATA = {"format": "aot-weights", "format_version": "1.0"}
+VERSION = "1.1"
+"""Of the container that is written: the first with a manifest."""
+
+OLD_VERSION = "1.0"
+"""Of packages without a manifest."""
+
+METADATA = {"format": "aot-package"}
+WEIGHTS_METADATA = {"format": "aot-weights"}
 """Of a file with the weights of a package alone."""
+
+WEIGHTS_PAD = "pad/weights/"
+"""How fillers of that file begin: the names of both files differ."""
 
 NO_HASH = "0" * 64
 
@@ -114,7 +124,12 @@ class WeightsFile:
 
 
 def encode_header(
-    entries: Sequence[EntryInfo], plan_sha256: str = NO_HASH, weights: WeightsFile | None = None
+    entries: Sequence[EntryInfo],
+    plan_sha256: str = NO_HASH,
+    weights: WeightsFile | None = None,
+    manifest_sha256: str = "",
+    signatures: str = "",
+    version: str = VERSION,
 ) -> bytes:
     """The length word and the JSON, padded so that the data section begins on 64 bytes.
 
@@ -122,16 +137,28 @@ def encode_header(
         entries: The layout.
         plan_sha256: The hash of the plan's bytes: every other hash is in the plan.
         weights: Where the weights are, if elsewhere.
+        manifest_sha256: The hash of the manifest's bytes; "": a package of format 1.0.
+        signatures: Of the manifest, as text (aot/trust/signing.py).
+        version: Of the format of a package with a manifest.
     """
-    metadata = {**METADATA, "plan_sha256": plan_sha256}
+    metadata = {**METADATA, "format_version": version if manifest_sha256 else OLD_VERSION}
+    metadata["plan_sha256"] = plan_sha256
+    if manifest_sha256:
+        metadata["manifest_sha256"] = manifest_sha256
     if weights is not None:
         metadata |= {"weights_file": weights.name, "weights_sha256": weights.sha256}
+    if signatures:
+        sha256 = hashlib.sha256(signatures.encode()).hexdigest()
+        metadata |= {"signatures": signatures, "signatures_sha256": sha256}
     return _encode(entries, metadata)
 
 
-def encode_weights_header(entries: Sequence[EntryInfo], sha256: str = NO_HASH) -> bytes:
+def encode_weights_header(
+    entries: Sequence[EntryInfo], sha256: str = NO_HASH, version: str = VERSION
+) -> bytes:
     """As `encode_header`, of the file that holds a package's weights."""
-    return _encode(entries, {**WEIGHTS_METADATA, "weights_sha256": sha256})
+    metadata = {**WEIGHTS_METADATA, "format_version": version, "weights_sha256": sha256}
+    return _encode(entries, metadata)
 
 
 def _encode(entries: Sequence[EntryInfo], metadata: dict[str, str]) -> bytes:
@@ -156,12 +183,20 @@ class Header:
         start: Offset of the data section.
         plan_sha256: The hash of the entry `plan`, in hex; "" when it does not say.
         weights: The file of the weights; of that file itself, its hash and no name.
+        manifest_sha256: The hash of the entry `manifest`, in hex; "" when there is none.
+        signatures: The text of the signatures; "" when there are none.
+        version: Of the format.
+        text: All bytes before the data section.
     """
 
     entries: tuple[EntryInfo, ...]
     start: int
     plan_sha256: str
     weights: WeightsFile | None = None
+    manifest_sha256: str = ""
+    signatures: str = ""
+    version: str = OLD_VERSION
+    text: bytes = b""
 
 
 def decode_header(data: memoryview, wanted: Mapping[str, str] = METADATA) -> Header:
@@ -169,7 +204,7 @@ def decode_header(data: memoryview, wanted: Mapping[str, str] = METADATA) -> Hea
 
     Args:
         data: The whole file.
-        wanted: METADATA, or WEIGHTS_METADATA for a file of weights.
+        wanted: METADATA, or WEIGHTS_METADATA for a file of weights (its `format`).
 
     Raises:
         CorruptPackage: The file is too short, its header is no valid table, or the entries
@@ -215,7 +250,14 @@ def decode_header(data: memoryview, wanted: Mapping[str, str] = METADATA) -> Hea
             "it was cut off or has something appended"
         )
     return Header(
-        tuple(entries), start, str(metadata.get("plan_sha256", "")), _weights_file(metadata)
+        tuple(entries),
+        start,
+        str(metadata.get("plan_sha256", "")),
+        _weights_file(metadata),
+        str(metadata.get("manifest_sha256", "")),
+        str(metadata.get("signatures", "")),
+        str(metadata.get("format_version", "")),
+        bytes(data[:start]),
     )
 
 

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
 from aot.errors import CorruptPackage, PackageReadError
-from aot.link.container import WEIGHTS_METADATA, EntryInfo, Header, WeightsFile, decode_header
+from aot.link.container import (
+    OLD_VERSION,
+    WEIGHTS_METADATA,
+    WEIGHTS_PAD,
+    EntryInfo,
+    Header,
+    WeightsFile,
+    decode_header,
+    encode_header,
+    encode_weights_header,
+    lay_out,
+)
+from aot.link.manifest import Digest, Manifest, ManifestRow, decode_manifest
 from aot.link.plan import Plan
 from aot.link.plan_json import decode_plan
 
@@ -25,6 +38,8 @@ class PackageFile:
         nbytes: Its size, with that of its file of weights if it has one.
         entries: Name to place, in file order, pads included.
         plan: The execution plan.
+        manifest: The digests of all entries; None in packages of format 1.0.
+        header: What the package's header says.
 
     Raises:
         PackageReadError: The file is missing or may not be read.
@@ -37,6 +52,7 @@ class PackageFile:
         self._files = [_mapped(path)]
         try:
             header = decode_header(self._files[0])
+            self.header = header
             self._places = {
                 e.name: (self._files[0], header.start + e.begin) for e in header.entries
             }
@@ -45,6 +61,7 @@ class PackageFile:
                 raise CorruptPackage("the package has no entry named plan")
             if header.plan_sha256 and self.sha256("plan") != header.plan_sha256:
                 raise CorruptPackage("the plan is not as it was written", where="entry plan")
+            self.manifest = self._read_manifest()
             if header.weights is not None:
                 self._add_weights(path.with_name(header.weights.name), header.weights)
             self.plan: Plan = decode_plan(self.data("plan"))
@@ -57,12 +74,44 @@ class PackageFile:
             raise
         self.nbytes = sum(len(data) for data in self._files)
 
+    def _read_manifest(self) -> Manifest | None:
+        """The manifest, which is what the header says, and says what the header must be."""
+        header = self.header
+        if not header.manifest_sha256:
+            if header.version != OLD_VERSION:
+                raise CorruptPackage(f"a package of format {header.version} without a manifest")
+            return None
+        if "manifest" not in self.entries:
+            raise CorruptPackage("the package has no entry named manifest")
+        if self.sha256("manifest") != header.manifest_sha256:
+            raise CorruptPackage("the manifest is not as it was written", where="entry manifest")
+        manifest = decode_manifest(bytes(self.data("manifest")))
+        described = _described(manifest.rows)
+        described.insert(1, ("manifest", "uint8", (self.entries["manifest"].nbytes,)))
+        wanted = encode_header(
+            lay_out(described),
+            manifest.digests().get("plan", Digest("")).sha256,
+            manifest.weights,
+            header.manifest_sha256,
+            header.signatures,
+            manifest.version,
+        )
+        if header.text != wanted:
+            raise CorruptPackage("the header is not the one that its manifest describes")
+        return manifest
+
     def _add_weights(self, path: Path, expected: WeightsFile) -> None:
         """The entries of the file of weights beside the package."""
         self._files.append(_mapped(path))
         header = decode_header(self._files[-1], WEIGHTS_METADATA)
         if header.weights is None or header.weights.sha256 != expected.sha256:
             raise CorruptPackage("these are the weights of another package", where=path.name)
+        if self.manifest is not None:
+            layout = lay_out(_described(self.manifest.weights_rows), WEIGHTS_PAD)
+            if header.text != encode_weights_header(layout, expected.sha256, self.manifest.version):
+                raise CorruptPackage(
+                    "the header is not the one that the manifest describes", where=path.name
+                )
         self._add(self._files[-1], header)
 
     def _add(self, data: memoryview, header: Header) -> None:
@@ -83,9 +132,16 @@ class PackageFile:
 
     def damaged(self) -> Iterator[EntryInfo]:
         """Entries whose bytes are not those that were written (reads the whole file)."""
-        expected = dict(self.plan.entries)
+        expected = {name: sha256 for name, sha256 in self.plan.entries if name in self.entries}
+        if self.manifest is not None:
+            expected |= {name: digest.sha256 for name, digest in self.manifest.digests().items()}
+        with ThreadPoolExecutor() as pool:  # hashing lets other threads run
+            found = pool.map(self.sha256, expected)
+            for name, sha256 in zip(expected, found, strict=True):
+                if sha256 != expected[name]:
+                    yield self.entries[name]
         for name, info in self.entries.items():
-            if name in expected and self.sha256(name) != expected[name]:
+            if name.startswith("pad/") and any(self.data(name)):
                 yield info
 
     def close(self) -> None:
@@ -103,6 +159,10 @@ class PackageFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _described(rows: Sequence[ManifestRow]) -> list[tuple[str, str, tuple[int, ...]]]:
+    return [(row.name, row.dtype, row.shape) for row in rows]
 
 
 def _mapped(path: Path) -> memoryview:

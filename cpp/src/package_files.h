@@ -6,21 +6,24 @@
 #include <string>
 #include <vector>
 
+#include "manifest.h"
 #include "mapped_file.h"
 #include "safetensors.h"
 
 namespace aot_rt {
 
-// The container's entries lie in the files, or in memory of the caller.
+// The container's entries lie in the files, or in memory of the caller; plan and manifest in memory
+// of the container's own.
 struct PackageFiles {
   std::vector<std::unique_ptr<MappedFile>> files;
   Container container;
+  std::shared_ptr<const Manifest> manifest;  // nullptr: of format 1.0. The headers are as it says
   size_t bytes = 0;
 };
 
 // Opens a package's file, and that of its weights: `weights`, or if that is empty the one that the
-// package names, beside it. Throws what MappedFile and Container throw; errors of the second file
-// name it.
+// package names, beside it. Throws what MappedFile, Container and read_manifest throw; errors of
+// the second file name it.
 PackageFiles open_files(const std::string& path, const std::string& weights);
 
 // The same of a package in memory; weights of their own must be given. Throws INVALID_ARGUMENT when

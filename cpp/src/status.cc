@@ -23,6 +23,7 @@ constexpr CodeName kNames[] = {
     {AOT_UNSUPPORTED, "UNSUPPORTED"},
     {AOT_INTERNAL, "INTERNAL"},
     {AOT_OPERATOR_FAILED, "OPERATOR_FAILED"},
+    {AOT_REFUSED, "REFUSED"},
 };
 
 }  // namespace
