@@ -28,6 +28,9 @@ METADATA = {"format": "aot-package"}
 WEIGHTS_METADATA = {"format": "aot-weights"}
 """Of a file with the weights of a package alone."""
 
+WEIGHT_GROUPS = ("weights/", "packed/")
+"""The entries that hold weights, which a file of their own takes."""
+
 WEIGHTS_PAD = "pad/weights/"
 """How fillers of that file begin: the names of both files differ."""
 

@@ -13,6 +13,7 @@ import hashlib
 import math
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from aot.errors import InternalError, PackageWriteError
 from aot.link.container import (
     NO_HASH,
     VERSION,
+    WEIGHT_GROUPS,
     WEIGHTS_PAD,
     EntryInfo,
     WeightsFile,
@@ -45,9 +47,6 @@ from aot.link.plan_json import encode_plan
 
 Chunk: TypeAlias = bytes | bytearray | memoryview
 GROUPS = ("kernels/", "operators/", "provenance/", "weights/", "packed/", "state/", "golden/")
-WEIGHT_GROUPS = ("weights/", "packed/")
-"""The entries that hold weights, which a file of their own takes."""
-
 _WRITE_BYTES = 8 << 20  # hashed and written while still in the cache; also how often ^C is heard
 
 _ADVICE = {
@@ -177,6 +176,25 @@ def write_package(
         plan_sha256 = digests["plan"].sha256
         file.write_at(0, encode_header(layout, plan_sha256, weights, manifest_sha256))
     return Written(final, layout, len(header) + layout[-1].end + elsewhere)
+
+
+def replace_header(path: Path, start: int, header: bytes) -> None:
+    """Give a package another header, whole or not at all; its data is copied by the system.
+
+    Args:
+        path: The package.
+        start: Where its data begins now.
+        header: All that comes before the data from then on.
+
+    Raises:
+        PackageWriteError: Disk full, no permission, …
+    """
+    with path.open("rb") as old, _replacing(path) as file:
+        os.fchmod(file.descriptor, stat.S_IMODE(os.fstat(old.fileno()).st_mode))
+        file.write(header)
+        end = os.fstat(old.fileno()).st_size
+        while start < end:
+            start += os.sendfile(file.descriptor, old.fileno(), start, end - start)
 
 
 def _texts(documents: Sequence[Document], digests: Mapping[str, Digest]) -> dict[str, bytes]:

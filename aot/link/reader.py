@@ -12,6 +12,7 @@ from types import TracebackType
 from aot.errors import CorruptPackage, PackageReadError
 from aot.link.container import (
     OLD_VERSION,
+    WEIGHT_GROUPS,
     WEIGHTS_METADATA,
     WEIGHTS_PAD,
     EntryInfo,
@@ -130,11 +131,17 @@ class PackageFile:
         """The hash of an entry's bytes, in hex."""
         return hashlib.sha256(self.data(name)).hexdigest()
 
-    def damaged(self) -> Iterator[EntryInfo]:
-        """Entries whose bytes are not those that were written (reads the whole file)."""
+    def damaged(self, *, weights: bool = True) -> Iterator[EntryInfo]:
+        """Entries whose bytes are not those that were written (reads the whole file).
+
+        Args:
+            weights: Look at the weights too.
+        """
         expected = {name: sha256 for name, sha256 in self.plan.entries if name in self.entries}
         if self.manifest is not None:
             expected |= {name: digest.sha256 for name, digest in self.manifest.digests().items()}
+        if not weights:
+            expected = {n: sha for n, sha in expected.items() if not n.startswith(WEIGHT_GROUPS)}
         with ThreadPoolExecutor() as pool:  # hashing lets other threads run
             found = pool.map(self.sha256, expected)
             for name, sha256 in zip(expected, found, strict=True):

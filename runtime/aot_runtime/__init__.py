@@ -19,12 +19,14 @@ from .errors import (
     NotFound,
     OperatorFailed,
     OutOfMemory,
+    Refused,
     ShapeMismatch,
     Unavailable,
     Unsupported,
 )
 from .model import Added, Dim, LowRank, Model, StepTime, TensorInfo, load
 from .operators import register_operator, unregister_operator
+from .policy import Policy
 
 __version__ = _version()
 
@@ -43,6 +45,8 @@ __all__ = [
     "OperatorFailed",
     "OperatorTensor",
     "OutOfMemory",
+    "Policy",
+    "Refused",
     "ShapeMismatch",
     "StepTime",
     "TensorInfo",

@@ -81,6 +81,12 @@ class OperatorFailed(AotError):
     code = "OPERATOR_FAILED"
 
 
+class Refused(AotError, PermissionError):
+    """The program's own policy does not allow the package; nothing of it was made executable."""
+
+    code = "REFUSED"
+
+
 BY_CODE: dict[str, type[AotError]] = {
     error.code: error
     for error in (
@@ -95,6 +101,7 @@ BY_CODE: dict[str, type[AotError]] = {
         Unsupported,
         InternalError,
         OperatorFailed,
+        Refused,
     )
 }
 

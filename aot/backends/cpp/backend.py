@@ -72,6 +72,10 @@ class CppBackend:
         """The packing functions that `emit` names in derived weights."""
         return packing_recipes()
 
+    def tools(self, target: Target, options: BuildOptions) -> tuple[tuple[str, str], ...]:
+        """The host's C++ compiler."""
+        return (("c++", find_toolchain(options.compiler).version),)
+
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         """Sources and launches; kernels whose text is equal share a function."""
         grain_bytes = self.capabilities(target).grain_bytes
