@@ -17,6 +17,7 @@
 #include "package.h"
 #include "package_builder.h"
 #include "policy.h"
+#include "sha256.h"
 #include "trust_package.h"
 
 namespace {
