@@ -164,15 +164,28 @@ def encode_weights_header(
     return _encode(entries, metadata)
 
 
-def _encode(entries: Sequence[EntryInfo], metadata: dict[str, str]) -> bytes:
-    table: dict[str, Any] = {"__metadata__": metadata}
-    for entry in entries:
-        table[entry.name] = {
+def rows_sha256(entries: Sequence[EntryInfo]) -> str:
+    """The hash of a header's rows: its text after the metadata, without the spaces at the end."""
+    return hashlib.sha256(_rows(entries)).hexdigest()
+
+
+def _rows(entries: Sequence[EntryInfo]) -> bytes:
+    table: dict[str, Any] = {
+        entry.name: {
             "dtype": TO_SAFETENSORS[entry.dtype],
             "shape": list(entry.shape),
             "data_offsets": [entry.begin, entry.end],
         }
-    text = json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+        for entry in entries
+    }
+    text = json.dumps(table, ensure_ascii=False, separators=(",", ":"))
+    return (f",{text[1:]}" if table else "}").encode("utf-8")
+
+
+def _encode(entries: Sequence[EntryInfo], metadata: dict[str, str]) -> bytes:
+    table = {"__metadata__": metadata}
+    text = json.dumps(table, ensure_ascii=False, separators=(",", ":"))[:-1].encode("utf-8")
+    text += _rows(entries)
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     return len(text).to_bytes(8, "little") + text
 

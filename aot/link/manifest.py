@@ -99,22 +99,24 @@ class Manifest:
     """What a manifest says.
 
     Attributes:
-        rows: The package's entries in the file's order, without fillers and the manifest itself.
-        weights: The file that holds the weights, if not the package.
-        weights_rows: The entries of that file.
-        block_bytes: The size of a block.
         version: The format's version.
+        plan_sha256: The hash of the plan, as the header has it.
+        rows_sha256: The hash of the header's rows (`container.rows_sha256`).
+        weights: The file that holds the weights, if not the package.
+        weights_rows_sha256: The hash of the rows of that file's header, else "".
+        rows: The entries of both files in their order, without fillers and the manifest itself.
     """
 
-    rows: tuple[ManifestRow, ...]
-    weights: WeightsFile | None
-    weights_rows: tuple[ManifestRow, ...]
-    block_bytes: int
     version: str
+    plan_sha256: str
+    rows_sha256: str
+    weights: WeightsFile | None
+    weights_rows_sha256: str
+    rows: tuple[ManifestRow, ...]
 
     def digests(self) -> dict[str, Digest]:
         """Of every entry of both files by its name."""
-        return {row.name: row.digest for row in (*self.rows, *self.weights_rows)}
+        return {row.name: row.digest for row in self.rows}
 
 
 def rows_of(layout: Sequence[EntryInfo], digests: Mapping[str, Digest]) -> tuple[ManifestRow, ...]:
@@ -126,25 +128,23 @@ def rows_of(layout: Sequence[EntryInfo], digests: Mapping[str, Digest]) -> tuple
     )
 
 
-def encode_manifest(
-    rows: Sequence[ManifestRow],
-    version: str,
-    weights: WeightsFile | None = None,
-    weights_rows: Sequence[ManifestRow] = (),
-) -> bytes:
-    """The manifest's text, which is as long for digests that are not known yet."""
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The manifest's text, which is as long for digests that are not known yet.
+
+    It begins with what a reader of the header knows to expect, so that the two are compared without
+    a look at the rest.
+    """
     table: dict[str, Any] = {
-        "format": version,
-        "block_bytes": BLOCK_BYTES,
-        "entries": [_row_json(row) for row in rows],
+        "format": manifest.version,
+        "plan_sha256": manifest.plan_sha256,
+        "rows_sha256": manifest.rows_sha256,
     }
-    if weights is not None:
-        table["weights"] = {
-            "file": weights.name,
-            "sha256": weights.sha256,
-            "format": version,
-            "entries": [_row_json(row) for row in weights_rows],
-        }
+    if manifest.weights is not None:
+        table["weights_file"] = manifest.weights.name
+        table["weights_sha256"] = manifest.weights.sha256
+        table["weights_rows_sha256"] = manifest.weights_rows_sha256
+    table["block_bytes"] = BLOCK_BYTES
+    table["entries"] = [_row_json(row) for row in manifest.rows]
     return json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 
 
@@ -168,13 +168,18 @@ def decode_manifest(text: bytes) -> Manifest:
     """
     try:
         table = json.loads(text.decode("utf-8"))
-        weights = table.get("weights")
+        weights = None
+        if "weights_file" in table:
+            weights = WeightsFile(str(table["weights_file"]), str(table["weights_sha256"]))
+        if table["block_bytes"] != BLOCK_BYTES:
+            raise ValueError(f"blocks have {table['block_bytes']} bytes, not {BLOCK_BYTES}")
         return Manifest(
-            tuple(_row(row) for row in table["entries"]),
-            None if weights is None else WeightsFile(weights["file"], weights["sha256"]),
-            () if weights is None else tuple(_row(row) for row in weights["entries"]),
-            int(table["block_bytes"]),
             str(table["format"]),
+            str(table["plan_sha256"]),
+            str(table["rows_sha256"]),
+            weights,
+            str(table.get("weights_rows_sha256", "")),
+            tuple(_row(row) for row in table["entries"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptPackage(

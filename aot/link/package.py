@@ -32,10 +32,12 @@ from aot.link.container import (
     encode_weights_header,
     entry_bytes,
     lay_out,
+    rows_sha256,
 )
 from aot.link.manifest import (
     Digest,
     Hasher,
+    Manifest,
     digest_of,
     encode_manifest,
     rows_of,
@@ -150,14 +152,19 @@ def write_package(
         inside = [e for e in ordered if not e.name.startswith(WEIGHT_GROUPS)]
         outside = [e for e in ordered if e.name.startswith(WEIGHT_GROUPS)]
         weights, apart, elsewhere = _write_weights(weights_file, outside, digests)
-    draft_digests = {name: unknown_digest(len(text)) for name, text in texts.items()} | digests
+    unknown = {name: unknown_digest(len(text)) for name, text in texts.items()} | digests
     room = len(encode_plan(draft))
-    draft_digests["plan"] = unknown_digest(room)
+    unknown["plan"] = unknown_digest(room)
     described = [("plan", "uint8", (room,)), *_described(inside)]
-    draft_rows = rows_of(lay_out(described), draft_digests)
-    weights_rows = rows_of(apart, digests)
-    manifest_room = len(encode_manifest(draft_rows, VERSION, weights, weights_rows))
-    described.insert(1, ("manifest", "uint8", (manifest_room,)))
+    manifest = Manifest(
+        VERSION,
+        NO_HASH,
+        NO_HASH,
+        weights,
+        rows_sha256(apart),
+        (*rows_of(lay_out(described), unknown), *rows_of(apart, digests)),
+    )
+    described.insert(1, ("manifest", "uint8", (len(encode_manifest(manifest)),)))
     layout = lay_out(described)
     header = encode_header(layout, weights=weights, manifest_sha256=NO_HASH)
     with _replacing(path) as file:
@@ -169,11 +176,16 @@ def write_package(
         final = _with_hashes(plan, {name: digests[name].sha256 for name in names})
         late_texts["plan"] = encode_plan(final)
         digests["plan"] = digest_of(memoryview(late_texts["plan"]))
-        rows = rows_of(layout, digests)
-        late_texts["manifest"] = encode_manifest(rows, VERSION, weights, weights_rows)
+        plan_sha256 = digests["plan"].sha256
+        manifest = replace(
+            manifest,
+            plan_sha256=plan_sha256,
+            rows_sha256=rows_sha256(layout),
+            rows=(*rows_of(layout, digests), *rows_of(apart, digests)),
+        )
+        late_texts["manifest"] = encode_manifest(manifest)
         _fill_in(file, layout, len(header), late_texts)
         manifest_sha256 = hashlib.sha256(late_texts["manifest"]).hexdigest()
-        plan_sha256 = digests["plan"].sha256
         file.write_at(0, encode_header(layout, plan_sha256, weights, manifest_sha256))
     return Written(final, layout, len(header) + layout[-1].end + elsewhere)
 

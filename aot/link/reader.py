@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -14,16 +14,15 @@ from aot.link.container import (
     OLD_VERSION,
     WEIGHT_GROUPS,
     WEIGHTS_METADATA,
-    WEIGHTS_PAD,
     EntryInfo,
     Header,
     WeightsFile,
     decode_header,
     encode_header,
     encode_weights_header,
-    lay_out,
+    rows_sha256,
 )
-from aot.link.manifest import Digest, Manifest, ManifestRow, decode_manifest
+from aot.link.manifest import Manifest, decode_manifest
 from aot.link.plan import Plan
 from aot.link.plan_json import decode_plan
 
@@ -87,17 +86,20 @@ class PackageFile:
         if self.sha256("manifest") != header.manifest_sha256:
             raise CorruptPackage("the manifest is not as it was written", where="entry manifest")
         manifest = decode_manifest(bytes(self.data("manifest")))
-        described = _described(manifest.rows)
-        described.insert(1, ("manifest", "uint8", (self.entries["manifest"].nbytes,)))
         wanted = encode_header(
-            lay_out(described),
-            manifest.digests().get("plan", Digest("")).sha256,
-            manifest.weights,
+            header.entries,
+            header.plan_sha256,
+            header.weights,
             header.manifest_sha256,
             header.signatures,
-            manifest.version,
+            header.version,
         )
-        if header.text != wanted:
+        told = (manifest.version, manifest.plan_sha256, manifest.rows_sha256, manifest.weights)
+        rows = rows_sha256(header.entries)
+        if header.text != wanted or told != (
+            *(header.version, header.plan_sha256, rows),
+            header.weights,
+        ):
             raise CorruptPackage("the header is not the one that its manifest describes")
         return manifest
 
@@ -108,8 +110,9 @@ class PackageFile:
         if header.weights is None or header.weights.sha256 != expected.sha256:
             raise CorruptPackage("these are the weights of another package", where=path.name)
         if self.manifest is not None:
-            layout = lay_out(_described(self.manifest.weights_rows), WEIGHTS_PAD)
-            if header.text != encode_weights_header(layout, expected.sha256, self.manifest.version):
+            wanted = encode_weights_header(header.entries, expected.sha256, self.manifest.version)
+            rows = rows_sha256(header.entries)
+            if header.text != wanted or rows != self.manifest.weights_rows_sha256:
                 raise CorruptPackage(
                     "the header is not the one that the manifest describes", where=path.name
                 )
@@ -139,6 +142,7 @@ class PackageFile:
         """
         expected = {name: sha256 for name, sha256 in self.plan.entries if name in self.entries}
         if self.manifest is not None:
+            self._compare_rows(self.manifest)
             expected |= {name: digest.sha256 for name, digest in self.manifest.digests().items()}
         if not weights:
             expected = {n: sha for n, sha in expected.items() if not n.startswith(WEIGHT_GROUPS)}
@@ -150,6 +154,17 @@ class PackageFile:
         for name, info in self.entries.items():
             if name.startswith("pad/") and any(self.data(name)):
                 yield info
+
+    def _compare_rows(self, manifest: Manifest) -> None:
+        """The manifest's rows are those of the headers, all of them."""
+        said = {row.name: (row.dtype, row.shape) for row in manifest.rows}
+        here = {
+            name: (info.dtype, info.shape)
+            for name, info in self.entries.items()
+            if name != "manifest" and not name.startswith("pad/")
+        }
+        if said != here:
+            raise CorruptPackage("the manifest has other entries than the header")
 
     def close(self) -> None:
         """Let go of the files; they are unmapped when the last view handed out is gone."""
@@ -166,10 +181,6 @@ class PackageFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _described(rows: Sequence[ManifestRow]) -> list[tuple[str, str, tuple[int, ...]]]:
-    return [(row.name, row.dtype, row.shape) for row in rows]
 
 
 def _mapped(path: Path) -> memoryview:

@@ -20,27 +20,37 @@ bool is_filler(const Entry& entry) { return entry.name.compare(0, 4, "pad/") == 
 
 }  // namespace
 
-Integrity::Integrity(const Container& container, const Manifest* manifest, const Plan& plan)
-    : container_(container), manifest_(manifest), plan_(plan) {}
+Integrity::Integrity(const Container& container, bool sealed, const Plan& plan)
+    : container_(container), sealed_(sealed), plan_(plan) {}
 
 void Integrity::expect(const std::string& name, const std::string& sha256,
                        const std::vector<std::string>* blocks) {
   const Entry* entry = container_.find(name);
   if (entry == nullptr) {
-    fail(AOT_CORRUPT_PACKAGE, "the plan has a checksum for '", name, "', which is not there");
+    fail(AOT_CORRUPT_PACKAGE, sealed_ ? "the manifest" : "the plan", " has a checksum for '", name,
+         "', which is not there");
   }
   expected_[static_cast<size_t>(entry - container_.entries().data())] = {&sha256, blocks, true};
 }
 
-// What the plan says of an entry is what the manifest says.
+// What header and plan say of an entry is what the manifest says.
 void Integrity::expect_from_manifest() {
-  for (const ManifestFile* file : {&manifest_->package, &manifest_->weights}) {
-    for (const ManifestRow& row : file->rows) expect(row.name, row.sha256, &row.blocks);
+  manifest_ = read_manifest(container_);
+  for (const ManifestRow& row : manifest_.rows) {
+    expect(row.name, row.sha256, &row.blocks);
+    const Entry& entry = *container_.find(row.name);
+    if (entry.dtype != row.dtype || entry.shape != row.shape) {
+      fail(AOT_CORRUPT_PACKAGE, "the manifest has another type or shape of '", row.name,
+           "' than the header");
+    }
   }
   for (const auto& [name, digest] : plan_.checksums) {
     const Entry* entry = container_.find(name);
-    const size_t id = static_cast<size_t>(entry - container_.entries().data());
-    if (entry == nullptr || !expected_[id].known || *expected_[id].sha256 != digest) {
+    const std::string* said = nullptr;
+    if (entry != nullptr) {
+      said = expected_[static_cast<size_t>(entry - container_.entries().data())].sha256;
+    }
+    if (said == nullptr || *said != digest) {
       fail(AOT_CORRUPT_PACKAGE, "the plan has another checksum for '", name, "' than the manifest");
     }
   }
@@ -49,7 +59,7 @@ void Integrity::expect_from_manifest() {
 void Integrity::prepare() {
   if (!checked_.empty()) return;
   expected_.assign(container_.entries().size(), {});
-  if (manifest_ != nullptr) {
+  if (sealed_) {
     expect_from_manifest();
   } else {
     for (const auto& [name, digest] : plan_.checksums) expect(name, digest, nullptr);
@@ -69,15 +79,16 @@ void Integrity::add_pieces(const Entry& entry, std::vector<Piece>* pieces) const
   if (checked_[id]) return;
   const Expected& expected = expected_[id];
   if (!expected.known) {
-    fail(AOT_CORRUPT_PACKAGE, "the plan has no checksum for entry '", entry.name, "'");
+    fail(AOT_CORRUPT_PACKAGE, sealed_ ? "the manifest" : "the plan", " has no checksum for entry '",
+         entry.name, "'");
   }
   if (expected.blocks == nullptr || expected.blocks->empty()) {
     pieces->push_back({&entry, entry.bytes, expected.sha256, 0});
     return;
   }
   for (size_t i = 0; i < expected.blocks->size(); ++i) {
-    const size_t begin = i * manifest_->block_bytes;
-    const size_t size = std::min(manifest_->block_bytes, entry.bytes.size - begin);
+    const size_t begin = i * manifest_.block_bytes;
+    const size_t size = std::min(manifest_.block_bytes, entry.bytes.size - begin);
     pieces->push_back({&entry, {entry.bytes.data + begin, size}, &(*expected.blocks)[i], i});
   }
 }

@@ -15,8 +15,8 @@ namespace aot_rt {
 // Belongs to a package, whose parts outlive it. Any thread.
 class Integrity {
  public:
-  // `manifest`: nullptr for a package without one, whose plan has the checksums.
-  Integrity(const Container& container, const Manifest* manifest, const Plan& plan);
+  // `sealed`: the package has a manifest; else its plan has the checksums.
+  Integrity(const Container& container, bool sealed, const Plan& plan);
 
   // Checks every byte of every entry with as many threads as there are cores, `threads` of them if
   // it is not 0. Throws CORRUPT_PACKAGE, which names the first entry, in the order of the file,
@@ -51,11 +51,12 @@ class Integrity {
   void prepare();
 
   const Container& container_;
-  const Manifest* manifest_;
+  const bool sealed_;
   const Plan& plan_;
 
   std::mutex mutex_;
-  std::vector<Expected> expected_;  // of the container's entries; made when first needed
+  Manifest manifest_;               // read when first needed, as are these
+  std::vector<Expected> expected_;  // of the container's entries
   std::vector<bool> checked_;       // the same
 };
 

@@ -1,7 +1,8 @@
 #include "manifest.h"
 
+#include <cstring>
 #include <nlohmann/json.hpp>
-#include <utility>
+#include <string_view>
 
 #include "dtype.h"
 #include "error.h"
@@ -58,133 +59,78 @@ ManifestRow read_row(const Field& f, size_t block_bytes) {
   return row;
 }
 
-ManifestFile read_file(const Field& f, size_t block_bytes) {
-  ManifestFile file;
-  const Field version = f.at("format");
-  file.version = version.text();
-  f.each("entries", [&](const Field& row) { file.rows.push_back(read_row(row, block_bytes)); });
-  return file;
-}
-
-Manifest parse(Bytes text) {
-  const nlohmann::json json = parse_json(text, "manifest");
-  const Field root(json, "manifest");
-  Manifest manifest;
-  const Field block = root.at("block_bytes");
-  manifest.block_bytes = static_cast<size_t>(block.integer_from(kLeastBlock));
-  manifest.package = read_file(root, manifest.block_bytes);
-  if (manifest.package.rows.empty() || manifest.package.rows[0].name != "plan") {
-    root.wrong("does not begin with the plan");
-  }
-  if (!root.has("weights")) return manifest;
-  const Field weights = root.at("weights");
-  const Field name = weights.at("file");
-  const Field sha256 = weights.at("sha256");
-  manifest.weights_file = name.text();
-  manifest.weights_sha256 = sha256.text();
-  manifest.weights = read_file(weights, manifest.block_bytes);
-  return manifest;
-}
-
-// Writes a header as the compiler does, whose text is then the only one that is right.
-class HeaderText {
- public:
-  explicit HeaderText(const char* pad) : pad_(pad) {}
-
-  void metadata(const char* key, const std::string& value) {
-    text_ += text_.empty() ? R"({"__metadata__":{)" : ",";
-    quoted(key);
-    text_ += ':';
-    quoted(value);
-  }
-  void end_metadata() { text_ += '}'; }
-
-  void row(const std::string& name, const std::string& dtype, const std::vector<int64_t>& shape) {
-    if (const size_t gap = (kAlignment - offset_ % kAlignment) % kAlignment; gap != 0) {
-      place(cat(pad_, pads_++), "U8", {static_cast<int64_t>(gap)});
-    }
-    place(name, dtype, shape);
-  }
-
-  std::string finish() {
-    text_ += '}';
-    while ((8 + text_.size()) % kAlignment != 0) text_ += ' ';
-    return std::move(text_);
-  }
-
- private:
-  void quoted(const std::string& value) { text_ += nlohmann::json(value).dump(); }
-
-  void place(const std::string& name, const std::string& dtype, const std::vector<int64_t>& shape) {
-    size_t bytes = static_cast<size_t>(safetensors_size(dtype));
-    text_ += ',';
-    quoted(name);
-    text_ += R"(:{"dtype":")" + dtype + R"(","shape":[)";
-    for (size_t i = 0; i < shape.size(); ++i) {
-      if (i != 0) text_ += ',';
-      text_ += std::to_string(shape[i]);
-      bytes *= static_cast<size_t>(shape[i]);
-    }
-    text_ += R"(],"data_offsets":[)" + std::to_string(offset_) + ',';
-    offset_ += bytes;
-    text_ += std::to_string(offset_) + "]}";
-  }
-
-  const char* pad_;
-  std::string text_;
-  size_t offset_ = 0;
-  size_t pads_ = 0;
-};
-
-void rows_of(const ManifestFile& file, HeaderText* text) {
-  for (const ManifestRow& row : file.rows) text->row(row.name, row.dtype, row.shape);
-}
-
-std::string package_header(const Container& container, const Manifest& manifest) {
-  HeaderText text("pad/");
-  text.metadata("format", "aot-package");
-  text.metadata("format_version", manifest.package.version);
-  text.metadata("plan_sha256", manifest.package.rows[0].sha256);
-  text.metadata("manifest_sha256", container.manifest_sha256());
-  if (!manifest.weights_file.empty()) {
-    text.metadata("weights_file", manifest.weights_file);
-    text.metadata("weights_sha256", manifest.weights_sha256);
-  }
-  if (!container.signatures().empty()) {
-    text.metadata("signatures", container.signatures());
-    text.metadata("signatures_sha256", container.signatures_sha256());
-  }
-  text.end_metadata();
-  const ManifestRow& plan = manifest.package.rows[0];
-  text.row(plan.name, plan.dtype, plan.shape);
-  const auto size = static_cast<int64_t>(container.find("manifest")->bytes.size);
-  text.row("manifest", "U8", {size});
-  for (size_t i = 1; i < manifest.package.rows.size(); ++i) {
-    const ManifestRow& row = manifest.package.rows[i];
-    text.row(row.name, row.dtype, row.shape);
-  }
-  return text.finish();
-}
-
-Bytes as_bytes(const std::string& text) {
+Bytes as_bytes(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// Where the texts part.
-void compare(const std::string& found, const std::string& wanted, const char* what) {
-  if (found == wanted) return;
-  size_t at = 0;
-  while (at < found.size() && at < wanted.size() && found[at] == wanted[at]) ++at;
-  fail(AOT_CORRUPT_PACKAGE, what, " is not the one that its manifest describes: they part at byte ",
-       at, " of it");
+std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+
+// Appends `"key":"value",`; nothing for an empty value.
+void append(std::string* text, const char* key, const std::string& value) {
+  if (!value.empty()) *text += cat('"', key, "\":", quoted(value), ',');
+}
+
+// The header up to its first entry, as the compiler writes it.
+std::string metadata_text(const Container& container) {
+  std::string text = R"({"__metadata__":{)";
+  append(&text, "format", "aot-package");
+  append(&text, "format_version", container.version());
+  append(&text, "plan_sha256", container.plan_sha256());
+  append(&text, "manifest_sha256", container.manifest_sha256());
+  append(&text, "weights_file", container.weights_file());
+  append(&text, "weights_sha256", container.weights_sha256());
+  append(&text, "signatures", container.signatures());
+  append(&text, "signatures_sha256", container.signatures_sha256());
+  text.back() = '}';
+  return text;
+}
+
+std::string weights_metadata_text(const Container& container) {
+  std::string text = R"({"__metadata__":{)";
+  append(&text, "format", "aot-weights");
+  append(&text, "format_version", container.version());
+  append(&text, "weights_sha256", container.weights_sha256());
+  text.back() = '}';
+  return text;
+}
+
+// The hash of a header's rows: what comes after its metadata, without the spaces at the end, of
+// which there are no more than must be.
+std::string hash_rows(const std::string& header, const std::string& metadata, const char* what) {
+  const size_t end = header.find_last_not_of(' ') + 1;
+  if (header.compare(0, metadata.size(), metadata) != 0 || end < metadata.size() ||
+      header.size() - end >= kAlignment) {
+    fail(AOT_CORRUPT_PACKAGE, what, " is not as it was written: its metadata differs");
+  }
+  return sha256_hex(
+      as_bytes(std::string_view(header).substr(metadata.size(), end - metadata.size())));
+}
+
+// How the manifest begins.
+std::string manifest_head(const Container& container) {
+  std::string text = "{";
+  append(&text, "format", container.version());
+  append(&text, "plan_sha256", container.plan_sha256());
+  append(&text, "rows_sha256",
+         hash_rows(container.header(), metadata_text(container), "the header"));
+  append(&text, "weights_file", container.weights_file());
+  append(&text, "weights_sha256", container.weights_sha256());
+  return text;
+}
+
+void check_beginning(const Container& container, const std::string& head, const char* what) {
+  const Bytes manifest = container.find("manifest")->bytes;
+  if (manifest.size < head.size() || std::memcmp(manifest.data, head.data(), head.size()) != 0) {
+    fail(AOT_CORRUPT_PACKAGE, what, " is not the one that the manifest describes");
+  }
 }
 
 }  // namespace
 
-std::shared_ptr<const Manifest> read_manifest(const Container& container) {
+bool check_headers(const Container& container) {
   const Entry* entry = container.find("manifest");
   if (container.manifest_sha256().empty()) {
-    if (container.version() == "1.0") return nullptr;
+    if (container.version() == "1.0") return false;
     fail(AOT_CORRUPT_PACKAGE, "a package of format ", container.version(), " without a manifest");
   }
   if (entry == nullptr) fail(AOT_CORRUPT_PACKAGE, "the package has no manifest");
@@ -192,24 +138,33 @@ std::shared_ptr<const Manifest> read_manifest(const Container& container) {
     fail(AOT_CORRUPT_PACKAGE, "checksum of the manifest is not what the header says, ",
          container.manifest_sha256());
   }
-  auto manifest = std::make_shared<const Manifest>(parse(entry->bytes));
   const std::string& signatures = container.signatures();
   if (!signatures.empty() && sha256_hex(as_bytes(signatures)) != container.signatures_sha256()) {
     fail(AOT_CORRUPT_PACKAGE, "checksum of the signatures is not what the header says, ",
          container.signatures_sha256());
   }
-  compare(container.header(), package_header(container, *manifest), "the header");
-  return manifest;
+  check_beginning(container, manifest_head(container), "the header");
+  return true;
 }
 
-void check_weights_header(const Container& container, const Manifest& manifest) {
-  HeaderText text("pad/weights/");
-  text.metadata("format", "aot-weights");
-  text.metadata("format_version", manifest.weights.version);
-  text.metadata("weights_sha256", manifest.weights_sha256);
-  text.end_metadata();
-  rows_of(manifest.weights, &text);
-  compare(container.weights_header(), text.finish(), "the header of the weights");
+void check_weights_header(const Container& container) {
+  const std::string what = "the header of the weights";
+  std::string head = manifest_head(container);
+  append(&head, "weights_rows_sha256",
+         hash_rows(container.weights_header(), weights_metadata_text(container), what.c_str()));
+  check_beginning(container, head, what.c_str());
+}
+
+Manifest read_manifest(const Container& container) {
+  const nlohmann::json json = parse_json(container.find("manifest")->bytes, "manifest");
+  const Field root(json, "manifest");
+  Manifest manifest;
+  const Field block = root.at("block_bytes");
+  manifest.block_bytes = static_cast<size_t>(block.integer_from(kLeastBlock));
+  root.each("entries", [&manifest](const Field& row) {
+    manifest.rows.push_back(read_row(row, manifest.block_bytes));
+  });
+  return manifest;
 }
 
 }  // namespace aot_rt

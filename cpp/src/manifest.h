@@ -3,7 +3,6 @@
 #define AOT_SRC_MANIFEST_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,27 +19,23 @@ struct ManifestRow {
   std::vector<std::string> blocks;  // of an entry above a block's size: of each block
 };
 
-// The entries of one file, in its order, without fillers.
-struct ManifestFile {
-  std::string version;  // "1.1"
+// The digests, of all entries but the manifest and fillers.
+struct Manifest {
+  size_t block_bytes = 0;
   std::vector<ManifestRow> rows;
 };
 
-struct Manifest {
-  size_t block_bytes = 0;
-  ManifestFile package;      // without the manifest itself, whose digest the header has
-  std::string weights_file;  // "": the package holds its weights
-  std::string weights_sha256;
-  ManifestFile weights;
-};
-
-// The manifest of a package, whose header and own digest are right by then: the header is, byte for
-// byte, the one that follows from the manifest. nullptr for a package of format 1.0, which has
-// none. Throws CORRUPT_PACKAGE.
-std::shared_ptr<const Manifest> read_manifest(const Container& container);
+// Whether the package's header is, byte for byte, the one that its manifest was written with, and
+// the manifest the one that the header names. Its beginning repeats what the header says, so that
+// this takes no more than a hash of each. False for a package of format 1.0, which has no manifest.
+// Throws CORRUPT_PACKAGE.
+bool check_headers(const Container& container);
 
 // The same check of the file that holds the weights, whose container was added to the package's.
-void check_weights_header(const Container& container, const Manifest& manifest);
+void check_weights_header(const Container& container);
+
+// What the manifest of a package says, whose headers were checked. Throws CORRUPT_PACKAGE.
+Manifest read_manifest(const Container& container);
 
 }  // namespace aot_rt
 

@@ -23,9 +23,8 @@ Package::Package(PackageFiles files, Log log, const Policy& policy)
     : files_(std::move(files.files)),
       log_(log),
       container_(std::move(files.container)),
-      manifest_(std::move(files.manifest)),
       plan_(allowed_plan(policy, container_)),
-      integrity_(container_, manifest_.get(), plan_),
+      integrity_(container_, files.sealed, plan_),
       check_weights_(policy.check_weights),
       values_(plan_.weights.size()) {
   describe();

@@ -116,7 +116,6 @@ class Package : public std::enable_shared_from_this<Package> {
   std::vector<std::unique_ptr<MappedFile>> files_;
   Log log_;
   Container container_;
-  std::shared_ptr<const Manifest> manifest_;  // nullptr: of format 1.0
   Plan plan_;
   Integrity integrity_;
   bool check_weights_;

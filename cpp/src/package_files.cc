@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "error.h"
+#include "manifest.h"
 
 namespace aot_rt {
 namespace {
@@ -16,7 +17,7 @@ void add_weights(PackageFiles* files, const std::string& path) {
   } catch (const Error& error) {
     throw Error(error.code(), cat(kWhat, " '", path, "': ", error.what()));
   }
-  if (files->manifest != nullptr) check_weights_header(files->container, *files->manifest);
+  if (files->sealed) check_weights_header(files->container);
   files->bytes += file->bytes().size;
   files->files.push_back(std::move(file));
 }
@@ -26,7 +27,7 @@ PackageFiles read_package(Bytes bytes, const std::string& weights) {
   files.container = Container::read(bytes);
   files.container.own("plan");
   files.container.own("manifest");
-  files.manifest = read_manifest(files.container);
+  files.sealed = check_headers(files.container);
   files.bytes = bytes.size;
   if (!weights.empty() && files.container.weights_file().empty()) {
     fail(AOT_INVALID_ARGUMENT, "the package holds its weights itself: it takes no ", kWhat);

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "manifest.h"
 #include "mapped_file.h"
 #include "safetensors.h"
 
@@ -17,12 +16,12 @@ namespace aot_rt {
 struct PackageFiles {
   std::vector<std::unique_ptr<MappedFile>> files;
   Container container;
-  std::shared_ptr<const Manifest> manifest;  // nullptr: of format 1.0. The headers are as it says
+  bool sealed = false;  // there is a manifest, and the headers are as it says; false: format 1.0
   size_t bytes = 0;
 };
 
 // Opens a package's file, and that of its weights: `weights`, or if that is empty the one that the
-// package names, beside it. Throws what MappedFile, Container and read_manifest throw; errors of
+// package names, beside it. Throws what MappedFile, Container and check_headers throw; errors of
 // the second file name it.
 PackageFiles open_files(const std::string& path, const std::string& weights);
 

@@ -22,8 +22,8 @@ std::string hex(const std::vector<unsigned char>& bytes) {
   return text;
 }
 
-json row_of(const Builder::Entry& entry, size_t block_bytes) {
-  json row = {{"name", entry.name},
+nlohmann::ordered_json row_of(const Builder::Entry& entry, size_t block_bytes) {
+  nlohmann::ordered_json row = {{"name", entry.name},
               {"dtype", entry.dtype},
               {"shape", entry.shape},
               {"sha256", sha256(entry.bytes)}};
@@ -66,11 +66,16 @@ Sealed seal(const Builder& builder, size_t block_bytes) {
   const std::string plan = builder.plan.dump();
   std::vector<Builder::Entry> entries = {{"plan", "U8", json::array({plan.size()}), plan}};
   entries.insert(entries.end(), builder.entries.begin(), builder.entries.end());
-  sealed.manifest = {{"format", "1.1"}, {"block_bytes", block_bytes}, {"entries", json::array()}};
+  const std::string unknown(64, '0');
+  sealed.manifest = {{"format", "1.1"},
+                     {"plan_sha256", sha256(plan)},
+                     {"rows_sha256", unknown},
+                     {"block_bytes", block_bytes},
+                     {"entries", nlohmann::ordered_json::array()}};
   for (const Builder::Entry& entry : entries) {
     sealed.manifest["entries"].push_back(row_of(entry, block_bytes));
   }
-  const std::string manifest = sealed.manifest.dump();
+  std::string manifest = sealed.manifest.dump();
   sealed.manifest_size = manifest.size();
   entries.insert(entries.begin() + 1, {"manifest", "U8", json::array({manifest.size()}), manifest});
   size_t pads = 0;
@@ -88,6 +93,9 @@ Sealed seal(const Builder& builder, size_t block_bytes) {
     if (entry.name == "manifest") sealed.manifest_at = sealed.data.size();
     place(entry);
   }
+  sealed.manifest["rows_sha256"] = sha256("," + sealed.rows.dump().substr(1));
+  manifest = sealed.manifest.dump();
+  sealed.data.replace(sealed.manifest_at, manifest.size(), manifest);
   sealed.metadata = {{"format", "aot-package"},
                      {"format_version", "1.1"},
                      {"plan_sha256", sha256(plan)},

@@ -15,7 +15,7 @@ namespace aot_test {
 struct Sealed {
   std::string header;  // the length included
   std::string data;
-  json manifest;
+  nlohmann::ordered_json manifest;
   size_t manifest_at = 0;  // in `data`
   size_t manifest_size = 0;
   nlohmann::ordered_json metadata;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import aot_runtime
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aot.errors import CorruptPackage, IncompatiblePackage
-from aot.link.container import encode_header, lay_out
+from aot.link.container import NO_HASH, encode_header, lay_out
 from aot.link.manifest import (
     BLOCK_BYTES,
     Digest,
@@ -70,11 +71,10 @@ def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
     path = write(tmp_path / "p.pkg", weights_file="p.weights")
     with PackageFile(path) as file:
         assert file.manifest is not None
-        assert {row.name for row in file.manifest.weights_rows} == {
-            "weights/bias",
-            "weights/factor",
-            "weights/large",
-        }
+        assert file.manifest.weights == file.header.weights
+        assert file.manifest.weights_rows_sha256
+        weights = ["weights/bias", "weights/factor", "weights/large"]
+        assert [row.name for row in file.manifest.rows][-3:] == weights
     aot_runtime.load(path, verify="full")
     apart = tmp_path / "p.weights"
     good = apart.read_bytes()
@@ -151,18 +151,26 @@ def test_manifests_that_contradict_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "p.pkg")
     with PackageFile(path) as file:
         good = bytes(file.data("manifest"))
+    whole, pieces = "not the one that its manifest describes", "malformed"
     wrong = {
-        "malformed": b"?" + good[1:],
-        "malformed: entry": good.replace(b'"blocks":["', b'"block":[" '),
-        "not the one that its manifest describes": good.replace(b"weights/bias", b"weights/bais"),
+        b"?" + good[1:]: pieces,
+        good.replace(b'"blocks":["', b'"blocks":[ "', 1)[: len(good)]: pieces,
+        good.replace(b'"block_bytes":4', b'"block_bytes":5'): pieces,
+        good.replace(b'"blocks":', b'"blacks":'): pieces,
+        good.replace(b'"format":"1.1"', b'"format":"1.9"'): whole,
+        good.replace(b'"rows_sha256":"', b'"rows_sha256":"0', 1)[: len(good)]: pieces,
     }
-    for message, text in wrong.items():
+    for text, message in wrong.items():
         write(path)
         rewrite(path, text)
         with pytest.raises(CorruptPackage, match=message):
             PackageFile(path)
         with pytest.raises(aot_runtime.CorruptPackage):
-            aot_runtime.load(path)
+            aot_runtime.load(path, verify="full")
+    write(path)
+    rewrite(path, good.replace(b"weights/bias", b"weights/bais"))
+    with pytest.raises(CorruptPackage, match="other entries"), PackageFile(path) as file:
+        list(file.damaged())
 
 
 def test_a_missing_manifest(tmp_path: Path) -> None:
@@ -179,11 +187,12 @@ def test_a_missing_manifest(tmp_path: Path) -> None:
 
 def test_the_text_is_as_long_before_the_digests_are_known(package: Path) -> None:
     with PackageFile(package) as file:
-        assert file.manifest is not None
-        rows = file.manifest.rows
-        unknown = [
-            type(row)(row.name, row.dtype, row.shape, unknown_digest(file.entries[row.name].nbytes))
-            for row in rows
-        ]
-        texts = [encode_manifest(r, file.manifest.version) for r in (rows, unknown)]
-        assert len(texts[0]) == len(texts[1]) == file.entries["manifest"].nbytes
+        manifest = file.manifest
+        assert manifest is not None
+        unknown = tuple(
+            replace(row, digest=unknown_digest(file.entries[row.name].nbytes))
+            for row in manifest.rows
+        )
+        draft = replace(manifest, plan_sha256=NO_HASH, rows_sha256=NO_HASH, rows=unknown)
+        assert encode_manifest(manifest) == bytes(file.data("manifest"))
+        assert len(encode_manifest(draft)) == file.entries["manifest"].nbytes
