@@ -23,12 +23,12 @@ KINDS = ("ed25519", "ecdsa-p256")
 def _signing() -> tuple[ModuleType, ModuleType]:
     """The modules that sign, which bring the cryptography along."""
     try:
-        from aot.trust import model_signing, signing
+        from aot.trust import model_signing
     except ModuleNotFoundError as error:
         raise UsageError(
             f"signing needs the package {error.name}, which is not installed", advice=_INSTALL
         ) from error
-    return signing, model_signing
+    return model_signing.signing, model_signing
 
 
 @click.command(short_help="Make a pair of keys to sign packages with.")

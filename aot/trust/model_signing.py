@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from aot.errors import PackageReadError, PackageWriteError, UsageError
-from aot.trust.signing import pre_authentication
+from aot.trust import signing as signing  # noqa: PLC0414  the commands find it here
 
 BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
@@ -44,7 +44,9 @@ def sign_beside(path: Path, key: ec.EllipticCurvePrivateKey) -> Path:
     if key.curve.name not in _CURVES:
         raise UsageError(f"model_signing knows the curves {', '.join(_CURVES)}")
     payload = json.dumps(_statement(path), indent=2).encode()
-    signed = key.sign(pre_authentication(PAYLOAD_TYPE, payload), ec.ECDSA(_CURVES[key.curve.name]))
+    signed = key.sign(
+        signing.pre_authentication(PAYLOAD_TYPE, payload), ec.ECDSA(_CURVES[key.curve.name])
+    )
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     bundle = {
         "mediaType": BUNDLE_TYPE,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -138,7 +139,7 @@ void Integrity::check_pieces(const std::vector<Piece>& pieces, int32_t threads) 
 }
 
 void Integrity::check_all(int32_t threads) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Lock> lock(lock_);
   prepare();
   std::vector<const Entry*> order;
   for (const Entry& entry : container_.entries()) order.push_back(&entry);
@@ -152,7 +153,7 @@ void Integrity::check_all(int32_t threads) {
 }
 
 void Integrity::check(const std::vector<const Entry*>& entries) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Lock> lock(lock_);
   prepare();
   std::vector<Piece> pieces;
   for (const Entry* entry : entries) add_pieces(*entry, &pieces);

@@ -3,9 +3,9 @@
 #ifndef AOT_SRC_INTEGRITY_H_
 #define AOT_SRC_INTEGRITY_H_
 
-#include <mutex>
 #include <vector>
 
+#include "lock.h"
 #include "manifest.h"
 #include "plan.h"
 #include "safetensors.h"
@@ -54,7 +54,7 @@ class Integrity {
   const bool sealed_;
   const Plan& plan_;
 
-  std::mutex mutex_;
+  Lock lock_{"the package's checks"};
   Manifest manifest_;               // read when first needed, as are these
   std::vector<Expected> expected_;  // of the container's entries
   std::vector<bool> checked_;       // the same

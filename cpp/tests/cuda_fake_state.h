@@ -3,6 +3,7 @@
 #define AOT_TESTS_CUDA_FAKE_STATE_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -26,10 +27,18 @@ constexpr unsigned kUnaskedShared = 48 << 10;
 constexpr int kMaxShared = 228 << 10;
 constexpr int kMostGpus = 8;
 
+// Lives on when its handle is destroyed: the work that it has been given is done all the same.
 struct FakeStream {
+  static uint64_t next_number() {
+    static std::atomic<uint64_t> next{1};
+    return next++;
+  }
+
   std::deque<std::function<void()>> work;
+  uint64_t number = next_number();  // no other stream ever has it
   uint64_t enqueued = 0;
   uint64_t done = 0;
+  bool destroyed = false;  // its handle is
 };
 
 struct FakeEvent {
@@ -41,6 +50,7 @@ struct FakeFunction {
   std::string symbol;
   int parameters = 0;
   bool waits = false;  // for the launches before it, by itself
+  uint64_t alignment = 1;  // of its scratch
   int dynamic_shared = kUnaskedShared;
 };
 
@@ -84,12 +94,17 @@ struct State {
   std::array<int, kMostGpus> retained{};
   std::set<FakeModule*> modules;
   std::set<FakeStream*> streams;
+  std::map<CUstream, FakeStream*> handles;  // of those that have not been destroyed
+  std::vector<CUstream> free_handles;       // the last one is given out again first
   std::set<FakeEvent*> events;
   std::set<FakeGraph*> graphs;
   std::set<FakeExec*> execs;
   FakeStream legacy;
-  std::map<std::string, Failure> failures;
+  std::map<std::string, Failure> failures;  // by symbol; "": of all calls together
   std::map<std::string, int64_t> calls;
+  int (*probe)() = nullptr;  // asked in every call that waits for the device
+  int64_t probed = 0;
+  CUstream capturing = nullptr;
   std::string misuse;
 };
 

@@ -81,6 +81,24 @@ class OperatorFailed(AotError):
     code = "OPERATOR_FAILED"
 
 
+class Cancelled(AotError):
+    """The run was ended through its `Cancellation`. The model stays usable."""
+
+    code = "CANCELLED"
+
+
+class DeadlineExceeded(AotError, TimeoutError):
+    """The run took longer than its timeout. The model stays usable."""
+
+    code = "DEADLINE_EXCEEDED"
+
+
+class LimitExceeded(AotError):
+    """A package or a run would need more than the `Limits` allow."""
+
+    code = "LIMIT_EXCEEDED"
+
+
 class Refused(AotError, PermissionError):
     """The program's own policy does not allow the package; nothing of it was made executable."""
 
@@ -101,6 +119,9 @@ BY_CODE: dict[str, type[AotError]] = {
         Unsupported,
         InternalError,
         OperatorFailed,
+        Cancelled,
+        DeadlineExceeded,
+        LimitExceeded,
         Refused,
     )
 }
