@@ -49,7 +49,7 @@ struct FakeEvent {
 struct FakeFunction {
   std::string symbol;
   int parameters = 0;
-  bool waits = false;  // for the launches before it, by itself
+  bool waits = false;      // for the launches before it, by itself
   uint64_t alignment = 1;  // of its scratch
   int dynamic_shared = kUnaskedShared;
 };
