@@ -24,9 +24,9 @@ std::string hex(const std::vector<unsigned char>& bytes) {
 
 nlohmann::ordered_json row_of(const Builder::Entry& entry, size_t block_bytes) {
   nlohmann::ordered_json row = {{"name", entry.name},
-              {"dtype", entry.dtype},
-              {"shape", entry.shape},
-              {"sha256", sha256(entry.bytes)}};
+                                {"dtype", entry.dtype},
+                                {"shape", entry.shape},
+                                {"sha256", sha256(entry.bytes)}};
   for (size_t at = 0; entry.bytes.size() > block_bytes && at < entry.bytes.size();
        at += block_bytes) {
     row["blocks"].push_back(sha256(entry.bytes.substr(at, block_bytes)));
