@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -112,12 +113,17 @@ void Integrity::report(const Piece& piece) {
 void Integrity::check_pieces(const std::vector<Piece>& pieces, int32_t threads) {
   std::atomic<size_t> next{0};
   std::atomic<size_t> wrong{pieces.size()};  // the first one
-  const auto work = [&] {
-    for (size_t i = next++; i < pieces.size() && i < wrong; i = next++) {
-      if (is_right(pieces[i])) continue;
-      size_t before = wrong;
-      while (i < before && !wrong.compare_exchange_weak(before, i)) {
+  std::atomic<bool> exhausted{false};  // no memory for a digest
+  const auto work = [&]() noexcept {
+    try {
+      for (size_t i = next++; i < pieces.size() && i < wrong; i = next++) {
+        if (is_right(pieces[i])) continue;
+        size_t before = wrong;
+        while (i < before && !wrong.compare_exchange_weak(before, i)) {
+        }
       }
+    } catch (const std::bad_alloc&) {
+      exhausted = true;
     }
   };
   size_t bytes = 0;
@@ -132,9 +138,12 @@ void Integrity::check_pieces(const std::vector<Piece>& pieces, int32_t threads) 
     for (size_t i = 0; i < helpers; ++i) crew.emplace_back(work);
   } catch (const std::system_error&) {
     // With those that there are.
+  } catch (const std::bad_alloc&) {
+    exhausted = true;
   }
   work();
   for (std::thread& helper : crew) helper.join();
+  if (exhausted) throw std::bad_alloc();
   if (wrong < pieces.size()) report(pieces[wrong]);
 }
 

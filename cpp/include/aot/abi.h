@@ -185,7 +185,7 @@ typedef struct aot_policy {
    * kernel and operator library of every program must be in it. NULL: any code. */
   const char* const* code;
   size_t code_count;
-  /* 1: refuses packages whose kernels do not declare what they touch: what they do is not proved. */
+  /* 1: refuses packages whose kernels do not declare what they touch, so that nothing proves it. */
   int32_t require_proved;
 } aot_policy;
 
