@@ -113,7 +113,7 @@ void Integrity::report(const Piece& piece) {
 void Integrity::check_pieces(const std::vector<Piece>& pieces, int32_t threads) {
   std::atomic<size_t> next{0};
   std::atomic<size_t> wrong{pieces.size()};  // the first one
-  std::atomic<bool> exhausted{false};  // no memory for a digest
+  std::atomic<bool> exhausted{false};        // no memory for a digest
   const auto work = [&]() noexcept {
     try {
       for (size_t i = next++; i < pieces.size() && i < wrong; i = next++) {
