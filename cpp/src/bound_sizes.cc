@@ -38,6 +38,7 @@ BoundSizes::BoundSizes(const Plan& plan, const Program& program, std::vector<int
   bind_outputs(plan, program);
   bind_buffers(plan, program);
   bind_arena(program);
+  check_unproved(plan, program, *this);
 }
 
 bool BoundSizes::knows(const Program& program, const Step& step) const {
