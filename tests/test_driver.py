@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from aot import driver
-from aot.backends.base import Backend, EmittedGraph, KernelBinary, KernelImage
+from aot.backends.base import Backend, EmittedGraph, KernelBinary, KernelImage, KernelSource
 from aot.backends.cpp.backend import CppBackend
 from aot.backends.registry import backend_for
 from aot.errors import UsageError
@@ -54,7 +54,7 @@ class DeviceBackend:
         grids = [(integer(k + 1), integer(1), integer(1)) for k in range(len(emitted.launches))]
         return replace(
             emitted,
-            functions=tuple(replace(f, signature=("*fp32",)) for f in emitted.functions),
+            functions=tuple(_of_device(f, k + 1) for k, f in enumerate(emitted.functions)),
             launches=tuple(
                 replace(launch, grid=grid)
                 for launch, grid in zip(emitted.launches, grids, strict=True)
@@ -83,6 +83,13 @@ class DeviceBackend:
 
     def cache_key(self, source: EmittedGraph, target: Target, options: BuildOptions) -> str:
         return ""
+
+
+def _of_device(function: KernelSource, programs: int) -> KernelSource:
+    """The function as one for a device that counts in grids."""
+    assert function.declaration is not None
+    grid = replace(function.declaration, grid=(programs, 1, 1), work=0, scratch=0)
+    return replace(function, signature=("*fp32",), declaration=grid)
 
 
 class Net(torch.nn.Module):
