@@ -7,15 +7,18 @@
 
 from __future__ import annotations
 
-from ._native import OperatorTensor, cpu_isa
+from ._native import Cancellation, OperatorTensor, cpu_isa
 from ._native import version as _version
 from .errors import (
     AotError,
+    Cancelled,
     CorruptPackage,
+    DeadlineExceeded,
     DeviceError,
     Incompatible,
     InternalError,
     InvalidArgument,
+    LimitExceeded,
     NotFound,
     OperatorFailed,
     OutOfMemory,
@@ -23,7 +26,7 @@ from .errors import (
     Unavailable,
     Unsupported,
 )
-from .model import Added, Dim, LowRank, Model, StepTime, TensorInfo, load
+from .model import Added, Dim, Limits, LowRank, Model, StepTime, TensorInfo, load
 from .operators import register_operator, unregister_operator
 
 __version__ = _version()
@@ -31,12 +34,17 @@ __version__ = _version()
 __all__ = [
     "Added",
     "AotError",
+    "Cancellation",
+    "Cancelled",
     "CorruptPackage",
+    "DeadlineExceeded",
     "DeviceError",
     "Dim",
     "Incompatible",
     "InternalError",
     "InvalidArgument",
+    "LimitExceeded",
+    "Limits",
     "LowRank",
     "Model",
     "NotFound",

@@ -87,15 +87,17 @@ void fail_fact(const Plan& plan, const Program& program, const std::string& wher
        words(row.right, program, fact), " (", value(fact.right, plan, dims), ")");
 }
 
-void check_unproved(const Plan& plan, const Program& program, const BoundSizes& sizes) {
+void check_unproved(const BoundSizes& sizes, int32_t scope) {
+  const Unproved& unproved = sizes.program().unproved;
   const int64_t* dims = sizes.dims().data();
-  for (const Fact& fact : program.unproved.facts) {
-    if (!sizes.knows(fact.guard) || !sizes.knows(fact.left) || !sizes.knows(fact.right)) continue;
-    if (fact.guard.eval(dims) <= 0) continue;
-    if (holds(fact.left.eval(dims), fact.relation, fact.right.eval(dims))) continue;
-    fail_fact(plan, program, program.unproved.where, fact, &sizes.dims());
+  if (static_cast<size_t>(scope) < unproved.facts.size()) {
+    for (const Fact& fact : unproved.facts[static_cast<size_t>(scope)]) {
+      if (fact.guard.eval(dims) <= 0) continue;
+      if (holds(fact.left.eval(dims), fact.relation, fact.right.eval(dims))) continue;
+      fail_fact(sizes.plan(), sizes.program(), unproved.where, fact, &sizes.dims());
+    }
   }
-  if (program.unproved.arena) check_arena_places(plan, program, sizes);
+  if (unproved.arena) check_arena_places(sizes, scope);
 }
 
 }  // namespace aot_rt

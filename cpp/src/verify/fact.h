@@ -57,8 +57,8 @@ struct Fact {
 // What of a program is not proved for all sizes.
 struct Unproved {
   std::string where;  // the program, for messages: "plan.programs[0]"
-  std::vector<Fact> facts;
-  bool arena = false;  // that buffers alive together lie apart
+  std::vector<std::vector<Fact>> facts;  // by the scope in which all that they use is known
+  bool arena = false;                    // that temporaries alive together lie apart
 };
 
 // Whether `left relation right`.
@@ -69,9 +69,9 @@ bool holds(int64_t left, Relation relation, int64_t right);
 [[noreturn]] void fail_fact(const Plan& plan, const Program& program, const std::string& where,
                             const Fact& fact, const std::vector<int64_t>* dims);
 
-// Checks what is not proved and can be evaluated at these sizes. Must be called whenever a dim
-// becomes known, before anything of those sizes runs. Throws CORRUPT_PACKAGE.
-void check_unproved(const Plan& plan, const Program& program, const BoundSizes& sizes);
+// Checks what is not proved and can be evaluated when the dims of this scope are known. Must be
+// called whenever they become so, before anything of those sizes runs. Throws CORRUPT_PACKAGE.
+void check_unproved(const BoundSizes& sizes, int32_t scope);
 
 }  // namespace aot_rt
 

@@ -185,35 +185,36 @@ bool arena_is_ordered(const Program& program) {
   return ordered;
 }
 
-void check_arena_places(const Plan& plan, const Program& program, const BoundSizes& sizes) {
-  std::map<int32_t, std::map<int64_t, int32_t>> alive;  // by scope: buffers by offset
+void check_arena_places(const BoundSizes& sizes, int32_t scope) {
+  const Program& program = sizes.program();
+  std::map<int64_t, int32_t> alive;  // buffers by offset
+  const auto placed = [&](int32_t id) {
+    return program.buffers[static_cast<size_t>(id)].scope == scope && sizes.buffer_bytes(id) > 0;
+  };
   const auto end_of = [&sizes](int32_t id) {
     return sizes.arena_offset(id) + sizes.buffer_bytes(id);
   };
   const auto begin = [&](int32_t slot) {
     const int32_t id = program.arena[static_cast<size_t>(slot)].buffer;
     const int64_t offset = sizes.arena_offset(id);
-    if (offset < 0 || sizes.buffer_bytes(id) == 0) return;
-    const Buffer& buffer = program.buffers[static_cast<size_t>(id)];
-    std::map<int64_t, int32_t>& placed = alive[buffer.scope];
-    const auto [place, free] = placed.emplace(offset, id);
+    if (!placed(id)) return;
+    const auto [place, free] = alive.emplace(offset, id);
     int32_t other = free ? -1 : place->second;
-    if (free && place != placed.begin() && end_of(std::prev(place)->second) > offset) {
+    if (free && place != alive.begin() && end_of(std::prev(place)->second) > offset) {
       other = std::prev(place)->second;
     }
     const auto next = std::next(place);
-    if (free && next != placed.end() && end_of(id) > next->first) other = next->second;
+    if (free && next != alive.end() && end_of(id) > next->first) other = next->second;
     if (other < 0) return;
-    fail(AOT_CORRUPT_PACKAGE, program.unproved.where, ".arena: buffers '", buffer.name, "' (",
-         sizes.buffer_bytes(id), " bytes at ", offset, ") and '",
+    fail(AOT_CORRUPT_PACKAGE, program.unproved.where, ".arena: buffers '",
+         program.buffers[static_cast<size_t>(id)].name, "' (", sizes.buffer_bytes(id), " bytes at ", offset, ") and '",
          program.buffers[static_cast<size_t>(other)].name, "' (", sizes.buffer_bytes(other),
          " bytes at ", sizes.arena_offset(other),
-         ") are in use at one time and share memory in the model '", plan.model, "'");
+         ") are in use at one time and share memory");
   };
   const auto end = [&](int32_t slot) {
     const int32_t id = program.arena[static_cast<size_t>(slot)].buffer;
-    if (sizes.arena_offset(id) < 0 || sizes.buffer_bytes(id) == 0) return;
-    alive[program.buffers[static_cast<size_t>(id)].scope].erase(sizes.arena_offset(id));
+    if (placed(id)) alive.erase(sizes.arena_offset(id));
   };
   sweep(program, lifetimes_of(program), begin, end);
 }

@@ -29,9 +29,9 @@ std::vector<Lifetime> lifetimes_of(const Program& program);
 // through others. A no may also mean that finding out takes too long.
 bool arena_is_ordered(const Program& program);
 
-// The same for the places that temporaries have at these sizes: none overlap. Throws
+// The same for the places that the temporaries of a scope have at these sizes: none overlap. Throws
 // CORRUPT_PACKAGE, which names two that do.
-void check_arena_places(const Plan& plan, const Program& program, const BoundSizes& sizes);
+void check_arena_places(const BoundSizes& sizes, int32_t scope);
 
 }  // namespace aot_rt
 

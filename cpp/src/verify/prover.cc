@@ -1,5 +1,6 @@
 #include "verify/prover.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -34,12 +35,34 @@ Verdict judge(Polynomials* polynomials, const Expr& left, Relation relation, con
   return judge(polynomials->range(*difference), relation);
 }
 
+Prover::Prover(const Plan& plan, const Equalities& equal, const Program& program,
+               Unproved* unproved)
+    : plan_(plan),
+      equal_(equal),
+      program_(program),
+      unproved_(*unproved),
+      all_(plan, equal),
+      scopes_(plan.dims.size(), 0) {
+  unproved->facts.resize(program.scopes.size());
+  for (size_t scope = 0; scope < program.scopes.size(); ++scope) {
+    for (const int32_t dim : program.scopes[scope].dims) {
+      scopes_[static_cast<size_t>(dim)] = static_cast<int32_t>(scope);
+    }
+  }
+}
+
 void Prover::require(Fact fact) {
   if (fact.guard.is_constant() && fact.guard.constant() <= 0) return;
   const Verdict verdict = judge(&all_, fact.left, fact.relation, fact.right);
   if (verdict == Verdict::kTrue) return;
   if (verdict == Verdict::kFalse) fail(fact);
-  unproved_.facts.push_back(std::move(fact));
+  int32_t scope = 0;
+  for (const Expr* expr : {&fact.left, &fact.right, &fact.guard}) {
+    expr->each_dim([this, &scope](int32_t dim) {
+      scope = std::max(scope, scopes_[static_cast<size_t>(dim)]);
+    });
+  }
+  unproved_.facts[static_cast<size_t>(scope)].push_back(std::move(fact));
 }
 
 int64_t Prover::least(const Expr& expr) {

@@ -2,7 +2,9 @@
 #ifndef AOT_SRC_VERIFY_PROVER_H_
 #define AOT_SRC_VERIFY_PROVER_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "plan.h"
 #include "verify/fact.h"
@@ -18,8 +20,7 @@ Verdict judge(Polynomials* polynomials, const Expr& left, Relation relation, con
 // Takes the facts of one program. Its arguments live as long as this.
 class Prover {
  public:
-  Prover(const Plan& plan, const Equalities& equal, const Program& program, Unproved* unproved)
-      : plan_(plan), equal_(equal), program_(program), unproved_(*unproved), all_(plan, equal) {}
+  Prover(const Plan& plan, const Equalities& equal, const Program& program, Unproved* unproved);
 
   // Keeps the fact if it is true at some sizes only, as far as is known. Throws CORRUPT_PACKAGE
   // when it is false at all sizes.
@@ -46,6 +47,7 @@ class Prover {
   const Program& program_;
   Unproved& unproved_;
   Polynomials all_;
+  std::vector<int32_t> scopes_;  // by dim: where it is known
 };
 
 }  // namespace aot_rt

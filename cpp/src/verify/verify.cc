@@ -99,6 +99,12 @@ class Reader {
   const std::string& where_;
 };
 
+// All sizes of a program without dims.
+class Sizes final : public BoundSizes {
+ public:
+  using BoundSizes::BoundSizes;
+};
+
 class Verifier {
  public:
   explicit Verifier(Plan* plan) : plan_(*plan) {}
@@ -136,7 +142,7 @@ class Verifier {
     program->unproved = std::move(unproved);
     if (!plan.dims.empty()) return;
     // All sizes are known: nothing is left for a run.
-    if (program->unproved.arena) const BoundSizes checked(plan, *program, {});
+    if (program->unproved.arena) const Sizes checked(plan, *program, {});
     program->unproved.arena = false;
   }
 
