@@ -15,7 +15,7 @@
 namespace aot_rt {
 namespace {
 
-constexpr int64_t kMaxScratchAlignment = 256;
+constexpr int64_t kMaxScratchAlignment = 4096;
 constexpr int64_t kMaxKernelBytes = int64_t{1} << 40;  // of shared memory or scratch
 
 // Parses the parts of one program.

@@ -92,7 +92,9 @@ void check_unproved(const BoundSizes& sizes, int32_t scope) {
   const int64_t* dims = sizes.dims().data();
   if (static_cast<size_t>(scope) < unproved.facts.size()) {
     for (const Fact& fact : unproved.facts[static_cast<size_t>(scope)]) {
-      if (fact.guard.eval(dims) <= 0) continue;
+      // What needs the sizes of two scopes of which none lies in the other is used nowhere.
+      if (!sizes.knows(fact.left) || !sizes.knows(fact.right)) continue;
+      if (!sizes.knows(fact.guard) || fact.guard.eval(dims) <= 0) continue;
       if (holds(fact.left.eval(dims), fact.relation, fact.right.eval(dims))) continue;
       fail_fact(sizes.plan(), sizes.program(), unproved.where, fact, &sizes.dims());
     }

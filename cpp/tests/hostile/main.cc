@@ -1,7 +1,7 @@
 // Changes real packages at random, with all hashes right, and opens and runs each in a child
 // process: no signal, no report of a sanitizer, no hang, no use of much memory.
-//   aot_hostile [--count N] [--first I] [--seed S] [--seconds T] [--save DIR] PACKAGE…
-// The change with number I is the same in every run with its seed, whatever the others are.
+//   aot_hostile [--count N] [--first I] [--seed S] [--seconds T] [--save DIR] [PACKAGE…]
+// Without packages, those of the tests. The change with number I is the same in every run with its seed, whatever the others are.
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "flow_package.h"
 #include "hostile/mutate.h"
 #include "hostile/run.h"
 
@@ -72,6 +73,7 @@ class Campaign {
     for (const std::string& path : arguments_.packages) {
       originals_.push_back(aot_hostile::take_apart(read_file(path)));
     }
+    if (originals_.empty()) take_test_packages();
     void* shared = ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) std::exit(2);
@@ -95,6 +97,28 @@ class Campaign {
   }
 
  private:
+  // Packages that need no compiler: a temporary, states, weights to replace, indices, loops, sizes.
+  void take_test_packages() {
+    aot_test::Builder looping = aot_test::flow_package(true, 3, 0);
+    aot_test::add_row_by_row(&looping);
+    aot_test::Builder branching = aot_test::flow_package(true, 3);
+    auto& steps = branching.program()["steps"];
+    steps.insert(steps.begin() + 1, aot_test::branch_step(1, 1));
+    add("small", aot_test::small_package(16, 0, 4));
+    add("state", aot_test::state_package());
+    add("swappable", aot_test::swappable_package(true));
+    add("gather", aot_test::gather_package());
+    add("looping", looping);
+    add("branching", branching);
+    add("measured", aot_test::measured_package(3));
+  }
+
+  void add(const char* name, aot_test::Builder builder) {
+    aot_test::declare(&builder);
+    originals_.push_back(std::move(builder));
+    arguments_.packages.push_back(std::string("no file (") + name + ")");
+  }
+
   static unsigned long long number(uint64_t value) { return value; }
 
   // What is not changed runs.
@@ -216,11 +240,6 @@ Arguments parse(int argc, char** argv) {
     if (word == "--seconds") arguments.seconds = std::strtod(value.c_str(), nullptr);
     if (word == "--most-seconds") arguments.most_seconds = std::strtod(value.c_str(), nullptr);
     if (word == "--save") arguments.save = value;
-  }
-  if (arguments.packages.empty()) {
-    std::fprintf(stderr, "usage: aot_hostile [--count N] [--first I] [--seed S] [--seconds T] "
-                         "[--most-seconds T] [--save DIR] PACKAGE…\n");
-    std::exit(2);
   }
   return arguments;
 }

@@ -21,6 +21,8 @@ using aot_test::json;
 
 constexpr size_t kPage = 4096;
 constexpr size_t kMostMemory = size_t{64} << 20;  // of one session
+constexpr int64_t kMostTurns = 1000;
+constexpr int64_t kMostTime = 1'000'000'000;  // nanoseconds
 constexpr int64_t kMostElements = 1 << 16;        // of an input
 
 size_t round_up(size_t size, size_t to) { return (size + to - 1) / to * to; }
@@ -246,6 +248,14 @@ int open_and_run(const std::string& file, const json& plan, Random* random) {
   options.struct_size = sizeof(options);
   options.num_threads = pick(random, 8) == 0 ? 2 : 1;
   options.allocator = &allocator;
+  aot_limits limits{};
+  limits.struct_size = sizeof(limits);
+  limits.arena_bytes = kMostMemory;
+  limits.state_bytes = kMostMemory;
+  limits.output_bytes = kMostMemory;
+  limits.loop_turns = kMostTurns;
+  limits.run_ns = kMostTime;
+  options.limits = &limits;
   aot_session* session = nullptr;
   code = code_of(aot_session_create(package, "cpu", &options, &session));
   if (code == AOT_OK) {
