@@ -102,13 +102,13 @@ json text(const json& old, const json& plan, Random* random) {
       "input", "output", "arena",   "state", "entry",    "slice",    "float32", "int64", "bool",
       "int8",  "//",     "%",       "min",   "max",      "+",        "*",       "==",    "<",
       "<=",    "",       "float64", "kernel", "float16", "tensor[]", "tensor",  "none"};
-  const json& dims = plan["dims"];
-  if (!dims.empty() && pick(random, 3) == 0) {
+  const json dims = plan.value("dims", json::array());
+  if (dims.is_array() && !dims.empty() && pick(random, 3) == 0) {
     const json& name = dims[pick(random, dims.size())];
     if (name.is_object() && name.contains("name")) return name["name"];
   }
-  const json& entries = plan["entries"];
-  if (!entries.empty() && old.is_string() && pick(random, 3) == 0) {
+  const json entries = plan.value("entries", json::object());
+  if (entries.is_object() && !entries.empty() && old.is_string() && pick(random, 3) == 0) {
     auto at = entries.begin();
     std::advance(at, static_cast<int64_t>(pick(random, entries.size())));
     return at.key();

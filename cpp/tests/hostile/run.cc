@@ -114,13 +114,13 @@ void fill(uint8_t* data, int64_t count, const aot_rt::DType& dtype, Random* rand
 std::optional<std::vector<Input>> make_inputs(const json& plan, const std::vector<int64_t>& dims,
                                               Random* random) {
   std::vector<std::string> names;
-  for (const json& dim : plan["dims"]) names.push_back(dim["name"].get<std::string>());
+  for (const json& dim : plan.at("dims")) names.push_back(dim.at("name").get<std::string>());
   std::vector<Input> inputs;
-  for (const json& spec : plan["inputs"]) {
-    const aot_rt::DType* dtype = aot_rt::find_dtype(spec["dtype"].get<std::string>());
+  for (const json& spec : plan.at("inputs")) {
+    const aot_rt::DType* dtype = aot_rt::find_dtype(spec.at("dtype").get<std::string>());
     if (dtype == nullptr) return {};
     Input input;
-    for (const json& size : spec["shape"]) {
+    for (const json& size : spec.at("shape")) {
       const aot_rt::Field field(size, "size");
       input.shape.push_back(aot_rt::Expr::parse(field, names).eval(dims.data()));
     }
@@ -142,10 +142,10 @@ std::optional<std::vector<Input>> make_inputs(const json& plan, const std::vecto
 // Values for the dims: small ones that the plan allows.
 std::vector<int64_t> choose_dims(const json& plan, size_t turn, Random* random) {
   std::vector<int64_t> dims;
-  for (const json& dim : plan["dims"]) {
-    const int64_t least = dim["min"].get<int64_t>();
-    const int64_t multiple = std::clamp<int64_t>(dim["multiple_of"].get<int64_t>(), 1, 1 << 20);
-    int64_t most = dim["max"].is_null() ? 64 : dim["max"].get<int64_t>();
+  for (const json& dim : plan.at("dims")) {
+    const int64_t least = dim.at("min").get<int64_t>();
+    const int64_t multiple = std::clamp<int64_t>(dim.at("multiple_of").get<int64_t>(), 1, 1 << 20);
+    int64_t most = dim.at("max").is_null() ? 64 : dim.at("max").get<int64_t>();
     most = std::min<int64_t>(most, 64);
     const auto more = static_cast<int64_t>(turn == 0 ? 2 : pick(random, 64));
     dims.push_back(std::min<int64_t>(std::max<int64_t>(least + more, 0), most) / multiple *
@@ -200,14 +200,16 @@ int run_session(aot_package* package, aot_session* session, const json& plan, Ra
 
 // Gives every weight that can be replaced zeros, and runs again with what follows from them.
 void replace_weights(aot_package* package, const json& plan) {
-  if (!plan.contains("weights") || !plan["weights"].is_array() || plan["weights"].empty()) return;
+  if (!plan.contains("weights")) return;
+  const json& weights = plan.at("weights");
+  if (!weights.is_array() || weights.empty()) return;
   std::vector<Input> values;
   std::vector<std::string> names;
   try {
-    for (const json& weight : plan["weights"]) {
+    for (const json& weight : weights) {
       Input value;
-      const aot_rt::DType* dtype = aot_rt::find_dtype(weight["dtype"].get<std::string>());
-      value.shape = weight["shape"].get<std::vector<int64_t>>();
+      const aot_rt::DType* dtype = aot_rt::find_dtype(weight.at("dtype").get<std::string>());
+      value.shape = weight.at("shape").get<std::vector<int64_t>>();
       const int64_t count = product(value.shape);
       if (dtype == nullptr || count < 0) return;
       const auto bytes = static_cast<size_t>(count * dtype->size);
@@ -217,7 +219,7 @@ void replace_weights(aot_package* package, const json& plan) {
       value.tensor.dtype = aot_rt::to_dlpack(*dtype);
       value.tensor.ndim = static_cast<int32_t>(value.shape.size());
       values.push_back(std::move(value));
-      names.push_back(weight["name"].get<std::string>());
+      names.push_back(weight.at("name").get<std::string>());
     }
   } catch (const json::exception&) {
     return;
