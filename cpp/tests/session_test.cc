@@ -227,7 +227,7 @@ TEST(plans_that_break_at_bind) {
   CHECK_FAILS(run(builder), AOT_CORRUPT_PACKAGE, "the size of buffer 'sum' (s0 + -100)");
   builder = aot_test::small_package();
   builder.program()["buffers"][4]["bytes"] = {"*", 31, "s0"};
-  CHECK_FAILS(run(builder), AOT_CORRUPT_PACKAGE, "the bytes of output 0");
+  CHECK_FAILS(run(builder), AOT_CORRUPT_PACKAGE, "output 'y' is larger than its buffer");
   builder = aot_test::small_package();
   builder.program()["buffers"][1]["bytes"] = {"*", 16, "s0"};
   CHECK_FAILS(run(builder), AOT_CORRUPT_PACKAGE, "reaches beyond its entry");

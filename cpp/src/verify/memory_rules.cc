@@ -100,7 +100,7 @@ void require_buffer(Prover* prover, int32_t id) {
     require_input(prover, id, prover->plan().inputs[static_cast<size_t>(buffer.index)]);
   } else if (buffer.storage == Storage::kEntry) {
     fact.rule = Rule::kEntrySize;
-    fact.left = buffer.bytes + Expr(buffer.offset);
+    fact.left = buffer.offset == 0 ? buffer.bytes : buffer.bytes + Expr(buffer.offset);
     fact.right = Expr(static_cast<int64_t>(buffer.entry->bytes.size));
     prover->require(std::move(fact));
   }
