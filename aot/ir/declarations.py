@@ -8,7 +8,7 @@ equal too. A launch says what its variables stand for (`Launch.values`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from aot.errors import InternalError
 from aot.ir.kernels import Kernel, KernelGraph, Launch, kernel_ops
@@ -153,18 +153,16 @@ def access_of(kernel: Kernel, name: str) -> str:
     return "update" if added or name in kernel.reads else "write"
 
 
-@dataclass
 class _Variables:
     """Variables in the order of first use: their ranges and what they stand for."""
 
-    graph: KernelGraph
-    ranges: list[Variable] = field(default_factory=list)
-    values: list[Expr] = field(default_factory=list)
-    names: dict[Symbol, Symbol] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(self, graph: KernelGraph) -> None:
+        self.ranges: list[Variable] = []
+        self.values: list[Expr] = []
+        self._graph = graph.name
+        self._names: dict[Symbol, Symbol] = {}
         self._known = {
-            dim(d.name): Variable(d.minimum, d.maximum, d.multiple_of) for d in self.graph.dims
+            dim(d.name): Variable(d.minimum, d.maximum, d.multiple_of) for d in graph.dims
         }
 
     def add(self, variable: Variable, value: Expr) -> Symbol:
@@ -175,15 +173,15 @@ class _Variables:
 
     def take(self, expr: Expr) -> Expr:
         """The expression over variables instead of dims."""
-        for symbol in sorted(expr.free_symbols - self.names.keys(), key=str):
+        for symbol in sorted(expr.free_symbols - self._names.keys(), key=str):
             if symbol not in self._known:
-                raise InternalError(f"{symbol} in {expr} is no dim of {self.graph.name}")
-            self.names[symbol] = self.add(self._known[symbol], symbol)
-        return substitute(expr, self.names)
+                raise InternalError(f"{symbol} in {expr} is no dim of {self._graph}")
+            self._names[symbol] = self.add(self._known[symbol], symbol)
+        return substitute(expr, self._names)
 
     def dims(self) -> frozenset[Symbol]:
         """The dims that there are variables for."""
-        return frozenset(self.names)
+        return frozenset(self._names)
 
 
 def _known_of(dims: frozenset[Symbol], relations: Iterable[SizeRelation]) -> Sequence[SizeRelation]:

@@ -165,7 +165,7 @@ def test_nothing_is_touched_in_an_empty_dimension() -> None:
 
 
 def test_functions_declare_their_arguments() -> None:
-    source = emitted(lambda x, y: x + y, ROWS, ROWS, dynamic_shapes={"args": ({0: BATCH},) * 2})
+    source = emitted(lambda x, y: x + y, ROWS, ROWS + 1, dynamic_shapes={"args": ({0: BATCH},) * 2})
     (declared,) = [f.declaration for f in source.functions]
     (launch,) = source.launches
     assert declared is not None and launch.grid is not None
