@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 constexpr int kMaxStack = 256;
-constexpr size_t kMaxOps = 4096;     // of an expression in the file
+constexpr size_t kMaxOps = 4096;      // of an expression in the file
 constexpr size_t kMaxJoined = 16384;  // of one made of others
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }

@@ -40,8 +40,8 @@ size_t utf8_sequence(const uint8_t* p, size_t left) {
 constexpr size_t kMaxDepth = 256;  // of lists and objects inside of each other
 
 // Builds the values in one pass, and refuses a key that its object already has: JSON itself leaves
-// that open, and the library's own way to ask about keys walks over an object or list again for each
-// of its members.
+// that open, and the library's own way to ask about keys walks over an object or list again for
+// each of its members.
 class Builder final : public nlohmann::json_sax<json> {
  public:
   explicit Builder(const char* what) : what_(what) {}

@@ -210,7 +210,7 @@ struct WeightSpec {
 
 // Immutable. Pointers to entries live as long as the container that it was parsed with.
 struct Plan {
-  int64_t minor = 0;      // version of its format
+  int64_t minor = 0;  // version of its format
   // All kernels say what they touch, so that all launches are proved; else they are trusted, as
   // those of packages of format 1.0 are.
   bool declared = false;

@@ -15,7 +15,7 @@
 namespace aot_rt {
 namespace {
 
-constexpr int64_t kMaxAlignment = int64_t{1} << 20;     // of scratch
+constexpr int64_t kMaxAlignment = int64_t{1} << 20;    // of scratch
 constexpr int64_t kMaxKernelBytes = int64_t{1} << 40;  // of shared memory or scratch
 
 // Parses the parts of one program.

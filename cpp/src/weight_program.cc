@@ -12,7 +12,7 @@ namespace aot_rt {
 namespace {
 
 std::shared_ptr<Routine> parse_routine(const Field& field, const Plan& common,
-                                             const Container& container, const Program& owner) {
+                                       const Container& container, const Program& owner) {
   auto routine = std::make_shared<Routine>();
   Plan& plan = routine->plan;
   plan.model = common.model;

@@ -70,9 +70,9 @@ class Current {
 
 json kernel(Builder* builder, const KernelRow& row, const std::string& arch, int64_t scratch) {
   const std::string entry = "kernels/cuda/" + arch + "/" + row.name;
-  const std::string cubin = fake_cubin(
-      arch, std::string(row.name) + " " + std::to_string(row.parameters) +
-                (row.waits ? " waits" : ""));
+  const std::string cubin =
+      fake_cubin(arch, std::string(row.name) + " " + std::to_string(row.parameters) +
+                           (row.waits ? " waits" : ""));
   builder->add(entry, "U8", json::array({cubin.size()}), cubin);
   return {
       {"name", row.name},   {"entry", entry},           {"sha256", builder->plan["entries"][entry]},

@@ -356,7 +356,8 @@ json test_declarations() {
        declaration("gather", 2, one,
                    {touched(columns, "read"), touched({"*", 8, "v0"}, "read", "int64"),
                     touched(all, "write")}),
-       declaration("copy_bytes", 1, json::array(), {touched("v0", "read"), touched("v0", "write")})});
+       declaration("copy_bytes", 1, json::array(),
+                   {touched("v0", "read"), touched("v0", "write")})});
 }
 
 void declare(Builder* builder, const json& kernels) {

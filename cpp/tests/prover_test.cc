@@ -83,7 +83,8 @@ TEST(bounds_follow_from_ranges) {
 TEST(checks_that_make_dims_equal_are_used) {
   Plan plan = plan_of({dim(0, 64), dim(0, 64)});
   CHECK(!equal(plan, R"("s1")", R"(["*", 2, "s0"])"));
-  plan.checks.push_back({parse(plan, R"("s1")"), Relation::kEqual, parse(plan, R"(["*", 2, "s0"])"), ""});
+  plan.checks.push_back(
+      {parse(plan, R"("s1")"), Relation::kEqual, parse(plan, R"(["*", 2, "s0"])"), ""});
   CHECK(equal(plan, R"("s1")", R"(["*", 2, "s0"])"));
 }
 

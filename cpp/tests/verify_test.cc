@@ -78,9 +78,9 @@ TEST(good_packages_are_proved_for_all_sizes) {
   aot_test::add_row_by_row(&looping);
   Builder gathers = aot_test::gather_package();
   Builder measured = aot_test::measured_package(2);
-  for (const Builder& good : {aot_test::small_package(), aot_test::small_package(16, 0, 4),
-                              aot_test::operator_package(),
-                              aot_test::swappable_package(true), looping, gathers}) {
+  for (const Builder& good :
+       {aot_test::small_package(), aot_test::small_package(16, 0, 4), aot_test::operator_package(),
+        aot_test::swappable_package(true), looping, gathers}) {
     Builder declared = good;
     aot_test::declare(&declared);
     CHECK_EQ(left(declared).first, size_t{0});
@@ -117,8 +117,9 @@ TEST(packages_of_format_1_0_are_trusted_and_say_so) {
 TEST(declarations_are_demanded_by_format_1_1) {
   Builder b = aot_test::small_package();
   b.plan["format"] = {1, 1};
-  CHECK_FAILS(Opened(b).get(), AOT_CORRUPT_PACKAGE,
-              "plan.programs[0]: the code 'kernels/cpu/x86-64-v2' does not declare what its kernels");
+  CHECK_FAILS(
+      Opened(b).get(), AOT_CORRUPT_PACKAGE,
+      "plan.programs[0]: the code 'kernels/cpu/x86-64-v2' does not declare what its kernels");
 }
 
 // Opens the small package with `text` behind its kernels' code.
@@ -179,7 +180,8 @@ void fails_declared(const std::function<void(json&)>& change, const std::string&
 TEST(launches_give_what_their_kernel_takes) {
   fails([](Builder& b) { step(b, 0)["values"].erase(1); },
         "plan.programs[0].steps[0] ('add_bias') gives 1 values, the kernel declares 2");
-  fails([](Builder& b) { step(b, 0)["buffers"].erase(1); }, "gives 2 buffers, the kernel declares 3");
+  fails([](Builder& b) { step(b, 0)["buffers"].erase(1); },
+        "gives 2 buffers, the kernel declares 3");
   fails([](Builder& b) { step(b, 1)["sizes"] = {8}; }, "gives 1 sizes, the kernel declares 0");
   fails([](Builder& b) { step(b, 0)["sizes"] = {9}; },
         "size argument 0 (9) must be equal to what the kernel declares (8)");
@@ -213,7 +215,7 @@ TEST(arguments_are_what_kernels_touch) {
         step(b, 2)["buffers"] = {5, 5};
       },
       "the bytes that the kernel touches of argument 0 ((4 * s0) * 8) must be at most the size "
-        "of buffer 'total' (4 * s0)");
+      "of buffer 'total' (4 * s0)");
   fails([](Builder& b) { buffer(b, 1)["dtype"] = "int32"; },
         "gives 'bias' of int32 for argument 1, the kernel declares float32");
   fails([](Builder& b) { buffer(b, 3)["dtype"] = "int8"; },
@@ -233,7 +235,7 @@ TEST(buffers_lie_within_what_they_are_stored_in) {
         buffer(b, 0)["bytes"] = {"+", 1, {"*", 32, "s0"}};
       },
       "plan.programs[0].buffers[0]: the size of buffer 'x' (1 + (32 * s0)) must be at most the "
-        "bytes of its input");
+      "bytes of its input");
   fails([](Builder& b) { buffer(b, 0)["bytes"] = 400000; },
         "the size of buffer 'x' (400000) must be at most the bytes of its input");
   fails([](Builder& b) { buffer(b, 1)["bytes"] = {"+", 33, "s0"}; },
@@ -261,11 +263,8 @@ TEST(updates_have_a_value_of_their_size) {
         b.program()["updates"][0]["buffer"] = 6;
       },
       "the bytes that update 0 copies");
-  fails_state(
-      [](Builder& b) {
-        b.plan["dims"][0]["max"] = 0;
-      },
-      "the bytes that update 1 copies (32) must be at most the size of buffer 'sum'");
+  fails_state([](Builder& b) { b.plan["dims"][0]["max"] = 0; },
+              "the bytes that update 1 copies (32) must be at most the size of buffer 'sum'");
 }
 
 TEST(slices_end_within_their_wholes_in_every_turn) {
@@ -281,7 +280,7 @@ TEST(slices_end_within_their_wholes_in_every_turn) {
         b.plan["dims"][0]["min"] = 2;
         buffer(b, 8)["storage"]["stride"] = 64;
       },
-              "the end of slice 'row' in the last turn");
+      "the end of slice 'row' in the last turn");
   fails_slice([](Builder& b) { step(b, 0)["repeat"] = {"+", "s0", 1}; },
               "the end of slice 'row' in the last turn");
   fails_slice([](Builder& b) { step(b, 0)["repeat"] = {"+", "s0", -100}; },
@@ -293,8 +292,12 @@ TEST(what_is_measured_in_a_loop_is_checked_in_the_run) {
   const auto run_with = [](int64_t count) {
     Builder b = aot_test::flow_package(true, count, 0);
     aot_test::add_row_by_row(&b);
-    b.plan["dims"].push_back({{"name", "m0"}, {"label", "m0"}, {"min", 0}, {"max", 64},
-                              {"multiple_of", 1}, {"source", nullptr}});
+    b.plan["dims"].push_back({{"name", "m0"},
+                              {"label", "m0"},
+                              {"min", 0},
+                              {"max", 64},
+                              {"multiple_of", 1},
+                              {"source", nullptr}});
     buffer(b, 9)["bytes"] = {"*", 32, "m0"};
     json& steps = b.program()["steps"];
     steps.insert(steps.begin() + 1,
@@ -315,19 +318,26 @@ TEST(steps_copy_and_read_within_buffers) {
     CHECK_FAILS(open(b, change), AOT_CORRUPT_PACKAGE, message);
   };
   const json copy = {{"copy", 5}, {"to", 3}, {"origin", 0}};
-  fails_step(copy, [](Builder& b) { b.plan["dims"][0]["min"] = 1; },
-             "the size of buffer 'total' (4 * s0) must be equal to the size of the copy's target");
+  fails_step(
+      copy, [](Builder& b) { b.plan["dims"][0]["min"] = 1; },
+      "the size of buffer 'total' (4 * s0) must be equal to the size of the copy's target");
   const json check = {{"check", 6}, {"message", "no"}, {"origin", 0}};
-  fails_step(check, [](Builder& b) { buffer(b, 6)["bytes"] = 0; },
-             "what the step reads (1) must be at most the size of buffer 'flag' (0)");
+  fails_step(
+      check, [](Builder& b) { buffer(b, 6)["bytes"] = 0; },
+      "what the step reads (1) must be at most the size of buffer 'flag' (0)");
   const json read = {{"read", json::array({json::array({"m0", 7})})}, {"body", 0}, {"origin", 0}};
-  fails_step(read,
-             [](Builder& b) {
-               buffer(b, 7)["bytes"] = 4;
-               b.plan["dims"].push_back({{"name", "m0"}, {"label", "m0"}, {"min", 0}, {"max", 9},
-                                         {"multiple_of", 1}, {"source", nullptr}});
-             },
-             "what the step reads (8) must be at most the size of buffer 'count' (4)");
+  fails_step(
+      read,
+      [](Builder& b) {
+        buffer(b, 7)["bytes"] = 4;
+        b.plan["dims"].push_back({{"name", "m0"},
+                                  {"label", "m0"},
+                                  {"min", 0},
+                                  {"max", 9},
+                                  {"multiple_of", 1},
+                                  {"source", nullptr}});
+      },
+      "what the step reads (8) must be at most the size of buffer 'count' (4)");
 }
 
 TEST(operands_of_operators_lie_within_buffers) {
@@ -339,7 +349,8 @@ TEST(operands_of_operators_lie_within_buffers) {
                      }),
                 AOT_CORRUPT_PACKAGE, message);
   };
-  fails_call({"s0", 9}, "the bytes of operand 1 ((4 * s0) * 9) must be at most the size of its buffer");
+  fails_call({"s0", 9},
+             "the bytes of operand 1 ((4 * s0) * 9) must be at most the size of its buffer");
   fails_call({"s0", -1}, "the least size (0) must be at most a size of operand 1 (-1)");
 }
 
@@ -355,7 +366,8 @@ TEST(routines_leave_what_is_derived) {
         routine(b)["buffers"][2]["bytes"] = 4;
         routine(b)["steps"] = json::array();
       },
-      "plan.programs[0].weights.routines[0].buffers[2]: the bytes of the derived entry (32) must be "
+      "plan.programs[0].weights.routines[0].buffers[2]: the bytes of the derived entry (32) must "
+      "be "
       "at most the size of the result's buffer 'result' (4)");
   fails_routine([&routine](Builder& b) { routine(b)["steps"][0]["buffers"] = {0, 1, 0}; },
                 "plan.programs[0].weights.routines[0].steps[0] ('add_bias') writes an input");
@@ -373,13 +385,16 @@ TEST(outputs_are_no_slices_and_need_no_sizes_of_loops) {
               AOT_CORRUPT_PACKAGE, "plan.programs[0].outputs[0] is a slice");
   Builder loop = aot_test::flow_package(true, 3);
   json& steps = loop.program()["steps"];
-  steps.insert(steps.begin(), {json{{"repeat", 2}, {"body", 1}, {"origin", 0}},
-                               json{{"read", json::array({json::array({"m0", 7})})}, {"body", 0},
-                                    {"origin", 0}}});
+  steps.insert(steps.begin(),
+               {json{{"repeat", 2}, {"body", 1}, {"origin", 0}},
+                json{{"read", json::array({json::array({"m0", 7})})}, {"body", 0}, {"origin", 0}}});
   CHECK_FAILS(open(loop,
                    [](Builder& changed) {
-                     changed.plan["dims"].push_back({{"name", "m0"}, {"label", "m0"}, {"min", 0},
-                                                     {"max", 9}, {"multiple_of", 1},
+                     changed.plan["dims"].push_back({{"name", "m0"},
+                                                     {"label", "m0"},
+                                                     {"min", 0},
+                                                     {"max", 9},
+                                                     {"multiple_of", 1},
                                                      {"source", nullptr}});
                      buffer(changed, 4)["bytes"] = {"*", 32, "s0", "m0"};
                    }),

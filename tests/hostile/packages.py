@@ -126,6 +126,20 @@ def _changed(x: Tensor, y: Tensor) -> Any:
     return x + 1
 
 
+class _Batch(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Any:
+        return self.inner(x)
+
+
+class _Scan(nn.Module):
+    def forward(self, xs: Tensor, start: Tensor) -> Any:
+        return _scan(xs, start)
+
+
 @dataclass(frozen=True)
 class Case:
     """A model, its example inputs, and options of `aot.api.package`."""
@@ -150,7 +164,7 @@ def cases() -> dict[str, Case]:
         "while": Case(lambda: Of(_while), (torch.randn(3, 4), torch.tensor(5))),
         "scan": Case(lambda: Of(_scan), (torch.randn(5, 3, 4), torch.randn(3, 4))),
         "scan_rows": Case(
-            lambda: _Scan(),
+            _Scan,
             (torch.randn(5, 3, 4), torch.randn(3, 4)),
             {"dynamic_shapes": (rows, {})},
         ),
@@ -158,28 +172,12 @@ def cases() -> dict[str, Case]:
         "cache": Case(Cache, (torch.randn(1, 1, 16), torch.tensor([3]))),
         "changed": Case(lambda: Of(_changed), (torch.randn(3, 4), torch.randn(3, 4))),
         "swappable": Case(_mlp, (torch.randn(4, 8),), {"swappable": True}),
-        "embedding": Case(
-            lambda: nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 4)), (tokens,)
-        ),
+        "embedding": Case(lambda: nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 4)), (tokens,)),
         "conv": Case(_conv, (torch.randn(2, 3, 8, 8),)),
         "attention": Case(
             Attention, (torch.randn(1, 6, 16),), {"dynamic_shapes": ({1: Dim("length", max=32)},)}
         ),
     }
-
-
-class _Batch(nn.Module):
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x: Tensor) -> Any:
-        return self.inner(x)
-
-
-class _Scan(nn.Module):
-    def forward(self, xs: Tensor, start: Tensor) -> Any:
-        return _scan(xs, start)
 
 
 def build(folder: Path, names: tuple[str, ...] = ()) -> list[Path]:

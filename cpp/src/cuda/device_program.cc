@@ -19,8 +19,8 @@ constexpr size_t kWeightAlignment = 256;
 constexpr size_t kMostGap = 4096;          // between entries that are sent together
 constexpr int64_t kFreeShared = 48 << 10;  // bytes that every kernel may have unasked
 
-constexpr size_t kScratchParameters = 2;   // the kernel's own, and that of a profiler
-constexpr size_t kParameterBytes = 8;      // of an address or a size
+constexpr size_t kScratchParameters = 2;  // the kernel's own, and that of a profiler
+constexpr size_t kParameterBytes = 8;     // of an address or a size
 
 struct Architecture {
   int32_t major = -1;

@@ -54,7 +54,8 @@ class Checker {
   bool looks_like_text() const {
     for (size_t i = 0; i < code_.size && i < 64; ++i) {
       const uint8_t byte = code_.data[i];
-      if (byte != '\t' && byte != '\n' && byte != '\r' && (byte < 0x20 || byte > 0x7e)) return false;
+      if (byte != '\t' && byte != '\n' && byte != '\r' && (byte < 0x20 || byte > 0x7e))
+        return false;
     }
     return true;
   }

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kMark = "AOTDECL1";
 constexpr size_t kTrailer = sizeof(uint64_t) + kMark.size();
 constexpr uint64_t kMaxText = uint64_t{64} << 20;
-constexpr size_t kMaxDims = 256;       // variables of one kernel
+constexpr size_t kMaxDims = 256;        // variables of one kernel
 constexpr size_t kMaxArguments = 4096;  // sizes, buffers or relations of one kernel
 
 // The list that is the member `key`, which is not too long.
@@ -93,8 +93,8 @@ class Parser {
       const Field left = item.at(size_t{0});
       const Field relation = item.at(size_t{1});
       const Field right = item.at(size_t{2});
-      result_.relations.push_back({Expr::parse(left, names_), parse_relation(relation),
-                                   Expr::parse(right, names_)});
+      result_.relations.push_back(
+          {Expr::parse(left, names_), parse_relation(relation), Expr::parse(right, names_)});
     }
   }
 
@@ -145,8 +145,7 @@ std::vector<Declaration> parse_declarations(Bytes text, const Entry& entry, bool
   const nlohmann::json json = parse_json(text, what.c_str());
   const Field root(json, what.c_str());
   std::vector<Declaration> result;
-  root.each("kernels",
-            [&](const Field& item) { result.push_back(Parser().parse(item, library)); });
+  root.each("kernels", [&](const Field& item) { result.push_back(Parser().parse(item, library)); });
   return result;
 }
 

@@ -56,7 +56,7 @@ struct Fact {
 
 // What of a program is not proved for all sizes.
 struct Unproved {
-  std::string where;  // the program, for messages: "plan.programs[0]"
+  std::string where;                     // the program, for messages: "plan.programs[0]"
   std::vector<std::vector<Fact>> facts;  // by the scope in which all that they use is known
   bool arena = false;                    // that temporaries alive together lie apart
 };

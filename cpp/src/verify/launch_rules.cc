@@ -116,9 +116,8 @@ class Launch {
     }
     if (device_ && whole->storage == Storage::kEntry) aligned(i, *whole, Expr(whole->offset));
     // Temporaries hold values of several types, one after the other.
-    const bool fits = whole->storage == Storage::kArena
-                          ? buffer.dtype->size == declared.dtype->size
-                          : buffer.dtype == declared.dtype;
+    const bool fits = whole->storage == Storage::kArena ? buffer.dtype->size == declared.dtype->size
+                                                        : buffer.dtype == declared.dtype;
     if (!fits) {
       wrong("gives '", buffer.name, "' of ", buffer.dtype->name, " for argument ", i,
             ", the kernel declares ", declared.dtype->name);
@@ -153,7 +152,8 @@ void check_kernel(const Prover& prover, size_t id, const Declaration& declared) 
     fail(AOT_CORRUPT_PACKAGE, prover.where(), ".kernels[", id, "] ('", kernel.name, "'): ", what,
          " is ", given, ", the kernel declares ", needed);
   };
-  const bool scratch = declared.scratch.is_constant() && declared.scratch.constant() <= kernel.scratch;
+  const bool scratch =
+      declared.scratch.is_constant() && declared.scratch.constant() <= kernel.scratch;
   check("threads", kernel.threads, declared.threads, kernel.threads == declared.threads);
   check("shared", kernel.shared, declared.shared, kernel.shared == declared.shared);
   check("scratch", kernel.scratch, declared.scratch.constant(), scratch);

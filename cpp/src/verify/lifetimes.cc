@@ -95,7 +95,7 @@ class Timeline {
 
   const Program& program_;
   std::vector<Lifetime> lives_;
-  std::vector<std::vector<int32_t>> slices_;         // by loop
+  std::vector<std::vector<int32_t>> slices_;        // by loop
   std::vector<std::pair<int32_t, int32_t>> loops_;  // first and last event
   int32_t event_ = -1;
 };
@@ -207,9 +207,9 @@ void check_arena_places(const BoundSizes& sizes, int32_t scope) {
     if (free && next != alive.end() && end_of(id) > next->first) other = next->second;
     if (other < 0) return;
     fail(AOT_CORRUPT_PACKAGE, program.unproved.where, ".arena: buffers '",
-         program.buffers[static_cast<size_t>(id)].name, "' (", sizes.buffer_bytes(id), " bytes at ", offset, ") and '",
-         program.buffers[static_cast<size_t>(other)].name, "' (", sizes.buffer_bytes(other),
-         " bytes at ", sizes.arena_offset(other),
+         program.buffers[static_cast<size_t>(id)].name, "' (", sizes.buffer_bytes(id), " bytes at ",
+         offset, ") and '", program.buffers[static_cast<size_t>(other)].name, "' (",
+         sizes.buffer_bytes(other), " bytes at ", sizes.arena_offset(other),
          ") are in use at one time and share memory");
   };
   const auto end = [&](int32_t slot) {

@@ -14,9 +14,9 @@ class BoundSizes;
 // First and last event that touches a buffer; -1: none does.
 //
 // Events are launches, copies, calls and what control steps read, in the order of the steps. What
-// is alive when a loop begins and is touched in it lives until the loop ends; so does what slices of
-// the loop are parts of, from where it begins. What is touched in both parts of a branch is alive in
-// between. The values of outputs and updates live until the program ends.
+// is alive when a loop begins and is touched in it lives until the loop ends; so does what slices
+// of the loop are parts of, from where it begins. What is touched in both parts of a branch is
+// alive in between. The values of outputs and updates live until the program ends.
 struct Lifetime {
   int32_t first = -1;
   int32_t last = -1;

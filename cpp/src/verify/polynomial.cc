@@ -11,7 +11,7 @@ using Kind = Expr::Kind;
 
 constexpr size_t kMaxTerms = 128;
 constexpr size_t kMaxDegree = 16;
-constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();    // as an end: open
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();  // as an end: open
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
 // Ends of intervals. An open end stays open, and what overflows becomes one.

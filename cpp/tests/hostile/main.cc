@@ -1,7 +1,8 @@
 // Changes real packages at random, with all hashes right, and opens and runs each in a child
 // process: no signal, no report of a sanitizer, no hang, no use of much memory.
 //   aot_hostile [--count N] [--first I] [--seed S] [--seconds T] [--save DIR] [PACKAGE…]
-// Without packages, those of the tests. The change with number I is the same in every run with its seed, whatever the others are.
+// Without packages, those of the tests. The change with number I is the same in every run with its
+// seed, whatever the others are.
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -186,7 +187,7 @@ class Campaign {
 #if defined(__SANITIZE_ADDRESS__)
       if (__lsan_do_recoverable_leak_check() != 0) ::_exit(98);
 #endif
-      struct rusage usage {};
+      struct rusage usage{};
       ::getrusage(RUSAGE_SELF, &usage);
       ::_exit(usage.ru_maxrss > kMostResidentKilobytes ? 97 : 0);
     }

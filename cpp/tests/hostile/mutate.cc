@@ -99,8 +99,8 @@ json number(const json& old, Random* random) {
 
 json text(const json& old, const json& plan, Random* random) {
   static const char* const words[] = {
-      "input", "output", "arena",   "state", "entry",    "slice",    "float32", "int64", "bool",
-      "int8",  "//",     "%",       "min",   "max",      "+",        "*",       "==",    "<",
+      "input", "output", "arena",   "state",  "entry",   "slice",    "float32", "int64", "bool",
+      "int8",  "//",     "%",       "min",    "max",     "+",        "*",       "==",    "<",
       "<=",    "",       "float64", "kernel", "float16", "tensor[]", "tensor",  "none"};
   const json dims = plan.value("dims", json::array());
   if (dims.is_array() && !dims.empty() && pick(random, 3) == 0) {

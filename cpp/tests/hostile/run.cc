@@ -23,7 +23,7 @@ constexpr size_t kPage = 4096;
 constexpr size_t kMostMemory = size_t{64} << 20;  // of one session
 constexpr int64_t kMostTurns = 1000;
 constexpr int64_t kMostTime = 1'000'000'000;  // nanoseconds
-constexpr int64_t kMostElements = 1 << 16;        // of an input
+constexpr int64_t kMostElements = 1 << 16;    // of an input
 
 size_t round_up(size_t size, size_t to) { return (size + to - 1) / to * to; }
 
@@ -31,8 +31,8 @@ size_t round_up(size_t size, size_t to) { return (size + to - 1) / to * to; }
 class Guarded {
  public:
   Guarded(size_t size, size_t alignment) : size_(round_up(std::max<size_t>(size, 1), kPage)) {
-    base_ = static_cast<uint8_t*>(::mmap(nullptr, size_ + 2 * kPage, PROT_NONE,
-                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    base_ = static_cast<uint8_t*>(
+        ::mmap(nullptr, size_ + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (base_ == MAP_FAILED) throw std::bad_alloc();
     ::mprotect(base_ + kPage, size_, PROT_READ | PROT_WRITE);
     data_ = base_ + kPage + size_ - round_up(std::max<size_t>(size, 1), alignment);
@@ -64,9 +64,8 @@ struct Memory {
   static void release(void* context, void* data, size_t size, size_t /*alignment*/) {
     auto* self = static_cast<Memory*>(context);
     self->used -= size;
-    const auto found =
-        std::find_if(self->blocks.begin(), self->blocks.end(),
-                     [data](const auto& block) { return block->data() == data; });
+    const auto found = std::find_if(self->blocks.begin(), self->blocks.end(),
+                                    [data](const auto& block) { return block->data() == data; });
     if (found != self->blocks.end()) self->blocks.erase(found);
   }
 };
