@@ -9,7 +9,7 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp test-gpu matrix soak conformance models programs sweeps lint tidy format golden bench size clean
+.PHONY: help setup demo test test-fast test-cpp test-gpu matrix soak conformance models programs hostile sweeps lint tidy format golden bench size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ models: setup ## architectures of transformers, packaged and compared: benchmark
 
 programs: setup ## thousands of random programs against eager: benchmarks/results/programs.md
 	@$(PY) -m tests.programs.run $(ARGS)
+
+hostile: setup ## packages changed to do harm, opened and run under sanitizers: ARGS='--count 100000'
+	@VENV=$(VENV) scripts/hostile $(ARGS)
 
 sweeps: setup ## every case of the vector library and of the matrix templates (`make test` samples)
 	@$(PY) -m pytest tests/backends/cpp -n auto --sweeps $(ARGS)

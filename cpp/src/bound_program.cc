@@ -157,7 +157,8 @@ void BoundProgram::set(size_t which, void* address) {
 }
 
 size_t BoundProgram::footprint() const {
-  size_t bytes = sizeof(*this) + (slots_.size() + sizes_.size() + addresses_.size()) * sizeof(void*);
+  size_t bytes =
+      sizeof(*this) + (slots_.size() + sizes_.size() + addresses_.size()) * sizeof(void*);
   bytes += program().buffers.size() * 2 * sizeof(int64_t) + steps_.size() * 4 * sizeof(size_t);
   for (const Places& places : places_) bytes += sizeof(places) + places.size() * sizeof(Place);
   return bytes + (inputs().size() + outputs().size()) * sizeof(BoundTensor);

@@ -80,7 +80,9 @@ class BoundProgram : public BoundSizes {
   // What a device keeps of addresses (graphs) is wrong for the launches of this scope.
   virtual void sizes_changed(int32_t /*scope*/) {}
 
-  void need_scratch(int64_t bytes) { scratch_bytes_ = bytes > scratch_bytes_ ? bytes : scratch_bytes_; }
+  void need_scratch(int64_t bytes) {
+    scratch_bytes_ = bytes > scratch_bytes_ ? bytes : scratch_bytes_;
+  }
 
   // Launches are numbered in the order of their steps.
   size_t launch_count() const { return steps_.size(); }
@@ -89,8 +91,12 @@ class BoundProgram : public BoundSizes {
   // The first launch at or behind a step.
   int32_t first_launch(int32_t step) const;
   // Arguments of a launch; as long as this lives.
-  void** buffers_of(int32_t launch) { return slots_.data() + first_slot_[static_cast<size_t>(launch)]; }
-  int64_t* sizes_of(int32_t launch) { return sizes_.data() + first_size_[static_cast<size_t>(launch)]; }
+  void** buffers_of(int32_t launch) {
+    return slots_.data() + first_slot_[static_cast<size_t>(launch)];
+  }
+  int64_t* sizes_of(int32_t launch) {
+    return sizes_.data() + first_size_[static_cast<size_t>(launch)];
+  }
 
   // Addresses, in the order: inputs, outputs, arenas, slices.
   const std::vector<Places>& places() const { return places_; }
@@ -108,15 +114,15 @@ class BoundProgram : public BoundSizes {
   void set_slice(size_t slice, int64_t turn);
 
   uint8_t* states_;
-  std::vector<int32_t> steps_;        // by launch
-  std::vector<int32_t> launch_of_;    // by step; -1: no launch
-  std::vector<size_t> first_slot_;    // by launch
-  std::vector<size_t> first_size_;    // by launch
-  std::vector<void*> slots_;          // one for each buffer, then the arguments of all launches
-  std::vector<int64_t> sizes_;        // arguments of all launches
-  std::vector<int32_t> slices_;       // buffers, in their order
-  std::vector<Places> places_;        // where each address goes
-  std::vector<void*> addresses_;      // the present ones
+  std::vector<int32_t> steps_;      // by launch
+  std::vector<int32_t> launch_of_;  // by step; -1: no launch
+  std::vector<size_t> first_slot_;  // by launch
+  std::vector<size_t> first_size_;  // by launch
+  std::vector<void*> slots_;        // one for each buffer, then the arguments of all launches
+  std::vector<int64_t> sizes_;      // arguments of all launches
+  std::vector<int32_t> slices_;     // buffers, in their order
+  std::vector<Places> places_;      // where each address goes
+  std::vector<void*> addresses_;    // the present ones
   std::vector<std::pair<uint32_t, int32_t>> entries_;  // slots that are in weights, buffers
   std::vector<std::pair<int32_t, int64_t>> turns_;     // of loops under way
   std::vector<std::vector<int64_t>> entered_;          // by scope: the values it was bound for last

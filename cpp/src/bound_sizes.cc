@@ -74,6 +74,7 @@ void BoundSizes::bind_scope(int32_t scope) {
   bind_outputs(lists);
   check_results(scope);
   bind_arena(scope);
+  check_unproved(*this, scope);
 }
 
 void BoundSizes::evaluate_checks(const Scope& scope) const {

@@ -9,6 +9,8 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 constexpr int kMaxStack = 256;
+constexpr size_t kMaxOps = 4096;      // of an expression in the file
+constexpr size_t kMaxJoined = 16384;  // of one made of others
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }
 
@@ -71,25 +73,105 @@ void Expr::compile(const Field& field, const std::vector<std::string>& dims, int
 
 Expr Expr::parse(const Field& field, const std::vector<std::string>& dims) {
   Expr expr;
+  if (field.is_integer()) return Expr(field.integer());
   expr.compile(field, dims, 0);
+  if (expr.ops_.size() > kMaxOps) field.wrong("is too large");
+  try {
+    expr.finish();
+  } catch (const Error& error) {
+    field.wrong(error.what());
+  }
+  return expr;
+}
+
+// Finds the height of the stack, and the value of what has no dims.
+void Expr::finish() {
   int32_t height = 0;
   bool constant = true;
-  for (const Op& op : expr.ops_) {
+  for (const Op& op : ops_) {
     height += op.kind == Kind::kConstant || op.kind == Kind::kDim ? 1 : -1;
-    expr.stack_ = std::max(expr.stack_, height);
+    stack_ = std::max(stack_, height);
     constant = constant && op.kind != Kind::kDim;
   }
-  if (expr.stack_ > kMaxStack) field.wrong("is too large");
-  if (!constant) return expr;
-  int64_t value = 0;
+  if (stack_ > kMaxStack) fail(AOT_CORRUPT_PACKAGE, "is too large");
+  if (!constant || ops_.empty()) return;
   try {
-    value = expr.eval_ops(nullptr);
+    constant_ = eval_ops(nullptr);
   } catch (const Error& error) {
-    field.wrong(cat("is not a number: ", error.what()));
+    fail(AOT_CORRUPT_PACKAGE, "is not a number: ", error.what());
   }
-  Expr folded;
-  folded.constant_ = value;
-  return folded;
+  ops_.clear();
+  stack_ = 0;
+}
+
+void Expr::append(const Expr& other) {
+  if (ops_.size() + other.ops_.size() >= kMaxJoined) {
+    fail(AOT_CORRUPT_PACKAGE, "plan: an expression is too large");
+  }
+  if (other.ops_.empty()) {
+    ops_.push_back({Kind::kConstant, other.constant_});
+  } else {
+    ops_.insert(ops_.end(), other.ops_.begin(), other.ops_.end());
+  }
+}
+
+Expr Expr::join(Kind kind, const Expr& left, const Expr& right) {
+  Expr result;
+  if (left.is_constant() && right.is_constant() &&
+      (right.constant_ > 0 || (kind != Kind::kFloorDiv && kind != Kind::kMod)) &&
+      apply(kind, left.constant_, right.constant_, &result.constant_)) {
+    return result;
+  }
+  result.constant_ = 0;
+  result.append(left);
+  result.append(right);
+  result.ops_.push_back({kind, 0});
+  result.stack_ = std::max(std::max(left.stack_, 1), 1 + std::max(right.stack_, 1));
+  if (result.stack_ > kMaxStack) fail(AOT_CORRUPT_PACKAGE, "plan: an expression is too large");
+  return result;
+}
+
+Expr Expr::with(const std::vector<Expr>& values) const {
+  if (ops_.empty()) return *this;
+  Expr result;
+  for (const Op& op : ops_) {
+    if (op.kind == Kind::kDim) {
+      result.append(values[static_cast<size_t>(op.value)]);
+    } else {
+      result.ops_.push_back(op);
+    }
+  }
+  try {
+    result.finish();
+  } catch (const Error& error) {
+    fail(AOT_CORRUPT_PACKAGE, "plan: an expression ", error.what());
+  }
+  return result;
+}
+
+bool Expr::matches(const std::vector<Expr>& values, const Expr& other) const {
+  if (ops_.size() == 1 && ops_[0].kind == Kind::kDim) {
+    return values[static_cast<size_t>(ops_[0].value)] == other;
+  }
+  if (ops_.empty() || other.ops_.empty()) {
+    return ops_.empty() && other.ops_.empty() && constant_ == other.constant_;
+  }
+  auto at = other.ops_.begin();
+  for (const Op& op : ops_) {
+    const Op value{Kind::kConstant,
+                   op.kind == Kind::kDim ? values[static_cast<size_t>(op.value)].constant_ : 0};
+    const Op* first = &op;
+    size_t count = 1;
+    if (op.kind == Kind::kDim) {
+      const std::vector<Op>& ops = values[static_cast<size_t>(op.value)].ops_;
+      first = ops.empty() ? &value : ops.data();
+      count = std::max<size_t>(ops.size(), 1);
+    }
+    if (static_cast<size_t>(other.ops_.end() - at) < count) return false;
+    if (!std::equal(first, first + count, at)) return false;
+    at += static_cast<std::ptrdiff_t>(count);
+  }
+  return at == other.ops_.end();
 }
 
 bool Expr::apply(Kind kind, int64_t left, int64_t right, int64_t* result) {

@@ -26,6 +26,29 @@ class Expr {
   // Compiles docs/format.md's expression; `dims` are the names that it may use.
   static Expr parse(const Field& field, const std::vector<std::string>& dims);
 
+  enum class Kind : uint8_t { kConstant, kDim, kAdd, kMul, kMin, kMax, kFloorDiv, kMod };
+  struct Op {
+    Kind kind;
+    int64_t value;  // of a constant; index of a dim
+
+    bool operator==(const Op& other) const { return kind == other.kind && value == other.value; }
+  };
+
+  explicit Expr(int64_t constant) : constant_(constant) {}
+  // `left kind right`; a number where both are. Throws CORRUPT_PACKAGE when it grows too large.
+  static Expr join(Kind kind, const Expr& left, const Expr& right);
+
+  // The expression with `values[i]` for dim i. Throws as join.
+  Expr with(const std::vector<Expr>& values) const;
+  // Whether `other` is, operation for operation, this with `values`.
+  bool matches(const std::vector<Expr>& values, const Expr& other) const;
+  bool operator==(const Expr& other) const {
+    return constant_ == other.constant_ && ops_ == other.ops_;
+  }
+
+  // What it computes, in postfix order; empty for a constant.
+  const std::vector<Op>& ops() const { return ops_; }
+
   bool is_constant() const { return ops_.empty(); }
   int64_t constant() const { return constant_; }
 
@@ -51,11 +74,6 @@ class Expr {
   std::string text(const std::vector<std::string>& dims) const;
 
  private:
-  enum class Kind : uint8_t { kConstant, kDim, kAdd, kMul, kMin, kMax, kFloorDiv, kMod };
-  struct Op {
-    Kind kind;
-    int64_t value;  // of a constant; index of a dim
-  };
   struct OpName {
     const char* name;
     Kind kind;
@@ -65,6 +83,8 @@ class Expr {
 
   static const OpName& find_op(const Field& field);
   void compile(const Field& field, const std::vector<std::string>& dims, int depth);
+  void append(const Expr& other);
+  void finish();
   int64_t eval_ops(const int64_t* dims) const;
   static bool apply(Kind kind, int64_t left, int64_t right, int64_t* result);
   static Range apply_range(Kind kind, Range left, Range right);

@@ -2,7 +2,7 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "error.h"
@@ -37,26 +37,83 @@ size_t utf8_sequence(const uint8_t* p, size_t left) {
   return length;
 }
 
-// Refuses a key that its object already has; JSON itself leaves that open.
-class DuplicateKeys {
- public:
-  explicit DuplicateKeys(const char* what) : what_(what) {}
+constexpr size_t kMaxDepth = 256;  // of lists and objects inside of each other
 
-  bool operator()(int /*depth*/, json::parse_event_t event, const json& parsed) {
-    if (event == json::parse_event_t::object_start) open_.emplace_back();
-    if (event == json::parse_event_t::object_end) open_.pop_back();
-    if (event == json::parse_event_t::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!open_.back().insert(key).second) {
-        fail(AOT_CORRUPT_PACKAGE, what_, ": duplicate key '", key, "'");
-      }
-    }
+// Builds the values in one pass, and refuses a key that its object already has: JSON itself leaves
+// that open, and the library's own way to ask about keys walks over an object or list again for
+// each of its members.
+class Builder final : public nlohmann::json_sax<json> {
+ public:
+  explicit Builder(const char* what) : what_(what) {}
+
+  json take() { return std::move(root_); }
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const string_t& /*text*/) override { return put(value); }
+  bool string(string_t& value) override { return put(std::move(value)); }
+  bool binary(binary_t& value) override { return put(std::move(value)); }
+  bool start_object(std::size_t /*members*/) override { return open(json::object()); }
+  bool start_array(std::size_t /*items*/) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    auto& members = open_.back()->get_ref<json::object_t&>();
+    const auto [place, added] = members.emplace(std::move(name), nullptr);
+    if (!added) fail(AOT_CORRUPT_PACKAGE, what_, ": duplicate key '", place->first, "'");
+    member_ = &place->second;
     return true;
   }
 
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
+                   const nlohmann::detail::exception& error) override {
+    std::string_view text = error.what();
+    const size_t prefix = text.find("] ");  // "[json.exception.parse_error.101] parse error…"
+    if (prefix != std::string_view::npos) text.remove_prefix(prefix + 2);
+    fail(AOT_CORRUPT_PACKAGE, what_, ": not valid JSON: ", text);
+  }
+
  private:
+  // Where the value that comes next belongs. An open list's last item stays where it is until it is
+  // closed, so pointers to it hold.
+  json* place(json&& value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    if (open_.back()->is_object()) {
+      *member_ = std::move(value);
+      return member_;
+    }
+    auto& items = open_.back()->get_ref<json::array_t&>();
+    items.push_back(std::move(value));
+    return &items.back();
+  }
+
+  template <typename Value>
+  bool put(Value&& value) {
+    place(json(std::forward<Value>(value)));
+    return true;
+  }
+
+  bool open(json&& value) {
+    if (open_.size() >= kMaxDepth) fail(AOT_CORRUPT_PACKAGE, what_, ": nested too deeply");
+    open_.push_back(place(std::move(value)));
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
   const char* what_;
-  std::vector<std::set<std::string>> open_;
+  json root_;
+  std::vector<json*> open_;  // objects and lists that the text is in
+  json* member_ = nullptr;   // of the innermost object: what its last key names
 };
 
 }  // namespace
@@ -72,18 +129,9 @@ bool is_utf8(Bytes bytes) {
 
 json parse_json(Bytes bytes, const char* what) {
   if (!is_utf8(bytes)) fail(AOT_CORRUPT_PACKAGE, what, ": not valid UTF-8");
-  try {
-    DuplicateKeys check(what);
-    return json::parse(bytes.data, bytes.data + bytes.size,
-                       [&check](int depth, json::parse_event_t event, const json& parsed) {
-                         return check(depth, event, parsed);
-                       });
-  } catch (const json::exception& error) {
-    std::string_view text = error.what();
-    const size_t prefix = text.find("] ");  // "[json.exception.parse_error.101] parse error…"
-    if (prefix != std::string_view::npos) text.remove_prefix(prefix + 2);
-    fail(AOT_CORRUPT_PACKAGE, what, ": not valid JSON: ", text);
-  }
+  Builder builder(what);
+  json::sax_parse(bytes.data, bytes.data + bytes.size, &builder);
+  return builder.take();
 }
 
 Field Field::at(const char* key) const& {

@@ -30,6 +30,12 @@ Package::Package(PackageFiles files, Log log, const Policy& policy)
   describe();
   log_(AOT_LOG_INFO,
        cat("package '", plan_.model, "' for ", plan_.list_programs(), ", ", files.bytes, " bytes"));
+  if (!plan_.declared) {
+    log_(AOT_LOG_WARNING,
+         cat("package '", plan_.model,
+             "' does not declare what its kernels touch: its launches are trusted, not proved; "
+             "package it again with a newer aot-package"));
+  }
 }
 
 Bytes Package::plan_text() const { return container_.find("plan")->bytes; }

@@ -1,18 +1,21 @@
 #include "plan.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "error.h"
 #include "json_text.h"
 #include "plan_fields.h"
 #include "program.h"
 #include "sha256.h"
+#include "verify/verify.h"
 
 namespace aot_rt {
 namespace {
 
 constexpr int64_t kFormatMajor = 1;
 constexpr int64_t kStateAlignment = 256;
+constexpr size_t kMaxDims = 1024;
 
 // Parses the parts of one plan; holds what they refer to.
 class Parser {
@@ -23,6 +26,8 @@ class Parser {
     check_format();
     text("compiler", &plan_.compiler);
     text("model", &plan_.model);
+    const Field dims = root_.at("dims");
+    if (dims.size() > kMaxDims) dims.wrong(cat("are ", dims.size(), ", at most ", kMaxDims));
     root_.each("dims", [this](const Field& f) { names(f); });
     root_.each("inputs", [this](const Field& f) { plan_.inputs.push_back(tensor(f)); });
     root_.each("dims", [this](const Field& f) { plan_.dims.push_back(dim(f)); });
@@ -55,10 +60,12 @@ class Parser {
     const Field format = root_.at("format");
     if (format.size() != 2) format.wrong("must be [major, minor]");
     const Field major = format.at(size_t{0});
+    const Field minor = format.at(size_t{1});
     if (major.integer() != kFormatMajor) {
       fail(AOT_INCOMPATIBLE, "plan format ", major.integer(), ": this runtime reads version ",
            kFormatMajor);
     }
+    plan_.minor = minor.integer_from(0);
   }
 
   void names(const Field& f) {
@@ -141,9 +148,7 @@ class Parser {
     const Field shape = f.at("shape");
     const Field entry = f.at("entry");
     result.spec.name = name.text();
-    for (const State& other : plan_.states) {
-      if (other.spec.name == result.spec.name) name.wrong("is that of another state");
-    }
+    if (!state_names_.insert(result.spec.name).second) name.wrong("is that of another state");
     result.spec.dtype = parse_dtype(dtype);
     result.bytes = bytes_of(known_shape(shape), *result.spec.dtype, shape);
     result.spec.shape = parse_exprs(shape, plan_.dim_names);
@@ -205,15 +210,7 @@ class Parser {
     result.left = Expr::parse(left, plan_.dim_names);
     result.right = Expr::parse(right, plan_.dim_names);
     result.message = message.text();
-    if (relation.text() == "==") {
-      result.relation = Relation::kEqual;
-    } else if (relation.text() == "<=") {
-      result.relation = Relation::kLessEqual;
-    } else if (relation.text() == "<") {
-      result.relation = Relation::kLess;
-    } else {
-      relation.wrong(cat("is '", relation.text(), "', must be ==, <= or <"));
-    }
+    result.relation = parse_relation(relation);
     return result;
   }
 
@@ -230,6 +227,7 @@ class Parser {
   const Field& root_;
   const Container& container_;
   Plan plan_;
+  std::set<std::string> state_names_;
 };
 
 }  // namespace
@@ -243,7 +241,9 @@ Plan Plan::parse(const Container& container) {
   }
   const nlohmann::json json = parse_json(entry->bytes, "plan");
   const Field root(json, "plan");
-  return Parser(root, container).parse();
+  Plan plan = Parser(root, container).parse();
+  verify_plan(&plan);
+  return plan;
 }
 
 const std::string& Program::step_name(const Step& step) const {

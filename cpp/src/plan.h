@@ -14,6 +14,8 @@
 #include "expr.h"
 #include "operator_call.h"
 #include "safetensors.h"
+#include "shared_list.h"
+#include "verify/fact.h"
 
 namespace aot_rt {
 
@@ -119,6 +121,8 @@ struct Step {
   int32_t scope = 0;          // kSizes: the scope that it begins
   std::string message;        // kCheck
   int32_t call = -1;          // kCall: in `Program::calls`
+  // Of a launch: what the variables of its kernel's declaration stand for.
+  std::vector<Expr> values;
 };
 
 // The part of a program in which some measured dims are known: the whole program is scope 0, each
@@ -156,19 +160,21 @@ struct Program {
   std::string arch;  // "": its libraries say
   std::vector<Buffer> buffers;
   std::vector<ArenaSlot> arena;
-  std::vector<Library> libraries;
-  std::vector<Kernel> kernels;
+  SharedList<Library> libraries;
+  SharedList<Kernel> kernels;
   std::vector<Step> steps;
   std::vector<OperatorCall> calls;  // of custom operators
-  std::vector<OperatorLibrary> operator_libraries;
+  SharedList<OperatorLibrary> operator_libraries;
   std::vector<int32_t> outputs;  // the buffer of each output
   std::vector<Update> updates;
   // The weight program: how derived entries are computed again when weights are replaced.
-  std::vector<std::shared_ptr<const Routine>> routines;
+  std::vector<std::shared_ptr<Routine>> routines;
   std::vector<Derived> derived;
   std::vector<Scope> scopes = std::vector<Scope>(1);  // parents first
   bool straight = true;                               // launches alone, once each
   bool reads_back = false;                            // steps read what earlier ones computed
+  bool declared = false;                              // its kernels say what they touch
+  Unproved unproved;  // checked when sizes are bound: check_unproved
 
   const Kernel& kernel_of(const Step& step) const {
     return kernels[static_cast<size_t>(step.kernel)];
@@ -182,8 +188,6 @@ struct Program {
     return buffers[static_cast<size_t>(outputs[output])];
   }
 };
-
-enum class Relation : uint8_t { kEqual, kLessEqual, kLess };
 
 // A fact about dims that the model relies on.
 struct Check {
@@ -206,6 +210,10 @@ struct WeightSpec {
 
 // Immutable. Pointers to entries live as long as the container that it was parsed with.
 struct Plan {
+  int64_t minor = 0;  // version of its format
+  // All kernels say what they touch, so that all launches are proved; else they are trusted, as
+  // those of packages of format 1.0 are.
+  bool declared = false;
   std::string compiler;
   std::string model;
   std::vector<Dim> dims;
@@ -215,7 +223,7 @@ struct Plan {
   std::vector<State> states;
   int64_t state_bytes = 0;  // of the block that holds all states
   std::vector<Check> checks;
-  std::vector<std::string> origins;                            // "model.py:12 aten.add.Tensor"
+  SharedList<std::string> origins;                             // "model.py:12 aten.add.Tensor"
   std::vector<WeightSpec> weights;                             // empty: they cannot be replaced
   std::vector<Program> programs;                               // at most one per device and arch
   std::vector<std::pair<std::string, std::string>> checksums;  // entry name, sha256 hex

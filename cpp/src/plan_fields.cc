@@ -42,6 +42,13 @@ TensorSpec parse_tensor(const Field& field, const std::vector<std::string>& dims
   return result;
 }
 
+Relation parse_relation(const Field& field) {
+  if (field.text() == "==") return Relation::kEqual;
+  if (field.text() == "<=") return Relation::kLessEqual;
+  if (field.text() == "<") return Relation::kLess;
+  field.wrong(cat("is '", field.text(), "', must be ==, <= or <"));
+}
+
 const Entry* parse_entry(const Field& field, const Container& container) {
   const Entry* entry = container.find(field.text());
   if (entry == nullptr) field.wrong(cat("names an entry '", field.text(), "' that is not there"));

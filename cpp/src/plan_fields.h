@@ -14,6 +14,7 @@
 namespace aot_rt {
 
 inline constexpr size_t kMaxRank = 64;
+inline constexpr int64_t kMaxThreads = 1024;  // of a block
 
 // A list of expressions over `dims`.
 std::vector<Expr> parse_exprs(const Field& list, const std::vector<std::string>& dims);
@@ -23,6 +24,9 @@ const DType* parse_dtype(const Field& field);
 
 // An input or output.
 TensorSpec parse_tensor(const Field& field, const std::vector<std::string>& dims);
+
+// "==", "<=" or "<".
+Relation parse_relation(const Field& field);
 
 // The entry that the field names. Throws CORRUPT_PACKAGE when there is none.
 const Entry* parse_entry(const Field& field, const Container& container);

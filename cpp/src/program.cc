@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -14,8 +15,7 @@
 namespace aot_rt {
 namespace {
 
-constexpr int64_t kMaxThreads = 1024;
-constexpr int64_t kMaxAlignment = int64_t{1} << 20;     // of scratch
+constexpr int64_t kMaxAlignment = int64_t{1} << 20;    // of scratch
 constexpr int64_t kMaxKernelBytes = int64_t{1} << 40;  // of shared memory or scratch
 
 // Parses the parts of one program.
@@ -216,6 +216,10 @@ class Parser {
       step->buffers.push_back(item.id(program_.buffers.size()));
     }
     step->sizes = parse_exprs(sizes, plan_.dim_names);
+    if (f.has("values")) {
+      const Field values = f.at("values");
+      step->values = parse_exprs(values, plan_.dim_names);
+    }
     if (program_.kernel_of(*step).entry != nullptr) {
       grid(f, step);
     } else {
@@ -319,27 +323,32 @@ void check_outputs(const Program& program, const Plan& plan, const std::string& 
     if (program.buffer_of_output(i).dtype != plan.outputs[i].dtype) {
       fail(AOT_CORRUPT_PACKAGE, where, ".outputs[", i, "]: the buffer's dtype is not the output's");
     }
+    if (program.buffer_of_output(i).storage == Storage::kSlice) {  // nowhere behind its loop
+      fail(AOT_CORRUPT_PACKAGE, where, ".outputs[", i, "] is a slice");
+    }
   }
 }
 
-void check_entry(const Buffer& buffer, const std::string& what) {
+using Wrong = std::function<void(const std::string& problem)>;  // throws
+
+void check_entry(const Buffer& buffer, const Wrong& wrong) {
   const auto size = static_cast<uint64_t>(buffer.entry->bytes.size);
   const auto offset = static_cast<uint64_t>(buffer.offset);
   const int64_t bytes = buffer.bytes.is_constant() ? buffer.bytes.constant() : 0;
   if (bytes < 0 || offset > size || static_cast<uint64_t>(bytes) > size - offset) {
-    fail(AOT_CORRUPT_PACKAGE, what, " reaches beyond its entry '", buffer.entry->name, "'");
+    wrong(cat(" reaches beyond its entry '", buffer.entry->name, "'"));
   }
   if (buffer.offset % buffer.dtype->size != 0) {
-    fail(AOT_CORRUPT_PACKAGE, what, " does not begin at a multiple of its element size");
+    wrong(" does not begin at a multiple of its element size");
   }
 }
 
-void check_state(const Buffer& buffer, const State& state, const std::string& what) {
+void check_state(const Buffer& buffer, const State& state, const Wrong& wrong) {
   if (buffer.dtype != state.spec.dtype) {
-    fail(AOT_CORRUPT_PACKAGE, what, ": its dtype is not that of its state");
+    wrong(": its dtype is not that of its state");
   }
   if (!buffer.bytes.is_constant() || buffer.bytes.constant() > state.bytes) {
-    fail(AOT_CORRUPT_PACKAGE, what, " is larger than its state '", state.spec.name, "'");
+    wrong(cat(" is larger than its state '", state.spec.name, "'"));
   }
 }
 
@@ -350,24 +359,25 @@ void check_buffers(const Program& program, const Plan& plan, const std::string& 
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
     const auto index = static_cast<size_t>(buffer.index);
-    const std::string what = cat(where, ".buffers[", i, "] ('", buffer.name, "')");
+    const auto wrong = [&](const std::string& problem) {
+      fail(AOT_CORRUPT_PACKAGE, where, ".buffers[", i, "] ('", buffer.name, "')", problem);
+    };
     if (placed[i] != (buffer.storage == Storage::kArena)) {
-      fail(AOT_CORRUPT_PACKAGE, what, " is ",
-           placed[i] ? "placed in the arena, but is stored elsewhere"
-                     : "stored in the arena, but has no place there");
+      wrong(placed[i] ? " is placed in the arena, but is stored elsewhere"
+                      : " is stored in the arena, but has no place there");
     }
     if (buffer.storage == Storage::kOutput && static_cast<size_t>(program.outputs[index]) != i) {
-      fail(AOT_CORRUPT_PACKAGE, what, " is not the buffer of its output");
+      wrong(" is not the buffer of its output");
     }
     if (buffer.storage == Storage::kInput) {
-      if (given[index]) fail(AOT_CORRUPT_PACKAGE, what, " is a second buffer of its input");
+      if (given[index]) wrong(" is a second buffer of its input");
       given[index] = true;
       if (buffer.dtype != plan.inputs[index].dtype) {
-        fail(AOT_CORRUPT_PACKAGE, what, ": its dtype is not that of its input");
+        wrong(": its dtype is not that of its input");
       }
     }
-    if (buffer.storage == Storage::kEntry) check_entry(buffer, what);
-    if (buffer.storage == Storage::kState) check_state(buffer, plan.states[index], what);
+    if (buffer.storage == Storage::kEntry) check_entry(buffer, wrong);
+    if (buffer.storage == Storage::kState) check_state(buffer, plan.states[index], wrong);
   }
 }
 

@@ -31,6 +31,7 @@ class FlowChecker {
       if (!plan_.dims[i].measured()) scope_of_dim_[i] = 0;
     }
     program_.scopes.assign(1, Scope{});
+    of_output_ = dims_of_outputs();
     nest(0, count, 0, false, 0);
     for (size_t i = 0; i < plan_.dims.size(); ++i) {
       if (scope_of_dim_[i] < 0) {
@@ -83,7 +84,7 @@ class FlowChecker {
       const std::string& name = plan_.dims[static_cast<size_t>(dim)].name;
       if (known >= 0) wrong(at, cat(" reads '", name, "', which is known already"));
       known = scope;
-      if (inside && is_of_output(dim)) {
+      if (inside && of_output_[static_cast<size_t>(dim)]) {
         wrong(at, cat(" reads '", name, "', a size of an output, inside of a branch or loop"));
       }
     }
@@ -94,13 +95,15 @@ class FlowChecker {
     return scope;
   }
 
-  bool is_of_output(int32_t dim) const {
-    bool found = false;
-    const auto look = [&found, dim](int32_t used) { found = found || used == dim; };
+  // Dims that an output's sizes and memory need.
+  std::vector<bool> dims_of_outputs() const {
+    std::vector<bool> found(plan_.dims.size(), false);
+    const auto mark = [&found](int32_t dim) { found[static_cast<size_t>(dim)] = true; };
     for (const TensorSpec& spec : plan_.outputs) {
-      for (const Expr& size : spec.shape) size.each_dim(look);
-      for (const Expr& stride : spec.strides) stride.each_dim(look);
+      for (const Expr& size : spec.shape) size.each_dim(mark);
+      for (const Expr& stride : spec.strides) stride.each_dim(mark);
     }
+    for (const int32_t id : program_.outputs) buffer(id).bytes.each_dim(mark);
     return found;
   }
 
@@ -184,6 +187,7 @@ class FlowChecker {
   }
 
   void check_slices() const {
+    std::vector<int> depth(program_.buffers.size(), 0);
     for (size_t i = 0; i < program_.buffers.size(); ++i) {
       const Buffer& slice = program_.buffers[i];
       if (slice.storage != Storage::kSlice) continue;
@@ -191,6 +195,8 @@ class FlowChecker {
       if (static_cast<size_t>(slice.index) >= i || buffer(slice.index).dtype != slice.dtype) {
         fail(AOT_CORRUPT_PACKAGE, what, " is a slice of a later buffer, or of another type");
       }
+      depth[i] = depth[static_cast<size_t>(slice.index)] + 1;
+      if (depth[i] > kMaxDepth) fail(AOT_CORRUPT_PACKAGE, what, " is nested too deeply");
       const auto loop = static_cast<size_t>(slice.loop);
       if (loop >= program_.steps.size() || program_.steps[loop].kind != StepKind::kRepeat) {
         fail(AOT_CORRUPT_PACKAGE, what, " is a slice in step ", loop, ", which is no counted loop");
@@ -217,6 +223,7 @@ class FlowChecker {
   void use_step(int32_t at, const Step& step, int32_t scope) const {
     for (const int32_t id : step.buffers) use_buffer(at, id, scope);
     for (const Expr& expr : step.sizes) check_expr(at, expr, scope);
+    for (const Expr& expr : step.values) check_expr(at, expr, scope);
     for (const Expr& expr : step.grid) check_expr(at, expr, scope);
     check_expr(at, step.work, scope);
     check_expr(at, step.scratch, scope);
@@ -293,6 +300,7 @@ class FlowChecker {
   Program& program_;
   std::vector<int32_t> scope_of_dim_;  // -1: not known anywhere
   std::vector<bool> turning_;          // by step: a loop that the walk is in
+  std::vector<bool> of_output_;        // by dim
 };
 
 }  // namespace

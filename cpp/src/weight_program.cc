@@ -11,12 +11,12 @@
 namespace aot_rt {
 namespace {
 
-std::shared_ptr<const Routine> parse_routine(const Field& field, const Plan& common,
-                                             const Container& container, const Program& owner) {
+std::shared_ptr<Routine> parse_routine(const Field& field, const Plan& common,
+                                       const Container& container, const Program& owner) {
   auto routine = std::make_shared<Routine>();
   Plan& plan = routine->plan;
   plan.model = common.model;
-  plan.origins = common.origins;
+  plan.origins = common.origins;  // shared
   field.each("inputs", [&plan](const Field& f) { plan.inputs.push_back(parse_tensor(f, {})); });
   field.each("results", [&plan](const Field& f) { plan.outputs.push_back(parse_tensor(f, {})); });
   if (plan.outputs.size() != 1) field.wrong("must have one result");

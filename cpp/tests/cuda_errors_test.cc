@@ -132,10 +132,55 @@ TEST(a_launch_that_fails) {
   CHECK_FAILS(running.run(rows(x)), AOT_DEVICE_ERROR, "start the process again");
 }
 
+// Runs the small package with this code for its kernel `scale`.
+void run_code(const std::string& code) {
+  const Machine machine(1, 9, 0);
+  Builder builder = small_cuda_package();
+  builder.add("kernels/cuda/sm_90/other", "U8", {code.size()}, code);
+  auto& kernel = builder.plan["programs"][1]["kernels"][1];
+  kernel["entry"] = "kernels/cuda/sm_90/other";
+  kernel["sha256"] = builder.plan["entries"]["kernels/cuda/sm_90/other"];
+  const Opened package(builder);
+  const std::vector<float> x(2 * kWidth, 1.0F);
+  CudaRunning running(package.get());
+  running.run(rows(x));
+}
+
+TEST(code_that_is_no_cubin_never_reaches_the_driver) {
+  const auto refused = [](const std::string& code, const char* message) {
+    CHECK_FAILS(run_code(code), AOT_CORRUPT_PACKAGE, message);
+  };
+  const std::string good = aot_test::fake_cubin("sm_90", "scale 6");
+  run_code(good);
+  refused(".version 8.4\n.target sm_90\n", "'kernels/cuda/sm_90/other' is text such as PTX");
+  refused("\x50\xed\x55\xba....", "is an archive of codes (fatbin)");
+  refused("\x01\x02\x03\x04", "is no ELF file");
+  refused(good.substr(0, 63), "is cut off in its ELF header");
+  const auto changed = [&good](size_t at, char value) {
+    std::string code = good;
+    code[at] = value;
+    return code;
+  };
+  refused(changed(4, 1), "is no 64-bit little-endian ELF file");
+  refused(changed(18, 62), "is ELF code for machine 62, not for CUDA");
+  refused(changed(48, 80), "is code for sm_80, the program is for sm_90");
+  refused(changed(60, 1), "has section headers beyond its end");
+  refused(changed(56, 1), "has program headers beyond its end");
+}
+
+TEST(kernels_take_the_parameters_that_the_plan_gives) {
+  CHECK_FAILS(run_code(aot_test::fake_cubin("sm_90", "scale 5")), AOT_CORRUPT_PACKAGE,
+              "kernel 'scale' takes 5 parameters, the plan gives 6");
+  CHECK_FAILS(run_code(aot_test::fake_cubin("sm_90", "scale 7")), AOT_CORRUPT_PACKAGE,
+              "kernel 'scale' takes more than 6 parameters, the plan gives 6");
+  CHECK_FAILS(run_code(aot_test::fake_cubin("sm_90", "scale 6 narrow")), AOT_CORRUPT_PACKAGE,
+              "parameter 0 of kernel 'scale' has 4 bytes at 0, the plan gives 8 at 0");
+}
+
 TEST(a_kernel_that_crashes) {
   const Machine machine(1, 9, 0);
   Builder builder = small_cuda_package();
-  const std::string cubin = "FAKE sm_90\ncrash 6\nend\n";
+  const std::string cubin = aot_test::fake_cubin("sm_90", "crash 6");
   builder.add("kernels/cuda/sm_90/crash", "U8", {cubin.size()}, cubin);
   auto& kernel = builder.plan["programs"][1]["kernels"][1];
   kernel["entry"] = "kernels/cuda/sm_90/crash";

@@ -251,7 +251,10 @@ API CUresult cuCtxSynchronize() {
 API CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned /*options*/,
                                 int* /*names*/, void** /*values*/) {
   ENTER();
-  std::istringstream text(static_cast<const char*>(image));
+  // Behind an ELF header, which the runtime looks at, or bare.
+  const auto* front = static_cast<const char*>(image);
+  const bool elf = std::memcmp(front, "\177ELF", 4) == 0;
+  std::istringstream text(elf ? front + 64 : front);
   std::string word;
   text >> word;
   if (word != "FAKE") return kInvalidImage;
@@ -267,6 +270,7 @@ API CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned /*
     std::istringstream more(rest);
     while (more >> rest) {
       if (rest == "waits") function.waits = true;
+      if (rest == "narrow") function.narrow = true;
       if (rest == "aligned") more >> function.alignment;
     }
     loaded->functions[word] = function;
@@ -295,6 +299,15 @@ API CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
   ENTER();
   if (attribute != kMaxDynamicSharedSize || value > kMaxShared) return kInvalidValue;
   reinterpret_cast<FakeFunction*>(function)->dynamic_shared = value;
+  return kSuccess;
+}
+
+API CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset, size_t* size) {
+  ENTER();
+  const auto* asked = reinterpret_cast<FakeFunction*>(function);
+  if (index >= static_cast<size_t>(asked->parameters)) return kInvalidValue;
+  *offset = 8 * index;
+  *size = asked->narrow && index == 0 ? 4 : 8;
   return kSuccess;
 }
 

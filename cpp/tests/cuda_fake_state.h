@@ -50,6 +50,7 @@ struct FakeFunction {
   std::string symbol;
   int parameters = 0;
   bool waits = false;      // for the launches before it, by itself
+  bool narrow = false;     // its first parameter has 4 bytes
   uint64_t alignment = 1;  // of its scratch
   int dynamic_shared = kUnaskedShared;
 };

@@ -1,8 +1,11 @@
 #include "cuda_package.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 
 #include "cuda/driver_abi.h"
@@ -67,9 +70,9 @@ class Current {
 
 json kernel(Builder* builder, const KernelRow& row, const std::string& arch, int64_t scratch) {
   const std::string entry = "kernels/cuda/" + arch + "/" + row.name;
-  const std::string cubin = "FAKE " + arch + "\n" + row.name + " " +
-                            std::to_string(row.parameters) + (row.waits ? " waits" : "") +
-                            "\nend\n";
+  const std::string cubin =
+      fake_cubin(arch, std::string(row.name) + " " + std::to_string(row.parameters) +
+                           (row.waits ? " waits" : ""));
   builder->add(entry, "U8", json::array({cubin.size()}), cubin);
   return {
       {"name", row.name},   {"entry", entry},           {"sha256", builder->plan["entries"][entry]},
@@ -101,6 +104,17 @@ void to_grids(json* steps) {
 }
 
 }  // namespace
+
+std::string fake_cubin(const std::string& arch, const std::string& functions) {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_machine = 190;  // EM_CUDA
+  header.e_flags = static_cast<Elf64_Word>(std::strtoul(arch.c_str() + 3, nullptr, 10));
+  const std::string front(reinterpret_cast<const char*>(&header), sizeof(header));
+  return front + "FAKE " + arch + "\n" + functions + "\nend\n";
+}
 
 void add_cuda(Builder* builder, const std::vector<std::string>& archs) {
   const json cpu = builder->plan["programs"][0];

@@ -11,6 +11,10 @@
 
 namespace aot_test {
 
+// Code that looks like a cubin and does what the fake driver makes of these lines, "symbol
+// parameters" each.
+std::string fake_cubin(const std::string& arch, const std::string& functions);
+
 // Adds a program for each architecture to a package of package_builder.h, with the same buffers.
 void add_cuda(Builder* builder, const std::vector<std::string>& archs);
 

@@ -336,7 +336,7 @@ TEST(tensors_larger_than_their_buffers_fail_the_run) {
   b.program()["steps"][1]["results"][0]["shape"][1] = kWidth + 1;
   const Opened package(b);
   CHECK_FAILS(Running(package).run(1), AOT_CORRUPT_PACKAGE,
-              "call demo::scale takes more of buffer 'y' than it has");
+              "('call demo::scale'): the bytes of operand 1");
   b.program()["steps"][1]["results"][0]["shape"] = {int64_t{1} << 62, 8};
   const Opened huge(b);
   CHECK_FAILS(Running(huge).run(1), AOT_SHAPE_MISMATCH, "sizes are too large");

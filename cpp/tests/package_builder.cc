@@ -304,6 +304,79 @@ void add_device_program(Builder* builder, const std::string& device, const std::
   builder->plan["programs"].push_back(program);
 }
 
+std::string declarations(const json& kernels) {
+  std::string text = json{{"kernels", kernels}}.dump();
+  const size_t size = text.size();
+  for (size_t i = 0; i < 8; ++i) text += static_cast<char>(size >> (8 * i));
+  return text + "AOTDECL1";
+}
+
+namespace {
+
+json touched(const json& bytes, const char* access, const char* dtype = "float32") {
+  return {{"dtype", dtype}, {"bytes", bytes}, {"access", access}};
+}
+
+// Of kernels with these variables, the first of which is the work.
+json declaration(const char* name, int variables, json sizes, json buffers, json scratch = 0) {
+  json dims = json::array();
+  for (int i = 0; i < variables; ++i) {
+    dims.push_back({{"min", 0}, {"max", nullptr}, {"multiple_of", 1}});
+  }
+  return {{"name", name},
+          {"dims", std::move(dims)},
+          {"relations", json::array()},
+          {"sizes", std::move(sizes)},
+          {"buffers", std::move(buffers)},
+          {"work", "v0"},
+          {"scratch", std::move(scratch)}};
+}
+
+void give_values(json* steps) {
+  for (json& step : *steps) {
+    if (!step.contains("kernel")) continue;
+    step["values"] = json::array({step["work"]});
+    for (const json& size : step["sizes"]) step["values"].push_back(size);
+  }
+}
+
+}  // namespace
+
+json test_declarations() {
+  const json all = {"*", 4, "v0"};
+  const json rows = {"*", 4, "v0", "v1"};
+  const json columns = {"*", 4, "v1"};
+  const json one = json::array({"v1"});
+  return json::array(
+      {declaration("add_bias", 2, one,
+                   {touched(rows, "read"), touched(columns, "read"), touched(rows, "write")}),
+       declaration("scale", 1, json::array(),
+                   {touched(all, "read"), touched(4, "read"), touched(all, "write")}),
+       declaration("row_sum", 2, one, {touched(rows, "read"), touched(all, "write")}, columns),
+       declaration("gather", 2, one,
+                   {touched(columns, "read"), touched({"*", 8, "v0"}, "read", "int64"),
+                    touched(all, "write")}),
+       declaration("copy_bytes", 1, json::array(),
+                   {touched("v0", "read"), touched("v0", "write")})});
+}
+
+void declare(Builder* builder, const json& kernels) {
+  builder->plan["format"] = {1, 1};
+  json& program = builder->program();
+  for (Builder::Entry& entry : builder->entries) {
+    if (entry.name.rfind("kernels/cpu/", 0) != 0) continue;
+    entry.bytes += declarations(kernels);
+    entry.shape = {entry.bytes.size()};
+    builder->plan["entries"][entry.name] = hash(entry.bytes);
+    for (json& library : program["libraries"]) {
+      if (library["entry"] == entry.name) library["sha256"] = hash(entry.bytes);
+    }
+  }
+  give_values(&program["steps"]);
+  if (!program.contains("weights")) return;
+  for (json& routine : program["weights"]["routines"]) give_values(&routine["steps"]);
+}
+
 Opened::Opened(const Builder& builder) : bytes_(builder.build()) {
   aot_status* status =
       aot_package_open_memory(bytes_.bytes().data, bytes_.bytes().size, nullptr, &package_);

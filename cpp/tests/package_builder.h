@@ -86,6 +86,17 @@ Builder gather_package();
 // writes the output `y`. Nothing in these tests runs it.
 void add_device_program(Builder* builder, const std::string& device, const std::string& arch);
 
+// What the test kernels touch, in the order of their table. All variables are unbounded, the first
+// is the work.
+json test_declarations();
+
+// Puts declarations behind the code of each library, and gives every launch, also of routines, the
+// `values` that the test kernels need. The plan's format becomes 1.1. Call it once.
+void declare(Builder* builder, const json& kernels = test_declarations());
+
+// What is behind the code of an entry with these declarations.
+std::string declarations(const json& kernels);
+
 // A package opened from memory.
 class Opened {
  public:

@@ -224,7 +224,7 @@ TEST(plans_that_break_at_bind) {
   };
   Builder builder = aot_test::small_package();
   builder.program()["buffers"][3]["bytes"] = {"+", "s0", -100};
-  CHECK_FAILS(run(builder), AOT_CORRUPT_PACKAGE, "size of buffer of 'sum' is -96");
+  CHECK_FAILS(run(builder), AOT_CORRUPT_PACKAGE, "the size of buffer 'sum' (s0 + -100)");
   builder = aot_test::small_package();
   builder.program()["buffers"][4]["bytes"] = {"*", 31, "s0"};
   CHECK_FAILS(run(builder), AOT_CORRUPT_PACKAGE, "output 'y' is larger than its buffer");

@@ -157,7 +157,7 @@ TEST(a_stream_is_destroyed_after_its_run) {
 TEST(scratch_is_aligned_as_kernels_want) {
   for (const bool graphs : {true, false}) {
     Builder builder = aot_test::small_cuda_package();
-    const std::string cubin = "FAKE sm_90\nrow_sum 5 aligned 4096\nend\n";
+    const std::string cubin = aot_test::fake_cubin("sm_90", "row_sum 5 aligned 4096");
     builder.add("kernels/cuda/sm_90/aligned", "U8", {cubin.size()}, cubin);
     auto& kernel = builder.plan["programs"][1]["kernels"][2];
     kernel["entry"] = "kernels/cuda/sm_90/aligned";

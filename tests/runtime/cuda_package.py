@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 from collections.abc import Mapping
 from functools import lru_cache
@@ -59,12 +60,20 @@ SIGNATURES = {
 }
 
 
+def _fake_cubin(arch: str, functions: str) -> bytes:
+    """What looks like a cubin: an ELF header for CUDA without tables, then the fake's own text."""
+    flags = int(arch.removeprefix("sm_"))
+    ident = b"\x7fELF" + bytes([2, 1]) + bytes(10)
+    header = ident + struct.pack("<HHIQQQIHHHHHH", 0, 190, 0, 0, 0, 0, flags, 0, 0, 0, 0, 0, 0)
+    return header + f"FAKE {arch}\n{functions}\nend\n".encode()
+
+
 def fake_kernels(arch: str) -> dict[str, dict[str, Any]]:
     """Kernels of the fake driver: rows of a program's `kernels`, with `data`."""
     rows: dict[str, dict[str, Any]] = {}
     for name, parameters in FAKE_PARAMETERS.items():
         rows[name] = {
-            "data": f"FAKE {arch}\n{name} {parameters}\nend\n".encode(),
+            "data": _fake_cubin(arch, f"{name} {parameters}"),
             "symbol": name,
             "threads": 128,
             "shared": 0,

@@ -36,11 +36,15 @@ LAYERS = [
     {"json_text", "status", "driver_abi", "workspace"},
     {"expr", "safetensors", "driver"},
     {"device", "package_files"},
+    {"shared_list", "cubin"},
     {
         *("plan", "plan_fields", "program", "program_flow", "operator_call"),
         *("weight_program", "upload", "graph", "memory_library"),
+        # A plan is proved as it is parsed, and what is not proved checked as sizes are bound.
+        *("fact", "polynomial", "prover", "declaration", "lifetimes", "rules"),
+        *("memory_rules", "launch_rules", "verify", "bound_sizes"),
     },
-    {"bound_sizes", "kernel_library", "operators", "weights"},
+    {"kernel_library", "operators", "weights"},
     {"contract", "output_pool", "bound_call", "bound_program", "bound_steps", "flow_runner"},
     {"weight_update", "run_device"},
     {"package"},

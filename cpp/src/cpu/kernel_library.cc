@@ -46,6 +46,9 @@ void KernelLibrary::read_table(const Library& library, const std::vector<Kernel>
     fail(AOT_INCOMPATIBLE, "'", name, "' does not serve kernel ABI version ",
          AOT_KERNEL_ABI_VERSION);
   }
+  if (table->isa == nullptr || (table->kernels == nullptr && table->kernel_count != 0)) {
+    fail(AOT_CORRUPT_PACKAGE, "'", name, "' has a table without a level or kernels");
+  }
   if (library.isa != table->isa) {
     fail(AOT_CORRUPT_PACKAGE, "'", name, "' is built for ", table->isa, ", the plan says ",
          library.isa);
@@ -57,7 +60,10 @@ void KernelLibrary::read_table(const Library& library, const std::vector<Kernel>
   functions_.reserve(kernels.size());
   for (size_t i = 0; i < kernels.size(); ++i) {
     const aot_kernel_entry& row = table->kernels[i];
-    if (kernels[i].name != row.name || row.run == nullptr) {
+    if (row.name == nullptr || row.run == nullptr) {
+      fail(AOT_CORRUPT_PACKAGE, "'", name, "': kernel ", i, " has no name or no function");
+    }
+    if (kernels[i].name != row.name) {
       fail(AOT_CORRUPT_PACKAGE, "'", name, "': kernel ", i, " is '", row.name, "', the plan says '",
            kernels[i].name, "'");
     }

@@ -9,6 +9,8 @@
 #include "cuda/upload.h"
 #include "error.h"
 #include "sha256.h"
+#include "verify/cubin.h"
+#include "verify/declaration.h"
 
 namespace aot_rt::cuda {
 namespace {
@@ -16,6 +18,9 @@ namespace {
 constexpr size_t kWeightAlignment = 256;
 constexpr size_t kMostGap = 4096;          // between entries that are sent together
 constexpr int64_t kFreeShared = 48 << 10;  // bytes that every kernel may have unasked
+
+constexpr size_t kScratchParameters = 2;  // the kernel's own, and that of a profiler
+constexpr size_t kParameterBytes = 8;     // of an address or a size
 
 struct Architecture {
   int32_t major = -1;
@@ -61,7 +66,10 @@ const Program& choose_program(const Plan& plan, const Device& device) {
 }
 
 DeviceProgram::DeviceProgram(DevicePtr device, const Program& program)
-    : device_(std::move(device)), program_(program), kernels_(program.kernels.size()) {}
+    : device_(std::move(device)),
+      program_(program),
+      parameters_(count_parameters()),
+      kernels_(program.kernels.size()) {}
 
 DeviceProgram::~DeviceProgram() {
   const Driver& driver = device_->driver();
@@ -122,11 +130,57 @@ Placement DeviceProgram::upload_weights(const Container& container, const Log& l
 CUfunction DeviceProgram::kernel(int32_t id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Loaded& loaded = kernels_[static_cast<size_t>(id)];
-  if (loaded.function == nullptr) loaded = load(program_.kernels[static_cast<size_t>(id)]);
+  if (loaded.function == nullptr) {
+    loaded = load(program_.kernels[static_cast<size_t>(id)], parameters_[static_cast<size_t>(id)]);
+  }
   return loaded.function;
 }
 
-DeviceProgram::Loaded DeviceProgram::load(const Kernel& kernel) const {
+// Those of its first launch; that others have as many is checked where they are counted. Routines
+// of the weight program launch the program's kernels, too.
+std::vector<size_t> DeviceProgram::count_parameters() const {
+  std::vector<size_t> counts(program_.kernels.size(), 0);
+  const auto count = [this, &counts](const Program& body) {
+    for (const Step& step : body.steps) {
+      if (step.kind != StepKind::kLaunch) continue;
+      const Kernel& kernel = program_.kernel_of(step);
+      const size_t own = step.buffers.size() + step.sizes.size() + (kernel.faults ? 1 : 0);
+      size_t& known = counts[static_cast<size_t>(step.kernel)];
+      if (known != 0 && known != own + kScratchParameters) {
+        fail(AOT_CORRUPT_PACKAGE, "plan: kernel '", kernel.name, "' is launched with ", known,
+             " parameters, and elsewhere with ", own + kScratchParameters);
+      }
+      known = own + kScratchParameters;
+    }
+  };
+  count(program_);
+  for (const auto& routine : program_.routines) count(routine->body);
+  return counts;
+}
+
+// What the code itself says of its parameters, where the driver tells: all of 8 bytes.
+void DeviceProgram::check_parameters(const Kernel& kernel, size_t count,
+                                     CUfunction function) const {
+  const Driver& driver = device_->driver();
+  if (!driver.has_parameter_info() || count == 0) return;
+  size_t found = 0;
+  size_t offset = 0;
+  size_t size = 0;
+  while (found <= count &&
+         driver.func_get_param_info.raw(function, found, &offset, &size) == kSuccess) {
+    if (size != kParameterBytes || offset != found * kParameterBytes) {
+      fail(AOT_CORRUPT_PACKAGE, "parameter ", found, " of kernel '", kernel.name, "' has ", size,
+           " bytes at ", offset, ", the plan gives ", kParameterBytes, " at ",
+           found * kParameterBytes);
+    }
+    ++found;
+  }
+  if (found == count) return;
+  fail(AOT_CORRUPT_PACKAGE, "kernel '", kernel.name, "' takes ", found > count ? "more than " : "",
+       std::min(found, count), " parameters, the plan gives ", count);
+}
+
+DeviceProgram::Loaded DeviceProgram::load(const Kernel& kernel, size_t parameters) const {
   // A copy, which nobody else writes: what is checked is what the driver gets.
   const std::vector<uint8_t> code(kernel.entry->bytes.data,
                                   kernel.entry->bytes.data + kernel.entry->bytes.size);
@@ -140,6 +194,7 @@ DeviceProgram::Loaded DeviceProgram::load(const Kernel& kernel) const {
          " bytes of shared memory, a block has ", device_->max_shared(), " on ",
          device_->description());
   }
+  check_cubin(code_of(*kernel.entry), program_.arch, kernel.entry->name);
   const Driver& driver = device_->driver();
   const Scope scope(*device_);
   const std::string where =
@@ -158,6 +213,12 @@ DeviceProgram::Loaded DeviceProgram::load(const Kernel& kernel) const {
   if (result != kSuccess) {
     driver.module_unload.raw(loaded.module);
     driver.fail(result, call, where);
+  }
+  try {
+    check_parameters(kernel, parameters, loaded.function);
+  } catch (const Error&) {
+    driver.module_unload.raw(loaded.module);
+    throw;
   }
   return loaded;
 }

@@ -36,15 +36,20 @@ class DeviceProgram {
   CUfunction kernel(int32_t id);
 
  private:
+  // How many parameters a kernel is launched with, by kernel; 0: it never is.
+  std::vector<size_t> count_parameters() const;
+  void check_parameters(const Kernel& kernel, size_t count, CUfunction function) const;
+
   struct Loaded {
     CUmodule module = nullptr;
     CUfunction function = nullptr;
   };
 
-  Loaded load(const Kernel& kernel) const;
+  Loaded load(const Kernel& kernel, size_t parameters) const;
 
   DevicePtr device_;
   const Program& program_;
+  const std::vector<size_t> parameters_;
   std::mutex mutex_;
   std::vector<Loaded> kernels_;  // by position in the program
 };

@@ -60,6 +60,9 @@ class Driver {
   // Whether edges of graphs may let a kernel start early: `graph_add_dependencies` is there.
   bool has_early_launches() const { return early_launches_; }
 
+  // Whether functions tell their parameters: `func_get_param_info` is there.
+  bool has_parameter_info() const { return func_get_param_info.pointer != nullptr; }
+
 #define AOT_CUDA_MEMBER(member, symbol, parameters) \
   internal::FunctionOf<void parameters>::Type member;
   AOT_CUDA_SYMBOLS(AOT_CUDA_MEMBER)
