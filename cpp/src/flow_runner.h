@@ -10,6 +10,7 @@
 #include "aot/abi.h"
 #include "bound_sizes.h"
 #include "plan.h"
+#include "trace.h"
 
 namespace aot_rt {
 
@@ -38,8 +39,9 @@ class FlowDevice {
 // One run of a program with control steps; `device` is bound for the inputs' sizes.
 class FlowRunner {
  public:
-  FlowRunner(const Plan& plan, const Program& program, FlowDevice* device)
-      : plan_(plan), program_(program), device_(*device) {}
+  // `trace`: where control steps are noted; may be nullptr.
+  FlowRunner(const Plan& plan, const Program& program, FlowDevice* device, Trace* trace)
+      : plan_(plan), program_(program), device_(*device), trace_(trace) {}
 
   // Throws what the device throws; OPERATOR_FAILED with the step's origin; INVALID_ARGUMENT with
   // the step's origin when a check of the model fails; SHAPE_MISMATCH when a size that is read is
@@ -48,12 +50,13 @@ class FlowRunner {
 
  private:
   void run_steps(int32_t begin, int32_t end);
+  void run_control(const Step& step, int32_t at);
   int32_t launch(int32_t begin, int32_t end);
   void branch(const Step& step, int32_t first);
   void repeat_while(const Step& step, int32_t first);
   void repeat(const Step& step, int32_t self);
   void check_slices(int32_t self, int64_t count) const;
-  void copy(const Step& step);
+  void copy(const Step& step, TraceSpan* traced);
   void read_sizes(const Step& step, int32_t first);
   void check(const Step& step);
   void call(int32_t at);
@@ -64,6 +67,7 @@ class FlowRunner {
   const Plan& plan_;
   const Program& program_;
   FlowDevice& device_;
+  Trace* trace_;
 };
 
 }  // namespace aot_rt

@@ -56,6 +56,10 @@ class Package : public std::enable_shared_from_this<Package> {
   // The kernels of one of the plan's programs for `isa` ("" = the best), loaded once. Any thread.
   std::shared_ptr<const KernelLibrary> library(const Program& program, std::string_view isa);
 
+  // Appends the kernels of all loaded libraries to the file that `perf` reads. Any thread. Throws
+  // DEVICE_ERROR.
+  void write_perf_map();
+
   // The code of a program's calls of custom operators: the package's own, else what is registered
   // in this process. `plan`: the program's. Any thread. Throws NOT_FOUND with the model's line when
   // nobody has given one, and as load_operators.

@@ -137,4 +137,19 @@ void Session::reset_profile() {
   std::fill(counters_.begin(), counters_.end(), Counter{});
 }
 
+void Session::begin_trace(const TraceOptions& options) {
+  auto trace = std::make_unique<Trace>(package_, plan_, program_, options);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (trace_ != nullptr) fail(AOT_INVALID_ARGUMENT, "this session is traced already");
+  trace_ = std::move(trace);
+  traced_.store(true);
+}
+
+std::unique_ptr<Trace> Session::end_trace() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (trace_ == nullptr) fail(AOT_INVALID_ARGUMENT, "this session is not traced");
+  traced_.store(false);
+  return std::move(trace_);
+}
+
 }  // namespace aot_rt

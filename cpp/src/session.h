@@ -12,6 +12,7 @@
 #include "aot/abi.h"
 #include "output_pool.h"
 #include "package.h"
+#include "trace.h"
 
 namespace aot_rt {
 
@@ -78,7 +79,14 @@ class Session : private Package::WeightUser {
   void profile(aot_step_profile* steps, size_t capacity, size_t* count);
   void reset_profile();
 
+  // A timeline of the runs that begin later; see aot_session_trace_begin.
+  void begin_trace(const TraceOptions& options);
+  std::unique_ptr<Trace> end_trace();
+
  protected:
+  // When a run asks for the session, if that is to be known.
+  int64_t asked_now() const { return traced_.load(std::memory_order_relaxed) ? Trace::now() : 0; }
+
   using TakeOutput = void (*)(void* context, size_t index, OutputBlock* block);
 
   struct Counter {
@@ -126,6 +134,8 @@ class Session : private Package::WeightUser {
   std::vector<std::string> origins_;  // by step
   aot_observer_fn observer_ = nullptr;
   void* observer_context_ = nullptr;
+  std::unique_ptr<Trace> trace_;     // nullptr: runs are not traced
+  std::atomic<bool> traced_{false};  // for who has not the mutex yet
 
  private:
   const State& checked_state(size_t index, const void* data, size_t size) const;

@@ -11,10 +11,12 @@
 #ifndef AOT_AOT_HPP_
 #define AOT_AOT_HPP_
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -229,6 +231,9 @@ class Tensor {
   Managed managed_;                 // of an output
 };
 
+// Inputs or outputs by the names that the package gives them.
+using NamedTensors = std::map<std::string, Tensor, std::less<>>;
+
 // How to open a package. Copyable.
 struct PackageOptions {
   bool verify = false;  // check the SHA-256 of every entry
@@ -259,11 +264,21 @@ struct ReplaceOptions {
 class Package {
  public:
   static Result<Package> open(const std::string& path, const PackageOptions& options = {}) {
-    const char* weights = options.weights.empty() ? nullptr : options.weights.c_str();
-    const aot_package_options raw{sizeof(raw), options.verify ? 1 : 0, options.log,
-                                  options.log_context, weights};
+    const aot_package_options raw = convert(options);
     aot_package* package = nullptr;
     if (aot_status* status = aot_package_open(path.c_str(), &raw, &package)) {
+      return Error::adopt(status);
+    }
+    return Package(package);
+  }
+
+  // The same from memory. It is borrowed, not copied: it must be aligned to 64 bytes, and stay
+  // unchanged and alive until this package and all sessions made of it are gone.
+  static Result<Package> open_memory(const void* data, size_t size,
+                                     const PackageOptions& options = {}) {
+    const aot_package_options raw = convert(options);
+    aot_package* package = nullptr;
+    if (aot_status* status = aot_package_open_memory(data, size, &raw, &package)) {
       return Error::adopt(status);
     }
     return Package(package);
@@ -275,6 +290,17 @@ class Package {
   const aot_tensor_info& output(size_t index) const { return *aot_package_output(get(), index); }
   size_t state_count() const { return aot_package_state_count(get()); }
   const aot_tensor_info& state(size_t index) const { return *aot_package_state(get(), index); }
+
+  // Positions by name; the error says which names there are.
+  Result<size_t> find_input(const std::string& name) const {
+    return find(aot_package_find_input, name);
+  }
+  Result<size_t> find_output(const std::string& name) const {
+    return find(aot_package_find_output, name);
+  }
+  Result<size_t> find_state(const std::string& name) const {
+    return find(aot_package_find_state, name);
+  }
 
   // The plan's JSON text.
   std::string_view plan() const {
@@ -313,7 +339,26 @@ class Package {
 
   aot_package* get() const { return package_.get(); }
 
+  // Names of the loaded CPU kernels for `perf`; see aot_package_write_perf_map.
+  Result<Done> write_perf_map() { return done(aot_package_write_perf_map(get())); }
+
  private:
+  using Find = aot_status* (*)(const aot_package*, const char*, size_t*);
+  Result<size_t> find(Find function, const std::string& name) const {
+    size_t index = 0;
+    if (aot_status* status = function(get(), name.c_str(), &index)) return Error::adopt(status);
+    return index;
+  }
+
+  static aot_package_options convert(const PackageOptions& options) {
+    aot_package_options raw{};
+    raw.struct_size = sizeof(raw);
+    raw.verify = options.verify ? 1 : 0;
+    raw.log = options.log;
+    raw.log_context = options.log_context;
+    raw.weights = options.weights.empty() ? nullptr : options.weights.c_str();
+    return raw;
+  }
   static aot_replace_options convert(const ReplaceOptions& options) {
     return {sizeof(aot_replace_options), options.partial ? 1 : 0, options.restart ? 1 : 0,
             options.ignore_unknown ? 1 : 0};
@@ -345,6 +390,33 @@ struct RunOptions {
   bool host_outputs = false;
 };
 
+// What a trace keeps; see aot_trace_options.
+struct TraceOptions {
+  uint64_t capacity = 0;  // events; 0: 65536
+  bool nvtx = false;      // ranges for NVIDIA's tools
+  bool events = true;     // false: ranges alone
+};
+
+// What a session's runs did; see aot_trace_event. Move-only; lives on without its session.
+class Trace {
+ public:
+  // Takes over a trace of the C interface.
+  static Trace adopt(aot_trace* trace) { return Trace(trace); }
+
+  size_t size() const { return aot_trace_count(trace_.get()); }
+  const aot_trace_event& operator[](size_t index) const {
+    return *aot_trace_event_at(trace_.get(), index);
+  }
+  uint64_t dropped() const { return aot_trace_dropped(trace_.get()); }
+
+ private:
+  struct Free {
+    void operator()(aot_trace* trace) const { aot_trace_free(trace); }
+  };
+  explicit Trace(aot_trace* trace) : trace_(trace) {}
+  std::unique_ptr<aot_trace, Free> trace_;
+};
+
 // Runs a package. Move-only. Several sessions run at the same time; one session serialises.
 class Session {
  public:
@@ -364,7 +436,7 @@ class Session {
     if (aot_status* status = aot_session_create(package.get(), device, &raw, &session)) {
       return Error::adopt(status);
     }
-    return Session(session, package.output_count());
+    return Session(session, Names::of(package));
   }
 
   // Runs on inputs in the package's order.
@@ -388,7 +460,7 @@ class Session {
   // The same for tensors of another library.
   Result<std::vector<Tensor>> run(const DLTensor* const* inputs, size_t count,
                                   const RunOptions& options = {}) {
-    std::vector<DLManagedTensorVersioned*> raw(outputs_);
+    std::vector<DLManagedTensorVersioned*> raw(names_->outputs.size());
     const aot_run_options given{sizeof(given), options.stream, options.host_outputs ? 1 : 0};
     if (aot_status* status =
             aot_session_run_with(session_.get(), inputs, count, raw.data(), raw.size(), &given)) {
@@ -398,6 +470,31 @@ class Session {
     outputs.reserve(raw.size());
     for (DLManagedTensorVersioned* managed : raw) outputs.push_back(Tensor::adopt(managed));
     return outputs;
+  }
+
+  // Runs on inputs by name, and gives the outputs by name. The error says which input is missing or
+  // unknown. NamedTensors inputs; inputs.emplace("x", Tensor::borrow(…));
+  Result<NamedTensors> run_named(const NamedTensors& inputs, const RunOptions& options = {}) {
+    std::vector<const DLTensor*> views;
+    for (const std::string& name : names_->inputs) {
+      const auto given = inputs.find(name);
+      if (given == inputs.end()) {
+        return Error(AOT_INVALID_ARGUMENT, "input '" + name + "' is missing");
+      }
+      views.push_back(&given->second.view());
+    }
+    for (const auto& [name, tensor] : inputs) {
+      if (!names_->has_input(name)) {
+        return Error(AOT_INVALID_ARGUMENT, "the model has no input '" + name + "'");
+      }
+    }
+    Result<std::vector<Tensor>> outputs = run(views.data(), views.size(), options);
+    if (!outputs.ok()) return outputs.error();
+    NamedTensors named;
+    for (size_t i = 0; i < names_->outputs.size(); ++i) {
+      named.emplace(names_->outputs[i], std::move(outputs.value()[i]));
+    }
+    return named;
   }
 
   // Waits for the last run that was enqueued in a caller's stream; the error that it found.
@@ -418,7 +515,7 @@ class Session {
     if (aot_status* status = aot_session_clone(session_.get(), &session)) {
       return Error::adopt(status);
     }
-    return Session(session, outputs_);
+    return Session(session, names_);
   }
 
   DLDevice device() const { return aot_session_device(session_.get()); }
@@ -445,6 +542,20 @@ class Session {
 
   Result<Done> reset_profile() { return done(aot_session_profile_reset(session_.get())); }
 
+  // A timeline of the runs from here to end_trace(); see aot_session_trace_begin.
+  Result<Done> begin_trace(const TraceOptions& options = {}) {
+    const aot_trace_options given{sizeof(given), options.capacity, options.nvtx ? 1 : 0,
+                                  options.events ? 0 : 1};
+    return done(aot_session_trace_begin(session_.get(), &given));
+  }
+  Result<Trace> end_trace() {
+    aot_trace* trace = nullptr;
+    if (aot_status* status = aot_session_trace_end(session_.get(), &trace)) {
+      return Error::adopt(status);
+    }
+    return Trace::adopt(trace);
+  }
+
   // See aot_session_set_observer; nullptr removes it.
   Result<Done> set_observer(aot_observer_fn observer, void* context) {
     return done(aot_session_set_observer(session_.get(), observer, context));
@@ -456,10 +567,30 @@ class Session {
   struct Free {
     void operator()(aot_session* session) const { aot_session_free(session); }
   };
-  Session(aot_session* session, size_t outputs) : session_(session), outputs_(outputs) {}
+  // The package's, which may be gone before the session.
+  struct Names {
+    std::vector<std::string> inputs;
+    std::vector<std::string> outputs;
+
+    static std::shared_ptr<const Names> of(const Package& package) {
+      auto names = std::make_shared<Names>();
+      for (size_t i = 0; i < package.input_count(); ++i) {
+        names->inputs.emplace_back(package.input(i).name);
+      }
+      for (size_t i = 0; i < package.output_count(); ++i) {
+        names->outputs.emplace_back(package.output(i).name);
+      }
+      return names;
+    }
+    bool has_input(const std::string& name) const {
+      return std::find(inputs.begin(), inputs.end(), name) != inputs.end();
+    }
+  };
+  Session(aot_session* session, std::shared_ptr<const Names> names)
+      : session_(session), names_(std::move(names)) {}
 
   std::unique_ptr<aot_session, Free> session_;
-  size_t outputs_;
+  std::shared_ptr<const Names> names_;
 };
 
 }  // namespace aot

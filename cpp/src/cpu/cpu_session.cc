@@ -19,6 +19,7 @@ struct ParallelStep {
   const BoundStep* step;
   uint8_t* scratch;
   int64_t scratch_stride;
+  Trace* trace;  // nullptr: chunks are not traced
 };
 
 void run_chunk(void* data, int32_t seat, int64_t chunk) {
@@ -30,7 +31,17 @@ void run_chunk(void* data, int32_t seat, int64_t chunk) {
   const int64_t size = step.work / step.chunks;
   const int64_t rest = step.work % step.chunks;
   const int64_t begin = chunk * size + std::min(chunk, rest);
-  step.run(&args, begin, begin + size + (chunk < rest ? 1 : 0));
+  const int64_t end = begin + size + (chunk < rest ? 1 : 0);
+  if (job.trace == nullptr) {
+    step.run(&args, begin, end);
+    return;
+  }
+  aot_trace_event event = job.trace->begin(AOT_TRACE_CHUNK, job.trace->name_of(step.step), "");
+  step.run(&args, begin, end);
+  event.end_ns = Trace::now();
+  event.worker = seat;
+  job.trace->describe(&event, step.step, nullptr);
+  job.trace->add(event);
 }
 
 // The host reads weights where they are.
@@ -95,7 +106,9 @@ CpuSession::Outputs::~Outputs() {
 void CpuSession::run_with(const DLTensor* const* inputs, size_t count, const RunOptions& options,
                           TakeOutput take, void* context) {
   if (options.stream != nullptr) fail(AOT_INVALID_ARGUMENT, "the cpu has no streams: give NULL");
+  const int64_t asked = asked_now();
   const std::lock_guard<std::mutex> lock(mutex_);
+  const TracedRun traced(trace_.get(), plan().model.c_str(), asked);
   take_weights();
   Outputs outputs(*this);
   run_locked(inputs, count);
@@ -103,7 +116,8 @@ void CpuSession::run_with(const DLTensor* const* inputs, size_t count, const Run
   results_.clear();
 }
 
-void CpuSession::run_locked(const DLTensor* const* inputs, size_t count) {
+void CpuSession::prepare(const DLTensor* const* inputs, size_t count) {
+  const TraceSpan span(trace_.get(), AOT_TRACE_PREPARE, "prepare");
   BoundPlan& bound = bind(inputs, count);
   bound.set_weights(program_, package().container(), generation_of_weights(), weights());
   bound_ = &bound;
@@ -111,10 +125,15 @@ void CpuSession::run_locked(const DLTensor* const* inputs, size_t count) {
   prepare_memory(bound);
   place_inputs(bound, inputs);
   place_outputs(bound);
+}
+
+void CpuSession::run_locked(const DLTensor* const* inputs, size_t count) {
+  prepare(inputs, count);
+  BoundPlan& bound = *bound_;
   if (!program_.straight) {
     turns_.clear();
-    FlowRunner(plan(), program_, this).run();
-  } else if (options().profile || observer_ != nullptr) {
+    FlowRunner(plan(), program_, this, trace_.get()).run();
+  } else if (watched()) {
     run_steps_watched(bound);
   } else {
     run_steps(bound);
@@ -194,6 +213,8 @@ void CpuSession::place_inputs(BoundPlan& bound, const DLTensor* const* inputs) {
 void* CpuSession::copy_input(size_t index, const DLTensor& tensor, const BoundTensor& bound) {
   const auto span = static_cast<size_t>(bound.span);
   Block& copy = copies_[index];
+  TraceSpan traced(trace_.get(), AOT_TRACE_COPY, plan().inputs[index].name.c_str(), "input");
+  traced.set_bytes(span);
   if (copy.size() < span) copy = Block(allocator_, span, "a copy of an input");
   const auto* from = static_cast<const uint8_t*>(tensor.data) + tensor.byte_offset;
   strided_copy(copy.data(), bound.strides, from, strides_of(tensor), bound.sizes,
@@ -233,6 +254,8 @@ void CpuSession::copy_shared_outputs() {
     const BoundPlan& bound = *output_plans_[i];
     const auto span = static_cast<size_t>(bound.outputs()[i].span);
     if (owns_buffer(i) || span == 0) continue;
+    TraceSpan traced(trace_.get(), AOT_TRACE_COPY, plan().outputs[i].name.c_str(), "output");
+    traced.set_bytes(span);
     std::memcpy(results_[i]->data(), bound.address(program_.outputs[i]), span);
   }
 }
@@ -242,6 +265,11 @@ void CpuSession::update(const DLTensor* const* inputs) {
   for (const Update& update : program_.updates) {
     const auto index = static_cast<size_t>(update.index);
     const void* value = bound_->address(update.buffer);
+    const std::string& name =
+        update.input ? plan().inputs[index].name : plan().states[index].spec.name;
+    TraceSpan traced(trace_.get(), AOT_TRACE_COPY, name.c_str(), update.input ? "input" : "state");
+    traced.set_bytes(static_cast<size_t>(update.input ? bound_->inputs()[index].span
+                                                      : plan().states[index].bytes));
     if (update.input) {
       write_input(*inputs[index], bound_->inputs()[index], *plan().inputs[index].dtype, value);
     } else if (const State& state = plan().states[index]; state.bytes != 0) {
@@ -283,7 +311,7 @@ void CpuSession::launch_steps(int32_t begin, int32_t end) {
 void CpuSession::launch_step(int32_t step) {
   const BoundStep* launch = bound_->step_of(step);
   if (launch == nullptr) return;
-  if (options().profile || observer_ != nullptr) {
+  if (watched()) {
     run_step_watched(*bound_, *launch);
     return;
   }
@@ -294,6 +322,7 @@ void CpuSession::launch_step(int32_t step) {
 void CpuSession::call_operator(int32_t step) {
   const Step& call = program_.steps[static_cast<size_t>(step)];
   BoundPlan& bound = *bound_;
+  const TraceSpan traced(trace_.get(), AOT_TRACE_CALL, step, &bound);
   const auto start = std::chrono::steady_clock::now();
   bound.call_of(program_, call).run(operator_of(call), nullptr, [&bound](int32_t buffer) {
     return bound.address(buffer);
@@ -321,7 +350,8 @@ void CpuSession::run_step(const BoundStep& step) {
   if (step.chunks == 1) {
     step.run(&step.args, 0, step.work);
   } else {
-    ParallelStep job{&step, scratch_.data(), scratch_stride_};
+    Trace* const trace = trace_ != nullptr && trace_->records() ? trace_.get() : nullptr;
+    ParallelStep job{&step, scratch_.data(), scratch_stride_, trace};
     crew_.run(run_chunk, &job, step.chunks);
   }
 }
@@ -339,7 +369,10 @@ void CpuSession::run_steps_watched(const BoundPlan& bound) {
 
 void CpuSession::run_step_watched(const BoundPlan& bound, const BoundStep& step) {
   const auto start = std::chrono::steady_clock::now();
-  run_step(step);
+  {
+    const TraceSpan traced(trace_.get(), AOT_TRACE_KERNEL, step.step, &bound);
+    run_step(step);
+  }
   if (options().profile) count(step.step, start);
   if (fault_ != AOT_KERNEL_FAULT_NONE) report_fault(step.step);
   if (observer_ != nullptr) observe(bound, step.step);

@@ -50,7 +50,12 @@ class CpuSession final : public Session, private FlowDevice {
     CpuSession& session;
   };
 
+  void prepare(const DLTensor* const* inputs, size_t count);
   void run_locked(const DLTensor* const* inputs, size_t count);
+  // Steps are looked at one by one.
+  bool watched() const {
+    return options().profile || observer_ != nullptr || trace_ != nullptr;
+  }
   BoundPlan& bind(const DLTensor* const* inputs, size_t count);
   BoundPlan& bind(std::vector<int64_t> dims);
   void prepare_memory(BoundPlan& bound);

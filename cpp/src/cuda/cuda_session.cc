@@ -48,6 +48,7 @@ CudaSession::CudaSession(const std::shared_ptr<Package>& package, const Plan& pl
                   : DeviceBlock()),
       arenas_(program_.scopes.size()),
       copies_(device_, plan),
+      timeline_(device_),
       updates_(*device_, plan, program_, states_),
       addresses_(plan.inputs.size()) {
   std::fill_n(faults_.data(), faults_.size(), uint8_t{0});
@@ -80,6 +81,7 @@ CudaSession::~CudaSession() {
 CudaSession::Run::~Run() {
   if (finished) return;
   session.driver_.stream_synchronize.raw(stream);
+  session.timeline_.abandon();
   session.copies_.all_read();
   session.give_back_all();
   for (const int32_t step : session.faulting_) session.fault_word(step) = 0;
@@ -92,7 +94,9 @@ void CudaSession::give_back_all() {
 
 void CudaSession::run_with(const DLTensor* const* inputs, size_t count, const RunOptions& options,
                            TakeOutput take, void* context) {
+  const int64_t asked = asked_now();
   const std::lock_guard<std::mutex> lock(mutex_);
+  const TracedRun traced(trace_.get(), plan().model.c_str(), asked);
   const Scope scope(*device_);
   check_faults();  // of earlier runs that were only enqueued
   take_weights();
@@ -108,7 +112,9 @@ void CudaSession::run_with(const DLTensor* const* inputs, size_t count, const Ru
   }
   const bool to_host = options.host_outputs || this->options().host_outputs;
   Run run(*this, stream);
+  timeline_.begin(trace_.get(), stream);
   run_locked(inputs, count, stream, to_host);
+  timeline_.finish();
   const bool writes_host = updates_.any_on_host(inputs);
   if (own || to_host || writes_host) {
     driver_.stream_synchronize(stream);
@@ -155,6 +161,7 @@ void CudaSession::run_locked(const DLTensor* const* inputs, size_t count, CUstre
 // Everything that may need memory, before the first launch.
 void CudaSession::prepare(const DLTensor* const* inputs, size_t count, CUstream stream,
                           bool to_host) {
+  const TraceSpan span(trace_.get(), AOT_TRACE_PREPARE, "prepare");
   BoundLaunches& bound = bind(inputs, count);
   bound_ = &bound;
   bind_weights(bound);
@@ -165,6 +172,10 @@ void CudaSession::prepare(const DLTensor* const* inputs, size_t count, CUstream 
   place_outputs(bound, stream, to_host);
   for (size_t i = 0; i < count; ++i) {
     if (plan().inputs[i].changed) check_writable(plan(), i, *inputs[i]);
+    Trace* const copied = on_host(*inputs[i]) ? trace_.get() : nullptr;
+    TraceSpan traced(copied, AOT_TRACE_COPY, plan().inputs[i].name.c_str(), "input");
+    traced.set_bytes(static_cast<size_t>(bound.inputs()[i].span));
+    const DeviceSpan work(copied != nullptr ? &timeline_ : nullptr);
     addresses_[i] = copies_.place(i, *inputs[i], bound.inputs()[i], stream);
     bound.set_input(i, addresses_[i]);
   }
@@ -270,6 +281,9 @@ void CudaSession::fetch_outputs(CUstream stream) {
     const BoundLaunches& bound = *output_plans_[i];
     const auto span = static_cast<size_t>(bound.outputs()[i].span);
     if (span == 0) continue;
+    TraceSpan traced(trace_.get(), AOT_TRACE_COPY, plan().outputs[i].name.c_str(), "output");
+    traced.set_bytes(span);
+    const DeviceSpan work(&timeline_);
     const void* from = bound.address(program_.outputs[i]);
     driver_.memcpy_dtoh_async(fetched_[i]->data(), reinterpret_cast<CUdeviceptr>(from), span,
                               stream);
@@ -298,7 +312,7 @@ void CudaSession::enqueue_segment(BoundLaunches& bound, Segment* segment, CUstre
     run_watched(bound, segment->launches, stream);
   } else if (options().profile) {
     run_profiled(segment->launches, stream);
-  } else if (!enqueue_graph(bound, segment, stream)) {
+  } else if (timeline_.records() || !enqueue_graph(bound, segment, stream)) {
     for (const Launch& launch : segment->launches) enqueue_launch(launch, stream);
   }
   ++segment->runs;
@@ -322,6 +336,8 @@ bool CudaSession::enqueue_graph(BoundLaunches& bound, Segment* segment, CUstream
 }
 
 void CudaSession::enqueue_launch(const Launch& launch, CUstream stream) {
+  const TraceSpan traced(trace_.get(), AOT_TRACE_KERNEL, launch.step, bound_);
+  const DeviceSpan work(&timeline_);
   const CUresult result = driver_.launch_kernel.raw(
       launch.function, launch.grid[0], launch.grid[1], launch.grid[2], launch.threads, 1, 1,
       launch.shared, stream, launch.parameters, nullptr);

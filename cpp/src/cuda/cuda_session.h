@@ -13,6 +13,7 @@
 #include "cuda/device.h"
 #include "cuda/device_program.h"
 #include "cuda/input_copies.h"
+#include "cuda/timeline.h"
 #include "cuda/updates.h"
 #include "flow_runner.h"
 #include "memory.h"
@@ -133,6 +134,7 @@ class CudaSession final : public Session, private FlowDevice {
   std::vector<DeviceBlock> arenas_;  // by scope
   DeviceBlock scratch_;
   InputCopies copies_;
+  Timeline timeline_;
   Updates updates_;
   std::list<std::unique_ptr<BoundLaunches>> plans_;  // most recently used first
   std::vector<std::unique_ptr<Event>> marks_;        // between the steps of a profiled run

@@ -11,7 +11,7 @@ void CudaSession::run_flow(CUstream stream, bool to_host) {
   stream_ = stream;
   to_host_ = to_host;
   turns_.clear();
-  FlowRunner(plan(), program_, this).run();
+  FlowRunner(plan(), program_, this, trace_.get()).run();
 }
 
 void CudaSession::bind_flow(std::vector<int64_t> dims) {
