@@ -62,8 +62,13 @@ class BoundCalls {
   explicit BoundCalls(const Program& program) : calls_(program.calls.size()) {}
 
   // That of a call step of `program`, bound when it is first asked for. `sizes` and `device` are
-  // the same at every call.
+  // the same until forget().
   BoundCall& of(const Program& program, const Step& step, const BoundSizes& sizes, DLDevice device);
+
+  // All are bound again: sizes have changed.
+  void forget() {
+    for (std::unique_ptr<BoundCall>& call : calls_) call.reset();
+  }
 
  private:
   std::vector<std::unique_ptr<BoundCall>> calls_;  // by position in the program's `calls`

@@ -22,20 +22,21 @@ struct BoundTensor {
 int64_t evaluate_count(const Expr& expr, const int64_t* dims, const char* what,
                        const std::string& name);
 
-// Immutable after construction.
+// Sizes that inputs decide are bound at construction and stay. Measured ones come and go with their
+// scope, as often as its step is run: nothing is allocated for them.
 class BoundSizes {
  public:
   // `dims`: one value per dim of the plan, already checked; Plan::kUnknown for those that are
-  // measured later: what needs them is not bound. `program`: one of the plan's. Throws
+  // measured later. `plan` and `program`, one of the plan's, must outlive this. Throws
   // SHAPE_MISMATCH (a check of the plan fails, sizes overflow) or CORRUPT_PACKAGE.
   BoundSizes(const Plan& plan, const Program& program, std::vector<int64_t> dims);
 
+  const Plan& plan() const { return plan_; }
+  const Program& program() const { return program_; }
   const std::vector<int64_t>& dims() const { return dims_; }
   const std::vector<BoundTensor>& inputs() const { return inputs_; }
   const std::vector<BoundTensor>& outputs() const { return outputs_; }
   bool knows(const Expr& expr) const { return expr.known(dims_.data()); }
-  // Of a launch: all sizes, also those of its buffers in `program`. False for a control step.
-  bool knows(const Program& program, const Step& step) const;
   bool knows_output(size_t output) const { return known_outputs_[output]; }
   // Of the temporaries whose sizes are known in a scope and not around it.
   int64_t arena_bytes(int32_t scope = 0) const { return arena_bytes_[static_cast<size_t>(scope)]; }
@@ -43,18 +44,34 @@ class BoundSizes {
   // Where a temporary begins in its scope's arena, in bytes; -1 for other buffers.
   int64_t arena_offset(int32_t buffer) const { return offsets_[static_cast<size_t>(buffer)]; }
 
- private:
-  void evaluate_checks(const Plan& plan) const;
-  BoundTensor bind_tensor(const TensorSpec& spec, const char* what) const;
-  void bind_outputs(const Plan& plan, const Program& program);
-  void bind_buffers(const Plan& plan, const Program& program);
-  void bind_arena(const Program& program);
+ protected:
+  ~BoundSizes() = default;
 
+  // Binds the dims of a scope, in its order, and all that depends on them. Throws as the
+  // constructor; forget_sizes() is next then.
+  void enter_sizes(int32_t scope, const std::vector<int64_t>& values);
+  // Its dims are unknown from here on. What outputs were, and where temporaries lie, stays.
+  void leave_sizes(int32_t scope);
+  // No scope but the outermost is known, nor is any output whose size is measured.
+  void forget_sizes();
+
+ private:
+  void bind_scope(int32_t scope);
+  void evaluate_checks(const Scope& scope) const;
+  void bind_tensor(const TensorSpec& spec, const char* what, BoundTensor* tensor) const;
+  void bind_outputs(const Scope& scope);
+  void bind_buffers(const Scope& scope);
+  void bind_arena(int32_t scope);
+  void check_results(int32_t scope) const;
+
+  const Plan& plan_;
+  const Program& program_;
   std::vector<int64_t> dims_;
   std::vector<BoundTensor> inputs_;
   std::vector<BoundTensor> outputs_;
   std::vector<int64_t> bytes_;        // by buffer
   std::vector<int64_t> offsets_;      // by buffer
+  std::vector<int64_t> ends_;         // by arena slot
   std::vector<int64_t> arena_bytes_;  // by scope
   std::vector<bool> known_outputs_;
 };

@@ -1,4 +1,6 @@
 // The C interface: argument checks, option structs of any size, exceptions turned into statuses.
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -54,6 +56,12 @@ aot_rt::WeightUpdate read_update(const aot_weight_update* given) {
   return {read.name, read.value, read.add != 0, read.up, read.down, scale};
 }
 
+aot_rt::RunOptions with_stream(void* stream) {
+  aot_rt::RunOptions options;
+  options.stream = stream;
+  return options;
+}
+
 template <typename Managed, typename Convert>
 aot_status* run_session(aot_session* session, const DLTensor* const* inputs, size_t input_count,
                         Managed** outputs, size_t output_count, const aot_rt::RunOptions& options,
@@ -67,7 +75,9 @@ aot_status* run_session(aot_session* session, const DLTensor* const* inputs, siz
     }
     if (output_count != 0) require(outputs, "outputs");
     session->value->run(inputs, input_count, options,
-                        [&](size_t i, aot_rt::OutputBlock* block) { outputs[i] = convert(block); });
+                        [&](size_t i, aot_rt::OutputBlock* block) {
+                          outputs[i] = block == nullptr ? nullptr : convert(block);
+                        });
   });
 }
 
@@ -214,6 +224,8 @@ aot_status* aot_session_create(aot_package* package, const char* device,
     internal.host_outputs = options.host_outputs != 0;
     internal.graphs = options.no_graphs == 0;
     internal.synchronous = options.synchronous != 0;
+    internal.own_workspace = options.own_workspace != 0;
+    internal.limits = aot_rt::Limits::from(read_options(options.limits, "aot_limits"));
     *session = new aot_session{aot_rt::create_session(package->value, name, internal)};
   });
 }
@@ -222,14 +234,14 @@ void aot_session_free(aot_session* session) { delete session; }
 
 aot_status* aot_session_run(aot_session* session, const DLTensor* const* inputs, size_t input_count,
                             DLManagedTensor** outputs, size_t output_count, void* stream) {
-  return run_session(session, inputs, input_count, outputs, output_count, {stream, false},
+  return run_session(session, inputs, input_count, outputs, output_count, with_stream(stream),
                      [](aot_rt::OutputBlock* block) { return block->as_plain(); });
 }
 
 aot_status* aot_session_run_versioned(aot_session* session, const DLTensor* const* inputs,
                                       size_t input_count, DLManagedTensorVersioned** outputs,
                                       size_t output_count, void* stream) {
-  return run_session(session, inputs, input_count, outputs, output_count, {stream, false},
+  return run_session(session, inputs, input_count, outputs, output_count, with_stream(stream),
                      [](aot_rt::OutputBlock* block) { return block->as_versioned(); });
 }
 
@@ -239,7 +251,8 @@ aot_status* aot_session_run_with(aot_session* session, const DLTensor* const* in
   aot_rt::RunOptions options;
   aot_status* status = guard([&] {
     const auto read = read_options(given, "aot_run_options");
-    options = {read.stream, read.host_outputs != 0};
+    options = {read.stream,       read.host_outputs != 0, read.timeout_ns,      read.cancellation,
+               read.outputs,      read.observer,          read.observer_context};
   });
   if (status != nullptr) return status;
   return run_session(session, inputs, input_count, outputs, output_count, options,
@@ -250,6 +263,64 @@ aot_status* aot_session_synchronize(aot_session* session) {
   return guard([&] {
     require(session, "session");
     session->value->synchronize();
+  });
+}
+
+aot_status* aot_cancellation_create(aot_cancellation** cancellation) {
+  return guard([&] {
+    require(cancellation, "cancellation");
+    *cancellation = new aot_cancellation;
+  });
+}
+
+void aot_cancellation_free(aot_cancellation* cancellation) { delete cancellation; }
+
+void aot_cancellation_cancel(aot_cancellation* cancellation) {
+  cancellation->cancelled.store(true, std::memory_order_relaxed);
+}
+
+void aot_cancellation_reset(aot_cancellation* cancellation) {
+  cancellation->cancelled.store(false, std::memory_order_relaxed);
+}
+
+aot_status* aot_session_output_sizes(aot_session* session, const DLTensor* const* inputs,
+                                     size_t input_count, size_t index, int64_t* sizes,
+                                     size_t ndim) {
+  return guard([&] {
+    require(session, "session");
+    if (input_count != 0) require(inputs, "inputs");
+    if (ndim != 0) require(sizes, "sizes");
+    session->value->output_sizes(inputs, input_count, index, sizes, ndim);
+  });
+}
+
+aot_status* aot_session_prewarm(aot_session* session, const DLTensor* const* inputs,
+                                size_t input_count) {
+  return guard([&] {
+    require(session, "session");
+    if (input_count != 0) require(inputs, "inputs");
+    session->value->prewarm(inputs, input_count);
+  });
+}
+
+aot_status* aot_session_memory(aot_session* session, aot_memory_info* info) {
+  return guard([&] {
+    require(session, "session");
+    require(info, "info");
+    const size_t room = info->struct_size;
+    if (room < sizeof(size_t)) {
+      fail(AOT_INVALID_ARGUMENT, "aot_memory_info: struct_size is ", room);
+    }
+    aot_memory_info found = session->value->memory();
+    found.struct_size = room;
+    std::memcpy(static_cast<void*>(info), &found, std::min(room, sizeof(found)));
+  });
+}
+
+aot_status* aot_session_trim(aot_session* session) {
+  return guard([&] {
+    require(session, "session");
+    session->value->trim();
   });
 }
 

@@ -31,6 +31,8 @@ constexpr std::pair<const char*, size_t> kStructs[] = {
     {"aot_dim_info", sizeof(aot_dim_info)},
     {"aot_entry_info", sizeof(aot_entry_info)},
     {"aot_executor", sizeof(aot_executor)},
+    {"aot_limits", sizeof(aot_limits)},
+    {"aot_memory_info", sizeof(aot_memory_info)},
     {"aot_package_options", sizeof(aot_package_options)},
     {"aot_replace_options", sizeof(aot_replace_options)},
     {"aot_run_options", sizeof(aot_run_options)},

@@ -132,10 +132,54 @@ void check_sizes(const Plan& plan, const std::vector<int64_t>& dims,
   }
 }
 
+// What is written has no element in two places.
+void check_distinct(const std::string& name, const DLTensor& tensor, const char* why) {
+  if (tensor.strides == nullptr) return;
+  for (int32_t axis = 0; axis < tensor.ndim; ++axis) {
+    if (tensor.shape[axis] > 1 && tensor.strides[axis] == 0) {
+      fail(AOT_INVALID_ARGUMENT, name, " ", why, ", and dimension ", axis,
+           " repeats its elements (stride 0): give a copy");
+    }
+  }
+}
+
 }  // namespace
 
 std::string input_name(const Plan& plan, size_t index) {
   return cat("input '", plan.inputs[index].name, "' (number ", index, ")");
+}
+
+std::string output_name(const Plan& plan, size_t index) {
+  return cat("output '", plan.outputs[index].name, "' (number ", index, ")");
+}
+
+void check_output(const Plan& plan, size_t index, const DLTensor& tensor, const BoundTensor& bound,
+                  DLDevice device) {
+  const std::string name = output_name(plan, index);
+  if (!same_dtype(tensor.dtype, *plan.outputs[index].dtype)) {
+    fail(AOT_INVALID_ARGUMENT, name, ": the memory for it has dtype ", dlpack_name(tensor.dtype),
+         ", the model gives ", plan.outputs[index].dtype->name);
+  }
+  if (!reachable(tensor.device, device)) {
+    fail(AOT_INVALID_ARGUMENT, name, ": the memory for it is on ", device_name(tensor.device),
+         ", this session runs on ", device_name(device));
+  }
+  if (static_cast<size_t>(tensor.ndim) != bound.sizes.size() || tensor.ndim < 0) {
+    fail(AOT_SHAPE_MISMATCH, name, ": the memory for it has ", tensor.ndim,
+         " dimensions, the model gives ", bound.sizes.size());
+  }
+  if (tensor.ndim > 0 && tensor.shape == nullptr) {
+    fail(AOT_INVALID_ARGUMENT, name, ": the memory for it has no shape");
+  }
+  for (size_t axis = 0; axis < bound.sizes.size(); ++axis) {
+    if (tensor.shape[axis] == bound.sizes[axis]) continue;
+    fail(AOT_SHAPE_MISMATCH, name, ": the memory for it has size ", tensor.shape[axis],
+         " in dimension ", axis, ", the model gives ", bound.sizes[axis]);
+  }
+  if (tensor.data == nullptr && bound.span != 0) {
+    fail(AOT_INVALID_ARGUMENT, name, ": the memory for it has no data");
+  }
+  check_distinct(name, tensor, "is written by the model");
 }
 
 bool on_host(const DLTensor& tensor) { return reachable(tensor.device, DLDevice{kDLCPU, 0}); }
@@ -186,18 +230,11 @@ bool readable_in_place(const DLTensor& tensor, const BoundTensor& bound, const D
 }
 
 void check_writable(const Plan& plan, size_t index, const DLTensor& tensor) {
-  if (tensor.strides == nullptr) return;
-  for (int32_t axis = 0; axis < tensor.ndim; ++axis) {
-    if (tensor.shape[axis] > 1 && tensor.strides[axis] == 0) {
-      fail(AOT_INVALID_ARGUMENT, input_name(plan, index),
-           " is changed by the model, and dimension ", axis,
-           " repeats its elements (stride 0): give a copy");
-    }
-  }
+  check_distinct(input_name(plan, index), tensor, "is changed by the model");
 }
 
-void write_input(const DLTensor& tensor, const BoundTensor& bound, const DType& dtype,
-                 const void* value) {
+void write_tensor(const DLTensor& tensor, const BoundTensor& bound, const DType& dtype,
+                  const void* value) {
   if (bound.span == 0) return;
   auto* to = static_cast<uint8_t*>(tensor.data) + tensor.byte_offset;
   strided_copy(to, strides_of(tensor), value, bound.strides, bound.sizes, dtype.size);

@@ -24,8 +24,14 @@ bool inputs_match(const Plan& plan, const BoundSizes& bound, const DLTensor* con
 std::vector<int64_t> bind_dims(const Plan& plan, const DLTensor* const* inputs, size_t count,
                                DLDevice device = {kDLCPU, 0});
 
-// "input 'x' (number 0)"
+// "input 'x' (number 0)", "output 'y' (number 0)"
 std::string input_name(const Plan& plan, size_t index);
+std::string output_name(const Plan& plan, size_t index);
+
+// Throws INVALID_ARGUMENT or SHAPE_MISMATCH if the caller's memory for an output is not of its dtype
+// and sizes, on the host or on `device`.
+void check_output(const Plan& plan, size_t index, const DLTensor& tensor, const BoundTensor& bound,
+                  DLDevice device);
 
 // Whether an input's strides are the plan's.
 bool strides_match(const DLTensor& tensor, const BoundTensor& bound);
@@ -36,9 +42,9 @@ bool readable_in_place(const DLTensor& tensor, const BoundTensor& bound, const D
 // Throws INVALID_ARGUMENT if an input that the model changes has one element in two places.
 void check_writable(const Plan& plan, size_t index, const DLTensor& tensor);
 
-// Writes an input's new value, in the plan's layout, into the caller's memory on the host.
-void write_input(const DLTensor& tensor, const BoundTensor& bound, const DType& dtype,
-                 const void* value);
+// Writes a value in the plan's layout into the caller's memory on the host.
+void write_tensor(const DLTensor& tensor, const BoundTensor& bound, const DType& dtype,
+                  const void* value);
 
 // The strides of a tensor in elements, also where it leaves them out.
 std::vector<int64_t> strides_of(const DLTensor& tensor);

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
-#include "cpu/cpu_session.h"
-#include "cuda/cuda_session.h"
+#include "cpu/cpu_run_device.h"
+#include "cuda/cuda_run_device.h"
 #include "error.h"
 
 namespace aot_rt {

@@ -30,7 +30,6 @@ void FlowRunner::run_control(const Step& step, int32_t at) {
     case StepKind::kRepeat:
       return repeat(step, at);
     case StepKind::kCopy:
-      traced.set_what("step");
       return copy(step, &traced);
     case StepKind::kSizes:
       return read_sizes(step, at + 1);
@@ -38,7 +37,7 @@ void FlowRunner::run_control(const Step& step, int32_t at) {
       return check(step);
     case StepKind::kLaunch:
     case StepKind::kCall:
-      return;  // handled by the callers
+      return;  // not control steps
   }
 }
 
@@ -48,7 +47,7 @@ int32_t FlowRunner::launch(int32_t begin, int32_t end) {
   while (behind < end && program_.steps[static_cast<size_t>(behind)].kind == StepKind::kLaunch) {
     ++behind;
   }
-  device_.launch_steps(begin, behind);
+  host_.launch_steps(begin, behind);
   return behind;
 }
 
@@ -64,6 +63,7 @@ void FlowRunner::branch(const Step& step, int32_t first) {
 void FlowRunner::repeat_while(const Step& step, int32_t first) {
   const int32_t body = first + step.parts[0];
   while (true) {
+    host_.count_turn();
     run_steps(first, body);
     if (!holds(step)) return;
     run_steps(body, body + step.parts[1]);
@@ -72,17 +72,18 @@ void FlowRunner::repeat_while(const Step& step, int32_t first) {
 
 void FlowRunner::repeat(const Step& step, int32_t self) {
   const int64_t count =
-      evaluate_count(step.count, device_.sizes().dims().data(), "turns of step", "repeat");
+      evaluate_count(step.count, host_.sizes().dims().data(), "turns of step", "repeat");
   if (count > 0) check_slices(self, count);
   for (int64_t turn = 0; turn < count; ++turn) {
-    device_.begin_turn(self, turn);
+    host_.count_turn();
+    host_.begin_turn(self, turn);
     run_steps(self + 1, self + 1 + step.parts[0]);
   }
 }
 
 // The last turn's slices end within what they are parts of; so all others do.
 void FlowRunner::check_slices(int32_t self, int64_t count) const {
-  const BoundSizes& sizes = device_.sizes();
+  const BoundSizes& sizes = host_.sizes();
   for (size_t i = 0; i < program_.buffers.size(); ++i) {
     const Buffer& buffer = program_.buffers[i];
     if (buffer.storage != Storage::kSlice || buffer.loop != self || !sizes.knows(buffer.bytes)) {
@@ -101,17 +102,17 @@ void FlowRunner::check_slices(int32_t self, int64_t count) const {
 }
 
 void FlowRunner::copy(const Step& step, TraceSpan* traced) {
-  const int64_t bytes = device_.sizes().buffer_bytes(step.buffers[0]);
+  const int64_t bytes = host_.sizes().buffer_bytes(step.buffers[0]);
+  traced->set_what("step");
   traced->set_bytes(static_cast<size_t>(bytes));
-  if (bytes != device_.sizes().buffer_bytes(step.buffers[1])) {
+  if (bytes != host_.sizes().buffer_bytes(step.buffers[1])) {
     fail(AOT_CORRUPT_PACKAGE, "plan: a step copies between buffers of different sizes");
   }
-  if (bytes > 0) device_.copy_buffer(step.buffers[0], step.buffers[1], static_cast<size_t>(bytes));
+  if (bytes > 0) host_.copy_buffer(step.buffers[0], step.buffers[1], static_cast<size_t>(bytes));
 }
 
 void FlowRunner::read_sizes(const Step& step, int32_t first) {
-  const std::vector<int64_t> around = device_.sizes().dims();
-  std::vector<int64_t> dims = around;
+  values_.clear();
   for (size_t i = 0; i < step.dims.size(); ++i) {
     const Dim& dim = plan_.dims[static_cast<size_t>(step.dims[i])];
     const int64_t value = size_in(step.buffers[i]);
@@ -122,11 +123,11 @@ void FlowRunner::read_sizes(const Step& step, int32_t first) {
               cat("the size '", dim.label, "' that the model computes is ", value, ", allowed ",
                   dim.range.min, most));
     }
-    dims[static_cast<size_t>(step.dims[i])] = value;
+    values_.push_back(value);
   }
-  device_.bind_flow(std::move(dims));
+  host_.enter(step.scope, values_);
   run_steps(first, first + step.parts[0]);
-  device_.bind_flow(around);
+  host_.leave(step.scope);
 }
 
 void FlowRunner::check(const Step& step) {
@@ -137,7 +138,7 @@ void FlowRunner::check(const Step& step) {
 
 void FlowRunner::call(int32_t at) {
   try {
-    device_.call_operator(at);
+    host_.call_operator(at);
   } catch (const Error& error) {
     if (error.code() != AOT_OPERATOR_FAILED) throw;
     fail_at(program_.steps[static_cast<size_t>(at)], error.code(), error.what());
@@ -146,19 +147,19 @@ void FlowRunner::call(int32_t at) {
 
 bool FlowRunner::holds(const Step& step) {
   uint8_t value = 0;
-  if (device_.sizes().buffer_bytes(step.buffers[0]) < 1) {
+  if (host_.sizes().buffer_bytes(step.buffers[0]) < 1) {
     fail(AOT_CORRUPT_PACKAGE, "plan: a step reads a bool from an empty buffer");
   }
-  device_.read_buffer(step.buffers[0], &value, sizeof(value));
+  host_.read_buffer(step.buffers[0], &value, sizeof(value));
   return value != 0;
 }
 
 int64_t FlowRunner::size_in(int32_t buffer) {
   int64_t value = 0;
-  if (device_.sizes().buffer_bytes(buffer) < static_cast<int64_t>(sizeof(value))) {
+  if (host_.sizes().buffer_bytes(buffer) < static_cast<int64_t>(sizeof(value))) {
     fail(AOT_CORRUPT_PACKAGE, "plan: a step reads a size from a buffer that is too small");
   }
-  device_.read_buffer(buffer, &value, sizeof(value));
+  host_.read_buffer(buffer, &value, sizeof(value));
   return value;
 }
 

@@ -15,12 +15,12 @@
 namespace aot_rt {
 
 // What control steps need of the session that runs them. Buffers are those of the program.
-class FlowDevice {
+class FlowHost {
  public:
-  // Binds the program for these sizes, which hold for all calls that follow until the next bind.
-  // Slices keep the turns of their loops.
-  virtual void bind_flow(std::vector<int64_t> dims) = 0;
   virtual const BoundSizes& sizes() const = 0;
+  // Binds the measured dims of a scope, and places what they decide; leave() ends that.
+  virtual void enter(int32_t scope, const std::vector<int64_t>& values) = 0;
+  virtual void leave(int32_t scope) = 0;
 
   // Steps from `begin` to before `end`, launches all of them.
   virtual void launch_steps(int32_t begin, int32_t end) = 0;
@@ -31,19 +31,21 @@ class FlowDevice {
   virtual void copy_buffer(int32_t from, int32_t to, size_t bytes) = 0;
   // Slices of loop `step` are those of this turn from now on.
   virtual void begin_turn(int32_t step, int64_t turn) = 0;
+  // Counts a turn of any loop against the run's limit, and looks whether the run shall end.
+  virtual void count_turn() = 0;
 
  protected:
-  ~FlowDevice() = default;
+  ~FlowHost() = default;
 };
 
-// One run of a program with control steps; `device` is bound for the inputs' sizes.
+// One run of a program with control steps; `host` is bound for the inputs' sizes.
 class FlowRunner {
  public:
   // `trace`: where control steps are noted; may be nullptr.
-  FlowRunner(const Plan& plan, const Program& program, FlowDevice* device, Trace* trace)
-      : plan_(plan), program_(program), device_(*device), trace_(trace) {}
+  FlowRunner(const Plan& plan, const Program& program, FlowHost* host, Trace* trace)
+      : plan_(plan), program_(program), host_(*host), trace_(trace) {}
 
-  // Throws what the device throws; OPERATOR_FAILED with the step's origin; INVALID_ARGUMENT with
+  // Throws what the host throws; OPERATOR_FAILED with the step's origin; INVALID_ARGUMENT with
   // the step's origin when a check of the model fails; SHAPE_MISMATCH when a size that is read is
   // out of its range; CORRUPT_PACKAGE.
   void run() { run_steps(0, static_cast<int32_t>(program_.steps.size())); }
@@ -66,8 +68,9 @@ class FlowRunner {
 
   const Plan& plan_;
   const Program& program_;
-  FlowDevice& device_;
+  FlowHost& host_;
   Trace* trace_;
+  std::vector<int64_t> values_;  // that a step has read
 };
 
 }  // namespace aot_rt

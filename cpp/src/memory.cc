@@ -77,6 +77,14 @@ Block::Block(const aot_allocator& allocator, size_t size, const char* purpose)
   data_ = static_cast<uint8_t*>(data);
 }
 
+Block Block::adopt(const aot_allocator& allocator, uint8_t* data, size_t size) noexcept {
+  Block block;
+  block.allocator_ = allocator;
+  block.data_ = data;
+  block.size_ = size;
+  return block;
+}
+
 Block::~Block() {
   if (data_ != nullptr) allocator_.release(allocator_.context, data_, size_, kBlockAlignment);
 }

@@ -23,6 +23,8 @@ class Block {
   Block() = default;
   // Throws OUT_OF_MEMORY, which names `purpose` and the size.
   Block(const aot_allocator& allocator, size_t size, const char* purpose);
+  // Takes over what the allocator has given.
+  static Block adopt(const aot_allocator& allocator, uint8_t* data, size_t size) noexcept;
   ~Block();
   Block(Block&& other) noexcept;
   Block& operator=(Block&& other) noexcept;

@@ -13,8 +13,11 @@ void delete_versioned(DLManagedTensorVersioned* self) {
   OutputPool::give_back(static_cast<OutputBlock*>(self->manager_ctx));
 }
 
+constexpr size_t kSlack = 4096;
+constexpr int32_t kWindow = 64;  // runs
+
 // A block may serve a smaller request, but not waste more than this.
-bool fits(size_t have, size_t need) { return have >= need && have <= 2 * need + 4096; }
+bool fits(size_t have, size_t need) { return have >= need && have <= 2 * need + kSlack; }
 
 }  // namespace
 
@@ -41,14 +44,16 @@ void OutputBlock::describe(const BoundTensor& bound, const DType& dtype) {
   versioned_.dl_tensor = tensor;
 }
 
-OutputPool* OutputPool::create(const aot_allocator& allocator, DLDevice device,
-                               std::shared_ptr<const void> owner) {
-  return new OutputPool(allocator, device, std::move(owner));
+void CloseOutputPool::operator()(OutputPool* pool) const noexcept { pool->close(); }
+
+OutputPoolPtr OutputPool::create(const aot_allocator& allocator, DLDevice device,
+                                 std::shared_ptr<const void> owner) {
+  return OutputPoolPtr(new OutputPool(allocator, device, std::move(owner)));
 }
 
 OutputPool::~OutputPool() {
   collect();
-  for (OutputBlock* block : free_) delete block;
+  trim(0);
 }
 
 void OutputPool::close() {
@@ -60,44 +65,78 @@ void OutputPool::unref() {
   if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
+// Returned blocks form a stack: the first given back is last.
 void OutputPool::collect() {
   OutputBlock* block = returned_.exchange(nullptr, std::memory_order_acquire);
-  for (; block != nullptr; block = block->next_) free_.push_back(block);
+  OutputBlock* in_order = nullptr;
+  OutputBlock* const last = block;
+  while (block != nullptr) {
+    OutputBlock* const next = block->next_;
+    block->next_ = in_order;
+    in_order = block;
+    block = next;
+  }
+  if (in_order == nullptr) return;
+  (newest_ == nullptr ? free_ : newest_->next_) = in_order;
+  newest_ = last;
 }
 
 OutputBlock* OutputPool::take(size_t bytes, const void* queue, size_t user) {
   collect();
-  size_t best = free_.size();
   const auto better = [user](const OutputBlock& block, const OutputBlock& than) {
     if (block.memory_.size() != than.memory_.size()) {
       return block.memory_.size() < than.memory_.size();
     }
     return block.user_ == user && than.user_ != user;
   };
-  for (size_t i = 0; i < free_.size(); ++i) {
-    if (free_[i]->queue_ != queue || !fits(free_[i]->memory_.size(), bytes)) continue;
-    if (best == free_.size() || better(*free_[i], *free_[best])) best = i;
+  OutputBlock* before_best = nullptr;
+  OutputBlock* best = nullptr;
+  OutputBlock* before = nullptr;
+  for (OutputBlock* block = free_; block != nullptr; before = block, block = block->next_) {
+    if (block->queue_ != queue || !fits(block->memory_.size(), bytes)) continue;
+    if (best != nullptr && !better(*block, *best)) continue;
+    best = block;
+    before_best = before;
   }
-  OutputBlock* block = nullptr;
-  if (best < free_.size()) {
-    block = free_[best];
-    free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
+  if (best != nullptr) {
+    (before_best == nullptr ? free_ : before_best->next_) = best->next_;
+    if (newest_ == best) newest_ = before_best;
+    best->next_ = nullptr;
   } else {
-    block = new OutputBlock(allocator_, bytes, this);
-    block->queue_ = queue;
+    best = new OutputBlock(allocator_, bytes, this);
+    best->queue_ = queue;
   }
-  block->user_ = user;
+  best->user_ = user;
   references_.fetch_add(1, std::memory_order_relaxed);
-  return block;
+  return best;
+}
+
+void OutputPool::trim_to_use(size_t bytes) {
+  needed_ = std::max(needed_, bytes);
+  trim(2 * std::max(needed_, needed_before_) + kSlack);
+  if (++runs_ < kWindow) return;
+  runs_ = 0;
+  needed_before_ = needed_;
+  needed_ = 0;
+}
+
+size_t OutputPool::idle_bytes() {
+  collect();
+  size_t held = 0;
+  for (const OutputBlock* block = free_; block != nullptr; block = block->next_) {
+    held += block->memory_.size();
+  }
+  return held;
 }
 
 void OutputPool::trim(size_t bytes) {
-  size_t held = 0;
-  for (const OutputBlock* block : free_) held += block->memory_.size();
+  size_t held = idle_bytes();
   while (held > bytes) {
-    held -= free_.front()->memory_.size();
-    delete free_.front();
-    free_.erase(free_.begin());
+    OutputBlock* const oldest = free_;
+    held -= oldest->memory_.size();
+    free_ = oldest->next_;
+    if (free_ == nullptr) newest_ = nullptr;
+    delete oldest;
   }
 }
 

@@ -17,6 +17,12 @@ namespace aot_rt {
 
 class OutputPool;
 
+// Gives a session's reference up; see OutputPool.
+struct CloseOutputPool {
+  void operator()(OutputPool* pool) const noexcept;
+};
+using OutputPoolPtr = std::unique_ptr<OutputPool, CloseOutputPool>;
+
 // One output: memory plus the DLPack structures that describe it. Whoever holds it ends its life
 // through a deleter (after `as_…`) or OutputPool::give_back.
 class OutputBlock {
@@ -48,19 +54,23 @@ class OutputBlock {
 // at a time; blocks come back from any thread without a lock.
 class OutputPool {
  public:
-  // A pool with one reference, the session's; close() gives it up. `device`: where the allocator's
-  // memory is. `owner`: what the allocator needs, kept as long as any block.
-  static OutputPool* create(const aot_allocator& allocator, DLDevice device = {kDLCPU, 0},
-                            std::shared_ptr<const void> owner = nullptr);
-  void close();
+  // A pool with one reference, the session's. `device`: where the allocator's memory is. `owner`:
+  // what the allocator needs, kept as long as any block.
+  static OutputPoolPtr create(const aot_allocator& allocator, DLDevice device = {kDLCPU, 0},
+                              std::shared_ptr<const void> owner = nullptr);
 
   // A block of at least `bytes`. `queue`: in whose order the block's users follow each other (a
   // stream); a returned block goes only to the queue that it was taken for. `user`: whoever wants
   // its last block rather than another of the same size. Throws OUT_OF_MEMORY.
   OutputBlock* take(size_t bytes, const void* queue = nullptr, size_t user = 0);
 
-  // Frees unused blocks until they hold at most `bytes` together.
+  // Told after each run what its outputs took together: frees unused blocks beyond what the runs of
+  // late have needed, so that sizes that come in turn keep theirs.
+  void trim_to_use(size_t bytes);
+  // Frees unused blocks until they hold at most `bytes` together, the oldest first.
   void trim(size_t bytes);
+  // Bytes of unused blocks.
+  size_t idle_bytes();
 
   static void give_back(OutputBlock* block);
 
@@ -69,8 +79,10 @@ class OutputPool {
  private:
   OutputPool(const aot_allocator& allocator, DLDevice device, std::shared_ptr<const void> owner)
       : allocator_(allocator), device_(device), owner_(std::move(owner)) {}
+  friend struct CloseOutputPool;
   ~OutputPool();
-  void collect();  // moves returned blocks into `free_`
+  void close();
+  void collect();  // moves returned blocks to the others that are free
   void unref();
 
   aot_allocator allocator_;
@@ -79,7 +91,13 @@ class OutputPool {
   std::atomic<int64_t> references_{1};  // the session and every block that is out
   std::atomic<bool> closed_{false};
   std::atomic<OutputBlock*> returned_{nullptr};
-  std::vector<OutputBlock*> free_;  // oldest first
+  // Those that are free, linked by `next_`, oldest first: giving one back needs no memory.
+  OutputBlock* free_ = nullptr;
+  OutputBlock* newest_ = nullptr;
+  // What single runs have needed at most, in this window of runs and the one before.
+  size_t needed_ = 0;
+  size_t needed_before_ = 0;
+  int32_t runs_ = 0;  // of this window
 };
 
 }  // namespace aot_rt

@@ -163,6 +163,7 @@ std::shared_ptr<WeightPlace> Package::weight_place(
   if (place != nullptr) return place;
   place = std::make_shared<WeightPlace>();
   place->device = make();
+  place->workspaces = std::make_shared<WorkspacePool>(place->device->program().scopes.size());
   Placement placement = place->device->package_weights();
   if (weights_generation() > 1) {
     Changed changed;

@@ -21,6 +21,7 @@
 #include "safetensors.h"
 #include "weight_update.h"
 #include "weights.h"
+#include "workspace.h"
 
 namespace aot_rt {
 
@@ -34,9 +35,11 @@ struct Log {
   }
 };
 
-// Where a device's sessions find the weights. Belongs to a package.
+// What a device's sessions share: where they find the weights, and memory for their runs. Belongs to
+// a package.
 struct WeightPlace {
   std::unique_ptr<WeightDevice> device;
+  std::shared_ptr<WorkspacePool> workspaces;  // of the device's memory
   std::shared_ptr<const Placement> placement;  // the present one; the package's lock guards it
 };
 

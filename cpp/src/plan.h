@@ -116,15 +116,21 @@ struct Step {
   std::array<int32_t, 2> parts{};
   Expr count;                 // kRepeat: turns
   std::vector<int32_t> dims;  // kSizes
+  int32_t scope = 0;          // kSizes: the scope that it begins
   std::string message;        // kCheck
   int32_t call = -1;          // kCall: in `Program::calls`
 };
 
 // The part of a program in which some measured dims are known: the whole program is scope 0, each
-// kSizes step begins another.
+// kSizes step begins another. The lists hold what is known as soon as its dims are, and not before.
 struct Scope {
   int32_t parent = -1;
   std::vector<int32_t> dims;
+  std::vector<int32_t> buffers;   // whose bytes are
+  std::vector<int32_t> slots;     // positions in `Program::arena`
+  std::vector<int32_t> launches;  // steps all of whose sizes are
+  std::vector<int32_t> outputs;   // whose sizes are
+  std::vector<int32_t> checks;    // of the plan
 };
 
 // Copies a buffer to an input's or a state's own memory when all steps have succeeded. The buffer

@@ -42,6 +42,7 @@ class FlowChecker {
     check_arena();
     check_slices();
     use(0, count, 0);
+    list_scopes();
   }
 
  private:
@@ -86,7 +87,10 @@ class FlowChecker {
         wrong(at, cat(" reads '", name, "', a size of an output, inside of a branch or loop"));
       }
     }
-    program_.scopes.push_back(Scope{parent, step.dims});
+    program_.scopes.emplace_back();
+    program_.scopes.back().parent = parent;
+    program_.scopes.back().dims = step.dims;
+    program_.steps[static_cast<size_t>(at)].scope = scope;
     return scope;
   }
 
@@ -106,6 +110,49 @@ class FlowChecker {
       scope = std::max(scope, scope_of_dim_[static_cast<size_t>(dim)]);
     });
     return scope;
+  }
+
+  template <typename Exprs>
+  int32_t scope_of_all(const Exprs& exprs) const {
+    int32_t scope = 0;
+    for (const Expr& expr : exprs) scope = std::max(scope, scope_of(expr));
+    return scope;
+  }
+
+  int32_t scope_of_launch(const Step& step) const {
+    int32_t scope = std::max(scope_of_all(step.sizes), scope_of_all(step.grid));
+    scope = std::max({scope, scope_of(step.work), scope_of(step.scratch)});
+    for (const int32_t id : step.buffers) scope = std::max(scope, buffer(id).scope);
+    return scope;
+  }
+
+  // Scopes are numbered from the outside in: what needs the dims of several belongs to the last.
+  void list_scopes() {
+    const auto lists = [this](int32_t scope) -> Scope& {
+      return program_.scopes[static_cast<size_t>(scope)];
+    };
+    for (size_t i = 0; i < program_.buffers.size(); ++i) {
+      lists(program_.buffers[i].scope).buffers.push_back(static_cast<int32_t>(i));
+    }
+    for (size_t i = 0; i < program_.arena.size(); ++i) {
+      lists(buffer(program_.arena[i].buffer).scope).slots.push_back(static_cast<int32_t>(i));
+    }
+    for (size_t i = 0; i < program_.steps.size(); ++i) {
+      const Step& step = program_.steps[i];
+      if (step.kind != StepKind::kLaunch) continue;
+      lists(scope_of_launch(step)).launches.push_back(static_cast<int32_t>(i));
+    }
+    for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+      const TensorSpec& spec = plan_.outputs[i];
+      const int32_t scope = std::max({scope_of_all(spec.shape), scope_of_all(spec.strides),
+                                      program_.buffer_of_output(i).scope});
+      lists(scope).outputs.push_back(static_cast<int32_t>(i));
+    }
+    for (size_t i = 0; i < plan_.checks.size(); ++i) {
+      const int32_t scope =
+          std::max(scope_of(plan_.checks[i].left), scope_of(plan_.checks[i].right));
+      lists(scope).checks.push_back(static_cast<int32_t>(i));
+    }
   }
 
   // Whether what belongs to scope `outer` is known in `scope`.
@@ -158,17 +205,13 @@ class FlowChecker {
       use_step(at, step, scope);
       const int32_t self = at++;
       if (step.kind == StepKind::kRepeat) turning_[static_cast<size_t>(self)] = true;
-      const int32_t within = step.kind == StepKind::kSizes ? scope_of_sizes(step) : scope;
+      const int32_t within = step.kind == StepKind::kSizes ? step.scope : scope;
       for (const int32_t count : step.parts) {
         use(at, at + count, within);
         at += count;
       }
       if (step.kind == StepKind::kRepeat) turning_[static_cast<size_t>(self)] = false;
     }
-  }
-
-  int32_t scope_of_sizes(const Step& step) const {
-    return step.dims.empty() ? 0 : scope_of_dim_[static_cast<size_t>(step.dims.front())];
   }
 
   void use_step(int32_t at, const Step& step, int32_t scope) const {

@@ -1,21 +1,22 @@
 #include "session.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "error.h"
-#include "memory.h"
 
 namespace aot_rt {
 
-Session::Session(std::shared_ptr<Package> package, const Plan& plan, const Program& program,
-                 std::shared_ptr<WeightPlace> place, const SessionOptions& options)
-    : program_(program),
-      counters_(program.steps.size()),
-      package_(std::move(package)),
-      plan_(plan),
+Session::Session(SessionParts parts, const SessionOptions& options, MakeRunDevice make,
+                 void* shared)
+    : parts_(std::move(parts)),
       options_(options),
-      place_(std::move(place)) {
+      make_(make),
+      shared_(shared),
+      counters_(program().steps.size()),
+      places_(plan().outputs.size()),
+      staged_(program().updates.size()) {
   if (options.executor != nullptr) {
     executor_ = *options.executor;
     options_.executor = &executor_;
@@ -24,30 +25,51 @@ Session::Session(std::shared_ptr<Package> package, const Plan& plan, const Progr
     allocator_ = *options.allocator;
     options_.allocator = &allocator_;
   }
-  operators_ = package_->operators(plan_, program_);
-  for (const Step& step : program_.steps) origins_.push_back(plan_.origin_of(step));
-  if (place_ != nullptr) package_->add_user(this);
+  // The allocator is this session's: blocks from it are not lent to others.
+  const bool alone = options.own_workspace || options.allocator != nullptr;
+  if (alone || parts_.workspaces == nullptr) {
+    parts_.workspaces = std::make_shared<WorkspacePool>(program().scopes.size());
+  }
+  operators_ = package().operators(plan(), program());
+  for (const Step& step : program().steps) origins_.push_back(plan().origin_of(step));
+  results_.reserve(plan().outputs.size());
+  fetched_.reserve(plan().outputs.size());
+  device_ = make_(parts_, options_, shared_);
+  outputs_ = device_->make_output_pool();
+  if (device_->is_apart()) host_outputs_ = device_->make_host_output_pool();
+  if (plan().state_bytes != 0) {
+    if (plan().state_bytes > options_.limits.state_bytes) {
+      fail(AOT_LIMIT_EXCEEDED, "the model's states take ", plan().state_bytes,
+           " bytes, a session may have ", options_.limits.state_bytes,
+           ": raise state_bytes in aot_limits");
+    }
+    states_ = device_->allocate(static_cast<size_t>(plan().state_bytes), "states");
+  }
+  write_first_values();
+  if (parts_.place != nullptr) package().add_user(this);
 }
 
 Session::~Session() {
-  if (place_ != nullptr) package_->remove_user(this);
+  if (parts_.place != nullptr) package().remove_user(this);
+  for (std::unique_ptr<BoundProgram>& bound : plans_) device_->forget(std::move(bound));
+  return_workspace();
 }
 
 void Session::take_weights() {
-  if (place_ == nullptr ||
-      package_->weights_generation() == held_.load(std::memory_order_relaxed)) {
+  if (parts_.place == nullptr ||
+      package().weights_generation() == held_.load(std::memory_order_relaxed)) {
     return;
   }
   uint64_t generation = 0;
-  weights_ = package_->placement(*place_, &generation);
+  weights_ = package().placement(*parts_.place, &generation);
   held_.store(generation);
 }
 
 void Session::forget_old_weights() {
   const uint64_t held = held_.load();
-  if (held == 0 || held == package_->weights_generation()) return;
-  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || held_.load() == package_->weights_generation()) return;
+  if (held == 0 || held == package().weights_generation()) return;
+  const std::unique_lock<Lock> lock(lock_, std::try_to_lock);
+  if (!lock.owns_lock() || held_.load() == package().weights_generation()) return;
   weights_.reset();
   held_.store(0);
 }
@@ -61,9 +83,10 @@ SharedBytes Session::compute(const DLTensor* const* inputs, size_t count) {
   return result;
 }
 
-bool Session::owns_buffer(size_t output) const {
-  const Buffer& buffer = program_.buffer_of_output(output);
-  return buffer.storage == Storage::kOutput && static_cast<size_t>(buffer.index) == output;
+void Session::synchronize() {
+  const std::lock_guard<Lock> lock(lock_);
+  device_->synchronize();
+  return_workspace();
 }
 
 const State& Session::checked_state(size_t index, const void* data, size_t size) const {
@@ -82,14 +105,18 @@ const State& Session::checked_state(size_t index, const void* data, size_t size)
 
 void Session::get_state(size_t index, void* data, size_t size) {
   const State& state = checked_state(index, data, size);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (size != 0) read_state(state, data);
+  const std::lock_guard<Lock> lock(lock_);
+  if (size != 0) device_->store(data, address_of(state), size);
 }
 
 void Session::set_state(size_t index, const void* data, size_t size) {
   const State& state = checked_state(index, data, size);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Lock> lock(lock_);
   if (size != 0) write_state(state, data);
+}
+
+void Session::write_state(const State& state, const void* data) {
+  device_->load(address_of(state), data, static_cast<size_t>(state.bytes));
 }
 
 void Session::write_first_values() {
@@ -100,32 +127,32 @@ void Session::write_first_values() {
 }
 
 void Session::reset_states() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Lock> lock(lock_);
   write_first_values();
 }
 
 std::unique_ptr<Session> Session::clone() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::unique_ptr<Session> copy = twin();
+  const std::lock_guard<Lock> lock(lock_);
+  auto copy = std::make_unique<Session>(parts_, options_, make_, shared_);
   for (const State& state : plan().states) {
     if (state.bytes == 0) continue;
     const Block block(default_allocator(), static_cast<size_t>(state.bytes), "a state's copy");
-    read_state(state, block.data());
+    device_->store(block.data(), address_of(state), static_cast<size_t>(state.bytes));
     copy->write_state(state, block.data());
   }
   return copy;
 }
 
 void Session::set_observer(aot_observer_fn observer, void* context) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Lock> lock(lock_);
   observer_ = observer;
   observer_context_ = context;
 }
 
 void Session::profile(aot_step_profile* steps, size_t capacity, size_t* count) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Lock> lock(lock_);
   for (size_t i = 0; i < std::min(capacity, counters_.size()); ++i) {
-    const std::string& kernel = program_.step_name(program_.steps[i]);
+    const std::string& kernel = program().step_name(program().steps[i]);
     steps[i] = aot_step_profile{kernel.c_str(), origins_[i].c_str(), counters_[i].calls,
                                 counters_[i].nanoseconds};
   }
@@ -133,20 +160,20 @@ void Session::profile(aot_step_profile* steps, size_t capacity, size_t* count) {
 }
 
 void Session::reset_profile() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::fill(counters_.begin(), counters_.end(), Counter{});
+  const std::lock_guard<Lock> lock(lock_);
+  std::fill(counters_.begin(), counters_.end(), StepCounter{});
 }
 
 void Session::begin_trace(const TraceOptions& options) {
-  auto trace = std::make_unique<Trace>(package_, plan_, program_, options);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  auto trace = std::make_unique<Trace>(parts_.package, plan(), program(), options);
+  const std::lock_guard<Lock> lock(lock_);
   if (trace_ != nullptr) fail(AOT_INVALID_ARGUMENT, "this session is traced already");
   trace_ = std::move(trace);
   traced_.store(true);
 }
 
 std::unique_ptr<Trace> Session::end_trace() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Lock> lock(lock_);
   if (trace_ == nullptr) fail(AOT_INVALID_ARGUMENT, "this session is not traced");
   traced_.store(false);
   return std::move(trace_);

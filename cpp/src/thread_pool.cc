@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,6 +19,7 @@
 #endif
 
 #include "error.h"
+#include "process.h"
 
 namespace aot_rt {
 namespace {
@@ -107,8 +109,19 @@ namespace {
 // A thread that is asleep or serves one crew.
 class Worker {
  public:
+  // A new thread has its maker's mask: all signals are blocked before its first instruction.
   Worker() {
-    std::thread([this] { loop(); }).detach();
+    sigset_t all;
+    sigset_t before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      std::thread([this] { loop(); }).detach();
+    } catch (const std::system_error&) {
+      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      throw;
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   // Hands the worker to a crew; false when it is busy.
@@ -169,7 +182,7 @@ class Pool {
     const std::lock_guard<std::mutex> lock(mutex_);
     try {
       for (int32_t have = count_.load(std::memory_order_relaxed); have < count; ++have) {
-        workers_[have] = new Worker;
+        workers_[have] = new Worker;  // never deleted: its thread uses it until the process ends
         count_.store(have + 1, std::memory_order_release);
       }
     } catch (const std::system_error& error) {
@@ -240,16 +253,22 @@ Crew::Crew(int32_t threads, const aot_executor* executor) : threads_(threads) {
   if (executor != nullptr) {
     executor_ = *executor;
     threads_ = executor->workers;
-  } else if (threads_ > 1) {
+  } else {
     threads_ = std::min(threads_, Pool::kMaxWorkers + 1);
-    Pool::instance().grow(threads_ - 1);
   }
+  join_pool();
+}
+
+void Crew::join_pool() {
+  if (executor_.run == nullptr && threads_ > 1) Pool::instance().grow(threads_ - 1);
   shared_ = std::make_shared<Shared>(threads_);
+  forks_ = forks();
 }
 
 Crew::~Crew() { shared_->closed.store(true, std::memory_order_relaxed); }
 
 void Crew::run(ChunkFn function, void* job, int64_t chunks) {
+  if (forks_ != forks()) join_pool();
   Shared& shared = *shared_;
   shared.function = function;
   shared.job = job;

@@ -2,7 +2,8 @@
 //
 // A crew is one session's party of threads: the caller of run() and up to `threads - 1` helpers.
 // Helpers join when work is published, poll for more while steps follow each other closely, and
-// go back to the pool (asleep) when there has been none for a while. Chunks are claimed one by one
+// go back to the pool (asleep) when there has been none for a while. Helpers block all signals: the
+// program's own threads handle them. A forked process has no helpers: a crew gets new ones there. Chunks are claimed one by one
 // from an atomic counter, so a run is right, and finishes, with any number of helpers, also none.
 #ifndef AOT_SRC_THREAD_POOL_H_
 #define AOT_SRC_THREAD_POOL_H_
@@ -40,10 +41,12 @@ class Crew {
  private:
   void run_on_executor(int64_t chunks);
   void finish();
+  void join_pool();
 
   int32_t threads_;
   aot_executor executor_{};  // run == nullptr: the pool
   std::shared_ptr<Shared> shared_;
+  uint32_t forks_ = 0;  // forks() when it was joined to the pool
 };
 
 }  // namespace aot_rt

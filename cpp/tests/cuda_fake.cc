@@ -2,9 +2,11 @@
 //
 // Device memory is host memory under addresses that a CPU cannot read, so a runtime that touches it
 // itself crashes. Work is done as late as possible: only when something waits for it, and then only
-// what it waits for, so that a missing wait or a missing order between streams shows. A cubin is
-// text: "FAKE sm_90\n" and "symbol parameters\n" lines up to "end\n", where " waits" follows for a
-// kernel that may start early; kernels are functions below.
+// what it waits for, so that a missing wait or a missing order between streams shows. As in the real
+// one, handles of streams are used again, and the per-thread default stream has one handle for all
+// threads. A cubin is text: "FAKE sm_90\n" and "symbol parameters\n" lines up to "end\n", where
+// " waits" follows for a kernel that may start early, and " aligned 1024" for one that needs its
+// scratch so; kernels are functions of cuda_fake_kernels.cc.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,21 +19,32 @@ namespace {
 using namespace fake_cuda;  // NOLINT: this is the driver that it is the state of
 
 thread_local std::vector<CUcontext> t_contexts;
+thread_local FakeStream* t_stream = nullptr;  // the default stream of this thread
+
+constexpr uintptr_t kLegacyStream = 1;
+constexpr uintptr_t kPerThreadStream = 2;
+constexpr size_t kBlockAlignment = 256;  // of device memory, and no more than that
 
 CUcontext context_of(int gpu) { return reinterpret_cast<CUcontext>(uintptr_t{0x1000} + gpu); }
+
+// The failure that a test has asked for under that name.
+CUresult asked_for(const std::string& name) {
+  State& s = state();
+  const auto failure = s.failures.find(name);
+  if (failure == s.failures.end() || failure->second.skip-- != 0) return kSuccess;
+  const CUresult result = failure->second.result;
+  s.failures.erase(failure);
+  if (result >= kIllegalAddress && result <= kLaunchFailed) s.lost = result;
+  return result;
+}
 
 // Counts a call; gives the failure that a test has asked for.
 CUresult enter(const char* symbol, bool needs_context = true) {
   State& s = state();
   ++s.calls[symbol];
   ++s.calls[""];
-  const auto failure = s.failures.find(symbol);
-  if (failure != s.failures.end() && failure->second.skip-- == 0) {
-    const CUresult result = failure->second.result;
-    s.failures.erase(failure);
-    if (result >= kIllegalAddress && result <= kLaunchFailed) s.lost = result;
-    return result;
-  }
+  if (const CUresult failed = asked_for(symbol)) return failed;
+  if (const CUresult failed = asked_for("")) return failed;
   if (!s.initialised) return kNotInitialized;
   if (needs_context && t_contexts.empty()) {
     misuse(std::string(symbol) + " without a context");
@@ -46,9 +59,19 @@ CUresult enter(const char* symbol, bool needs_context = true) {
 #define ENTER() ENTER_WITH(true)
 
 FakeStream* find_stream(CUstream handle) {
-  if (reinterpret_cast<uintptr_t>(handle) <= 2) return &state().legacy;
-  auto* stream = reinterpret_cast<FakeStream*>(handle);
-  return state().streams.count(stream) != 0 ? stream : nullptr;
+  const auto number = reinterpret_cast<uintptr_t>(handle);
+  if (number <= kLegacyStream) return &state().legacy;
+  if (number == kPerThreadStream) {
+    if (t_stream == nullptr) state().streams.insert(t_stream = new FakeStream);
+    return t_stream;
+  }
+  const auto found = state().handles.find(handle);
+  return found != state().handles.end() ? found->second : nullptr;
+}
+
+// Of a call that waits for the device.
+void wait_begins() {
+  if (state().probe != nullptr && state().probe() != 0) ++state().probed;
 }
 
 CUresult enqueue(CUstream handle, std::function<void()> work) {
@@ -77,6 +100,9 @@ std::vector<uint64_t> copy_parameters(const FakeFunction& function, void** param
   std::vector<uint64_t> copies(static_cast<size_t>(function.parameters));
   for (size_t i = 0; i < copies.size(); ++i) std::memcpy(&copies[i], parameters[i], 8);
   if (!copies.empty() && copies.back() != 0) misuse("a profile scratch for " + function.symbol);
+  if (function.alignment > 1 && copies[copies.size() - 2] % function.alignment != 0) {
+    misuse("scratch that is not aligned for " + function.symbol);
+  }
   return copies;
 }
 
@@ -195,6 +221,8 @@ API CUresult cuCtxGetCurrent(CUcontext* context) {
 }
 
 API CUresult cuCtxPushCurrent_v2(CUcontext context) {
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  if (const CUresult failed = asked_for(__func__)) return failed;
   t_contexts.push_back(context);
   return kSuccess;
 }
@@ -208,6 +236,7 @@ API CUresult cuCtxPopCurrent_v2(CUcontext* context) {
 
 API CUresult cuCtxSynchronize() {
   ENTER();
+  wait_begins();
   drain_all();
   return state().lost;
 }
@@ -230,7 +259,11 @@ API CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned /*
     text >> function.parameters;
     std::string rest;
     std::getline(text, rest);
-    function.waits = rest == " waits";
+    std::istringstream more(rest);
+    while (more >> rest) {
+      if (rest == "waits") function.waits = true;
+      if (rest == "aligned") more >> function.alignment;
+    }
     loaded->functions[word] = function;
   }
   *module = reinterpret_cast<CUmodule>(loaded.get());
@@ -285,7 +318,9 @@ API CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t size) {
   State& s = state();
   if (size == 0) return kInvalidValue;
   if (size > s.memory - s.used) return kOutOfMemory;
-  const auto raw = reinterpret_cast<uint64_t>(std::aligned_alloc(256, (size + 255) / 256 * 256));
+  constexpr size_t kUnit = 2 * kBlockAlignment;
+  void* const begin = std::aligned_alloc(kUnit, size / kUnit * kUnit + 2 * kUnit);
+  const uint64_t raw = reinterpret_cast<uint64_t>(begin) + kBlockAlignment;
   s.used += size;
   s.device_blocks[raw | kTag] = size;
   *address = raw | kTag;
@@ -295,6 +330,7 @@ API CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t size) {
 API CUresult cuMemFree_v2(CUdeviceptr address) {
   const std::lock_guard<std::recursive_mutex> lock(state().mutex);
   ++state().calls[__func__];
+  wait_begins();
   drain_all();
   const auto found = state().device_blocks.find(address);
   if (found == state().device_blocks.end()) {
@@ -303,7 +339,7 @@ API CUresult cuMemFree_v2(CUdeviceptr address) {
   }
   state().used -= found->second;
   state().device_blocks.erase(found);
-  std::free(reinterpret_cast<void*>(address & ~kTag));
+  std::free(reinterpret_cast<void*>((address & ~kTag) - kBlockAlignment));
   return kSuccess;
 }
 
@@ -324,6 +360,7 @@ API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* data, unsi
 API CUresult cuMemFreeHost(void* data) {
   const std::lock_guard<std::recursive_mutex> lock(state().mutex);
   ++state().calls[__func__];
+  wait_begins();
   drain_all();
   if (state().host_blocks.erase(reinterpret_cast<uint64_t>(data)) == 0) {
     misuse("host memory is freed that is not there");
@@ -374,25 +411,37 @@ API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size,
 
 API CUresult cuStreamCreate(CUstream* stream, unsigned /*flags*/) {
   ENTER();
-  auto* made = new FakeStream;
-  state().streams.insert(made);
-  *stream = reinterpret_cast<CUstream>(made);
+  State& s = state();
+  if (s.free_handles.empty()) {
+    constexpr uintptr_t kFirst = 0x10000;
+    const uintptr_t number = kFirst + 64 * s.handles.size();
+    s.free_handles.push_back(reinterpret_cast<CUstream>(number));
+  }
+  *stream = s.free_handles.back();
+  s.free_handles.pop_back();
+  s.handles[*stream] = *s.streams.insert(new FakeStream).first;
   return kSuccess;
 }
 
+// Does not wait: the work that is there is done when somebody waits for it.
 API CUresult cuStreamDestroy_v2(CUstream stream) {
   const std::lock_guard<std::recursive_mutex> lock(state().mutex);
-  drain_all();
-  for (FakeEvent* event : state().events) {
-    if (event->stream == reinterpret_cast<FakeStream*>(stream)) event->stream = nullptr;  // over
+  const auto found = state().handles.find(stream);
+  if (found == state().handles.end()) {
+    misuse("a stream is destroyed that is not there");
+    return kInvalidHandle;
   }
-  return forget(&state().streams, stream, "stream") ? kSuccess : kInvalidHandle;
+  found->second->destroyed = true;
+  state().handles.erase(found);
+  state().free_handles.push_back(stream);
+  return kSuccess;
 }
 
 API CUresult cuStreamSynchronize(CUstream stream) {
   ENTER();
   FakeStream* found = find_stream(stream);
   if (found == nullptr) return kInvalidHandle;
+  wait_begins();
   drain(found, found->enqueued);
   return state().lost;
 }
@@ -428,6 +477,7 @@ API CUresult cuEventRecord(CUevent event, CUstream stream) {
 API CUresult cuEventSynchronize(CUevent event) {
   ENTER();
   const auto& recorded = *reinterpret_cast<FakeEvent*>(event);
+  wait_begins();
   if (recorded.stream != nullptr) drain(recorded.stream, recorded.position);
   return state().lost;
 }

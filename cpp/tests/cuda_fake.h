@@ -21,7 +21,8 @@ struct FakeLive {
 struct FakeControls {
   // GPUs of one compute capability, the version that the driver reports (12040), device memory.
   void (*configure)(int gpus, int major, int minor, int version, size_t memory);
-  // Makes the call of that symbol fail with `result`, once, after `skip` more that do not.
+  // Makes the call of that symbol (NULL: of any that may fail; those that free do not) fail with
+  // `result`, once, after `skip` more that do not. A negative `skip`: none.
   void (*fail)(const char* symbol, int skip, int result);
   // How often a symbol was called since clear_calls(); NULL: all of them.
   int64_t (*calls)(const char* symbol);
@@ -32,6 +33,10 @@ struct FakeControls {
   void (*clear_misuse)();
   // The context's state after a crash is otherwise for the rest of the process.
   void (*revive)();
+  // Asks `probe` (NULL: nobody) in each call that waits for the device; probed() is how often it
+  // gave another number than 0 since then.
+  void (*probe)(int (*probe)());
+  int64_t (*probed)();
 };
 
 }  // namespace aot_test

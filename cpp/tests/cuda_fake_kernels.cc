@@ -1,6 +1,7 @@
 // The state of the fake CUDA driver, its kernels, and what tests control.
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "cuda_fake.h"
 #include "cuda_fake_state.h"
@@ -26,9 +27,27 @@ void drain(FakeStream* stream, uint64_t position) {
   }
 }
 
+namespace {
+
+// Those that nobody can name any more: their handles are destroyed and all work is done.
+void forget_streams() {
+  std::set<FakeStream*>& streams = state().streams;
+  std::set<const FakeStream*> named;
+  for (const FakeEvent* event : state().events) named.insert(event->stream);
+  for (auto at = streams.begin(); at != streams.end();) {
+    FakeStream* const stream = *at;
+    const bool over = stream->destroyed && named.count(stream) == 0;
+    at = over ? streams.erase(at) : std::next(at);
+    if (over) delete stream;
+  }
+}
+
+}  // namespace
+
 void drain_all() {
   for (FakeStream* stream : state().streams) drain(stream, stream->enqueued);
   drain(&state().legacy, state().legacy.enqueued);
+  forget_streams();
 }
 
 bool inside(const std::map<uint64_t, size_t>& blocks, uint64_t address, size_t bytes) {
@@ -118,7 +137,12 @@ void configure(int gpus, int major, int minor, int version, size_t memory) {
 
 void fail_call(const char* symbol, int skip, int result) {
   const std::lock_guard<std::recursive_mutex> lock(state().mutex);
-  state().failures[symbol] = {skip, result};
+  const std::string name = symbol != nullptr ? symbol : "";
+  if (skip < 0) {
+    state().failures.erase(name);
+  } else {
+    state().failures[name] = {skip, result};
+  }
 }
 
 int64_t count_calls(const char* symbol) {
@@ -140,7 +164,7 @@ aot_test::FakeLive count_live() {
   live.host_blocks = static_cast<int64_t>(s.host_blocks.size());
   for (const int count : s.retained) live.contexts += count;
   live.modules = static_cast<int64_t>(s.modules.size());
-  live.streams = static_cast<int64_t>(s.streams.size());
+  live.streams = static_cast<int64_t>(s.handles.size());
   live.events = static_cast<int64_t>(s.events.size());
   live.graphs = static_cast<int64_t>(s.graphs.size() + s.execs.size());
   return live;
@@ -152,6 +176,17 @@ void revive() {
   state().lost = kSuccess;
 }
 
+void set_probe(int (*probe)()) {
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  state().probe = probe;
+  state().probed = 0;
+}
+
+int64_t count_probed() {
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  return state().probed;
+}
+
 constexpr aot_test::FakeControls kControls = {
     configure,
     fail_call,
@@ -161,6 +196,8 @@ constexpr aot_test::FakeControls kControls = {
     [] { return state().misuse.c_str(); },
     [] { state().misuse.clear(); },
     revive,
+    set_probe,
+    count_probed,
 };
 
 }  // namespace

@@ -26,10 +26,12 @@ constexpr unsigned kUnaskedShared = 48 << 10;
 constexpr int kMaxShared = 228 << 10;
 constexpr int kMostGpus = 8;
 
+// Lives on when its handle is destroyed: the work that it has been given is done all the same.
 struct FakeStream {
   std::deque<std::function<void()>> work;
   uint64_t enqueued = 0;
   uint64_t done = 0;
+  bool destroyed = false;  // its handle is
 };
 
 struct FakeEvent {
@@ -41,6 +43,7 @@ struct FakeFunction {
   std::string symbol;
   int parameters = 0;
   bool waits = false;  // for the launches before it, by itself
+  uint64_t alignment = 1;  // of its scratch
   int dynamic_shared = kUnaskedShared;
 };
 
@@ -84,12 +87,16 @@ struct State {
   std::array<int, kMostGpus> retained{};
   std::set<FakeModule*> modules;
   std::set<FakeStream*> streams;
+  std::map<CUstream, FakeStream*> handles;  // of those that have not been destroyed
+  std::vector<CUstream> free_handles;       // the last one is given out again first
   std::set<FakeEvent*> events;
   std::set<FakeGraph*> graphs;
   std::set<FakeExec*> execs;
   FakeStream legacy;
-  std::map<std::string, Failure> failures;
+  std::map<std::string, Failure> failures;  // by symbol; "": of all calls together
   std::map<std::string, int64_t> calls;
+  int (*probe)() = nullptr;  // asked in every call that waits for the device
+  int64_t probed = 0;
   std::string misuse;
 };
 

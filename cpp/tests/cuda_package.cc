@@ -201,6 +201,18 @@ void FakeMemory::wait() {
   call("cuStreamSynchronize", static_cast<CUstream>(stream_));
 }
 
+FakeStreamOwner::FakeStreamOwner() {
+  const Current current;
+  CUstream stream = nullptr;
+  call("cuStreamCreate", &stream, 0U);
+  stream_ = stream;
+}
+
+FakeStreamOwner::~FakeStreamOwner() {
+  const Current current;
+  call("cuStreamDestroy_v2", static_cast<CUstream>(stream_));
+}
+
 PinnedFloats::PinnedFloats(const std::vector<float>& values) {
   const Current current;
   void* data = nullptr;

@@ -58,6 +58,20 @@ class FakeMemory {
   void* stream_ = nullptr;
 };
 
+// A stream of the fake GPU.
+class FakeStreamOwner {
+ public:
+  FakeStreamOwner();
+  ~FakeStreamOwner();
+  FakeStreamOwner(const FakeStreamOwner&) = delete;
+  FakeStreamOwner& operator=(const FakeStreamOwner&) = delete;
+
+  void* get() const { return stream_; }
+
+ private:
+  void* stream_ = nullptr;
+};
+
 // Page-locked memory of the host, which the GPU reads when it comes to it.
 class PinnedFloats {
  public:

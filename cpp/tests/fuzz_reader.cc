@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/bound_plan.h"
+#include "cpu/bound_steps.h"
 #include "error.h"
 #include "package.h"
 #include "package_builder.h"
@@ -21,15 +21,23 @@ void bind(aot_rt::Package* package, const aot_rt::Program& program) {
   for (const int64_t value : {0, 1, 7, 64}) {
     const aot_rt::Plan& plan = package->plan();
     const std::vector<int64_t> dims(plan.dims.size(), value);
+    if (!host || plan.state_bytes > kMostStateBytes) continue;
+    std::vector<int64_t> known = dims;
+    for (size_t i = 0; i < known.size(); ++i) {
+      if (plan.dims[i].measured()) known[i] = aot_rt::Plan::kUnknown;
+    }
     try {
-      const aot_rt::BoundSizes sizes(plan, program, dims);
-      if (!host || plan.state_bytes > kMostStateBytes) continue;
       std::vector<uint8_t> states(static_cast<size_t>(plan.state_bytes) + 1);
-      aot_rt::BoundPlan bound(plan, program, *library, dims, 2, states.data(), &fault);
-      for (const aot_rt::Step& step : program.steps) {
-        if (step.kind == aot_rt::StepKind::kCall) bound.call_of(program, step);
+      aot_rt::BoundSteps bound(plan, program, *library, known, 2, states.data(), &fault);
+      bound.forget();
+      for (size_t scope = 1; scope < program.scopes.size(); ++scope) {
+        const std::vector<int64_t> values(program.scopes[scope].dims.size(), value);
+        bound.enter(static_cast<int32_t>(scope), values);
       }
-      bound.set_memory(1, std::vector<aot_rt::Block>(program.scopes.size()), nullptr);
+      for (const aot_rt::Step& step : program.steps) {
+        if (step.kind == aot_rt::StepKind::kCall) bound.call_of(step, {kDLCPU, 0});
+      }
+      bound.set_scratch(nullptr);
     } catch (const aot_rt::Error&) {
       continue;  // other sizes may fit
     }

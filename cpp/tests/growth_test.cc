@@ -143,6 +143,13 @@ TEST(every_struct_that_a_caller_gives_is_read_so) {
   CHECK(taken(aot_session_create(package.get(), "cpu", &options, &refused), AOT_INVALID_ARGUMENT)
             .find("aot_allocator: byte") == 0);
 
+  options.allocator = nullptr;
+  Newer<aot_limits> limits;
+  limits.added = 1;
+  options.limits = &limits.known;
+  taken(aot_session_create(package.get(), "cpu", &options, &refused), AOT_INVALID_ARGUMENT);
+  CHECK(refused == nullptr);
+
   Newer<aot_run_options> running;
   running.added = 1;
   taken(aot_session_run_with(session, nullptr, 0, nullptr, 0, &running.known),

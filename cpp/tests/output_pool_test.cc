@@ -33,7 +33,7 @@ struct Counter {
 
 TEST(returned_blocks_serve_again) {
   Counter counter;
-  OutputPool* pool = OutputPool::create(counter.allocator());
+  aot_rt::OutputPoolPtr pool = OutputPool::create(counter.allocator());
   OutputBlock* first = pool->take(100'000);
   uint8_t* data = first->data();
   OutputPool::give_back(first);
@@ -46,13 +46,13 @@ TEST(returned_blocks_serve_again) {
   CHECK_EQ(counter.made, int64_t{3});
   OutputPool::give_back(small);
   OutputPool::give_back(tiny);
-  pool->close();
+  pool.reset();
   CHECK_EQ(counter.live, int64_t{0});
 }
 
 TEST(users_get_their_own_blocks_again) {
   Counter counter;
-  OutputPool* pool = OutputPool::create(counter.allocator());
+  aot_rt::OutputPoolPtr pool = OutputPool::create(counter.allocator());
   OutputBlock* blocks[] = {pool->take(64, nullptr, 0), pool->take(64, nullptr, 1)};
   for (int round = 0; round < 4; ++round) {
     const uint8_t* data[] = {blocks[0]->data(), blocks[1]->data()};
@@ -64,16 +64,16 @@ TEST(users_get_their_own_blocks_again) {
     }
   }
   for (OutputBlock* block : blocks) OutputPool::give_back(block);
-  pool->close();
+  pool.reset();
 }
 
 TEST(blocks_outlive_the_session) {
   Counter counter;
-  OutputPool* pool = OutputPool::create(counter.allocator());
+  aot_rt::OutputPoolPtr pool = OutputPool::create(counter.allocator());
   OutputBlock* a = pool->take(64);
   OutputBlock* b = pool->take(64);
   OutputPool::give_back(a);
-  pool->close();
+  pool.reset();
   b->data()[63] = 7;
   CHECK(counter.live >= 1);
   OutputPool::give_back(b);
@@ -82,20 +82,20 @@ TEST(blocks_outlive_the_session) {
 
 TEST(unused_blocks_are_trimmed_oldest_first) {
   Counter counter;
-  OutputPool* pool = OutputPool::create(counter.allocator());
+  aot_rt::OutputPoolPtr pool = OutputPool::create(counter.allocator());
   OutputBlock* blocks[] = {pool->take(10'000), pool->take(40'000), pool->take(160'000)};
   for (OutputBlock* block : blocks) OutputPool::give_back(block);
   OutputPool::give_back(pool->take(160'000));  // collects what was returned
   OutputPool::give_back(pool->take(160'000));
   pool->trim(0);
   CHECK(counter.live <= 1);
-  pool->close();
+  pool.reset();
   CHECK_EQ(counter.live, int64_t{0});
 }
 
 TEST(blocks_come_back_from_any_thread) {
   Counter counter;
-  OutputPool* pool = OutputPool::create(counter.allocator());
+  aot_rt::OutputPoolPtr pool = OutputPool::create(counter.allocator());
   for (int round = 0; round < 50; ++round) {
     OutputBlock* blocks[8];
     for (OutputBlock*& block : blocks) block = pool->take(1000);
@@ -106,12 +106,12 @@ TEST(blocks_come_back_from_any_thread) {
     for (std::thread& thread : threads) thread.join();
   }
   CHECK_EQ(counter.made, int64_t{8});
-  pool->close();
+  pool.reset();
   CHECK_EQ(counter.live, int64_t{0});
 }
 
 TEST(descriptions) {
-  OutputPool* pool = OutputPool::create(aot_rt::default_allocator());
+  aot_rt::OutputPoolPtr pool = OutputPool::create(aot_rt::default_allocator());
   aot_rt::BoundTensor bound;
   bound.sizes = {2, 3};
   bound.strides = {1, 2};
@@ -123,7 +123,7 @@ TEST(descriptions) {
   CHECK_EQ(int{plain->dl_tensor.dtype.bits}, 32);
   CHECK_EQ(block->as_versioned()->version.major, 1u);
   plain->deleter(plain);
-  pool->close();
+  pool.reset();
 }
 
 }  // namespace

@@ -7,15 +7,18 @@
 
 from __future__ import annotations
 
-from ._native import OperatorTensor, cpu_isa
+from ._native import Cancellation, OperatorTensor, cpu_isa
 from ._native import version as _version
 from .errors import (
     AotError,
+    Cancelled,
     CorruptPackage,
+    DeadlineExceeded,
     DeviceError,
     Incompatible,
     InternalError,
     InvalidArgument,
+    LimitExceeded,
     NotFound,
     OperatorFailed,
     OutOfMemory,
@@ -23,20 +26,28 @@ from .errors import (
     Unavailable,
     Unsupported,
 )
-from .model import Added, Dim, LowRank, Model, StepTime, TensorInfo, load
+from .log import connect as _connect_log
+from .model import Added, Dim, Limits, LowRank, Model, StepTime, TensorInfo, load
 from .operators import register_operator, unregister_operator
+from .trace import Trace, TraceEvent
 
 __version__ = _version()
+_connect_log()
 
 __all__ = [
     "Added",
     "AotError",
+    "Cancellation",
+    "Cancelled",
     "CorruptPackage",
+    "DeadlineExceeded",
     "DeviceError",
     "Dim",
     "Incompatible",
     "InternalError",
     "InvalidArgument",
+    "LimitExceeded",
+    "Limits",
     "LowRank",
     "Model",
     "NotFound",
@@ -46,6 +57,8 @@ __all__ = [
     "ShapeMismatch",
     "StepTime",
     "TensorInfo",
+    "Trace",
+    "TraceEvent",
     "Unavailable",
     "Unsupported",
     "cpu_isa",

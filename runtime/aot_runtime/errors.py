@@ -81,6 +81,24 @@ class OperatorFailed(AotError):
     code = "OPERATOR_FAILED"
 
 
+class Cancelled(AotError):
+    """The run was ended through its `Cancellation`. The model stays usable."""
+
+    code = "CANCELLED"
+
+
+class DeadlineExceeded(AotError, TimeoutError):
+    """The run took longer than its timeout. The model stays usable."""
+
+    code = "DEADLINE_EXCEEDED"
+
+
+class LimitExceeded(AotError):
+    """A package or a run would need more than the `Limits` allow."""
+
+    code = "LIMIT_EXCEEDED"
+
+
 BY_CODE: dict[str, type[AotError]] = {
     error.code: error
     for error in (
@@ -95,6 +113,9 @@ BY_CODE: dict[str, type[AotError]] = {
         Unsupported,
         InternalError,
         OperatorFailed,
+        Cancelled,
+        DeadlineExceeded,
+        LimitExceeded,
     )
 }
 

@@ -12,6 +12,7 @@ from .arrays import Converter, converter_for, current_stream, entry_to_numpy, to
 from .errors import InvalidArgument
 from .signature import Signature
 from .states import read_states, write_seed, write_states
+from .trace import Trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,6 +69,36 @@ class LowRank(NamedTuple):
     scale: float = 1.0
 
 
+class Limits(NamedTuple):
+    """What a session may use; None stands for the default.
+
+    Attributes:
+        plan_bytes: Of what is kept resolved for sets of sizes (256 MiB); the least used goes first.
+        arena_bytes: Of temporaries while one call runs (unlimited).
+        state_bytes: Of all states (unlimited).
+        output_bytes: Of all outputs of one call (unlimited).
+        loop_turns: Of all loops of one call together (2**32).
+        run_seconds: Of one call (unlimited).
+    """
+
+    plan_bytes: int | None = None
+    arena_bytes: int | None = None
+    state_bytes: int | None = None
+    output_bytes: int | None = None
+    loop_turns: int | None = None
+    run_seconds: float | None = None
+
+    def as_native(self) -> dict[str, int]:
+        """The limits that are set, as the native module takes them."""
+        given = {k: v for k, v in self._asdict().items() if v is not None and k != "run_seconds"}
+        if self.run_seconds is not None:
+            given["run_ns"] = _nanoseconds(self.run_seconds, "run_seconds")
+        for name, value in given.items():
+            if value < 1:
+                raise InvalidArgument(f"the limit {name} is {value}, must be at least 1")
+        return given
+
+
 class Model:
     """A package ready to run; call it like the model that it was made from.
 
@@ -92,15 +123,23 @@ class Model:
         isa: str | None,
         num_threads: int | None,
         graphs: bool,
+        limits: Limits,
     ) -> None:
         session = package.session(
-            device=device or "", isa=isa or "", num_threads=num_threads or 0, graphs=graphs
+            device=device or "",
+            isa=isa or "",
+            num_threads=num_threads or 0,
+            graphs=graphs,
+            limits=limits.as_native(),
         )
-        self._set_up(package, session, graphs)
+        self._set_up(package, session, graphs, limits)
 
-    def _set_up(self, package: _native.Package, session: _native.Session, graphs: bool) -> None:
+    def _set_up(
+        self, package: _native.Package, session: _native.Session, graphs: bool, limits: Limits
+    ) -> None:
         self._package = package
         self._graphs = graphs
+        self._limits = limits
         self._session = session
         self._on_gpu = self._session.on_gpu
         self.device = self._session.device
@@ -128,15 +167,93 @@ class Model:
         signature = self._signature
         return signature.unflatten(self._run(signature.flatten(args, kwargs)))
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
+    def run(
+        self,
+        inputs: Sequence[Any],
+        *,
+        timeout: float | None = None,
+        cancel: _native.Cancellation | None = None,
+        out: Sequence[Any | None] | None = None,
+    ) -> list[Any]:
         """Runs the model on one array per input of the plan, past its signature.
 
-        Returns one array per output of the plan, of the kind of the first input.
+        Args:
+            inputs: as for a call.
+            timeout: seconds. A run that takes longer ends between two steps; work that a GPU has
+                been given by then is waited for.
+            cancel: ends the run when another thread calls its `cancel()`, in the same places.
+            out: memory for each output, None for one in fresh memory: writable arrays of the
+                output's dtype and shape, which overlap no input. After a run that failed their
+                content is undefined.
+
+        Returns:
+            One array per output of the plan: that of `out`, or one of the kind of the first input.
 
         Raises:
+            DeadlineExceeded: the timeout has passed.
+            Cancelled: through `cancel`.
             AotError: as for a call.
         """
-        return self._run(list(inputs))
+        leaves = list(inputs)
+        if timeout is None and cancel is None and out is None:
+            return self._run(leaves)
+        convert = converter_for(leaves)
+        places = [] if out is None else list(out)
+        outputs = self._session.run(
+            leaves,
+            *self._placing(leaves, convert),
+            timeout_ns=0 if timeout is None else _nanoseconds(timeout, "timeout"),
+            cancellation=cancel,
+            places=places,
+        )
+        given = [place is not None for place in places] or [False] * len(outputs)
+        return [o if kept else convert(o) for o, kept in zip(outputs, given, strict=True)]
+
+    def run_named(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Runs the model on arrays by the names of `inputs`; gives those of `outputs`.
+
+        Raises:
+            InvalidArgument: an input is missing, or the model has none of that name.
+            AotError: as for a call.
+        """
+        given = dict(inputs)
+        leaves = []
+        for info in self.inputs:
+            if info.name not in given:
+                raise InvalidArgument(f"input '{info.name}' is missing")
+            leaves.append(given.pop(info.name))
+        if given:
+            known = ", ".join(f"'{info.name}'" for info in self.inputs) or "none"
+            raise InvalidArgument(
+                f"the model has no input '{next(iter(given))}'; its inputs: {known}"
+            )
+        outputs = self._run(leaves)
+        return {info.name: value for info, value in zip(self.outputs, outputs, strict=True)}
+
+    def output_shapes(self, inputs: Sequence[Any]) -> list[tuple[int | None, ...]]:
+        """The outputs' shapes for inputs of these shapes; None for a size that only a run knows.
+
+        Raises:
+            AotError: as for a call with these inputs.
+        """
+        rows = self._session.output_sizes(list(inputs))
+        return [tuple(None if size < 0 else size for size in row) for row in rows]
+
+    def prewarm(self, inputs: Sequence[Any]) -> None:
+        """Makes all ready for calls with inputs of these shapes: sizes, kernels, memory.
+
+        Raises:
+            AotError: as for a call with these inputs.
+        """
+        self._session.prewarm(list(inputs))
+
+    def memory(self) -> dict[str, int]:
+        """Bytes that this session holds, by what for: see aot_memory_info in aot/abi.h."""
+        return self._session.memory()
+
+    def trim(self) -> None:
+        """Frees what the session can do without until the next call."""
+        self._session.trim()
 
     def _run(self, leaves: list[Any]) -> list[Any]:
         outputs = self._session.run_exchanged(leaves)
@@ -175,6 +292,7 @@ class Model:
         isa: str | None = None,
         num_threads: int | None = None,
         graphs: bool | None = None,
+        limits: Limits | None = None,
     ) -> Model:
         """A second model on the same package: own memory and threads, shared weights.
 
@@ -183,14 +301,16 @@ class Model:
             isa: the instruction set; None: the best that package and device have.
             num_threads: None: the physical cores that this process may use.
             graphs: as for `load`; None: as this model.
+            limits: as for `load`; None: as this model.
         """
         keep = self._graphs if graphs is None else graphs
-        return Model(self._package, device or self.device, isa, num_threads, keep)
+        bounds = self._limits if limits is None else limits
+        return Model(self._package, device or self.device, isa, num_threads, keep, bounds)
 
     def clone(self) -> Model:
         """A second model with own states, which begin as this one's are now; shared weights."""
         copy = Model.__new__(Model)
-        copy._set_up(self._package, self._session.clone(), self._graphs)
+        copy._set_up(self._package, self._session.clone(), self._graphs, self._limits)
         return copy
 
     def reset(self) -> None:
@@ -279,6 +399,30 @@ class Model:
             session.run(leaves, *placing)
         return [StepTime(*row) for row in session.profile()]
 
+    def trace(self, *, capacity: int = 65536, nvtx: bool = False, events: bool = True) -> Trace:
+        """A timeline of the calls in its `with` block; see `Trace`.
+
+        On a GPU, traced calls launch kernels one by one and are over when they return.
+
+        Args:
+            capacity: how many events are kept, the first ones; memory for all is taken at once.
+            nvtx: what is traced is also a range for NVIDIA's tools, if one watches the process.
+            events: False: ranges alone, and calls run as they do without a trace.
+
+        Raises:
+            InvalidArgument: at the block's begin, if the model is traced already.
+        """
+        place = f"{self.device} ({self.isa})"
+        return Trace(self._session, place, capacity, nvtx, events)
+
+    def write_perf_map(self) -> None:
+        """Names the CPU kernels for `perf`, with the model's lines, in /tmp/perf-PID.map.
+
+        Raises:
+            DeviceError: the file cannot be written.
+        """
+        self._package.write_perf_map()
+
     def run_observed(
         self, observer: Callable[[int, int, bytes], object], *args: Any, **kwargs: Any
     ) -> Any:
@@ -322,6 +466,7 @@ def load(
     graphs: bool = True,
     verify: bool = False,
     weights: str | os.PathLike[str] | None = None,
+    limits: Limits | None = None,
 ) -> Model:
     """Opens a package and makes it callable. Nothing is unpacked, no file is created.
 
@@ -334,6 +479,7 @@ def load(
         verify: check the SHA-256 of every entry (reads the whole file).
         weights: the file of the weights, of a package that does not hold them; None: the one that
             the package names, beside it.
+        limits: what the model may use; None: the defaults.
 
     Raises:
         NotFound: no such file.
@@ -348,7 +494,13 @@ def load(
         raise InvalidArgument(f"num_threads is {num_threads}, must be at least 1")
     apart = "" if weights is None else os.fspath(weights)
     package = _native.Package(os.fspath(path), verify, apart)
-    return Model(package, device, isa, num_threads, graphs)
+    return Model(package, device, isa, num_threads, graphs, limits or Limits())
+
+
+def _nanoseconds(seconds: float, name: str) -> int:
+    if not seconds > 0:
+        raise InvalidArgument(f"{name} is {seconds}, must be above 0 seconds")
+    return max(1, min(round(seconds * 1e9), 2**63 - 1))
 
 
 def _update(name: str, value: Any) -> tuple[str, Any, bool, Any, Any, float]:

@@ -70,7 +70,13 @@ typedef enum aot_code {
   /* When the runtime broke its own rules: a bug to report. */
   AOT_INTERNAL = 10,
   /* When a custom operator reports that it failed; the message is its own. */
-  AOT_OPERATOR_FAILED = 11
+  AOT_OPERATOR_FAILED = 11,
+  /* When a run was cancelled through its aot_cancellation. The session stays usable. */
+  AOT_CANCELLED = 12,
+  /* When a run took longer than it was given. The session stays usable. */
+  AOT_DEADLINE_EXCEEDED = 13,
+  /* When a package or a run would need more than aot_limits allows: the message names which. */
+  AOT_LIMIT_EXCEEDED = 14
 } aot_code;
 
 /* A failure. Immutable; may be read from any thread. */
@@ -266,6 +272,18 @@ AOT_API aot_status* aot_package_load_weights(aot_package* package, const char* p
  * time without a lock; calls on one session from several threads are serialised. */
 typedef struct aot_session aot_session;
 
+/* What a session may use. 0 stands for the default: 256 MiB for plans, 2^32 turns, no limit for the
+ * others. What would pass a limit fails with LIMIT_EXCEEDED, and nothing has been allocated. */
+typedef struct aot_limits {
+  size_t struct_size;
+  int64_t plan_bytes;   /* of what is kept resolved for sets of sizes; the least used goes first */
+  int64_t arena_bytes;  /* of temporaries and scratch, while one run is in progress */
+  int64_t state_bytes;  /* of all states of the session */
+  int64_t output_bytes; /* of all outputs of one run */
+  int64_t loop_turns;   /* of all loops of one run together */
+  int64_t run_ns;       /* of one run, in nanoseconds; as aot_run_options.timeout_ns */
+} aot_limits;
+
 typedef struct aot_session_options {
   size_t struct_size;
   const char* isa;     /* "x86-64-v3"; NULL: the best that package and CPU both have */
@@ -277,6 +295,11 @@ typedef struct aot_session_options {
   int32_t host_outputs; /* 1: every run gives outputs in host memory */
   int32_t no_graphs;    /* 1: launch kernels one by one, do not replay them as a graph */
   int32_t synchronous;  /* 1: wait after every step, so that an error names its kernel (slow) */
+  const aot_limits* limits; /* NULL: the defaults. The struct is copied. */
+  /* 1: temporaries are this session's own, and kept between runs. Else sessions of one package on
+   * one device lend them to each other, run by run, unless `allocator` is set. */
+  int32_t own_workspace;
+  int32_t reserved; /* 0 */
 } aot_session_options;
 
 /* Chooses, checks and loads the kernels. `device` is "cpu" or NULL for it, or "cuda" or "cuda:1"
@@ -309,11 +332,40 @@ AOT_API aot_status* aot_session_run_versioned(aot_session* session, const DLTens
                                               DLManagedTensorVersioned** outputs,
                                               size_t output_count, void* stream);
 
+/* Called after each step for each of its buffers, in the thread that runs the session, with
+ * positions in the plan's `steps` and `buffers`; `data` lives for the call. It must not call its
+ * session, which refuses with INVALID_ARGUMENT. */
+typedef void (*aot_observer_fn)(void* context, size_t step, size_t buffer, const void* data,
+                                size_t size);
+
+/* A way to end runs from elsewhere. Any thread may use it at any time; it must outlive the runs
+ * that it was given to. */
+typedef struct aot_cancellation aot_cancellation;
+AOT_API aot_status* aot_cancellation_create(aot_cancellation** cancellation);
+AOT_API void aot_cancellation_free(aot_cancellation* cancellation); /* NULL is allowed */
+/* Runs that have it, now or later, end with CANCELLED, until it is reset. May be called from a
+ * signal handler. */
+AOT_API void aot_cancellation_cancel(aot_cancellation* cancellation);
+AOT_API void aot_cancellation_reset(aot_cancellation* cancellation);
+
 /* How one run is done. */
 typedef struct aot_run_options {
   size_t struct_size;
   void* stream;         /* as for aot_session_run */
   int32_t host_outputs; /* 1: outputs in host memory; the run is over when the call returns */
+  int32_t reserved;     /* 0 */
+  /* Nanoseconds; 0: no limit but the session's. A run that takes longer ends between two steps with
+   * DEADLINE_EXCEEDED; work that a GPU has been given by then is waited for. */
+  int64_t timeout_ns;
+  aot_cancellation* cancellation; /* NULL: none. Looked at where the deadline is. */
+  /* NULL, or as many as there are outputs: the caller's memory for each, NULL for one in fresh
+   * memory. Its dtype and sizes must be the output's, on the host or on the session's device
+   * (where strides must be the plan's and the address aligned to 16 bytes); it must overlap no
+   * input and no other output, and its content is undefined after a run that failed. In place of
+   * such an output, outputs[i] becomes NULL. */
+  const DLTensor* const* outputs;
+  aot_observer_fn observer; /* of this run alone; NULL: the session's */
+  void* observer_context;
 } aot_run_options;
 
 /* The same with options; NULL means all defaults. */
@@ -323,6 +375,35 @@ AOT_API aot_status* aot_session_run_with(aot_session* session, const DLTensor* c
 
 /* Waits for the last run that was enqueued, and reports what it found wrong. */
 AOT_API aot_status* aot_session_synchronize(aot_session* session);
+
+/* The sizes that output `index` has for inputs of these dtypes and sizes (their data is not looked
+ * at and may be NULL): written to sizes[0 .. ndim), where ndim is the output's. A size that only a
+ * run knows is -1. Fails as a run with such inputs does. */
+AOT_API aot_status* aot_session_output_sizes(aot_session* session, const DLTensor* const* inputs,
+                                             size_t input_count, size_t index, int64_t* sizes,
+                                             size_t ndim);
+
+/* Makes everything ready for runs with inputs of these dtypes and sizes (their data is not looked
+ * at and may be NULL): sizes resolved, kernels loaded, memory for temporaries and outputs there. */
+AOT_API aot_status* aot_session_prewarm(aot_session* session, const DLTensor* const* inputs,
+                                        size_t input_count);
+
+/* Bytes that a session holds now, on its device unless said otherwise. */
+typedef struct aot_memory_info {
+  size_t struct_size;     /* set by the caller */
+  int64_t plan_bytes;     /* of the host: sets of sizes kept resolved, about */
+  int64_t state_bytes;
+  int64_t workspace_bytes; /* temporaries that it has borrowed, or its own */
+  int64_t shared_bytes;    /* temporaries that wait for any session of the package on this device */
+  int64_t output_bytes;    /* spare blocks for outputs; those that callers hold are not counted */
+  int64_t plans;           /* how many sets of sizes */
+} aot_memory_info;
+
+/* Writes what the caller's struct has room for. */
+AOT_API aot_status* aot_session_memory(aot_session* session, aot_memory_info* info);
+/* Frees what a session can do without until the next run: spare blocks for outputs, sets of sizes,
+ * temporaries that no session is using. */
+AOT_API aot_status* aot_session_trim(aot_session* session);
 
 /* ---------------------------------------------------------------- state
  *
@@ -360,11 +441,6 @@ AOT_API const char* aot_session_isa(const aot_session* session);
 AOT_API int32_t aot_session_num_threads(const aot_session* session);
 /* The best level of this CPU and operating system ("x86-64-v4"), or "none"; static. */
 AOT_API const char* aot_cpu_isa(void);
-
-/* Called after each step for each of its buffers, in the thread that runs the session, with
- * positions in the plan's `steps` and `buffers`; `data` lives for the call. */
-typedef void (*aot_observer_fn)(void* context, size_t step, size_t buffer, const void* data,
-                                size_t size);
 
 /* Sets or, with NULL, removes the observer. Runs are slower while there is one. */
 AOT_API aot_status* aot_session_set_observer(aot_session* session, aot_observer_fn observer,

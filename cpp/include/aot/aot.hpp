@@ -179,6 +179,9 @@ class Tensor {
     return Tensor(view, std::move(layout), nullptr);
   }
 
+  // A view of memory that another owns, who keeps its sizes and strides too.
+  static Tensor view_of(const DLTensor& view) { return Tensor(view, nullptr, nullptr); }
+
   // Takes over an output of the C interface.
   static Tensor adopt(DLManagedTensorVersioned* managed) {
     return Tensor(managed->dl_tensor, nullptr, Managed(managed));
@@ -382,12 +385,39 @@ struct SessionOptions {
   bool host_outputs = false;  // on a GPU: outputs in host memory
   bool graphs = true;         // on a GPU: replay launches as a graph
   bool synchronous = false;   // on a GPU: wait after every step, so that an error names its kernel
+  bool own_workspace = false;  // temporaries are not shared with other sessions
+  aot_limits limits = {};      // zeros: the defaults; struct_size is set by create()
 };
 
-// How one run is done; see aot_session_run.
+// Ends runs from elsewhere; see aot_cancellation. Move-only; must outlive the runs that have it.
+class Cancellation {
+ public:
+  static Result<Cancellation> create() {
+    aot_cancellation* made = nullptr;
+    if (aot_status* status = aot_cancellation_create(&made)) return Error::adopt(status);
+    return Cancellation(made);
+  }
+  void cancel() { aot_cancellation_cancel(get()); }  // any thread
+  void reset() { aot_cancellation_reset(get()); }
+  aot_cancellation* get() const { return cancellation_.get(); }
+
+ private:
+  struct Free {
+    void operator()(aot_cancellation* cancellation) const { aot_cancellation_free(cancellation); }
+  };
+  explicit Cancellation(aot_cancellation* made) : cancellation_(made) {}
+  std::unique_ptr<aot_cancellation, Free> cancellation_;
+};
+
+// How one run is done; see aot_run_options.
 struct RunOptions {
   void* stream = nullptr;
   bool host_outputs = false;
+  int64_t timeout_ns = 0;
+  aot_cancellation* cancellation = nullptr;
+  const DLTensor* const* outputs = nullptr;  // the caller's memory for each, or nullptr
+  aot_observer_fn observer = nullptr;
+  void* observer_context = nullptr;
 };
 
 // What a trace keeps; see aot_trace_options.
@@ -431,6 +461,10 @@ class Session {
     raw.host_outputs = options.host_outputs ? 1 : 0;
     raw.no_graphs = options.graphs ? 0 : 1;
     raw.synchronous = options.synchronous ? 1 : 0;
+    raw.own_workspace = options.own_workspace ? 1 : 0;
+    aot_limits limits = options.limits;
+    limits.struct_size = sizeof(limits);
+    raw.limits = &limits;
     const char* device = options.device.empty() ? nullptr : options.device.c_str();
     aot_session* session = nullptr;
     if (aot_status* status = aot_session_create(package.get(), device, &raw, &session)) {
@@ -461,14 +495,25 @@ class Session {
   Result<std::vector<Tensor>> run(const DLTensor* const* inputs, size_t count,
                                   const RunOptions& options = {}) {
     std::vector<DLManagedTensorVersioned*> raw(names_->outputs.size());
-    const aot_run_options given{sizeof(given), options.stream, options.host_outputs ? 1 : 0};
+    std::vector<Tensor> outputs;
+    outputs.reserve(raw.size());  // now: nothing may fail between the run and its outputs' owners
+    aot_run_options given{};
+    given.struct_size = sizeof(given);
+    given.stream = options.stream;
+    given.host_outputs = options.host_outputs ? 1 : 0;
+    given.timeout_ns = options.timeout_ns;
+    given.cancellation = options.cancellation;
+    given.outputs = options.outputs;
+    given.observer = options.observer;
+    given.observer_context = options.observer_context;
     if (aot_status* status =
             aot_session_run_with(session_.get(), inputs, count, raw.data(), raw.size(), &given)) {
       return Error::adopt(status);
     }
-    std::vector<Tensor> outputs;
-    outputs.reserve(raw.size());
-    for (DLManagedTensorVersioned* managed : raw) outputs.push_back(Tensor::adopt(managed));
+    for (size_t i = 0; i < raw.size(); ++i) {
+      outputs.push_back(raw[i] != nullptr ? Tensor::adopt(raw[i])
+                                          : Tensor::view_of(*options.outputs[i]));
+    }
     return outputs;
   }
 
@@ -496,6 +541,33 @@ class Session {
     }
     return named;
   }
+
+  // The sizes of an output for inputs of these sizes, whose data is not looked at; -1: only a run
+  // knows.
+  Result<std::vector<int64_t>> output_sizes(const DLTensor* const* inputs, size_t count,
+                                            size_t index, size_t rank) const {
+    std::vector<int64_t> sizes(rank);
+    if (aot_status* status = aot_session_output_sizes(session_.get(), inputs, count, index,
+                                                      sizes.data(), sizes.size())) {
+      return Error::adopt(status);
+    }
+    return sizes;
+  }
+  // Makes what runs with inputs of these sizes need.
+  Result<Done> prewarm(const DLTensor* const* inputs, size_t count) {
+    return done(aot_session_prewarm(session_.get(), inputs, count));
+  }
+  // What the session holds; see aot_memory_info.
+  Result<aot_memory_info> memory() const {
+    aot_memory_info info{};
+    info.struct_size = sizeof(info);
+    if (aot_status* status = aot_session_memory(session_.get(), &info)) {
+      return Error::adopt(status);
+    }
+    return info;
+  }
+  // Frees what it can do without until the next run.
+  Result<Done> trim() { return done(aot_session_trim(session_.get())); }
 
   // Waits for the last run that was enqueued in a caller's stream; the error that it found.
   Result<Done> synchronize() { return done(aot_session_synchronize(session_.get())); }

@@ -1,6 +1,7 @@
 #include "cuda/bound_launches.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 #include <utility>
@@ -11,31 +12,27 @@ namespace aot_rt::cuda {
 namespace {
 
 constexpr int64_t kPointerAlignment = 16;  // what kernels rely on
+constexpr int64_t kMemoryAlignment = 256;  // of the driver's memory, and so of scratch
 constexpr size_t kMaxVariants = 4;         // graphs for the addresses of one set of sizes
 constexpr int64_t kPatience = 4;           // patches for each graph before there is another
-constexpr uint64_t kNoAddress = ~uint64_t{0};
+constexpr size_t kGraphNode = 1024;        // bytes of the host for a launch in a graph, about
+void* const kNoAddress = reinterpret_cast<void*>(~uintptr_t{0});
 constexpr std::array<int64_t, 3> kMostBlocks = {std::numeric_limits<int32_t>::max(), 65535, 65535};
 
-// The grid for these sizes; false when it is empty.
-bool bind_grid(const Step& step, const std::string& kernel, const int64_t* dims, Launch* launch) {
+// The grid for these sizes; all zeros when it is empty.
+std::array<unsigned, 3> bind_grid(const Step& step, const std::string& kernel,
+                                  const int64_t* dims) {
+  std::array<unsigned, 3> grid{};
   for (size_t i = 0; i < step.grid.size(); ++i) {
     const int64_t blocks = evaluate_count(step.grid[i], dims, "grid of step", kernel);
-    if (blocks == 0) return false;
+    if (blocks == 0) return {};
     if (blocks > kMostBlocks[i]) {
       fail(AOT_SHAPE_MISMATCH, "these sizes are too large for a GPU: kernel '", kernel, "' has ",
            blocks, " blocks along axis ", i, ", at most ", kMostBlocks[i], " are possible");
     }
-    launch->grid[i] = static_cast<unsigned>(blocks);
+    grid[i] = static_cast<unsigned>(blocks);
   }
-  return true;
-}
-
-std::vector<int32_t> slices_in(const Program& program) {
-  std::vector<int32_t> found;
-  for (size_t i = 0; i < program.buffers.size(); ++i) {
-    if (program.buffers[i].storage == Storage::kSlice) found.push_back(static_cast<int32_t>(i));
-  }
-  return found;
+  return grid;
 }
 
 int64_t scratch_of(const Kernel& kernel, const Launch& launch) {
@@ -48,127 +45,94 @@ int64_t scratch_of(const Kernel& kernel, const Launch& launch) {
   return bytes;
 }
 
+// A block's scratch begins at a multiple of its size: the whole and the size decide its alignment.
+void check_scratch(const Kernel& kernel) {
+  if (kernel.scratch == 0) return;
+  if (kernel.scratch_alignment > kMemoryAlignment ||
+      kernel.scratch % kernel.scratch_alignment != 0) {
+    fail(AOT_CORRUPT_PACKAGE, "plan: kernel '", kernel.name, "' wants scratch of ", kernel.scratch,
+         " bytes aligned to ", kernel.scratch_alignment, "; the size must be a multiple of that, ",
+         "and that at most ", kMemoryAlignment);
+  }
+}
+
 }  // namespace
 
 BoundLaunches::BoundLaunches(const Plan& plan, const Program& program, DeviceProgram& code,
                              std::vector<int64_t> dims, uint8_t* states, int32_t* fault_words)
-    : BoundSizes(plan, program, std::move(dims)),
-      program_(program),
-      states_(states),
-      slices_(slices_in(program)),
-      places_(plan.inputs.size() + plan.outputs.size() + program.scopes.size() + 1 +
-              slices_.size()),
-      addresses_(places_.size(), 0),
-      calls_(program) {
-  bind_steps(plan, code, fault_words);
-}
-
-void BoundLaunches::bind_steps(const Plan& plan, DeviceProgram& code, int32_t* fault_words) {
-  const Program& program = program_;
-  const auto buffers = static_cast<int32_t>(program.buffers.size());
-  values_.assign(program.buffers.size(), 0);
-  for (int32_t i = 0; i < buffers; ++i) bind_buffer(plan, i, static_cast<uint32_t>(i), -1);
-  std::vector<size_t> first;  // parameter of each launch
-  for (size_t i = 0; i < program.steps.size(); ++i) {
-    const Step& step = program.steps[i];
-    if (!knows(program, step)) continue;
-    const Kernel& kernel = program.kernel_of(step);
-    Launch launch;
-    if (!bind_grid(step, kernel.name, dims().data(), &launch)) continue;
-    launch.function = code.kernel(step.kernel);
-    launch.threads = static_cast<unsigned>(kernel.threads);
-    launch.shared = static_cast<unsigned>(kernel.shared);
-    launch.step = static_cast<int32_t>(i);
-    launch.waits = kernel.waits;
-    const auto id = static_cast<int32_t>(launches_.size());
-    first.push_back(values_.size());
-    for (const int32_t buffer : step.buffers) {
-      values_.push_back(0);
-      bind_buffer(plan, buffer, static_cast<uint32_t>(values_.size() - 1), id);
+    : BoundProgram(plan, program, std::move(dims), states), code_(code), launches_(launch_count()) {
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.storage == Storage::kEntry && buffer.offset % kPointerAlignment != 0) {
+      fail(AOT_CORRUPT_PACKAGE, "plan: buffer '", buffer.name, "' begins at byte ", buffer.offset,
+           " of its entry; a GPU needs multiples of ", kPointerAlignment);
     }
-    if (kernel.faults) values_.push_back(reinterpret_cast<uint64_t>(fault_words + i));
-    for (const Expr& size : step.sizes) {
-      values_.push_back(static_cast<uint64_t>(size.eval(dims().data())));
-    }
-    values_.push_back(0);  // scratch
-    if (const int64_t bytes = scratch_of(kernel, launch); bytes > 0) {
-      // Launches follow one another: one region, aligned for all, serves them all.
-      places_[scratch_place()].push_back({static_cast<uint32_t>(values_.size() - 1), id, 0});
-      scratch_bytes_ = std::max(scratch_bytes_, bytes);
-    }
-    values_.push_back(0);  // the profiler's scratch: none
-    launches_.push_back(launch);
   }
-  for (uint64_t& value : values_) parameters_.push_back(&value);
-  for (size_t i = 0; i < launches_.size(); ++i) {
-    launches_[i].parameters = parameters_.data() + first[i];
-  }
+  lay_out_parameters(fault_words);
+  bind_launches();
 }
 
-void BoundLaunches::bind_buffer(const Plan& plan, int32_t buffer, uint32_t value, int32_t launch) {
-  const Buffer& described = program_.buffers[static_cast<size_t>(buffer)];
-  const auto index = static_cast<size_t>(described.index);
-  switch (described.storage) {
-    case Storage::kInput:
-      places_[index].push_back({value, launch, 0});
-      break;
-    case Storage::kOutput:
-      places_[inputs().size() + index].push_back({value, launch, 0});
-      break;
-    case Storage::kArena:
-      if (arena_offset(buffer) < 0) break;  // of a size that is not known yet
-      places_[inputs().size() + outputs().size() + static_cast<size_t>(described.scope)].push_back(
-          {value, launch, arena_offset(buffer)});
-      break;
-    case Storage::kState:
-      values_[value] = reinterpret_cast<uint64_t>(states_ + plan.states[index].offset);
-      break;
-    case Storage::kEntry:
-      if (described.offset % kPointerAlignment != 0) {
-        fail(AOT_CORRUPT_PACKAGE, "plan: buffer '", described.name, "' begins at byte ",
-             described.offset, " of its entry; a GPU needs multiples of ", kPointerAlignment);
-      }
-      entries_.emplace_back(value, buffer);
-      break;
-    case Storage::kSlice:
-      places_[place_of_slice(buffer)].push_back({value, launch, 0});
-      break;
+// In the order of docs/format.md: buffers, the fault word, sizes, scratch, the profiler's scratch.
+void BoundLaunches::lay_out_parameters(int32_t* fault_words) {
+  std::vector<size_t> first;
+  faults_.resize(launch_count());
+  for (size_t i = 0; i < launch_count(); ++i) {
+    const auto launch = static_cast<int32_t>(i);
+    const Step& step = program().steps[static_cast<size_t>(step_of(launch))];
+    const Kernel& kernel = program().kernel_of(step);
+    check_scratch(kernel);
+    faults_[i] = fault_words + step_of(launch);
+    first.push_back(parameters_.size());
+    for (size_t k = 0; k < step.buffers.size(); ++k) parameters_.push_back(buffers_of(launch) + k);
+    if (kernel.faults) parameters_.push_back(&faults_[i]);
+    for (size_t k = 0; k < step.sizes.size(); ++k) parameters_.push_back(sizes_of(launch) + k);
+    parameters_.push_back(kernel.scratch > 0 ? &scratch_ : &nothing_);
+    parameters_.push_back(&nothing_);
+    launches_[i].step = step_of(launch);
+    launches_[i].threads = static_cast<unsigned>(kernel.threads);
+    launches_[i].shared = static_cast<unsigned>(kernel.shared);
+    launches_[i].waits = kernel.waits;
+    launches_[i].scratch = kernel.scratch > 0;
   }
+  for (size_t i = 0; i < launch_count(); ++i) launches_[i].parameters = parameters_.data() + first[i];
 }
 
-size_t BoundLaunches::place_of_slice(int32_t buffer) const {
-  const auto found = std::lower_bound(slices_.begin(), slices_.end(), buffer);
-  return scratch_place() + 1 + static_cast<size_t>(found - slices_.begin());
+void BoundLaunches::bind_launch(int32_t launch, const Step& step) {
+  const Kernel& kernel = program().kernel_of(step);
+  Launch& bound = launches_[static_cast<size_t>(launch)];
+  bound.grid = bind_grid(step, kernel.name, dims().data());
+  if (bound.is_empty()) return;
+  bound.function = code_.kernel(step.kernel);
+  need_scratch(scratch_of(kernel, bound));  // launches follow one another: one region serves all
 }
 
-void BoundLaunches::set_turn(int32_t step, int64_t turn) {
-  for (const int32_t slice : slices_) {
-    const Buffer& buffer = program_.buffers[static_cast<size_t>(slice)];
-    if (buffer.loop != step || !knows(buffer.stride)) continue;
-    const int64_t offset = turn * buffer.stride.eval(dims().data());
-    set(place_of_slice(slice), static_cast<uint8_t*>(address(buffer.index)) + offset);
+void BoundLaunches::sizes_changed(int32_t scope) {
+  const std::vector<int32_t>& steps = program().scopes[static_cast<size_t>(scope)].launches;
+  for (Segment& segment : segments_) {
+    const auto inside = [this, &segment](int32_t step) {
+      const int32_t launch = launch_of(step) - segment.first;
+      return launch >= 0 && static_cast<size_t>(launch) < segment.launches.count;
+    };
+    if (std::none_of(steps.begin(), steps.end(), inside)) continue;
+    segment.variants.clear();
+    segment.runs = 0;
+    segment.patches = 0;
   }
 }
 
 void BoundLaunches::set_weights(const Container& container, uint64_t generation,
                                 const Placement* weights) {
-  weights_generation_ = generation;
-  for (const auto& [value, buffer] : entries_) {
-    const Buffer& described = program_.buffers[static_cast<size_t>(buffer)];
-    const uint8_t* data = entry_bytes(*described.entry, container, weights);
-    values_[value] = reinterpret_cast<uint64_t>(data) + static_cast<uint64_t>(described.offset);
-  }
+  BoundProgram::set_weights(container, generation, weights);
   for (Segment& segment : segments_) segment.variants.clear();
 }
 
-void BoundLaunches::set(size_t which, void* address) {
-  const Places& places = places_[which];
-  const auto value = reinterpret_cast<uint64_t>(address);
-  if (places.empty() || addresses_[which] == value) return;
-  addresses_[which] = value;
-  for (const Place& place : places) {
-    values_[place.value] = value + static_cast<uint64_t>(place.offset);
+size_t BoundLaunches::footprint() const {
+  size_t bytes = BoundProgram::footprint() + launches_.size() * sizeof(Launch) +
+                 parameters_.size() * sizeof(void*);
+  for (const Segment& segment : segments_) {
+    const size_t graph = segment.launches.count * kGraphNode + address_count() * sizeof(void*);
+    bytes += sizeof(segment) + segment.variants.size() * graph;
   }
+  return bytes;
 }
 
 Segment& BoundLaunches::segment(int32_t begin, int32_t end) {
@@ -177,42 +141,49 @@ Segment& BoundLaunches::segment(int32_t begin, int32_t end) {
   if (known != segments_.end()) return *known;
   Segment segment;
   segment.begin = begin;
-  const auto step_less = [](const Launch& launch, int32_t step) { return launch.step < step; };
-  const auto first = std::lower_bound(launches_.begin(), launches_.end(), begin, step_less);
-  const auto last = std::lower_bound(first, launches_.end(), end, step_less);
-  segment.launches = {launches_.data() + (first - launches_.begin()),
-                      static_cast<size_t>(last - first)};
-  for (const Places& places : places_) {
+  segment.first = first_launch(begin);
+  const int32_t last = first_launch(end);
+  segment.launches = {launches_.data() + segment.first, static_cast<size_t>(last - segment.first)};
+  for (const Places& places : places()) {
     segment.uses.push_back(std::any_of(places.begin(), places.end(), [&](const Place& place) {
-      return place.launch >= first - launches_.begin() && place.launch < last - launches_.begin();
+      return place.launch >= segment.first && place.launch < last;
     }));
   }
+  segment.uses.push_back(std::any_of(segment.launches.begin(), segment.launches.end(),
+                                     [](const Launch& launch) { return launch.scratch; }));
   segments_.push_back(std::move(segment));
   return segments_.back();
 }
 
 int64_t BoundLaunches::distance(const Segment& segment, const Segment::Variant& variant) const {
   int64_t count = 0;
-  for (size_t i = 0; i < addresses_.size(); ++i) {
-    count += segment.uses[i] && variant.addresses[i] != addresses_[i];
+  for (size_t i = 0; i < address_count(); ++i) {
+    count += segment.uses[i] && variant.addresses[i] != present(i);
   }
   return count;
 }
 
+void BoundLaunches::copy_addresses(std::vector<void*>* to) const {
+  to->resize(address_count());
+  for (size_t i = 0; i < address_count(); ++i) (*to)[i] = present(i);
+}
+
 void BoundLaunches::patch(Segment* segment, Segment::Variant* variant) {
-  const int64_t first = segment->launches.first - launches_.data();
-  const int64_t last = first + static_cast<int64_t>(segment->launches.count);
-  for (size_t i = 0; i < addresses_.size(); ++i) {
-    if (!segment->uses[i] || variant->addresses[i] == addresses_[i]) continue;
-    for (const Place& place : places_[i]) {
-      if (place.launch < first || place.launch >= last) continue;
+  const auto last = segment->first + static_cast<int32_t>(segment->launches.count);
+  for (size_t i = 0; i < places().size(); ++i) {
+    if (!segment->uses[i] || variant->addresses[i] == present(i)) continue;
+    for (const Place& place : places()[i]) {
+      if (place.launch < segment->first || place.launch >= last) continue;
       launches_[static_cast<size_t>(place.launch)].changed = true;
     }
+  }
+  if (variant->addresses.back() != scratch_) {
+    for (Launch& launch : segment->launches) launch.changed = launch.changed || launch.scratch;
   }
   // Should the driver refuse, nothing is known of the graph.
   std::fill(variant->addresses.begin(), variant->addresses.end(), kNoAddress);
   variant->graph->update(segment->launches);
-  variant->addresses = addresses_;
+  copy_addresses(&variant->addresses);
   ++segment->patches;
 }
 
@@ -226,7 +197,9 @@ const Graph& BoundLaunches::graph(const Device& device, Segment* segment) {
   }
   const auto known = static_cast<int64_t>(variants.size());
   if (known == 0 || (variants.size() < kMaxVariants && segment->patches >= kPatience * known)) {
-    variants.push_back({std::make_unique<Graph>(device, segment->launches), addresses_});
+    Segment::Variant made{std::make_unique<Graph>(device, segment->launches), {}};
+    copy_addresses(&made.addresses);
+    variants.push_back(std::move(made));
     return *variants.back().graph;
   }
   patch(segment, &variants[best]);

@@ -36,7 +36,7 @@ void* allocate_device(void* context, size_t size, size_t /*alignment*/) {
 void release_device(void* context, void* data, size_t /*size*/, size_t /*alignment*/) {
   const Device& device = device_of(context);
   const Driver& driver = device.driver();
-  if (driver.ctx_push_current.raw(device.context()) != kSuccess) return;
+  if (device.is_lost() || driver.ctx_push_current.raw(device.context()) != kSuccess) return;
   driver.mem_free.raw(reinterpret_cast<CUdeviceptr>(data));
   CUcontext popped = nullptr;
   driver.ctx_pop_current.raw(&popped);
@@ -53,7 +53,7 @@ void* allocate_pinned(void* context, size_t size, size_t /*alignment*/) {
 void release_pinned(void* context, void* data, size_t /*size*/, size_t /*alignment*/) {
   const Device& device = device_of(context);
   const Driver& driver = device.driver();
-  if (driver.ctx_push_current.raw(device.context()) != kSuccess) return;
+  if (device.is_lost() || driver.ctx_push_current.raw(device.context()) != kSuccess) return;
   driver.mem_free_host.raw(data);
   CUcontext popped = nullptr;
   driver.ctx_pop_current.raw(&popped);
@@ -82,7 +82,7 @@ DevicePtr Device::open(int32_t ordinal) {
 }
 
 Device::~Device() {
-  if (context_ != nullptr) driver_.primary_release.raw(handle_);
+  if (context_ != nullptr && !is_lost()) driver_.primary_release.raw(handle_);
 }
 
 int32_t Device::attribute(int which) const {
@@ -95,6 +95,15 @@ std::string Device::short_name() const { return cat("cuda:", ordinal_); }
 
 std::string Device::description() const {
   return cat("cuda:", ordinal_, " (", name_, ", compute capability ", major_, ".", minor_, ")");
+}
+
+Block allocate_block(const Device& device, size_t size, const char* purpose) {
+  const Scope scope(device);
+  const size_t bytes = size == 0 ? 1 : size;
+  CUdeviceptr address = 0;
+  const CUresult result = device.driver().mem_alloc.raw(&address, bytes);
+  if (result != kSuccess) fail_allocation(device, result, "cuMemAlloc", bytes, purpose);
+  return Block::adopt(device_allocator(device), reinterpret_cast<uint8_t*>(address), bytes);
 }
 
 DeviceBlock::DeviceBlock(DevicePtr device, size_t size, const char* purpose)
@@ -138,7 +147,9 @@ Event::Event(DevicePtr device, unsigned flags) : device_(std::move(device)) {
   device_->driver().event_create(&event_, flags);
 }
 
-Event::~Event() { device_->driver().event_destroy.raw(event_); }
+Event::~Event() {
+  if (!device_->is_lost()) device_->driver().event_destroy.raw(event_);
+}
 
 // Not kStreamNonBlocking: the stream then keeps its order with the default stream, where a library
 // that got an output through DLPack works on it, also after it has dropped the output.
@@ -147,7 +158,9 @@ Stream::Stream(DevicePtr device) : device_(std::move(device)) {
   device_->driver().stream_create(&stream_, kStreamDefault);
 }
 
-Stream::~Stream() { device_->driver().stream_destroy.raw(stream_); }
+Stream::~Stream() {
+  if (!device_->is_lost()) device_->driver().stream_destroy.raw(stream_);
+}
 
 aot_allocator device_allocator(const Device& device) {
   return aot_allocator{sizeof(aot_allocator), const_cast<Device*>(&device), allocate_device,

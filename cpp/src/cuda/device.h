@@ -10,6 +10,8 @@
 
 #include "aot/abi.h"
 #include "cuda/driver.h"
+#include "memory.h"
+#include "process.h"
 
 namespace aot_rt::cuda {
 
@@ -35,6 +37,9 @@ class Device {
   // "cuda:0"
   std::string short_name() const;
 
+  // Whether this is a child of the process that opened it: the driver must not be called for it.
+  bool is_lost() const { return forks_ != forks(); }
+
  private:
   Device(const Driver& driver, int32_t ordinal) : driver_(driver), ordinal_(ordinal) {}
   int32_t attribute(int which) const;
@@ -47,6 +52,7 @@ class Device {
   int32_t major_ = 0;
   int32_t minor_ = 0;
   int32_t max_shared_ = 0;
+  uint32_t forks_ = forks();
 };
 
 using DevicePtr = std::shared_ptr<const Device>;
@@ -182,6 +188,10 @@ class Stream {
   DevicePtr device_;
   CUstream stream_ = nullptr;
 };
+
+// Memory of the device. Throws OUT_OF_MEMORY, which names `purpose`, the size and what is free; the
+// device must outlive it.
+Block allocate_block(const Device& device, size_t size, const char* purpose);
 
 // Memory for outputs, as the interface of other allocators: device memory, or page-locked memory of
 // the host. The context of each is the Device, which must outlive its blocks.

@@ -65,7 +65,7 @@ DeviceProgram::DeviceProgram(DevicePtr device, const Program& program)
 
 DeviceProgram::~DeviceProgram() {
   const Driver& driver = device_->driver();
-  if (driver.ctx_push_current.raw(device_->context()) != kSuccess) return;
+  if (device_->is_lost() || driver.ctx_push_current.raw(device_->context()) != kSuccess) return;
   for (const Loaded& loaded : kernels_) {
     if (loaded.module != nullptr) driver.module_unload.raw(loaded.module);
   }

@@ -59,6 +59,7 @@ inline constexpr int kMaxSharedPerBlockOptin = 97;
 inline constexpr int kMaxDynamicSharedSize = 8;
 
 inline constexpr unsigned kStreamDefault = 0;
+inline constexpr int kCaptureNone = 0;
 inline constexpr unsigned kEventDefault = 0;
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kHostAllocPortable = 1;
@@ -128,6 +129,8 @@ inline constexpr unsigned char kEdgeProgrammatic = 1;
   _(stream_create, cuStreamCreate, (CUstream*, unsigned))                                        \
   _(stream_destroy, cuStreamDestroy_v2, (CUstream))                                              \
   _(stream_synchronize, cuStreamSynchronize, (CUstream))                                         \
+  _(stream_get_id, cuStreamGetId, (CUstream, unsigned long long*)) /* NOLINT */                  \
+  _(stream_is_capturing, cuStreamIsCapturing, (CUstream, int*))                                  \
   _(stream_wait_event, cuStreamWaitEvent, (CUstream, CUevent, unsigned))                         \
   _(event_create, cuEventCreate, (CUevent*, unsigned))                                           \
   _(event_destroy, cuEventDestroy_v2, (CUevent))                                                 \

@@ -1,5 +1,7 @@
 #include "cuda/graph.h"
 
+#include <algorithm>
+
 #include "error.h"
 
 namespace aot_rt::cuda {
@@ -21,7 +23,8 @@ KernelNodeParams node_params(const Launch& launch) {
 
 }  // namespace
 
-Graph::Graph(const Device& device, LaunchRange launches) : driver_(device.driver()) {
+Graph::Graph(const Device& device, LaunchRange launches)
+    : driver_(device.driver()), forks_(forks()) {
   try {
     driver_.graph_create(&graph_, 0);
     nodes_.reserve(launches.count);
@@ -37,8 +40,14 @@ Graph::Graph(const Device& device, LaunchRange launches) : driver_(device.driver
 // while the one before them still runs. Each of those ends after the one before it, so that a chain
 // of them is one of whole runs too.
 void Graph::add(const Launch& launch) {
+  if (launch.is_empty()) {
+    nodes_.push_back(nullptr);
+    return;
+  }
   const KernelNodeParams params = node_params(launch);
-  const CUgraphNode* before = nodes_.empty() ? nullptr : &nodes_.back();
+  const auto last = std::find_if(nodes_.rbegin(), nodes_.rend(),
+                                 [](const CUgraphNode& node) { return node != nullptr; });
+  const CUgraphNode* before = last == nodes_.rend() ? nullptr : &*last;
   const bool early = before != nullptr && launch.waits && driver_.has_early_launches();
   CUgraphNode node = nullptr;
   driver_.graph_add_kernel_node(&node, graph_, before, before != nullptr && !early ? 1 : 0,
@@ -53,6 +62,7 @@ void Graph::add(const Launch& launch) {
 Graph::~Graph() { destroy(); }
 
 void Graph::destroy() noexcept {
+  if (forks_ != forks()) return;  // of another process
   if (executable_ != nullptr) driver_.graph_exec_destroy.raw(executable_);
   if (graph_ != nullptr) driver_.graph_destroy.raw(graph_);
   executable_ = nullptr;
@@ -63,9 +73,10 @@ void Graph::update(LaunchRange launches) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     Launch& launch = launches.first[i];
     if (!launch.changed) continue;
+    launch.changed = false;
+    if (nodes_[i] == nullptr) continue;
     const KernelNodeParams params = node_params(launch);
     driver_.graph_exec_set_kernel(executable_, nodes_[i], &params);
-    launch.changed = false;
   }
 }
 

@@ -18,8 +18,12 @@ struct Launch {
   unsigned shared = 0;          // bytes
   void** parameters = nullptr;  // the address of each
   int32_t step = 0;             // position in the program
+  bool scratch = false;         // it uses the region that all launches share
   bool waits = false;           // for the launch before it by itself: it may start before that ends
   bool changed = false;         // parameters differ from those of the graph to be updated
+
+  // For these sizes there is nothing to do: it is not launched.
+  bool is_empty() const { return grid[0] == 0; }
 };
 
 // Launches in a row, which others own.
@@ -33,7 +37,7 @@ struct LaunchRange {
 
 class Graph {
  public:
-  // Copies the present parameters of the launches, which must be at least one. Needs the device's
+  // Copies the present parameters of the launches, empty ones left out. Needs the device's
   // context to be current, as all of this does. Throws DEVICE_ERROR, OUT_OF_MEMORY, UNSUPPORTED.
   Graph(const Device& device, LaunchRange launches);
   ~Graph();
@@ -51,9 +55,10 @@ class Graph {
   void destroy() noexcept;
 
   const Driver& driver_;
+  uint32_t forks_;  // forks() where it was made
   CUgraph graph_ = nullptr;
   CUgraphExec executable_ = nullptr;
-  std::vector<CUgraphNode> nodes_;  // by launch
+  std::vector<CUgraphNode> nodes_;  // by launch; nullptr: it was empty
 };
 
 }  // namespace aot_rt::cuda

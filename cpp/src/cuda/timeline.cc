@@ -6,6 +6,10 @@ namespace {
 constexpr size_t kMostMarks = 8192;  // between two looks at the clocks
 constexpr double kNanosecondsPerMillisecond = 1e6;
 
+bool is_work(int32_t kind) {
+  return kind == AOT_TRACE_KERNEL || kind == AOT_TRACE_COPY || kind == AOT_TRACE_CALL;
+}
+
 }  // namespace
 
 void Timeline::begin(Trace* trace, CUstream stream) {
@@ -92,8 +96,14 @@ DeviceSpan::~DeviceSpan() {
   TraceSpan* const around = timeline_->trace_->innermost();
   if (around == nullptr) return;
   aot_trace_event& told = around->event();
-  told.flow = timeline_->trace_->next_flow();
   aot_trace_event event = told;
+  if (is_work(told.kind)) {
+    event.flow = told.flow = timeline_->trace_->next_flow();
+  } else {  // a copy that has no span of its own, such as an observer's
+    event.kind = AOT_TRACE_COPY;
+    event.name = "copy";
+    event.bytes = -1;
+  }
   event.on_device = 1;
   event.track = reinterpret_cast<uint64_t>(timeline_->stream_);
   timeline_->pending_.push_back({event, first_});  // there is room

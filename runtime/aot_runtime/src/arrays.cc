@@ -143,6 +143,21 @@ void destroy_capsule(PyObject* capsule, const char* name) {
 constexpr char kPlainName[] = "dltensor";
 constexpr char kVersionedName[] = "dltensor_versioned";
 
+// An array's DLPack capsule. Whether it may be written only the versioned one says, which libraries
+// of DLPack before 1.0 do not give.
+py::object capsule_of(py::handle object, py::dict arguments, bool written) {
+  const py::object method = object.attr("__dlpack__");
+  if (!written) return method(**arguments);
+  py::dict versioned(arguments.attr("copy")());
+  versioned["max_version"] = py::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+  try {
+    return method(**versioned);
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError)) throw;
+  }
+  return method(**arguments);
+}
+
 }  // namespace
 
 void raise(aot_code code, const std::string& message, const std::string& origin) {
@@ -164,12 +179,20 @@ py::buffer_info buffer_of(const DLTensor& view, bool readonly) {
 
 const char* dtype_name(DLDataType dtype) { return find_format(dtype)->name; }
 
-Inputs::Inputs(const py::list& leaves, const aot::Package& package, int64_t stream)
+Inputs::Inputs(const py::list& leaves, const aot::Package& package, int64_t stream, Role role)
     : stream_(stream), leaves_(leaves.size()) {
   pointers_.reserve(leaves_.size());
   try {
     for (size_t i = 0; i < leaves_.size(); ++i) {
-      read(leaves_[i], leaves[i], describe(package, i));
+      if (role == Role::kInput) {
+        read(leaves_[i], leaves[i], describe(package, i));
+      } else if (py::object(leaves[i]).is_none()) {
+        pointers_.push_back(nullptr);
+        continue;
+      } else {
+        const bool known = i < package.output_count();
+        read_place(leaves_[i], leaves[i], known ? package.output(i).name : "(too many)");
+      }
       pointers_.push_back(&leaves_[i].view);
     }
   } catch (...) {
@@ -218,11 +241,19 @@ void Inputs::read(Leaf& leaf, py::handle object, const aot_tensor_info* info) {
   const std::string name = info != nullptr ? info->name : "(too many)";
   const bool changed = info != nullptr && info->changed != 0;
   if (read_number(leaf, object, info) || read_buffer(leaf, object, name, changed) ||
-      read_dlpack(leaf, object, name)) {
+      read_dlpack(leaf, object, name, changed)) {
     return;
   }
   raise(AOT_INVALID_ARGUMENT, "input '" + name + "' is of type " + Py_TYPE(object.ptr())->tp_name +
                                   "; give a NumPy array, an object with __dlpack__, or a number");
+}
+
+// The caller's memory for an output.
+void Inputs::read_place(Leaf& leaf, py::handle object, const std::string& name) {
+  if (read_buffer(leaf, object, name, true) || read_dlpack(leaf, object, name, true)) return;
+  raise(AOT_INVALID_ARGUMENT, "the memory for output '" + name + "' is of type " +
+                                  Py_TYPE(object.ptr())->tp_name +
+                                  "; give a NumPy array, an object with __dlpack__, or None");
 }
 
 // Python numbers take the type that the model wants, if it can hold them.
@@ -281,7 +312,7 @@ bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name,
   }
   const Py_buffer& buffer = leaf.buffer;
   if (changed && buffer.readonly != 0) {
-    raise(AOT_INVALID_ARGUMENT, "the model changes the input '" + name +
+    raise(AOT_INVALID_ARGUMENT, "the model writes '" + name +
                                     "', whose array is read-only: give a writable copy");
   }
   leaf.view.dtype = is_bfloat16 ? DLDataType{kDLBfloat, 16, 1} : buffer_dtype(buffer);
@@ -307,13 +338,15 @@ bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name,
   return true;
 }
 
-bool Inputs::read_dlpack(Leaf& leaf, py::handle object, const std::string& name) const {
+bool Inputs::read_dlpack(Leaf& leaf, py::handle object, const std::string& name,
+                         bool changed) const {
   if (!py::hasattr(object, "__dlpack__")) return false;
   try {
     const auto device = object.attr("__dlpack_device__")().cast<std::pair<int, int>>();
+    py::dict arguments;
     // Only devices with streams take the argument.
-    leaf.owner = device.first == kDLCUDA ? object.attr("__dlpack__")(py::arg("stream") = stream_)
-                                         : object.attr("__dlpack__")();
+    if (device.first == kDLCUDA) arguments["stream"] = stream_;
+    leaf.owner = capsule_of(object, arguments, changed);
   } catch (const py::error_already_set& error) {
     raise(AOT_INVALID_ARGUMENT,
           "input '" + name + "' does not give its memory: " + std::string(py::str(error.value())));
@@ -329,6 +362,10 @@ bool Inputs::read_dlpack(Leaf& leaf, py::handle object, const std::string& name)
   if (managed->version.major != DLPACK_MAJOR_VERSION) {
     raise(AOT_INCOMPATIBLE, "an input speaks DLPack " + std::to_string(managed->version.major) +
                                 ", the runtime " + std::to_string(DLPACK_MAJOR_VERSION));
+  }
+  if (changed && (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0) {
+    raise(AOT_INVALID_ARGUMENT, "the model writes '" + name +
+                                    "', whose array is read-only: give a writable copy");
   }
   leaf.view = managed->dl_tensor;
   return true;
@@ -391,19 +428,26 @@ int64_t wanted_stream(const py::object& stream) {
 }
 
 py::capsule to_capsule(DLManagedTensorVersioned* managed, const py::object& max_version) {
+  const auto free = [](DLManagedTensorVersioned* tensor) { tensor->deleter(tensor); };
+  std::unique_ptr<DLManagedTensorVersioned, decltype(free)> owner(managed, free);
   if (!max_version.is_none() && max_version.attr("__getitem__")(0).cast<int>() >= 1) {
-    return py::capsule(managed, kVersionedName, [](PyObject* capsule) {
-      destroy_capsule<DLManagedTensorVersioned>(capsule, kVersionedName);
+    py::capsule capsule(managed, kVersionedName, [](PyObject* given) {
+      destroy_capsule<DLManagedTensorVersioned>(given, kVersionedName);
     });
+    owner.release();
+    return capsule;
   }
-  auto* both = new Unversioned{};
+  auto both = std::make_unique<Unversioned>();
   both->plain.dl_tensor = managed->dl_tensor;
-  both->plain.manager_ctx = both;
+  both->plain.manager_ctx = both.get();
   both->plain.deleter = delete_unversioned;
   both->versioned = managed;
-  return py::capsule(&both->plain, kPlainName, [](PyObject* capsule) {
-    destroy_capsule<DLManagedTensor>(capsule, kPlainName);
+  py::capsule capsule(&both->plain, kPlainName, [](PyObject* given) {
+    destroy_capsule<DLManagedTensor>(given, kPlainName);
   });
+  owner.release();
+  both.release();
+  return capsule;
 }
 
 }  // namespace aot_python

@@ -34,6 +34,23 @@ int64_t wanted_stream(const py::object& stream);
 
 constexpr int64_t kNoOrder = -1;  // as a stream: the consumer sees to it
 
+// Owns what must not be destroyed while the GIL is held: its end may wait for a GPU, for a run, or
+// for a Python callable of another thread.
+template <typename T>
+std::shared_ptr<T> without_gil_at_end(T value) {
+  return std::shared_ptr<T>(new T(std::move(value)), [](T* owned) {
+    if (Py_IsInitialized() == 0 || PyGILState_Check() == 0) {
+      delete owned;
+      return;
+    }
+    const py::gil_scoped_release release;
+    delete owned;
+  });
+}
+
+// What arrays are to a call.
+enum class Role { kInput, kOutput };
+
 // The inputs of one call: views of the callers' memory and what keeps it alive. Needs the GIL to
 // be made and destroyed, not to be read.
 class Inputs {
@@ -41,7 +58,9 @@ class Inputs {
   // `leaves`: objects with the buffer protocol or __dlpack__, or Python numbers; as many as the
   // package has inputs, or fewer and more (the runtime then reports the count). `stream`: for
   // arrays on a GPU, as __dlpack__ takes it: where they are read, or -1 if they are ready there.
-  Inputs(const py::list& leaves, const aot::Package& package, int64_t stream);
+  // With the role of outputs they are written: None stands for one that the runtime makes.
+  Inputs(const py::list& leaves, const aot::Package& package, int64_t stream,
+         Role role = Role::kInput);
   // The same without calls of Python, for numbers and for arrays of types with an exchange table.
   // exchange() says whether that was possible; nothing else may be asked if not.
   Inputs(const py::list& leaves, const aot::Package& package, Exchanges* exchanges);
@@ -73,9 +92,10 @@ class Inputs {
     return index < package.input_count() ? &package.input(index) : nullptr;
   }
   void read(Leaf& leaf, py::handle object, const aot_tensor_info* info);
+  void read_place(Leaf& leaf, py::handle object, const std::string& name);
   static bool read_number(Leaf& leaf, py::handle object, const aot_tensor_info* info);
   static bool read_buffer(Leaf& leaf, py::handle object, const std::string& name, bool changed);
-  bool read_dlpack(Leaf& leaf, py::handle object, const std::string& name) const;
+  bool read_dlpack(Leaf& leaf, py::handle object, const std::string& name, bool changed) const;
   static bool read_exchanged(Leaf& leaf, py::handle object, Exchanges* exchanges);
 
   int64_t stream_;

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "arrays.h"
+#include "log.h"
 #include "operators.h"
+#include "trace.h"
 
 namespace aot_python {
 namespace {
@@ -68,25 +70,42 @@ struct Observer {
   }
 };
 
+// Ends runs from another thread. Sessions keep it while they run.
+class Cancellation {
+ public:
+  Cancellation() : value_(make()) {}
+  void cancel() { value_.cancel(); }
+  void reset() { value_.reset(); }
+  aot_cancellation* get() const { return value_.get(); }
+
+ private:
+  static aot::Cancellation make() {
+    auto made = aot::Cancellation::create();
+    if (!made.ok()) raise(made.error());
+    return std::move(made).value();
+  }
+  aot::Cancellation value_;
+};
+
+// How a run is done. `stream`: where the inputs' library works, as DLPack numbers streams; 0:
+// unknown, the session's own. `to_host`: outputs on the host even if inputs are on a GPU.
+// `timeout_ns`: 0: none. `places`: memory for the outputs, or an empty list.
+struct RunRequest {
+  int64_t stream = 0;
+  bool to_host = false;
+  int64_t timeout_ns = 0;
+  std::shared_ptr<Cancellation> cancellation;
+  py::list places;
+};
+
 class Session {
  public:
   Session(std::shared_ptr<aot::Package> package, aot::Session session)
-      : package_(std::move(package)),
-        session_(std::make_shared<aot::Session>(std::move(session))) {}
+      : package_(std::move(package)), session_(without_gil_at_end(std::move(session))) {}
 
-  // `stream`: where the inputs' library works, as DLPack numbers streams; 0: unknown, the session's
-  // own. `to_host`: outputs on the host even if inputs are on a GPU.
-  py::list run(const py::list& leaves, int64_t stream, bool to_host) {
-    const int64_t own = reinterpret_cast<int64_t>(session_->stream());
-    const Inputs inputs(leaves, *package_, stream != 0 || own == 0 ? -1 : own);
-    const bool on_host = to_host || !inputs.any_on_gpu();
-    std::vector<aot::Tensor> tensors = run_on(inputs, stream, on_host);
-    py::list outputs(tensors.size());
-    const int64_t pending = on_host ? 0 : stream;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      outputs[i] = py::cast(std::make_unique<Output>(std::move(tensors[i]), session_, pending));
-    }
-    return outputs;
+  py::list run(const py::list& leaves, int64_t stream, bool to_host, int64_t timeout_ns,
+               std::shared_ptr<Cancellation> cancellation, const py::list& places) {
+    return run_as(leaves, {stream, to_host, timeout_ns, std::move(cancellation), places}, nullptr);
   }
 
   // The same from arrays to arrays of the first one's library, in its current stream, when DLPack's
@@ -102,7 +121,10 @@ class Session {
       if (!current) return py::none();
       stream = *current;
     }
-    std::vector<aot::Tensor> tensors = run_on(inputs, stream, !on_gpu);
+    aot::RunOptions options;
+    options.stream = reinterpret_cast<void*>(stream);
+    options.host_outputs = !on_gpu;
+    std::vector<aot::Tensor> tensors = run_on(inputs, options);
     py::list outputs(tensors.size());
     for (size_t i = 0; i < tensors.size(); ++i) {
       outputs[i] = to_object(*exchange, std::move(tensors[i]));
@@ -113,25 +135,88 @@ class Session {
   py::list run_observed(const py::list& leaves, py::function callback, int64_t stream,
                         bool to_host) {
     Observer observer{std::move(callback), std::nullopt};
-    check(session_->set_observer(Observer::call, &observer));
-    const auto reset = [this](Observer*) { check(session_->set_observer(nullptr, nullptr)); };
-    const std::unique_ptr<Observer, decltype(reset)> guard(&observer, reset);
-    py::list outputs = run(leaves, stream, to_host);
+    py::list outputs = run_as(leaves, {stream, to_host, 0, nullptr, py::list()}, &observer);
     if (observer.failure) throw py::error_already_set(std::move(*observer.failure));
     return outputs;
   }
 
   py::list profile() const {
-    const auto result = session_->profile();
-    if (!result.ok()) raise(result.error());
+    std::optional<aot::Result<std::vector<aot_step_profile>>> result;
+    {
+      const py::gil_scoped_release release;
+      result.emplace(session_->profile());
+    }
+    if (!result->ok()) raise(result->error());
     py::list rows;
-    for (const aot_step_profile& step : result.value()) {
+    for (const aot_step_profile& step : result->value()) {
       rows.append(py::make_tuple(step.kernel, step.origin, step.calls, step.nanoseconds));
     }
     return rows;
   }
 
-  void reset_profile() { check(session_->reset_profile()); }
+  void trace_begin(uint64_t capacity, bool nvtx, bool events) {
+    const py::gil_scoped_release release;
+    check_released(session_->begin_trace({capacity, nvtx, events}));
+  }
+  py::tuple trace_end() {
+    std::optional<aot::Result<aot::Trace>> result;
+    {
+      const py::gil_scoped_release release;
+      result.emplace(session_->end_trace());
+    }
+    if (!result->ok()) raise(result->error());
+    return describe_trace(result->value());
+  }
+
+  void reset_profile() {
+    const py::gil_scoped_release release;
+    check_released(session_->reset_profile());
+  }
+
+  // The sizes of every output for these inputs; -1 for a size that only a run knows.
+  py::list output_sizes(const py::list& leaves) const {
+    const Inputs inputs(leaves, *package_, kNoOrder);
+    py::list all;
+    for (size_t i = 0; i < package_->output_count(); ++i) {
+      const auto rank = static_cast<size_t>(package_->output(i).ndim);
+      std::optional<aot::Result<std::vector<int64_t>>> result;
+      {
+        const py::gil_scoped_release release;
+        result.emplace(session_->output_sizes(inputs.data(), inputs.size(), i, rank));
+      }
+      if (!result->ok()) raise(result->error());
+      py::tuple sizes(rank);
+      for (size_t k = 0; k < rank; ++k) sizes[k] = py::int_(result->value()[k]);
+      all.append(sizes);
+    }
+    return all;
+  }
+  void prewarm(const py::list& leaves) {
+    const Inputs inputs(leaves, *package_, kNoOrder);
+    const py::gil_scoped_release release;
+    check_released(session_->prewarm(inputs.data(), inputs.size()));
+  }
+  py::dict memory() const {
+    std::optional<aot::Result<aot_memory_info>> result;
+    {
+      const py::gil_scoped_release release;
+      result.emplace(session_->memory());
+    }
+    if (!result->ok()) raise(result->error());
+    const aot_memory_info info = result->value();
+    py::dict row;
+    row["plans"] = info.plans;
+    row["plan_bytes"] = info.plan_bytes;
+    row["state_bytes"] = info.state_bytes;
+    row["workspace_bytes"] = info.workspace_bytes;
+    row["shared_bytes"] = info.shared_bytes;
+    row["output_bytes"] = info.output_bytes;
+    return row;
+  }
+  void trim() {
+    const py::gil_scoped_release release;
+    check_released(session_->trim());
+  }
 
   // `data`: a writable contiguous buffer of the state's bytes.
   void get_state(size_t index, const py::buffer& data) const {
@@ -187,10 +272,41 @@ class Session {
     return static_cast<size_t>(info.size) * static_cast<size_t>(info.itemsize);
   }
 
-  std::vector<aot::Tensor> run_on(const Inputs& inputs, int64_t stream, bool host_outputs) {
+  py::list run_as(const py::list& leaves, const RunRequest& request, Observer* observer) {
+    const int64_t own = reinterpret_cast<int64_t>(session_->stream());
+    const int64_t order = request.stream != 0 || own == 0 ? -1 : own;
+    const Inputs inputs(leaves, *package_, order);
+    const Inputs places(request.places, *package_, order, Role::kOutput);
+    if (places.size() != 0 && places.size() != package_->output_count()) {
+      raise(AOT_INVALID_ARGUMENT, "the model gives " + std::to_string(package_->output_count()) +
+                                      " outputs, memory is given for " +
+                                      std::to_string(places.size()));
+    }
+    const bool on_host = request.to_host || !inputs.any_on_gpu();
     aot::RunOptions options;
-    options.stream = reinterpret_cast<void*>(stream);
-    options.host_outputs = host_outputs;
+    options.stream = reinterpret_cast<void*>(request.stream);
+    options.host_outputs = on_host;
+    options.timeout_ns = request.timeout_ns;
+    options.cancellation = request.cancellation ? request.cancellation->get() : nullptr;
+    options.outputs = places.size() != 0 ? places.data() : nullptr;
+    if (observer != nullptr) {
+      options.observer = Observer::call;
+      options.observer_context = observer;
+    }
+    std::vector<aot::Tensor> tensors = run_on(inputs, options);
+    py::list outputs(tensors.size());
+    const int64_t pending = on_host ? 0 : request.stream;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const bool given = places.size() != 0 && places.data()[i] != nullptr;
+      outputs[i] = given ? py::object(request.places[i])
+                         : py::cast(std::make_unique<Output>(std::move(tensors[i]), session_,
+                                                             pending));
+    }
+    return outputs;
+  }
+
+  std::vector<aot::Tensor> run_on(const Inputs& inputs, const aot::RunOptions& options) {
+    const LogDrain drain;
     std::optional<aot::Result<std::vector<aot::Tensor>>> result;
     {
       const py::gil_scoped_release release;
@@ -208,20 +324,26 @@ class Session {
 class Package {
  public:
   Package(const std::string& path, bool verify, const std::string& weights) {
+    const LogDrain drain;
     std::optional<aot::Result<aot::Package>> result;
     {
       const py::gil_scoped_release release;
       aot::PackageOptions options;
+      options.log = keep_message;
       options.verify = verify;
       options.weights = weights;
       result.emplace(aot::Package::open(path, options));
     }
     if (!result->ok()) raise(result->error());
-    package_ = std::make_shared<aot::Package>(std::move(*result).value());
+    package_ = without_gil_at_end(std::move(*result).value());
   }
 
   std::unique_ptr<Session> session(const std::string& device, const std::string& isa,
-                                   int32_t num_threads, bool graphs, bool profile) {
+                                   int32_t num_threads, bool graphs, bool profile,
+                                   const py::dict& limits) {
+    const LogDrain drain;
+    aot_limits given{};
+    for (const auto& [name, value] : limits) set_limit(&given, py::str(name), value.cast<int64_t>());
     std::optional<aot::Result<aot::Session>> result;
     {
       const py::gil_scoped_release release;
@@ -231,6 +353,7 @@ class Package {
       options.graphs = graphs;
       options.num_threads = num_threads;
       options.profile = profile;
+      options.limits = given;
       result.emplace(aot::Session::create(*package_, options));
     }
     if (!result->ok()) raise(result->error());
@@ -272,6 +395,10 @@ class Package {
     without_gil([&] { return package_->load_weights(path, options); });
   }
 
+  void write_perf_map() {
+    without_gil([&] { return package_->write_perf_map(); });
+  }
+
   py::tuple inputs() const {
     py::tuple rows(package_->input_count());
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = describe(package_->input(i));
@@ -305,8 +432,20 @@ class Package {
   }
 
  private:
+  static void set_limit(aot_limits* limits, const std::string& name, int64_t value) {
+    const std::pair<const char*, int64_t*> rows[] = {
+        {"plan_bytes", &limits->plan_bytes},     {"arena_bytes", &limits->arena_bytes},
+        {"state_bytes", &limits->state_bytes},   {"output_bytes", &limits->output_bytes},
+        {"loop_turns", &limits->loop_turns},     {"run_ns", &limits->run_ns},
+    };
+    for (const auto& [known, field] : rows) {
+      if (name == known) *field = value;
+    }
+  }
+
   template <typename Call>
   static void without_gil(Call call) {
+    const LogDrain drain;
     std::optional<aot::Result<aot::Done>> result;
     {
       const py::gil_scoped_release release;
@@ -345,9 +484,20 @@ PYBIND11_MODULE(_native, m) {
       .def_property_readonly("dtype", &Entry::dtype)
       .def_property_readonly("shape", &Entry::shape);
 
+  py::class_<Cancellation, std::shared_ptr<Cancellation>>(
+      m, "Cancellation", "Ends runs that were given it, from any thread.")
+      .def(py::init<>())
+      .def("cancel", &Cancellation::cancel, "Runs that have it, now or later, end with Cancelled.")
+      .def("reset", &Cancellation::reset, "Runs that begin from here on are not ended.");
+
   py::class_<Session>(m, "Session")
       .def("run", &Session::run, py::arg("leaves"), py::arg("stream") = 0,
-           py::arg("to_host") = false)
+           py::arg("to_host") = false, py::arg("timeout_ns") = 0,
+           py::arg("cancellation") = nullptr, py::arg("places") = py::list())
+      .def("output_sizes", &Session::output_sizes, py::arg("leaves"))
+      .def("prewarm", &Session::prewarm, py::arg("leaves"))
+      .def("memory", &Session::memory)
+      .def("trim", &Session::trim)
       .def("run_exchanged", &Session::run_exchanged, py::arg("leaves"))
       .def("run_observed", &Session::run_observed, py::arg("leaves"), py::arg("callback"),
            py::arg("stream") = 0, py::arg("to_host") = false)
@@ -360,6 +510,9 @@ PYBIND11_MODULE(_native, m) {
       .def_property_readonly("on_gpu", &Session::on_gpu)
       .def("profile", &Session::profile)
       .def("reset_profile", &Session::reset_profile)
+      .def("trace_begin", &Session::trace_begin, py::arg("capacity"), py::arg("nvtx"),
+           py::arg("events"))
+      .def("trace_end", &Session::trace_end)
       .def_property_readonly("isa", &Session::isa)
       .def_property_readonly("num_threads", &Session::num_threads);
 
@@ -367,11 +520,13 @@ PYBIND11_MODULE(_native, m) {
       .def(py::init<const std::string&, bool, const std::string&>(), py::arg("path"),
            py::arg("verify") = false, py::arg("weights") = "")
       .def("session", &Package::session, py::kw_only(), py::arg("device") = "", py::arg("isa") = "",
-           py::arg("num_threads") = 0, py::arg("graphs") = true, py::arg("profile") = false)
+           py::arg("num_threads") = 0, py::arg("graphs") = true, py::arg("profile") = false,
+           py::arg("limits") = py::dict())
       .def("replace_weights", &Package::replace_weights, py::arg("updates"), py::arg("partial"),
            py::arg("restart"), py::arg("ignore_unknown"))
       .def("load_weights", &Package::load_weights, py::arg("path"), py::arg("partial"),
            py::arg("restart"), py::arg("ignore_unknown"))
+      .def("write_perf_map", &Package::write_perf_map)
       .def("inputs", &Package::inputs)
       .def("outputs", &Package::outputs)
       .def("states", &Package::states)
@@ -404,6 +559,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("register_operator", &register_operator, py::arg("name"), py::arg("device"),
         py::arg("function"));
 
+  m.def("set_log_sink", &set_log_sink, py::arg("sink"));
   m.def("cpu_isa", &aot_cpu_isa);
   m.def("version", &aot_runtime_version);
 }
