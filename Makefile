@@ -9,7 +9,7 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp test-gpu conformance models programs sweeps lint tidy format golden bench size clean
+.PHONY: help setup demo test test-fast test-cpp test-gpu matrix soak conformance models programs sweeps lint tidy format golden bench size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,14 @@ test-cpp: setup ## the C++ tests under a CMake preset: make test-cpp ARGS=asan-u
 
 test-gpu: ## what needs a GPU, with the Python, torch and Triton that are there
 	@scripts/test-gpu $(ARGS)
+
+matrix: setup ## the Python tests three times, on other instruction sets and seeds (long): ARGS='tests/conformance'
+	@VENV=$(VENV) scripts/matrix $(ARGS)
+
+soak: setup ## 64 sessions, 8 threads, mixed load with failures: make soak ARGS='--minutes 10'
+	@PATH="$(abspath $(VENV))/bin:$$PATH" && cmake --preset release >/dev/null && \
+	  cmake --build --preset release --target soak && \
+	  LD_LIBRARY_PATH=build/release/cpp/tests/fake_driver build/release/cpp/tests/soak $(ARGS)
 
 conformance: setup ## every operator row, and PyTorch's OpInfo samples, on every backend
 	@$(PY) -m pytest tests/conformance --sweeps --executors=all $(ARGS)

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from aot.backends.base import Backend, EmittedGraph, KernelBinary
+from aot.backends.base import Backend, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.registry import backend_for
-from aot.errors import UsageError
+from aot.errors import InternalError, UsageError
 from aot.frontend.capture import Captured, capture_file
 from aot.frontend.golden import examples
 from aot.frontend.ingest import ingest
 from aot.frontend.operators import is_given
 from aot.ir.capabilities import Capabilities
+from aot.ir.declarations import Declaration
 from aot.ir.flow import Outline
 from aot.ir.kernel_facts import calls_kernels, draws_numbers
 from aot.ir.kernels import KernelGraph, MemoryPlan
@@ -27,6 +28,7 @@ from aot.ir.loops import LoopGraph
 from aot.ir.tensors import OperatorCall, TensorGraph, all_ops
 from aot.ir.weights import WeightStore
 from aot.link.assemble import Assembly, CodeImage, ProgramParts, RoutineParts, assemble
+from aot.link.declaration_check import check_declarations
 from aot.link.derive import DerivedStore
 from aot.link.entries import golden_entries
 from aot.link.operator_library import (
@@ -322,6 +324,7 @@ def _link(
         weight_specs(weights, parts, options.keep_originals) if options.has_weight_program else ()
     )
     plan = assemble(Assembly(parts, COMPILER, golden.records, states.specs, replaceable))
+    check_declarations(plan, {p.target: p.declared() for p in parts})
     stores = [
         DerivedStore(weights, graph.derived, graph.buffers, program.backend.recipes())
         for program, graph in zip(programs, graphs, strict=True)
@@ -360,6 +363,7 @@ def _program_parts(
         memory=memory,
         launches=emitted.launches,
         functions=[f.name for f in emitted.functions],
+        declarations=[_declaration(f) for f in emitted.functions],
         weights=weights,
         routines=[RoutineParts(r.graph, r.memory, r.launches) for r in emitted.routines],
         derivations=emitted.derivations,
@@ -379,6 +383,12 @@ def _program_parts(
             for image in images
         ],
     )
+
+
+def _declaration(function: KernelSource) -> Declaration:
+    if function.declaration is None:
+        raise InternalError(f"the function {function.name} declares nothing")
+    return function.declaration
 
 
 def _write(options: BuildOptions, linked: Linked) -> int:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from aot.options import CPU_LEVELS
+from tests.settings import LEVEL, SETTINGS
+
 GoldenCheck = Callable[[str, str], None]
 
 SWEEPS = {
@@ -23,13 +26,30 @@ SWEEPS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--update-golden`: write the expected files instead of comparing with them."""
+    """`--update-golden`: write the expected files instead of comparing with them.
+
+    `--sweeps`, `--seed`, `--level`: how much is run, and on what.
+    """
     parser.addoption(
         "--update-golden",
         action="store_true",
         help="rewrite the expected texts of golden tests; review the diff like code",
     )
     parser.addoption("--sweeps", action="store_true", help="run the sweeps whole, not a sample")
+    parser.addoption(
+        "--seed", type=int, default=0, help="make the tests' random inputs of this seed"
+    )
+    parser.addoption(
+        "--level",
+        choices=CPU_LEVELS,
+        help=f"package for this level instead of {LEVEL}, and run the operator rows on it too",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell the tests their settings, before their modules make inputs of them."""
+    SETTINGS.seed = int(config.getoption("--seed"))
+    SETTINGS.level = config.getoption("--level") or LEVEL
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

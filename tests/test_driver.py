@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from aot import driver
-from aot.backends.base import Backend, EmittedGraph, KernelBinary, KernelImage
+from aot.backends.base import Backend, EmittedGraph, KernelBinary, KernelImage, KernelSource
 from aot.backends.cpp.backend import CppBackend
 from aot.backends.registry import backend_for
 from aot.errors import UsageError
@@ -25,6 +25,7 @@ from aot.report.observers import Dump, Keep, Several, Verify
 from aot.report.summary import partial_report
 from aot.report.texts import stage_texts, verify_stage
 from aot.symbolic import integer
+from tests.settings import seeded
 
 HOST = CppBackend()
 TARGETS = ("cuda:sm_90", "cpu:x86-64-v2", "cuda:sm_80")
@@ -54,7 +55,7 @@ class DeviceBackend:
         grids = [(integer(k + 1), integer(1), integer(1)) for k in range(len(emitted.launches))]
         return replace(
             emitted,
-            functions=tuple(replace(f, signature=("*fp32",)) for f in emitted.functions),
+            functions=tuple(_of_device(f, k + 1) for k, f in enumerate(emitted.functions)),
             launches=tuple(
                 replace(launch, grid=grid)
                 for launch, grid in zip(emitted.launches, grids, strict=True)
@@ -85,10 +86,17 @@ class DeviceBackend:
         return ""
 
 
+def _of_device(function: KernelSource, programs: int) -> KernelSource:
+    """The function as one for a device that counts in grids."""
+    assert function.declaration is not None
+    grid = replace(function.declaration, grid=(programs, 1, 1), work=0, scratch=0)
+    return replace(function, signature=("*fp32",), declaration=grid)
+
+
 class Net(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        torch.manual_seed(0)
+        torch.manual_seed(seeded())
         self.linear = torch.nn.Linear(256, 256)
         self.scale = torch.nn.Parameter(torch.rand(256))
 
@@ -162,7 +170,7 @@ def test_weights_are_stored_once(captured: Captured, tmp_path: Path) -> None:
 def test_the_host_runs_a_package_for_several_devices(captured: Captured, tmp_path: Path) -> None:
     path = tmp_path / "net.pkg"
     driver.build(captured, options(output=path))
-    x = np.random.default_rng(0).standard_normal((32, 256)).astype(np.float32)
+    x = np.random.default_rng(seeded()).standard_normal((32, 256)).astype(np.float32)
     with torch.no_grad():
         expected = Net()(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(aot_runtime.load(path)(x), expected, rtol=1e-4, atol=1e-6)

@@ -15,6 +15,7 @@ from aot.errors import PackageError, PackageWriteError, UsageError
 from aot.frontend.capture import capture_module
 from aot.link.reader import PackageFile
 from aot.options import BuildOptions, default_cache_dir, environment, parse_target
+from tests.settings import seeded
 
 SM_90 = parse_target("cuda:sm_90")
 
@@ -24,7 +25,7 @@ class Two(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        torch.manual_seed(0)
+        torch.manual_seed(seeded())
         self.first = torch.nn.Linear(64, 256, dtype=torch.bfloat16)
         self.second = torch.nn.Linear(256, 32, dtype=torch.bfloat16)
 

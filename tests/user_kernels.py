@@ -13,6 +13,8 @@ from torch.library import triton_op, wrap_triton
 from triton.language import exp as power_of_e
 from triton.language.extra import libdevice
 
+from tests.settings import seeded
+
 LIMIT = tl.constexpr(3.0)
 SHIFTS = tl.constexpr((1, 2))
 
@@ -157,7 +159,7 @@ class _Of(nn.Module):
 
 
 def _generator() -> torch.Generator:
-    return torch.Generator().manual_seed(3)
+    return torch.Generator().manual_seed(seeded(3))
 
 
 def _random(*shape: int) -> Tensor:

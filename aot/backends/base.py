@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from aot.ir.capabilities import Capabilities
+from aot.ir.declarations import Declaration
 from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
 from aot.ir.weights import Derivation
 from aot.options import BuildOptions, Target
@@ -18,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class KernelSource:
-    """One compiled function. Kernels of equal text share one.
+    """One compiled function. Kernels of equal text that declare the same share one.
 
     Attributes:
         name: Its name in the plan.
@@ -29,6 +30,8 @@ class KernelSource:
         faults: Whether the kernel reports wrong indices in the data.
         waits: Whether it may start before the launch ahead of it has ended: it waits by itself
             before it touches what that may write, and ends after it.
+        declaration: What it is called with, and the memory that it touches then; None in sources
+            that no package gets.
     """
 
     name: str
@@ -38,6 +41,7 @@ class KernelSource:
     options: tuple[tuple[str, int], ...] = ()
     faults: bool = False
     waits: bool = False
+    declaration: Declaration | None = None
 
 
 @dataclass(frozen=True)

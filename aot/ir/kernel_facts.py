@@ -8,7 +8,7 @@ from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis, Buffer, View
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
 from aot.ir.tensors import RANDOM_STATE
-from aot.symbolic import Expr, Symbol, dim
+from aot.symbolic import Expr, Ranges, Symbol, dim, expand
 
 
 def argument_buffers(kernel: Kernel) -> tuple[str, ...]:
@@ -53,6 +53,15 @@ def index_exprs(node: Node) -> tuple[Expr, ...]:
     if isinstance(node.attr, IndexValue):
         return (node.attr.expr,)
     return (node.attr.size,) if isinstance(node.attr, IndexCheck) else ()
+
+
+def maybe_empty(bound: Iterable[Node], ranges: Ranges) -> tuple[Expr, ...]:
+    """Sizes, of those that bound values were checked against, that may be 0.
+
+    There is no index into an empty dimension: what is read or written there is to be masked.
+    """
+    sizes = (node.attr.size for node in bound if isinstance(node.attr, IndexCheck))
+    return tuple(dict.fromkeys(s for s in sizes if not ranges.nonnegative(expand(s - 1))))
 
 
 def graph_dims(graph: KernelGraph) -> frozenset[Symbol]:

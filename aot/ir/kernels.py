@@ -157,7 +157,8 @@ class Launch:
     `function`: name of the compiled function (kernels of equal text share one). `buffers` and
     `sizes` in argument order. `work`: independent units. `grain`: least units worth a thread.
     `scratch`: bytes per worker. `grid`: program instances in three dimensions, for a device that
-    counts in those; then the three before it mean nothing.
+    counts in those; then the three before it mean nothing. `values`: what the variables of the
+    function's declaration stand for (`declarations.Declaration`).
     """
 
     kernel: str
@@ -168,6 +169,7 @@ class Launch:
     grain: Expr
     scratch: Expr
     grid: tuple[Expr, Expr, Expr] | None = None
+    values: tuple[Expr, ...] = ()
 
 
 def side_by_side(parts: Sequence[Kernel]) -> Kernel:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from aot.ir.dtypes import BOOL, INT64, DType
+from aot.ir.dtypes import BOOL, INT32, INT64, DType
 from aot.symbolic import Expr, Symbol, substitute, var
 
 T = TypeVar("T")
@@ -161,6 +161,17 @@ def check_index(x: Node, size: Expr, wrap: bool = True) -> Node:
     Negative values wrap when `wrap`; what is out of range is clamped and flags a fault.
     """
     return make("check_index", INT64, cast(x, INT64), attr=IndexCheck(size, wrap))
+
+
+def clamp_index(x: Node, last: Expr, *, narrow: bool) -> Node:
+    """An int64 index between 0 and `last`: the value itself in tables that the compiler makes.
+
+    What such a table holds when a kernel runs is trusted no more than other data, and has no line
+    of the model to blame: nothing is flagged. `narrow`: `last` fits 32 bits, in which it is done.
+    """
+    dtype = INT32 if narrow else INT64
+    most = cast(index_value(last), dtype)
+    return cast(binary("minimum", binary("maximum", cast(x, dtype), const(0, dtype)), most), INT64)
 
 
 def reduce_(kind: str, value: Node, dtype: DType | None = None) -> Node:

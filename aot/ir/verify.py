@@ -12,7 +12,8 @@ Loop graph:
 5. `reduce` occurs only in nests with reduction axes, and never below another `reduce`.
 6. Operand counts and types of every node are right (`verify_nodes`); loads have the buffer's type,
    stores the value's.
-7. No index is provably out of bounds, unless it is masked or indirect.
+7. No index is provably out of bounds, unless it is masked or indirect; values that data decide
+   have been checked or clamped (`check_index`, `clamp_index`), unless a mask guards the load.
 8. Views of template calls index their buffers as 3, 4 and 7 say.
 9. A mutation's target is a state or an input, its value a temporary of the same type that is
    neither an output nor another mutation's value; each target has one.
@@ -47,7 +48,7 @@ from aot.ir.loops import (
 )
 from aot.ir.scalar import Access, IndexValue, Node, postorder
 from aot.ir.tensors import Dim
-from aot.ir.verify_nodes import node_problem
+from aot.ir.verify_nodes import node_problem, stays_inside
 from aot.symbolic import Expr, Ranges, Symbol, affine_coefficients, dim
 
 Fail = Callable[[str], None]
@@ -208,6 +209,8 @@ class _Check:
             if store.value.dtype != buffer.dtype:
                 self.fail(f"stores {store.value.dtype} into {buffer.name} of {buffer.dtype}")
             binds = tuple(s for s, _ in store.binds)
+            if not all(stays_inside(value) for _, value in store.binds):
+                self.fail(f"an index of {buffer.name} is data that nothing has checked")
             self.index(store.index, buffer, ranges, binds, checked=not binds)
 
     def _below_reductions(self, nest: LoopNest) -> set[int]:
@@ -241,6 +244,9 @@ class _Check:
         buffer = self.buffers[access.buffer]
         if node.dtype != buffer.dtype:
             self.fail(f"loads {buffer.name} of {buffer.dtype} as {node.dtype}")
+        bound = node.args[: len(access.binds)]
+        if not access.masked and not all(stays_inside(value) for value in bound):
+            self.fail(f"an index of {buffer.name} is data that nothing has checked")
         checked = not access.masked and not access.binds
         self.index(access.index, buffer, ranges, access.binds, checked)
 

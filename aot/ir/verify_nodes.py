@@ -47,6 +47,19 @@ def _load(n: Node) -> bool:
     return all(a.dtype == INT64 for a in bound) and [a.dtype for a in rest] == masks
 
 
+def stays_inside(bound: Node) -> bool:
+    """True of a value that data decide and that may be part of an index: it has been bounded."""
+    if bound.op == "cast":
+        return bound.dtype == INT64 and stays_inside(bound.args[0])
+    if bound.op != "minimum":
+        return bound.op == "check_index"
+    low, last = bound.args
+    last = last.args[0] if last.op == "cast" else last
+    least = low.args[1] if low.op == "maximum" else low
+    positive = least.op == "const" and isinstance(least.attr, int) and least.attr >= 0
+    return positive and last.op in ("const", "index") and not last.args
+
+
 def _index(n: Node) -> bool:
     if not isinstance(n.attr, IndexValue) or n.dtype != INT64:
         return False

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 from aot.errors import InternalError, Origin
 from aot.ir import tensors
+from aot.ir.declarations import Declaration
 from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
 from aot.ir.loops import Buffer as GraphBuffer
 from aot.ir.weights import Derivation
 from aot.link import plan
+from aot.link.declarations import KernelDeclaration, declared_code, encode_declarations
 from aot.link.operator_library import OperatorCode
 from aot.link.steps import (
     FlatStep,
@@ -58,6 +60,7 @@ class ProgramParts:
         memory: Where its temporaries lie.
         launches: One per kernel, in execution order.
         functions: The compiled functions' names in the order of each library's table.
+        declarations: What each function declares, in their order.
         weights: The package entry of each weight, by FQN.
         libraries: (instruction set level, bytes) of each library.
         images: Code of each function instead, in their order.
@@ -72,12 +75,18 @@ class ProgramParts:
     memory: MemoryPlan
     launches: Sequence[Launch]
     functions: Sequence[str]
+    declarations: Sequence[Declaration]
     weights: Mapping[str, str]
     libraries: Sequence[tuple[str, bytes]] = ()
     images: Sequence[CodeImage] = ()
     routines: Sequence[RoutineParts] = ()
     derivations: Sequence[Derivation] = ()
     operators: Sequence[OperatorCode] = ()
+
+    @property
+    def target(self) -> str:
+        """The program's (`plan.Program.target`)."""
+        return f"{self.device}:{self.arch}" if self.arch else self.device
 
     def library_entry(self, level: str) -> str:
         """Name of the package entry that holds a library."""
@@ -91,10 +100,21 @@ class ProgramParts:
         """Name of the package entry that holds a library of operators."""
         return f"operators/{'+'.join(library.devices)}/{library.name}"
 
+    def declared(self) -> tuple[KernelDeclaration, ...]:
+        """What every function declares, in their order."""
+        codes = {image.name: declared_code(_code("", image)) for image in self.images}
+        return tuple(
+            KernelDeclaration(name, declaration, codes.get(name))
+            for name, declaration in zip(self.functions, self.declarations, strict=True)
+        )
+
     def code(self) -> Iterator[tuple[str, bytes]]:
-        """Every entry of code: name and bytes."""
-        yield from ((self.library_entry(level), data) for level, data in self.libraries)
-        yield from ((self.image_entry(image), image.data) for image in self.images)
+        """Every entry of code: name and bytes, with what its kernels declare at the end."""
+        declared = {d.name: d for d in self.declared()}
+        every = encode_declarations(tuple(declared.values()))
+        yield from ((self.library_entry(level), data + every) for level, data in self.libraries)
+        for image in self.images:
+            yield self.image_entry(image), image.data + encode_declarations([declared[image.name]])
         yield from ((self.operator_entry(library), library.data) for library in self.operators)
 
 
@@ -238,6 +258,7 @@ def _step(
         sizes=tuple(encode(e) for e in launch.sizes),
         launch=_launch(launch),
         origin=origins[kernel_origin(parts.graph.kernels[step])],
+        values=tuple(encode(as_expr(e)) for e in launch.values),
     )
 
 

@@ -17,8 +17,8 @@ from aot.errors import CorruptPackage
 
 ALIGNMENT = 64
 MAX_HEADER_BYTES = 100_000_000
-METADATA = {"format": "aot-package", "format_version": "1.0"}
-WEIGHTS_METADATA = {"format": "aot-weights", "format_version": "1.0"}
+METADATA = {"format": "aot-package", "format_version": "1.1"}
+WEIGHTS_METADATA = {"format": "aot-weights", "format_version": "1.1"}
 """Of a file with the weights of a package alone."""
 
 NO_HASH = "0" * 64

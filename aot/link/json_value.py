@@ -18,21 +18,22 @@ class Value:
     Every reader raises CorruptPackage when the value is of another kind.
     """
 
-    def __init__(self, value: object, path: str) -> None:
+    def __init__(self, value: object, path: str, where: str = "entry plan") -> None:
         self.value = value
         self.path = path
+        self.where = where
 
     def wrong(self, wanted: str) -> CorruptPackage:
         """The error for a value that is not `wanted`."""
         shown = json.dumps(self.value, default=str)[:60]
-        return CorruptPackage(f"{self.path} must be {wanted}, not {shown}", where="entry plan")
+        return CorruptPackage(f"{self.path} must be {wanted}, not {shown}", where=self.where)
 
     def __getitem__(self, key: str) -> Value:
         if not isinstance(self.value, dict):
             raise self.wrong("an object")
         if key not in self.value:
-            raise CorruptPackage(f"{self.path} has no key {key!r}", where="entry plan")
-        return Value(self.value[key], f"{self.path}.{key}")
+            raise CorruptPackage(f"{self.path} has no key {key!r}", where=self.where)
+        return Value(self.value[key], f"{self.path}.{key}", self.where)
 
     def has(self, key: str) -> bool:
         """True for an object with this key."""
@@ -42,13 +43,17 @@ class Value:
         """A list's items, each read by `read`."""
         if not isinstance(self.value, list):
             raise self.wrong("a list")
-        return tuple(read(Value(v, f"{self.path}[{i}]")) for i, v in enumerate(self.value))
+        return tuple(
+            read(Value(v, f"{self.path}[{i}]", self.where)) for i, v in enumerate(self.value)
+        )
 
     def members(self) -> list[tuple[str, Value]]:
         """An object's members in order."""
         if not isinstance(self.value, dict):
             raise self.wrong("an object")
-        return [(key, Value(v, f"{self.path}[{key!r}]")) for key, v in self.value.items()]
+        return [
+            (key, Value(v, f"{self.path}[{key!r}]", self.where)) for key, v in self.value.items()
+        ]
 
     def integer(self) -> int:
         """The integer; a bool is none."""

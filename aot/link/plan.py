@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from aot.errors import Origin
 
-FORMAT_VERSION = (1, 0)
+FORMAT_VERSION = (1, 1)
 
 Expr: TypeAlias = "int | str | tuple[Expr, ...] | list[Expr]"
 """An integer, the name of a dim, or (op, operand, operand, …) with op in `EXPR_OPS`.
@@ -320,6 +320,7 @@ class Step:
         sizes: Values of the kernel's size arguments, in its order.
         launch: How much of it there is.
         origin: Index into `Plan.origins`: the line that a fault is blamed on.
+        values: What the variables of the kernel's declaration stand for.
     """
 
     kernel: int
@@ -327,6 +328,7 @@ class Step:
     sizes: tuple[Expr, ...]
     launch: WorkLaunch | GridLaunch
     origin: int
+    values: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)

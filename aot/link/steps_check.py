@@ -177,9 +177,9 @@ def _typed(step: AnyStep) -> tuple[tuple[int, str], ...]:
 def _exprs_of(step: AnyStep) -> tuple[Expr, ...]:
     match step:
         case Step(launch=WorkLaunch(work, grain, scratch)):
-            return *step.sizes, work, grain, scratch
+            return *step.sizes, *step.values, work, grain, scratch
         case Step(launch=GridLaunch(x, y, z)):
-            return *step.sizes, x, y, z
+            return *step.sizes, *step.values, x, y, z
         case RepeatStep(count):
             return (count,)
         case CallStep():

@@ -32,6 +32,7 @@ def step_to_json(step: AnyStep) -> Mapping[str, Any]:
         "buffers": list(step.buffers),
         "sizes": [expr_to_json(e) for e in step.sizes],
         **_launch_out(step.launch),
+        **({"values": [expr_to_json(e) for e in step.values]} if step.values else {}),
         "origin": step.origin,
     }
 
@@ -79,6 +80,7 @@ def step_from_json(v: Value) -> AnyStep:
         v["sizes"].each(Value.expr),
         _launch_in(v),
         v["origin"].integer(),
+        v["values"].each(Value.expr) if v.has("values") else (),
     )
 
 

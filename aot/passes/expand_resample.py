@@ -20,6 +20,7 @@ from aot.ir.scalar import (
     binary,
     cast,
     check_index,
+    clamp_index,
     const,
     index_value,
     load,
@@ -105,8 +106,12 @@ class _Resample:
         if not checked:
             table = self._transposed(table, out, taps.extent)
         begin = self.at("starts", (at[position],))
+        last = self._last_start(taps.extent)
         if checked:
-            begin = check_index(begin, self._last_start(taps.extent) + 1, wrap=False)
+            begin = check_index(begin, last + 1, wrap=False)
+        else:
+            narrow = last.is_Integer and int(last) < 2**31
+            begin = clamp_index(begin, last, narrow=bool(narrow))
         index = (*at[:position], _RUN + taps.symbol, *at[position + 1 :])
         value = self.operand(self.at("x", index, begin))
         pair = (at[position], taps.symbol)

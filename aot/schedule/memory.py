@@ -183,15 +183,15 @@ def _in_place(
 def _replaces(graph: KernelGraph, kernel: Kernel, result: str, operand: str) -> bool:
     """True when the result may overwrite the operand.
 
-    Equal shape, strides and element size; one nest writes the result and reads the operand there,
+    Equal shape, strides and type; one nest writes the result and reads the operand there,
     at the same index; other nests read it at that index too (equal loads are done once, before the
     store), or in an earlier stage of the same work unit.
     """
     new, old = graph.buffers[result], graph.buffers[operand]
     if (new.shape, new.strides) != (old.shape, old.strides):
         return False
-    if new.dtype.itemsize != old.dtype.itemsize:
-        return False
+    if new.dtype != old.dtype:
+        return False  # a buffer of the plan has one type, which kernels declare
     writers = [
         (s, n) for s, st in enumerate(kernel.stages) for n in st.nests if result in writes(n)
     ]

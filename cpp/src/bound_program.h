@@ -45,6 +45,7 @@ class BoundProgram : public BoundSizes {
   virtual void set_weights(const Container& container, uint64_t generation,
                            const Placement* weights);
   uint64_t weights_generation() const { return weights_generation_; }
+  static constexpr uint64_t kNoWeights = ~uint64_t{0};  // the generation before the first
 
   // The present address of a buffer of the program.
   void* address(int32_t buffer) const { return slots_[static_cast<size_t>(buffer)]; }
@@ -120,7 +121,7 @@ class BoundProgram : public BoundSizes {
   std::vector<std::pair<int32_t, int64_t>> turns_;     // of loops under way
   std::vector<std::vector<int64_t>> entered_;          // by scope: the values it was bound for last
   BoundCalls calls_;
-  uint64_t weights_generation_ = ~uint64_t{0};  // none have been set
+  uint64_t weights_generation_ = kNoWeights;
   int64_t scratch_bytes_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "error.h"
+#include "lock.h"
 
 namespace aot_rt {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 constexpr const char* kInit = "aot_operator_library_init";
 
 struct Registered {
-  std::mutex mutex;
+  Lock mutex{"the registry of custom operators"};
   Operators operators;
 };
 
@@ -62,7 +63,7 @@ void register_operator(const OperatorKey& key, aot_operator_fn function, void* u
   Registered& all = registered();
   OperatorPtr code;  // in the end what the name had before, which is released without the lock
   {
-    const std::lock_guard<std::mutex> lock(all.mutex);
+    const std::lock_guard<Lock> lock(all.mutex);
     OperatorPtr& place = all.operators[key];
     // The last that may throw: from here on the Operator calls `release`.
     if (function != nullptr) {
@@ -74,7 +75,7 @@ void register_operator(const OperatorKey& key, aot_operator_fn function, void* u
 
 OperatorPtr registered_operator(const OperatorKey& key) {
   Registered& all = registered();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const std::lock_guard<Lock> lock(all.mutex);
   const auto found = all.operators.find(key);
   return found == all.operators.end() ? nullptr : found->second;
 }
@@ -84,7 +85,7 @@ std::set<std::string> devices_of(const std::string& name,
   std::set<std::string> devices;
   for (const Operators* operators : carried) add_devices(*operators, name, &devices);
   Registered& all = registered();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const std::lock_guard<Lock> lock(all.mutex);
   add_devices(all.operators, name, &devices);
   return devices;
 }

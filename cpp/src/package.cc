@@ -62,7 +62,7 @@ void Package::verify() const {
 std::shared_ptr<const KernelLibrary> Package::library(const Program& program,
                                                       std::string_view isa) {
   const Library& chosen = choose_library(program, isa);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Lock> lock(mutex_);
   std::shared_ptr<const KernelLibrary>& slot = libraries_[chosen.entry->name];
   if (slot == nullptr) {
     slot = std::make_shared<const KernelLibrary>(chosen, program.kernels);
@@ -121,7 +121,7 @@ std::vector<OperatorPtr> Package::operators(const Plan& plan, const Program& pro
 std::string Package::other_devices(const Program& program, const std::string& name) {
   std::vector<const Operators*> carried;
   carried.reserve(program.operator_libraries.size());
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Lock> lock(mutex_);
   for (const OperatorLibrary& library : program.operator_libraries) {
     carried.push_back(&carried_[library.entry->name]);
   }
@@ -134,7 +134,7 @@ std::string Package::other_devices(const Program& program, const std::string& na
 
 OperatorPtr Package::find_operator(const Program& program, const std::string& name) {
   const OperatorKey key{program.device, name};
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Lock> lock(mutex_);
   for (const OperatorLibrary& library : program.operator_libraries) {
     const std::string& entry = library.entry->name;
     if (carried_.count(entry) == 0) {
@@ -150,21 +150,21 @@ OperatorPtr Package::find_operator(const Program& program, const std::string& na
 
 std::shared_ptr<WeightPlace> Package::weight_place(
     const std::string& key, const std::function<std::unique_ptr<WeightDevice>()>& make) {
-  const std::shared_lock<std::shared_mutex> unchanged(replacing_);
   PlaceSlot* slot = nullptr;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<Lock> lock(mutex_);
     std::unique_ptr<PlaceSlot>& known = places_[key];
     if (known == nullptr) known = std::make_unique<PlaceSlot>();
     slot = known.get();
   }
-  const std::lock_guard<std::mutex> lock(slot->mutex);
+  const std::lock_guard<Lock> lock(slot->mutex);
   std::shared_ptr<WeightPlace> place = slot->place.lock();
   if (place != nullptr) return place;
   place = std::make_shared<WeightPlace>();
   place->device = make();
   place->workspaces = std::make_shared<WorkspacePool>(place->device->program().scopes.size());
   Placement placement = place->device->package_weights();
+  const std::lock_guard<Lock> unchanged(replacing_);
   if (weights_generation() > 1) {
     Changed changed;
     for (const WeightValue& value : values_) {
@@ -180,7 +180,7 @@ std::shared_ptr<WeightPlace> Package::weight_place(
 
 std::shared_ptr<const Placement> Package::placement(const WeightPlace& place,
                                                     uint64_t* generation) const {
-  const std::lock_guard<std::mutex> lock(placement_mutex_);
+  const std::lock_guard<Lock> lock(placement_mutex_);
   *generation = generation_.load();
   return place.placement;
 }
@@ -191,7 +191,7 @@ void Package::replace_weights(const std::vector<WeightUpdate>& updates,
     fail(AOT_UNSUPPORTED, "the weights of package '", plan_.model,
          "' cannot be replaced: package with --swappable");
   }
-  const std::unique_lock<std::shared_mutex> alone(replacing_);
+  const std::lock_guard<Lock> alone(replacing_);
   Replacement made = apply_updates(plan_, updates, values_, options);
   struct Next {
     PlaceSlot* slot;
@@ -200,14 +200,14 @@ void Package::replace_weights(const std::vector<WeightUpdate>& updates,
   };
   std::vector<Next> next;
   std::set<const Program*> placed;
-  for (const auto& [key, slot] : places_) {
+  for (PlaceSlot* slot : place_slots()) {
     std::shared_ptr<WeightPlace> place = slot->place.lock();
     if (place == nullptr) continue;
     placed.insert(&place->device->program());
     const Placement before = options.restart ? place->device->package_weights() : *place->placement;
     auto placement = std::make_shared<const Placement>(
         place_changes(*place->device, plan_, container_, before, made.values, made.changed));
-    next.push_back({slot.get(), std::move(place), std::move(placement)});
+    next.push_back({slot, std::move(place), std::move(placement)});
   }
   // Values whose originals the package does not have are kept only for programs still to start.
   const bool all_placed = placed.size() == plan_.programs.size();
@@ -218,7 +218,7 @@ void Package::replace_weights(const std::vector<WeightUpdate>& updates,
   }
   values_.swap(made.values);
   {
-    const std::lock_guard<std::mutex> lock(placement_mutex_);
+    const std::lock_guard<Lock> lock(placement_mutex_);
     for (Next& item : next) {
       item.place->placement.swap(item.placement);  // the old one is freed without the lock
       item.slot->kept = item.place;
@@ -226,17 +226,24 @@ void Package::replace_weights(const std::vector<WeightUpdate>& updates,
     ++generation_;
   }
   next.clear();
-  const std::lock_guard<std::mutex> lock(users_mutex_);
+  const std::lock_guard<Lock> lock(users_mutex_);
   for (WeightUser* user : users_) user->drop_old_weights();
 }
 
+std::vector<Package::PlaceSlot*> Package::place_slots() {
+  const std::lock_guard<Lock> lock(mutex_);
+  std::vector<PlaceSlot*> slots;
+  for (const auto& [key, slot] : places_) slots.push_back(slot.get());
+  return slots;  // they stay as long as the package
+}
+
 void Package::add_user(WeightUser* user) {
-  const std::lock_guard<std::mutex> lock(users_mutex_);
+  const std::lock_guard<Lock> lock(users_mutex_);
   users_.push_back(user);
 }
 
 void Package::remove_user(WeightUser* user) {
-  const std::lock_guard<std::mutex> lock(users_mutex_);
+  const std::lock_guard<Lock> lock(users_mutex_);
   users_.erase(std::find(users_.begin(), users_.end(), user));
 }
 

@@ -7,13 +7,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "aot/abi.h"
 #include "cpu/kernel_library.h"
+#include "lock.h"
 #include "mapped_file.h"
 #include "operators.h"
 #include "package_files.h"
@@ -123,24 +123,26 @@ class Package : public std::enable_shared_from_this<Package> {
   std::vector<aot_tensor_info> states_;
   std::vector<aot_entry_info> entries_;
 
-  std::mutex mutex_;
+  Lock mutex_{"this package"};
   std::map<std::string, std::shared_ptr<const KernelLibrary>> libraries_;  // by entry
   std::map<std::string, Operators> carried_;                               // the same
 
   struct PlaceSlot {
-    std::mutex mutex;  // while it is made
+    Lock mutex{"this package"};  // while it is made
     std::weak_ptr<WeightPlace> place;
     std::shared_ptr<WeightPlace> kept;  // once weights were replaced
   };
+  std::vector<PlaceSlot*> place_slots();
   std::map<std::string, std::unique_ptr<PlaceSlot>> places_;  // by device; `mutex_` guards the map
 
-  // Held alone by a replacement, and shared by whoever makes a place; before `mutex_` and slots'.
-  std::shared_mutex replacing_;
+  // Held by a replacement, and by whoever has made a place and adds it; after slots', before
+  // `mutex_`.
+  Lock replacing_{"this package"};
   WeightValues values_;  // changed by replacements alone
   std::atomic<uint64_t> generation_{1};
-  mutable std::mutex placement_mutex_;  // guards every place's `placement` with the generation
+  mutable Lock placement_mutex_{"this package"};  // guards every place's `placement` with the generation
 
-  std::mutex users_mutex_;
+  Lock users_mutex_{"this package"};
   std::vector<WeightUser*> users_;
 };
 

@@ -15,6 +15,7 @@ namespace aot_rt {
 namespace {
 
 constexpr int64_t kMaxThreads = 1024;
+constexpr int64_t kMaxAlignment = int64_t{1} << 20;     // of scratch
 constexpr int64_t kMaxKernelBytes = int64_t{1} << 40;  // of shared memory or scratch
 
 // Parses the parts of one program.
@@ -169,6 +170,7 @@ class Parser {
     if ((result.scratch_alignment & (result.scratch_alignment - 1)) != 0) {
       alignment.wrong("must be a power of 2");
     }
+    if (result.scratch_alignment > kMaxAlignment) alignment.wrong(cat("is above ", kMaxAlignment));
     result.faults = faults.boolean();
     if (f.has("waits")) {
       const Field waits = f.at("waits");

@@ -56,6 +56,8 @@ class RunDevice {
   virtual OutputPoolPtr make_output_pool() const = 0;
   virtual OutputPoolPtr make_host_output_pool() const = 0;  // where the device is apart
 
+  // How many sets of sizes are worth keeping.
+  virtual size_t most_plans() const { return 32; }
   virtual std::unique_ptr<BoundProgram> bind(std::vector<int64_t> dims, uint8_t* states) = 0;
   // All of it has been dropped by whoever held it; it may have been launched.
   virtual void forget(std::unique_ptr<BoundProgram> bound) { bound.reset(); }

@@ -10,7 +10,6 @@
 namespace aot_rt {
 namespace {
 
-constexpr size_t kMaxPlans = 32;  // sets of sizes kept resolved
 constexpr uintptr_t kDeviceAlignment = 16;
 
 }  // namespace
@@ -45,7 +44,7 @@ void Session::trim_plans(size_t most_bytes) {
   size_t kept = 0;
   for (auto at = plans_.begin(); at != plans_.end();) {
     bytes += (*at)->footprint();
-    if (at == plans_.begin() || (kept < kMaxPlans && bytes <= most_bytes)) {
+    if (at == plans_.begin() || (kept < device_->most_plans() && bytes <= most_bytes)) {
       ++kept;
       ++at;
       continue;

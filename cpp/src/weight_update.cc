@@ -32,6 +32,15 @@ std::string list_names(const std::vector<std::string>& names) {
   return text;
 }
 
+// The product of sizes from axis `first`; -1 when it overflows or a size is negative.
+int64_t elements_from(const DLTensor& tensor, int32_t first) {
+  int64_t count = 1;
+  for (int32_t i = first; i < tensor.ndim; ++i) {
+    if (tensor.shape[i] < 0 || __builtin_mul_overflow(count, tensor.shape[i], &count)) return -1;
+  }
+  return count;
+}
+
 // The type of a host tensor that can be read; `what` is for messages.
 const DType& check_tensor(const DLTensor& tensor, const std::string& what) {
   const DType* dtype = find_dtype(tensor.dtype);
@@ -44,16 +53,10 @@ const DType& check_tensor(const DLTensor& tensor, const std::string& what) {
   if (tensor.ndim < 0 || (tensor.ndim > 0 && tensor.shape == nullptr)) {
     fail(AOT_INVALID_ARGUMENT, what, " has no shape");
   }
-  return *dtype;
-}
-
-// The product of sizes from axis `first`; -1 when it overflows or a size is negative.
-int64_t elements_from(const DLTensor& tensor, int32_t first) {
-  int64_t count = 1;
-  for (int32_t i = first; i < tensor.ndim; ++i) {
-    if (tensor.shape[i] < 0 || __builtin_mul_overflow(count, tensor.shape[i], &count)) return -1;
+  if (tensor.data == nullptr && elements_from(tensor, 0) != 0) {
+    fail(AOT_INVALID_ARGUMENT, what, " has no data");
   }
-  return count;
+  return *dtype;
 }
 
 SharedBytes share(Block&& block) {

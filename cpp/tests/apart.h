@@ -83,8 +83,8 @@ inline int run_all_apart(int seconds, const char* part) {
 }  // namespace aot_test
 
 // `seconds`: what a case may take.
-#define TEST_MAIN_APART(seconds)                                         \
-  int main(int count, char** arguments) {                                \
+#define TEST_MAIN_APART(seconds)                                                 \
+  int main(int count, char** arguments) {                                        \
     return aot_test::run_all_apart(seconds, count > 1 ? arguments[1] : nullptr); \
   }
 

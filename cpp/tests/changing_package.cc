@@ -40,17 +40,21 @@ json buffer(const char* name, json bytes, json storage, const char* dtype = "flo
 json input(int index) { return {{"kind", "input"}, {"index", index}}; }
 
 json step(int kernel, json buffers, json sizes, json work, int64_t scratch = 0) {
-  return {{"kernel", kernel}, {"buffers", std::move(buffers)}, {"sizes", std::move(sizes)},
-          {"work", std::move(work)}, {"grain", 4}, {"scratch", scratch}, {"origin", 0}};
+  return {{"kernel", kernel},
+          {"buffers", std::move(buffers)},
+          {"sizes", std::move(sizes)},
+          {"work", std::move(work)},
+          {"grain", 4},
+          {"scratch", scratch},
+          {"origin", 0}};
 }
 
 json gate_step() {
   const json found = {{"buffer", 11}, {"shape", {1}}};
   const json passed = {{"buffer", 12}, {"shape", {1}}};
   return {{"call", "demo::gate"},
-          {"arguments", json::array({{{"name", "x"},
-                                      {"kind", "tensor"},
-                                      {"values", json::array({found})}}})},
+          {"arguments",
+           json::array({{{"name", "x"}, {"kind", "tensor"}, {"values", json::array({found})}}})},
           {"results", json::array({passed})},
           {"origin", 0}};
 }
@@ -135,6 +139,14 @@ void expect_ok(aot_status* status) {
   throw error;
 }
 
+std::string cat_status(aot_status* status) {
+  if (status == nullptr) return "";
+  const std::string text =
+      aot_rt::cat(aot_code_name(aot_status_code(status)), ": ", aot_status_message(status));
+  aot_status_free(status);
+  return text;
+}
+
 Owned::Owned(aot_package* package, const char* device, aot_session_options options) {
   options.struct_size = sizeof(options);
   expect_ok(aot_session_create(package, device, &options, &session_));
@@ -151,8 +163,8 @@ std::vector<aot::Tensor> run_on_host(aot_session* session, const std::vector<aot
     made.host_outputs = 1;
     return made;
   }();
-  expect_ok(aot_session_run_with(session, views.data(), views.size(), raw.data(), raw.size(),
-                                 &options));
+  expect_ok(
+      aot_session_run_with(session, views.data(), views.size(), raw.data(), raw.size(), &options));
   std::vector<aot::Tensor> outputs;
   for (DLManagedTensorVersioned* managed : raw) outputs.push_back(aot::Tensor::adopt(managed));
   return outputs;

@@ -65,6 +65,9 @@ class Owned {
 // Throws what failed, as aot_rt::Error, and frees it.
 void expect_ok(aot_status* status);
 
+// "CODE: message" of what failed, or "", and frees it.
+std::string cat_status(aot_status* status);
+
 // The outputs of one run, in host memory. Throws what failed.
 std::vector<aot::Tensor> run_on_host(aot_session* session, const std::vector<aot::Tensor>& inputs,
                                      size_t output_count);

@@ -2,9 +2,9 @@
 //
 // Device memory is host memory under addresses that a CPU cannot read, so a runtime that touches it
 // itself crashes. Work is done as late as possible: only when something waits for it, and then only
-// what it waits for, so that a missing wait or a missing order between streams shows. As in the real
-// one, handles of streams are used again, and the per-thread default stream has one handle for all
-// threads. A cubin is text: "FAKE sm_90\n" and "symbol parameters\n" lines up to "end\n", where
+// what it waits for, so that a missing wait or a missing order between streams shows. As in the
+// real one, handles of streams are used again, and the per-thread default stream has one handle for
+// all threads. A cubin is text: "FAKE sm_90\n" and "symbol parameters\n" lines up to "end\n", where
 // " waits" follows for a kernel that may start early, and " aligned 1024" for one that needs its
 // scratch so; kernels are functions of cuda_fake_kernels.cc.
 #include <cstdio>
@@ -57,6 +57,13 @@ CUresult enter(const char* symbol, bool needs_context = true) {
   const std::lock_guard<std::recursive_mutex> lock(state().mutex); \
   if (const CUresult failed = enter(__func__, needs_context)) return failed
 #define ENTER() ENTER_WITH(true)
+
+// The body of a call that waits: one that fails has waited all the same.
+#define WAIT(wait)                         \
+  const CUresult failed = enter(__func__); \
+  wait_begins();                           \
+  wait;                                    \
+  return failed != kSuccess ? failed : state().lost
 
 FakeStream* find_stream(CUstream handle) {
   const auto number = reinterpret_cast<uintptr_t>(handle);
@@ -235,10 +242,8 @@ API CUresult cuCtxPopCurrent_v2(CUcontext* context) {
 }
 
 API CUresult cuCtxSynchronize() {
-  ENTER();
-  wait_begins();
-  drain_all();
-  return state().lost;
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  WAIT(drain_all());
 }
 
 // ---------------------------------------------------------------- modules
@@ -438,12 +443,26 @@ API CUresult cuStreamDestroy_v2(CUstream stream) {
 }
 
 API CUresult cuStreamSynchronize(CUstream stream) {
-  ENTER();
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
   FakeStream* found = find_stream(stream);
   if (found == nullptr) return kInvalidHandle;
-  wait_begins();
-  drain(found, found->enqueued);
-  return state().lost;
+  WAIT(drain(found, found->enqueued));
+}
+
+// Streams never share a number, though handles are given out again.
+API CUresult cuStreamGetId(CUstream stream, unsigned long long* number) {
+  ENTER();
+  const FakeStream* found = find_stream(stream);
+  if (found == nullptr) return kInvalidHandle;
+  *number = found->number;
+  return kSuccess;
+}
+
+API CUresult cuStreamIsCapturing(CUstream stream, int* status) {
+  ENTER();
+  if (find_stream(stream) == nullptr) return kInvalidHandle;
+  *status = state().capturing == stream && stream != nullptr ? 1 : kCaptureNone;
+  return kSuccess;
 }
 
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned /*flags*/) {
@@ -475,11 +494,9 @@ API CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 
 API CUresult cuEventSynchronize(CUevent event) {
-  ENTER();
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
   const auto& recorded = *reinterpret_cast<FakeEvent*>(event);
-  wait_begins();
-  if (recorded.stream != nullptr) drain(recorded.stream, recorded.position);
-  return state().lost;
+  WAIT(if (recorded.stream != nullptr) drain(recorded.stream, recorded.position));
 }
 
 API CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {

@@ -37,6 +37,8 @@ struct FakeControls {
   // gave another number than 0 since then.
   void (*probe)(int (*probe)());
   int64_t (*probed)();
+  // The stream that captures a graph; NULL: none does.
+  void (*capture)(void* stream);
 };
 
 }  // namespace aot_test

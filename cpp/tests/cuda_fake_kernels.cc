@@ -23,7 +23,7 @@ void drain(FakeStream* stream, uint64_t position) {
     const std::function<void()> work = std::move(stream->work.front());
     stream->work.pop_front();
     ++stream->done;
-    work();
+    if (state().lost == kSuccess) work();  // a lost GPU does nothing more
   }
 }
 
@@ -198,6 +198,7 @@ constexpr aot_test::FakeControls kControls = {
     revive,
     set_probe,
     count_probed,
+    [](void* stream) { state().capturing = static_cast<CUstream>(stream); },
 };
 
 }  // namespace
@@ -206,4 +207,12 @@ constexpr aot_test::FakeControls kControls = {
 extern "C" __attribute__((visibility("default"))) const aot_test::FakeControls*
 fake_cuda_controls() {
   return &fake_cuda::kControls;
+}
+
+// The same for programs that have no struct of C++.
+extern "C" __attribute__((visibility("default"))) void fake_cuda_probe(int (*probe)()) {
+  fake_cuda::kControls.probe(probe);
+}
+extern "C" __attribute__((visibility("default"))) int64_t fake_cuda_probed() {
+  return fake_cuda::kControls.probed();
 }

@@ -3,6 +3,7 @@
 #define AOT_TESTS_CUDA_FAKE_STATE_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -28,7 +29,13 @@ constexpr int kMostGpus = 8;
 
 // Lives on when its handle is destroyed: the work that it has been given is done all the same.
 struct FakeStream {
+  static uint64_t next_number() {
+    static std::atomic<uint64_t> next{1};
+    return next++;
+  }
+
   std::deque<std::function<void()>> work;
+  uint64_t number = next_number();  // no other stream ever has it
   uint64_t enqueued = 0;
   uint64_t done = 0;
   bool destroyed = false;  // its handle is
@@ -42,7 +49,7 @@ struct FakeEvent {
 struct FakeFunction {
   std::string symbol;
   int parameters = 0;
-  bool waits = false;  // for the launches before it, by itself
+  bool waits = false;      // for the launches before it, by itself
   uint64_t alignment = 1;  // of its scratch
   int dynamic_shared = kUnaskedShared;
 };
@@ -97,6 +104,7 @@ struct State {
   std::map<std::string, int64_t> calls;
   int (*probe)() = nullptr;  // asked in every call that waits for the device
   int64_t probed = 0;
+  CUstream capturing = nullptr;
   std::string misuse;
 };
 

@@ -163,7 +163,10 @@ std::vector<aot::Tensor> CudaRunning::run(const aot::Tensor& input, bool host_ou
                                           void* stream) {
   const DLTensor* views[] = {&input.view()};
   std::vector<DLManagedTensorVersioned*> outputs(outputs_);
-  const aot_run_options options{sizeof(options), stream, host_outputs ? 1 : 0};
+  aot_run_options options{};
+  options.struct_size = sizeof(options);
+  options.stream = stream;
+  options.host_outputs = host_outputs ? 1 : 0;
   if (aot_status* status =
           aot_session_run_with(session_, views, 1, outputs.data(), outputs_, &options)) {
     const aot::Error error = aot::Error::adopt(status);

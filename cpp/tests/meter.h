@@ -29,9 +29,12 @@ struct Meter {
       if (self->once.load()) self->refuse = -1;
       return nullptr;
     }
+    void* const data =
+        std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    if (data == nullptr) return nullptr;
     ++self->calls;
     ++self->live;
-    return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    return data;
   }
   static void release(void* context, void* data, size_t /*size*/, size_t /*alignment*/) {
     auto* self = static_cast<Meter*>(context);

@@ -52,7 +52,9 @@ std::string run(aot_session* session, int64_t rows = kRows, int64_t width = kWid
   }
 }
 
-bool says(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+bool says(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
 
 int count_tasks() {
   DIR* folder = ::opendir("/proc/self/task");

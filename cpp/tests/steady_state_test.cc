@@ -7,9 +7,9 @@
 #include "apart.h"
 #include "changing_package.h"
 #include "check.h"
-#include "counting.h"
 #include "cuda_package.h"
 #include "error.h"
+#include "faults.h"
 #include "meter.h"
 
 namespace {
@@ -114,7 +114,8 @@ void check_no_plans(const char* device) {
   calls_of(kMost, 0);
   const int64_t same = calls_of(kMost, 0);
   const int64_t fresh = calls_of(100, 7);
-  if (fresh > same + same / 2) {
+  // A GPU's graph gets new values written into its nodes.
+  if (fresh > 2 * same) {
     aot_test::report(__FILE__, __LINE__,
                      aot_rt::cat(device, ": ", fresh, " allocations in 100 runs of new counts, ",
                                  same, " in those of one"));

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "apart.h"
+#include "changing_package.h"
 #include "check.h"
 #include "cuda_package.h"
-#include "changing_package.h"
 #include "error.h"
 
 namespace {

@@ -23,6 +23,7 @@ from aot.ir.scalar import binary, cast, const, index_value, make, unary, where
 from aot.ir.tensors import Dim
 from aot.symbolic import FloorDiv, Modulo, as_expr, dim, var
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
+from tests.settings import seeded
 
 N = 37
 FLOAT_UNARY = sorted(scalar.UNARY_SAME - {"bitnot"})
@@ -40,7 +41,7 @@ def sample(rng, dtype, n=N):
 
 
 def test_float_unary_operations():
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seeded(1))
     maker, inputs = GraphMaker(), {}
     (i,) = axes(N)
     for dtype in (FLOAT32, FLOAT64):
@@ -56,7 +57,7 @@ def test_float_unary_operations():
 
 
 def test_float_binary_operations_and_tests():
-    rng = np.random.default_rng(2)
+    rng = np.random.default_rng(seeded(2))
     maker, inputs = GraphMaker(), {}
     (i,) = axes(N)
     ops = "add sub mul div pow atan2 hypot copysign minimum maximum fmin fmax mod fmod floordiv"
@@ -86,7 +87,7 @@ def test_float_binary_operations_and_tests():
 
 @pytest.mark.parametrize("dtype", [INT64, INT32, INT16, INT8, UINT8], ids=str)
 def test_integer_operations_wrap_and_round_down(dtype):
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(seeded(3))
     maker, inputs = GraphMaker(), {}
     (i,) = axes(N)
     a, b, s = (maker.buffer(n, dtype, [N]) for n in "abs")
@@ -108,7 +109,7 @@ def test_integer_operations_wrap_and_round_down(dtype):
 
 
 def test_casts_between_all_dtypes():
-    rng = np.random.default_rng(4)
+    rng = np.random.default_rng(seeded(4))
     maker, inputs = GraphMaker(), {}
     (i,) = axes(N)
     for source in ALL_DTYPES:
@@ -127,7 +128,7 @@ def test_casts_between_all_dtypes():
 
 
 def test_half_types_are_widened_and_rounded_once():
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(seeded(5))
     maker, inputs = GraphMaker(), {}
     (i,) = axes(N)
     for dtype in (FLOAT16, BFLOAT16):
@@ -150,7 +151,7 @@ def test_half_types_are_widened_and_rounded_once():
 
 
 def test_bool_algebra_where_and_bitcast():
-    rng = np.random.default_rng(6)
+    rng = np.random.default_rng(seeded(6))
     maker, inputs = GraphMaker(), {}
     (i,) = axes(N)
     a, b = maker.buffer("a", BOOL, [N]), maker.buffer("b", BOOL, [N])
@@ -171,7 +172,7 @@ SIZES = [0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1000]
 
 
 def test_tails_of_every_length_and_dynamic_sizes():
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(seeded(7))
     maker = GraphMaker((Dim("s0", 0, None, 8, (0, 0, 1, 0)),))
     (i,) = axes(dim("s0"))
     outs = []
@@ -191,7 +192,7 @@ def test_tails_of_every_length_and_dynamic_sizes():
 
 
 def test_layouts_broadcasts_strides_and_indices():
-    rng = np.random.default_rng(8)
+    rng = np.random.default_rng(seeded(8))
     rows, columns = 5, 70
     maker = GraphMaker()
     i, j = axes(rows, columns)
@@ -248,11 +249,11 @@ def test_aligned_divisions_stay_contiguous():
     program = Program(maker.graph())
     assert "gather" not in program.emitted.functions[0].text
     assert "load<float, " in program.emitted.functions[0].text
-    program.check({"x": np.random.default_rng(9).normal(size=(4, 6, 64)).astype("f4")})
+    program.check({"x": np.random.default_rng(seeded(9)).normal(size=(4, 6, 64)).astype("f4")})
 
 
 def test_masked_loads_touch_nothing_outside():
-    rng = np.random.default_rng(10)
+    rng = np.random.default_rng(seeded(10))
     maker = GraphMaker()
     i, j = axes(6, 40)
     maker.buffer("x", FLOAT32, [4, 33])
@@ -273,7 +274,7 @@ def test_masked_loads_touch_nothing_outside():
 
 
 def test_gathered_rows_and_elements_check_their_indices():
-    rng = np.random.default_rng(11)
+    rng = np.random.default_rng(seeded(11))
     maker = GraphMaker()
     i, j = axes(9, 21)
     maker.buffer("table", FLOAT32, [13, 21])
@@ -300,7 +301,7 @@ def test_gathered_rows_and_elements_check_their_indices():
 
 
 def test_kernels_that_differ_in_a_slice_share_their_code():
-    rng = np.random.default_rng(12)
+    rng = np.random.default_rng(seeded(12))
     maker = GraphMaker()
     i, j = axes(3, 24)
     maker.buffer("x", FLOAT32, [3, 5, 24])
@@ -350,13 +351,13 @@ def test_joined_slices_branch_once_a_vector():
     program = Program(maker.graph())
     text = program.emitted.functions[0].text
     assert "Mask<L0>" not in text and "_m<" not in text
-    rng = np.random.default_rng(13)
+    rng = np.random.default_rng(seeded(13))
     inputs = {"a": rng.normal(size=(4, 128)), "b": rng.normal(size=(4, 256))}
     program.check({k: v.astype("f4") for k, v in inputs.items()}, exact=True)
 
 
 def test_divisions_of_negative_positions_round_down():
-    rng = np.random.default_rng(14)
+    rng = np.random.default_rng(seeded(14))
     maker = GraphMaker()
     i, j = axes(5, 40)
     maker.buffer("x", FLOAT32, [5, 40])

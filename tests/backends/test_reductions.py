@@ -9,6 +9,7 @@ from aot.ir.scalar import binary, cast, const, reduce_, unary
 from aot.ir.tensors import Dim
 from aot.symbolic import as_expr, dim
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
+from tests.settings import seeded
 
 KINDS = "sum prod min max any all argmin argmax".split()
 
@@ -29,7 +30,7 @@ def reducer(maker, source, kind, index):
 
 
 def test_every_kind_and_dtype_along_rows_columns_and_everything():
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seeded(1))
     rows, columns = 11, 83
     maker, inputs = GraphMaker(), {}
     i, j = axes(rows, columns)
@@ -49,7 +50,7 @@ def test_every_kind_and_dtype_along_rows_columns_and_everything():
 
 
 def test_scalar_loops_and_three_axes():
-    rng = np.random.default_rng(2)
+    rng = np.random.default_rng(seeded(2))
     maker = GraphMaker()
     i, j, k = axes(4, 9, 21)
     maker.buffer("x", FLOAT32, [4, 9, 21])
@@ -97,7 +98,7 @@ def test_nan_ties_and_infinities():
 
 
 def test_long_float_sums_keep_their_precision():
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(seeded(3))
     count = 300_001
     maker = GraphMaker()
     i, j = axes(2, count)
@@ -121,7 +122,7 @@ def test_long_float_sums_keep_their_precision():
 
 
 def test_dynamic_sizes_and_strips():
-    rng = np.random.default_rng(4)
+    rng = np.random.default_rng(seeded(4))
     d = dim("s0")
     maker = GraphMaker((Dim("s0", 0, 4096, 8, (0, 1, 1, 0)),))
     i, j = axes(3, d)
@@ -140,7 +141,7 @@ def test_dynamic_sizes_and_strips():
 
 def test_softmax_and_layer_norm_in_one_kernel_each():
     """Chains of reductions over the same rows, with locals in registers and in scratch."""
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(seeded(5))
     rows, columns = 7, 77
     maker = GraphMaker()
     i, j = axes(rows, columns)
@@ -222,7 +223,7 @@ def test_accumulating_stores_add_in_order():
     from aot.ir.scalar import check_index
     from aot.symbolic import var
 
-    rng = np.random.default_rng(6)
+    rng = np.random.default_rng(seeded(6))
     maker = GraphMaker()
     i, j = axes(12, 10)
     maker.buffer("x", FLOAT32, [12, 10])

@@ -163,7 +163,9 @@ def _histograms_of_boxes(x: Any) -> Any:
 def _histograms(x: Any) -> Any:
     edges = torch.tensor([-2.0, -1.0, -0.5, 0.25, 3.0], dtype=x.dtype)
     of_edges = torch.histogram(x, edges, weight=x.abs()), torch.histogram(x, edges, density=True)
-    within = torch.histogram(x, 6, range=(-1.0, 1.5)), torch.histogram(x, 3, range=(1.0, 1.0))
+    # Values lie on edges that every way to compute them makes exactly, or on none.
+    ranges = ((6, (-1.0, 2.0)), (6, (-1.1, 1.5)), (3, (1.0, 1.0)))
+    within = [torch.histogram(x, bins, range=r) for bins, r in ranges]
     return *torch.histogram(x, 7), *(r for pair in (*of_edges, *within) for r in pair)
 
 

@@ -1,4 +1,4 @@
-"""Does a package compute what the model means? The rule and the means to apply it."""
+"""What models compute in eager, in their own dtype and in float64."""
 
 from __future__ import annotations
 
@@ -16,12 +16,6 @@ from torch.utils import _pytree as pytree
 from aot.frontend.source import ModelSource, read_model_file
 
 Array = np.ndarray[Any, Any]
-
-FACTOR = 3.0
-"""Our error may be this many times eager's own error in the model's dtype."""
-
-FLOOR = {"float64": 2.0**-50, "float32": 2.0**-21, "float16": 2.0**-9, "bfloat16": 2.0**-6}
-"""An error below this part of the output's magnitude is never too much: a few roundings."""
 
 
 @dataclass(frozen=True)
@@ -68,28 +62,3 @@ def widen(tensor: torch.Tensor) -> torch.Tensor:
 def arrays_of(nested: Any) -> tuple[Array, ...]:
     leaves = pytree.tree_leaves(nested)
     return tuple(leaf.numpy() for leaf in leaves if isinstance(leaf, torch.Tensor))
-
-
-def complaint(ours: Array, eager: Array, exact: Array) -> str:
-    """What is wrong with an output, "" when nothing is.
-
-    Integers and bools must equal eager's. The error of floats is the greatest distance to float64;
-    NaN and infinities must be where eager has them.
-    """
-    if ours.shape != eager.shape or ours.dtype != eager.dtype:
-        return f"{ours.dtype}{list(ours.shape)} instead of {eager.dtype}{list(eager.shape)}"
-    if eager.dtype.kind not in "fV":
-        different = int((ours != eager).sum())
-        return f"{different} of {eager.size} elements differ" if different else ""
-    special = ~np.isfinite(eager)
-    if not np.array_equal(ours[special], eager[special], equal_nan=True):
-        return "NaN or infinity in other places than eager"
-    if not (~special).any():
-        return ""
-    values = [a[~special].astype(np.float64) for a in (ours, eager, exact)]
-    error, own = (float(np.abs(values[k] - values[2]).max()) for k in (0, 1))
-    scale = float(np.abs(values[2]).max())
-    allowed = max(FACTOR * own, FLOOR[eager.dtype.name] * scale)
-    return (
-        "" if error <= allowed else f"error {error:.3g}, eager's is {own:.3g} (scale {scale:.3g})"
-    )

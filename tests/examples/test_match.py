@@ -9,7 +9,8 @@ import pytest
 
 from aot import driver, options
 from aot.report.runtime import load_model
-from tests.examples.accuracy import Reference, complaint, references
+from tests.comparing import complaint
+from tests.examples.accuracy import Reference, references
 
 ROOT = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(p.parent.name for p in ROOT.glob("[01]*/model.py"))

@@ -28,8 +28,9 @@ from aot.ir.scalar import (
 )
 from aot.symbolic import FloorDiv, Modulo, as_expr, var
 from tests.ir.nests import I0, I1, R0, axes, nest, row_sums
+from tests.settings import seeded
 
-RNG = np.random.default_rng(0)
+RNG = np.random.default_rng(seeded())
 
 
 def run(op: LoopNest, shape: tuple[int, ...], dtype: str = "float32", **arrays: np.ndarray):

@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 from aot.errors import Origin
+from aot.ir.declarations import Declaration, DeclaredBuffer, Variable
+from aot.link.declarations import KernelDeclaration, declared_code
 from aot.link.plan import (
     ArenaSlot,
     ArenaStorage,
@@ -51,6 +53,7 @@ from aot.link.plan import (
 )
 
 ROW_BYTES = ("*", 16, "s0")
+ROW_BLOCKS = ("//", ("+", "s0", 3), 4)
 
 
 def small_plan() -> Plan:
@@ -93,8 +96,8 @@ def host_program() -> Program:
         libraries=(Library("kernels/cpu/x86-64-v2", "x86-64-v2"),),
         kernels=(KernelRef("k0"), KernelRef("k1")),
         steps=(
-            Step(0, (0, 1, 2), ("s0",), WorkLaunch("s0", 16, 0), 0),
-            Step(1, (2, 3), ("s0",), WorkLaunch(("//", ("+", "s0", 3), 4), 1, 256), 1),
+            Step(0, (0, 1, 2), ("s0",), WorkLaunch("s0", 16, 0), 0, values=("s0",)),
+            Step(1, (2, 3), ("s0",), WorkLaunch(ROW_BLOCKS, 1, 256), 1, values=("s0",)),
         ),
         outputs=(3,),
     )
@@ -112,9 +115,44 @@ def device_program(arch: str = "sm_90") -> Program:
             Buffer("output", "float32", ROW_BYTES, OutputStorage(0)),
         ),
         kernels=(KernelRef("k0", code),),
-        steps=(Step(0, (0, 1, 2), ("s0",), GridLaunch(("//", ("+", "s0", 3), 4), 1, 1), 1),),
+        steps=(Step(0, (0, 1, 2), ("s0",), GridLaunch(ROW_BLOCKS, 1, 1), 1, values=("s0",)),),
         outputs=(2,),
     )
+
+
+def host_declarations() -> tuple[KernelDeclaration, KernelDeclaration]:
+    """What the kernels of `host_program` declare; the second one's rows are 16 bytes in fours."""
+    v0 = Variable(0, 64)
+    rows = ("*", 16, "v0")
+    first = Declaration(
+        (v0,),
+        (),
+        ("v0",),
+        (
+            DeclaredBuffer("float32", rows, "read"),
+            DeclaredBuffer("float32", 64, "read"),
+            DeclaredBuffer("float32", rows, "write"),
+        ),
+        "v0",
+        0,
+    )
+    second = replace(
+        first,
+        buffers=(first.buffers[0], first.buffers[2]),
+        work=("//", ("+", 3, "v0"), 4),
+        scratch=256,
+    )
+    return KernelDeclaration("k0", first), KernelDeclaration("k1", second)
+
+
+def device_declarations() -> tuple[KernelDeclaration]:
+    """What the kernel of `device_program` declares."""
+    host = host_declarations()[0].declaration
+    blocks = ("//", ("+", "v0", 3), 4)
+    declared = replace(host, work=0, grid=(blocks, 1, 1))
+    code = device_program().kernels[0].code
+    assert code is not None
+    return (KernelDeclaration("k0", declared, declared_code(code)),)
 
 
 def weight_program() -> WeightProgram:
@@ -190,7 +228,7 @@ def control_plan() -> Plan:
         replace(second, buffers=(0, 6)),
         CheckStep(4, "all is well", 1),
         SizesStep((("m0", 5),), 1, 1),
-        replace(first, buffers=(0, 1, 7), sizes=("m0",)),
+        replace(first, buffers=(0, 1, 7), sizes=("m0",), values=("m0",)),
     )
     arena = (ArenaSlot(2, ()), ArenaSlot(4, (2,)), ArenaSlot(5, (4,)), ArenaSlot(7, ()))
     program = replace(base, buffers=(*base.buffers, *temporaries), steps=steps, arena=arena)

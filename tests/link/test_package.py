@@ -46,7 +46,7 @@ def package(tmp_path: Path) -> Path:
 def test_safetensors_reads_it(package: Path) -> None:
     with safe_open(package, "np") as file:
         metadata = file.metadata()
-        assert (metadata["format"], metadata["format_version"]) == ("aot-package", "1.0")
+        assert (metadata["format"], metadata["format_version"]) == ("aot-package", "1.1")
         plan = file.get_tensor("plan").tobytes()
         assert metadata["plan_sha256"] == hashlib.sha256(plan).hexdigest()
         np.testing.assert_array_equal(

@@ -114,7 +114,7 @@ def test_a_weight_of_another_shape_than_the_graph_says() -> None:
 
 
 def parts(made: KernelGraph, device: str) -> ProgramParts:
-    return ProgramParts(device, "", made, MemoryPlan((), ()), [], [], {})
+    return ProgramParts(device, "", made, MemoryPlan((), ()), [], [], [], {})
 
 
 def test_programs_that_callers_could_tell_apart_are_refused() -> None:

@@ -124,7 +124,7 @@ def test_missing_and_empty_files(tmp_path: Path) -> None:
 
 def test_newer_format_is_refused(tmp_path: Path) -> None:
     data = container(put("__metadata__", plan_sha256=""))
-    data = data.replace(b'{"format":[1,0]', b'{"format":[9,0]')
+    data = data.replace(b'{"format":[1,1]', b'{"format":[9,0]')
     path = tmp_path / "new.pkg"
     path.write_bytes(data)
     with pytest.raises(IncompatiblePackage, match=r"format 9\.0"):

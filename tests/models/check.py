@@ -21,12 +21,14 @@ from transformers.integrations.executorch import (
 import aot
 from aot.errors import AotError
 from aot.options import parse_target
-from tests.examples.accuracy import arrays_of, complaint, default_double, widen
+from tests.comparing import complaint
+from tests.examples.accuracy import arrays_of, default_double, widen
 from tests.models.architectures import Architecture
 from tests.models.inputs import Inputs
+from tests.settings import level, seeded
 
-CPU = "cpu:x86-64-v3"
-"""The target that every machine can run."""
+CPU = f"cpu:{level()}"
+"""The target of this run; by default one that every machine has."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Outcome:
 
 def model_of(architecture: Architecture) -> torch.nn.Module:
     """The model with random weights; none of them keeps its neutral initial value."""
-    torch.manual_seed(0)
+    torch.manual_seed(seeded())
     config = getattr(transformers, architecture.config)(**architecture.options)
     model = getattr(transformers, architecture.model)(config).eval()
     with torch.no_grad():
@@ -61,7 +63,7 @@ def keeping_cache(architecture: Architecture, model: torch.nn.Module) -> torch.n
 
 def inputs_of(architecture: Architecture) -> list[Inputs]:
     """The example's inputs, then those of more sizes."""
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(seeded(1))
     return [architecture.inputs(b, n, generator) for b, n in architecture.runs]
 
 

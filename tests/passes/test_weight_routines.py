@@ -19,6 +19,7 @@ from aot.link.derive import DerivedStore
 from aot.options import ALL_CPU, BuildOptions
 from aot.passes.weight_routines import WeightRoutines, weight_routines
 from aot.report.observers import Keep
+from tests.settings import seeded
 
 
 class Net(torch.nn.Module):
@@ -38,7 +39,7 @@ class Net(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def found() -> tuple[KernelGraph, WeightStore, WeightRoutines]:
-    torch.manual_seed(0)
+    torch.manual_seed(seeded())
     kept = Keep()
     with pytest.raises(driver.Stopped):
         driver.build(

@@ -16,12 +16,13 @@ from aot import driver
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.weights import to_array
 from aot.options import Target, from_environment
+from tests.comparing import ROUNDINGS, complaint
 from tests.conformance.executors import interpret_fused, interpret_lowered, interpret_triton
-from tests.examples.accuracy import FACTOR, FLOOR, default_double, widen
+from tests.examples.accuracy import default_double, widen
 from tests.programs.program import WIDE, Program
 from tests.programs.state import GROWTH
+from tests.settings import level
 
-LEVEL = "x86-64-v3"
 Arrays = list[np.ndarray]
 Run = Callable[[Captured, Sequence[tuple[torch.Tensor, ...]]], list[Arrays]]
 """(captured module, input sets) -> flat outputs of each set."""
@@ -85,8 +86,8 @@ def compare(program: Program, ours: Arrays, growth: int = 0) -> str:
             exact = every.function(WIDE)(*(widen(t) for t in tensors))
     scale = max((_magnitude(e) for e in exact), default=0.0)
     for result, own, position in zip(ours, eager, program.outputs, strict=True):
-        floor = FLOOR.get(program.coarsest[position], 0.0) * scale
-        problem = difference(result, to_array(own), exact[position].numpy(), floor)
+        floor = ROUNDINGS.get(program.coarsest[position], 0.0) * scale
+        problem = complaint(result, to_array(own), exact[position].numpy(), floor)
         if problem:
             return f"v{position} of the sizes + {growth}: {problem}"
     return ""
@@ -95,22 +96,6 @@ def compare(program: Program, ours: Arrays, growth: int = 0) -> str:
 def _magnitude(tensor: torch.Tensor) -> float:
     floats = tensor.is_floating_point() and tensor.numel() > 0
     return float(tensor.abs().max()) if floats else 0.0
-
-
-def difference(ours: np.ndarray, eager: np.ndarray, exact: np.ndarray, floor: float) -> str:
-    """Why a result is not right; "" when it is. `floor`: an error that is never too much."""
-    if ours.shape != eager.shape or ours.dtype != eager.dtype:
-        return f"{ours.dtype}{list(ours.shape)} instead of {eager.dtype}{list(eager.shape)}"
-    if eager.dtype.kind not in "fV":
-        wrong = int((ours != eager).sum())
-        return f"{wrong} of {eager.size} elements differ" if wrong else ""
-    if eager.size == 0:
-        return ""
-    a, own, x = (v.astype(np.float64) for v in (ours, eager, exact))
-    error, allowed = float(np.abs(a - x).max()), float(np.abs(own - x).max())
-    # Written so that a NaN of ours is an error: programs have finite values only.
-    within = error <= max(FACTOR * allowed, floor)
-    return "" if within else f"error {error:.3g}, eager's is {allowed:.3g}, floor {floor:.3g}"
 
 
 def in_package(target: Target) -> Run:
@@ -134,7 +119,7 @@ RUNS: Mapping[str, Run] = {
     "loops": _each(interpret_lowered),
     "kernels": _each(interpret_fused),
     "triton": _each(interpret_triton),
-    "cpu": in_package(Target("cpu", (LEVEL,))),
+    "cpu": in_package(Target("cpu", (level(),))),
 }
 """By name."""
 

@@ -21,7 +21,8 @@ with warnings.catch_warnings():
 
 import aot
 from aot.errors import AotError
-from tests.examples.accuracy import arrays_of, complaint, default_double, widen
+from tests.comparing import complaint
+from tests.examples.accuracy import arrays_of, default_double, widen
 
 CASES = {
     name: case

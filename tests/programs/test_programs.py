@@ -13,6 +13,7 @@ from tests.programs.check import RUNS, compare, in_package, problems, smallest
 from tests.programs.program import Input, Program
 from tests.programs.run import GROUP, outcomes
 from tests.programs.strategy import program_of, programs
+from tests.settings import seeded
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -33,7 +34,7 @@ def test_the_loop_graph_computes_what_eager_does(program: Program) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "first", "count"), [("kernels", 0, 10), ("cpu", 10, 8)])
 def test_a_group_of_programs_matches_eager(name: str, first: int, count: int) -> None:
-    group = [program_of(seed) for seed in range(first, first + count)]
+    group = [program_of(seeded(seed)) for seed in range(first, first + count)]
     found = outcomes(group, RUNS[name])
     wrong = [f"{p}\n{x}" for p, x in zip(group, found, strict=True) if x]
     assert not [w for w in wrong if "refused: " not in w], "\n".join(wrong)
@@ -42,7 +43,7 @@ def test_a_group_of_programs_matches_eager(name: str, first: int, count: int) ->
 @pytest.mark.slow
 def test_programs_match_eager_in_triton() -> None:
     for seed in (4, 6):
-        (problem,) = outcomes([program_of(seed)], RUNS["triton"])
+        (problem,) = outcomes([program_of(seeded(seed))], RUNS["triton"])
         assert not problem or problem.startswith("refused"), problem
 
 
@@ -51,7 +52,7 @@ def test_programs_match_eager_in_triton() -> None:
 @pytest.mark.parametrize("first", range(0, 160, GROUP))
 def test_programs_match_eager_on_the_gpu(first: int) -> None:
     run = in_package(parse_target(gpu_target()))
-    group = [program_of(seed) for seed in range(first, first + GROUP)]
+    group = [program_of(seeded(seed)) for seed in range(first, first + GROUP)]
     found = outcomes(group, run)
     wrong = [f"{p}\n{x}" for p, x in zip(group, found, strict=True) if x]
     assert not [w for w in wrong if "refused: " not in w], "\n".join(wrong)

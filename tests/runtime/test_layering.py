@@ -30,19 +30,10 @@ ALLOWED = {
 # looks up.
 LAYERS = [
     {
-        *(
-            "error",
-            "dtype",
-            "mapped_file",
-            "sha256",
-            "memory",
-            "strided_copy",
-            "thread_pool",
-            "isa",
-        ),
-        "half",
+        *("error", "dtype", "mapped_file", "sha256", "memory", "strided_copy", "thread_pool"),
+        *("isa", "half", "process", "lock", "run_control"),
     },
-    {"json_text", "status", "driver_abi"},
+    {"json_text", "status", "driver_abi", "workspace"},
     {"expr", "safetensors", "driver"},
     {"device", "package_files"},
     {
@@ -50,12 +41,12 @@ LAYERS = [
         *("weight_program", "upload", "graph", "memory_library"),
     },
     {"bound_sizes", "kernel_library", "operators", "weights"},
-    {"contract", "output_pool", "bound_call", "bound_plan", "flow_runner"},
-    {"weight_update"},
+    {"contract", "output_pool", "bound_call", "bound_program", "bound_steps", "flow_runner"},
+    {"weight_update", "run_device"},
     {"package"},
-    {"session", "input_copies", "device_program"},
-    {"bound_launches", "updates"},
-    {"cpu_session", "cuda_session", "session_flow"},
+    {"session", "session_memory", "session_run", "input_copies", "device_program"},
+    {"bound_launches"},
+    {"cpu_run_device", "cuda_run_device", "cuda_streams", "cuda_launches"},
     {"devices"},
     {"c_api"},
 ]

@@ -17,6 +17,7 @@ from tests.runtime.make_package import (
     small_package,
     tensor,
 )
+from tests.settings import seeded
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[aot_runtime.Mode
 
 
 def rows(count: int, width: int = 8) -> np.ndarray:
-    return np.random.default_rng(count).standard_normal((count, width), np.float32)
+    return np.random.default_rng(seeded(count)).standard_normal((count, width), np.float32)
 
 
 @pytest.mark.parametrize("count", [1, 64, 0, 2, 63, 0, 1])

@@ -1,23 +1,37 @@
 """Packages of every released format are read for ever: tests/packages holds one of each.
 
-A new minor version adds a file here (`python -m tests.runtime.test_old_packages` wrote 1.0's); no
-file is ever changed or removed within a major version.
+A new minor version adds a file here (`python -m tests.runtime.test_old_packages` wrote 1.1's, whose
+kernels declare what they touch, with the compiler; 1.0's was made by hand); no file is ever changed
+or removed within a major version.
 """
 
 from pathlib import Path
+from typing import Any
 
 import aot_runtime
 import numpy as np
 import pytest
+import torch
 
-from tests.runtime.make_package import expected_small, small_package
+import aot
+from aot.link.declaration_check import check_declarations
+from aot.link.declarations import decode_declarations
+from aot.link.reader import PackageFile
 
 FOLDER = Path(__file__).parents[1] / "packages"
 PACKAGES = sorted(FOLDER.glob("*.pkg"))
 
 
 def test_there_is_one_of_each_format() -> None:
-    assert "small-1.0.pkg" in [path.name for path in PACKAGES]
+    assert [path.name for path in PACKAGES] == ["small-1.0.pkg", "small-1.1.pkg"]
+
+
+def test_kernels_of_1_1_declare_what_they_touch() -> None:
+    with PackageFile(FOLDER / "small-1.1.pkg") as file:
+        (library,) = file.plan.programs[0].libraries
+        declared = decode_declarations(file.data(library.entry), library.entry)
+        assert declared
+        check_declarations(file.plan, {"cpu": declared})
 
 
 @pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.name)
@@ -31,21 +45,29 @@ def test_golden_values(path: Path) -> None:
             np.testing.assert_allclose(result, model.entry(name), atol=atol, rtol=rtol)
 
 
+class Small(torch.nn.Module):
+    """A dynamic batch, weights, two outputs in a dict, and a size that the data decides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = torch.nn.Parameter(torch.arange(8.0))
+
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        y = 2 * (x + self.bias)
+        return {"y": y, "rest": (y.sum(1), torch.relu(y[torch.nonzero(y[:, 0] > 0).squeeze(1)]))}
+
+
 def write() -> None:
-    """Writes tests/packages/small-1.0.pkg."""
-    package = small_package()
-    for i, rows in enumerate((0, 1, 7)):
-        x = np.linspace(-1, 1, rows * 8, dtype=np.float32).reshape(rows, 8)
-        names = {
-            "inputs": [f"golden/{i}/inputs/0"],
-            "outputs": [f"golden/{i}/outputs/{k}" for k in range(2)],
-        }
-        for name, array in zip(
-            names["inputs"] + names["outputs"], (x, *expected_small(x)), strict=True
-        ):
-            package.add(name, array)
-        package.plan["golden"].append({**names, "atol": [1e-6, 1e-5], "rtol": [1e-6, 1e-5]})
-    package.write(FOLDER / "small-1.0.pkg")
+    """Writes tests/packages/small-1.1.pkg."""
+    examples = [(torch.linspace(-1, 1, rows * 8).reshape(rows, 8),) for rows in (3, 2, 7)]
+    aot.package(
+        Small(),
+        examples[0],
+        path=FOLDER / "small-1.1.pkg",
+        targets=("cpu:x86-64-v2",),
+        dynamic_shapes={"x": {0: torch.export.Dim("batch", min=1, max=64)}},
+        extra_inputs=examples[1:],
+    )
 
 
 if __name__ == "__main__":

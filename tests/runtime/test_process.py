@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.runtime.make_package import Package, buffer, expected_small, small_package
+from tests.settings import seeded
 
 RUNTIME = Path(aot_runtime.__file__).resolve().parents[1]
 
@@ -169,7 +170,7 @@ def test_eight_threads_on_two_sessions(package: Path) -> None:
     models.append(models[0].session(num_threads=1))
 
     def work(worker: int) -> bool:
-        random = np.random.default_rng(worker)
+        random = np.random.default_rng(seeded(worker))
         right = True
         for i in range(40):
             x = random.standard_normal((1 + (worker * 7 + i) % 50, 64), np.float32)

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import save_file
 
 import aot
+from tests.settings import seeded
 
 TARGETS = ("cpu:x86-64-v3",)
 
@@ -40,7 +41,7 @@ class Net(torch.nn.Module):
 def randomised(seed: int, like: torch.nn.Module | None = None) -> torch.nn.Module:
     """The module, or another of its kind, with weights of its own."""
     net = Net().eval() if like is None else copy.deepcopy(like)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seeded(seed))
     with torch.no_grad():
         for name, tensor in {**dict(net.named_parameters()), **dict(net.named_buffers())}.items():
             if name != "scale" and tensor.is_floating_point():
@@ -151,7 +152,7 @@ def test_what_is_folded_together_is_replaced_together(packages: Callable[[bool],
 
 def test_low_rank_updates(packages: Callable[[bool], Path]) -> None:
     model = aot_runtime.load(packages(True))
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(seeded())
     up = generator.normal(size=(37, 4)).astype(np.float32)
     down = generator.normal(size=(4, 37)).astype(np.float32)
     taps = generator.normal(size=(2, 3, 3, 3)).astype(np.float32)

@@ -26,6 +26,7 @@ from aot.passes.layout import choose_layouts, own_outputs
 from aot.passes.narrow import narrow_broadcasts
 from aot.passes.normalize_axes import normalize_axes
 from aot.symbolic import Expr, as_expr, dim, row_major_strides
+from tests.settings import seeded
 
 DEVICE = Capabilities(
     vector_bytes=64,
@@ -182,7 +183,7 @@ def random_inputs(
     graph: LoopGraph, sizes: Mapping[str, int] | None = None, seed: int = 0
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """(inputs by name, weights by FQN), small random values."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seeded(seed))
     values = {dim(k): v for k, v in (sizes or {}).items()}
     made: dict[str, dict[str, np.ndarray]] = {"input": {}, "weight": {}}
     for buffer in graph.buffers.values():

@@ -33,6 +33,7 @@ from tests.schedule.graphs import (
     transpose,
     unary_op,
 )
+from tests.settings import seeded
 
 
 def scheduled(graph: LoopGraph) -> KernelGraph:
@@ -200,7 +201,7 @@ def test_dynamic_batch_is_right_for_every_size() -> None:
 
 def test_random_programs_mean_the_same_after_every_step() -> None:
     for seed in range(40):
-        graph = _random_graph(np.random.default_rng(seed))
+        graph = _random_graph(np.random.default_rng(seeded(seed)))
         laid = run_passes(graph)
         check_same(graph, laid)
         check_same(graph, fuse(laid, DEVICE))

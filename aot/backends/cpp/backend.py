@@ -15,6 +15,7 @@ from aot.backends.cpp.kernel import (
     SIGNATURE,
     EmittedKernel,
     base_offsets,
+    base_reaches,
     emit_kernel,
 )
 from aot.backends.cpp.launch import grain_of
@@ -26,6 +27,7 @@ from aot.backends.cpp.template_rows import emit_argsort, emit_scan
 from aot.backends.cpp.toolchain import find_toolchain
 from aot.errors import InternalError
 from aot.ir.capabilities import Capabilities
+from aot.ir.declarations import Declaration, declare
 from aot.ir.kernels import Kernel, KernelGraph, Launch
 from aot.ir.loops import Buffer
 from aot.ir.weights import DerivedWeight
@@ -73,33 +75,21 @@ class CppBackend:
         return packing_recipes()
 
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
-        """Sources and launches; kernels whose text is equal share a function."""
+        """Sources and launches; kernels of equal text that declare the same share a function."""
         grain_bytes = self.capabilities(target).grain_bytes
-        names: dict[tuple[str, str], str] = {}
+        names: dict[tuple[str, str, Declaration], str] = {}
         functions: list[KernelSource] = []
         launches: list[Launch] = []
         packed: dict[str, tuple[Buffer, DerivedWeight]] = {}
         for kernel in graph.kernels:
             emitted = _emit(kernel, graph)
-            key = (emitted.head, emitted.body)
+            packed.update({buffer.name: (buffer, weight) for buffer, weight in emitted.packed})
+            launch, declaration = _launch(kernel, emitted, graph, grain_bytes)
+            key = (emitted.head, emitted.body, declaration)
             if key not in names:
                 names[key] = kernel.name
-                functions.append(_source(kernel.name, emitted))
-            packed.update({buffer.name: (buffer, weight) for buffer, weight in emitted.packed})
-            grain = emitted.grain
-            launches.append(
-                Launch(
-                    kernel.name,
-                    names[key],
-                    emitted.buffers,
-                    (*emitted.sizes, *base_offsets(kernel, graph.buffers).values()),
-                    emitted.work,
-                    integer(grain)
-                    if grain is not None
-                    else grain_of(kernel, graph, emitted.work, grain_bytes),
-                    emitted.scratch,
-                )
-            )
+                functions.append(_source(kernel.name, emitted, declaration))
+            launches.append(replace(launch, function=names[key]))
         return EmittedGraph(_with_packed(graph, packed), tuple(functions), tuple(launches))
 
     def compile(
@@ -137,9 +127,35 @@ _EMITTERS: dict[str, Callable[[Kernel, KernelGraph], EmittedKernel]] = {
 }
 
 
-def _source(name: str, emitted: EmittedKernel) -> KernelSource:
+def _launch(
+    kernel: Kernel, emitted: EmittedKernel, graph: KernelGraph, grain_bytes: int
+) -> tuple[Launch, Declaration]:
+    """How the kernel is called, its function still unnamed, and what that function declares."""
+    reaches = base_reaches(kernel, graph)
+    grain = (
+        integer(emitted.grain)
+        if emitted.grain is not None
+        else grain_of(kernel, graph, emitted.work, grain_bytes)
+    )
+    launch = Launch(
+        kernel.name,
+        "",
+        emitted.buffers,
+        (*emitted.sizes, *base_offsets(kernel, graph.buffers).values()),
+        emitted.work,
+        grain,
+        emitted.scratch,
+    )
+    buffers = {**graph.buffers, **{buffer.name: buffer for buffer, _ in emitted.packed}}
+    begins = {len(emitted.sizes) + k: reach for k, reach in enumerate(reaches)}
+    declaration, values = declare(graph, kernel, launch, buffers, begins)
+    return replace(launch, values=values), declaration
+
+
+def _source(name: str, emitted: EmittedKernel, declaration: Declaration) -> KernelSource:
     function = f'extern "C" void {NAME}{SIGNATURE} {{\n{emitted.body}}}\n'
-    return KernelSource(name, (emitted.head + function).replace(NAME, name), emitted.headers)
+    text = (emitted.head + function).replace(NAME, name)
+    return KernelSource(name, text, emitted.headers, declaration=declaration)
 
 
 def _with_packed(

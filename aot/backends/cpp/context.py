@@ -95,7 +95,7 @@ def base_indices(kernel: Kernel, buffers: Mapping[str, Buffer]) -> dict[str, tup
     that differ in the slice alone share their code. Operands of a template are left as they are.
     """
     found: dict[str, list[int]] = {}
-    for buffer, index in _accesses(kernel):
+    for buffer, index in accesses(kernel):
         constants = [max(int(e.as_coeff_Add()[0]), 0) for e in index]
         known = found.setdefault(buffer, constants)
         found[buffer] = [min(pair) for pair in zip(known, constants, strict=True)]
@@ -111,7 +111,27 @@ def base_indices(kernel: Kernel, buffers: Mapping[str, Buffer]) -> dict[str, tup
     return bases
 
 
-def _accesses(kernel: Kernel) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+def index_range(indices: Sequence[Expr], base: int, size: Expr, ranges: Ranges) -> tuple[int, Expr]:
+    """Least and greatest of the indices of a dimension of this size, counted from `base`.
+
+    What is not known of them is what the dimension allows: they stay inside of it.
+    """
+    end = expand(size - 1)
+    least, tops = 0, []
+    for index in indices:
+        bounds = ranges.bounds(expand(index))
+        low, high = (None, end) if bounds is None else bounds
+        if low is None or not ranges.nonnegative(expand(low - base)):
+            below = int(low) - base if low is not None and low.is_Integer else -base
+            least = min(least, max(below, -base))
+        tops.append(high if ranges.at_most(high, end) else end)
+    if all(top.is_Integer for top in tops):
+        return least, max(tops) - base
+    return least, (tops[0] if all(top == tops[0] for top in tops) else end) - base
+
+
+def accesses(kernel: Kernel) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+    """Every buffer and index that the kernel's stages load or store."""
     for stage in kernel.stages:
         for nest in stage.nests:
             yield from ((s.buffer, s.index) for s in nest.stores)
@@ -137,13 +157,13 @@ def local_layouts(
 ) -> dict[str, LocalLayout]:
     """Layouts of the kernel's local buffers: the inner extents, row-major."""
     outer = frozenset(a.symbol for a in kernel.outer)
-    accesses: dict[str, list[tuple[Expr, ...]]] = {name: [] for name in kernel.local}
-    for buffer, index in _accesses(kernel):
-        if buffer in accesses:
-            accesses[buffer].append(index)
+    indices: dict[str, list[tuple[Expr, ...]]] = {name: [] for name in kernel.local}
+    for buffer, index in accesses(kernel):
+        if buffer in indices:
+            indices[buffer].append(index)
     return {
         name: _layout(kernel, buffers[name], found, outer, ranges)
-        for name, found in accesses.items()
+        for name, found in indices.items()
     }
 
 

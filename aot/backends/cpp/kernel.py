@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 from aot.backends.cpp.context import (
     STRIP_START,
     KernelContext,
+    accesses,
     base_indices,
+    index_range,
     local_layouts,
 )
 from aot.backends.cpp.stage import StageEmitter, strip_bounds
 from aot.backends.cpp.text import Writer, index_text
 from aot.backends.cpp.values import Body, pointer_type
 from aot.backends.cpp.width import choose_width
+from aot.ir.declarations import Reach
 from aot.ir.kernel_facts import (
     argument_buffers,
     graph_dims,
@@ -26,7 +29,17 @@ from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Buffer
 from aot.ir.scalar import Access, Node, postorder
 from aot.ir.weights import DerivedWeight
-from aot.symbolic import Expr, Ranges, Symbol, ceil_div, dim, integer, is_int, product
+from aot.symbolic import (
+    Expr,
+    Ranges,
+    Symbol,
+    ceil_div,
+    dim,
+    expand,
+    integer,
+    is_int,
+    product,
+)
 
 NAME = "@NAME@"
 """Stands for the function's name in emitted text."""
@@ -57,10 +70,7 @@ class EmittedKernel:
 
 def make_context(kernel: Kernel, graph: KernelGraph) -> KernelContext:
     """Names and layouts of the kernel, numbered by position so that equal kernels read equal."""
-    ranges = Ranges(
-        {a.symbol: a.extent for a in kernel_axes(kernel)},
-        {dim(d.name): (d.minimum, d.maximum) for d in graph.dims},
-    )
+    ranges = kernel_ranges(kernel, graph)
     dims = frozenset(ranges.dims)
     names = {s: f"d{k}" for k, s in enumerate(kernel_sizes(kernel, graph.buffers, dims))}
     names.update({a.symbol: f"i{k}" for k, a in enumerate(kernel_axes(kernel))})
@@ -77,6 +87,14 @@ def make_context(kernel: Kernel, graph: KernelGraph) -> KernelContext:
         ranges,
         frozenset((*kernel.writes, *kernel.local)),
         base_indices(kernel, graph.buffers),
+    )
+
+
+def kernel_ranges(kernel: Kernel, graph: KernelGraph) -> Ranges:
+    """What is known of the kernel's loop variables and of the dims."""
+    return Ranges(
+        {a.symbol: a.extent for a in kernel_axes(kernel)},
+        {dim(d.name): (d.minimum, d.maximum) for d in graph.dims},
     )
 
 
@@ -136,6 +154,25 @@ def base_offsets(kernel: Kernel, buffers: Mapping[str, Buffer]) -> dict[str, Exp
             terms = [s * b for s, b in zip(strides, bases[name], strict=True)]
             offsets[name] = integer(sum(int(t) for t in terms))
     return offsets
+
+
+def base_reaches(kernel: Kernel, graph: KernelGraph) -> tuple[Reach, ...]:
+    """What the kernel touches around each of `base_offsets`, in their order.
+
+    Of every dimension it is the range of the indices, cut off where the buffer ends.
+    """
+    ranges = kernel_ranges(kernel, graph)
+    reaches = []
+    for name in base_offsets(kernel, graph.buffers):
+        buffer, base = graph.buffers[name], base_indices(kernel, graph.buffers)[name]
+        before, after = integer(0), integer(1)
+        for d, stride in enumerate(buffer.strides or ()):
+            indices = [index[d] for at, index in accesses(kernel) if at == name]
+            least, most = index_range(indices, base[d], buffer.shape[d], ranges)
+            before -= stride * least
+            after += stride * most
+        reaches.append(Reach(name, int(before), expand(after)))
+    return tuple(reaches)
 
 
 def _declare_scratch(body: Body, kernel: Kernel) -> Expr:

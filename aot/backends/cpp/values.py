@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from aot.backends.cpp.context import KernelContext
@@ -19,6 +19,7 @@ from aot.backends.cpp.text import (
 )
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, INT64, UINT8, DType
+from aot.ir.kernel_facts import maybe_empty
 from aot.ir.loops import Store
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node
 from aot.symbolic import Expr, Symbol
@@ -182,9 +183,12 @@ class Body(Indexer):
             text = self._vector_load(pointer, offset, step, binds, mask, lane)
             if mask is not None and mask.lanes != "1":
                 mask = None
+        tests = self._filled(node.args[: len(access.binds)])
         if mask is not None:
-            test = mask.text if mask.constant else f"{mask.text}[0]"
-            text = f"{test} ? {text} : {value_type(dtype, lanes)}({literal(0, dtype)})"
+            tests.append(mask.text if mask.constant else f"{mask.text}[0]")
+        if tests:
+            zero = f"{value_type(dtype, lanes)}({literal(0, dtype)})"
+            text = f"{' && '.join(tests)} ? {text} : {zero}"
         if stored == BOOL and node.dtype == BOOL:
             text = f"aot::to_mask({text})"
         return self.name(text, node.dtype, lanes)
@@ -216,6 +220,11 @@ class Body(Indexer):
         stride = index_text(step, self.uniform_names(binds))
         return f"aot::load_strided{suffix}{types}({address}, {stride}{last})"
 
+    def _filled(self, bound: Iterable[Node]) -> list[str]:
+        """Tests that no dimension is empty into which these values, already checked, point."""
+        sizes = maybe_empty(bound, self.context.ranges)
+        return [f"{index_text(size, self.context.names)} > 0" for size in sizes]
+
     def _tail(self, mask: str) -> str:
         if self.vector is None or self.vector.count is None:
             return mask
@@ -231,6 +240,21 @@ class Body(Indexer):
         binds = {s: self.value(n) for s, n in store.binds}
         offset = self.context.offset(store.buffer, store.index)
         pointer = self.context.pointers[store.buffer]
+        tests = self._filled(n for _, n in store.binds)
+        if tests:
+            with self.scope(f"if ({' && '.join(tests)})"):
+                self._write(store, value, pointer, offset, binds)
+        else:
+            self._write(store, value, pointer, offset, binds)
+
+    def _write(
+        self,
+        store: Store,
+        value: Value,
+        pointer: str,
+        offset: Expr,
+        binds: Mapping[Symbol, Value],
+    ) -> None:
         step = self.step(offset, binds)
         if store.mode == "add":
             self._add(pointer, offset, binds, value)

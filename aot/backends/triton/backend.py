@@ -24,6 +24,7 @@ from aot.backends.triton.tuning import Chooser, default_database
 from aot.backends.triton.user_kernel import emit_user_kernel
 from aot.errors import InternalError
 from aot.ir.capabilities import Capabilities
+from aot.ir.declarations import Declaration, declare
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import Kernel, KernelGraph, Launch, side_by_side
 from aot.ir.loops import Buffer
@@ -103,7 +104,7 @@ class TritonBackend:
         return {}
 
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
-        """Sources and launches; kernels whose text is equal share a function."""
+        """Sources and launches; kernels of equal text that declare the same share a function."""
         hints = hints_of(graph.dims)
         gpu = self._gpu(target)
         graph = _with_workspaces(graph, hints, gpu)
@@ -115,22 +116,23 @@ class TritonBackend:
         launches: list[Launch] = []
         for kernel, group in zip(kernels, grouped, strict=True):
             emitted = alone[group[0]] if len(group) == 1 else joined([alone[k] for k in group])
-            key = (emitted.function, emitted.signature, emitted.options)
+            none = integer(0)
+            launch = Launch(
+                kernel.name,
+                "",
+                emitted.buffers,
+                emitted.sizes,
+                none,
+                none,
+                none,
+                grid=emitted.grid,
+            )
+            declaration, values = declare(graph, kernel, launch, graph.buffers)
+            key = (emitted.function, emitted.signature, emitted.options, declaration)
             if key not in names:
                 names[key] = kernel.name
-                functions.append(_source(kernel.name, emitted))
-            launches.append(
-                Launch(
-                    kernel.name,
-                    names[key],
-                    emitted.buffers,
-                    emitted.sizes,
-                    integer(0),
-                    integer(0),
-                    integer(0),
-                    grid=emitted.grid,
-                )
-            )
+                functions.append(_source(kernel.name, emitted, declaration))
+            launches.append(replace(launch, function=names[key], values=values))
         graph = replace(graph, kernels=tuple(kernels))
         return EmittedGraph(graph, tuple(functions), tuple(launches))
 
@@ -184,7 +186,7 @@ def _together(kernels: list[Kernel]) -> Kernel:
     return kernels[0] if len(kernels) == 1 else side_by_side(kernels)
 
 
-def _source(name: str, emitted: EmittedKernel) -> KernelSource:
+def _source(name: str, emitted: EmittedKernel, declaration: Declaration) -> KernelSource:
     return KernelSource(
         name,
         emitted.text.replace(NAME, name),
@@ -192,6 +194,7 @@ def _source(name: str, emitted: EmittedKernel) -> KernelSource:
         options=emitted.options,
         faults=emitted.faults,
         waits=emitted.waits,
+        declaration=declaration,
     )
 
 

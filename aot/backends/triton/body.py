@@ -10,6 +10,7 @@ from aot.backends.triton.ops import conversion, operation, reinterpretation
 from aot.backends.triton.text import Writer, index_text, literal, memory_type
 from aot.errors import InternalError
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, INT64, DType
+from aot.ir.kernel_facts import maybe_empty
 from aot.ir.loops import Store
 from aot.ir.scalar import COMPARE, Access, IndexCheck, IndexValue, Node
 from aot.symbolic import Expr, Symbol, affine_coefficients, integer
@@ -224,6 +225,11 @@ class Body:
         if buffer in self._reduced:
             return self._reduced[buffer]
         guard = args[-1] if access.masked else None
+        for test in self._filled(node.args[: len(access.binds)]):
+            if guard is None:
+                guard = Value(test, BOOL, NOWHERE)
+            else:
+                guard = Value(f"({guard.text} & {test})", BOOL, guard.dims)
         raw = self.read(buffer, access.index, self._bound(access, args), guard)
         wide = ".to(tl.float32)" if raw.dtype in (FLOAT16, BFLOAT16) else ""
         return self.name(raw.text + wide, node.dtype, raw.dims)
@@ -307,6 +313,12 @@ class Body:
             f"tl.minimum(tl.maximum({wrapped.text}, 0), {size} - 1)", INT64, value.dims
         )
 
+    def _filled(self, bound: Iterable[Node]) -> list[str]:
+        """Tests that no dimension is empty into which these values, already checked, point."""
+        sizes = (self.index(s, {})[0] for s in maybe_empty(bound, self.context.ranges))
+        # A size, or an expression of them, is a plain number in the interpreter.
+        return [f"({size} + tl.full([], 0, tl.int64) > 0)" for size in sizes]
+
     def report(self, wrong: Value) -> None:
         """Flags a fault where `wrong` is true inside of the tile."""
         self.faults = True
@@ -327,7 +339,7 @@ class Body:
         text, dims = self.index(self.context.offset(store.buffer, store.index), binds)
         whole = dims | value.dims
         address = self._address(store.buffer, text, dims, whole)
-        masks = self.masks(whole)
+        masks = self.masks(whole) + self._filled(n for _, n in store.binds)
         mask = ""
         if masks:
             joined = " & ".join(masks)

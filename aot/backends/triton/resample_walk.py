@@ -19,7 +19,7 @@ from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
 from aot.ir.kernels import Kernel
 from aot.ir.loops import Axis, TemplateCall
-from aot.ir.scalar import Node, load
+from aot.ir.scalar import Node, clamp_index, load
 from aot.symbolic import Expr, Symbol, ceil_div, coefficient_of, product, substitute
 
 THREAD_COLUMNS = 4
@@ -107,6 +107,15 @@ def operand_at(body: ShortBody, call: TemplateCall, role: str, index: tuple[Expr
     at = dict(zip([a.symbol for a in view.axes], index, strict=True))
     dtype = body.context.buffers[view.buffer].dtype
     return load(view.buffer, dtype, [substitute(e, at) for e in view.index])
+
+
+def start_at(body: ShortBody, call: TemplateCall, inner: bool, output: Expr) -> Node:
+    """Where the taps of an output begin along `inner` or `axis`, such that all lie in the data."""
+    roles = ("inner", "inner_starts", "inner_weights") if inner else ("axis", "starts", "weights")
+    size = call.operand("x").axes[call.attr(roles[0])].extent
+    taps = call.operand(roles[2]).axes[1].extent
+    begin = operand_at(body, call, roles[1], (output,))
+    return clamp_index(begin, size - taps, narrow=not body.context.wide)
 
 
 def as_index(body: ShortBody, value: Value) -> str:

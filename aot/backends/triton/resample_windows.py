@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from aot.backends.triton.context import TileDim
-from aot.backends.triton.resample_walk import as_index, operand_at
+from aot.backends.triton.resample_walk import as_index, operand_at, start_at
 from aot.backends.triton.short_reduction import ShortBody
 from aot.backends.triton.text import index_text, value_type
 from aot.ir.hints import Hints
@@ -66,7 +66,7 @@ class Windows:
             body.name_axis(var(f"begin{k}"), f"begin{k}", None)
             if self._keeps_begins and k:
                 self._name_output(f"ahead{k}", "first", k - 1)
-                self._read_begin(k, f"ahead{k}")
+                self._read_begin(k, f"ahead{k}", f"begin{k - 1}" if k > 1 else "")
         line("known = first - first")
         with body.loop("for at in range(first, last)"):
             for k in range(self._windows):
@@ -74,7 +74,8 @@ class Windows:
                 if self._keeps_begins and k < last:
                     line(f"begin{k} = begin{k + 1}")
                 else:
-                    self._read_begin(k, f"window{k}")
+                    before = f"begin{k - 1}" if k else f"known - {self._taps}"
+                    self._read_begin(k, f"window{k}", before)
                 line(f"sums{k} = sums{k + 1}" if k < last else f"sums{k} = {zeros}")
             line(f"end = begin0 + {self._taps}")
             self._add(f"begin{last}", "known", (last,))
@@ -94,11 +95,15 @@ class Windows:
         )
         body.name_axis(var(name), name, None)
 
-    def _read_begin(self, k: int, output: str) -> None:
-        """Where window k begins, that of an output."""
+    def _read_begin(self, k: int, output: str, before: str) -> None:
+        """Where window k begins, that of an output; not before another window.
+
+        The table says so, too; whatever it holds, rows are then rows of the windows that are added.
+        """
         body = self._body
-        start = body.value(operand_at(body, self._call, "starts", (var(output),)))
-        body.writer.line(f"begin{k} = {as_index(body, start)}")
+        start = body.value(start_at(body, self._call, False, var(output)))
+        text = as_index(body, start)
+        body.writer.line(f"begin{k} = {f'tl.maximum({text}, {before})' if before else text}")
 
     def _add(self, start: str, stop: str, windows: tuple[int, ...]) -> None:
         """Adds the input rows from `start` to `stop` to those windows, which hold them all."""

@@ -12,7 +12,7 @@ from aot.backends.triton.dot import finish_tile
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid
 from aot.backends.triton.ops import conversion
-from aot.backends.triton.resample_walk import Walk, as_index, operand_at, plan_walk
+from aot.backends.triton.resample_walk import Walk, as_index, operand_at, plan_walk, start_at
 from aot.backends.triton.short_reduction import ShortBody
 from aot.backends.triton.template_resample_outer import emit_resample_outer
 from aot.backends.triton.text import Writer, value_type
@@ -57,7 +57,7 @@ class _Rows:
         body, line = self._body, self._body.writer.line
         body.wait()
         step = self._step()
-        starts = operand_at(body, self._call, "starts", (self._walk.row.symbol,))
+        starts = start_at(body, self._call, False, self._walk.row.symbol)
         for name in self._kept:
             line(f"{name} = tl.zeros([1, {self._walk.wide}], {value_type(self._sums)})")
         line("known = first - first")
@@ -76,7 +76,7 @@ class _Rows:
         """The sum of an input row's taps; what does not vary from row to row is written here."""
         call, body = self._call, self._body
         inner = call.output.axes[call.attr("inner")]
-        begin = operand_at(body, call, "inner_starts", (inner.symbol,))
+        begin = start_at(body, call, True, inner.symbol)
         body.value(begin)
         x, total = call.operand("x"), None
         dtype = body.context.buffers[x.buffer].dtype

@@ -14,7 +14,7 @@ from aot.backends.triton.dot import finish_tile, open_batch
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
 from aot.backends.triton.ops import conversion
-from aot.backends.triton.resample_walk import as_index, operand_at, rows_each
+from aot.backends.triton.resample_walk import as_index, operand_at, rows_each, start_at
 from aot.backends.triton.resample_windows import Windows
 from aot.backends.triton.short_reduction import ShortBody
 from aot.backends.triton.text import Writer, index_text
@@ -225,7 +225,7 @@ class _Strip:
         """The inputs `y`, from the first that the outputs read."""
         body, strips = self._body, self._strips
         body.name_axis(var("outputs"), "outputs", None)
-        start = body.value(operand_at(body, self._call, "inner_starts", (var("outputs"),)))
+        start = body.value(start_at(body, self._call, True, var("outputs")))
         self._line(f"begin = {as_index(body, start)} // {ALIGNED} * {ALIGNED}")
         row = Axis(_COLUMN, self._size * strips.pixel)
         body.open_dim(Shifted("y", (row,), strips.wide, 1), f"begin{self._by_pixel('*')}")
@@ -237,8 +237,10 @@ class _Strip:
         each = self._by_pixel("*")
         body.open_dim(dim, f"outputs{each}")
         line(f"z_in = z < outputs_end{each}")
-        start = operand_at(body, self._call, "inner_starts", (strips.inner.symbol,))
+        start = start_at(body, self._call, True, strips.inner.symbol)
         line(f"from_begin = {as_index(body, body.value(start))} - begin")
+        # Outputs before the first one's inputs are never there, unless the table is a wrong one.
+        line("z_in = z_in & (from_begin >= 0)")
         line(f"z_in = z_in & (from_begin + {self._taps} <= {strips.wide // strips.pixel})")
         line("last_begin = tl.max(tl.where(z_in, from_begin, 0))")
         beyond = self._taps + ALIGNED - 1  # masks that are equal within a vector

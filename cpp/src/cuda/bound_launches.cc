@@ -12,7 +12,6 @@ namespace aot_rt::cuda {
 namespace {
 
 constexpr int64_t kPointerAlignment = 16;  // what kernels rely on
-constexpr int64_t kMemoryAlignment = 256;  // of the driver's memory, and so of scratch
 constexpr size_t kMaxVariants = 4;         // graphs for the addresses of one set of sizes
 constexpr int64_t kPatience = 4;           // patches for each graph before there is another
 constexpr size_t kGraphNode = 1024;        // bytes of the host for a launch in a graph, about
@@ -45,17 +44,6 @@ int64_t scratch_of(const Kernel& kernel, const Launch& launch) {
   return bytes;
 }
 
-// A block's scratch begins at a multiple of its size: the whole and the size decide its alignment.
-void check_scratch(const Kernel& kernel) {
-  if (kernel.scratch == 0) return;
-  if (kernel.scratch_alignment > kMemoryAlignment ||
-      kernel.scratch % kernel.scratch_alignment != 0) {
-    fail(AOT_CORRUPT_PACKAGE, "plan: kernel '", kernel.name, "' wants scratch of ", kernel.scratch,
-         " bytes aligned to ", kernel.scratch_alignment, "; the size must be a multiple of that, ",
-         "and that at most ", kMemoryAlignment);
-  }
-}
-
 }  // namespace
 
 BoundLaunches::BoundLaunches(const Plan& plan, const Program& program, DeviceProgram& code,
@@ -79,7 +67,7 @@ void BoundLaunches::lay_out_parameters(int32_t* fault_words) {
     const auto launch = static_cast<int32_t>(i);
     const Step& step = program().steps[static_cast<size_t>(step_of(launch))];
     const Kernel& kernel = program().kernel_of(step);
-    check_scratch(kernel);
+    if (kernel.scratch > 0) alignment_ = std::max(alignment_, kernel.scratch_alignment);
     faults_[i] = fault_words + step_of(launch);
     first.push_back(parameters_.size());
     for (size_t k = 0; k < step.buffers.size(); ++k) parameters_.push_back(buffers_of(launch) + k);
@@ -102,7 +90,19 @@ void BoundLaunches::bind_launch(int32_t launch, const Step& step) {
   bound.grid = bind_grid(step, kernel.name, dims().data());
   if (bound.is_empty()) return;
   bound.function = code_.kernel(step.kernel);
-  need_scratch(scratch_of(kernel, bound));  // launches follow one another: one region serves all
+  // Launches follow one another: one region, aligned for all, serves them all.
+  const int64_t bytes = scratch_of(kernel, bound);
+  int64_t wanted = 0;
+  if (__builtin_add_overflow(bytes, bytes > 0 ? alignment_ - kMemoryAlignment : 0, &wanted)) {
+    fail(AOT_SHAPE_MISMATCH, "sizes are too large: scratch of kernel '", kernel.name, "'");
+  }
+  need_scratch(wanted);
+}
+
+void BoundLaunches::set_scratch(uint8_t* memory) {
+  const auto alignment = static_cast<uintptr_t>(alignment_);
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(memory);
+  scratch_ = reinterpret_cast<void*>((begin + alignment - 1) / alignment * alignment);
 }
 
 void BoundLaunches::sizes_changed(int32_t scope) {

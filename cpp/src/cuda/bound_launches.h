@@ -13,6 +13,8 @@
 
 namespace aot_rt::cuda {
 
+inline constexpr int64_t kMemoryAlignment = 256;  // of the driver's memory
+
 // Launches in a row with the graphs of them.
 struct Segment {
   struct Variant {
@@ -39,7 +41,7 @@ class BoundLaunches final : public BoundProgram {
   BoundLaunches(const Plan& plan, const Program& program, DeviceProgram& code,
                 std::vector<int64_t> dims, uint8_t* states, int32_t* fault_words);
 
-  void set_scratch(uint8_t* memory) override { scratch_ = memory; }
+  void set_scratch(uint8_t* memory) override;
   // Drops graphs, which have other addresses: none of them may be running.
   void set_weights(const Container& container, uint64_t generation,
                    const Placement* weights) override;
@@ -72,6 +74,7 @@ class BoundLaunches final : public BoundProgram {
   std::vector<Launch> launches_;
   std::vector<void*> faults_;      // by launch: the address of its fault word
   std::vector<void*> parameters_;  // addresses of parameters, as the driver takes them
+  int64_t alignment_ = kMemoryAlignment;  // of scratch: the greatest that a kernel wants
   void* scratch_ = nullptr;
   void* nothing_ = nullptr;  // the parameter of who needs no scratch, and of the profiler's
   std::list<Segment> segments_;

@@ -140,7 +140,8 @@ void* CudaRunDevice::place_input(size_t index, const DLTensor& tensor, const Bou
 
 void CudaRunDevice::set_weights(BoundProgram& bound, const Container& container,
                                 uint64_t generation, const Placement* weights) {
-  wait_for_last_run();  // its graph, which set_weights drops, may be running
+  // Its graphs, which set_weights drops, may be running.
+  if (bound.weights_generation() != BoundProgram::kNoWeights) wait_for_last_run();
   bound.set_weights(container, generation, weights);
 }
 

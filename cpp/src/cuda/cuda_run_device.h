@@ -49,6 +49,7 @@ class CudaRunDevice final : public RunDevice {
   OutputPoolPtr make_output_pool() const override;
   OutputPoolPtr make_host_output_pool() const override;
 
+  size_t most_plans() const override { return 16; }  // with their graphs
   std::unique_ptr<BoundProgram> bind(std::vector<int64_t> dims, uint8_t* states) override;
   void forget(std::unique_ptr<BoundProgram> bound) override;
   void load(void* to, const void* from, size_t bytes) override;

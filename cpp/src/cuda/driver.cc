@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "error.h"
+#include "process.h"
 
 namespace aot_rt::cuda {
 namespace {
@@ -63,10 +64,15 @@ void fail_call(const Driver& driver, CUresult result, const char* call) {
 
 const Driver& Driver::get() {
   static const Driver driver;  // a constructor that throws runs again at the next call
+  if (driver.forks_ != forks()) {
+    aot_rt::fail(AOT_UNAVAILABLE,
+                 "this process was forked from one that uses CUDA, which does not work in the ",
+                 "child: fork before the first use of a GPU, or start the process with 'spawn'");
+  }
   return driver;
 }
 
-Driver::Driver() {
+Driver::Driver() : forks_(forks()) {
   void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();

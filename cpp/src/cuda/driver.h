@@ -2,6 +2,7 @@
 #ifndef AOT_SRC_CUDA_DRIVER_H_
 #define AOT_SRC_CUDA_DRIVER_H_
 
+#include <cstdint>
 #include <string>
 
 #include "cuda/driver_abi.h"
@@ -42,8 +43,8 @@ struct FunctionOf<void(Args...)> {
 // Immutable. One per process; the library is never closed.
 class Driver {
  public:
-  // The driver, initialised. Throws UNAVAILABLE (no driver, too old, no GPU) or DEVICE_ERROR; the
-  // next call tries again.
+  // The driver, initialised. Throws UNAVAILABLE (no driver, too old, no GPU, or initialised before
+  // this process was forked) or DEVICE_ERROR; the next call tries again.
   static const Driver& get();
 
   Driver(const Driver&) = delete;
@@ -70,6 +71,7 @@ class Driver {
 
   std::string version_;
   bool early_launches_ = false;
+  uint32_t forks_;  // forks() where it was initialised
 };
 
 }  // namespace aot_rt::cuda

@@ -110,7 +110,7 @@ class Output {
  public:
   // `session`: whose run gave it. `stream`: in which that run was enqueued, 0 if it is over.
   Output(aot::Tensor tensor, std::shared_ptr<aot::Session> session, int64_t stream)
-      : tensor_(std::move(tensor)), session_(std::move(session)), stream_(stream) {}
+      : session_(std::move(session)), tensor_(std::move(tensor)), stream_(stream) {}
 
   py::buffer_info buffer();
   // `stream`: the consumer's, as DLPack numbers them; None stands for the legacy default stream.
@@ -121,8 +121,9 @@ class Output {
  private:
   void require() const;
 
-  aot::Tensor tensor_;
+  // Goes after the tensor, whose memory is freed with the session then, where the GIL is not held.
   std::shared_ptr<aot::Session> session_;
+  aot::Tensor tensor_;
   int64_t stream_;
   bool given_ = false;
 };

@@ -12,6 +12,7 @@ from aot.ir.dtypes import DTYPES
 from aot.ir.interpreter import run_op
 from aot.ir.loops import Axis, Buffer, View
 from aot.symbolic import integer, row_major_strides, var
+from tests.settings import seeded
 
 TYPES = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64}
 
@@ -25,7 +26,7 @@ def check(
     order: tuple[int, ...] | None = None,
 ) -> None:
     """Packs random values both ways. `order`: how the view permutes the weight's dimensions."""
-    values = np.random.default_rng(0).normal(size=shape).astype(TYPES[dtype])
+    values = np.random.default_rng(seeded()).normal(size=shape).astype(TYPES[dtype])
     sizes = tuple(integer(n) for n in shape)
     source = Buffer("w", DTYPES[dtype], sizes, row_major_strides(sizes), "weight", "w")
     order = order or tuple(range(len(shape)))

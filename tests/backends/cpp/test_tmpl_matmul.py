@@ -10,6 +10,7 @@ import pytest
 from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
 from aot.backends.cpp.packing import pack_matmul_weight
 from tests.backends.cpp.tmpl_build import LEVELS, aligned, as_aligned, build, call, levels
+from tests.settings import seeded
 
 CTYPES = {
     "float32": "float",
@@ -148,7 +149,7 @@ def level(request):
 
 
 def random(shape, dtype, seed):
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seeded(seed))
     if np.dtype(dtype).kind in "iu":
         info = np.iinfo(dtype)
         return rng.integers(max(info.min, -9), min(info.max, 9) + 1, shape).astype(dtype)

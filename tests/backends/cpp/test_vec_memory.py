@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.backends.cpp.vec_build import LEVELS, build, call, levels
+from tests.settings import seeded
 
 SOURCE = "vec_memory.cc"
 ELEMENTS = {
@@ -75,7 +76,7 @@ def library(request):
 
 
 def values(dtype, count, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seeded(seed))
     if dtype == np.bool_:
         return rng.integers(0, 2, count).astype(np.bool_)
     if np.dtype(dtype).kind in "iu":
@@ -112,7 +113,7 @@ def test_tail_counts_out_of_range(library, name):
 def test_masked(library, fenced, name):
     dtype = ELEMENTS[name]
     for n in (1, 3, 8, 31, 77):
-        keep = np.random.default_rng(n).integers(0, 2, n).astype(bool)
+        keep = np.random.default_rng(seeded(n)).integers(0, 2, n).astype(bool)
         x, old = fenced.array(values(dtype, n, n)), values(dtype, n, n + 1)
         y, filled = fenced.array(old), fenced.array(np.ones(n, dtype))
         call(library, f"masked_{name}", x, y, filled, fenced.array(keep.astype(np.uint8)), n)
@@ -144,7 +145,7 @@ def test_negative_and_zero_strides(library):
 def test_gather_and_scatter(library, fenced, name):
     dtype = ELEMENTS[name]
     for n in (1, 5, 16, 63, 100):
-        rng = np.random.default_rng(n)
+        rng = np.random.default_rng(seeded(n))
         x = fenced.array(values(dtype, 41, n))
         index = rng.integers(0, 41, n)
         for width, integer in (("32", np.int32), ("64", np.int64)):
@@ -212,11 +213,11 @@ def test_truth(library, source):
 
 def float_patterns(count=200_000):
     """Floats of every kind, and those around the rounding boundaries of the half types."""
-    bits = np.random.default_rng(4).integers(0, 2**32, count, dtype=np.uint32)
+    bits = np.random.default_rng(seeded(4)).integers(0, 2**32, count, dtype=np.uint32)
     near = (bits & np.uint32(0xFFFFE000)) + np.arange(-3, 4, dtype=np.int64)[:, None].astype(
         np.uint32
     )
-    ordinary = np.random.default_rng(5).normal(size=count).astype(np.float32) * 1e-5
+    ordinary = np.random.default_rng(seeded(5)).normal(size=count).astype(np.float32) * 1e-5
     return np.concatenate([bits, near.ravel(), ordinary.view(np.uint32)]).view(np.float32)
 
 

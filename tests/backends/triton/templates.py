@@ -21,13 +21,14 @@ from aot.options import Target, default_cache_dir, environment
 from aot.schedule.fusion import fuse
 from tests.backends.triton.disassembly import Machine, disassemble
 from tests.conformance.executors import interpret_triton
+from tests.settings import seeded
 
 Args = tuple[torch.Tensor, ...]
 
 
 def tensors(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Args:
     """Random tensors, the same ones for as many shapes."""
-    generator = torch.Generator().manual_seed(len(shapes))
+    generator = torch.Generator().manual_seed(seeded(len(shapes)))
     return tuple(torch.randn(*s, generator=generator).to(dtype) for s in shapes)
 
 

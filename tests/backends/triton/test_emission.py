@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -20,6 +21,8 @@ from aot.ir.verify import verify_kernels
 from aot.lowering.lower import lower
 from aot.options import Target
 from aot.schedule.fusion import fuse
+from aot.symbolic import decode, dim
+from tests.backends.triton.interpret import run_emitted
 from tests.conftest import GoldenCheck
 
 TARGET = Target("cuda", ("sm_90",))
@@ -138,6 +141,41 @@ def test_wrong_indices_are_reported() -> None:
     (function,) = emitted(lambda x, i: x[i], ROWS, torch.zeros(7, dtype=torch.int64)).functions
     assert function.faults
     assert "tl.store(fault" in function.text
+
+
+def test_nothing_is_touched_in_an_empty_dimension() -> None:
+    def changed(x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x[i] * 2, x.index_put((i,), x.new_ones(()))
+
+    index = torch.zeros(7, dtype=torch.int64)
+    for least, test in ((0, True), (1, False)):
+        rows = torch.export.Dim("rows", min=least, max=4096)
+        source = emitted(changed, ROWS, index, dynamic_shapes={"args": ({0: rows}, None)})
+        text = "".join(f.text for f in source.functions)
+        assert ("(d0 + tl.full([], 0, tl.int64) > 0)" in text) == test
+        if test:
+            (read, _), fault = run_emitted(
+                source,
+                dict(zip(source.graph.inputs, (ROWS[:0].numpy(), index.numpy()), strict=True)),
+                lambda fqn: np.zeros(()),
+                {d.name: 0 for d in source.graph.dims},
+            )
+            # Behind the empty tensor the memory is full of 0x55.
+            assert fault and not read.any()
+
+
+def test_functions_declare_their_arguments() -> None:
+    source = emitted(lambda x, y: x + y, ROWS, ROWS + 1, dynamic_shapes={"args": ({0: BATCH},) * 2})
+    (declared,) = [f.declaration for f in source.functions]
+    (launch,) = source.launches
+    assert declared is not None and launch.grid is not None
+    assert [v.minimum for v in declared.variables] == [1]
+    assert [(b.dtype, b.bytes, b.access) for b in declared.buffers] == [
+        ("float32", ("*", 4000, "v0"), access) for access in ("read", "read", "write")
+    ]
+    assert declared.sizes == ("v0",) and (declared.work, declared.scratch) == (0, 0)
+    values = dict(zip([dim("v0")], launch.values, strict=True))
+    assert [decode(g).xreplace(values) for g in declared.grid or ()] == list(launch.grid)
 
 
 def test_short_reductions_cross_no_threads_and_share_addresses() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.backends.triton.interpret import Failed, interpreter
 from tests.backends.triton.kernels import add, gather, matmul, row_sum
+from tests.settings import seeded
 
 
 def launch(source, arrays, sizes, grid):
@@ -22,7 +23,7 @@ def launch(source, arrays, sizes, grid):
 
 
 def random(*shape, dtype=np.float32):
-    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    return np.random.default_rng(seeded()).standard_normal(shape).astype(dtype)
 
 
 def test_pointwise():

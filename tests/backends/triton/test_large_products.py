@@ -8,9 +8,10 @@ import torch
 from aot.frontend.capture import capture_module
 from aot.frontend.weights import to_array
 from tests.backends.triton.interpret import run_emitted
+from tests.comparing import difference
 from tests.conformance import executors
 from tests.conformance.executors import interpret_triton
-from tests.conformance.harness import difference
+from tests.settings import seeded
 
 
 class Product(torch.nn.Module):
@@ -18,7 +19,7 @@ class Product(torch.nn.Module):
 
     def __init__(self, rows: int, columns: int, depth: int) -> None:
         super().__init__()
-        torch.manual_seed(0)
+        torch.manual_seed(seeded())
         self.linear = torch.nn.Linear(depth, columns, dtype=torch.bfloat16)
         self.example = torch.randn(rows, depth, dtype=torch.bfloat16)
 

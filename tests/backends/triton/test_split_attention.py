@@ -21,6 +21,7 @@ from tests.backends.triton.templates import (
 )
 from tests.conformance.executors import interpret_triton
 from tests.conftest import GoldenCheck
+from tests.settings import seeded
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 sdpa = F.scaled_dot_product_attention
@@ -57,7 +58,7 @@ def joined_heads(q, k, v):
 
 def seen(keys, queries=1, unseen=(), hidden=()):
     """A bool mask (queries, keys); nobody sees keys `unseen`, rows `hidden` see nothing."""
-    mask = torch.rand((queries, keys), generator=torch.Generator().manual_seed(5)) > 0.3
+    mask = torch.rand((queries, keys), generator=torch.Generator().manual_seed(seeded(5))) > 0.3
     mask[:, [k for k in unseen if k < keys]] = False
     mask[list(hidden)] = False
     return mask

@@ -13,12 +13,13 @@ from tests.backends.triton.templates import (
     machine,
     template_kinds,
 )
+from tests.settings import seeded
 
 NAN, INF = float("nan"), float("inf")
 
 
 def real(*shape, dtype=torch.float32):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(7)).to(dtype)
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seeded(7))).to(dtype)
 
 
 def special(dtype=torch.float32):
@@ -33,7 +34,7 @@ def special(dtype=torch.float32):
 
 
 def whole(dtype, low, high):
-    generator = torch.Generator().manual_seed(7)
+    generator = torch.Generator().manual_seed(seeded(7))
     return torch.randint(low, high, (5, 70), generator=generator, dtype=dtype)
 
 
@@ -80,7 +81,7 @@ def test_values(name, function, way):
 
 
 def distinct(rows, columns):
-    generator = torch.Generator().manual_seed(3)
+    generator = torch.Generator().manual_seed(seeded(3))
     order = [torch.randperm(columns, generator=generator) for _ in range(rows)]
     return torch.stack(order).float() - columns // 2
 

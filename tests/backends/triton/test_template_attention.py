@@ -31,6 +31,7 @@ from tests.backends.triton.templates import (
     template_kinds,
     tensors,
 )
+from tests.settings import seeded
 
 BF16, F16 = torch.bfloat16, torch.float16
 sdpa = F.scaled_dot_product_attention
@@ -39,7 +40,7 @@ causal = partial(sdpa, is_causal=True)
 
 def seen(shape, hidden=()):
     """A bool mask; rows of `hidden` see nothing."""
-    mask = torch.rand(shape, generator=torch.Generator().manual_seed(5)) > 0.5
+    mask = torch.rand(shape, generator=torch.Generator().manual_seed(seeded(5))) > 0.5
     for row in hidden:
         mask[..., row, :] = False
     return mask

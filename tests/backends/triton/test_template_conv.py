@@ -37,6 +37,7 @@ from aot.options import Target, default_cache_dir, environment
 from aot.schedule.fusion import fuse
 from tests.backends.triton.disassembly import Machine, disassemble
 from tests.conformance.executors import interpret_triton
+from tests.settings import seeded
 
 HALF = torch.float16
 ARCHS = ("sm_80", "sm_90")
@@ -68,13 +69,15 @@ def model(
     rank: int = 2,
     **settings: Any,
 ) -> Model:
-    torch.manual_seed(3)
+    torch.manual_seed(seeded(3))
     conv = _CLASSES[rank](inputs, outputs, kernel, **settings)
     return Model(conv, after).to(dtype).eval()
 
 
 def tensor(*shape: int, dtype: torch.dtype = torch.float32, last: bool = False) -> torch.Tensor:
-    made = torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape))).to(dtype)
+    made = torch.randn(*shape, generator=torch.Generator().manual_seed(seeded(len(shape)))).to(
+        dtype
+    )
     return made.contiguous(memory_format=_LAST[len(shape) - 2]) if last else made
 
 
@@ -207,7 +210,7 @@ def test_weights_of_inputs_are_read_too() -> None:
 
 
 def test_epilogues_and_batch_norm_make_one_kernel() -> None:
-    torch.manual_seed(0)
+    torch.manual_seed(seeded())
     conv = nn.Sequential(nn.Conv2d(16, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32))
     module = Model(conv, lambda y, r: F.relu(y + r)).to(HALF).eval()
     source = emitted(module, half(1, 16, 8, 8), half(1, 32, 8, 8))

@@ -17,14 +17,15 @@ from tests.backends.triton.templates import (
     machine,
     template_kinds,
 )
+from tests.settings import seeded
 
 
 def real(*shape, dtype=torch.float32):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(7)).to(dtype)
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seeded(7))).to(dtype)
 
 
 def whole(*shape, dtype=torch.int64, low=-5, high=5):
-    generator = torch.Generator().manual_seed(7)
+    generator = torch.Generator().manual_seed(seeded(7))
     return torch.randint(low, high, shape, generator=generator, dtype=dtype)
 
 

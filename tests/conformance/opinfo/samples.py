@@ -14,6 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.conformance.opinfo.scope import DTYPES, foreign_type, out_of_scope
+from tests.settings import seeded
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +83,9 @@ def pairs(dtypes: Sequence[str] = tuple(DTYPES)) -> list[tuple[str, str]]:
 
 def seed() -> None:
     """Every random number generator that OpInfo's samples draw from."""
-    torch.manual_seed(0)
-    random.seed(0)
-    np.random.seed(0)
+    torch.manual_seed(seeded())
+    random.seed(seeded())
+    np.random.seed(seeded())
 
 
 @lru_cache(maxsize=1)

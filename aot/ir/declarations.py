@@ -1,0 +1,209 @@
+"""What a compiled function declares: the memory that it may touch, as expressions of its sizes.
+
+A declaration names no dim of a model. Its variables are numbered in the order of first use, so
+launches that differ in names alone have equal declarations, and share a function where its text is
+equal too. A launch says what its variables stand for (`Launch.values`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aot.errors import InternalError
+from aot.ir.kernels import Kernel, KernelGraph, Launch, kernel_ops
+from aot.ir.loops import Buffer, LoopNest
+from aot.ir.tensors import SizeRelation
+from aot.symbolic import Expr, Symbol, as_expr, dim, encode, integer, product, substitute
+
+Declared = int | str | tuple["Declared", ...]
+"""An expression in the plan's form, over the variables "v0", "v1", …"""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """The values that a variable may have; `maximum` None: unbounded."""
+
+    minimum: int
+    maximum: int | None
+    multiple_of: int = 1
+
+
+@dataclass(frozen=True)
+class DeclaredBuffer:
+    """A buffer argument: the bytes, from its beginning, that the function may touch.
+
+    `access`: "read", "write" or "update" (both).
+    """
+
+    dtype: str
+    bytes: Declared
+    access: str
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a function is called with, and what it touches then.
+
+    For all values of the variables in their ranges for which the relations hold, called with these
+    sizes and with units in [0, work) or with this grid, it touches no byte outside of the declared
+    ones, whatever the buffers hold, and ends.
+
+    Attributes:
+        variables: Ranges of v0, v1, ….
+        relations: (left, relation, right) between variables.
+        sizes: The value of each size argument.
+        buffers: In argument order.
+        work: Independent units; 0 where there is a grid.
+        scratch: Bytes for each worker; 0 where there is a grid.
+        grid: Program instances in three dimensions, for a device that counts in those.
+    """
+
+    variables: tuple[Variable, ...]
+    relations: tuple[tuple[Declared, str, Declared], ...]
+    sizes: tuple[Declared, ...]
+    buffers: tuple[DeclaredBuffer, ...]
+    work: Declared
+    scratch: Declared
+    grid: tuple[Declared, Declared, Declared] | None = None
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a function touches of a buffer around the element that a size argument names.
+
+    `before`: elements ahead of it. `after`: elements from it on.
+    """
+
+    buffer: str
+    before: int
+    after: Expr
+
+
+def declare(
+    graph: KernelGraph,
+    kernel: Kernel,
+    launch: Launch,
+    buffers: Mapping[str, Buffer],
+    reaches: Mapping[int, Reach] | None = None,
+) -> tuple[Declaration, tuple[Expr, ...]]:
+    """The declaration of a launch's function, and what its variables stand for in the launch.
+
+    Args:
+        graph: Has the dims and what is known of them.
+        kernel: What is launched: says which buffers it reads and writes.
+        launch: With its arguments; `function` and `values` are of no interest.
+        buffers: The graph's, and those that emission has added.
+        reaches: Size arguments, by position, that say where in a buffer the kernel's part begins.
+            They are variables of their own, so kernels of several parts share a function.
+
+    Raises:
+        InternalError: An expression has a symbol that is no dim.
+    """
+    variables = _Variables(graph)
+    sizes: list[Expr] = []
+    parts: dict[str, tuple[Expr, Reach]] = {}
+    for position, size in enumerate(launch.sizes):
+        reach = (reaches or {}).get(position)
+        if reach is None:
+            sizes.append(variables.take(size))
+            continue
+        sizes.append(variables.add(Variable(reach.before, None), as_expr(size)))
+        parts[reach.buffer] = (sizes[-1], reach)
+    amounts = launch.grid if launch.grid is not None else (launch.work, launch.scratch)
+    counts = [_plain(variables.take(as_expr(e))) for e in amounts]
+    declared = []
+    for name in launch.buffers:
+        dtype, elements = buffers[name].dtype, product(buffers[name].shape)
+        begin, reach = parts.get(name, (integer(0), None))
+        end = begin + variables.take(elements if reach is None else reach.after)
+        size = product((end, integer(dtype.itemsize)))
+        declared.append(DeclaredBuffer(dtype.name, _plain(size), access_of(kernel, name)))
+    relations = tuple(
+        (_plain(variables.take(r.left)), r.relation, _plain(variables.take(r.right)))
+        for r in _known_of(variables.dims(), graph.relations)
+    )
+    grid = None if launch.grid is None else (counts[0], counts[1], counts[2])
+    work, scratch = (0, 0) if launch.grid is not None else (counts[0], counts[1])
+    made = Declaration(
+        tuple(variables.ranges),
+        relations,
+        tuple(_plain(size) for size in sizes),
+        tuple(declared),
+        work,
+        scratch,
+        grid,
+    )
+    return made, tuple(variables.values)
+
+
+def access_of(kernel: Kernel, name: str) -> str:
+    """How a kernel uses a buffer: "read", "write" or "update".
+
+    What it tells itself in a workspace is only written, as far as others can see.
+    """
+    if name not in kernel.writes:
+        return "read"
+    added = any(
+        store.buffer == name and store.mode == "add"
+        for op in kernel_ops(kernel)
+        if isinstance(op, LoopNest)
+        for store in op.stores
+    )
+    return "update" if added or name in kernel.reads else "write"
+
+
+class _Variables:
+    """Variables in the order of first use: their ranges and what they stand for."""
+
+    def __init__(self, graph: KernelGraph) -> None:
+        self.ranges: list[Variable] = []
+        self.values: list[Expr] = []
+        self._graph = graph.name
+        self._names: dict[Symbol, Symbol] = {}
+        self._known = {
+            dim(d.name): Variable(d.minimum, d.maximum, d.multiple_of) for d in graph.dims
+        }
+
+    def add(self, variable: Variable, value: Expr) -> Symbol:
+        """A new variable that stands for this value."""
+        self.ranges.append(variable)
+        self.values.append(value)
+        return dim(f"v{len(self.ranges) - 1}")
+
+    def take(self, expr: Expr) -> Expr:
+        """The expression over variables instead of dims."""
+        for symbol in sorted(expr.free_symbols - self._names.keys(), key=str):
+            if symbol not in self._known:
+                raise InternalError(f"{symbol} in {expr} is no dim of {self._graph}")
+            self._names[symbol] = self.add(self._known[symbol], symbol)
+        return substitute(expr, self._names)
+
+    def dims(self) -> frozenset[Symbol]:
+        """The dims that there are variables for."""
+        return frozenset(self._names)
+
+
+def _known_of(dims: frozenset[Symbol], relations: Iterable[SizeRelation]) -> Sequence[SizeRelation]:
+    """The relations that say something of these dims, through other dims too."""
+    left = list(relations)
+    found: dict[SizeRelation, None] = {}
+    while True:
+        new = [r for r in left if dims & (r.left.free_symbols | r.right.free_symbols)]
+        if not new:
+            return [r for r in relations if r in found]
+        found.update(dict.fromkeys(new))
+        left = [r for r in left if r not in found]
+        dims = dims.union(*(r.left.free_symbols | r.right.free_symbols for r in new))
+
+
+def _plain(expr: Expr) -> Declared:
+    return _frozen(encode(expr))
+
+
+def _frozen(encoded: object) -> Declared:
+    if isinstance(encoded, list | tuple):
+        return tuple(_frozen(e) for e in encoded)
+    if isinstance(encoded, int | str):
+        return encoded
+    raise InternalError(f"{encoded!r} is no expression")
