@@ -74,10 +74,9 @@ aot_status* run_session(aot_session* session, const DLTensor* const* inputs, siz
       fail(AOT_INVALID_ARGUMENT, "the model gives ", expected, " outputs, room for ", output_count);
     }
     if (output_count != 0) require(outputs, "outputs");
-    session->value->run(inputs, input_count, options,
-                        [&](size_t i, aot_rt::OutputBlock* block) {
-                          outputs[i] = block == nullptr ? nullptr : convert(block);
-                        });
+    session->value->run(inputs, input_count, options, [&](size_t i, aot_rt::OutputBlock* block) {
+      outputs[i] = block == nullptr ? nullptr : convert(block);
+    });
   });
 }
 
@@ -251,8 +250,8 @@ aot_status* aot_session_run_with(aot_session* session, const DLTensor* const* in
   aot_rt::RunOptions options;
   aot_status* status = guard([&] {
     const auto read = read_options(given, "aot_run_options");
-    options = {read.stream,       read.host_outputs != 0, read.timeout_ns,      read.cancellation,
-               read.outputs,      read.observer,          read.observer_context};
+    options = {read.stream,  read.host_outputs != 0, read.timeout_ns,      read.cancellation,
+               read.outputs, read.observer,          read.observer_context};
   });
   if (status != nullptr) return status;
   return run_session(session, inputs, input_count, outputs, output_count, options,

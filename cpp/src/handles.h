@@ -25,8 +25,9 @@ namespace aot_rt {
 // Throws INVALID_ARGUMENT: a struct of a newer header asks for what this library does not know.
 [[noreturn]] void fail_newer(const char* name, size_t known, size_t at);
 
-// The caller's options, which may be an older, shorter struct, in today's; zeros elsewhere. A newer,
-// longer one is read where it asks for nothing that is new: what lies behind today's is zero.
+// The caller's options, which may be an older, shorter struct, in today's; zeros elsewhere. A
+// newer, longer one is read where it asks for nothing that is new: what lies behind today's is
+// zero.
 template <typename Options>
 Options read_options(const Options* given, const char* name) {
   Options options{};

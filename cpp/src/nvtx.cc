@@ -79,7 +79,8 @@ const Nvtx* Nvtx::attach(const char* path) {
     fail(AOT_DEVICE_ERROR, "NVTX_INJECTION64_PATH: cannot load the tool: ", ::dlerror());
   }
   using Initialize = int (*)(const void* (*)(uint32_t));
-  const auto initialize = reinterpret_cast<Initialize>(::dlsym(library, "InitializeInjectionNvtx2"));
+  const auto initialize =
+      reinterpret_cast<Initialize>(::dlsym(library, "InitializeInjectionNvtx2"));
   if (initialize == nullptr || initialize(export_table) == 0) {
     fail(AOT_DEVICE_ERROR, "NVTX_INJECTION64_PATH: '", path, "' is no tool that takes NVTX ranges");
   }

@@ -1,7 +1,7 @@
 // Ranges for NVIDIA's tools (Nsight Systems and others), which name what a thread is doing. Spoken
 // here is the tools' own protocol: they put the path of a library into the environment of the
-// process, and write their functions into the tables that it asks for. Nothing of NVIDIA's is needed
-// to build, and without a tool nothing is called.
+// process, and write their functions into the tables that it asks for. Nothing of NVIDIA's is
+// needed to build, and without a tool nothing is called.
 #ifndef AOT_SRC_NVTX_H_
 #define AOT_SRC_NVTX_H_
 

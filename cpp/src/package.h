@@ -35,11 +35,11 @@ struct Log {
   }
 };
 
-// What a device's sessions share: where they find the weights, and memory for their runs. Belongs to
-// a package.
+// What a device's sessions share: where they find the weights, and memory for their runs. Belongs
+// to a package.
 struct WeightPlace {
   std::unique_ptr<WeightDevice> device;
-  std::shared_ptr<WorkspacePool> workspaces;  // of the device's memory
+  std::shared_ptr<WorkspacePool> workspaces;   // of the device's memory
   std::shared_ptr<const Placement> placement;  // the present one; the package's lock guards it
 };
 
@@ -140,7 +140,8 @@ class Package : public std::enable_shared_from_this<Package> {
   Lock replacing_{"this package"};
   WeightValues values_;  // changed by replacements alone
   std::atomic<uint64_t> generation_{1};
-  mutable Lock placement_mutex_{"this package"};  // guards every place's `placement` with the generation
+  mutable Lock placement_mutex_{
+      "this package"};  // guards every place's `placement` with the generation
 
   Lock users_mutex_{"this package"};
   std::vector<WeightUser*> users_;

@@ -23,7 +23,7 @@ struct Search {
 int look_into(dl_phdr_info* object, size_t /*size*/, void* context) {
   auto* search = static_cast<Search*>(context);
   for (int i = 0; i < object->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& part = object->dlpi_phdr[i];
+    const ElfW(Phdr) & part = object->dlpi_phdr[i];
     if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
     const uintptr_t begin = object->dlpi_addr + part.p_vaddr;
     if (search->address < begin || search->address >= begin + part.p_memsz) continue;
@@ -45,7 +45,7 @@ int open_map(const std::string& path) {
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
              S_IRUSR | S_IWUSR);
   if (fd < 0) fail(AOT_DEVICE_ERROR, "cannot open '", path, "': ", std::strerror(errno));
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid()) {
     ::close(fd);
     fail(AOT_DEVICE_ERROR, "'", path, "' is not a file of this user's: remove it");

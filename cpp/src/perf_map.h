@@ -14,8 +14,8 @@ struct NamedCode {
   std::string name;
 };
 
-// Appends a line for each to /tmp/perf-PID.map. A function is taken to end where the next one or its
-// mapping does. Throws DEVICE_ERROR: the file cannot be written, or is not this user's own.
+// Appends a line for each to /tmp/perf-PID.map. A function is taken to end where the next one or
+// its mapping does. Throws DEVICE_ERROR: the file cannot be written, or is not this user's own.
 void append_perf_map(std::vector<NamedCode> code);
 
 }  // namespace aot_rt

@@ -5,14 +5,17 @@
 //   state      what has been done                          after a failure
 //   idle       nothing is under way
 //   begun      weights taken, earlier runs ordered before  the device ends the run; nothing else
-//   bound      a bound program for the input sizes         it stays, and is right for its sizes: what
+//   bound      a bound program for the input sizes         it stays, and is right for its sizes:
+//   what
 //                                                          runs measure is forgotten at `begun`
 //   placed     memory for temporaries, inputs, outputs     outputs go back; memory that has grown
 //                                                          stays grown
 //   running    steps are executed                          temporaries hold anything, which no run
-//                                                          reads; outputs go back; states that steps
-//                                                          write in place are as the steps left them
-//   finishing  new values go to states and inputs          as in `running`: on the host nothing fails
+//                                                          reads; outputs go back; states that
+//                                                          steps write in place are as the steps
+//                                                          left them
+//   finishing  new values go to states and inputs          as in `running`: on the host nothing
+//   fails
 //                                                          here, a device may
 //
 // So a run that failed has changed no later run but through states that the plan writes in place,
@@ -222,14 +225,14 @@ class Session final : private Package::WeightUser, private FlowHost {
   // Of the run under way.
   BoundProgram* bound_ = nullptr;
   RunControl* control_ = nullptr;
-  bool to_host_ = false;  // outputs are fetched
+  bool to_host_ = false;                      // outputs are fetched
   const DLTensor* const* callers_ = nullptr;  // outputs in the caller's memory
   std::vector<OutputBlock*> results_;  // by output: on the device; nullptr: none, or not known yet
   std::vector<OutputBlock*> fetched_;  // by output: on the host, where the device is apart
   std::vector<void*> places_;          // by output: where it is on the device; nullptr: nowhere yet
   std::vector<bool> placed_;           // by output
   size_t placed_bytes_ = 0;
-  std::vector<Block> staged_;          // by update: new values of inputs on their way to the host
+  std::vector<Block> staged_;  // by update: new values of inputs on their way to the host
 };
 
 }  // namespace aot_rt

@@ -26,8 +26,8 @@ class Session::Run {
   Run(Session& session, RunControl* control, const RunOptions& options) : session_(session) {
     session.control_ = control;
     session.callers_ = options.outputs;
-    session.to_host_ = session.device_->is_apart() &&
-                       (options.host_outputs || session.options_.host_outputs);
+    session.to_host_ =
+        session.device_->is_apart() && (options.host_outputs || session.options_.host_outputs);
     const bool own = options.observer != nullptr;
     view_.stream = options.stream;
     view_.control = control;
@@ -183,7 +183,8 @@ void Session::update_device(const DLTensor* const* inputs) {
       const State& state = plan().states[index];
       TraceSpan traced(trace_.get(), AOT_TRACE_COPY, state.spec.name.c_str(), "state");
       traced.set_bytes(static_cast<size_t>(state.bytes));
-      if (state.bytes != 0) device_->copy(address_of(state), value, static_cast<size_t>(state.bytes));
+      if (state.bytes != 0)
+        device_->copy(address_of(state), value, static_cast<size_t>(state.bytes));
       continue;
     }
     const DLTensor& tensor = *inputs[index];

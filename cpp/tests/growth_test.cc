@@ -103,9 +103,8 @@ TEST(fields_that_the_library_does_not_know_are_refused) {
   aot_session_free(session);
   session = nullptr;
   options.added = uint64_t{1} << 63;  // the last byte alone
-  const std::string message =
-      taken(aot_session_create(package.get(), "cpu", &options.known, &session),
-            AOT_INVALID_ARGUMENT);
+  const std::string message = taken(
+      aot_session_create(package.get(), "cpu", &options.known, &session), AOT_INVALID_ARGUMENT);
   const std::string known = std::to_string(sizeof(aot_session_options));
   const std::string last = std::to_string(sizeof(options) - 1);
   CHECK(message.find("aot_session_options: byte " + last + " is set") == 0);

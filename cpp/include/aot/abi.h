@@ -292,9 +292,9 @@ typedef struct aot_session_options {
   const aot_allocator* allocator; /* NULL: the C library. The struct is copied. */
   int32_t profile;                /* 1: time every step (costs about 50 ns each) */
   /* For devices with memory and streams of their own, such as "cuda": */
-  int32_t host_outputs; /* 1: every run gives outputs in host memory */
-  int32_t no_graphs;    /* 1: launch kernels one by one, do not replay them as a graph */
-  int32_t synchronous;  /* 1: wait after every step, so that an error names its kernel (slow) */
+  int32_t host_outputs;     /* 1: every run gives outputs in host memory */
+  int32_t no_graphs;        /* 1: launch kernels one by one, do not replay them as a graph */
+  int32_t synchronous;      /* 1: wait after every step, so that an error names its kernel (slow) */
   const aot_limits* limits; /* NULL: the defaults. The struct is copied. */
   /* 1: temporaries are this session's own, and kept between runs. Else sessions of one package on
    * one device lend them to each other, run by run, unless `allocator` is set. */
@@ -390,8 +390,8 @@ AOT_API aot_status* aot_session_prewarm(aot_session* session, const DLTensor* co
 
 /* Bytes that a session holds now, on its device unless said otherwise. */
 typedef struct aot_memory_info {
-  size_t struct_size;     /* set by the caller */
-  int64_t plan_bytes;     /* of the host: sets of sizes kept resolved, about */
+  size_t struct_size; /* set by the caller */
+  int64_t plan_bytes; /* of the host: sets of sizes kept resolved, about */
   int64_t state_bytes;
   int64_t workspace_bytes; /* temporaries that it has borrowed, or its own */
   int64_t shared_bytes;    /* temporaries that wait for any session of the package on this device */
@@ -479,10 +479,11 @@ typedef enum aot_trace_kind {
 /* One span. The library gives pointers to it and may know more fields than the caller. Strings live
  * as long as the trace. */
 typedef struct aot_trace_event {
-  int32_t kind;      /* aot_trace_kind */
-  int32_t on_device; /* 1: in a stream of the device, in the host's time; 0: in a thread of the host */
-  uint64_t track;    /* the thread's number (gettid), or the stream */
-  int64_t begin_ns;  /* of CLOCK_MONOTONIC, as std::chrono::steady_clock has it */
+  int32_t kind; /* aot_trace_kind */
+  int32_t
+      on_device;  /* 1: in a stream of the device, in the host's time; 0: in a thread of the host */
+  uint64_t track; /* the thread's number (gettid), or the stream */
+  int64_t begin_ns; /* of CLOCK_MONOTONIC, as std::chrono::steady_clock has it */
   int64_t end_ns;
   uint64_t run;       /* which run of the trace it belongs to, from 1 */
   const char* name;   /* the kernel's, the control step's, the input's or output's */
@@ -500,7 +501,8 @@ typedef struct aot_trace aot_trace;
 
 typedef struct aot_trace_options {
   size_t struct_size;
-  uint64_t capacity; /* events that are kept, the first ones; 0: 65536. Memory for all is taken now */
+  uint64_t
+      capacity; /* events that are kept, the first ones; 0: 65536. Memory for all is taken now */
   /* 1: what is traced is also a range for NVIDIA's tools (NVTX), if one watches the process. The
    * library that the tool names in the environment (NVTX_INJECTION64_PATH) is then loaded. */
   int32_t nvtx;
@@ -508,8 +510,8 @@ typedef struct aot_trace_options {
 } aot_trace_options;
 
 /* Begins to trace the runs of a session. A traced run on a GPU launches kernels one by one, without
- * graphs, and is over when the call returns. Fails with INVALID_ARGUMENT while it is traced already,
- * with OUT_OF_MEMORY, and with DEVICE_ERROR where the tool cannot be used. */
+ * graphs, and is over when the call returns. Fails with INVALID_ARGUMENT while it is traced
+ * already, with OUT_OF_MEMORY, and with DEVICE_ERROR where the tool cannot be used. */
 AOT_API aot_status* aot_session_trace_begin(aot_session* session, const aot_trace_options* options);
 /* Ends it, after a run in progress. Writes *trace, owned by the caller. */
 AOT_API aot_status* aot_session_trace_end(aot_session* session, aot_trace** trace);
@@ -539,10 +541,11 @@ AOT_API aot_status* aot_package_find_state(const aot_package* package, const cha
 
 /* ---------------------------------------------------------------- growth
  *
- * Within a major version structs get new fields at their end, and functions are added. What a caller
- * gives carries its size (struct_size, or an argument); what the library gives is behind pointers,
- * and aot_struct_size tells how much of it is there. Structs that stand in arrays, aot_dim_info and
- * aot_step_profile, never grow there: elements of any size come through the functions below. */
+ * Within a major version structs get new fields at their end, and functions are added. What a
+ * caller gives carries its size (struct_size, or an argument); what the library gives is behind
+ * pointers, and aot_struct_size tells how much of it is there. Structs that stand in arrays,
+ * aot_dim_info and aot_step_profile, never grow there: elements of any size come through the
+ * functions below. */
 
 /* 1 if this library can do what the name says (docs/abi.md lists the names), else 0. */
 AOT_API int32_t aot_has_feature(const char* name);

@@ -382,9 +382,9 @@ struct SessionOptions {
   const aot_executor* executor = nullptr;
   const aot_allocator* allocator = nullptr;
   bool profile = false;
-  bool host_outputs = false;  // on a GPU: outputs in host memory
-  bool graphs = true;         // on a GPU: replay launches as a graph
-  bool synchronous = false;   // on a GPU: wait after every step, so that an error names its kernel
+  bool host_outputs = false;   // on a GPU: outputs in host memory
+  bool graphs = true;          // on a GPU: replay launches as a graph
+  bool synchronous = false;    // on a GPU: wait after every step, so that an error names its kernel
   bool own_workspace = false;  // temporaries are not shared with other sessions
   aot_limits limits = {};      // zeros: the defaults; struct_size is set by create()
 };

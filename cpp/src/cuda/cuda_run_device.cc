@@ -131,8 +131,8 @@ void CudaRunDevice::store(void* to, const void* from, size_t bytes) {
 
 void* CudaRunDevice::place_input(size_t index, const DLTensor& tensor, const BoundTensor& bound) {
   const bool copied = InputCopies::needs_copy(tensor, bound);
-  TraceSpan traced(copied ? run_->trace : nullptr, AOT_TRACE_COPY,
-                   plan_.inputs[index].name.c_str(), "input");
+  TraceSpan traced(copied ? run_->trace : nullptr, AOT_TRACE_COPY, plan_.inputs[index].name.c_str(),
+                   "input");
   traced.set_bytes(static_cast<size_t>(bound.span));
   const DeviceSpan work(copied ? &timeline_ : nullptr);
   return copies_.place(index, tensor, bound, stream_);

@@ -117,8 +117,8 @@ class CudaRunDevice final : public RunDevice {
 
   // The last run that was only enqueued. Streams are told apart by their number, which the driver
   // never gives again: handles are reused, and one handle means another stream in each thread.
-  Event last_run_;           // behind it, once it is recorded
-  bool busy_ = false;        // it may still go on
+  Event last_run_;     // behind it, once it is recorded
+  bool busy_ = false;  // it may still go on
   CUstream last_stream_ = nullptr;
   uintptr_t last_key_ = 0;
 

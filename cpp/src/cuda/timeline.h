@@ -52,8 +52,8 @@ class Timeline {
   std::vector<Pending> pending_;
 };
 
-// Work that is enqueued while this lives, of which the trace's innermost span tells what it is. That
-// span becomes the launch of it.
+// Work that is enqueued while this lives, of which the trace's innermost span tells what it is.
+// That span becomes the launch of it.
 class DeviceSpan {
  public:
   explicit DeviceSpan(Timeline* timeline);

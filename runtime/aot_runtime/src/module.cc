@@ -298,9 +298,9 @@ class Session {
     const int64_t pending = on_host ? 0 : request.stream;
     for (size_t i = 0; i < tensors.size(); ++i) {
       const bool given = places.size() != 0 && places.data()[i] != nullptr;
-      outputs[i] = given ? py::object(request.places[i])
-                         : py::cast(std::make_unique<Output>(std::move(tensors[i]), session_,
-                                                             pending));
+      outputs[i] =
+          given ? py::object(request.places[i])
+                : py::cast(std::make_unique<Output>(std::move(tensors[i]), session_, pending));
     }
     return outputs;
   }
@@ -343,7 +343,8 @@ class Package {
                                    const py::dict& limits) {
     const LogDrain drain;
     aot_limits given{};
-    for (const auto& [name, value] : limits) set_limit(&given, py::str(name), value.cast<int64_t>());
+    for (const auto& [name, value] : limits)
+      set_limit(&given, py::str(name), value.cast<int64_t>());
     std::optional<aot::Result<aot::Session>> result;
     {
       const py::gil_scoped_release release;
@@ -434,9 +435,9 @@ class Package {
  private:
   static void set_limit(aot_limits* limits, const std::string& name, int64_t value) {
     const std::pair<const char*, int64_t*> rows[] = {
-        {"plan_bytes", &limits->plan_bytes},     {"arena_bytes", &limits->arena_bytes},
-        {"state_bytes", &limits->state_bytes},   {"output_bytes", &limits->output_bytes},
-        {"loop_turns", &limits->loop_turns},     {"run_ns", &limits->run_ns},
+        {"plan_bytes", &limits->plan_bytes},   {"arena_bytes", &limits->arena_bytes},
+        {"state_bytes", &limits->state_bytes}, {"output_bytes", &limits->output_bytes},
+        {"loop_turns", &limits->loop_turns},   {"run_ns", &limits->run_ns},
     };
     for (const auto& [known, field] : rows) {
       if (name == known) *field = value;
@@ -492,8 +493,8 @@ PYBIND11_MODULE(_native, m) {
 
   py::class_<Session>(m, "Session")
       .def("run", &Session::run, py::arg("leaves"), py::arg("stream") = 0,
-           py::arg("to_host") = false, py::arg("timeout_ns") = 0,
-           py::arg("cancellation") = nullptr, py::arg("places") = py::list())
+           py::arg("to_host") = false, py::arg("timeout_ns") = 0, py::arg("cancellation") = nullptr,
+           py::arg("places") = py::list())
       .def("output_sizes", &Session::output_sizes, py::arg("leaves"))
       .def("prewarm", &Session::prewarm, py::arg("leaves"))
       .def("memory", &Session::memory)

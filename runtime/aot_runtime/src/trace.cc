@@ -28,8 +28,8 @@ py::tuple describe_trace(const aot::Trace& trace) {
     const aot_trace_event& event = trace[i];
     events.append(py::make_tuple(kind_name(event.kind), event.name, event.what, event.origin,
                                  event.on_device != 0, event.track, event.begin_ns, event.end_ns,
-                                 event.run, or_none(event.step), event.worker,
-                                 or_none(event.bytes), event.flow));
+                                 event.run, or_none(event.step), event.worker, or_none(event.bytes),
+                                 event.flow));
   }
   return py::make_tuple(trace.dropped(), events);
 }
