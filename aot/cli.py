@@ -438,6 +438,11 @@ def verify(
     type=click.Path(path_type=Path),
     help="The model file: its time in eager PyTorch (needs torch), runs alternating.",
 )
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a timeline of some more runs to this file, for ui.perfetto.dev.",
+)
 @_json
 @_debug
 def bench(
@@ -452,13 +457,14 @@ def bench(
     runs: int,
     kernels: int,
     against: Path | None,
+    trace: Path | None,
     as_json: bool,
     debug: bool,
 ) -> None:
     """Time PACKAGE: load, latency percentiles, and the slowest kernels."""
     inputs = _inputs(package, npz, sizes, seed)
     rival = None if against is None else partial(_torch_side().eager, against, inputs)
-    result = bench_report.measure(package, isa, threads, inputs, runs, rival, device)
+    result = bench_report.measure(package, isa, threads, inputs, runs, rival, device, trace)
     if as_json:
         _print_json(result.to_json())
     else:

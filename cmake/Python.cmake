@@ -12,7 +12,9 @@ pybind11_add_module(_native MODULE
   runtime/aot_runtime/src/module.cc
   runtime/aot_runtime/src/arrays.cc
   runtime/aot_runtime/src/exchange.cc
-  runtime/aot_runtime/src/operators.cc)
+  runtime/aot_runtime/src/log.cc
+  runtime/aot_runtime/src/operators.cc
+  runtime/aot_runtime/src/trace.cc)
 target_link_libraries(_native PRIVATE aot_runtime_static aot_options)
 target_link_options(_native PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,nodelete)
 install(TARGETS _native LIBRARY DESTINATION aot_runtime COMPONENT python)

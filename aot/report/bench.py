@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from aot.errors import PackageWriteError
 from aot.report.model import format_seconds
 from aot.report.runtime import LoadedModel, load_model, profile
 
 WARM_UP_RUNS = 3
 PROFILED_RUNS = 20
+TRACED_RUNS = 3
 PERCENTILES = (50, 90, 99)
 
 
@@ -73,6 +75,7 @@ def measure(
     runs: int,
     rival: Rival | None = None,
     device: str | None = None,
+    trace: Path | None = None,
 ) -> BenchResult:
     """Load the package and run it.
 
@@ -84,6 +87,7 @@ def measure(
         runs: Timed runs, after `WARM_UP_RUNS` of which the first is told apart.
         rival: What to compare with; runs of both alternate.
         device: "cuda", "cuda:1", …; None takes the host where the package runs there.
+        trace: Where to write a timeline of `TRACED_RUNS` more runs, for Perfetto.
     """
     start = time.perf_counter()
     model = load_model(path, isa, threads, device)
@@ -97,6 +101,8 @@ def measure(
         times.append(_timed(calls))
     seconds = [row[0] for row in times]
     timed = seconds[WARM_UP_RUNS:]
+    if trace is not None:
+        write_trace(model, inputs, trace)
     return BenchResult(
         isa=model.place,
         threads=model.model.num_threads,
@@ -109,6 +115,26 @@ def measure(
         kernels=_kernel_times(model, inputs, min(runs, PROFILED_RUNS)),
         rival=_percentiles([row[1] for row in times[WARM_UP_RUNS:]]) if rival else None,
     )
+
+
+def write_trace(model: LoadedModel, inputs: Sequence[Any], path: Path) -> None:
+    """Write a timeline of `TRACED_RUNS` runs, in the trace-event format of Perfetto and Chrome.
+
+    Raises:
+        PackageWriteError: The file cannot be written.
+    """
+    with model.model.trace() as timeline:
+        for _ in range(TRACED_RUNS):
+            model.model.reset()
+            model.run(inputs)
+    try:
+        timeline.save(path)
+    except OSError as error:
+        raise PackageWriteError(
+            f"the timeline cannot be written: {error.strerror}",
+            where=path,
+            advice="Choose another path with --trace.",
+        ) from error
 
 
 def _timed(calls: Sequence[Callable[[], object]]) -> list[float]:

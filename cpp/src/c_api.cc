@@ -8,40 +8,16 @@
 #include "cpu/isa.h"
 #include "devices.h"
 #include "error.h"
+#include "handles.h"
 #include "operators.h"
-#include "package.h"
-#include "session.h"
 #include "status.h"
-
-struct aot_package {
-  std::shared_ptr<aot_rt::Package> value;
-};
-
-struct aot_session {
-  std::unique_ptr<aot_rt::Session> value;
-};
 
 namespace {
 
 using aot_rt::fail;
 using aot_rt::guard;
-
-// The caller's options, which may be an older, shorter struct, in today's; zeros elsewhere.
-template <typename Options>
-Options read_options(const Options* given, const char* name) {
-  Options options{};
-  if (given == nullptr) return options;
-  if (given->struct_size < sizeof(size_t)) {
-    fail(AOT_INVALID_ARGUMENT, name, ": struct_size is ", given->struct_size, ", set it to sizeof(",
-         name, ")");
-  }
-  std::memcpy(static_cast<void*>(&options), given, std::min(given->struct_size, sizeof(Options)));
-  return options;
-}
-
-void require(const void* pointer, const char* name) {
-  if (pointer == nullptr) fail(AOT_INVALID_ARGUMENT, name, " is NULL");
-}
+using aot_rt::read_options;
+using aot_rt::require;
 
 std::string weights_of(const aot_package_options& options) {
   return options.weights != nullptr ? options.weights : "";
@@ -103,10 +79,9 @@ aot_status* run_session(aot_session* session, const DLTensor* const* inputs, siz
       fail(AOT_INVALID_ARGUMENT, "the model gives ", expected, " outputs, room for ", output_count);
     }
     if (output_count != 0) require(outputs, "outputs");
-    session->value->run(inputs, input_count, options,
-                        [&](size_t i, aot_rt::OutputBlock* block) {
-                          outputs[i] = block == nullptr ? nullptr : convert(block);
-                        });
+    session->value->run(inputs, input_count, options, [&](size_t i, aot_rt::OutputBlock* block) {
+      outputs[i] = block == nullptr ? nullptr : convert(block);
+    });
   });
 }
 
@@ -239,16 +214,16 @@ aot_status* aot_session_create(aot_package* package, const char* device,
     if (options.num_threads < 0) {
       fail(AOT_INVALID_ARGUMENT, "num_threads is ", options.num_threads);
     }
-    if (options.executor != nullptr &&
-        (options.executor->struct_size < sizeof(aot_executor) || options.executor->workers < 1 ||
-         options.executor->run == nullptr)) {
+    const auto executor = read_options(options.executor, "aot_executor");
+    const auto allocator = read_options(options.allocator, "aot_allocator");
+    if (options.executor != nullptr && (executor.workers < 1 || executor.run == nullptr)) {
       fail(AOT_INVALID_ARGUMENT, "executor: struct_size, workers and run must be set");
     }
     aot_rt::SessionOptions internal;
     internal.isa = options.isa != nullptr ? options.isa : "";
     internal.num_threads = options.num_threads;
-    internal.executor = options.executor;
-    internal.allocator = options.allocator;
+    internal.executor = options.executor != nullptr ? &executor : nullptr;
+    internal.allocator = options.allocator != nullptr ? &allocator : nullptr;
     internal.profile = options.profile != 0;
     internal.host_outputs = options.host_outputs != 0;
     internal.graphs = options.no_graphs == 0;
@@ -280,8 +255,8 @@ aot_status* aot_session_run_with(aot_session* session, const DLTensor* const* in
   aot_rt::RunOptions options;
   aot_status* status = guard([&] {
     const auto read = read_options(given, "aot_run_options");
-    options = {read.stream,       read.host_outputs != 0, read.timeout_ns,      read.cancellation,
-               read.outputs,      read.observer,          read.observer_context};
+    options = {read.stream,  read.host_outputs != 0, read.timeout_ns,      read.cancellation,
+               read.outputs, read.observer,          read.observer_context};
   });
   if (status != nullptr) return status;
   return run_session(session, inputs, input_count, outputs, output_count, options,

@@ -9,33 +9,35 @@ namespace aot_rt {
 void FlowRunner::run_steps(int32_t begin, int32_t end) {
   for (int32_t at = begin; at < end;) {
     const Step& step = program_.steps[static_cast<size_t>(at)];
-    switch (step.kind) {
-      case StepKind::kLaunch:
-        at = launch(at, end);
-        continue;
-      case StepKind::kBranch:
-        branch(step, at + 1);
-        break;
-      case StepKind::kWhile:
-        repeat_while(step, at + 1);
-        break;
-      case StepKind::kRepeat:
-        repeat(step, at);
-        break;
-      case StepKind::kCopy:
-        copy(step);
-        break;
-      case StepKind::kSizes:
-        read_sizes(step, at + 1);
-        break;
-      case StepKind::kCheck:
-        check(step);
-        break;
-      case StepKind::kCall:
-        call(at);
-        break;
+    if (step.kind == StepKind::kLaunch) {
+      at = launch(at, end);
+      continue;
     }
+    run_control(step, at);
     at += 1 + step.parts[0] + step.parts[1];
+  }
+}
+
+void FlowRunner::run_control(const Step& step, int32_t at) {
+  if (step.kind == StepKind::kCall) return call(at);
+  const bool copies = step.kind == StepKind::kCopy;
+  TraceSpan traced(trace_, copies ? AOT_TRACE_COPY : AOT_TRACE_CONTROL, at, nullptr);
+  switch (step.kind) {
+    case StepKind::kBranch:
+      return branch(step, at + 1);
+    case StepKind::kWhile:
+      return repeat_while(step, at + 1);
+    case StepKind::kRepeat:
+      return repeat(step, at);
+    case StepKind::kCopy:
+      return copy(step, &traced);
+    case StepKind::kSizes:
+      return read_sizes(step, at + 1);
+    case StepKind::kCheck:
+      return check(step);
+    case StepKind::kLaunch:
+    case StepKind::kCall:
+      return;  // not control steps
   }
 }
 
@@ -99,8 +101,10 @@ void FlowRunner::check_slices(int32_t self, int64_t count) const {
   }
 }
 
-void FlowRunner::copy(const Step& step) {
+void FlowRunner::copy(const Step& step, TraceSpan* traced) {
   const int64_t bytes = host_.sizes().buffer_bytes(step.buffers[0]);
+  traced->set_what("step");
+  traced->set_bytes(static_cast<size_t>(bytes));
   if (bytes != host_.sizes().buffer_bytes(step.buffers[1])) {
     fail(AOT_CORRUPT_PACKAGE, "plan: a step copies between buffers of different sizes");
   }

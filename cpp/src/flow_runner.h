@@ -10,6 +10,7 @@
 #include "aot/abi.h"
 #include "bound_sizes.h"
 #include "plan.h"
+#include "trace.h"
 
 namespace aot_rt {
 
@@ -40,8 +41,9 @@ class FlowHost {
 // One run of a program with control steps; `host` is bound for the inputs' sizes.
 class FlowRunner {
  public:
-  FlowRunner(const Plan& plan, const Program& program, FlowHost* host)
-      : plan_(plan), program_(program), host_(*host) {}
+  // `trace`: where control steps are noted; may be nullptr.
+  FlowRunner(const Plan& plan, const Program& program, FlowHost* host, Trace* trace)
+      : plan_(plan), program_(program), host_(*host), trace_(trace) {}
 
   // Throws what the host throws; OPERATOR_FAILED with the step's origin; INVALID_ARGUMENT with
   // the step's origin when a check of the model fails; SHAPE_MISMATCH when a size that is read is
@@ -50,12 +52,13 @@ class FlowRunner {
 
  private:
   void run_steps(int32_t begin, int32_t end);
+  void run_control(const Step& step, int32_t at);
   int32_t launch(int32_t begin, int32_t end);
   void branch(const Step& step, int32_t first);
   void repeat_while(const Step& step, int32_t first);
   void repeat(const Step& step, int32_t self);
   void check_slices(int32_t self, int64_t count) const;
-  void copy(const Step& step);
+  void copy(const Step& step, TraceSpan* traced);
   void read_sizes(const Step& step, int32_t first);
   void check(const Step& step);
   void call(int32_t at);
@@ -66,6 +69,7 @@ class FlowRunner {
   const Plan& plan_;
   const Program& program_;
   FlowHost& host_;
+  Trace* trace_;
   std::vector<int64_t> values_;  // that a step has read
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "error.h"
+#include "perf_map.h"
 
 namespace aot_rt {
 namespace {
@@ -63,6 +64,32 @@ std::shared_ptr<const KernelLibrary> Package::library(const Program& program,
     log_(AOT_LOG_INFO, cat("kernels of ", chosen.isa, ", ", chosen.entry->bytes.size, " bytes"));
   }
   return slot;
+}
+
+void Package::write_perf_map() {
+  std::vector<NamedCode> code;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Program& program : plan_.programs) {
+      std::vector<std::string> names;
+      for (const Kernel& kernel : program.kernels) names.push_back(kernel.name);
+      for (size_t i = program.steps.size(); i-- > 0;) {  // the first step that has it says where
+        const Step& step = program.steps[i];
+        if (step.kind != StepKind::kLaunch || step.origin < 0) continue;
+        names[static_cast<size_t>(step.kernel)] =
+            cat(program.kernel_of(step).name, " (", plan_.origin_of(step), ")");
+      }
+      for (const Library& library : program.libraries) {
+        const auto loaded = libraries_.find(library.entry->name);
+        if (loaded == libraries_.end() || loaded->second == nullptr) continue;
+        for (size_t id = 0; id < names.size(); ++id) {
+          const auto function = loaded->second->kernel(static_cast<int32_t>(id));
+          code.push_back({reinterpret_cast<uintptr_t>(function), names[id]});
+        }
+      }
+    }
+  }
+  append_perf_map(std::move(code));
 }
 
 std::vector<OperatorPtr> Package::operators(const Plan& plan, const Program& program) {

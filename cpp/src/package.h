@@ -37,11 +37,11 @@ struct Log {
   }
 };
 
-// What a device's sessions share: where they find the weights, and memory for their runs. Belongs to
-// a package.
+// What a device's sessions share: where they find the weights, and memory for their runs. Belongs
+// to a package.
 struct WeightPlace {
   std::unique_ptr<WeightDevice> device;
-  std::shared_ptr<WorkspacePool> workspaces;  // of the device's memory
+  std::shared_ptr<WorkspacePool> workspaces;   // of the device's memory
   std::shared_ptr<const Placement> placement;  // the present one; the package's lock guards it
 };
 
@@ -66,6 +66,10 @@ class Package : public std::enable_shared_from_this<Package> {
 
   // The kernels of one of the plan's programs for `isa` ("" = the best), loaded once. Any thread.
   std::shared_ptr<const KernelLibrary> library(const Program& program, std::string_view isa);
+
+  // Appends the kernels of all loaded libraries to the file that `perf` reads. Any thread. Throws
+  // DEVICE_ERROR.
+  void write_perf_map();
 
   // The code of a program's calls of custom operators: the package's own, else what is registered
   // in this process. `plan`: the program's. Any thread. Throws NOT_FOUND with the model's line when
@@ -147,7 +151,8 @@ class Package : public std::enable_shared_from_this<Package> {
   Lock replacing_{"this package"};
   WeightValues values_;  // changed by replacements alone
   std::atomic<uint64_t> generation_{1};
-  mutable Lock placement_mutex_{"this package"};  // guards every place's `placement` with the generation
+  mutable Lock placement_mutex_{
+      "this package"};  // guards every place's `placement` with the generation
 
   Lock users_mutex_{"this package"};
   std::vector<WeightUser*> users_;

@@ -15,6 +15,7 @@
 #include "operators.h"
 #include "output_pool.h"
 #include "run_control.h"
+#include "trace.h"
 
 namespace aot_rt {
 
@@ -32,6 +33,7 @@ struct RunView {
   aot_observer_fn observer = nullptr;
   void* observer_context = nullptr;
   StepCounter* counters = nullptr;  // by step; nullptr: nothing is timed
+  Trace* trace = nullptr;           // nullptr: the run is not traced
 };
 
 // Belongs to one session, whose lock is held wherever this is called, but for what is constant.

@@ -164,4 +164,19 @@ void Session::reset_profile() {
   std::fill(counters_.begin(), counters_.end(), StepCounter{});
 }
 
+void Session::begin_trace(const TraceOptions& options) {
+  auto trace = std::make_unique<Trace>(parts_.package, plan(), program(), options);
+  const std::lock_guard<Lock> lock(lock_);
+  if (trace_ != nullptr) fail(AOT_INVALID_ARGUMENT, "this session is traced already");
+  trace_ = std::move(trace);
+  traced_.store(true);
+}
+
+std::unique_ptr<Trace> Session::end_trace() {
+  const std::lock_guard<Lock> lock(lock_);
+  if (trace_ == nullptr) fail(AOT_INVALID_ARGUMENT, "this session is not traced");
+  traced_.store(false);
+  return std::move(trace_);
+}
+
 }  // namespace aot_rt

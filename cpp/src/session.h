@@ -5,14 +5,17 @@
 //   state      what has been done                          after a failure
 //   idle       nothing is under way
 //   begun      weights taken, earlier runs ordered before  the device ends the run; nothing else
-//   bound      a bound program for the input sizes         it stays, and is right for its sizes: what
+//   bound      a bound program for the input sizes         it stays, and is right for its sizes:
+//   what
 //                                                          runs measure is forgotten at `begun`
 //   placed     memory for temporaries, inputs, outputs     outputs go back; memory that has grown
 //                                                          stays grown
 //   running    steps are executed                          temporaries hold anything, which no run
-//                                                          reads; outputs go back; states that steps
-//                                                          write in place are as the steps left them
-//   finishing  new values go to states and inputs          as in `running`: on the host nothing fails
+//                                                          reads; outputs go back; states that
+//                                                          steps write in place are as the steps
+//                                                          left them
+//   finishing  new values go to states and inputs          as in `running`: on the host nothing
+//   fails
 //                                                          here, a device may
 //
 // So a run that failed has changed no later run but through states that the plan writes in place,
@@ -34,6 +37,7 @@
 #include "package.h"
 #include "run_control.h"
 #include "run_device.h"
+#include "trace.h"
 #include "workspace.h"
 
 namespace aot_rt {
@@ -129,6 +133,10 @@ class Session final : private Package::WeightUser, private FlowHost {
   void profile(aot_step_profile* steps, size_t capacity, size_t* count);
   void reset_profile();
 
+  // A timeline of the runs that begin later; see aot_session_trace_begin.
+  void begin_trace(const TraceOptions& options);
+  std::unique_ptr<Trace> end_trace();
+
  private:
   using TakeOutput = void (*)(void* context, size_t index, OutputBlock* block);
   class Run;
@@ -209,20 +217,22 @@ class Session final : private Package::WeightUser, private FlowHost {
   std::vector<std::string> origins_;                // by step
   aot_observer_fn observer_ = nullptr;
   void* observer_context_ = nullptr;
+  std::unique_ptr<Trace> trace_;     // nullptr: runs are not traced
+  std::atomic<bool> traced_{false};  // the same for who has not the lock yet
   std::shared_ptr<const Placement> weights_;
   std::atomic<uint64_t> held_{0};  // the generation of `weights_`; 0: none
 
   // Of the run under way.
   BoundProgram* bound_ = nullptr;
   RunControl* control_ = nullptr;
-  bool to_host_ = false;  // outputs are fetched
+  bool to_host_ = false;                      // outputs are fetched
   const DLTensor* const* callers_ = nullptr;  // outputs in the caller's memory
   std::vector<OutputBlock*> results_;  // by output: on the device; nullptr: none, or not known yet
   std::vector<OutputBlock*> fetched_;  // by output: on the host, where the device is apart
   std::vector<void*> places_;          // by output: where it is on the device; nullptr: nowhere yet
   std::vector<bool> placed_;           // by output
   size_t placed_bytes_ = 0;
-  std::vector<Block> staged_;          // by update: new values of inputs on their way to the host
+  std::vector<Block> staged_;  // by update: new values of inputs on their way to the host
 };
 
 }  // namespace aot_rt

@@ -26,8 +26,8 @@ class Session::Run {
   Run(Session& session, RunControl* control, const RunOptions& options) : session_(session) {
     session.control_ = control;
     session.callers_ = options.outputs;
-    session.to_host_ = session.device_->is_apart() &&
-                       (options.host_outputs || session.options_.host_outputs);
+    session.to_host_ =
+        session.device_->is_apart() && (options.host_outputs || session.options_.host_outputs);
     const bool own = options.observer != nullptr;
     view_.stream = options.stream;
     view_.control = control;
@@ -47,6 +47,7 @@ class Session::Run {
   Run& operator=(const Run&) = delete;
 
   const RunView& view() const { return view_; }
+  void trace(Trace* trace) { view_.trace = trace; }
   void finish(bool over) {
     session_.device_->finish(over);
     finished_ = true;
@@ -65,11 +66,14 @@ void Session::give_back_outputs() noexcept {
 
 void Session::run_locked(const DLTensor* const* inputs, size_t count, const RunOptions& options,
                          TakeOutput take, void* context) {
+  const int64_t asked = traced_.load(std::memory_order_relaxed) ? Trace::now() : 0;
   const std::lock_guard<Lock> lock(lock_);
+  const TracedRun traced(trace_.get(), plan().model.c_str(), asked);
   RunControl control(options_.limits, options.timeout_ns, options.cancellation);
   control.check();
   take_weights();
   Run run(*this, &control, options);
+  run.trace(trace_.get());
   device_->begin(run.view());
   prepare(inputs, count);
   execute();
@@ -90,6 +94,7 @@ void Session::run_locked(const DLTensor* const* inputs, size_t count, const RunO
 // Everything that may need memory, before the first launch. Where there is too little, what the
 // session can do without is given up.
 void Session::prepare(const DLTensor* const* inputs, size_t count) {
+  const TraceSpan traced(trace_.get(), AOT_TRACE_PREPARE, "prepare");
   bind_run(inputs, count);
   try {
     place(inputs);
@@ -134,7 +139,7 @@ void Session::execute() {
   if (program().straight) {
     device_->launch(*bound_, 0, static_cast<int32_t>(program().steps.size()));
   } else {
-    FlowRunner(plan(), program(), this).run();
+    FlowRunner(plan(), program(), this, trace_.get()).run();
   }
 }
 
@@ -143,10 +148,13 @@ void Session::fetch_outputs() {
   for (size_t i = 0; i < results_.size(); ++i) {
     const auto span = static_cast<size_t>(bound_->outputs()[i].span);
     const void* from = bound_->address(program().outputs[i]);
-    if (span == 0) continue;
-    if (fetched_[i] != nullptr) {
+    const bool fetched = fetched_[i] != nullptr;
+    if (span == 0 || (!fetched && owns_buffer(i))) continue;
+    TraceSpan traced(trace_.get(), AOT_TRACE_COPY, plan().outputs[i].name.c_str(), "output");
+    traced.set_bytes(span);
+    if (fetched) {
       device_->fetch(fetched_[i]->data(), from, span);
-    } else if (!owns_buffer(i)) {
+    } else {
       device_->copy(places_[i], from, span);
     }
   }
@@ -173,12 +181,17 @@ void Session::update_device(const DLTensor* const* inputs) {
     const void* const value = bound_->address(update.buffer);
     if (!update.input) {
       const State& state = plan().states[index];
-      if (state.bytes != 0) device_->copy(address_of(state), value, static_cast<size_t>(state.bytes));
+      TraceSpan traced(trace_.get(), AOT_TRACE_COPY, state.spec.name.c_str(), "state");
+      traced.set_bytes(static_cast<size_t>(state.bytes));
+      if (state.bytes != 0)
+        device_->copy(address_of(state), value, static_cast<size_t>(state.bytes));
       continue;
     }
     const DLTensor& tensor = *inputs[index];
     const auto bytes = static_cast<size_t>(bound_->inputs()[index].span);
     if (bytes == 0 || !apart) continue;
+    TraceSpan traced(trace_.get(), AOT_TRACE_COPY, plan().inputs[index].name.c_str(), "input");
+    traced.set_bytes(bytes);
     if (on_host(tensor)) {
       if (staged_[i].size() < bytes) {
         staged_[i] = Block(default_allocator(), bytes, "the new value of an input");
@@ -198,6 +211,8 @@ void Session::update_host(const DLTensor* const* inputs) {
     if (!update.input || !on_host(*inputs[index])) continue;
     const void* const value =
         device_->is_apart() ? staged_[i].data() : bound_->address(update.buffer);
+    TraceSpan traced(trace_.get(), AOT_TRACE_COPY, plan().inputs[index].name.c_str(), "input");
+    traced.set_bytes(static_cast<size_t>(bound_->inputs()[index].span));
     write_tensor(*inputs[index], bound_->inputs()[index], *plan().inputs[index].dtype, value);
   }
 }
@@ -209,6 +224,8 @@ void Session::write_callers_outputs() {
     if (callers == nullptr || !on_host(*callers)) continue;
     const OutputBlock* const made = fetched_[i] != nullptr ? fetched_[i] : results_[i];
     if (made == nullptr) continue;
+    TraceSpan traced(trace_.get(), AOT_TRACE_COPY, plan().outputs[i].name.c_str(), "output");
+    traced.set_bytes(static_cast<size_t>(bound_->outputs()[i].span));
     write_tensor(*callers, bound_->outputs()[i], *plan().outputs[i].dtype, made->data());
   }
 }
@@ -243,6 +260,10 @@ void Session::call_operator(int32_t step) {
 }
 
 void Session::read_buffer(int32_t buffer, void* to, size_t bytes) {
+  const std::string& name = program().buffers[static_cast<size_t>(buffer)].name;
+  Trace* const trace = device_->is_apart() ? trace_.get() : nullptr;
+  TraceSpan traced(trace, AOT_TRACE_COPY, name.c_str(), "read");
+  traced.set_bytes(bytes);
   device_->read(to, bound_->address(buffer), bytes);
 }
 

@@ -27,11 +27,14 @@ from .errors import (
     Unavailable,
     Unsupported,
 )
+from .log import connect as _connect_log
 from .model import Added, Dim, Limits, LowRank, Model, StepTime, TensorInfo, load
 from .operators import register_operator, unregister_operator
 from .policy import Policy
+from .trace import Trace, TraceEvent
 
 __version__ = _version()
+_connect_log()
 
 __all__ = [
     "Added",
@@ -58,6 +61,8 @@ __all__ = [
     "ShapeMismatch",
     "StepTime",
     "TensorInfo",
+    "Trace",
+    "TraceEvent",
     "Unavailable",
     "Unsupported",
     "cpu_isa",

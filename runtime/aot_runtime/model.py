@@ -13,6 +13,7 @@ from .errors import InvalidArgument
 from .policy import Policy, native_verify
 from .signature import Signature
 from .states import read_states, write_seed, write_states
+from .trace import Trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -209,6 +210,27 @@ class Model:
         given = [place is not None for place in places] or [False] * len(outputs)
         return [o if kept else convert(o) for o, kept in zip(outputs, given, strict=True)]
 
+    def run_named(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Runs the model on arrays by the names of `inputs`; gives those of `outputs`.
+
+        Raises:
+            InvalidArgument: an input is missing, or the model has none of that name.
+            AotError: as for a call.
+        """
+        given = dict(inputs)
+        leaves = []
+        for info in self.inputs:
+            if info.name not in given:
+                raise InvalidArgument(f"input '{info.name}' is missing")
+            leaves.append(given.pop(info.name))
+        if given:
+            known = ", ".join(f"'{info.name}'" for info in self.inputs) or "none"
+            raise InvalidArgument(
+                f"the model has no input '{next(iter(given))}'; its inputs: {known}"
+            )
+        outputs = self._run(leaves)
+        return {info.name: value for info, value in zip(self.outputs, outputs, strict=True)}
+
     def output_shapes(self, inputs: Sequence[Any]) -> list[tuple[int | None, ...]]:
         """The outputs' shapes for inputs of these shapes; None for a size that only a run knows.
 
@@ -377,6 +399,30 @@ class Model:
             session.reset()
             session.run(leaves, *placing)
         return [StepTime(*row) for row in session.profile()]
+
+    def trace(self, *, capacity: int = 65536, nvtx: bool = False, events: bool = True) -> Trace:
+        """A timeline of the calls in its `with` block; see `Trace`.
+
+        On a GPU, traced calls launch kernels one by one and are over when they return.
+
+        Args:
+            capacity: how many events are kept, the first ones; memory for all is taken at once.
+            nvtx: what is traced is also a range for NVIDIA's tools, if one watches the process.
+            events: False: ranges alone, and calls run as they do without a trace.
+
+        Raises:
+            InvalidArgument: at the block's begin, if the model is traced already.
+        """
+        place = f"{self.device} ({self.isa})"
+        return Trace(self._session, place, capacity, nvtx, events)
+
+    def write_perf_map(self) -> None:
+        """Names the CPU kernels for `perf`, with the model's lines, in /tmp/perf-PID.map.
+
+        Raises:
+            DeviceError: the file cannot be written.
+        """
+        self._package.write_perf_map()
 
     def run_observed(
         self, observer: Callable[[int, int, bytes], object], *args: Any, **kwargs: Any

@@ -12,7 +12,8 @@
  *     caller and freed with aot_status_free. On failure no output parameter is written.
  *   - No C++ exception leaves the library.
  *   - Option structs begin with `struct_size = sizeof(struct)`; fields that a caller's older struct
- *     does not have take their defaults. NULL options mean all defaults; so does a zeroed field.
+ *     does not have take their defaults. NULL options mean all defaults; so does a zeroed field. A
+ *     newer struct that sets a field which the library does not know fails with INVALID_ARGUMENT.
  *   - Strings are UTF-8, end with NUL, and unless said otherwise belong to the object asked. */
 #ifndef AOT_ABI_H_
 #define AOT_ABI_H_
@@ -34,6 +35,7 @@ extern "C" {
 #endif
 
 #define AOT_ABI_VERSION 1u
+#define AOT_HAS_GROWTH 1 /* aot_has_feature and the other functions of "growth" are there */
 
 /* ---------------------------------------------------------------- status */
 
@@ -328,9 +330,9 @@ typedef struct aot_session_options {
   const aot_allocator* allocator; /* NULL: the C library. The struct is copied. */
   int32_t profile;                /* 1: time every step (costs about 50 ns each) */
   /* For devices with memory and streams of their own, such as "cuda": */
-  int32_t host_outputs; /* 1: every run gives outputs in host memory */
-  int32_t no_graphs;    /* 1: launch kernels one by one, do not replay them as a graph */
-  int32_t synchronous;  /* 1: wait after every step, so that an error names its kernel (slow) */
+  int32_t host_outputs;     /* 1: every run gives outputs in host memory */
+  int32_t no_graphs;        /* 1: launch kernels one by one, do not replay them as a graph */
+  int32_t synchronous;      /* 1: wait after every step, so that an error names its kernel (slow) */
   const aot_limits* limits; /* NULL: the defaults. The struct is copied. */
   /* 1: temporaries are this session's own, and kept between runs. Else sessions of one package on
    * one device lend them to each other, run by run, unless `allocator` is set. */
@@ -426,8 +428,8 @@ AOT_API aot_status* aot_session_prewarm(aot_session* session, const DLTensor* co
 
 /* Bytes that a session holds now, on its device unless said otherwise. */
 typedef struct aot_memory_info {
-  size_t struct_size;     /* set by the caller */
-  int64_t plan_bytes;     /* of the host: sets of sizes kept resolved, about */
+  size_t struct_size; /* set by the caller */
+  int64_t plan_bytes; /* of the host: sets of sizes kept resolved, about */
   int64_t state_bytes;
   int64_t workspace_bytes; /* temporaries that it has borrowed, or its own */
   int64_t shared_bytes;    /* temporaries that wait for any session of the package on this device */
@@ -496,6 +498,107 @@ AOT_API aot_status* aot_session_profile(aot_session* session, aot_step_profile* 
                                         size_t capacity, size_t* count);
 /* Sets the counters to zero. */
 AOT_API aot_status* aot_session_profile_reset(aot_session* session);
+
+/* ---------------------------------------------------------------- timeline */
+
+/* What a span of the timeline is. New kinds may be added at the end. */
+typedef enum aot_trace_kind {
+  AOT_TRACE_RUN = 0,     /* one run, from when it has the session to its end */
+  AOT_TRACE_PREPARE = 1, /* sizes are bound, memory is placed: what comes before the first step */
+  AOT_TRACE_KERNEL = 2,  /* a launch of the plan */
+  AOT_TRACE_CHUNK = 3,   /* a worker's part of a kernel on the CPU */
+  AOT_TRACE_CALL = 4,    /* a custom operator; on a GPU the host's part of it */
+  AOT_TRACE_CONTROL = 5, /* a control step, with all that it runs */
+  AOT_TRACE_COPY = 6,    /* bytes are moved; `what` says which */
+  AOT_TRACE_WAIT = 7,    /* the host waits; `what` says for what */
+  AOT_TRACE_LAUNCH = 8   /* the host gives a kernel or a copy to the device */
+} aot_trace_kind;
+
+/* One span. The library gives pointers to it and may know more fields than the caller. Strings live
+ * as long as the trace. */
+typedef struct aot_trace_event {
+  int32_t kind; /* aot_trace_kind */
+  int32_t
+      on_device;  /* 1: in a stream of the device, in the host's time; 0: in a thread of the host */
+  uint64_t track; /* the thread's number (gettid), or the stream */
+  int64_t begin_ns; /* of CLOCK_MONOTONIC, as std::chrono::steady_clock has it */
+  int64_t end_ns;
+  uint64_t run;       /* which run of the trace it belongs to, from 1 */
+  const char* name;   /* the kernel's, the control step's, the input's or output's */
+  const char* what;   /* of COPY: "input", "output", "state", "step", "read"; of WAIT: "session",
+                       * "device"; else "" */
+  const char* origin; /* "model.py:12 aten.add.Tensor" or "" */
+  int32_t step;       /* position in the plan's `steps`, or -1 */
+  int32_t worker;     /* of CHUNK: which of the session's threads, 0 is the caller's */
+  int64_t bytes;      /* moved by COPY; of KERNEL the sum of its buffers; -1: unknown */
+  uint64_t flow;      /* the same in a LAUNCH and in what the device made of it; 0: none */
+} aot_trace_event;
+
+/* What a session's runs did. Immutable; may be read from any thread, also after the session. */
+typedef struct aot_trace aot_trace;
+
+typedef struct aot_trace_options {
+  size_t struct_size;
+  uint64_t
+      capacity; /* events that are kept, the first ones; 0: 65536. Memory for all is taken now */
+  /* 1: what is traced is also a range for NVIDIA's tools (NVTX), if one watches the process. The
+   * library that the tool names in the environment (NVTX_INJECTION64_PATH) is then loaded. */
+  int32_t nvtx;
+  int32_t no_events; /* 1: ranges alone: no event is kept, and runs are not changed by the trace */
+} aot_trace_options;
+
+/* Begins to trace the runs of a session. A traced run on a GPU launches kernels one by one, without
+ * graphs, and is over when the call returns. Fails with INVALID_ARGUMENT while it is traced
+ * already, with OUT_OF_MEMORY, and with DEVICE_ERROR where the tool cannot be used. */
+AOT_API aot_status* aot_session_trace_begin(aot_session* session, const aot_trace_options* options);
+/* Ends it, after a run in progress. Writes *trace, owned by the caller. */
+AOT_API aot_status* aot_session_trace_end(aot_session* session, aot_trace** trace);
+/* The number of its events, which are in the order of their ends. */
+AOT_API size_t aot_trace_count(const aot_trace* trace);
+/* An event; NULL for an index out of range. Lives as long as the trace. */
+AOT_API const aot_trace_event* aot_trace_event_at(const aot_trace* trace, size_t index);
+/* Events for which there was no room. */
+AOT_API uint64_t aot_trace_dropped(const aot_trace* trace);
+/* Frees a trace; NULL is allowed. */
+AOT_API void aot_trace_free(aot_trace* trace);
+
+/* Appends the CPU kernels that sessions of the package have loaded to /tmp/perf-PID.map, where
+ * `perf report` looks for the names of code that is in no file: a line "address size
+ * kernel (model.py:12 …)" for each. Fails with DEVICE_ERROR. */
+AOT_API aot_status* aot_package_write_perf_map(aot_package* package);
+
+/* ---------------------------------------------------------------- names
+ *
+ * Positions by name. They write *index, or fail with NOT_FOUND, and say which names there are. */
+AOT_API aot_status* aot_package_find_input(const aot_package* package, const char* name,
+                                           size_t* index);
+AOT_API aot_status* aot_package_find_output(const aot_package* package, const char* name,
+                                            size_t* index);
+AOT_API aot_status* aot_package_find_state(const aot_package* package, const char* name,
+                                           size_t* index);
+
+/* ---------------------------------------------------------------- growth
+ *
+ * Within a major version structs get new fields at their end, and functions are added. What a
+ * caller gives carries its size (struct_size, or an argument); what the library gives is behind
+ * pointers, and aot_struct_size tells how much of it is there. Structs that stand in arrays,
+ * aot_dim_info and aot_step_profile, never grow there: elements of any size come through the
+ * functions below. */
+
+/* 1 if this library can do what the name says (docs/abi.md lists the names), else 0. */
+AOT_API int32_t aot_has_feature(const char* name);
+/* The name of feature `index`, static; NULL behind the last. */
+AOT_API const char* aot_feature_name(size_t index);
+/* The size of a public struct as this library knows it: aot_struct_size("aot_tensor_info"). A field
+ * that ends behind it is not there. 0 for a name that it does not know. */
+AOT_API size_t aot_struct_size(const char* name);
+
+/* A dimension of an input, output or state; NULL for an axis out of range. */
+AOT_API const aot_dim_info* aot_tensor_dim(const aot_tensor_info* tensor, size_t axis);
+/* As aot_session_profile, for elements of `element_size` bytes: sizeof(aot_step_profile) as the
+ * caller knows it. Fields that the library does not know are zero. */
+AOT_API aot_status* aot_session_step_profiles(aot_session* session, aot_step_profile* steps,
+                                              size_t element_size, size_t capacity, size_t* count);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -11,10 +11,12 @@
 #ifndef AOT_AOT_HPP_
 #define AOT_AOT_HPP_
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -232,7 +234,9 @@ class Tensor {
   Managed managed_;                 // of an output
 };
 
-// How to open a package. Copyable.
+// Inputs or outputs by the names that the package gives them.
+using NamedTensors = std::map<std::string, Tensor, std::less<>>;
+
 // How much of a package is checked; see aot_verify. `true` stands for all of it.
 class Verify {
  public:
@@ -255,12 +259,54 @@ struct Policy {
   bool require_proved = false;
 };
 
+// How to open a package. Copyable.
 struct PackageOptions {
   Verify verify = false;
   aot_log_fn log = nullptr;
   void* log_context = nullptr;
   std::string weights = {};  // the file of the weights; "": in the package, or beside it
   Policy policy = {};
+};
+
+// PackageOptions as the C interface takes them, while both are in scope.
+class OpenOptions {
+ public:
+  explicit OpenOptions(const PackageOptions& options)
+      : keys_(texts(options.policy.keys)), code_(texts(options.policy.code)) {
+    const Policy& wanted = options.policy;
+    policy_.struct_size = sizeof(policy_);
+    policy_.keys = keys_.data();
+    policy_.key_count = wanted.keys.size();
+    policy_.signatures = wanted.signatures;
+    policy_.trust_weights = wanted.trust_weights ? 1 : 0;
+    policy_.no_operator_libraries = wanted.operator_libraries ? 0 : 1;
+    policy_.code = wanted.only_listed_code ? code_.data() : nullptr;
+    policy_.code_count = wanted.only_listed_code ? wanted.code.size() : 0;
+    policy_.require_proved = wanted.require_proved ? 1 : 0;
+    raw_.struct_size = sizeof(raw_);
+    raw_.verify = options.verify.value();
+    raw_.log = options.log;
+    raw_.log_context = options.log_context;
+    raw_.weights = options.weights.empty() ? nullptr : options.weights.c_str();
+    raw_.policy = &policy_;
+  }
+  OpenOptions(const OpenOptions&) = delete;
+  OpenOptions& operator=(const OpenOptions&) = delete;
+
+  const aot_package_options& raw() const { return raw_; }
+
+ private:
+  static std::vector<const char*> texts(const std::vector<std::string>& list) {
+    std::vector<const char*> pointers;
+    for (const std::string& text : list) pointers.push_back(text.c_str());
+    pointers.push_back(nullptr);  // so that an empty list is one too
+    return pointers;
+  }
+
+  std::vector<const char*> keys_;
+  std::vector<const char*> code_;
+  aot_policy policy_{};
+  aot_package_options raw_{};
 };
 
 // A weight's new value or what is added to it; see aot_weight_update. Tensors are borrowed.
@@ -285,30 +331,21 @@ struct ReplaceOptions {
 class Package {
  public:
   static Result<Package> open(const std::string& path, const PackageOptions& options = {}) {
-    const char* weights = options.weights.empty() ? nullptr : options.weights.c_str();
-    const auto texts = [](const std::vector<std::string>& list) {
-      std::vector<const char*> pointers;
-      for (const std::string& text : list) pointers.push_back(text.c_str());
-      pointers.push_back(nullptr);  // so that an empty list is one too
-      return pointers;
-    };
-    const Policy& wanted = options.policy;
-    const std::vector<const char*> keys = texts(wanted.keys);
-    const std::vector<const char*> code = texts(wanted.code);
-    aot_policy policy{};
-    policy.struct_size = sizeof(policy);
-    policy.keys = keys.data();
-    policy.key_count = wanted.keys.size();
-    policy.signatures = wanted.signatures;
-    policy.trust_weights = wanted.trust_weights ? 1 : 0;
-    policy.no_operator_libraries = wanted.operator_libraries ? 0 : 1;
-    policy.code = wanted.only_listed_code ? code.data() : nullptr;
-    policy.code_count = wanted.only_listed_code ? wanted.code.size() : 0;
-    policy.require_proved = wanted.require_proved ? 1 : 0;
-    const aot_package_options raw{
-        sizeof(raw), options.verify.value(), options.log, options.log_context, weights, &policy};
+    const OpenOptions given(options);
     aot_package* package = nullptr;
-    if (aot_status* status = aot_package_open(path.c_str(), &raw, &package)) {
+    if (aot_status* status = aot_package_open(path.c_str(), &given.raw(), &package)) {
+      return Error::adopt(status);
+    }
+    return Package(package);
+  }
+
+  // The same from memory. It is borrowed, not copied: it must be aligned to 64 bytes, and stay
+  // unchanged and alive until this package and all sessions made of it are gone.
+  static Result<Package> open_memory(const void* data, size_t size,
+                                     const PackageOptions& options = {}) {
+    const OpenOptions given(options);
+    aot_package* package = nullptr;
+    if (aot_status* status = aot_package_open_memory(data, size, &given.raw(), &package)) {
       return Error::adopt(status);
     }
     return Package(package);
@@ -320,6 +357,17 @@ class Package {
   const aot_tensor_info& output(size_t index) const { return *aot_package_output(get(), index); }
   size_t state_count() const { return aot_package_state_count(get()); }
   const aot_tensor_info& state(size_t index) const { return *aot_package_state(get(), index); }
+
+  // Positions by name; the error says which names there are.
+  Result<size_t> find_input(const std::string& name) const {
+    return find(aot_package_find_input, name);
+  }
+  Result<size_t> find_output(const std::string& name) const {
+    return find(aot_package_find_output, name);
+  }
+  Result<size_t> find_state(const std::string& name) const {
+    return find(aot_package_find_state, name);
+  }
 
   // The plan's JSON text.
   std::string_view plan() const {
@@ -358,7 +406,17 @@ class Package {
 
   aot_package* get() const { return package_.get(); }
 
+  // Names of the loaded CPU kernels for `perf`; see aot_package_write_perf_map.
+  Result<Done> write_perf_map() { return done(aot_package_write_perf_map(get())); }
+
  private:
+  using Find = aot_status* (*)(const aot_package*, const char*, size_t*);
+  Result<size_t> find(Find function, const std::string& name) const {
+    size_t index = 0;
+    if (aot_status* status = function(get(), name.c_str(), &index)) return Error::adopt(status);
+    return index;
+  }
+
   static aot_replace_options convert(const ReplaceOptions& options) {
     return {sizeof(aot_replace_options), options.partial ? 1 : 0, options.restart ? 1 : 0,
             options.ignore_unknown ? 1 : 0};
@@ -379,9 +437,9 @@ struct SessionOptions {
   const aot_executor* executor = nullptr;
   const aot_allocator* allocator = nullptr;
   bool profile = false;
-  bool host_outputs = false;  // on a GPU: outputs in host memory
-  bool graphs = true;         // on a GPU: replay launches as a graph
-  bool synchronous = false;   // on a GPU: wait after every step, so that an error names its kernel
+  bool host_outputs = false;   // on a GPU: outputs in host memory
+  bool graphs = true;          // on a GPU: replay launches as a graph
+  bool synchronous = false;    // on a GPU: wait after every step, so that an error names its kernel
   bool own_workspace = false;  // temporaries are not shared with other sessions
   aot_limits limits = {};      // zeros: the defaults; struct_size is set by create()
 };
@@ -417,6 +475,33 @@ struct RunOptions {
   void* observer_context = nullptr;
 };
 
+// What a trace keeps; see aot_trace_options.
+struct TraceOptions {
+  uint64_t capacity = 0;  // events; 0: 65536
+  bool nvtx = false;      // ranges for NVIDIA's tools
+  bool events = true;     // false: ranges alone
+};
+
+// What a session's runs did; see aot_trace_event. Move-only; lives on without its session.
+class Trace {
+ public:
+  // Takes over a trace of the C interface.
+  static Trace adopt(aot_trace* trace) { return Trace(trace); }
+
+  size_t size() const { return aot_trace_count(trace_.get()); }
+  const aot_trace_event& operator[](size_t index) const {
+    return *aot_trace_event_at(trace_.get(), index);
+  }
+  uint64_t dropped() const { return aot_trace_dropped(trace_.get()); }
+
+ private:
+  struct Free {
+    void operator()(aot_trace* trace) const { aot_trace_free(trace); }
+  };
+  explicit Trace(aot_trace* trace) : trace_(trace) {}
+  std::unique_ptr<aot_trace, Free> trace_;
+};
+
 // Runs a package. Move-only. Several sessions run at the same time; one session serialises.
 class Session {
  public:
@@ -440,7 +525,7 @@ class Session {
     if (aot_status* status = aot_session_create(package.get(), device, &raw, &session)) {
       return Error::adopt(status);
     }
-    return Session(session, package.output_count());
+    return Session(session, Names::of(package));
   }
 
   // Runs on inputs in the package's order.
@@ -464,7 +549,7 @@ class Session {
   // The same for tensors of another library.
   Result<std::vector<Tensor>> run(const DLTensor* const* inputs, size_t count,
                                   const RunOptions& options = {}) {
-    std::vector<DLManagedTensorVersioned*> raw(outputs_);
+    std::vector<DLManagedTensorVersioned*> raw(names_->outputs.size());
     std::vector<Tensor> outputs;
     outputs.reserve(raw.size());  // now: nothing may fail between the run and its outputs' owners
     aot_run_options given{};
@@ -485,6 +570,31 @@ class Session {
                                           : Tensor::view_of(*options.outputs[i]));
     }
     return outputs;
+  }
+
+  // Runs on inputs by name, and gives the outputs by name. The error says which input is missing or
+  // unknown. NamedTensors inputs; inputs.emplace("x", Tensor::borrow(…));
+  Result<NamedTensors> run_named(const NamedTensors& inputs, const RunOptions& options = {}) {
+    std::vector<const DLTensor*> views;
+    for (const std::string& name : names_->inputs) {
+      const auto given = inputs.find(name);
+      if (given == inputs.end()) {
+        return Error(AOT_INVALID_ARGUMENT, "input '" + name + "' is missing");
+      }
+      views.push_back(&given->second.view());
+    }
+    for (const auto& [name, tensor] : inputs) {
+      if (!names_->has_input(name)) {
+        return Error(AOT_INVALID_ARGUMENT, "the model has no input '" + name + "'");
+      }
+    }
+    Result<std::vector<Tensor>> outputs = run(views.data(), views.size(), options);
+    if (!outputs.ok()) return outputs.error();
+    NamedTensors named;
+    for (size_t i = 0; i < names_->outputs.size(); ++i) {
+      named.emplace(names_->outputs[i], std::move(outputs.value()[i]));
+    }
+    return named;
   }
 
   // The sizes of an output for inputs of these sizes, whose data is not looked at; -1: only a run
@@ -532,7 +642,7 @@ class Session {
     if (aot_status* status = aot_session_clone(session_.get(), &session)) {
       return Error::adopt(status);
     }
-    return Session(session, outputs_);
+    return Session(session, names_);
   }
 
   DLDevice device() const { return aot_session_device(session_.get()); }
@@ -559,6 +669,20 @@ class Session {
 
   Result<Done> reset_profile() { return done(aot_session_profile_reset(session_.get())); }
 
+  // A timeline of the runs from here to end_trace(); see aot_session_trace_begin.
+  Result<Done> begin_trace(const TraceOptions& options = {}) {
+    const aot_trace_options given{sizeof(given), options.capacity, options.nvtx ? 1 : 0,
+                                  options.events ? 0 : 1};
+    return done(aot_session_trace_begin(session_.get(), &given));
+  }
+  Result<Trace> end_trace() {
+    aot_trace* trace = nullptr;
+    if (aot_status* status = aot_session_trace_end(session_.get(), &trace)) {
+      return Error::adopt(status);
+    }
+    return Trace::adopt(trace);
+  }
+
   // See aot_session_set_observer; nullptr removes it.
   Result<Done> set_observer(aot_observer_fn observer, void* context) {
     return done(aot_session_set_observer(session_.get(), observer, context));
@@ -570,10 +694,30 @@ class Session {
   struct Free {
     void operator()(aot_session* session) const { aot_session_free(session); }
   };
-  Session(aot_session* session, size_t outputs) : session_(session), outputs_(outputs) {}
+  // The package's, which may be gone before the session.
+  struct Names {
+    std::vector<std::string> inputs;
+    std::vector<std::string> outputs;
+
+    static std::shared_ptr<const Names> of(const Package& package) {
+      auto names = std::make_shared<Names>();
+      for (size_t i = 0; i < package.input_count(); ++i) {
+        names->inputs.emplace_back(package.input(i).name);
+      }
+      for (size_t i = 0; i < package.output_count(); ++i) {
+        names->outputs.emplace_back(package.output(i).name);
+      }
+      return names;
+    }
+    bool has_input(const std::string& name) const {
+      return std::find(inputs.begin(), inputs.end(), name) != inputs.end();
+    }
+  };
+  Session(aot_session* session, std::shared_ptr<const Names> names)
+      : session_(session), names_(std::move(names)) {}
 
   std::unique_ptr<aot_session, Free> session_;
-  size_t outputs_;
+  std::shared_ptr<const Names> names_;
 };
 
 }  // namespace aot

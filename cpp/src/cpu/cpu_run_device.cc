@@ -15,6 +15,7 @@ namespace {
 struct ParallelStep {
   const BoundStep* step;
   int64_t scratch_stride;
+  Trace* trace;  // nullptr: chunks are not traced
 };
 
 void run_chunk(void* data, int32_t seat, int64_t chunk) {
@@ -28,7 +29,14 @@ void run_chunk(void* data, int32_t seat, int64_t chunk) {
   const int64_t size = step.work / step.chunks;
   const int64_t rest = step.work % step.chunks;
   const int64_t begin = chunk * size + std::min(chunk, rest);
-  step.run(&args, begin, begin + size + (chunk < rest ? 1 : 0));
+  const int64_t end = begin + size + (chunk < rest ? 1 : 0);
+  if (job.trace == nullptr) return step.run(&args, begin, end);
+  aot_trace_event event = job.trace->begin(AOT_TRACE_CHUNK, job.trace->name_of(step.step), "");
+  step.run(&args, begin, end);
+  event.end_ns = Trace::now();
+  event.worker = seat;
+  job.trace->describe(&event, step.step, nullptr);
+  job.trace->add(event);
 }
 
 std::unique_ptr<RunDevice> make_device(const SessionParts& parts, const SessionOptions& options,
@@ -95,13 +103,16 @@ void CpuRunDevice::load(void* to, const void* from, size_t bytes) {
 void CpuRunDevice::begin(const RunView& run) {
   if (run.stream != nullptr) fail(AOT_INVALID_ARGUMENT, "the cpu has no streams: give NULL");
   run_ = &run;
-  watched_ = run.counters != nullptr || run.observer != nullptr || run.control->active();
+  watched_ = run.counters != nullptr || run.observer != nullptr || run.control->active() ||
+             run.trace != nullptr;
 }
 
 void* CpuRunDevice::place_input(size_t index, const DLTensor& tensor, const BoundTensor& bound) {
   auto* const from = static_cast<uint8_t*>(tensor.data) + tensor.byte_offset;
   if (readable_in_place(tensor, bound, *plan_.inputs[index].dtype)) return from;
   const auto span = static_cast<size_t>(bound.span);
+  TraceSpan traced(run_->trace, AOT_TRACE_COPY, plan_.inputs[index].name.c_str(), "input");
+  traced.set_bytes(span);
   Block& copy = copies_[index];
   if (copy.size() < span) copy = Block(allocator_, span, "a copy of an input");
   strided_copy(copy.data(), bound.strides, from, strides_of(tensor), bound.sizes,
@@ -124,7 +135,8 @@ void CpuRunDevice::run_step(const BoundSteps& bound, const BoundStep& step) {
   if (step.chunks == 1) {
     step.run(&step.args, 0, step.work);
   } else {
-    ParallelStep job{&step, bound.scratch_stride()};
+    Trace* const trace = run_->trace != nullptr && run_->trace->records() ? run_->trace : nullptr;
+    ParallelStep job{&step, bound.scratch_stride(), trace};
     crew_.run(run_chunk, &job, step.chunks);
   }
 }
@@ -135,7 +147,10 @@ void CpuRunDevice::run_watched(const BoundSteps& bound, const BoundStep* first,
     if (step->work == 0) continue;
     run_->control->check();
     const auto start = std::chrono::steady_clock::now();
-    run_step(bound, *step);
+    {
+      const TraceSpan traced(run_->trace, AOT_TRACE_KERNEL, step->step, &bound);
+      run_step(bound, *step);
+    }
     count(step->step, start);
     if (fault_ != AOT_KERNEL_FAULT_NONE) report_fault(step->step);
     observe(bound, step->step);
@@ -143,6 +158,7 @@ void CpuRunDevice::run_watched(const BoundSteps& bound, const BoundStep* first,
 }
 
 void CpuRunDevice::call(BoundProgram& bound, int32_t step, const Operator& code) {
+  const TraceSpan traced(run_->trace, AOT_TRACE_CALL, step, &bound);
   const auto start = std::chrono::steady_clock::now();
   bound.call_of(program_.steps[static_cast<size_t>(step)], where())
       .run(code, nullptr, [&bound](int32_t buffer) { return bound.address(buffer); });

@@ -16,12 +16,12 @@ void CudaRunDevice::launch(BoundProgram& bound, int32_t begin, int32_t end) {
   if (is_watched()) {
     run_watched(launches, segment.launches);
   } else if (run_->counters != nullptr) {
-    run_profiled(segment.launches);
+    run_profiled(launches, segment.launches);
   } else if (!launch_graph(launches, &segment)) {
     for (const Launch& launch : segment.launches) {
       if (launch.is_empty()) continue;
       run_->control->check();
-      launch_one(launch);
+      launch_one(launches, launch);
     }
   }
   ++segment.runs;
@@ -30,9 +30,10 @@ void CudaRunDevice::launch(BoundProgram& bound, int32_t begin, int32_t end) {
 // The first run of given sizes is often the only one: a graph is made for the second.
 bool CudaRunDevice::launch_graph(BoundLaunches& bound, Segment* segment) {
   if (!options_.graphs || !segment->graph_works || segment->runs == 0 ||
-      segment->launches.count < kLeastGraph) {
+      segment->launches.count < kLeastGraph || timeline_.records()) {
     return false;
   }
+  const TraceSpan traced(run_->trace, AOT_TRACE_LAUNCH, "graph");
   try {
     bound.graph(*device_, segment).launch(stream_);
     return true;
@@ -44,7 +45,9 @@ bool CudaRunDevice::launch_graph(BoundLaunches& bound, Segment* segment) {
   }
 }
 
-void CudaRunDevice::launch_one(const Launch& launch) {
+void CudaRunDevice::launch_one(const BoundSizes& bound, const Launch& launch) {
+  const TraceSpan traced(run_->trace, AOT_TRACE_KERNEL, launch.step, &bound);
+  const DeviceSpan work(&timeline_);
   const CUresult result = driver_.launch_kernel.raw(
       launch.function, launch.grid[0], launch.grid[1], launch.grid[2], launch.threads, 1, 1,
       launch.shared, stream_, launch.parameters, nullptr);
@@ -66,17 +69,17 @@ void CudaRunDevice::run_watched(const BoundLaunches& bound, LaunchRange launches
   for (const Launch& launch : launches) {
     if (launch.is_empty()) continue;
     run_->control->check();
-    launch_one(launch);
+    launch_one(bound, launch);
     wait_for_step(launch.step);
     check_faults();
     observe(bound, launch.step);
   }
 }
 
-void CudaRunDevice::run_profiled(LaunchRange launches) {
+void CudaRunDevice::run_profiled(const BoundSizes& bound, LaunchRange launches) {
   mark(0);
   for (size_t i = 0; i < launches.count; ++i) {
-    if (!launches.first[i].is_empty()) launch_one(launches.first[i]);
+    if (!launches.first[i].is_empty()) launch_one(bound, launches.first[i]);
     mark(i + 1);
   }
   driver_.stream_synchronize(stream_);
@@ -120,6 +123,8 @@ void CudaRunDevice::call(BoundProgram& bound, int32_t step, const Operator& code
   const bool timed = run_->counters != nullptr && !is_watched();
   if (timed) mark(0);
   {
+    const TraceSpan traced(run_->trace, AOT_TRACE_CALL, step, &bound);
+    const DeviceSpan work(&timeline_);
     const Visit visit(*device_);
     bound.call_of(program_.steps[static_cast<size_t>(step)], where())
         .run(code, stream_, [&bound](int32_t buffer) { return bound.address(buffer); });

@@ -63,6 +63,7 @@ CudaRunDevice::CudaRunDevice(const SessionParts& parts, const SessionOptions& op
       own_stream_(device_),
       faults_(device_, program_.steps.size() * sizeof(int32_t), "fault words"),
       copies_(device_, plan_),
+      timeline_(device_),
       last_run_(device_) {
   std::fill_n(faults_.data(), faults_.size(), uint8_t{0});
   for (size_t i = 0; i < program_.steps.size(); ++i) {
@@ -129,6 +130,11 @@ void CudaRunDevice::store(void* to, const void* from, size_t bytes) {
 }
 
 void* CudaRunDevice::place_input(size_t index, const DLTensor& tensor, const BoundTensor& bound) {
+  const bool copied = InputCopies::needs_copy(tensor, bound);
+  TraceSpan traced(copied ? run_->trace : nullptr, AOT_TRACE_COPY, plan_.inputs[index].name.c_str(),
+                   "input");
+  traced.set_bytes(static_cast<size_t>(bound.span));
+  const DeviceSpan work(copied ? &timeline_ : nullptr);
   return copies_.place(index, tensor, bound, stream_);
 }
 
@@ -141,17 +147,22 @@ void CudaRunDevice::set_weights(BoundProgram& bound, const Container& container,
 
 void CudaRunDevice::copy(void* to, const void* from, size_t bytes) {
   if (to == from || bytes == 0) return;
+  const DeviceSpan work(&timeline_);
   driver_.memcpy_dtod_async(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from),
                             bytes, stream_);
 }
 
 void CudaRunDevice::read(void* to, const void* from, size_t bytes) {
   fetch(to, from, bytes);
-  driver_.stream_synchronize(stream_);
+  {
+    const TraceSpan traced(run_->trace, AOT_TRACE_WAIT, "wait", "device");
+    driver_.stream_synchronize(stream_);
+  }
   check_faults();
 }
 
 void CudaRunDevice::fetch(void* to, const void* from, size_t bytes) {
+  const DeviceSpan work(&timeline_);
   driver_.memcpy_dtoh_async(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream_);
 }
 

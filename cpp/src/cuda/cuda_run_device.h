@@ -12,6 +12,7 @@
 #include "cuda/device.h"
 #include "cuda/device_program.h"
 #include "cuda/input_copies.h"
+#include "cuda/timeline.h"
 #include "run_device.h"
 #include "session.h"
 
@@ -81,9 +82,9 @@ class CudaRunDevice final : public RunDevice {
 
   // cuda_launches.cc: what a run launches
   bool launch_graph(BoundLaunches& bound, Segment* segment);
-  void launch_one(const Launch& launch);
+  void launch_one(const BoundSizes& bound, const Launch& launch);
   void run_watched(const BoundLaunches& bound, LaunchRange launches);
-  void run_profiled(LaunchRange launches);
+  void run_profiled(const BoundSizes& bound, LaunchRange launches);
   // Notes when the stream comes to this point; the step took from mark `index` to the next one.
   void mark(size_t index);
   void count(int32_t step, size_t index);
@@ -111,12 +112,13 @@ class CudaRunDevice final : public RunDevice {
   PinnedBlock faults_;             // an int32 for each step
   std::vector<int32_t> faulting_;  // steps whose kernels report faults
   InputCopies copies_;
+  Timeline timeline_;
   std::vector<std::unique_ptr<Event>> marks_;  // between the steps of a profiled run
 
   // The last run that was only enqueued. Streams are told apart by their number, which the driver
   // never gives again: handles are reused, and one handle means another stream in each thread.
-  Event last_run_;           // behind it, once it is recorded
-  bool busy_ = false;        // it may still go on
+  Event last_run_;     // behind it, once it is recorded
+  bool busy_ = false;  // it may still go on
   CUstream last_stream_ = nullptr;
   uintptr_t last_key_ = 0;
 

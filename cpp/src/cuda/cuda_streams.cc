@@ -19,10 +19,12 @@ void CudaRunDevice::require_process() const {
        "work in the child: open the package after the fork, or start the process with 'spawn'");
 }
 
-// What a capture records would be replayed with memory that the session has given to others by then.
+// What a capture records would be replayed with memory that the session has given to others by
+// then.
 void CudaRunDevice::refuse_capture(CUstream stream) const {
   int status = kCaptureNone;
-  if (driver_.stream_is_capturing.raw(stream, &status) == kSuccess && status == kCaptureNone) return;
+  if (driver_.stream_is_capturing.raw(stream, &status) == kSuccess && status == kCaptureNone)
+    return;
   fail(AOT_UNSUPPORTED, "the stream is capturing a CUDA graph, which a run cannot be part of: run ",
        "outside of the capture (repeated runs are graphs of the runtime's own)");
 }
@@ -60,9 +62,11 @@ void CudaRunDevice::begin(const RunView& run) {
     check_faults();
   }
   ordered_ = true;
+  timeline_.begin(run.trace, stream_);
 }
 
 void CudaRunDevice::finish(bool over) {
+  timeline_.finish();
   if (over) {
     driver_.stream_synchronize(stream_);
     busy_ = false;
@@ -80,6 +84,7 @@ void CudaRunDevice::finish(bool over) {
 }
 
 void CudaRunDevice::abandon() noexcept {
+  timeline_.abandon();
   // A run that came to its own steps is behind all earlier ones: they are over when it is.
   if (ordered_ && !device_->is_lost()) {
     driver_.stream_synchronize.raw(stream_);

@@ -29,6 +29,12 @@ InputCopies::InputCopies(DevicePtr device, const Plan& plan)
       ordered_(plan.inputs.size()),
       read_(device_) {}
 
+bool InputCopies::needs_copy(const DLTensor& tensor, const BoundTensor& bound) {
+  if (bound.span == 0 || tensor.data == nullptr) return false;
+  const uintptr_t address = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
+  return on_host(tensor) || address % kAlignment != 0;
+}
+
 void* InputCopies::place(size_t index, const DLTensor& tensor, const BoundTensor& bound,
                          CUstream stream) {
   if (bound.span == 0) return nullptr;

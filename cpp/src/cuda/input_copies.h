@@ -21,6 +21,9 @@ class InputCopies {
   // on the device in other strides, and OUT_OF_MEMORY.
   void* place(size_t index, const DLTensor& tensor, const BoundTensor& bound, CUstream stream);
 
+  // Whether that takes a copy.
+  static bool needs_copy(const DLTensor& tensor, const BoundTensor& bound);
+
   // Waits until copies have read the host's memory, which is the caller's again after a run.
   void finish_reading(CUstream stream);
   // The same, when the stream is known to be done.

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "arrays.h"
+#include "log.h"
 #include "operators.h"
+#include "trace.h"
 
 namespace aot_python {
 namespace {
@@ -154,6 +156,20 @@ class Session {
     return rows;
   }
 
+  void trace_begin(uint64_t capacity, bool nvtx, bool events) {
+    const py::gil_scoped_release release;
+    check_released(session_->begin_trace({capacity, nvtx, events}));
+  }
+  py::tuple trace_end() {
+    std::optional<aot::Result<aot::Trace>> result;
+    {
+      const py::gil_scoped_release release;
+      result.emplace(session_->end_trace());
+    }
+    if (!result->ok()) raise(result->error());
+    return describe_trace(result->value());
+  }
+
   void reset_profile() {
     const py::gil_scoped_release release;
     check_released(session_->reset_profile());
@@ -284,14 +300,15 @@ class Session {
     const int64_t pending = on_host ? 0 : request.stream;
     for (size_t i = 0; i < tensors.size(); ++i) {
       const bool given = places.size() != 0 && places.data()[i] != nullptr;
-      outputs[i] = given ? py::object(request.places[i])
-                         : py::cast(std::make_unique<Output>(std::move(tensors[i]), session_,
-                                                             pending));
+      outputs[i] =
+          given ? py::object(request.places[i])
+                : py::cast(std::make_unique<Output>(std::move(tensors[i]), session_, pending));
     }
     return outputs;
   }
 
   std::vector<aot::Tensor> run_on(const Inputs& inputs, const aot::RunOptions& options) {
+    const LogDrain drain;
     std::optional<aot::Result<std::vector<aot::Tensor>>> result;
     {
       const py::gil_scoped_release release;
@@ -323,7 +340,9 @@ class Package {
  public:
   Package(const std::string& path, int verify, const std::string& weights,
           const py::object& policy) {
+    const LogDrain drain;
     aot::PackageOptions options;
+    options.log = keep_message;
     options.verify = static_cast<aot_verify>(verify);
     options.weights = weights;
     if (!policy.is_none()) options.policy = read_policy(py::tuple(policy));
@@ -339,8 +358,10 @@ class Package {
   std::unique_ptr<Session> session(const std::string& device, const std::string& isa,
                                    int32_t num_threads, bool graphs, bool profile,
                                    const py::dict& limits) {
+    const LogDrain drain;
     aot_limits given{};
-    for (const auto& [name, value] : limits) set_limit(&given, py::str(name), value.cast<int64_t>());
+    for (const auto& [name, value] : limits)
+      set_limit(&given, py::str(name), value.cast<int64_t>());
     std::optional<aot::Result<aot::Session>> result;
     {
       const py::gil_scoped_release release;
@@ -392,6 +413,10 @@ class Package {
     without_gil([&] { return package_->load_weights(path, options); });
   }
 
+  void write_perf_map() {
+    without_gil([&] { return package_->write_perf_map(); });
+  }
+
   py::tuple inputs() const {
     py::tuple rows(package_->input_count());
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = describe(package_->input(i));
@@ -427,9 +452,9 @@ class Package {
  private:
   static void set_limit(aot_limits* limits, const std::string& name, int64_t value) {
     const std::pair<const char*, int64_t*> rows[] = {
-        {"plan_bytes", &limits->plan_bytes},     {"arena_bytes", &limits->arena_bytes},
-        {"state_bytes", &limits->state_bytes},   {"output_bytes", &limits->output_bytes},
-        {"loop_turns", &limits->loop_turns},     {"run_ns", &limits->run_ns},
+        {"plan_bytes", &limits->plan_bytes},   {"arena_bytes", &limits->arena_bytes},
+        {"state_bytes", &limits->state_bytes}, {"output_bytes", &limits->output_bytes},
+        {"loop_turns", &limits->loop_turns},   {"run_ns", &limits->run_ns},
     };
     for (const auto& [known, field] : rows) {
       if (name == known) *field = value;
@@ -438,6 +463,7 @@ class Package {
 
   template <typename Call>
   static void without_gil(Call call) {
+    const LogDrain drain;
     std::optional<aot::Result<aot::Done>> result;
     {
       const py::gil_scoped_release release;
@@ -484,8 +510,8 @@ PYBIND11_MODULE(_native, m) {
 
   py::class_<Session>(m, "Session")
       .def("run", &Session::run, py::arg("leaves"), py::arg("stream") = 0,
-           py::arg("to_host") = false, py::arg("timeout_ns") = 0,
-           py::arg("cancellation") = nullptr, py::arg("places") = py::list())
+           py::arg("to_host") = false, py::arg("timeout_ns") = 0, py::arg("cancellation") = nullptr,
+           py::arg("places") = py::list())
       .def("output_sizes", &Session::output_sizes, py::arg("leaves"))
       .def("prewarm", &Session::prewarm, py::arg("leaves"))
       .def("memory", &Session::memory)
@@ -502,6 +528,9 @@ PYBIND11_MODULE(_native, m) {
       .def_property_readonly("on_gpu", &Session::on_gpu)
       .def("profile", &Session::profile)
       .def("reset_profile", &Session::reset_profile)
+      .def("trace_begin", &Session::trace_begin, py::arg("capacity"), py::arg("nvtx"),
+           py::arg("events"))
+      .def("trace_end", &Session::trace_end)
       .def_property_readonly("isa", &Session::isa)
       .def_property_readonly("num_threads", &Session::num_threads);
 
@@ -516,6 +545,7 @@ PYBIND11_MODULE(_native, m) {
            py::arg("restart"), py::arg("ignore_unknown"))
       .def("load_weights", &Package::load_weights, py::arg("path"), py::arg("partial"),
            py::arg("restart"), py::arg("ignore_unknown"))
+      .def("write_perf_map", &Package::write_perf_map)
       .def("inputs", &Package::inputs)
       .def("outputs", &Package::outputs)
       .def("states", &Package::states)
@@ -548,6 +578,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("register_operator", &register_operator, py::arg("name"), py::arg("device"),
         py::arg("function"));
 
+  m.def("set_log_sink", &set_log_sink, py::arg("sink"));
   m.def("cpu_isa", &aot_cpu_isa);
   m.def("version", &aot_runtime_version);
 }
