@@ -18,9 +18,14 @@ using aot_rt::require;
 
 // Promises, in the order in which they came. A name is never taken away.
 constexpr const char* kFeatures[] = {
+    "cancel",          // aot_run_options.cancellation and timeout_ns
+    "callers_outputs", // aot_run_options.outputs
+    "limits",          // aot_session_options.limits
     "names",           // aot_package_find_input and so on
     "nvtx",            // aot_trace_options.nvtx
     "perf_map",        // aot_package_write_perf_map
+    "policy",          // aot_package_options.policy
+    "prewarm",         // aot_session_prewarm and so on
     "trace",           // aot_session_trace_begin
     "refuses_unknown"  // a newer struct's fields are refused, not dropped
 };
@@ -34,6 +39,7 @@ constexpr std::pair<const char*, size_t> kStructs[] = {
     {"aot_limits", sizeof(aot_limits)},
     {"aot_memory_info", sizeof(aot_memory_info)},
     {"aot_package_options", sizeof(aot_package_options)},
+    {"aot_policy", sizeof(aot_policy)},
     {"aot_replace_options", sizeof(aot_replace_options)},
     {"aot_run_options", sizeof(aot_run_options)},
     {"aot_session_options", sizeof(aot_session_options)},

@@ -462,20 +462,16 @@ API CUresult cuStreamSynchronize(CUstream stream) {
   WAIT(drain(found, found->enqueued));
 }
 
-// Streams never share a number, though handles are given out again.
 API CUresult cuStreamGetId(CUstream stream, unsigned long long* number) {
   ENTER();
-  const FakeStream* found = find_stream(stream);
-  if (found == nullptr) return kInvalidHandle;
-  *number = found->number;
-  return kSuccess;
+  *number = find_stream(stream) == nullptr ? 0 : find_stream(stream)->number;
+  return *number == 0 ? kInvalidHandle : kSuccess;
 }
 
 API CUresult cuStreamIsCapturing(CUstream stream, int* status) {
   ENTER();
-  if (find_stream(stream) == nullptr) return kInvalidHandle;
   *status = state().capturing == stream && stream != nullptr ? 1 : kCaptureNone;
-  return kSuccess;
+  return find_stream(stream) == nullptr ? kInvalidHandle : kSuccess;
 }
 
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned /*flags*/) {

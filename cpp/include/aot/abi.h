@@ -310,8 +310,8 @@ AOT_API aot_status* aot_package_load_weights(aot_package* package, const char* p
  * time without a lock; calls on one session from several threads are serialised. */
 typedef struct aot_session aot_session;
 
-/* What a session may use. 0 stands for the default: 256 MiB for plans, 2^32 turns, no limit for the
- * others. What would pass a limit fails with LIMIT_EXCEEDED, and nothing has been allocated. */
+/* What a session may use. 0 is the default: 256 MiB for plans, 2^32 turns, else no limit. What
+ * would pass a limit fails with LIMIT_EXCEEDED, and nothing has been allocated. */
 typedef struct aot_limits {
   size_t struct_size;
   int64_t plan_bytes;   /* of what is kept resolved for sets of sizes; the least used goes first */
@@ -376,13 +376,11 @@ AOT_API aot_status* aot_session_run_versioned(aot_session* session, const DLTens
 typedef void (*aot_observer_fn)(void* context, size_t step, size_t buffer, const void* data,
                                 size_t size);
 
-/* A way to end runs from elsewhere. Any thread may use it at any time; it must outlive the runs
- * that it was given to. */
+/* Ends runs from elsewhere. Any thread may use it at any time; it must outlive its runs. */
 typedef struct aot_cancellation aot_cancellation;
 AOT_API aot_status* aot_cancellation_create(aot_cancellation** cancellation);
 AOT_API void aot_cancellation_free(aot_cancellation* cancellation); /* NULL is allowed */
-/* Runs that have it, now or later, end with CANCELLED, until it is reset. May be called from a
- * signal handler. */
+/* Runs that have it end with CANCELLED until it is reset. May be called from a signal handler. */
 AOT_API void aot_cancellation_cancel(aot_cancellation* cancellation);
 AOT_API void aot_cancellation_reset(aot_cancellation* cancellation);
 
@@ -396,10 +394,9 @@ typedef struct aot_run_options {
    * DEADLINE_EXCEEDED; work that a GPU has been given by then is waited for. */
   int64_t timeout_ns;
   aot_cancellation* cancellation; /* NULL: none. Looked at where the deadline is. */
-  /* NULL, or as many as there are outputs: the caller's memory for each, NULL for one in fresh
-   * memory. Its dtype and sizes must be the output's, on the host or on the session's device
-   * (where strides must be the plan's and the address aligned to 16 bytes); it must overlap no
-   * input and no other output, and its content is undefined after a run that failed. In place of
+  /* NULL, or the caller's memory for each output, NULL for one in fresh memory. Dtype and sizes are
+   * the output's, on the host or the session's GPU (there with the plan's strides, aligned to 16
+   * bytes). It must overlap no input or output; a run that fails leaves it undefined. In place of
    * such an output, outputs[i] becomes NULL. */
   const DLTensor* const* outputs;
   aot_observer_fn observer; /* of this run alone; NULL: the session's */
@@ -414,15 +411,13 @@ AOT_API aot_status* aot_session_run_with(aot_session* session, const DLTensor* c
 /* Waits for the last run that was enqueued, and reports what it found wrong. */
 AOT_API aot_status* aot_session_synchronize(aot_session* session);
 
-/* The sizes that output `index` has for inputs of these dtypes and sizes (their data is not looked
- * at and may be NULL): written to sizes[0 .. ndim), where ndim is the output's. A size that only a
- * run knows is -1. Fails as a run with such inputs does. */
+/* The sizes of output `index` for inputs of these dtypes and sizes (whose data may be NULL), -1 for
+ * one that only a run knows: written to sizes[0 .. ndim). Fails as a run with such inputs does. */
 AOT_API aot_status* aot_session_output_sizes(aot_session* session, const DLTensor* const* inputs,
                                              size_t input_count, size_t index, int64_t* sizes,
                                              size_t ndim);
 
-/* Makes everything ready for runs with inputs of these dtypes and sizes (their data is not looked
- * at and may be NULL): sizes resolved, kernels loaded, memory for temporaries and outputs there. */
+/* Makes all ready for runs with such inputs: sizes resolved, kernels loaded, memory there. */
 AOT_API aot_status* aot_session_prewarm(aot_session* session, const DLTensor* const* inputs,
                                         size_t input_count);
 
