@@ -39,6 +39,7 @@ from aot.report.progress import Progress
 from aot.report.runtime import load_model
 from aot.report.summary import partial_report
 from aot.report.texts import stage_texts, verify_stage
+from aot.trust_commands import keygen, require_signers, sign
 
 INTERRUPTED = 130
 Command = Callable[..., Any]
@@ -373,22 +374,40 @@ def run(
 
 @cli.command(short_help="Check a package on this machine.")
 @_package
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A public key (a .pub file of keygen) that must have signed it; may be repeated.",
+)
+@click.option(
+    "--signatures",
+    default=0,
+    type=click.IntRange(0),
+    help="How many of the keys must have signed; default: all.",
+)
 @_run_options
 @_json
 @_debug
 def verify(
     *,
     package: Path,
+    keys: Sequence[Path],
+    signatures: int,
     device: str | None,
     isa: str | None,
     threads: int | None,
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Check PACKAGE on this machine: checksums, then its golden values on every level it has."""
+    """Check PACKAGE: all its bytes, signatures, then its golden values on every level it has."""
     with PackageFile(package) as file:
         verify_report.check_entries(file)
-        results = verify_report.compare_golden(file, isa, threads, device)
+        signers = require_signers(file, keys, signatures) if keys else ()
+        # Who asked for signatures has an answer without golden values too.
+        golden = bool(file.plan.golden) or not keys
+        results = verify_report.compare_golden(file, isa, threads, device) if golden else []
     wrong = [result for result in results if not result.ok]
     if wrong:
         raise VerificationFailed(
@@ -398,8 +417,11 @@ def verify(
             records=[result.to_json() for result in results],
         )
     if as_json:
-        _print_json({"results": [result.to_json() for result in results]})
+        told = {"signers": list(signers)} if keys else {}
+        _print_json({**told, "results": [result.to_json() for result in results]})
     else:
+        for signer in signers:
+            click.echo(f"signed by {signer}")
         for result in results:
             click.echo(str(result))
 
@@ -490,6 +512,10 @@ def ops(table: bool, as_json: bool, debug: bool) -> None:
         _print_json(names)
     else:
         click.echo("\n".join(names))
+
+
+cli.add_command(keygen)
+cli.add_command(sign)
 
 
 def _fail(error: AotError, as_json: bool, debug: bool) -> int:

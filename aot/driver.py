@@ -6,9 +6,11 @@ Only `build` (compilers) and `write` (the file) have effects.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +30,7 @@ from aot.ir.loops import LoopGraph
 from aot.ir.tensors import OperatorCall, TensorGraph, all_ops
 from aot.ir.weights import WeightStore
 from aot.link.assemble import Assembly, CodeImage, ProgramParts, RoutineParts, assemble
+from aot.link.container import WEIGHT_GROUPS
 from aot.link.declaration_check import check_declarations
 from aot.link.derive import DerivedStore
 from aot.link.entries import golden_entries
@@ -37,9 +40,10 @@ from aot.link.operator_library import (
     require_code,
     used_libraries,
 )
-from aot.link.package import WEIGHT_GROUPS, Entry, bytes_entry, write_package
+from aot.link.package import Document, Entry, bytes_entry, write_package
 from aot.link.placing import place_weights, weight_entries
 from aot.link.plan import Plan
+from aot.link.provenance import BuildFacts, provenance_documents, tools_of
 from aot.link.replaceable import original_entries, weight_specs
 from aot.link.states import place_states
 from aot.lowering.lower import lower_outline
@@ -79,6 +83,7 @@ class Linked:
 
     plan: Plan
     entries: tuple[Entry, ...]
+    documents: tuple[Document, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -151,8 +156,33 @@ def build(
         "assemble",
         lambda: _link(captured, programs, memory, emitted, binaries, weights, carried, options),
     )
+    facts = _build_facts(captured, source, programs, options)
+    linked = replace(linked, documents=provenance_documents(facts))
     nbytes = stages.run("write", lambda: _write(options, linked))
     return _report(emitted, memory, linked, nbytes, carried, options, stages.times)
+
+
+def _build_facts(
+    captured: Captured,
+    source: Path | Captured | Capture,
+    programs: Sequence[Program],
+    options: BuildOptions,
+) -> BuildFacts:
+    file = None
+    if isinstance(source, Path):
+        file = (source.name, hashlib.sha256(source.read_bytes()).hexdigest())
+    libraries = [(name, version(name)) for name in ("numpy", "sympy", "torch")]
+    used = [p.backend.tools(p.target, options) for p in programs]
+    chosen = {
+        "targets": [str(program.target) for program in programs],
+        "swappable": options.swappable,
+        "keep_originals": options.keep_originals,
+        "weights_file": options.weights_file,
+        "golden": options.golden,
+        "operators": list(options.operators),
+        "operator_libraries": [path.name for path in options.operator_libraries],
+    }
+    return BuildFacts(captured.name, file, tools_of([libraries, *used]), chosen)
 
 
 def _capture(source: Path | Captured | Capture, operators: Sequence[str]) -> Captured:
@@ -397,7 +427,7 @@ def _write(options: BuildOptions, linked: Linked) -> int:
     if path is None:
         return 0
     apart = path.with_name(name) if name else None
-    return write_package(path, linked.plan, linked.entries, apart).nbytes
+    return write_package(path, linked.plan, linked.entries, apart, linked.documents).nbytes
 
 
 def _report(

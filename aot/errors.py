@@ -319,6 +319,15 @@ class IncompatiblePackage(PackageError):
     default_advice = "Update aot-package, or build the package again with this version."
 
 
+class SignatureError(PackageError):
+    """The package is not signed by whom it must be."""
+
+    code = "SIGNATURE"
+    default_advice = (
+        "Take the package from whom you trust, or have it signed: aot-package sign PACKAGE --key …"
+    )
+
+
 class VerificationFailed(AotError):
     """The package computes something else than its golden values.
 

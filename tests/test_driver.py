@@ -50,6 +50,9 @@ class DeviceBackend:
     def recipes(self) -> Mapping[str, Callable[..., np.ndarray[Any, Any]]]:
         return {}
 
+    def tools(self, target: Target, options: BuildOptions) -> tuple[tuple[str, str], ...]:
+        return (("fakec", "1.0"),)
+
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         emitted = HOST.emit(graph, ALL_CPU)
         grids = [(integer(k + 1), integer(1), integer(1)) for k in range(len(emitted.launches))]

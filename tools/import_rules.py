@@ -29,6 +29,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "backends": (*BASE, "symbolic", "ir"),
     "link": (*BASE, "symbolic", "ir"),
     "report": (*BASE, "symbolic", "ir", "link"),
+    "trust": (*BASE, "link"),
+    "trust_commands": (*BASE, "link", "trust"),
     "weight_program": (*BASE, "ir", "passes", "schedule", "backends"),
     "driver": (
         *BASE,
@@ -39,7 +41,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *BASE,
         *("ir", "frontend", "lowering", "schedule", "backends", "link", "driver", "report"),
     ),
-    "cli": (*BASE, "api", "driver", "report", "link", "lowering"),
+    "cli": (*BASE, "api", "driver", "report", "link", "lowering", "trust_commands"),
     "api": (*BASE, "driver", "frontend", "report", "tune"),
     "__init__": ("api",),
 }
@@ -49,6 +51,7 @@ ONLY_IN = {
     "torch": ("aot/frontend/", "aot/api.py"),
     "sympy": ("aot/symbolic/",),
     "safetensors": ("aot/frontend/",),
+    "cryptography": ("aot/trust/",),
 }
 """Third-party package -> the folders that may import it."""
 

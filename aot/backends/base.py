@@ -134,6 +134,9 @@ class Backend(Protocol):
     def recipes(self) -> Mapping[str, Callable[..., np.ndarray[Any, Any]]]:
         """The functions that derived weights name: `pack(*sources, **params) -> array`."""
 
+    def tools(self, target: Target, options: BuildOptions) -> tuple[tuple[str, str], ...]:
+        """Name and version of each compiler that `compile` uses, for the package's provenance."""
+
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         """Sources and launches of every kernel. Deterministic text; no effects."""
 

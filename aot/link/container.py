@@ -6,6 +6,7 @@ before it trusts an offset.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -17,9 +18,21 @@ from aot.errors import CorruptPackage
 
 ALIGNMENT = 64
 MAX_HEADER_BYTES = 100_000_000
-METADATA = {"format": "aot-package", "format_version": "1.1"}
-WEIGHTS_METADATA = {"format": "aot-weights", "format_version": "1.1"}
+VERSION = "1.1"
+"""Of the container that is written: the first with a manifest."""
+
+OLD_VERSION = "1.0"
+"""Of packages without a manifest."""
+
+METADATA = {"format": "aot-package"}
+WEIGHTS_METADATA = {"format": "aot-weights"}
 """Of a file with the weights of a package alone."""
+
+WEIGHT_GROUPS = ("weights/", "packed/")
+"""The entries that hold weights, which a file of their own takes."""
+
+WEIGHTS_PAD = "pad/weights/"
+"""How fillers of that file begin: the names of both files differ."""
 
 NO_HASH = "0" * 64
 
@@ -114,7 +127,12 @@ class WeightsFile:
 
 
 def encode_header(
-    entries: Sequence[EntryInfo], plan_sha256: str = NO_HASH, weights: WeightsFile | None = None
+    entries: Sequence[EntryInfo],
+    plan_sha256: str = NO_HASH,
+    weights: WeightsFile | None = None,
+    manifest_sha256: str = "",
+    signatures: str = "",
+    version: str = VERSION,
 ) -> bytes:
     """The length word and the JSON, padded so that the data section begins on 64 bytes.
 
@@ -122,27 +140,52 @@ def encode_header(
         entries: The layout.
         plan_sha256: The hash of the plan's bytes: every other hash is in the plan.
         weights: Where the weights are, if elsewhere.
+        manifest_sha256: The hash of the manifest's bytes; "": a package of format 1.0.
+        signatures: Of the manifest, as text (aot/trust/signing.py).
+        version: Of the format of a package with a manifest.
     """
-    metadata = {**METADATA, "plan_sha256": plan_sha256}
+    metadata = {**METADATA, "format_version": version if manifest_sha256 else OLD_VERSION}
+    metadata["plan_sha256"] = plan_sha256
+    if manifest_sha256:
+        metadata["manifest_sha256"] = manifest_sha256
     if weights is not None:
         metadata |= {"weights_file": weights.name, "weights_sha256": weights.sha256}
+    if signatures:
+        sha256 = hashlib.sha256(signatures.encode()).hexdigest()
+        metadata |= {"signatures": signatures, "signatures_sha256": sha256}
     return _encode(entries, metadata)
 
 
-def encode_weights_header(entries: Sequence[EntryInfo], sha256: str = NO_HASH) -> bytes:
+def encode_weights_header(
+    entries: Sequence[EntryInfo], sha256: str = NO_HASH, version: str = VERSION
+) -> bytes:
     """As `encode_header`, of the file that holds a package's weights."""
-    return _encode(entries, {**WEIGHTS_METADATA, "weights_sha256": sha256})
+    metadata = {**WEIGHTS_METADATA, "format_version": version, "weights_sha256": sha256}
+    return _encode(entries, metadata)
 
 
-def _encode(entries: Sequence[EntryInfo], metadata: dict[str, str]) -> bytes:
-    table: dict[str, Any] = {"__metadata__": metadata}
-    for entry in entries:
-        table[entry.name] = {
+def rows_sha256(entries: Sequence[EntryInfo]) -> str:
+    """The hash of a header's rows: its text after the metadata, without the spaces at the end."""
+    return hashlib.sha256(_rows(entries)).hexdigest()
+
+
+def _rows(entries: Sequence[EntryInfo]) -> bytes:
+    table: dict[str, Any] = {
+        entry.name: {
             "dtype": TO_SAFETENSORS[entry.dtype],
             "shape": list(entry.shape),
             "data_offsets": [entry.begin, entry.end],
         }
-    text = json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+        for entry in entries
+    }
+    text = json.dumps(table, ensure_ascii=False, separators=(",", ":"))
+    return (f",{text[1:]}" if table else "}").encode("utf-8")
+
+
+def _encode(entries: Sequence[EntryInfo], metadata: dict[str, str]) -> bytes:
+    table = {"__metadata__": metadata}
+    text = json.dumps(table, ensure_ascii=False, separators=(",", ":"))[:-1].encode("utf-8")
+    text += _rows(entries)
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     return len(text).to_bytes(8, "little") + text
 
@@ -156,12 +199,20 @@ class Header:
         start: Offset of the data section.
         plan_sha256: The hash of the entry `plan`, in hex; "" when it does not say.
         weights: The file of the weights; of that file itself, its hash and no name.
+        manifest_sha256: The hash of the entry `manifest`, in hex; "" when there is none.
+        signatures: The text of the signatures; "" when there are none.
+        version: Of the format.
+        text: All bytes before the data section.
     """
 
     entries: tuple[EntryInfo, ...]
     start: int
     plan_sha256: str
     weights: WeightsFile | None = None
+    manifest_sha256: str = ""
+    signatures: str = ""
+    version: str = OLD_VERSION
+    text: bytes = b""
 
 
 def decode_header(data: memoryview, wanted: Mapping[str, str] = METADATA) -> Header:
@@ -169,7 +220,7 @@ def decode_header(data: memoryview, wanted: Mapping[str, str] = METADATA) -> Hea
 
     Args:
         data: The whole file.
-        wanted: METADATA, or WEIGHTS_METADATA for a file of weights.
+        wanted: METADATA, or WEIGHTS_METADATA for a file of weights (its `format`).
 
     Raises:
         CorruptPackage: The file is too short, its header is no valid table, or the entries
@@ -215,7 +266,14 @@ def decode_header(data: memoryview, wanted: Mapping[str, str] = METADATA) -> Hea
             "it was cut off or has something appended"
         )
     return Header(
-        tuple(entries), start, str(metadata.get("plan_sha256", "")), _weights_file(metadata)
+        tuple(entries),
+        start,
+        str(metadata.get("plan_sha256", "")),
+        _weights_file(metadata),
+        str(metadata.get("manifest_sha256", "")),
+        str(metadata.get("signatures", "")),
+        str(metadata.get("format_version", "")),
+        bytes(data[:start]),
     )
 
 

@@ -1,8 +1,9 @@
 """Writes a package: streamed, hashed on the way, and renamed into place when it is whole.
 
-The plan comes first in the file but holds the hashes of what follows. A hash always has 64 digits,
-so the plan's size is known before its content: it is written last, over a placeholder of its own
-length. Data is read once and never gathered, so packaging needs no second copy of the weights.
+The plan and the manifest come first in the file but hold the hashes of what follows. A hash always
+has 64 digits, so their sizes are known before their content: they are written last, over
+placeholders of their own length, and so are documents that tell hashes. Data is read once and never
+gathered, so packaging needs no second copy of the weights.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import hashlib
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,25 +23,32 @@ from typing import TypeAlias
 from aot.errors import InternalError, PackageWriteError
 from aot.link.container import (
     NO_HASH,
+    VERSION,
+    WEIGHT_GROUPS,
+    WEIGHTS_PAD,
     EntryInfo,
     WeightsFile,
     encode_header,
     encode_weights_header,
     entry_bytes,
     lay_out,
+    rows_sha256,
+)
+from aot.link.manifest import (
+    Digest,
+    Hasher,
+    Manifest,
+    digest_of,
+    encode_manifest,
+    rows_of,
+    unknown_digest,
 )
 from aot.link.plan import DTYPE_BYTES, KernelRef, Plan, Program, WeightProgram
 from aot.link.plan_check import check_plan
 from aot.link.plan_json import encode_plan
 
 Chunk: TypeAlias = bytes | bytearray | memoryview
-GROUPS = ("kernels/", "operators/", "weights/", "packed/", "state/", "golden/")
-WEIGHT_GROUPS = ("weights/", "packed/")
-"""The entries that hold weights, which a file of their own takes."""
-
-WEIGHTS_PAD = "pad/weights/"
-"""How fillers of that file begin: the names of both files differ."""
-
+GROUPS = ("kernels/", "operators/", "provenance/", "weights/", "packed/", "state/", "golden/")
 _WRITE_BYTES = 8 << 20  # hashed and written while still in the cache; also how often ^C is heard
 
 _ADVICE = {
@@ -77,6 +86,19 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Document:
+    """An entry whose text tells the hashes of other entries.
+
+    Attributes:
+        name: It begins with one of `GROUPS`.
+        text: From the hashes of all entries but documents; as long whatever the hashes are.
+    """
+
+    name: str
+    text: Callable[[Mapping[str, str]], bytes]
+
+
+@dataclass(frozen=True)
 class Written:
     """What was written: the plan with its hashes, the entries' places, and the file's size."""
 
@@ -91,16 +113,21 @@ def bytes_entry(name: str, data: bytes) -> Entry:
 
 
 def write_package(
-    path: Path, plan: Plan, entries: Sequence[Entry], weights_file: Path | None = None
+    path: Path,
+    plan: Plan,
+    entries: Sequence[Entry],
+    weights_file: Path | None = None,
+    documents: Sequence[Document] = (),
 ) -> Written:
     """Write the package, whole or not at all.
 
     Args:
         path: The file; an older one stays as it was until the new one is complete.
         plan: The plan; its hashes are filled in here.
-        entries: Everything but the plan and pads, in any order.
+        entries: Everything but the plan, the manifest, documents and pads, in any order.
         weights_file: Where the weights go, beside the package; None: into it. It is complete
             before the package is.
+        documents: Entries with texts about the others.
 
     Returns:
         The plan as written, the layout of the package, and the size of all that was written.
@@ -110,49 +137,111 @@ def write_package(
         InternalError: The plan is malformed, an entry is named twice or oddly, or its data has
             another length than its shape says.
     """
-    ordered = sorted(entries, key=_rank)
+    digests = {entry.name: unknown_digest(entry.nbytes) for entry in entries}
+    texts = _texts(documents, digests)
+    ordered = sorted([*entries, *(bytes_entry(*text) for text in texts.items())], key=_rank)
     names = [entry.name for entry in ordered]
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise InternalError(f"entries are named twice: {', '.join(twice)}")
     draft = _with_hashes(plan, dict.fromkeys(names, NO_HASH))
     check_plan(draft, names)
-    hashes = dict.fromkeys(names, NO_HASH)
     inside, weights, elsewhere = ordered, None, 0
+    apart: tuple[EntryInfo, ...] = ()
     if weights_file is not None:
-        apart = [e for e in ordered if e.name.startswith(WEIGHT_GROUPS)]
         inside = [e for e in ordered if not e.name.startswith(WEIGHT_GROUPS)]
-        weights, elsewhere = _write_weights(weights_file, apart, hashes)
+        outside = [e for e in ordered if e.name.startswith(WEIGHT_GROUPS)]
+        weights, apart, elsewhere = _write_weights(weights_file, outside, digests)
+    unknown = {name: unknown_digest(len(text)) for name, text in texts.items()} | digests
     room = len(encode_plan(draft))
-    layout = lay_out([("plan", "uint8", (room,)), *_described(inside)])
-    header = encode_header(layout, weights=weights)
+    unknown["plan"] = unknown_digest(room)
+    described = [("plan", "uint8", (room,)), *_described(inside)]
+    manifest = Manifest(
+        VERSION,
+        NO_HASH,
+        NO_HASH,
+        weights,
+        rows_sha256(apart),
+        (*rows_of(lay_out(described), unknown), *rows_of(apart, digests)),
+    )
+    described.insert(1, ("manifest", "uint8", (len(encode_manifest(manifest)),)))
+    layout = lay_out(described)
+    header = encode_header(layout, weights=weights, manifest_sha256=NO_HASH)
     with _replacing(path) as file:
         file.write(header)
-        hashes.update(_write_data(file, layout, {entry.name: entry for entry in inside}, room))
-        final = _with_hashes(plan, hashes)
-        encoded = encode_plan(final)
-        if len(encoded) != room:
-            raise InternalError(f"the plan grew from {room} to {len(encoded)} bytes")
-        file.write_at(len(header), encoded)
-        file.write_at(0, encode_header(layout, hashlib.sha256(encoded).hexdigest(), weights))
+        late = {"plan", "manifest", *texts}
+        digests |= _write_data(file, layout, {e.name: e for e in inside}, late)
+        late_texts = _texts(documents, digests)
+        digests |= {name: digest_of(memoryview(text)) for name, text in late_texts.items()}
+        final = _with_hashes(plan, {name: digests[name].sha256 for name in names})
+        late_texts["plan"] = encode_plan(final)
+        digests["plan"] = digest_of(memoryview(late_texts["plan"]))
+        plan_sha256 = digests["plan"].sha256
+        manifest = replace(
+            manifest,
+            plan_sha256=plan_sha256,
+            rows_sha256=rows_sha256(layout),
+            rows=(*rows_of(layout, digests), *rows_of(apart, digests)),
+        )
+        late_texts["manifest"] = encode_manifest(manifest)
+        _fill_in(file, layout, len(header), late_texts)
+        manifest_sha256 = hashlib.sha256(late_texts["manifest"]).hexdigest()
+        file.write_at(0, encode_header(layout, plan_sha256, weights, manifest_sha256))
     return Written(final, layout, len(header) + layout[-1].end + elsewhere)
 
 
+def replace_header(path: Path, start: int, header: bytes) -> None:
+    """Give a package another header, whole or not at all; its data is copied by the system.
+
+    Args:
+        path: The package.
+        start: Where its data begins now.
+        header: All that comes before the data from then on.
+
+    Raises:
+        PackageWriteError: Disk full, no permission, …
+    """
+    with path.open("rb") as old, _replacing(path) as file:
+        os.fchmod(file.descriptor, stat.S_IMODE(os.fstat(old.fileno()).st_mode))
+        file.write(header)
+        end = os.fstat(old.fileno()).st_size
+        while start < end:
+            start += os.sendfile(file.descriptor, old.fileno(), start, end - start)
+
+
+def _texts(documents: Sequence[Document], digests: Mapping[str, Digest]) -> dict[str, bytes]:
+    hashes = {name: digest.sha256 for name, digest in digests.items()}
+    return {document.name: document.text(hashes) for document in documents}
+
+
+def _fill_in(
+    file: _File, layout: Sequence[EntryInfo], start: int, texts: Mapping[str, bytes]
+) -> None:
+    """Write texts over their placeholders."""
+    for info in layout:
+        if info.name not in texts:
+            continue
+        text = texts[info.name]
+        if len(text) != info.nbytes:
+            raise InternalError(f"{info.name} grew from {info.nbytes} to {len(text)} bytes")
+        file.write_at(start + info.begin, text)
+
+
 def _write_weights(
-    path: Path, entries: Sequence[Entry], hashes: dict[str, str]
-) -> tuple[WeightsFile, int]:
-    """Writes a file of weights; its name and hash, its size, and the entries' hashes."""
+    path: Path, entries: Sequence[Entry], digests: dict[str, Digest]
+) -> tuple[WeightsFile, tuple[EntryInfo, ...], int]:
+    """Writes a file of weights; its name and hash, its layout, its size; the entries' digests."""
     layout = lay_out(_described(entries), WEIGHTS_PAD)
     header = encode_weights_header(layout)
     with _replacing(path) as file:
         file.write(header)
-        made = _write_data(file, layout, {entry.name: entry for entry in entries}, 0)
-        hashes.update(made)
-        text = "".join(f"{name} {digest}\n" for name, digest in sorted(made.items()))
+        made = _write_data(file, layout, {entry.name: entry for entry in entries})
+        digests |= made
+        text = "".join(f"{name} {digest.sha256}\n" for name, digest in sorted(made.items()))
         sha256 = hashlib.sha256(text.encode()).hexdigest()
         file.write_at(0, encode_weights_header(layout, sha256))
     size = layout[-1].end if layout else 0
-    return WeightsFile(path.name, sha256), len(header) + size
+    return WeightsFile(path.name, sha256), layout, len(header) + size
 
 
 def _described(entries: Sequence[Entry]) -> list[tuple[str, str, tuple[int, ...]]]:
@@ -201,21 +290,20 @@ def _kernel_with_hash(kernel: KernelRef, hashes: dict[str, str]) -> KernelRef:
 
 
 def _write_data(
-    file: _File, layout: Sequence[EntryInfo], entries: dict[str, Entry], plan_room: int
-) -> dict[str, str]:
-    hashes: dict[str, str] = {}
+    file: _File, layout: Sequence[EntryInfo], entries: Mapping[str, Entry], late: Iterable[str] = ()
+) -> dict[str, Digest]:
+    """Writes the entries, and zeros for fillers and what comes late; the entries' digests."""
+    digests: dict[str, Digest] = {}
     for info in layout:
-        if info.name == "plan":
-            file.write(bytes(plan_room))
-        elif info.name not in entries:
+        if info.name in late or info.name not in entries:
             file.write(bytes(info.nbytes))
         else:
-            hashes[info.name] = _write_entry(file, entries[info.name])
-    return hashes
+            digests[info.name] = _write_entry(file, entries[info.name])
+    return digests
 
 
-def _write_entry(file: _File, entry: Entry) -> str:
-    digest = hashlib.sha256()
+def _write_entry(file: _File, entry: Entry) -> Digest:
+    hasher = Hasher()
     written = 0
     for chunk in entry.data():
         view = memoryview(chunk)
@@ -223,7 +311,7 @@ def _write_entry(file: _File, entry: Entry) -> str:
         flat = view.cast("B") if view.nbytes else memoryview(b"")
         for start in range(0, len(flat), _WRITE_BYTES):
             piece = flat[start : start + _WRITE_BYTES]
-            digest.update(piece)
+            hasher.update(piece)
             file.write(piece)
         written += len(flat)
     wanted = entry_bytes(entry.dtype, entry.shape)
@@ -232,7 +320,7 @@ def _write_entry(file: _File, entry: Entry) -> str:
             f"entry {entry.name} gave {written} bytes; {entry.dtype} of shape "
             f"{list(entry.shape)} needs {wanted}"
         )
-    return digest.hexdigest()
+    return hasher.digest()
 
 
 class _File:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,7 +19,9 @@ from aot.link.plan import (
     Step,
     TensorSpec,
 )
+from aot.link.provenance import BOM_ENTRY, SLSA_ENTRY
 from aot.link.reader import PackageFile
+from aot.link.signatures import decode_signatures
 from aot.report.model import format_bytes
 
 
@@ -61,7 +64,22 @@ def inspect_json(package: PackageFile, target: str | None = None) -> dict[str, A
             if name.startswith(("weights/", "packed/"))
         ],
         "golden": len(plan.golden),
+        "manifest": _manifest_json(package),
+        "signers": [s.key for s in decode_signatures(package.header.signatures)],
+        "provenance": _document(package, SLSA_ENTRY),
+        "bom": _document(package, BOM_ENTRY),
     }
+
+
+def _manifest_json(package: PackageFile) -> dict[str, Any] | None:
+    if package.manifest is None:
+        return None
+    digests = {name: digest.sha256 for name, digest in package.manifest.digests().items()}
+    return {"sha256": package.header.manifest_sha256, "entries": digests}
+
+
+def _document(package: PackageFile, entry: str) -> Any:
+    return json.loads(bytes(package.data(entry))) if entry in package.entries else None
 
 
 def chosen_programs(plan: Plan, target: str | None) -> tuple[Program, ...]:
@@ -186,10 +204,38 @@ def _lines(package: PackageFile, weights: bool, target: str | None) -> Iterator[
     named = [i for n, i in package.entries.items() if n.startswith(("weights/", "packed/"))]
     yield f"weights: {len(named)}, {format_bytes(sum(i.nbytes for i in named))}"
     if weights:
+        digests = {} if package.manifest is None else package.manifest.digests()
         for info in named:
             sizes = ", ".join(map(str, info.shape))
             yield f"  {info.name}: {info.dtype}[{sizes}], {format_bytes(info.nbytes)}"
+            if info.name in digests:
+                yield f"    sha256 {digests[info.name].sha256}"
     yield f"golden sets: {len(plan.golden)}"
+    yield from _trust_lines(package)
+
+
+def _trust_lines(package: PackageFile) -> Iterator[str]:
+    if package.manifest is None:
+        yield "manifest: none (format 1.0)"
+        return
+    yield f"manifest: {package.header.manifest_sha256}"
+    signers = decode_signatures(package.header.signatures)
+    for signature in signers:
+        yield f"  says to be signed by {signature.key} (`verify --key` finds out)"
+    if not signers:
+        yield "  not signed"
+    provenance = _document(package, SLSA_ENTRY)
+    if provenance is None:
+        return
+    build = provenance["predicate"]["buildDefinition"]
+    files = [row for row in build["resolvedDependencies"] if "digest" in row]
+    for row in files:
+        yield f"made from {row['name']}: {row['digest']['sha256']}"
+    if not files:
+        yield "made from a module"
+    yield "made with"
+    for name, version in provenance["predicate"]["runDetails"]["builder"]["version"].items():
+        yield f"  {name}: {version}"
 
 
 def _program_lines(package: PackageFile, program: Program) -> Iterator[str]:

@@ -49,8 +49,13 @@ std::string weights_of(const aot_package_options& options) {
 
 aot_package* open_package(aot_rt::PackageFiles files, const aot_package_options& options) {
   const aot_rt::Log log{options.log, options.log_context};
-  auto package = std::make_shared<aot_rt::Package>(std::move(files), log);
-  if (options.verify != 0) package->verify();
+  const aot_rt::Policy policy = aot_rt::read_policy(options.policy);
+  if (options.verify < AOT_VERIFY_DEFAULT || options.verify > AOT_VERIFY_LAZY) {
+    fail(AOT_INVALID_ARGUMENT, "verify is ", options.verify, ", which is no aot_verify");
+  }
+  auto package = std::make_shared<aot_rt::Package>(std::move(files), log, policy);
+  if (options.verify == AOT_VERIFY_FULL) package->verify();
+  if (options.verify == AOT_VERIFY_LAZY) package->verify_when_used();
   return new aot_package{std::move(package)};
 }
 

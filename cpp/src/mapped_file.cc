@@ -11,9 +11,20 @@
 #include "error.h"
 
 namespace aot_rt {
+namespace {
+
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "something else";
+}
+
+}  // namespace
 
 MappedFile::MappedFile(const std::string& path, const char* what) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not to wait for a writer where the path is a FIFO, nor to touch a device more than must be.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) {
     const int code = errno;
     const bool absent = code == ENOENT || code == ENOTDIR;
@@ -23,7 +34,7 @@ MappedFile::MappedFile(const std::string& path, const char* what) {
   struct stat info{};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);
-    fail(AOT_DEVICE_ERROR, "'", path, "' is not a regular file");
+    fail(AOT_DEVICE_ERROR, "'", path, "' is not a regular file but ", kind_of(info.st_mode));
   }
   const size_t size = static_cast<size_t>(info.st_size);
   if (size == 0) {

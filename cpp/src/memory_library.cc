@@ -1,6 +1,7 @@
 #include "memory_library.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,9 +17,27 @@ namespace {
 constexpr unsigned kExecutable = 0x10u;  // MFD_EXEC, from Linux 6.3
 
 int open_memory_file() {
-  int fd = ::memfd_create("aot-kernels", MFD_CLOEXEC | kExecutable);
-  if (fd < 0 && errno == EINVAL) fd = ::memfd_create("aot-kernels", MFD_CLOEXEC);
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  int fd = ::memfd_create("aot-kernels", kFlags | kExecutable);
+  if (fd < 0 && errno == EINVAL) fd = ::memfd_create("aot-kernels", kFlags);
   return fd;
+}
+
+// From here on nobody can change the file, whoever else gets hold of it.
+bool seal(int fd) {
+  return ::fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+}
+
+// The SHA-256 of a sealed file's content.
+std::string hash_of(int fd, size_t size, const std::string& name) {
+  if (size == 0) return sha256_hex({});
+  void* const data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+  if (data == MAP_FAILED) {
+    fail(AOT_DEVICE_ERROR, "cannot read the memory file of '", name, "': ", std::strerror(errno));
+  }
+  std::string digest = sha256_hex({static_cast<const uint8_t*>(data), size});
+  ::munmap(data, size);
+  return digest;
 }
 
 bool write_all(int fd, Bytes bytes) {
@@ -34,13 +53,8 @@ bool write_all(int fd, Bytes bytes) {
 }  // namespace
 
 MemoryLibrary::MemoryLibrary(const Entry& entry, const std::string& sha256) {
-  const std::string digest = sha256_hex(entry.bytes);
-  if (digest != sha256) {
-    fail(AOT_CORRUPT_PACKAGE, "checksum of '", entry.name, "' is ", digest, ", the plan says ",
-         sha256);
-  }
   try {
-    load(entry);
+    load(entry, sha256);
   } catch (const Error&) {
     close();
     throw;
@@ -49,7 +63,7 @@ MemoryLibrary::MemoryLibrary(const Entry& entry, const std::string& sha256) {
 
 MemoryLibrary::~MemoryLibrary() { close(); }
 
-void MemoryLibrary::load(const Entry& entry) {
+void MemoryLibrary::load(const Entry& entry, const std::string& sha256) {
   fd_ = open_memory_file();
   if (fd_ < 0) {
     fail(AOT_DEVICE_ERROR, "cannot create a memory file for '", entry.name,
@@ -58,6 +72,16 @@ void MemoryLibrary::load(const Entry& entry) {
   if (!write_all(fd_, entry.bytes)) {
     fail(AOT_DEVICE_ERROR, "cannot write '", entry.name,
          "' to a memory file: ", std::strerror(errno));
+  }
+  if (!seal(fd_)) {
+    fail(AOT_DEVICE_ERROR, "cannot seal the memory file of '", entry.name,
+         "': ", std::strerror(errno));
+  }
+  // Of what the linker will read, not of the package's file, which may have another writer.
+  const std::string digest = hash_of(fd_, entry.bytes.size, entry.name);
+  if (digest != sha256) {
+    fail(AOT_CORRUPT_PACKAGE, "checksum of '", entry.name, "' is ", digest, ", the plan says ",
+         sha256);
   }
   const std::string path = cat("/proc/self/fd/", fd_);
   handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -10,8 +10,8 @@ namespace aot_rt {
 
 class MemoryLibrary {
  public:
-  // Checks the entry's SHA-256 and loads it through an anonymous memory file. Throws
-  // CORRUPT_PACKAGE (another checksum) or DEVICE_ERROR (the system refuses to load it).
+  // Copies the entry into an anonymous memory file, seals that, checks its SHA-256 and loads it.
+  // Throws CORRUPT_PACKAGE (another checksum) or DEVICE_ERROR (the system refuses to load it).
   MemoryLibrary(const Entry& entry, const std::string& sha256);
   ~MemoryLibrary();
   MemoryLibrary(const MemoryLibrary&) = delete;
@@ -21,7 +21,7 @@ class MemoryLibrary {
   void* symbol(const char* name) const;
 
  private:
-  void load(const Entry& entry);
+  void load(const Entry& entry, const std::string& sha256);
   void close() noexcept;
 
   int fd_ = -1;  // stays open: the linker knows libraries by path, and this path holds the number

@@ -5,22 +5,27 @@
 #include <utility>
 
 #include "error.h"
-#include "sha256.h"
 
 namespace aot_rt {
 namespace {
 
-bool starts_with(const std::string& text, std::string_view prefix) {
-  return text.compare(0, prefix.size(), prefix) == 0;
+// A plan is worth reading only when the package may be used at all.
+Plan allowed_plan(const Policy& policy, const Container& container) {
+  check_signatures(policy, container);
+  Plan plan = Plan::parse(container);
+  check_code(policy, plan);
+  return plan;
 }
 
 }  // namespace
 
-Package::Package(PackageFiles files, Log log)
+Package::Package(PackageFiles files, Log log, const Policy& policy)
     : files_(std::move(files.files)),
       log_(log),
       container_(std::move(files.container)),
-      plan_(Plan::parse(container_)),
+      plan_(allowed_plan(policy, container_)),
+      integrity_(container_, files.sealed, plan_),
+      check_weights_(policy.check_weights),
       values_(plan_.weights.size()) {
   describe();
   log_(AOT_LOG_INFO,
@@ -35,33 +40,17 @@ Package::Package(PackageFiles files, Log log)
 
 Bytes Package::plan_text() const { return container_.find("plan")->bytes; }
 
-void Package::verify() const {
-  for (const Entry& entry : container_.entries()) {
-    if (entry.name == "plan") continue;
-    if (starts_with(entry.name, "pad/")) {
-      const uint8_t* end = entry.bytes.data + entry.bytes.size;
-      if (std::any_of(entry.bytes.data, end, [](uint8_t byte) { return byte != 0; })) {
-        fail(AOT_CORRUPT_PACKAGE, "filler entry '", entry.name, "' is not zero");
-      }
-      continue;
-    }
-    const auto expected =
-        std::find_if(plan_.checksums.begin(), plan_.checksums.end(),
-                     [&entry](const auto& row) { return row.first == entry.name; });
-    if (expected == plan_.checksums.end()) {
-      fail(AOT_CORRUPT_PACKAGE, "the plan has no checksum for entry '", entry.name, "'");
-    }
-    const std::string digest = sha256_hex(entry.bytes);
-    if (digest != expected->second) {
-      fail(AOT_CORRUPT_PACKAGE, "checksum of '", entry.name, "' is ", digest, ", the plan says ",
-           expected->second);
-    }
+// Those that sessions of a program read, and the first values of states.
+void Package::check_weights(const Program& program) {
+  if (!check_weights_) return;
+  std::vector<const Entry*> entries;
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.storage == Storage::kEntry) entries.push_back(buffer.entry);
   }
-  for (const auto& [name, digest] : plan_.checksums) {
-    if (container_.find(name) == nullptr) {
-      fail(AOT_CORRUPT_PACKAGE, "the plan has a checksum for '", name, "', which is not there");
-    }
+  for (const State& state : plan_.states) {
+    if (state.entry != nullptr) entries.push_back(state.entry);
   }
+  integrity_.check(entries);
 }
 
 std::shared_ptr<const KernelLibrary> Package::library(const Program& program,
@@ -141,6 +130,7 @@ std::shared_ptr<WeightPlace> Package::weight_place(
   if (place != nullptr) return place;
   place = std::make_shared<WeightPlace>();
   place->device = make();
+  check_weights(place->device->program());
   place->workspaces = std::make_shared<WorkspacePool>(place->device->program().scopes.size());
   Placement placement = place->device->package_weights();
   const std::lock_guard<Lock> unchanged(replacing_);
@@ -169,6 +159,13 @@ void Package::replace_weights(const std::vector<WeightUpdate>& updates,
   if (plan_.weights.empty()) {
     fail(AOT_UNSUPPORTED, "the weights of package '", plan_.model,
          "' cannot be replaced: package with --swappable");
+  }
+  if (check_weights_) {
+    std::vector<const Entry*> entries;  // which what is derived may be computed from
+    for (const WeightSpec& weight : plan_.weights) {
+      if (weight.entry != nullptr) entries.push_back(weight.entry);
+    }
+    integrity_.check(entries);
   }
   const std::lock_guard<Lock> alone(replacing_);
   Replacement made = apply_updates(plan_, updates, values_, options);

@@ -13,11 +13,13 @@
 
 #include "aot/abi.h"
 #include "cpu/kernel_library.h"
+#include "integrity.h"
 #include "lock.h"
 #include "mapped_file.h"
 #include "operators.h"
 #include "package_files.h"
 #include "plan.h"
+#include "policy.h"
 #include "safetensors.h"
 #include "weight_update.h"
 #include "weights.h"
@@ -46,15 +48,21 @@ struct WeightPlace {
 // Immutable but for loaded libraries and replaced weights, which have their own locks.
 class Package : public std::enable_shared_from_this<Package> {
  public:
-  Package(PackageFiles files, Log log);
+  // Takes what the policy allows. Throws REFUSED before anything is made executable, and what
+  // Plan::parse throws.
+  Package(PackageFiles files, Log log, const Policy& policy = {});
 
   const Plan& plan() const { return plan_; }
   const Container& container() const { return container_; }
   const Log& log() const { return log_; }
   Bytes plan_text() const;
 
-  // Checks the SHA-256 of every entry. Throws CORRUPT_PACKAGE.
-  void verify() const;
+  // Checks every byte of the files, `threads` at once (0: the cores that there are). Throws
+  // CORRUPT_PACKAGE.
+  void verify(int32_t threads = 0) { integrity_.check_all(threads); }
+
+  // From now on weights are checked before something first uses them.
+  void verify_when_used() { check_weights_ = true; }
 
   // The kernels of one of the plan's programs for `isa` ("" = the best), loaded once. Any thread.
   std::shared_ptr<const KernelLibrary> library(const Program& program, std::string_view isa);
@@ -103,6 +111,7 @@ class Package : public std::enable_shared_from_this<Package> {
  private:
   OperatorPtr find_operator(const Program& program, const std::string& name);
   std::string other_devices(const Program& program, const std::string& name);
+  void check_weights(const Program& program);
   void describe();
   aot_tensor_info describe(const TensorSpec& spec, const std::vector<Range>& ranges);
   aot_dim_info describe(const Expr& size, const std::vector<Range>& ranges);
@@ -111,6 +120,8 @@ class Package : public std::enable_shared_from_this<Package> {
   Log log_;
   Container container_;
   Plan plan_;
+  Integrity integrity_;
+  bool check_weights_;
 
   std::vector<std::unique_ptr<std::string>> labels_;
   std::vector<std::unique_ptr<std::vector<aot_dim_info>>> dims_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "error.h"
+#include "manifest.h"
 
 namespace aot_rt {
 namespace {
@@ -16,6 +17,7 @@ void add_weights(PackageFiles* files, const std::string& path) {
   } catch (const Error& error) {
     throw Error(error.code(), cat(kWhat, " '", path, "': ", error.what()));
   }
+  if (files->sealed) check_weights_header(files->container);
   files->bytes += file->bytes().size;
   files->files.push_back(std::move(file));
 }
@@ -23,6 +25,9 @@ void add_weights(PackageFiles* files, const std::string& path) {
 PackageFiles read_package(Bytes bytes, const std::string& weights) {
   PackageFiles files;
   files.container = Container::read(bytes);
+  files.container.own("plan");
+  files.container.own("manifest");
+  files.sealed = check_headers(files.container);
   files.bytes = bytes.size;
   if (!weights.empty() && files.container.weights_file().empty()) {
     fail(AOT_INVALID_ARGUMENT, "the package holds its weights itself: it takes no ", kWhat);
@@ -43,18 +48,23 @@ PackageFiles open_files(const std::string& path, const std::string& weights) {
   const std::string& name = files.container.weights_file();
   if (!name.empty()) add_weights(&files, weights.empty() ? beside(path, name) : weights);
   files.files.push_back(std::move(file));
+  files.container.forget_headers();
   return files;
 }
 
 PackageFiles borrow_files(Bytes bytes, const std::string& weights) {
   PackageFiles files = read_package(bytes, weights);
   const std::string& name = files.container.weights_file();
-  if (name.empty()) return files;
+  if (name.empty()) {
+    files.container.forget_headers();
+    return files;
+  }
   if (weights.empty()) {
     fail(AOT_INVALID_ARGUMENT, "the package's weights are in a file of their own, '", name,
          "': say where it is (aot_package_options.weights)");
   }
   add_weights(&files, weights);
+  files.container.forget_headers();
   return files;
 }
 

@@ -33,7 +33,6 @@ uint64_t header_size(Bytes file, const char* what) {
   if (size > file.size - 8) {
     corrupt("truncated: header of ", size, " bytes, but the file has ", file.size);
   }
-  if (size == 0 || file.data[8] != '{') corrupt("not ", what, ": no header");
   return size;
 }
 
@@ -166,13 +165,22 @@ Container Container::read_as(Kind kind, Bytes file) {
   const bool package = kind == Kind::kPackage;
   const char* what = package ? "an aot package" : "the weights of an aot package";
   const uint64_t size = header_size(file, own ? what : "a safetensors file");
-  const nlohmann::json json = parse_json(Bytes{file.data + 8, static_cast<size_t>(size)}, "header");
+  Container container;
+  std::string& text = container.header_;
+  text.assign(reinterpret_cast<const char*>(file.data) + 8, static_cast<size_t>(size));
+  if (text.empty() || text[0] != '{')
+    corrupt("not ", own ? what : "a safetensors file", ": no header");
+  const nlohmann::json json =
+      parse_json(Bytes{reinterpret_cast<const uint8_t*>(text.data()), text.size()}, "header");
   const Field header(json, "header");
   const Bytes data{file.data + 8 + size, file.size - 8 - static_cast<size_t>(size)};
-  Container container;
   if (own) {
     check_metadata(header, package ? "aot-package" : "aot-weights", what);
+    container.version_ = metadata_text(header, "format_version");
     container.plan_sha256_ = metadata_text(header, "plan_sha256");
+    container.manifest_sha256_ = metadata_text(header, "manifest_sha256");
+    container.signatures_ = metadata_text(header, "signatures");
+    container.signatures_sha256_ = metadata_text(header, "signatures_sha256");
     container.weights_file_ = plain_name(metadata_text(header, "weights_file"));
     container.weights_sha256_ = metadata_text(header, "weights_sha256");
   }
@@ -194,9 +202,24 @@ void Container::add(Container weights) {
   for (Entry& entry : weights.entries_) {
     if (find(entry.name) != nullptr) corrupt("entry '", entry.name, "' is in the package too");
   }
+  weights_header_ = std::move(weights.header_);
   std::move(weights.entries_.begin(), weights.entries_.end(), std::back_inserter(entries_));
   std::sort(entries_.begin(), entries_.end(),
             [](const Entry& a, const Entry& b) { return a.name < b.name; });
+}
+
+void Container::forget_headers() {
+  header_ = {};
+  weights_header_ = {};
+}
+
+void Container::own(std::string_view name) {
+  const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                  [name](const Entry& each) { return each.name == name; });
+  if (entry == entries_.end()) return;
+  owned_.push_back(std::make_shared<const std::string>(
+      reinterpret_cast<const char*>(entry->bytes.data), entry->bytes.size));
+  entry->bytes.data = reinterpret_cast<const uint8_t*>(owned_.back()->data());
 }
 
 const Entry* Container::find(std::string_view name) const {

@@ -2,6 +2,7 @@
 #ifndef AOT_SRC_SAFETENSORS_H_
 #define AOT_SRC_SAFETENSORS_H_
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,8 @@ struct Entry {
 // All entries, sorted by name.
 class Container {
  public:
-  // Checks everything that can be checked without touching the data. `file` must outlive this.
+  // Checks everything that can be checked without touching the data. The header is copied before it
+  // is read: `file` may be shared with others who write. It must outlive this.
   // Throws CORRUPT_PACKAGE (each way to be wrong has its own message) or INCOMPATIBLE.
   static Container read(Bytes file);
 
@@ -33,8 +35,23 @@ class Container {
   const std::vector<Entry>& entries() const { return entries_; }
   const Entry* find(std::string_view name) const;  // nullptr when absent
 
-  // What the header says the SHA-256 of the entry `plan` is; "" in files without it.
+  // The metadata's text of these keys; "" in files without them. `plan_sha256` and
+  // `manifest_sha256` are of the entries of that name, `signatures_sha256` of the text
+  // `signatures`.
+  const std::string& version() const { return version_; }
   const std::string& plan_sha256() const { return plan_sha256_; }
+  const std::string& manifest_sha256() const { return manifest_sha256_; }
+  const std::string& signatures() const { return signatures_; }
+  const std::string& signatures_sha256() const { return signatures_sha256_; }
+
+  // The text of the header as it was read, fillers included, and that of the other file.
+  const std::string& header() const { return header_; }
+  const std::string& weights_header() const { return weights_header_; }
+  void forget_headers();
+
+  // Puts an entry's bytes into memory of this container's own, where nobody else changes them: what
+  // is checked there is what is used. Nothing when there is none of that name.
+  void own(std::string_view name);
 
   // The name of the file beside the package that holds its weights; "" when the package does.
   const std::string& weights_file() const { return weights_file_; }
@@ -50,7 +67,14 @@ class Container {
   static Container read_as(Kind kind, Bytes file);
 
   std::vector<Entry> entries_;
+  std::vector<std::shared_ptr<const std::string>> owned_;
+  std::string header_;
+  std::string weights_header_;
+  std::string version_;
   std::string plan_sha256_;
+  std::string manifest_sha256_;
+  std::string signatures_;
+  std::string signatures_sha256_;
   std::string weights_file_;
   std::string weights_sha256_;
 };

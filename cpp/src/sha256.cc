@@ -70,6 +70,7 @@ __attribute__((target("sha,sse4.1,ssse3"))) void blocks_shani(State& state, cons
     const __m128i abef_before = abef;
     const __m128i cdgh_before = cdgh;
     __m128i w[4];
+#pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) {
       __m128i& now = w[i % 4];
       if (i < 4) {

@@ -26,6 +26,7 @@ constexpr CodeName kNames[] = {
     {AOT_CANCELLED, "CANCELLED"},
     {AOT_DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"},
     {AOT_LIMIT_EXCEEDED, "LIMIT_EXCEEDED"},
+    {AOT_REFUSED, "REFUSED"},
 };
 
 }  // namespace

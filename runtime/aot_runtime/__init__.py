@@ -22,12 +22,14 @@ from .errors import (
     NotFound,
     OperatorFailed,
     OutOfMemory,
+    Refused,
     ShapeMismatch,
     Unavailable,
     Unsupported,
 )
 from .model import Added, Dim, Limits, LowRank, Model, StepTime, TensorInfo, load
 from .operators import register_operator, unregister_operator
+from .policy import Policy
 
 __version__ = _version()
 
@@ -51,6 +53,8 @@ __all__ = [
     "OperatorFailed",
     "OperatorTensor",
     "OutOfMemory",
+    "Policy",
+    "Refused",
     "ShapeMismatch",
     "StepTime",
     "TensorInfo",

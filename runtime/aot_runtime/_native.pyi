@@ -90,7 +90,13 @@ class Session:
     def num_threads(self) -> int: ...
 
 class Package:
-    def __init__(self, path: str, verify: bool = False, weights: str = "") -> None: ...
+    def __init__(
+        self,
+        path: str,
+        verify: int = 0,
+        weights: str = "",
+        policy: tuple[list[str], int, bool, bool, list[str] | None, bool] | None = None,
+    ) -> None: ...
     def replace_weights(
         self,
         updates: list[tuple[str, Any, bool, Any, Any, float]],

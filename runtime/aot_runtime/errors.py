@@ -99,6 +99,12 @@ class LimitExceeded(AotError):
     code = "LIMIT_EXCEEDED"
 
 
+class Refused(AotError, PermissionError):
+    """The program's own policy does not allow the package; nothing of it was made executable."""
+
+    code = "REFUSED"
+
+
 BY_CODE: dict[str, type[AotError]] = {
     error.code: error
     for error in (
@@ -116,6 +122,7 @@ BY_CODE: dict[str, type[AotError]] = {
         Cancelled,
         DeadlineExceeded,
         LimitExceeded,
+        Refused,
     )
 }
 

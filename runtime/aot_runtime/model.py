@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import _native
 from .arrays import Converter, converter_for, current_stream, entry_to_numpy, to_numpy
 from .errors import InvalidArgument
+from .policy import Policy, native_verify
 from .signature import Signature
 from .states import read_states, write_seed, write_states
 
@@ -418,7 +419,8 @@ def load(
     isa: str | None = None,
     num_threads: int | None = None,
     graphs: bool = True,
-    verify: bool = False,
+    verify: bool | str = False,
+    policy: Policy | None = None,
     weights: str | os.PathLike[str] | None = None,
     limits: Limits | None = None,
 ) -> Model:
@@ -430,7 +432,9 @@ def load(
         isa: "x86-64-v2", "x86-64-v3" or "x86-64-v4"; None: the best that package and CPU have.
         num_threads: threads that a call may use; None: the physical cores of this process.
         graphs: on a GPU, replay the kernels of a repeated shape as one CUDA graph.
-        verify: check the SHA-256 of every entry (reads the whole file).
+        verify: header, plan and code are always checked. "full" or True checks every byte of the
+            file now, with all cores; "lazy" those of the weights before they are first used.
+        policy: what is allowed of the package: who must have signed it, which code it may bring.
         weights: the file of the weights, of a package that does not hold them; None: the one that
             the package names, beside it.
         limits: what the model may use; None: the defaults.
@@ -441,13 +445,15 @@ def load(
         Incompatible: of a newer format.
         Unavailable: no kernels for this device or for `isa`, no such device, no driver for it.
         OutOfMemory: the device has no room for the weights.
-        InvalidArgument: `num_threads` below 1, a device that is no name, or `weights` for a
-            package that holds them.
+        InvalidArgument: `num_threads` below 1, a device that is no name, a policy without
+            meaning, or `weights` for a package that holds them.
+        Refused: the policy does not allow the package.
     """
     if num_threads is not None and num_threads < 1:
         raise InvalidArgument(f"num_threads is {num_threads}, must be at least 1")
     apart = "" if weights is None else os.fspath(weights)
-    package = _native.Package(os.fspath(path), verify, apart)
+    allowed = None if policy is None else policy.native()
+    package = _native.Package(os.fspath(path), native_verify(verify), apart, allowed)
     return Model(package, device, isa, num_threads, graphs, limits or Limits())
 
 

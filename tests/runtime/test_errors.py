@@ -37,6 +37,7 @@ def test_each_code_has_a_class() -> None:
             "UNSUPPORTED",
             "INTERNAL",
             "OPERATOR_FAILED",
+            "REFUSED",
         ]
     )
     for code, kind in BY_CODE.items():

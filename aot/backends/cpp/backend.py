@@ -74,6 +74,10 @@ class CppBackend:
         """The packing functions that `emit` names in derived weights."""
         return packing_recipes()
 
+    def tools(self, target: Target, options: BuildOptions) -> tuple[tuple[str, str], ...]:
+        """The host's C++ compiler."""
+        return (("c++", find_toolchain(options.compiler).version),)
+
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         """Sources and launches; kernels of equal text that declare the same share a function."""
         grain_bytes = self.capabilities(target).grain_bytes

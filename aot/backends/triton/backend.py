@@ -19,7 +19,7 @@ from aot.backends.triton.template_resample import emit_resample
 from aot.backends.triton.template_resample2 import emit_resample2
 from aot.backends.triton.template_resample_outer import workspace
 from aot.backends.triton.template_scan import emit_scan
-from aot.backends.triton.toolchain import SHARED_LIMIT
+from aot.backends.triton.toolchain import SHARED_LIMIT, find_triton
 from aot.backends.triton.tuning import Chooser, default_database
 from aot.backends.triton.user_kernel import emit_user_kernel
 from aot.errors import InternalError
@@ -102,6 +102,12 @@ class TritonBackend:
     def recipes(self) -> Mapping[str, Callable[..., Array]]:
         """No weights are packed: tensor cores take them as they are."""
         return {}
+
+    def tools(self, target: Target, options: BuildOptions) -> tuple[tuple[str, str], ...]:
+        """Triton, and the assembler that it brings along."""
+        (arch,) = target.archs
+        triton = find_triton(arch)
+        return ("triton", triton.version), ("ptxas", triton.assembler_version.splitlines()[-1])
 
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         """Sources and launches; kernels of equal text that declare the same share a function."""

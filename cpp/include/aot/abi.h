@@ -74,7 +74,11 @@ typedef enum aot_code {
   /* When a run took longer than it was given. The session stays usable. */
   AOT_DEADLINE_EXCEEDED = 13,
   /* When a package or a run would need more than aot_limits allows: the message names which. */
-  AOT_LIMIT_EXCEEDED = 14
+  AOT_LIMIT_EXCEEDED = 14,
+  /* When the caller's own policy does not allow the package: it is not signed by whom it should be,
+   * has code that is not listed, or this machine cannot check what the policy wants. Nothing of the
+   * package was made executable. */
+  AOT_REFUSED = 15
 } aot_code;
 
 /* A failure. Immutable; may be read from any thread. */
@@ -154,18 +158,52 @@ AOT_API aot_status* aot_register_operator_for(const char* device, const char* na
  * share between threads; sessions keep it alive, so it may be freed while they live. */
 typedef struct aot_package aot_package;
 
+/* How much of a package is checked. Header, manifest and plan always are, when it is opened, and
+ * code when it is loaded: from private copies, which are what is then used. */
+typedef enum aot_verify {
+  AOT_VERIFY_DEFAULT = 0, /* no more than that */
+  AOT_VERIFY_FULL = 1,    /* every byte of the files, now, with all cores (reads all of it) */
+  AOT_VERIFY_LAZY = 2     /* weights too: those that a session uses, when it is created */
+} aot_verify;
+
+/* What a caller allows of a package. Whatever it does not allow is REFUSED when the package is
+ * opened, before anything of it is mapped executable or given to the dynamic linker or a driver.
+ * Strings are borrowed for the call. Zeroed fields allow everything. */
+typedef struct aot_policy {
+  size_t struct_size;
+  /* Ed25519 public keys: 64 hexadecimal digits each, or PEM. `signatures` of them must have signed
+   * the package; 0 stands for 1 where there are keys. OpenSSL's libcrypto (1.1.1 or newer) must be
+   * installed. What is signed is the manifest, so with keys weights are checked as by
+   * AOT_VERIFY_LAZY, unless `trust_weights` is 1. */
+  const char* const* keys;
+  size_t key_count;
+  size_t signatures;
+  int32_t trust_weights;
+  /* 1: refuses packages that carry libraries of custom operators. */
+  int32_t no_operator_libraries;
+  /* SHA-256, in lower-case hexadecimal, of the code that is allowed: every kernel library, device
+   * kernel and operator library of every program must be in it. NULL: any code. */
+  const char* const* code;
+  size_t code_count;
+  /* 1: refuses packages whose kernels do not declare what they touch, so that nothing proves it. */
+  int32_t require_proved;
+} aot_policy;
+
 typedef struct aot_package_options {
   size_t struct_size;
-  int32_t verify;    /* 1: check the SHA-256 of every entry now (reads the whole file) */
+  int32_t verify;    /* an aot_verify */
   aot_log_fn log;    /* NULL: silent */
   void* log_context; /* passed to `log`; must outlive package and sessions */
   /* The file of the weights, of a package that does not hold them (--weights-file); NULL: the one
    * that the package names, beside it. A package in memory needs it. */
   const char* weights;
+  const aot_policy* policy; /* borrowed for the call; NULL: everything is allowed */
 } aot_package_options;
 
 /* Maps and checks a package file. The file must not be changed in place while it is open: replace
- * it by renaming another one over it. Writes *package, owned by the caller. */
+ * it by renaming another one over it. (Code, plan and manifest are copies: a change does not reach
+ * them. Weights are read where they are mapped; a file that is cut short there ends the process
+ * with SIGBUS.) Writes *package, owned by the caller. */
 AOT_API aot_status* aot_package_open(const char* path, const aot_package_options* options,
                                      aot_package** package);
 

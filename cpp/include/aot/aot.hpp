@@ -233,11 +233,34 @@ class Tensor {
 };
 
 // How to open a package. Copyable.
+// How much of a package is checked; see aot_verify. `true` stands for all of it.
+class Verify {
+ public:
+  Verify(aot_verify how) : how_(how) {}                                   // NOLINT: implicit
+  Verify(bool all) : how_(all ? AOT_VERIFY_FULL : AOT_VERIFY_DEFAULT) {}  // NOLINT: implicit
+  aot_verify value() const { return how_; }
+
+ private:
+  aot_verify how_;
+};
+
+// What a caller allows of a package; see aot_policy.
+struct Policy {
+  std::vector<std::string> keys = {};  // hexadecimal or PEM
+  size_t signatures = 0;               // how many of them must have signed; 0: one
+  bool trust_weights = false;
+  bool operator_libraries = true;
+  bool only_listed_code = false;  // `code` lists all that is allowed
+  std::vector<std::string> code = {};
+  bool require_proved = false;
+};
+
 struct PackageOptions {
-  bool verify = false;  // check the SHA-256 of every entry
+  Verify verify = false;
   aot_log_fn log = nullptr;
   void* log_context = nullptr;
   std::string weights = {};  // the file of the weights; "": in the package, or beside it
+  Policy policy = {};
 };
 
 // A weight's new value or what is added to it; see aot_weight_update. Tensors are borrowed.
@@ -263,8 +286,27 @@ class Package {
  public:
   static Result<Package> open(const std::string& path, const PackageOptions& options = {}) {
     const char* weights = options.weights.empty() ? nullptr : options.weights.c_str();
-    const aot_package_options raw{sizeof(raw), options.verify ? 1 : 0, options.log,
-                                  options.log_context, weights};
+    const auto texts = [](const std::vector<std::string>& list) {
+      std::vector<const char*> pointers;
+      for (const std::string& text : list) pointers.push_back(text.c_str());
+      pointers.push_back(nullptr);  // so that an empty list is one too
+      return pointers;
+    };
+    const Policy& wanted = options.policy;
+    const std::vector<const char*> keys = texts(wanted.keys);
+    const std::vector<const char*> code = texts(wanted.code);
+    aot_policy policy{};
+    policy.struct_size = sizeof(policy);
+    policy.keys = keys.data();
+    policy.key_count = wanted.keys.size();
+    policy.signatures = wanted.signatures;
+    policy.trust_weights = wanted.trust_weights ? 1 : 0;
+    policy.no_operator_libraries = wanted.operator_libraries ? 0 : 1;
+    policy.code = wanted.only_listed_code ? code.data() : nullptr;
+    policy.code_count = wanted.only_listed_code ? wanted.code.size() : 0;
+    policy.require_proved = wanted.require_proved ? 1 : 0;
+    const aot_package_options raw{
+        sizeof(raw), options.verify.value(), options.log, options.log_context, weights, &policy};
     aot_package* package = nullptr;
     if (aot_status* status = aot_package_open(path.c_str(), &raw, &package)) {
       return Error::adopt(status);

@@ -181,7 +181,10 @@ void DeviceProgram::check_parameters(const Kernel& kernel, size_t count,
 }
 
 DeviceProgram::Loaded DeviceProgram::load(const Kernel& kernel, size_t parameters) const {
-  const std::string digest = sha256_hex(kernel.entry->bytes);
+  // A copy, which nobody else writes: what is checked is what the driver gets.
+  const std::vector<uint8_t> code(kernel.entry->bytes.data,
+                                  kernel.entry->bytes.data + kernel.entry->bytes.size);
+  const std::string digest = sha256_hex({code.data(), code.size()});
   if (digest != kernel.sha256) {
     fail(AOT_CORRUPT_PACKAGE, "checksum of '", kernel.entry->name, "' is ", digest,
          ", the plan says ", kernel.sha256);
@@ -191,15 +194,16 @@ DeviceProgram::Loaded DeviceProgram::load(const Kernel& kernel, size_t parameter
          " bytes of shared memory, a block has ", device_->max_shared(), " on ",
          device_->description());
   }
-  check_cubin(code_of(*kernel.entry), program_.arch, kernel.entry->name);
+  Entry checked = *kernel.entry;
+  checked.bytes = {code.data(), code.size()};
+  check_cubin(code_of(checked), program_.arch, checked.name);
   const Driver& driver = device_->driver();
   const Scope scope(*device_);
   const std::string where =
       cat("loading kernel '", kernel.name, "' of ", program_.arch, " (driver: CUDA ",
           driver.version(), ") on ", device_->description());
   Loaded loaded;
-  CUresult result =
-      driver.module_load_data.raw(&loaded.module, kernel.entry->bytes.data, 0, nullptr, nullptr);
+  CUresult result = driver.module_load_data.raw(&loaded.module, code.data(), 0, nullptr, nullptr);
   if (result != kSuccess) driver.fail(result, driver.module_load_data.name, where);
   const char* call = driver.module_get_function.name;
   result = driver.module_get_function.raw(&loaded.function, loaded.module, kernel.symbol.c_str());

@@ -24,16 +24,17 @@ KernelNodeParams node_params(const Launch& launch) {
 }  // namespace
 
 Graph::Graph(const Device& device, LaunchRange launches)
-    : driver_(device.driver()), forks_(forks()) {
-  try {
-    driver_.graph_create(&graph_, 0);
-    nodes_.reserve(launches.count);
-    for (const Launch& launch : launches) add(launch);
-    driver_.graph_instantiate(&executable_, graph_, 0);
-  } catch (const Error&) {
-    destroy();
-    throw;
-  }
+    : driver_(device.driver()),
+      graph_(nullptr, Destroy{&driver_, forks()}),
+      executable_(nullptr, Destroy{&driver_, forks()}) {
+  nodes_.reserve(launches.count);
+  CUgraph graph = nullptr;
+  driver_.graph_create(&graph, 0);
+  graph_.reset(graph);
+  for (const Launch& launch : launches) add(launch);
+  CUgraphExec executable = nullptr;
+  driver_.graph_instantiate(&executable, graph, 0);
+  executable_.reset(executable);
 }
 
 // A chain, as the arena's slots are reused in this order. Kernels that wait by themselves start
@@ -50,23 +51,21 @@ void Graph::add(const Launch& launch) {
   const CUgraphNode* before = last == nodes_.rend() ? nullptr : &*last;
   const bool early = before != nullptr && launch.waits && driver_.has_early_launches();
   CUgraphNode node = nullptr;
-  driver_.graph_add_kernel_node(&node, graph_, before, before != nullptr && !early ? 1 : 0,
+  driver_.graph_add_kernel_node(&node, graph_.get(), before, before != nullptr && !early ? 1 : 0,
                                 &params);
   if (early) {
     const GraphEdge edge{kPortProgrammatic, 0, kEdgeProgrammatic, {}};
-    driver_.graph_add_dependencies(graph_, before, &node, &edge, 1);
+    driver_.graph_add_dependencies(graph_.get(), before, &node, &edge, 1);
   }
   nodes_.push_back(node);
 }
 
-Graph::~Graph() { destroy(); }
+void Graph::Destroy::operator()(CUgraph graph) const noexcept {
+  if (forks == aot_rt::forks()) driver->graph_destroy.raw(graph);
+}
 
-void Graph::destroy() noexcept {
-  if (forks_ != forks()) return;  // of another process
-  if (executable_ != nullptr) driver_.graph_exec_destroy.raw(executable_);
-  if (graph_ != nullptr) driver_.graph_destroy.raw(graph_);
-  executable_ = nullptr;
-  graph_ = nullptr;
+void Graph::Destroy::operator()(CUgraphExec executable) const noexcept {
+  if (forks == aot_rt::forks()) driver->graph_exec_destroy.raw(executable);
 }
 
 void Graph::update(LaunchRange launches) {
@@ -76,7 +75,7 @@ void Graph::update(LaunchRange launches) {
     launch.changed = false;
     if (nodes_[i] == nullptr) continue;
     const KernelNodeParams params = node_params(launch);
-    driver_.graph_exec_set_kernel(executable_, nodes_[i], &params);
+    driver_.graph_exec_set_kernel(executable_.get(), nodes_[i], &params);
   }
 }
 

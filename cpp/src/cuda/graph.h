@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "cuda/device.h"
@@ -40,24 +41,27 @@ class Graph {
   // Copies the present parameters of the launches, empty ones left out. Needs the device's
   // context to be current, as all of this does. Throws DEVICE_ERROR, OUT_OF_MEMORY, UNSUPPORTED.
   Graph(const Device& device, LaunchRange launches);
-  ~Graph();
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
 
   // Copies the parameters of those of its launches that are marked as changed, and clears the
   // marks. Runs that were launched before keep theirs.
   void update(LaunchRange launches);
 
-  void launch(CUstream stream) const { driver_.graph_launch(executable_, stream); }
+  void launch(CUstream stream) const { driver_.graph_launch(executable_.get(), stream); }
 
  private:
+  // Destroys what the driver made, in the process that it was made in.
+  struct Destroy {
+    void operator()(CUgraph graph) const noexcept;
+    void operator()(CUgraphExec executable) const noexcept;
+
+    const Driver* driver;
+    uint32_t forks;
+  };
   void add(const Launch& launch);
-  void destroy() noexcept;
 
   const Driver& driver_;
-  uint32_t forks_;  // forks() where it was made
-  CUgraph graph_ = nullptr;
-  CUgraphExec executable_ = nullptr;
+  std::unique_ptr<CUgraph_st, Destroy> graph_;
+  std::unique_ptr<CUgraphExec_st, Destroy> executable_;
   std::vector<CUgraphNode> nodes_;  // by launch; nullptr: it was empty
 };
 

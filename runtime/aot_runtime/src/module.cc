@@ -1,11 +1,13 @@
 // aot_runtime._native: packages and sessions for Python. Includes nothing of ours but aot.hpp.
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "arrays.h"
 #include "operators.h"
@@ -304,15 +306,30 @@ class Session {
   Exchanges exchanges_;
 };
 
+// (keys, signatures, trust_weights, operator_libraries, code or None, require_proved)
+aot::Policy read_policy(const py::tuple& row) {
+  aot::Policy policy;
+  policy.keys = row[0].cast<std::vector<std::string>>();
+  policy.signatures = row[1].cast<size_t>();
+  policy.trust_weights = row[2].cast<bool>();
+  policy.operator_libraries = row[3].cast<bool>();
+  policy.only_listed_code = !row[4].is_none();
+  if (policy.only_listed_code) policy.code = row[4].cast<std::vector<std::string>>();
+  policy.require_proved = row[5].cast<bool>();
+  return policy;
+}
+
 class Package {
  public:
-  Package(const std::string& path, bool verify, const std::string& weights) {
+  Package(const std::string& path, int verify, const std::string& weights,
+          const py::object& policy) {
+    aot::PackageOptions options;
+    options.verify = static_cast<aot_verify>(verify);
+    options.weights = weights;
+    if (!policy.is_none()) options.policy = read_policy(py::tuple(policy));
     std::optional<aot::Result<aot::Package>> result;
     {
       const py::gil_scoped_release release;
-      aot::PackageOptions options;
-      options.verify = verify;
-      options.weights = weights;
       result.emplace(aot::Package::open(path, options));
     }
     if (!result->ok()) raise(result->error());
@@ -489,8 +506,9 @@ PYBIND11_MODULE(_native, m) {
       .def_property_readonly("num_threads", &Session::num_threads);
 
   py::class_<Package>(m, "Package")
-      .def(py::init<const std::string&, bool, const std::string&>(), py::arg("path"),
-           py::arg("verify") = false, py::arg("weights") = "")
+      .def(py::init<const std::string&, int, const std::string&, const py::object&>(),
+           py::arg("path"), py::arg("verify") = 0, py::arg("weights") = "",
+           py::arg("policy") = py::none())
       .def("session", &Package::session, py::kw_only(), py::arg("device") = "", py::arg("isa") = "",
            py::arg("num_threads") = 0, py::arg("graphs") = true, py::arg("profile") = false,
            py::arg("limits") = py::dict())
