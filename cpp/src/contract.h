@@ -28,8 +28,8 @@ std::vector<int64_t> bind_dims(const Plan& plan, const DLTensor* const* inputs, 
 std::string input_name(const Plan& plan, size_t index);
 std::string output_name(const Plan& plan, size_t index);
 
-// Throws INVALID_ARGUMENT or SHAPE_MISMATCH if the caller's memory for an output is not of its dtype
-// and sizes, on the host or on `device`.
+// Throws INVALID_ARGUMENT or SHAPE_MISMATCH if the caller's memory for an output is not of its
+// dtype and sizes, on the host or on `device`.
 void check_output(const Plan& plan, size_t index, const DLTensor& tensor, const BoundTensor& bound,
                   DLDevice device);
 

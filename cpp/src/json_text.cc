@@ -44,9 +44,9 @@ constexpr size_t kMaxDepth = 256;  // of lists and objects inside of each other
 // each of its members.
 class Builder final : public nlohmann::json_sax<json> {
  public:
-  explicit Builder(const char* what) : what_(what) {}
+  explicit Builder(const char* what) : what_(what), root_(new json) {}
 
-  json take() { return std::move(root_); }
+  JsonPtr take() { return std::move(root_); }
 
   bool null() override { return put(nullptr); }
   bool boolean(bool value) override { return put(value); }
@@ -81,8 +81,8 @@ class Builder final : public nlohmann::json_sax<json> {
   // closed, so pointers to it hold.
   json* place(json&& value) {
     if (open_.empty()) {
-      root_ = std::move(value);
-      return &root_;
+      *root_ = std::move(value);
+      return root_.get();
     }
     if (open_.back()->is_object()) {
       *member_ = std::move(value);
@@ -111,7 +111,7 @@ class Builder final : public nlohmann::json_sax<json> {
   }
 
   const char* what_;
-  json root_;
+  JsonPtr root_;
   std::vector<json*> open_;  // objects and lists that the text is in
   json* member_ = nullptr;   // of the innermost object: what its last key names
 };
@@ -127,7 +127,22 @@ bool is_utf8(Bytes bytes) {
   return true;
 }
 
-json parse_json(Bytes bytes, const char* what) {
+// No deeper than kMaxDepth.
+void TakeApart::operator()(json* tree) const noexcept {
+  const auto empty = [](json& value, const auto& self) -> void {
+    if (auto* items = value.get_ptr<json::array_t*>()) {
+      for (; !items->empty(); items->pop_back()) self(items->back(), self);
+    } else if (auto* members = value.get_ptr<json::object_t*>()) {
+      for (; !members->empty(); members->erase(members->begin())) {
+        self(members->begin()->second, self);
+      }
+    }
+  };
+  empty(*tree, empty);
+  delete tree;
+}
+
+JsonPtr parse_json(Bytes bytes, const char* what) {
   if (!is_utf8(bytes)) fail(AOT_CORRUPT_PACKAGE, what, ": not valid UTF-8");
   Builder builder(what);
   json::sax_parse(bytes.data, bytes.data + bytes.size, &builder);

@@ -3,6 +3,7 @@
 #define AOT_SRC_JSON_TEXT_H_
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -14,8 +15,15 @@ namespace aot_rt {
 // Whether the bytes are well-formed UTF-8 (no overlong forms, no surrogates).
 bool is_utf8(Bytes bytes);
 
+// The library's own end of a tree needs memory for what is nested in it, and ends the process where
+// there is none: this one takes the tree apart first.
+struct TakeApart {
+  void operator()(nlohmann::json* tree) const noexcept;
+};
+using JsonPtr = std::unique_ptr<nlohmann::json, TakeApart>;
+
 // Parses `bytes`; `what` names them in errors ("header", "plan").
-nlohmann::json parse_json(Bytes bytes, const char* what);
+JsonPtr parse_json(Bytes bytes, const char* what);
 
 // A value with the way to it, so that an error can say "plan.steps[3].buffers[1]".
 // Holds a pointer to its parent: keep every Field in a named variable.

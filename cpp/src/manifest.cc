@@ -156,8 +156,8 @@ void check_weights_header(const Container& container) {
 }
 
 Manifest read_manifest(const Container& container) {
-  const nlohmann::json json = parse_json(container.find("manifest")->bytes, "manifest");
-  const Field root(json, "manifest");
+  const JsonPtr json = parse_json(container.find("manifest")->bytes, "manifest");
+  const Field root(*json, "manifest");
   Manifest manifest;
   const Field block = root.at("block_bytes");
   manifest.block_bytes = static_cast<size_t>(block.integer_from(kLeastBlock));

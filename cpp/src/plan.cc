@@ -239,8 +239,8 @@ Plan Plan::parse(const Container& container) {
   if (!expected.empty() && sha256_hex(entry->bytes) != expected) {
     fail(AOT_CORRUPT_PACKAGE, "checksum of the plan is not what the header says, ", expected);
   }
-  const nlohmann::json json = parse_json(entry->bytes, "plan");
-  const Field root(json, "plan");
+  const JsonPtr json = parse_json(entry->bytes, "plan");
+  const Field root(*json, "plan");
   Plan plan = Parser(root, container).parse();
   verify_plan(&plan);
   return plan;

@@ -12,8 +12,8 @@ std::atomic<uint32_t> count{0};
 }  // namespace
 
 uint32_t forks() {
-  static const int registered = pthread_atfork(
-      nullptr, nullptr, [] { count.fetch_add(1, std::memory_order_relaxed); });
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1, std::memory_order_relaxed); });
   static_cast<void>(registered);
   return count.load(std::memory_order_relaxed);
 }

@@ -170,9 +170,9 @@ Container Container::read_as(Kind kind, Bytes file) {
   text.assign(reinterpret_cast<const char*>(file.data) + 8, static_cast<size_t>(size));
   if (text.empty() || text[0] != '{')
     corrupt("not ", own ? what : "a safetensors file", ": no header");
-  const nlohmann::json json =
+  const JsonPtr json =
       parse_json(Bytes{reinterpret_cast<const uint8_t*>(text.data()), text.size()}, "header");
-  const Field header(json, "header");
+  const Field header(*json, "header");
   const Bytes data{file.data + 8 + size, file.size - 8 - static_cast<size_t>(size)};
   if (own) {
     check_metadata(header, package ? "aot-package" : "aot-weights", what);

@@ -150,18 +150,20 @@ void* Session::direct_place(size_t index, const DLTensor& callers) const {
   if (device_->is_apart()) {
     if (!strides_match(callers, tensor) ||
         reinterpret_cast<uintptr_t>(address) % kDeviceAlignment != 0) {
-      fail(AOT_INVALID_ARGUMENT, output_name(plan(), index), " is on the GPU in other strides than ",
-           "the plan's, or not aligned to ", kDeviceAlignment, " bytes: give contiguous memory");
+      fail(AOT_INVALID_ARGUMENT, output_name(plan(), index),
+           " is on the GPU in other strides than ", "the plan's, or not aligned to ",
+           kDeviceAlignment, " bytes: give contiguous memory");
     }
-  } else if (!owns_buffer(index) || !readable_in_place(callers, tensor, *plan().outputs[index].dtype)) {
+  } else if (!owns_buffer(index) ||
+             !readable_in_place(callers, tensor, *plan().outputs[index].dtype)) {
     return nullptr;
   }
   // Kernels may write all bytes of the buffer.
   if (owns_buffer(index) && output_bytes(index) > static_cast<size_t>(tensor.span)) {
     if (!device_->is_apart()) return nullptr;
-    fail(AOT_UNSUPPORTED, output_name(plan(), index), " cannot be written into memory of the GPU: ",
-         "its kernels need ", output_bytes(index), " bytes, the tensor has ", tensor.span,
-         ": leave it to the runtime");
+    fail(AOT_UNSUPPORTED, output_name(plan(), index),
+         " cannot be written into memory of the GPU: ", "its kernels need ", output_bytes(index),
+         " bytes, the tensor has ", tensor.span, ": leave it to the runtime");
   }
   return address;
 }

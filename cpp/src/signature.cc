@@ -109,9 +109,9 @@ std::string key_text(const PublicKey& key) {
 std::vector<Signature> parse_signatures(const std::string& text) {
   std::vector<Signature> signatures;
   if (text.empty()) return signatures;
-  const nlohmann::json json =
+  const JsonPtr json =
       parse_json({reinterpret_cast<const uint8_t*>(text.data()), text.size()}, "signatures");
-  const Field root(json, "signatures");
+  const Field root(*json, "signatures");
   for (size_t i = 0; i < root.size(); ++i) {
     const Field row = root.at(i);
     const Field algorithm = row.at("algorithm");

@@ -3,8 +3,9 @@
 // A crew is one session's party of threads: the caller of run() and up to `threads - 1` helpers.
 // Helpers join when work is published, poll for more while steps follow each other closely, and
 // go back to the pool (asleep) when there has been none for a while. Helpers block all signals: the
-// program's own threads handle them. A forked process has no helpers: a crew gets new ones there. Chunks are claimed one by one
-// from an atomic counter, so a run is right, and finishes, with any number of helpers, also none.
+// program's own threads handle them. A forked process has no helpers: a crew gets new ones there.
+// Chunks are claimed one by one from an atomic counter, so a run is right, and finishes, with any
+// number of helpers, also none.
 #ifndef AOT_SRC_THREAD_POOL_H_
 #define AOT_SRC_THREAD_POOL_H_
 

@@ -464,14 +464,13 @@ API CUresult cuStreamSynchronize(CUstream stream) {
 
 API CUresult cuStreamGetId(CUstream stream, unsigned long long* number) {
   ENTER();
-  *number = find_stream(stream) == nullptr ? 0 : find_stream(stream)->number;
-  return *number == 0 ? kInvalidHandle : kSuccess;
+  *number = find_stream(stream)->number;
+  return kSuccess;
 }
-
 API CUresult cuStreamIsCapturing(CUstream stream, int* status) {
   ENTER();
   *status = state().capturing == stream && stream != nullptr ? 1 : kCaptureNone;
-  return find_stream(stream) == nullptr ? kInvalidHandle : kSuccess;
+  return kSuccess;
 }
 
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned /*flags*/) {

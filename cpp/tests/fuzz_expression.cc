@@ -43,8 +43,8 @@ void judge_both(const aot_rt::Plan& plan, const Expr& left, const Expr& right) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const aot_rt::Plan plan = two_dims();
   try {
-    const nlohmann::json json = aot_rt::parse_json({data, size}, "expression");
-    const aot_rt::Field whole(json, "expression");
+    const aot_rt::JsonPtr json = aot_rt::parse_json({data, size}, "expression");
+    const aot_rt::Field whole(*json, "expression");
     const Expr left = Expr::parse(whole, plan.dim_names);
     judge_both(plan, left, Expr::join(Expr::Kind::kMul, left, left));
     if (!whole.is_array() || whole.size() < 3) return 0;

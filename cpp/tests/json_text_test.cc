@@ -37,7 +37,7 @@ TEST(mistakes_in_the_text_are_named) {
               "plan: not valid JSON: parse error");
   CHECK_FAILS(aot_rt::parse_json(bytes("{\"a\": 1, \"b\": {\"c\": 1, \"c\": 2}}"), "plan"),
               AOT_CORRUPT_PACKAGE, "plan: duplicate key 'c'");
-  CHECK_EQ(aot_rt::parse_json(bytes("[{\"a\": 1}, {\"a\": 2}]"), "plan").size(), size_t{2});
+  CHECK_EQ(aot_rt::parse_json(bytes("[{\"a\": 1}, {\"a\": 2}]"), "plan")->size(), size_t{2});
 }
 
 TEST(fields_know_where_they_are) {

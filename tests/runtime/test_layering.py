@@ -33,9 +33,9 @@ ALLOWED = {
 LAYERS = [
     {
         *("error", "dtype", "mapped_file", "sha256", "memory", "strided_copy", "thread_pool"),
-        *("isa", "half", "process", "lock", "run_control"),
+        *("isa", "half", "process", "lock", "run_control", "nvtx", "perf_map"),
     },
-    {"json_text", "status", "driver_abi", "workspace"},
+    {"json_text", "signature", "status", "driver_abi", "workspace"},
     {"expr", "safetensors", "driver"},
     {"device", "package_files"},
     {"shared_list", "cubin"},
@@ -46,7 +46,8 @@ LAYERS = [
         *("fact", "polynomial", "prover", "declaration", "lifetimes", "rules"),
         *("memory_rules", "launch_rules", "verify", "bound_sizes"),
     },
-    {"kernel_library", "operators", "weights"},
+    {"manifest", "policy", "trace"},
+    {"kernel_library", "integrity", "operators", "timeline", "weights"},
     {"contract", "output_pool", "bound_call", "bound_program", "bound_steps", "flow_runner"},
     {"weight_update", "run_device"},
     {"package"},
@@ -54,7 +55,8 @@ LAYERS = [
     {"bound_launches"},
     {"cpu_run_device", "cuda_run_device", "cuda_streams", "cuda_launches"},
     {"devices"},
-    {"c_api"},
+    {"handles"},
+    {"c_api", "c_api_growth", "c_api_trace"},
 ]
 
 

@@ -334,8 +334,7 @@ typedef struct aot_session_options {
   int32_t no_graphs;        /* 1: launch kernels one by one, do not replay them as a graph */
   int32_t synchronous;      /* 1: wait after every step, so that an error names its kernel (slow) */
   const aot_limits* limits; /* NULL: the defaults. The struct is copied. */
-  /* 1: temporaries are this session's own, and kept between runs. Else sessions of one package on
-   * one device lend them to each other, run by run, unless `allocator` is set. */
+  /* 1, and with `allocator`: temporaries are this session's own. Else sessions share them. */
   int32_t own_workspace;
   int32_t reserved; /* 0 */
 } aot_session_options;
@@ -390,8 +389,7 @@ typedef struct aot_run_options {
   void* stream;         /* as for aot_session_run */
   int32_t host_outputs; /* 1: outputs in host memory; the run is over when the call returns */
   int32_t reserved;     /* 0 */
-  /* Nanoseconds; 0: no limit but the session's. A run that takes longer ends between two steps with
-   * DEADLINE_EXCEEDED; work that a GPU has been given by then is waited for. */
+  /* 0: the session's. A run that takes longer ends between two steps; see docs/abi.md. */
   int64_t timeout_ns;
   aot_cancellation* cancellation; /* NULL: none. Looked at where the deadline is. */
   /* NULL, or the caller's memory for each output, NULL for one in fresh memory. Dtype and sizes are

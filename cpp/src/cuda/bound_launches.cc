@@ -81,7 +81,8 @@ void BoundLaunches::lay_out_parameters(int32_t* fault_words) {
     launches_[i].waits = kernel.waits;
     launches_[i].scratch = kernel.scratch > 0;
   }
-  for (size_t i = 0; i < launch_count(); ++i) launches_[i].parameters = parameters_.data() + first[i];
+  for (size_t i = 0; i < launch_count(); ++i)
+    launches_[i].parameters = parameters_.data() + first[i];
 }
 
 void BoundLaunches::bind_launch(int32_t launch, const Step& step) {

@@ -72,8 +72,8 @@ class BoundLaunches final : public BoundProgram {
 
   DeviceProgram& code_;
   std::vector<Launch> launches_;
-  std::vector<void*> faults_;      // by launch: the address of its fault word
-  std::vector<void*> parameters_;  // addresses of parameters, as the driver takes them
+  std::vector<void*> faults_;             // by launch: the address of its fault word
+  std::vector<void*> parameters_;         // addresses of parameters, as the driver takes them
   int64_t alignment_ = kMemoryAlignment;  // of scratch: the greatest that a kernel wants
   void* scratch_ = nullptr;
   void* nothing_ = nullptr;  // the parameter of who needs no scratch, and of the profiler's

@@ -194,7 +194,9 @@ DeviceProgram::Loaded DeviceProgram::load(const Kernel& kernel, size_t parameter
          " bytes of shared memory, a block has ", device_->max_shared(), " on ",
          device_->description());
   }
-  check_cubin(code_of(*kernel.entry), program_.arch, kernel.entry->name);
+  Entry checked = *kernel.entry;
+  checked.bytes = {code.data(), code.size()};
+  check_cubin(code_of(checked), program_.arch, checked.name);
   const Driver& driver = device_->driver();
   const Scope scope(*device_);
   const std::string where =

@@ -149,10 +149,10 @@ inline constexpr unsigned char kEdgeProgrammatic = 1;
   _(graph_launch, cuGraphLaunch, (CUgraphExec, CUstream))
 
 // Entry points that older drivers lack; see Driver for what says that they are there.
-#define AOT_CUDA_LATER_SYMBOLS(_)                                 \
-  _(graph_add_dependencies, cuGraphAddDependencies_v2, /* 12.3 */ \
-    (CUgraph, const CUgraphNode*, const CUgraphNode*, const GraphEdge*, size_t))    \
-  _(func_get_param_info, cuFuncGetParamInfo, /* 12.4 */           \
+#define AOT_CUDA_LATER_SYMBOLS(_)                                                \
+  _(graph_add_dependencies, cuGraphAddDependencies_v2, /* 12.3 */                \
+    (CUgraph, const CUgraphNode*, const CUgraphNode*, const GraphEdge*, size_t)) \
+  _(func_get_param_info, cuFuncGetParamInfo, /* 12.4 */                          \
     (CUfunction, size_t, size_t*, size_t*))
 
 #endif  // AOT_SRC_CUDA_DRIVER_ABI_H_

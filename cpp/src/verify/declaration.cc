@@ -142,8 +142,8 @@ std::optional<Bytes> declarations_in(const Entry& entry) {
 
 std::vector<Declaration> parse_declarations(Bytes text, const Entry& entry, bool library) {
   const std::string what = cat("declarations of '", entry.name, "'");
-  const nlohmann::json json = parse_json(text, what.c_str());
-  const Field root(json, what.c_str());
+  const JsonPtr json = parse_json(text, what.c_str());
+  const Field root(*json, what.c_str());
   std::vector<Declaration> result;
   root.each("kernels", [&](const Field& item) { result.push_back(Parser().parse(item, library)); });
   return result;

@@ -312,8 +312,8 @@ bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name,
   }
   const Py_buffer& buffer = leaf.buffer;
   if (changed && buffer.readonly != 0) {
-    raise(AOT_INVALID_ARGUMENT, "the model writes '" + name +
-                                    "', whose array is read-only: give a writable copy");
+    raise(AOT_INVALID_ARGUMENT,
+          "the model writes '" + name + "', whose array is read-only: give a writable copy");
   }
   leaf.view.dtype = is_bfloat16 ? DLDataType{kDLBfloat, 16, 1} : buffer_dtype(buffer);
   if (leaf.view.dtype.lanes == 0) {
@@ -364,8 +364,8 @@ bool Inputs::read_dlpack(Leaf& leaf, py::handle object, const std::string& name,
                                 ", the runtime " + std::to_string(DLPACK_MAJOR_VERSION));
   }
   if (changed && (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0) {
-    raise(AOT_INVALID_ARGUMENT, "the model writes '" + name +
-                                    "', whose array is read-only: give a writable copy");
+    raise(AOT_INVALID_ARGUMENT,
+          "the model writes '" + name + "', whose array is read-only: give a writable copy");
   }
   leaf.view = managed->dl_tensor;
   return true;
@@ -442,9 +442,8 @@ py::capsule to_capsule(DLManagedTensorVersioned* managed, const py::object& max_
   both->plain.manager_ctx = both.get();
   both->plain.deleter = delete_unversioned;
   both->versioned = managed;
-  py::capsule capsule(&both->plain, kPlainName, [](PyObject* given) {
-    destroy_capsule<DLManagedTensor>(given, kPlainName);
-  });
+  py::capsule capsule(&both->plain, kPlainName,
+                      [](PyObject* given) { destroy_capsule<DLManagedTensor>(given, kPlainName); });
   owner.release();
   both.release();
   return capsule;
