@@ -74,7 +74,7 @@ std::shared_ptr<const KernelLibrary> Package::library(const Program& program,
 void Package::write_perf_map() {
   std::vector<NamedCode> code;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<Lock> lock(mutex_);
     for (const Program& program : plan_.programs) {
       std::vector<std::string> names;
       for (const Kernel& kernel : program.kernels) names.push_back(kernel.name);
