@@ -472,14 +472,12 @@ API CUresult cuStreamIsCapturing(CUstream stream, int* status) {
   *status = state().capturing == stream && stream != nullptr ? 1 : kCaptureNone;
   return kSuccess;
 }
-
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned /*flags*/) {
   ENTER();
   const FakeEvent recorded = *reinterpret_cast<FakeEvent*>(event);
   if (recorded.stream == nullptr) return kSuccess;
   return enqueue(stream, [recorded] { drain(recorded.stream, recorded.position); });
 }
-
 API CUresult cuEventCreate(CUevent* event, unsigned /*flags*/) {
   ENTER();
   auto* made = new FakeEvent;
