@@ -117,7 +117,19 @@ def _in_torch(torch: Any, stream: int, index: int) -> Any:
 
 
 def _in_cupy(cupy: Any, stream: int, _index: int) -> Any:
-    return cupy.cuda.ExternalStream(stream)
+    # Newer versions warn of the older class; their successor takes objects with this protocol.
+    make = getattr(cupy.cuda.Stream, "from_external", None)
+    return cupy.cuda.ExternalStream(stream) if make is None else make(_ForeignStream(stream))
+
+
+class _ForeignStream:
+    """A stream of the runtime, as other libraries' Python objects show theirs."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:  # noqa: PLW3201 - the protocol's name
+        return (0, self._handle)
 
 
 _ENTERS: dict[str, Callable[[Any, int, int], Any]] = {"torch": _in_torch, "cupy": _in_cupy}

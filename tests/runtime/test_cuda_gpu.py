@@ -161,7 +161,11 @@ def test_without_torch(package, tmp_path):
     subprocess.run([sys.executable, "-c", code, str(package)], env=env, check=True)
 
 
-@pytest.mark.parametrize("tool", [[], ["compute-sanitizer", "--error-exitcode", "9"]])
+# Not errors of the interface: how many parameters a kernel has is asked for until the driver says no.
+MEMCHECK = ["compute-sanitizer", "--error-exitcode", "9", "--report-api-errors", "no"]
+
+
+@pytest.mark.parametrize("tool", [[], MEMCHECK])
 def test_the_cpp_program(package, tmp_path, tool):
     program = os.fspath(ROOT / "build" / "gpu" / "aot_run")
     for needed in [program, *tool[:1]]:

@@ -16,7 +16,12 @@ ALLOWED = {
     "cpp/include/aot/abi.h": ABI | {"aot/operator_abi.h"},
     "cpp/include/aot/result.hpp": {"aot/abi.h"},
     "cpp/include/aot/tensor.hpp": {"aot/abi.h"},
-    "cpp/include/aot/aot.hpp": {"aot/abi.h", "aot/operator.hpp", "aot/result.hpp", "aot/tensor.hpp"},
+    "cpp/include/aot/aot.hpp": {
+        "aot/abi.h",
+        "aot/operator.hpp",
+        "aot/result.hpp",
+        "aot/tensor.hpp",
+    },
     "runtime/aot_runtime/src/arrays.h": {"aot/aot.hpp", "exchange.h"},
     "runtime/aot_runtime/src/arrays.cc": {"arrays.h"},
     "runtime/aot_runtime/src/exchange.h": {"aot/aot.hpp"},
