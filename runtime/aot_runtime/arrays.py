@@ -128,7 +128,7 @@ class _ForeignStream:
     def __init__(self, handle: int) -> None:
         self._handle = handle
 
-    def __cuda_stream__(self) -> tuple[int, int]:  # noqa: PLW3201 - the protocol's name
+    def __cuda_stream__(self) -> tuple[int, int]:
         return (0, self._handle)
 
 

@@ -161,7 +161,7 @@ def test_without_torch(package, tmp_path):
     subprocess.run([sys.executable, "-c", code, str(package)], env=env, check=True)
 
 
-# Not errors of the interface: how many parameters a kernel has is asked for until the driver says no.
+# The interface's errors are none: a kernel's parameters are asked for until the driver says no.
 MEMCHECK = ["compute-sanitizer", "--error-exitcode", "9", "--report-api-errors", "no"]
 
 
