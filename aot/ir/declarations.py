@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from aot.errors import InternalError
 from aot.ir.kernels import Kernel, KernelGraph, Launch, kernel_ops
+from aot.ir.layouts import element_span
 from aot.ir.loops import Buffer, LoopNest
 from aot.ir.tensors import SizeRelation
 from aot.symbolic import Expr, Symbol, as_expr, dim, encode, integer, product, substitute
@@ -114,7 +115,8 @@ def declare(
     counts = [_plain(variables.take(as_expr(e))) for e in amounts]
     declared = []
     for name in launch.buffers:
-        dtype, elements = buffers[name].dtype, product(buffers[name].shape)
+        buffer = buffers[name]
+        dtype, elements = buffer.dtype, element_span(buffer.shape, buffer.strides)
         begin, reach = parts.get(name, (integer(0), None))
         end = begin + variables.take(elements if reach is None else reach.after)
         size = product((end, integer(dtype.itemsize)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aot.ir.tensors import TensorType
-from aot.symbolic import Expr, integer, product, row_major_strides
+from aot.symbolic import Expr, Minimum, integer, is_int, product, row_major_strides
 
 
 def is_dense(shape: tuple[Expr, ...], strides: tuple[Expr, ...]) -> bool:
@@ -19,6 +19,22 @@ def is_dense(shape: tuple[Expr, ...], strides: tuple[Expr, ...]) -> bool:
         running = product((running, left[found][0]))
         left.pop(found)
     return True
+
+
+def element_span(shape: tuple[Expr, ...], strides: tuple[Expr, ...] | None) -> Expr:
+    """Elements of memory from a buffer's first element to behind its last.
+
+    Of dense strides, and where none are fixed yet, the product of the sizes. An input may have
+    others: repeated elements (stride 0) and gaps.
+    """
+    if strides is None or is_dense(shape, strides):
+        return product(shape)
+    last: Expr = integer(0)
+    there: Expr = integer(1)  # 0 where a size that only a run knows is 0
+    for size, stride in zip(shape, strides, strict=True):
+        last = last + product((size - 1, stride))
+        there = there * (integer(min(int(size), 1)) if is_int(size) else Minimum(size, integer(1)))
+    return product((last + 1, there))
 
 
 def dense_or_row_major(type_: TensorType) -> TensorType:

@@ -9,6 +9,7 @@ from aot.errors import InternalError, Origin
 from aot.ir import tensors
 from aot.ir.declarations import Declaration
 from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
+from aot.ir.layouts import element_span
 from aot.ir.loops import Buffer as GraphBuffer
 from aot.ir.weights import Derivation
 from aot.link import plan
@@ -398,8 +399,9 @@ class _Names:
 
 
 def buffer_bytes(buffer: GraphBuffer) -> Expr:
-    """Bytes of a buffer whose strides are dense in some order."""
-    return product((*buffer.shape, as_expr(buffer.dtype.itemsize)))
+    """Bytes of a buffer, from its first element to behind its last."""
+    elements = element_span(buffer.shape, buffer.strides)
+    return product((elements, as_expr(buffer.dtype.itemsize)))
 
 
 def _spec(buffer: GraphBuffer, name: str, changed: bool = False) -> plan.TensorSpec:

@@ -37,6 +37,9 @@ def test_each_code_has_a_class() -> None:
             "UNSUPPORTED",
             "INTERNAL",
             "OPERATOR_FAILED",
+            "CANCELLED",
+            "DEADLINE_EXCEEDED",
+            "LIMIT_EXCEEDED",
             "REFUSED",
         ]
     )

@@ -181,14 +181,14 @@ typedef struct aot_policy {
   size_t key_count;
   size_t signatures;
   int32_t trust_weights;
-  /* 1: refuses packages that carry libraries of custom operators. */
-  int32_t no_operator_libraries;
+  int32_t no_operator_libraries; /* 1: refuses packages that carry custom operators */
   /* SHA-256, in lower-case hexadecimal, of the code that is allowed: every kernel library, device
    * kernel and operator library of every program must be in it. NULL: any code. */
   const char* const* code;
   size_t code_count;
   /* 1: refuses packages whose kernels do not declare what they touch, so that nothing proves it. */
   int32_t require_proved;
+  int32_t reserved; /* 0 */
 } aot_policy;
 
 typedef struct aot_package_options {
