@@ -13,6 +13,7 @@ import aot_runtime
 import numpy as np
 import pytest
 from aot_runtime import Policy, Refused
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from aot.link.package import replace_header
 from aot.link.reader import PackageFile
@@ -20,10 +21,6 @@ from aot.trust import signing
 from tests.runtime.make_package import Package, compile_kernels
 from tests.trust.packages import X, runnable, write, write_old
 
-# It is not on every machine with a GPU.
-Ed25519PrivateKey = pytest.importorskip(
-    "cryptography.hazmat.primitives.asymmetric.ed25519"
-).Ed25519PrivateKey
 ALICE = Ed25519PrivateKey.from_private_bytes(bytes([1] * 32))
 KEY = signing.key_id(ALICE.public_key())
 OTHER = signing.key_id(Ed25519PrivateKey.from_private_bytes(bytes([2] * 32)).public_key())
