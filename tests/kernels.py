@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from aot.ir.declarations import DeclaredBuffer
+from aot.link.declarations import encode_declarations
 from aot.link.package import Entry, bytes_entry, write_package
 from aot.link.plan import Library, Plan, TreeOutput, WorkLaunch
-from tests.link.plans import host_program, small_plan
+from tests.link.plans import host_declarations, host_program, small_plan
 
 ROOT = Path(__file__).parents[1]
 WEIGHT = np.array([1.0, -2.0, 0.5, 3.0], np.float32)
@@ -34,13 +36,30 @@ const aot_kernel_library* aot_kernel_library_query(uint32_t version) {
 
 
 def compile_library(folder: Path, isa: str, error: str) -> bytes:
-    """A kernel library for one level; `error` is added to every result."""
+    """A kernel library for one level, which declares what it touches.
+
+    `error` is added to every result.
+    """
     source, binary = folder / f"{isa}.c", folder / f"{isa}.so"
     source.write_text(SOURCE)
     flags = [f"-march={isa}", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
     macros = [f'-DISA="{isa}"', f"-DERROR={error}", f"-I{ROOT / 'cpp' / 'include'}"]
     subprocess.run(["gcc", *flags, *macros, str(source), "-o", str(binary)], check=True)
-    return binary.read_bytes()
+    return binary.read_bytes() + declarations()
+
+
+def declarations() -> bytes:
+    """What stands behind the code of the library."""
+    first, second = host_declarations()
+    x, _, y = first.declaration.buffers
+    weight = DeclaredBuffer("float32", 16, "read")
+    own = dataclasses.replace(first.declaration, scratch=256)
+    return encode_declarations(
+        [
+            dataclasses.replace(kernel, declaration=dataclasses.replace(own, buffers=buffers))
+            for kernel, buffers in ((first, (x, weight, y)), (second, (x, y)))
+        ]
+    )
 
 
 def reference(x: np.ndarray) -> np.ndarray:

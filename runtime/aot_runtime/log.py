@@ -10,21 +10,26 @@ Messages of a call appear when it returns, in the thread that made it.
 
 from __future__ import annotations
 
-import logging
+import sys
 
 from . import _native
 
-LOGGER = logging.getLogger("aot_runtime")
-LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING)
-"""Python's levels by those of `aot_log_level`."""
+NAME = "aot_runtime"
+LEVELS = (10, 20, 30)
+"""Python's levels DEBUG, INFO and WARNING by those of `aot_log_level`."""
 
 
 def emit(level: int, message: str) -> None:
     """Logs a message of the library; an unknown level is a warning."""
-    LOGGER.log(LEVELS[level] if level < len(LEVELS) else logging.WARNING, "%s", message)
+    logging = sys.modules.get("logging")  # a program that has not imported it does not listen
+    if logging is None:
+        return
+    logger = logging.getLogger(NAME)
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    logger.log(LEVELS[min(level, len(LEVELS) - 1)], "%s", message)
 
 
 def connect() -> None:
     """Sends the library's messages to the logger from now on."""
-    LOGGER.addHandler(logging.NullHandler())
     _native.set_log_sink(emit)

@@ -222,13 +222,15 @@ def test_messages_go_to_logging(tmp_path: Path, caplog: pytest.LogCaptureFixture
     with caplog.at_level(logging.DEBUG, "aot_runtime"):
         aot_runtime.load(path)(X)
     levels = {record.levelno for record in caplog.records if record.name == "aot_runtime"}
-    assert levels == {logging.DEBUG, logging.INFO}
+    # The last: nothing proves what kernels of format 1.0 touch.
+    assert levels == {logging.DEBUG, logging.INFO, logging.WARNING}
     assert any("package 'small'" in message for message in caplog.messages)
     assert any("temporaries" in message for message in caplog.messages)
     caplog.clear()
     with caplog.at_level(logging.WARNING, "aot_runtime"):
         aot_runtime.load(path)(X)
-    assert not caplog.records
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    caplog.clear()
     with caplog.at_level(logging.DEBUG, "aot_runtime"):
         emit(2, "of 100 %")
         emit(9, "of a level to come")
