@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from .errors import InvalidArgument
 
@@ -14,8 +13,7 @@ VERIFY = {False: 0, True: 1, "full": 1, "lazy": 2}
 """What `load` calls them, and the runtime."""
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(NamedTuple):
     """What is allowed of a package; whatever is not raises `Refused` when it is loaded.
 
     Nothing of a refused package was mapped executable or given to the dynamic linker or a driver.
@@ -59,7 +57,8 @@ class Policy:
 def _key(key: str | os.PathLike[str]) -> str:
     if isinstance(key, str) and (len(key) == 64 or "-----BEGIN" in key):
         return key
-    return Path(key).read_text(encoding="ascii")
+    with open(key, encoding="ascii") as file:  # noqa: PTH123 - pathlib loads slowly
+        return file.read()
 
 
 def native_verify(verify: bool | str) -> int:

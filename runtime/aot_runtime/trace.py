@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -87,7 +86,8 @@ class Trace:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes `to_json()` to a file."""
-        Path(path).write_text(json.dumps(self.to_json()), encoding="utf-8")
+        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - pathlib loads slowly
+            json.dump(self.to_json(), file)
 
 
 def _process(event: TraceEvent, process: int) -> int:
