@@ -282,9 +282,8 @@ class Load {
   }
 
   void open_and_close() {
-    auto package = std::make_unique<Opened>(small_cuda_package());
-    const Owned session(package->get(), options_.device.c_str());
-    package.reset();  // the session keeps what it needs
+    const Opened package(small_cuda_package());  // whose memory the session reads to its end
+    const Owned session(package.get(), options_.device.c_str());
     const std::vector<float> x(8, 1.0f);
     std::vector<aot::Tensor> inputs;
     inputs.push_back(aot::Tensor::borrow(x.data(), {1, 8}));

@@ -240,7 +240,9 @@ TEST(a_trace_begins_and_ends_once) {
   options = {};
   options.capacity = uint64_t{1} << 33;
   CHECK_EQ(session.begin_trace(options).error().code(), AOT_INVALID_ARGUMENT);
-  CHECK(aot_session_trace_end(session.get(), nullptr) != nullptr);
+  aot_status* const status = aot_session_trace_end(session.get(), nullptr);
+  CHECK_EQ(aot_status_code(status), AOT_INVALID_ARGUMENT);
+  aot_status_free(status);
   aot_trace_free(nullptr);
 }
 

@@ -182,9 +182,10 @@ void DeviceProgram::check_parameters(const Kernel& kernel, size_t count,
 
 DeviceProgram::Loaded DeviceProgram::load(const Kernel& kernel, size_t parameters) const {
   // A copy, which nobody else writes: what is checked is what the driver gets.
-  const std::vector<uint8_t> code(kernel.entry->bytes.data,
-                                  kernel.entry->bytes.data + kernel.entry->bytes.size);
-  const std::string digest = sha256_hex({code.data(), code.size()});
+  const size_t size = kernel.entry->bytes.size;
+  std::vector<uint8_t> code(size + 1);  // with a zero behind: the driver is not told the size
+  std::copy_n(kernel.entry->bytes.data, size, code.data());
+  const std::string digest = sha256_hex({code.data(), size});
   if (digest != kernel.sha256) {
     fail(AOT_CORRUPT_PACKAGE, "checksum of '", kernel.entry->name, "' is ", digest,
          ", the plan says ", kernel.sha256);
@@ -195,7 +196,7 @@ DeviceProgram::Loaded DeviceProgram::load(const Kernel& kernel, size_t parameter
          device_->description());
   }
   Entry checked = *kernel.entry;
-  checked.bytes = {code.data(), code.size()};
+  checked.bytes = {code.data(), size};
   check_cubin(code_of(checked), program_.arch, checked.name);
   const Driver& driver = device_->driver();
   const Scope scope(*device_);
