@@ -1,32 +1,12 @@
 #include "policy.h"
 
 #include <algorithm>
-#include <cstring>
-#include <string_view>
 
+#include "abi_struct.h"
 #include "error.h"
 
 namespace aot_rt {
 namespace {
-
-constexpr std::string_view kDeclared = "AOTDECL1";  // how code that declares what it does ends
-
-bool declares(const Entry& code) {
-  const Bytes bytes = code.bytes;
-  return bytes.size >= kDeclared.size() && std::memcmp(bytes.data + bytes.size - kDeclared.size(),
-                                                       kDeclared.data(), kDeclared.size()) == 0;
-}
-
-// The policy of an older, shorter struct in today's; zeros elsewhere.
-aot_policy whole(const aot_policy& given) {
-  if (given.struct_size < sizeof(size_t)) {
-    fail(AOT_INVALID_ARGUMENT, "aot_policy: struct_size is ", given.struct_size,
-         ", set it to sizeof(aot_policy)");
-  }
-  aot_policy policy{};
-  std::memcpy(&policy, &given, std::min(given.struct_size, sizeof(policy)));
-  return policy;
-}
 
 const char* item(const char* const* list, size_t i, const char* name) {
   if (list[i] == nullptr) fail(AOT_INVALID_ARGUMENT, "aot_policy: ", name, "[", i, "] is NULL");
@@ -43,9 +23,10 @@ void check_allowed(const Policy& policy, const Entry& entry, const std::string& 
   }
 }
 
-void check_kernels(const Policy& policy, const Entry& entry, const std::string& sha256) {
+void check_kernels(const Policy& policy, const Program& program, const Entry& entry,
+                   const std::string& sha256) {
   check_allowed(policy, entry, sha256);
-  if (policy.proved && !declares(entry)) {
+  if (policy.proved && !program.declared) {
     fail(AOT_REFUSED, "the policy wants proofs, which the code '", entry.name,
          "' gives no ground for: it does not declare what it touches; package the model again");
   }
@@ -56,7 +37,7 @@ void check_kernels(const Policy& policy, const Entry& entry, const std::string& 
 Policy read_policy(const aot_policy* given) {
   Policy policy;
   if (given == nullptr) return policy;
-  const aot_policy read = whole(*given);
+  const aot_policy read = read_options(given, "aot_policy");
   require_list(read.keys, read.key_count, "keys");
   require_list(read.code, read.code_count, "code");
   for (size_t i = 0; i < read.key_count; ++i) {
@@ -116,10 +97,11 @@ void check_code(const Policy& policy, const Plan& plan) {
       check_allowed(policy, *library.entry, library.sha256);
     }
     for (const Library& library : program.libraries) {
-      check_kernels(policy, *library.entry, library.sha256);
+      check_kernels(policy, program, *library.entry, library.sha256);
     }
     for (const Kernel& kernel : program.kernels) {
-      if (kernel.entry != nullptr) check_kernels(policy, *kernel.entry, kernel.sha256);
+      if (kernel.entry == nullptr) continue;
+      check_kernels(policy, program, *kernel.entry, kernel.sha256);
     }
   }
 }

@@ -5,18 +5,16 @@
 //   state      what has been done                          after a failure
 //   idle       nothing is under way
 //   begun      weights taken, earlier runs ordered before  the device ends the run; nothing else
-//   bound      a bound program for the input sizes         it stays, and is right for its sizes:
-//   what
-//                                                          runs measure is forgotten at `begun`
+//   bound      a bound program for the input sizes         it stays, right for its sizes: what
+//                                                          runs measure is forgotten in `bound`
 //   placed     memory for temporaries, inputs, outputs     outputs go back; memory that has grown
 //                                                          stays grown
 //   running    steps are executed                          temporaries hold anything, which no run
 //                                                          reads; outputs go back; states that
 //                                                          steps write in place are as the steps
 //                                                          left them
-//   finishing  new values go to states and inputs          as in `running`: on the host nothing
-//   fails
-//                                                          here, a device may
+//   finishing  new values go to states and inputs          as in `running`: nothing fails here
+//                                                          on the host, a device may
 //
 // So a run that failed has changed no later run but through states that the plan writes in place,
 // and through inputs and outputs in the caller's memory (docs/abi.md, "After a failure").

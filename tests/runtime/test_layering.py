@@ -38,7 +38,7 @@ ALLOWED = {
 LAYERS = [
     {
         *("error", "dtype", "mapped_file", "sha256", "memory", "strided_copy", "thread_pool"),
-        *("isa", "half", "process", "lock", "run_control", "nvtx", "perf_map"),
+        *("abi_struct", "isa", "half", "process", "lock", "run_control", "nvtx", "perf_map"),
     },
     {"json_text", "signature", "status", "driver_abi", "workspace"},
     {"expr", "safetensors", "driver"},
