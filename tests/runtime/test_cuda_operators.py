@@ -29,8 +29,14 @@ class Stream:
     def __exit__(self, *_):
         streams.pop()
 
+    @classmethod
+    def from_external(cls, stream):
+        version, number = stream.__cuda_stream__()
+        assert version == 0
+        return cls(number)
 
-cuda = types.SimpleNamespace(ExternalStream=Stream)
+
+cuda = types.SimpleNamespace(Stream=Stream)
 
 
 class Managed(ctypes.Structure):
@@ -69,6 +75,16 @@ class ndarray:
 def from_dlpack(tensor):
     return ndarray(tensor)
 """
+
+# Before its version 14, where only numbers name the streams of others.
+OLDER_CUPY = (
+    CUPY
+    + """
+
+del Stream.from_external
+cuda.ExternalStream = Stream
+"""
+)
 
 HEAD = """
 import cupy
@@ -112,12 +128,13 @@ def calling() -> Package:
     return add_cuda(package, "sm_90", fake_kernels("sm_90"))
 
 
-def called(code: str, folder: Path, driver: Path) -> None:
-    (folder / "cupy.py").write_text(CUPY)
+def called(code: str, folder: Path, driver: Path, library: str = CUPY) -> None:
+    (folder / "cupy.py").write_text(library)
     assert run(HEAD + code + "\nprint('fine')\n", calling(), folder, driver) == "fine\n"
 
 
-def test_arrays_of_a_library_in_and_out(tmp_path: Path, driver: Path) -> None:
+@pytest.mark.parametrize("library", [CUPY, OLDER_CUPY], ids=["newer", "older"])
+def test_arrays_of_a_library_in_and_out(tmp_path: Path, driver: Path, library: str) -> None:
     code = """
 def same(given, factors):
     assert isinstance(given, aot_runtime.OperatorTensor) and given.on_gpu
@@ -141,7 +158,7 @@ except BufferError as error:
     assert "call that is over" in str(error)
 assert aot_runtime.load(sys.argv[1], "cuda")(x)["y"][0, 0] == 0
 """
-    called(code, tmp_path, driver)
+    called(code, tmp_path, driver, library)
 
 
 def test_streams_of_others_are_refused(tmp_path: Path, driver: Path) -> None:
