@@ -14,6 +14,7 @@ pybind11_add_module(_native MODULE
   runtime/aot_runtime/src/exchange.cc
   runtime/aot_runtime/src/log.cc
   runtime/aot_runtime/src/operators.cc
+  runtime/aot_runtime/src/options.cc
   runtime/aot_runtime/src/trace.cc)
 target_link_libraries(_native PRIVATE aot_runtime_static aot_options)
 target_link_options(_native PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,nodelete)

@@ -61,7 +61,9 @@ std::unique_ptr<Session> create_session(std::shared_ptr<Package> package, const 
     fail(AOT_UNAVAILABLE, "the package has nothing for device '", device.kind,
          "': it was built for ", plan.list_programs());
   }
-  return found.make(std::move(package), device.index, options);
+  SessionOptions allowed = options;
+  allowed.limits = options.limits.within(package->limits());
+  return found.make(std::move(package), device.index, allowed);
 }
 
 }  // namespace aot_rt

@@ -28,17 +28,27 @@ bool seal(int fd) {
   return ::fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
 }
 
-// The SHA-256 of a sealed file's content.
-std::string hash_of(int fd, size_t size, const std::string& name) {
-  if (size == 0) return sha256_hex({});
-  void* const data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
-  if (data == MAP_FAILED) {
+// The content of a sealed file.
+class Content {
+ public:
+  Content(int fd, size_t size, const std::string& name) : size_(size) {
+    if (size == 0) return;
+    data_ = ::mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (data_ != MAP_FAILED) return;
     fail(AOT_DEVICE_ERROR, "cannot read the memory file of '", name, "': ", std::strerror(errno));
   }
-  std::string digest = sha256_hex({static_cast<const uint8_t*>(data), size});
-  ::munmap(data, size);
-  return digest;
-}
+  ~Content() {
+    if (size_ != 0) ::munmap(data_, size_);
+  }
+  Content(const Content&) = delete;
+  Content& operator=(const Content&) = delete;
+
+  Bytes bytes() const { return {static_cast<const uint8_t*>(data_), size_}; }
+
+ private:
+  void* data_ = nullptr;
+  size_t size_;
+};
 
 bool write_all(int fd, Bytes bytes) {
   for (size_t done = 0; done < bytes.size;) {
@@ -52,9 +62,9 @@ bool write_all(int fd, Bytes bytes) {
 
 }  // namespace
 
-MemoryLibrary::MemoryLibrary(const Entry& entry, const std::string& sha256) {
+MemoryLibrary::MemoryLibrary(const Entry& entry, const std::string& sha256, const Check& check) {
   try {
-    load(entry, sha256);
+    load(entry, sha256, check);
   } catch (const Error&) {
     close();
     throw;
@@ -63,7 +73,7 @@ MemoryLibrary::MemoryLibrary(const Entry& entry, const std::string& sha256) {
 
 MemoryLibrary::~MemoryLibrary() { close(); }
 
-void MemoryLibrary::load(const Entry& entry, const std::string& sha256) {
+void MemoryLibrary::load(const Entry& entry, const std::string& sha256, const Check& check) {
   fd_ = open_memory_file();
   if (fd_ < 0) {
     fail(AOT_DEVICE_ERROR, "cannot create a memory file for '", entry.name,
@@ -78,10 +88,16 @@ void MemoryLibrary::load(const Entry& entry, const std::string& sha256) {
          "': ", std::strerror(errno));
   }
   // Of what the linker will read, not of the package's file, which may have another writer.
-  const std::string digest = hash_of(fd_, entry.bytes.size, entry.name);
+  const Content content(fd_, entry.bytes.size, entry.name);
+  const std::string digest = sha256_hex(content.bytes());
   if (digest != sha256) {
     fail(AOT_CORRUPT_PACKAGE, "checksum of '", entry.name, "' is ", digest, ", the plan says ",
          sha256);
+  }
+  if (check) {
+    Entry copy = entry;
+    copy.bytes = content.bytes();
+    check(copy);
   }
   const std::string path = cat("/proc/self/fd/", fd_);
   handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

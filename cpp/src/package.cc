@@ -27,6 +27,7 @@ Package::Package(PackageFiles files, Log log, const Policy& policy)
       plan_(allowed_plan(policy, container_)),
       integrity_(container_, files.sealed, plan_),
       check_weights_(policy.check_weights),
+      limits_(policy.limits),
       values_(plan_.weights.size()) {
   describe();
   log_(AOT_LOG_INFO,
@@ -60,7 +61,7 @@ std::shared_ptr<const KernelLibrary> Package::library(const Program& program,
   const std::lock_guard<Lock> lock(mutex_);
   std::shared_ptr<const KernelLibrary>& slot = libraries_[chosen.entry->name];
   if (slot == nullptr) {
-    slot = std::make_shared<const KernelLibrary>(chosen, program.kernels);
+    slot = std::make_shared<const KernelLibrary>(chosen, program);
     log_(AOT_LOG_INFO, cat("kernels of ", chosen.isa, ", ", chosen.entry->bytes.size, " bytes"));
   }
   return slot;

@@ -55,6 +55,8 @@ class Package : public std::enable_shared_from_this<Package> {
   const Plan& plan() const { return plan_; }
   const Container& container() const { return container_; }
   const Log& log() const { return log_; }
+  // The most that each session may use.
+  const Limits& limits() const { return limits_; }
   Bytes plan_text() const;
 
   // Checks every byte of the files, `threads` at once (0: the cores that there are). Throws
@@ -126,6 +128,7 @@ class Package : public std::enable_shared_from_this<Package> {
   Plan plan_;
   Integrity integrity_;
   bool check_weights_;
+  Limits limits_;
 
   std::vector<std::unique_ptr<std::string>> labels_;
   std::vector<std::unique_ptr<std::vector<aot_dim_info>>> dims_;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -174,10 +175,17 @@ struct Program {
   bool straight = true;                               // launches alone, once each
   bool reads_back = false;                            // steps read what earlier ones computed
   bool declared = false;                              // its kernels say what they touch
+  // What each entry of its code said when that was proved: copies, which nobody else writes.
+  std::map<const Entry*, std::string> declarations;
   Unproved unproved;  // checked when sizes are bound: check_unproved
 
   const Kernel& kernel_of(const Step& step) const {
     return kernels[static_cast<size_t>(step.kernel)];
+  }
+  // nullptr: the entry declared nothing.
+  const std::string* declarations_of(const Entry* code) const {
+    const auto found = declarations.find(code);
+    return found == declarations.end() ? nullptr : &found->second;
   }
   const OperatorCall& call_of(const Step& step) const {
     return calls[static_cast<size_t>(step.call)];

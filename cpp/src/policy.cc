@@ -58,6 +58,7 @@ Policy read_policy(const aot_policy* given) {
   policy.operator_libraries = read.no_operator_libraries == 0;
   policy.proved = read.require_proved != 0;
   policy.check_weights = !policy.keys.empty() && read.trust_weights == 0;
+  policy.limits = Limits::most(read_options(read.limits, "aot_limits"));
   return policy;
 }
 

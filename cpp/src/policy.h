@@ -8,6 +8,7 @@
 
 #include "aot/abi.h"
 #include "plan.h"
+#include "run_control.h"
 #include "safetensors.h"
 #include "signature.h"
 
@@ -21,7 +22,8 @@ struct Policy {
   std::set<std::string> code;  // digests of code, where only that is allowed
   bool operator_libraries = true;
   bool proved = false;
-  bool check_weights = false;  // before they are first used
+  bool check_weights = false;        // before they are first used
+  Limits limits = Limits::most({});  // of each of its sessions
 };
 
 // Throws INVALID_ARGUMENT. NULL: the default.

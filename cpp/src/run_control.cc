@@ -17,20 +17,30 @@ int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-int64_t limit_or(int64_t given, int64_t otherwise, const char* name) {
+int64_t limit_of(int64_t given, const char* name) {
   if (given < 0) fail(AOT_INVALID_ARGUMENT, "aot_limits: ", name, " is ", given);
-  return given == 0 ? otherwise : given;
+  return given == 0 ? kUnlimited : given;
 }
 
 }  // namespace
 
 Limits Limits::from(const aot_limits& given) {
-  return {limit_or(given.plan_bytes, kPlanBytes, "plan_bytes"),
-          limit_or(given.arena_bytes, kUnlimited, "arena_bytes"),
-          limit_or(given.state_bytes, kUnlimited, "state_bytes"),
-          limit_or(given.output_bytes, kUnlimited, "output_bytes"),
-          limit_or(given.loop_turns, kLoopTurns, "loop_turns"),
-          limit_or(given.run_ns, kNoTime, "run_ns")};
+  Limits limits = most(given);
+  if (given.plan_bytes == 0) limits.plan_bytes = kPlanBytes;
+  if (given.loop_turns == 0) limits.loop_turns = kLoopTurns;
+  return limits;
+}
+
+Limits Limits::most(const aot_limits& given) {
+  return {limit_of(given.plan_bytes, "plan_bytes"),   limit_of(given.arena_bytes, "arena_bytes"),
+          limit_of(given.state_bytes, "state_bytes"), limit_of(given.output_bytes, "output_bytes"),
+          limit_of(given.loop_turns, "loop_turns"),   limit_of(given.run_ns, "run_ns")};
+}
+
+Limits Limits::within(const Limits& others) const {
+  return {std::min(plan_bytes, others.plan_bytes),   std::min(arena_bytes, others.arena_bytes),
+          std::min(state_bytes, others.state_bytes), std::min(output_bytes, others.output_bytes),
+          std::min(loop_turns, others.loop_turns),   std::min(run_ns, others.run_ns)};
 }
 
 RunControl::RunControl(const Limits& limits, int64_t timeout_ns,

@@ -27,6 +27,10 @@ struct Limits {
 
   // The caller's limits, with defaults for those that are 0. Throws INVALID_ARGUMENT.
   static Limits from(const aot_limits& given);
+  // The most that others may ask for: those that are 0 leave it to them. Throws INVALID_ARGUMENT.
+  static Limits most(const aot_limits& given);
+  // The lower of each.
+  Limits within(const Limits& others) const;
 };
 
 // Of one run. Steps ask it between them: what a kernel has begun it ends.

@@ -15,7 +15,7 @@ struct Loaded {
         plan(aot_rt::Plan::parse(container)) {}
 
   const aot_rt::Program& program() const { return plan.programs[0]; }
-  void load() const { aot_rt::KernelLibrary(program().libraries[0], program().kernels); }
+  void load() const { aot_rt::KernelLibrary(program().libraries[0], program()); }
 
   aot_test::AlignedBytes bytes;
   aot_rt::Container container;
@@ -33,8 +33,8 @@ TEST(levels) {
 TEST(loads_and_unloads) {
   const Loaded loaded(aot_test::small_package());
   for (int i = 0; i < 3; ++i) {
-    const aot_rt::KernelLibrary first(loaded.program().libraries[0], loaded.program().kernels);
-    const aot_rt::KernelLibrary second(loaded.program().libraries[0], loaded.program().kernels);
+    const aot_rt::KernelLibrary first(loaded.program().libraries[0], loaded.program());
+    const aot_rt::KernelLibrary second(loaded.program().libraries[0], loaded.program());
     CHECK_EQ(first.isa(), "x86-64-v2");
     CHECK(first.kernel(0) != second.kernel(0));  // two libraries, in spite of equal names
   }

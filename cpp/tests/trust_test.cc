@@ -294,6 +294,23 @@ TEST(a_file_changed_after_the_check) {
   CHECK_FAILS(make_session(package), AOT_CORRUPT_PACKAGE, "checksum of 'kernels/cpu/x86-64-v2'");
 }
 
+// Its digest is right again when it is loaded; what its launches were proved with was not.
+TEST(declarations_that_are_others_for_a_moment) {
+  Builder builder = aot_test::small_package();
+  aot_test::declare(&builder);
+  const Sealed sealed = aot_test::seal(builder);
+  const File file(sealed.file());
+  const std::string extent = "[\"*\",8,\"v0\"]";  // of a kernel that no step launches
+  const size_t at = sealed.file().find(extent) + 5;
+  CHECK(at > sealed.header.size());
+  file.change(at);
+  aot::Package package = open_file(file);
+  CHECK_FAILS(make_session(package), AOT_CORRUPT_PACKAGE, "checksum of 'kernels/cpu/x86-64-v2'");
+  file.change(at);
+  CHECK_FAILS(make_session(package), AOT_CORRUPT_PACKAGE,
+              "declares something else than when the package was opened");
+}
+
 TEST(code_that_is_loaded_is_a_copy) {
   const Sealed sealed = aot_test::seal(aot_test::small_package());
   const File file(sealed.file());
@@ -461,6 +478,25 @@ TEST(kernels_that_do_not_declare) {
   CHECK_FAILS(open_file(file, options), AOT_REFUSED, "does not declare what it touches");
 }
 
+TEST(limits_of_all_sessions) {
+  const File file(aot_test::seal(aot_test::small_package()).file());
+  aot::PackageOptions options;
+  options.policy.limits.output_bytes = 64;
+  aot::Package package = open_file(file, options);
+  aot::SessionOptions more;
+  more.limits.output_bytes = 1 << 20;
+  auto session = aot::Session::create(package, more).value();
+  const std::vector<float> x(9 * 8, 1.0f);
+  CHECK(session.run({aot::Tensor::borrow(x.data(), {1, 8})}).ok());
+  CHECK_EQ(session.run({aot::Tensor::borrow(x.data(), {9, 8})}).error().code(), AOT_LIMIT_EXCEEDED);
+  aot_limits given{};
+  given.arena_bytes = 5;
+  const aot_rt::Limits most = aot_rt::Limits::most(given);
+  CHECK_EQ(aot_rt::Limits::from({}).within(most).arena_bytes, 5);
+  CHECK_EQ(most.plan_bytes, INT64_MAX);  // which sessions choose
+  CHECK(aot_rt::Limits::from({}).within(most).plan_bytes < INT64_MAX);
+}
+
 TEST(policies_without_meaning) {
   const auto read = [](const std::function<void(aot_policy&)>& edit) {
     aot_policy policy{};
@@ -482,6 +518,10 @@ TEST(policies_without_meaning) {
               AOT_INVALID_ARGUMENT, "keys[1] is NULL");
   CHECK_FAILS(read([&](aot_policy& p) { p.keys = keys, p.key_count = 1, p.signatures = 2; }),
               AOT_INVALID_ARGUMENT, "2 of 1 keys");
+  aot_limits negative{};
+  negative.struct_size = sizeof(negative);
+  negative.run_ns = -1;
+  CHECK_FAILS(read([&](aot_policy& p) { p.limits = &negative; }), AOT_INVALID_ARGUMENT, "run_ns");
   CHECK_EQ(aot_rt::key_text(aot_rt::parse_key(std::string(64, 'A'))), hex);
   CHECK_EQ(aot_rt::read_policy(nullptr).signatures, size_t{0});
   // The struct of a caller whose header ended after `keys`.

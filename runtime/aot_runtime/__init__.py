@@ -27,8 +27,9 @@ from .errors import (
     Unavailable,
     Unsupported,
 )
+from .limits import Limits
 from .log import connect as _connect_log
-from .model import Added, Dim, Limits, LowRank, Model, StepTime, TensorInfo, load
+from .model import Added, Dim, LowRank, Model, StepTime, TensorInfo, load
 from .operators import register_operator, unregister_operator
 from .policy import Policy
 from .trace import Trace, TraceEvent

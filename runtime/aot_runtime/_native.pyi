@@ -97,7 +97,8 @@ class Package:
         path: str,
         verify: int = 0,
         weights: str = "",
-        policy: tuple[list[str], int, bool, bool, list[str] | None, bool] | None = None,
+        policy: tuple[list[str], int, bool, bool, list[str] | None, bool, dict[str, int]]
+        | None = None,
     ) -> None: ...
     def replace_weights(
         self,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import _native
 from .arrays import Converter, converter_for, current_stream, entry_to_numpy, to_numpy
 from .errors import InvalidArgument
+from .limits import Limits, nanoseconds
 from .policy import Policy, native_verify
 from .signature import Signature
 from .states import read_states, write_seed, write_states
@@ -68,36 +69,6 @@ class LowRank(NamedTuple):
     up: Any
     down: Any
     scale: float = 1.0
-
-
-class Limits(NamedTuple):
-    """What a session may use; None stands for the default.
-
-    Attributes:
-        plan_bytes: Of what is kept resolved for sets of sizes (256 MiB); the least used goes first.
-        arena_bytes: Of temporaries while one call runs (unlimited).
-        state_bytes: Of all states (unlimited).
-        output_bytes: Of all outputs of one call (unlimited).
-        loop_turns: Of all loops of one call together (2**32).
-        run_seconds: Of one call (unlimited).
-    """
-
-    plan_bytes: int | None = None
-    arena_bytes: int | None = None
-    state_bytes: int | None = None
-    output_bytes: int | None = None
-    loop_turns: int | None = None
-    run_seconds: float | None = None
-
-    def as_native(self) -> dict[str, int]:
-        """The limits that are set, as the native module takes them."""
-        given = {k: v for k, v in self._asdict().items() if v is not None and k != "run_seconds"}
-        if self.run_seconds is not None:
-            given["run_ns"] = _nanoseconds(self.run_seconds, "run_seconds")
-        for name, value in given.items():
-            if value < 1:
-                raise InvalidArgument(f"the limit {name} is {value}, must be at least 1")
-        return given
 
 
 class Model:
@@ -203,7 +174,7 @@ class Model:
         outputs = self._session.run(
             leaves,
             *self._placing(leaves, convert),
-            timeout_ns=0 if timeout is None else _nanoseconds(timeout, "timeout"),
+            timeout_ns=0 if timeout is None else nanoseconds(timeout, "timeout"),
             cancellation=cancel,
             places=places,
         )
@@ -501,12 +472,6 @@ def load(
     allowed = None if policy is None else policy.native()
     package = _native.Package(os.fspath(path), native_verify(verify), apart, allowed)
     return Model(package, device, isa, num_threads, graphs, limits or Limits())
-
-
-def _nanoseconds(seconds: float, name: str) -> int:
-    if not seconds > 0:
-        raise InvalidArgument(f"{name} is {seconds}, must be above 0 seconds")
-    return max(1, min(round(seconds * 1e9), 2**63 - 1))
 
 
 def _update(name: str, value: Any) -> tuple[str, Any, bool, Any, Any, float]:

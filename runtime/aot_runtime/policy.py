@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from .errors import InvalidArgument
+from .limits import Limits
 
-NativePolicy = tuple[list[str], int, bool, bool, list[str] | None, bool]
+NativePolicy = tuple[list[str], int, bool, bool, list[str] | None, bool, dict[str, int]]
 VERIFY = {False: 0, True: 1, "full": 1, "lazy": 2}
 """What `load` calls them, and the runtime."""
 
@@ -27,6 +28,7 @@ class Policy(NamedTuple):
         operator_libraries: Whether the package may carry libraries of custom operators.
         code: SHA-256 in hexadecimal of all code that is allowed; None: any.
         require_proved: Refuse kernels that do not declare what they touch.
+        limits: The most that each session of the package may use, whatever it asks for.
     """
 
     keys: Sequence[str | os.PathLike[str]] = ()
@@ -35,6 +37,7 @@ class Policy(NamedTuple):
     operator_libraries: bool = True
     code: Collection[str] | None = None
     require_proved: bool = False
+    limits: Limits = Limits()
 
     def native(self) -> NativePolicy:
         """The row that the native module takes.
@@ -51,6 +54,7 @@ class Policy(NamedTuple):
             self.operator_libraries,
             None if self.code is None else sorted(self.code),
             self.require_proved,
+            self.limits.as_native(),
         )
 
 

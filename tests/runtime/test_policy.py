@@ -99,6 +99,19 @@ def test_proofs(signed: Path) -> None:
         aot_runtime.load(signed, policy=Policy(require_proved=True))
 
 
+def test_limits_of_all_sessions(signed: Path) -> None:
+    least = Policy(limits=aot_runtime.Limits(output_bytes=64))
+    asked = aot_runtime.Limits(output_bytes=1 << 20)
+    model = aot_runtime.load(signed, policy=least, limits=asked)
+    assert model(X[:1])
+    many = np.ones((9, 8), np.float32)
+    for session in (model, model.session(), model.session(limits=asked)):
+        with pytest.raises(aot_runtime.LimitExceeded, match="output_bytes"):
+            session(many)
+    with pytest.raises(aot_runtime.InvalidArgument, match="arena_bytes is 0"):
+        aot_runtime.load(signed, policy=Policy(limits=aot_runtime.Limits(arena_bytes=0)))
+
+
 def test_weights_are_checked_under_keys(signed: Path, tmp_path: Path) -> None:
     with PackageFile(signed) as file:
         place = file.header.start + file.entries["weights/bias"].begin

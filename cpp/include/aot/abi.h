@@ -168,6 +168,18 @@ typedef enum aot_verify {
   AOT_VERIFY_LAZY = 2     /* weights too: those that a session uses, when it is created */
 } aot_verify;
 
+/* What a session may use. 0 is the default: 256 MiB for plans, 2^32 turns, else no limit. What
+ * would pass a limit fails with LIMIT_EXCEEDED, and nothing has been allocated. */
+typedef struct aot_limits {
+  size_t struct_size;
+  int64_t plan_bytes;   /* of what is kept resolved for sets of sizes; the least used goes first */
+  int64_t arena_bytes;  /* of temporaries and scratch, while one run is in progress */
+  int64_t state_bytes;  /* of all states of the session */
+  int64_t output_bytes; /* of all outputs of one run */
+  int64_t loop_turns;   /* of all loops of one run together */
+  int64_t run_ns;       /* of one run, in nanoseconds; as aot_run_options.timeout_ns */
+} aot_limits;
+
 /* What a caller allows of a package. Whatever it does not allow is REFUSED when the package is
  * opened, before anything of it is mapped executable or given to the dynamic linker or a driver.
  * Strings are borrowed for the call. Zeroed fields allow everything. */
@@ -188,7 +200,8 @@ typedef struct aot_policy {
   size_t code_count;
   /* 1: refuses packages whose kernels do not declare what they touch, so that nothing proves it. */
   int32_t require_proved;
-  int32_t reserved; /* 0 */
+  int32_t reserved;         /* 0 */
+  const aot_limits* limits; /* the most that sessions may use, whatever they ask for; NULL: none */
 } aot_policy;
 
 typedef struct aot_package_options {
@@ -209,8 +222,7 @@ typedef struct aot_package_options {
 AOT_API aot_status* aot_package_open(const char* path, const aot_package_options* options,
                                      aot_package** package);
 
-/* The same from memory, which is borrowed: 64-byte aligned, unchanged, and alive until the package
- * and all its sessions are freed. */
+/* The same from memory, borrowed: 64-byte aligned, unchanged, alive until the last is freed. */
 AOT_API aot_status* aot_package_open_memory(const void* data, size_t size,
                                             const aot_package_options* options,
                                             aot_package** package);
@@ -309,18 +321,6 @@ AOT_API aot_status* aot_package_load_weights(aot_package* package, const char* p
 /* A package made ready to run: arena, threads, resolved shapes. Different sessions run at the same
  * time without a lock; calls on one session from several threads are serialised. */
 typedef struct aot_session aot_session;
-
-/* What a session may use. 0 is the default: 256 MiB for plans, 2^32 turns, else no limit. What
- * would pass a limit fails with LIMIT_EXCEEDED, and nothing has been allocated. */
-typedef struct aot_limits {
-  size_t struct_size;
-  int64_t plan_bytes;   /* of what is kept resolved for sets of sizes; the least used goes first */
-  int64_t arena_bytes;  /* of temporaries and scratch, while one run is in progress */
-  int64_t state_bytes;  /* of all states of the session */
-  int64_t output_bytes; /* of all outputs of one run */
-  int64_t loop_turns;   /* of all loops of one run together */
-  int64_t run_ns;       /* of one run, in nanoseconds; as aot_run_options.timeout_ns */
-} aot_limits;
 
 typedef struct aot_session_options {
   size_t struct_size;

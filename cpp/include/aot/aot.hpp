@@ -76,6 +76,7 @@ struct Policy {
   bool only_listed_code = false;  // `code` lists all that is allowed
   std::vector<std::string> code = {};
   bool require_proved = false;
+  aot_limits limits = {};  // zeros: none
 };
 
 // How to open a package. Copyable.
@@ -102,6 +103,9 @@ class OpenOptions {
     policy_.code = wanted.only_listed_code ? code_.data() : nullptr;
     policy_.code_count = wanted.only_listed_code ? wanted.code.size() : 0;
     policy_.require_proved = wanted.require_proved ? 1 : 0;
+    limits_ = wanted.limits;
+    limits_.struct_size = sizeof(limits_);
+    policy_.limits = &limits_;
     raw_.struct_size = sizeof(raw_);
     raw_.verify = options.verify.value();
     raw_.log = options.log;
@@ -124,6 +128,7 @@ class OpenOptions {
 
   std::vector<const char*> keys_;
   std::vector<const char*> code_;
+  aot_limits limits_{};
   aot_policy policy_{};
   aot_package_options raw_{};
 };

@@ -2,6 +2,7 @@
 
 #include "cpu/isa.h"
 #include "error.h"
+#include "verify/declaration.h"
 
 namespace aot_rt {
 namespace {
@@ -29,9 +30,12 @@ const Library& choose_library(const Program& program, std::string_view isa) {
        list_levels(program), "; this CPU supports up to ", isa_name(cpu));
 }
 
-KernelLibrary::KernelLibrary(const Library& library, const std::vector<Kernel>& kernels)
-    : isa_(library.isa), code_(*library.entry, library.sha256) {
-  read_table(library, kernels);
+KernelLibrary::KernelLibrary(const Library& library, const Program& program)
+    : isa_(library.isa),
+      code_(*library.entry, library.sha256, [&library, &program](const Entry& copy) {
+        check_declarations(copy, program.declarations_of(library.entry));
+      }) {
+  read_table(library, program.kernels);
 }
 
 void KernelLibrary::read_table(const Library& library, const std::vector<Kernel>& kernels) {

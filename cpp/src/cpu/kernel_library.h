@@ -19,8 +19,9 @@ const Library& choose_library(const Program& program, std::string_view isa);
 // A loaded library. Immutable, shared by sessions.
 class KernelLibrary {
  public:
-  // Checks the SHA-256 and the table. Throws CORRUPT_PACKAGE, INCOMPATIBLE or DEVICE_ERROR.
-  KernelLibrary(const Library& library, const std::vector<Kernel>& kernels);
+  // Loads one of the program's libraries. Checks the SHA-256, the declarations and the table.
+  // Throws CORRUPT_PACKAGE, INCOMPATIBLE or DEVICE_ERROR.
+  KernelLibrary(const Library& library, const Program& program);
   KernelLibrary(const KernelLibrary&) = delete;
   KernelLibrary& operator=(const KernelLibrary&) = delete;
 

@@ -197,6 +197,7 @@ DeviceProgram::Loaded DeviceProgram::load(const Kernel& kernel, size_t parameter
   }
   Entry checked = *kernel.entry;
   checked.bytes = {code.data(), size};
+  check_declarations(checked, program_.declarations_of(kernel.entry));
   check_cubin(code_of(checked), program_.arch, checked.name);
   const Driver& driver = device_->driver();
   const Scope scope(*device_);

@@ -140,6 +140,16 @@ std::optional<Bytes> declarations_in(const Entry& entry) {
   return Bytes{end - kTrailer - size, static_cast<size_t>(size)};
 }
 
+void check_declarations(const Entry& copy, const std::string* proved) {
+  const std::optional<Bytes> text = declarations_in(copy);
+  const bool same =
+      text.has_value() == (proved != nullptr) &&
+      (!text || *proved == std::string_view(reinterpret_cast<const char*>(text->data), text->size));
+  if (same) return;
+  fail(AOT_CORRUPT_PACKAGE, "'", copy.name, "' declares something else than when the package was ",
+       "opened: the file was changed in place while it was open");
+}
+
 std::vector<Declaration> parse_declarations(Bytes text, const Entry& entry, bool library) {
   const std::string what = cat("declarations of '", entry.name, "'");
   const JsonPtr json = parse_json(text, what.c_str());

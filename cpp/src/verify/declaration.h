@@ -56,6 +56,11 @@ struct Declaration {
 // CORRUPT_PACKAGE.
 std::optional<Bytes> declarations_in(const Entry& entry);
 
+// Whether code that is to be loaded, from a copy of its entry, declares what its launches were
+// proved with. `proved`: nothing for code without declarations. Throws CORRUPT_PACKAGE: the file was
+// written to since.
+void check_declarations(const Entry& copy, const std::string* proved);
+
 // What the text says: of a library's kernels in the order of its table, of device code one. Throws
 // CORRUPT_PACKAGE, or UNSUPPORTED for an element type that this runtime does not know.
 std::vector<Declaration> parse_declarations(Bytes text, const Entry& entry, bool library);

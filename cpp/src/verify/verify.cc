@@ -1,8 +1,9 @@
 #include "verify/verify.h"
 
-#include <cstring>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bound_sizes.h"
@@ -21,40 +22,45 @@ constexpr int64_t kDeclaringMinor = 1;  // of the format that has declarations
 // for device code. Empty: some code has none.
 using Declared = std::vector<std::vector<Declaration>>;
 
+// Reads what a program's code declares, and keeps the text with the program.
 class Reader {
  public:
-  Reader(const Plan& plan, const Program& program, const std::string& where)
-      : plan_(plan), program_(program), where_(where) {}
+  Reader(const Plan& plan, Program* program, const std::string& where)
+      : plan_(plan), program_(*program), where_(where) {}
 
-  Declared read() const {
+  Declared read() {
     if (program_.kernels.empty()) return {{}};
     return program_.kernels[0].entry == nullptr ? libraries() : device_code();
   }
 
  private:
-  std::optional<Bytes> text(const Entry& entry) const {
+  const std::string* text(const Entry& entry) {
     const std::optional<Bytes> found = declarations_in(entry);
-    if (!found && plan_.minor >= kDeclaringMinor) {
+    if (found) {
+      std::string& copy = program_.declarations[&entry];
+      copy.assign(reinterpret_cast<const char*>(found->data), found->size);
+      return &copy;
+    }
+    if (plan_.minor >= kDeclaringMinor) {
       fail(AOT_CORRUPT_PACKAGE, where_, ": the code '", entry.name,
            "' does not declare what its kernels touch, as format 1.", plan_.minor, " demands");
     }
-    return found;
+    return nullptr;
   }
 
-  Declared libraries() const {
+  static std::vector<Declaration> parse(const std::string& text, const Entry& entry, bool library) {
+    const auto* data = reinterpret_cast<const uint8_t*>(text.data());
+    return parse_declarations({data, text.size()}, entry, library);
+  }
+
+  Declared libraries() {
     Declared result;
-    std::vector<Bytes> read;
+    std::set<std::string_view> read;
     for (const Library& library : program_.libraries) {
-      const std::optional<Bytes> found = text(*library.entry);
-      if (!found) return {};
-      bool again = false;
-      for (const Bytes& other : read) {
-        again = again || (other.size == found->size &&
-                          std::memcmp(other.data, found->data, other.size) == 0);
-      }
-      if (again) continue;
-      read.push_back(*found);
-      result.push_back(parse_declarations(*found, *library.entry, true));
+      const std::string* found = text(*library.entry);
+      if (found == nullptr) return {};
+      if (!read.insert(*found).second) continue;
+      result.push_back(parse(*found, *library.entry, true));
       check_names(*library.entry, result.back());
     }
     return result;
@@ -75,13 +81,13 @@ class Reader {
          entry.name, "' declares '", declared.name, "'");
   }
 
-  Declared device_code() const {
+  Declared device_code() {
     Declared result(1);
     for (size_t i = 0; i < program_.kernels.size(); ++i) {
       const Kernel& kernel = program_.kernels[i];
-      const std::optional<Bytes> found = text(*kernel.entry);
-      if (!found) return {};
-      std::vector<Declaration> declared = parse_declarations(*found, *kernel.entry, false);
+      const std::string* found = text(*kernel.entry);
+      if (found == nullptr) return {};
+      std::vector<Declaration> declared = parse(*found, *kernel.entry, false);
       if (declared.size() != 1) {
         fail(AOT_CORRUPT_PACKAGE, where_, ": '", kernel.entry->name, "' declares ", declared.size(),
              " kernels, must be one");
@@ -95,7 +101,7 @@ class Reader {
   }
 
   const Plan& plan_;
-  const Program& program_;
+  Program& program_;
   const std::string& where_;
 };
 
@@ -114,7 +120,7 @@ class Verifier {
     for (size_t i = 0; i < plan_.programs.size(); ++i) {
       Program& program = plan_.programs[i];
       const std::string where = cat("plan.programs[", i, "]");
-      const Declared declared = Reader(plan_, program, where).read();
+      const Declared declared = Reader(plan_, &program, where).read();
       program.declared = !declared.empty();
       plan_.declared = plan_.declared && program.declared;
       verify(plan_, where, declared, &program, nullptr, 0);

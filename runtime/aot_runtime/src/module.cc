@@ -12,6 +12,7 @@
 #include "arrays.h"
 #include "log.h"
 #include "operators.h"
+#include "options.h"
 #include "trace.h"
 
 namespace aot_python {
@@ -323,19 +324,6 @@ class Session {
   Exchanges exchanges_;
 };
 
-// (keys, signatures, trust_weights, operator_libraries, code or None, require_proved)
-aot::Policy read_policy(const py::tuple& row) {
-  aot::Policy policy;
-  policy.keys = row[0].cast<std::vector<std::string>>();
-  policy.signatures = row[1].cast<size_t>();
-  policy.trust_weights = row[2].cast<bool>();
-  policy.operator_libraries = row[3].cast<bool>();
-  policy.only_listed_code = !row[4].is_none();
-  if (policy.only_listed_code) policy.code = row[4].cast<std::vector<std::string>>();
-  policy.require_proved = row[5].cast<bool>();
-  return policy;
-}
-
 class Package {
  public:
   Package(const std::string& path, int verify, const std::string& weights,
@@ -359,9 +347,7 @@ class Package {
                                    int32_t num_threads, bool graphs, bool profile,
                                    const py::dict& limits) {
     const LogDrain drain;
-    aot_limits given{};
-    for (const auto& [name, value] : limits)
-      set_limit(&given, py::str(name), value.cast<int64_t>());
+    const aot_limits given = read_limits(limits);
     std::optional<aot::Result<aot::Session>> result;
     {
       const py::gil_scoped_release release;
@@ -450,17 +436,6 @@ class Package {
   }
 
  private:
-  static void set_limit(aot_limits* limits, const std::string& name, int64_t value) {
-    const std::pair<const char*, int64_t*> rows[] = {
-        {"plan_bytes", &limits->plan_bytes},   {"arena_bytes", &limits->arena_bytes},
-        {"state_bytes", &limits->state_bytes}, {"output_bytes", &limits->output_bytes},
-        {"loop_turns", &limits->loop_turns},   {"run_ns", &limits->run_ns},
-    };
-    for (const auto& [known, field] : rows) {
-      if (name == known) *field = value;
-    }
-  }
-
   template <typename Call>
   static void without_gil(Call call) {
     const LogDrain drain;
