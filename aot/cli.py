@@ -443,6 +443,7 @@ def verify(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write a timeline of some more runs to this file, for ui.perfetto.dev.",
 )
+@click.option("--sessions", default=1, type=click.IntRange(1), help="Also time so many at once.")
 @_json
 @_debug
 def bench(
@@ -458,13 +459,16 @@ def bench(
     kernels: int,
     against: Path | None,
     trace: Path | None,
+    sessions: int,
     as_json: bool,
     debug: bool,
 ) -> None:
     """Time PACKAGE: load, latency percentiles, and the slowest kernels."""
     inputs = _inputs(package, npz, sizes, seed)
     rival = None if against is None else partial(_torch_side().eager, against, inputs)
-    result = bench_report.measure(package, isa, threads, inputs, runs, rival, device, trace)
+    result = bench_report.measure(
+        package, isa, threads, inputs, runs, rival, device, trace, sessions
+    )
     if as_json:
         _print_json(result.to_json())
     else:

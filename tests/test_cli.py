@@ -1,6 +1,7 @@
 """The command line: what it prints, where, and the exit code of every way to fail."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -302,6 +303,22 @@ def test_bench(package: Path, capsys) -> None:
     assert run_command(["bench", str(package), "--runs", "5", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert {kernel["kernel"] for kernel in result["kernels"]} == {"k0", "k1"}
+
+
+def test_bench_of_several_sessions(
+    package: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aot.report.throughput.ROUND_SECONDS", 0.01)
+    arguments = ["bench", str(package), "--runs", "3", "--sessions", "3"]
+    assert run_command(arguments) == 0
+    out = capsys.readouterr().out
+    assert re.search(
+        r"throughput [\d,]+ runs/s of 3 sessions with 1 thread each: [\d.]+ times", out
+    )
+    assert run_command([*arguments, "--threads", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["throughput"]
+    assert (found["sessions"], found["threads"]) == (3, 2)
+    assert found["alone"] > 0 and found["together"] > 0
 
 
 def test_bench_against_eager(package: Path, tmp_path: Path, capsys) -> None:

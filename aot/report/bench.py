@@ -14,6 +14,7 @@ import numpy as np
 from aot.errors import PackageWriteError
 from aot.report.model import format_seconds
 from aot.report.runtime import LoadedModel, load_model, profile
+from aot.report.throughput import Throughput, measure_throughput
 
 WARM_UP_RUNS = 3
 PROFILED_RUNS = 20
@@ -45,6 +46,7 @@ class BenchResult:
         percentiles: Percent to latency.
         kernels: Slowest first; measured in other runs, since the clock costs time.
         rival: Percent to latency of what it was compared with; None without a comparison.
+        throughput: Of several sessions at the same time; None if none were asked for.
     """
 
     isa: str
@@ -57,6 +59,7 @@ class BenchResult:
     percentiles: dict[int, float]
     kernels: tuple[KernelTime, ...]
     rival: dict[int, float] | None = None
+    throughput: Throughput | None = None
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
@@ -76,6 +79,7 @@ def measure(
     rival: Rival | None = None,
     device: str | None = None,
     trace: Path | None = None,
+    sessions: int = 1,
 ) -> BenchResult:
     """Load the package and run it.
 
@@ -88,6 +92,7 @@ def measure(
         rival: What to compare with; runs of both alternate.
         device: "cuda", "cuda:1", …; None takes the host where the package runs there.
         trace: Where to write a timeline of `TRACED_RUNS` more runs, for Perfetto.
+        sessions: Above 1: also the throughput of so many, with `threads` (or one) each.
     """
     start = time.perf_counter()
     model = load_model(path, isa, threads, device)
@@ -103,6 +108,7 @@ def measure(
     timed = seconds[WARM_UP_RUNS:]
     if trace is not None:
         write_trace(model, inputs, trace)
+    many = measure_throughput(model, inputs, sessions, threads or 1, isa) if sessions > 1 else None
     return BenchResult(
         isa=model.place,
         threads=model.model.num_threads,
@@ -114,6 +120,7 @@ def measure(
         percentiles=_percentiles(timed),
         kernels=_kernel_times(model, inputs, min(runs, PROFILED_RUNS)),
         rival=_percentiles([row[1] for row in times[WARM_UP_RUNS:]]) if rival else None,
+        throughput=many,
     )
 
 
@@ -173,6 +180,13 @@ def _lines(result: BenchResult, kernels: int) -> Iterator[str]:
     if result.rival is not None:
         ratio = result.percentiles[50] / result.rival[50]
         yield f"eager      {_spread(result.rival)}; ours takes {ratio:.2f} of its p50"
+    if result.throughput is not None:
+        many = result.throughput
+        yield (
+            f"throughput {many.together:,.0f} runs/s of {many.sessions} sessions with "
+            f"{many.threads} thread{'s' if many.threads != 1 else ''} each: "
+            f"{many.times_one:.2f} times one session's {many.alone:,.0f}"
+        )
     total = sum(kernel.seconds for kernel in result.kernels)
     if kernels and result.kernels:
         yield f"kernels    {format_seconds(total)} in all, the slowest:"

@@ -18,6 +18,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!builder.plan.is_object()) return 0;
   aot_hostile::Random random(size);
   const std::string file = aot_hostile::put_together(&builder);
-  aot_hostile::open_and_run(file, builder.plan, &random);
+  aot_hostile::open_and_run(file, builder.plan, "cpu", &random);
   return 0;
 }

@@ -1,6 +1,6 @@
 """Small real packages, one for each kind of thing that a plan can hold, for the mutator to change.
 
-`python -m tests.hostile.packages FOLDER` builds those that are not there yet.
+`python -m tests.hostile.packages FOLDER [TARGET]` builds those that are not there yet.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def cases() -> dict[str, Case]:
     }
 
 
-def build(folder: Path, names: tuple[str, ...] = ()) -> list[Path]:
+def build(folder: Path, names: tuple[str, ...] = (), target: str = "cpu:x86-64-v3") -> list[Path]:
     """Builds the packages of these names, or all, that are not in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
@@ -192,12 +192,12 @@ def build(folder: Path, names: tuple[str, ...] = ()) -> list[Path]:
             torch.manual_seed(0)
             api.package(
                 case.model().eval(), case.inputs, path=path,
-                targets=["cpu:x86-64-v3"], golden=False, **case.options,
+                targets=[target], golden=False, **case.options,
             )  # fmt: skip
         paths.append(path)
     return paths
 
 
 if __name__ == "__main__":
-    for made in build(Path(sys.argv[1]), tuple(sys.argv[2:])):
+    for made in build(Path(sys.argv[1]), (), *sys.argv[2:3]):
         print(made)

@@ -1,6 +1,7 @@
 // Changes real packages at random, with all hashes right, and opens and runs each in a child
 // process: no signal, no report of a sanitizer, no hang, no use of much memory.
-//   aot_hostile [--count N] [--first I] [--seed S] [--seconds T] [--save DIR] [PACKAGE…]
+//   aot_hostile [--device cuda] [--count N] [--first I] [--seed S] [--seconds T] [--save DIR]
+//               [PACKAGE…]
 // Without packages, those of the tests. The change with number I is the same in every run with its
 // seed, whatever the others are.
 #include <sys/mman.h>
@@ -43,6 +44,9 @@ constexpr uint64_t kBatch = 200;
 constexpr double kMostSeconds = 2;  // for one change
 constexpr double kMostWait = 30;    // of which less than this on a processor
 constexpr int64_t kMostResidentKilobytes = 1500 * 1024;
+constexpr int kLostDevice = 96;  // exit codes of a batch's process
+constexpr int kMuchMemory = 97;
+constexpr int kLeaks = 98;
 
 struct Arguments {
   uint64_t count = 1000;
@@ -50,6 +54,7 @@ struct Arguments {
   uint64_t seed = 1;
   double seconds = 0;  // 0: as long as it takes
   double most_seconds = kMostSeconds;
+  std::string device = "cpu";
   std::string save;
   std::vector<std::string> packages;
 };
@@ -145,7 +150,8 @@ class Campaign {
         aot_test::Builder builder = originals_[i];
         aot_hostile::Random random(arguments_.seed);
         const std::string file = aot_hostile::put_together(&builder);
-        ::_exit(aot_hostile::open_and_run(file, builder.plan, &random));
+        const int code = aot_hostile::open_and_run(file, builder.plan, arguments_.device, &random);
+        ::_exit(std::min(code, 255));
       }
       int status = 0;
       ::waitpid(child, &status, 0);
@@ -169,7 +175,8 @@ class Campaign {
     std::string file;
     make(id, &builder, &file);
     aot_hostile::Random random(id);
-    const int code = aot_hostile::open_and_run(file, builder.plan, &random);
+    const int code = aot_hostile::open_and_run(file, builder.plan, arguments_.device, &random);
+    if (code == aot_hostile::kLost) ::_exit(kLostDevice);
     ++(code == 0 ? progress_->ran : progress_->refused);
   }
 
@@ -185,11 +192,11 @@ class Campaign {
       }
       progress_->at = end;
 #if defined(__SANITIZE_ADDRESS__)
-      if (__lsan_do_recoverable_leak_check() != 0) ::_exit(98);
+      if (__lsan_do_recoverable_leak_check() != 0) ::_exit(kLeaks);
 #endif
       struct rusage usage{};
       ::getrusage(RUSAGE_SELF, &usage);
-      ::_exit(usage.ru_maxrss > kMostResidentKilobytes ? 97 : 0);
+      ::_exit(usage.ru_maxrss > kMostResidentKilobytes ? kMuchMemory : 0);
     }
     int status = 0;
     const bool hung = !wait_for(child, &status);
@@ -230,9 +237,10 @@ class Campaign {
     if (!hung && WIFSIGNALED(status)) how = "signal " + std::to_string(WTERMSIG(status));
     if (!hung && WIFEXITED(status)) {
       const int code = WEXITSTATUS(status);
-      how = code == 98   ? "leaks in the batch before"
-            : code == 97 ? "much memory in the batch before"
-                         : "exit code " + std::to_string(code) + " (see the report above)";
+      how = code == kLeaks        ? "leaks in the batch before"
+            : code == kMuchMemory ? "much memory in the batch before"
+            : code == kLostDevice ? "harm to the GPU"
+                                  : "exit code " + std::to_string(code) + " (see the report above)";
     }
     aot_test::Builder builder;
     std::string file;
@@ -265,6 +273,7 @@ Arguments parse(int argc, char** argv) {
     if (word == "--seed") arguments.seed = std::strtoull(value.c_str(), nullptr, 10);
     if (word == "--seconds") arguments.seconds = std::strtod(value.c_str(), nullptr);
     if (word == "--most-seconds") arguments.most_seconds = std::strtod(value.c_str(), nullptr);
+    if (word == "--device") arguments.device = value;
     if (word == "--save") arguments.save = value;
   }
   return arguments;

@@ -72,7 +72,8 @@ struct Memory {
 
 int code_of(aot_status* status) {
   if (status == nullptr) return AOT_OK;
-  const int code = aot_status_code(status);
+  int code = aot_status_code(status);
+  if (std::strstr(aot_status_message(status), "the GPU is lost") != nullptr) code = kLost;
   aot_status_free(status);
   return code;
 }
@@ -192,6 +193,7 @@ int run_session(aot_package* package, aot_session* session, const json& plan, Ra
     }
     if (!inputs) continue;
     const int code = run_once(session, *inputs, aot_package_output_count(package));
+    if (code == kLost) return code;
     if (first < 0 || code == AOT_OK) first = code;
   }
   return first;
@@ -237,7 +239,8 @@ void replace_weights(aot_package* package, const json& plan) {
 
 }  // namespace
 
-int open_and_run(const std::string& file, const json& plan, Random* random) {
+int open_and_run(const std::string& file, const json& plan, const std::string& device,
+                 Random* random) {
   const Guarded bytes(file.size(), 64);
   std::memcpy(bytes.data(), file.data(), file.size());
   aot_package* package = nullptr;
@@ -248,7 +251,9 @@ int open_and_run(const std::string& file, const json& plan, Random* random) {
   aot_session_options options{};
   options.struct_size = sizeof(options);
   options.num_threads = pick(random, 8) == 0 ? 2 : 1;
-  options.allocator = &allocator;
+  const bool on_cpu = device == "cpu";  // elsewhere the limits alone bound it
+  if (on_cpu) options.allocator = &allocator;
+  options.host_outputs = 1;
   aot_limits limits{};
   limits.struct_size = sizeof(limits);
   limits.arena_bytes = kMostMemory;
@@ -258,12 +263,12 @@ int open_and_run(const std::string& file, const json& plan, Random* random) {
   limits.run_ns = kMostTime;
   options.limits = &limits;
   aot_session* session = nullptr;
-  code = code_of(aot_session_create(package, "cpu", &options, &session));
+  code = code_of(aot_session_create(package, device.c_str(), &options, &session));
   if (code == AOT_OK) {
     code = run_session(package, session, plan, random);
     replace_weights(package, plan);
     const int again = run_session(package, session, plan, random);
-    if (again == AOT_OK) code = AOT_OK;
+    if (again == AOT_OK || again == kLost) code = again;
     code_of(aot_session_reset(session));
     aot_session_free(session);
   }
