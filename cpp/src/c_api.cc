@@ -216,6 +216,7 @@ aot_status* aot_session_create(aot_package* package, const char* device,
     }
     const auto executor = read_options(options.executor, "aot_executor");
     const auto allocator = read_options(options.allocator, "aot_allocator");
+    const auto device_allocator = read_options(options.device_allocator, "aot_allocator");
     if (options.executor != nullptr && (executor.workers < 1 || executor.run == nullptr)) {
       fail(AOT_INVALID_ARGUMENT, "executor: struct_size, workers and run must be set");
     }
@@ -224,6 +225,7 @@ aot_status* aot_session_create(aot_package* package, const char* device,
     internal.num_threads = options.num_threads;
     internal.executor = options.executor != nullptr ? &executor : nullptr;
     internal.allocator = options.allocator != nullptr ? &allocator : nullptr;
+    internal.device_allocator = options.device_allocator != nullptr ? &device_allocator : nullptr;
     internal.profile = options.profile != 0;
     internal.host_outputs = options.host_outputs != 0;
     internal.graphs = options.no_graphs == 0;

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "error.h"
 #include "sha256.h"
@@ -28,27 +29,20 @@ bool seal(int fd) {
   return ::fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
 }
 
-// The content of a sealed file.
-class Content {
- public:
-  Content(int fd, size_t size, const std::string& name) : size_(size) {
-    if (size == 0) return;
-    data_ = ::mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
-    if (data_ != MAP_FAILED) return;
-    fail(AOT_DEVICE_ERROR, "cannot read the memory file of '", name, "': ", std::strerror(errno));
+// The content of a sealed file, in this process's own memory. (Not mapped: where a mapping was, the
+// dynamic linker maps code next, and thread sanitizers take that for a race.)
+std::vector<uint8_t> read_all(int fd, size_t size, const std::string& name) {
+  std::vector<uint8_t> content(size);
+  for (size_t done = 0; done < size;) {
+    const ssize_t n = ::pread(fd, content.data() + done, size - done, static_cast<off_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      fail(AOT_DEVICE_ERROR, "cannot read the memory file of '", name, "': ", std::strerror(errno));
+    }
+    done += static_cast<size_t>(n);
   }
-  ~Content() {
-    if (size_ != 0) ::munmap(data_, size_);
-  }
-  Content(const Content&) = delete;
-  Content& operator=(const Content&) = delete;
-
-  Bytes bytes() const { return {static_cast<const uint8_t*>(data_), size_}; }
-
- private:
-  void* data_ = nullptr;
-  size_t size_;
-};
+  return content;
+}
 
 bool write_all(int fd, Bytes bytes) {
   for (size_t done = 0; done < bytes.size;) {
@@ -88,15 +82,15 @@ void MemoryLibrary::load(const Entry& entry, const std::string& sha256, const Ch
          "': ", std::strerror(errno));
   }
   // Of what the linker will read, not of the package's file, which may have another writer.
-  const Content content(fd_, entry.bytes.size, entry.name);
-  const std::string digest = sha256_hex(content.bytes());
+  const std::vector<uint8_t> content = read_all(fd_, entry.bytes.size, entry.name);
+  const std::string digest = sha256_hex({content.data(), content.size()});
   if (digest != sha256) {
     fail(AOT_CORRUPT_PACKAGE, "checksum of '", entry.name, "' is ", digest, ", the plan says ",
          sha256);
   }
   if (check) {
     Entry copy = entry;
-    copy.bytes = content.bytes();
+    copy.bytes = {content.data(), content.size()};
     check(copy);
   }
   const std::string path = cat("/proc/self/fd/", fd_);

@@ -25,8 +25,13 @@ Session::Session(SessionParts parts, const SessionOptions& options, MakeRunDevic
     allocator_ = *options.allocator;
     options_.allocator = &allocator_;
   }
-  // The allocator is this session's: blocks from it are not lent to others.
-  const bool alone = options.own_workspace || options.allocator != nullptr;
+  if (options.device_allocator != nullptr) {
+    device_allocator_ = *options.device_allocator;
+    options_.device_allocator = &device_allocator_;
+  }
+  // An allocator is this session's: blocks from it are not lent to others.
+  const bool alone = options.own_workspace || options.allocator != nullptr ||
+                     options.device_allocator != nullptr;
   if (alone || parts_.workspaces == nullptr) {
     parts_.workspaces = std::make_shared<WorkspacePool>(program().scopes.size());
   }

@@ -44,7 +44,8 @@ struct SessionOptions {
   std::string isa;          // "": the best; for a device with libraries
   int32_t num_threads = 0;  // 0: usable_cores()
   const aot_executor* executor = nullptr;
-  const aot_allocator* allocator = nullptr;
+  const aot_allocator* allocator = nullptr;         // of the host's memory
+  const aot_allocator* device_allocator = nullptr;  // of the device's, where that is apart
   bool profile = false;
   bool host_outputs = false;   // of every run, on a device with memory of its own
   bool graphs = true;          // replay launches as one, where the device can
@@ -200,6 +201,7 @@ class Session final : private Package::WeightUser, private FlowHost {
   SessionParts parts_;
   aot_executor executor_{};    // the caller's, which `options_` points to
   aot_allocator allocator_{};  // the same
+  aot_allocator device_allocator_{};
   SessionOptions options_;
   MakeRunDevice make_;
   void* shared_;

@@ -19,6 +19,7 @@
 #include "check.h"
 #include "cuda_package.h"
 #include "error.h"
+#include "sanitizer.h"
 
 namespace {
 
@@ -144,6 +145,10 @@ std::string run_operator(aot_session* session) {
 
 }  // namespace
 
+// A thread sanitizer keeps the parent's threads in a child, and ends the child when it makes one
+// whose number the system gives again.
+#if !defined(__SANITIZE_THREAD__)
+
 // The run stays in progress for ever in the child, where its thread is not: every call that would
 // wait for it is refused with the reason.
 TEST(a_run_is_in_progress_when_a_process_forks) {
@@ -216,6 +221,8 @@ TEST(forks_beside_threads_that_run) {
   for (std::thread& other : others) other.join();
   CHECK_EQ(end, "");
 }
+
+#endif
 
 // CUDA does not work in a child of a process that uses it.
 TEST(gpus_after_a_fork) {
@@ -425,7 +432,7 @@ TEST(weights_without_data) {
 
 #if defined(__SANITIZE_THREAD__)
 // Children of processes with threads start threads of their own here.
-extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+AOT_SANITIZER_OPTIONS(tsan, "die_after_fork=0")
 #endif
 
 TEST_MAIN_APART(40)

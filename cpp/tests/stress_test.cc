@@ -38,11 +38,13 @@ TEST(one_session_for_all) {
   check(options);
 }
 
+#if !defined(__SANITIZE_THREAD__)  // which does not follow threads into children
 TEST(forks_among_threads) {
   aot_test::LoadOptions options;
   options.seed = 3;
   check(options);
 }
+#endif
 
 TEST(threads_on_a_gpu) {
   aot_test::LoadOptions options;
@@ -52,10 +54,5 @@ TEST(threads_on_a_gpu) {
   CHECK_EQ(std::string(aot_test::fake().misuse()), "");
   CHECK_EQ(aot_test::fake().live().device_blocks + aot_test::fake().live().graphs, 0);
 }
-
-#if defined(__SANITIZE_THREAD__)
-// Children of processes with threads go on here.
-extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
-#endif
 
 TEST_MAIN_APART(400)

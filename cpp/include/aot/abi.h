@@ -334,9 +334,12 @@ typedef struct aot_session_options {
   int32_t no_graphs;        /* 1: launch kernels one by one, do not replay them as a graph */
   int32_t synchronous;      /* 1: wait after every step, so that an error names its kernel (slow) */
   const aot_limits* limits; /* NULL: the defaults. The struct is copied. */
-  /* 1, and with `allocator`: temporaries are this session's own. Else sessions share them. */
+  /* 1, and with an allocator: temporaries are this session's own. Else sessions share them. */
   int32_t own_workspace;
   int32_t reserved; /* 0 */
+  /* NULL: the driver. Else all memory of a GPU but weights: at 256 bytes, in use by no work when it
+   * is given and when it is released. Its context is current in both calls. Copied. */
+  const aot_allocator* device_allocator;
 } aot_session_options;
 
 /* Chooses, checks and loads the kernels. `device` is "cpu" or NULL for it, or "cuda" or "cuda:1"
@@ -465,8 +468,7 @@ AOT_API DLDevice aot_session_device(const aot_session* session);
 /* The stream of runs that are given none, or NULL on devices without streams. It keeps its order
  * with the legacy default stream. */
 AOT_API void* aot_session_stream(const aot_session* session);
-/* The instruction set of the loaded kernels ("x86-64-v3", "sm_90"); lives as long as the session.
- */
+/* The instruction set of the loaded kernels ("x86-64-v3", "sm_90"); lives with the session. */
 AOT_API const char* aot_session_isa(const aot_session* session);
 /* The number of threads that a run may use, the caller's included. */
 AOT_API int32_t aot_session_num_threads(const aot_session* session);
@@ -510,11 +512,10 @@ typedef enum aot_trace_kind {
 /* One span. The library gives pointers to it and may know more fields than the caller. Strings live
  * as long as the trace. */
 typedef struct aot_trace_event {
-  int32_t kind; /* aot_trace_kind */
-  int32_t
-      on_device;  /* 1: in a stream of the device, in the host's time; 0: in a thread of the host */
-  uint64_t track; /* the thread's number (gettid), or the stream */
-  int64_t begin_ns; /* of CLOCK_MONOTONIC, as std::chrono::steady_clock has it */
+  int32_t kind;      /* aot_trace_kind */
+  int32_t on_device; /* 1: in a stream of the device, in the host's time; 0: in a host's thread */
+  uint64_t track;    /* the thread's number (gettid), or the stream */
+  int64_t begin_ns;  /* of CLOCK_MONOTONIC, as std::chrono::steady_clock has it */
   int64_t end_ns;
   uint64_t run;       /* which run of the trace it belongs to, from 1 */
   const char* name;   /* the kernel's, the control step's, the input's or output's */
@@ -532,8 +533,7 @@ typedef struct aot_trace aot_trace;
 
 typedef struct aot_trace_options {
   size_t struct_size;
-  uint64_t
-      capacity; /* events that are kept, the first ones; 0: 65536. Memory for all is taken now */
+  uint64_t capacity; /* events that are kept, the first ones, in memory taken now; 0: 65536 */
   /* 1: what is traced is also a range for NVIDIA's tools (NVTX), if one watches the process. The
    * library that the tool names in the environment (NVTX_INJECTION64_PATH) is then loaded. */
   int32_t nvtx;

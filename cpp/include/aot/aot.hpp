@@ -260,6 +260,7 @@ struct SessionOptions {
   int32_t num_threads = 0;  // 0: the physical cores that this process may use
   const aot_executor* executor = nullptr;
   const aot_allocator* allocator = nullptr;
+  const aot_allocator* device_allocator = nullptr;  // of a GPU's memory
   bool profile = false;
   bool host_outputs = false;   // on a GPU: outputs in host memory
   bool graphs = true;          // on a GPU: replay launches as a graph
@@ -336,6 +337,7 @@ class Session {
     raw.num_threads = options.num_threads;
     raw.executor = options.executor;
     raw.allocator = options.allocator;
+    raw.device_allocator = options.device_allocator;
     raw.profile = options.profile ? 1 : 0;
     raw.host_outputs = options.host_outputs ? 1 : 0;
     raw.no_graphs = options.graphs ? 0 : 1;

@@ -59,10 +59,11 @@ CudaRunDevice::CudaRunDevice(const SessionParts& parts, const SessionOptions& op
       log_(parts.package->log()),
       code_(code),
       device_(code_.device()),
+      memory_(std::make_shared<const DeviceMemory>(device_, options.device_allocator)),
       driver_(device_->driver()),
       own_stream_(device_),
       faults_(device_, program_.steps.size() * sizeof(int32_t), "fault words"),
-      copies_(device_, plan_),
+      copies_(device_, *memory_, plan_),
       timeline_(device_),
       last_run_(device_) {
   std::fill_n(faults_.data(), faults_.size(), uint8_t{0});
@@ -77,11 +78,11 @@ CudaRunDevice::CudaRunDevice(const SessionParts& parts, const SessionOptions& op
 CudaRunDevice::~CudaRunDevice() { forget(nullptr); }
 
 Block CudaRunDevice::allocate(size_t bytes, const char* purpose) const {
-  return allocate_block(*device_, bytes, purpose);
+  return memory_->allocate(bytes, purpose);
 }
 
 OutputPoolPtr CudaRunDevice::make_output_pool() const {
-  return OutputPool::create(device_allocator(*device_), where(), device_);
+  return OutputPool::create(memory_->as_allocator(), where(), memory_);
 }
 
 OutputPoolPtr CudaRunDevice::make_host_output_pool() const {

@@ -10,6 +10,7 @@
 
 #include "cuda/bound_launches.h"
 #include "cuda/device.h"
+#include "cuda/device_memory.h"
 #include "cuda/device_program.h"
 #include "cuda/input_copies.h"
 #include "cuda/timeline.h"
@@ -107,6 +108,7 @@ class CudaRunDevice final : public RunDevice {
   Log log_;
   DeviceProgram& code_;
   DevicePtr device_;
+  std::shared_ptr<const DeviceMemory> memory_;
   const Driver& driver_;
   Stream own_stream_;
   PinnedBlock faults_;             // an int32 for each step

@@ -22,8 +22,9 @@ std::string list(const std::vector<int64_t>& values) {
 
 }  // namespace
 
-InputCopies::InputCopies(DevicePtr device, const Plan& plan)
+InputCopies::InputCopies(DevicePtr device, const DeviceMemory& memory, const Plan& plan)
     : device_(std::move(device)),
+      memory_(memory),
       plan_(plan),
       copies_(plan.inputs.size()),
       ordered_(plan.inputs.size()),
@@ -79,13 +80,13 @@ void* InputCopies::from_host(size_t index, const DLTensor& tensor, const BoundTe
 }
 
 CUdeviceptr InputCopies::room(size_t index, const BoundTensor& bound) {
-  DeviceBlock& copy = copies_[index];
+  Block& copy = copies_[index];
   const auto span = static_cast<size_t>(bound.span);
   if (copy.size() < span) {
-    copy.reset();  // first, so that old and new are not held together
-    copy = DeviceBlock(device_, span, "a copy of an input");
+    copy = {};  // first, so that old and new are not held together
+    copy = memory_.allocate(span, "a copy of an input");
   }
-  return copy.address();
+  return reinterpret_cast<CUdeviceptr>(copy.data());
 }
 
 void InputCopies::finish_reading(CUstream stream) {

@@ -6,6 +6,7 @@
 
 #include "bound_sizes.h"
 #include "cuda/device.h"
+#include "cuda/device_memory.h"
 #include "memory.h"
 #include "plan.h"
 
@@ -14,7 +15,8 @@ namespace aot_rt::cuda {
 // Belongs to one session: keeps the memory of its copies from run to run.
 class InputCopies {
  public:
-  InputCopies(DevicePtr device, const Plan& plan);
+  // `memory`: of the device, kept by the session.
+  InputCopies(DevicePtr device, const DeviceMemory& memory, const Plan& plan);
 
   // The address at which kernels read an input: its own if it is on the device, aligned, and in the
   // plan's strides; else that of a copy, enqueued in `stream`. Throws INVALID_ARGUMENT for an input
@@ -34,8 +36,9 @@ class InputCopies {
   CUdeviceptr room(size_t index, const BoundTensor& bound);
 
   DevicePtr device_;
+  const DeviceMemory& memory_;
   const Plan& plan_;
-  std::vector<DeviceBlock> copies_;  // by input
+  std::vector<Block> copies_;  // by input, on the device
   // By input: on the host, in the plan's strides. Pageable, which the driver reads before a copy's
   // call returns.
   std::vector<Block> ordered_;

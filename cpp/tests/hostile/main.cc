@@ -25,15 +25,16 @@
 #include "flow_package.h"
 #include "hostile/mutate.h"
 #include "hostile/run.h"
+#include "sanitizer.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
 
 // What cannot be allocated must end in a status; what leaks is found at the end of each batch.
-extern "C" const char* __asan_default_options() {
-  return "allocator_may_return_null=1:max_allocation_size_mb=1024:hard_rss_limit_mb=3000:"
-         "detect_leaks=1:handle_abort=1:abort_on_error=0:exitcode=99";
-}
+AOT_SANITIZER_OPTIONS(asan,
+                      "allocator_may_return_null=1:max_allocation_size_mb=1024:"
+                      "hard_rss_limit_mb=3000:detect_leaks=1:handle_abort=1:abort_on_error=0:"
+                      "exitcode=99")
 #endif
 
 namespace {
