@@ -10,6 +10,7 @@ find_package(pybind11 2.13 REQUIRED CONFIG)
 
 pybind11_add_module(_native MODULE
   runtime/aot_runtime/src/module.cc
+  runtime/aot_runtime/src/allocator.cc
   runtime/aot_runtime/src/arrays.cc
   runtime/aot_runtime/src/exchange.cc
   runtime/aot_runtime/src/log.cc

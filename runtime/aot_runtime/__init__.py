@@ -29,6 +29,7 @@ from .errors import (
 )
 from .limits import Limits
 from .log import connect as _connect_log
+from .memory import DeviceAllocator, TorchAllocator
 from .model import Added, Dim, LowRank, Model, StepTime, TensorInfo, load
 from .operators import register_operator, unregister_operator
 from .policy import Policy
@@ -44,6 +45,7 @@ __all__ = [
     "Cancelled",
     "CorruptPackage",
     "DeadlineExceeded",
+    "DeviceAllocator",
     "DeviceError",
     "Dim",
     "Incompatible",
@@ -62,6 +64,7 @@ __all__ = [
     "ShapeMismatch",
     "StepTime",
     "TensorInfo",
+    "TorchAllocator",
     "Trace",
     "TraceEvent",
     "Unavailable",

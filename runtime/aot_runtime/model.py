@@ -11,6 +11,7 @@ from . import _native
 from .arrays import Converter, converter_for, current_stream, entry_to_numpy, to_numpy
 from .errors import InvalidArgument
 from .limits import Limits, nanoseconds
+from .memory import DeviceAllocator
 from .policy import Policy, native_verify
 from .signature import Signature
 from .states import read_states, write_seed, write_states
@@ -96,6 +97,7 @@ class Model:
         num_threads: int | None,
         graphs: bool,
         limits: Limits,
+        device_allocator: DeviceAllocator | None,
     ) -> None:
         session = package.session(
             device=device or "",
@@ -103,15 +105,22 @@ class Model:
             num_threads=num_threads or 0,
             graphs=graphs,
             limits=limits.as_native(),
+            device_allocator=device_allocator,
         )
-        self._set_up(package, session, graphs, limits)
+        self._set_up(package, session, graphs, limits, device_allocator)
 
     def _set_up(
-        self, package: _native.Package, session: _native.Session, graphs: bool, limits: Limits
+        self,
+        package: _native.Package,
+        session: _native.Session,
+        graphs: bool,
+        limits: Limits,
+        device_allocator: DeviceAllocator | None,
     ) -> None:
         self._package = package
         self._graphs = graphs
         self._limits = limits
+        self._device_allocator = device_allocator
         self._session = session
         self._on_gpu = self._session.on_gpu
         self.device = self._session.device
@@ -265,6 +274,7 @@ class Model:
         num_threads: int | None = None,
         graphs: bool | None = None,
         limits: Limits | None = None,
+        device_allocator: DeviceAllocator | None = None,
     ) -> Model:
         """A second model on the same package: own memory and threads, shared weights.
 
@@ -274,15 +284,19 @@ class Model:
             num_threads: None: the physical cores that this process may use.
             graphs: as for `load`; None: as this model.
             limits: as for `load`; None: as this model.
+            device_allocator: as for `load`; None: as this model.
         """
         keep = self._graphs if graphs is None else graphs
         bounds = self._limits if limits is None else limits
-        return Model(self._package, device or self.device, isa, num_threads, keep, bounds)
+        memory = device_allocator or self._device_allocator
+        place = device or self.device
+        return Model(self._package, place, isa, num_threads, keep, bounds, memory)
 
     def clone(self) -> Model:
         """A second model with own states, which begin as this one's are now; shared weights."""
         copy = Model.__new__(Model)
-        copy._set_up(self._package, self._session.clone(), self._graphs, self._limits)
+        session = self._session.clone()
+        copy._set_up(self._package, session, self._graphs, self._limits, self._device_allocator)
         return copy
 
     def reset(self) -> None:
@@ -440,6 +454,7 @@ def load(
     policy: Policy | None = None,
     weights: str | os.PathLike[str] | None = None,
     limits: Limits | None = None,
+    device_allocator: DeviceAllocator | None = None,
 ) -> Model:
     """Opens a package and makes it callable. Nothing is unpacked, no file is created.
 
@@ -455,6 +470,8 @@ def load(
         weights: the file of the weights, of a package that does not hold them; None: the one that
             the package names, beside it.
         limits: what the model may use; None: the defaults.
+        device_allocator: where memory of a GPU comes from but for weights, for example
+            `TorchAllocator()`; None: the driver.
 
     Raises:
         NotFound: no such file.
@@ -471,7 +488,8 @@ def load(
     apart = "" if weights is None else os.fspath(weights)
     allowed = None if policy is None else policy.native()
     package = _native.Package(os.fspath(path), native_verify(verify), apart, allowed)
-    return Model(package, device, isa, num_threads, graphs, limits or Limits())
+    bounds = limits or Limits()
+    return Model(package, device, isa, num_threads, graphs, bounds, device_allocator)
 
 
 def _update(name: str, value: Any) -> tuple[str, Any, bool, Any, Any, float]:

@@ -189,3 +189,16 @@ def test_two_gpus_in_one_process(package):
             check(to_host(out), X)
     with pytest.raises(aot_runtime.InvalidArgument, match="is on cuda:1, this session runs on cud"):
         models[0](torch.from_numpy(X).to("cuda:1"))
+
+
+def test_memory_of_torchs_pool(package):
+    """Temporaries and outputs are blocks of torch's allocator, and go back to it."""
+    pool = aot_runtime.TorchAllocator()
+    x = torch.from_numpy(X).cuda()
+    before = torch.cuda.memory_stats()["allocated_bytes.all.current"]
+    model = aot_runtime.load(package, "cuda", device_allocator=pool)
+    out = model(x)
+    assert torch.cuda.memory_stats()["allocated_bytes.all.current"] > before
+    check(to_host(out), X)
+    del model, out
+    assert torch.cuda.memory_stats()["allocated_bytes.all.current"] == before

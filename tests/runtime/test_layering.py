@@ -28,10 +28,12 @@ ALLOWED = {
     "runtime/aot_runtime/src/exchange.cc": {"exchange.h"},
     "runtime/aot_runtime/src/operators.h": {"aot/aot.hpp"},
     "runtime/aot_runtime/src/operators.cc": {"operators.h", "arrays.h"},
+    "runtime/aot_runtime/src/allocator.h": {"aot/aot.hpp"},
+    "runtime/aot_runtime/src/allocator.cc": {"allocator.h"},
     "runtime/aot_runtime/src/options.h": {"aot/aot.hpp"},
     "runtime/aot_runtime/src/options.cc": {"options.h"},
     "runtime/aot_runtime/src/module.cc": {
-        *("arrays.h", "log.h", "operators.h", "options.h", "trace.h"),
+        *("allocator.h", "arrays.h", "log.h", "operators.h", "options.h", "trace.h"),
     },
     "cpp/tools/npy.h": {"aot/aot.hpp"},
     "cpp/tools/run.cc": {"npy.h"},
@@ -47,6 +49,7 @@ LAYERS = [
     {"json_text", "signature", "status", "driver_abi", "workspace"},
     {"expr", "safetensors", "driver"},
     {"device", "manifest"},
+    {"device_memory"},
     {"package_files"},
     {"shared_list", "cubin"},
     {

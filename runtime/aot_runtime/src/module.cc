@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "allocator.h"
 #include "arrays.h"
 #include "log.h"
 #include "operators.h"
@@ -103,8 +104,12 @@ struct RunRequest {
 
 class Session {
  public:
-  Session(std::shared_ptr<aot::Package> package, aot::Session session)
-      : package_(std::move(package)), session_(without_gil_at_end(std::move(session))) {}
+  // `allocator`: of the session's memory on a GPU; may be nullptr.
+  Session(std::shared_ptr<aot::Package> package, std::shared_ptr<PythonAllocator> allocator,
+          aot::Session session)
+      : package_(std::move(package)),
+        allocator_(std::move(allocator)),
+        session_(without_gil_at_end(std::move(session))) {}
 
   py::list run(const py::list& leaves, int64_t stream, bool to_host, int64_t timeout_ns,
                std::shared_ptr<Cancellation> cancellation, const py::list& places) {
@@ -243,7 +248,7 @@ class Session {
       result.emplace(session_->clone());
     }
     if (!result->ok()) raise(result->error());
-    return std::make_unique<Session>(package_, std::move(*result).value());
+    return std::make_unique<Session>(package_, allocator_, std::move(*result).value());
   }
 
   void synchronize() {
@@ -320,6 +325,7 @@ class Session {
   }
 
   std::shared_ptr<aot::Package> package_;
+  std::shared_ptr<PythonAllocator> allocator_;
   std::shared_ptr<aot::Session> session_;  // outputs on a GPU may wait for it
   Exchanges exchanges_;
 };
@@ -345,9 +351,15 @@ class Package {
 
   std::unique_ptr<Session> session(const std::string& device, const std::string& isa,
                                    int32_t num_threads, bool graphs, bool profile,
-                                   const py::dict& limits) {
+                                   const py::dict& limits, const py::object& device_allocator) {
     const LogDrain drain;
     const aot_limits given = read_limits(limits);
+    std::shared_ptr<PythonAllocator> allocator;
+    aot_allocator native{};
+    if (!device_allocator.is_none()) {
+      allocator = std::make_shared<PythonAllocator>(device_allocator);
+      native = allocator->as_native();
+    }
     std::optional<aot::Result<aot::Session>> result;
     {
       const py::gil_scoped_release release;
@@ -358,10 +370,11 @@ class Package {
       options.num_threads = num_threads;
       options.profile = profile;
       options.limits = given;
+      options.device_allocator = allocator != nullptr ? &native : nullptr;
       result.emplace(aot::Session::create(*package_, options));
     }
     if (!result->ok()) raise(result->error());
-    return std::make_unique<Session>(package_, std::move(*result).value());
+    return std::make_unique<Session>(package_, std::move(allocator), std::move(*result).value());
   }
 
   // `updates`: (name, value or None, add, up or None, down or None, scale).
@@ -515,7 +528,7 @@ PYBIND11_MODULE(_native, m) {
            py::arg("policy") = py::none())
       .def("session", &Package::session, py::kw_only(), py::arg("device") = "", py::arg("isa") = "",
            py::arg("num_threads") = 0, py::arg("graphs") = true, py::arg("profile") = false,
-           py::arg("limits") = py::dict())
+           py::arg("limits") = py::dict(), py::arg("device_allocator") = py::none())
       .def("replace_weights", &Package::replace_weights, py::arg("updates"), py::arg("partial"),
            py::arg("restart"), py::arg("ignore_unknown"))
       .def("load_weights", &Package::load_weights, py::arg("path"), py::arg("partial"),
