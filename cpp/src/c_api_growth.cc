@@ -18,16 +18,17 @@ using aot_rt::require;
 
 // Promises, in the order in which they came. A name is never taken away.
 constexpr const char* kFeatures[] = {
-    "cancel",           // aot_run_options.cancellation and timeout_ns
-    "callers_outputs",  // aot_run_options.outputs
-    "limits",           // aot_session_options.limits
-    "names",            // aot_package_find_input and so on
-    "nvtx",             // aot_trace_options.nvtx
-    "perf_map",         // aot_package_write_perf_map
-    "policy",           // aot_package_options.policy
-    "prewarm",          // aot_session_prewarm and so on
-    "trace",            // aot_session_trace_begin
-    "refuses_unknown"   // a newer struct's fields are refused, not dropped
+    "cancel",            // aot_run_options.cancellation and timeout_ns
+    "callers_outputs",   // aot_run_options.outputs
+    "device_allocator",  // aot_session_options.device_allocator
+    "limits",            // aot_session_options.limits
+    "names",             // aot_package_find_input and so on
+    "nvtx",              // aot_trace_options.nvtx
+    "perf_map",          // aot_package_write_perf_map
+    "policy",            // aot_package_options.policy
+    "prewarm",           // aot_session_prewarm and so on
+    "trace",             // aot_session_trace_begin
+    "refuses_unknown"    // a newer struct's fields are refused, not dropped
 };
 constexpr size_t kFeatureCount = sizeof(kFeatures) / sizeof(*kFeatures);
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Protocol
+
+from .errors import InvalidArgument
 
 
 class DeviceAllocator(Protocol):
@@ -26,11 +29,15 @@ class TorchAllocator:
 
     Args:
         device: The GPU's number.
+
+    Raises:
+        InvalidArgument: The program has not imported torch.
     """
 
     def __init__(self, device: int = 0) -> None:
-        import torch  # the caller has it; nothing else here needs it
-
+        torch = sys.modules.get("torch")
+        if torch is None:
+            raise InvalidArgument("torch is not imported: a TorchAllocator shares the pool of one")
         self._cuda: Any = torch.cuda
         self._device = device
         # torch hands a block to the stream it was freed for without waiting: nothing works in this

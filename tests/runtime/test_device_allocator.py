@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import aot_runtime
@@ -103,6 +104,12 @@ assert odd.out == {}
 print("fine")
 """
     assert run(POOL + code, package, tmp_path, driver) == "fine\n"
+
+
+def test_torch_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    with pytest.raises(aot_runtime.InvalidArgument, match="torch is not imported"):
+        aot_runtime.TorchAllocator()
 
 
 def test_torch_is_asked_for_a_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
