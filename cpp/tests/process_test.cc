@@ -121,16 +121,6 @@ TEST(a_child_frees_what_its_parent_made) {
 
 namespace {
 
-sem_t g_entered;
-sem_t g_leave;
-
-// An operator that waits in its call until it is told to leave.
-int wait_inside(const aot_operator_call* /*call*/, void* /*user*/) {
-  ::sem_post(&g_entered);
-  ::sem_wait(&g_leave);
-  return 0;
-}
-
 std::string run_operator(aot_session* session) {
   const std::vector<float> x(3 * 8, 1.0f);
   std::vector<aot::Tensor> inputs;
@@ -148,6 +138,20 @@ std::string run_operator(aot_session* session) {
 // A thread sanitizer keeps the parent's threads in a child, and ends the child when it makes one
 // whose number the system gives again.
 #if !defined(__SANITIZE_THREAD__)
+
+namespace {
+
+sem_t g_entered;
+sem_t g_leave;
+
+// An operator that waits in its call until it is told to leave.
+int wait_inside(const aot_operator_call* /*call*/, void* /*user*/) {
+  ::sem_post(&g_entered);
+  ::sem_wait(&g_leave);
+  return 0;
+}
+
+}  // namespace
 
 // The run stays in progress for ever in the child, where its thread is not: every call that would
 // wait for it is refused with the reason.
