@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
@@ -49,20 +49,9 @@ from aot.link.states import place_states
 from aot.lowering.lower import lower_outline
 from aot.lowering.outline import outline
 from aot.options import BuildOptions, Target
-from aot.passes.align_slices import align_slices
-from aot.passes.dead_code import remove_dead_code
-from aot.passes.empty import settle_empty
-from aot.passes.expand_templates import expand_templates
-from aot.passes.fold_weights import fold_weights
-from aot.passes.inline import inline_producers
-from aot.passes.layout import choose_layouts, own_outputs
-from aot.passes.narrow import narrow_broadcasts
-from aot.passes.normalize_axes import normalize_axes
-from aot.passes.pair_resamples import pair_resamples
-from aot.passes.split_attention import split_attention
-from aot.passes.updates import narrow_updates, own_bases
+from aot.passes.pipeline import Watch, run_passes
 from aot.report.model import BuildReport, PerProgram, StageTime
-from aot.report.observers import Observer, Silent
+from aot.report.observers import Keep, Observer, Several, Silent
 from aot.report.summary import operator_uses, program_report
 from aot.schedule.fusion import fuse
 from aot.schedule.join import join
@@ -120,7 +109,8 @@ def build(
     Raises:
         AotError: See aot.errors.
     """
-    stages = _Stages(observer or Silent(), options.stop_after)
+    kept = Keep()
+    stages = _Stages(Several([kept, observer or Silent()]), options.stop_after)
     programs = choose_programs(options.targets, choose)
     carried = read_libraries(options.operator_libraries)
     given = (*options.operators, *(name for library in carried for name, _ in library.operators))
@@ -133,7 +123,10 @@ def build(
     # From here on each program goes its own way: what to fuse depends on the device.
     loops = stages.run(
         "passes",
-        lambda: _each_schedule(programs, lambda p, _: optimise(lowered, p.capabilities)),
+        lambda: _each_schedule(
+            programs,
+            lambda p, _: run_passes(lowered, p.capabilities, stages.watch(str(p.target))),
+        ),
     )
     kernels = stages.run(
         "fuse",
@@ -159,7 +152,7 @@ def build(
     facts = _build_facts(captured, source, programs, options)
     linked = replace(linked, documents=provenance_documents(facts))
     nbytes = stages.run("write", lambda: _write(options, linked))
-    return _report(emitted, memory, linked, nbytes, carried, options, stages.times)
+    return _report(emitted, memory, linked, nbytes, carried, options, kept.timings)
 
 
 def _build_facts(
@@ -201,12 +194,6 @@ def choose_programs(targets: Sequence[Target], choose: Choose | None = None) -> 
     return tuple(Program(part, b) for target, b in chosen for part in b.programs(target))
 
 
-def optimise(lowered: Outline[LoopGraph], capabilities: Capabilities) -> Outline[LoopGraph]:
-    """The passes over the whole outline, then over each of its parts."""
-    aligned = align_slices(lowered, capabilities.alignment)
-    return aligned.map(lambda part: run_passes(part, capabilities))
-
-
 def refuse_kernels(graph: TensorGraph, programs: Sequence[Program]) -> None:
     """Kernels of the model's own run where their language is known.
 
@@ -246,32 +233,13 @@ def check_operators(
         require_code(named, program.target, carried)
 
 
-def run_passes(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
-    """The passes over the loop graph, in order."""
-    graph = remove_dead_code(settle_empty(graph))
-    graph = own_outputs(graph)
-    graph = pair_resamples(graph, capabilities)
-    graph = expand_templates(graph, capabilities)
-    # Folding comes before inlining, which would mix constants with what varies.
-    graph = fold_weights(graph)
-    # Views vanish first, so that what remains shows its real accesses to every later choice.
-    graph = inline_producers(graph)
-    graph = narrow_broadcasts(graph)
-    # What is left of a slice's write is one nest; only then it shows what it leaves as it was.
-    graph = own_bases(narrow_updates(graph))
-    # Heads of keys that were only repeated are counted once by now.
-    graph = split_attention(graph, capabilities)
-    graph = normalize_axes(graph)
-    return choose_layouts(graph, capabilities)
-
-
 def schedule(graph: TensorGraph, capabilities: Capabilities) -> KernelGraph:
     """The kernels of a model on a device: `lower`, `passes` and `fuse` in one.
 
     Raises:
         UnsupportedOperators: As `lower`.
     """
-    loops = optimise(lower_outline(outline(graph)), capabilities)
+    loops = run_passes(lower_outline(outline(graph)), capabilities)
     return join(loops.map(lambda part: fuse(part, capabilities)))
 
 
@@ -279,24 +247,30 @@ class Stopped(Exception):
     """The stage named by `BuildOptions.stop_after` has ended."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Stages:
-    """Runs stages in order: times them, tells the observer, stops where asked."""
+    """Runs stages in order: tells the observer of each, stops where asked."""
 
     observer: Observer
     stop_after: str | None
-    times: list[StageTime] = field(default_factory=list)
 
     def run(self, name: str, stage: Callable[[], T]) -> T:
         self.observer.stage_begin(name)
         start = time.perf_counter()
         value = stage()
         seconds = time.perf_counter() - start
-        self.times.append(StageTime(name, seconds))
         self.observer.stage_end(name, value, seconds)
         if name == self.stop_after:
             raise Stopped(name)
         return value
+
+    def watch(self, target: str) -> Watch:
+        """What passes for this program tell of themselves."""
+
+        def told(name: str, loops: Outline[LoopGraph], seconds: float) -> None:
+            self.observer.pass_end(name, target, loops, seconds)
+
+        return told
 
 
 def _each(programs: Sequence[Program], make: Callable[[Program, int], T]) -> PerProgram[T]:

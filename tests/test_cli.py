@@ -97,7 +97,9 @@ def test_stopping_early_is_no_failure(driver: FakeDriver, capsys) -> None:
     assert run_command(["m.py", "--stop-after", "lower"]) == 0
     assert "stopped after lower; no package was written" in capsys.readouterr().out
     assert run_command(["m.py", "--stop-after", "lower", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["timings"] == [{"stage": "capture", "seconds": 0.5}]
+    assert json.loads(capsys.readouterr().out)["timings"] == [
+        {"stage": "capture", "seconds": 0.5, "passes": []}
+    ]
 
 
 def test_build_as_json_is_one_document(driver: FakeDriver, capsys) -> None:

@@ -74,12 +74,18 @@ class KernelReport:
     text: str = ""
 
 
+def as_file_name(target: str) -> str:
+    """A target's name as part of a file's: "cuda_sm_80_sm_90"."""
+    return target.replace(":", "_").replace("+", "_")
+
+
 @dataclass(frozen=True)
 class StageTime:
-    """How long a stage took."""
+    """How long a stage took; `passes`: its passes in order, if it has any, of all programs."""
 
     stage: str
     seconds: float
+    passes: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,11 @@ class Progress:
         line = f"{_counter(name)} {name:<12} {format_seconds(seconds)}"
         self._console.print(line, markup=False, highlight=False)
 
+    def pass_end(self, name: str, target: str, value: object, seconds: float) -> None:
+        """Show the pass and its program beside the stage."""
+        if self._status is not None:
+            self._status.update(f"{_counter('passes')} passes: {name}, {target}")
+
 
 def _counter(name: str) -> str:
     number = STAGES.index(name) + 1 if name in STAGES else len(STAGES)

@@ -20,7 +20,7 @@ from aot.ir.verify import verify_kernels, verify_loops
 from aot.link.plan import Plan
 from aot.link.plan_check import check_plan
 from aot.link.plan_json import plan_text
-from aot.report.model import PerProgram
+from aot.report.model import PerProgram, as_file_name
 
 
 @runtime_checkable
@@ -77,7 +77,7 @@ def stage_texts(value: object) -> dict[str, str]:
             return stage_texts(only)
         case PerProgram(names, values):
             return {
-                f"{name.replace(':', '_').replace('+', '_')}.{suffix}": text
+                f"{as_file_name(name)}.{suffix}": text
                 for name, one in zip(names, values, strict=True)
                 for suffix, text in stage_texts(one).items()
             }

@@ -17,7 +17,6 @@ from torch.utils import _pytree as pytree
 from aot import driver
 from aot.backends.registry import backend_for
 from aot.backends.triton.backend import TritonBackend
-from aot.driver import optimise
 from aot.frontend.capture import Captured
 from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
@@ -30,6 +29,7 @@ from aot.link.derive import DerivedStore
 from aot.lowering.lower import lower_outline
 from aot.lowering.outline import outline
 from aot.options import ALL_CPU, CPU_LEVELS, Target, from_environment, parse_target
+from aot.passes.pipeline import run_passes
 from aot.report.texts import verify_stage
 from aot.schedule.fusion import fuse
 from aot.schedule.join import join
@@ -69,7 +69,7 @@ def _named(names: tuple[str, ...], inputs: Args) -> dict[str, np.ndarray]:
 
 def scheduled(graph: TensorGraph, capabilities: Capabilities) -> KernelGraph:
     """The kernels of a graph, each stage verified."""
-    loops = optimise(lower_outline(outline(graph)), capabilities)
+    loops = run_passes(lower_outline(outline(graph)), capabilities)
     verify_stage(loops)
     kernels = join(loops.map(lambda part: fuse(part, capabilities)))
     verify_stage(kernels)

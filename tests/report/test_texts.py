@@ -12,8 +12,9 @@ from aot.errors import InternalError
 from aot.frontend.capture import capture_module
 from aot.link.plan_json import plan_from_json, plan_text
 from aot.options import STAGES, BuildOptions
+from aot.passes.pipeline import PASSES
 from aot.report.model import PerProgram
-from aot.report.observers import Dump, Several, Verify
+from aot.report.observers import Dump, Keep, Several, Verify
 from aot.report.summary import kernel_reports
 from aot.report.texts import stage_texts, verify_stage
 from tests.link.plans import small_plan
@@ -28,7 +29,7 @@ def test_a_dump_shows_every_stage(tmp_path: Path) -> None:
     observers = Several([Dump(tmp_path, stage_texts), Verify(verify_stage)])
     captured = capture_module(Chain(), (torch.randn(4, 6),), name="chain")
     report = driver.build(captured, BuildOptions(output=tmp_path / "chain.pkg"), observers)
-    files = sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".pkg")
+    files = sorted(path.name for path in tmp_path.iterdir() if path.suffix not in ("", ".pkg"))
     expected = {stage: "txt" for stage in STAGES} | {"emit": "cc", "assemble": "json"}
     silent = ("build", "write")
     assert files == [
@@ -39,6 +40,16 @@ def test_a_dump_shows_every_stage(tmp_path: Path) -> None:
     assert "aten.softmax" in (tmp_path / "02_ingest.txt").read_text().replace("_softmax", "softmax")
     assert report.programs[0].kernels[0].text.startswith("kernel ")
     assert [t.stage for t in report.timings] == list(STAGES)
+    names = [step.name for step in PASSES]
+    passes = sorted(path.name for path in (tmp_path / "04_passes").iterdir())
+    target = "cpu_x86-64-v2_x86-64-v3_x86-64-v4"
+    assert passes == [f"{target}.{k:02}_{name}.txt" for k, name in enumerate(names, 1)]
+    texts = [(tmp_path / "04_passes" / name).read_text() for name in passes]
+    assert texts[names.index("align_slices")] == "(unchanged)\n"
+    assert "exp" in texts[names.index("inline")]
+    assert texts[-1] == (tmp_path / "04_passes.txt").read_text()
+    assert [[name for name, _ in t.passes] for t in report.timings if t.passes] == [names]
+    assert all(seconds >= 0 for t in report.timings for _, seconds in t.passes)
 
 
 def test_plan_text_is_the_plan() -> None:
@@ -92,18 +103,11 @@ def test_broken_values_are_refused() -> None:
 
 
 def test_kernel_reports_count_a_real_graph() -> None:
-    kept = {}
-
-    class KeepKernels:
-        def stage_begin(self, name: str) -> None: ...
-
-        def stage_end(self, name: str, value: object, seconds: float) -> None:
-            kept[name] = value
-
+    kept = Keep()
     captured = capture_module(Chain(), (torch.randn(4, 6),), name="chain")
     with pytest.raises(driver.Stopped):
-        driver.build(captured, BuildOptions(stop_after="fuse"), KeepKernels())
-    (kernel,) = kernel_reports(kept["fuse"][0])
+        driver.build(captured, BuildOptions(stop_after="fuse"), kept)
+    (kernel,) = kernel_reports(kept.values["fuse"][0])
     assert kernel.kind == "reduction"
     assert kernel.nbytes == 2 * 4 * 6 * 4
     assert kernel.flops >= 4 * 6 * 5

@@ -9,6 +9,7 @@ import numpy as np
 
 from aot.ir.capabilities import Capabilities
 from aot.ir.dtypes import BOOL, FLOAT32, DType
+from aot.ir.flow import Outline, Straight
 from aot.ir.interpreter import interpret_kernels, interpret_loops
 from aot.ir.kernels import KernelGraph
 from aot.ir.loops import LoopGraph
@@ -18,13 +19,7 @@ from aot.ir.tensors import Dim, Signature, TensorGraph, TensorType, Tree
 from aot.ir.verify import verify_kernels, verify_loops
 from aot.link.derive import DerivedStore
 from aot.lowering.builder import GraphBuilder, Tensor
-from aot.passes.dead_code import remove_dead_code
-from aot.passes.expand_templates import expand_templates
-from aot.passes.fold_weights import fold_weights
-from aot.passes.inline import inline_producers
-from aot.passes.layout import choose_layouts, own_outputs
-from aot.passes.narrow import narrow_broadcasts
-from aot.passes.normalize_axes import normalize_axes
+from aot.passes import pipeline
 from aot.symbolic import Expr, as_expr, dim, row_major_strides
 from tests.settings import seeded
 
@@ -162,21 +157,19 @@ def layer_norm(x: Tensor) -> Tensor:
     return binary_op("div", centred, unary_op("sqrt", variance))
 
 
+_NO_FRAME = TensorGraph("test", (), (), (), (), (), {}, Signature((), Tree("leaf", 0)))
+
+
 def run_passes(graph: LoopGraph, device: Capabilities = DEVICE) -> LoopGraph:
-    """All passes in the driver's order; invariants checked after each."""
-    for step in (
-        remove_dead_code,
-        own_outputs,
-        lambda g: expand_templates(g, device),
-        fold_weights,
-        inline_producers,
-        narrow_broadcasts,
-        normalize_axes,
-        lambda g: choose_layouts(g, device),
-    ):
-        graph = step(graph)
-        verify_loops(graph)
-    return graph
+    """All passes over a model without control flow; invariants checked after each."""
+
+    def check(_name: str, loops: Outline[LoopGraph], _seconds: float) -> None:
+        assert loops.only is not None
+        verify_loops(loops.only)
+
+    done = pipeline.run_passes(Outline(_NO_FRAME, (Straight(graph),)), device, check).only
+    assert done is not None
+    return done
 
 
 def random_inputs(

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from aot.driver import run_passes
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.interpreter import interpret_kernels, interpret_loops
@@ -18,7 +17,7 @@ from aot.link.derive import DerivedStore
 from aot.lowering.lower import lower
 from aot.schedule.fusion import fuse
 from aot.schedule.memory import plan_memory
-from tests.schedule.graphs import DEVICE
+from tests.schedule.graphs import DEVICE, run_passes
 
 
 class Changing(torch.nn.Module):

@@ -11,7 +11,6 @@ import torch
 from aot.backends.base import EmittedGraph
 from aot.backends.triton.backend import TritonBackend
 from aot.backends.triton.compile import compile_kernels
-from aot.driver import run_passes
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
@@ -21,6 +20,7 @@ from aot.options import Target, default_cache_dir, environment
 from aot.schedule.fusion import fuse
 from tests.backends.triton.disassembly import Machine, disassemble
 from tests.conformance.executors import interpret_triton
+from tests.schedule.graphs import run_passes
 from tests.settings import seeded
 
 Args = tuple[torch.Tensor, ...]

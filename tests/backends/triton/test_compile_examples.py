@@ -10,13 +10,13 @@ import pytest
 from aot.backends.base import EmittedGraph
 from aot.backends.triton.backend import TritonBackend
 from aot.backends.triton.compile import compile_kernels
-from aot.driver import run_passes
 from aot.frontend.capture import capture_file
 from aot.frontend.ingest import ingest
 from aot.lowering.lower import lower
 from aot.options import Target, default_cache_dir, default_jobs, environment
 from aot.schedule.fusion import fuse
 from tests.backends.triton.disassembly import disassemble
+from tests.schedule.graphs import run_passes
 
 ROOT = Path(__file__).parents[3] / "examples"
 EXAMPLES = sorted(p.parent.name for p in ROOT.glob("[01]*/model.py"))

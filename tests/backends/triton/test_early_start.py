@@ -10,7 +10,6 @@ import torch.nn.functional as F
 
 from aot.backends.base import EmittedGraph
 from aot.backends.triton.backend import TritonBackend
-from aot.driver import run_passes
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
@@ -21,6 +20,7 @@ from tests.backends.triton.interpret import run_emitted
 from tests.comparing import difference
 from tests.conformance import executors
 from tests.conformance.executors import interpret_triton
+from tests.schedule.graphs import run_passes
 from tests.settings import seeded
 
 IMAGE = torch.zeros(1, 64, 16, 16, dtype=torch.bfloat16)

@@ -13,7 +13,6 @@ from torch import nn
 
 from aot.backends.base import EmittedGraph
 from aot.backends.triton.backend import TritonBackend
-from aot.driver import run_passes
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.kernels import KernelGraph
@@ -24,6 +23,7 @@ from aot.schedule.fusion import fuse
 from aot.symbolic import decode, dim
 from tests.backends.triton.interpret import run_emitted
 from tests.conftest import GoldenCheck
+from tests.schedule.graphs import run_passes
 
 TARGET = Target("cuda", ("sm_90",))
 BACKEND = TritonBackend()

@@ -26,7 +26,6 @@ from aot.backends.triton.conv_tiling import (
 )
 from aot.backends.triton.gpu import GPUS
 from aot.backends.triton.tuning import NOTHING, Measurement
-from aot.driver import run_passes
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
@@ -37,6 +36,7 @@ from aot.options import Target, default_cache_dir, environment
 from aot.schedule.fusion import fuse
 from tests.backends.triton.disassembly import Machine, disassemble
 from tests.conformance.executors import interpret_triton
+from tests.schedule.graphs import run_passes
 from tests.settings import seeded
 
 HALF = torch.float16
