@@ -85,9 +85,6 @@ class DeviceBackend:
         )
         return (KernelBinary(target.device, arch, b"", images),)
 
-    def cache_key(self, source: EmittedGraph, target: Target, options: BuildOptions) -> str:
-        return ""
-
 
 def _of_device(function: KernelSource, programs: int) -> KernelSource:
     """The function as one for a device that counts in grids."""

@@ -148,6 +148,3 @@ class Backend(Protocol):
         Raises:
             ToolchainError: No compiler was found, or it refused the source.
         """
-
-    def cache_key(self, source: EmittedGraph, target: Target, options: BuildOptions) -> str:
-        """Equal keys mean equal binaries: a hash of sources, headers, flags and compiler."""

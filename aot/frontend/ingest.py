@@ -564,8 +564,3 @@ def _merged(missing: list[MissingOperator]) -> list[MissingOperator]:
         before = merged.get(key, replace(item, origins=()))
         merged[key] = replace(before, origins=(*before.origins, *item.origins))
     return list(merged.values())
-
-
-def reference_types(graph: TensorGraph) -> Mapping[str, TensorType]:
-    """Types of the outputs by name, for tests and golden values."""
-    return {name: graph.types[name] for name in graph.outputs}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from aot.errors import ExportError
 from aot.ir.tensors import Parameter, Tree
-
-Leaf = Callable[[int], Tree]
-"""Given a leaf's position in flattening order, what it is."""
 
 
 def children_of(spec: Any) -> list[Any]:

@@ -123,11 +123,6 @@ def print_memory(plan: MemoryPlan) -> str:
     return _joined(lines)
 
 
-def print_nest(nest: LoopNest) -> str:
-    """One nest."""
-    return _joined(op_lines(nest))
-
-
 def flow_lines(flow: Flow[G], part: Callable[[G], list[str]]) -> list[str]:
     """The items of a flow; `part` gives the lines of a straight part."""
     lines: list[str] = []

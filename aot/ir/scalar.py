@@ -189,19 +189,6 @@ def bound_symbol(position: int) -> Symbol:
     return var(f"t{position}")
 
 
-class Index:
-    """An index expression together with the nodes that its indirect symbols stand for.
-
-    Lowerings pass these around as loop indices: arithmetic on `expr`, values kept aside.
-    """
-
-    __slots__ = ("binds", "expr")
-
-    def __init__(self, expr: Expr, binds: Mapping[Symbol, Node] | None = None) -> None:
-        self.expr = expr
-        self.binds = dict(binds or {})
-
-
 def _canonical_binds(
     exprs: Iterable[Expr], binds: Mapping[Symbol, Node]
 ) -> tuple[tuple[Expr, ...], tuple[Symbol, ...], tuple[Node, ...]]:

@@ -373,7 +373,7 @@ class _Names:
             plan.Buffer(
                 name,
                 table[name].dtype.name,
-                encode(sizes.get(name, buffer_bytes(table[name]))),
+                encode(sizes.get(name, spanned_bytes(table[name]))),
                 self._storage(table[name]),
             )
             for name in self._order
@@ -391,14 +391,14 @@ class _Names:
             return plan.OutputStorage(graph.outputs.index(buffer.name))
         if buffer.name in self._slices:
             source, step = self._slices[buffer.name]
-            stride = encode(buffer_bytes(buffer))
+            stride = encode(spanned_bytes(buffer))
             return plan.SliceStorage(self.position(source), stride, step)
         if any(p.buffer == buffer.name for p in self._parts.memory.placements):
             return plan.ArenaStorage()
         raise InternalError(f"buffer {buffer.name} is used by a launch but has no storage")
 
 
-def buffer_bytes(buffer: GraphBuffer) -> Expr:
+def spanned_bytes(buffer: GraphBuffer) -> Expr:
     """Bytes of a buffer, from its first element to behind its last."""
     elements = element_span(buffer.shape, buffer.strides)
     return product((elements, as_expr(buffer.dtype.itemsize)))

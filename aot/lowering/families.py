@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aot.lowering import (
+from aot.lowering import (  # noqa: F401  each fills the registry
     activations,
     attention,
     binary,
@@ -38,40 +38,6 @@ from aot.lowering import (
 )
 from aot.lowering.registry import Row
 from aot.lowering.rows import REGISTRY
-
-FAMILIES = (
-    unary,
-    binary,
-    activations,
-    reductions,
-    normalization,
-    views,
-    joining,
-    indexing,
-    scattering,
-    masked_writes,
-    segments,
-    distances,
-    special,
-    gamma,
-    polynomials,
-    creation,
-    matmul,
-    convolution,
-    attention,
-    pooling,
-    fractional_pooling,
-    upsampling,
-    grid_sampling,
-    recurrent,
-    rowwise,
-    order_statistics,
-    compaction,
-    uniques,
-    random_numbers,
-    histograms,
-)
-"""One module per family of operators."""
 
 
 def rows() -> Mapping[str, Row]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from aot.ir.dtypes import BOOL
-from aot.ir.scalar import Node, const
+from aot.ir.scalar import Node
 from aot.lowering import exprs as e
 from aot.lowering.builder import GraphBuilder
 from aot.symbolic import Expr, Ranges, as_expr
@@ -38,8 +37,3 @@ def conjunction(conditions: Iterable[Node]) -> Node | None:
     for condition in conditions:
         result = condition if result is None else e.and_(result, condition)
     return result
-
-
-def or_true(condition: Node | None) -> Node:
-    """The condition; true for None."""
-    return const(True, BOOL) if condition is None else condition

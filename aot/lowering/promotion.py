@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from aot.ir.dtypes import (
     BFLOAT16,
@@ -107,12 +106,3 @@ def element(builder: GraphBuilder, operand: Operand, index: Sequence[Expr], dtyp
     if isinstance(operand, (bool, int, float)):
         return number(operand, dtype)
     return size_node(builder, operand, dtype)
-
-
-def as_number(value: Any) -> Scalar:
-    """A static number given as a Python number or an integer expression. Raises ValueError."""
-    if isinstance(value, (bool, int, float)):
-        return value
-    if is_int(value):
-        return int(value)
-    raise ValueError(f"{value} is not a constant")

@@ -7,7 +7,7 @@ it reads most). Row-major is the default. Operands that still are no plain strid
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from aot.ir.capabilities import Capabilities
@@ -391,15 +391,3 @@ def _materialise(
     value = load(source.name, source.dtype, view.index)
     nest = LoopNest(name, view.axes, (), (Store(name, point, value),), call.origin)
     return nest, buffer
-
-
-def row_major_layout(graph: LoopGraph) -> LoopGraph:
-    """Strides for every temporary: promised for outputs, row-major for the others."""
-    promised = promised_strides(graph)
-    buffers: Mapping[str, Buffer] = {
-        name: replace(b, strides=promised.get(name, row_major_strides(b.shape)))
-        if b.kind == "temp"
-        else b
-        for name, b in graph.buffers.items()
-    }
-    return replace(graph, buffers=buffers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -10,9 +9,9 @@ import aot.symbolic as sym
 from aot.errors import Origin
 from aot.ir.flow import Call, items_of
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, kernel_ops
-from aot.ir.loops import LoopNest, LoopOp, TemplateCall, View
+from aot.ir.loops import LoopNest, LoopOp, TemplateCall
 from aot.ir.printer import print_kernel
-from aot.ir.scalar import postorder
+from aot.ir.work import buffer_bytes, kernel_bytes, kernel_flops
 from aot.link.operator_library import OperatorCode
 from aot.options import on_host
 from aot.report.model import (
@@ -24,9 +23,6 @@ from aot.report.model import (
     StageTime,
 )
 from aot.symbolic import Expr, Symbol
-
-FREE_OPS = frozenset(["const", "index", "load", "cast", "bitcast", "check_index"])
-"""Nodes that are no arithmetic: they cost bytes or nothing."""
 
 Sizes = Mapping[Symbol, int]
 
@@ -111,8 +107,7 @@ def program_report(target: str, graph: KernelGraph, memory: MemoryPlan | None) -
 
 def buffer_nbytes(graph: KernelGraph, name: str, sizes: Sizes) -> int:
     """Bytes of a buffer at the given sizes."""
-    buffer = graph.buffers[name]
-    return _number(sym.product(buffer.shape), sizes) * buffer.dtype.itemsize
+    return _number(buffer_bytes(graph.buffers[name]), sizes)
 
 
 def arena_nbytes(memory: MemoryPlan, sizes: Sizes) -> int:
@@ -128,13 +123,9 @@ def arena_nbytes(memory: MemoryPlan, sizes: Sizes) -> int:
 def _report(graph: KernelGraph, kernel: Kernel, sizes: Sizes) -> KernelReport:
     members = sorted(kernel_ops(kernel), key=lambda op: isinstance(op, LoopNest))
     nests = [op for op in members if isinstance(op, LoopNest)]
-    calls = [op for op in members if isinstance(op, TemplateCall)]
     found = [origin for member in members for origin in _origins(member)]
     found += [kernel.call.origin] if kernel.call is not None else []
     origins = tuple(dict.fromkeys(found))
-    flops = sum(nest_flops(nest, sizes) for nest in nests)
-    flops += sum(template_flops(call, sizes) for call in calls)
-    touched = dict.fromkeys((*kernel.reads, *kernel.writes))
     return KernelReport(
         name=kernel.name,
         kind=_kind(kernel, nests),
@@ -143,8 +134,8 @@ def _report(graph: KernelGraph, kernel: Kernel, sizes: Sizes) -> KernelReport:
         nests=tuple(member.name for member in members),
         reads=kernel.reads,
         writes=kernel.writes,
-        nbytes=sum(buffer_nbytes(graph, name, sizes) for name in touched),
-        flops=flops,
+        nbytes=_number(kernel_bytes(kernel, graph.buffers), sizes),
+        flops=_number(kernel_flops(kernel), sizes),
         text=print_kernel(kernel),
     )
 
@@ -161,37 +152,6 @@ def _kind(kernel: Kernel, nests: Sequence[LoopNest]) -> str:
 
 def _origins(op: LoopOp) -> tuple[Origin, ...]:
     return (op.origin,) if isinstance(op, TemplateCall) else (*op.absorbed, op.origin)
-
-
-def nest_flops(nest: LoopNest, sizes: Sizes) -> int:
-    """Arithmetic operations of a nest; nodes below a `reduce` count at each point of its domain."""
-    kept = math.prod(_number(axis.extent, sizes) for axis in nest.axes)
-    reduced = math.prod(_number(axis.extent, sizes) for axis in nest.reduction)
-    nodes = postorder(nest.roots)
-    reduces = [node for node in nodes if node.op == "reduce"]
-    inside = {id(node) for node in (*reduces, *postorder(a for r in reduces for a in r.args))}
-    return sum(
-        kept * (reduced if id(node) in inside else 1) for node in nodes if node.op not in FREE_OPS
-    )
-
-
-def template_flops(call: TemplateCall, sizes: Sizes) -> int:
-    """Multiplications and additions of a template; 0 for a kind without a formula."""
-
-    def extents(view: View) -> list[int]:
-        return [_number(axis.extent, sizes) for axis in view.axes]
-
-    out = math.prod(extents(call.output))
-    match call.kind:
-        case "matmul":
-            return 2 * out * extents(call.operand("a"))[-1]
-        case "conv":
-            return 2 * out * math.prod(extents(call.operand("w"))[1:])
-        case "attention":
-            batch, heads, queries, width = extents(call.operand("q"))
-            keys, value_width = extents(call.operand("v"))[-2:]
-            return 2 * batch * heads * queries * keys * (width + value_width)
-    return 0
 
 
 def _number(expr: Expr, sizes: Sizes) -> int:

@@ -11,8 +11,8 @@ from aot.ir.capabilities import Capabilities
 from aot.ir.hints import hints_of
 from aot.ir.kernels import Decision, Kernel, KernelGraph
 from aot.ir.loops import LoopGraph
+from aot.ir.work import buffer_bytes
 from aot.schedule.canonical import canonical_kernel
-from aot.schedule.cost import buffer_bytes
 from aot.schedule.crossed import build_crossed_kernel, is_crossed
 from aot.schedule.flat import build_flat_kernel
 from aot.schedule.groups import Group, group_of

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from aot.ir.capabilities import Capabilities
 from aot.ir.hints import Hints
 from aot.ir.loops import LoopGraph, LoopNest
-from aot.schedule.cost import buffer_bytes, saved_bytes
+from aot.ir.work import buffer_bytes
+from aot.schedule.cost import saved_bytes
 from aot.schedule.crossed import crossing, is_crossed
 from aot.schedule.epilogue import attach_epilogue
 from aot.schedule.flat import passes_values

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aot.ir.loops import Axis, LoopGraph, LoopNest, TemplateCall
+from aot.ir.loops import Axis, LoopGraph, TemplateCall
 from aot.ir.scalar import Access, loads
 from aot.schedule.groups import Group, rename_group, split_in_group, with_outer
 from aot.symbolic import (
@@ -268,8 +268,3 @@ def _split_like(group: Group, model: Group) -> Group:
         if product(sizes) == axis.extent:
             return split_in_group(group, axis, sizes)
     return group
-
-
-def same_points(nest: LoopNest, other: LoopNest) -> bool:
-    """True when both run over exactly the same axes."""
-    return nest.axes == other.axes and nest.reduction == other.reduction

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from aot.ir.flow import scopes_of
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Placement, kernel_bases
-from aot.ir.loops import Buffer, LoopNest, writes
+from aot.ir.loops import LoopNest, writes
 from aot.ir.scalar import Access, loads
+from aot.ir.work import buffer_bytes
 from aot.schedule.timeline import timeline
-from aot.symbolic import Expr, Symbol, integer, product
+from aot.symbolic import Expr, Symbol
 
 ALIGNMENT = 64
 
@@ -72,11 +73,6 @@ def _place(graph: KernelGraph, lifetimes: Mapping[str, Lifetime]) -> list[Placem
         above = _above(item, ordered[: len(placements)], offsets, below)
         placements.append(Placement(item.buffer, size, above))
     return placements
-
-
-def buffer_bytes(buffer: Buffer) -> Expr:
-    """Bytes of a buffer with dense strides."""
-    return product((*buffer.shape, integer(buffer.dtype.itemsize)))
 
 
 def buffer_lifetimes(graph: KernelGraph, hints: Hints) -> dict[str, Lifetime]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import KernelGraph, kernel_bases
-from aot.schedule.cost import buffer_bytes
+from aot.ir.work import buffer_bytes
 from aot.schedule.dependencies import Usage, analyse
 
 WORTH = 0.9

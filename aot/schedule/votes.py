@@ -16,7 +16,7 @@ LANES = 16
 """Lanes of the widest vectors for 4-byte elements."""
 
 _CONTIGUOUS, _INVARIANT, _STRIDED, _SCATTERED = 1.0, 0.2, 10.0, 14.0
-_MASKED, _HORIZONTAL = 3.0, 8.0
+_HORIZONTAL = 8.0
 
 
 @dataclass(frozen=True)

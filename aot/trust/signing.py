@@ -34,7 +34,6 @@ KINDS = ("ed25519", "ecdsa-p256")
 """Of keys: the first signs packages, the second what `model_signing` reads: it takes no Ed25519."""
 
 PrivateKey = Ed25519PrivateKey | ec.EllipticCurvePrivateKey
-PublicKey = Ed25519PublicKey | ec.EllipticCurvePublicKey
 
 
 def pre_authentication(kind: str, body: bytes) -> bytes:

@@ -71,18 +71,6 @@ def test_the_same_sources_give_the_same_bytes_and_the_cache_is_used(tmp_path, mo
     assert backend.compile(source, ONE, options(tmp_path)) == first
 
 
-def test_cache_keys_follow_sources_and_levels():
-    backend = CppBackend()
-    exp, log = (backend.emit(small_graph(op), ALL_CPU) for op in ("exp", "log"))
-    plain = BuildOptions()
-    keys = {
-        backend.cache_key(exp, ALL_CPU, plain),
-        backend.cache_key(log, ALL_CPU, plain),
-        backend.cache_key(exp, ONE, plain),
-    }
-    assert len(keys) == 3
-
-
 def test_a_failing_compiler_is_reported_with_its_words_and_the_kept_source(tmp_path):
     backend = CppBackend()
     emitted = backend.emit(small_graph(), ONE)

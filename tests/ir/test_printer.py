@@ -9,7 +9,8 @@ from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Placement, Stage, Strip
-from aot.ir.printer import print_kernels, print_loops, print_memory, print_nest, print_tensors
+from aot.ir.loops import LoopNest
+from aot.ir.printer import op_lines, print_kernels, print_loops, print_memory, print_tensors
 from aot.ir.scalar import binary, check_index, load, unary
 from aot.lowering.lower import lower
 from aot.symbolic import as_expr, var
@@ -51,6 +52,10 @@ def _without_places(text: str) -> str:
 
 def test_printing_is_deterministic() -> None:
     assert print_loops(row_sums()) == print_loops(row_sums())
+
+
+def print_nest(nest: LoopNest) -> str:
+    return "\n".join([*op_lines(nest), ""])
 
 
 def test_shared_values_are_named_once() -> None:

@@ -7,14 +7,12 @@ from pathlib import Path
 
 from aot.ir.hints import hints_of
 from aot.ir.loops import LoopGraph
-from aot.ir.printer import print_kernel, print_nest
+from aot.ir.printer import op_lines, print_kernel
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.layout import choose_layouts
-from aot.schedule.dependencies import MemoryDep, analyse_graph, read_deps, write_deps
 from aot.schedule.fusion import fuse, initial_groups
 from aot.schedule.legality import FusionState, can_fuse
-from aot.symbolic import to_text
 from tests.conftest import GoldenCheck
 from tests.schedule.graphs import DEVICE, binary_op, make_graph, reduce_op, run_passes
 
@@ -27,34 +25,25 @@ def _graph() -> LoopGraph:
     return make_graph(_add_sum, {"arg0": (1024, 768), "arg1": (1024, 768)})
 
 
-def _dep(dep: MemoryDep) -> str:
-    index = ", ".join(to_text(e) for e in dep.index or ())
-    loops = ", ".join(f"{a.symbol} < {to_text(a.extent)}" for a in dep.axes)
-    return f"{dep.buffer}[{index}] for {loops}"
-
-
 def _steps(graph: LoopGraph) -> str:
-    """Nests, dependencies, users, ancestors, the verdict and the kernel, as text."""
-    usage = analyse_graph(graph)
-    lines = ["nests"]
-    lines += [f"  {line}" for op in graph.ops for line in print_nest(op).splitlines()]
-    lines.append("dependencies")
-    for op in graph.ops:
-        lines += [f"  {op.name} reads {_dep(d)}" for d in read_deps(op)]
-        lines += [f"  {op.name} writes {_dep(d)}" for d in write_deps(op)]
-    lines.append("users")
-    for name in graph.buffers:
-        users = [graph.ops[k].name for k in usage.readers.get(name, ())]
-        lines.append(f"  {name}: {', '.join(users) or 'the caller'}")
-    lines.append("ancestors")
-    for k, op in enumerate(graph.ops):
-        found = [graph.ops[j].name for j in range(k) if usage.depends(k, j)]
-        lines.append(f"  {op.name}: {', '.join(found) or 'none'}")
-    lines.append("verdict")
+    """Nests, groups, readers, the verdict and the kernel, as text."""
     groups = initial_groups(graph)
     state = FusionState(graph, hints_of(graph.dims), dict(enumerate(groups)), frozenset(), DEVICE)
+    lines = ["nests"]
+    lines += [f"  {line}" for op in graph.ops for line in op_lines(op)]
+    lines.append("groups")
+    for k, group in enumerate(groups):
+        lines.append(f"  {k} reads {', '.join(group.reads)}; writes {', '.join(group.writes)}")
+    lines.append("readers")
+    for name in graph.buffers:
+        found = [str(key) for key in sorted(state.readers.get(name, ()))]
+        lines.append(f"  {name}: {', '.join(found) or 'the caller'}")
+    lines.append("consumers")
+    for k in range(len(groups)):
+        lines.append(f"  {k}: {', '.join(map(str, sorted(state.consumers(k)))) or 'none'}")
+    lines.append("verdict")
     verdict = can_fuse(state, 0, 1)
-    lines.append(f"  n0 into n1: {'fused' if verdict.ok else 'not fused'}: {verdict.reason}")
+    lines.append(f"  0 into 1: {'fused' if verdict.ok else 'not fused'}: {verdict.reason}")
     lines.append(f"  saves {state.saved_bytes(0, 1)} bytes of traffic")
     lines.append("kernel")
     kernels = fuse(graph, DEVICE).kernels

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from aot.ir.hints import hints_of
 from aot.ir.kernels import Kernel
 from aot.ir.loops import LoopGraph
 from aot.lowering.builder import GraphBuilder, Tensor
-from aot.schedule.cost import kernel_bytes, kernel_flops, kernel_grain, work_units
 from aot.schedule.fusion import fuse
+from aot.symbolic import product
 from tests.schedule.graphs import (
     BATCH,
     DEVICE,
@@ -85,14 +84,5 @@ def test_few_large_sums_are_taken_in_two_steps() -> None:
     fused = fuse(run_passes(graph), DEVICE)
     check_same(graph, fused, tolerance=1e-3)
     first, second = fused.kernels
-    assert int(work_units(first)) >= 8
-    assert int(work_units(second)) == 1
-
-
-def test_costs_are_expressions_over_sizes() -> None:
-    graph = make_graph(_exp, {"x": (S0, 1024)}, dims=(BATCH,))
-    fused = fuse(run_passes(graph), DEVICE)
-    (kernel,) = fused.kernels
-    assert kernel_bytes(kernel, fused.buffers) == S0 * 8192
-    assert kernel_flops(kernel) == S0 * 16384
-    assert kernel_grain(kernel, hints_of(fused.dims)) >= 1
+    assert int(product([a.extent for a in first.outer])) >= 8
+    assert int(product([a.extent for a in second.outer])) == 1

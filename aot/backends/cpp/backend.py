@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -106,12 +105,6 @@ class CppBackend:
         """
         built = _builder(options).build(_units(source), target.archs)
         return tuple(KernelBinary("cpu", arch, built[arch]) for arch in target.archs)
-
-    def cache_key(self, source: EmittedGraph, target: Target, options: BuildOptions) -> str:
-        """A hash of all that the binaries depend on."""
-        builder, units = _builder(options), _units(source)
-        keys = [builder.key(units, arch) for arch in target.archs]
-        return hashlib.sha256("".join(keys).encode()).hexdigest()
 
 
 def _emit(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:

@@ -79,15 +79,6 @@ def _fill_panels(src: Array, dst: Array) -> None:
         dst[full, :, n % PANEL :] = 0
 
 
-def unpack_matmul_weight(packed: Array, k: int, n: int) -> Array:
-    """The inverse of `pack_matmul_weight`: the K x N matrix."""
-    panels = packed.shape[0]
-    if packed.dtype.name == "bfloat16":
-        packed = packed.transpose(0, 1, 3, 2).reshape(panels, 2 * packed.shape[1], PANEL)
-    flat = packed.transpose(1, 0, 2).reshape(packed.shape[1], panels * PANEL)
-    return np.ascontiguousarray(flat[:k, :n])
-
-
 def pack_conv_weight(weight: Array, groups: int) -> Array:
     """Packs a convolution weight (OC, IC/groups, *kernel), any number of kernel dimensions.
 
@@ -103,14 +94,6 @@ def pack_conv_weight(weight: Array, groups: int) -> Array:
     return np.stack(
         [pack_matmul_weight(by_position[g * per : (g + 1) * per].T) for g in range(groups)]
     )
-
-
-def unpack_conv_weight(packed: Array, shape: tuple[int, ...]) -> Array:
-    """The inverse of `pack_conv_weight`; `shape` is the weight's (OC, IC/groups, *kernel)."""
-    groups, oc, ic, kernel = packed.shape[0], shape[0], shape[1], shape[2:]
-    k, per = ic * int(np.prod(kernel)), oc // groups
-    rows = [unpack_matmul_weight(packed[g], k, per).T for g in range(groups)]
-    return np.ascontiguousarray(np.moveaxis(np.concatenate(rows).reshape(oc, *kernel, ic), -1, 1))
 
 
 def pack_depthwise_weight(weight: Array) -> Array:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.lanes import VectorAxis, lane_step
 from aot.backends.cpp.text import lane_type
-from aot.ir.dtypes import DType
 from aot.ir.hints import body_weight, is_dear
 from aot.ir.kernels import Stage
 from aot.ir.scalar import Access, Node, postorder
@@ -102,8 +101,3 @@ def _aligned_unroll(
             best, fewest = unroll, without
         unroll //= 2
     return best
-
-
-def lanes_in_memory(dtype: DType) -> int:
-    """Elements of the dtype in the widest register."""
-    return _WIDEST_REGISTER // dtype.itemsize

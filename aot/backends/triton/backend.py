@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.triton.attention_tile import HEAD_SIZE
-from aot.backends.triton.compile import ALIGNMENT, compile_kernels, kernels_key
+from aot.backends.triton.compile import ALIGNMENT, compile_kernels
 from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
 from aot.backends.triton.side_by_side import groups, joined
@@ -154,10 +154,6 @@ class TritonBackend:
         places = {launch.function: _place(kernel) for kernel, launch in source.kernels()}
         images = compile_kernels(source.functions, arch, options.jobs, options.cache_dir, places)
         return (KernelBinary(target.device, arch, b"", images),)
-
-    def cache_key(self, source: EmittedGraph, target: Target, options: BuildOptions) -> str:
-        """A hash of all that the images depend on."""
-        return "".join(kernels_key(source.functions, arch) for arch in target.archs)
 
 
 def _with_workspaces(graph: KernelGraph, hints: Hints, gpu: Gpu) -> KernelGraph:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -76,17 +75,6 @@ def try_compile(
             kept.put(key, made)
         done[key] = made
     return tuple(done[key] for key in keys)
-
-
-def kernels_key(sources: Sequence[KernelSource], arch: str) -> str:
-    """Equal keys mean equal images of all kernels.
-
-    Raises:
-        ToolchainMissing: Triton is not installed.
-    """
-    triton = find_triton(arch)
-    keys = "".join(source_key(source, arch, triton) for source in sources)
-    return hashlib.sha256(keys.encode()).hexdigest()
 
 
 def _answers(

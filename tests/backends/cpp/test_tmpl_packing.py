@@ -13,6 +13,15 @@ def matrix(k, n, dtype):
     return np.arange(k * n).reshape(k, n).astype(dtype)
 
 
+def unpacked_matmul(packed, k, n):
+    """The inverse of `pack_matmul_weight`: the K x N matrix."""
+    panels = packed.shape[0]
+    if packed.dtype.name == "bfloat16":
+        packed = packed.transpose(0, 1, 3, 2).reshape(panels, 2 * packed.shape[1], packing.PANEL)
+    flat = packed.transpose(1, 0, 2).reshape(packed.shape[1], panels * packing.PANEL)
+    return np.ascontiguousarray(flat[:k, :n])
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(
     ("k", "n"), [(1, 1), (7, 5), (16, 16), (33, 40), (1100, 17), (0, 5), (5, 0)]
@@ -22,7 +31,7 @@ def test_matmul_round_trip(k, n, dtype):
     packed = packing.pack_matmul_weight(values)
     assert packed.shape == packing.packed_matmul_shape(k, n, values.dtype)
     assert packed.dtype == values.dtype and packed.flags.c_contiguous
-    np.testing.assert_array_equal(packing.unpack_matmul_weight(packed, k, n), values)
+    np.testing.assert_array_equal(unpacked_matmul(packed, k, n), values)
 
 
 def test_matmul_layout():
@@ -52,6 +61,14 @@ def test_matmul_rejects_other_ranks():
         packing.pack_matmul_weight(np.zeros((2, 3, 4), np.float32))
 
 
+def unpacked(packed, shape):
+    """The inverse of `pack_conv_weight`; `shape` is the weight's (OC, IC/groups, *kernel)."""
+    groups, oc, ic, kernel = packed.shape[0], shape[0], shape[1], shape[2:]
+    k, per = ic * int(np.prod(kernel)), oc // groups
+    rows = [unpacked_matmul(packed[g], k, per).T for g in range(groups)]
+    return np.moveaxis(np.concatenate(rows).reshape(oc, *kernel, ic), -1, 1)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 @pytest.mark.parametrize(
     ("shape", "groups"),
@@ -61,7 +78,7 @@ def test_convolution_round_trip(shape, groups, dtype):
     values = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     packed = packing.pack_conv_weight(values, groups)
     assert packed.shape[0] == groups
-    np.testing.assert_array_equal(packing.unpack_conv_weight(packed, shape), values)
+    np.testing.assert_array_equal(unpacked(packed, shape), values)
 
 
 def test_convolution_layout():

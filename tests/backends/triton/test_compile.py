@@ -12,7 +12,7 @@ import pytest
 
 from aot.backends.triton import compile as compile_module
 from aot.backends.triton import toolchain, workers
-from aot.backends.triton.compile import compile_kernels, kernels_key, try_compile
+from aot.backends.triton.compile import compile_kernels, try_compile
 from aot.backends.triton.toolchain import SHARED_LIMIT
 from aot.errors import KernelRefused, ToolchainMissing
 from tests.backends.triton.kernels import add, gather, matmul, row_sum
@@ -84,7 +84,6 @@ def test_the_cache_is_used_and_keyed_by_all_that_counts(tmp_path, monkeypatch):
         (dataclasses.replace(add(), text=add().text + "\n"), "sm_90"),
     ]
     for source, arch in others:
-        assert kernels_key([source], arch) != kernels_key([add()], "sm_90")
         with pytest.raises(AssertionError, match="a compiler was asked"):
             compile_kernels([source], arch, 1, tmp_path)
 

@@ -1,0 +1,71 @@
+"""Work: the bytes and operations of buffers, nests, templates and kernels, as expressions.
+
+The one count of the compiler: cost models weigh it, `explain` and `bench` show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aot.ir.kernels import Kernel, kernel_ops
+from aot.ir.loops import Buffer, LoopNest, LoopOp, TemplateCall
+from aot.ir.scalar import postorder
+from aot.symbolic import Expr, integer, product
+
+_FREE = frozenset(["const", "index", "load", "cast", "bitcast", "check_index"])
+"""Nodes that are no arithmetic: they cost bytes or nothing."""
+
+_TAPS = ("weights", "inner_weights")
+"""Tables of a resizing template: rows of a dimension's outputs, columns of what each reads."""
+
+
+def buffer_bytes(buffer: Buffer) -> Expr:
+    """Bytes of a buffer with dense strides."""
+    return product((*buffer.shape, integer(buffer.dtype.itemsize)))
+
+
+def kernel_bytes(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Expr:
+    """Bytes that a launch moves at least: every buffer outside of the kernel once."""
+    touched = dict.fromkeys((*kernel.reads, *kernel.writes))
+    return sum((buffer_bytes(buffers[name]) for name in touched), integer(0))
+
+
+def kernel_flops(kernel: Kernel) -> Expr:
+    """Arithmetic operations of a launch; a multiply-add is two."""
+    return sum((op_flops(op) for op in kernel_ops(kernel)), integer(0))
+
+
+def op_flops(op: LoopOp) -> Expr:
+    """Arithmetic operations of a nest or a template call."""
+    return nest_flops(op) if isinstance(op, LoopNest) else template_flops(op)
+
+
+def nest_flops(nest: LoopNest) -> Expr:
+    """Arithmetic operations of a nest; nodes below a `reduce` count at each point of its domain."""
+    kept = product([axis.extent for axis in nest.axes])
+    reduced = product([axis.extent for axis in (*nest.axes, *nest.reduction)])
+    nodes = postorder(nest.roots)
+    reduces = [node for node in nodes if node.op == "reduce"]
+    inside = {id(node) for node in (*reduces, *postorder(a for r in reduces for a in r.args))}
+    counted = [node for node in nodes if node.op not in _FREE]
+    within = sum(id(node) in inside for node in counted)
+    return reduced * within + kept * (len(counted) - within)
+
+
+def template_flops(call: TemplateCall) -> Expr:
+    """Multiplications and additions of a template call; one a result for a kind without them."""
+    out = product([axis.extent for axis in call.output.axes])
+    match call.kind:
+        case "matmul":
+            return product((out, call.operand("a").axes[-1].extent, integer(2)))
+        case "conv":
+            taps = product([axis.extent for axis in call.operand("w").axes[1:]])
+            return product((out, taps, integer(2)))
+        case "attention":
+            *rows, depth = (axis.extent for axis in call.operand("q").axes)
+            keys, width = (axis.extent for axis in call.operand("v").axes[-2:])
+            return product((*rows, keys, depth + width, integer(2)))
+        case "resample" | "resample2":
+            taps = [view.axes[1].extent for role, view in call.operands if role in _TAPS]
+            return product((out, sum(taps[1:], taps[0]), integer(2)))
+    return out

@@ -1,0 +1,96 @@
+"""Bytes and operations, counted by hand for small nests and templates."""
+
+import aot.symbolic as sym
+from aot.errors import Origin
+from aot.ir import scalar
+from aot.ir.dtypes import FLOAT32
+from aot.ir.kernels import Kernel, Stage
+from aot.ir.loops import Axis, Buffer, LoopNest, Store, TemplateCall, View
+from aot.ir.work import buffer_bytes, kernel_bytes, kernel_flops, nest_flops, template_flops
+
+S0 = sym.dim("s0")
+SIZES = {S0: 10}
+
+
+def axes(*extents: object) -> tuple[Axis, ...]:
+    return tuple(Axis(sym.var(f"i{k}"), sym.as_expr(e)) for k, e in enumerate(extents))
+
+
+def view(*extents: object) -> View:
+    named = axes(*extents)
+    return View("b", named, tuple(axis.symbol for axis in named))
+
+
+def at_sizes(expr: sym.Expr) -> int:
+    return int(sym.evaluate(expr, SIZES))
+
+
+def test_pointwise_counts_each_operation_once_a_point() -> None:
+    rows = axes(S0, 4)
+    x = scalar.load("x", FLOAT32, [a.symbol for a in rows])
+    value = scalar.unary("tanh", scalar.binary("add", x, scalar.const(1.0, FLOAT32)))
+    nest = LoopNest("n", rows, (), (Store("y", tuple(a.symbol for a in rows), value),), Origin())
+    assert at_sizes(nest_flops(nest)) == 2 * 40
+
+
+def test_reduction_counts_the_domain_below_and_the_rows_above() -> None:
+    (row, column) = axes(S0, 6)
+    x = scalar.load("x", FLOAT32, [row.symbol, column.symbol])
+    total = scalar.reduce_("sum", scalar.binary("mul", x, x))
+    value = scalar.unary("sqrt", total)
+    nest = LoopNest("n", (row,), (column,), (Store("y", (row.symbol,), value),), Origin())
+    assert at_sizes(nest_flops(nest)) == 60 + 60 + 10
+
+
+def test_templates() -> None:
+    matmul = TemplateCall(
+        "m", "matmul", (("a", view(S0, 3)), ("b", view(3, 5))), view(S0, 5), (), Origin()
+    )
+    assert at_sizes(template_flops(matmul)) == 2 * 10 * 5 * 3
+    conv = TemplateCall(
+        "c",
+        "conv",
+        (("x", view(1, 4, 8, 8)), ("w", view(6, 2, 3, 3))),
+        view(1, 6, 6, 6),
+        (),
+        Origin(),
+    )
+    assert at_sizes(template_flops(conv)) == 2 * 6 * 36 * 2 * 9
+    attention = TemplateCall(
+        "a",
+        "attention",
+        (("q", view(1, 2, S0, 4)), ("k", view(1, 2, 7, 4)), ("v", view(1, 2, 7, 5))),
+        view(1, 2, S0, 5),
+        (),
+        Origin(),
+    )
+    assert at_sizes(template_flops(attention)) == 2 * 2 * 10 * 7 * (4 + 5)
+
+
+def test_resizing_counts_its_taps() -> None:
+    tables = (("weights", view(6, 4)), ("inner_weights", view(5, 3)))
+    one = TemplateCall("r", "resample", (("x", view(2, 8)), tables[0]), view(2, 6), (), Origin())
+    assert at_sizes(template_flops(one)) == 2 * 12 * 4
+    both = TemplateCall(
+        "r", "resample2", (("x", view(2, 8, 8)), *tables), view(2, 6, 5), (), Origin()
+    )
+    assert at_sizes(template_flops(both)) == 2 * 60 * (4 + 3)
+
+
+def test_others_count_their_results() -> None:
+    scan = TemplateCall("s", "scan", (("x", view(S0, 7)),), view(S0, 7), (), Origin())
+    assert at_sizes(template_flops(scan)) == 70
+
+
+def test_a_kernel_moves_each_buffer_once() -> None:
+    rows = axes(S0, 4)
+    at = tuple(a.symbol for a in rows)
+    x = scalar.load("x", FLOAT32, at)
+    nest = LoopNest("n", rows, (), (Store("y", at, scalar.binary("mul", x, x)),), Origin())
+    shape = tuple(a.extent for a in rows)
+    buffers = {name: Buffer(name, FLOAT32, shape, None, "temp") for name in "xy"}
+    stage = Stage((), (), (), None, (nest,))
+    kernel = Kernel("k", rows, (stage,), None, None, (), ("x",), ("y",))
+    assert at_sizes(buffer_bytes(buffers["x"])) == 160
+    assert at_sizes(kernel_bytes(kernel, buffers)) == 320
+    assert at_sizes(kernel_flops(kernel)) == 40
