@@ -1,12 +1,14 @@
 """The architecture's rules, on the sources as they are; and the rules themselves, on examples."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tools.code_facts import python_files, read_python
-from tools.import_rules import ALLOWED, breaches, problem_with
+from tools.import_rules import ALLOWED, breaches, circles, problem_with
 from tools.size import MAX_LOCAL_IMPORTS, table
+from tools.unused import unused_names
 
 
 def test_every_import_follows_the_arrows() -> None:
@@ -30,6 +32,8 @@ def test_local_imports_are_few() -> None:
         "documented public names",
         "lines in files > 600",
         "functions > 60 lines",
+        "files that import each other",
+        "names that only tests use",
     ],
 )
 def test_the_size_table_holds(question: str) -> None:
@@ -111,3 +115,36 @@ def test_every_fact_is_seen(tmp_path: Path) -> None:
     assert (public.public, public.annotated, public.documented) == (True, False, False)
     assert (inner.name, inner.public) == ("public.inner", False)
     assert [c.text for c in facts.undocumented_classes] == ["Mutable"]
+
+
+def _sources(root: Path, **texts: str) -> None:
+    (root / "aot").mkdir()
+    for name, text in texts.items():
+        (root / "aot" / f"{name}.py").write_text(text)
+
+
+def test_circles_are_found_among_types_too(tmp_path: Path) -> None:
+    _sources(
+        tmp_path,
+        a="from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from aot.b import B\n",
+        b="from aot import a\n",
+        c="from . import d\n",
+        d="from .c import f\nimport os\n",
+        e="from aot.a import A\n",
+    )
+    files = [read_python(path) for path in sorted((tmp_path / "aot").iterdir())]
+    moved = [replace(f, path=f.path.relative_to(tmp_path)) for f in files]
+    assert list(circles(moved)) == ["aot/a.py, aot/b.py", "aot/c.py, aot/d.py"]
+
+
+def test_what_nobody_uses_is_found(tmp_path: Path) -> None:
+    _sources(
+        tmp_path,
+        a="SIZE, LEFT = 1, 2\ndef used(): return SIZE\ndef lost(): pass\n@row\ndef given(): pass\n",
+        b="class C:\n    def m(self): return used()\n    def n(self): pass\n",
+        c="C().m()\n",
+    )
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_a.py").write_text("from aot.a import lost\nlost()\n")
+    found = [f"{path.name} {one.text}" for path, one in unused_names(tmp_path)]
+    assert found == ["a.py LEFT", "a.py lost", "b.py C.n"]

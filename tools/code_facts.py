@@ -47,11 +47,15 @@ class Function:
 
 @dataclass(frozen=True)
 class Import:
-    """An imported module; `local` when the statement stands in a function."""
+    """An imported name with its module; `local` when the statement stands in a function.
+
+    `level`: dots of a relative import.
+    """
 
     module: str
     line: int
     local: bool
+    level: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class PythonFile:
     undocumented_classes: tuple[Finding, ...]
     public_classes: int
     imports: tuple[Import, ...]
+    imports_for_types: tuple[Import, ...]
     broad_excepts: tuple[Finding, ...]
     environment_reads: tuple[Finding, ...]
     device_literals: tuple[Finding, ...]
@@ -120,6 +125,12 @@ def read_python(path: Path) -> PythonFile:
         ),
         public_classes=len(public),
         imports=tuple(_imports(tree, local=False)),
+        imports_for_types=tuple(
+            found
+            for node in nodes
+            if _is_type_checking(node)
+            for found in _imports(node, local=False)
+        ),
         broad_excepts=tuple(_broad_excepts(nodes)),
         environment_reads=tuple(_environment_reads(nodes)),
         device_literals=tuple(_device_literals(tree, nodes)),
@@ -167,7 +178,8 @@ def _imports(node: ast.AST, local: bool) -> Iterator[Import]:
             yield from (Import(alias.name, child.lineno, local) for alias in child.names)
         elif isinstance(child, ast.ImportFrom):
             yield from (
-                Import(f"{child.module}.{alias.name}", child.lineno, local) for alias in child.names
+                Import(f"{child.module}.{alias.name}", child.lineno, local, child.level)
+                for alias in child.names
             )
         elif _is_type_checking(child):
             continue

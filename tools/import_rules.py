@@ -9,9 +9,9 @@ the runtime's loader sees nothing of `aot`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from tools.code_facts import PythonFile
+from tools.code_facts import Import, PythonFile
 
 BASE = ("errors", "options", "version")
 """Modules without dependencies that everyone in `aot` may import."""
@@ -77,6 +77,34 @@ def breaches(files: Sequence[PythonFile]) -> Iterator[str]:
             problem = problem_with(path, imported.module)
             if problem:
                 yield f"{path}:{imported.line}: {problem}"
+
+
+def circles(files: Sequence[PythonFile]) -> Iterator[str]:
+    """Every pair of files that import each other, for types alone too, as `file, file`."""
+    paths = {_module_of(f.path.as_posix()): f.path.as_posix() for f in files}
+    imported = {
+        f.path.as_posix(): {
+            _file_of(f.path.as_posix(), one, paths) for one in (*f.imports, *f.imports_for_types)
+        }
+        for f in files
+    }
+    for first, others in imported.items():
+        yield from (f"{first}, {o}" for o in sorted(others) if first < o and first in imported[o])
+
+
+def _module_of(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _file_of(path: str, imported: Import, paths: Mapping[str, str]) -> str:
+    """The file that an import in the file `path` reads; "" for one that is none of ours."""
+    whole = imported.module
+    if imported.level:
+        folder = path.split("/")[: -imported.level]
+        whole = ".".join([*folder, whole.removeprefix("None.")])
+    if whole in paths or imported.module.startswith("None."):  # a module, not what is in one
+        return paths.get(whole, "")
+    return paths.get(whole.rpartition(".")[0], "")
 
 
 def problem_with(path: str, module: str) -> str:

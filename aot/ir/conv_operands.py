@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aot.ir.loops import Axis, Buffer, LoopNest, Store, TemplateCall, View
+from aot.ir.loops import Axis, Buffer, DerivedWeight, LoopNest, Store, TemplateCall, View
 from aot.ir.scalar import load
-from aot.ir.weights import DerivedWeight
 from aot.symbolic import Expr, is_int, product, row_major_strides
 
 VECTOR_CHANNELS = 8

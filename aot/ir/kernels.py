@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from aot.ir.decisions import Decision
 from aot.ir.flow import Call, Flow, Span
-from aot.ir.loops import Axis, Buffer, LoopNest, LoopOp, TemplateCall, bases
+from aot.ir.loops import Axis, Buffer, DerivedWeight, LoopNest, LoopOp, TemplateCall, bases
 from aot.ir.tensors import Dim, Mutation, Signature, SizeRelation
-from aot.ir.weights import DerivedWeight
 from aot.symbolic import Expr
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.ir.decisions import Decision
 from aot.ir.dtypes import DType
@@ -12,9 +12,6 @@ from aot.ir.origin import Origin
 from aot.ir.scalar import Access, Node, loads
 from aot.ir.tensors import Dim, Mutation, Signature, SizeRelation
 from aot.symbolic import Expr, Ranges, Symbol, dim
-
-if TYPE_CHECKING:
-    from aot.ir.weights import DerivedWeight
 
 
 @dataclass(frozen=True)
@@ -138,6 +135,23 @@ class TemplateCall:
 
 
 LoopOp = LoopNest | TemplateCall
+
+
+@dataclass(frozen=True)
+class DerivedWeight:
+    """A weight computed from others when the package is built (part of the weight program).
+
+    `nests`: what it is: evaluated in order; the last one writes the buffer called `name`.
+    `recipe`: "fold", or the name of a packing function of the backend that computes the same in
+    less time (`params` are its arguments).
+    `sources`: FQNs or names of other derived weights, in argument order.
+    """
+
+    name: str
+    recipe: str
+    sources: tuple[str, ...]
+    params: tuple[tuple[str, Any], ...] = ()
+    nests: tuple[LoopNest, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Weights: where their bytes come from, and those derived from others at build time."""
+"""Weights: where their bytes come from, and how those derived from others are computed again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from aot.ir.dtypes import DType
-from aot.ir.loops import LoopNest
 
 
 class WeightStore(Protocol):
@@ -22,23 +21,6 @@ class WeightStore(Protocol):
 
     def array(self, fqn: str) -> np.ndarray[Any, Any]:
         """The weight's values (bfloat16 through ml_dtypes). Raises KeyError for an unknown name."""
-
-
-@dataclass(frozen=True)
-class DerivedWeight:
-    """A weight computed from others when the package is built (part of the weight program).
-
-    `nests`: what it is: evaluated in order; the last one writes the buffer called `name`.
-    `recipe`: "fold", or the name of a packing function of the backend that computes the same in
-    less time (`params` are its arguments).
-    `sources`: FQNs or names of other derived weights, in argument order.
-    """
-
-    name: str
-    recipe: str
-    sources: tuple[str, ...]
-    params: tuple[tuple[str, Any], ...] = ()
-    nests: tuple[LoopNest, ...] = ()
 
 
 @dataclass(frozen=True)

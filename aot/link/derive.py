@@ -9,8 +9,8 @@ import numpy as np
 
 from aot.errors import InternalError
 from aot.ir.interpreter import run_op
-from aot.ir.loops import Buffer, reads, writes
-from aot.ir.weights import DerivedWeight, WeightSpec, WeightStore
+from aot.ir.loops import Buffer, DerivedWeight, reads, writes
+from aot.ir.weights import WeightSpec, WeightStore
 
 Array = np.ndarray[Any, Any]
 Recipe = Callable[..., Array]

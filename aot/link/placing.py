@@ -9,8 +9,8 @@ import numpy as np
 
 from aot.errors import InternalError
 from aot.ir.kernels import KernelGraph
-from aot.ir.loops import Buffer
-from aot.ir.weights import DerivedWeight, WeightStore
+from aot.ir.loops import Buffer, DerivedWeight
+from aot.ir.weights import WeightStore
 from aot.link.entries import array_bytes
 from aot.link.package import Entry
 from aot.link.plan import EntryStorage, Plan

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from aot.ir.loops import Buffer, LoopGraph, LoopNest, LoopOp, reads, writes
-from aot.ir.weights import DerivedWeight
+from aot.ir.loops import Buffer, DerivedWeight, LoopGraph, LoopNest, LoopOp, reads, writes
 
 
 def remove_dead_code(graph: LoopGraph) -> LoopGraph:

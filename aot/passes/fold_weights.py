@@ -11,9 +11,17 @@ from dataclasses import dataclass, replace
 
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, body_weight, hints_of
-from aot.ir.loops import Buffer, LoopGraph, LoopNest, LoopOp, TemplateCall, reads, writes
+from aot.ir.loops import (
+    Buffer,
+    DerivedWeight,
+    LoopGraph,
+    LoopNest,
+    LoopOp,
+    TemplateCall,
+    reads,
+    writes,
+)
 from aot.ir.scalar import Access, loads
-from aot.ir.weights import DerivedWeight
 from aot.passes.bodies import index_nodes
 from aot.passes.compose import Inlined
 from aot.passes.dead_code import remove_dead_code

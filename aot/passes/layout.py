@@ -25,6 +25,7 @@ from aot.ir.layouts import is_dense
 from aot.ir.loops import (
     Axis,
     Buffer,
+    DerivedWeight,
     LoopGraph,
     LoopNest,
     LoopOp,
@@ -36,7 +37,6 @@ from aot.ir.loops import (
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Access, Node, load, loads
 from aot.ir.views import strides_of_order, view_strides, wanted_order
-from aot.ir.weights import DerivedWeight
 from aot.symbolic import (
     Expr,
     Symbol,

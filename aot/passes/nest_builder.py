@@ -9,6 +9,7 @@ from aot.ir.decisions import Decision
 from aot.ir.dtypes import DType
 from aot.ir.loops import (
     Buffer,
+    DerivedWeight,
     LoopGraph,
     LoopNest,
     LoopOp,
@@ -20,7 +21,6 @@ from aot.ir.loops import (
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, cast, load
 from aot.ir.tensors import Dim
-from aot.ir.weights import DerivedWeight
 from aot.symbolic import Expr, Symbol, row_major_strides, substitute
 
 

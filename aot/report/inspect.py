@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aot.errors import UsageError
+from aot.link.declarations import KernelDeclaration, decode_declarations
 from aot.link.plan import (
     DTYPE_BYTES,
     CallStep,
@@ -109,6 +110,20 @@ def _program_json(package: PackageFile, program: Program) -> dict[str, Any]:
         "operators": list(called_operators(program)),
         "operator_libraries": [library.entry for library in program.operator_libraries],
         "bytes": code_nbytes(package, program),
+        "declared": _declared_json(package, program),
+    }
+
+
+def _declared_json(package: PackageFile, program: Program) -> dict[str, Any] | None:
+    declared = declared_kernels(package, program)
+    if declared is None:
+        return None
+    return {
+        kernel.name: [
+            {"dtype": b.dtype, "bytes": str(b.bytes), "access": b.access}
+            for b in kernel.declaration.buffers
+        ]
+        for kernel in declared
     }
 
 
@@ -123,6 +138,27 @@ def code_nbytes(package: PackageFile, program: Program) -> int:
     entries = {library.entry for library in program.libraries}
     entries |= {kernel.code.entry for kernel in program.kernels if kernel.code is not None}
     return sum(package.entries[name].nbytes for name in entries)
+
+
+def declared_kernels(
+    package: PackageFile, program: Program
+) -> tuple[KernelDeclaration, ...] | None:
+    """What a program's kernels say that they touch; None where some code says nothing.
+
+    Libraries of several levels declare alike; the first one's are shown.
+
+    Raises:
+        CorruptPackage: A declaration is not as docs/format.md says.
+    """
+    codes = [kernel.code.entry for kernel in program.kernels if kernel.code is not None]
+    entries = codes or [library.entry for library in program.libraries[:1]]
+    found: list[KernelDeclaration] = []
+    for entry in entries:
+        declared = decode_declarations(package.data(entry), entry)
+        if declared is None:
+            return None
+        found += declared
+    return tuple(found)
 
 
 def inspect_text(package: PackageFile, *, weights: bool = False, target: str | None = None) -> str:
@@ -248,6 +284,8 @@ def _program_lines(package: PackageFile, program: Program) -> Iterator[str]:
         where = f"carried in {carried}" if carried else "given at load"
         yield f"  custom operators: {', '.join(called_operators(program))}; {where}"
     yield f"  kernels: {len(program.kernels)}, launched in {len(program.steps)} steps"
+    if declared_kernels(package, program) is None:
+        yield "  their launches are trusted, not proved: they do not declare what they touch"
     used: dict[int, list[int]] = {}
     for step in program.steps:
         if isinstance(step, Step):

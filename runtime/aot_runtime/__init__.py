@@ -30,9 +30,10 @@ from .errors import (
 from .limits import Limits
 from .log import connect as _connect_log
 from .memory import DeviceAllocator, TorchAllocator
-from .model import Added, Dim, LowRank, Model, StepTime, TensorInfo, load
+from .model import Added, LowRank, Model, StepTime, load
 from .operators import register_operator, unregister_operator
 from .policy import Policy
+from .tensors import Dim, TensorInfo
 from .trace import Trace, TraceEvent
 
 __version__ = _version()

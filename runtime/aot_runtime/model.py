@@ -15,33 +15,11 @@ from .memory import DeviceAllocator
 from .policy import Policy, native_verify
 from .signature import Signature
 from .states import read_states, write_seed, write_states
+from .tensors import tensor_info
 from .trace import Trace
 
 if TYPE_CHECKING:
     import numpy as np
-
-
-class Dim(NamedTuple):
-    """One dimension: `size` is None when dynamic, `max` None when unbounded."""
-
-    size: int | None
-    min: int
-    max: int | None
-    multiple_of: int
-    label: str
-
-
-class TensorInfo(NamedTuple):
-    """One input, output or state: its name, dtype ("float32") and dimensions."""
-
-    name: str
-    dtype: str
-    dims: tuple[Dim, ...]
-
-    @property
-    def shape(self) -> tuple[int | str, ...]:
-        """Sizes, with a label such as "batch" where dynamic."""
-        return tuple(d.label if d.size is None else d.size for d in self.dims)
 
 
 class StepTime(NamedTuple):
@@ -125,11 +103,11 @@ class Model:
         self._on_gpu = self._session.on_gpu
         self.device = self._session.device
         """Where the model runs: "cpu" or "cuda:0"."""
-        self.inputs = tuple(_info(row) for row in package.inputs())
+        self.inputs = tuple(tensor_info(row) for row in package.inputs())
         """The inputs in the order of the plan."""
-        self.outputs = tuple(_info(row) for row in package.outputs())
+        self.outputs = tuple(tensor_info(row) for row in package.outputs())
         """The outputs in the order of the plan."""
-        self.states = tuple(_info(row) for row in package.states())
+        self.states = tuple(tensor_info(row) for row in package.states())
         """What a session keeps from call to call: buffers that the model changes."""
         self.plan: dict[str, Any] = json.loads(package.plan())
         """The execution plan, as docs/format.md describes it. Do not change it."""
@@ -501,8 +479,3 @@ def _update(name: str, value: Any) -> tuple[str, Any, bool, Any, Any, float]:
     if isinstance(value, (bool, int, float)):
         raise InvalidArgument(f"weight '{name}' must be an array, not a number")
     return name, value, False, None, None, 1.0
-
-
-def _info(row: tuple[str, str, tuple[Any, ...]]) -> TensorInfo:
-    name, dtype, dims = row
-    return TensorInfo(name, dtype, tuple(Dim(*dim) for dim in dims))

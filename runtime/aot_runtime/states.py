@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ._native import Session
-    from .model import TensorInfo
+    from .tensors import TensorInfo
 
 
 RANDOM_STATE = "@random"

@@ -8,6 +8,7 @@ from aot.errors import UsageError
 from aot.link.package import bytes_entry, write_package
 from aot.link.reader import PackageFile
 from aot.report.inspect import expr_text, group_sizes, inspect_json, inspect_text
+from tests.hostile.packages import build
 from tests.link.plans import small_plan, wide_plan
 from tests.link.test_package import small_entries
 
@@ -51,6 +52,7 @@ def test_one_program_of_several(wide: PackageFile) -> None:
         "operators": [],
         "operator_libraries": [],
         "bytes": 5,
+        "declared": None,
     }
     with pytest.raises(UsageError, match="no program for cuda:sm_80") as raised:
         inspect_text(wide, target="cuda:sm_80")
@@ -86,3 +88,15 @@ def test_groups_cover_all_data(package: PackageFile) -> None:
 )
 def test_expressions_as_arithmetic(expr: object, text: str) -> None:
     assert expr_text(expr) == text
+
+
+def test_what_kernels_declare(tmp_path: Path) -> None:
+    (path,) = build(tmp_path, ("changed",))
+    with PackageFile(path) as file:
+        (program,) = inspect_json(file)["programs"]
+        text = inspect_text(file)
+    assert list(program["declared"]) == program["kernels"]
+    (buffers,) = program["declared"].values()
+    assert {b["access"] for b in buffers} >= {"read", "write"}
+    assert all(b["dtype"] == "float32" and b["bytes"] == "48" for b in buffers)
+    assert "trusted" not in text

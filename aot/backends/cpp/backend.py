@@ -28,8 +28,7 @@ from aot.errors import InternalError
 from aot.ir.capabilities import Capabilities
 from aot.ir.declarations import Declaration, declare
 from aot.ir.kernels import Kernel, KernelGraph, Launch
-from aot.ir.loops import Buffer
-from aot.ir.weights import DerivedWeight
+from aot.ir.loops import Buffer, DerivedWeight
 from aot.options import CPU_LEVELS, BuildOptions, Target
 from aot.symbolic import integer
 

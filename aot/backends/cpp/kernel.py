@@ -26,9 +26,8 @@ from aot.ir.kernel_facts import (
     kernel_sizes,
 )
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Buffer
+from aot.ir.loops import Buffer, DerivedWeight
 from aot.ir.scalar import Access, Node, postorder
-from aot.ir.weights import DerivedWeight
 from aot.symbolic import (
     Expr,
     Ranges,

@@ -17,8 +17,7 @@ from aot.ir.dtypes import DType
 from aot.ir.interpreter_access import Array
 from aot.ir.interpreter_templates import look
 from aot.ir.kernels import Kernel
-from aot.ir.loops import Axis, Buffer, TemplateCall, View, reads
-from aot.ir.weights import DerivedWeight
+from aot.ir.loops import Axis, Buffer, DerivedWeight, TemplateCall, View, reads
 from aot.symbolic import (
     Add,
     Expr,

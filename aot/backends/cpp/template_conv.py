@@ -35,8 +35,7 @@ from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Buffer, TemplateCall, View
-from aot.ir.weights import DerivedWeight
+from aot.ir.loops import Buffer, DerivedWeight, TemplateCall, View
 from aot.symbolic import Expr, ceil_div, integer, is_int, product, unravel
 
 _DEPTHWISE_COLUMNS = 16

@@ -34,8 +34,7 @@ from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis, Buffer, View
-from aot.ir.weights import DerivedWeight
+from aot.ir.loops import Axis, Buffer, DerivedWeight, View
 from aot.symbolic import Expr, ceil_div, depends_on, integer, is_int, product
 
 
