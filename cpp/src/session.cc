@@ -30,10 +30,11 @@ Session::Session(SessionParts parts, const SessionOptions& options, MakeRunDevic
     options_.device_allocator = &device_allocator_;
   }
   // An allocator is this session's: blocks from it are not lent to others.
-  const bool alone = options.own_workspace || options.allocator != nullptr ||
-                     options.device_allocator != nullptr;
-  if (alone || parts_.workspaces == nullptr) {
-    parts_.workspaces = std::make_shared<WorkspacePool>(program().scopes.size());
+  const bool alone =
+      options.own_workspace || options.allocator != nullptr || options.device_allocator != nullptr;
+  workspaces_ = parts_.workspaces;
+  if (alone || workspaces_ == nullptr) {
+    workspaces_ = std::make_shared<WorkspacePool>(program().scopes.size());
   }
   operators_ = package().operators(plan(), program());
   for (const Step& step : program().steps) origins_.push_back(plan().origin_of(step));

@@ -71,7 +71,7 @@ struct SessionParts {
   const Plan* plan;        // the package's or that of a routine; lives as long as the package
   const Program* program;  // of the plan
   std::shared_ptr<WeightPlace> place;         // where weights are; nullptr: none are read
-  std::shared_ptr<WorkspacePool> workspaces;  // nullptr: one of its own
+  std::shared_ptr<WorkspacePool> workspaces;  // to share; nullptr: there are none
 };
 using MakeRunDevice = std::unique_ptr<RunDevice> (*)(const SessionParts& parts,
                                                      const SessionOptions& options, void* shared);
@@ -206,11 +206,13 @@ class Session final : private Package::WeightUser, private FlowHost {
   MakeRunDevice make_;
   void* shared_;
   std::vector<OperatorPtr> operators_;  // of the program's calls
+  // What follows may hold memory that the device gave, and goes before it.
   std::unique_ptr<RunDevice> device_;
   OutputPoolPtr outputs_;       // on the device
   OutputPoolPtr host_outputs_;  // where the device is apart
   Block states_;
   std::list<std::unique_ptr<BoundProgram>> plans_;  // most recently used first
+  std::shared_ptr<WorkspacePool> workspaces_;       // shared, or its own
   std::unique_ptr<Workspace> workspace_;            // while it is needed
   const Workspace* last_workspace_ = nullptr;       // to ask for again; may be gone
   std::vector<StepCounter> counters_;               // by step

@@ -55,12 +55,12 @@ void Session::trim_plans(size_t most_bytes) {
 }
 
 void Session::borrow_workspace() {
-  if (workspace_ == nullptr) workspace_ = parts_.workspaces->take(last_workspace_);
+  if (workspace_ == nullptr) workspace_ = workspaces_->take(last_workspace_);
   last_workspace_ = workspace_.get();
 }
 
 void Session::return_workspace() noexcept {
-  if (workspace_ != nullptr) parts_.workspaces->give_back(std::move(workspace_));
+  if (workspace_ != nullptr) workspaces_->give_back(std::move(workspace_));
 }
 
 void Session::grow(Block* block, int64_t wanted, const char* purpose) {
@@ -190,7 +190,7 @@ void Session::spare_memory() {
   trim_plans(0);
   outputs_->trim(0);
   if (host_outputs_ != nullptr) host_outputs_->trim(0);
-  parts_.workspaces->trim();
+  workspaces_->trim();
 }
 
 aot_memory_info Session::memory() {
@@ -201,7 +201,7 @@ aot_memory_info Session::memory() {
   info.plans = static_cast<int64_t>(plans_.size());
   info.state_bytes = plan().state_bytes;
   if (workspace_ != nullptr) info.workspace_bytes = static_cast<int64_t>(workspace_->bytes());
-  info.shared_bytes = static_cast<int64_t>(parts_.workspaces->idle_bytes());
+  info.shared_bytes = static_cast<int64_t>(workspaces_->idle_bytes());
   info.output_bytes = static_cast<int64_t>(outputs_->idle_bytes());
   if (host_outputs_ != nullptr) {
     info.output_bytes += static_cast<int64_t>(host_outputs_->idle_bytes());
