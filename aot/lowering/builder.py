@@ -9,7 +9,7 @@ from typing import Any
 from aot.ir.dtypes import DType
 from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View
 from aot.ir.origin import NO_ORIGIN, Origin
-from aot.ir.renaming import rename_buffers
+from aot.ir.rewrite import rename_buffers
 from aot.ir.scalar import Node, bound_index, check_index, index_value, load
 from aot.ir.tensors import Mutation, TensorGraph, TensorOp, TensorType
 from aot.symbolic import Expr, Ranges, Symbol, dim, row_major_strides, var

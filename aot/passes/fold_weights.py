@@ -21,8 +21,8 @@ from aot.ir.loops import (
     reads,
     writes,
 )
+from aot.ir.rewrite import index_nodes
 from aot.ir.scalar import Access, loads
-from aot.passes.bodies import index_nodes
 from aot.passes.compose import Inlined
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.inline import free_values

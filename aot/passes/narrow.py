@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from aot.ir.loops import LoopGraph, LoopNest, LoopOp, TemplateCall, View, bases, writes
+from aot.ir.rewrite import with_roots
 from aot.ir.scalar import (
     Access,
     IndexValue,
@@ -21,7 +22,6 @@ from aot.ir.scalar import (
     rebuild,
     with_args,
 )
-from aot.passes.bodies import with_roots
 from aot.symbolic import Expr, Symbol, integer, is_int
 
 Spare = frozenset[int]

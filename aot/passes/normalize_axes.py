@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from aot.ir.loops import Axis, LoopGraph, LoopNest, LoopOp
-from aot.passes.bodies import index_nodes, simplify_indices, substitute_axes
+from aot.ir.rewrite import index_nodes, simplify_indices, split_axis, substitute_axes
 from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, exact_quotient, integer, var
 
 MAX_SPLITS = 8
@@ -35,7 +35,7 @@ def _normalize(graph: LoopGraph, nest: LoopNest) -> LoopNest:
         if split is None:
             break
         axis, inner = split
-        nest = split_axis(nest, axis, inner)
+        nest = cut_axis(nest, axis, inner)
         nest = simplify_indices(nest, graph.ranges(*nest.axes, *nest.reduction))
     return nest
 
@@ -81,20 +81,14 @@ def _whole_symbols(dividend: Expr) -> list[Symbol]:
     return [t for t in terms if t.is_Symbol]
 
 
-def split_axis(nest: LoopNest, axis: Axis, inner: Expr) -> LoopNest:
+def cut_axis(nest: LoopNest, axis: Axis, inner: Expr) -> LoopNest:
     """The nest with `axis` replaced by (extent / inner, inner); `inner` must divide the extent."""
     quotient = exact_quotient(axis.extent, inner)
     if quotient is None:
         raise ValueError(f"{nest.name}: {inner} does not divide {axis.extent}")
     taken = {str(a.symbol) for a in (*nest.axes, *nest.reduction)}
     outer_name, inner_name = _fresh_names(str(axis.symbol), taken)
-    pair = (Axis(var(outer_name), quotient), Axis(var(inner_name), inner))
-    mapping = {axis.symbol: inner * pair[0].symbol + pair[1].symbol}
-
-    def expand(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        return tuple(b for a in axes for b in (pair if a == axis else (a,)))
-
-    return substitute_axes(nest, mapping, expand(nest.axes), expand(nest.reduction))
+    return split_axis(nest, axis, (Axis(var(outer_name), quotient), Axis(var(inner_name), inner)))
 
 
 def _fresh_names(base: str, taken: set[str]) -> tuple[str, str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from aot.ir.dtypes import FLOAT32, FLOAT64
 from aot.ir.loops import LoopNest
+from aot.ir.rewrite import with_roots
 from aot.ir.scalar import BINARY_SAME, UNARY_SAME, Node, cast, make, rebuild, with_args
-from aot.passes.bodies import with_roots
 
 _EXACT_UNARY = frozenset(("neg", "abs", "sign", "sqrt", "reciprocal", "floor", "ceil", "trunc"))
 _EXACT_UNARY |= {"round", "bitnot"}

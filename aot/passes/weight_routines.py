@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from aot.ir.kernels import KernelGraph
 from aot.ir.loops import Buffer, DerivedWeight, LoopGraph, LoopNest, reads, writes
 from aot.ir.origin import NO_ORIGIN
+from aot.ir.rewrite import rename_buffers
 from aot.ir.tensors import Signature, Tree
 from aot.ir.weights import Derivation
-from aot.passes.bodies import rename_buffers
 from aot.symbolic import row_major_strides
 
 RESULT = "result"

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from aot.ir.kernels import Kernel, Stage, Strip
 from aot.ir.loops import Axis, LoopGraph, LoopNest
+from aot.ir.rewrite import with_roots
 from aot.ir.scalar import Access, IndexValue, Node, index_value, load, mask_of, rebuild, with_args
 from aot.schedule.groups import rename
-from aot.schedule.stages import with_values
 from aot.symbolic import Expr, Ranges, Symbol, substitute, var
 
 
@@ -72,7 +72,7 @@ def simplify(graph: LoopGraph, nest: LoopNest, *more: Axis) -> LoopNest:
                 return load(attr.buffer, fresh.dtype, index, binds, mask_of(fresh))
         return fresh
 
-    nest = with_values(nest, rebuild(nest.roots, visit))
+    nest = with_roots(nest, rebuild(nest.roots, visit))
     stores = tuple(
         replace(s, index=tuple(_simple(ranges, e) for e in s.index)) for s in nest.stores
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aot.ir.loops import LoopGraph, LoopNest
+from aot.ir.rewrite import substitute_axes, with_roots
 from aot.ir.scalar import Access, Node, load, loads, mask_of, rebuild, with_args
-from aot.schedule.groups import Group, rewrite
+from aot.schedule.groups import Group
 from aot.schedule.matching import invert
-from aot.schedule.stages import form_stages, with_values
+from aot.schedule.stages import form_stages
 from aot.symbolic import Expr, Symbol, product
 
 
@@ -31,7 +32,7 @@ def attach_epilogue(graph: LoopGraph, group: Group, consumer: Group) -> Group | 
         mapping = _onto_template(graph, nest, stores)
         if isinstance(mapping, str):
             return mapping
-        moved = _at_own_point(rewrite(nest, mapping, group.outer, ()), stores)
+        moved = _at_own_point(substitute_axes(nest, mapping, group.outer, ()), stores)
         nests.append(moved)
         stores.update(_own_points(moved))
     joined = replace(group, nests=tuple(nests), position=group.position)
@@ -61,7 +62,7 @@ def _at_own_point(nest: LoopNest, stores: _Stores) -> LoopNest:
             return fresh
         return load(access.buffer, fresh.dtype, point, None, mask_of(fresh))
 
-    return with_values(nest, rebuild(nest.roots, visit))
+    return with_roots(nest, rebuild(nest.roots, visit))
 
 
 def _stored_index(group: Group) -> _Stores:

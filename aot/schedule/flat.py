@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from aot.ir.kernels import Kernel, Stage
 from aot.ir.loops import Axis, LoopGraph, LoopNest, Store, reads, writes
+from aot.ir.rewrite import with_roots
 from aot.ir.scalar import (
     Access,
     Node,
@@ -27,7 +28,7 @@ from aot.schedule.groups import Group, rename
 from aot.schedule.loops import Scheduler, merge_stage
 from aot.schedule.matching import invert
 from aot.schedule.merge import merge_outer
-from aot.schedule.stages import StageDraft, drop_unread, form_stages, with_values
+from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.strides import motions
 from aot.schedule.votes import order_by_stride
 from aot.symbolic import Expr, Symbol, substitute, var
@@ -164,7 +165,7 @@ def _inline(graph: LoopGraph, nest: LoopNest, defined: dict[str, _Definition]) -
         mask = mask_of(fresh)
         return value if mask is None else guarded(value, mask)
 
-    return with_values(nest, rebuild(nest.roots, visit))
+    return with_roots(nest, rebuild(nest.roots, visit))
 
 
 def passes_values(nests: tuple[LoopNest, ...], outer: tuple[Axis, ...]) -> str:

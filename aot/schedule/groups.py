@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, bases, reads, writes
-from aot.ir.scalar import substitute_index
+from aot.ir.loops import Axis, LoopNest, LoopOp, TemplateCall, bases, reads, writes
+from aot.ir.rewrite import in_parts, split_axis, substitute_axes
 from aot.symbolic import Expr, Symbol, exact_quotient, substitute, var
 
 
@@ -78,26 +78,9 @@ def _renamed_axes(axes: Iterable[Axis], mapping: Mapping[Symbol, Expr]) -> tuple
 
 def rename(nest: LoopNest, mapping: Mapping[Symbol, Symbol]) -> LoopNest:
     """The nest with loop variables renamed."""
-    return rewrite(
+    return substitute_axes(
         nest, mapping, _renamed_axes(nest.axes, mapping), _renamed_axes(nest.reduction, mapping)
     )
-
-
-def rewrite(
-    nest: LoopNest,
-    mapping: Mapping[Symbol, Expr],
-    axes: tuple[Axis, ...],
-    reduction: tuple[Axis, ...],
-) -> LoopNest:
-    """The nest with loop variables replaced by expressions, over other axes."""
-    roots = iter(substitute_index(nest.roots, mapping))
-    stores: list[Store] = []
-    for store in nest.stores:
-        value = next(roots)
-        binds = tuple((s, next(roots)) for s, _ in store.binds)
-        index = tuple(substitute(e, mapping) for e in store.index)
-        stores.append(replace(store, value=value, binds=binds, index=index))
-    return replace(nest, axes=axes, reduction=reduction, stores=tuple(stores))
 
 
 def with_outer(group: Group, outer: tuple[Axis, ...]) -> Group:
@@ -128,21 +111,8 @@ def split_in_group(group: Group, axis: Axis, sizes: tuple[Expr, ...]) -> Group:
     must be its extent. Not for axes of a template.
     """
     parts = tuple(Axis(var(f"{axis.symbol}_{k}"), size) for k, size in enumerate(sizes))
-    total: Expr = parts[0].symbol
-    for part in parts[1:]:
-        total = total * part.extent + part.symbol
-    mapping = {axis.symbol: total.expand()}
-
-    def expand(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        return tuple(p for a in axes for p in (parts if a == axis else (a,)))
-
-    nests = tuple(
-        rewrite(n, mapping, expand(n.axes), expand(n.reduction))
-        if axis in n.axes or axis in n.reduction
-        else n
-        for n in group.nests
-    )
-    return replace(group, outer=expand(group.outer), nests=nests)
+    nests = tuple(split_axis(nest, axis, parts) for nest in group.nests)
+    return replace(group, outer=in_parts(group.outer, axis, parts), nests=nests)
 
 
 def divides(extent: Expr, size: Expr) -> Expr | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aot.ir.loops import Axis, LoopGraph, LoopNest
+from aot.ir.rewrite import substitute_axes
 from aot.ir.scalar import postorder
-from aot.schedule.groups import Group, rewrite
+from aot.schedule.groups import Group
 from aot.schedule.strides import Motion, adjacent, motions, symbols_as_values
 from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, product, var
 
@@ -81,4 +82,4 @@ def _merge(nest: LoopNest, a: Axis, b: Axis) -> LoopNest:
     def shrink(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
         return tuple(whole if x == a else x for x in axes if x != b)
 
-    return rewrite(nest, mapping, shrink(nest.axes), shrink(nest.reduction))
+    return substitute_axes(nest, mapping, shrink(nest.axes), shrink(nest.reduction))

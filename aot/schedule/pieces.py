@@ -12,10 +12,10 @@ from itertools import pairwise
 
 from aot.ir.conditions import at_least, fold_conditions
 from aot.ir.loops import Axis, LoopGraph, LoopNest
+from aot.ir.rewrite import substitute_axes, with_roots
 from aot.ir.scalar import postorder
 from aot.schedule.canonical import simplify
-from aot.schedule.groups import rewrite
-from aot.schedule.stages import StageDraft, with_values
+from aot.schedule.stages import StageDraft
 from aot.symbolic import Expr, Symbol, coefficient_of, integer, product, var
 
 MAX_PIECES = 8
@@ -98,9 +98,9 @@ def _piece(graph: LoopGraph, stage: StageDraft, axis: Axis, begin: int, end: int
         return tuple(part if a == axis else a for a in axes)
 
     def cut(nest: LoopNest) -> LoopNest:
-        moved = rewrite(nest, mapping, swap(nest.axes), ())
+        moved = substitute_axes(nest, mapping, swap(nest.axes), ())
         ranges = graph.ranges(*moved.axes)
-        folded = with_values(moved, fold_conditions(moved.roots, ranges))
+        folded = with_roots(moved, fold_conditions(moved.roots, ranges))
         return simplify(graph, folded)
 
     return replace(stage, inner=swap(stage.inner), nests=tuple(cut(n) for n in stage.nests))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aot.ir.loops import LoopGraph, LoopNest, View, reads
+from aot.ir.rewrite import substitute_axes
 from aot.schedule.flat import computed_again
-from aot.schedule.groups import Group, rewrite
+from aot.schedule.groups import Group
 from aot.schedule.matching import invert
 
 
@@ -48,7 +49,7 @@ def _onto_view(graph: LoopGraph, nests: tuple[LoopNest, ...], view: View) -> Loo
             return None
         ranges = graph.ranges(*view.axes)
         mapping = {s: ranges.simplify(e) for s, e in solved.items()}
-        moved = rewrite(replace(nest, stores=(store,)), mapping, view.axes, ())
+        moved = substitute_axes(replace(nest, stores=(store,)), mapping, view.axes, ())
         (only,) = moved.stores
         return replace(moved, stores=(replace(only, index=view.index),))
     return None

@@ -13,10 +13,9 @@ from aot.ir.capabilities import Capabilities
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
 from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store, reads
+from aot.ir.rewrite import split_axis, substitute_axes, with_roots
 from aot.ir.scalar import Access, Node, load, postorder, rebuild, reduce_, with_args
 from aot.schedule.canonical import simplify
-from aot.schedule.groups import rewrite
-from aot.schedule.stages import with_values
 from aot.schedule.strides import Motion, motions
 from aot.schedule.votes import LANES
 from aot.symbolic import (
@@ -273,7 +272,7 @@ class _Splitter:
             narrow.symbol: Modulo(whole.symbol, narrow.extent),
         }
         axes = tuple(whole if a == beside else a for a in nest.axes)
-        return self._simple(rewrite(nest, mapping, axes, nest.reduction), plan.chunk), whole
+        return self._simple(substitute_axes(nest, mapping, axes, nest.reduction), plan.chunk), whole
 
     def _simple(self, nest: LoopNest, *more: Axis | None) -> LoopNest:
         known = [a for a in more if a is not None]
@@ -292,7 +291,7 @@ class _Splitter:
             return combined.get(id(node)) or with_args(node, args)
 
         values = rebuild(nest.roots, visit)
-        return replace(with_values(nest, values), reduction=plan.kept)
+        return replace(with_roots(nest, values), reduction=plan.kept)
 
     def _spread_operands(
         self, nest: LoopNest, joined: Axis
@@ -327,7 +326,7 @@ class _Splitter:
 
         if not made:
             return nest, ()
-        return with_values(nest, rebuild(nest.roots, visit)), tuple(nests)
+        return with_roots(nest, rebuild(nest.roots, visit)), tuple(nests)
 
 
 def _joined_index(axis: Axis, plan: _Plan) -> Expr:
@@ -356,6 +355,4 @@ def _divisor(extent: int, others: int, enough: int) -> int | None:
 def _split_axis(nest: LoopNest, axis: Axis, parts: int) -> tuple[LoopNest, Axis]:
     outer = Axis(var(f"{axis.symbol}_part"), integer(parts))
     inner = Axis(var(f"{axis.symbol}_in"), integer(int(axis.extent) // parts))
-    mapping: dict[Symbol, Expr] = {axis.symbol: outer.symbol * inner.extent + inner.symbol}
-    reduction = tuple(p for a in nest.reduction for p in ((outer, inner) if a == axis else (a,)))
-    return rewrite(nest, mapping, nest.axes, reduction), outer
+    return split_axis(nest, axis, (outer, inner)), outer

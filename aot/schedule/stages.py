@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from aot.ir.loops import Axis, LoopGraph, LoopNest, Store
+from aot.ir.rewrite import with_roots
 from aot.ir.scalar import (
     Access,
     Node,
@@ -183,18 +184,7 @@ def _pass_values(stage: StageDraft, nest: LoopNest) -> LoopNest | None:
         mask = mask_of(fresh)
         return value if mask is None else guarded(value, mask)
 
-    return with_values(nest, rebuild(nest.roots, visit))
-
-
-def with_values(nest: LoopNest, roots: Iterable[Node]) -> LoopNest:
-    """The nest with other roots, in the order of `LoopNest.roots`."""
-    fresh = iter(list(roots))
-    stores: list[Store] = []
-    for store in nest.stores:
-        value = next(fresh)
-        binds = tuple((s, next(fresh)) for s, _ in store.binds)
-        stores.append(replace(store, value=value, binds=binds))
-    return replace(nest, stores=tuple(stores))
+    return with_roots(nest, rebuild(nest.roots, visit))
 
 
 def drop_unread(stages: tuple[StageDraft, ...], needed: frozenset[str]) -> tuple[StageDraft, ...]:

@@ -1,13 +1,14 @@
-"""Rewriting of nests and their bodies: loads, indices, axes. Shared by the passes."""
+"""Rewriting of loop operations: their buffers, axes, indices and bodies. The only place for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import overload
 
 from aot.ir.conditions import index_of
 from aot.ir.dtypes import INT64
-from aot.ir.loops import Axis, LoopNest, Store
+from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, View
 from aot.ir.scalar import (
     Access,
     IndexCheck,
@@ -22,7 +23,7 @@ from aot.ir.scalar import (
     substitute_index,
     with_args,
 )
-from aot.symbolic import Expr, Ranges, Symbol, substitute, var
+from aot.symbolic import Expr, Ranges, Symbol, expand, substitute, var
 
 
 def with_roots(nest: LoopNest, roots: Iterable[Node]) -> LoopNest:
@@ -56,6 +57,27 @@ def substitute_axes(
     return replace(rewritten, axes=axes, reduction=reduction, stores=stores)
 
 
+def split_axis(nest: LoopNest, axis: Axis, parts: tuple[Axis, ...]) -> LoopNest:
+    """The nest with an axis, or one that it reduces, in `parts`, outermost first.
+
+    The product of their extents must be its own. The same object if it has not this axis.
+    """
+    if axis not in nest.axes and axis not in nest.reduction:
+        return nest
+    total: Expr = parts[0].symbol
+    for part in parts[1:]:
+        total = total * part.extent + part.symbol
+    mapping = {axis.symbol: expand(total)}
+    return substitute_axes(
+        nest, mapping, in_parts(nest.axes, axis, parts), in_parts(nest.reduction, axis, parts)
+    )
+
+
+def in_parts(axes: Iterable[Axis], axis: Axis, parts: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """The axes with `parts` in the place of `axis`."""
+    return tuple(p for a in axes for p in (parts if a == axis else (a,)))
+
+
 def map_indices(roots: Iterable[Node], change: Callable[[Expr, Node], Expr]) -> list[Node]:
     """Applies `change(expression, node)` to every index expression of loads and index values.
 
@@ -80,8 +102,19 @@ def map_indices(roots: Iterable[Node], change: Callable[[Expr, Node], Expr]) -> 
     return rebuild(roots, visit)
 
 
-def rename_buffers(nest: LoopNest, names: Mapping[str, str]) -> LoopNest:
-    """The nest reading and writing the buffers `names[old]` instead of `old`."""
+@overload
+def rename_buffers(op: LoopNest, names: Mapping[str, str]) -> LoopNest: ...
+
+
+@overload
+def rename_buffers(op: LoopOp, names: Mapping[str, str]) -> LoopOp: ...
+
+
+def rename_buffers(op: LoopOp, names: Mapping[str, str]) -> LoopOp:
+    """The operation with the buffers `names[old]` in place of `old`; others keep their names."""
+
+    def view(old: View) -> View:
+        return replace(old, buffer=names.get(old.buffer, old.buffer))
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         attr = node.attr
@@ -89,7 +122,10 @@ def rename_buffers(nest: LoopNest, names: Mapping[str, str]) -> LoopNest:
             return with_args(node, args)
         return make(node.op, node.dtype, *args, attr=replace(attr, buffer=names[attr.buffer]))
 
-    renamed = with_roots(nest, rebuild(nest.roots, visit))
+    if isinstance(op, TemplateCall):
+        operands = tuple((role, view(v)) for role, v in op.operands)
+        return replace(op, operands=operands, output=view(op.output))
+    renamed = with_roots(op, rebuild(op.roots, visit))
     stores = tuple(replace(s, buffer=names.get(s.buffer, s.buffer)) for s in renamed.stores)
     return replace(renamed, stores=stores)
 
