@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from aot.ir.kernels import Kernel, Stage, Strip
 from aot.ir.loops import Axis, LoopGraph, LoopNest
-from aot.ir.rewrite import with_roots
-from aot.ir.scalar import Access, IndexValue, Node, index_value, load, mask_of, rebuild, with_args
+from aot.ir.rewrite import simplify_indices
 from aot.schedule.groups import rename
-from aot.symbolic import Expr, Ranges, Symbol, substitute, var
+from aot.symbolic import Symbol, substitute, var
 
 
 def canonical_kernel(graph: LoopGraph, kernel: Kernel) -> Kernel:
@@ -58,26 +57,4 @@ def _rename_stage(graph: LoopGraph, stage: Stage, mapping: dict[Symbol, Symbol])
 
 def simplify(graph: LoopGraph, nest: LoopNest, *more: Axis) -> LoopNest:
     """The nest with every index simplified by the ranges of its axes (and `more`)."""
-    ranges = graph.ranges(*nest.axes, *nest.reduction, *more)
-
-    def visit(node: Node, args: tuple[Node, ...]) -> Node:
-        fresh = with_args(node, args)
-        attr = fresh.attr
-        binds = dict(zip(getattr(attr, "binds", ()), args, strict=False))
-        if isinstance(attr, IndexValue):
-            return index_value(_simple(ranges, attr.expr), binds)
-        if isinstance(attr, Access):
-            index = tuple(_simple(ranges, e) for e in attr.index)
-            if index != attr.index:
-                return load(attr.buffer, fresh.dtype, index, binds, mask_of(fresh))
-        return fresh
-
-    nest = with_roots(nest, rebuild(nest.roots, visit))
-    stores = tuple(
-        replace(s, index=tuple(_simple(ranges, e) for e in s.index)) for s in nest.stores
-    )
-    return replace(nest, stores=stores)
-
-
-def _simple(ranges: Ranges, expr: Expr) -> Expr:
-    return expr if expr.is_Symbol or expr.is_Integer else ranges.simplify(expr)
+    return simplify_indices(nest, graph.ranges(*nest.axes, *nest.reduction, *more))
