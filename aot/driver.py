@@ -21,12 +21,12 @@ from aot.frontend.capture import Captured, capture_file
 from aot.frontend.golden import examples
 from aot.frontend.ingest import ingest
 from aot.frontend.operators import is_given
-from aot.ir.capabilities import Capabilities
 from aot.ir.declarations import Declaration
 from aot.ir.flow import Outline
 from aot.ir.kernel_facts import calls_kernels, draws_numbers
 from aot.ir.kernels import KernelGraph, MemoryPlan
 from aot.ir.loops import LoopGraph
+from aot.ir.machine import Machine
 from aot.ir.tensors import OperatorCall, TensorGraph, all_ops
 from aot.ir.weights import WeightStore
 from aot.link.assemble import Assembly, CodeImage, ProgramParts, RoutineParts, assemble
@@ -83,9 +83,9 @@ class Program:
     backend: Backend
 
     @property
-    def capabilities(self) -> Capabilities:
+    def machine(self) -> Machine:
         """Facts for the scheduler."""
-        return self.backend.capabilities(self.target)
+        return self.backend.machine(self.target)
 
 
 def build(
@@ -125,13 +125,13 @@ def build(
         "passes",
         lambda: _each_schedule(
             programs,
-            lambda p, _: run_passes(lowered, p.capabilities, stages.watch(str(p.target))),
+            lambda p, _: run_passes(lowered, p.machine, stages.watch(str(p.target))),
         ),
     )
     kernels = stages.run(
         "fuse",
         lambda: _each_schedule(
-            programs, lambda p, k: join(loops[k].map(lambda part: fuse(part, p.capabilities)))
+            programs, lambda p, k: join(loops[k].map(lambda part: fuse(part, p.machine)))
         ),
     )
     emitted = stages.run(
@@ -205,7 +205,7 @@ def refuse_kernels(graph: TensorGraph, programs: Sequence[Program]) -> None:
             continue
         language = op.kernel.language
         for program in programs:
-            if language not in program.capabilities.languages:
+            if language not in program.machine.languages:
                 raise UsageError(
                     f"the kernel {op.name} is written in {language.title()}, which "
                     f"a program for {program.target} cannot hold",
@@ -233,14 +233,14 @@ def check_operators(
         require_code(named, program.target, carried)
 
 
-def schedule(graph: TensorGraph, capabilities: Capabilities) -> KernelGraph:
+def schedule(graph: TensorGraph, machine: Machine) -> KernelGraph:
     """The kernels of a model on a device: `lower`, `passes` and `fuse` in one.
 
     Raises:
         UnsupportedOperators: As `lower`.
     """
-    loops = run_passes(lower_outline(outline(graph)), capabilities)
-    return join(loops.map(lambda part: fuse(part, capabilities)))
+    loops = run_passes(lower_outline(outline(graph)), machine)
+    return join(loops.map(lambda part: fuse(part, machine)))
 
 
 class Stopped(Exception):
@@ -279,13 +279,13 @@ def _each(programs: Sequence[Program], make: Callable[[Program, int], T]) -> Per
 
 
 def _each_schedule(programs: Sequence[Program], make: Callable[[Program, int], T]) -> PerProgram[T]:
-    """As `_each`; programs of equal capabilities are scheduled alike, so once for all of them."""
-    made: dict[Capabilities, T] = {}
+    """As `_each`; programs of equal machine are scheduled alike, so once for all of them."""
+    made: dict[Machine, T] = {}
 
     def once(program: Program, k: int) -> T:
-        if program.capabilities not in made:
-            made[program.capabilities] = make(program, k)
-        return made[program.capabilities]
+        if program.machine not in made:
+            made[program.machine] = make(program, k)
+        return made[program.machine]
 
     return _each(programs, once)
 

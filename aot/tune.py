@@ -229,8 +229,8 @@ def find_tunables(graph: KernelGraph, target: Target) -> tuple[Tunable, ...]:
 
 def _kernel_graph(captured: Captured, target: Target) -> KernelGraph:
     graph, _ = ingest(captured)
-    capabilities = TritonBackend(NOTHING).capabilities(target)
-    return driver.schedule(graph, capabilities)
+    machine = TritonBackend(NOTHING).machine(target)
+    return driver.schedule(graph, machine)
 
 
 def _time(tunable: Tunable, sample: Sample, functions: Mapping[str, str]) -> float:

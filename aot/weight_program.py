@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aot.backends.base import Backend, EmittedGraph, EmittedRoutine
-from aot.ir.capabilities import Capabilities
 from aot.ir.kernels import KernelGraph
 from aot.ir.loops import LoopGraph
+from aot.ir.machine import Machine
 from aot.options import Target
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.inline import inline_producers
@@ -30,7 +30,7 @@ def with_weight_program(emitted: EmittedGraph, backend: Backend, target: Target)
     functions = list(emitted.functions)
     routines: list[EmittedRoutine] = []
     for routine in wanted.routines:
-        kernels = _schedule(routine, backend.capabilities(target))
+        kernels = _schedule(routine, backend.machine(target))
         made = backend.emit(kernels, target)
         functions += made.functions
         routines.append(EmittedRoutine(made.graph, plan_memory(made.graph), made.launches))
@@ -42,9 +42,9 @@ def with_weight_program(emitted: EmittedGraph, backend: Backend, target: Target)
     )
 
 
-def _schedule(graph: LoopGraph, capabilities: Capabilities) -> KernelGraph:
+def _schedule(graph: LoopGraph, machine: Machine) -> KernelGraph:
     """Kernels named after the routine. Nothing is folded: all of it depends on what changes."""
     graph = normalize_axes(inline_producers(remove_dead_code(graph)))
-    kernels = fuse(choose_layouts(graph, capabilities), capabilities)
+    kernels = fuse(choose_layouts(graph, machine), machine)
     named = (replace(k, name=f"{graph.name}_{k.name}") for k in kernels.kernels)
     return replace(kernels, kernels=tuple(named))

@@ -16,8 +16,8 @@ from aot.backends.cpp.backend import CppBackend
 from aot.backends.registry import backend_for
 from aot.errors import UsageError
 from aot.frontend.capture import Captured, capture_module
-from aot.ir.capabilities import Capabilities
 from aot.ir.kernels import KernelGraph
+from aot.ir.machine import Machine
 from aot.link.plan import EntryStorage, GridLaunch, WorkLaunch
 from aot.link.reader import PackageFile
 from aot.options import ALL_CPU, BuildOptions, Target, merge_targets, parse_target
@@ -43,9 +43,9 @@ class DeviceBackend:
     def programs(self, target: Target) -> tuple[Target, ...]:
         return tuple(Target(target.device, (arch,)) for arch in target.archs)
 
-    def capabilities(self, target: Target) -> Capabilities:
+    def machine(self, target: Target) -> Machine:
         # Without templates no weight is packed: this device's schedule differs from the host's.
-        return replace(HOST.capabilities(ALL_CPU), templates=frozenset())
+        return replace(HOST.machine(ALL_CPU), templates=frozenset())
 
     def recipes(self) -> Mapping[str, Callable[..., np.ndarray[Any, Any]]]:
         return {}
@@ -176,7 +176,7 @@ def test_the_host_runs_a_package_for_several_devices(captured: Captured, tmp_pat
     np.testing.assert_allclose(aot_runtime.load(path)(x), expected, rtol=1e-4, atol=1e-6)
 
 
-def test_programs_of_equal_capabilities_share_a_schedule(captured: Captured) -> None:
+def test_programs_of_equal_machines_share_a_schedule(captured: Captured) -> None:
     kept = Keep()
     with pytest.raises(driver.Stopped):
         driver.build(captured, options(stop_after="plan_memory"), kept)

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from aot.ir.capabilities import Capabilities
 from aot.ir.declarations import Declaration
 from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
+from aot.ir.machine import Machine
 from aot.ir.weights import Derivation
 from aot.options import BuildOptions, Target
 
@@ -128,7 +128,7 @@ class Backend(Protocol):
         A program has one schedule; its binaries differ in code alone.
         """
 
-    def capabilities(self, target: Target) -> Capabilities:
+    def machine(self, target: Target) -> Machine:
         """Facts for the scheduler's cost models."""
 
     def recipes(self) -> Mapping[str, Callable[..., np.ndarray[Any, Any]]]:

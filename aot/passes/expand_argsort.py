@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aot.ir.capabilities import Capabilities
 from aot.ir.dtypes import INT32, INT64, DType
 from aot.ir.hints import Hints
 from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, View
+from aot.ir.machine import Machine
 from aot.ir.scalar import (
     Node,
     binary,
@@ -52,9 +52,9 @@ _ASCENDING = (("descending", False),)
 _ROW, _COLUMN, _BLOCK, _PLACE, _PROBE = (var(n) for n in ("i0", "i1", "i2", "u0", "u1"))
 
 
-def long_rows(call: TemplateCall, dtype: DType, capabilities: Capabilities, hints: Hints) -> str:
+def long_rows(call: TemplateCall, dtype: DType, machine: Machine, hints: Hints) -> str:
     """Why the rows are better merged from runs; "" when the template takes them."""
-    run = capabilities.sort_run
+    run = machine.sort_run
     rows, columns = (hints.value(a.extent) for a in call.operand("x").axes)
     kept, known = call.output.axes[1].extent, is_int(call.operand("x").axes[1].extent)
     few = known and is_int(kept) and 4 * int(kept) <= run and dtype.compute.itemsize < 8
@@ -129,11 +129,9 @@ def _int(value: int) -> Node:
     return const(value, INT64)
 
 
-def expand_argsort(
-    builder: NestBuilder, call: TemplateCall, capabilities: Capabilities
-) -> list[LoopOp]:
-    """Runs of `Capabilities.sort_run` sorted by the template, then merged until one is left."""
-    run = capabilities.sort_run
+def expand_argsort(builder: NestBuilder, call: TemplateCall, machine: Machine) -> list[LoopOp]:
+    """Runs of `Machine.sort_run` sorted by the template, then merged until one is left."""
+    run = machine.sort_run
     rows, columns = (a.extent for a in call.operand("x").axes)
     blocks = ceil_div(columns, integer(run))
     ops, padded = _padded(builder, call, blocks, run)

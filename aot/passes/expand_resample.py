@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from aot.ir.capabilities import Capabilities
 from aot.ir.dtypes import FLOAT32, FLOAT64, INT32, INT64, DType
 from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, View
+from aot.ir.machine import Machine
 from aot.ir.scalar import (
     Node,
     binary,
@@ -50,13 +50,11 @@ _RUN = var("run")
 """Stands for the value of a start table in an index."""
 
 
-def expand_resample(
-    builder: NestBuilder, call: TemplateCall, capabilities: Capabilities
-) -> list[LoopOp]:
+def expand_resample(builder: NestBuilder, call: TemplateCall, machine: Machine) -> list[LoopOp]:
     """The nests of one resample call (loops.TemplateCall)."""
     resample = _Resample(builder, call)
     innermost = call.attr("axis") == len(call.output.axes) - 1
-    if capabilities.tiles:
+    if machine.tiles:
         resample.gathers(checked=False)
     elif innermost:
         resample.panels()

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from aot.ir.capabilities import Capabilities
 from aot.ir.decisions import Decision
 from aot.ir.dtypes import BOOL, DType
 from aot.ir.hints import Hints, hints_of
 from aot.ir.loops import Axis, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View
+from aot.ir.machine import Machine
 from aot.ir.scalar import (
     Node,
     binary,
@@ -46,35 +46,35 @@ TINY_WORK = 1 << 17
 """Multiplications up to which a product with a tiny second operand is expanded."""
 
 
-def expand_templates(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
+def expand_templates(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with some template calls as nests. Raises NotImplementedError for unknown kinds."""
     hints = hints_of(graph.dims)
 
     def expanded(builder: NestBuilder, call: TemplateCall) -> Replacement | None:
-        reason = _reason(graph, call, capabilities, hints)
+        reason = _reason(graph, call, machine, hints)
         if not reason:
             return None
         decision = Decision("expand", (call.name,), "loop nests", reason)
-        return decision, _EXPANSIONS[call.kind](builder, call, capabilities)
+        return decision, _EXPANSIONS[call.kind](builder, call, machine)
 
     return change_calls(graph, expanded)
 
 
-def _reason(graph: LoopGraph, call: TemplateCall, capabilities: Capabilities, hints: Hints) -> str:
-    if call.kind not in capabilities.templates:
+def _reason(graph: LoopGraph, call: TemplateCall, machine: Machine, hints: Hints) -> str:
+    if call.kind not in machine.templates:
         return f"the device has no template for {call.kind}"
     dtype = graph.buffers[call.operands[0][1].buffer].dtype
     matrix = call.kind in ("matmul", "conv", "attention")
-    if matrix and capabilities.matrix_dtypes and dtype.name not in capabilities.matrix_dtypes:
+    if matrix and machine.matrix_dtypes and dtype.name not in machine.matrix_dtypes:
         return f"the device's template for {call.kind} takes no {dtype}"
     if call.kind == "attention":
         sizes = (call.operand("q").axes[3].extent, call.output.axes[3].extent)
         if not all(s.is_Integer for s in sizes):
             return "the size of a head is dynamic"
-        if capabilities.head_size and any(int(s) > capabilities.head_size for s in sizes):
-            return f"the device's template takes heads of up to {capabilities.head_size} elements"
+        if machine.head_size and any(int(s) > machine.head_size for s in sizes):
+            return f"the device's template takes heads of up to {machine.head_size} elements"
     if call.kind == "argsort":
-        return long_rows(call, dtype, capabilities, hints)
+        return long_rows(call, dtype, machine, hints)
     if call.kind == "resample":
         return no_walk(call)
     if call.kind != "matmul":
@@ -93,7 +93,7 @@ def _store(call: TemplateCall, value: Node, dtype: DType) -> Store:
     return Store(call.output.buffer, call.output.index, cast(value, dtype))
 
 
-def _expand_matmul(builder: NestBuilder, call: TemplateCall, _: Capabilities) -> list[LoopOp]:
+def _expand_matmul(builder: NestBuilder, call: TemplateCall, _: Machine) -> list[LoopOp]:
     a, b, axes = call.operand("a"), call.operand("b"), call.output.axes
     b = builder.row_major_weight(f"{call.name}_b", b, call.origin)
     k = Axis(var("k"), a.axes[-1].extent)
@@ -106,7 +106,7 @@ def _expand_matmul(builder: NestBuilder, call: TemplateCall, _: Capabilities) ->
     return [LoopNest(call.name, axes, (k,), (store,), call.origin)]
 
 
-def _expand_conv(builder: NestBuilder, call: TemplateCall, _: Capabilities) -> list[LoopOp]:
+def _expand_conv(builder: NestBuilder, call: TemplateCall, _: Machine) -> list[LoopOp]:
     x, w, axes = call.operand("x"), call.operand("w"), call.output.axes
     n, o, *spatial = (a.symbol for a in axes)
     kernel = [Axis(var(f"k{d}"), a.extent) for d, a in enumerate(w.axes[2:])]
@@ -140,7 +140,7 @@ def _inside(mask: Node | None, place: Expr, size: Expr) -> Node:
     return inside if mask is None else binary("and", mask, inside)
 
 
-def _expand_attention(builder: NestBuilder, call: TemplateCall, _: Capabilities) -> list[LoopOp]:
+def _expand_attention(builder: NestBuilder, call: TemplateCall, _: Machine) -> list[LoopOp]:
     q, k, v, axes = call.operand("q"), call.operand("k"), call.operand("v"), call.output.axes
     b, h, s, d = (a.symbol for a in axes)
     keys, inner = Axis(var("t"), k.axes[2].extent), Axis(var("c"), q.axes[3].extent)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from aot.ir.capabilities import Capabilities
 from aot.ir.conv_operands import (
     channels_last,
     is_depthwise,
@@ -34,6 +33,7 @@ from aot.ir.loops import (
     View,
     bases,
 )
+from aot.ir.machine import Machine
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Access, Node, load, loads
 from aot.ir.views import strides_of_order, view_strides, wanted_order
@@ -121,7 +121,7 @@ class _Layouts:
     """Strides decided so far; local to one run of the pass."""
 
     graph: LoopGraph
-    capabilities: Capabilities
+    machine: Machine
     hints: Hints
     strides: dict[str, tuple[Expr, ...]] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
@@ -143,10 +143,10 @@ class _Layouts:
         return self.strides.get(name, self.graph.buffers[name].strides or ())
 
 
-def choose_layouts(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
+def choose_layouts(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with strides for every temporary, and copies for operands that need them."""
     graph = _separate_outputs(graph)
-    layouts = _Layouts(graph, capabilities, hints_of(graph.dims), dict(promised_strides(graph)))
+    layouts = _Layouts(graph, machine, hints_of(graph.dims), dict(promised_strides(graph)))
     for op in graph.ops:
         if isinstance(op, TemplateCall):
             _ask_template(layouts, op)
@@ -163,7 +163,7 @@ def choose_layouts(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     }
     decisions = (*graph.decisions, *layouts.decisions)
     laid = replace(graph, buffers=buffers, decisions=decisions)
-    return _copy_operands(laid, capabilities)
+    return _copy_operands(laid, machine)
 
 
 def _separate_outputs(graph: LoopGraph) -> LoopGraph:
@@ -183,7 +183,7 @@ def _separate_outputs(graph: LoopGraph) -> LoopGraph:
 
 
 def _conv_order(layouts: _Layouts, rank: int) -> Order:
-    if layouts.capabilities.preferred_conv_layout == "channels_last":
+    if layouts.machine.preferred_conv_layout == "channels_last":
         return (0, *range(2, rank), 1)
     return tuple(range(rank))
 
@@ -196,7 +196,7 @@ def _ask_template(layouts: _Layouts, call: TemplateCall) -> None:
         axes = view.axes
         if call.kind == "conv" and role == "x":
             axes = tuple(axes[k] for k in _conv_order(layouts, len(axes)))
-        if call.kind == "conv" and role == "w" and layouts.capabilities.conv_in_place:
+        if call.kind == "conv" and role == "w" and layouts.machine.conv_in_place:
             axes = weight_axes(call, last=True)
         shape = layouts.graph.buffers[view.buffer].shape
         order = wanted_order(view, shape, axes)
@@ -297,7 +297,7 @@ def _loop_variables(roots: Sequence[Node]) -> set[Symbol]:
     return {s for e in indices for s in e.free_symbols}
 
 
-def _copy_operands(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
+def _copy_operands(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """Copies for operands whose view is not affine or whose vectors would not be contiguous."""
     buffers = dict(graph.buffers)
     ops: list[LoopOp] = []
@@ -309,7 +309,7 @@ def _copy_operands(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
             continue
         call = op
         for role, view in op.operands:
-            reason = _unfit(graph, op, role, view, capabilities)
+            reason = _unfit(graph, op, role, view, machine)
             if not reason:
                 continue
             name = f"{op.name}_{role}"
@@ -318,7 +318,7 @@ def _copy_operands(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
                 buffers[name], weight, seen = stored_weight(name, source, op, last)
                 derived.append(weight)
             else:
-                nest, buffers[name] = _materialise(graph, name, role, op, view, capabilities)
+                nest, buffers[name] = _materialise(graph, name, role, op, view, machine)
                 ops.append(nest)
                 seen = View(name, view.axes, tuple(a.symbol for a in view.axes))
             operands = tuple((r, seen if r == role else v) for r, v in call.operands)
@@ -336,12 +336,10 @@ def _copy_operands(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     )
 
 
-def _unfit(
-    graph: LoopGraph, call: TemplateCall, role: str, view: View, capabilities: Capabilities
-) -> str:
+def _unfit(graph: LoopGraph, call: TemplateCall, role: str, view: View, machine: Machine) -> str:
     """Why the template cannot read an operand through its view; "" when it can."""
     source = graph.buffers[view.buffer]
-    in_place = call.kind == "conv" and capabilities.conv_in_place
+    in_place = call.kind == "conv" and machine.conv_in_place
     packed = (call.kind, role) in (("matmul", "b"), ("conv", "w")) and not in_place
     if source.kind == "weight" and packed:
         return ""
@@ -376,16 +374,16 @@ def _materialise(
     role: str,
     call: TemplateCall,
     view: View,
-    capabilities: Capabilities,
+    machine: Machine,
 ) -> tuple[LoopNest, Buffer]:
     source = graph.buffers[view.buffer]
     shape = tuple(a.extent for a in view.axes)
     point = tuple(a.symbol for a in view.axes)
     order: Order = tuple(range(len(shape)))
-    last = capabilities.preferred_conv_layout == "channels_last"
+    last = machine.preferred_conv_layout == "channels_last"
     if call.kind == "conv" and role == "x" and last:
         order = (0, *range(2, len(shape)), 1)
-    if call.kind == "conv" and role == "w" and capabilities.conv_in_place:
+    if call.kind == "conv" and role == "w" and machine.conv_in_place:
         order = tuple(view.axes.index(a) for a in weight_axes(call, _channels_last(graph, call)))
     buffer = Buffer(name, source.dtype, shape, strides_of_order(shape, order), "temp")
     value = load(source.name, source.dtype, view.index)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from aot.ir.capabilities import Capabilities
 from aot.ir.decisions import Decision
 from aot.ir.loops import LoopGraph, LoopOp, TemplateCall, View, reads
+from aot.ir.machine import Machine
 from aot.ir.views import view_strides
 from aot.passes.expand_resample import no_walk
 from aot.symbolic import Expr
@@ -31,9 +31,9 @@ MOST_INSIDE = 4
 few outputs otherwise."""
 
 
-def pair_resamples(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
+def pair_resamples(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with calls of resample2 for pairs of resample calls, the innermost axes first."""
-    if "resample2" not in capabilities.templates:
+    if "resample2" not in machine.templates:
         return graph
     readers = Counter(name for op in graph.ops for name in reads(op))
     writers = {op.output.buffer: op for op in graph.ops if isinstance(op, TemplateCall)}

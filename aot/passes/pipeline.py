@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from aot.ir.capabilities import Capabilities
 from aot.ir.flow import Outline
 from aot.ir.loops import LoopGraph
+from aot.ir.machine import Machine
 from aot.passes.align_slices import align_slices
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.empty import settle_empty
@@ -37,7 +37,7 @@ class Pass:
     """
 
     name: str
-    rewrite: Callable[[Loops, Capabilities], Loops]
+    rewrite: Callable[[Loops, Machine], Loops]
 
 
 def _everywhere(name: str, rewrite: Callable[[LoopGraph], LoopGraph]) -> Pass:
@@ -45,7 +45,7 @@ def _everywhere(name: str, rewrite: Callable[[LoopGraph], LoopGraph]) -> Pass:
     return Pass(name, lambda loops, _: loops.map(rewrite))
 
 
-def _by_device(name: str, rewrite: Callable[[LoopGraph, Capabilities], LoopGraph]) -> Pass:
+def _by_device(name: str, rewrite: Callable[[LoopGraph, Machine], LoopGraph]) -> Pass:
     """A pass that rewrites each part as the device wants it."""
     return Pass(name, lambda loops, device: loops.map(lambda part: rewrite(part, device)))
 
@@ -72,17 +72,17 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def run_passes(loops: Loops, capabilities: Capabilities, watch: Watch | None = None) -> Loops:
+def run_passes(loops: Loops, machine: Machine, watch: Watch | None = None) -> Loops:
     """All passes, in order.
 
     Args:
         loops: What lowering gives.
-        capabilities: Of the device that the result is for.
+        machine: Of the device that the result is for.
         watch: Told of each pass.
     """
     for step in PASSES:
         start = time.perf_counter()
-        loops = step.rewrite(loops, capabilities)
+        loops = step.rewrite(loops, machine)
         if watch is not None:
             watch(step.name, loops, time.perf_counter() - start)
     return loops

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from aot.ir.capabilities import Capabilities
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
 from aot.ir.loops import Axis, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View
+from aot.ir.machine import Machine
 from aot.ir.scalar import Node, binary, cast, const, load, reduce_, unary, where
 from aot.passes.nest_builder import NestBuilder, Replacement, change_calls
 from aot.symbolic import Expr, integer, var
@@ -40,14 +40,14 @@ MANY_KEYS = 512
 launch that combines takes two: the walk has to get shorter by more than that."""
 
 
-def split_attention(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
+def split_attention(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with attention that would leave the device idle in parts of its keys."""
-    if not capabilities.attention_parts:
+    if not machine.attention_parts:
         return graph
     hints = hints_of(graph.dims)
 
     def in_parts(builder: NestBuilder, call: TemplateCall) -> Replacement | None:
-        parts = _parts(call, capabilities, hints)
+        parts = _parts(call, machine, hints)
         if parts == 1:
             return None
         tiles, keys = _tiles(call, hints), _keys(call, hints)
@@ -58,7 +58,7 @@ def split_attention(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
     return change_calls(graph, in_parts)
 
 
-def _parts(call: TemplateCall, capabilities: Capabilities, hints: Hints) -> int:
+def _parts(call: TemplateCall, machine: Machine, hints: Hints) -> int:
     """How many parts the keys are cut into; 1: attention stays as it is.
 
     A number, also where sizes are dynamic: then memory for the parts is bounded, and the parts grow
@@ -67,7 +67,7 @@ def _parts(call: TemplateCall, capabilities: Capabilities, hints: Hints) -> int:
     if call.kind != "attention":
         return 1
     keys = _keys(call, hints)
-    room = capabilities.units // max(1, _tiles(call, hints))
+    room = machine.units // max(1, _tiles(call, hints))
     if keys < MANY_KEYS or room < FEWEST_PARTS:
         return 1
     most = min(room, -(-keys // PART_KEYS))

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from aot.ir.capabilities import Capabilities
 from aot.ir.hints import hints_of
 from aot.ir.kernels import Decision, Kernel, KernelGraph
 from aot.ir.loops import LoopGraph
+from aot.ir.machine import Machine
 from aot.ir.work import buffer_bytes
 from aot.schedule.canonical import canonical_kernel
 from aot.schedule.crossed import build_crossed_kernel, is_crossed
@@ -33,11 +33,11 @@ class Fused:
     decisions: tuple[Decision, ...]
 
 
-def fuse(graph: LoopGraph, capabilities: Capabilities) -> KernelGraph:
+def fuse(graph: LoopGraph, machine: Machine) -> KernelGraph:
     """Groups operations into kernels and decides their loops. All buffers must have strides."""
-    graph = split_reductions(graph, capabilities)
-    fused = fuse_groups(graph, initial_groups(graph), capabilities)
-    kernels = build_kernels(graph, fused.groups, capabilities)
+    graph = split_reductions(graph, machine)
+    fused = fuse_groups(graph, initial_groups(graph), machine)
+    kernels = build_kernels(graph, fused.groups, machine)
     decided = replace(kernels, decisions=(*graph.decisions, *fused.decisions))
     return order_kernels(decided)
 
@@ -47,10 +47,10 @@ def initial_groups(graph: LoopGraph) -> tuple[Group, ...]:
     return tuple(group_of(op, k) for k, op in enumerate(graph.ops))
 
 
-def fuse_groups(graph: LoopGraph, groups: Sequence[Group], capabilities: Capabilities) -> Fused:
+def fuse_groups(graph: LoopGraph, groups: Sequence[Group], machine: Machine) -> Fused:
     """Joins groups greedily: the pair that saves most traffic first, near ones before far ones."""
     many = _many_writers(groups)
-    state = FusionState(graph, hints_of(graph.dims), dict(enumerate(groups)), many, capabilities)
+    state = FusionState(graph, hints_of(graph.dims), dict(enumerate(groups)), many, machine)
     queue: list[tuple[int, int, int, int]] = []
     for key in state.groups:
         _push(queue, state, key, (k for k in _neighbours(state, key) if k > key))
@@ -117,7 +117,7 @@ def _worth(state: FusionState, key: int, other: int) -> int:
     """Bytes saved by joining two groups; 0 when it is not worth trying."""
     first, second = (key, other) if _precedes(state, key, other) else (other, key)
     a, b = state.groups[first], state.groups[second]
-    if b.template is not None and b.template.kind not in state.capabilities.prologues:
+    if b.template is not None and b.template.kind not in state.machine.prologues:
         return 0
     saved = state.saved_bytes(first, second)
     if set(a.writes) & set(b.reads):
@@ -172,11 +172,9 @@ def _order_writers(state: FusionState, waiting: dict[int, set[int]]) -> None:
             waiting[earlier].discard(later)
 
 
-def build_kernels(
-    graph: LoopGraph, groups: Sequence[Group], capabilities: Capabilities
-) -> KernelGraph:
+def build_kernels(graph: LoopGraph, groups: Sequence[Group], machine: Machine) -> KernelGraph:
     """The kernel graph of groups in execution order."""
-    scheduler = Scheduler(graph, hints_of(graph.dims), capabilities)
+    scheduler = Scheduler(graph, hints_of(graph.dims), machine)
     kernels: list[Kernel] = []
     readers: dict[str, set[int]] = {}
     for k, group in enumerate(groups):
@@ -186,7 +184,7 @@ def build_kernels(
         needed = frozenset(
             b for b in group.writes if readers.get(b, set()) - {k} or b in graph.results
         )
-        tiles = capabilities.tiles and group.template is None
+        tiles = machine.tiles and group.template is None
         build = build_flat_kernel if tiles else build_kernel
         if tiles and is_crossed(group):
             build = build_crossed_kernel

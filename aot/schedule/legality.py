@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from aot.ir.capabilities import Capabilities
 from aot.ir.hints import Hints
 from aot.ir.loops import LoopGraph, LoopNest
+from aot.ir.machine import Machine
 from aot.ir.work import buffer_bytes
 from aot.schedule.cost import saved_bytes
 from aot.schedule.crossed import crossing, is_crossed
@@ -67,7 +67,7 @@ class FusionState:
     hints: Hints
     groups: dict[int, Group]
     many_writers: frozenset[str]
-    capabilities: Capabilities
+    machine: Machine
     writer: dict[str, int] = field(default_factory=dict)
     updater: dict[str, int] = field(default_factory=dict)
     readers: dict[str, set[int]] = field(default_factory=dict)
@@ -176,7 +176,7 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
 def _prologue(state: FusionState, first: int, second: int) -> Verdict:
     a, b = state.groups[first], state.groups[second]
     assert b.template is not None
-    if b.template.kind not in state.capabilities.prologues:
+    if b.template.kind not in state.machine.prologues:
         return Verdict(False, "a template call takes no producer into its kernel")
     for name in a.writes:
         if state.readers.get(name, set()) - {first, second} or name in state.graph.results:
@@ -201,7 +201,7 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
         whole = len(one.outer) == len(a.outer) and len(two.outer) == len(b.outer)
         if not whole and not _shares_blocks(state, first, second, joined):
             return Verdict(False, "they are independent and their iteration spaces differ")
-    if state.capabilities.tiles:
+    if state.machine.tiles:
         refused = passes_values(joined.nests, joined.outer) or _few_tiles(state, a, b, joined)
         reason = _agreement(joined) if related else "independent, over the same outer loops"
         return Verdict(not refused, refused or reason, None if refused else joined)
@@ -219,12 +219,12 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
 
 def _crosses(state: FusionState, first: int, second: int, joined: Group) -> bool:
     """True when the nests reduce tiles of the same large data along either axis."""
-    if not state.capabilities.tiles or not joined.outer or not is_crossed(joined):
+    if not state.machine.tiles or not joined.outer or not is_crossed(joined):
         return False
     grows = is_crossed(state.groups[first]) or is_crossed(state.groups[second])
     if not grows and state.saved_bytes(first, second) <= LARGE_BYTES:
         return False
-    if state.hints.volume(joined.outer) < state.capabilities.units // TILE_SHARE:
+    if state.hints.volume(joined.outer) < state.machine.units // TILE_SHARE:
         return False
     return not isinstance(crossing(state.graph, state.hints, joined), str)
 
@@ -236,14 +236,14 @@ def _shares_blocks(state: FusionState, first: int, second: int, joined: Group) -
     return (
         bool(joined.outer)
         and saved > LARGE_BYTES
-        and saved // units <= 2 * state.capabilities.local_bytes
+        and saved // units <= 2 * state.machine.local_bytes
     )
 
 
 def _large_scratch(state: FusionState, a: Group, b: Group, joined: Group) -> str:
     """Why a work unit's own values would not stay in its cache; "" when they do."""
     size = state.scratch_bytes(joined)
-    if size <= max(state.capabilities.local_bytes, state.scratch_bytes(a), state.scratch_bytes(b)):
+    if size <= max(state.machine.local_bytes, state.scratch_bytes(a), state.scratch_bytes(b)):
         return ""
     return f"a work unit would keep {size} bytes, more than its cache"
 
@@ -280,7 +280,7 @@ def _few_tiles(state: FusionState, a: Group, b: Group, joined: Group) -> str:
     hints = state.hints
     points = max(_points(hints, n) for n in joined.nests)
     units = hints.volume(joined.outer)
-    if units >= state.capabilities.units or points <= TILE_ROW_POINTS * units:
+    if units >= state.machine.units or points <= TILE_ROW_POINTS * units:
         return ""
     if units >= max(hints.volume(a.outer), hints.volume(b.outer)):
         return ""

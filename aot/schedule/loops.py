@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from aot.ir.capabilities import Capabilities
 from aot.ir.hints import Hints
 from aot.ir.kernels import Kernel, Stage, Strip
 from aot.ir.loops import Axis, LoopGraph, LoopNest, reads, writes
+from aot.ir.machine import Machine
 from aot.schedule.groups import Group, with_outer
 from aot.schedule.merge import merge_axes, merge_outer
 from aot.schedule.pieces import MAX_BLOCKS, cut_places, cut_stages
@@ -49,7 +49,7 @@ class Scheduler:
 
     graph: LoopGraph
     hints: Hints
-    capabilities: Capabilities
+    machine: Machine
 
 
 def build_kernel(scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]) -> Kernel:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from aot.ir.capabilities import Capabilities
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
 from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store, reads
+from aot.ir.machine import Machine
 from aot.ir.rewrite import split_axis, substitute_axes, with_roots
 from aot.ir.scalar import Access, Node, load, postorder, rebuild, reduce_, with_args
 from aot.schedule.canonical import simplify
@@ -51,9 +51,9 @@ the partial results of columns are few beside what is read."""
 SPLITTABLE = frozenset(("sum", "prod", "min", "max", "any", "all"))
 
 
-def split_reductions(graph: LoopGraph, capabilities: Capabilities) -> LoopGraph:
+def split_reductions(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with some reductions as a partial and a combining nest. Buffers have strides."""
-    splitter = _Splitter(graph, hints_of(graph.dims), dict(graph.buffers), capabilities)
+    splitter = _Splitter(graph, hints_of(graph.dims), dict(graph.buffers), machine)
     ops: list[LoopOp] = []
     for op in graph.ops:
         ops.extend(splitter.split(op) if isinstance(op, LoopNest) else (op,))
@@ -92,7 +92,7 @@ class _Splitter:
     graph: LoopGraph
     hints: Hints
     buffers: dict[str, Buffer]
-    capabilities: Capabilities
+    machine: Machine
     decisions: list[Decision] = field(default_factory=list)
 
     def split(self, nest: LoopNest) -> tuple[LoopNest, ...]:
@@ -112,19 +112,19 @@ class _Splitter:
         if main is None:
             return nest, None
         chunk: Axis | None = None
-        if self.capabilities.tiles and self._read_by_rows(nest, main):
+        if self.machine.tiles and self._read_by_rows(nest, main):
             nest, chunk = self._tile_rows(nest)
             if chunk is not None:
                 reason = f"another nest reduces {main.buffer} along rows: one tile serves both"
                 return nest, _Plan(chunk, None, None, reason)
         narrow, beside = self._narrow_axis(nest, main)
-        enough = self.capabilities.units
+        enough = self.machine.units
         rest = [a for a in nest.reduction if a != narrow]
         units = self._units(nest, main, narrow)
         if units < enough:
             nest, chunk = self._chunk(nest, main, rest)
         reason = f"{units} parallel units are few"
-        plain = narrow is None and chunk is None and not self.capabilities.tiles
+        plain = narrow is None and chunk is None and not self.machine.tiles
         if plain and self._read_by_rows(nest, main):
             nest, chunk = self._row_blocks(nest, main)
             reason = f"another nest reduces {main.buffer} along rows: both can read blocks of rows"
@@ -145,7 +145,7 @@ class _Splitter:
 
     def _narrow_axis(self, nest: LoopNest, main: Motion) -> tuple[Axis, Axis] | tuple[None, None]:
         """The contiguous reduction axis and the kept axis beside it, when the former is short."""
-        if self.capabilities.tiles:
+        if self.machine.tiles:
             return None, None
         for axis in nest.reduction:
             if main.stride(axis.symbol) != 1 or self.hints.value(axis.extent) >= LANES:
@@ -191,7 +191,7 @@ class _Splitter:
             return nest, None
         extent = int(axis.extent)
         for high in TILE_HEIGHTS:
-            if extent % high == 0 and extent // high >= self.capabilities.units // 4:
+            if extent % high == 0 and extent // high >= self.machine.units // 4:
                 return _split_axis(nest, axis, extent // high)
         return nest, None
 
@@ -202,7 +202,7 @@ class _Splitter:
         (axis, *more) = nest.reduction
         if more or not axis.extent.is_Integer:
             return nest, None
-        least = max(self.capabilities.units, size // BLOCK_BYTES)
+        least = max(self.machine.units, size // BLOCK_BYTES)
         for parts in range(least, 8 * size // BLOCK_BYTES):
             if int(axis.extent) % parts == 0:
                 return _split_axis(nest, axis, parts)
@@ -223,8 +223,8 @@ class _Splitter:
         axis = max(candidates, key=reach)
         extent = self.hints.value(axis.extent)
         others = self.hints.volume(a for a in nest.reduction if a != axis)
-        enough = self.capabilities.units
-        if self.capabilities.tiles:
+        enough = self.machine.units
+        if self.machine.tiles:
             enough = -(-enough // max(1, self._units(nest, main, None)))
         if enough <= extent <= 512 and others * extent >= LARGE // 4 and others >= 64:
             return nest, axis

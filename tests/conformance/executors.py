@@ -20,10 +20,10 @@ from aot.backends.triton.backend import TritonBackend
 from aot.frontend.capture import Captured
 from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
-from aot.ir.capabilities import Capabilities
 from aot.ir.interpreter import bind_dims, interpret_kernels, interpret_outline
 from aot.ir.interpreter_flow import Operators
 from aot.ir.kernels import KernelGraph
+from aot.ir.machine import Machine
 from aot.ir.tensors import TensorGraph
 from aot.link.derive import DerivedStore
 from aot.lowering.lower import lower_outline
@@ -55,8 +55,8 @@ def interpret_fused(
     """The kernel graph in NumPy: checks passes and scheduling too."""
     graph, weights = ingest(captured, tuple(operators or ()))
     backend = backend_for(ALL_CPU)
-    capabilities = backend.capabilities(ALL_CPU)
-    kernels = scheduled(graph, capabilities)
+    machine = backend.machine(ALL_CPU)
+    kernels = scheduled(graph, machine)
     store = DerivedStore(weights, kernels.derived, kernels.buffers, backend.recipes())
     arrays = _named(kernels.inputs, inputs)
     dims = _dims(graph, inputs)
@@ -67,11 +67,11 @@ def _named(names: tuple[str, ...], inputs: Args) -> dict[str, np.ndarray]:
     return {name: to_array(t) for name, t in zip(names, inputs, strict=True)}
 
 
-def scheduled(graph: TensorGraph, capabilities: Capabilities) -> KernelGraph:
+def scheduled(graph: TensorGraph, machine: Machine) -> KernelGraph:
     """The kernels of a graph, each stage verified."""
-    loops = run_passes(lower_outline(outline(graph)), capabilities)
+    loops = run_passes(lower_outline(outline(graph)), machine)
     verify_stage(loops)
-    kernels = join(loops.map(lambda part: fuse(part, capabilities)))
+    kernels = join(loops.map(lambda part: fuse(part, machine)))
     verify_stage(kernels)
     return kernels
 
@@ -84,8 +84,8 @@ def interpret_triton(captured: Captured, inputs: Args) -> list[np.ndarray]:
     """The Triton kernels in Triton's interpreter: checks the GPU backend's code, with no GPU."""
     graph, weights = ingest(captured)
     backend, target = TritonBackend(), Target("cuda", ("sm_90",))
-    capabilities = backend.capabilities(target)
-    kernels = scheduled(graph, capabilities)
+    machine = backend.machine(target)
+    kernels = scheduled(graph, machine)
     emitted = backend.emit(kernels, target)
     store = DerivedStore(weights, emitted.graph.derived, emitted.graph.buffers, backend.recipes())
     arrays = _named(kernels.inputs, inputs)

@@ -50,7 +50,7 @@ def in_numpy(graph: TensorGraph, arrays: Arrays) -> list[np.ndarray]:
 
 def in_triton(graph: TensorGraph, arrays: Arrays) -> list[np.ndarray]:
     backend, target = TritonBackend(), Target("cuda", ("sm_90",))
-    emitted = backend.emit(scheduled(graph, backend.capabilities(target)), target)
+    emitted = backend.emit(scheduled(graph, backend.machine(target)), target)
     in_place = plan_memory(emitted.graph).in_place
     outputs, fault = run_emitted(emitted, arrays, lambda _: np.zeros(0), {}, in_place)
     assert fault == 0

@@ -12,8 +12,8 @@ import torch
 from aot import driver
 from aot.errors import InternalError
 from aot.frontend.capture import capture_module
-from aot.ir.capabilities import Capabilities
 from aot.ir.loops import LoopGraph
+from aot.ir.machine import Machine
 from aot.options import BuildOptions, parse_target
 from aot.passes import pipeline
 from aot.passes.pipeline import PASSES, Loops, Pass
@@ -31,7 +31,7 @@ def test_the_document_lists_them() -> None:
     assert len(set(listed)) == len(listed)
 
 
-def _broken(loops: Loops, _: Capabilities) -> Loops:
+def _broken(loops: Loops, _: Machine) -> Loops:
     def forget_a_writer(part: LoopGraph) -> LoopGraph:
         return replace(part, ops=part.ops[1:])
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from aot.ir.capabilities import Capabilities
 from aot.ir.dtypes import BOOL, FLOAT32, DType
 from aot.ir.flow import Outline, Straight
 from aot.ir.interpreter import interpret_kernels, interpret_loops
 from aot.ir.kernels import KernelGraph
 from aot.ir.loops import LoopGraph
+from aot.ir.machine import Machine
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, binary, const, index_value, reduce_, unary, where
 from aot.ir.tensors import Dim, Signature, TensorGraph, TensorType, Tree
@@ -23,7 +23,7 @@ from aot.passes import pipeline
 from aot.symbolic import Expr, as_expr, dim, row_major_strides
 from tests.settings import seeded
 
-DEVICE = Capabilities(
+DEVICE = Machine(
     vector_bytes=64,
     l1_bytes=32 << 10,
     l2_bytes=1 << 20,
@@ -160,7 +160,7 @@ def layer_norm(x: Tensor) -> Tensor:
 _NO_FRAME = TensorGraph("test", (), (), (), (), (), {}, Signature((), Tree("leaf", 0)))
 
 
-def run_passes(graph: LoopGraph, device: Capabilities = DEVICE) -> LoopGraph:
+def run_passes(graph: LoopGraph, device: Machine = DEVICE) -> LoopGraph:
     """All passes over a model without control flow; invariants checked after each."""
 
     def check(_name: str, loops: Outline[LoopGraph], _seconds: float) -> None:

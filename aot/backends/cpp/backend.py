@@ -25,10 +25,10 @@ from aot.backends.cpp.template_matmul import emit_matmul
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
 from aot.backends.cpp.toolchain import find_toolchain
 from aot.errors import InternalError
-from aot.ir.capabilities import Capabilities
 from aot.ir.declarations import Declaration, declare
 from aot.ir.kernels import Kernel, KernelGraph, Launch
 from aot.ir.loops import Buffer, DerivedWeight
+from aot.ir.machine import Machine
 from aot.options import CPU_LEVELS, BuildOptions, Target
 from aot.symbolic import integer
 
@@ -56,9 +56,9 @@ class CppBackend:
         """One: its levels are libraries of the same kernels."""
         return (target,)
 
-    def capabilities(self, target: Target) -> Capabilities:
+    def machine(self, target: Target) -> Machine:
         """What the scheduler may assume of a current x86-64 server core."""
-        return Capabilities(
+        return Machine(
             vector_bytes=64 if CPU_LEVELS[-1] in target.archs else 32,
             l1_bytes=32 * 1024,
             l2_bytes=1024 * 1024,
@@ -78,7 +78,7 @@ class CppBackend:
 
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         """Sources and launches; kernels of equal text that declare the same share a function."""
-        grain_bytes = self.capabilities(target).grain_bytes
+        grain_bytes = self.machine(target).grain_bytes
         names: dict[tuple[str, str, Declaration], str] = {}
         functions: list[KernelSource] = []
         launches: list[Launch] = []

@@ -23,11 +23,11 @@ from aot.backends.triton.toolchain import SHARED_LIMIT, find_triton
 from aot.backends.triton.tuning import Chooser, default_database
 from aot.backends.triton.user_kernel import emit_user_kernel
 from aot.errors import InternalError
-from aot.ir.capabilities import Capabilities
 from aot.ir.declarations import Declaration, declare
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import Kernel, KernelGraph, Launch, side_by_side
 from aot.ir.loops import Buffer
+from aot.ir.machine import Machine
 from aot.ir.user_kernel import TRITON
 from aot.options import BuildOptions, Target
 from aot.symbolic import integer
@@ -73,9 +73,9 @@ class TritonBackend:
         """One program an architecture: tiles differ between them."""
         return tuple(Target(target.device, (arch,)) for arch in target.archs)
 
-    def capabilities(self, target: Target) -> Capabilities:
+    def machine(self, target: Target) -> Machine:
         """What the scheduler may assume of a GPU for servers."""
-        return Capabilities(
+        return Machine(
             vector_bytes=16,
             l1_bytes=128 * 1024,
             l2_bytes=40 * 1024 * 1024,

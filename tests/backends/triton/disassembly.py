@@ -18,7 +18,7 @@ _WIDE = re.compile(r"\.(?:64|128|256)\b")
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineCode:
     """The machine code of one kernel.
 
     Attributes:
@@ -51,7 +51,7 @@ class Machine:
         )
 
 
-def disassemble(image: KernelImage, arch: str) -> Machine:
+def disassemble(image: KernelImage, arch: str) -> MachineCode:
     """Takes the image apart with the programs that come with Triton."""
     triton = find_triton(arch)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -64,7 +64,7 @@ def disassemble(image: KernelImage, arch: str) -> Machine:
     numbers = {key: int(value) for key, value in re.findall(r"(\w+):(\d+)", function[1])}
     instructions = Counter(_INSTRUCTION.findall(code))
     assert instructions["EXIT"] > 0, code[:500]
-    return Machine(instructions, numbers["REG"], numbers["STACK"] + numbers["LOCAL"])
+    return MachineCode(instructions, numbers["REG"], numbers["STACK"] + numbers["LOCAL"])
 
 
 def _output(command) -> str:

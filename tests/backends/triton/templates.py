@@ -18,7 +18,7 @@ from aot.ir.kernels import KernelGraph
 from aot.lowering.lower import lower
 from aot.options import Target, default_cache_dir, environment
 from aot.schedule.fusion import fuse
-from tests.backends.triton.disassembly import Machine, disassemble
+from tests.backends.triton.disassembly import MachineCode, disassemble
 from tests.conformance.executors import interpret_triton
 from tests.schedule.graphs import run_passes
 from tests.settings import seeded
@@ -70,8 +70,8 @@ def captured(function: Callable[..., Any], args: Args, dims: Any = None) -> Capt
 
 
 def kernels_of(model: Captured, arch: str = "sm_90") -> KernelGraph:
-    capabilities = TritonBackend().capabilities(Target("cuda", (arch,)))
-    return fuse(run_passes(lower(ingest(model)[0]), capabilities), capabilities)
+    machine = TritonBackend().machine(Target("cuda", (arch,)))
+    return fuse(run_passes(lower(ingest(model)[0]), machine), machine)
 
 
 def emitted(model: Captured, arch: str = "sm_90") -> EmittedGraph:
@@ -82,7 +82,7 @@ def template_kinds(model: Captured) -> list[str]:
     return [k.template.kind for k in kernels_of(model).kernels if k.template]
 
 
-def machine(model: Captured, kind: str, arch: str) -> Machine:
+def machine_code(model: Captured, kind: str, arch: str) -> MachineCode:
     """The machine code of the kernel with that template."""
     graph = emitted(model, arch)
     kernels = {k.name: k for k in graph.graph.kernels if k.template and k.template.kind == kind}

@@ -38,8 +38,8 @@ def lowered(example: str):
 def emitted(example: str, arch: str) -> EmittedGraph:
     """The example's kernels for an architecture."""
     backend, target = TritonBackend(), Target("cuda", (arch,))
-    capabilities = backend.capabilities(target)
-    return backend.emit(fuse(run_passes(lowered(example), capabilities), capabilities), target)
+    machine = backend.machine(target)
+    return backend.emit(fuse(run_passes(lowered(example), machine), machine), target)
 
 
 @pytest.mark.slow

@@ -14,31 +14,31 @@ from tests.backends.triton.kernels import add, matmul, spilling
 ARCHS = ("sm_80", "sm_90")
 
 
-def machine(source, arch):
+def machine_code(source, arch):
     (image,) = compile_kernels([source], arch, 1, default_cache_dir(environment()))
     return disassemble(image, arch)
 
 
 @pytest.mark.parametrize("arch", (*ARCHS, "sm_100", "sm_120"))
 def test_matrix_products_use_tensor_cores(arch):
-    assert machine(matmul(), arch).uses_tensor_cores
-    assert not machine(add(), arch).uses_tensor_cores
+    assert machine_code(matmul(), arch).uses_tensor_cores
+    assert not machine_code(add(), arch).uses_tensor_cores
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_loads_of_known_alignment_are_wide(arch):
-    product = machine(matmul(), arch)
+    product = machine_code(matmul(), arch)
     assert product.vector_loads == product.loads > 0
-    unknown = machine(add(), arch)
+    unknown = machine_code(add(), arch)
     assert unknown.vector_loads == 0 < unknown.loads
     unmasked = dataclasses.replace(add(), text=add().text.replace(", m)", ")"))
-    known = machine(unmasked, arch)
+    known = machine_code(unmasked, arch)
     assert known.vector_loads == known.loads == 4
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_values_that_fit_no_registers_are_seen(arch):
-    assert machine(add(), arch).local_bytes == 0
-    crowded = machine(spilling(), arch)
+    assert machine_code(add(), arch).local_bytes == 0
+    crowded = machine_code(spilling(), arch)
     assert crowded.local_bytes > 256
-    assert crowded.registers > machine(add(), arch).registers
+    assert crowded.registers > machine_code(add(), arch).registers

@@ -61,7 +61,7 @@ class Product(torch.nn.Module):
 def emit(module: torch.nn.Module, *args: torch.Tensor, arch: str = "sm_90") -> EmittedGraph:
     graph, _ = ingest(capture_module(module, args))
     backend, target = TritonBackend(), Target("cuda", (arch,))
-    facts = backend.capabilities(target)
+    facts = backend.machine(target)
     return backend.emit(fuse(run_passes(lower(graph), facts), facts), target)
 
 

@@ -42,9 +42,7 @@ class Function(nn.Module):
 
 def kernels_of(function: Callable[..., Any], *args: torch.Tensor, **options: Any) -> KernelGraph:
     graph, _ = ingest(capture_module(Function(function), args, **options))
-    kernels = fuse(
-        run_passes(lower(graph), BACKEND.capabilities(TARGET)), BACKEND.capabilities(TARGET)
-    )
+    kernels = fuse(run_passes(lower(graph), BACKEND.machine(TARGET)), BACKEND.machine(TARGET))
     verify_kernels(kernels)
     return kernels
 

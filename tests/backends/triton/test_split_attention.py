@@ -15,7 +15,7 @@ from tests.backends.triton.templates import (
     check_close,
     emitted,
     kernels_of,
-    machine,
+    machine_code,
     qkv,
     tensors,
 )
@@ -238,7 +238,7 @@ def test_text(golden: GoldenCheck):
 
 def test_single_precision_takes_few_keys_at_once():
     """What registers multiply they hold: more of them would go to memory."""
-    code = machine(captured(grouped, qkv(1, 8, 1, 384, 32, shared=2)), "attention", "sm_90")
+    code = machine_code(captured(grouped, qkv(1, 8, 1, 384, 32, shared=2)), "attention", "sm_90")
     assert code.local_bytes == 0
 
 
@@ -261,7 +261,7 @@ CODE = {
 @pytest.mark.parametrize("name", CODE)
 def test_machine_code(name, arch):
     function, args = CODE[name]
-    code = machine(captured(function, args), "attention", arch)
+    code = machine_code(captured(function, args), "attention", arch)
     assert code.local_bytes <= 16
     assert code.uses_tensor_cores == (name != "single precision")
     if "mask" not in name:

@@ -10,7 +10,7 @@ from tests.backends.triton.templates import (
     captured,
     check_exact,
     emitted,
-    machine,
+    machine_code,
     template_kinds,
 )
 from tests.settings import seeded
@@ -142,5 +142,5 @@ def test_few_long_rows_are_counted():
 
 @pytest.mark.parametrize("rows", (4, 2000))
 def test_machine_code(rows):
-    code = machine(captured(ascending, (real(rows, 512),)), "argsort", "sm_90")
+    code = machine_code(captured(ascending, (real(rows, 512),)), "argsort", "sm_90")
     assert code.local_bytes == 0

@@ -26,7 +26,7 @@ from tests.backends.triton.templates import (
     captured,
     check_close,
     emitted,
-    machine,
+    machine_code,
     qkv,
     template_kinds,
     tensors,
@@ -225,7 +225,7 @@ SPILLED = 16
 @pytest.mark.parametrize("name", CODE)
 def test_machine_code(name, arch):
     function, args = CODE[name]
-    code = machine(captured(function, args), "attention", arch)
+    code = machine_code(captured(function, args), "attention", arch)
     assert code.local_bytes <= SPILLED
     assert code.uses_tensor_cores == (name != "single precision")
     if name != "keys masked":  # an element or two of the mask for each thread

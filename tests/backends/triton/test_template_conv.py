@@ -34,7 +34,7 @@ from aot.ir.kernels import KernelGraph
 from aot.lowering.lower import lower
 from aot.options import Target, default_cache_dir, environment
 from aot.schedule.fusion import fuse
-from tests.backends.triton.disassembly import Machine, disassemble
+from tests.backends.triton.disassembly import MachineCode, disassemble
 from tests.conformance.executors import interpret_triton
 from tests.schedule.graphs import run_passes
 from tests.settings import seeded
@@ -152,8 +152,8 @@ CASES: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
 
 
 def kernels_of(captured: Captured) -> KernelGraph:
-    capabilities = TritonBackend().capabilities(Target("cuda", ("sm_90",)))
-    return fuse(run_passes(lower(ingest(captured)[0]), capabilities), capabilities)
+    machine = TritonBackend().machine(Target("cuda", ("sm_90",)))
+    return fuse(run_passes(lower(ingest(captured)[0]), machine), machine)
 
 
 def emitted(module: Model, *args: torch.Tensor, arch: str = "sm_90") -> EmittedGraph:
@@ -322,7 +322,7 @@ def test_what_was_measured_goes_first() -> None:
 
 
 @cache
-def machine(name: str, arch: str) -> Machine:
+def machine_code(name: str, arch: str) -> MachineCode:
     module, args = CODE[name]()
     (source,) = [f for f in emitted(module, *args, arch=arch).functions if "acc" in f.text]
     (image,) = compile_kernels([source], arch, 1, default_cache_dir(environment()))
@@ -353,7 +353,7 @@ CODE: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("name", CODE)
 def test_machine_code(name: str, arch: str) -> None:
-    code = machine(name, arch)
+    code = machine_code(name, arch)
     assert code.local_bytes == 0
     assert code.uses_tensor_cores == (name not in ("single precision", "depthwise"))
     if name != "image":  # whose three channels are no vector
@@ -362,4 +362,4 @@ def test_machine_code(name: str, arch: str) -> None:
 
 @pytest.mark.slow
 def test_large_blocks_use_the_instructions_of_warp_groups() -> None:
-    assert any(i.startswith("HGMMA") for i in machine("many channels", "sm_90").instructions)
+    assert any(i.startswith("HGMMA") for i in machine_code("many channels", "sm_90").instructions)

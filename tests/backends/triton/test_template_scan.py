@@ -14,7 +14,7 @@ from tests.backends.triton.templates import (
     check_close,
     check_exact,
     emitted,
-    machine,
+    machine_code,
     template_kinds,
 )
 from tests.settings import seeded
@@ -120,6 +120,6 @@ def test_blocks_follow_the_sizes():
 
 @pytest.mark.parametrize("arch", ("sm_80", "sm_90"))
 def test_machine_code(arch):
-    code = machine(captured(lambda x: x.cumsum(1), (real(64, 8192),)), "scan", arch)
+    code = machine_code(captured(lambda x: x.cumsum(1), (real(64, 8192),)), "scan", arch)
     assert code.local_bytes == 0
     assert code.vector_loads == code.loads

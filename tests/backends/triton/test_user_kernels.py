@@ -47,7 +47,7 @@ def check(case: Case, outputs: list[np.ndarray[Any, Any]], inputs: tuple[Tensor,
 
 def kernels_of(case: Case) -> KernelGraph:
     graph, _ = ingest(captured(case))
-    return scheduled(graph, TritonBackend().capabilities(TARGET))
+    return scheduled(graph, TritonBackend().machine(TARGET))
 
 
 @pytest.mark.parametrize("name", cases())

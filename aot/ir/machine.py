@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Capabilities:
+class Machine:
     """What cost models need to know of a device; sizes in bytes.
 
     `vector_bytes`: widest vector register among the levels built. `templates`: kinds of
