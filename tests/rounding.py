@@ -46,10 +46,11 @@ COMPOSED = frozenset(
         ),
         *(aten.linalg_vector_norm, aten._cdist_forward, aten._pdist_forward),
         *(aten.grid_sampler_2d, aten.grid_sampler_3d),
+        *(aten.prod, aten.cumprod),
     }
 )
-"""Operators that sum and do more. Their arguments are off by the part instead: a sum in another
-order is the exact sum of terms that are off by as much."""
+"""Operators that sum and do more, and products of many. Their arguments are off by the part
+instead: a sum, or a product, in another order is the exact one of terms that are off by as much."""
 
 
 class _Reordered(TorchDispatchMode):

@@ -132,7 +132,7 @@ def test_values(name):
     model = captured(function, args)
     (parts,) = parts_of(model)
     assert parts > 1
-    check_close(model, function, args, steps=8)
+    check_close(model, function, args)
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_causal_values_of_few_queries(name, small_parts):
     args = tuple(a[:, :, : a.shape[2] // 13] for a in args)
     model = captured(function, args)
     assert parts_of(model)[0] > 1
-    check_close(model, function, args, steps=8)
+    check_close(model, function, args)
 
 
 BATCH, KEYS = torch.export.Dim("batch", min=1), torch.export.Dim("keys", min=1)
@@ -164,7 +164,7 @@ def test_values_at_other_sizes(sizes, dtype, small_parts):
     shape = {"heads": 4, "queries": 1, "size": 32, "shared": 2, "dtype": dtype}
     model = captured(grouped, qkv(2, keys=128, **shape), ({0: BATCH}, *[{0: BATCH, 2: KEYS}] * 2))
     assert parts_of(model) == [8]
-    check_close(model, grouped, qkv(sizes[0], keys=sizes[1], **shape), steps=8)
+    check_close(model, grouped, qkv(sizes[0], keys=sizes[1], **shape))
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -174,7 +174,7 @@ def test_masked_values_at_other_sizes(sizes, small_parts):
     example = (*qkv(2, 4, 1, 128, 16, shared=2), seen(128, 2)[:, None, None])
     dims = ({0: BATCH}, *[{0: BATCH, 2: KEYS}] * 2, {0: BATCH, 3: KEYS})
     args = (*qkv(batch, 4, 1, keys, 16, shared=2), seen(keys, batch, range(40))[:, None, None])
-    check_close(captured(grouped, example, dims), grouped, args, steps=8)
+    check_close(captured(grouped, example, dims), grouped, args)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_causal_values_at_other_sizes(sizes, small_parts):
     queries = torch.export.Dim("queries", min=1)
     model = captured(causal, qkv(1, 2, 40, 90, 16), ({2: queries}, {2: KEYS}, {2: KEYS}))
     assert parts_of(model)[0] > 1
-    check_close(model, causal, qkv(1, 2, *sizes, 16), steps=8)
+    check_close(model, causal, qkv(1, 2, *sizes, 16))
 
 
 def test_nan_stays_where_eager_has_it():
