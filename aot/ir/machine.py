@@ -1,4 +1,4 @@
-"""Facts about a device that the scheduler may use."""
+"""What a device is: the facts that passes and the scheduler choose by."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Machine:
     """What cost models need to know of a device; sizes in bytes.
 
-    `vector_bytes`: widest vector register among the levels built. `templates`: kinds of
-    TemplateCall that the backend implements. `preferred_conv_layout`: "channels_last" or
-    "contiguous". `local_bytes`: how much memory private to one work unit may take.
+    `templates`: kinds of TemplateCall that the backend implements. `preferred_conv_layout`:
+    "channels_last" or "contiguous". `local_bytes`: how much memory private to one work unit may
+    take. `lanes`: of the widest vectors, for elements of 4 bytes.
     `tiles`: a work unit evaluates whole tiles of points at once and keeps values in registers
     alone, so that what nests of a kernel pass on is computed again where it is needed, but for
     reduced values; otherwise it loops over points, one vector at a time, and has local memory.
@@ -25,19 +25,19 @@ class Machine:
     `sort_run`: elements of rows that the argsort template sorts well; longer ones are merged from
     such runs (a power of two); 0: any.
     `languages`: of the kernels that a model may bring along.
-    `units`: parallel work units from which a launch keeps the device busy.
+    `units`: parallel work units from which a launch keeps the device busy. `cut_units`: from which
+    no loop is cut into strips for more of them.
     """
 
-    vector_bytes: int
-    l1_bytes: int
-    l2_bytes: int
     local_bytes: int
     templates: frozenset[str]
     preferred_conv_layout: str
     grain_bytes: int
     tiles: bool = False
     alignment: int = 1
+    lanes: int = 16
     units: int = 8
+    cut_units: int = 16
     matrix_dtypes: frozenset[str] = frozenset()
     head_size: int = 0
     attention_parts: bool = False

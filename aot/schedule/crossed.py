@@ -17,7 +17,7 @@ from aot.ir.loops import Axis, LoopGraph, LoopNest, reads, writes
 from aot.ir.scalar import Access, Node, loads, postorder
 from aot.schedule.flat import computed_again
 from aot.schedule.groups import Group, rename
-from aot.schedule.loops import Scheduler
+from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft, drop_unread
 from aot.schedule.strides import motions
 from aot.schedule.votes import order_by_stride

@@ -25,9 +25,10 @@ from aot.ir.scalar import (
     with_args,
 )
 from aot.schedule.groups import Group, rename
-from aot.schedule.loops import Scheduler, merge_stage
+from aot.schedule.loops import merge_stage
 from aot.schedule.matching import invert
 from aot.schedule.merge import merge_outer
+from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.strides import motions
 from aot.schedule.votes import order_by_stride

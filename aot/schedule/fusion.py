@@ -17,8 +17,9 @@ from aot.schedule.crossed import build_crossed_kernel, is_crossed
 from aot.schedule.flat import build_flat_kernel
 from aot.schedule.groups import Group, group_of
 from aot.schedule.legality import FusionState, can_fuse
-from aot.schedule.loops import Scheduler, build_kernel
+from aot.schedule.loops import build_kernel
 from aot.schedule.order import order_kernels
+from aot.schedule.scheduler import Scheduler
 from aot.schedule.split import split_reductions
 
 SHARED_READ_SHARE = 0.3

@@ -16,9 +16,7 @@ from aot.schedule.groups import Group
 from aot.schedule.loops import group_cost, parallel_units
 from aot.schedule.matching import flows, match
 from aot.schedule.prologue import attach_prologue
-
-ENOUGH_UNITS = 8
-"""Parallel work units that a kernel should keep."""
+from aot.schedule.scheduler import Scheduler
 
 SERIAL_POINTS = 16384
 """Kernels of fewer points may run as a single work unit."""
@@ -94,10 +92,15 @@ class FusionState:
         self.groups[key] = fused
         self._index(key, fused)
 
+    @property
+    def scheduler(self) -> Scheduler:
+        """The same as the scheduler's other choices see it."""
+        return Scheduler(self.graph, self.hints, self.machine)
+
     def cost(self, key: int) -> float:
         """Vector instructions of a group's kernel."""
         if key not in self.costs:
-            self.costs[key] = group_cost(self.graph, self.hints, self.groups[key])
+            self.costs[key] = group_cost(self.scheduler, self.groups[key])
         return self.costs[key]
 
     def scratch_bytes(self, group: Group) -> int:
@@ -251,7 +254,7 @@ def _large_scratch(state: FusionState, a: Group, b: Group, joined: Group) -> str
 def _worse_vectors(state: FusionState, first: int, second: int, joined: Group) -> str:
     """Why the fused loops cost more than the traffic that they save; "" when they do not."""
     apart = state.cost(first) + state.cost(second)
-    extra = group_cost(state.graph, state.hints, joined) - apart
+    extra = group_cost(state.scheduler, joined) - apart
     saved = state.saved_bytes(first, second)
     # A little more beside much is what scalar code for a value per row costs.
     if extra <= TOLERATED_SHARE * apart:
@@ -268,9 +271,9 @@ def _lost_parallelism(state: FusionState, a: Group, b: Group, joined: Group) -> 
         return ""
     before = max(hints.volume(a.outer), hints.volume(b.outer))
     units = hints.volume(joined.outer)
-    if units >= min(before, ENOUGH_UNITS):
-        units = parallel_units(state.graph, hints, joined)
-    if units >= min(before, ENOUGH_UNITS):
+    if units >= min(before, state.machine.units):
+        units = parallel_units(state.scheduler, joined)
+    if units >= min(before, state.machine.units):
         return ""
     return f"it would leave {units} parallel units of {before}"
 

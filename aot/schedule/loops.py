@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from aot.ir.hints import Hints
 from aot.ir.kernels import Kernel, Stage, Strip
-from aot.ir.loops import Axis, LoopGraph, LoopNest, reads, writes
-from aot.ir.machine import Machine
+from aot.ir.loops import Axis, LoopNest, reads, writes
 from aot.schedule.groups import Group, with_outer
 from aot.schedule.merge import merge_axes, merge_outer
 from aot.schedule.pieces import MAX_BLOCKS, cut_places, cut_stages
+from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.strides import Motion
 from aot.schedule.votes import nests_reduce, order_by_stride, stage_cost
-
-ENOUGH_UNITS = 16
-"""Parallel work beyond which no strip is cut for more."""
 
 SMALL_UNIT = 256
 """A work unit of fewer points takes in another loop when enough units remain."""
@@ -41,15 +37,6 @@ STRIP_LEAST = 64
 
 STRIP_TRANSPOSE = 32
 """Elements of a strip when reads and writes run along different loops: two cache lines."""
-
-
-@dataclass(frozen=True)
-class Scheduler:
-    """What every choice below looks at."""
-
-    graph: LoopGraph
-    hints: Hints
-    machine: Machine
 
 
 def build_kernel(scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]) -> Kernel:
@@ -116,7 +103,7 @@ def _whole_draft(group: Group) -> StageDraft:
 
 def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
     hints = scheduler.hints
-    cost = stage_cost(scheduler.graph, hints, (), _whole_draft(group))
+    cost = stage_cost(scheduler, (), _whole_draft(group))
     _, vector = cost.best(group.outer)
     stores = [m for m in cost.moves if m.store]
     order = order_by_stride(hints, stores, group.outer)
@@ -132,18 +119,18 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
         return outer, Strip(vector, STRIP_TRANSPOSE)
     total = hints.volume(group.outer)
     while rest and hints.volume(inner) < SMALL_UNIT:
-        if hints.volume(rest[:-1]) < ENOUGH_UNITS and total > 16 * SMALL_UNIT:
+        if hints.volume(rest[:-1]) < scheduler.machine.cut_units and total > 16 * SMALL_UNIT:
             break
         inner.insert(0, rest.pop())
     for axis in [a for a in rest if 0 < len(cut_places(group.nests, a)) < MAX_BLOCKS]:
         others = hints.volume(a for a in rest if a != axis)
-        if others >= ENOUGH_UNITS or total <= SERIAL_POINTS:
+        if others >= scheduler.machine.cut_units or total <= SERIAL_POINTS:
             rest.remove(axis)
             inner.insert(0, axis)
     chosen = with_outer(group, tuple(rest))
     extent = hints.value(vector.extent)
-    units = hints.volume(rest)
-    if units < ENOUGH_UNITS and (extent > STRIP_POINTS or not vector.extent.is_Integer):
+    few = hints.volume(rest) < scheduler.machine.cut_units
+    if few and (extent > STRIP_POINTS or not vector.extent.is_Integer):
         return chosen, Strip(vector, STRIP_POINTS)
     return chosen, None
 
@@ -169,13 +156,14 @@ def _row_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]
     narrow = _narrow_inner(scheduler, group)
     if narrow is not None:
         return narrow, None
-    chosen = shared_vector(scheduler.graph, scheduler.hints, group)
+    chosen = shared_vector(scheduler, group)
     if chosen is None:
         return group, None
     rest = tuple(a for a in group.outer if a != chosen)
     most = STRIP_KEPT if nests_reduce(group.nests) else STRIP_POINTS
     elements = scheduler.hints.volume(group.outer)
-    size = min(most, max(STRIP_LEAST, elements // ENOUGH_UNITS // STRIP_LEAST * STRIP_LEAST))
+    share = elements // scheduler.machine.cut_units
+    size = min(most, max(STRIP_LEAST, share // STRIP_LEAST * STRIP_LEAST))
     return with_outer(group, rest), Strip(chosen, size)
 
 
@@ -188,7 +176,7 @@ def _narrow_inner(scheduler: Scheduler, group: Group) -> Group | None:
     for axis in group.outer:
         rest = tuple(a for a in group.outer if a != axis)
         units = scheduler.hints.volume(rest)
-        if scheduler.hints.value(axis.extent) > NARROW or units < ENOUGH_UNITS:
+        if scheduler.hints.value(axis.extent) > NARROW or units < scheduler.machine.cut_units:
             continue
         inner = with_outer(group, rest)
         if _merged_cost(scheduler, inner) < before * (1 - GAIN):
@@ -201,26 +189,26 @@ def _merged_cost(scheduler: Scheduler, group: Group) -> float:
     total = 0.0
     for draft in form_stages(scheduler.graph, group):
         merged = merge_stage(scheduler, group.outer, draft, None)
-        cost = stage_cost(scheduler.graph, scheduler.hints, group.outer, merged)
+        cost = stage_cost(scheduler, group.outer, merged)
         total += cost.best(merged.domain)[0]
     return total
 
 
-def shared_vector(graph: LoopGraph, hints: Hints, group: Group) -> Axis | None:
+def shared_vector(scheduler: Scheduler, group: Group) -> Axis | None:
     """The shared axis that all stages are vectorised along; None when each has a better one."""
-    return _best_vector(graph, hints, group)[1]
+    return _best_vector(scheduler, group)[1]
 
 
-def group_cost(graph: LoopGraph, hints: Hints, group: Group) -> float:
+def group_cost(scheduler: Scheduler, group: Group) -> float:
     """Vector instructions of the group's kernel, vectorised as well as it can be."""
     if group.template is not None:
         return 0.0
-    return _best_vector(graph, hints, group)[0]
+    return _best_vector(scheduler, group)[0]
 
 
-def _best_vector(graph: LoopGraph, hints: Hints, group: Group) -> tuple[float, Axis | None]:
-    drafts = form_stages(graph, group)
-    costs = [stage_cost(graph, hints, group.outer, d) for d in drafts]
+def _best_vector(scheduler: Scheduler, group: Group) -> tuple[float, Axis | None]:
+    drafts = form_stages(scheduler.graph, group)
+    costs = [stage_cost(scheduler, group.outer, d) for d in drafts]
     best, chosen = sum(c.best(c.stage.domain)[0] for c in costs), None
     for axis in group.outer:
         total = sum(c.along(axis) for c in costs)
@@ -229,11 +217,12 @@ def _best_vector(graph: LoopGraph, hints: Hints, group: Group) -> tuple[float, A
     return best, chosen
 
 
-def parallel_units(graph: LoopGraph, hints: Hints, group: Group) -> int:
+def parallel_units(scheduler: Scheduler, group: Group) -> int:
     """Work units that the group's kernel can be cut into, at the hint sizes."""
+    hints = scheduler.hints
     if all(n.axes == group.outer and not n.reduction for n in group.nests):
         return hints.volume(group.outer)
-    chosen = shared_vector(graph, hints, group)
+    chosen = shared_vector(scheduler, group)
     if chosen is None:
         return hints.volume(group.outer)
     rest = hints.volume(a for a in group.outer if a != chosen)
@@ -244,7 +233,7 @@ def _order_stage(
     scheduler: Scheduler, outer: tuple[Axis, ...], draft: StageDraft, strip: Strip | None
 ) -> Stage:
     draft = merge_stage(scheduler, outer, draft, strip)
-    cost = stage_cost(scheduler.graph, scheduler.hints, outer, draft)
+    cost = stage_cost(scheduler, outer, draft)
     vector = _stage_vector(cost.best(draft.domain)[1], draft, strip)
     ordered = order_by_stride(scheduler.hints, cost.moves, draft.domain)
     kept = [a for a in ordered if a in draft.inner and a != vector]

@@ -17,7 +17,6 @@ from aot.ir.rewrite import split_axis, substitute_axes, with_roots
 from aot.ir.scalar import Access, Node, load, postorder, rebuild, reduce_, with_args
 from aot.schedule.canonical import simplify
 from aot.schedule.strides import Motion, motions
-from aot.schedule.votes import LANES
 from aot.symbolic import (
     Expr,
     FloorDiv,
@@ -148,11 +147,11 @@ class _Splitter:
         if self.machine.tiles:
             return None, None
         for axis in nest.reduction:
-            if main.stride(axis.symbol) != 1 or self.hints.value(axis.extent) >= LANES:
+            if main.stride(axis.symbol) != 1 or self.hints.value(axis.extent) >= self.machine.lanes:
                 continue
             beside = next((a for a in nest.axes if main.stride(a.symbol) == axis.extent), None)
             rest = self.hints.volume(a for a in nest.reduction if a != axis)
-            if beside is not None and rest >= LANES:
+            if beside is not None and rest >= self.machine.lanes:
                 return axis, beside
         return None, None
 

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from aot.ir.hints import Hints, body_weight
-from aot.ir.loops import Axis, LoopGraph, LoopNest
+from aot.ir.loops import Axis, LoopNest
 from aot.ir.scalar import Node, postorder
+from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft
 from aot.schedule.strides import Motion, motions, symbols_as_values
 from aot.symbolic import Symbol
-
-LANES = 16
-"""Lanes of the widest vectors for 4-byte elements."""
 
 _CONTIGUOUS, _INVARIANT, _STRIDED, _SCATTERED = 1.0, 0.2, 10.0, 14.0
 _HORIZONTAL = 8.0
@@ -28,6 +26,7 @@ class StageCost:
     """
 
     hints: Hints
+    lanes: int
     stage: StageDraft
     outer: tuple[Axis, ...]
     moves: tuple[Motion, ...]
@@ -41,14 +40,14 @@ class StageCost:
         if axis is None:
             return float(points * (len(self.moves) + self.operations))
         extent = max(1, self.hints.value(axis.extent))
-        vectors = points / extent * -(-extent // LANES)
+        vectors = points / extent * -(-extent // self.lanes)
         still = _CONTIGUOUS if axis.symbol in self.values else _INVARIANT
         price = sum(_price(m, axis.symbol, still) for m in self.moves) + self.operations
         total = vectors * price
         kept = self.hints.volume((*self.outer, *self.stage.inner))
         if axis in self.stage.reduction:
             return total + kept * (_HORIZONTAL + self.after)
-        return total + kept * self.after / LANES
+        return total + kept * self.after / self.lanes
 
     def best(self, candidates: Sequence[Axis]) -> tuple[float, Axis | None]:
         """The cheapest candidate, scalar code among them; the last of equals."""
@@ -69,16 +68,15 @@ def _price(move: Motion, symbol: Symbol, still: float) -> float:
     return _CONTIGUOUS if stride == 1 else _STRIDED
 
 
-def stage_cost(
-    graph: LoopGraph, hints: Hints, outer: tuple[Axis, ...], stage: StageDraft
-) -> StageCost:
+def stage_cost(scheduler: Scheduler, outer: tuple[Axis, ...], stage: StageDraft) -> StageCost:
     """The cost model of one stage inside those outer loops."""
-    moves = tuple(dict.fromkeys(m for n in stage.nests for m in motions(graph, n)))
+    moves = tuple(dict.fromkeys(m for n in stage.nests for m in motions(scheduler.graph, n)))
     everywhere = [r for n in stage.nests for r in _per_point(n)]
     whole = body_weight([r for n in stage.nests for r in n.roots])
     inside = body_weight(everywhere)
     values = symbols_as_values(everywhere)
-    return StageCost(hints, stage, outer, moves, inside, whole - inside, values)
+    hints, lanes = scheduler.hints, scheduler.machine.lanes
+    return StageCost(hints, lanes, stage, outer, moves, inside, whole - inside, values)
 
 
 def _per_point(nest: LoopNest) -> tuple[Node, ...]:

@@ -24,9 +24,6 @@ from aot.symbolic import Expr, as_expr, dim, row_major_strides
 from tests.settings import seeded
 
 DEVICE = Machine(
-    vector_bytes=64,
-    l1_bytes=32 << 10,
-    l2_bytes=1 << 20,
     local_bytes=256 << 10,
     templates=frozenset(("matmul", "conv", "attention", "scan")),
     preferred_conv_layout="channels_last",

@@ -59,9 +59,6 @@ class CppBackend:
     def machine(self, target: Target) -> Machine:
         """What the scheduler may assume of a current x86-64 server core."""
         return Machine(
-            vector_bytes=64 if CPU_LEVELS[-1] in target.archs else 32,
-            l1_bytes=32 * 1024,
-            l2_bytes=1024 * 1024,
             local_bytes=256 * 1024,
             templates=frozenset(k for k in _EMITTERS if k),
             preferred_conv_layout="channels_last",

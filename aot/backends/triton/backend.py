@@ -76,9 +76,6 @@ class TritonBackend:
     def machine(self, target: Target) -> Machine:
         """What the scheduler may assume of a GPU for servers."""
         return Machine(
-            vector_bytes=16,
-            l1_bytes=128 * 1024,
-            l2_bytes=40 * 1024 * 1024,
             local_bytes=64 * 1024,
             templates=frozenset(EMITTERS),
             preferred_conv_layout="channels_last",
