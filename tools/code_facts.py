@@ -167,9 +167,14 @@ def _function(name: str, node: Def) -> Function:
         line=node.lineno,
         lines=(node.end_lineno or node.lineno) - node.lineno + 1,
         public=_is_public(name),
-        documented=ast.get_docstring(node) is not None,
+        documented=ast.get_docstring(node) is not None or _is_overload(node),
         annotated=not bare and node.returns is not None,
     )
+
+
+def _is_overload(node: Def) -> bool:
+    """A type of a function that is documented where it is written."""
+    return any(isinstance(d, ast.Name) and d.id == "overload" for d in node.decorator_list)
 
 
 def _imports(node: ast.AST, local: bool) -> Iterator[Import]:

@@ -17,6 +17,7 @@ from aot.ir.printer import (
 )
 from aot.ir.tensors import TensorGraph
 from aot.ir.verify import verify_kernels, verify_loops
+from aot.ir.verify_tensors import verify_tensors
 from aot.link.plan import Plan
 from aot.link.plan_check import check_plan
 from aot.link.plan_json import plan_text
@@ -118,6 +119,8 @@ def verify_stage(value: object) -> None:
         case PerProgram(_, values):
             for one in values:
                 verify_stage(one)
+        case (TensorGraph() as graph, _):
+            verify_tensors(graph)
         case LoopGraph():
             verify_loops(value)
         case Outline():
