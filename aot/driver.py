@@ -29,7 +29,7 @@ from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
 from aot.ir.tensors import OperatorCall, TensorGraph, all_ops
 from aot.ir.weights import WeightStore
-from aot.link.assemble import Assembly, CodeImage, ProgramParts, RoutineParts, assemble
+from aot.link.assemble import Assembly, ProgramParts, RoutineParts, assemble
 from aot.link.container import WEIGHT_GROUPS
 from aot.link.declaration_check import check_declarations
 from aot.link.derive import DerivedStore
@@ -372,20 +372,7 @@ def _program_parts(
         routines=[RoutineParts(r.graph, r.memory, r.launches) for r in emitted.routines],
         derivations=emitted.derivations,
         libraries=[] if images else [(b.arch, b.data) for b in binaries],
-        images=[
-            CodeImage(
-                name=image.name,
-                symbol=image.symbol,
-                data=image.data,
-                threads=image.threads,
-                shared=image.shared,
-                scratch=image.scratch,
-                scratch_alignment=image.scratch_alignment,
-                faults=image.faults,
-                waits=image.waits,
-            )
-            for image in images
-        ],
+        images=images,
     )
 
 

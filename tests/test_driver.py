@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from aot import driver
-from aot.backends.base import Backend, EmittedGraph, KernelBinary, KernelImage, KernelSource
+from aot.backends.base import Backend, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.cpp.backend import CppBackend
 from aot.backends.registry import backend_for
 from aot.errors import UsageError
 from aot.frontend.capture import Captured, capture_module
+from aot.ir.images import KernelImage
 from aot.ir.kernels import KernelGraph
 from aot.ir.machine import Machine
 from aot.link.plan import EntryStorage, GridLaunch, WorkLaunch

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from aot.ir.declarations import Declaration
+from aot.ir.images import KernelImage
 from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
 from aot.ir.machine import Machine
 from aot.ir.weights import Derivation
@@ -73,33 +74,6 @@ class EmittedGraph:
         yield from zip(self.graph.kernels, self.launches, strict=True)
         for routine in self.routines:
             yield from zip(routine.graph.kernels, routine.launches, strict=True)
-
-
-@dataclass(frozen=True)
-class KernelImage:
-    """One kernel's machine code for a device that loads kernels one by one.
-
-    Attributes:
-        name: The `KernelSource`'s.
-        symbol: The function's name in `data`.
-        data: What the device's driver loads.
-        threads: Threads of one program instance.
-        shared: Bytes of shared memory of one program instance.
-        scratch: Bytes of global memory that one program instance needs for itself.
-        scratch_alignment: Of each instance's scratch, in bytes.
-        faults: As `KernelSource.faults`.
-        waits: As `KernelSource.waits`.
-    """
-
-    name: str
-    symbol: str
-    data: bytes
-    threads: int
-    shared: int
-    scratch: int
-    scratch_alignment: int
-    faults: bool
-    waits: bool
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from aot.errors import InternalError, Origin
 from aot.ir import tensors
 from aot.ir.declarations import Declaration
+from aot.ir.images import KernelImage
 from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
 from aot.ir.layouts import element_span
 from aot.ir.loops import Buffer as GraphBuffer
@@ -24,21 +25,6 @@ from aot.link.steps import (
     slice_steps,
 )
 from aot.symbolic import Expr, as_expr, encode, product
-
-
-@dataclass(frozen=True)
-class CodeImage:
-    """One kernel's code for a device that loads kernels one by one; see `plan.KernelCode`."""
-
-    name: str
-    symbol: str
-    data: bytes
-    threads: int
-    shared: int
-    scratch: int
-    scratch_alignment: int
-    faults: bool
-    waits: bool
 
 
 @dataclass(frozen=True)
@@ -79,7 +65,7 @@ class ProgramParts:
     declarations: Sequence[Declaration]
     weights: Mapping[str, str]
     libraries: Sequence[tuple[str, bytes]] = ()
-    images: Sequence[CodeImage] = ()
+    images: Sequence[KernelImage] = ()
     routines: Sequence[RoutineParts] = ()
     derivations: Sequence[Derivation] = ()
     operators: Sequence[OperatorCode] = ()
@@ -93,7 +79,7 @@ class ProgramParts:
         """Name of the package entry that holds a library."""
         return f"kernels/{self.device}/{level}"
 
-    def image_entry(self, image: CodeImage) -> str:
+    def image_entry(self, image: KernelImage) -> str:
         """Name of the package entry that holds a kernel's code."""
         return f"kernels/{self.device}/{self.arch}/{image.name}"
 
@@ -273,7 +259,7 @@ def _kernels(parts: ProgramParts) -> tuple[plan.KernelRef, ...]:
     )
 
 
-def _code(entry: str, image: CodeImage) -> plan.KernelCode:
+def _code(entry: str, image: KernelImage) -> plan.KernelCode:
     return plan.KernelCode(
         entry=entry,
         symbol=image.symbol,

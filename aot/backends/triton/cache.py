@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from aot.backends.base import KernelImage, KernelSource
+from aot.backends.base import KernelSource
 from aot.backends.kept import keep
 from aot.backends.triton.toolchain import SHARED_LIMIT, Triton
 from aot.backends.triton.workers import PROGRAM
+from aot.ir.images import KernelImage
 
 _NUMBERS = ("threads", "shared", "scratch", "scratch_alignment")
 

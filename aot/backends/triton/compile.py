@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aot.backends.base import KernelImage, KernelSource
+from aot.backends.base import KernelSource
 from aot.backends.triton.cache import ImageCache, source_key
 from aot.backends.triton.toolchain import SHARED_LIMIT, Triton, capability, find_triton
 from aot.backends.triton.workers import Failure, answer_all
 from aot.errors import KernelRefused
+from aot.ir.images import KernelImage
 from aot.options import compile_environment
 
 ALIGNMENT = 16

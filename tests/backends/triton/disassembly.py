@@ -8,8 +8,8 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass
 
-from aot.backends.base import KernelImage
 from aot.backends.triton.toolchain import find_triton
+from aot.ir.images import KernelImage
 
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)", re.M)
 _TENSOR = re.compile(r"(?:[HIDQO]?G?MMA|UTC\w*MMA)\b")
