@@ -155,3 +155,14 @@ def test_eagers_own_error_counts_three_times():
     for rule in (complaint, lambda a, e, x: difference(a, e, torch.float32, x)):
         assert rule(np.array([1.0, off[0]], np.float32), eager, exact) == ""
         assert rule(np.array([1.0, off[1]], np.float32), eager, exact) != ""
+
+
+def test_an_output_may_be_off_by_what_moves_its_sums():
+    exact = np.array([3.0, -1.0])
+    eager = exact.astype(np.float32)
+    off = (exact + 5e-6).astype(np.float32)
+    assert complaint(off, eager, exact)
+    assert complaint(off, eager, exact, slack=lambda: 1e-6)
+    assert complaint(off, eager, exact, slack=lambda: 5e-6) == ""
+    # Asked only where the answer matters.
+    assert complaint(eager, eager, exact, slack=lambda: 1 / 0) == ""

@@ -261,7 +261,10 @@ ROWS: tuple[Row, ...] = (
     *(Row(n, f, _tame, (torch.float32, torch.float64)) for n, f in TAME.items()),
     *(Row(n, f, _positive, (torch.float32, torch.float64)) for n, f in POSITIVE.items()),
     *(Row(n, f, _pairs, d, _jumps(n)) for n, (f, d) in BINARY.items()),
-    *(Row(n, f, _tame_pairs, INT_AND_FLOAT, True) for n, f in QUOTIENTS.items()),
+    *(
+        Row(n, f, _tame_pairs, INT_AND_FLOAT, against_eager=True, or_float64=True)
+        for n, f in QUOTIENTS.items()
+    ),
     *(Row(n, f, _tame_pairs, INT_AND_FLOAT) for n, f in ALPHA.items()),
     *(Row(n, f, _ternary, d, _jumps(n)) for n, (f, d) in TERNARY.items()),
     Row("prelu channels", F.prelu, _channels, FLOATS),
