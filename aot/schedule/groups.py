@@ -8,7 +8,7 @@ from functools import cached_property
 
 from aot.ir.loops import Axis, LoopNest, LoopOp, TemplateCall, bases, reads, writes
 from aot.ir.rewrite import in_parts, split_axis, substitute_axes
-from aot.symbolic import Expr, Symbol, exact_quotient, substitute, var
+from aot.symbolic import Expr, Symbol, substitute, var
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,3 @@ def split_in_group(group: Group, axis: Axis, sizes: tuple[Expr, ...]) -> Group:
     parts = tuple(Axis(var(f"{axis.symbol}_{k}"), size) for k, size in enumerate(sizes))
     nests = tuple(split_axis(nest, axis, parts) for nest in group.nests)
     return replace(group, outer=in_parts(group.outer, axis, parts), nests=nests)
-
-
-def divides(extent: Expr, size: Expr) -> Expr | None:
-    """extent / size when that is visibly exact, else None."""
-    return exact_quotient(extent, size)

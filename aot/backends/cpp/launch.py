@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from aot.ir.hints import body_weight, hints_of
 from aot.ir.kernels import Kernel, KernelGraph, Stage
 from aot.symbolic import Expr, integer
@@ -25,13 +23,9 @@ def _stage_cost(stage: Stage, graph: KernelGraph) -> int:
     cost = 0
     for nest in stage.nests:
         points = hints.volume((*nest.axes, *nest.reduction))
-        cost += points * (_moved(stage, graph) + _BYTES_PER_OP * body_weight(nest.roots))
+        cost += points * (_moved(stage) + _BYTES_PER_OP * body_weight(nest.roots))
     return cost
 
 
-def _moved(stage: Stage, graph: KernelGraph) -> int:
-    return 4 * _count([s for n in stage.nests for s in n.stores]) + 4
-
-
-def _count(stores: Sequence[object]) -> int:
-    return len(stores)
+def _moved(stage: Stage) -> int:
+    return 4 * sum(len(nest.stores) for nest in stage.nests) + 4
