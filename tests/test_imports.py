@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.clones import clones
 from tools.code_facts import python_files, read_python
 from tools.import_rules import ALLOWED, breaches, circles, problem_with
 from tools.size import MAX_LOCAL_IMPORTS, table
@@ -34,6 +35,7 @@ def test_local_imports_are_few() -> None:
         "functions > 60 lines",
         "files that import each other",
         "names that only tests use",
+        "functions that are written twice",
     ],
 )
 def test_the_size_table_holds(question: str) -> None:
@@ -148,3 +150,17 @@ def test_what_nobody_uses_is_found(tmp_path: Path) -> None:
     (tmp_path / "tests" / "test_a.py").write_text("from aot.a import lost\nlost()\n")
     found = [f"{path.name} {one.text}" for path, one in unused_names(tmp_path)]
     assert found == ["a.py LEFT", "a.py lost", "b.py C.n"]
+
+
+def test_what_is_written_twice_is_found(tmp_path: Path) -> None:
+    body = "    total = sum(x)\n    rest = [a for a in y if a > total]\n    return rest\n"
+    first = f"def f(x: int, y):\n{body}"
+    _sources(
+        tmp_path,
+        a=first,
+        b=first.replace("total", "all_of").replace("x", "given").replace(": int", ""),
+        c=first.replace("sum", "max"),
+        d="def g(x):\n    return x\n",
+        e="def g(x):\n    return x\n",
+    )
+    assert clones(tmp_path) == ["aot/a.py:1 f, aot/b.py:1 f"]

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tools.clones import clones
 from tools.code_facts import Finding, PythonFile, native_files, python_files
 from tools.import_rules import breaches, circles
 from tools.unused import unused_names
@@ -53,6 +54,7 @@ def table() -> list[Row]:
         *_mutation(files),
         *_documented(files),
         _unused(),
+        _clones(),
     ]
 
 
@@ -128,6 +130,11 @@ def _documented(files: Sequence[PythonFile]) -> Iterator[Row]:
 def _unused() -> Row:
     places = tuple(f"{path}:{found.line}: {found.text}" for path, found in unused_names())
     return Row("10", "names that only tests use", str(len(places)), "0", not places, places)
+
+
+def _clones() -> Row:
+    found = tuple(clones())
+    return Row("10", "functions that are written twice", str(len(found)), "0", not found, found)
 
 
 def _place(file: PythonFile, finding: Finding) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from aot.errors import InternalError
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis, Buffer, View
+from aot.ir.loops import Axis, Buffer, TemplateCall, View
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
 from aot.ir.tensors import RANDOM_STATE
 from aot.symbolic import Expr, Ranges, Symbol, dim, expand
@@ -20,6 +21,17 @@ def kernel_axes(kernel: Kernel) -> tuple[Axis, ...]:
     """Every axis of the kernel once: the outer ones, then each stage's loops."""
     found = [*kernel.outer, *(a for s in kernel.stages for a in s.order)]
     return tuple(dict.fromkeys(found))
+
+
+def template_call(kernel: Kernel) -> TemplateCall:
+    """The kernel's template.
+
+    Raises:
+        InternalError: It has none.
+    """
+    if kernel.template is None:
+        raise InternalError(f"{kernel.name} has no template")
+    return kernel.template
 
 
 def template_views(kernel: Kernel) -> tuple[View, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from aot.ir.dtypes import DType
 from aot.ir.origin import Origin
 from aot.ir.scalar import Access, Node, loads
 from aot.ir.tensors import Dim, Mutation, Signature, SizeRelation
-from aot.symbolic import Expr, Ranges, Symbol, dim
+from aot.symbolic import Expr, Ranges, Symbol, dim, var
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ class Axis:
 
     symbol: Symbol
     extent: Expr
+
+
+def numbered_axes(prefix: str, shape: Sequence[Expr]) -> tuple[Axis, ...]:
+    """Loops over a shape: i0, i1, … for the prefix "i"."""
+    return tuple(Axis(var(f"{prefix}{k}"), size) for k, size in enumerate(shape))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aot.ir.dtypes import DType
-from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, View
+from aot.ir.loops import (
+    Axis,
+    Buffer,
+    LoopGraph,
+    LoopNest,
+    LoopOp,
+    Store,
+    TemplateCall,
+    View,
+    numbered_axes,
+)
 from aot.ir.origin import NO_ORIGIN, Origin
 from aot.ir.rewrite import rename_buffers
 from aot.ir.scalar import Node, bound_index, check_index, index_value, load
@@ -114,7 +124,7 @@ class GraphBuilder:
         self, shape: Sequence[Expr], outputs: Sequence[tuple[DType, PointBody]]
     ) -> tuple[Tensor, ...]:
         """Several tensors of one shape computed in one nest."""
-        axes = _axes("i", shape)
+        axes = numbered_axes("i", shape)
         index = tuple(a.symbol for a in axes)
         return self._emit(axes, (), shape, [(dtype, body(index)) for dtype, body in outputs])
 
@@ -128,7 +138,7 @@ class GraphBuilder:
 
         A body gets (index, reduction index) and returns a value built on `scalar.reduce_` nodes.
         """
-        axes, reduction = _axes("i", shape), _axes("r", reduced)
+        axes, reduction = numbered_axes("i", shape), numbered_axes("r", reduced)
         index = tuple(a.symbol for a in axes)
         rindex = tuple(a.symbol for a in reduction)
         values = [(dtype, body(index, rindex)) for dtype, body in outputs]
@@ -159,7 +169,7 @@ class GraphBuilder:
         self, target: Tensor, axes_shape: Sequence[Expr], store: Callable[[tuple[Expr, ...]], Store]
     ) -> None:
         """Appends a nest over `axes_shape` that writes into `target`."""
-        axes = _axes("i", axes_shape)
+        axes = numbered_axes("i", axes_shape)
         made = store(tuple(a.symbol for a in axes))
         self._ops.append(LoopNest(self._op_name("n"), axes, (), (made,), self.origin))
 
@@ -175,7 +185,7 @@ class GraphBuilder:
         The points are those of `axes_shape`; indices may hold `indirect` symbols. Points that
         share an index must give the same value.
         """
-        axes = _axes("i", axes_shape)
+        axes = numbered_axes("i", axes_shape)
         point = tuple(a.symbol for a in axes)
         result = self._new_buffer(base.shape, base.dtype)
         place, binds = bound_index(index(point), self.binds)
@@ -205,7 +215,7 @@ class GraphBuilder:
 
     def view(self, tensor: Tensor, shape: Sequence[Expr], index: PointIndex) -> View:
         """`tensor` seen with another shape, for a template's operand: index maps new to own."""
-        axes = _axes("v", shape)
+        axes = numbered_axes("v", shape)
         return View(tensor.buffer, axes, tuple(index(tuple(a.symbol for a in axes))))
 
     def finish(self) -> LoopGraph:
@@ -255,11 +265,7 @@ class GraphBuilder:
 PointIndex = Callable[[tuple[Expr, ...]], Sequence[Expr]]
 
 
-def _axes(prefix: str, shape: Sequence[Expr]) -> tuple[Axis, ...]:
-    return tuple(Axis(var(f"{prefix}{k}"), size) for k, size in enumerate(shape))
-
-
 def identity_view(tensor: Tensor) -> View:
     """The whole tensor with its own axes."""
-    axes = _axes("v", tensor.shape)
+    axes = numbered_axes("v", tensor.shape)
     return View(tensor.buffer, axes, tuple(a.symbol for a in axes))

@@ -6,9 +6,10 @@ from typing import Any
 
 from aot.ir.dtypes import BOOL, INT64, UINT8, DType
 from aot.ir.loops import View
-from aot.ir.scalar import Node, binary, cast, const, index_value, unary, where
+from aot.ir.scalar import Node, binary, const, index_value, unary, where
 from aot.lowering.axes import insert, remove, replace, wrap_dim
 from aot.lowering.builder import Tensor
+from aot.lowering.matmul import rounded
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
@@ -28,15 +29,9 @@ def _unrows(matrix: Tensor, shape: tuple[Expr, ...], axis: int) -> Tensor:
     return moved(matrix, shape, lambda at: (ravel(remove(at, axis), lead), at[axis]))
 
 
-def _as(x: Tensor, dtype: Any) -> Tensor:
-    if x.dtype == dtype:
-        return x
-    return x.builder.pointwise(x.shape, dtype, lambda at: cast(x.load(at), dtype))
-
-
 def running(x: Tensor, axis: int, dtype: DType, combine: str) -> Tensor:
     """Running results along `axis`, in the given type (see loops.TemplateCall: scan)."""
-    x = _as(x, dtype)
+    x = rounded(x, dtype)
     shape = (product(remove(x.shape, axis)), x.shape[axis])
     operands = {"x": _rows(x, axis)}
     matrix = x.builder.template("scan", operands, shape, dtype, {"combine": combine})
@@ -52,7 +47,7 @@ def running_results(call: Call, x: Tensor, dim: int, combine: str) -> Tensor:
 def _scan(call: Call, x: Tensor, dim: int, combine: str) -> Tensor:
     dtype = call.result_type().dtype
     if x.rank == 0:
-        return moved(_as(x, dtype), (), lambda at: at)
+        return moved(rounded(x, dtype), (), lambda at: at)
     return running(x, wrap_dim(dim, x.rank), dtype, combine)
 
 
@@ -80,7 +75,7 @@ def _extremes(call: Call, x: Tensor, dim: int, combine: str) -> tuple[Tensor, Te
         return _scalar_order(x)
     axis = wrap_dim(dim, x.rank)
     held = UINT8 if x.dtype == BOOL else x.dtype
-    found = _as(running(x, axis, held, combine), x.dtype)
+    found = rounded(running(x, axis, held, combine), x.dtype)
 
     def place(at: tuple[Expr, ...]) -> Node:
         value = x.load(at)

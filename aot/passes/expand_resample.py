@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from aot.ir.dtypes import FLOAT32, FLOAT64, INT32, INT64, DType
-from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, View
+from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, View, numbered_axes
 from aot.ir.machine import Machine
 from aot.ir.scalar import (
     Node,
@@ -96,7 +96,7 @@ class _Resample:
     def gathers(self, *, checked: bool) -> None:
         """Each output by itself: a loop over its taps. `checked`: starts are, as any index."""
         call, position = self.call, self.call.attr("axis")
-        axes = _axes("i", [a.extent for a in call.output.axes])
+        axes = numbered_axes("i", [a.extent for a in call.output.axes])
         at = [a.symbol for a in axes]
         taps = Axis(var("r0"), call.operand("weights").axes[1].extent)
         out = call.output.axes[position].extent
@@ -131,12 +131,12 @@ class _Resample:
         shifts = self._shifts(band, (panels, span, lanes), 1)
         rows = [a.extent for a in call.output.axes[:-1]]
         tap = Axis(var("r0"), span)
-        axes = _axes("i", (*rows, panels, lanes))
+        axes = numbered_axes("i", (*rows, panels, lanes))
         *lead, panel, lane = (a.symbol for a in axes)
         value = self._input(starts, limit, (*lead, panel), tap.symbol)
         if self.builder.dtype(call.operand("x").buffer) != self.sums:
             # Converted once, by vectors, not again for each panel's lane.
-            point = [a.symbol for a in _axes("i", (*rows, panels, span))]
+            point = [a.symbol for a in numbered_axes("i", (*rows, panels, span))]
             run = self._input(starts, limit, point[:-1], point[-1])
             runs = self._nest("runs", self.sums, (*rows, panels, span), run)
             value = self._read(runs, (*lead, panel, tap.symbol))
@@ -146,7 +146,7 @@ class _Resample:
         shape = (*rows, panels, lanes)
         panelled = self.builder.temp(f"{call.name}_panels", self.result, shape)
         self.ops.append(self._loop(f"{call.name}_panels", axes, (tap,), panelled, total))
-        axes = _axes("i", (*rows, out))
+        axes = numbered_axes("i", (*rows, out))
         *lead, last = (a.symbol for a in axes)
         place = (*lead, FloorDiv(last, lanes), Modulo(last, lanes))
         copied = self._read(panelled, place)
@@ -159,7 +159,7 @@ class _Resample:
 
     def _band(self, starts: str, shape: Sequence[Expr], out: Expr, taps: Expr) -> str:
         """The weights of a panel's outputs for its inputs; 0 for inputs outside of a window."""
-        panel, tap, lane = (a.symbol for a in _axes("i", shape))
+        panel, tap, lane = (a.symbol for a in numbered_axes("i", shape))
         output = panel * shape[2] + lane
         inside: Node | None = None
         if not is_int(Modulo(out, shape[2]), 0):
@@ -210,7 +210,7 @@ class _Resample:
         if self._bits is None or self.sums != FLOAT32:
             return ""
         kept = [*shape[:taps], *shape[taps + 1 :]]
-        axes, tap = _axes("i", kept), Axis(var("r0"), shape[taps])
+        axes, tap = numbered_axes("i", kept), Axis(var("r0"), shape[taps])
         at = [a.symbol for a in axes]
         weight = self._read(table, (*at[:taps], tap.symbol, *at[taps:]))
         total = reduce_("sum", cast(weight, FLOAT64))
@@ -254,7 +254,7 @@ class _Resample:
     def _nest(self, part: str, dtype: DType, shape: Sequence[Expr], value: Node) -> str:
         """A buffer of its own for `value` at each point of `shape` (variables i0, i1, …)."""
         name = self.builder.temp(f"{self.call.name}_{part}", dtype, tuple(shape))
-        self.ops.append(self._loop(name, _axes("i", shape), (), name, value))
+        self.ops.append(self._loop(name, numbered_axes("i", shape), (), name, value))
         return name
 
     def _loop(
@@ -265,10 +265,6 @@ class _Resample:
 
 
 _I = var("i0")
-
-
-def _axes(prefix: str, shape: Sequence[Expr]) -> tuple[Axis, ...]:
-    return tuple(Axis(var(f"{prefix}{k}"), size) for k, size in enumerate(shape))
 
 
 def _placed(view: View, index: Sequence[Expr]) -> list[Expr]:

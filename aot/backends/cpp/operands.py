@@ -16,6 +16,7 @@ from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.interpreter_access import Array
 from aot.ir.interpreter_templates import look
+from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import Kernel
 from aot.ir.loops import Axis, Buffer, DerivedWeight, TemplateCall, View, reads
 from aot.symbolic import (
@@ -72,17 +73,6 @@ def strided(call: TemplateCall, view: View, buffers: Mapping[str, Buffer], r: Ra
     if found is None:
         raise InternalError(f"{call.name} reads {view.buffer} at {offset}, which has no strides")
     return Strided(*found)
-
-
-def template_call(kernel: Kernel) -> TemplateCall:
-    """The kernel's template.
-
-    Raises:
-        InternalError: It has none.
-    """
-    if kernel.template is None:
-        raise InternalError(f"{kernel.name} has no template")
-    return kernel.template
 
 
 def is_private_weight(kernel: Kernel, view: View, buffers: Mapping[str, Buffer]) -> bool:

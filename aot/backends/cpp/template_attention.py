@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from aot.backends.cpp.attention_heuristic import AttentionBlocking, attention_blocking
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.kernel import NAME, EmittedKernel, declare_arguments, make_context
-from aot.backends.cpp.operands import greatest, strided, template_call, template_type
+from aot.backends.cpp.operands import greatest, strided, template_type
 from aot.backends.cpp.text import Writer, index_text, literal
 from aot.backends.cpp.tile import (
     COLUMN,
@@ -23,7 +23,7 @@ from aot.backends.cpp.values import Body
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, DType
 from aot.ir.hints import hints_of
-from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes
+from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import LoopNest, Store, TemplateCall, View
 from aot.ir.scalar import binary, cast, const, load, where

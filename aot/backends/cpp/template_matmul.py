@@ -15,7 +15,6 @@ from aot.backends.cpp.operands import (
     outer_coordinates,
     pack_weight,
     strided,
-    template_call,
     template_type,
 )
 from aot.backends.cpp.packing import packed_matmul_shape
@@ -32,7 +31,7 @@ from aot.backends.cpp.tile import (
 from aot.backends.cpp.values import Body
 from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
-from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes
+from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis, Buffer, DerivedWeight, View
 from aot.symbolic import Expr, ceil_div, depends_on, integer, is_int, product

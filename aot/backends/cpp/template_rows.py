@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.kernel import NAME, EmittedKernel, declare_arguments, make_context
-from aot.backends.cpp.operands import Strided, strided, template_call, template_type
+from aot.backends.cpp.operands import Strided, strided, template_type
 from aot.backends.cpp.text import Writer, index_text
 from aot.backends.cpp.tile import (
     COLUMN,
@@ -20,7 +20,7 @@ from aot.backends.cpp.tile import (
 )
 from aot.backends.cpp.values import Body
 from aot.ir.dtypes import BOOL, UINT8, DType
-from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes
+from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import TemplateCall
 from aot.symbolic import Expr, Maximum, Minimum, as_expr, ceil_div, integer, product

@@ -17,6 +17,7 @@ from aot.backends.cpp.text import (
     memory_type,
     value_type,
 )
+from aot.backends.scoped import Scoped
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, INT64, UINT8, DType
 from aot.ir.kernel_facts import maybe_empty
@@ -25,28 +26,20 @@ from aot.ir.scalar import Access, IndexCheck, IndexValue, Node
 from aot.symbolic import Expr, Symbol
 
 
-class Body(Indexer):
+class Body(Indexer, Scoped[Value]):
     """Writes the statements of one kernel function; scopes follow the C++ blocks."""
 
     def __init__(self, context: KernelContext, writer: Writer) -> None:
-        super().__init__(context)
+        Indexer.__init__(self, context)
+        Scoped.__init__(self)
         self.writer = writer
-        self._scopes: list[dict[Node, Value]] = [{}]
         self._registers: dict[str, Value] = {}
-        self._counter = 0
-
-    def fresh(self, prefix: str) -> str:
-        """A name that the function does not use yet."""
-        self._counter += 1
-        return f"{prefix}{self._counter}"
 
     @contextmanager
     def scope(self, head: str, tail: str = "}") -> Iterator[None]:
         """A C++ block; values emitted inside end with it."""
-        self._scopes.append({})
-        with self.writer.block(head, tail):
+        with self.block(), self.writer.block(head, tail):
             yield
-        self._scopes.pop()
 
     @contextmanager
     def vectorised(self, vector: Vector | None) -> Iterator[None]:
@@ -55,42 +48,9 @@ class Body(Indexer):
         yield
         self.vector = before
 
-    def define(self, node: Node, value: Value) -> None:
-        """Makes `value` stand for `node` in the current scope."""
-        self._scopes[-1][node] = value
-
-    def find(self, node: Node) -> Value | None:
-        """The value of a node that has been emitted in an open scope."""
-        for scope in reversed(self._scopes):
-            if node in scope:
-                return scope[node]
-        return None
-
-    def value(self, node: Node) -> Value:
-        """The node's value, emitting what is missing in the current scope."""
-        stack = [node]
-        while stack:
-            top = stack[-1]
-            narrow = self.is_narrow(top)
-            missing = [] if narrow else [a for a in top.args if self.find(a) is None]
-            if self.find(top) is not None or top.op == "reduce":
-                stack.pop()
-            elif missing:
-                stack.extend(reversed(missing))
-            else:
-                if narrow:
-                    text, lanes = self.compare_positions(top)
-                    self.define(top, self.name(text, BOOL, lanes))
-                else:
-                    self._emit(top, [self._known(a) for a in top.args])
-                stack.pop()
-        return self._known(node)
-
-    def _known(self, node: Node) -> Value:
-        found = self.find(node)
-        if found is None:
-            raise InternalError(f"the value of {node!r} is used outside the loops that define it")
-        return found
+    def operands(self, node: Node) -> tuple[Node, ...]:
+        """None for a comparison of positions, which has an instruction of its own."""
+        return () if self.is_narrow(node) else node.args
 
     def as_lanes(self, value: Value, lanes: str) -> str:
         """The value's text with that many lanes."""
@@ -106,17 +66,19 @@ class Body(Indexer):
         self.writer.line(f"const {value_type(dtype, lanes)} {variable} = {text};")
         return Value(variable, dtype, lanes)
 
-    def _emit(self, node: Node, args: list[Value]) -> None:
+    def emit(self, node: Node) -> Value:
+        """Writes a node."""
+        if self.is_narrow(node):
+            text, lanes = self.compare_positions(node)
+            return self.name(text, BOOL, lanes)
+        args = [self.known(a) for a in node.args]
         if node.op == "const":
             text = literal(node.attr, node.dtype)  # type: ignore[arg-type]
-            self.define(node, Value(text, node.dtype, "1", constant=True))
-            return
+            return Value(text, node.dtype, "1", constant=True)
         if isinstance(node.attr, Access):
-            self.define(node, self._load(node, node.attr, args))
-            return
+            return self._load(node, node.attr, args)
         if isinstance(node.attr, IndexValue):
-            self.define(node, self._index(node.attr, args))
-            return
+            return self._index(node.attr, args)
         lanes = next((a.lanes for a in args if a.lanes != "1"), "1")
         texts = [self.as_lanes(a, lanes) for a in args]
         if isinstance(node.attr, IndexCheck):
@@ -130,7 +92,7 @@ class Body(Indexer):
         else:
             operand = args[0].dtype
             text = operation(node.op, operand, texts, lanes)
-        self.define(node, self.name(text, node.dtype, lanes))
+        return self.name(text, node.dtype, lanes)
 
     def _where(self, args: list[Value], lanes: str) -> str:
         condition = args[0]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.tiling import power_above
-from aot.backends.triton.tuning import Problem
+from aot.backends.triton.tuning import Problem, as_config
 from aot.ir.dtypes import DType
 
 HEAD_SIZE = 256
@@ -108,11 +108,6 @@ def problem(size: AttentionSize) -> Problem:
     """What the tuning database knows of a call."""
     kind = "attention causal" if size.causal else "attention"
     return Problem(kind, (size.heads, size.queries, size.keys, size.depth), size.dtype.name)
-
-
-def as_config(tile: AttentionTile) -> dict[str, int]:
-    """The tile as the tuning database keeps it."""
-    return {name: int(value) for name, value in asdict(tile).items()}
 
 
 def candidates(size: AttentionSize) -> Iterator[AttentionTile]:

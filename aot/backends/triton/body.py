@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from aot.backends.scoped import Scoped
 from aot.backends.triton.context import KernelContext, TileDim, Value
 from aot.backends.triton.ops import conversion, operation, reinterpretation
 from aot.backends.triton.text import Writer, index_text, literal, memory_type
@@ -21,24 +22,23 @@ LET_NEXT_START, WAIT = "gdc_launch_dependents()", "gdc_wait()"
 """What a kernel calls that lets the next one start, and one that waits for those before it."""
 
 
-class Body:
+class Body(Scoped[Value]):
     """Writes the statements of one kernel; scopes follow the loops.
 
     A value varies along some dimensions of the tile (`Value.dims`) and has size 1 in the others.
     """
 
     def __init__(self, context: KernelContext, writer: Writer, rank: int) -> None:
+        super().__init__()
         self.context = context
         self.writer = writer
         self.rank = rank
         self.faults = False
         self.waited = not context.early
-        self._scopes: list[dict[Node, Value]] = [{}]
         self._axes: dict[Symbol, str] = {}
         self._names: dict[Symbol, str] = dict(context.names)
         self._dims: dict[str, TileDim] = {}
         self._reduced: dict[str, Value] = {}
-        self._counter = 0
 
     def wait(self) -> None:
         """Lets the next launch start, and waits for those before: only weights are read sooner."""
@@ -49,33 +49,15 @@ class Body:
 
     # ---- names, scopes ----
 
-    def fresh(self, prefix: str) -> str:
-        """A name that the kernel does not use yet."""
-        self._counter += 1
-        return f"{prefix}{self._counter}"
-
     @contextmanager
     def loop(self, head: str) -> Iterator[None]:
         """A loop; values emitted inside end with it."""
-        self._scopes.append({})
-        with self.writer.block(head):
+        with self.block(), self.writer.block(head):
             yield
-        self._scopes.pop()
-
-    def define(self, node: Node, value: Value) -> None:
-        """Makes `value` stand for `node` in the current scope."""
-        self._scopes[-1][node] = value
 
     def define_buffer(self, buffer: str, value: Value) -> None:
         """Makes `value` stand for the element of a buffer that the kernel has computed."""
         self._reduced[buffer] = value
-
-    def find(self, node: Node) -> Value | None:
-        """The value of a node that has been emitted in an open scope."""
-        for scope in reversed(self._scopes):
-            if node in scope:
-                return scope[node]
-        return None
 
     def name(self, text: str, dtype: DType, dims: frozenset[str]) -> Value:
         """Binds an expression to a fresh variable."""
@@ -151,33 +133,15 @@ class Body:
 
     # ---- values ----
 
-    def value(self, node: Node) -> Value:
-        """The node's value, emitting what is missing in the current scope."""
-        stack = [node]
-        while stack:
-            top = stack[-1]
-            missing = (
-                [] if self._is_position(top) else [a for a in top.args if self.find(a) is None]
-            )
-            if self.find(top) is not None or top.op == "reduce":
-                stack.pop()
-            elif missing:
-                stack.extend(reversed(missing))
-            else:
-                self.define(top, self._emit(top))
-                stack.pop()
-        return self._known(node)
+    def operands(self, node: Node) -> tuple[Node, ...]:
+        """None for a comparison of positions, which is written from their indices."""
+        return () if self._is_position(node) else node.args
 
-    def _known(self, node: Node) -> Value:
-        found = self.find(node)
-        if found is None:
-            raise InternalError(f"the value of {node!r} is used outside the loops that define it")
-        return found
-
-    def _emit(self, node: Node) -> Value:
+    def emit(self, node: Node) -> Value:
+        """Writes a node."""
         if self._is_position(node):
             return self._compare_positions(node)
-        args = [self._known(a) for a in node.args]
+        args = [self.known(a) for a in node.args]
         attr = node.attr
         if isinstance(attr, Access):
             return self._load(node, attr, args)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.tiling import power_above
-from aot.backends.triton.tuning import Problem
+from aot.backends.triton.tuning import Problem, as_config
 from aot.ir.dtypes import DType
 
 _RESERVED = 4096
@@ -117,11 +117,6 @@ def problem(size: ConvSize) -> Problem:
     """What the tuning database knows of a convolution."""
     sizes = (size.rows, size.columns, size.groups, size.taps, size.channels, 1 + size.last)
     return Problem("conv", sizes, size.dtype.name)
-
-
-def as_config(tile: ConvTile) -> dict[str, int]:
-    """The tile as the tuning database keeps it."""
-    return {name: int(value) for name, value in asdict(tile).items()}
 
 
 def candidates(size: ConvSize, gpu: Gpu) -> Iterator[ConvTile]:

@@ -19,8 +19,8 @@ from aot.backends.triton.resample_windows import Windows
 from aot.backends.triton.short_reduction import ShortBody
 from aot.backends.triton.text import Writer, index_text
 from aot.backends.triton.tiling import WARP, power_above
-from aot.errors import InternalError
 from aot.ir.hints import Hints
+from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import Axis, Buffer, TemplateCall
 from aot.ir.scalar import Node
@@ -111,10 +111,10 @@ class Strips:
 
 def workspace(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Buffer | None:
     """What the programs of a resample2 kernel share out between them, where they need it."""
-    if _call(kernel).attr("first") != "outer":
+    if template_call(kernel).attr("first") != "outer":
         return None
     strips = _plan(kernel, make_context(kernel, graph, gpu), hints, gpu)
-    dtype = graph.buffers[_call(kernel).operand("weights").buffer].dtype
+    dtype = graph.buffers[template_call(kernel).operand("weights").buffer].dtype
     shape = (strips.programs, integer(ROWS_KEPT * strips.wide))
     return Buffer(f"{kernel.name}_workspace", dtype, shape, row_major_strides(shape), "temp")
 
@@ -131,14 +131,8 @@ def emit_resample_outer(
     return finish(kernel, body, line_grid(strips.programs), options)
 
 
-def _call(kernel: Kernel) -> TemplateCall:
-    if kernel.template is None:
-        raise InternalError(f"{kernel.name} has no template")
-    return kernel.template
-
-
 def _plan(kernel: Kernel, context: KernelContext, hints: Hints, gpu: Gpu) -> Strips:
-    call = _call(kernel)
+    call = template_call(kernel)
     row, inner = (call.output.axes[call.attr(name)] for name in ("axis", "inner"))
     inside = _inside(call, context)
     planes = tuple(a for a in call.output.axes if a not in (row, inner, *inside))
@@ -183,7 +177,7 @@ class _Strip:
 
     def __init__(self, body: ShortBody, kernel: Kernel, strips: Strips, hints: Hints) -> None:
         self._body, self._kernel, self._strips = body, kernel, strips
-        self._call = _call(kernel)
+        self._call = template_call(kernel)
         self._line = body.writer.line
         x = self._call.operand("x")
         self._size = x.axes[self._call.attr("inner")].extent

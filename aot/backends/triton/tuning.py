@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aot.errors import PackageReadError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Config = Mapping[str, int]
 """Names of a template's choices to their values: {"rows": 128, "warps": 8}."""
@@ -153,3 +156,8 @@ def _measurement(record: Mapping[str, Any]) -> Measurement:
     config = tuple((str(name), int(value)) for name, value in record["config"].items())
     problem = Problem(str(record["template"]), sizes, str(record["dtype"]))
     return Measurement(problem, str(record["arch"]), config, float(record["microseconds"]))
+
+
+def as_config(tile: DataclassInstance) -> dict[str, int]:
+    """A tile, whose fields are numbers and flags, as the database keeps it."""
+    return {name: int(value) for name, value in asdict(tile).items()}

@@ -13,14 +13,13 @@ from aot.backends.triton import attention_tile as tiles
 from aot.backends.triton.attention_tile import (
     HEAD_SIZE,
     AttentionSize,
-    as_config,
     attention_tile,
     candidates,
     in_pairs,
     problem,
 )
 from aot.backends.triton.gpu import GPUS, Gpu
-from aot.backends.triton.tuning import NOTHING, Measurement
+from aot.backends.triton.tuning import NOTHING, Measurement, as_config
 from aot.ir.dtypes import BFLOAT16
 from tests.backends.triton.templates import (
     captured,

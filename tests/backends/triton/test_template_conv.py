@@ -18,14 +18,13 @@ from aot.backends.triton.backend import TritonBackend
 from aot.backends.triton.compile import compile_kernels
 from aot.backends.triton.conv_tiling import (
     ConvSize,
-    as_config,
     candidates,
     conv_tile,
     problem,
     steps,
 )
 from aot.backends.triton.gpu import GPUS
-from aot.backends.triton.tuning import NOTHING, Measurement
+from aot.backends.triton.tuning import NOTHING, Measurement, as_config
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
