@@ -57,8 +57,8 @@ struct Declaration {
 std::optional<Bytes> declarations_in(const Entry& entry);
 
 // Whether code that is to be loaded, from a copy of its entry, declares what its launches were
-// proved with. `proved`: nothing for code without declarations. Throws CORRUPT_PACKAGE: the file was
-// written to since.
+// proved with. `proved`: nothing for code without declarations. Throws CORRUPT_PACKAGE: the file
+// was written to since.
 void check_declarations(const Entry& copy, const std::string* proved);
 
 // What the text says: of a library's kernels in the order of its table, of device code one. Throws
