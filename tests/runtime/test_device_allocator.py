@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import aot_runtime
@@ -106,10 +105,16 @@ print("fine")
     assert run(POOL + code, package, tmp_path, driver) == "fine\n"
 
 
-def test_torch_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    with pytest.raises(aot_runtime.InvalidArgument, match="torch is not imported"):
-        aot_runtime.TorchAllocator()
+def test_torch_is_the_callers(package: Package, tmp_path: Path, driver: Path) -> None:
+    code = """
+assert "torch" not in sys.modules
+try:
+    aot_runtime.TorchAllocator()
+except aot_runtime.InvalidArgument as error:
+    assert "torch is not imported" in str(error)
+    print("fine")
+"""
+    assert run(code, package, tmp_path, driver) == "fine\n"
 
 
 def test_torch_is_asked_for_a_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
