@@ -121,19 +121,7 @@ def build(
     check_operators(graph, programs, options.operators, carried)
     lowered = stages.run("lower", lambda: lower_outline(outline(graph)))
     # From here on each program goes its own way: what to fuse depends on the device.
-    loops = stages.run(
-        "passes",
-        lambda: _each_schedule(
-            programs,
-            lambda p, _: run_passes(lowered, p.machine, stages.watch(str(p.target))),
-        ),
-    )
-    kernels = stages.run(
-        "fuse",
-        lambda: _each_schedule(
-            programs, lambda p, k: join(loops[k].map(lambda part: fuse(part, p.machine)))
-        ),
-    )
+    kernels = _schedule(stages, programs, lowered)
     emitted = stages.run(
         "emit", lambda: _each(programs, lambda p, k: _emit(p, kernels[k], options))
     )
@@ -153,6 +141,25 @@ def build(
     linked = replace(linked, documents=provenance_documents(facts))
     nbytes = stages.run("write", lambda: _write(options, linked))
     return _report(emitted, memory, linked, nbytes, carried, options, kept.timings)
+
+
+def _schedule(
+    stages: _Stages, programs: Sequence[Program], lowered: Outline[LoopGraph]
+) -> PerProgram[KernelGraph]:
+    """The passes, then fusion."""
+    loops = stages.run(
+        "passes",
+        lambda: _each_schedule(
+            programs,
+            lambda p, _: run_passes(lowered, p.machine, stages.watch(str(p.target))),
+        ),
+    )
+    return stages.run(
+        "fuse",
+        lambda: _each_schedule(
+            programs, lambda p, k: join(loops[k].map(lambda part: fuse(part, p.machine)))
+        ),
+    )
 
 
 def _build_facts(
@@ -279,7 +286,7 @@ def _each(programs: Sequence[Program], make: Callable[[Program, int], T]) -> Per
 
 
 def _each_schedule(programs: Sequence[Program], make: Callable[[Program, int], T]) -> PerProgram[T]:
-    """As `_each`; programs of equal machine are scheduled alike, so once for all of them."""
+    """As `_each`; programs for equal machines are scheduled alike, so once for all of them."""
     made: dict[Machine, T] = {}
 
     def once(program: Program, k: int) -> T:

@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from aot.frontend.weights import to_array
+from tests.comparing import Array, roundings_of_sums
 
 aten = torch.ops.aten
 
@@ -98,6 +102,20 @@ def _is_float(value: Any) -> bool:
 
 def _magnitude(value: Any) -> Any:
     return value.abs() if _is_float(value) else value
+
+
+def slack(
+    function: Callable[[], Sequence[torch.Tensor]], position: int, dtype: torch.dtype
+) -> Array:
+    """How far other orders of the sums of a type move one of the results, as `difference` takes it.
+
+    Args:
+        function: Computes all results in float64.
+        position: Of the result.
+        dtype: The type whose sums they are.
+    """
+    moved = reordered(function, roundings_of_sums(dtype))[position]
+    return to_array(moved).astype(np.float64)
 
 
 def reordered(function: Callable[[], Sequence[torch.Tensor]], part: float) -> list[torch.Tensor]:

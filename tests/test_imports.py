@@ -1,6 +1,7 @@
 """The architecture's rules, on the sources as they are; and the rules themselves, on examples."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from tools.code_facts import python_files, read_python
 from tools.import_rules import ALLOWED, breaches, circles, problem_with
 from tools.size import MAX_LOCAL_IMPORTS, table
 from tools.unused import unused_names
+
+_table = cache(table)  # which reads all sources
 
 
 def test_every_import_follows_the_arrows() -> None:
@@ -39,7 +42,7 @@ def test_local_imports_are_few() -> None:
     ],
 )
 def test_the_size_table_holds(question: str) -> None:
-    row = next(row for row in table() if row.question == question)
+    row = next(row for row in _table() if row.question == question)
     assert row.holds, "\n".join(row.places)
 
 

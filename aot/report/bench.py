@@ -172,7 +172,7 @@ def text(result: BenchResult, kernels: int) -> str:
 
 
 def _lines(result: BenchResult, kernels: int) -> Iterator[str]:
-    yield f"{result.isa}, {result.threads} thread{'s' if result.threads != 1 else ''}"
+    yield f"{result.isa}, {_threads(result.threads)}"
     yield f"load       {format_seconds(result.load)}"
     yield f"first run  {format_seconds(result.first)}"
     spread = _spread(result.percentiles)
@@ -184,7 +184,7 @@ def _lines(result: BenchResult, kernels: int) -> Iterator[str]:
         many = result.throughput
         yield (
             f"throughput {many.together:,.0f} runs/s of {many.sessions} sessions with "
-            f"{many.threads} thread{'s' if many.threads != 1 else ''} each: "
+            f"{_threads(many.threads)} each: "
             f"{many.times_one:.2f} times one session's {many.alone:,.0f}"
         )
     total = sum(kernel.seconds for kernel in result.kernels)
@@ -194,6 +194,10 @@ def _lines(result: BenchResult, kernels: int) -> Iterator[str]:
         share = kernel.seconds / total if total else 0.0
         spent = format_seconds(kernel.seconds)
         yield f"  {share:4.0%} {spent:>9}  {kernel.kernel}  {kernel.origin}"
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'s' if count != 1 else ''}"
 
 
 def _spread(percentiles: Mapping[int, float]) -> str:

@@ -120,7 +120,7 @@ def _declared_json(package: PackageFile, program: Program) -> dict[str, Any] | N
         return None
     return {
         kernel.name: [
-            {"dtype": b.dtype, "bytes": str(b.bytes), "access": b.access}
+            {"dtype": b.dtype, "bytes": expr_text(b.bytes), "access": b.access}
             for b in kernel.declaration.buffers
         ]
         for kernel in declared

@@ -62,10 +62,11 @@ def measure_throughput(
 
 def _round(models: Sequence[LoadedModel], inputs: Sequence[Any], pool: ThreadPoolExecutor) -> float:
     """Runs a second of these sessions, for `ROUND_SECONDS`."""
+    for model in models:
+        model.model.reset()  # here: what fails before the barrier leaves the others waiting there
     start = threading.Barrier(len(models))
 
     def work(model: LoadedModel) -> float:
-        model.model.reset()
         start.wait()
         begin = now = time.perf_counter()
         runs = 0

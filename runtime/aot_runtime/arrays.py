@@ -83,7 +83,7 @@ def _cupy_stream(_array: Any) -> int | None:
     return sys.modules["cupy"].cuda.get_current_stream().ptr or _DEFAULT_STREAM
 
 
-_DEFAULT_STREAM = 1  # CUDA's own number for the legacy default stream
+_DEFAULT_STREAM = 1  # what the driver and DLPack call the default stream (CU_STREAM_LEGACY)
 _STREAMS: dict[str, Callable[[Any], int | None]] = {"torch": _torch_stream, "cupy": _cupy_stream}
 
 
@@ -102,10 +102,6 @@ def working_in(stream: int, index: int) -> Iterator[None]:
             if context is not None:
                 contexts.enter_context(context)
         yield
-
-
-_DEFAULT_STREAM = 1
-"""The handle that the driver and DLPack have for the default stream (CU_STREAM_LEGACY)."""
 
 
 def _in_torch(torch: Any, stream: int, index: int) -> Any:

@@ -10,7 +10,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,10 @@ import torch
 
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.weights import to_array
-from tests.comparing import difference, roundings_of_sums
+from tests.comparing import difference
 from tests.conformance.executors import Args, Executor
 from tests.examples.accuracy import default_double
-from tests.rounding import reordered
+from tests.rounding import slack
 from tests.settings import seeded
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -103,11 +103,9 @@ class Expected:
         if self.also is not None and actual.shape == eager.shape:
             right = actual == to_array(self.also)
             eager, exact = (np.where(right, actual, e) for e in (eager, exact))
-        return difference(actual, eager, self.eager.dtype, exact, slack=self._slack)
-
-    def _slack(self) -> np.ndarray:
-        part = roundings_of_sums(self.eager.dtype)
-        return to_array(reordered(self.again, part)[self.position]).astype(np.float64)
+        dtype = self.eager.dtype
+        moved = partial(slack, self.again, self.position, dtype)
+        return difference(actual, eager, dtype, exact, slack=moved)
 
 
 @dataclass(frozen=True)

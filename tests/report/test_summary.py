@@ -2,20 +2,10 @@
 
 import aot.symbolic as sym
 from aot.ir.kernels import MemoryPlan, Placement
-from aot.ir.loops import Axis, View
 from aot.report.summary import arena_nbytes
 
 S0 = sym.dim("s0")
 SIZES = {S0: 10}
-
-
-def axes(*extents: object) -> tuple[Axis, ...]:
-    return tuple(Axis(sym.var(f"i{k}"), sym.as_expr(e)) for k, e in enumerate(extents))
-
-
-def view(*extents: object) -> View:
-    named = axes(*extents)
-    return View("b", named, tuple(axis.symbol for axis in named))
 
 
 def test_arena_is_placed_as_the_format_says() -> None:

@@ -128,7 +128,7 @@ def calling() -> Package:
     return add_cuda(package, "sm_90", fake_kernels("sm_90"))
 
 
-def called(code: str, folder: Path, driver: Path, library: str = CUPY) -> None:
+def check(code: str, folder: Path, driver: Path, library: str = CUPY) -> None:
     (folder / "cupy.py").write_text(library)
     assert run(HEAD + code + "\nprint('fine')\n", calling(), folder, driver) == "fine\n"
 
@@ -158,7 +158,7 @@ except BufferError as error:
     assert "call that is over" in str(error)
 assert aot_runtime.load(sys.argv[1], "cuda")(x)["y"][0, 0] == 0
 """
-    called(code, tmp_path, driver, library)
+    check(code, tmp_path, driver, library)
 
 
 def test_streams_of_others_are_refused(tmp_path: Path, driver: Path) -> None:
@@ -174,7 +174,7 @@ def buffer(given, factors):
 fails("BufferError", buffer)
 assert cupy.streams == [1]
 """
-    called(code, tmp_path, driver)
+    check(code, tmp_path, driver)
 
 
 def test_results_that_do_not_fit(tmp_path: Path, driver: Path) -> None:
@@ -195,7 +195,7 @@ def missing(**more):
 fails("TypeError", missing)
 fails("ZeroDivisionError: division by zero", lambda g, f: 1 / 0)
 """
-    called(code, tmp_path, driver)
+    check(code, tmp_path, driver)
 
 
 def test_code_for_the_host_is_not_for_gpus(tmp_path: Path, driver: Path) -> None:
@@ -219,4 +219,4 @@ else:
     raise AssertionError
 aot_runtime.unregister_operator("demo::same", device="cuda")
 """
-    called(code, tmp_path, driver)
+    check(code, tmp_path, driver)

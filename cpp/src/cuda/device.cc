@@ -115,12 +115,7 @@ DeviceBlock::DeviceBlock(DevicePtr device, size_t size, const char* purpose)
   data_ = reinterpret_cast<uint8_t*>(address);
 }
 
-void DeviceBlock::reset() {
-  if (data_ != nullptr) release_device(const_cast<Device*>(device_.get()), data_, size_, 0);
-  data_ = nullptr;
-  size_ = 0;
-  device_.reset();
-}
+DeviceBlock::~DeviceBlock() { release_device(const_cast<Device*>(device_.get()), data_, size_, 0); }
 
 PinnedBlock::PinnedBlock(DevicePtr device, size_t size, const char* purpose)
     : device_(std::move(device)), size_(size == 0 ? 1 : size) {

@@ -97,38 +97,23 @@ class Visit {
   const Driver& driver_;
 };
 
-// Move-only owner of device memory, aligned to 256 bytes.
+// Owner of device memory, aligned to 256 bytes.
 class DeviceBlock {
  public:
-  DeviceBlock() = default;
   // Throws OUT_OF_MEMORY, which names `purpose`, the size and what is free.
   DeviceBlock(DevicePtr device, size_t size, const char* purpose);
-  ~DeviceBlock() { reset(); }
-  DeviceBlock(DeviceBlock&& other) noexcept { swap(other); }
-  DeviceBlock& operator=(DeviceBlock&& other) noexcept {
-    swap(other);
-    return *this;
-  }
+  // Frees it, once all work that the GPU has been given is done.
+  ~DeviceBlock();
   DeviceBlock(const DeviceBlock&) = delete;
   DeviceBlock& operator=(const DeviceBlock&) = delete;
 
-  // Frees it, once all work that the GPU has been given is done.
-  void reset();
-
   uint8_t* data() const { return data_; }  // an address of the GPU
   CUdeviceptr address() const { return reinterpret_cast<CUdeviceptr>(data_); }
-  size_t size() const { return size_; }
 
  private:
-  void swap(DeviceBlock& other) noexcept {
-    std::swap(device_, other.device_);
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-  }
-
   DevicePtr device_;
   uint8_t* data_ = nullptr;
-  size_t size_ = 0;
+  size_t size_;
 };
 
 // Move-only owner of page-locked host memory, which the GPU reaches too.

@@ -14,12 +14,12 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from aot.frontend.weights import to_array
-from tests.comparing import difference, roundings_of_sums
+from tests.comparing import difference
 from tests.conformance.opinfo.exact import sharpened
 from tests.conformance.opinfo.samples import Case, seed
 from tests.conformance.opinfo.scope import ANY_OF_EQUALS, UNDEFINED_VALUES, foreign_type
 from tests.examples.accuracy import default_double
-from tests.rounding import reordered
+from tests.rounding import slack
 
 NEIGHBOURS = 8
 """Inputs near a sample's own at which eager's error is measured too, where ours seems large."""
@@ -111,8 +111,8 @@ def compare(case: Case, actual: Sequence[np.ndarray], wanted: Expected) -> str:
         problem = _problem(a, own, best, wanted.values)
         if problem and wanted.values and own.is_floating_point():
             nearby = _error_nearby(case, position, _greatest_error(eager, exact))
-            slack = partial(_slack, case, position, own)
-            problem = difference(a, to_array(own), own.dtype, to_array(best), nearby, slack)
+            moved = partial(_slack, case, position, own)
+            problem = difference(a, to_array(own), own.dtype, to_array(best), nearby, moved)
         chosen = case.op in ANY_OF_EQUALS and position == int(case.op != "argsort")
         if problem and not (chosen and _names_equals(case, torch.as_tensor(a), own)):
             return f"result {position}: {problem}"
@@ -129,8 +129,7 @@ def _slack(case: Case, position: int, eager: torch.Tensor) -> np.ndarray:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        moved = reordered(again, roundings_of_sums(eager.dtype))
-    return to_array(moved[position]).astype(np.float64)
+        return slack(again, position, eager.dtype)
 
 
 def _error_nearby(case: Case, position: int, own: float) -> float:
