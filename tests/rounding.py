@@ -63,6 +63,15 @@ class _Reordered(TorchDispatchMode):
     # Loops and branches run as they are.
     supports_higher_order_operators = True
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Lets torch trace a loop as it does outside the mode.
+
+        Where a mode forbids that, torch marks its own function that runs all loops as one never
+        to be traced, and every later loop of the process ends with "Data-dependent branching".
+        """
+        return True
+
     def __init__(self, part: float, seed: int) -> None:
         super().__init__()
         self._part = part
