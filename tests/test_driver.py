@@ -46,7 +46,7 @@ class DeviceBackend:
 
     def machine(self, target: Target) -> Machine:
         # Without templates no weight is packed: this device's schedule differs from the host's.
-        return replace(HOST.machine(ALL_CPU), templates=frozenset())
+        return replace(HOST.machine(ALL_CPU), templates=())
 
     def recipes(self) -> Mapping[str, Callable[..., np.ndarray[Any, Any]]]:
         return {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from aot.errors import InternalError
 from aot.ir.kernels import Kernel, KernelGraph, Launch, kernel_ops
 from aot.ir.layouts import element_span
-from aot.ir.loops import Buffer, LoopNest
+from aot.ir.nests import Buffer, LoopNest
 from aot.ir.tensors import SizeRelation
 from aot.symbolic import Expr, Symbol, as_expr, dim, encode, integer, product, substitute
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from aot.ir.loops import Axis
+from aot.ir.nests import Axis
 from aot.ir.scalar import Node, postorder
 from aot.ir.tensors import Dim
 from aot.symbolic import Expr, Symbol, dim, evaluate

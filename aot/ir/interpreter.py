@@ -19,7 +19,8 @@ from aot.ir.interpreter_flow import FlowRun, Operators
 from aot.ir.interpreter_nest import run_nest
 from aot.ir.interpreter_templates import run_template
 from aot.ir.kernels import KernelGraph, kernel_ops
-from aot.ir.loops import Buffer, LoopGraph, LoopNest, LoopOp, bases, writes
+from aot.ir.loops import LoopGraph, LoopOp, bases, writes
+from aot.ir.nests import Buffer, LoopNest
 from aot.ir.tensors import Dim
 from aot.symbolic import dim, evaluate
 

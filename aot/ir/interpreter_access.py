@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from aot.errors import InternalError
-from aot.ir.loops import Axis, Store
+from aot.ir.nests import Axis, Store
 from aot.ir.scalar import Access, Node
 from aot.symbolic import Expr, Symbol, affine_coefficients, evaluate
 

@@ -13,7 +13,7 @@ from aot.errors import InternalError
 from aot.ir import numpy_ops
 from aot.ir.interpreter_access import Array, Space, read, write
 from aot.ir.interpreter_reduce import Partial, combine, finish
-from aot.ir.loops import LoopNest
+from aot.ir.nests import LoopNest
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
 from aot.symbolic import dim, evaluate
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from aot.errors import InternalError
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis, Buffer, TemplateCall, View
+from aot.ir.nests import Axis, Buffer, View
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
+from aot.ir.templates.base import K, TemplateCall
 from aot.ir.tensors import RANDOM_STATE
 from aot.symbolic import Expr, Ranges, Symbol, dim, expand
 
@@ -23,14 +24,25 @@ def kernel_axes(kernel: Kernel) -> tuple[Axis, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def template_call(kernel: Kernel) -> TemplateCall:
-    """The kernel's template.
+def any_template(kernel: Kernel) -> TemplateCall:
+    """The kernel's template, of whatever kind.
 
     Raises:
         InternalError: It has none.
     """
     if kernel.template is None:
         raise InternalError(f"{kernel.name} has no template")
+    return kernel.template
+
+
+def template_call(kernel: Kernel, kind: type[K]) -> K:
+    """The kernel's template.
+
+    Raises:
+        InternalError: It has none, or one of another kind.
+    """
+    if not isinstance(kernel.template, kind):
+        raise InternalError(f"{kernel.name} has no template of the kind {kind.kind}")
     return kernel.template
 
 

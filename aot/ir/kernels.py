@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from aot.ir.decisions import Decision
 from aot.ir.flow import Call, Flow, Span
-from aot.ir.loops import Axis, Buffer, DerivedWeight, LoopNest, LoopOp, TemplateCall, bases
+from aot.ir.loops import LoopOp, bases
+from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest
+from aot.ir.templates.base import TemplateCall
 from aot.ir.tensors import Dim, Mutation, Signature, SizeRelation
 from aot.symbolic import Expr
 

@@ -22,9 +22,11 @@ from aot.ir.flow import (
     flows_in,
 )
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Stage
-from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, TemplateCall, View
+from aot.ir.loops import LoopGraph, LoopOp
+from aot.ir.nests import Axis, Buffer, LoopNest, View
 from aot.ir.origin import Origin
 from aot.ir.printer_scalar import ScalarPrinter, index_text
+from aot.ir.templates.base import TemplateCall
 from aot.ir.tensors import (
     Assertion,
     Cond,
@@ -297,7 +299,7 @@ def _view(view: View) -> str:
 
 def _template_lines(call: TemplateCall) -> list[str]:
     operands = [f"  {role}({_loops(view.axes)}) = {_view(view)}" for role, view in call.operands]
-    attributes = "".join(f", {k}={_argument(v)}" for k, v in call.attrs)
+    attributes = "".join(f", {k}={_argument(v)}" for k, v in call.attributes)
     head = f"{call.name} = {call.kind}({_loops(call.output.axes)}{attributes})"
     return [
         f"{head} {{{_place(call.origin)}",

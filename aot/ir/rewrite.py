@@ -8,7 +8,8 @@ from typing import overload
 
 from aot.ir.conditions import index_of
 from aot.ir.dtypes import INT64
-from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, View
+from aot.ir.loops import LoopOp
+from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.scalar import (
     Access,
     IndexCheck,
@@ -23,6 +24,7 @@ from aot.ir.scalar import (
     substitute_index,
     with_args,
 )
+from aot.ir.templates.base import TemplateCall
 from aot.symbolic import Expr, Ranges, Symbol, expand, substitute, var
 
 
@@ -123,8 +125,7 @@ def rename_buffers(op: LoopOp, names: Mapping[str, str]) -> LoopOp:
         return make(node.op, node.dtype, *args, attr=replace(attr, buffer=names[attr.buffer]))
 
     if isinstance(op, TemplateCall):
-        operands = tuple((role, view(v)) for role, v in op.operands)
-        return replace(op, operands=operands, output=view(op.output))
+        return replace(op.with_views(lambda _, v: view(v)), output=view(op.output))
     renamed = with_roots(op, rebuild(op.roots, visit))
     stores = tuple(replace(s, buffer=names.get(s.buffer, s.buffer)) for s in renamed.stores)
     return replace(renamed, stores=stores)

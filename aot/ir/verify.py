@@ -35,18 +35,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from aot.errors import InternalError
 from aot.ir.flow import Branch, Flow, Span, items_of, parts_of, slices_of, touched_by
 from aot.ir.kernels import Kernel, KernelGraph, Stage, kernel_ops
-from aot.ir.loops import (
-    Axis,
-    Buffer,
-    LoopGraph,
-    LoopNest,
-    LoopOp,
-    TemplateCall,
-    View,
-    reads,
-    writes,
-)
+from aot.ir.loops import LoopGraph, LoopOp, reads, writes
+from aot.ir.nests import Axis, Buffer, LoopNest, View
 from aot.ir.scalar import Access, IndexValue, Node, postorder
+from aot.ir.templates.base import TemplateCall
 from aot.ir.tensors import Dim
 from aot.ir.verify_nodes import node_problem, stays_inside
 from aot.symbolic import Expr, Ranges, Symbol, affine_coefficients, dim

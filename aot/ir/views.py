@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aot.ir.loops import Axis, View
+from aot.ir.nests import Axis, View
 from aot.symbolic import (
     Expr,
     FloorDiv,

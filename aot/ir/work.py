@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aot.ir.kernels import Kernel, kernel_ops
-from aot.ir.loops import Buffer, LoopNest, LoopOp, TemplateCall
+from aot.ir.loops import LoopOp
+from aot.ir.nests import Buffer, LoopNest
 from aot.ir.scalar import postorder
 from aot.symbolic import Expr, integer, product
 
 _FREE = frozenset(["const", "index", "load", "cast", "bitcast", "check_index"])
 """Nodes that are no arithmetic: they cost bytes or nothing."""
-
-_TAPS = ("weights", "inner_weights")
-"""Tables of a resizing template: rows of a dimension's outputs, columns of what each reads."""
 
 
 def buffer_bytes(buffer: Buffer) -> Expr:
@@ -37,7 +35,7 @@ def kernel_flops(kernel: Kernel) -> Expr:
 
 def op_flops(op: LoopOp) -> Expr:
     """Arithmetic operations of a nest or a template call."""
-    return nest_flops(op) if isinstance(op, LoopNest) else template_flops(op)
+    return nest_flops(op) if isinstance(op, LoopNest) else op.flops()
 
 
 def nest_flops(nest: LoopNest) -> Expr:
@@ -50,22 +48,3 @@ def nest_flops(nest: LoopNest) -> Expr:
     counted = [node for node in nodes if node.op not in _FREE]
     within = sum(id(node) in inside for node in counted)
     return reduced * within + kept * (len(counted) - within)
-
-
-def template_flops(call: TemplateCall) -> Expr:
-    """Multiplications and additions of a template call; one a result for a kind without them."""
-    out = product([axis.extent for axis in call.output.axes])
-    match call.kind:
-        case "matmul":
-            return product((out, call.operand("a").axes[-1].extent, integer(2)))
-        case "conv":
-            taps = product([axis.extent for axis in call.operand("w").axes[1:]])
-            return product((out, taps, integer(2)))
-        case "attention":
-            *rows, depth = (axis.extent for axis in call.operand("q").axes)
-            keys, width = (axis.extent for axis in call.operand("v").axes[-2:])
-            return product((*rows, keys, depth + width, integer(2)))
-        case "resample" | "resample2":
-            taps = [view.axes[1].extent for role, view in call.operands if role in _TAPS]
-            return product((out, sum(taps[1:], taps[0]), integer(2)))
-    return out

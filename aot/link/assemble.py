@@ -11,7 +11,7 @@ from aot.ir.declarations import Declaration
 from aot.ir.images import KernelImage
 from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
 from aot.ir.layouts import element_span
-from aot.ir.loops import Buffer as GraphBuffer
+from aot.ir.nests import Buffer as GraphBuffer
 from aot.ir.weights import Derivation
 from aot.link import plan
 from aot.link.declarations import KernelDeclaration, declared_code, encode_declarations

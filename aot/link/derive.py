@@ -9,7 +9,8 @@ import numpy as np
 
 from aot.errors import InternalError
 from aot.ir.interpreter import run_op
-from aot.ir.loops import Buffer, DerivedWeight, reads, writes
+from aot.ir.loops import reads, writes
+from aot.ir.nests import Buffer, DerivedWeight
 from aot.ir.weights import WeightSpec, WeightStore
 
 Array = np.ndarray[Any, Any]

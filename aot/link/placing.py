@@ -9,7 +9,7 @@ import numpy as np
 
 from aot.errors import InternalError
 from aot.ir.kernels import KernelGraph
-from aot.ir.loops import Buffer, DerivedWeight
+from aot.ir.nests import Buffer, DerivedWeight
 from aot.ir.weights import WeightStore
 from aot.link.entries import array_bytes
 from aot.link.package import Entry

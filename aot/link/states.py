@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.kernels import KernelGraph
-from aot.ir.loops import Buffer
+from aot.ir.nests import Buffer
 from aot.ir.weights import WeightStore
 from aot.link.entries import array_bytes
 from aot.link.package import Entry

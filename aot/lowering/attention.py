@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from aot.ir.loops import View
+from aot.ir.nests import View
 from aot.ir.scalar import Node, cast
+from aot.ir.templates.attention import Attention
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
 from aot.lowering.creation import filled
@@ -138,16 +140,17 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, scores: Scores) -> Ten
     lead = (product(batch),)
     shape = (*lead, heads, query.shape[-2], value.shape[-1])
     scaled, factor = _scaled(query, scores.scale)
-    operands = {
-        "q": _four(scaled, batch, heads),
-        "k": _four(key, batch, kv_heads),
-        "v": _four(value, batch, kv_heads),
-    }
-    if scores.mask is not None:
-        operands["mask"] = _mask(scores.mask, batch, (heads, query.shape[-2], key.shape[-2]))
-    attrs = {"scale": float(factor), "causal": scores.causal}
-    dtype = query.dtype.compute
-    out = query.builder.template("attention", operands, shape, dtype, attrs)
+    seen = (heads, query.shape[-2], key.shape[-2])
+    call = partial(
+        Attention,
+        q=_four(scaled, batch, heads),
+        k=_four(key, batch, kv_heads),
+        v=_four(value, batch, kv_heads),
+        mask=None if scores.mask is None else _mask(scores.mask, batch, seen),
+        scale=float(factor),
+        causal=scores.causal,
+    )
+    out = query.builder.template(call, shape, query.dtype.compute)
     result = rounded(out, query.dtype)
     wanted = (*batch, heads, *shape[2:])[-max(t.rank for t in (query, key, value)) :]
     return result if wanted == shape else reshaped(result, wanted)

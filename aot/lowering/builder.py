@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from aot.ir.dtypes import DType
-from aot.ir.loops import (
-    Axis,
-    Buffer,
-    LoopGraph,
-    LoopNest,
-    LoopOp,
-    Store,
-    TemplateCall,
-    View,
-    numbered_axes,
-)
+from aot.ir.loops import LoopGraph, LoopOp
+from aot.ir.nests import Axis, Buffer, LoopNest, Store, View, numbered_axes
 from aot.ir.origin import NO_ORIGIN, Origin
 from aot.ir.rewrite import rename_buffers
 from aot.ir.scalar import Node, bound_index, check_index, index_value, load
+from aot.ir.templates.base import TemplateCall
 from aot.ir.tensors import Mutation, TensorGraph, TensorOp, TensorType
 from aot.symbolic import Expr, Ranges, Symbol, dim, row_major_strides, var
 
@@ -194,23 +185,11 @@ class GraphBuilder:
         return result
 
     def template(
-        self,
-        kind: str,
-        operands: Mapping[str, Tensor | View],
-        shape: Sequence[Expr],
-        dtype: DType,
-        attrs: Mapping[str, Any] | None = None,
+        self, call: Callable[[str, View, Origin], TemplateCall], shape: Sequence[Expr], dtype: DType
     ) -> Tensor:
-        """The result of a template call (loops.TemplateCall) of that shape; operands by role."""
+        """The result of a template call of that shape; `call` makes it of name, output, origin."""
         out = self._new_buffer(shape, dtype)
-        views = tuple(
-            (role, v if isinstance(v, View) else identity_view(v)) for role, v in operands.items()
-        )
-        name = self._op_name("t")
-        call = TemplateCall(
-            name, kind, views, identity_view(out), tuple((attrs or {}).items()), self.origin
-        )
-        self._ops.append(call)
+        self._ops.append(call(self._op_name("t"), identity_view(out), self.origin))
         return out
 
     def view(self, tensor: Tensor, shape: Sequence[Expr], index: PointIndex) -> View:

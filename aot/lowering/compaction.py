@@ -6,11 +6,14 @@ many; that number is read and becomes a dim; what follows has plain sizes.
 
 from __future__ import annotations
 
+from functools import partial
+
 from aot.ir.dtypes import BOOL, INT64
-from aot.ir.loops import Store
+from aot.ir.nests import Store
 from aot.ir.scalar import Node, cast, check_index, const, where
+from aot.ir.templates.scan import Scan
 from aot.lowering import exprs as e
-from aot.lowering.builder import Tensor
+from aot.lowering.builder import Tensor, identity_view
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, product, unravel, var
@@ -28,7 +31,7 @@ def counted(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         lambda at: cast(cast(x.load(unravel(at[1], x.shape)), BOOL), INT64),
     )
     running = builder.template(
-        "scan", {"x": flags}, (builder.one, count), INT64, {"combine": "sum"}
+        partial(Scan, x=identity_view(flags), combine="sum"), (builder.one, count), INT64
     )
 
     def last(at: tuple[Expr, ...]) -> Node:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from aot.ir.scalar import Node, cast, const
+from aot.ir.templates.conv import Conv
 from aot.lowering import exprs as e
-from aot.lowering.builder import Tensor
+from aot.lowering.builder import Tensor, identity_view
 from aot.lowering.matmul import plus, rounded
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
@@ -78,13 +80,16 @@ def _forward(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry)
     if is_int(weight.shape[1], 0):
         out = builder.pointwise(shape, dtype, lambda at: const(0, dtype))
     else:
-        attrs = {
-            "stride": geometry.stride,
-            "padding": geometry.padding,
-            "dilation": geometry.dilation,
-            "groups": geometry.groups,
-        }
-        out = builder.template("conv", {"x": x, "w": weight}, shape, dtype, attrs)
+        call = partial(
+            Conv,
+            x=identity_view(x),
+            w=identity_view(weight),
+            stride=geometry.stride,
+            padding=geometry.padding,
+            dilation=geometry.dilation,
+            groups=geometry.groups,
+        )
+        out = builder.template(call, shape, dtype)
     if bias is None:
         return rounded(out, x.dtype)
     ones = (as_expr(1),) * len(geometry.stride)

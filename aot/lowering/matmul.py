@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from aot.ir.dtypes import DType
-from aot.ir.loops import View
+from aot.ir.nests import View
 from aot.ir.scalar import Node, cast, const, reduce_
+from aot.ir.templates.matmul import Matmul
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
 from aot.lowering.promotion import Scalar, number
@@ -27,7 +29,7 @@ def accumulated(a: View, b: View, source: Tensor, shape: Sequence[Expr]) -> Tens
     dtype = source.dtype.compute
     if is_int(a.axes[-1].extent, 0):
         return source.builder.pointwise(shape, dtype, lambda at: const(0, dtype))
-    return source.builder.template("matmul", {"a": a, "b": b}, shape, dtype)
+    return source.builder.template(partial(Matmul, a=a, b=b), shape, dtype)
 
 
 def rounded(x: Tensor, dtype: DType) -> Tensor:

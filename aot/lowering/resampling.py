@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from aot.ir.dtypes import FLOAT32, FLOAT64, INT32, INT64, UINT8, DType
 from aot.ir.scalar import Node, cast, const, reduce_
+from aot.ir.templates.resample import Resample
 from aot.lowering import exprs as e
-from aot.lowering.builder import GraphBuilder, Tensor
+from aot.lowering.builder import GraphBuilder, Tensor, identity_view
 from aot.lowering.interpolation import (
     BYTE_OFFSET,
     LEAST_TOO_BIG,
@@ -220,15 +222,17 @@ def resample(x: Tensor, axis: Axis, position: int, result: DType) -> Tensor:
         return axis.quantised(axis.weigh(place, at[0], None))
 
     weights = builder.pointwise((resize.out, axis.taps), axis.sums, weight)
-    operands = {"x": x, "starts": starts, "weights": weights}
-    if axis.bits is not None:
-        operands["bits"] = axis.bits
-    attrs = {
-        "axis": position,
-        "span": axis.span,
-        "panel": resize.panel,
-        "subtract": BYTE_OFFSET if axis.signed and x.dtype == UINT8 else 0,
-        "add": BYTE_OFFSET if axis.signed and result == UINT8 else 0,
-    }
+    call = partial(
+        Resample,
+        x=identity_view(x),
+        starts=identity_view(starts),
+        weights=identity_view(weights),
+        axis=position,
+        span=axis.span,
+        panel=resize.panel,
+        subtract=BYTE_OFFSET if axis.signed and x.dtype == UINT8 else 0,
+        add=BYTE_OFFSET if axis.signed and result == UINT8 else 0,
+        bits=None if axis.bits is None else identity_view(axis.bits),
+    )
     shape = (*x.shape[:position], resize.out, *x.shape[position + 1 :])
-    return builder.template("resample", operands, shape, result, attrs)
+    return builder.template(call, shape, result)

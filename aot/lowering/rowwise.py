@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from aot.ir.dtypes import BOOL, INT64, UINT8, DType
-from aot.ir.loops import View
+from aot.ir.nests import View
 from aot.ir.scalar import Node, binary, const, index_value, unary, where
+from aot.ir.templates.argsort import Argsort
+from aot.ir.templates.scan import Scan
 from aot.lowering.axes import insert, remove, replace, wrap_dim
 from aot.lowering.builder import Tensor
 from aot.lowering.matmul import rounded
@@ -30,11 +33,11 @@ def _unrows(matrix: Tensor, shape: tuple[Expr, ...], axis: int) -> Tensor:
 
 
 def running(x: Tensor, axis: int, dtype: DType, combine: str) -> Tensor:
-    """Running results along `axis`, in the given type (see loops.TemplateCall: scan)."""
+    """Running results along `axis`, in the given type (see templates.scan)."""
     x = rounded(x, dtype)
     shape = (product(remove(x.shape, axis)), x.shape[axis])
-    operands = {"x": _rows(x, axis)}
-    matrix = x.builder.template("scan", operands, shape, dtype, {"combine": combine})
+    call = partial(Scan, x=_rows(x, axis), combine=combine)
+    matrix = x.builder.template(call, shape, dtype)
     return _unrows(matrix, x.shape, axis)
 
 
@@ -103,8 +106,8 @@ def cummin(call: Call, x: Tensor, dim: int) -> tuple[Tensor, ...]:
 def order_along(x: Tensor, axis: int, kept: Expr, descending: bool) -> Tensor:
     """Positions along `axis` of the first `kept` elements in sorted order, stable."""
     shape = (product(remove(x.shape, axis)), kept)
-    attrs = {"descending": descending}
-    matrix = x.builder.template("argsort", {"x": _rows(x, axis)}, shape, INT64, attrs)
+    call = partial(Argsort, x=_rows(x, axis), descending=descending)
+    matrix = x.builder.template(call, shape, INT64)
     return _unrows(matrix, replace(x.shape, axis, kept), axis)
 
 

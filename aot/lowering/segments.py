@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from aot.ir.dtypes import INT64
 from aot.ir.scalar import Node, binary, cast, reduce_
+from aot.ir.templates.scan import Scan
 from aot.lowering import exprs as e
 from aot.lowering.axes import replace, wrap_dim
-from aot.lowering.builder import Tensor
+from aot.lowering.builder import Tensor, identity_view
 from aot.lowering.pointwise import narrow
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
@@ -102,7 +104,9 @@ def nonzero_static(call: Call, x: Tensor, *, size: Expr | int, fill_value: int =
         INT64,
         lambda at: cast(e.truth(x.load(unravel(at[1], x.shape))), INT64),
     )
-    counted = builder.template("scan", {"x": flat}, flat.shape, INT64, {"combine": "sum"})
+    counted = builder.template(
+        partial(Scan, x=identity_view(flat), combine="sum"), flat.shape, INT64
+    )
 
     def place(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
         seen = counted.load((as_expr(0), rindex[0]))

@@ -7,7 +7,7 @@ where a run begins, and reads how many runs there are (see compaction).
 from __future__ import annotations
 
 from aot.ir.dtypes import BOOL, INT64
-from aot.ir.loops import Store
+from aot.ir.nests import Store
 from aot.ir.scalar import Node, check_index, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.axes import insert, remove

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from aot.ir.loops import Buffer, DerivedWeight, LoopGraph, LoopNest, LoopOp, reads, writes
+from aot.ir.loops import LoopGraph, LoopOp, reads, writes
+from aot.ir.nests import Buffer, DerivedWeight, LoopNest
 
 
 def remove_dead_code(graph: LoopGraph) -> LoopGraph:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from aot.ir.loops import Axis, LoopGraph, LoopNest, LoopOp, Store, TemplateCall, bases, writes
+from aot.ir.loops import LoopGraph, LoopOp, bases, writes
+from aot.ir.nests import Axis, LoopNest, Store
 from aot.ir.scalar import const, load
+from aot.ir.templates.base import TemplateCall
 from aot.symbolic import is_int, var
 
 

@@ -9,33 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from aot.ir.conv_operands import (
-    channels_last,
-    is_depthwise,
-    misfit_input,
-    misfit_weight,
-    stored_weight,
-    weight_axes,
-)
+from aot.errors import InternalError
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
 from aot.ir.layouts import is_dense
-from aot.ir.loops import (
-    Axis,
-    Buffer,
-    DerivedWeight,
-    LoopGraph,
-    LoopNest,
-    LoopOp,
-    Store,
-    TemplateCall,
-    View,
-    bases,
-)
+from aot.ir.loops import LoopGraph, LoopOp, bases
 from aot.ir.machine import Machine
+from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Access, Node, load, loads
+from aot.ir.templates.base import Strides, Support, TemplateCall
 from aot.ir.views import strides_of_order, view_strides, wanted_order
 from aot.symbolic import (
     Expr,
@@ -182,30 +167,30 @@ def _separate_outputs(graph: LoopGraph) -> LoopGraph:
     return graph if len(ops) == len(graph.ops) else replace(graph, buffers=buffers, ops=tuple(ops))
 
 
-def _conv_order(layouts: _Layouts, rank: int) -> Order:
-    if layouts.machine.preferred_conv_layout == "channels_last":
-        return (0, *range(2, rank), 1)
-    return tuple(range(rank))
-
-
 def _ask_template(layouts: _Layouts, call: TemplateCall) -> None:
     """What a template call wants of its temporaries."""
+    support = _support(layouts.machine, call)
     for role, view in call.operands:
         if not layouts.open(view.buffer):
             continue
-        axes = view.axes
-        if call.kind == "conv" and role == "x":
-            axes = tuple(axes[k] for k in _conv_order(layouts, len(axes)))
-        if call.kind == "conv" and role == "w" and layouts.machine.conv_in_place:
-            axes = weight_axes(call, last=True)
+        walk = call.walk(role, support, {})
         shape = layouts.graph.buffers[view.buffer].shape
-        order = wanted_order(view, shape, axes)
+        order = wanted_order(view, shape, walk or view.axes)
         plain = view_strides(view, row_major_strides(shape), layouts.graph.ranges(*view.axes))
-        if order is not None and (plain is None or call.kind == "conv"):
+        if order is not None and (plain is None or walk is not None):
             layouts.decide(view.buffer, order, f"{call.name} reads it as its operand {role}")
-    if call.kind == "conv" and layouts.open(call.output.buffer):
-        order = _conv_order(layouts, len(call.output.axes))
-        layouts.decide(call.output.buffer, order, f"{call.name} computes channels last")
+    walk = call.walk("output", support, {})
+    if walk is not None and layouts.open(call.output.buffer):
+        order = tuple(call.output.axes.index(axis) for axis in walk)
+        layouts.decide(call.output.buffer, order, f"{call.name} writes it in that order")
+
+
+def _support(machine: Machine, call: TemplateCall) -> Support[Any]:
+    """What the device has for a call; only calls that it has a template for are left by now."""
+    found = machine.support(type(call))
+    if found is None:
+        raise InternalError(f"{call.name}: layouts for {call.kind}, which the device has not")
+    return found
 
 
 def _default(layouts: _Layouts, call: TemplateCall) -> None:
@@ -213,9 +198,9 @@ def _default(layouts: _Layouts, call: TemplateCall) -> None:
     if not layouts.open(name):
         return
     order = tuple(range(len(layouts.graph.buffers[name].shape)))
-    if call.kind in ("resample", "resample2"):
-        order = _order_of(layouts, call.operand("x")) or order
-    layouts.decide(name, order, f"{call.name} reads its operand x in that order")
+    if call.follows:
+        order = _order_of(layouts, dict(call.operands)[call.follows]) or order
+    layouts.decide(name, order, f"{call.name} reads its operand {call.follows} in that order")
 
 
 def _order_of(layouts: _Layouts, view: View) -> Order | None:
@@ -299,93 +284,87 @@ def _loop_variables(roots: Sequence[Node]) -> set[Symbol]:
 
 def _copy_operands(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """Copies for operands whose view is not affine or whose vectors would not be contiguous."""
-    buffers = dict(graph.buffers)
-    ops: list[LoopOp] = []
-    derived: list[DerivedWeight] = []
-    decisions: list[Decision] = []
-    for op in graph.ops:
-        if isinstance(op, LoopNest):
-            ops.append(op)
-            continue
-        call = op
-        for role, view in op.operands:
-            reason = _unfit(graph, op, role, view, machine)
-            if not reason:
-                continue
-            name = f"{op.name}_{role}"
-            if (op.kind, role) == ("conv", "w") and graph.buffers[view.buffer].kind == "weight":
-                source, last = graph.buffers[view.buffer], _channels_last(graph, op)
-                buffers[name], weight, seen = stored_weight(name, source, op, last)
-                derived.append(weight)
-            else:
-                nest, buffers[name] = _materialise(graph, name, role, op, view, machine)
-                ops.append(nest)
-                seen = View(name, view.axes, tuple(a.symbol for a in view.axes))
-            operands = tuple((r, seen if r == role else v) for r, v in call.operands)
-            call = replace(call, operands=operands)
-            decisions.append(Decision("layout", (view.buffer, op.name), "copied", reason))
-        ops.append(call)
-    if not decisions:
+    copies = _Copies(graph, machine, dict(graph.buffers))
+    ops = [op for whole in graph.ops for op in copies.of(whole)]
+    if not copies.decisions:
         return graph
     return replace(
         graph,
-        buffers=buffers,
+        buffers=copies.buffers,
         ops=tuple(ops),
-        derived=(*graph.derived, *derived),
-        decisions=(*graph.decisions, *decisions),
+        derived=(*graph.derived, *copies.derived),
+        decisions=(*graph.decisions, *copies.decisions),
     )
 
 
-def _unfit(graph: LoopGraph, call: TemplateCall, role: str, view: View, machine: Machine) -> str:
-    """Why the template cannot read an operand through its view; "" when it can."""
-    source = graph.buffers[view.buffer]
-    in_place = call.kind == "conv" and machine.conv_in_place
-    packed = (call.kind, role) in (("matmul", "b"), ("conv", "w")) and not in_place
-    if source.kind == "weight" and packed:
-        return ""
-    strides = source.strides or row_major_strides(source.shape)
-    found = view_strides(view, strides, graph.ranges(*view.axes))
-    if found is None:
-        return f"operand {role} is no plain view of it"
-    if in_place and role == "w":
-        return misfit_weight(call, found[0], _channels_last(graph, call))
-    if in_place:
-        return misfit_input(call, found[0])
-    contiguous = {"attention": len(view.axes) - 1}
-    if call.kind == "conv" and role == "x" and is_depthwise(call):
-        contiguous["conv"] = 1
-    axis = contiguous.get(call.kind)
-    if axis is None or role == "mask" or view.axes[axis].extent == 1:
-        return ""
-    return "" if found[0][axis] == 1 else f"operand {role} is not contiguous along its vectors"
+@dataclass
+class _Copies:
+    """The copies that calls need; local to one run of the pass."""
 
+    graph: LoopGraph
+    machine: Machine
+    buffers: dict[str, Buffer]
+    derived: list[DerivedWeight] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
 
-def _channels_last(graph: LoopGraph, call: TemplateCall) -> bool:
-    view = call.operand("x")
-    source = graph.buffers[view.buffer]
-    strides = source.strides or row_major_strides(source.shape)
-    found = view_strides(view, strides, graph.ranges(*view.axes))
-    return found is None or channels_last(call, found[0])
+    def of(self, op: LoopOp) -> list[LoopOp]:
+        """The operation behind the copies that it needs."""
+        if isinstance(op, LoopNest):
+            return [op]
+        support = _support(self.machine, op)
+        strides = {role: self._strides(view) for role, view in op.operands}
+        copies: list[LoopOp] = []
 
+        def fitting(role: str, view: View) -> View:
+            reason = self._unfit(op, role, view, support, strides)
+            if not reason:
+                return view
+            self.decisions.append(Decision("layout", (view.buffer, op.name), "copied", reason))
+            nest, seen = self._copy(op, role, view, op.walk(role, support, strides) or view.axes)
+            if nest is not None:
+                copies.append(nest)
+            return seen
 
-def _materialise(
-    graph: LoopGraph,
-    name: str,
-    role: str,
-    call: TemplateCall,
-    view: View,
-    machine: Machine,
-) -> tuple[LoopNest, Buffer]:
-    source = graph.buffers[view.buffer]
-    shape = tuple(a.extent for a in view.axes)
-    point = tuple(a.symbol for a in view.axes)
-    order: Order = tuple(range(len(shape)))
-    last = machine.preferred_conv_layout == "channels_last"
-    if call.kind == "conv" and role == "x" and last:
-        order = (0, *range(2, len(shape)), 1)
-    if call.kind == "conv" and role == "w" and machine.conv_in_place:
-        order = tuple(view.axes.index(a) for a in weight_axes(call, _channels_last(graph, call)))
-    buffer = Buffer(name, source.dtype, shape, strides_of_order(shape, order), "temp")
-    value = load(source.name, source.dtype, view.index)
-    nest = LoopNest(name, view.axes, (), (Store(name, point, value),), call.origin)
-    return nest, buffer
+        fitted = op.with_views(fitting)  # makes the copies
+        return [*copies, fitted]
+
+    def _strides(self, view: View) -> Sequence[Expr] | None:
+        """Elements between neighbours along the view's axes; None when it is no plain view."""
+        source = self.graph.buffers[view.buffer]
+        known = source.strides or row_major_strides(source.shape)
+        found = view_strides(view, known, self.graph.ranges(*view.axes))
+        return None if found is None else found[0]
+
+    def _unfit(
+        self, call: TemplateCall, role: str, view: View, support: Support[Any], strides: Strides
+    ) -> str:
+        """Why the template cannot read an operand through its view; "" when it can."""
+        if self.graph.buffers[view.buffer].kind == "weight" and call.packs(role, support):
+            return ""
+        if strides[role] is None:
+            return f"operand {role} is no plain view of it"
+        return call.misfit(role, support, strides)
+
+    def _copy(
+        self, call: TemplateCall, role: str, view: View, walk: tuple[Axis, ...]
+    ) -> tuple[LoopNest | None, View]:
+        """The nest that copies an operand, its axes in memory as given, and the view of the copy.
+
+        No nest for a weight, which is stored so when the package is built.
+        """
+        source, name = self.graph.buffers[view.buffer], f"{call.name}_{role}"
+        shape = tuple(a.extent for a in view.axes)
+        point = tuple(a.symbol for a in view.axes)
+        value = load(source.name, source.dtype, view.index)
+        if source.kind == "weight":
+            shape, point = tuple(a.extent for a in walk), tuple(a.symbol for a in walk)
+            strides = row_major_strides(shape)
+            self.buffers[name] = Buffer(name, source.dtype, shape, strides, "weight", name)
+            nest = LoopNest(name, walk, (), (Store(name, point, value),), call.origin)
+            self.derived.append(DerivedWeight(name, "fold", (source.name,), (), (nest,)))
+            return None, View(name, view.axes, point)
+        order = tuple(view.axes.index(axis) for axis in walk)
+        strides = strides_of_order(shape, order)
+        self.buffers[name] = Buffer(name, source.dtype, shape, strides, "temp")
+        nest = LoopNest(name, view.axes, (), (Store(name, point, value),), call.origin)
+        return nest, View(name, view.axes, point)

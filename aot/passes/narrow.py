@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from aot.ir.loops import LoopGraph, LoopNest, LoopOp, TemplateCall, View, bases, writes
+from aot.ir.loops import LoopGraph, LoopOp, bases, writes
+from aot.ir.nests import LoopNest, View
 from aot.ir.rewrite import with_roots
 from aot.ir.scalar import (
     Access,
@@ -22,6 +23,7 @@ from aot.ir.scalar import (
     rebuild,
     with_args,
 )
+from aot.ir.templates.base import TemplateCall
 from aot.symbolic import Expr, Symbol, integer, is_int
 
 Spare = frozenset[int]
@@ -69,7 +71,7 @@ def _fixed_dimensions(graph: LoopGraph) -> dict[str, Spare]:
         if isinstance(op, TemplateCall):
             for role, view in op.operands:
                 last = frozenset((len(view.index) - 1,))
-                kept = last if role == "mask" else _all(graph, view.buffer)
+                kept = last if role in op.broadcasts else _all(graph, view.buffer)
                 fixed[view.buffer] = fixed.get(view.buffer, _NONE) | kept
             continue
         for node in postorder(op.roots):
@@ -130,8 +132,7 @@ def _pinned(index: tuple[Expr, ...], spare: Spare) -> tuple[Expr, ...]:
 def _reading(op: LoopOp, spares: Mapping[str, Spare]) -> LoopOp:
     """The operation with its reads of narrowed buffers at their only elements."""
     if isinstance(op, TemplateCall):
-        operands = tuple((role, _seen(view, spares)) for role, view in op.operands)
-        return replace(op, operands=operands) if operands != op.operands else op
+        return op.with_views(lambda _, view: _seen(view, spares))
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         fresh = with_args(node, args)

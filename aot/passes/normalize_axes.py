@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from aot.ir.loops import Axis, LoopGraph, LoopNest, LoopOp
+from aot.ir.loops import LoopGraph, LoopOp
+from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import index_nodes, simplify_indices, split_axis, substitute_axes
 from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, exact_quotient, integer, var
 

@@ -15,11 +15,11 @@ from aot.passes.empty import settle_empty
 from aot.passes.expand_templates import expand_templates
 from aot.passes.fold_weights import fold_weights
 from aot.passes.inline import inline_producers
+from aot.passes.join_templates import join_templates
 from aot.passes.layout import choose_layouts, own_outputs
 from aot.passes.narrow import narrow_broadcasts
 from aot.passes.normalize_axes import normalize_axes
-from aot.passes.pair_resamples import pair_resamples
-from aot.passes.split_attention import split_attention
+from aot.passes.split_templates import split_templates
 from aot.passes.updates import narrow_updates, own_bases
 
 Loops = Outline[LoopGraph]
@@ -55,7 +55,7 @@ PASSES: tuple[Pass, ...] = (
     _everywhere("settle_empty", settle_empty),
     _everywhere("dead_code", remove_dead_code),
     _everywhere("own_outputs", own_outputs),
-    _by_device("pair_resamples", pair_resamples),
+    _by_device("join_templates", join_templates),
     _by_device("expand_templates", expand_templates),
     # Before inlining, which would mix constants with what varies.
     _everywhere("fold_weights", fold_weights),
@@ -66,7 +66,7 @@ PASSES: tuple[Pass, ...] = (
     _everywhere("narrow_updates", narrow_updates),
     _everywhere("own_bases", own_bases),
     # Heads of keys that were only repeated are counted once by now.
-    _by_device("split_attention", split_attention),
+    _by_device("split_templates", split_templates),
     _everywhere("normalize_axes", normalize_axes),
     _by_device("choose_layouts", choose_layouts),
 )

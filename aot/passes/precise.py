@@ -8,7 +8,7 @@ are approximated, and sums, whose order is free, do so once they are rounded fro
 from __future__ import annotations
 
 from aot.ir.dtypes import FLOAT32, FLOAT64
-from aot.ir.loops import LoopNest
+from aot.ir.nests import LoopNest
 from aot.ir.rewrite import with_roots
 from aot.ir.scalar import BINARY_SAME, UNARY_SAME, Node, cast, make, rebuild, with_args
 

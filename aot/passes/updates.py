@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from aot.ir.conditions import at_least, fold_conditions
 from aot.ir.decisions import Decision
-from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store, bases, reads, writes
+from aot.ir.loops import LoopGraph, LoopOp, bases, reads, writes
+from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.rewrite import simplify_indices, substitute_axes, with_roots
 from aot.ir.scalar import Access, Node, load, loads
 from aot.passes.dead_code import remove_dead_code

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from aot.ir.kernels import KernelGraph
-from aot.ir.loops import Buffer, DerivedWeight, LoopGraph, LoopNest, reads, writes
+from aot.ir.loops import LoopGraph, reads, writes
+from aot.ir.nests import Buffer, DerivedWeight, LoopNest
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.rewrite import rename_buffers
 from aot.ir.tensors import Signature, Tree

@@ -9,8 +9,10 @@ import aot.symbolic as sym
 from aot.errors import Origin
 from aot.ir.flow import Call, items_of
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, kernel_ops
-from aot.ir.loops import LoopNest, LoopOp, TemplateCall
+from aot.ir.loops import LoopOp
+from aot.ir.nests import LoopNest
 from aot.ir.printer import print_kernel
+from aot.ir.templates.base import TemplateCall
 from aot.ir.work import buffer_bytes, kernel_bytes, kernel_flops
 from aot.link.operator_library import OperatorCode
 from aot.options import on_host

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aot.ir.kernels import Kernel, Stage, Strip
-from aot.ir.loops import Axis, LoopGraph, LoopNest
+from aot.ir.loops import LoopGraph
+from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import simplify_indices
 from aot.schedule.groups import rename
 from aot.symbolic import Symbol, substitute, var

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aot.ir.hints import Hints
-from aot.ir.loops import Buffer
+from aot.ir.nests import Buffer
 from aot.ir.work import buffer_bytes
 from aot.schedule.groups import Group
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from aot.ir.hints import Hints
 from aot.ir.kernels import Kernel, Stage
-from aot.ir.loops import Axis, LoopGraph, LoopNest, reads, writes
+from aot.ir.loops import LoopGraph, reads, writes
+from aot.ir.nests import Axis, LoopNest
 from aot.ir.scalar import Access, Node, loads, postorder
 from aot.schedule.flat import computed_again
 from aot.schedule.groups import Group, rename

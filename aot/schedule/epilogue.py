@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aot.ir.loops import LoopGraph, LoopNest
+from aot.ir.loops import LoopGraph
+from aot.ir.nests import LoopNest
 from aot.ir.rewrite import substitute_axes, with_roots
 from aot.ir.scalar import Access, Node, load, loads, mask_of, rebuild, with_args
 from aot.schedule.groups import Group

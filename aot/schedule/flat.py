@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aot.ir.kernels import Kernel, Stage
-from aot.ir.loops import Axis, LoopGraph, LoopNest, Store, reads, writes
+from aot.ir.loops import LoopGraph, reads, writes
+from aot.ir.nests import Axis, LoopNest, Store
 from aot.ir.rewrite import with_roots
 from aot.ir.scalar import (
     Access,

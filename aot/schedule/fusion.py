@@ -118,7 +118,7 @@ def _worth(state: FusionState, key: int, other: int) -> int:
     """Bytes saved by joining two groups; 0 when it is not worth trying."""
     first, second = (key, other) if _precedes(state, key, other) else (other, key)
     a, b = state.groups[first], state.groups[second]
-    if b.template is not None and b.template.kind not in state.machine.prologues:
+    if b.template is not None and not state.machine.takes_producer(b.template):
         return 0
     saved = state.saved_bytes(first, second)
     if set(a.writes) & set(b.reads):

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from aot.ir.loops import Axis, LoopNest, LoopOp, TemplateCall, bases, reads, writes
+from aot.ir.loops import LoopOp, bases, reads, writes
+from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import in_parts, split_axis, substitute_axes
+from aot.ir.templates.base import TemplateCall
 from aot.symbolic import Expr, Symbol, substitute, var
 
 

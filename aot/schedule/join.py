@@ -21,7 +21,7 @@ from aot.ir.flow import (
     touched_by,
 )
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Buffer
+from aot.ir.nests import Buffer
 from aot.ir.tensors import TensorType
 from aot.symbolic import row_major_strides
 

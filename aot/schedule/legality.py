@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from aot.ir.hints import Hints
-from aot.ir.loops import LoopGraph, LoopNest
+from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
+from aot.ir.nests import LoopNest
 from aot.ir.work import buffer_bytes
 from aot.schedule.cost import saved_bytes
 from aot.schedule.crossed import crossing, is_crossed
@@ -179,7 +180,7 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
 def _prologue(state: FusionState, first: int, second: int) -> Verdict:
     a, b = state.groups[first], state.groups[second]
     assert b.template is not None
-    if b.template.kind not in state.machine.prologues:
+    if not state.machine.takes_producer(b.template):
         return Verdict(False, "a template call takes no producer into its kernel")
     for name in a.writes:
         if state.readers.get(name, set()) - {first, second} or name in state.graph.results:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aot.ir.kernels import Kernel, Stage, Strip
-from aot.ir.loops import Axis, LoopNest, reads, writes
+from aot.ir.loops import reads, writes
+from aot.ir.nests import Axis, LoopNest
 from aot.schedule.groups import Group, with_outer
 from aot.schedule.merge import merge_axes, merge_outer
 from aot.schedule.pieces import MAX_BLOCKS, cut_places, cut_stages

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aot.ir.loops import Axis, LoopGraph, TemplateCall
+from aot.ir.loops import LoopGraph
+from aot.ir.nests import Axis
 from aot.ir.scalar import Access, loads
+from aot.ir.templates.base import TemplateCall
 from aot.schedule.groups import Group, rename_group, split_in_group, with_outer
 from aot.symbolic import (
     Expr,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from aot.ir.flow import scopes_of
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Placement, kernel_bases
-from aot.ir.loops import LoopNest, writes
+from aot.ir.loops import writes
+from aot.ir.nests import LoopNest
 from aot.ir.scalar import Access, loads
 from aot.ir.work import buffer_bytes
 from aot.schedule.timeline import timeline

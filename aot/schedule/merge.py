@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aot.ir.loops import Axis, LoopGraph, LoopNest
+from aot.ir.loops import LoopGraph
+from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import substitute_axes
 from aot.ir.scalar import postorder
 from aot.schedule.groups import Group

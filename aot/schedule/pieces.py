@@ -11,7 +11,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from aot.ir.conditions import at_least, fold_conditions
-from aot.ir.loops import Axis, LoopGraph, LoopNest
+from aot.ir.loops import LoopGraph
+from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import substitute_axes, with_roots
 from aot.ir.scalar import postorder
 from aot.schedule.canonical import simplify

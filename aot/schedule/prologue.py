@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aot.ir.loops import LoopGraph, LoopNest, View, reads
+from aot.ir.loops import LoopGraph, reads
+from aot.ir.nests import LoopNest, View
 from aot.ir.rewrite import substitute_axes
 from aot.schedule.flat import computed_again
 from aot.schedule.groups import Group

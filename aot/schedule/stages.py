@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from aot.ir.loops import Axis, LoopGraph, LoopNest, Store
+from aot.ir.loops import LoopGraph
+from aot.ir.nests import Axis, LoopNest, Store
 from aot.ir.rewrite import with_roots
 from aot.ir.scalar import (
     Access,

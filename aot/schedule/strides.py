@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest
+from aot.ir.loops import LoopGraph
+from aot.ir.nests import Axis, Buffer, LoopNest
 from aot.ir.scalar import Access, IndexValue, Node, postorder
 from aot.symbolic import Expr, Ranges, Symbol, coefficient_of, integer, product
 

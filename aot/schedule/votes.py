@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from aot.ir.hints import Hints, body_weight
-from aot.ir.loops import Axis, LoopNest
+from aot.ir.nests import Axis, LoopNest
 from aot.ir.scalar import Node, postorder
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft

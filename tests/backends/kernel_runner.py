@@ -14,7 +14,7 @@ from aot.backends.cpp.backend import CppBackend
 from aot.ir.dtypes import DType
 from aot.ir.interpreter import interpret_kernels
 from aot.ir.kernels import Kernel, KernelGraph, Stage, Strip
-from aot.ir.loops import Axis, Buffer, LoopNest, Store
+from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Node, load
 from aot.ir.tensors import Dim, Signature, Tree

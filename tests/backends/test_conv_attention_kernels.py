@@ -7,9 +7,11 @@ import pytest
 
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT32
 from aot.ir.kernels import Kernel, Stage
-from aot.ir.loops import Axis, TemplateCall, View, reads
+from aot.ir.loops import reads
+from aot.ir.nests import Axis, View
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import binary, cast, const
+from aot.ir.templates import Attention, Conv
 from aot.ir.tensors import Dim
 from aot.symbolic import as_expr, dim, var
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
@@ -22,7 +24,7 @@ def view(name, sizes, index=lambda *v: v):
 
 
 def template(maker, kind, operands, out, nests, **attrs):
-    call = TemplateCall("t", kind, tuple(operands.items()), out, tuple(attrs.items()), NO_ORIGIN)
+    call = kind("t", out, NO_ORIGIN, **operands, **attrs)
     read = [v.buffer for v in operands.values()]
     read += [r for n in nests for r in reads(n) if r != out.buffer]
     inner = nests[0].axes if nests else ()
@@ -94,7 +96,7 @@ def test_convolutions_with_bias_relu_and_residual(layout):
         value = binary("maximum", value, const(0.0, FLOAT32))
         template(
             maker,
-            "conv",
+            Conv,
             {"x": view(f"x_{name}", x_shape), "w": view(f"w_{name}", w_shape)},
             view(f"t_{name}", y_shape),
             [nest("e", loops, [], (result, at, value))],
@@ -128,7 +130,7 @@ def test_weights_that_the_model_computes_and_half_inputs():
             inputs[f"w{name}"] = (rng.normal(size=w_shape) / 5).astype(dtype.numpy)
             out = maker.output(f"y{name}", FLOAT32, y_shape, channels_last(y_shape))
             operands = {"x": view(f"x{name}", x_shape), "w": view(f"w{name}", w_shape)}
-            template(maker, "conv", operands, view(out, y_shape), [], **attrs)
+            template(maker, Conv, operands, view(out, y_shape), [], **attrs)
     program = Program(maker.graph())
     assert len(program.emitted.graph.derived) == 2
     program.check(inputs, rtol=1e-4, atol=1e-4)
@@ -169,7 +171,7 @@ def test_attention_with_masks_groups_and_merged_heads(dtype):
         merged = nest("e", loops, [], (out, [b, i, h * joined + c], value))
         template(
             maker,
-            "attention",
+            Attention,
             operands,
             view(f"t{name}", [bs, heads, s, dv]),
             [merged],

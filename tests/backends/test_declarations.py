@@ -13,7 +13,7 @@ from aot.errors import InternalError
 from aot.ir.declarations import DeclaredBuffer, Variable, access_of, declare
 from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.kernels import KernelGraph, Launch
-from aot.ir.loops import Store
+from aot.ir.nests import Store
 from aot.ir.scalar import binary, check_index, load, loads, unary
 from aot.ir.tensors import Dim, SizeRelation
 from aot.options import Target

@@ -7,9 +7,10 @@ import re
 from aot.backends.cpp.backend import CppBackend
 from aot.ir.dtypes import FLOAT32
 from aot.ir.kernels import Kernel, Stage
-from aot.ir.loops import Axis, TemplateCall, View
+from aot.ir.nests import Axis, View
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import binary, reduce_, unary
+from aot.ir.templates.matmul import Matmul
 from aot.ir.tensors import Dim
 from aot.options import ALL_CPU
 from aot.symbolic import as_expr, dim, var
@@ -77,12 +78,12 @@ def test_linear_with_tanh_is_a_template_call_with_an_epilogue(golden):
         made = (Axis(var("v0"), as_expr(rows)), Axis(var("v1"), as_expr(columns)))
         return View(name, made, index(var("v0"), var("v1")))
 
-    operands = (
-        ("a", view("x", m, k, lambda p, q: (p, q))),
-        ("b", view("w", k, n, lambda p, q: (q, p))),
-    )
+    operands = {
+        "a": view("x", m, k, lambda p, q: (p, q)),
+        "b": view("w", k, n, lambda p, q: (q, p)),
+    }
     output = view("t", m, n, lambda p, q: (p, q))
-    call = TemplateCall("t", "matmul", operands, output, (), NO_ORIGIN)
+    call = Matmul("t", output, NO_ORIGIN, **operands)
     stage = Stage((i, j), (), (i, j), j, (activated,))
     maker.kernels.append(Kernel("k0", (), (stage,), None, call, ("t",), ("x", "w", "bias"), ("o",)))
     # The blocking's numbers are the heuristic's business.

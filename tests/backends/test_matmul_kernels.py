@@ -9,9 +9,11 @@ import pytest
 
 from aot.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32
 from aot.ir.kernels import Kernel, Stage
-from aot.ir.loops import Axis, TemplateCall, View, reads
+from aot.ir.loops import reads
+from aot.ir.nests import Axis, View
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import binary, cast, unary
+from aot.ir.templates.matmul import Matmul
 from aot.ir.tensors import Dim
 from aot.symbolic import FloorDiv, Modulo, as_expr, dim, var
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
@@ -26,7 +28,7 @@ def view(name, sizes, index):
 
 def matmul(maker, a, b, out, nests=(), local=True):
     """Appends a matmul kernel with its epilogue; axes of the nests are the output's."""
-    call = TemplateCall("t", "matmul", (("a", a), ("b", b)), out, (), NO_ORIGIN)
+    call = Matmul("t", out, NO_ORIGIN, a, b)
     outputs = [s.buffer for n in nests for s in n.stores]
     read = [a.buffer, b.buffer, *(r for n in nests for r in reads(n) if r != out.buffer)]
     stages = ()

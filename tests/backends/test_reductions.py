@@ -219,7 +219,7 @@ def test_softmax_and_layer_norm_in_one_kernel_each():
 
 
 def test_accumulating_stores_add_in_order():
-    from aot.ir.loops import Store
+    from aot.ir.nests import Store
     from aot.ir.scalar import check_index
     from aot.symbolic import var
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aot.ir.dtypes import FLOAT32, DType
-from aot.ir.loops import Axis, Buffer, LoopGraph, LoopNest, LoopOp, Store
+from aot.ir.loops import LoopGraph, LoopOp
+from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, load, reduce_
 from aot.ir.tensors import Dim, Signature, Tree

@@ -5,16 +5,13 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
-from torch.nn import functional as F
 
 from aot.errors import InternalError
 from aot.ir import interpreter_nest
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT32, INT32, INT64
 from aot.ir.interpreter import interpret_loops, run_nest
 from aot.ir.interpreter_nest import boxes
-from aot.ir.interpreter_templates import attention, conv
-from aot.ir.loops import LoopNest, Store
+from aot.ir.nests import LoopNest, Store
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import (
     binary,
@@ -171,35 +168,3 @@ def test_graph_checks_its_inputs() -> None:
         InternalError, match=r"x is float32\[3, 4\], the graph says float32\[2, 4\]"
     ):
         interpret_loops(graph, {"x": x}, lambda fqn: np.zeros(0), {"s0": 2})
-
-
-@pytest.mark.parametrize("spatial", [1, 2, 3])
-def test_convolution(spatial: int) -> None:
-    x, w = torch.randn(2, 4, *[9] * spatial).double(), torch.randn(6, 2, *[3] * spatial).double()
-    parameters = {"stride": 2, "padding": 1, "dilation": 2}
-    function = [F.conv1d, F.conv2d, F.conv3d][spatial - 1]
-    expected = function(x, w, groups=2, **parameters)
-    attrs = {k: (v,) * spatial for k, v in parameters.items()} | {"groups": 2}
-    np.testing.assert_allclose(conv({"x": x.numpy(), "w": w.numpy()}, attrs), expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("masked", ["", "float", "bool", "causal"])
-def test_attention(masked: str) -> None:
-    q, k, v = torch.randn(2, 4, 5, 8), torch.randn(2, 2, 5, 8), torch.randn(2, 2, 5, 3)
-    mask = {"float": torch.randn(2, 4, 5, 5), "bool": torch.rand(2, 4, 5, 5) > 0.3}.get(masked)
-    expected = F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, is_causal=masked == "causal", scale=0.3, enable_gqa=True
-    )
-    operands = {"q": q.numpy(), "k": k.numpy(), "v": v.numpy()}
-    operands |= {} if mask is None else {"mask": mask.numpy()}
-    attrs = {"scale": 0.3, "causal": masked == "causal"}
-    np.testing.assert_allclose(attention(operands, attrs), expected, atol=1e-5)
-    # More parts than keys: some of them are empty.
-    for parts in (1, 2, 7):
-        sums = attention(operands, {**attrs, "parts": parts})
-        assert sums.shape == (parts, 2, 4, 5, 3 + 2)
-        top = sums[..., 3:4].max(axis=0)  # -inf where a row sees nothing
-        factor = np.exp(sums[..., 3:4] - np.where(np.isinf(top), 0.0, top))
-        total = (factor * sums[..., 4:]).sum(axis=0)
-        combined = (factor * sums[..., :3]).sum(axis=0) / np.where(total == 0.0, 1.0, total)
-        np.testing.assert_allclose(combined, expected, atol=1e-5)

@@ -9,7 +9,7 @@ from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Placement, Stage, Strip
-from aot.ir.loops import LoopNest
+from aot.ir.nests import LoopNest
 from aot.ir.printer import op_lines, print_kernels, print_loops, print_memory, print_tensors
 from aot.ir.scalar import binary, check_index, load, unary
 from aot.lowering.lower import lower

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aot.ir.dtypes import FLOAT32, INT64
-from aot.ir.loops import Axis, LoopNest, Store, TemplateCall, View
+from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.origin import Origin
 from aot.ir.printer import op_lines
 from aot.ir.rewrite import (
@@ -17,6 +17,7 @@ from aot.ir.rewrite import (
     with_roots,
 )
 from aot.ir.scalar import binary, check_index, load
+from aot.ir.templates.scan import Scan
 from aot.symbolic import FloorDiv, Modulo, Ranges, as_expr, var
 from tests.ir.nests import I0, axes, nest, row_sums
 
@@ -51,9 +52,10 @@ def test_buffers_of_nests_and_templates_are_renamed() -> None:
         text(rename_buffers(plain(), {"x": "a", "y": "b"})) == "n0 = nest(i0<12) { b[i0] = a[i0] }"
     )
     view = View("x", tuple(axes(i0=12)), (I0,))
-    call = TemplateCall("c", "scan", (("x", view),), View("y", view.axes, view.index), (), Origin())
+    call = Scan("c", View("y", view.axes, view.index), Origin(), x=view, combine="sum")
     renamed = rename_buffers(call, {"x": "a", "y": "b"})
-    assert (renamed.operand("x").buffer, renamed.output.buffer) == ("a", "b")
+    assert isinstance(renamed, Scan)
+    assert (renamed.x.buffer, renamed.output.buffer) == ("a", "b")
 
 
 def test_an_axis_in_parts() -> None:

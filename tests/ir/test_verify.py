@@ -10,9 +10,11 @@ import pytest
 from aot.errors import InternalError
 from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.kernels import Kernel, KernelGraph, Stage, Strip
-from aot.ir.loops import LoopGraph, TemplateCall, View
+from aot.ir.loops import LoopGraph
+from aot.ir.nests import View
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import binary, const, index_value, load, make, reduce_
+from aot.ir.templates.scan import Scan
 from aot.ir.tensors import Signature, Tree
 from aot.ir.verify import verify_kernels, verify_loops
 from aot.symbolic import as_expr, var
@@ -105,13 +107,12 @@ LOOPS: dict[str, tuple[str, Callable[[], LoopGraph]]] = {
     "template that reads out of bounds": (
         "leaves",
         lambda: _with(
-            TemplateCall(
+            Scan(
                 "t0",
-                "matmul",
-                (("a", View("x", axes(v0=5), (var("v0"),))),),
                 View("y", axes(v0=4), (var("v0"),)),
-                (),
                 NO_ORIGIN,
+                x=View("x", axes(v0=5), (var("v0"),)),
+                combine="sum",
             )
         ),
     ),

@@ -5,8 +5,9 @@ from aot.errors import Origin
 from aot.ir import scalar
 from aot.ir.dtypes import FLOAT32
 from aot.ir.kernels import Kernel, Stage
-from aot.ir.loops import Axis, Buffer, LoopNest, Store, TemplateCall, View
-from aot.ir.work import buffer_bytes, kernel_bytes, kernel_flops, nest_flops, template_flops
+from aot.ir.nests import Axis, Buffer, LoopNest, Store, View
+from aot.ir.templates.scan import Scan
+from aot.ir.work import buffer_bytes, kernel_bytes, kernel_flops, nest_flops, op_flops
 
 S0 = sym.dim("s0")
 SIZES = {S0: 10}
@@ -42,44 +43,9 @@ def test_reduction_counts_the_domain_below_and_the_rows_above() -> None:
     assert at_sizes(nest_flops(nest)) == 60 + 60 + 10
 
 
-def test_templates() -> None:
-    matmul = TemplateCall(
-        "m", "matmul", (("a", view(S0, 3)), ("b", view(3, 5))), view(S0, 5), (), Origin()
-    )
-    assert at_sizes(template_flops(matmul)) == 2 * 10 * 5 * 3
-    conv = TemplateCall(
-        "c",
-        "conv",
-        (("x", view(1, 4, 8, 8)), ("w", view(6, 2, 3, 3))),
-        view(1, 6, 6, 6),
-        (),
-        Origin(),
-    )
-    assert at_sizes(template_flops(conv)) == 2 * 6 * 36 * 2 * 9
-    attention = TemplateCall(
-        "a",
-        "attention",
-        (("q", view(1, 2, S0, 4)), ("k", view(1, 2, 7, 4)), ("v", view(1, 2, 7, 5))),
-        view(1, 2, S0, 5),
-        (),
-        Origin(),
-    )
-    assert at_sizes(template_flops(attention)) == 2 * 2 * 10 * 7 * (4 + 5)
-
-
-def test_resizing_counts_its_taps() -> None:
-    tables = (("weights", view(6, 4)), ("inner_weights", view(5, 3)))
-    one = TemplateCall("r", "resample", (("x", view(2, 8)), tables[0]), view(2, 6), (), Origin())
-    assert at_sizes(template_flops(one)) == 2 * 12 * 4
-    both = TemplateCall(
-        "r", "resample2", (("x", view(2, 8, 8)), *tables), view(2, 6, 5), (), Origin()
-    )
-    assert at_sizes(template_flops(both)) == 2 * 60 * (4 + 3)
-
-
-def test_others_count_their_results() -> None:
-    scan = TemplateCall("s", "scan", (("x", view(S0, 7)),), view(S0, 7), (), Origin())
-    assert at_sizes(template_flops(scan)) == 70
+def test_templates_count_their_own() -> None:
+    scan = Scan("s", view(S0, 7), Origin(), x=view(S0, 7), combine="sum")
+    assert at_sizes(op_flops(scan)) == 70
 
 
 def test_a_kernel_moves_each_buffer_once() -> None:

@@ -9,7 +9,7 @@ import pytest
 from aot.errors import InternalError
 from aot.ir.dtypes import FLOAT32
 from aot.ir.kernels import KernelGraph, MemoryPlan
-from aot.ir.loops import Buffer, DerivedWeight
+from aot.ir.nests import Buffer, DerivedWeight
 from aot.ir.tensors import Signature, Tree
 from aot.link.assemble import Assembly, ProgramParts, assemble
 from aot.link.placing import place_weights, weight_entries

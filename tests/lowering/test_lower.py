@@ -15,7 +15,8 @@ from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
 from aot.ir.interpreter import bind_dims, interpret_loops
-from aot.ir.loops import LoopGraph, LoopNest
+from aot.ir.loops import LoopGraph
+from aot.ir.nests import LoopNest
 from aot.ir.scalar import loads
 from aot.ir.verify import verify_loops
 from aot.lowering.lower import lower, supported_operators

@@ -13,7 +13,10 @@ from aot.errors import DynamicShapeError, UnsupportedOperators
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.dtypes import BFLOAT16, FLOAT32
-from aot.ir.loops import LoopGraph, LoopNest, TemplateCall, reads
+from aot.ir.loops import LoopGraph, reads
+from aot.ir.nests import LoopNest
+from aot.ir.templates import Attention, Conv, Matmul, Resample
+from aot.ir.templates.base import K, TemplateCall
 from aot.lowering.lower import lower
 from aot.symbolic import FloorDiv, to_text
 
@@ -31,8 +34,9 @@ def templates(graph: LoopGraph) -> list[TemplateCall]:
     return [op for op in graph.ops if isinstance(op, TemplateCall)]
 
 
-def only_template(graph: LoopGraph) -> TemplateCall:
+def only_template(graph: LoopGraph, kind: type[K]) -> K:
     (call,) = templates(graph)
+    assert isinstance(call, kind)
     return call
 
 
@@ -40,8 +44,8 @@ def test_linear_flattens_leading_dimensions_and_reads_the_weight_as_it_is() -> N
     n = Dim("n", min=1)
     linear = torch.nn.Linear(5, 7)
     graph = lowered(linear, torch.ones(3, 4, 5), dynamic_shapes=({0: n},))
-    call = only_template(graph)
-    a, b = call.operand("a"), call.operand("b")
+    call = only_template(graph, Matmul)
+    a, b = call.a, call.b
     assert to_text(a.axes[0].extent) == f"4*{graph.dims[0].name}"
     assert b.index == (b.axes[1].symbol, b.axes[0].symbol)
     assert graph.buffers[b.buffer].kind == "weight"
@@ -53,23 +57,23 @@ def test_linear_flattens_leading_dimensions_and_reads_the_weight_as_it_is() -> N
 
 def test_half_products_stay_wide_until_the_bias_is_added() -> None:
     graph = lowered(torch.nn.Linear(5, 7).bfloat16(), torch.ones(3, 5).bfloat16())
-    call = only_template(graph)
+    call = only_template(graph, Matmul)
     assert graph.buffers[call.output.buffer].dtype == FLOAT32
     assert graph.buffers[graph.outputs[0]].dtype == BFLOAT16
 
 
 def test_broadcast_batches_are_views_not_copies() -> None:
     graph = lowered(torch.matmul, torch.ones(2, 1, 3, 4), torch.ones(5, 4, 6))
-    a, b = only_template(graph).operand("a"), only_template(graph).operand("b")
+    call = only_template(graph, Matmul)
+    a, b = call.a, call.b
     assert [to_text(i) for i in a.index][:2] == ["v0", "0"]
     assert to_text(b.index[0]) == "v1"
 
 
 def test_convolution_attributes() -> None:
     conv = torch.nn.Conv2d(4, 6, 3, stride=(2, 1), padding=1, dilation=2, groups=2)
-    call = only_template(lowered(conv, torch.ones(1, 4, 9, 9)))
-    assert call.kind == "conv"
-    assert dict(call.attrs) == {
+    call = only_template(lowered(conv, torch.ones(1, 4, 9, 9)), Conv)
+    assert dict(call.attributes) == {
         "stride": (2, 1),
         "padding": (1, 1),
         "dilation": (2, 2),
@@ -80,9 +84,9 @@ def test_convolution_attributes() -> None:
 def test_attention_is_one_call_with_the_mask_as_a_view() -> None:
     q, mask = torch.ones(2, 3, 4, 8), torch.ones(2, 1, 1, 4, dtype=torch.bool)
     graph = lowered(lambda x, m: F.scaled_dot_product_attention(x, x, x, m), q, mask)
-    call = only_template(graph)
-    assert [to_text(i) for i in call.operand("mask").index] == ["v0", "0", "0", "v3"]
-    assert call.attr("scale") == pytest.approx(8**-0.5)
+    call = only_template(graph, Attention)
+    assert [to_text(i) for i in call.mask.index] == ["v0", "0", "0", "v3"]
+    assert call.scale == pytest.approx(8**-0.5)
 
 
 def test_attention_that_drops_at_random_is_refused_with_its_reason() -> None:
@@ -124,9 +128,9 @@ def test_a_resize_is_two_passes_whose_tables_need_no_input(
     assert {call.kind for call in passes} == {"resample"}
     byte = dtype == torch.uint8
     horizontal, vertical = passes if byte else passes[::-1]  # eager rounds bytes after the rows
-    assert (horizontal.attr("axis"), horizontal.attr("panel")) == (3, 10)
+    assert (horizontal.axis, horizontal.panel) == (3, 10)
     assert shape_of(horizontal) == ["1", "3", "50" if byte else "24", "40"]
-    assert vertical.attr("axis") == 2
+    assert vertical.axis == 2
     assert shape_of(vertical) == ["1", "3", "24", "40" if byte else "60"]
     tables = [op for op in graph.ops if isinstance(op, LoopNest)]
     assert not any(inputs_of(graph, nest) for nest in tables)
@@ -142,8 +146,8 @@ def test_no_pixel_reads_outside_of_its_taps() -> None:
         return F.interpolate(x, (24, 64), mode="bilinear", antialias=True)
 
     graph = lowered(resize, torch.ones(1, 1, 96, 64))
-    (vertical,) = [op for op in graph.ops if isinstance(op, TemplateCall)]
-    taps = vertical.operand("weights").axes[1].extent
+    (vertical,) = [op for op in graph.ops if isinstance(op, Resample)]
+    taps = vertical.weights.axes[1].extent
     assert to_text(taps) == "8"  # 4 inputs to either side
 
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from aot.ir.dtypes import INT64
-from aot.ir.loops import LoopGraph, TemplateCall
+from aot.ir.loops import LoopGraph
 from aot.ir.scalar import cast, unary
+from aot.ir.templates.base import TemplateCall
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.passes.narrow import narrow_broadcasts
 from aot.symbolic import as_expr
-from tests.schedule.graphs import check_same, make_graph, pointwise
+from tests.schedule.graphs import attention, check_same, make_graph, pointwise
 
 SIZES = {"q": (2, 4, 5, 8), "k": (2, 4, 6, 8), "v": (2, 4, 6, 8), "m": (2, 6)}
 
@@ -23,23 +24,17 @@ def shapes(graph: LoopGraph) -> list[tuple[int, ...]]:
     return [tuple(map(int, b.shape)) for b in stored]
 
 
-def attention(builder: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    operands = {"q": q, "k": k, "v": v, "mask": mask}
-    attrs = {"scale": 0.5, "causal": False}
-    return builder.template("attention", operands, q.shape, q.dtype, attrs)
-
-
 def test_a_mask_of_keys_is_stored_once_for_all_queries() -> None:
     def body(builder: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, m: Tensor) -> Sequence[Tensor]:
         size = (2, 4, 5, 6)
         mask = pointwise(builder, size, lambda at: unary("exp", m.load((at[0], at[3]))))
-        return [attention(builder, q, k, v, mask)]
+        return [attention(q, k, v, mask)]
 
     graph = make_graph(body, SIZES)
     narrow = narrow_broadcasts(graph)
     assert shapes(narrow) == [(2, 1, 1, 6)]
     (call,) = [op for op in narrow.ops if isinstance(op, TemplateCall)]
-    assert [int(a.extent) for a in call.operand("mask").axes] == [2, 4, 5, 6]
+    assert [int(a.extent) for a in dict(call.operands)["mask"].axes] == [2, 4, 5, 6]
     check_same(graph, narrow, tolerance=1e-4)
 
 
@@ -47,7 +42,7 @@ def test_the_keys_of_a_mask_and_other_operands_stay() -> None:
     def body(builder: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, m: Tensor) -> Sequence[Tensor]:
         mask = pointwise(builder, (2, 4, 5, 6), lambda at: unary("exp", m.load((at[0], 0 * at[0]))))
         wide = pointwise(builder, (2, 4, 6, 8), lambda at: unary("exp", m.load((at[0], at[2]))))
-        return [attention(builder, q, wide, v, mask)]
+        return [attention(q, wide, v, mask)]
 
     graph = make_graph(body, SIZES)
     narrow = narrow_broadcasts(graph)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from aot.ir.dtypes import BOOL, FLOAT32, INT64
 from aot.ir.layouts import is_dense
-from aot.ir.loops import LoopGraph, LoopNest, TemplateCall, reads
+from aot.ir.loops import LoopGraph, reads
+from aot.ir.nests import LoopNest
 from aot.ir.scalar import Access, binary, const, index_value, loads, postorder, unary, where
-from aot.lowering.builder import GraphBuilder, Tensor
+from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.conv import Conv
+from aot.ir.templates.matmul import Matmul
+from aot.lowering.builder import GraphBuilder, Tensor, identity_view
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.expand_templates import expand_templates
 from aot.passes.fold_weights import fold_weights
@@ -20,9 +25,11 @@ from aot.passes.layout import choose_layouts, own_outputs
 from aot.passes.normalize_axes import normalize_axes
 from aot.symbolic import FloorDiv, Modulo, as_expr, row_major_strides
 from tests.schedule.graphs import (
+    BARE,
     BATCH,
     DEVICE,
     S0,
+    attention,
     binary_op,
     check_same,
     concatenate,
@@ -136,7 +143,7 @@ def test_views_compose_into_template_operands() -> None:
     inlined = inline_producers(graph)
     (call,) = templates(inlined)
     assert len(inlined.ops) == 1
-    assert call.operand("a").buffer == "x"
+    assert dict(call.operands)["a"].buffer == "x"
     check_same(graph, inlined)
 
 
@@ -302,12 +309,16 @@ def test_small_products_become_nests(tiny: bool) -> None:
 
 def _conv(groups: int):
     def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
-        attrs = {"stride": (2, 1), "padding": (1, 0), "dilation": (1, 2), "groups": groups}
-        shape = (2, 4, 4, 4)
-        out = builder.template(
-            "conv", {"x": x, "w": w}, [as_expr(s) for s in shape], x.dtype, attrs
+        call = partial(
+            Conv,
+            x=identity_view(x),
+            w=identity_view(w),
+            stride=(2, 1),
+            padding=(1, 0),
+            dilation=(1, 2),
+            groups=groups,
         )
-        return [out]
+        return [builder.template(call, [as_expr(s) for s in (2, 4, 4, 4)], x.dtype)]
 
     return body
 
@@ -315,15 +326,14 @@ def _conv(groups: int):
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_convolution_expands_to_the_same(groups: int) -> None:
     graph = make_graph(_conv(groups), {"x": (2, 4, 7, 8)}, {"w": (4, 4 // groups, 3, 3)})
-    expanded = expand_templates(graph, replace(DEVICE, templates=frozenset()))
+    expanded = expand_templates(graph, BARE)
     assert not templates(expanded)
     check_same(graph, expanded, tolerance=1e-4)
 
 
 def test_attention_over_vectors_of_a_dynamic_length_expands() -> None:
     def body(builder: GraphBuilder, q: Tensor, k: Tensor) -> Sequence[Tensor]:
-        operands, attrs = {"q": q, "k": k, "v": k}, {"scale": 0.5, "causal": False}
-        return [builder.template("attention", operands, q.shape, q.dtype, attrs)]
+        return [attention(q, k, k)]
 
     graph = make_graph(body, {"q": (2, 4, 5, S0), "k": (2, 4, 7, S0)}, {}, (BATCH,))
     expanded = expand_templates(graph, DEVICE)
@@ -334,25 +344,22 @@ def test_attention_over_vectors_of_a_dynamic_length_expands() -> None:
 @pytest.mark.parametrize("masked", [False, True])
 def test_attention_expands_to_the_same(masked: bool) -> None:
     def body(builder: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, m: Tensor) -> Sequence[Tensor]:
-        operands = {"q": q, "k": k, "v": v}
-        if masked:
-            operands["mask"] = m
-        attrs = {"scale": 0.5, "causal": not masked}
-        return [builder.template("attention", operands, q.shape, q.dtype, attrs)]
+        return [attention(q, k, v, m if masked else None, causal=not masked)]
 
     heads = {"q": (2, 4, 5, 8), "k": (2, 2, 5, 8), "v": (2, 2, 5, 8), "m": (2, 4, 5, 5)}
     graph = make_graph(body, heads)
-    expanded = expand_templates(graph, replace(DEVICE, templates=frozenset()))
+    expanded = expand_templates(graph, BARE)
     check_same(graph, expanded, tolerance=1e-4)
 
 
 # ------------------------------------------------------------------------------- layouts
 def test_convolution_chains_stay_channels_last() -> None:
     def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
-        attrs = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+        geometry = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
 
         def conv(t: Tensor) -> Tensor:
-            return builder.template("conv", {"x": t, "w": w}, x.shape, x.dtype, attrs)
+            call = partial(Conv, x=identity_view(t), w=identity_view(w), **geometry)
+            return builder.template(call, x.shape, x.dtype)
 
         return [conv(unary_op("tanh", conv(x)))]
 
@@ -373,7 +380,7 @@ def test_operand_that_no_layout_makes_plain_is_copied() -> None:
             x, [as_expr(8), as_expr(6)], lambda at: (Modulo(at[0] + at[1], as_expr(8)), at[1])
         )
         shape = (as_expr(8), as_expr(64))
-        return [builder.template("matmul", {"a": view, "b": w}, shape, x.dtype)]
+        return [builder.template(partial(Matmul, a=view, b=identity_view(w)), shape, x.dtype)]
 
     graph = make_graph(body, {"x": (8, 6)}, {"w": (6, 64)})
     laid = choose_layouts(graph, DEVICE)
@@ -384,8 +391,7 @@ def test_operand_that_no_layout_makes_plain_is_copied() -> None:
 
 def test_attention_result_takes_the_layout_of_the_product_that_reads_it() -> None:
     def body(builder: GraphBuilder, q: Tensor, w: Tensor) -> Sequence[Tensor]:
-        attrs = {"scale": 0.5, "causal": False}
-        mixed = builder.template("attention", {"q": q, "k": q, "v": q}, q.shape, q.dtype, attrs)
+        mixed = attention(q, q, q)
         merged = pointwise(
             builder,
             (5, 32),
@@ -398,7 +404,7 @@ def test_attention_result_takes_the_layout_of_the_product_that_reads_it() -> Non
     graph = make_graph(body, {"q": (1, 4, 5, 8)}, {"w": (32, 64)})
     laid = choose_layouts(inline_producers(graph), DEVICE)
     first, second = templates(laid)
-    assert second.operand("a").buffer == first.output.buffer
+    assert dict(second.operands)["a"].buffer == first.output.buffer
     strides = laid.buffers[first.output.buffer].strides or ()
     assert [int(s) for s in strides[1:]] == [8, 32, 1]
     check_same(graph, laid, tolerance=1e-4)
@@ -434,13 +440,11 @@ def test_repeated_heads_are_read_without_the_repetition() -> None:
             (1, 6, 5, 8),
             lambda at: kv.load((at[0], FloorDiv(at[1], as_expr(3)), at[2], at[3])),
         )
-        attrs = {"scale": 0.5, "causal": True}
-        operands = {"q": q, "k": wide, "v": wide}
-        return [builder.template("attention", operands, q.shape, q.dtype, attrs)]
+        return [attention(q, wide, wide, causal=True)]
 
     graph = make_graph(body, {"q": (1, 6, 5, 8), "kv": (1, 2, 5, 8)})
     inlined = inline_producers(graph)
     (call,) = templates(inlined)
     assert len(inlined.ops) == 1
-    assert [int(a.extent) for a in call.operand("k").axes] == [1, 2, 5, 8]
+    assert [int(a.extent) for a in dict(call.operands)["k"].axes] == [1, 2, 5, 8]
     check_same(graph, inlined, tolerance=1e-4)

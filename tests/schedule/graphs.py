@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -15,20 +16,22 @@ from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, binary, const, index_value, reduce_, unary, where
+from aot.ir.templates import Attention, AttentionSupport, Conv, ConvSupport, Matmul, Scan, Support
 from aot.ir.tensors import Dim, Signature, TensorGraph, TensorType, Tree
 from aot.ir.verify import verify_kernels, verify_loops
 from aot.link.derive import DerivedStore
-from aot.lowering.builder import GraphBuilder, Tensor
+from aot.lowering.builder import GraphBuilder, Tensor, identity_view
 from aot.passes import pipeline
 from aot.symbolic import Expr, as_expr, dim, row_major_strides
 from tests.settings import seeded
 
 DEVICE = Machine(
     local_bytes=256 << 10,
-    templates=frozenset(("matmul", "conv", "attention", "scan")),
-    preferred_conv_layout="channels_last",
     grain_bytes=64 << 10,
+    templates=(Support(Matmul), ConvSupport(Conv), AttentionSupport(Attention), Support(Scan)),
 )
+BARE = replace(DEVICE, templates=())
+"""The same without a template."""
 
 S0 = dim("s0")
 BATCH = Dim("s0", 0, 64, 3, (0, 0, 1, 0), "batch")
@@ -73,9 +76,38 @@ def pointwise(
     return builder.pointwise([as_expr(s) for s in shape], FLOAT32, body)
 
 
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scale: float = 0.5,
+    causal: bool = False,
+) -> Tensor:
+    """The template call that attends."""
+    call = partial(
+        Attention,
+        q=identity_view(q),
+        k=identity_view(k),
+        v=identity_view(v),
+        mask=None if mask is None else identity_view(mask),
+        scale=scale,
+        causal=causal,
+    )
+    return q.builder.template(call, q.shape, q.dtype)
+
+
+def scan(x: Tensor, combine: str = "sum") -> Tensor:
+    """The template call of running results along rows."""
+    return x.builder.template(partial(Scan, x=identity_view(x), combine=combine), x.shape, x.dtype)
+
+
 def matmul(builder: GraphBuilder, a: Tensor, b: Tensor) -> Tensor:
     """The matmul template."""
-    return builder.template("matmul", {"a": a, "b": b}, (a.shape[0], b.shape[1]), a.dtype)
+    return builder.template(
+        partial(Matmul, a=identity_view(a), b=identity_view(b)), (a.shape[0], b.shape[1]), a.dtype
+    )
 
 
 def unary_op(op: str, x: Tensor) -> Tensor:

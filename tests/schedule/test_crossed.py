@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from aot.ir.kernels import Kernel, KernelGraph
 from aot.ir.loops import LoopGraph, reads
+from aot.ir.templates import Scan, Support
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
 from tests.schedule.graphs import (
@@ -17,6 +18,7 @@ from tests.schedule.graphs import (
     make_graph,
     reduce_op,
     run_passes,
+    scan,
     unary_op,
 )
 
@@ -24,8 +26,7 @@ TILES = replace(
     DEVICE,
     tiles=True,
     units=64,
-    templates=frozenset(("scan",)),
-    prologues=frozenset(("scan",)),
+    templates=(Support(Scan, takes_producer=True),),
 )
 
 LARGE = (2048, 1024)
@@ -104,13 +105,9 @@ def test_a_small_input_may_be_read_twice() -> None:
     check_same(graph, kernels, tolerance=1e-3)
 
 
-def _scan(builder: GraphBuilder, x: Tensor) -> Tensor:
-    return builder.template("scan", {"x": x}, x.shape, x.dtype, {"combine": "sum"})
-
-
 def test_a_scan_computes_its_operand() -> None:
     def body(builder: GraphBuilder, x: Tensor, y: Tensor) -> Sequence[Tensor]:
-        return [unary_op("neg", _scan(builder, binary_op("mul", unary_op("exp", x), y)))]
+        return [unary_op("neg", scan(binary_op("mul", unary_op("exp", x), y)))]
 
     graph, kernels = fused(body, (20, 30), (30,))
     (kernel,) = kernels.kernels
@@ -123,7 +120,7 @@ def test_a_scan_computes_its_operand() -> None:
 def test_what_others_read_of_a_scans_operand_is_written() -> None:
     def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
         y = unary_op("exp", x)
-        return [_scan(builder, y), y]
+        return [scan(y), y]
 
     graph, kernels = fused(body, (20, 30))
     assert not any(k.prologue for k in kernels.kernels)
@@ -132,7 +129,7 @@ def test_what_others_read_of_a_scans_operand_is_written() -> None:
 
 def test_a_reduction_is_no_prologue() -> None:
     def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
-        return [_scan(builder, reduce_op("sum", x, -1))]
+        return [scan(reduce_op("sum", x, -1))]
 
     graph, kernels = fused(body, (20, 30, 8))
     assert not any(k.prologue for k in kernels.kernels)

@@ -20,7 +20,7 @@ from tests.schedule.graphs import (
     unary_op,
 )
 
-TILES = replace(DEVICE, tiles=True, units=64, templates=frozenset())
+TILES = replace(DEVICE, tiles=True, units=64, templates=())
 
 
 def fused(body: Body, **inputs: Sequence[int]) -> KernelGraph:

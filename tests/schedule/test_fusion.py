@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from aot.ir.kernels import KernelGraph
-from aot.ir.loops import LoopGraph, Store
+from aot.ir.loops import LoopGraph
+from aot.ir.nests import Store
 from aot.ir.scalar import check_index, postorder, reduce_
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.passes.layout import choose_layouts
@@ -29,6 +30,7 @@ from tests.schedule.graphs import (
     random_inputs,
     reduce_op,
     run_passes,
+    scan,
     softmax,
     transpose,
     unary_op,
@@ -171,7 +173,7 @@ def test_a_column_of_a_template_is_no_epilogue(column: int) -> None:
 def test_what_a_template_scatters_is_read_by_another_kernel() -> None:
     def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
         rows = pointwise(builder, (1, 32), lambda at: x.load((at[1],)))
-        counted = builder.template("scan", {"x": rows}, rows.shape, rows.dtype, {"combine": "sum"})
+        counted = scan(rows)
         mirrored = builder.empty(rows.shape, rows.dtype)
 
         def place(at: tuple[Expr, ...]) -> Store:

@@ -19,16 +19,13 @@ from aot.backends.cpp.kernel import (
 )
 from aot.backends.cpp.launch import grain_of
 from aot.backends.cpp.operands import packing_recipes
-from aot.backends.cpp.template_attention import emit_attention
-from aot.backends.cpp.template_conv import emit_conv
-from aot.backends.cpp.template_matmul import emit_matmul
-from aot.backends.cpp.template_rows import emit_argsort, emit_scan
+from aot.backends.cpp.templates import TEMPLATES
 from aot.backends.cpp.toolchain import find_toolchain
 from aot.errors import InternalError
 from aot.ir.declarations import Declaration, declare
 from aot.ir.kernels import Kernel, KernelGraph, Launch
-from aot.ir.loops import Buffer, DerivedWeight
 from aot.ir.machine import Machine
+from aot.ir.nests import Buffer, DerivedWeight
 from aot.options import CPU_LEVELS, BuildOptions, Target
 from aot.symbolic import integer
 
@@ -60,8 +57,7 @@ class CppBackend:
         """What the scheduler may assume of a current x86-64 server core."""
         return Machine(
             local_bytes=256 * 1024,
-            templates=frozenset(k for k in _EMITTERS if k),
-            preferred_conv_layout="channels_last",
+            templates=tuple(row.support for row in TEMPLATES),
             grain_bytes=64 * 1024,
         )
 
@@ -104,20 +100,13 @@ class CppBackend:
 
 
 def _emit(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
-    kind = "" if kernel.template is None else kernel.template.kind
-    if kind not in _EMITTERS:
-        raise InternalError(f"{kernel.name}: the C++ backend has no template {kind!r}")
-    return _EMITTERS[kind](kernel, graph)
-
-
-_EMITTERS: dict[str, Callable[[Kernel, KernelGraph], EmittedKernel]] = {
-    "": emit_kernel,
-    "attention": emit_attention,
-    "conv": emit_conv,
-    "matmul": emit_matmul,
-    "scan": emit_scan,
-    "argsort": emit_argsort,
-}
+    if kernel.template is None:
+        return emit_kernel(kernel, graph)
+    kind = type(kernel.template)
+    for row in TEMPLATES:
+        if row.support.kind is kind:
+            return row.emit(kernel, graph)
+    raise InternalError(f"{kernel.name}: the C++ backend has no template {kind.kind!r}")
 
 
 def _launch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aot.ir.loops import Axis
+from aot.ir.nests import Axis
 from aot.symbolic import is_int
 
 _BLOCK = 64

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.kernels import Kernel
-from aot.ir.loops import Buffer
+from aot.ir.nests import Buffer
 from aot.ir.scalar import Access, loads
 from aot.symbolic import (
     Add,

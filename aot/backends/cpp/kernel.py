@@ -26,7 +26,7 @@ from aot.ir.kernel_facts import (
     kernel_sizes,
 )
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Buffer, DerivedWeight
+from aot.ir.nests import Buffer, DerivedWeight
 from aot.ir.scalar import Access, Node, postorder
 from aot.symbolic import (
     Expr,

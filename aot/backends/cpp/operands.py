@@ -16,9 +16,11 @@ from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.interpreter_access import Array
 from aot.ir.interpreter_templates import look
-from aot.ir.kernel_facts import template_call
+from aot.ir.kernel_facts import any_template
 from aot.ir.kernels import Kernel
-from aot.ir.loops import Axis, Buffer, DerivedWeight, TemplateCall, View, reads
+from aot.ir.loops import reads
+from aot.ir.nests import Axis, Buffer, DerivedWeight, View
+from aot.ir.templates.base import TemplateCall
 from aot.symbolic import (
     Add,
     Expr,
@@ -80,7 +82,7 @@ def is_private_weight(kernel: Kernel, view: View, buffers: Mapping[str, Buffer])
 
     Such a weight can be packed when the package is built.
     """
-    call = template_call(kernel)
+    call = any_template(kernel)
     operands = [v.buffer for _, v in call.operands]
     elsewhere = [b for s in kernel.stages for n in s.nests for b in reads(n)]
     return (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from aot.backends.cpp.packing import PANEL
 from aot.ir.dtypes import DType
-from aot.ir.loops import Axis, LoopNest, Store, View
+from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Node, binary, index_value, load
 from aot.symbolic import Expr, Symbol, integer, product, substitute, unravel, var

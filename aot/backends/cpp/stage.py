@@ -14,7 +14,7 @@ from aot.backends.cpp.text import index_text
 from aot.backends.cpp.values import Body
 from aot.backends.cpp.width import Width
 from aot.ir.kernels import Stage, Strip
-from aot.ir.loops import Axis, LoopNest, Store
+from aot.ir.nests import Axis, LoopNest, Store
 from aot.ir.scalar import Access, IndexValue, Node, postorder
 from aot.symbolic import Symbol, integer, is_int, ravel
 

@@ -25,8 +25,9 @@ from aot.ir.dtypes import BOOL, DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import LoopNest, Store, TemplateCall, View
+from aot.ir.nests import LoopNest, Store, View
 from aot.ir.scalar import binary, cast, const, load, where
+from aot.ir.templates.attention import Attention
 from aot.symbolic import Expr, FloorDiv, ceil_div, integer, is_int, product, substitute
 
 _EPILOGUE = (
@@ -45,7 +46,7 @@ class _Attention:
 
     kernel: Kernel
     graph: KernelGraph
-    call: TemplateCall
+    call: Attention
     context: KernelContext
     space: TileSpace
     dtype: DType
@@ -85,8 +86,8 @@ def emit_attention(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
 
 
 def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Attention:
-    call = template_call(kernel)
-    q_view, k_view = call.operand("q"), call.operand("k")
+    call = template_call(kernel, Attention)
+    q_view, k_view = call.q, call.k
     batch, heads, queries, columns = call.output.axes
     d, dv = q_view.axes[3].extent, columns.extent
     if not is_int(d) or not is_int(dv):
@@ -118,12 +119,11 @@ def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Attention:
 
 def _emit_mask(body: Body, t: _Attention) -> bool:
     """Writes the function object that masks a tile of scores; False when there is no mask."""
-    views = dict(t.call.operands)
-    if "mask" not in views:
+    view = t.call.mask
+    if view is None:
         return False
-    view = views["mask"]
     compute = t.dtype.compute
-    keys = t.call.operand("k").axes[2].extent
+    keys = t.call.k.axes[2].extent
     space = tile_space(t.space.rows.extent, keys, t.space.axes)
     context = replace(
         t.context, ranges=t.context.ranges.with_extents({**t.context.ranges.extents, COLUMN: keys})
@@ -150,7 +150,7 @@ def _mask_index(t: _Attention, view: View) -> tuple[Expr, ...]:
 
 def _config(t: _Attention) -> str:
     q = t.blocking
-    causal = "true" if dict(t.call.attrs).get("causal") else "false"
+    causal = "true" if t.call.causal else "false"
     lines = [
         f"struct {NAME}_config : aot::tmpl::AttentionConfig {{",
         f"  using A = {template_type(t.dtype)};",
@@ -167,8 +167,7 @@ def _config(t: _Attention) -> str:
 def _emit_call(writer: Writer, t: _Attention, has_mask: bool) -> None:
     kind = template_type(t.dtype)
     fields: dict[str, str] = {}
-    for role in "qkv":
-        view = t.call.operand(role)
+    for role, view in t.call.operands[:3]:
         at = strided(t.call, view, t.graph.buffers, t.context.ranges)
         if at.strides[3] != 1 and not is_int(view.axes[3].extent, 1):
             raise InternalError(f"{t.call.name}: {role}'s last dimension is not contiguous")
@@ -183,8 +182,8 @@ def _emit_call(writer: Writer, t: _Attention, has_mask: bool) -> None:
             "heads": t.text(heads.extent),
             "group": t.text(t.group),
             "sq": t.text(queries.extent),
-            "sk": t.text(t.call.operand("k").axes[2].extent),
-            "scale": literal(float(t.call.attr("scale")), t.dtype.compute),
+            "sk": t.text(t.call.k.axes[2].extent),
+            "scale": literal(float(t.call.scale), t.dtype.compute),
         }
     )
     writer.line(f"aot::tmpl::AttentionArgs<{NAME}_config> call;")

@@ -34,7 +34,8 @@ from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Buffer, DerivedWeight, TemplateCall, View
+from aot.ir.nests import Buffer, DerivedWeight, View
+from aot.ir.templates.conv import Conv
 from aot.symbolic import Expr, ceil_div, integer, is_int, product, unravel
 
 _DEPTHWISE_COLUMNS = 16
@@ -125,8 +126,8 @@ def _ints(values: Sequence[int], missing: int) -> tuple[int, int, int]:
 
 
 def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Convolution:
-    call, buffers = template_call(kernel), graph.buffers
-    x_view, w_view = call.operand("x"), call.operand("w")
+    call, buffers = template_call(kernel, Conv), graph.buffers
+    x_view, w_view = call.x, call.w
     shape = _shape(call, w_view)
     batch, channel, *spatial = call.output.axes
     out = [a.extent for a in spatial]
@@ -164,19 +165,19 @@ def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Convolution:
     )
 
 
-def _shape(call: TemplateCall, w_view: View) -> ConvShape:
+def _shape(call: Conv, w_view: View) -> ConvShape:
     outputs, inputs, *kernel = [a.extent for a in w_view.axes]
     if not all(is_int(e) for e in (outputs, inputs, *kernel)):
         raise InternalError(f"{call.name}: a convolution's weight has a dynamic size")
-    groups = int(call.attr("groups"))
+    groups = int(call.groups)
     return ConvShape(
         groups,
         int(inputs),
         int(outputs) // groups,
         _ints([int(k) for k in kernel], 1),
-        _ints(call.attr("stride"), 1),
-        _ints(call.attr("dilation"), 1),
-        _ints(call.attr("padding"), 0),
+        _ints(call.stride, 1),
+        _ints(call.dilation, 1),
+        _ints(call.padding, 0),
     )
 
 

@@ -33,7 +33,8 @@ from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis, Buffer, DerivedWeight, View
+from aot.ir.nests import Axis, Buffer, DerivedWeight, View
+from aot.ir.templates.matmul import Matmul
 from aot.symbolic import Expr, ceil_div, depends_on, integer, is_int, product
 
 
@@ -123,8 +124,8 @@ def emit_matmul(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
 
 
 def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Product:
-    call, buffers = template_call(kernel), graph.buffers
-    a_view, b_view = call.operand("a"), call.operand("b")
+    call, buffers = template_call(kernel, Matmul), graph.buffers
+    a_view, b_view = call.a, call.b
     *batch, row, column = call.output.axes
     axes = {axis.symbol: axis.symbol for axis in batch}
     space = tile_space(row.extent, column.extent, {**axes, row.symbol: ROW, column.symbol: COLUMN})

@@ -22,7 +22,8 @@ from aot.backends.cpp.values import Body
 from aot.ir.dtypes import BOOL, UINT8, DType
 from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import TemplateCall
+from aot.ir.templates.argsort import Argsort
+from aot.ir.templates.scan import Scan
 from aot.symbolic import Expr, Maximum, Minimum, as_expr, ceil_div, integer, product
 
 _SCAN_ROWS = 4
@@ -35,7 +36,7 @@ class _Rows:
 
     kernel: Kernel
     graph: KernelGraph
-    call: TemplateCall
+    call: Scan | Argsort
     context: KernelContext
     space: TileSpace
     x: Strided
@@ -44,7 +45,7 @@ class _Rows:
 
     def fields(self) -> dict[str, str]:
         """The arguments that every row template takes."""
-        view = self.call.operand("x")
+        view = self.call.x
         pointer = f"{self.context.pointers[view.buffer]} + ({self.text(self.x.offset)})"
         return {
             "x": f"reinterpret_cast<const {_element(self.x_dtype)}*>({pointer})",
@@ -61,9 +62,10 @@ class _Rows:
 
 def emit_scan(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is a scan."""
-    t = _take_apart(kernel, graph)
-    config = {"aot::tmpl::Combine COMBINE": f"aot::tmpl::Combine::{t.call.attr('combine')}"}
-    rows, columns = (a.extent for a in t.call.operand("x").axes)
+    call = template_call(kernel, Scan)
+    t = _take_apart(kernel, graph, call)
+    config = {"aot::tmpl::Combine COMBINE": f"aot::tmpl::Combine::{call.combine}"}
+    rows, columns = (a.extent for a in t.call.x.axes)
     padded = product((ceil_div(columns, 16), integer(16)))
     scratch = product((padded, integer(_SCAN_ROWS * t.out_dtype.compute.itemsize)))
     return _finish(t, "scan", "Scan", config, {}, (ceil_div(rows, _SCAN_ROWS), scratch))
@@ -71,9 +73,10 @@ def emit_scan(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
 
 def emit_argsort(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is an argsort."""
-    t = _take_apart(kernel, graph)
-    config = {"bool DESCENDING": "true" if t.call.attr("descending") else "false"}
-    rows, columns = (a.extent for a in t.call.operand("x").axes)
+    call = template_call(kernel, Argsort)
+    t = _take_apart(kernel, graph, call)
+    config = {"bool DESCENDING": "true" if call.descending else "false"}
+    rows, columns = (a.extent for a in t.call.x.axes)
     kept = t.call.output.axes[1].extent
     scratch = sort_room(columns, kept) * 32 + kept * 8
     return _finish(t, "argsort", "Sort", config, {"k": t.text(kept)}, (rows, scratch))
@@ -88,9 +91,8 @@ def _element(dtype: DType) -> str:
     return template_type(UINT8 if dtype == BOOL else dtype)
 
 
-def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Rows:
-    call = template_call(kernel)
-    view = call.operand("x")
+def _take_apart(kernel: Kernel, graph: KernelGraph, call: Scan | Argsort) -> _Rows:
+    view = call.x
     row, column = call.output.axes
     x_dtype = graph.buffers[view.buffer].dtype
     out_dtype = graph.buffers[call.output.buffer].dtype

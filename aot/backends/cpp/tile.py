@@ -13,8 +13,9 @@ from aot.backends.cpp.width import choose_width
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.kernels import Kernel, Stage
-from aot.ir.loops import Axis, Buffer, LoopNest, Store, TemplateCall
+from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.scalar import Access, Node, load, rebuild, substitute_index, with_args
+from aot.ir.templates.base import TemplateCall
 from aot.symbolic import Expr, Symbol, integer, is_int, substitute, var
 
 ROW, COLUMN, LEADING = var("tile_row"), var("tile_column"), var("tile_ld")

@@ -21,7 +21,7 @@ from aot.backends.scoped import Scoped
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, INT64, UINT8, DType
 from aot.ir.kernel_facts import maybe_empty
-from aot.ir.loops import Store
+from aot.ir.nests import Store
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node
 from aot.symbolic import Expr, Symbol
 

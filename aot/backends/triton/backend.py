@@ -6,19 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
-from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.backends.triton.compile import ALIGNMENT, compile_kernels
 from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
 from aot.backends.triton.side_by_side import groups, joined
-from aot.backends.triton.template_argsort import SORT_COLUMNS, emit_argsort
-from aot.backends.triton.template_attention import emit_attention
-from aot.backends.triton.template_conv import emit_conv
-from aot.backends.triton.template_matmul import emit_matmul
-from aot.backends.triton.template_resample import emit_resample
-from aot.backends.triton.template_resample2 import emit_resample2
-from aot.backends.triton.template_resample_outer import workspace
-from aot.backends.triton.template_scan import emit_scan
+from aot.backends.triton.templates import TEMPLATES, Template
 from aot.backends.triton.toolchain import SHARED_LIMIT, find_triton
 from aot.backends.triton.tuning import Chooser, default_database
 from aot.backends.triton.user_kernel import emit_user_kernel
@@ -26,29 +18,11 @@ from aot.errors import InternalError
 from aot.ir.declarations import Declaration, declare
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import Kernel, KernelGraph, Launch, side_by_side
-from aot.ir.loops import Buffer
 from aot.ir.machine import Machine
+from aot.ir.nests import Buffer
 from aot.ir.user_kernel import TRITON
 from aot.options import BuildOptions, Target
 from aot.symbolic import integer
-
-Emitter = Callable[[Kernel, KernelGraph, Hints, Gpu], EmittedKernel]
-
-EMITTERS: dict[str, Emitter] = {
-    "argsort": emit_argsort,
-    "attention": emit_attention,
-    "conv": emit_conv,
-    "matmul": emit_matmul,
-    "resample": emit_resample,
-    "resample2": emit_resample2,
-    "scan": emit_scan,
-}
-"""The templates, by kind."""
-
-WORKSPACES: dict[str, Callable[[Kernel, KernelGraph, Hints, Gpu], Buffer | None]] = {
-    "resample2": workspace,
-}
-"""The memory that kernels of a template want for themselves, if any."""
 
 
 @dataclass(frozen=True)
@@ -77,18 +51,11 @@ class TritonBackend:
         """What the scheduler may assume of a GPU for servers."""
         return Machine(
             local_bytes=64 * 1024,
-            templates=frozenset(EMITTERS),
-            preferred_conv_layout="channels_last",
+            templates=tuple(row.support for row in TEMPLATES),
             grain_bytes=64 * 1024,
             tiles=True,
             alignment=ALIGNMENT,
             units=self._gpu(target).units,
-            conv_in_place=True,
-            matrix_dtypes=frozenset(("float32", "float16", "bfloat16")),
-            head_size=HEAD_SIZE,
-            attention_parts=True,
-            prologues=frozenset(("scan",)),
-            sort_run=SORT_COLUMNS // 2,
             languages=frozenset((TRITON,)),
         )
 
@@ -167,8 +134,17 @@ def _with_workspaces(graph: KernelGraph, hints: Hints, gpu: Gpu) -> KernelGraph:
 
 
 def _workspace(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Buffer | None:
-    wants = WORKSPACES.get(kernel.template.kind) if kernel.template is not None else None
+    wants = _template(kernel).workspace if kernel.template is not None else None
     return None if wants is None else wants(kernel, graph, hints, gpu)
+
+
+def _template(kernel: Kernel) -> Template:
+    """What there is for the kernel's template call."""
+    kind = type(kernel.template)
+    for row in TEMPLATES:
+        if row.support.kind is kind:
+            return row
+    raise InternalError(f"{kernel.name}: no Triton template {kind.__name__}")
 
 
 def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
@@ -176,9 +152,7 @@ def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Emitted
         return emit_user_kernel(kernel, graph, hints, gpu)
     if kernel.template is None:
         return emit_kernel(kernel, graph, hints, gpu)
-    if kernel.template.kind not in EMITTERS:
-        raise InternalError(f"{kernel.name}: no Triton template {kernel.template.kind!r}")
-    return EMITTERS[kernel.template.kind](kernel, graph, hints, gpu)
+    return _template(kernel).emit(kernel, graph, hints, gpu)
 
 
 def _together(kernels: list[Kernel]) -> Kernel:

@@ -12,7 +12,7 @@ from aot.backends.triton.text import Writer, index_text, literal, memory_type
 from aot.errors import InternalError
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, INT64, DType
 from aot.ir.kernel_facts import maybe_empty
-from aot.ir.loops import Store
+from aot.ir.nests import Store
 from aot.ir.scalar import COMPARE, Access, IndexCheck, IndexValue, Node
 from aot.symbolic import Expr, Symbol, affine_coefficients, integer
 

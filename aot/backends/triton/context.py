@@ -9,7 +9,7 @@ from aot.backends.triton.gpu import Gpu
 from aot.ir.dtypes import DType
 from aot.ir.kernel_facts import argument_buffers, kernel_axes, kernel_sizes, template_views
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis, Buffer
+from aot.ir.nests import Axis, Buffer
 from aot.symbolic import Expr, Ranges, Symbol, dim, integer, product
 
 INT32_LIMIT = 2**31 - 1

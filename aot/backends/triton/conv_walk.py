@@ -10,10 +10,11 @@ from aot.backends.triton.context import KernelContext, make_context
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.text import index_text
 from aot.errors import InternalError
-from aot.ir.conv_operands import channels_last
 from aot.ir.dtypes import DType
+from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis, TemplateCall, View
+from aot.ir.nests import Axis, View
+from aot.ir.templates.conv import Conv
 from aot.ir.views import view_strides
 from aot.symbolic import Expr, ceil_div, integer, product, row_major_strides, var
 
@@ -32,7 +33,7 @@ class Convolution:
     """One convolution, taken apart. `inputs` and `outputs`: channels of one group."""
 
     kernel: Kernel
-    call: TemplateCall
+    call: Conv
     context: KernelContext
     x: Operand
     w: Operand
@@ -60,7 +61,7 @@ class Convolution:
     @property
     def last(self) -> bool:
         """True when channels are walked fastest."""
-        return channels_last(self.call, self.x.strides)
+        return self.call.channels_fastest(self.x.strides)
 
     @property
     def depth(self) -> Expr:
@@ -81,12 +82,10 @@ class Convolution:
 
 
 def take_apart(kernel: Kernel, graph: KernelGraph, gpu: Gpu) -> Convolution:
-    """The kernel's convolution. Raises InternalError when the kernel has no template."""
-    call = kernel.template
-    if call is None:
-        raise InternalError(f"{kernel.name} has no template")
+    """The kernel's convolution. Raises InternalError when it has none."""
+    call = template_call(kernel, Conv)
     context = make_context(kernel, graph, gpu)
-    x, w = call.operand("x"), call.operand("w")
+    x, w = call.x, call.w
     return Convolution(
         kernel,
         call,
@@ -94,16 +93,16 @@ def take_apart(kernel: Kernel, graph: KernelGraph, gpu: Gpu) -> Convolution:
         _operand(context, call, x),
         _operand(context, call, w),
         graph.buffers[x.buffer].dtype,
-        call.attr("groups"),
+        call.groups,
         w.axes[1].extent,
-        ceil_div(w.axes[0].extent, call.attr("groups")),
+        ceil_div(w.axes[0].extent, call.groups),
         tuple(a.extent for a in w.axes[2:]),
         tuple(a.extent for a in x.axes[2:]),
-        *(tuple(int(v) for v in call.attr(name)) for name in ("stride", "padding", "dilation")),
+        *(tuple(int(v) for v in move) for move in (call.stride, call.padding, call.dilation)),
     )
 
 
-def _operand(context: KernelContext, call: TemplateCall, view: View) -> Operand:
+def _operand(context: KernelContext, call: Conv, view: View) -> Operand:
     buffer = context.buffers[view.buffer]
     found = view_strides(view, buffer.strides or (), context.ranges)
     if found is None:

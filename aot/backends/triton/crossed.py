@@ -15,7 +15,7 @@ from aot.backends.triton.text import Writer, index_text, value_type
 from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
 from aot.ir.kernels import Kernel, Stage
-from aot.ir.loops import Axis, LoopNest
+from aot.ir.nests import Axis, LoopNest
 from aot.symbolic import Expr, product
 
 COLUMNS = 512

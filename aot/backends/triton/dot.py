@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, Value
 from aot.backends.triton.text import index_text
-from aot.errors import InternalError
 from aot.ir.dtypes import FLOAT32, DType
+from aot.ir.kernel_facts import any_template
 from aot.ir.kernels import Kernel
-from aot.ir.loops import Axis, Store, TemplateCall
+from aot.ir.nests import Axis, Store
 from aot.ir.scalar import load
+from aot.ir.templates.matmul import Matmul
 from aot.symbolic import Expr, substitute, var
 
 
@@ -25,10 +26,10 @@ class Operand:
     depth: Axis
 
 
-def operand(call: TemplateCall, role: str) -> Operand:
+def operand(call: Matmul, role: str) -> Operand:
     """The operand's view with axes that mean the same as elsewhere in the kernel."""
-    view, output = call.operand(role), call.output.axes
     is_left = role == "a"
+    view, output = call.a if is_left else call.b, call.output.axes
     own = view.axes[-1] if is_left else view.axes[-2]
     depth = Axis(var(f"depth_{role}"), own.extent)
     last = (output[-2], depth) if is_left else (depth, output[-1])
@@ -61,9 +62,7 @@ def precision(dtype: DType) -> str:
 
 def finish_tile(body: Body, kernel: Kernel, text: str, dims: frozenset[str]) -> None:
     """Stores a template's tile where it is wanted, and evaluates the epilogue on it."""
-    call = kernel.template
-    if call is None:
-        raise InternalError(f"{kernel.name} has no template")
+    call = any_template(kernel)
     view = call.output
     dtype = body.context.buffers[view.buffer].dtype
     body.define_buffer(view.buffer, Value(text, dtype, dims))

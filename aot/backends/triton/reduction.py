@@ -10,7 +10,7 @@ from aot.backends.triton.ops import conversion
 from aot.backends.triton.text import value_type
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, INT32, INT64, DType
-from aot.ir.loops import LoopNest
+from aot.ir.nests import LoopNest
 from aot.ir.scalar import Node, cast, postorder
 from aot.symbolic import Expr, ravel
 

@@ -18,8 +18,11 @@ from aot.backends.triton.text import index_text
 from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
 from aot.ir.kernels import Kernel
-from aot.ir.loops import Axis, TemplateCall
+from aot.ir.nests import Axis, View
 from aot.ir.scalar import Node, clamp_index, load
+from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.resample import Resample
+from aot.ir.templates.resample2 import Resample2
 from aot.symbolic import Expr, Symbol, ceil_div, coefficient_of, product, substitute
 
 THREAD_COLUMNS = 4
@@ -101,20 +104,24 @@ class Walk:
         return ceil_div(points, self.wide), ceil_div(self.row.extent, self.high)
 
 
-def operand_at(body: ShortBody, call: TemplateCall, role: str, index: tuple[Expr, ...]) -> Node:
+def operand_at(body: ShortBody, view: View, index: tuple[Expr, ...]) -> Node:
     """An element of an operand, by the axes of its view."""
-    view = call.operand(role)
     at = dict(zip([a.symbol for a in view.axes], index, strict=True))
     dtype = body.context.buffers[view.buffer].dtype
     return load(view.buffer, dtype, [substitute(e, at) for e in view.index])
 
 
-def start_at(body: ShortBody, call: TemplateCall, inner: bool, output: Expr) -> Node:
-    """Where the taps of an output begin along `inner` or `axis`, such that all lie in the data."""
-    roles = ("inner", "inner_starts", "inner_weights") if inner else ("axis", "starts", "weights")
-    size = call.operand("x").axes[call.attr(roles[0])].extent
-    taps = call.operand(roles[2]).axes[1].extent
-    begin = operand_at(body, call, roles[1], (output,))
+def outer_start(body: ShortBody, call: Resample | Resample2, output: Expr) -> Node:
+    """Where the taps of an output begin along `axis`, such that all lie in the data."""
+    size, taps = call.x.axes[call.axis].extent, call.weights.axes[1].extent
+    begin = operand_at(body, call.starts, (output,))
+    return clamp_index(begin, size - taps, narrow=not body.context.wide)
+
+
+def inner_start(body: ShortBody, call: Resample2, output: Expr) -> Node:
+    """The same along `inner`."""
+    size, taps = call.x.axes[call.inner].extent, call.inner_weights.axes[1].extent
+    begin = operand_at(body, call.inner_starts, (output,))
     return clamp_index(begin, size - taps, narrow=not body.context.wide)
 
 
@@ -125,7 +132,7 @@ def as_index(body: ShortBody, value: Value) -> str:
 
 def plan_walk(
     kernel: Kernel,
-    call: TemplateCall,
+    call: Resample | Resample2,
     context: KernelContext,
     hints: Hints,
     gpu: Gpu,
@@ -134,12 +141,11 @@ def plan_walk(
 ) -> Walk:
     """The walk along the call's `axis`."""
     axes = list(call.output.axes)
-    row = axes[call.attr("axis")]
+    row = axes[call.axis]
     steps = _steps(kernel, call, context, hints)
     others = sorted((a for a in axes if a is not row), key=lambda a: -steps[a.symbol])
     # Columns are the axis resized with it and all that memory has within; more where those are few.
-    inner = dict(call.attrs).get("inner")
-    cut = others.index(axes[inner]) if inner is not None else len(others) - 1
+    cut = others.index(axes[call.inner]) if isinstance(call, Resample2) else len(others) - 1
     while cut > 0 and hints.volume(others[cut:]) < WARP * THREAD_COLUMNS:
         cut -= 1
     planes, columns = tuple(others[:cut]), tuple(others[cut:])

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from aot.backends.triton.context import TileDim
-from aot.backends.triton.resample_walk import as_index, operand_at, start_at
+from aot.backends.triton.resample_walk import as_index, operand_at, outer_start
 from aot.backends.triton.short_reduction import ShortBody
 from aot.backends.triton.text import index_text, value_type
 from aot.ir.hints import Hints
-from aot.ir.loops import Axis, TemplateCall
+from aot.ir.nests import Axis
 from aot.ir.scalar import cast, load
+from aot.ir.templates.resample import Resample
+from aot.ir.templates.resample2 import Resample2
 from aot.symbolic import Expr, Symbol, substitute, var
 
 MOST_WINDOWS = 4
@@ -37,7 +39,7 @@ class Windows:
     def __init__(
         self,
         body: ShortBody,
-        call: TemplateCall,
+        call: Resample | Resample2,
         wide: int,
         hints: Hints,
         columns: Mapping[Symbol, Expr] | None = None,
@@ -47,10 +49,10 @@ class Windows:
         self._body, self._call, self._wide = body, call, wide
         self._columns = columns or {}
         self._keeps_begins = keeps_begins
-        self._row = call.output.axes[call.attr("axis")]
+        self._row = call.output.axes[call.axis]
         buffers = body.context.buffers
-        self.sums = buffers[call.operand("weights").buffer].dtype
-        self._taps = int(call.operand("weights").axes[1].extent)
+        self.sums = buffers[call.weights.buffer].dtype
+        self._taps = int(call.weights.axes[1].extent)
         self._windows = _open_windows(call, hints)
         self._together = MOST_TOGETHER
         while self._together > 1 and self._together * self._windows >= 2 * self._taps:
@@ -101,7 +103,7 @@ class Windows:
         The table says so, too; whatever it holds, rows are then rows of the windows that are added.
         """
         body = self._body
-        start = body.value(start_at(body, self._call, False, var(output)))
+        start = body.value(outer_start(body, self._call, var(output)))
         text = as_index(body, start)
         body.writer.line(f"begin{k} = {f'tl.maximum({text}, {before})' if before else text}")
 
@@ -116,22 +118,22 @@ class Windows:
             row = var(rows)
             body.declare_dim(TileDim(rows, (Axis(row, var("stop")),), self._together, 0))
             body.name_axis(row, rows, rows)
-            x = call.operand("x")
+            x = call.x
             place = [self._columns.get(a.symbol, a.symbol) for a in call.output.axes]
-            place[call.attr("axis")] = row
+            place[call.axis] = row
             at = dict(zip([a.symbol for a in x.axes], place, strict=True))
             dtype = body.context.buffers[x.buffer].dtype
             element = load(x.buffer, dtype, [substitute(e, at) for e in x.index])
             value = body.value(cast(element, self.sums)).text
             for k in windows:
                 tap = (var(f"window{k}"), row - var(f"begin{k}"))
-                weight = body.value(operand_at(body, call, "weights", tap)).text
+                weight = body.value(operand_at(body, call.weights, tap)).text
                 line(f"sums{k} += tl.sum({value} * {weight}, 0)[None, :]")
 
 
-def _open_windows(call: TemplateCall, hints: Hints) -> int:
+def _open_windows(call: Resample | Resample2, hints: Hints) -> int:
     """How many windows most input rows lie in; a row of more is read again."""
-    size = hints.value(call.operand("x").axes[call.attr("axis")].extent)
-    out = hints.value(call.output.axes[call.attr("axis")].extent)
-    taps = int(call.operand("weights").axes[1].extent)
+    size = hints.value(call.x.axes[call.axis].extent)
+    out = hints.value(call.output.axes[call.axis].extent)
+    taps = int(call.weights.axes[1].extent)
     return max(1, min(MOST_WINDOWS, taps * out // max(1, size)))

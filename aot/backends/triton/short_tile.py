@@ -10,8 +10,9 @@ from aot.backends.triton.tiling import power_above
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import index_exprs
 from aot.ir.kernels import Kernel, Stage
-from aot.ir.loops import Axis, TemplateCall
+from aot.ir.nests import Axis
 from aot.ir.scalar import Access, IndexValue, Node, loads, postorder
+from aot.ir.templates.resample import Resample
 from aot.symbolic import Expr, Symbol, coefficient_of, substitute
 
 MOST_POINTS = 64
@@ -118,12 +119,12 @@ class Accesses:
         return frozenset[Symbol]().union(*(bound for _, bound in self.reads))
 
 
-def accesses(kernel: Kernel, context: KernelContext, call: TemplateCall | None) -> Accesses:
+def accesses(kernel: Kernel, context: KernelContext, call: Resample | None) -> Accesses:
     """What a kernel reads and writes; of a template call, its operand x and its output."""
     reads: list[tuple[Expr, frozenset[Symbol]]] = []
     stores: list[Expr] = []
     if call is not None:
-        x, output = call.operand("x"), call.output
+        x, output = call.x, call.output
         at = {a.symbol: o.symbol for a, o in zip(x.axes, output.axes, strict=True)}
         index = [substitute(e, at) for e in x.index]
         reads.append((context.offset(x.buffer, index), frozenset()))

@@ -19,12 +19,13 @@ from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
 from aot.backends.triton.text import Writer, index_text
 from aot.backends.triton.tiling import THREAD_POINTS, WARP, power_above
-from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.hints import Hints
+from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis, TemplateCall
+from aot.ir.nests import Axis
 from aot.ir.scalar import Node, load
+from aot.ir.templates.argsort import Argsort
 from aot.symbolic import Symbol, ceil_div, integer, is_int, product, substitute, var
 
 SORT_COLUMNS = 4096
@@ -54,7 +55,7 @@ class _Sort:
     """One argsort kernel, taken apart. `elements`: an axis over the elements of a row."""
 
     kernel: Kernel
-    call: TemplateCall
+    call: Argsort
     body: Body
     elements: Axis
     dtype: DType
@@ -71,7 +72,7 @@ class _Sort:
 
     def element(self, symbol: Symbol) -> Node:
         """The element of the present row at an index."""
-        view = self.call.operand("x")
+        view = self.call.x
         row, column = view.axes
         mapping = {row.symbol: self.rows.symbol, column.symbol: symbol}
         index = tuple(substitute(e, mapping) for e in view.index)
@@ -87,16 +88,14 @@ class _Sort:
         elif self.dtype.itemsize < 8:
             text = f"({text}).to(tl.int32)"
         name = body.fresh("key")
-        body.writer.line(f"{name} = {'~' if self.call.attr('descending') else ''}{text}")
+        body.writer.line(f"{name} = {'~' if self.call.descending else ''}{text}")
         return name
 
 
 def emit_argsort(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of an argsort template and its epilogue."""
-    call = kernel.template
-    if call is None:
-        raise InternalError(f"{kernel.name} has no template")
-    view = call.operand("x")
+    call = template_call(kernel, Argsort)
+    view = call.x
     extent = view.axes[1].extent
     context = make_context(kernel, graph, gpu)
     known = {**context.ranges.extents, _ELEMENT: extent, _OTHER: extent}

@@ -34,9 +34,11 @@ from aot.backends.triton.tiling import power_above
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, FLOAT32, DType
 from aot.ir.hints import Hints
+from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis, Store, TemplateCall
+from aot.ir.nests import Axis, Store, View
 from aot.ir.scalar import load
+from aot.ir.templates.attention import Attention
 from aot.symbolic import (
     Expr,
     FloorDiv,
@@ -73,7 +75,7 @@ class _Attention:
     """
 
     kernel: Kernel
-    call: TemplateCall
+    call: Attention
     context: KernelContext
     tile: AttentionTile
     paired: bool
@@ -89,7 +91,7 @@ class _Attention:
     def axes(self) -> tuple[Axis, Axis, Axis, Axis]:
         """Batch, heads and queries of the result, and the columns of a value."""
         *_, batch, heads, queries, column = self.call.output.axes
-        return batch, heads, queries, Axis(column.symbol, self.call.operand("v").axes[3].extent)
+        return batch, heads, queries, Axis(column.symbol, self.call.v.axes[3].extent)
 
     @property
     def lanes(self) -> int:
@@ -103,22 +105,21 @@ class _Attention:
     @property
     def adds_mask(self) -> bool:
         """True for a mask of numbers, which are added to the scores."""
-        mask = dict(self.call.operands).get("mask")
+        mask = self.call.mask
         return mask is not None and self.context.buffers[mask.buffer].dtype != BOOL
 
     @property
     def reads_mask_ahead(self) -> bool:
         """True for a mask that all queries share: a small load, which nothing pipelines."""
-        if "mask" not in dict(self.call.operands):
+        if self.call.mask is None:
             return False
         queries = self.axes[2].symbol
-        return all(queries not in e.free_symbols for e in self.mask_index)
+        return all(queries not in e.free_symbols for e in self.mask_index(self.call.mask))
 
-    @property
-    def mask_index(self) -> tuple[Expr, ...]:
+    def mask_index(self, mask: View) -> tuple[Expr, ...]:
         """The index of the mask's element for the tile's rows and the present keys."""
         batch, heads, queries, _ = self.axes
-        return self.index("mask", (batch.symbol, heads.symbol, queries.symbol, _KEY))
+        return self.index(mask, (batch.symbol, heads.symbol, queries.symbol, _KEY))
 
     @property
     def rows(self) -> TileDim:
@@ -129,7 +130,7 @@ class _Attention:
     @property
     def heads(self) -> Expr:
         """Heads that have tiles of their own."""
-        return self.call.operand("k").axes[1].extent if self.members else self.query_heads
+        return self.call.k.axes[1].extent if self.members else self.query_heads
 
     @property
     def query_heads(self) -> Expr:
@@ -140,9 +141,8 @@ class _Attention:
         """A size in the kernel's text."""
         return index_text(expr, self.context.names)
 
-    def index(self, role: str, targets: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """The operand's index, with these expressions for the axes of its view."""
-        view = self.call.operand(role)
+    def index(self, view: View, targets: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """An operand's index, with these expressions for the axes of its view."""
         mapping = {a.symbol: t for a, t in zip(view.axes, targets, strict=True)}
         return tuple(substitute(e, mapping) for e in view.index)
 
@@ -204,17 +204,15 @@ def _store_part(body: Body, t: _Attention) -> None:
 
 
 def _take_apart(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> _Attention:
-    call = kernel.template
-    if call is None:
-        raise InternalError(f"{kernel.name} has no template")
-    q, k = call.operand("q"), call.operand("k")
-    depth, width, keys = q.axes[3].extent, call.operand("v").axes[3].extent, k.axes[2].extent
+    call = template_call(kernel, Attention)
+    q, k = call.q, call.k
+    depth, width, keys = q.axes[3].extent, call.v.axes[3].extent, k.axes[2].extent
     if not is_int(depth) or not is_int(width):
         raise InternalError(f"{call.name}: the size of an attention head is dynamic")
     context = make_context(kernel, graph, gpu)
     group = context.ranges.simplify(FloorDiv(q.axes[1].extent, k.axes[1].extent))
     dtype = graph.buffers[q.buffer].dtype
-    parts = call.output.axes[0] if "parts" in dict(call.attrs) else None
+    parts = call.output.axes[0] if call.parts is not None else None
     walked = _part_keys(call, parts)
     # Programs of a part are as many, and have as much to do, as if there were more heads.
     size = AttentionSize(
@@ -223,7 +221,7 @@ def _take_apart(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> _
         hints.value(walked),
         max(int(depth), int(width)),
         dtype,
-        call.attr("causal"),
+        call.causal,
     )
     tile = attention_tile(size, gpu)
     members = None
@@ -241,13 +239,13 @@ def _take_apart(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> _
     )
 
 
-def _part_keys(call: TemplateCall, parts: Axis | None) -> Expr:
+def _part_keys(call: Attention, parts: Axis | None) -> Expr:
     """Keys that one program walks at most."""
-    keys = call.operand("k").axes[2].extent
+    keys = call.k.axes[2].extent
     if parts is None:
         return keys
-    if call.attr("causal"):  # no query sees those behind
-        keys = Minimum(keys, call.operand("q").axes[2].extent)
+    if call.causal:  # no query sees those behind
+        keys = Minimum(keys, call.q.axes[2].extent)
     return ceil_div(keys, parts.extent)
 
 
@@ -261,7 +259,7 @@ def _open_program(body: Body, t: _Attention, hints: Hints) -> None:
         each = product((tiles, t.parts.extent))
         line(f"part = program // ({t.text(tiles)}) % {t.text(t.parts.extent)}")
         body.name_axis(t.parts.symbol, "part", None)
-    elif t.call.attr("causal"):
+    elif t.call.causal:
         _order_causal(body, t, hints, t.text(tiles))
         return
     line(f"tile = program % ({t.text(tiles)})")
@@ -321,17 +319,18 @@ def _walk_keys(body: Body, t: _Attention) -> None:
     block = t.tile.keys
     start, end = _write_limits(body, t)
     edge = block
-    if t.keys.is_Integer and not t.call.attr("causal"):
+    if t.keys.is_Integer and not t.call.causal:
         edge = max(16, power_above(int(t.keys) % block))
         if int(t.keys) < block:
             edge = min(edge, block)
     if not (t.keys.is_Integer and int(t.keys) < block):
-        if t.reads_mask_ahead:
+        mask = t.call.mask
+        if mask is not None and t.reads_mask_ahead:
             body.open_dim(TileDim("kd", (Axis(_KEY, t.keys),), block, 1), start)
-            body.writer.line(f"seen = {_read_mask(body, t)}")
+            body.writer.line(f"seen = {_read_mask(body, t, mask)}")
         with _block(body, t, "whole", start, block, exact=True):
             _step(body, t, block, edge=False)
-    if t.call.attr("causal") or not t.keys.is_Integer or int(t.keys) % block:
+    if t.call.causal or not t.keys.is_Integer or int(t.keys) % block:
         with _block(body, t, end, "whole", edge, exact=False):
             _step(body, t, edge, edge=True)
 
@@ -351,7 +350,7 @@ def _write_limits(body: Body, t: _Attention) -> tuple[str, str]:
         line(f"end = tl.minimum({end}, begin + ({each}))")
         line("whole = tl.minimum(whole, end)")
         end = "end"
-    if t.call.attr("causal"):
+    if t.call.causal:
         first, last = "0", f"({t.text(t.axes[2].extent)}) - 1"
         if t.members is None:
             first, last = f"tile * {t.tile.rows}", f"(tile + 1) * {t.tile.rows} - 1"
@@ -378,7 +377,7 @@ def _block(
 
 def _factor(t: _Attention) -> str:
     """What exponentials multiply the scores by; "" where the scores carry their scale already."""
-    scale = float(t.call.attr("scale")) * _LOG2E
+    scale = float(t.call.scale) * _LOG2E
     return f" * {literal(scale, FLOAT32)}" if scale > 0.0 and not t.adds_mask else ""
 
 
@@ -390,11 +389,11 @@ def _step(body: Body, t: _Attention, size: int, *, edge: bool) -> None:
     line(f"score = tl.dot(q, tl.trans({keys}){precision(t.dtype)})")
     factor = _factor(t)
     if not factor:
-        scale = float(t.call.attr("scale")) * (1.0 if t.adds_mask else _LOG2E)
+        scale = float(t.call.scale) * (1.0 if t.adds_mask else _LOG2E)
         line(f"score = score * {literal(scale, FLOAT32)}")
     _apply_mask(body, t, edge=edge)
     conditions = body.masks((columns,)) if edge else []
-    if edge and t.call.attr("causal"):
+    if edge and t.call.causal:
         query, _ = body.index(t.axes[2].symbol, {})
         conditions.append(f"({query} >= {columns})")
     if conditions:
@@ -424,12 +423,12 @@ def _power(t: _Attention, difference: str) -> str:
 
 def _apply_mask(body: Body, t: _Attention, *, edge: bool) -> None:
     """Masks the scores of a block, and reads what the next block needs of a mask of keys alone."""
-    mask = dict(t.call.operands).get("mask")
+    mask = t.call.mask
     if mask is None:
         return
     line = body.writer.line
     ahead = t.reads_mask_ahead and not edge
-    seen = "seen" if ahead else _read_mask(body, t)
+    seen = "seen" if ahead else _read_mask(body, t, mask)
     if t.adds_mask:
         line(f"score = score + {seen}.to(tl.float32)")
     else:
@@ -438,12 +437,12 @@ def _apply_mask(body: Body, t: _Attention, *, edge: bool) -> None:
         block = t.tile.keys
         start = f"tl.minimum(start + {block}, whole - {block})"
         body.open_dim(TileDim("kd", (Axis(_KEY, integer(block)),), block, 1), start)
-        line(f"seen = {_read_mask(body, t)}")
+        line(f"seen = {_read_mask(body, t, mask)}")
 
 
-def _read_mask(body: Body, t: _Attention) -> str:
+def _read_mask(body: Body, t: _Attention, mask: View) -> str:
     """The mask of the present keys as an expression."""
-    return body.read(t.call.operand("mask").buffer, t.mask_index).text
+    return body.read(mask.buffer, t.mask_index(mask)).text
 
 
 def _read(
@@ -456,6 +455,7 @@ def _read(
         head = var("kv_head")
         shared = t.members is not None or is_int(t.group, 1)
         body.name_axis(head, "h" if shared else f"(h // ({t.text(t.group)}))", None)
-    index = t.index(role, (batch.symbol, head, row, column))
-    block: Value = body.read_hoisted(t.call.operand(role).buffer, index)
+    view = dict(t.call.operands)[role]
+    index = t.index(view, (batch.symbol, head, row, column))
+    block: Value = body.read_hoisted(view.buffer, index)
     return body.padded(block, frozenset(dims))

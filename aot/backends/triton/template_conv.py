@@ -20,7 +20,7 @@ from aot.backends.triton.text import Writer
 from aot.backends.triton.tiling import power_above
 from aot.ir.hints import Hints
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis
+from aot.ir.nests import Axis
 from aot.symbolic import Expr, ceil_div, integer, is_int, product, var
 
 TINY_GROUP = 8

@@ -7,10 +7,10 @@ from aot.backends.triton.context import KernelContext, TileDim
 from aot.backends.triton.dot import Operand, finish_tile, open_batch
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
 from aot.backends.triton.text import Writer, index_text
-from aot.errors import InternalError
 from aot.ir.hints import Hints
+from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import Kernel
-from aot.ir.loops import TemplateCall
+from aot.ir.templates.matmul import Matmul
 from aot.symbolic import ceil_div, coefficient_of, product
 
 TILE_BYTES = 8192
@@ -23,7 +23,7 @@ MOST_DEPTH = 1024
 """Elements of a row that one turn reads: each of 128 threads takes 16 bytes of half elements."""
 
 
-def is_vector_product(call: TemplateCall, right: Operand, context: KernelContext) -> bool:
+def is_vector_product(call: Matmul, right: Operand, context: KernelContext) -> bool:
     """True for products with one row whose matrix is contiguous along the depth."""
     if call.output.axes[-2].extent != 1:
         return False
@@ -34,9 +34,7 @@ def emit_gemv(
     kernel: Kernel, context: KernelContext, left: Operand, right: Operand, hints: Hints
 ) -> EmittedKernel:
     """The kernel of a product with one row: a few columns a program, summed along the depth."""
-    call = kernel.template
-    if call is None:
-        raise InternalError(f"{kernel.name} has no template")
+    call = template_call(kernel, Matmul)
     *batch, row, column = call.output.axes
     size = context.buffers[right.buffer].dtype.itemsize
     deep = 1 << max(0, hints.value(right.depth.extent) - 1).bit_length()

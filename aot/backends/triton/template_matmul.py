@@ -25,11 +25,12 @@ from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
 from aot.backends.triton.template_gemv import emit_gemv, is_vector_product
 from aot.backends.triton.text import Writer, index_text
-from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.hints import Hints, is_dear
+from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis, TemplateCall
+from aot.ir.nests import Axis
+from aot.ir.templates.matmul import Matmul
 from aot.symbolic import (
     Expr,
     Minimum,
@@ -63,9 +64,7 @@ class _Copied:
 
 def emit_matmul(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of a matmul template and its epilogue."""
-    call = kernel.template
-    if call is None:
-        raise InternalError(f"{kernel.name} has no template")
+    call = template_call(kernel, Matmul)
     left, right = operand(call, "a"), operand(call, "b")
     context = with_ranges(make_context(kernel, graph, gpu), (left.depth, right.depth))
     if is_vector_product(call, right, context):
@@ -137,7 +136,7 @@ def _block(body: Body, source: Operand, dims: tuple[str, str]) -> str:
 
 
 def _copied(
-    call: TemplateCall, left: Operand, right: Operand, context: KernelContext
+    call: Matmul, left: Operand, right: Operand, context: KernelContext
 ) -> tuple[_Copied, _Copied] | None:
     """Both operands as descriptors see them; None where they cannot be copied by descriptors."""
     *batch, row, column = call.output.axes
@@ -175,9 +174,7 @@ def _stay(
     seats: int,
 ) -> None:
     """Writes programs that take blocks in turn, their operands copied by descriptors."""
-    call, line = kernel.template, body.writer.line
-    if call is None:
-        raise InternalError(f"{kernel.name} has no template")
+    call, line = template_call(kernel, Matmul), body.writer.line
     left, right = copied
     row, column = call.output.axes
     names = body.context.names

@@ -12,9 +12,10 @@ from aot.backends.triton.resample_windows import Windows
 from aot.backends.triton.short_reduction import ShortBody
 from aot.backends.triton.short_tile import accesses
 from aot.backends.triton.text import Writer
-from aot.errors import InternalError
 from aot.ir.hints import Hints
+from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.templates.resample import Resample
 
 THREAD_COLUMNS, MOST_WARPS = 8, 1
 """Of a program: small ones with more columns a thread than a walk over both axes has, since they
@@ -23,9 +24,7 @@ wait for memory."""
 
 def emit_resample(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of a resample call and its epilogue."""
-    call = kernel.template
-    if call is None:
-        raise InternalError(f"{kernel.name} has no template")
+    call = template_call(kernel, Resample)
     context = make_context(kernel, graph, gpu)
     walk = plan_walk(kernel, call, context, hints, gpu, THREAD_COLUMNS, MOST_WARPS)
     walk = walk.merged(accesses(kernel, context, call))

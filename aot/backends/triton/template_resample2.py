@@ -12,15 +12,23 @@ from aot.backends.triton.dot import finish_tile
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid
 from aot.backends.triton.ops import conversion
-from aot.backends.triton.resample_walk import Walk, as_index, operand_at, plan_walk, start_at
+from aot.backends.triton.resample_walk import (
+    Walk,
+    as_index,
+    inner_start,
+    operand_at,
+    outer_start,
+    plan_walk,
+)
 from aot.backends.triton.short_reduction import ShortBody
 from aot.backends.triton.template_resample_outer import emit_resample_outer
 from aot.backends.triton.text import Writer, value_type
 from aot.errors import InternalError
 from aot.ir.hints import Hints
+from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import TemplateCall
 from aot.ir.scalar import Node, binary, cast, load
+from aot.ir.templates.resample2 import Resample2
 from aot.symbolic import Expr, integer, substitute, var
 
 _BEGIN, _ROW = var("begin"), var("row")
@@ -29,10 +37,8 @@ _BEGIN, _ROW = var("begin"), var("row")
 
 def emit_resample2(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of a resample2 call and its epilogue."""
-    call = kernel.template
-    if call is None:
-        raise InternalError(f"{kernel.name} has no template")
-    if call.attr("first") == "outer":
+    call = template_call(kernel, Resample2)
+    if call.first == "outer":
         return emit_resample_outer(kernel, graph, hints, gpu)
     context = make_context(kernel, graph, gpu)
     walk = plan_walk(kernel, call, context, hints, gpu)
@@ -46,18 +52,18 @@ def emit_resample2(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -
 class _Rows:
     """Writes the walk. Use once: `emit`."""
 
-    def __init__(self, body: ShortBody, kernel: Kernel, call: TemplateCall, walk: Walk) -> None:
+    def __init__(self, body: ShortBody, kernel: Kernel, call: Resample2, walk: Walk) -> None:
         self._body, self._kernel, self._call, self._walk = body, kernel, call, walk
         buffers = body.context.buffers
-        self._sums = buffers[call.operand("weights").buffer].dtype
-        self._taps = int(call.operand("weights").axes[1].extent)
+        self._sums = buffers[call.weights.buffer].dtype
+        self._taps = int(call.weights.axes[1].extent)
         self._kept = [f"sums{k}" for k in range(self._taps)]
 
     def emit(self) -> None:
         body, line = self._body, self._body.writer.line
         body.wait()
         step = self._step()
-        starts = start_at(body, self._call, False, self._walk.row.symbol)
+        starts = outer_start(body, self._call, self._walk.row.symbol)
         for name in self._kept:
             line(f"{name} = tl.zeros([1, {self._walk.wide}], {value_type(self._sums)})")
         line("known = first - first")
@@ -75,16 +81,16 @@ class _Rows:
     def _step(self) -> Node:
         """The sum of an input row's taps; what does not vary from row to row is written here."""
         call, body = self._call, self._body
-        inner = call.output.axes[call.attr("inner")]
-        begin = start_at(body, call, True, inner.symbol)
+        inner = call.output.axes[call.inner]
+        begin = inner_start(body, call, inner.symbol)
         body.value(begin)
-        x, total = call.operand("x"), None
+        x, total = call.x, None
         dtype = body.context.buffers[x.buffer].dtype
-        for tap in range(int(call.operand("inner_weights").axes[1].extent)):
-            weight = operand_at(body, call, "inner_weights", (inner.symbol, integer(tap)))
+        for tap in range(int(call.inner_weights.axes[1].extent)):
+            weight = operand_at(body, call.inner_weights, (inner.symbol, integer(tap)))
             body.value(weight)
             place: list[Expr] = [a.symbol for a in call.output.axes]
-            place[call.attr("axis")], place[call.attr("inner")] = _ROW, _BEGIN + tap
+            place[call.axis], place[call.inner] = _ROW, _BEGIN + tap
             at = dict(zip([a.symbol for a in x.axes], place, strict=True))
             index = [substitute(e, at) for e in x.index]
             value = cast(load(x.buffer, dtype, index, {_BEGIN: begin}), self._sums)
@@ -100,7 +106,7 @@ class _Rows:
         terms = []
         for tap, name in enumerate(self._kept):
             at = (self._walk.row.symbol, integer(tap))
-            weight = body.value(operand_at(body, self._call, "weights", at))
+            weight = body.value(operand_at(body, self._call.weights, at))
             terms.append(f"{name} * {weight.text}")
         wanted = body.context.buffers[self._call.output.buffer].dtype
         total = body.name(" + ".join(terms), self._sums, frozenset(("y",)))

@@ -14,7 +14,12 @@ from aot.backends.triton.dot import finish_tile, open_batch
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
 from aot.backends.triton.ops import conversion
-from aot.backends.triton.resample_walk import as_index, operand_at, rows_each, start_at
+from aot.backends.triton.resample_walk import (
+    as_index,
+    inner_start,
+    operand_at,
+    rows_each,
+)
 from aot.backends.triton.resample_windows import Windows
 from aot.backends.triton.short_reduction import ShortBody
 from aot.backends.triton.text import Writer, index_text
@@ -22,8 +27,9 @@ from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis, Buffer, TemplateCall
+from aot.ir.nests import Axis, Buffer
 from aot.ir.scalar import Node
+from aot.ir.templates.resample2 import Resample2
 from aot.symbolic import (
     Expr,
     ceil_div,
@@ -111,10 +117,10 @@ class Strips:
 
 def workspace(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Buffer | None:
     """What the programs of a resample2 kernel share out between them, where they need it."""
-    if template_call(kernel).attr("first") != "outer":
+    if template_call(kernel, Resample2).first != "outer":
         return None
     strips = _plan(kernel, make_context(kernel, graph, gpu), hints, gpu)
-    dtype = graph.buffers[template_call(kernel).operand("weights").buffer].dtype
+    dtype = graph.buffers[template_call(kernel, Resample2).weights.buffer].dtype
     shape = (strips.programs, integer(ROWS_KEPT * strips.wide))
     return Buffer(f"{kernel.name}_workspace", dtype, shape, row_major_strides(shape), "temp")
 
@@ -132,13 +138,13 @@ def emit_resample_outer(
 
 
 def _plan(kernel: Kernel, context: KernelContext, hints: Hints, gpu: Gpu) -> Strips:
-    call = template_call(kernel)
-    row, inner = (call.output.axes[call.attr(name)] for name in ("axis", "inner"))
+    call = template_call(kernel, Resample2)
+    row, inner = (call.output.axes[at] for at in (call.axis, call.inner))
     inside = _inside(call, context)
     planes = tuple(a for a in call.output.axes if a not in (row, inner, *inside))
     pixel = int(product([a.extent for a in inside]))
-    taps = int(call.operand("inner_weights").axes[1].extent)
-    size = max(1, hints.value(call.operand("x").axes[call.attr("inner")].extent))
+    taps = int(call.inner_weights.axes[1].extent)
+    size = max(1, hints.value(call.x.axes[call.inner].extent))
     out = max(1, hints.value(inner.extent))
     wide = power_above(max(WARP * THREAD_COLUMNS, SHARED_PART * (taps + ALIGNED) * pixel))
     fitting = (wide // pixel - taps - ALIGNED) * out // size
@@ -150,12 +156,12 @@ def _plan(kernel: Kernel, context: KernelContext, hints: Hints, gpu: Gpu) -> Str
     return Strips(planes, row, inner, inside, wide, each, lanes, high)
 
 
-def _inside(call: TemplateCall, context: KernelContext) -> tuple[Axis, ...]:
+def _inside(call: Resample2, context: KernelContext) -> tuple[Axis, ...]:
     """The axes within the inner one where they are short and pixels lie side by side in x."""
-    x = call.operand("x")
+    x = call.x
     offset = context.offset(x.buffer, x.index)
     steps = [coefficient_of(offset, a.symbol) for a in x.axes]
-    pixel = steps[call.attr("inner")]
+    pixel = steps[call.inner]
     if pixel is None or not pixel.is_Integer or not 1 < int(pixel) <= MOST_INSIDE:
         return ()
     within = {
@@ -177,15 +183,15 @@ class _Strip:
 
     def __init__(self, body: ShortBody, kernel: Kernel, strips: Strips, hints: Hints) -> None:
         self._body, self._kernel, self._strips = body, kernel, strips
-        self._call = template_call(kernel)
+        self._call = template_call(kernel, Resample2)
         self._line = body.writer.line
-        x = self._call.operand("x")
-        self._size = x.axes[self._call.attr("inner")].extent
+        x = self._call.x
+        self._size = x.axes[self._call.inner].extent
         # What lies within a pixel of x lies side by side: all of a row is one axis, `column`.
         *outer, last = (a.symbol for a in (strips.inner, *strips.inside))
         columns = {**dict.fromkeys(outer, integer(0)), last: _COLUMN}
         self._windows = Windows(body, self._call, strips.wide, hints, columns, keeps_begins=True)
-        self._taps = int(self._call.operand("inner_weights").axes[1].extent)
+        self._taps = int(self._call.inner_weights.axes[1].extent)
 
     def emit(self) -> None:
         body, strips, line = self._body, self._strips, self._line
@@ -219,7 +225,7 @@ class _Strip:
         """The inputs `y`, from the first that the outputs read."""
         body, strips = self._body, self._strips
         body.name_axis(var("outputs"), "outputs", None)
-        start = body.value(start_at(body, self._call, True, var("outputs")))
+        start = body.value(inner_start(body, self._call, var("outputs")))
         self._line(f"begin = {as_index(body, start)} // {ALIGNED} * {ALIGNED}")
         row = Axis(_COLUMN, self._size * strips.pixel)
         body.open_dim(Shifted("y", (row,), strips.wide, 1), f"begin{self._by_pixel('*')}")
@@ -231,7 +237,7 @@ class _Strip:
         each = self._by_pixel("*")
         body.open_dim(dim, f"outputs{each}")
         line(f"z_in = z < outputs_end{each}")
-        start = start_at(body, self._call, True, strips.inner.symbol)
+        start = inner_start(body, self._call, strips.inner.symbol)
         line(f"from_begin = {as_index(body, body.value(start))} - begin")
         # Outputs before the first one's inputs are never there, unless the table is a wrong one.
         line("z_in = z_in & (from_begin >= 0)")
@@ -248,7 +254,7 @@ class _Strip:
 
     def _weight(self, tap: int) -> Node:
         at = (self._strips.inner.symbol, integer(tap))
-        return operand_at(self._body, self._call, "inner_weights", at)
+        return operand_at(self._body, self._call.inner_weights, at)
 
     def _finish(self, sums: str) -> None:
         """An output row, when the sums of its columns are there."""

@@ -16,12 +16,13 @@ from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program
 from aot.backends.triton.ops import conversion
 from aot.backends.triton.text import Writer, index_text, value_type
 from aot.backends.triton.tiling import WARP, power_above
-from aot.errors import InternalError
 from aot.ir.dtypes import INT64, DType
 from aot.ir.hints import Hints
+from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import Kernel, KernelGraph
-from aot.ir.loops import Axis
+from aot.ir.nests import Axis
 from aot.ir.scalar import Access, Node, load, loads, substitute_index
+from aot.ir.templates.scan import Scan
 from aot.symbolic import ceil_div, coefficient_of, is_int, substitute
 
 _FUNCTIONS = {
@@ -55,12 +56,10 @@ class ScanTile:
 
 def emit_scan(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of a scan template and its epilogue."""
-    call = kernel.template
-    if call is None:
-        raise InternalError(f"{kernel.name} has no template")
+    call = template_call(kernel, Scan)
     context = make_context(kernel, graph, gpu)
     row, column = call.output.axes
-    view = call.operand("x")
+    view = call.x
     mapping = {view.axes[0].symbol: row.symbol, view.axes[1].symbol: column.symbol}
     index = tuple(substitute(e, mapping) for e in view.index)
     x = graph.buffers[view.buffer]
@@ -79,7 +78,7 @@ def emit_scan(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Emi
         _block(body, kernel, element, "")
     else:
         kind = _kind(x.dtype)
-        combine = call.attr("combine")
+        combine = call.combine
         line(f"carry = tl.full([{tile.rows}, 1], {_neutral(combine, x.dtype)}, {kind})")
         end = index_text(column.extent, context.names)
         with body.loop(f"for start in range(0, {end}, {tile.columns})"):
@@ -146,10 +145,9 @@ def _neutral(combine: str, dtype: DType) -> str:
 
 def _block(body: Body, kernel: Kernel, element: Node, carry: str) -> None:
     """Scans the present block and evaluates the epilogue on it; what lies beyond comes last."""
-    call = kernel.template
-    assert call is not None
+    call = template_call(kernel, Scan)
     line = body.writer.line
-    combine = call.attr("combine")
+    combine = call.combine
     value = body.value(element)
     text = body.spread(value, frozenset(("m", "n")))
     line(f"values = {text}.to({_kind(value.dtype)})")

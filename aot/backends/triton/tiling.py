@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aot.backends.triton.context import KernelContext, TileDim
 from aot.ir.hints import Hints, body_weight
 from aot.ir.kernels import Kernel, Stage
-from aot.ir.loops import Axis
+from aot.ir.nests import Axis
 from aot.ir.scalar import Access, loads
 from aot.symbolic import Expr, Symbol, coefficient_of
 

@@ -10,7 +10,7 @@ from aot.backends.cpp.operands import pack_weight, packing_recipes
 from aot.backends.cpp.packing import packed_matmul_shape
 from aot.ir.dtypes import DTYPES
 from aot.ir.interpreter import run_op
-from aot.ir.loops import Axis, Buffer, View
+from aot.ir.nests import Axis, Buffer, View
 from aot.symbolic import integer, row_major_strides, var
 from tests.settings import seeded
 

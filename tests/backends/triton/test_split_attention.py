@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from aot.backends.triton.attention_tile import HEAD_SIZE
-from aot.passes import split_attention
+from aot.ir.templates import attention
 from tests.backends.triton.templates import (
     captured,
     check_close,
@@ -123,7 +123,7 @@ CASES = {
 def parts_of(model):
     """The attribute of every attention call."""
     calls = [k.template for k in kernels_of(model).kernels if k.template]
-    return [dict(c.attrs).get("parts", 1) for c in calls if c.kind == "attention"]
+    return [dict(c.attributes).get("parts", 1) for c in calls if c.kind == "attention"]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -138,10 +138,10 @@ def test_values(name):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts of a few keys, so that small examples have some."""
-    monkeypatch.setattr(split_attention, "PART_KEYS", 16)
-    monkeypatch.setattr(split_attention, "KEY_BLOCK", 16)
-    monkeypatch.setattr(split_attention, "MANY_KEYS", 32)
-    monkeypatch.setattr(split_attention, "FEWEST_PARTS", 2)
+    monkeypatch.setattr(attention, "PART_KEYS", 16)
+    monkeypatch.setattr(attention, "KEY_BLOCK", 16)
+    monkeypatch.setattr(attention, "MANY_KEYS", 32)
+    monkeypatch.setattr(attention, "FEWEST_PARTS", 2)
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if "causal" in n])

@@ -231,7 +231,7 @@ def test_weights_are_stored_as_they_are_walked() -> None:
     def weight_shape(module: Model, *args: torch.Tensor) -> Shape:
         graph = emitted(module, *args).graph
         (call,) = [k.template for k in graph.kernels if k.template]
-        return tuple(int(s) for s in graph.buffers[call.operand("w").buffer].shape)
+        return tuple(int(s) for s in graph.buffers[dict(call.operands)["w"].buffer].shape)
 
     assert weight_shape(model(64, 32, 3, HALF), half(1, 64, 8, 8)) == (32, 3, 3, 64)
     assert weight_shape(model(3, 32, 7, HALF), half(1, 3, 8, 8)) == (7, 7, 3, 32)

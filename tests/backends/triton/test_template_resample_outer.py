@@ -42,7 +42,7 @@ def captured(module: Resize, x: torch.Tensor, *, batches: bool = False) -> Captu
     shapes = {"x": {0: torch.export.Dim("n", max=64)}} if batches else None
     model = capture_module(module, (x,), dynamic_shapes=shapes)
     kernels = emitted(model).graph.kernels
-    assert [k.template.attr("first") for k in kernels if k.template] == ["outer"]
+    assert [dict(k.template.attributes)["first"] for k in kernels if k.template] == ["outer"]
     return model
 
 

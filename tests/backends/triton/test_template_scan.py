@@ -7,7 +7,7 @@ import torch
 
 from aot.backends.triton.template_scan import scan_tile
 from aot.ir.hints import hints_of
-from aot.ir.loops import Axis
+from aot.ir.nests import Axis
 from aot.symbolic import integer, var
 from tests.backends.triton.templates import (
     captured,

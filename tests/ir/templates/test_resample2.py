@@ -11,12 +11,15 @@ import torch.nn.functional as F
 
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
-from aot.ir.loops import LoopGraph, TemplateCall
+from aot.ir.loops import LoopGraph
+from aot.ir.templates import Resample, Resample2, Support
+from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.resample2 import MOST_INNER_TAPS
 from aot.lowering.lower import lower
-from aot.passes.pair_resamples import MOST_INNER_TAPS, pair_resamples
+from aot.passes.join_templates import join_templates
 from tests.schedule.graphs import DEVICE, check_same
 
-WALKS = replace(DEVICE, templates=frozenset({"resample", "resample2"}))
+WALKS = replace(DEVICE, templates=(Support(Resample), Support(Resample2)))
 IMAGE = torch.zeros(2, 3, 9, 10)
 
 
@@ -36,12 +39,12 @@ def lowered(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -
 
 def kinds(graph: LoopGraph) -> list[tuple[str, int]]:
     calls = [op for op in graph.ops if isinstance(op, TemplateCall)]
-    return [(call.kind, call.attr("axis")) for call in calls]
+    return [(call.kind, dict(call.attributes)["axis"]) for call in calls]
 
 
 def first_axis(graph: LoopGraph) -> str:
     (call,) = (op for op in graph.ops if isinstance(op, TemplateCall))
-    return str(call.attr("first"))
+    return str(dict(call.attributes)["first"])
 
 
 def resize(size: tuple[int, ...], mode: str, **settings: bool) -> Callable[..., torch.Tensor]:
@@ -60,7 +63,7 @@ def resize(size: tuple[int, ...], mode: str, **settings: bool) -> Callable[..., 
 )
 def test_two_axes_in_one_call_give_the_same(function: Callable[..., torch.Tensor]) -> None:
     graph = lowered(function, IMAGE)
-    paired = pair_resamples(graph, WALKS)
+    paired = join_templates(graph, WALKS)
     assert kinds(paired) == [("resample2", 2)]
     assert first_axis(paired) == "inner"
     assert paired.decisions[-1].verdict == "one walk"
@@ -69,24 +72,24 @@ def test_two_axes_in_one_call_give_the_same(function: Callable[..., torch.Tensor
 
 def test_of_three_axes_the_innermost_are_a_pair() -> None:
     graph = lowered(resize((7, 3, 20), "trilinear"), torch.zeros(1, 2, 5, 6, 7))
-    paired = pair_resamples(graph, WALKS)
+    paired = join_templates(graph, WALKS)
     assert kinds(paired) == [("resample", 2), ("resample2", 3)]
     check_same(graph, paired, tolerance=1e-5)
 
 
 def test_devices_without_the_template_keep_their_calls() -> None:
     graph = lowered(resize((20, 23), "bicubic"), IMAGE)
-    assert pair_resamples(graph, DEVICE) is graph
+    assert join_templates(graph, DEVICE) is graph
 
 
 def test_one_axis_has_no_partner() -> None:
     graph = lowered(resize((20, 10), "bilinear"), IMAGE)
-    assert pair_resamples(graph, WALKS) is graph
+    assert join_templates(graph, WALKS) is graph
 
 
 def refusal(function: Callable[..., torch.Tensor], x: torch.Tensor) -> str:
     graph = lowered(function, x)
-    paired = pair_resamples(graph, WALKS)
+    paired = join_templates(graph, WALKS)
     assert {kind for kind, _ in kinds(paired)} == {"resample"}
     decision = paired.decisions[-1]
     assert decision.verdict == "two passes"
@@ -103,7 +106,7 @@ def test_many_taps_are_summed_along_the_outer_axis_first(last: bool) -> None:
     image = torch.zeros(1, 3, 64, 48)
     image = image.contiguous(memory_format=torch.channels_last) if last else image
     graph = lowered(resize((4, 10), "bilinear", antialias=True), image)
-    paired = pair_resamples(graph, WALKS)
+    paired = join_templates(graph, WALKS)
     assert kinds(paired) == [("resample2", 2)]
     assert first_axis(paired) == "outer"
     check_same(graph, paired, tolerance=1e-5)

@@ -1,5 +1,6 @@
-"""Sorting rows that are too long for the device's template: runs are sorted, then merged in pairs.
+"""Sorting rows.
 
+Rows that are too long for the device's template are sorted in runs, which are merged in pairs.
 Elements become integers in the same order. In a merge each element finds its place by a binary
 search in the other run, so that no element waits for another: n log(n)^2 steps, where counting
 what comes before each element takes n^2.
@@ -9,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
 
 from aot.ir.dtypes import INT32, INT64, DType
-from aot.ir.hints import Hints
-from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, View
-from aot.ir.machine import Machine
+from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.scalar import (
     Node,
     binary,
@@ -26,8 +28,9 @@ from aot.ir.scalar import (
     unary,
     where,
 )
+from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
+from aot.ir.templates.builder import NestBuilder
 from aot.ir.tensors import Dim
-from aot.passes.nest_builder import NestBuilder
 from aot.symbolic import (
     Expr,
     FloorDiv,
@@ -36,31 +39,107 @@ from aot.symbolic import (
     dim,
     evaluate,
     integer,
-    is_int,
     product,
     var,
 )
 
-MERGE_WORK = 1 << 27
-"""Comparisons of an element with every other up to which these keep the device for less time."""
-
 _MOST = 1 << 31
 """Elements of the longest row, where no bound of its size is known."""
-
-_ASCENDING = (("descending", False),)
 
 _ROW, _COLUMN, _BLOCK, _PLACE, _PROBE = (var(n) for n in ("i0", "i1", "i2", "u0", "u1"))
 
 
-def long_rows(call: TemplateCall, dtype: DType, machine: Machine, hints: Hints) -> str:
-    """Why the rows are better merged from runs; "" when the template takes them."""
-    run = machine.sort_run
-    rows, columns = (hints.value(a.extent) for a in call.operand("x").axes)
-    kept, known = call.output.axes[1].extent, is_int(call.operand("x").axes[1].extent)
-    few = known and is_int(kept) and 4 * int(kept) <= run and dtype.compute.itemsize < 8
-    if not run or few or columns <= 2 * run or rows * columns * columns <= MERGE_WORK:
-        return ""
-    return f"rows of {columns} elements are longer than runs that the device sorts"
+@dataclass(frozen=True)
+class Argsort(TemplateCall):
+    """x (m, n) -> output (m, k) int64: positions along n of the first k elements in sorted order.
+
+    Stable; NaN is greatest.
+
+    Attributes:
+        descending: Whether the greatest come first.
+    """
+
+    kind: ClassVar[str] = "argsort"
+
+    x: View
+    descending: bool
+
+    def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
+        """Positions of the elements in sorted order, stable, NaN greatest."""
+        x = operands["x"]
+        if not self.descending:
+            return np.asarray(np.argsort(x, axis=-1, kind="stable"))[..., : shape[-1]]
+        # Sorting the reversed row and reversing again keeps the order of equal elements.
+        last = np.argsort(x[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+        return np.asarray(x.shape[-1] - 1 - last)[..., : shape[-1]]
+
+    def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
+        """Runs that the device's template sorts, or single elements, merged until one is left."""
+        run = support.run if isinstance(support, ArgsortSupport) else 1
+        rows, columns = (a.extent for a in self.x.axes)
+        blocks = ceil_div(columns, integer(run))
+        ops, padded = self._padded(builder, blocks, run)
+        merge = _Merge(
+            self,
+            builder,
+            builder.dtype(padded),
+            rows,
+            blocks * run,
+            f"{self.name}_keys",
+            f"{self.name}_order",
+        )
+        sort, places = self._runs(builder, padded, (product((rows, blocks)), integer(run)))
+        ops += [sort, _unpacked(builder, merge, padded, places, blocks, run)]
+        length, most = run, _greatest(builder.dims, columns)
+        while length < most:
+            nest, merge = merge.merged(length)
+            ops.append(nest)
+            length *= 2
+        row, column = (a.symbol for a in self.output.axes)
+        store = self.stored(load(merge.order, INT64, (row, column)), builder)
+        return [*ops, LoopNest(self.name, self.output.axes, (), (store,), self.origin)]
+
+    def _runs(
+        self, builder: NestBuilder, padded: str, shape: tuple[Expr, Expr]
+    ) -> tuple[LoopOp, str]:
+        """The places of each run's elements in order: by the template, or 0 for single ones."""
+        places = builder.temp(f"{self.name}_places", INT64, shape)
+        axes, name = (Axis(_ROW, shape[0]), Axis(_COLUMN, shape[1])), f"{self.name}_runs"
+        if shape[1] == 1:
+            first = Store(places, (_ROW, _COLUMN), _int(0))
+            return LoopNest(name, axes, (), (first,), self.origin), places
+        keys, order = (View(buffer, axes, (_ROW, _COLUMN)) for buffer in (padded, places))
+        return Argsort(name, order, self.origin, keys, descending=False), places
+
+    def _padded(self, builder: NestBuilder, blocks: Expr, run: int) -> tuple[list[LoopOp], str]:
+        """(rows * blocks, run): keys of the rows' elements, filled up with the greatest."""
+        row, column = self.x.axes
+        source = builder.dtype(self.x.buffer)
+        held = INT64 if source.compute.itemsize == 8 else INT32
+        at = _BLOCK * run + _COLUMN
+        inside = binary("lt", index_value(at), index_value(column.extent))
+        value = builder.load(self.x, {row.symbol: _ROW, column.symbol: at}, inside)
+        key = _float_key(value, held) if source.is_float else cast(value, held)
+        if self.descending:
+            key = unary("bitnot", key)
+        shape = (product((row.extent, blocks)), integer(run))
+        name = builder.temp(f"{self.name}_padded", held, shape)
+        filled = where(inside, key, const(_greatest_key(held), held))
+        store = Store(name, (_ROW * blocks + _BLOCK, _COLUMN), filled)
+        axes = (Axis(_ROW, row.extent), Axis(_BLOCK, blocks), Axis(_COLUMN, integer(run)))
+        return [LoopNest(f"{self.name}_pad", axes, (), (store,), self.origin)], name
+
+
+@dataclass(frozen=True)
+class ArgsortSupport(Support[Argsort]):
+    """A backend's template for sorting.
+
+    Attributes:
+        run: Elements of rows that it sorts well; longer ones are merged from such runs. A power of
+            two.
+    """
+
+    run: int = 1
 
 
 @dataclass(frozen=True)
@@ -70,7 +149,7 @@ class _Merge:
     `keys`, `order`: names of buffers (rows, size) with the runs so far; `dtype`: the keys'.
     """
 
-    call: TemplateCall
+    call: Argsort
     builder: NestBuilder
     dtype: DType
     rows: Expr
@@ -127,56 +206,6 @@ class _Merge:
 
 def _int(value: int) -> Node:
     return const(value, INT64)
-
-
-def expand_argsort(builder: NestBuilder, call: TemplateCall, machine: Machine) -> list[LoopOp]:
-    """Runs of `Machine.sort_run` sorted by the template, then merged until one is left."""
-    run = machine.sort_run
-    rows, columns = (a.extent for a in call.operand("x").axes)
-    blocks = ceil_div(columns, integer(run))
-    ops, padded = _padded(builder, call, blocks, run)
-    dtype = builder.dtype(padded)
-    places = builder.temp(f"{call.name}_places", INT64, (product((rows, blocks)), integer(run)))
-    axes = (Axis(_ROW, product((rows, blocks))), Axis(_COLUMN, integer(run)))
-    views = [View(name, axes, (_ROW, _COLUMN)) for name in (padded, places)]
-    sort = TemplateCall(
-        f"{call.name}_runs", "argsort", (("x", views[0]),), views[1], _ASCENDING, call.origin
-    )
-    merge = _Merge(
-        call, builder, dtype, rows, blocks * run, f"{call.name}_keys", f"{call.name}_order"
-    )
-    ops += [sort, _unpacked(builder, merge, padded, places, blocks, run)]
-    length, most = run, _greatest(builder.dims, columns)
-    while length < most:
-        nest, merge = merge.merged(length)
-        ops.append(nest)
-        length *= 2
-    row, column = (a.symbol for a in call.output.axes)
-    found = load(merge.order, INT64, (row, column))
-    store = Store(call.output.buffer, call.output.index, found)
-    return [*ops, LoopNest(call.name, call.output.axes, (), (store,), call.origin)]
-
-
-def _padded(
-    builder: NestBuilder, call: TemplateCall, blocks: Expr, run: int
-) -> tuple[list[LoopOp], str]:
-    """(rows * blocks, run): keys of the rows' elements, filled up with the greatest."""
-    view = call.operand("x")
-    row, column = view.axes
-    source = builder.dtype(view.buffer)
-    held = INT64 if source.compute.itemsize == 8 else INT32
-    at = _BLOCK * run + _COLUMN
-    inside = binary("lt", index_value(at), index_value(column.extent))
-    value = builder.load(view, {row.symbol: _ROW, column.symbol: at}, inside)
-    key = _float_key(value, held) if source.is_float else cast(value, held)
-    if call.attr("descending"):
-        key = unary("bitnot", key)
-    shape = (product((row.extent, blocks)), integer(run))
-    name = builder.temp(f"{call.name}_padded", held, shape)
-    filled = where(inside, key, const(_greatest_key(held), held))
-    store = Store(name, (_ROW * blocks + _BLOCK, _COLUMN), filled)
-    axes = (Axis(_ROW, row.extent), Axis(_BLOCK, blocks), Axis(_COLUMN, integer(run)))
-    return [LoopNest(f"{call.name}_pad", axes, (), (store,), call.origin)], name
 
 
 def _float_key(value: Node, held: DType) -> Node:

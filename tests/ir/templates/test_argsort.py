@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from aot.ir.dtypes import BOOL, FLOAT32, FLOAT64, INT64, UINT8, DType
-from aot.ir.loops import LoopGraph, TemplateCall
+from aot.ir.hints import Hints
+from aot.ir.loops import LoopGraph
+from aot.ir.nests import Buffer
+from aot.ir.templates.argsort import Argsort, ArgsortSupport
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.rowwise import order_along
-from aot.passes import expand_argsort
 from aot.symbolic import as_expr
 from tests.schedule.graphs import BATCH, DEVICE, S0, Size, interpret, make_graph, run_passes
 from tests.settings import seeded
 
-RUNS = replace(DEVICE, templates=DEVICE.templates | {"argsort"}, sort_run=8)
+
+def refuses(call: Argsort, buffers: Mapping[str, Buffer], hints: Hints) -> str:
+    """Rows of more than two runs."""
+    return "long" if hints.value(call.x.axes[1].extent) > 16 else ""
 
 
-@pytest.fixture(autouse=True)
-def _short_rows_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expand_argsort, "MERGE_WORK", 0)
+RUNS = replace(DEVICE, templates=(*DEVICE.templates, ArgsortSupport(Argsort, refuses, run=8)))
 
 
 def graph_of(
@@ -37,8 +40,8 @@ def graph_of(
 
 
 def runs_of(graph: LoopGraph) -> list[int]:
-    calls = [op for op in graph.ops if isinstance(op, TemplateCall)]
-    return [int(c.operand("x").axes[1].extent) for c in calls]
+    calls = [op for op in graph.ops if isinstance(op, Argsort)]
+    return [int(c.x.axes[1].extent) for c in calls]
 
 
 def sample(dtype: DType, rows: int, columns: int) -> np.ndarray:
@@ -53,10 +56,9 @@ def sample(dtype: DType, rows: int, columns: int) -> np.ndarray:
 
 
 def check(graph: LoopGraph, x: np.ndarray, sizes: dict[str, int] | None = None) -> None:
-    for step in (graph, run_passes(graph, RUNS)):
-        (order,) = interpret(step, {"x": x}, {}, sizes)
-        if step is graph:
-            expected = order
+    (expected,) = interpret(graph, {"x": x}, {}, sizes)
+    for machine in (RUNS, DEVICE):  # runs of the template, and of single elements
+        (order,) = interpret(run_passes(graph, machine), {"x": x}, {}, sizes)
         assert np.array_equal(order, expected)
 
 
@@ -76,8 +78,7 @@ def test_rows_of_any_size() -> None:
         check(graph, sample(FLOAT32, 2, size), {"s0": size})
 
 
-def test_short_rows_and_the_first_few_are_left_to_the_template() -> None:
-    for graph in (graph_of((3, 16), FLOAT32), graph_of((3, 64), FLOAT32, kept=2)):
-        assert not [b for b in run_passes(graph, RUNS).buffers if b.endswith("_padded")]
-    whole = run_passes(graph_of((3, 64), INT64, kept=40), RUNS)
-    assert [b for b in whole.buffers if b.endswith("_padded")]
+def test_rows_that_the_template_takes_are_left_to_it() -> None:
+    graph = graph_of((3, 16), FLOAT32)
+    assert runs_of(run_passes(graph, RUNS)) == [16]
+    assert runs_of(run_passes(graph, DEVICE)) == []

@@ -1,20 +1,22 @@
-"""Resizing along one axis as loop nests: weighted sums of neighbours, with weights in tables.
+"""Resizing along one axis: weighted sums of neighbours, with weights in tables.
 
-Devices that loop over points do the innermost axis in panels of up to 16 outputs. A panel reads one
-contiguous run of inputs, `span` long, and its weights are a small dense band (span, panel): each
-input is a scalar that meets a panel of weights, contiguous in memory. That is several times more
-multiplications than taps, and still far cheaper than gathering each tap of each output. Devices of
-tiles gather, at the cost of any read, and so have only the multiplications that count.
+As loop nests, devices that loop over points do the innermost axis in panels of up to 16 outputs. A
+panel reads one contiguous run of inputs, `span` long, and its weights are a small dense band (span,
+panel): each input is a scalar that meets a panel of weights, contiguous in memory. That is several
+times more multiplications than taps, and still far cheaper than gathering each tap of each output.
+Devices that gather at the cost of any read do so, and have only the multiplications that count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
 
 from aot.ir.dtypes import FLOAT32, FLOAT64, INT32, INT64, DType
-from aot.ir.loops import Axis, LoopNest, LoopOp, Store, TemplateCall, View, numbered_axes
-from aot.ir.machine import Machine
+from aot.ir.nests import Axis, LoopNest, Store, View, numbered_axes
 from aot.ir.scalar import (
     Node,
     binary,
@@ -27,7 +29,8 @@ from aot.ir.scalar import (
     reduce_,
     unary,
 )
-from aot.passes.nest_builder import NestBuilder
+from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
+from aot.ir.templates.builder import NestBuilder
 from aot.symbolic import (
     Expr,
     FloorDiv,
@@ -35,7 +38,9 @@ from aot.symbolic import (
     Symbol,
     as_expr,
     ceil_div,
+    integer,
     is_int,
+    product,
     substitute,
     var,
 )
@@ -44,49 +49,107 @@ SIGNED_LOW, SIGNED_HIGH = -128.0, 127.0
 """What signed bytes are clamped to."""
 
 MANY_TAPS = 9
-"""Taps from which windows that overlap are worth a template of their own."""
+"""Taps from which windows that overlap are worth a walk along the axis."""
 
 _RUN = var("run")
 """Stands for the value of a start table in an index."""
 
 
-def expand_resample(builder: NestBuilder, call: TemplateCall, machine: Machine) -> list[LoopOp]:
-    """The nests of one resample call (loops.TemplateCall)."""
-    resample = _Resample(builder, call)
-    innermost = call.attr("axis") == len(call.output.axes) - 1
-    if machine.tiles:
-        resample.gathers(checked=False)
-    elif innermost:
-        resample.panels()
-    else:
-        resample.gathers(checked=True)
-    return resample.ops
+@dataclass(frozen=True)
+class Resample(TemplateCall):
+    """x (*lead, size, *rest), starts (out,), weights (out, taps) -> output (*lead, out, *rest).
+
+    Sums of x[starts[o] + t] * weights[o, t] in the weights' type.
+
+    Attributes:
+        axis: Of `size`.
+        span: Inputs that hold all that a panel of outputs along the last axis reads.
+        panel: Outputs of a panel.
+        subtract: What turns bytes into signed numbers before they are multiplied.
+        add: What turns results back.
+        bits: (): results are bytes, and weights are scaled by 2^bits (integers) or rounded to so
+            many bits (float32, for bytes as signed numbers).
+    """
+
+    kind: ClassVar[str] = "resample"
+    follows: ClassVar[str] = "x"
+
+    x: View
+    starts: View
+    weights: View
+    axis: int
+    span: int | Expr
+    panel: int | Expr
+    subtract: int = 0
+    add: int = 0
+    bits: View | None = None
+
+    def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
+        """Weighted sums of neighbours along the axis; for bytes in eager's fixed point."""
+        starts, weights = operands["starts"], operands["weights"]
+        total = weighted_sums(operands["x"] - self.subtract, starts, weights, self.axis)
+        if "bits" in operands:
+            last = np.moveaxis(total, self.axis, -1)
+            if np.issubdtype(weights.dtype, np.integer):
+                bits = int(operands["bits"])
+                last = np.clip((last + (1 << (bits - 1))) >> bits, 0, 255)
+            else:  # signed bytes, and 128 for what their weights are more than 1
+                shift = 0.5 + 128.0 * (weights.sum(axis=1) - 1.0)
+                last = np.clip(np.floor(last + shift), -128.0, 127.0) + self.add
+            total = np.moveaxis(last, -1, self.axis)
+        return np.asarray(total)
+
+    def flops(self) -> Expr:
+        """A multiplication and an addition for each output and tap."""
+        out = [axis.extent for axis in self.output.axes]
+        return product((*out, self.taps, integer(2)))
+
+    @property
+    def taps(self) -> Expr:
+        """Inputs of an output."""
+        return self.weights.axes[1].extent
+
+    def no_walk(self) -> str:
+        """Why the call is better as nests than as a walk along its axis; "" when it is not."""
+        if self.bits is not None:
+            return "the device's template takes no bytes"
+        if not self.taps.is_Integer or int(self.taps) < MANY_TAPS:
+            return f"it has {self.taps} taps, and a walk pays from {MANY_TAPS} on"
+        if self.axis == len(self.output.axes) - 1:
+            return "its taps are neighbours in memory"
+        return ""
+
+    def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
+        """Gathers, or panels along the innermost axis."""
+        resample = _Resample(builder, self)
+        if builder.gathers:
+            resample.gathers(checked=False)
+        elif self.axis == len(self.output.axes) - 1:
+            resample.panels()
+        else:
+            resample.gathers(checked=True)
+        return resample.ops
 
 
-def no_walk(call: TemplateCall) -> str:
-    """Why a resample call is better as nests than as a walk along its axis; "" when it is not."""
-    taps = call.operand("weights").axes[1].extent
-    if "bits" in dict(call.operands):
-        return "the device's template takes no bytes"
-    if not taps.is_Integer or int(taps) < MANY_TAPS:
-        return f"it has {taps} taps, and a walk pays from {MANY_TAPS} on"
-    if call.attr("axis") == len(call.output.axes) - 1:
-        return "its taps are neighbours in memory"
-    return ""
+def weighted_sums(x: Array, starts: Array, weights: Array, axis: int) -> Array:
+    """Sums of x[starts[o] + t] * weights[o, t] along an axis."""
+    taps = starts[:, None] + np.arange(weights.shape[1])
+    total = (np.moveaxis(x, axis, -1)[..., taps] * weights).sum(axis=-1)
+    return np.moveaxis(total, -1, axis)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Resample:
     """One call's expansion; `ops` collects the nests."""
 
     builder: NestBuilder
-    call: TemplateCall
+    call: Resample
     ops: list[LoopOp] = field(default_factory=list)
 
     @property
     def sums(self) -> DType:
         """The type that products are added in."""
-        return self.builder.dtype(self.call.operand("weights").buffer)
+        return self.builder.dtype(self.call.weights.buffer)
 
     @property
     def result(self) -> DType:
@@ -95,15 +158,15 @@ class _Resample:
 
     def gathers(self, *, checked: bool) -> None:
         """Each output by itself: a loop over its taps. `checked`: starts are, as any index."""
-        call, position = self.call, self.call.attr("axis")
+        call, position = self.call, self.call.axis
         axes = numbered_axes("i", [a.extent for a in call.output.axes])
         at = [a.symbol for a in axes]
-        taps = Axis(var("r0"), call.operand("weights").axes[1].extent)
+        taps = Axis(var("r0"), call.weights.axes[1].extent)
         out = call.output.axes[position].extent
-        table = self._table("weights")
+        table = call.weights.buffer
         if not checked:
             table = self._transposed(table, out, taps.extent)
-        begin = self.at("starts", (at[position],))
+        begin = self.at(call.starts, (at[position],))
         last = self._last_start(taps.extent)
         if checked:
             begin = check_index(begin, last + 1, wrap=False)
@@ -111,10 +174,10 @@ class _Resample:
             narrow = last.is_Integer and int(last) < 2**31
             begin = clamp_index(begin, last, narrow=bool(narrow))
         index = (*at[:position], _RUN + taps.symbol, *at[position + 1 :])
-        value = self.operand(self.at("x", index, begin))
+        value = self.operand(self.at(call.x, index, begin))
         pair = (at[position], taps.symbol)
         weight = self._read(table, pair if checked else pair[::-1])
-        shifts = self._shifts(self._table("weights"), (out, taps.extent), 1)
+        shifts = self._shifts(call.weights.buffer, (out, taps.extent), 1)
         shift = self._read(shifts, (at[position],)) if shifts else None
         total = self.finished(binary("mul", value, weight), shift)
         self.ops.append(self._loop(call.name, axes, (taps,), call.output.buffer, total))
@@ -122,10 +185,10 @@ class _Resample:
     def panels(self) -> None:
         """The innermost axis in panels: (..., panels, outputs of a panel), then as whole rows."""
         call = self.call
-        span, lanes = as_expr(call.attr("span")), as_expr(call.attr("panel"))
-        out, taps = (a.extent for a in call.operand("weights").axes)
+        span, lanes = as_expr(call.span), as_expr(call.panel)
+        out, taps = (a.extent for a in call.weights.axes)
         panels, limit = ceil_div(out, lanes), self._last_start(span)
-        first = _minimum(self.at("starts", (_I * lanes,)), limit)
+        first = _minimum(self.at(call.starts, (_I * lanes,)), limit)
         starts = self._nest("starts", INT64, (panels,), first)
         band = self._band(starts, (panels, span, lanes), out, taps)
         shifts = self._shifts(band, (panels, span, lanes), 1)
@@ -134,7 +197,7 @@ class _Resample:
         axes = numbered_axes("i", (*rows, panels, lanes))
         *lead, panel, lane = (a.symbol for a in axes)
         value = self._input(starts, limit, (*lead, panel), tap.symbol)
-        if self.builder.dtype(call.operand("x").buffer) != self.sums:
+        if self.builder.dtype(call.x.buffer) != self.sums:
             # Converted once, by vectors, not again for each panel's lane.
             point = [a.symbol for a in numbered_axes("i", (*rows, panels, span))]
             run = self._input(starts, limit, point[:-1], point[-1])
@@ -155,7 +218,7 @@ class _Resample:
     def _input(self, starts: str, limit: Expr, at: Sequence[Expr], tap: Expr) -> Node:
         """Input `tap` of a panel's run, as it is multiplied."""
         begin = check_index(self._read(starts, at[-1:]), limit + 1, wrap=False)
-        return self.operand(self.at("x", (*at[:-1], _RUN + tap), begin))
+        return self.operand(self.at(self.call.x, (*at[:-1], _RUN + tap), begin))
 
     def _band(self, starts: str, shape: Sequence[Expr], out: Expr, taps: Expr) -> str:
         """The weights of a panel's outputs for its inputs; 0 for inputs outside of a window."""
@@ -164,13 +227,13 @@ class _Resample:
         inside: Node | None = None
         if not is_int(Modulo(out, shape[2]), 0):
             inside = binary("lt", index_value(output), index_value(out))
-        begin = load(*self._named("starts"), (output,), mask=inside)
+        begin = load(*self._named(self.call.starts), (output,), mask=inside)
         place = binary("add", self._read(starts, (panel,)), index_value(tap))
         place = binary("sub", place, begin)
         for op, bound in (("ge", const(0, INT64)), ("lt", index_value(taps))):
             test = binary(op, place, bound)
             inside = test if inside is None else binary("and", inside, test)
-        weights = self._named("weights")
+        weights = self._named(self.call.weights)
         weight = load(*weights, (output, _RUN), {_RUN: place}, mask=inside)
         return self._nest("band", self.sums, shape, weight)
 
@@ -178,13 +241,11 @@ class _Resample:
 
     @property
     def _bits(self) -> Node | None:
-        if "bits" not in dict(self.call.operands):
-            return None
-        return self.at("bits", ())
+        return None if self.call.bits is None else self.at(self.call.bits, ())
 
     def operand(self, value: Node) -> Node:
         """An input element as it is multiplied."""
-        value, less = cast(value, self.sums), self.call.attr("subtract")
+        value, less = cast(value, self.sums), self.call.subtract
         return binary("sub", value, const(less, self.sums)) if less else value
 
     def finished(self, term: Node, shift: Node | None) -> Node:
@@ -200,7 +261,7 @@ class _Resample:
         floored = unary("floor", binary("add", total, shift))
         floored = binary("maximum", floored, const(SIGNED_LOW, FLOAT32))
         floored = binary("minimum", floored, const(SIGNED_HIGH, FLOAT32))
-        more = self.call.attr("add")
+        more = self.call.add
         if more:
             floored = binary("add", floored, const(more, FLOAT32))
         return cast(floored, self.result)
@@ -223,25 +284,20 @@ class _Resample:
 
     # ---- nests and reads ----
 
-    def at(self, role: str, index: Sequence[Expr], run: Node | None = None) -> Node:
+    def at(self, view: View, index: Sequence[Expr], run: Node | None = None) -> Node:
         """An element of an operand; `run`: what _RUN in the index stands for."""
-        view = self.call.operand(role)
         place = _placed(view, index)
         binds = {_RUN: run} if run is not None else None
         return load(view.buffer, self.builder.dtype(view.buffer), place, binds)
 
-    def _named(self, role: str) -> tuple[str, DType]:
-        buffer = self._table(role)
-        return buffer, self.builder.dtype(buffer)
-
-    def _table(self, role: str) -> str:
-        return self.call.operand(role).buffer
+    def _named(self, view: View) -> tuple[str, DType]:
+        return view.buffer, self.builder.dtype(view.buffer)
 
     def _read(self, buffer: str, index: Sequence[Expr]) -> Node:
         return load(buffer, self.builder.dtype(buffer), index)
 
     def _last_start(self, length: Expr) -> Expr:
-        return self.call.operand("x").axes[self.call.attr("axis")].extent - length
+        return self.call.x.axes[self.call.axis].extent - length
 
     def _transposed(self, table: str, out: Expr, taps: Expr) -> str:
         """The table as (taps, out), computed so: neighbouring outputs read neighbouring weights."""

@@ -1,39 +1,30 @@
-"""Puts nests in the place of template calls: their buffers, loads, derived weights."""
+"""What expansions of template calls declare: their buffers, loads and derived weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from aot.ir.decisions import Decision
 from aot.ir.dtypes import DType
-from aot.ir.loops import (
-    Buffer,
-    DerivedWeight,
-    LoopGraph,
-    LoopNest,
-    LoopOp,
-    Store,
-    TemplateCall,
-    View,
-    writes,
-)
+from aot.ir.nests import Buffer, DerivedWeight, LoopNest, Store, View
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, cast, load
 from aot.ir.tensors import Dim
 from aot.symbolic import Expr, Symbol, row_major_strides, substitute
 
 
-@dataclass
+@dataclass(frozen=True)
 class NestBuilder:
-    """Declares the buffers and derived weights of expansions; local to one run of the pass.
+    """Declares the buffers and derived weights of expansions; local to one run of a pass.
 
-    `nests`: the nest that writes a buffer, before any expansion.
+    `nests`: the nest that writes a buffer, before any expansion. `gathers`: the device gathers at
+    the cost of any read (it evaluates whole tiles of points), and needs no contiguous panels.
     """
 
     buffers: dict[str, Buffer]
     nests: Mapping[str, LoopNest]
     dims: tuple[Dim, ...] = ()
+    gathers: bool = False
     derived: list[DerivedWeight] = field(default_factory=list)
 
     def temp(self, name: str, dtype: DType, shape: tuple[Expr, ...]) -> str:
@@ -64,35 +55,3 @@ class NestBuilder:
         index = [substitute(e, at) for e in view.index]
         dtype = self.dtype(view.buffer)
         return cast(load(view.buffer, dtype, index, mask=mask), dtype.compute)
-
-
-Replacement = tuple[Decision, Sequence[LoopOp]]
-"""What takes a template call's place, and why."""
-
-Change = Callable[[NestBuilder, TemplateCall], Replacement | None]
-"""What becomes of a template call; None: it stays."""
-
-
-def change_calls(graph: LoopGraph, change: Change) -> LoopGraph:
-    """The graph with some template calls replaced; the same one where all stay."""
-    nests = {n: op for op in graph.ops if isinstance(op, LoopNest) for n in writes(op)}
-    builder = NestBuilder(dict(graph.buffers), nests, graph.dims)
-    ops: list[LoopOp] = []
-    decisions: list[Decision] = []
-    for op in graph.ops:
-        changed = change(builder, op) if isinstance(op, TemplateCall) else None
-        if changed is None:
-            ops.append(op)
-            continue
-        decision, made = changed
-        decisions.append(decision)
-        ops.extend(made)
-    if not decisions:
-        return graph
-    return replace(
-        graph,
-        buffers=builder.buffers,
-        ops=tuple(ops),
-        derived=(*graph.derived, *builder.derived),
-        decisions=(*graph.decisions, *decisions),
-    )

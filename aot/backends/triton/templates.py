@@ -1,0 +1,102 @@
+"""The Triton backend's templates, a row a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aot.backends.triton.attention_tile import HEAD_SIZE
+from aot.backends.triton.gpu import Gpu
+from aot.backends.triton.kernel import EmittedKernel
+from aot.backends.triton.template_argsort import SORT_COLUMNS, emit_argsort
+from aot.backends.triton.template_attention import emit_attention
+from aot.backends.triton.template_conv import emit_conv
+from aot.backends.triton.template_matmul import emit_matmul
+from aot.backends.triton.template_resample import emit_resample
+from aot.backends.triton.template_resample2 import emit_resample2
+from aot.backends.triton.template_resample_outer import workspace
+from aot.backends.triton.template_scan import emit_scan
+from aot.ir.hints import Hints
+from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.nests import Buffer
+from aot.ir.templates import (
+    Argsort,
+    ArgsortSupport,
+    Attention,
+    AttentionSupport,
+    Conv,
+    ConvSupport,
+    Matmul,
+    Resample,
+    Resample2,
+    Scan,
+    Support,
+    TemplateCall,
+)
+from aot.ir.templates.base import operand_dtype
+from aot.symbolic import is_int
+
+TENSOR_CORE_TYPES = frozenset(("float32", "float16", "bfloat16"))
+"""Names of the element types that products are computed of."""
+
+SORT_RUN = SORT_COLUMNS // 2
+"""Elements of the runs that longer rows are merged from."""
+
+MERGE_WORK = 1 << 27
+"""Comparisons of an element with every other up to which these keep the device for less time."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """A kind of template call that there are Triton kernels for.
+
+    Attributes:
+        support: What the kind's kernels take and like.
+        emit: The kernel of such a call and its epilogue.
+        workspace: The memory that a kernel wants for itself, if any.
+    """
+
+    support: Support[Any]
+    emit: Callable[[Kernel, KernelGraph, Hints, Gpu], EmittedKernel]
+    workspace: Callable[[Kernel, KernelGraph, Hints, Gpu], Buffer | None] | None = None
+
+
+def _takes_type(call: TemplateCall, buffers: Mapping[str, Buffer], hints: Hints) -> str:
+    dtype = operand_dtype(call, buffers)
+    if dtype.name in TENSOR_CORE_TYPES:
+        return ""
+    return f"the device's template for {call.kind} takes no {dtype}"
+
+
+def _takes_heads(call: Attention, buffers: Mapping[str, Buffer], hints: Hints) -> str:
+    sizes = (call.q.axes[3].extent, call.output.axes[3].extent)
+    if any(is_int(s) and int(s) > HEAD_SIZE for s in sizes):
+        return f"the device's template takes heads of up to {HEAD_SIZE} elements"
+    return _takes_type(call, buffers, hints)
+
+
+def _takes_rows(call: Argsort, buffers: Mapping[str, Buffer], hints: Hints) -> str:
+    """Long rows are better merged from runs, unless few elements of them are wanted."""
+    rows, columns = (hints.value(a.extent) for a in call.x.axes)
+    kept, known = call.output.axes[1].extent, is_int(call.x.axes[1].extent)
+    narrow = operand_dtype(call, buffers).compute.itemsize < 8
+    few = known and is_int(kept) and 4 * int(kept) <= SORT_RUN and narrow
+    if few or columns <= 2 * SORT_RUN or rows * columns * columns <= MERGE_WORK:
+        return ""
+    return f"rows of {columns} elements are longer than runs that the device sorts"
+
+
+def _takes_walks(call: Resample, buffers: Mapping[str, Buffer], hints: Hints) -> str:
+    return call.no_walk()
+
+
+TEMPLATES = (
+    Template(ArgsortSupport(Argsort, _takes_rows, run=SORT_RUN), emit_argsort),
+    Template(AttentionSupport(Attention, _takes_heads, parts=True), emit_attention),
+    Template(ConvSupport(Conv, _takes_type, in_place=True), emit_conv),
+    Template(Support(Matmul, _takes_type), emit_matmul),
+    Template(Support(Resample, _takes_walks), emit_resample),
+    Template(Support(Resample2), emit_resample2, workspace),
+    Template(Support(Scan, takes_producer=True), emit_scan),
+)

@@ -1,0 +1,27 @@
+"""Kinds of templates, one file each: operations that a backend may have a designed kernel for."""
+
+from __future__ import annotations
+
+from aot.ir.templates.argsort import Argsort, ArgsortSupport
+from aot.ir.templates.attention import Attention, AttentionSupport
+from aot.ir.templates.base import Support, TemplateCall
+from aot.ir.templates.conv import Conv, ConvSupport
+from aot.ir.templates.matmul import Matmul
+from aot.ir.templates.resample import Resample
+from aot.ir.templates.resample2 import Resample2
+from aot.ir.templates.scan import Scan
+
+__all__ = [
+    "Argsort",
+    "ArgsortSupport",
+    "Attention",
+    "AttentionSupport",
+    "Conv",
+    "ConvSupport",
+    "Matmul",
+    "Resample",
+    "Resample2",
+    "Scan",
+    "Support",
+    "TemplateCall",
+]

@@ -1,0 +1,341 @@
+"""Attention.
+
+Of few queries over many keys it may be computed in parts of the keys that are combined afterwards.
+A step of a decoder has one query for each head and reads all keys: as many programs as there are
+heads leave most of a device idle. So the keys are cut into parts with programs of their own, which
+leave unnormalised sums and what rescales them; two small reductions then put the parts together
+(flash-decoding: Dao, Haziza, Massa, Sizov, 2023). Keys and values are still read once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from aot.ir.dtypes import BOOL
+from aot.ir.hints import Hints
+from aot.ir.nests import Axis, LoopNest, Store, View
+from aot.ir.scalar import (
+    Node,
+    binary,
+    cast,
+    const,
+    index_value,
+    load,
+    make,
+    reduce_,
+    unary,
+    where,
+)
+from aot.ir.templates.base import (
+    Array,
+    LoopOp,
+    SourceView,
+    Split,
+    Strides,
+    Support,
+    TemplateCall,
+)
+from aot.ir.templates.builder import NestBuilder
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Ranges,
+    Symbol,
+    exact_quotient,
+    integer,
+    is_int,
+    product,
+    substitute,
+    var,
+)
+
+QUERY_TILE = 16
+"""Queries of one key head that a tile of attention takes at once, where they are few."""
+
+PART_KEYS = 128
+"""Least keys of a part: a block or two, which a program loads before it computes. In halves, they
+and their values are 64 times the bytes that the sums of one query take, written and read."""
+
+KEY_BLOCK = 64
+"""Parts are multiples of so many keys, as they are of the template's blocks: rounded up later, they
+would leave nothing for the last ones."""
+
+FEWEST_PARTS = 6
+"""A device that is busy with `units` programs wants memory most of the time with a quarter of them
+(a tile on each multiprocessor): there, parts took 3 to 6 % longer than one walk. Parts pay where
+there is room for so many of each tile."""
+
+MANY_KEYS = 512
+"""Keys from which parts pay. A program reads `PART_KEYS` of them in about a microsecond, and the
+launch that combines takes two: the walk has to get shorter by more than that."""
+
+
+@dataclass(frozen=True)
+class Attention(TemplateCall):
+    """q (b, h, sq, d), k (b, hkv, sk, d), v (b, hkv, sk, dv) -> output (b, h, sq, dv).
+
+    softmax(scale * q @ k^T + mask) @ v; rows that see nothing give 0. Each key head serves h / hkv
+    query heads in turn.
+
+    Attributes:
+        scale: Of the scores.
+        causal: Whether a query sees no key behind its own position.
+        mask: (b, h, sq, sk): float (added to the scaled scores) or bool (False: -inf).
+        parts: The keys are cut into so many runs, where the kernel likes, some of them empty:
+            output (parts, b, h, sq, dv + 2) has, for the keys of a part, the sum of the values,
+            each times exp(score - maximum); behind it the maximum of the scores (-inf for none),
+            and the sum of those factors.
+    """
+
+    kind: ClassVar[str] = "attention"
+    broadcasts: ClassVar[frozenset[str]] = frozenset(("mask",))
+
+    q: View
+    k: View
+    v: View
+    scale: float
+    causal: bool
+    mask: View | None = None
+    parts: int | None = None
+
+    def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
+        """The result, or what the parts give."""
+        q, k, v = operands["q"], operands["k"], operands["v"]
+        shared = q.shape[1] // max(k.shape[1], 1)
+        k, v = np.repeat(k, shared, axis=1), np.repeat(v, shared, axis=1)
+        scores = np.matmul(q, np.swapaxes(k, -1, -2)) * self.scale
+        mask = operands.get("mask")
+        if mask is not None:
+            scores = np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + mask
+        if self.causal:
+            seen = np.tril(np.ones(scores.shape[-2:], bool))
+            scores = np.where(seen, scores, -np.inf)
+        if self.parts is None:
+            sums, _, total = _weighted(scores, v)
+            return np.asarray(sums / np.where(total == 0.0, 1.0, total))
+        size = -(-scores.shape[-1] // self.parts)
+        runs = [slice(p * size, (p + 1) * size) for p in range(self.parts)]
+        return np.stack(
+            [np.concatenate(_weighted(scores[..., run], v[..., run, :]), axis=-1) for run in runs]
+        )
+
+    def flops(self) -> Expr:
+        """Both products, each a multiplication and an addition a step."""
+        *rows, depth = (axis.extent for axis in self.q.axes)
+        keys, width = (axis.extent for axis in self.v.axes[-2:])
+        return product((*rows, keys, depth + width, integer(2)))
+
+    def better_as_nests(self, hints: Hints) -> str:
+        """Templates keep the rows of a head in registers, so many as are known."""
+        sizes = (self.q.axes[3].extent, self.output.axes[3].extent)
+        return "" if all(s.is_Integer for s in sizes) else "the size of a head is dynamic"
+
+    def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
+        """Heads are read by vectors."""
+        own = strides[role]
+        if role == "mask" or own is None or getattr(self, role).axes[-1].extent == 1:
+            return ""
+        return "" if own[-1] == 1 else f"operand {role} is not contiguous along its vectors"
+
+    # ---- as nests ----
+
+    def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
+        """Scores, their maxima, exponentials and sums, and the weighted sums of the values."""
+        q, k, v, axes = self.q, self.k, self.v, self.output.axes
+        b, h, s, d = (a.symbol for a in axes)
+        keys, inner = Axis(var("t"), k.axes[2].extent), Axis(var("c"), q.axes[3].extent)
+        dtype = builder.dtype(q.buffer).compute
+        group = FloorDiv(q.axes[1].extent, k.axes[1].extent)
+        head = FloorDiv(h, group) if not is_int(group, 1) else h
+        rows, scored = axes[:3], (*axes[:3], keys)
+        shape = tuple(a.extent for a in rows)
+        scores = builder.temp(f"{self.name}_scores", dtype, (*shape, keys.extent))
+        top = builder.temp(f"{self.name}_max", dtype, shape)
+        exps = builder.temp(f"{self.name}_exp", dtype, (*shape, keys.extent))
+        total = builder.temp(f"{self.name}_sum", dtype, shape)
+        at_q = _at(q, (b, h, s, inner.symbol))
+        at_k = _at(k, (b, head, keys.symbol, inner.symbol))
+        dots = reduce_("sum", binary("mul", builder.load(q, at_q), builder.load(k, at_k)))
+        value = binary("mul", dots, const(self.scale, dtype))
+        value = self._masked(builder, value, (b, h, s, keys.symbol))
+        row, point = (b, h, s), (b, h, s, keys.symbol)
+        finite = load(top, dtype, row)
+        safe = where(unary("isinf", finite), const(0.0, dtype), finite)
+        exp = unary("exp", binary("sub", load(scores, dtype, point), safe))
+        at_v = _at(v, (b, head, keys.symbol, d))
+        mix = reduce_("sum", binary("mul", load(exps, dtype, point), builder.load(v, at_v)))
+        weight = load(total, dtype, row)
+        none = binary("eq", weight, const(0.0, dtype))
+        result = where(none, const(0.0, dtype), binary("div", mix, weight))
+
+        def nest(part: str, over: tuple[Axis, ...], red: tuple[Axis, ...], to: Store) -> LoopNest:
+            return LoopNest(f"{self.name}_{part}", over, red, (to,), self.origin)
+
+        biggest = reduce_("max", load(scores, dtype, point))
+        return [
+            nest("scores", scored, (inner,), Store(scores, point, value)),
+            nest("max", rows, (keys,), Store(top, row, biggest)),
+            nest("exp", scored, (), Store(exps, point, exp)),
+            nest("sum", rows, (keys,), Store(total, row, reduce_("sum", load(exps, dtype, point)))),
+            nest("out", axes, (keys,), self.stored(result, builder)),
+        ]
+
+    def _masked(self, builder: NestBuilder, value: Node, point: tuple[Symbol, ...]) -> Node:
+        lowest = const(-math.inf, value.dtype)
+        if self.causal:
+            later = make("gt", BOOL, index_value(point[3]), index_value(point[2]))
+            value = where(later, lowest, value)
+        if self.mask is None:
+            return value
+        mask = builder.load(self.mask, _at(self.mask, point))
+        if mask.dtype == BOOL:
+            return where(mask, value, lowest)
+        return binary("add", value, cast(mask, value.dtype))
+
+    # ---- shared heads ----
+
+    def composed(
+        self,
+        source: SourceView,
+        fits: Callable[[View], bool],
+        ranges: Callable[..., Ranges],
+    ) -> TemplateCall:
+        """Keys and values that repeat each head for a group of query heads, once each."""
+        keys, values = source(self.k), source(self.v)
+        if keys is None or values is None:
+            return self
+        size = _group_size(keys)
+        if size is None:
+            return self
+        shared = [_one_of_group(view, size, ranges) for view in (keys, values)]
+        k, v = (view if view is not None and fits(view) else None for view in shared)
+        return self if k is None or v is None else replace(self, k=k, v=v)
+
+    # ---- in parts of the keys ----
+
+    def split(
+        self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
+    ) -> Split | None:
+        """The keys in parts, and two reductions that combine them."""
+        assert isinstance(support, AttentionSupport)
+        parts = self._wanted_parts(units, hints) if support.parts else 1
+        if parts == 1:
+            return None
+        tiles, keys = self._tiles(hints), self._seen_keys(hints)
+        reason = f"{tiles} tiles of queries would walk {keys} keys, and leave the device idle"
+        return Split(self._in_parts(builder, parts), f"{parts} parts of the keys", reason)
+
+    def _wanted_parts(self, units: int, hints: Hints) -> int:
+        """How many parts the keys are cut into; 1: attention stays as it is.
+
+        A number, also where sizes are dynamic: then memory for the parts is bounded, and the parts
+        grow with the keys. With fewer keys than in the example some parts are empty.
+        """
+        keys = self._seen_keys(hints)
+        room = units // max(1, self._tiles(hints))
+        if keys < MANY_KEYS or room < FEWEST_PARTS:
+            return 1
+        most = min(room, -(-keys // PART_KEYS))
+        size = -(-keys // (most * KEY_BLOCK)) * KEY_BLOCK
+        return -(-keys // size)
+
+    def _tiles(self, hints: Hints) -> int:
+        """Programs without parts."""
+        *batch, queries, _ = self.output.axes
+        heads = max(1, hints.volume(self.k.axes[:-2]))
+        rows = hints.volume((*batch, queries)) // heads
+        return heads * -(-rows // QUERY_TILE)
+
+    def _seen_keys(self, hints: Hints) -> int:
+        """Keys that some query sees."""
+        keys = hints.value(self.k.axes[-2].extent)
+        queries = hints.value(self.output.axes[-2].extent)
+        return min(keys, queries) if self.causal else keys
+
+    def _in_parts(self, builder: NestBuilder, parts: int) -> list[LoopOp]:
+        dtype = builder.dtype(self.q.buffer).compute
+        rows, size = self.output.axes[:-1], self.v.axes[-1].extent
+        part, column = Axis(var("part"), integer(parts)), Axis(var("column"), size + 2)
+        axes = (part, *rows, column)
+        sums = builder.temp(f"{self.name}_parts", dtype, tuple(a.extent for a in axes))
+        there = View(sums, axes, tuple(a.symbol for a in axes))
+
+        def of_part(at: Expr) -> Node:
+            return load(sums, dtype, (part.symbol, *(a.symbol for a in rows), at))
+
+        # The maximum at each column, too: at the points of the sums that it goes into, it shares
+        # their kernel and is never stored.
+        results, point = self.output.axes, tuple(a.symbol for a in self.output.axes)
+        top = builder.temp(f"{self.name}_top", dtype, tuple(a.extent for a in results))
+        biggest = Store(top, point, reduce_("max", of_part(size)))
+        out = self.stored(self._combined(of_part, load(top, dtype, point)), builder)
+        return [
+            replace(self, output=there, parts=parts),
+            LoopNest(top, results, (part,), (biggest,), self.origin),
+            LoopNest(f"{self.name}_combined", results, (part,), (out,), self.origin),
+        ]
+
+    def _combined(self, of_part: Callable[[Expr], Node], top: Node) -> Node:
+        """The parts' sums over their weights, both by how far their maxima are below the row's.
+
+        A part that sees nothing has the maximum -inf and so the factor 0; a row that sees nothing
+        is 0.
+        """
+        zero, size = const(0.0, top.dtype), self.v.axes[-1].extent
+        shift = where(unary("isinf", top), zero, top)
+        factor = unary("exp", binary("sub", of_part(size), shift))
+        mix = reduce_("sum", binary("mul", factor, of_part(self.output.axes[-1].symbol)))
+        weight = reduce_("sum", binary("mul", factor, of_part(size + 1)))
+        return where(binary("eq", weight, zero), zero, binary("div", mix, weight))
+
+
+@dataclass(frozen=True)
+class AttentionSupport(Support[Attention]):
+    """A backend's template for attention.
+
+    Attributes:
+        parts: It can leave the sums of parts of the keys.
+    """
+
+    parts: bool = False
+
+
+def _weighted(scores: Array, v: Array) -> tuple[Array, Array, Array]:
+    """Sums of values by exp(score - maximum); the maximum, and the sum of those factors."""
+    top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    weights = np.exp(scores - np.where(np.isinf(top), 0.0, top))
+    return np.matmul(weights, v), top, weights.sum(axis=-1, keepdims=True)
+
+
+def _at(view: View, index: tuple[Expr, ...]) -> dict[Symbol, Expr]:
+    return dict(zip([a.symbol for a in view.axes], index, strict=True))
+
+
+def _group_size(view: View) -> Expr | None:
+    head = view.axes[1].symbol
+    for expr in view.index:
+        for part in expr.atoms(FloorDiv):
+            if part.args[0] == head:
+                return part.args[1]
+    return None
+
+
+def _one_of_group(view: View, size: Expr, known: Callable[..., Ranges]) -> View | None:
+    """The view over groups of `size` heads; None when the heads of a group differ."""
+    head = view.axes[1]
+    count = exact_quotient(head.extent, size)
+    if count is None:
+        return None
+    group, member = Axis(var("hg"), count), Axis(var("hm"), size)
+    mapping: dict[Symbol, Expr] = {head.symbol: group.symbol * size + member.symbol}
+    axes = (view.axes[0], group, *view.axes[2:])
+    ranges = known(*axes, member)
+    index = tuple(ranges.simplify(substitute(e, mapping)) for e in view.index)
+    if any(member.symbol in e.free_symbols for e in index):
+        return None
+    return View(view.buffer, axes, index)

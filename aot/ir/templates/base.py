@@ -1,0 +1,212 @@
+"""What every kind of template says of itself, and what a backend says of a kind that it has.
+
+A kind is one class, in a file of its own beside this one: roles and attributes as fields, and as
+methods what it computes, costs, wants of memory and becomes where no template serves.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+
+import numpy as np
+
+from aot.ir.dtypes import DType
+from aot.ir.hints import Hints
+from aot.ir.nests import Axis, Buffer, LoopNest, Store, View
+from aot.ir.origin import Origin
+from aot.ir.scalar import Node
+from aot.ir.scalar import cast as converted
+from aot.ir.templates.builder import NestBuilder
+from aot.symbolic import Expr, Ranges, product
+
+Array = np.ndarray[Any, Any]
+
+Strides = Mapping[str, Sequence[Expr] | None]
+"""By role: elements between neighbours along each axis of the operand; None for no plain view."""
+
+SourceView = Callable[[View], View | None]
+"""A view of a buffer that is itself a view of another: the same elements where that one is."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """What takes the place of one call.
+
+    Attributes:
+        ops: In order; the last one writes the call's output.
+        choice: What was made of it, for the decision record.
+        reason: Why.
+    """
+
+    ops: Sequence[LoopOp]
+    choice: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class TemplateCall(ABC):
+    """An operation with a hand-designed kernel: one class a kind.
+
+    Fields of type View are operands, named by their roles; None stands for one that is not given.
+    The other fields of a kind are its attributes.
+
+    Attributes:
+        name: Unique in the graph.
+        output: Where the result goes; its axes are the result's.
+        origin: Of the model.
+    """
+
+    name: str
+    output: View
+    origin: Origin
+
+    kind: ClassVar[str]
+    """As dumps, reports and messages call it."""
+    broadcasts: ClassVar[frozenset[str]] = frozenset()
+    """Roles whose axes may all but the last stand still in memory (stride 0)."""
+    follows: ClassVar[str] = ""
+    """The role whose order in memory the result takes best; "": any order serves alike."""
+
+    @cached_property
+    def operands(self) -> tuple[tuple[str, View], ...]:
+        """(role, view) of every operand that is given, in order."""
+        own = ((f.name, getattr(self, f.name)) for f in _own_fields(self))
+        return tuple((name, value) for name, value in own if isinstance(value, View))
+
+    @cached_property
+    def attributes(self) -> tuple[tuple[str, Any], ...]:
+        """(name, value) of every attribute that is set, in order."""
+        own = ((f.name, getattr(self, f.name)) for f in _own_fields(self))
+        return tuple((k, v) for k, v in own if v is not None and not isinstance(v, View))
+
+    def with_views(self, change: Callable[[str, View], View]) -> Self:
+        """The call with each operand's view changed; itself where all stay."""
+        changed = {role: change(role, view) for role, view in self.operands}
+        if changed == dict(self.operands):
+            return self
+        return replace(self, **cast(dict[str, Any], changed))
+
+    def stored(self, value: Node, builder: NestBuilder) -> Store:
+        """The store of the result at a point of the output's axes."""
+        dtype = builder.dtype(self.output.buffer)
+        return Store(self.output.buffer, self.output.index, converted(value, dtype))
+
+    # ---- what it computes and costs ----
+
+    @abstractmethod
+    def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
+        """The result, of that shape, from the operands by role: float64, int64 or bool."""
+
+    @abstractmethod
+    def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
+        """The same as loop nests. `support`: what the device has for this kind, if anything."""
+
+    def flops(self) -> Expr:
+        """Multiplications and additions; one for each result of a kind without them."""
+        return product([axis.extent for axis in self.output.axes])
+
+    def better_as_nests(self, hints: Hints) -> str:
+        """Why no device's template should compute it; "" where one should."""
+        return ""
+
+    # ---- what it wants of memory ----
+
+    def walk(self, role: str, support: Support[Any], strides: Strides) -> tuple[Axis, ...] | None:
+        """Axes of an operand, or of the "output", in the best order of memory, outermost first.
+
+        `strides`: of the operands, where they are known. None where any plain view serves.
+        """
+        return None
+
+    def packs(self, role: str, support: Support[Any]) -> bool:
+        """Whether a weight of that role is stored anew for the kernel, so that any order serves."""
+        return False
+
+    def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
+        """Why the template cannot read an operand of these plain strides; "" when it can."""
+        return ""
+
+    # ---- what it may become ----
+
+    def composed(
+        self,
+        source: SourceView,
+        fits: Callable[[View], bool],
+        ranges: Callable[..., Ranges],
+    ) -> TemplateCall:
+        """The call read through views that only a change of its own axes sees through.
+
+        Args:
+            source: Looks through a view, where its buffer is one.
+            fits: Whether some layout of a view's buffer makes it plain strides.
+            ranges: What is known of some axes and of the graph's dims.
+        """
+        return self
+
+    @classmethod
+    def joined(
+        cls,
+        first: TemplateCall,
+        second: TemplateCall,
+        strides: Callable[[View], Sequence[Expr] | None],
+    ) -> TemplateCall | str | None:
+        """One call of this kind for two, the second reading what the first writes.
+
+        Args:
+            first: The one whose result the other reads.
+            second: The other.
+            strides: Along a view's axes, where its buffer has them by now.
+
+        Returns:
+            The call, or why there is none; None where the two are none of its business.
+        """
+        return None
+
+    def split(
+        self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
+    ) -> Split | None:
+        """Several operations for a call that would leave the device idle; None: it stays.
+
+        `units`: parallel work units from which a launch keeps the device busy.
+        """
+        return None
+
+
+def _own_fields(call: TemplateCall) -> list[Any]:
+    common = {f.name for f in fields(TemplateCall)}
+    return [f for f in fields(call) if f.name not in common]
+
+
+LoopOp = LoopNest | TemplateCall
+
+K = TypeVar("K", bound=TemplateCall)
+
+
+def takes_all(call: TemplateCall, buffers: Mapping[str, Buffer], hints: Hints) -> str:
+    """Accepts every call."""
+    return ""
+
+
+@dataclass(frozen=True)
+class Support(Generic[K]):
+    """A kind of template that a backend has. Kinds that ask for more facts have their own class.
+
+    Attributes:
+        kind: The class of calls.
+        accepts: Why the template does not take a call ("" when it does), from the call, the
+            graph's buffers and the sizes' hints.
+        takes_producer: It evaluates pointwise nests in place of loading an operand.
+    """
+
+    kind: type[K]
+    accepts: Callable[[K, Mapping[str, Buffer], Hints], str] = takes_all
+    takes_producer: bool = False
+
+
+def operand_dtype(call: TemplateCall, buffers: Mapping[str, Buffer]) -> DType:
+    """The element type of the call's first operand."""
+    return buffers[call.operands[0][1].buffer].dtype

@@ -1,0 +1,189 @@
+"""Convolutions, and how they want their operands.
+
+Where the device's template reads operands where they lie, channels of the input are contiguous,
+unless they are few. A weight is stored in the order in which the template walks it: the depth (taps
+and channels) fastest where its rows are whole vectors, else outputs fastest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from aot.ir.nests import Axis, LoopNest, View
+from aot.ir.scalar import Node, binary, index_value, reduce_
+from aot.ir.templates.base import Array, LoopOp, Strides, Support, TemplateCall
+from aot.ir.templates.builder import NestBuilder
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    integer,
+    is_int,
+    product,
+    row_major_strides,
+    var,
+)
+
+VECTOR_CHANNELS = 8
+"""Elements of a 16-byte vector of half precision."""
+
+
+@dataclass(frozen=True)
+class Conv(TemplateCall):
+    """x (n, c, *spatial), w (o, c / groups, *kernel) -> output (n, o, *spatial): cross-correlation.
+
+    Attributes:
+        stride, padding, dilation: Of each spatial axis, in elements.
+        groups: Runs of channels that meet only outputs of their own.
+    """
+
+    kind: ClassVar[str] = "conv"
+
+    x: View
+    w: View
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    @property
+    def is_depthwise(self) -> bool:
+        """True when every group has one input and one output channel."""
+        channels = self.x.axes[1].extent
+        return bool(self.groups == channels and self.w.axes[0].extent == channels)
+
+    def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
+        """Cross-correlation, `groups` at a time."""
+        x, w = operands["x"], operands["w"]
+        spatial = x.ndim - 2
+        padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in self.padding)])
+        reach = [d * (k - 1) + 1 for d, k in zip(self.dilation, w.shape[2:], strict=True)]
+        windows = sliding_window_view(padded, reach, axis=tuple(range(2, x.ndim)))
+        every = tuple(slice(None, None, s) for s in self.stride)
+        inside = tuple(slice(None, None, d) for d in self.dilation)
+        windows = windows[(slice(None), slice(None), *every, *inside)]
+        channels, outputs = x.shape[1] // self.groups, w.shape[0] // self.groups
+        taps = [1, *range(2 + spatial, 2 + 2 * spatial)]
+        parts = []
+        for g in range(self.groups):
+            part = windows[:, g * channels : (g + 1) * channels]
+            weight = w[g * outputs : (g + 1) * outputs]
+            dotted = np.tensordot(part, weight, axes=(taps, list(range(1, 2 + spatial))))
+            parts.append(np.moveaxis(dotted, -1, 1))
+        return np.concatenate(parts, axis=1)
+
+    def flops(self) -> Expr:
+        """A multiplication and an addition for each output, tap and channel of a group."""
+        out = [axis.extent for axis in self.output.axes]
+        return product((*out, *(axis.extent for axis in self.w.axes[1:]), integer(2)))
+
+    # ---- memory ----
+
+    def walk(self, role: str, support: Support[Any], strides: Strides) -> tuple[Axis, ...] | None:
+        """Images as the device's template likes them; weights that it reads in place."""
+        assert isinstance(support, ConvSupport)
+        if role == "w":
+            return self._weight_walk(strides) if support.in_place else self.w.axes
+        axes = self.output.axes if role == "output" else self.x.axes
+        return (axes[0], *axes[2:], axes[1]) if support.channels_last else axes
+
+    def packs(self, role: str, support: Support[Any]) -> bool:
+        """Unless the template reads operands where they lie."""
+        assert isinstance(support, ConvSupport)
+        return role == "w" and not support.in_place
+
+    def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
+        """Channels that lie apart, and weights in another order than they are walked in."""
+        assert isinstance(support, ConvSupport)
+        own = strides[role]
+        assert own is not None
+        if support.in_place:
+            return self._misfit_weight(strides) if role == "w" else self._misfit_input(own)
+        apart = role == "x" and self.is_depthwise and self.x.axes[1].extent != 1 and own[1] != 1
+        return "operand x is not contiguous along its vectors" if apart else ""
+
+    def channels_fastest(self, x: Sequence[Expr] | None) -> bool:
+        """True when a template in place walks channels fastest in an input of these strides.
+
+        Few channels that lie apart are walked slowest, before the taps; many will have been copied.
+        """
+        if x is None:
+            return True
+        channels = self.w.axes[1].extent
+        few = is_int(channels) and int(channels) < VECTOR_CHANNELS and not self.is_depthwise
+        return x[1] in (0, 1) or not few
+
+    def _weight_walk(self, strides: Strides) -> tuple[Axis, ...]:
+        last = self.channels_fastest(strides.get("x"))
+        outputs, channels, *kernel = self.w.axes
+        depth = (*kernel, channels) if last else (channels, *kernel)
+        whole = _whole_vectors(product([a.extent for a in depth])) and self.groups == 1
+        if whole or (last and _whole_vectors(channels.extent)):
+            return (outputs, *depth)
+        return (*depth, outputs)
+
+    def _misfit_input(self, own: Sequence[Expr]) -> str:
+        apart = own[1] not in (0, 1) and self.channels_fastest(own)
+        return "its channels are not contiguous" if apart else ""
+
+    def _misfit_weight(self, strides: Strides) -> str:
+        order, own = self._weight_walk(strides), strides["w"]
+        assert own is not None
+        dense = dict(zip(order, row_major_strides([a.extent for a in order]), strict=True))
+        fits = all(s == dense[a] for a, s in zip(self.w.axes, own, strict=True) if a.extent != 1)
+        return "" if fits else "the template walks it in another order"
+
+    # ---- as nests ----
+
+    def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
+        """One nest that sums products; a mask where there is padding."""
+        x, w, axes = self.x, self.w, self.output.axes
+        n, o, *spatial = (a.symbol for a in axes)
+        kernel = [Axis(var(f"k{d}"), a.extent) for d, a in enumerate(w.axes[2:])]
+        c = Axis(var("c"), w.axes[1].extent)
+        per_group = w.axes[0].extent / self.groups
+        group = FloorDiv(o, per_group) if self.groups > 1 else integer(0)
+        position: list[Expr] = []
+        mask: Node | None = None
+        geometry = zip(spatial, kernel, self.stride, self.padding, self.dilation, strict=True)
+        for d, (s, tap, stride, padding, dilation) in enumerate(geometry):
+            place = s * stride + tap.symbol * dilation - padding
+            position.append(place)
+            if padding:
+                mask = _inside(mask, place, x.axes[2 + d].extent)
+        channel = group * c.extent + c.symbol
+        at_x = dict(zip([a.symbol for a in x.axes], [n, channel, *position], strict=True))
+        taps = (t.symbol for t in kernel)
+        at_w = dict(zip([a.symbol for a in w.axes], [o, c.symbol, *taps], strict=True))
+        value = binary("mul", builder.load(x, at_x, mask), builder.load(w, at_w))
+        store = self.stored(reduce_("sum", value), builder)
+        return [LoopNest(self.name, axes, (c, *kernel), (store,), self.origin)]
+
+
+@dataclass(frozen=True)
+class ConvSupport(Support[Conv]):
+    """A backend's template for convolutions.
+
+    Attributes:
+        channels_last: It likes images with channels innermost; otherwise as they are numbered.
+        in_place: It reads its operands where they lie, so that they should lie in the order in
+            which it walks them; otherwise it packs them.
+    """
+
+    channels_last: bool = True
+    in_place: bool = False
+
+
+def _whole_vectors(elements: Expr) -> bool:
+    return is_int(elements) and int(elements) % VECTOR_CHANNELS == 0
+
+
+def _inside(mask: Node | None, place: Expr, size: Expr) -> Node:
+    low = binary("ge", index_value(place), index_value(integer(0)))
+    high = binary("lt", index_value(place), index_value(size))
+    inside = binary("and", low, high)
+    return inside if mask is None else binary("and", mask, inside)

@@ -1,0 +1,82 @@
+"""Convolutions: what they mean, cost and want of memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from aot.ir.origin import NO_ORIGIN
+from aot.ir.templates import Conv, ConvSupport
+from tests.ir.templates.views import strides, view
+
+PLAIN, LAST = (256, 64, 8, 1), (256, 1, 32, 4)
+"""Strides of (1, 4, 8, 8) as numbered, and with channels innermost."""
+
+
+def conv(outputs: int, channels: int, groups: int = 1, taps: int = 3) -> Conv:
+    """A convolution of 8 x 8 pixels."""
+    x, w = view(1, channels, 8, 8), view(outputs, channels // groups, taps, taps)
+    return Conv("c", view(1, outputs, 6, 6), NO_ORIGIN, x, w, (1, 1), (0, 0), (1, 1), groups)
+
+
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+def test_its_meaning_is_that_of_torch(spatial: int) -> None:
+    x, w = torch.randn(2, 4, *[9] * spatial).double(), torch.randn(6, 2, *[3] * spatial).double()
+    parameters = {"stride": 2, "padding": 1, "dilation": 2}
+    function = [F.conv1d, F.conv2d, F.conv3d][spatial - 1]
+    expected = function(x, w, groups=2, **parameters)
+    steps = ((v,) * spatial for v in parameters.values())
+    call = Conv(
+        "t", view(*expected.shape), NO_ORIGIN, view(*x.shape), view(*w.shape), *steps, groups=2
+    )
+    result = call.interpret({"x": x.numpy(), "w": w.numpy()}, expected.shape)
+    np.testing.assert_allclose(result, expected, atol=1e-12)
+
+
+def test_its_operations_are_outputs_by_taps_and_channels_of_a_group() -> None:
+    assert int(conv(6, 4, groups=2).flops()) == 2 * 6 * 36 * 2 * 9
+
+
+def order(call: Conv, role: str, support: ConvSupport, known: tuple[int, ...] | None) -> list[int]:
+    """Dimensions of an operand in the order in which the template walks them."""
+    given = {} if known is None else {"x": strides(*known)}
+    walk = call.walk(role, support, given)
+    assert walk is not None
+    axes = {"x": call.x.axes, "w": call.w.axes, "output": call.output.axes}[role]
+    return [axes.index(axis) for axis in walk]
+
+
+def test_images_have_channels_where_the_device_likes_them() -> None:
+    call = conv(16, 16)
+    for role in ("x", "output"):
+        assert order(call, role, ConvSupport(Conv), None) == [0, 2, 3, 1]
+        assert order(call, role, ConvSupport(Conv, channels_last=False), None) == [0, 1, 2, 3]
+
+
+def test_weights_are_walked_as_the_input_is() -> None:
+    in_place = ConvSupport(Conv, in_place=True)
+    assert order(conv(16, 16), "w", in_place, None) == [0, 2, 3, 1]
+    # Rows of depth that are no whole vectors: outputs fastest.
+    assert order(conv(16, 3), "w", in_place, (192, 64, 8, 1)) == [1, 2, 3, 0]
+    assert order(conv(16, 3), "w", in_place, (192, 1, 24, 3)) == [2, 3, 1, 0]
+    assert order(conv(16, 16), "w", ConvSupport(Conv), None) == [0, 1, 2, 3]
+
+
+def test_what_it_cannot_read_in_place() -> None:
+    in_place, many = ConvSupport(Conv, in_place=True), conv(16, 16)
+    apart = {"x": strides(1024, 64, 8, 1), "w": strides(144, 9, 3, 1)}
+    assert "not contiguous" in many.misfit("x", in_place, apart)
+    assert "another order" in many.misfit("w", in_place, {**apart, "x": strides(1024, 1, 128, 16)})
+    few = {"x": strides(192, 64, 8, 1)}
+    assert conv(16, 3).misfit("x", in_place, few) == ""
+
+
+def test_packing_takes_any_order_but_of_depthwise_inputs() -> None:
+    packing = ConvSupport(Conv)
+    assert conv(16, 16).packs("w", packing) and not conv(16, 16).packs("x", packing)
+    depthwise = conv(4, 4, groups=4)
+    assert "not contiguous" in depthwise.misfit("x", packing, {"x": strides(*PLAIN)})
+    assert depthwise.misfit("x", packing, {"x": strides(*LAST)}) == ""
+    assert conv(4, 4).misfit("x", packing, {"x": strides(*PLAIN)}) == ""

@@ -1,0 +1,30 @@
+"""Resizing along one axis: what it costs, and when walking along the axis pays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aot.ir.origin import NO_ORIGIN
+from aot.ir.templates.resample import MANY_TAPS, Resample
+from aot.ir.templates.resample2 import Resample2
+from tests.ir.templates.views import view
+
+
+def resize(taps: int, axis: int = 0) -> Resample:
+    tables = view(6), view(6, taps)
+    return Resample("r", view(6, 8), NO_ORIGIN, view(9, 8), *tables, axis, span=9, panel=4)
+
+
+def test_each_tap_is_two_operations() -> None:
+    assert int(resize(4).flops()) == 2 * 48 * 4
+    tables = view(6), view(6, 4), view(5), view(5, 3)
+    both = Resample2("r", view(2, 6, 5), NO_ORIGIN, view(2, 8, 8), *tables, 1, 2, "inner")
+    assert int(both.flops()) == 2 * 60 * (4 + 3)
+
+
+def test_a_walk_pays_with_many_taps_along_an_outer_axis() -> None:
+    many = resize(MANY_TAPS)
+    assert many.no_walk() == ""
+    assert "a walk pays from" in resize(MANY_TAPS - 1).no_walk()
+    assert "neighbours in memory" in resize(MANY_TAPS, axis=1).no_walk()
+    assert "no bytes" in replace(many, bits=view()).no_walk()
