@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.errors import InternalError
-from aot.ir.kernels import Kernel, KernelGraph, Launch, kernel_ops
+from aot.ir.kernels import Grid, Kernel, KernelGraph, Launch, WorkUnits, kernel_ops
 from aot.ir.layouts import element_span
 from aot.ir.nests import Buffer, LoopNest
 from aot.ir.tensors import SizeRelation
@@ -111,7 +111,11 @@ def declare(
             continue
         sizes.append(variables.add(Variable(reach.before, None), as_expr(size)))
         parts[reach.buffer] = (sizes[-1], reach)
-    amounts = launch.grid if launch.grid is not None else (launch.work, launch.scratch)
+    match launch.over:
+        case Grid(x, y, z):
+            amounts: tuple[Expr, ...] = (x, y, z)
+        case WorkUnits(units, _, scratch_bytes):
+            amounts = (units, scratch_bytes)
     counts = [_plain(variables.take(as_expr(e))) for e in amounts]
     declared = []
     for name in launch.buffers:
@@ -125,8 +129,9 @@ def declare(
         (_plain(variables.take(r.left)), r.relation, _plain(variables.take(r.right)))
         for r in _known_of(variables.dims(), graph.relations)
     )
-    grid = None if launch.grid is None else (counts[0], counts[1], counts[2])
-    work, scratch = (0, 0) if launch.grid is not None else (counts[0], counts[1])
+    in_grid = isinstance(launch.over, Grid)
+    grid = (counts[0], counts[1], counts[2]) if in_grid else None
+    work, scratch = (0, 0) if in_grid else (counts[0], counts[1])
     made = Declaration(
         tuple(variables.ranges),
         relations,

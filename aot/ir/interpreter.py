@@ -18,7 +18,7 @@ from aot.ir.interpreter_access import Array
 from aot.ir.interpreter_flow import FlowRun, Operators
 from aot.ir.interpreter_nest import run_nest
 from aot.ir.interpreter_templates import run_template
-from aot.ir.kernels import KernelGraph, kernel_ops
+from aot.ir.kernels import KernelGraph, ModelKernel, kernel_ops
 from aot.ir.loops import LoopGraph, LoopOp, bases, writes
 from aot.ir.nests import Buffer, LoopNest
 from aot.ir.tensors import Dim
@@ -192,7 +192,7 @@ def interpret_kernels(
         for name in made.difference(slices):
             arrays.pop(name, None)  # of an earlier turn of a loop, perhaps of other sizes
         for kernel in kernels:
-            if kernel.call is not None:
+            if isinstance(kernel, ModelKernel):
                 run.call(kernel.call)
             for op in kernel_ops(kernel):
                 run_op(op, graph.buffers, arrays, sizes)

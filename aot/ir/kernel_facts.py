@@ -5,56 +5,55 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from aot.errors import InternalError
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import FusedKernel, KernelGraph, ModelKernel, NestKernel, Strip, TemplateKernel
 from aot.ir.nests import Axis, Buffer, View
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
-from aot.ir.templates.base import K, TemplateCall
+from aot.ir.templates.base import K
 from aot.ir.tensors import RANDOM_STATE
 from aot.symbolic import Expr, Ranges, Symbol, dim, expand
 
 
-def argument_buffers(kernel: Kernel) -> tuple[str, ...]:
+def argument_buffers(kernel: FusedKernel) -> tuple[str, ...]:
     """Buffers in argument order: what is read, then what is only written."""
     return tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
 
 
-def kernel_axes(kernel: Kernel) -> tuple[Axis, ...]:
+def kernel_axes(kernel: FusedKernel) -> tuple[Axis, ...]:
     """Every axis of the kernel once: the outer ones, then each stage's loops."""
-    found = [*kernel.outer, *(a for s in kernel.stages for a in s.order)]
+    found = [*outer_axes(kernel), *(a for s in kernel.stages for a in s.order)]
     return tuple(dict.fromkeys(found))
 
 
-def any_template(kernel: Kernel) -> TemplateCall:
-    """The kernel's template, of whatever kind.
-
-    Raises:
-        InternalError: It has none.
-    """
-    if kernel.template is None:
-        raise InternalError(f"{kernel.name} has no template")
-    return kernel.template
+def outer_axes(kernel: FusedKernel) -> tuple[Axis, ...]:
+    """The parallel loops around the kernel's stages; a template has its own."""
+    return kernel.outer if isinstance(kernel, NestKernel) else ()
 
 
-def template_call(kernel: Kernel, kind: type[K]) -> K:
+def strip_of(kernel: FusedKernel) -> Strip | None:
+    """What the parallel work also splits; a template's work is split by its own tiles."""
+    return kernel.strip if isinstance(kernel, NestKernel) else None
+
+
+def template_call(kernel: TemplateKernel, kind: type[K]) -> K:
     """The kernel's template.
 
     Raises:
-        InternalError: It has none, or one of another kind.
+        InternalError: It is of another kind.
     """
     if not isinstance(kernel.template, kind):
         raise InternalError(f"{kernel.name} has no template of the kind {kind.kind}")
     return kernel.template
 
 
-def template_views(kernel: Kernel) -> tuple[View, ...]:
+def template_views(kernel: FusedKernel) -> tuple[View, ...]:
     """The views of the kernel's template call, its output first; none without a template."""
-    if kernel.template is None:
+    if not isinstance(kernel, TemplateKernel):
         return ()
     return (kernel.template.output, *(v for _, v in kernel.template.operands))
 
 
 def kernel_sizes(
-    kernel: Kernel, buffers: Mapping[str, Buffer], dims: Iterable[Symbol]
+    kernel: FusedKernel, buffers: Mapping[str, Buffer], dims: Iterable[Symbol]
 ) -> tuple[Symbol, ...]:
     """The dims that the kernel's text names, sorted by name."""
     exprs: list[Expr] = [a.extent for a in kernel_axes(kernel)]
@@ -62,7 +61,8 @@ def kernel_sizes(
         exprs += [*buffers[name].shape, *(buffers[name].strides or ())]
     for view in template_views(kernel):
         exprs += [*view.index, *(a.extent for a in view.axes)]
-    for nest in (*kernel.prologue, *(n for s in kernel.stages for n in s.nests)):
+    prologue = kernel.prologue if isinstance(kernel, TemplateKernel) else ()
+    for nest in (*prologue, *(n for s in kernel.stages for n in s.nests)):
         exprs += [e for s in nest.stores for e in s.index]
         for node in postorder(nest.roots):
             exprs += index_exprs(node)
@@ -95,7 +95,7 @@ def graph_dims(graph: KernelGraph) -> frozenset[Symbol]:
 
 def calls_kernels(graph: KernelGraph) -> bool:
     """Whether it launches kernels of the model's own."""
-    return any(kernel.call is not None for kernel in graph.kernels)
+    return any(isinstance(kernel, ModelKernel) for kernel in graph.kernels)
 
 
 def draws_numbers(graph: KernelGraph) -> bool:

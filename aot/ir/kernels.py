@@ -15,13 +15,21 @@ from aot.symbolic import Expr
 
 __all__ = [
     "Decision",
+    "FusedKernel",
+    "Grid",
+    "JoinedKernel",
     "Kernel",
     "KernelGraph",
     "Launch",
     "MemoryPlan",
+    "ModelKernel",
+    "NestKernel",
     "Placement",
     "Stage",
     "Strip",
+    "TemplateKernel",
+    "WorkUnits",
+    "fused_parts",
     "kernel_bases",
     "kernel_ops",
     "side_by_side",
@@ -65,37 +73,84 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """One launch.
+class NestKernel:
+    """Loop nests in one launch: for each point of `outer`, each stage in turn.
 
-    Without a template: for each point of `outer` (the parallel work, times the strips), each stage
-    in turn. `local`: buffers that live only inside one work unit: they hold the inner extents of
-    their nest for the current point of `outer` (dimensions indexed by outer axes alone vanish).
-    With a template: `template` computes tiles of its output, and `stages` (one, pointwise) is
-    evaluated on each tile, its axes being the template's output axes; the template's output buffer
-    is then in `local` unless something else reads it. `prologue`: pointwise nests over the axes of
-    an operand's view that store its buffer, at the view's index; the template evaluates them where
-    it would load, and the buffer is in `local`.
-    `parts`: kernels that one launch computes side by side, none of which needs another; the kernel
-    itself is empty then (`side_by_side`).
+    `outer` is the parallel work, times the strips. `local`: buffers that live only inside one work
+    unit: they hold the inner extents of their nest for the current point of `outer` (dimensions
+    indexed by outer axes alone vanish).
     `reads`/`writes`: buffers outside the kernel, in argument order.
-    `workspace`: one of `writes` that nothing else uses, "" without: what work units tell each other
-    or their own threads. Emission adds it.
-    `call`: of a kernel of the model's own, which is all that there is to it.
     """
 
     name: str
     outer: tuple[Axis, ...]
     stages: tuple[Stage, ...]
     strip: Strip | None
-    template: TemplateCall | None
+    local: tuple[str, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TemplateKernel:
+    """A template call in one launch, with what is fused into it.
+
+    `template` computes tiles of its output, and `stages` (one, pointwise, or none) is evaluated on
+    each tile, its axes being the template's output axes; the template's output buffer is then in
+    `local` unless something else reads it. `prologue`: pointwise nests over the axes of an
+    operand's view that store its buffer, at the view's index; the template evaluates them where it
+    would load, and the buffer is in `local`.
+    `reads`/`writes`: buffers outside the kernel, in argument order.
+    `workspace`: one of `writes` that nothing else uses, "" without: what work units tell each other
+    or their own threads. Emission adds it.
+    """
+
+    name: str
+    template: TemplateCall
+    stages: tuple[Stage, ...]
     local: tuple[str, ...]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     prologue: tuple[LoopNest, ...] = ()
-    parts: tuple[Kernel, ...] = ()
     workspace: str = ""
-    call: Call | None = None
+
+
+@dataclass(frozen=True)
+class ModelKernel:
+    """The launch of a kernel that the model brings along.
+
+    `reads`/`writes`: the buffers of `call`, each once.
+    """
+
+    name: str
+    call: Call
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class JoinedKernel:
+    """Kernels that one launch computes side by side, none of which needs another."""
+
+    name: str
+    parts: tuple[FusedKernel, ...]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Buffers outside the parts that some read, each once."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.reads))
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Buffers outside the parts that some write, each once."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.writes))
+
+
+FusedKernel = NestKernel | TemplateKernel
+"""A launch whose function is generated from loops."""
+
+Kernel = NestKernel | TemplateKernel | ModelKernel | JoinedKernel
+"""One launch."""
 
 
 @dataclass(frozen=True)
@@ -152,13 +207,32 @@ class MemoryPlan:
 
 
 @dataclass(frozen=True)
+class WorkUnits:
+    """A launch on threads of the host: `units` of independent work.
+
+    `grain`: least units worth a thread. `scratch`: bytes per worker.
+    """
+
+    units: Expr
+    grain: Expr
+    scratch: Expr
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A launch on a device that counts program instances in three dimensions."""
+
+    x: Expr
+    y: Expr
+    z: Expr
+
+
+@dataclass(frozen=True)
 class Launch:
     """How the runtime calls a kernel: a step of the plan, still with names and expressions.
 
     `function`: name of the compiled function (kernels of equal text share one). `buffers` and
-    `sizes` in argument order. `work`: independent units. `grain`: least units worth a thread.
-    `scratch`: bytes per worker. `grid`: program instances in three dimensions, for a device that
-    counts in those; then the three before it mean nothing. `values`: what the variables of the
+    `sizes` in argument order. `over`: how much there is to do. `values`: what the variables of the
     function's declaration stand for (`declarations.Declaration`).
     """
 
@@ -166,37 +240,34 @@ class Launch:
     function: str
     buffers: tuple[str, ...]
     sizes: tuple[Expr, ...]
-    work: Expr
-    grain: Expr
-    scratch: Expr
-    grid: tuple[Expr, Expr, Expr] | None = None
+    over: WorkUnits | Grid
     values: tuple[Expr, ...] = ()
 
 
-def side_by_side(parts: Sequence[Kernel]) -> Kernel:
+def side_by_side(parts: Sequence[FusedKernel]) -> JoinedKernel:
     """One launch of several kernels, under the name of the first."""
-    return Kernel(
-        parts[0].name,
-        outer=(),
-        stages=(),
-        strip=None,
-        template=None,
-        local=tuple(name for part in parts for name in part.local),
-        reads=tuple(dict.fromkeys(name for part in parts for name in part.reads)),
-        writes=tuple(dict.fromkeys(name for part in parts for name in part.writes)),
-        parts=tuple(parts),
-    )
+    return JoinedKernel(parts[0].name, tuple(parts))
+
+
+def fused_parts(kernel: Kernel) -> tuple[FusedKernel, ...]:
+    """The kernels of the launch whose functions are generated: itself, its parts, or none."""
+    match kernel:
+        case NestKernel() | TemplateKernel():
+            return (kernel,)
+        case JoinedKernel():
+            return kernel.parts
+        case ModelKernel():
+            return ()
 
 
 def kernel_ops(kernel: Kernel) -> Iterator[LoopOp]:
     """The prologue, the template and the nests of a kernel and its parts in execution order."""
-    for part in kernel.parts:
-        yield from kernel_ops(part)
-    yield from kernel.prologue
-    if kernel.template is not None:
-        yield kernel.template
-    for stage in kernel.stages:
-        yield from stage.nests
+    for part in fused_parts(kernel):
+        if isinstance(part, TemplateKernel):
+            yield from part.prologue
+            yield part.template
+        for stage in part.stages:
+            yield from stage.nests
 
 
 def kernel_bases(kernel: Kernel) -> dict[str, str]:

@@ -21,7 +21,17 @@ from aot.ir.flow import (
     Straight,
     flows_in,
 )
-from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Stage
+from aot.ir.kernels import (
+    FusedKernel,
+    JoinedKernel,
+    Kernel,
+    KernelGraph,
+    MemoryPlan,
+    ModelKernel,
+    NestKernel,
+    Stage,
+    TemplateKernel,
+)
 from aot.ir.loops import LoopGraph, LoopOp
 from aot.ir.nests import Axis, Buffer, LoopNest, View
 from aot.ir.origin import Origin
@@ -310,22 +320,27 @@ def _template_lines(call: TemplateCall) -> list[str]:
 
 
 def _kernel_lines(kernel: Kernel) -> list[str]:
-    if kernel.parts:
-        head = f"kernel {kernel.name} of {len(kernel.parts)} side by side"
-        return [head, *(line for p in kernel.parts for line in _indented(_kernel_lines(p), 1))]
-    strip = (
-        "" if kernel.strip is None else f" strips {kernel.strip.axis.symbol} of {kernel.strip.size}"
-    )
-    work = f"for({_loops(kernel.outer)}){strip}"
-    if kernel.call is not None:
-        work = _code_text(kernel.call)
-    lines = [f"kernel {kernel.name} {work}"]
-    lines.append(f"  reads {', '.join(kernel.reads)}; writes {', '.join(kernel.writes)}")
-    if kernel.local:
-        lines.append(f"  local {', '.join(kernel.local)}")
-    for nest in kernel.prologue:
-        lines += _indented(op_lines(nest), 1)
-    if kernel.template is not None:
+    touched = f"  reads {', '.join(kernel.reads)}; writes {', '.join(kernel.writes)}"
+    match kernel:
+        case JoinedKernel():
+            head = f"kernel {kernel.name} of {len(kernel.parts)} side by side"
+            return [head, *(line for p in kernel.parts for line in _indented(_kernel_lines(p), 1))]
+        case ModelKernel():
+            return [f"kernel {kernel.name} {_code_text(kernel.call)}", touched]
+        case NestKernel():
+            strip = kernel.strip
+            strips = "" if strip is None else f" strips {strip.axis.symbol} of {strip.size}"
+            head = f"kernel {kernel.name} for({_loops(kernel.outer)}){strips}"
+            return [head, touched, *_body_lines(kernel)]
+        case TemplateKernel():
+            return [f"kernel {kernel.name} for()", touched, *_body_lines(kernel)]
+
+
+def _body_lines(kernel: FusedKernel) -> list[str]:
+    lines = [f"  local {', '.join(kernel.local)}"] if kernel.local else []
+    if isinstance(kernel, TemplateKernel):
+        for nest in kernel.prologue:
+            lines += _indented(op_lines(nest), 1)
         lines += _indented(_template_lines(kernel.template), 1)
     for stage in kernel.stages:
         lines += _indented(_stage_lines(stage), 1)

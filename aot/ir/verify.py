@@ -34,7 +34,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from aot.errors import InternalError
 from aot.ir.flow import Branch, Flow, Span, items_of, parts_of, slices_of, touched_by
-from aot.ir.kernels import Kernel, KernelGraph, Stage, kernel_ops
+from aot.ir.kernel_facts import outer_axes, strip_of
+from aot.ir.kernels import (
+    FusedKernel,
+    Kernel,
+    KernelGraph,
+    ModelKernel,
+    Stage,
+    TemplateKernel,
+    fused_parts,
+    kernel_ops,
+)
 from aot.ir.loops import LoopGraph, LoopOp, reads, writes
 from aot.ir.nests import Axis, Buffer, LoopNest, View
 from aot.ir.scalar import Access, IndexValue, Node, postorder
@@ -80,7 +90,7 @@ def _control_buffers(graph: KernelGraph) -> frozenset[str]:
     """Buffers that control items or the model's own kernels fill, or both arms of a branch."""
     found = set(slices_of(graph.flow)) | set(slices_of(graph.flow).values())
     for kernel in graph.kernels:
-        found.update(kernel.writes if kernel.call is not None else ())
+        found.update(kernel.writes if isinstance(kernel, ModelKernel) else ())
     for item in items_of(graph.flow):
         found.update(touched_by(item)[1])
         if isinstance(item, Branch):
@@ -304,31 +314,33 @@ def _provably_outside(expr: Expr, size: Expr, ranges: Ranges) -> bool:
 
 
 def _verify_kernel(kernel: Kernel, fail: Fail) -> None:
-    if kernel.call is not None:
+    if isinstance(kernel, ModelKernel):
         if {*kernel.call.results, *kernel.call.changed} != {*kernel.writes}:
             fail(f"launches a kernel that does not write {sorted(kernel.writes)}")
         return
-    for stage in kernel.stages:
-        _verify_stage(kernel, stage, fail)
+    parts = fused_parts(kernel)
+    for part in parts:
+        for stage in part.stages:
+            _verify_stage(part, stage, fail)
     ops = list(kernel_ops(kernel))
-    local = set(kernel.local)
+    local = {name for part in parts for name in part.local}
     written = {name for op in ops for name in writes(op)}
     read = {name for op in ops for name in reads(op)} - written
-    workspaces = {k.workspace for k in (kernel, *kernel.parts)}
+    workspaces = {part.workspace for part in parts if isinstance(part, TemplateKernel)}
     if {*kernel.writes} - workspaces != written - local:
         fail(f"writes {sorted(written - local)}, says {sorted(kernel.writes)}")
     if set(kernel.reads) != read - local:
         fail(f"reads {sorted(read - local)}, says {sorted(kernel.reads)}")
 
 
-def _verify_stage(kernel: Kernel, stage: Stage, fail: Fail) -> None:
+def _verify_stage(kernel: FusedKernel, stage: Stage, fail: Fail) -> None:
     """Invariants 11 and 12."""
-    axes = {*kernel.outer, *stage.inner}
+    axes = {*outer_axes(kernel), *stage.inner}
     inner = set(stage.reduction)
     for nest in stage.nests:
         reduces = set(nest.axes) == axes and set(nest.reduction) == inner
         pointwise = set(nest.axes) == axes | inner and not nest.reduction
-        outer = set(kernel.outer)
+        outer = set(outer_axes(kernel))
         crosses = set(nest.axes) == outer | inner and set(nest.reduction) == set(stage.inner)
         if not (reduces or pointwise or (crosses and stage.vector is None)):
             loops = [str(a.symbol) for a in (*nest.axes, *nest.reduction)]
@@ -340,6 +352,6 @@ def _verify_stage(kernel: Kernel, stage: Stage, fail: Fail) -> None:
         fail("a stage's order is not of its own axes")
     if stage.vector is not None and stage.order[-1:] != (stage.vector,):
         fail("a stage's vector axis is not its last loop")
-    strip = kernel.strip
+    strip = strip_of(kernel)
     if strip is not None and strip.axis not in stage.inner:
         fail(f"the strip's axis {strip.axis.symbol} is not an inner axis of every stage")

@@ -9,7 +9,18 @@ from aot.errors import InternalError, Origin
 from aot.ir import tensors
 from aot.ir.declarations import Declaration
 from aot.ir.images import KernelImage
-from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
+from aot.ir.kernels import (
+    Grid,
+    JoinedKernel,
+    Kernel,
+    KernelGraph,
+    Launch,
+    MemoryPlan,
+    ModelKernel,
+    NestKernel,
+    TemplateKernel,
+    WorkUnits,
+)
 from aot.ir.layouts import element_span
 from aot.ir.nests import Buffer as GraphBuffer
 from aot.ir.weights import Derivation
@@ -273,13 +284,15 @@ def _code(entry: str, image: KernelImage) -> plan.KernelCode:
 
 
 def _launch(launch: Launch) -> plan.WorkLaunch | plan.GridLaunch:
-    if launch.grid is not None:
-        return plan.GridLaunch(*(encode(as_expr(e)) for e in launch.grid))
-    return plan.WorkLaunch(
-        work=encode(as_expr(launch.work)),
-        grain=encode(as_expr(launch.grain)),
-        scratch=encode(as_expr(launch.scratch)),
-    )
+    match launch.over:
+        case Grid(x, y, z):
+            return plan.GridLaunch(*(encode(as_expr(e)) for e in (x, y, z)))
+        case WorkUnits(units, grain, scratch):
+            return plan.WorkLaunch(
+                work=encode(as_expr(units)),
+                grain=encode(as_expr(grain)),
+                scratch=encode(as_expr(scratch)),
+            )
 
 
 def kernel_origin(kernel: Kernel) -> Origin:
@@ -287,13 +300,15 @@ def kernel_origin(kernel: Kernel) -> Origin:
 
     Of several side by side it is the first, which alone may find wrong indices.
     """
-    if kernel.parts:
-        return kernel_origin(kernel.parts[0])
-    if kernel.template is not None:
-        return kernel.template.origin
-    if kernel.call is not None:
-        return kernel.call.origin
-    return kernel.stages[-1].nests[-1].origin
+    match kernel:
+        case JoinedKernel():
+            return kernel_origin(kernel.parts[0])
+        case TemplateKernel():
+            return kernel.template.origin
+        case ModelKernel():
+            return kernel.call.origin
+        case NestKernel():
+            return kernel.stages[-1].nests[-1].origin
 
 
 def _origins(graphs: Iterable[KernelGraph]) -> dict[Origin, int]:

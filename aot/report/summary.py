@@ -8,7 +8,16 @@ from dataclasses import replace
 import aot.symbolic as sym
 from aot.errors import Origin
 from aot.ir.flow import Call, items_of
-from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, kernel_ops
+from aot.ir.kernels import (
+    JoinedKernel,
+    Kernel,
+    KernelGraph,
+    MemoryPlan,
+    ModelKernel,
+    NestKernel,
+    TemplateKernel,
+    kernel_ops,
+)
 from aot.ir.loops import LoopOp
 from aot.ir.nests import LoopNest
 from aot.ir.printer import print_kernel
@@ -126,7 +135,7 @@ def _report(graph: KernelGraph, kernel: Kernel, sizes: Sizes) -> KernelReport:
     members = sorted(kernel_ops(kernel), key=lambda op: isinstance(op, LoopNest))
     nests = [op for op in members if isinstance(op, LoopNest)]
     found = [origin for member in members for origin in _origins(member)]
-    found += [kernel.call.origin] if kernel.call is not None else []
+    found += [kernel.call.origin] if isinstance(kernel, ModelKernel) else []
     origins = tuple(dict.fromkeys(found))
     return KernelReport(
         name=kernel.name,
@@ -143,13 +152,15 @@ def _report(graph: KernelGraph, kernel: Kernel, sizes: Sizes) -> KernelReport:
 
 
 def _kind(kernel: Kernel, nests: Sequence[LoopNest]) -> str:
-    if kernel.parts:
-        return f"{len(kernel.parts)} together"
-    if kernel.template is not None:
-        return kernel.template.kind
-    if kernel.call is not None:
-        return kernel.call.name
-    return "reduction" if any(nest.reduction for nest in nests) else "pointwise"
+    match kernel:
+        case JoinedKernel():
+            return f"{len(kernel.parts)} together"
+        case TemplateKernel():
+            return kernel.template.kind
+        case ModelKernel():
+            return kernel.call.name
+        case NestKernel():
+            return "reduction" if any(nest.reduction for nest in nests) else "pointwise"
 
 
 def _origins(op: LoopOp) -> tuple[Origin, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aot.ir.kernels import Kernel, Stage, Strip
+from aot.ir.kernel_facts import outer_axes
+from aot.ir.kernels import FusedKernel, NestKernel, Stage, Strip, TemplateKernel
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import simplify_indices
@@ -12,7 +13,7 @@ from aot.schedule.groups import rename
 from aot.symbolic import Symbol, substitute, var
 
 
-def canonical_kernel(graph: LoopGraph, kernel: Kernel) -> Kernel:
+def canonical_kernel(graph: LoopGraph, kernel: FusedKernel) -> FusedKernel:
     """The kernel with loop variables named o0…, i0…, r0… in order, and indices simplified."""
     mapping: dict[Symbol, Symbol] = {}
     counts = {"o": 0, "i": 0, "r": 0}
@@ -23,24 +24,24 @@ def canonical_kernel(graph: LoopGraph, kernel: Kernel) -> Kernel:
                 mapping[axis.symbol] = var(f"{prefix}{counts[prefix]}")
                 counts[prefix] += 1
 
-    name(kernel.outer, "o")
-    if kernel.template is not None:
+    name(outer_axes(kernel), "o")
+    if isinstance(kernel, TemplateKernel):
         name(kernel.template.output.axes, "i")
     for stage in kernel.stages:
         name(stage.inner, "i")
         name(stage.reduction, "r")
     stages = tuple(_rename_stage(graph, s, mapping) for s in kernel.stages)
-    strip = Strip(_axis(kernel.strip.axis, mapping), kernel.strip.size) if kernel.strip else None
-    template = kernel.template
-    if template is not None:
-        view = template.output
-        axes = tuple(_axis(a, mapping) for a in view.axes)
-        index = tuple(substitute(e, mapping) for e in view.index)
-        template = replace(template, output=replace(view, axes=axes, index=index))
-    outer = tuple(_axis(a, mapping) for a in kernel.outer)
-    before = tuple(simplify(graph, n) for n in kernel.prologue)
-    kernel = replace(kernel, prologue=before)
-    return replace(kernel, outer=outer, stages=stages, strip=strip, template=template)
+    if isinstance(kernel, NestKernel):
+        strip = kernel.strip
+        renamed = None if strip is None else Strip(_axis(strip.axis, mapping), strip.size)
+        outer = tuple(_axis(a, mapping) for a in kernel.outer)
+        return replace(kernel, outer=outer, stages=stages, strip=renamed)
+    view = kernel.template.output
+    axes = tuple(_axis(a, mapping) for a in view.axes)
+    index = tuple(substitute(e, mapping) for e in view.index)
+    template = replace(kernel.template, output=replace(view, axes=axes, index=index))
+    prologue = tuple(simplify(graph, n) for n in kernel.prologue)
+    return replace(kernel, prologue=prologue, stages=stages, template=template)
 
 
 def _axis(axis: Axis, mapping: dict[Symbol, Symbol]) -> Axis:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from aot.ir.hints import Hints
-from aot.ir.kernels import Kernel, Stage
+from aot.ir.kernels import NestKernel, Stage
 from aot.ir.loops import LoopGraph, reads, writes
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.scalar import Access, Node, loads, postorder
@@ -169,7 +169,7 @@ def _reduces(nest: LoopNest) -> list[Node]:
 
 def build_crossed_kernel(
     scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]
-) -> Kernel:
+) -> NestKernel:
     """The kernel of a group that `crossing` accepts. `needed`: buffers read outside the group."""
     found = crossing(scheduler.graph, scheduler.hints, group)
     if isinstance(found, str):
@@ -179,11 +179,10 @@ def build_crossed_kernel(
     nests = [n for s in stages for n in s.nests]
     written = list(dict.fromkeys(b for n in nests for b in writes(n)))
     read = list(dict.fromkeys(b for n in nests for b in reads(n)))
-    return Kernel(
+    return NestKernel(
         name,
         group.outer,
         stages,
-        None,
         None,
         tuple(b for b in written if b not in needed),
         tuple(b for b in read if b not in written),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from aot.ir.kernels import Kernel, Stage
+from aot.ir.kernels import NestKernel, Stage
 from aot.ir.loops import LoopGraph, reads, writes
 from aot.ir.nests import Axis, LoopNest, Store
 from aot.ir.rewrite import with_roots
@@ -38,7 +38,7 @@ from aot.symbolic import Expr, Symbol, substitute, var
 
 def build_flat_kernel(
     scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]
-) -> Kernel:
+) -> NestKernel:
     """The kernel of a group without a template. `needed`: buffers read outside the group."""
     graph = scheduler.graph
     group = replace(group, nests=computed_again(graph, group.nests))
@@ -57,11 +57,10 @@ def build_flat_kernel(
     nests = [n for s in stages for n in s.nests]
     written = list(dict.fromkeys(b for n in nests for b in writes(n)))
     read = list(dict.fromkeys(b for n in nests for b in reads(n)))
-    return Kernel(
+    return NestKernel(
         name,
         outer,
         tuple(_shared_names(stages)),
-        None,
         None,
         tuple(b for b in written if b not in needed),
         tuple(b for b in read if b not in written),

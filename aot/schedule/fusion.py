@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from aot.ir.hints import hints_of
-from aot.ir.kernels import Decision, Kernel, KernelGraph
+from aot.ir.kernels import Decision, FusedKernel, KernelGraph
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
 from aot.ir.work import buffer_bytes
@@ -176,7 +176,7 @@ def _order_writers(state: FusionState, waiting: dict[int, set[int]]) -> None:
 def build_kernels(graph: LoopGraph, groups: Sequence[Group], machine: Machine) -> KernelGraph:
     """The kernel graph of groups in execution order."""
     scheduler = Scheduler(graph, hints_of(graph.dims), machine)
-    kernels: list[Kernel] = []
+    kernels: list[FusedKernel] = []
     readers: dict[str, set[int]] = {}
     for k, group in enumerate(groups):
         for name in group.reads:

@@ -20,7 +20,7 @@ from aot.ir.flow import (
     parts_of,
     touched_by,
 )
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import Kernel, KernelGraph, ModelKernel
 from aot.ir.nests import Buffer
 from aot.ir.tensors import TensorType
 from aot.symbolic import row_major_strides
@@ -83,11 +83,11 @@ class _Kernels:
         return Straight(Span(first, len(part.kernels)))
 
 
-def _own_kernel(name: str, call: Call) -> Kernel:
+def _own_kernel(name: str, call: Call) -> ModelKernel:
     """The launch of a kernel of the model's own."""
     reads = tuple(dict.fromkeys(n for n in call.operands if n not in call.results))
     writes = (*call.results, *call.changed)
-    return Kernel(name, (), (), None, None, (), reads, writes, call=call)
+    return ModelKernel(name, call, reads, writes)
 
 
 def _merged(flow: Flow[Span]) -> Flow[Span]:

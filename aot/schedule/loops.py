@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aot.ir.kernels import Kernel, Stage, Strip
+from aot.ir.kernels import FusedKernel, NestKernel, Stage, Strip, TemplateKernel
 from aot.ir.loops import reads, writes
 from aot.ir.nests import Axis, LoopNest
 from aot.schedule.groups import Group, with_outer
@@ -40,7 +40,9 @@ STRIP_TRANSPOSE = 32
 """Elements of a strip when reads and writes run along different loops: two cache lines."""
 
 
-def build_kernel(scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]) -> Kernel:
+def build_kernel(
+    scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]
+) -> FusedKernel:
     """The kernel of a group. `needed`: buffers that something outside the group reads."""
     if group.template is not None:
         return template_kernel(scheduler, group, name, needed)
@@ -53,32 +55,26 @@ def build_kernel(scheduler: Scheduler, group: Group, name: str, needed: frozense
 
 def _finish(
     name: str, group: Group, stages: tuple[Stage, ...], strip: Strip | None, needed: frozenset[str]
-) -> Kernel:
+) -> FusedKernel:
     nests = [n for s in stages for n in s.nests]
     written = list(dict.fromkeys(b for n in nests for b in writes(n)))
     read = list(dict.fromkeys(b for n in nests for b in reads(n)))
+    before = [b for n in group.prologue for b in writes(n)]
+    first = [b for n in group.prologue for b in reads(n)]
     if group.template is not None:
-        before = [b for n in group.prologue for b in writes(n)]
         written = [*before, group.template.output.buffer, *written]
-        first = [b for n in group.prologue for b in reads(n)]
         read = list(dict.fromkeys([*first, *reads(group.template), *read]))
     local = tuple(b for b in written if b not in needed)
-    return Kernel(
-        name,
-        () if group.template else group.outer,
-        stages,
-        strip,
-        group.template,
-        local,
-        tuple(b for b in read if b not in written),
-        tuple(b for b in written if b in needed),
-        group.prologue,
-    )
+    left = tuple(b for b in read if b not in written)
+    stored = tuple(b for b in written if b in needed)
+    if group.template is None:
+        return NestKernel(name, group.outer, stages, strip, local, left, stored)
+    return TemplateKernel(name, group.template, stages, local, left, stored, group.prologue)
 
 
 def template_kernel(
     scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]
-) -> Kernel:
+) -> FusedKernel:
     """The kernel of a template call, its epilogue as one pointwise stage."""
     inner = replace(group, outer=())
     drafts = drop_unread(form_stages(scheduler.graph, inner), needed)

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from aot.ir.flow import scopes_of
 from aot.ir.hints import Hints, hints_of
-from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Placement, kernel_bases
+from aot.ir.kernels import (
+    KernelGraph,
+    MemoryPlan,
+    NestKernel,
+    Placement,
+    fused_parts,
+    kernel_bases,
+)
 from aot.ir.loops import writes
 from aot.ir.nests import LoopNest
 from aot.ir.scalar import Access, loads
@@ -79,7 +86,7 @@ def _place(graph: KernelGraph, lifetimes: Mapping[str, Lifetime]) -> list[Placem
 def buffer_lifetimes(graph: KernelGraph, hints: Hints) -> dict[str, Lifetime]:
     """Lifetimes, in events, of the temporaries that need a place in the arena."""
     found: dict[str, Lifetime] = {}
-    local = {name for k in graph.kernels for name in k.local}
+    local = {name for k in graph.kernels for part in fused_parts(k) for name in part.local}
     events = timeline(graph)
     left = {m.value for m in graph.mutations}
     for name, (first, last) in events.uses().items():
@@ -143,7 +150,9 @@ def _kept_in_place(graph: KernelGraph, tied: Collection[str]) -> dict[str, str]:
             continue
         kernel = graph.kernels[writers[0]]
         beside = writers[0] in readers
-        plain = kernel.template is None and _replaces(graph, kernel, mutation.value, state.name)
+        plain = isinstance(kernel, NestKernel) and _replaces(
+            graph, kernel, mutation.value, state.name
+        )
         if not beside or plain:
             chosen[mutation.value] = state.name
     return chosen
@@ -158,7 +167,7 @@ def _in_place(
     """
     chosen = dict(given)
     for position, kernel in zip(timeline(graph).kernels, graph.kernels, strict=True):
-        if kernel.template is not None:
+        if not isinstance(kernel, NestKernel):
             continue
         for result in kernel.writes:
             life = lifetimes.get(result)
@@ -177,7 +186,7 @@ def _in_place(
     return chosen
 
 
-def _replaces(graph: KernelGraph, kernel: Kernel, result: str, operand: str) -> bool:
+def _replaces(graph: KernelGraph, kernel: NestKernel, result: str, operand: str) -> bool:
     """True when the result may overwrite the operand.
 
     Equal shape, strides and type; one nest writes the result and reads the operand there,
@@ -221,7 +230,7 @@ def _plain_reads(nest: LoopNest, buffer: str) -> list[Access | None]:
     return found
 
 
-def _unit_local(kernel: Kernel, access: Access, index: tuple[Expr, ...]) -> bool:
+def _unit_local(kernel: NestKernel, access: Access, index: tuple[Expr, ...]) -> bool:
     """True when a work unit reads, through `access`, only what it writes itself through `index`."""
     outer = {a.symbol for a in kernel.outer}
     if kernel.strip is not None:

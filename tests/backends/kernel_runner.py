@@ -13,13 +13,14 @@ import numpy as np
 from aot.backends.cpp.backend import CppBackend
 from aot.ir.dtypes import DType
 from aot.ir.interpreter import interpret_kernels
-from aot.ir.kernels import Kernel, KernelGraph, Stage, Strip
+from aot.ir.kernels import Kernel, KernelGraph, NestKernel, Stage, Strip
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Node, load
 from aot.ir.tensors import Dim, Signature, Tree
 from aot.options import CPU_LEVELS, BuildOptions, Target
 from aot.symbolic import Expr, as_expr, dim, evaluate, row_major_strides, var
+from tests.launches import units_of
 
 _FLAGS = {"x86-64-v2": "sse4_2", "x86-64-v3": "avx2", "x86-64-v4": "avx512dq"}
 
@@ -97,8 +98,9 @@ class Program:
             assert packed.shape == tuple(int(n) for n in buffer.shape)
             arrays[weight.name] = packed
         for launch in self.emitted.launches:
-            work = int(evaluate(as_expr(launch.work), symbols))
-            scratch = np.full(int(evaluate(launch.scratch, symbols)) + 128, 0x7F, np.uint8)
+            over = units_of(launch)
+            work = int(evaluate(as_expr(over.units), symbols))
+            scratch = np.full(int(evaluate(over.scratch, symbols)) + 128, 0x7F, np.uint8)
             base = scratch.ctypes.data + (-scratch.ctypes.data) % 64
             pointers = [arrays[b].__array_interface__["data"][0] for b in launch.buffers]
             sizes = [int(evaluate(e, symbols)) for e in launch.sizes]
@@ -211,12 +213,11 @@ class GraphMaker:
         reads = tuple(dict.fromkeys(b for n in everything for b in _reads(n)))
         split = Strip(made[0].inner[-1], strip) if strip else None
         self.kernels.append(
-            Kernel(
+            NestKernel(
                 f"k{len(self.kernels)}",
                 outer_axes,
                 tuple(made),
                 split,
-                None,
                 tuple(local),
                 tuple(b for b in reads if b not in writes and b not in local),
                 tuple(b for b in writes if b not in local),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT32
-from aot.ir.kernels import Kernel, Stage
+from aot.ir.kernels import Stage, TemplateKernel
 from aot.ir.loops import reads
 from aot.ir.nests import Axis, View
 from aot.ir.origin import NO_ORIGIN
@@ -33,7 +33,7 @@ def template(maker, kind, operands, out, nests, **attrs):
     local = (out.buffer,) if nests else ()
     name = f"k{len(maker.kernels)}"
     maker.kernels.append(
-        Kernel(name, (), stages, None, call, local, tuple(dict.fromkeys(read)), tuple(written))
+        TemplateKernel(name, call, stages, local, tuple(dict.fromkeys(read)), tuple(written))
     )
 
 

@@ -12,7 +12,7 @@ from aot.backends.cpp.backend import CppBackend
 from aot.errors import InternalError
 from aot.ir.declarations import DeclaredBuffer, Variable, access_of, declare
 from aot.ir.dtypes import FLOAT32, INT64
-from aot.ir.kernels import KernelGraph, Launch
+from aot.ir.kernels import KernelGraph, Launch, WorkUnits
 from aot.ir.nests import Store
 from aot.ir.scalar import binary, check_index, load, loads, unary
 from aot.ir.tensors import Dim, SizeRelation
@@ -80,7 +80,7 @@ def test_relations_of_the_dims_and_of_those_that_they_name() -> None:
 
 def test_a_symbol_that_is_no_dim_is_refused() -> None:
     graph = rows(size("s0")).graph()
-    launch = Launch("k0", "", (), (dim("s1"),), *[integer(0)] * 3)
+    launch = Launch("k0", "", (), (dim("s1"),), WorkUnits(*[integer(0)] * 3))
     with pytest.raises(InternalError, match="s1 in s1 is no dim of test"):
         declare(graph, graph.kernels[0], launch, graph.buffers)
 

@@ -6,7 +6,7 @@ import re
 
 from aot.backends.cpp.backend import CppBackend
 from aot.ir.dtypes import FLOAT32
-from aot.ir.kernels import Kernel, Stage
+from aot.ir.kernels import Stage, TemplateKernel
 from aot.ir.nests import Axis, View
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import binary, reduce_, unary
@@ -15,6 +15,7 @@ from aot.ir.tensors import Dim
 from aot.options import ALL_CPU
 from aot.symbolic import as_expr, dim, var
 from tests.backends.kernel_runner import GraphMaker, axes, nest
+from tests.launches import units_of
 
 BLOCKING = re.compile(r"int64_t (MB|NB|MC|NC|KB) =|^// k0|row_tiles =")
 
@@ -23,7 +24,8 @@ def text_of(maker: GraphMaker) -> str:
     emitted = CppBackend().emit(maker.graph(), ALL_CPU)
     launches = "".join(
         f"// {la.kernel}: {la.function}({', '.join(la.buffers)}; "
-        f"{', '.join(str(e) for e in la.sizes)}) work {la.work}, scratch {la.scratch}\n"
+        f"{', '.join(str(e) for e in la.sizes)}) work {units_of(la).units}, "
+        f"scratch {units_of(la).scratch}\n"
         for la in emitted.launches
     )
     return "\n".join(f.text for f in emitted.functions) + launches
@@ -85,7 +87,7 @@ def test_linear_with_tanh_is_a_template_call_with_an_epilogue(golden):
     output = view("t", m, n, lambda p, q: (p, q))
     call = Matmul("t", output, NO_ORIGIN, **operands)
     stage = Stage((i, j), (), (i, j), j, (activated,))
-    maker.kernels.append(Kernel("k0", (), (stage,), None, call, ("t",), ("x", "w", "bias"), ("o",)))
+    maker.kernels.append(TemplateKernel("k0", call, (stage,), ("t",), ("x", "w", "bias"), ("o",)))
     # The blocking's numbers are the heuristic's business.
     kept = (line for line in text_of(maker).splitlines() if not BLOCKING.search(line))
     golden("linear_tanh.cpp", "\n".join(kept) + "\n")

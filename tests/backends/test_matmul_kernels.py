@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aot.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32
-from aot.ir.kernels import Kernel, Stage
+from aot.ir.kernels import Stage, TemplateKernel
 from aot.ir.loops import reads
 from aot.ir.nests import Axis, View
 from aot.ir.origin import NO_ORIGIN
@@ -36,12 +36,10 @@ def matmul(maker, a, b, out, nests=(), local=True):
         inner = nests[0].axes
         stages = (Stage(inner, (), inner, inner[-1], tuple(nests)),)
     maker.kernels.append(
-        Kernel(
+        TemplateKernel(
             f"k{len(maker.kernels)}",
-            (),
-            stages,
-            None,
             call,
+            stages,
             (out.buffer,) if local else (),
             tuple(dict.fromkeys(read)),
             tuple(dict.fromkeys([*([] if local else [out.buffer]), *outputs])),

@@ -207,8 +207,8 @@ def test_softmax_and_layer_norm_in_one_kernel_each():
         local=(mean, variance, scale),
     )
     program = Program(maker.graph())
-    assert int(program.emitted.launches[0].scratch) == 320  # 77 floats, in units of 64 bytes
-    assert int(program.emitted.launches[1].scratch) == 0
+    assert int(program.emitted.launches[0].over.scratch) == 320  # 77 floats, in units of 64 bytes
+    assert int(program.emitted.launches[1].over.scratch) == 0
     program.check(
         {
             "x": rng.normal(size=(rows, columns)).astype("f4"),
@@ -236,7 +236,7 @@ def test_accumulating_stores_add_in_order():
     maker.kernel([zero], outer=1)
     maker.kernel([nest("s", [i, j], [], store)], outer=1)
     program = Program(maker.graph())
-    assert int(program.emitted.launches[1].work) == 1
+    assert int(program.emitted.launches[1].over.units) == 1
     inputs = {
         "x": rng.normal(size=(12, 10)).astype("f4"),
         "ids": rng.integers(0, 5, 12),

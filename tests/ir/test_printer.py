@@ -8,7 +8,7 @@ from torch import nn
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.dtypes import FLOAT32, INT64
-from aot.ir.kernels import Kernel, KernelGraph, MemoryPlan, Placement, Stage, Strip
+from aot.ir.kernels import KernelGraph, MemoryPlan, NestKernel, Placement, Stage, Strip
 from aot.ir.nests import LoopNest
 from aot.ir.printer import op_lines, print_kernels, print_loops, print_memory, print_tensors
 from aot.ir.scalar import binary, check_index, load, unary
@@ -83,7 +83,7 @@ def test_kernels(golden: GoldenCheck) -> None:
     total = graph.ops[0]
     rows, columns = axes(i0=S0), axes(r0=4)
     stage = Stage(rows, columns, (*rows, *columns), columns[0], (total,))
-    kernel = Kernel("k0", (), (stage,), Strip(rows[0], 16), None, (), ("x",), ("y",))
+    kernel = NestKernel("k0", (), (stage,), Strip(rows[0], 16), (), ("x",), ("y",))
     kernels = KernelGraph(
         "hand",
         graph.dims,

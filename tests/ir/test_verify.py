@@ -9,7 +9,7 @@ import pytest
 
 from aot.errors import InternalError
 from aot.ir.dtypes import FLOAT32, INT64
-from aot.ir.kernels import Kernel, KernelGraph, Stage, Strip
+from aot.ir.kernels import Kernel, KernelGraph, NestKernel, Stage, Strip
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import View
 from aot.ir.origin import NO_ORIGIN
@@ -147,7 +147,7 @@ def _kernels(kernel: Kernel, strides: tuple[int, ...] | None = (1,)) -> KernelGr
 
 LOOP = axes(i0=4)
 STAGE = Stage(LOOP, (), LOOP, LOOP[0], (COPY,))
-KERNEL = Kernel("k0", (), (STAGE,), None, None, (), ("x",), ("y",))
+KERNEL = NestKernel("k0", (), (STAGE,), None, (), ("x",), ("y",))
 
 
 def test_good_kernel_passes() -> None:

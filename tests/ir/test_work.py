@@ -4,7 +4,7 @@ import aot.symbolic as sym
 from aot.errors import Origin
 from aot.ir import scalar
 from aot.ir.dtypes import FLOAT32
-from aot.ir.kernels import Kernel, Stage
+from aot.ir.kernels import NestKernel, Stage
 from aot.ir.nests import Axis, Buffer, LoopNest, Store, View
 from aot.ir.templates.scan import Scan
 from aot.ir.work import buffer_bytes, kernel_bytes, kernel_flops, nest_flops, op_flops
@@ -56,7 +56,7 @@ def test_a_kernel_moves_each_buffer_once() -> None:
     shape = tuple(a.extent for a in rows)
     buffers = {name: Buffer(name, FLOAT32, shape, None, "temp") for name in "xy"}
     stage = Stage((), (), (), None, (nest,))
-    kernel = Kernel("k", rows, (stage,), None, None, (), ("x",), ("y",))
+    kernel = NestKernel("k", rows, (stage,), None, (), ("x",), ("y",))
     assert at_sizes(buffer_bytes(buffers["x"])) == 160
     assert at_sizes(kernel_bytes(kernel, buffers)) == 320
     assert at_sizes(kernel_flops(kernel)) == 40

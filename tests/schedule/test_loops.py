@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from aot.ir.kernels import Kernel
+from aot.ir.kernels import NestKernel
 from aot.ir.loops import LoopGraph
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
 from aot.symbolic import product
+from tests.launches import nest_kernel
 from tests.schedule.graphs import (
     BATCH,
     DEVICE,
@@ -24,11 +25,11 @@ from tests.schedule.graphs import (
 )
 
 
-def only_kernel(graph: LoopGraph) -> Kernel:
+def only_kernel(graph: LoopGraph) -> NestKernel:
     fused = fuse(run_passes(graph), DEVICE)
     check_same(graph, fused, {d.name: 3 for d in graph.dims})
     (kernel,) = fused.kernels
-    return kernel
+    return nest_kernel(kernel)
 
 
 def _exp(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:

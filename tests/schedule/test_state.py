@@ -17,6 +17,7 @@ from aot.link.derive import DerivedStore
 from aot.lowering.lower import lower
 from aot.schedule.fusion import fuse
 from aot.schedule.memory import plan_memory
+from tests.launches import template_kernels
 from tests.schedule.graphs import DEVICE, run_passes
 
 
@@ -268,7 +269,6 @@ class Projected(torch.nn.Module):
 
 def test_a_part_of_a_product_is_no_epilogue() -> None:
     _, graph, _ = checked_stages(Projected().eval(), torch.ones(1, 8))
-    for kernel in graph.kernels:
-        if kernel.template is not None:
-            stores = [s for stage in kernel.stages for n in stage.nests for s in n.stores]
-            assert not any(s.base for s in stores)
+    for kernel in template_kernels(graph):
+        stores = [s for stage in kernel.stages for n in stage.nests for s in n.stores]
+        assert not any(s.base for s in stores)

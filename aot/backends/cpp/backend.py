@@ -23,7 +23,7 @@ from aot.backends.cpp.templates import TEMPLATES
 from aot.backends.cpp.toolchain import find_toolchain
 from aot.errors import InternalError
 from aot.ir.declarations import Declaration, declare
-from aot.ir.kernels import Kernel, KernelGraph, Launch
+from aot.ir.kernels import FusedKernel, KernelGraph, Launch, NestKernel, WorkUnits
 from aot.ir.machine import Machine
 from aot.ir.nests import Buffer, DerivedWeight
 from aot.options import CPU_LEVELS, BuildOptions, Target
@@ -77,6 +77,8 @@ class CppBackend:
         launches: list[Launch] = []
         packed: dict[str, tuple[Buffer, DerivedWeight]] = {}
         for kernel in graph.kernels:
+            if not isinstance(kernel, FusedKernel):
+                raise InternalError(f"{kernel.name}: the C++ backend has no such launch")
             emitted = _emit(kernel, graph)
             packed.update({buffer.name: (buffer, weight) for buffer, weight in emitted.packed})
             launch, declaration = _launch(kernel, emitted, graph, grain_bytes)
@@ -99,8 +101,8 @@ class CppBackend:
         return tuple(KernelBinary("cpu", arch, built[arch]) for arch in target.archs)
 
 
-def _emit(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
-    if kernel.template is None:
+def _emit(kernel: FusedKernel, graph: KernelGraph) -> EmittedKernel:
+    if isinstance(kernel, NestKernel):
         return emit_kernel(kernel, graph)
     kind = type(kernel.template)
     for row in TEMPLATES:
@@ -110,7 +112,7 @@ def _emit(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
 
 
 def _launch(
-    kernel: Kernel, emitted: EmittedKernel, graph: KernelGraph, grain_bytes: int
+    kernel: FusedKernel, emitted: EmittedKernel, graph: KernelGraph, grain_bytes: int
 ) -> tuple[Launch, Declaration]:
     """How the kernel is called, its function still unnamed, and what that function declares."""
     reaches = base_reaches(kernel, graph)
@@ -124,9 +126,7 @@ def _launch(
         "",
         emitted.buffers,
         (*emitted.sizes, *base_offsets(kernel, graph.buffers).values()),
-        emitted.work,
-        grain,
-        emitted.scratch,
+        WorkUnits(emitted.work, grain, emitted.scratch),
     )
     buffers = {**graph.buffers, **{buffer.name: buffer for buffer, _ in emitted.packed}}
     begins = {len(emitted.sizes) + k: reach for k, reach in enumerate(reaches)}

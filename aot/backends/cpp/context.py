@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
-from aot.ir.kernels import Kernel
+from aot.ir.kernel_facts import outer_axes, strip_of, template_views
+from aot.ir.kernels import FusedKernel
 from aot.ir.nests import Buffer
 from aot.ir.scalar import Access, loads
 from aot.symbolic import (
@@ -88,7 +89,7 @@ class KernelContext:
         return self.ranges.simplify(expand(Add(*terms)))
 
 
-def base_indices(kernel: Kernel, buffers: Mapping[str, Buffer]) -> dict[str, tuple[int, ...]]:
+def base_indices(kernel: FusedKernel, buffers: Mapping[str, Buffer]) -> dict[str, tuple[int, ...]]:
     """The least constant part of every index with which each buffer is accessed, where not 0.
 
     Slices of one tensor are then addressed alike, from an offset that is an argument, and kernels
@@ -99,9 +100,7 @@ def base_indices(kernel: Kernel, buffers: Mapping[str, Buffer]) -> dict[str, tup
         constants = [max(int(e.as_coeff_Add()[0]), 0) for e in index]
         known = found.setdefault(buffer, constants)
         found[buffer] = [min(pair) for pair in zip(known, constants, strict=True)]
-    call = kernel.template
-    views = () if call is None else (call.output, *(v for _, v in call.operands))
-    skipped = {*kernel.local, *(v.buffer for v in views)}
+    skipped = {*kernel.local, *(v.buffer for v in template_views(kernel))}
     bases = {}
     for name, constants in found.items():
         strides = buffers[name].strides or ()
@@ -130,7 +129,7 @@ def index_range(indices: Sequence[Expr], base: int, size: Expr, ranges: Ranges) 
     return least, (tops[0] if all(top == tops[0] for top in tops) else end) - base
 
 
-def accesses(kernel: Kernel) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+def accesses(kernel: FusedKernel) -> Iterator[tuple[str, tuple[Expr, ...]]]:
     """Every buffer and index that the kernel's stages load or store."""
     for stage in kernel.stages:
         for nest in stage.nests:
@@ -153,10 +152,10 @@ def _separable(index: Expr, outer: frozenset[Symbol], inner: frozenset[Symbol]) 
 
 
 def local_layouts(
-    kernel: Kernel, buffers: Mapping[str, Buffer], ranges: Ranges
+    kernel: FusedKernel, buffers: Mapping[str, Buffer], ranges: Ranges
 ) -> dict[str, LocalLayout]:
     """Layouts of the kernel's local buffers: the inner extents, row-major."""
-    outer = frozenset(a.symbol for a in kernel.outer)
+    outer = frozenset(a.symbol for a in outer_axes(kernel))
     indices: dict[str, list[tuple[Expr, ...]]] = {name: [] for name in kernel.local}
     for buffer, index in accesses(kernel):
         if buffer in indices:
@@ -168,14 +167,15 @@ def local_layouts(
 
 
 def _layout(
-    kernel: Kernel,
+    kernel: FusedKernel,
     buffer: Buffer,
     accesses: Sequence[tuple[Expr, ...]],
     outer: frozenset[Symbol],
     ranges: Ranges,
 ) -> LocalLayout:
     inner = frozenset(s for a in accesses for e in a for s in e.free_symbols) - outer
-    strip = kernel.strip.axis.symbol if kernel.strip else None
+    split = strip_of(kernel)
+    strip = split.axis.symbol if split else None
     kept, whole, extents = [], [], []
     for d, size in enumerate(buffer.shape):
         indices = [a[d] for a in accesses]
@@ -214,12 +214,12 @@ def _affine_in(index: Expr, strip: Symbol | None) -> bool:
 def _extent(
     indices: Sequence[Expr],
     outer: frozenset[Symbol],
-    kernel: Kernel,
+    kernel: FusedKernel,
     ranges: Ranges,
     size: Expr,
 ) -> Expr:
     """One more than the greatest relative index; the dimension's size when that is not known."""
-    strip = kernel.strip
+    strip = strip_of(kernel)
     greatest: list[Expr] = []
     for index in indices:
         inner = relative(index, outer, None)

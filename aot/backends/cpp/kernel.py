@@ -24,8 +24,10 @@ from aot.ir.kernel_facts import (
     index_exprs,
     kernel_axes,
     kernel_sizes,
+    outer_axes,
+    strip_of,
 )
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel
 from aot.ir.nests import Buffer, DerivedWeight
 from aot.ir.scalar import Access, Node, postorder
 from aot.symbolic import (
@@ -67,7 +69,7 @@ class EmittedKernel:
     packed: tuple[tuple[Buffer, DerivedWeight], ...] = ()
 
 
-def make_context(kernel: Kernel, graph: KernelGraph) -> KernelContext:
+def make_context(kernel: FusedKernel, graph: KernelGraph) -> KernelContext:
     """Names and layouts of the kernel, numbered by position so that equal kernels read equal."""
     ranges = kernel_ranges(kernel, graph)
     dims = frozenset(ranges.dims)
@@ -76,20 +78,21 @@ def make_context(kernel: Kernel, graph: KernelGraph) -> KernelContext:
     names[STRIP_START] = "strip_start"
     pointers = {b: f"p{k}" for k, b in enumerate(argument_buffers(kernel))}
     pointers.update({b: f"s{k}" for k, b in enumerate(kernel.local)})
+    strip = strip_of(kernel)
     return KernelContext(
         graph.buffers,
         names,
         pointers,
         local_layouts(kernel, graph.buffers, ranges),
-        frozenset(a.symbol for a in kernel.outer),
-        kernel.strip.axis.symbol if kernel.strip else None,
+        frozenset(a.symbol for a in outer_axes(kernel)),
+        strip.axis.symbol if strip else None,
         ranges,
         frozenset((*kernel.writes, *kernel.local)),
         base_indices(kernel, graph.buffers),
     )
 
 
-def kernel_ranges(kernel: Kernel, graph: KernelGraph) -> Ranges:
+def kernel_ranges(kernel: FusedKernel, graph: KernelGraph) -> Ranges:
     """What is known of the kernel's loop variables and of the dims."""
     return Ranges(
         {a.symbol: a.extent for a in kernel_axes(kernel)},
@@ -97,7 +100,7 @@ def kernel_ranges(kernel: Kernel, graph: KernelGraph) -> Ranges:
     )
 
 
-def emit_kernel(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
+def emit_kernel(kernel: NestKernel, graph: KernelGraph) -> EmittedKernel:
     """The function body of a kernel without a template."""
     kernel = _without_idle_strip(kernel)
     context = make_context(kernel, graph)
@@ -124,7 +127,7 @@ def emit_kernel(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
     return EmittedKernel(writer.text(), argument_buffers(kernel), sizes, work, scratch)
 
 
-def declare_arguments(body: Body, kernel: Kernel, sizes: Sequence[Symbol]) -> None:
+def declare_arguments(body: Body, kernel: FusedKernel, sizes: Sequence[Symbol]) -> None:
     """Writes the pointers and sizes that the function is called with."""
     context = body.context
     for k, name in enumerate(argument_buffers(kernel)):
@@ -140,7 +143,7 @@ def declare_arguments(body: Body, kernel: Kernel, sizes: Sequence[Symbol]) -> No
         body.writer.line(f"const int64_t {context.names[symbol]} = args->sizes[{k}];")
 
 
-def base_offsets(kernel: Kernel, buffers: Mapping[str, Buffer]) -> dict[str, Expr]:
+def base_offsets(kernel: FusedKernel, buffers: Mapping[str, Buffer]) -> dict[str, Expr]:
     """Buffer -> elements between its start and where the kernel's pointer begins, where not 0.
 
     They follow the dims among the kernel's size arguments, in the order of its buffers.
@@ -155,7 +158,7 @@ def base_offsets(kernel: Kernel, buffers: Mapping[str, Buffer]) -> dict[str, Exp
     return offsets
 
 
-def base_reaches(kernel: Kernel, graph: KernelGraph) -> tuple[Reach, ...]:
+def base_reaches(kernel: FusedKernel, graph: KernelGraph) -> tuple[Reach, ...]:
     """What the kernel touches around each of `base_offsets`, in their order.
 
     Of every dimension it is the range of the indices, cut off where the buffer ends.
@@ -174,7 +177,7 @@ def base_reaches(kernel: Kernel, graph: KernelGraph) -> tuple[Reach, ...]:
     return tuple(reaches)
 
 
-def _declare_scratch(body: Body, kernel: Kernel) -> Expr:
+def _declare_scratch(body: Body, kernel: FusedKernel) -> Expr:
     """Declares the local buffers that need memory; the bytes of scratch that they take."""
     context = body.context
     offset: Expr = integer(0)
@@ -191,7 +194,7 @@ def _declare_scratch(body: Body, kernel: Kernel) -> Expr:
     return offset
 
 
-def _hoist(body: Body, kernel: Kernel) -> None:
+def _hoist(body: Body, kernel: NestKernel) -> None:
     """Emits before the unit loop what depends on no loop at all."""
     context = body.context
     varying: set[Node] = set()
@@ -208,7 +211,7 @@ def _hoist(body: Body, kernel: Kernel) -> None:
                 body.value(node)
 
 
-def _without_idle_strip(kernel: Kernel) -> Kernel:
+def _without_idle_strip(kernel: NestKernel) -> NestKernel:
     """The same kernel without a strip that covers its whole axis."""
     strip = kernel.strip
     if strip is None or not is_int(strip.axis.extent) or int(strip.axis.extent) > strip.size:
@@ -216,12 +219,12 @@ def _without_idle_strip(kernel: Kernel) -> Kernel:
     return replace(kernel, strip=None)
 
 
-def _is_serial(kernel: Kernel) -> bool:
+def _is_serial(kernel: NestKernel) -> bool:
     """True when units may touch the same elements (accumulating stores)."""
     return any(s.mode == "add" for st in kernel.stages for n in st.nests for s in n.stores)
 
 
-def _work(kernel: Kernel) -> Expr:
+def _work(kernel: NestKernel) -> Expr:
     units = [a.extent for a in kernel.outer]
     if kernel.strip is not None:
         units.append(ceil_div(kernel.strip.axis.extent, kernel.strip.size))
@@ -231,7 +234,7 @@ def _work(kernel: Kernel) -> Expr:
 class _UnitLoop:
     """The loop over work units: finds the first unit's coordinates, then counts them up."""
 
-    def __init__(self, body: Body, kernel: Kernel) -> None:
+    def __init__(self, body: Body, kernel: NestKernel) -> None:
         self._body = body
         self._strip = kernel.strip
         names = body.context.names

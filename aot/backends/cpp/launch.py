@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from aot.ir.hints import body_weight, hints_of
-from aot.ir.kernels import Kernel, KernelGraph, Stage
+from aot.ir.kernels import FusedKernel, KernelGraph, Stage
 from aot.symbolic import Expr, integer
 
 _BYTES_PER_OP = 1
 """An operation on one element is priced like this many bytes of memory traffic."""
 
 
-def grain_of(kernel: Kernel, graph: KernelGraph, work: Expr, grain_bytes: int) -> Expr:
+def grain_of(kernel: FusedKernel, graph: KernelGraph, work: Expr, grain_bytes: int) -> Expr:
     """Least number of work units that are worth a thread, at the dims' example values."""
     hints = hints_of(graph.dims)
     units = max(hints.value(work), 1)

@@ -16,8 +16,7 @@ from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.interpreter_access import Array
 from aot.ir.interpreter_templates import look
-from aot.ir.kernel_facts import any_template
-from aot.ir.kernels import Kernel
+from aot.ir.kernels import TemplateKernel
 from aot.ir.loops import reads
 from aot.ir.nests import Axis, Buffer, DerivedWeight, View
 from aot.ir.templates.base import TemplateCall
@@ -77,12 +76,12 @@ def strided(call: TemplateCall, view: View, buffers: Mapping[str, Buffer], r: Ra
     return Strided(*found)
 
 
-def is_private_weight(kernel: Kernel, view: View, buffers: Mapping[str, Buffer]) -> bool:
+def is_private_weight(kernel: TemplateKernel, view: View, buffers: Mapping[str, Buffer]) -> bool:
     """True for a weight of known sizes that this kernel reads through this view alone.
 
     Such a weight can be packed when the package is built.
     """
-    call = any_template(kernel)
+    call = kernel.template
     operands = [v.buffer for _, v in call.operands]
     elsewhere = [b for s in kernel.stages for n in s.nests for b in reads(n)]
     return (

@@ -24,7 +24,7 @@ from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import LoopNest, Store, View
 from aot.ir.scalar import binary, cast, const, load, where
 from aot.ir.templates.attention import Attention
@@ -44,7 +44,7 @@ _MASK = (
 class _Attention:
     """One attention kernel, taken apart."""
 
-    kernel: Kernel
+    kernel: TemplateKernel
     graph: KernelGraph
     call: Attention
     context: KernelContext
@@ -58,7 +58,7 @@ class _Attention:
         return index_text(expr, self.context.names)
 
 
-def emit_attention(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
+def emit_attention(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is attention."""
     t = _take_apart(kernel, graph)
     writer = Writer(1)
@@ -85,7 +85,7 @@ def emit_attention(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
     )
 
 
-def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Attention:
+def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Attention:
     call = template_call(kernel, Attention)
     q_view, k_view = call.q, call.k
     batch, heads, queries, columns = call.output.axes

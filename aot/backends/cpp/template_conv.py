@@ -33,7 +33,7 @@ from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer, DerivedWeight, View
 from aot.ir.templates.conv import Conv
 from aot.symbolic import Expr, ceil_div, integer, is_int, product, unravel
@@ -52,7 +52,7 @@ class _Convolution:
     `packed`: the weight's packed buffer; None when the weight is packed at run time.
     """
 
-    kernel: Kernel
+    kernel: TemplateKernel
     context: KernelContext
     space: TileSpace
     shape: ConvShape
@@ -78,7 +78,7 @@ class _Convolution:
         return index_text(expr, self.context.names)
 
 
-def emit_conv(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
+def emit_conv(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is a convolution."""
     c = _take_apart(kernel, graph)
     writer = Writer(1)
@@ -125,7 +125,7 @@ def _ints(values: Sequence[int], missing: int) -> tuple[int, int, int]:
     return filled[0], filled[1], filled[2]
 
 
-def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Convolution:
+def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
     call, buffers = template_call(kernel, Conv), graph.buffers
     x_view, w_view = call.x, call.w
     shape = _shape(call, w_view)

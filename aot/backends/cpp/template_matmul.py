@@ -32,7 +32,7 @@ from aot.backends.cpp.values import Body
 from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Buffer, DerivedWeight, View
 from aot.ir.templates.matmul import Matmul
 from aot.symbolic import Expr, ceil_div, depends_on, integer, is_int, product
@@ -46,7 +46,7 @@ class _Product:
     `matrix`: elements between the packed matrices of a batch, 0 when all share one.
     """
 
-    kernel: Kernel
+    kernel: TemplateKernel
     context: KernelContext
     space: TileSpace
     batch: tuple[Axis, ...]
@@ -88,7 +88,7 @@ class _Product:
         return index_text(expr, self.context.names)
 
 
-def emit_matmul(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
+def emit_matmul(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is a matmul."""
     p = _take_apart(kernel, graph)
     writer = Writer(1)
@@ -123,7 +123,7 @@ def emit_matmul(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
     )
 
 
-def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Product:
+def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
     call, buffers = template_call(kernel, Matmul), graph.buffers
     a_view, b_view = call.a, call.b
     *batch, row, column = call.output.axes
@@ -174,7 +174,7 @@ def _take_apart(kernel: Kernel, graph: KernelGraph) -> _Product:
 
 
 def _pack(
-    kernel: Kernel, view: View, buffers: Mapping[str, Buffer]
+    kernel: TemplateKernel, view: View, buffers: Mapping[str, Buffer]
 ) -> tuple[tuple[Buffer, DerivedWeight] | None, int]:
     """The packed form of a weight B and the elements of one of its matrices; None if none."""
     if not is_private_weight(kernel, view, buffers):

@@ -21,7 +21,7 @@ from aot.backends.cpp.tile import (
 from aot.backends.cpp.values import Body
 from aot.ir.dtypes import BOOL, UINT8, DType
 from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.templates.argsort import Argsort
 from aot.ir.templates.scan import Scan
 from aot.symbolic import Expr, Maximum, Minimum, as_expr, ceil_div, integer, product
@@ -34,7 +34,7 @@ _SCAN_ROWS = 4
 class _Rows:
     """A kernel over the rows of x, taken apart."""
 
-    kernel: Kernel
+    kernel: TemplateKernel
     graph: KernelGraph
     call: Scan | Argsort
     context: KernelContext
@@ -60,7 +60,7 @@ class _Rows:
         return index_text(expr, self.context.names)
 
 
-def emit_scan(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
+def emit_scan(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is a scan."""
     call = template_call(kernel, Scan)
     t = _take_apart(kernel, graph, call)
@@ -71,7 +71,7 @@ def emit_scan(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
     return _finish(t, "scan", "Scan", config, {}, (ceil_div(rows, _SCAN_ROWS), scratch))
 
 
-def emit_argsort(kernel: Kernel, graph: KernelGraph) -> EmittedKernel:
+def emit_argsort(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is an argsort."""
     call = template_call(kernel, Argsort)
     t = _take_apart(kernel, graph, call)
@@ -91,7 +91,7 @@ def _element(dtype: DType) -> str:
     return template_type(UINT8 if dtype == BOOL else dtype)
 
 
-def _take_apart(kernel: Kernel, graph: KernelGraph, call: Scan | Argsort) -> _Rows:
+def _take_apart(kernel: TemplateKernel, graph: KernelGraph, call: Scan | Argsort) -> _Rows:
     view = call.x
     row, column = call.output.axes
     x_dtype = graph.buffers[view.buffer].dtype

@@ -11,7 +11,7 @@ from aot.backends.cpp.template_attention import emit_attention
 from aot.backends.cpp.template_conv import emit_conv
 from aot.backends.cpp.template_matmul import emit_matmul
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.templates import (
     Argsort,
     ArgsortSupport,
@@ -35,7 +35,7 @@ class Template:
     """
 
     support: Support[Any]
-    emit: Callable[[Kernel, KernelGraph], EmittedKernel]
+    emit: Callable[[TemplateKernel, KernelGraph], EmittedKernel]
 
 
 TEMPLATES = (

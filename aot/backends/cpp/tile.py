@@ -12,7 +12,7 @@ from aot.backends.cpp.values import Body
 from aot.backends.cpp.width import choose_width
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
-from aot.ir.kernels import Kernel, Stage
+from aot.ir.kernels import Stage, TemplateKernel
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.scalar import Access, Node, load, rebuild, substitute_index, with_args
 from aot.ir.templates.base import TemplateCall
@@ -63,7 +63,9 @@ def tile_context(context: KernelContext, space: TileSpace, dtype: DType) -> Kern
     )
 
 
-def epilogue_nests(kernel: Kernel, space: TileSpace, context: KernelContext) -> list[LoopNest]:
+def epilogue_nests(
+    kernel: TemplateKernel, space: TileSpace, context: KernelContext
+) -> list[LoopNest]:
     """The nests to run on each tile, over (ROW, COLUMN), reading the template's result from it."""
     call = kernel.template
     if call is None:

@@ -17,12 +17,22 @@ from aot.backends.triton.user_kernel import emit_user_kernel
 from aot.errors import InternalError
 from aot.ir.declarations import Declaration, declare
 from aot.ir.hints import Hints, hints_of
-from aot.ir.kernels import Kernel, KernelGraph, Launch, side_by_side
+from aot.ir.kernels import (
+    Grid,
+    JoinedKernel,
+    Kernel,
+    KernelGraph,
+    Launch,
+    ModelKernel,
+    NestKernel,
+    TemplateKernel,
+    fused_parts,
+    side_by_side,
+)
 from aot.ir.machine import Machine
 from aot.ir.nests import Buffer
 from aot.ir.user_kernel import TRITON
 from aot.options import BuildOptions, Target
-from aot.symbolic import integer
 
 
 @dataclass(frozen=True)
@@ -86,17 +96,7 @@ class TritonBackend:
         launches: list[Launch] = []
         for kernel, group in zip(kernels, grouped, strict=True):
             emitted = alone[group[0]] if len(group) == 1 else joined([alone[k] for k in group])
-            none = integer(0)
-            launch = Launch(
-                kernel.name,
-                "",
-                emitted.buffers,
-                emitted.sizes,
-                none,
-                none,
-                none,
-                grid=emitted.grid,
-            )
+            launch = Launch(kernel.name, "", emitted.buffers, emitted.sizes, Grid(*emitted.grid))
             declaration, values = declare(graph, kernel, launch, graph.buffers)
             key = (emitted.function, emitted.signature, emitted.options, declaration)
             if key not in names:
@@ -122,41 +122,47 @@ class TritonBackend:
 
 def _with_workspaces(graph: KernelGraph, hints: Hints, gpu: Gpu) -> KernelGraph:
     """The graph with the memory that kernels of some templates want for themselves."""
-    spaces = {kernel.name: _workspace(kernel, graph, hints, gpu) for kernel in graph.kernels}
-    kernels = [
-        replace(kernel, writes=(*kernel.writes, space.name), workspace=space.name)
-        if (space := spaces[kernel.name]) is not None
-        else kernel
-        for kernel in graph.kernels
-    ]
-    own = {space.name: space for space in spaces.values() if space is not None}
-    return replace(graph, buffers={**graph.buffers, **own}, kernels=tuple(kernels))
+    own: dict[str, Buffer] = {}
+
+    def with_workspace(kernel: Kernel) -> Kernel:
+        if not isinstance(kernel, TemplateKernel):
+            return kernel
+        wants = _template(kernel).workspace
+        space = None if wants is None else wants(kernel, graph, hints, gpu)
+        if space is None:
+            return kernel
+        own[space.name] = space
+        return replace(kernel, writes=(*kernel.writes, space.name), workspace=space.name)
+
+    kernels = tuple(with_workspace(kernel) for kernel in graph.kernels)
+    return replace(graph, buffers={**graph.buffers, **own}, kernels=kernels)
 
 
-def _workspace(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Buffer | None:
-    wants = _template(kernel).workspace if kernel.template is not None else None
-    return None if wants is None else wants(kernel, graph, hints, gpu)
-
-
-def _template(kernel: Kernel) -> Template:
+def _template(kernel: TemplateKernel) -> Template:
     """What there is for the kernel's template call."""
     kind = type(kernel.template)
     for row in TEMPLATES:
         if row.support.kind is kind:
             return row
-    raise InternalError(f"{kernel.name}: no Triton template {kind.__name__}")
+    raise InternalError(f"{kernel.name}: no Triton template {kind.kind}")
 
 
 def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
-    if kernel.call is not None:
-        return emit_user_kernel(kernel, graph, hints, gpu)
-    if kernel.template is None:
-        return emit_kernel(kernel, graph, hints, gpu)
-    return _template(kernel).emit(kernel, graph, hints, gpu)
+    match kernel:
+        case ModelKernel():
+            return emit_user_kernel(kernel, graph, hints, gpu)
+        case NestKernel():
+            return emit_kernel(kernel, graph, hints, gpu)
+        case TemplateKernel():
+            return _template(kernel).emit(kernel, graph, hints, gpu)
+        case JoinedKernel():
+            raise InternalError(f"{kernel.name}: launches are joined when they have been emitted")
 
 
 def _together(kernels: list[Kernel]) -> Kernel:
-    return kernels[0] if len(kernels) == 1 else side_by_side(kernels)
+    if len(kernels) == 1:
+        return kernels[0]
+    return side_by_side([part for kernel in kernels for part in fused_parts(kernel)])
 
 
 def _source(name: str, emitted: EmittedKernel, declaration: Declaration) -> KernelSource:
@@ -173,11 +179,13 @@ def _source(name: str, emitted: EmittedKernel, declaration: Declaration) -> Kern
 
 def _place(kernel: Kernel) -> str:
     """What of the model a kernel computes, for messages."""
-    if kernel.parts:
-        return ", ".join(_place(part) for part in kernel.parts)
-    if kernel.template is not None:
-        return f"{kernel.template.name} at {kernel.template.origin}"
-    if kernel.call is not None:
-        return f"{kernel.call.name} at {kernel.call.origin}"
-    nests = [n for s in kernel.stages for n in s.nests]
-    return ", ".join(f"{n.name} at {n.origin}" for n in nests)
+    match kernel:
+        case JoinedKernel():
+            return ", ".join(_place(part) for part in kernel.parts)
+        case TemplateKernel():
+            return f"{kernel.template.name} at {kernel.template.origin}"
+        case ModelKernel():
+            return f"{kernel.call.name} at {kernel.call.origin}"
+        case NestKernel():
+            nests = [n for s in kernel.stages for n in s.nests]
+            return ", ".join(f"{n.name} at {n.origin}" for n in nests)

@@ -7,8 +7,14 @@ from dataclasses import dataclass
 
 from aot.backends.triton.gpu import Gpu
 from aot.ir.dtypes import DType
-from aot.ir.kernel_facts import argument_buffers, kernel_axes, kernel_sizes, template_views
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernel_facts import (
+    argument_buffers,
+    kernel_axes,
+    kernel_sizes,
+    outer_axes,
+    template_views,
+)
+from aot.ir.kernels import FusedKernel, KernelGraph
 from aot.ir.nests import Axis, Buffer
 from aot.symbolic import Expr, Ranges, Symbol, dim, integer, product
 
@@ -77,7 +83,7 @@ class KernelContext:
         return self.ranges.simplify(total)
 
 
-def make_context(kernel: Kernel, graph: KernelGraph, gpu: Gpu) -> KernelContext:
+def make_context(kernel: FusedKernel, graph: KernelGraph, gpu: Gpu) -> KernelContext:
     """Names and facts of the kernel, numbered by position so that equal kernels read equal."""
     axes = [*kernel_axes(kernel), *(a for v in template_views(kernel) for a in v.axes)]
     extents = {a.symbol: a.extent for a in axes}
@@ -87,7 +93,7 @@ def make_context(kernel: Kernel, graph: KernelGraph, gpu: Gpu) -> KernelContext:
     pointers = {b: f"p{k}" for k, b in enumerate(argument_buffers(kernel))}
     touched = (*argument_buffers(kernel), *kernel.local)
     exprs = [product(graph.buffers[b].shape) for b in touched]
-    exprs.append(product([a.extent for a in kernel.outer]))
+    exprs.append(product([a.extent for a in outer_axes(kernel)]))
     wide = not all(_is_narrow(e, ranges) for e in exprs)
     return KernelContext(graph.buffers, names, pointers, ranges, sizes, wide, gpu.starts_early)
 

@@ -12,7 +12,7 @@ from aot.backends.triton.text import index_text
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.kernel_facts import template_call
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, View
 from aot.ir.templates.conv import Conv
 from aot.ir.views import view_strides
@@ -32,7 +32,7 @@ class Operand:
 class Convolution:
     """One convolution, taken apart. `inputs` and `outputs`: channels of one group."""
 
-    kernel: Kernel
+    kernel: TemplateKernel
     call: Conv
     context: KernelContext
     x: Operand
@@ -81,7 +81,7 @@ class Convolution:
         return bool(last.is_Integer) and int(last) >= 0
 
 
-def take_apart(kernel: Kernel, graph: KernelGraph, gpu: Gpu) -> Convolution:
+def take_apart(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> Convolution:
     """The kernel's convolution. Raises InternalError when it has none."""
     call = template_call(kernel, Conv)
     context = make_context(kernel, graph, gpu)

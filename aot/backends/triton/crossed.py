@@ -14,7 +14,7 @@ from aot.backends.triton.reduction import Accumulator, Reduction, reductions_of
 from aot.backends.triton.text import Writer, index_text, value_type
 from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
-from aot.ir.kernels import Kernel, Stage
+from aot.ir.kernels import NestKernel, Stage
 from aot.ir.nests import Axis, LoopNest
 from aot.symbolic import Expr, product
 
@@ -36,7 +36,7 @@ THREAD_POINTS = 32
 WARPS = 4
 
 
-def is_crossed(kernel: Kernel) -> bool:
+def is_crossed(kernel: NestKernel) -> bool:
     """True when some nest keeps what its stage reduces."""
     return any(_crosses(s, n) for s in kernel.stages for n in s.nests)
 
@@ -45,12 +45,14 @@ def _crosses(stage: Stage, nest: LoopNest) -> bool:
     return bool(nest.reduction) and set(nest.reduction) != set(stage.reduction)
 
 
-def _finds_positions(kernel: Kernel) -> bool:
+def _finds_positions(kernel: NestKernel) -> bool:
     nests = [n for s in kernel.stages for n in s.nests if n.reduction]
     return any(r.is_arg for n in nests for r in reductions_of(n))
 
 
-def emit_crossed(kernel: Kernel, context: KernelContext, hints: Hints) -> tuple[Body, Expr, int]:
+def emit_crossed(
+    kernel: NestKernel, context: KernelContext, hints: Hints
+) -> tuple[Body, Expr, int]:
     """The statements of such a kernel, its programs, and warps for each."""
     body = Body(context, Writer(), 2)
     _name_outer(body, kernel.outer)

@@ -9,8 +9,7 @@ from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, Value
 from aot.backends.triton.text import index_text
 from aot.ir.dtypes import FLOAT32, DType
-from aot.ir.kernel_facts import any_template
-from aot.ir.kernels import Kernel
+from aot.ir.kernels import TemplateKernel
 from aot.ir.nests import Axis, Store
 from aot.ir.scalar import load
 from aot.ir.templates.matmul import Matmul
@@ -60,9 +59,9 @@ def precision(dtype: DType) -> str:
     return ', input_precision="ieee"' if dtype == FLOAT32 else ""
 
 
-def finish_tile(body: Body, kernel: Kernel, text: str, dims: frozenset[str]) -> None:
+def finish_tile(body: Body, kernel: TemplateKernel, text: str, dims: frozenset[str]) -> None:
     """Stores a template's tile where it is wanted, and evaluates the epilogue on it."""
-    call = any_template(kernel)
+    call = kernel.template
     view = call.output
     dtype = body.context.buffers[view.buffer].dtype
     body.define_buffer(view.buffer, Value(text, dtype, dims))

@@ -21,7 +21,7 @@ from aot.backends.triton.text import Writer, index_text, pointer_type
 from aot.backends.triton.tiling import RowTile, point_tile, row_tile
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import argument_buffers, index_exprs
-from aot.ir.kernels import Kernel, KernelGraph, Stage
+from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel, Stage
 from aot.ir.scalar import Node, postorder
 from aot.symbolic import Expr, ceil_div, integer, product
 
@@ -59,7 +59,7 @@ class EmittedKernel:
         return module_text(self.function)
 
 
-def emit_kernel(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
+def emit_kernel(kernel: NestKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The function of a kernel without a template."""
     context = make_context(kernel, graph, gpu)
     if all(not s.order for s in kernel.stages):
@@ -74,7 +74,7 @@ def emit_kernel(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> E
 
 
 def finish(
-    kernel: Kernel, body: Body, grid: Grid, options: dict[str, int], *, early: bool = True
+    kernel: FusedKernel, body: Body, grid: Grid, options: dict[str, int], *, early: bool = True
 ) -> EmittedKernel:
     """The module around a kernel's statements.
 
@@ -136,7 +136,9 @@ def program_id(context: KernelContext) -> str:
     return PROGRAM + (".to(tl.int64)" if context.wide else "")
 
 
-def _emit_points(kernel: Kernel, context: KernelContext, hints: Hints, gpu: Gpu) -> EmittedKernel:
+def _emit_points(
+    kernel: NestKernel, context: KernelContext, hints: Hints, gpu: Gpu
+) -> EmittedKernel:
     tile = point_tile(kernel, context, hints, gpu.units)
     body = Body(context, Writer(), len(tile.dims))
     program = program_id(context)
@@ -159,7 +161,7 @@ def _emit_points(kernel: Kernel, context: KernelContext, hints: Hints, gpu: Gpu)
     return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
 
 
-def _emit_short(kernel: Kernel, context: KernelContext, tile: ShortTile) -> EmittedKernel:
+def _emit_short(kernel: NestKernel, context: KernelContext, tile: ShortTile) -> EmittedKernel:
     body = ShortBody(context, Writer())
     rows, columns = tile.rows, tile.columns
     across = ceil_div(columns.points, columns.block)
@@ -177,7 +179,7 @@ def _emit_short(kernel: Kernel, context: KernelContext, tile: ShortTile) -> Emit
     return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
 
 
-def _emit_rows(kernel: Kernel, context: KernelContext, tile: RowTile) -> EmittedKernel:
+def _emit_rows(kernel: NestKernel, context: KernelContext, tile: RowTile) -> EmittedKernel:
     body = Body(context, Writer(), 2)
     rows = tile.rows
     body.open_dim(rows, f"{program_id(context)} * {rows.block}")

@@ -17,7 +17,7 @@ from aot.backends.triton.short_tile import Accesses, is_one_axis
 from aot.backends.triton.text import index_text
 from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
-from aot.ir.kernels import Kernel
+from aot.ir.kernels import TemplateKernel
 from aot.ir.nests import Axis, View
 from aot.ir.scalar import Node, clamp_index, load
 from aot.ir.templates.base import TemplateCall
@@ -131,7 +131,7 @@ def as_index(body: ShortBody, value: Value) -> str:
 
 
 def plan_walk(
-    kernel: Kernel,
+    kernel: TemplateKernel,
     call: Resample | Resample2,
     context: KernelContext,
     hints: Hints,
@@ -170,7 +170,7 @@ def rows_each(
 
 
 def _steps(
-    kernel: Kernel, call: TemplateCall, context: KernelContext, hints: Hints
+    kernel: TemplateKernel, call: TemplateCall, context: KernelContext, hints: Hints
 ) -> dict[Symbol, int]:
     """Elements between neighbours along each output axis, in what the kernel writes first."""
     view = call.output

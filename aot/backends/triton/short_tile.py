@@ -9,7 +9,7 @@ from aot.backends.triton.context import KernelContext, TileDim
 from aot.backends.triton.tiling import power_above
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import index_exprs
-from aot.ir.kernels import Kernel, Stage
+from aot.ir.kernels import FusedKernel, NestKernel, Stage
 from aot.ir.nests import Axis
 from aot.ir.scalar import Access, IndexValue, Node, loads, postorder
 from aot.ir.templates.resample import Resample
@@ -56,7 +56,7 @@ class ShortTile:
 
 
 def short_tile(
-    kernel: Kernel, context: KernelContext, hints: Hints, units: int
+    kernel: NestKernel, context: KernelContext, hints: Hints, units: int
 ) -> ShortTile | None:
     """The tile of a kernel whose reductions are all short; None for others."""
     if not kernel.outer or not all(_is_short(s) for s in kernel.stages):
@@ -119,7 +119,7 @@ class Accesses:
         return frozenset[Symbol]().union(*(bound for _, bound in self.reads))
 
 
-def accesses(kernel: Kernel, context: KernelContext, call: Resample | None) -> Accesses:
+def accesses(kernel: FusedKernel, context: KernelContext, call: Resample | None) -> Accesses:
     """What a kernel reads and writes; of a template call, its operand x and its output."""
     reads: list[tuple[Expr, frozenset[Symbol]]] = []
     stores: list[Expr] = []
@@ -162,7 +162,7 @@ def _step(offset: Expr, bound: frozenset[Symbol], axis: Axis, hints: Hints) -> i
 
 
 def _split(
-    kernel: Kernel, accesses: Accesses, hints: Hints
+    kernel: NestKernel, accesses: Accesses, hints: Hints
 ) -> tuple[tuple[Axis, ...], tuple[Axis, ...], tuple[Symbol, ...]]:
     """(rows, columns, merged): the outer axes in the order of memory that the kernel writes."""
     axes = list(kernel.outer)

@@ -22,7 +22,7 @@ from aot.backends.triton.tiling import THREAD_POINTS, WARP, power_above
 from aot.ir.dtypes import DType
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis
 from aot.ir.scalar import Node, load
 from aot.ir.templates.argsort import Argsort
@@ -54,7 +54,7 @@ _LEAST, _GREATEST = -(2**63), 2**63 - 1
 class _Sort:
     """One argsort kernel, taken apart. `elements`: an axis over the elements of a row."""
 
-    kernel: Kernel
+    kernel: TemplateKernel
     call: Argsort
     body: Body
     elements: Axis
@@ -92,7 +92,9 @@ class _Sort:
         return name
 
 
-def emit_argsort(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
+def emit_argsort(
+    kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
+) -> EmittedKernel:
     """The kernel of an argsort template and its epilogue."""
     call = template_call(kernel, Argsort)
     view = call.x

@@ -35,7 +35,7 @@ from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, FLOAT32, DType
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Store, View
 from aot.ir.scalar import load
 from aot.ir.templates.attention import Attention
@@ -74,7 +74,7 @@ class _Attention:
     each, whole blocks; None when a program walks all of them.
     """
 
-    kernel: Kernel
+    kernel: TemplateKernel
     call: Attention
     context: KernelContext
     tile: AttentionTile
@@ -147,7 +147,9 @@ class _Attention:
         return tuple(substitute(e, mapping) for e in view.index)
 
 
-def emit_attention(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
+def emit_attention(
+    kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
+) -> EmittedKernel:
     """The kernel of an attention template and its epilogue."""
     t = _take_apart(kernel, graph, hints, gpu)
     body = Body(t.context, Writer(), 2)
@@ -203,7 +205,7 @@ def _store_part(body: Body, t: _Attention) -> None:
         body.store(Store(view.buffer, tuple(index), load(view.buffer, FLOAT32, index)))
 
 
-def _take_apart(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> _Attention:
+def _take_apart(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> _Attention:
     call = template_call(kernel, Attention)
     q, k = call.q, call.k
     depth, width, keys = q.axes[3].extent, call.v.axes[3].extent, k.axes[2].extent

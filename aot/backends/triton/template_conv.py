@@ -19,7 +19,7 @@ from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program
 from aot.backends.triton.text import Writer
 from aot.backends.triton.tiling import power_above
 from aot.ir.hints import Hints
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis
 from aot.symbolic import Expr, ceil_div, integer, is_int, product, var
 
@@ -33,7 +33,7 @@ _DIRECT_COLUMNS = 64
 _DIRECT_POINTS = 2048
 
 
-def emit_conv(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
+def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of a convolution and its epilogue."""
     conv = take_apart(kernel, graph, gpu)
     if _is_direct(conv):

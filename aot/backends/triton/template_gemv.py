@@ -9,7 +9,7 @@ from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program
 from aot.backends.triton.text import Writer, index_text
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
-from aot.ir.kernels import Kernel
+from aot.ir.kernels import TemplateKernel
 from aot.ir.templates.matmul import Matmul
 from aot.symbolic import ceil_div, coefficient_of, product
 
@@ -31,7 +31,7 @@ def is_vector_product(call: Matmul, right: Operand, context: KernelContext) -> b
 
 
 def emit_gemv(
-    kernel: Kernel, context: KernelContext, left: Operand, right: Operand, hints: Hints
+    kernel: TemplateKernel, context: KernelContext, left: Operand, right: Operand, hints: Hints
 ) -> EmittedKernel:
     """The kernel of a product with one row: a few columns a program, summed along the depth."""
     call = template_call(kernel, Matmul)

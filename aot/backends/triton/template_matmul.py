@@ -28,7 +28,7 @@ from aot.backends.triton.text import Writer, index_text
 from aot.ir.dtypes import DType
 from aot.ir.hints import Hints, is_dear
 from aot.ir.kernel_facts import template_call
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis
 from aot.ir.templates.matmul import Matmul
 from aot.symbolic import (
@@ -62,7 +62,9 @@ class _Copied:
     flipped: bool
 
 
-def emit_matmul(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
+def emit_matmul(
+    kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
+) -> EmittedKernel:
     """The kernel of a matmul template and its epilogue."""
     call = template_call(kernel, Matmul)
     left, right = operand(call, "a"), operand(call, "b")
@@ -167,7 +169,7 @@ def _is_aligned(number: Expr) -> bool:
 
 def _stay(
     body: Body,
-    kernel: Kernel,
+    kernel: TemplateKernel,
     tile: DotTile,
     copied: tuple[_Copied, _Copied],
     operands: tuple[Operand, Operand],

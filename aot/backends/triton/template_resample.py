@@ -14,7 +14,7 @@ from aot.backends.triton.short_tile import accesses
 from aot.backends.triton.text import Writer
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.templates.resample import Resample
 
 THREAD_COLUMNS, MOST_WARPS = 8, 1
@@ -22,7 +22,9 @@ THREAD_COLUMNS, MOST_WARPS = 8, 1
 wait for memory."""
 
 
-def emit_resample(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
+def emit_resample(
+    kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
+) -> EmittedKernel:
     """The kernel of a resample call and its epilogue."""
     call = template_call(kernel, Resample)
     context = make_context(kernel, graph, gpu)

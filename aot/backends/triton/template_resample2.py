@@ -26,7 +26,7 @@ from aot.backends.triton.text import Writer, value_type
 from aot.errors import InternalError
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.scalar import Node, binary, cast, load
 from aot.ir.templates.resample2 import Resample2
 from aot.symbolic import Expr, integer, substitute, var
@@ -35,7 +35,9 @@ _BEGIN, _ROW = var("begin"), var("row")
 """Where an output's taps along the inner axis begin; the input row that is summed."""
 
 
-def emit_resample2(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
+def emit_resample2(
+    kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
+) -> EmittedKernel:
     """The kernel of a resample2 call and its epilogue."""
     call = template_call(kernel, Resample2)
     if call.first == "outer":
@@ -52,7 +54,9 @@ def emit_resample2(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -
 class _Rows:
     """Writes the walk. Use once: `emit`."""
 
-    def __init__(self, body: ShortBody, kernel: Kernel, call: Resample2, walk: Walk) -> None:
+    def __init__(
+        self, body: ShortBody, kernel: TemplateKernel, call: Resample2, walk: Walk
+    ) -> None:
         self._body, self._kernel, self._call, self._walk = body, kernel, call, walk
         buffers = body.context.buffers
         self._sums = buffers[call.weights.buffer].dtype

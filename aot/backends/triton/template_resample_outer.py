@@ -26,7 +26,7 @@ from aot.backends.triton.text import Writer, index_text
 from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Buffer
 from aot.ir.scalar import Node
 from aot.ir.templates.resample2 import Resample2
@@ -115,7 +115,7 @@ class Strips:
         return product((*(a.extent for a in self.planes), self.across, self.down))
 
 
-def workspace(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Buffer | None:
+def workspace(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Buffer | None:
     """What the programs of a resample2 kernel share out between them, where they need it."""
     if template_call(kernel, Resample2).first != "outer":
         return None
@@ -126,7 +126,7 @@ def workspace(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Buf
 
 
 def emit_resample_outer(
-    kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu
+    kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
 ) -> EmittedKernel:
     """The kernel of a resample2 call whose outer axis comes first, and its epilogue."""
     context = make_context(kernel, graph, gpu)
@@ -137,7 +137,7 @@ def emit_resample_outer(
     return finish(kernel, body, line_grid(strips.programs), options)
 
 
-def _plan(kernel: Kernel, context: KernelContext, hints: Hints, gpu: Gpu) -> Strips:
+def _plan(kernel: TemplateKernel, context: KernelContext, hints: Hints, gpu: Gpu) -> Strips:
     call = template_call(kernel, Resample2)
     row, inner = (call.output.axes[at] for at in (call.axis, call.inner))
     inside = _inside(call, context)
@@ -181,7 +181,9 @@ class _Strip:
     `outputs`: the first output of a walk; `begin`: the first input that it sums.
     """
 
-    def __init__(self, body: ShortBody, kernel: Kernel, strips: Strips, hints: Hints) -> None:
+    def __init__(
+        self, body: ShortBody, kernel: TemplateKernel, strips: Strips, hints: Hints
+    ) -> None:
         self._body, self._kernel, self._strips = body, kernel, strips
         self._call = template_call(kernel, Resample2)
         self._line = body.writer.line

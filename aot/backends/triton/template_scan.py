@@ -19,7 +19,7 @@ from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.dtypes import INT64, DType
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis
 from aot.ir.scalar import Access, Node, load, loads, substitute_index
 from aot.ir.templates.scan import Scan
@@ -54,7 +54,7 @@ class ScanTile:
     looped: bool
 
 
-def emit_scan(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
+def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of a scan template and its epilogue."""
     call = template_call(kernel, Scan)
     context = make_context(kernel, graph, gpu)
@@ -143,7 +143,7 @@ def _neutral(combine: str, dtype: DType) -> str:
     return str(2**63 - 1 if combine == "min" else -(2**63))
 
 
-def _block(body: Body, kernel: Kernel, element: Node, carry: str) -> None:
+def _block(body: Body, kernel: TemplateKernel, element: Node, carry: str) -> None:
     """Scans the present block and evaluates the epilogue on it; what lies beyond comes last."""
     call = template_call(kernel, Scan)
     line = body.writer.line

@@ -18,7 +18,7 @@ from aot.backends.triton.template_resample2 import emit_resample2
 from aot.backends.triton.template_resample_outer import workspace
 from aot.backends.triton.template_scan import emit_scan
 from aot.ir.hints import Hints
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer
 from aot.ir.templates import (
     Argsort,
@@ -58,8 +58,8 @@ class Template:
     """
 
     support: Support[Any]
-    emit: Callable[[Kernel, KernelGraph, Hints, Gpu], EmittedKernel]
-    workspace: Callable[[Kernel, KernelGraph, Hints, Gpu], Buffer | None] | None = None
+    emit: Callable[[TemplateKernel, KernelGraph, Hints, Gpu], EmittedKernel]
+    workspace: Callable[[TemplateKernel, KernelGraph, Hints, Gpu], Buffer | None] | None = None
 
 
 def _takes_type(call: TemplateCall, buffers: Mapping[str, Buffer], hints: Hints) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aot.backends.triton.context import KernelContext, TileDim
 from aot.ir.hints import Hints, body_weight
-from aot.ir.kernels import Kernel, Stage
+from aot.ir.kernels import NestKernel, Stage
 from aot.ir.nests import Axis
 from aot.ir.scalar import Access, loads
 from aot.symbolic import Expr, Symbol, coefficient_of
@@ -62,7 +62,7 @@ def power_above(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-def point_tile(kernel: Kernel, context: KernelContext, hints: Hints, units: int) -> PointTile:
+def point_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: int) -> PointTile:
     """The tile of a kernel whose only loops are the outer ones."""
     crossing = _crossing(kernel, context, hints)
     if crossing is not None:
@@ -85,14 +85,14 @@ def point_tile(kernel: Kernel, context: KernelContext, hints: Hints, units: int)
     return PointTile((TileDim("x", kernel.outer, block, 0),), max(1, min(4, block // 128)))
 
 
-def _thread_points(kernel: Kernel) -> int:
+def _thread_points(kernel: NestKernel) -> int:
     """Points of a thread: code is repeated for each, rare paths of dear functions included."""
     weight = body_weight([r for s in kernel.stages for n in s.nests for r in n.roots])
     fitting = LONG_BODY_WEIGHT // max(1, weight)
     return next((n for n in (THREAD_POINTS, 4) if n <= fitting), 2)
 
 
-def _crossing(kernel: Kernel, context: KernelContext, hints: Hints) -> Axis | None:
+def _crossing(kernel: NestKernel, context: KernelContext, hints: Hints) -> Axis | None:
     """An axis that some access walks contiguously while it strides along the last one."""
     if len(kernel.outer) < 2:
         return None
@@ -119,7 +119,7 @@ def _stride(offset: Expr, symbol: Symbol) -> Expr | None:
     return coefficient_of(offset, symbol)
 
 
-def row_tile(kernel: Kernel, context: KernelContext, hints: Hints, units: int) -> RowTile:
+def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: int) -> RowTile:
     """The tile of a kernel with inner loops or reductions."""
     spaces: dict[tuple[Expr, ...], Stage] = {}
     for stage in kernel.stages:
@@ -140,7 +140,7 @@ def row_tile(kernel: Kernel, context: KernelContext, hints: Hints, units: int) -
     return RowTile(TileDim("x", kernel.outer, block, 0), columns, frozenset(looped), warps)
 
 
-def _rows_contiguous(kernel: Kernel, stage: Stage, context: KernelContext) -> bool:
+def _rows_contiguous(kernel: NestKernel, stage: Stage, context: KernelContext) -> bool:
     """True when the stage's largest reads are contiguous along the outer axes, not the inner."""
     if not kernel.outer or not stage.order:
         return False

@@ -11,7 +11,7 @@ from aot.backends.triton.text import index_text, literal, pointer_type, value_ty
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, FLOAT32, INT32, INT64
 from aot.ir.hints import Hints
-from aot.ir.kernels import Kernel, KernelGraph
+from aot.ir.kernels import KernelGraph, ModelKernel
 from aot.ir.tensors import ValueRef, names_in
 from aot.symbolic import Symbol
 
@@ -19,10 +19,10 @@ _TYPES = {"int32": INT32, "int64": INT64, "float": FLOAT32, "bool": BOOL}
 """What Triton makes of the numbers that a kernel is launched with."""
 
 
-def emit_user_kernel(kernel: Kernel, graph: KernelGraph, _: Hints, gpu: Gpu) -> EmittedKernel:
+def emit_user_kernel(kernel: ModelKernel, graph: KernelGraph, _: Hints, gpu: Gpu) -> EmittedKernel:
     """A function that calls the kernel with numbers that are known, or computed from sizes."""
     call = kernel.call
-    if call is None or call.kernel is None:
+    if call.kernel is None:
         raise InternalError(f"{kernel.name} launches no kernel")
     own = call.kernel
     buffers = tuple(dict.fromkeys(n for _, _, value in call.arguments for n in names_in(value)))

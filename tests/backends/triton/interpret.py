@@ -15,9 +15,11 @@ import numpy as np
 from aot.backends.base import EmittedGraph
 from aot.ir.flow import slices_of
 from aot.ir.interpreter_flow import FlowRun
+from aot.ir.kernels import ModelKernel
 from aot.ir.tensors import RANDOM_STATE
 from aot.options import compile_environment
 from aot.symbolic import as_expr, dim, evaluate
+from tests.launches import grid_of
 
 _PROGRAM = Path(__file__).with_name("interpreter_worker.py")
 _POISON = 0x55
@@ -136,7 +138,7 @@ def run_flow(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
         symbols = {dim(name): value for name, value in sizes.items()}
         launches = emitted.launches[span.first :][: span.count]
         for kernel in graph.kernels[span.first :][: span.count]:
-            changed = kernel.call.changed if kernel.call is not None else ()
+            changed = kernel.call.changed if isinstance(kernel, ModelKernel) else ()
             for name in set(kernel.writes).difference(slices, changed):
                 arrays.pop(name, None)  # of an earlier turn of a loop, perhaps of other sizes
         names = list(dict.fromkeys(name for launch in launches for name in launch.buffers))
@@ -179,7 +181,7 @@ def _launch(emitted, launches, memory, number, symbols):
                 launch.function,
                 [number[b] for b in launch.buffers],
                 [int(evaluate(as_expr(e), symbols)) for e in launch.sizes],
-                tuple(int(evaluate(as_expr(e), symbols)) for e in launch.grid),
+                tuple(int(evaluate(as_expr(e), symbols)) for e in grid_of(launch)),
             )
             for launch in launches
         ],

@@ -22,6 +22,7 @@ from aot.schedule.fusion import fuse
 from tests.backends.triton.disassembly import MachineCode, disassemble
 from tests.comparing import difference
 from tests.conformance.executors import interpret_triton
+from tests.launches import calls_of, template_kernels
 from tests.rounding import slack
 from tests.schedule.graphs import run_passes
 from tests.settings import seeded
@@ -82,13 +83,13 @@ def emitted(model: Captured, arch: str = "sm_90") -> EmittedGraph:
 
 
 def template_kinds(model: Captured) -> list[str]:
-    return [k.template.kind for k in kernels_of(model).kernels if k.template]
+    return [call.kind for call in calls_of(kernels_of(model))]
 
 
 def machine_code(model: Captured, kind: str, arch: str) -> MachineCode:
     """The machine code of the kernel with that template."""
     graph = emitted(model, arch)
-    kernels = {k.name: k for k in graph.graph.kernels if k.template and k.template.kind == kind}
+    kernels = {k.name for k in template_kernels(graph.graph) if k.template.kind == kind}
     (name,) = [launch.function for launch in graph.launches if launch.kernel in kernels]
     (source,) = [f for f in graph.functions if f.name == name]
     (image,) = compile_kernels([source], arch, 1, default_cache_dir(environment()))

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from aot.ir.hints import hints_of
-from aot.ir.kernels import side_by_side
+from aot.ir.kernels import JoinedKernel, fused_parts, side_by_side
 from aot.schedule.memory import buffer_lifetimes, plan_memory
 from tests.backends.triton.templates import captured, check_close, emitted
+from tests.launches import grid_of
 from tests.settings import seeded
 
 ROW = torch.randn(1, 64)
@@ -29,7 +30,7 @@ def parts_of(function: Callable[..., Any], *args: torch.Tensor, dims: Any = None
     """Kernels of each launch."""
     source = emitted(captured(function, args, dims))
     assert len(source.launches) == len(source.graph.kernels)
-    return [max(1, len(kernel.parts)) for kernel in source.graph.kernels]
+    return [len(fused_parts(kernel)) for kernel in source.graph.kernels]
 
 
 def test_products_with_one_row_share_a_launch() -> None:
@@ -41,10 +42,10 @@ def test_products_with_one_row_share_a_launch() -> None:
 
 def test_programs_of_a_launch_are_those_of_its_parts() -> None:
     source = emitted(captured(three_products, (ROW, *MATRICES)))
-    assert source.launches[1].grid is not None
-    (count, *rest) = source.launches[1].grid
-    alone = [emitted(captured(lambda x, a: x @ a.T, (ROW, m))).launches[0].grid for m in MATRICES]
-    assert [int(count), *map(int, rest)] == [sum(int(g[0]) for g in alone if g), 1, 1]
+    (count, *rest) = grid_of(source.launches[1])
+    sources = [emitted(captured(lambda x, a: x @ a.T, (ROW, m))) for m in MATRICES]
+    alone = [grid_of(one.launches[0]) for one in sources]
+    assert [int(count), *map(int, rest)] == [sum(int(g[0]) for g in alone), 1, 1]
 
 
 def test_the_compiler_knows_no_bounds_of_a_parts_number() -> None:
@@ -69,7 +70,7 @@ def test_sizes_that_are_not_known_yet(batch: int) -> None:
     dim = torch.export.Dim("batch", min=0, max=100)
     model = captured(function, example, ({0: dim}, {0: dim}))
     source = emitted(model)
-    assert max(len(k.parts) for k in source.graph.kernels) > 1
+    assert max(len(fused_parts(k)) for k in source.graph.kernels) > 1
     assert any("end_0" in f.text for f in source.functions)
     torch.manual_seed(seeded(batch))
     check_close(model, function, (torch.randn(batch, 40), torch.randn(batch, 30)))
@@ -125,7 +126,7 @@ def test_kernels_of_a_launch_share_no_memory() -> None:
     graph = emitted(captured(function, (ROW, torch.randn(30, 40)))).graph
     lifetimes = buffer_lifetimes(graph, hints_of(graph.dims))
     for position, kernel in enumerate(graph.kernels):
-        if kernel.parts:
+        if isinstance(kernel, JoinedKernel):
             for name in {*kernel.reads, *kernel.writes} & set(lifetimes):
                 assert lifetimes[name].first <= position <= lifetimes[name].last
             assert not set(dict(plan_memory(graph).in_place)) & set(kernel.writes)
@@ -134,6 +135,7 @@ def test_kernels_of_a_launch_share_no_memory() -> None:
 def test_one_kernel_of_several_reads_and_writes_what_they_do() -> None:
     graph = emitted(captured(three_products, (ROW, *MATRICES))).graph
     joint = graph.kernels[1]
+    assert isinstance(joint, JoinedKernel)
     assert joint == side_by_side(joint.parts)
     assert set(joint.writes) == {name for part in joint.parts for name in part.writes}
     assert joint.name == joint.parts[0].name

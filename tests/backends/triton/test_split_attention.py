@@ -21,6 +21,7 @@ from tests.backends.triton.templates import (
 )
 from tests.conformance.executors import interpret_triton
 from tests.conftest import GoldenCheck
+from tests.launches import calls_of
 from tests.settings import seeded
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
@@ -122,7 +123,7 @@ CASES = {
 
 def parts_of(model):
     """The attribute of every attention call."""
-    calls = [k.template for k in kernels_of(model).kernels if k.template]
+    calls = calls_of(kernels_of(model))
     return [dict(c.attributes).get("parts", 1) for c in calls if c.kind == "attention"]
 
 

@@ -35,6 +35,7 @@ from aot.options import Target, default_cache_dir, environment
 from aot.schedule.fusion import fuse
 from tests.backends.triton.disassembly import MachineCode, disassemble
 from tests.conformance.executors import interpret_triton
+from tests.launches import calls_of
 from tests.schedule.graphs import run_passes
 from tests.settings import seeded
 
@@ -179,7 +180,7 @@ def to_float(array: np.ndarray) -> np.ndarray:
 def test_values(name: str) -> None:
     module, args = CASES[name]()
     captured = capture_module(module, args)
-    assert any(k.template and k.template.kind == "conv" for k in kernels_of(captured).kernels)
+    assert any(call.kind == "conv" for call in calls_of(kernels_of(captured)))
     check(captured, module, args)
 
 
@@ -230,7 +231,7 @@ def test_a_raw_result_that_others_read_is_stored() -> None:
 def test_weights_are_stored_as_they_are_walked() -> None:
     def weight_shape(module: Model, *args: torch.Tensor) -> Shape:
         graph = emitted(module, *args).graph
-        (call,) = [k.template for k in graph.kernels if k.template]
+        (call,) = calls_of(graph)
         return tuple(int(s) for s in graph.buffers[dict(call.operands)["w"].buffer].shape)
 
     assert weight_shape(model(64, 32, 3, HALF), half(1, 64, 8, 8)) == (32, 3, 3, 64)
@@ -260,7 +261,7 @@ def test_masks_only_where_taps_leave_the_input() -> None:
 def test_double_precision_is_left_to_plain_nests() -> None:
     module = model(8, 8, 3, torch.float64)
     kernels = kernels_of(capture_module(module, (tensor(1, 8, 5, 5, dtype=torch.float64),)))
-    assert not any(k.template for k in kernels.kernels)
+    assert not calls_of(kernels)
 
 
 RESNET = (
