@@ -44,7 +44,7 @@ def with_weight_program(emitted: EmittedGraph, backend: Backend, target: Target)
 
 def _schedule(graph: LoopGraph, machine: Machine) -> KernelGraph:
     """Kernels named after the routine. Nothing is folded: all of it depends on what changes."""
-    graph = normalize_axes(inline_producers(remove_dead_code(graph)))
+    graph = normalize_axes(inline_producers(remove_dead_code(graph), machine))
     kernels = fuse(choose_layouts(graph, machine), machine)
     named = (replace(k, name=f"{graph.name}_{k.name}") for k in kernels.kernels)
     return replace(kernels, kernels=tuple(named))

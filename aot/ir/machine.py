@@ -22,6 +22,21 @@ class Machine:
     `languages`: of the kernels that a model may bring along.
     `units`: parallel work units from which a launch keeps the device busy. `cut_units`: from which
     no loop is cut into strips for more of them.
+
+    Prices, in bytes of memory traffic that take about as long: `launch_bytes` of handing a kernel
+    to the workers, `instruction_bytes` of a vector instruction. `large_bytes`: buffers of so many
+    are not in fast memory when they are read again; `block_bytes`: rows of so many still are.
+
+    Sizes of work, in points of an iteration space: `serial_points`: fewer may be one work unit;
+    `simple_points`: pointwise work that one worker may do where its loops get simpler by it, and
+    from which idle workers matter; `small_unit`: a work unit of fewer takes in another loop;
+    `tile_row_points`: a row of so many is one tile, or a few, of a device with `tiles`.
+
+    Strips of a loop, in elements of 4 bytes: `strip_points` in pointwise kernels, `kept_points`
+    where an accumulator is kept for each, `line_points` in two cache lines.
+
+    Recomputation: `cheap_weight`: a body up to this price (hints.body_weight) may be evaluated by
+    several users instead of being stored; `division_weight`: price of a load whose index divides.
     """
 
     local_bytes: int
@@ -33,6 +48,19 @@ class Machine:
     units: int = 8
     cut_units: int = 16
     languages: frozenset[str] = frozenset()
+    launch_bytes: int = 1 << 15
+    instruction_bytes: int = 8
+    large_bytes: int = 4 << 20
+    block_bytes: int = 1 << 18
+    serial_points: int = 1 << 14
+    simple_points: int = 1 << 16
+    small_unit: int = 256
+    tile_row_points: int = 1 << 15
+    strip_points: int = 4096
+    kept_points: int = 512
+    line_points: int = 32
+    cheap_weight: int = 4
+    division_weight: int = 4
 
     def support(self, kind: type[TemplateCall]) -> Support[Any] | None:
         """What the backend has for a kind of template call; None: nothing."""

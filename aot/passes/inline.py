@@ -2,7 +2,7 @@
 
 Views, constants and other trivial bodies are always inlined, also into the views of template calls.
 Pointwise producers are inlined when that saves memory traffic without repeating work: see
-`_verdict`. Reductions, scatters and template calls always keep their buffers.
+`_Choice`. Reductions, scatters and template calls always keep their buffers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from aot.ir.conditions import fold_conditions
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, body_weight, hints_of, is_dear
 from aot.ir.loops import LoopGraph, LoopOp, writes
+from aot.ir.machine import Machine
 from aot.ir.nests import LoopNest, Store
 from aot.ir.origin import Origin
 from aot.ir.rewrite import fresh_binds, simplify_indices, with_roots
@@ -33,12 +34,6 @@ from aot.ir.templates.base import TemplateCall
 from aot.passes.compose import Inlined, compose_views
 from aot.passes.dead_code import remove_dead_code
 from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, product, substitute
-
-CHEAP_WEIGHT = 4
-"""Bodies up to this price may be evaluated by several users instead of being stored."""
-
-DIVISION_WEIGHT = 4
-"""Price of a load whose index divides: it is no vector load."""
 
 MAX_PIECES = 8
 """Concatenations of more pieces keep conditions in their loops (see schedule/pieces.py)."""
@@ -61,7 +56,7 @@ class Uses:
     templates: int = 0
 
 
-def inline_producers(graph: LoopGraph) -> LoopGraph:
+def inline_producers(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with producers inlined, dead operations removed and the choices recorded."""
     hints = hints_of(graph.dims)
     uses = buffer_uses(graph, hints)
@@ -71,6 +66,7 @@ def inline_producers(graph: LoopGraph) -> LoopGraph:
         for op in graph.ops
         if isinstance(op, TemplateCall)
     }
+    choice = _Choice(graph, hints, machine, from_template)
     inlined: dict[str, Inlined] = {}
     ops: list[LoopOp] = []
     decisions: list[Decision] = []
@@ -84,8 +80,7 @@ def inline_producers(graph: LoopGraph) -> LoopGraph:
             if writers[store.buffer] > 1 or not _eligible(nest, store):
                 continue
             used = uses.get(store.buffer, Uses())
-            kept = store.buffer in graph.results
-            verdict, reason = _verdict(nest, store, used, kept, from_template, hints, graph)
+            verdict, reason = choice.verdict(nest, store, used)
             if verdict:
                 origins = (*nest.absorbed, nest.origin)
                 inlined[store.buffer] = Inlined(_bare_symbols(store), store.value, origins)
@@ -163,48 +158,56 @@ def _eligible(nest: LoopNest, store: Store) -> bool:
     )
 
 
-def _verdict(
-    nest: LoopNest,
-    store: Store,
-    used: Uses,
-    kept: bool,
-    from_template: Mapping[str, int],
-    hints: Hints,
-    graph: LoopGraph,
-) -> tuple[bool, str]:
-    """Whether a producer is inlined into all nests that read it, and why."""
-    value = store.value
-    nodes = postorder((value,))
-    if is_trivial(value):
-        return True, "a view or a constant costs nothing"
-    if kept:
-        return False, "it is a result of the model, so it is stored anyway"
-    if used.templates:
-        return False, "a template call reads it, so it is stored anyway"
-    if len(nodes) > MAX_NODES:
-        return False, f"its body has {len(nodes)} operations"
-    points = max(1, hints.volume(nest.axes))
-    # The nest itself goes on computing the value for its other results.
-    own = points if len(nest.stores) > 1 else 0
-    repeats = (used.evaluations + own) / points
-    sources = {n.attr.buffer for n in nodes if isinstance(n.attr, Access)}
-    covers = any(from_template.get(b) == hints.volume(nest.axes) for b in sources)
-    if covers and not _same_space(graph, used, nest):
-        return False, "it can be an epilogue of the template call that it reads"
-    if is_dear((value,)) and used.at_worst > MAX_PIECES * points:
-        return False, "a transcendental function would be evaluated where its guard does not hold"
-    if repeats <= 1.01:
-        return True, "no element is evaluated twice"
-    weight = body_weight((value,)) + DIVISION_WEIGHT * _divided_loads(nodes)
-    if is_dear((value,)):
-        return False, f"a transcendental function would be evaluated {repeats:.1f} times"
-    big = sum(hints.elements(graph.buffers[b].shape) * 2 >= points for b in sources)
-    limit = CHEAP_WEIGHT if repeats <= 8 else 1
-    if weight > limit:
-        return False, f"{weight} operations would be repeated {repeats:.1f} times"
-    if big > 1:
-        return False, f"its users would read {big} buffers in place of one"
-    return True, f"repeating {weight} cheap operations beats storing it"
+@dataclass(frozen=True)
+class _Choice:
+    """Decides which producers are inlined.
+
+    `from_template`: points of what template calls write, by buffer.
+    """
+
+    graph: LoopGraph
+    hints: Hints
+    machine: Machine
+    from_template: Mapping[str, int]
+
+    def verdict(self, nest: LoopNest, store: Store, used: Uses) -> tuple[bool, str]:
+        """Whether a producer is inlined into all nests that read it, and why."""
+        graph, hints, machine = self.graph, self.hints, self.machine
+        value = store.value
+        nodes = postorder((value,))
+        if is_trivial(value):
+            return True, "a view or a constant costs nothing"
+        if store.buffer in graph.results:
+            return False, "it is a result of the model, so it is stored anyway"
+        if used.templates:
+            return False, "a template call reads it, so it is stored anyway"
+        if len(nodes) > MAX_NODES:
+            return False, f"its body has {len(nodes)} operations"
+        points = max(1, hints.volume(nest.axes))
+        # The nest itself goes on computing the value for its other results.
+        own = points if len(nest.stores) > 1 else 0
+        repeats = (used.evaluations + own) / points
+        sources = {n.attr.buffer for n in nodes if isinstance(n.attr, Access)}
+        covers = any(self.from_template.get(b) == hints.volume(nest.axes) for b in sources)
+        if covers and not _same_space(graph, used, nest):
+            return False, "it can be an epilogue of the template call that it reads"
+        if is_dear((value,)) and used.at_worst > MAX_PIECES * points:
+            return (
+                False,
+                "a transcendental function would be evaluated where its guard does not hold",
+            )
+        if repeats <= 1.01:
+            return True, "no element is evaluated twice"
+        weight = body_weight((value,)) + machine.division_weight * _divided_loads(nodes)
+        if is_dear((value,)):
+            return False, f"a transcendental function would be evaluated {repeats:.1f} times"
+        big = sum(hints.elements(graph.buffers[b].shape) * 2 >= points for b in sources)
+        limit = machine.cheap_weight if repeats <= 8 else 1
+        if weight > limit:
+            return False, f"{weight} operations would be repeated {repeats:.1f} times"
+        if big > 1:
+            return False, f"its users would read {big} buffers in place of one"
+        return True, f"repeating {weight} cheap operations beats storing it"
 
 
 def _divided_loads(nodes: Sequence[Node]) -> int:

@@ -60,7 +60,7 @@ PASSES: tuple[Pass, ...] = (
     # Before inlining, which would mix constants with what varies.
     _everywhere("fold_weights", fold_weights),
     # Views vanish first, so that what remains shows its real accesses to every later choice.
-    _everywhere("inline", inline_producers),
+    _by_device("inline", inline_producers),
     _everywhere("narrow_broadcasts", narrow_broadcasts),
     # What is left of a slice's write is one nest; only then it shows what it leaves as it was.
     _everywhere("narrow_updates", narrow_updates),

@@ -19,23 +19,8 @@ from aot.schedule.matching import flows, match
 from aot.schedule.prologue import attach_prologue
 from aot.schedule.scheduler import Scheduler
 
-SERIAL_POINTS = 16384
-"""Kernels of fewer points may run as a single work unit."""
-
-BYTES_PER_INSTRUCTION = 8
-"""Traffic that costs about as much time as a vector instruction."""
-
-LAUNCH_BYTES = 1 << 15
-"""Traffic that costs about as much time as handing a kernel to the workers."""
-
-LARGE_BYTES = 4 << 20
-"""Shared reads from which independent groups of different inner loops are joined."""
-
 TOLERATED_SHARE = 0.1
 """Part of the instructions that a fusion may add whatever it saves."""
-
-TILE_ROW_POINTS = 32768
-"""Points of a row that one tile, or a few, take at once: rows as short may be few."""
 
 TILE_SHARE = 4
 """Part of the device's work units that large tiles must at least make."""
@@ -226,7 +211,7 @@ def _crosses(state: FusionState, first: int, second: int, joined: Group) -> bool
     if not state.machine.tiles or not joined.outer or not is_crossed(joined):
         return False
     grows = is_crossed(state.groups[first]) or is_crossed(state.groups[second])
-    if not grows and state.saved_bytes(first, second) <= LARGE_BYTES:
+    if not grows and state.saved_bytes(first, second) <= state.machine.large_bytes:
         return False
     if state.hints.volume(joined.outer) < state.machine.units // TILE_SHARE:
         return False
@@ -239,7 +224,7 @@ def _shares_blocks(state: FusionState, first: int, second: int, joined: Group) -
     units = max(1, state.hints.volume(joined.outer))
     return (
         bool(joined.outer)
-        and saved > LARGE_BYTES
+        and saved > state.machine.large_bytes
         and saved // units <= 2 * state.machine.local_bytes
     )
 
@@ -260,7 +245,7 @@ def _worse_vectors(state: FusionState, first: int, second: int, joined: Group) -
     # A little more beside much is what scalar code for a value per row costs.
     if extra <= TOLERATED_SHARE * apart:
         return ""
-    if extra * BYTES_PER_INSTRUCTION <= saved + LAUNCH_BYTES:
+    if extra * state.machine.instruction_bytes <= saved + state.machine.launch_bytes:
         return ""
     return f"{extra:.0f} more vector instructions cost more than {saved} bytes saved"
 
@@ -268,7 +253,7 @@ def _worse_vectors(state: FusionState, first: int, second: int, joined: Group) -
 def _lost_parallelism(state: FusionState, a: Group, b: Group, joined: Group) -> str:
     hints = state.hints
     points = max(_points(hints, n) for n in joined.nests)
-    if points * len(joined.nests) <= SERIAL_POINTS:
+    if points * len(joined.nests) <= state.machine.serial_points:
         return ""
     before = max(hints.volume(a.outer), hints.volume(b.outer))
     units = hints.volume(joined.outer)
@@ -284,7 +269,7 @@ def _few_tiles(state: FusionState, a: Group, b: Group, joined: Group) -> str:
     hints = state.hints
     points = max(_points(hints, n) for n in joined.nests)
     units = hints.volume(joined.outer)
-    if units >= state.machine.units or points <= TILE_ROW_POINTS * units:
+    if units >= state.machine.units or points <= state.machine.tile_row_points * units:
         return ""
     if units >= max(hints.volume(a.outer), hints.volume(b.outer)):
         return ""

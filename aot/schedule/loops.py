@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from aot.ir.kernels import FusedKernel, NestKernel, Stage, Strip, TemplateKernel
 from aot.ir.loops import reads, writes
+from aot.ir.machine import Machine
 from aot.ir.nests import Axis, LoopNest
 from aot.schedule.groups import Group, with_outer
 from aot.schedule.merge import merge_axes, merge_outer
@@ -15,29 +16,11 @@ from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.strides import Motion
 from aot.schedule.votes import nests_reduce, order_by_stride, stage_cost
 
-SMALL_UNIT = 256
-"""A work unit of fewer points takes in another loop when enough units remain."""
-
-SERIAL_POINTS = 1 << 16
-"""Pointwise work that may be done by one worker, if its loops get simpler."""
-
-STRIP_POINTS = 4096
-"""Elements of a strip in pointwise kernels."""
-
-STRIP_KEPT = 512
-"""Elements of a strip of kept points in reductions over outer loops: accumulators stay in L1."""
-
 NARROW = 8
 """Extent up to which a shared loop may become inner so that it joins its neighbour."""
 
 GAIN = 0.15
 """Part of the instructions that this must save."""
-
-STRIP_LEAST = 64
-"""Elements of the shortest strip: four vectors of the widest kind."""
-
-STRIP_TRANSPOSE = 32
-"""Elements of a strip when reads and writes run along different loops: two cache lines."""
 
 
 def build_kernel(
@@ -99,7 +82,7 @@ def _whole_draft(group: Group) -> StageDraft:
 
 
 def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
-    hints = scheduler.hints
+    hints, machine = scheduler.hints, scheduler.machine
     cost = stage_cost(scheduler, (), _whole_draft(group))
     _, vector = cost.best(group.outer)
     stores = [m for m in cost.moves if m.store]
@@ -113,22 +96,22 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
         rest.remove(crossing)
         inner.insert(0, crossing)
         outer = with_outer(group, tuple(rest))
-        return outer, Strip(vector, STRIP_TRANSPOSE)
+        return outer, Strip(vector, machine.line_points)
     total = hints.volume(group.outer)
-    while rest and hints.volume(inner) < SMALL_UNIT:
-        if hints.volume(rest[:-1]) < scheduler.machine.cut_units and total > 16 * SMALL_UNIT:
+    while rest and hints.volume(inner) < machine.small_unit:
+        if hints.volume(rest[:-1]) < machine.cut_units and total > 16 * machine.small_unit:
             break
         inner.insert(0, rest.pop())
     for axis in [a for a in rest if 0 < len(cut_places(group.nests, a)) < MAX_BLOCKS]:
         others = hints.volume(a for a in rest if a != axis)
-        if others >= scheduler.machine.cut_units or total <= SERIAL_POINTS:
+        if others >= machine.cut_units or total <= machine.simple_points:
             rest.remove(axis)
             inner.insert(0, axis)
     chosen = with_outer(group, tuple(rest))
     extent = hints.value(vector.extent)
-    few = hints.volume(rest) < scheduler.machine.cut_units
-    if few and (extent > STRIP_POINTS or not vector.extent.is_Integer):
-        return chosen, Strip(vector, STRIP_POINTS)
+    few = hints.volume(rest) < machine.cut_units
+    if few and (extent > machine.strip_points or not vector.extent.is_Integer):
+        return chosen, Strip(vector, machine.strip_points)
     return chosen, None
 
 
@@ -140,7 +123,8 @@ def _crossing_axis(
 ) -> Axis | None:
     """Another long axis along which some access is contiguous that strides along `vector`."""
     for axis in rest:
-        long = min(scheduler.hints.value(a.extent) for a in (axis, vector)) >= STRIP_TRANSPOSE
+        extents = (scheduler.hints.value(a.extent) for a in (axis, vector))
+        long = min(extents) >= scheduler.machine.line_points
         for move in moves:
             along, across = move.stride(vector.symbol), move.stride(axis.symbol)
             if long and across == 1 and along not in (0, 1):
@@ -157,10 +141,10 @@ def _row_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]
     if chosen is None:
         return group, None
     rest = tuple(a for a in group.outer if a != chosen)
-    most = STRIP_KEPT if nests_reduce(group.nests) else STRIP_POINTS
-    elements = scheduler.hints.volume(group.outer)
-    share = elements // scheduler.machine.cut_units
-    size = min(most, max(STRIP_LEAST, share // STRIP_LEAST * STRIP_LEAST))
+    machine = scheduler.machine
+    most = machine.kept_points if nests_reduce(group.nests) else machine.strip_points
+    share, least = scheduler.hints.volume(group.outer) // machine.cut_units, least_strip(machine)
+    size = min(most, max(least, share // least * least))
     return with_outer(group, rest), Strip(chosen, size)
 
 
@@ -223,7 +207,12 @@ def parallel_units(scheduler: Scheduler, group: Group) -> int:
     if chosen is None:
         return hints.volume(group.outer)
     rest = hints.volume(a for a in group.outer if a != chosen)
-    return rest * -(-hints.value(chosen.extent) // STRIP_LEAST)
+    return rest * -(-hints.value(chosen.extent) // least_strip(scheduler.machine))
+
+
+def least_strip(machine: Machine) -> int:
+    """Elements of the shortest strip: four vectors of the widest kind."""
+    return 4 * machine.lanes
 
 
 def _order_stage(

@@ -29,15 +29,6 @@ from aot.symbolic import (
     var,
 )
 
-LARGE = 1 << 16
-"""Points from which idle processors matter."""
-
-LARGE_BYTES = 4 << 20
-"""Size from which reading a buffer twice is worth avoiding."""
-
-BLOCK_BYTES = 1 << 18
-"""Rows that two nests read in turn: about this much stays in the second-level cache."""
-
 LEAST_PART = 1024
 """Points of the shortest partial reduction worth its own result."""
 
@@ -99,7 +90,7 @@ class _Splitter:
         reduces = [n for n in postorder(nest.roots) if n.op == "reduce"]
         plain = all(n.attr in SPLITTABLE for n in reduces) and len(nest.stores) > 0
         points = self.hints.volume((*nest.axes, *nest.reduction))
-        if not reduces or not plain or points < LARGE:
+        if not reduces or not plain or points < self.machine.simple_points:
             return (nest,)
         nest, plan = self._plan(nest)
         if plan is None:
@@ -171,7 +162,8 @@ class _Splitter:
     def _read_by_rows(self, nest: LoopNest, main: Motion) -> bool:
         """True when the nest sums columns of a large buffer whose rows another nest reduces."""
         source = self.buffers[main.buffer]
-        large = self.hints.elements(source.shape) * source.dtype.itemsize >= LARGE_BYTES
+        size = self.hints.elements(source.shape) * source.dtype.itemsize
+        large = size >= self.machine.large_bytes
         if not large or all(main.stride(a.symbol) != 1 for a in nest.axes):
             return False
         others = (op for op in self.graph.ops if isinstance(op, LoopNest) and op is not nest)
@@ -202,8 +194,8 @@ class _Splitter:
         (axis, *more) = nest.reduction
         if more or not axis.extent.is_Integer:
             return nest, None
-        least = max(self.machine.units, size // BLOCK_BYTES)
-        for parts in range(least, 8 * size // BLOCK_BYTES):
+        least = max(self.machine.units, size // self.machine.block_bytes)
+        for parts in range(least, 8 * size // self.machine.block_bytes):
             if int(axis.extent) % parts == 0:
                 return _split_axis(nest, axis, parts)
         return nest, None
@@ -226,7 +218,11 @@ class _Splitter:
         enough = self.machine.units
         if self.machine.tiles:
             enough = -(-enough // max(1, self._units(nest, main, None)))
-        if enough <= extent <= 512 and others * extent >= LARGE // 4 and others >= 64:
+        if (
+            enough <= extent <= 512
+            and others * extent >= self.machine.simple_points // 4
+            and others >= 64
+        ):
             return nest, axis
         if not axis.extent.is_Integer:
             return nest, None

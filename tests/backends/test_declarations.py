@@ -177,7 +177,7 @@ def test_access() -> None:
     (kernel,) = maker.graph().kernels
     assert [access_of(kernel, name) for name in ("x", out, total)] == ["read", "write", "update"]
     assert access_of(replace(kernel, reads=("x", out)), out) == "update"
-    own = replace(kernel, writes=(*kernel.writes, "w"), workspace="w")
+    own = replace(kernel, writes=(*kernel.writes, "w"))
     assert access_of(own, "w") == "write"
 
 

@@ -83,7 +83,7 @@ def test_single_use_chain_becomes_one_nest() -> None:
         return [x]
 
     graph = make_graph(body, {"x": (S0, 5)}, dims=(BATCH,))
-    inlined = inline_producers(graph)
+    inlined = inline_producers(graph, DEVICE)
     assert len(inlined.ops) == 1
     for size in (0, 1, 3):
         check_same(graph, inlined, {"s0": size})
@@ -98,7 +98,7 @@ def test_dear_functions_with_two_users_are_stored(op: str, stored: bool) -> None
         return [unary_op("sin", y), reduce_op("sum", y, 0)]
 
     graph = make_graph(body, {"x": (64, 64)})
-    inlined = inline_producers(graph)
+    inlined = inline_producers(graph, DEVICE)
     assert len(inlined.ops) == (3 if stored else 2)
     check_same(graph, inlined, tolerance=1e-4)
 
@@ -107,7 +107,7 @@ def test_reductions_are_never_repeated() -> None:
     def body(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
         return [binary_op("sub", x, reduce_op("sum", x, 1, keep=True))]
 
-    inlined = inline_producers(make_graph(body, {"x": (8, 8)}))
+    inlined = inline_producers(make_graph(body, {"x": (8, 8)}), DEVICE)
     assert len(inlined.ops) == 2
 
 
@@ -117,7 +117,7 @@ def test_results_of_the_model_stay_stored() -> None:
         return [y, unary_op("exp", y)]
 
     graph = make_graph(body, {"x": (8,)})
-    inlined = inline_producers(graph)
+    inlined = inline_producers(graph, DEVICE)
     assert len(inlined.ops) == 2
     check_same(graph, inlined)
 
@@ -132,7 +132,7 @@ def test_value_of_a_nest_with_more_results_is_not_repeated() -> None:
         )
         return [second, unary_op("sin", first)]
 
-    assert len(inline_producers(make_graph(body, {"x": (64,)})).ops) == 2
+    assert len(inline_producers(make_graph(body, {"x": (64,)}), DEVICE).ops) == 2
 
 
 def test_views_compose_into_template_operands() -> None:
@@ -140,7 +140,7 @@ def test_views_compose_into_template_operands() -> None:
         return [matmul(builder, transpose(x, 0, 1), w)]
 
     graph = make_graph(body, {"x": (16, 8), "w": (16, 4)})
-    inlined = inline_producers(graph)
+    inlined = inline_producers(graph, DEVICE)
     (call,) = templates(inlined)
     assert len(inlined.ops) == 1
     assert dict(call.operands)["a"].buffer == "x"
@@ -152,7 +152,7 @@ def test_concatenation_reads_its_pieces_under_guards() -> None:
         return [concatenate(unary_op("neg", x), unary_op("exp", y), 1)]
 
     graph = make_graph(body, {"x": (4, 3), "y": (4, 5)})
-    inlined = inline_producers(graph)
+    inlined = inline_producers(graph, DEVICE)
     (nest,) = nests(inlined)
     assert all(isinstance(n.attr, Access) and n.attr.masked for n in loads(nest.roots))
     check_same(graph, inlined)
@@ -171,7 +171,7 @@ def test_gather_at_known_positions_needs_no_check() -> None:
         ]
 
     graph = make_graph(body, {"w": (10, 4)})
-    inlined = inline_producers(graph)
+    inlined = inline_producers(graph, DEVICE)
     (nest,) = nests(inlined)
     (read,) = loads(nest.roots)
     assert not read.args
@@ -220,7 +220,7 @@ def test_constant_parts_become_derived_weights() -> None:
     (name,) = [d.name for d in folded.derived]
     assert folded.buffers[name].kind == "weight"
     check_same(graph, folded, {"s0": 3})
-    check_same(graph, inline_producers(folded), {"s0": 3})
+    check_same(graph, inline_producers(folded, DEVICE), {"s0": 3})
 
 
 def test_a_derived_weight_that_only_recipes_read_is_their_scratch() -> None:
@@ -267,9 +267,9 @@ def test_what_positions_decide_is_neither_folded_nor_computed() -> None:
     graph = make_graph(body, {"x": (6,)})
     folded = fold_weights(graph)
     assert folded.derived == ()
-    (nest,) = nests(inline_producers(folded))
+    (nest,) = nests(inline_producers(folded, DEVICE))
     assert [n.op for n in postorder(nest.roots)] == ["load", "neg"]
-    check_same(graph, inline_producers(folded))
+    check_same(graph, inline_producers(folded, DEVICE))
 
 
 def test_large_expansions_are_not_folded() -> None:
@@ -364,7 +364,7 @@ def test_convolution_chains_stay_channels_last() -> None:
         return [conv(unary_op("tanh", conv(x)))]
 
     graph = make_graph(body, {"x": (1, 16, 9, 9)}, {"w": (16, 16, 3, 3)})
-    laid = choose_layouts(inline_producers(graph), DEVICE)
+    laid = choose_layouts(inline_producers(graph, DEVICE), DEVICE)
     inner = [laid.buffers[v.buffer] for c in templates(laid) for r, v in c.operands if r == "x"]
     strides = [tuple(int(s) for s in b.strides or ()) for b in inner]
     assert strides == [(1296, 81, 9, 1), (1296, 1, 144, 16)]
@@ -402,7 +402,7 @@ def test_attention_result_takes_the_layout_of_the_product_that_reads_it() -> Non
         return [matmul(builder, merged, w)]
 
     graph = make_graph(body, {"q": (1, 4, 5, 8)}, {"w": (32, 64)})
-    laid = choose_layouts(inline_producers(graph), DEVICE)
+    laid = choose_layouts(inline_producers(graph, DEVICE), DEVICE)
     first, second = templates(laid)
     assert dict(second.operands)["a"].buffer == first.output.buffer
     strides = laid.buffers[first.output.buffer].strides or ()
@@ -443,7 +443,7 @@ def test_repeated_heads_are_read_without_the_repetition() -> None:
         return [attention(q, wide, wide, causal=True)]
 
     graph = make_graph(body, {"q": (1, 6, 5, 8), "kv": (1, 2, 5, 8)})
-    inlined = inline_producers(graph)
+    inlined = inline_producers(graph, DEVICE)
     (call,) = templates(inlined)
     assert len(inlined.ops) == 1
     assert [int(a.extent) for a in dict(call.operands)["k"].axes] == [1, 2, 5, 8]
