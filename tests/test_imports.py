@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tools.clones import clones
-from tools.code_facts import python_files, read_python
-from tools.import_rules import ALLOWED, breaches, circles, problem_with
+from tools.code_facts import PythonFile, python_files, read_python
+from tools.import_rules import ALLOWED, breaches, circles, kind_tests, problem_with
 from tools.size import MAX_LOCAL_IMPORTS, table
 from tools.unused import unused_names
 
@@ -39,11 +39,45 @@ def test_local_imports_are_few() -> None:
         "files that import each other",
         "names that only tests use",
         "functions that are written twice",
+        "kinds asked for outside the templates",
+        "attributes looked up by name",
     ],
 )
 def test_the_size_table_holds(question: str) -> None:
     row = next(row for row in _table() if row.question == question)
     assert row.holds, "\n".join(row.places)
+
+
+def planted(tmp_path: Path, where: str, text: str) -> PythonFile:
+    """What is counted in a file of that text, as if it stood there."""
+    source = tmp_path / "planted.py"
+    source.write_text(text)
+    return replace(read_python(source), path=Path(where))
+
+
+def test_members_of_one_algebra_are_for_symbolic_alone(tmp_path: Path) -> None:
+    text = "def f(e):\n    return e.as_coeff_Mul()[0], e.free_symbols\n"
+    (problem,) = breaches([planted(tmp_path, "aot/passes/some.py", text)])
+    assert problem == "aot/passes/some.py:2: as_coeff_Mul(): use aot.symbolic's functions"
+    assert not list(breaches([planted(tmp_path, "aot/symbolic/some.py", text)]))
+
+
+def test_kinds_of_calls_are_asked_for_in_templates_alone(tmp_path: Path) -> None:
+    asked = "def f(c):\n    return isinstance(c, (Conv, int))\n"
+    matched = "def f(c):\n    match c:\n        case Matmul():\n            return 1\n"
+    for text, kind, line in ((asked, "Conv", 2), (matched, "Matmul", 3)):
+        (problem,) = kind_tests([planted(tmp_path, "aot/schedule/some.py", text)])
+        assert problem == f"aot/schedule/some.py:{line}: asks whether a call is a {kind}"
+        for place in ("aot/ir/templates/some.py", "aot/backends/some/template_some.py"):
+            assert not list(kind_tests([planted(tmp_path, place, text)]))
+
+
+def test_attributes_have_types(tmp_path: Path) -> None:
+    file = planted(
+        tmp_path, "aot/ir/some.py", "def f(c):\n    return c.attr('k'), c.attr, c.attrs\n"
+    )
+    found = sorted(found.text for found in file.attributes)
+    assert found == ["attr", "attr()", "attrs"]
 
 
 def test_only_options_reads_the_environment() -> None:

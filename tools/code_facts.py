@@ -6,7 +6,7 @@ The base of `make size` and of the tests that hold the import rules.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +83,10 @@ class PythonFile:
     hidden_inputs: tuple[Finding, ...]
     mutable_dataclasses: tuple[Finding, ...]
     sets_after_init: tuple[Finding, ...]
+    attributes: tuple[Finding, ...]
+    """Names that are read as attributes; those that are called end in "()"."""
+    tested_classes: tuple[Finding, ...]
+    """Names of classes that values are tested for, by `isinstance` or in a pattern."""
 
 
 def python_files() -> list[PythonFile]:
@@ -135,6 +139,8 @@ def read_python(path: Path) -> PythonFile:
         environment_reads=tuple(_environment_reads(nodes)),
         device_literals=tuple(_device_literals(tree, nodes)),
         hidden_inputs=tuple(_hidden_inputs(nodes)),
+        attributes=tuple(_attributes(nodes)),
+        tested_classes=tuple(found for node in nodes for found in _tested(node)),
         mutable_dataclasses=tuple(
             Finding(node.lineno, name) for name, node in classes if _is_mutable_dataclass(node)
         ),
@@ -253,3 +259,22 @@ def _sets_after_init(nodes: list[ast.AST]) -> Iterator[Finding]:
             "setattr",
         ):
             yield Finding(node.lineno, ast.unparse(node)[:60])
+
+
+def _tested(node: ast.AST) -> Iterator[Finding]:
+    """The classes that a call of isinstance or a pattern names."""
+    classes: ast.expr | None = None
+    if isinstance(node, ast.MatchClass):
+        classes = node.cls
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        classes = node.args[1] if node.func.id == "isinstance" and len(node.args) > 1 else None
+    for part in ast.walk(classes) if classes is not None else ():
+        if isinstance(part, ast.Name):
+            yield Finding(part.lineno, part.id)
+
+
+def _attributes(nodes: Sequence[ast.AST]) -> Iterator[Finding]:
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            yield Finding(node.lineno, node.attr + "()" * (id(node) in called))

@@ -9,6 +9,7 @@ the runtime's loader sees nothing of `aot`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from tools.code_facts import Import, PythonFile
@@ -55,6 +56,21 @@ ONLY_IN = {
 }
 """Third-party package -> the folders that may import it."""
 
+ALGEBRA = frozenset(
+    """as_coeff_Add as_coeff_Mul as_independent as_numer_denom as_ordered_terms atoms coeff collect
+    doit is_Add is_Mul is_Pow is_Function nsimplify subs xreplace""".split()
+)
+"""Members of an expression that are one algebra's own (docs/adr/0022-members-of-expressions.md)."""
+
+ALGEBRA_IN = ("aot/symbolic/", "aot/frontend/")
+"""Where they may be read: behind the functions, and where torch's expressions come in."""
+
+KINDS = frozenset("Argsort Attention Conv Matmul Resample Resample2 Scan".split())
+"""The classes of template calls."""
+
+KINDS_IN = re.compile(r"aot/ir/templates/|aot/backends/\w+/template")
+"""Where a call may be asked which it is; everyone else asks what all kinds answer."""
+
 NEVER = ("torch._inductor", "torch._dynamo", "torch.compile")
 RUNTIME = "runtime/aot_runtime/"
 RUNTIME_MAY = ("numpy", "aot_runtime", "ml_dtypes")
@@ -69,10 +85,24 @@ def part_of(path: str) -> str:
     return parts[1].removesuffix(".py")
 
 
-def breaches(files: Sequence[PythonFile]) -> Iterator[str]:
-    """Every import that breaks a rule, as `file:line: sentence`."""
+def kind_tests(files: Sequence[PythonFile]) -> Iterator[str]:
+    """Every place outside of the templates that asks which kind a template call is."""
     for file in files:
         path = file.path.as_posix()
+        if path.startswith("aot/") and not KINDS_IN.match(path):
+            for found in file.tested_classes:
+                if found.text in KINDS:
+                    yield f"{path}:{found.line}: asks whether a call is a {found.text}"
+
+
+def breaches(files: Sequence[PythonFile]) -> Iterator[str]:
+    """Every import, and member of an expression, that breaks a rule, as `file:line: sentence`."""
+    for file in files:
+        path = file.path.as_posix()
+        if path.startswith("aot/") and not path.startswith(ALGEBRA_IN):
+            for found in file.attributes:
+                if found.text.removesuffix("()") in ALGEBRA:
+                    yield f"{path}:{found.line}: {found.text}: use aot.symbolic's functions"
         for imported in file.imports:
             problem = problem_with(path, imported.module)
             if problem:

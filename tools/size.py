@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tools.clones import clones
 from tools.code_facts import Finding, PythonFile, native_files, python_files
-from tools.import_rules import breaches, circles
+from tools.import_rules import breaches, circles, kind_tests
 from tools.unused import unused_names
 
 MAX_FILE = 600
@@ -51,6 +51,8 @@ def table() -> list[Row]:
             ("aot/backends/", "aot/options.py", "tools/"),
         ),
         _count("6", "broad excepts outside cli.py", files, "broad_excepts", ("aot/cli.py",)),
+        _kinds(files),
+        _untyped(files),
         *_mutation(files),
         *_documented(files),
         _unused(),
@@ -106,6 +108,23 @@ def _count(
         for finding in getattr(f, field)
     )
     return Row(number, question, str(len(places)), "0", not places, places)
+
+
+def _kinds(files: Sequence[PythonFile]) -> Row:
+    found = tuple(kind_tests(files))
+    return Row("5", "kinds asked for outside the templates", str(len(found)), "0", not found, found)
+
+
+def _untyped(files: Sequence[PythonFile]) -> Row:
+    """Attributes of the IR that are looked up by name, so that no type is known."""
+    places = tuple(
+        _place(f, found)
+        for f in files
+        if str(f.path).startswith("aot/")
+        for found in f.attributes
+        if found.text in ("attr()", "attrs")
+    )
+    return Row("5", "attributes looked up by name", str(len(places)), "0", not places, places)
 
 
 def _mutation(files: Sequence[PythonFile]) -> Iterator[Row]:

@@ -9,7 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from aot.ir.dtypes import DType
-from aot.symbolic import Add, Expr, FloorDiv, Maximum, Minimum, Modulo, Mul, Pow, Symbol
+from aot.symbolic import (
+    Add,
+    Expr,
+    FloorDiv,
+    Maximum,
+    Minimum,
+    Modulo,
+    Mul,
+    Pow,
+    Symbol,
+    number_and_rest,
+    terms,
+)
 
 
 def exact_float(number: float, dtype: DType) -> float:
@@ -86,8 +98,7 @@ class Spelling:
 
 def _may_be_negative(expr: Expr) -> bool:
     """False when no term of `expr` is subtracted; symbols, quotients and remainders are not."""
-    terms = expr.args if isinstance(expr, Add) else (expr,)
-    return any(not t.as_coeff_Mul()[0] >= 0 or _inner_negative(t) for t in terms)
+    return any(not number_and_rest(t)[0] >= 0 or _inner_negative(t) for t in terms(expr))
 
 
 def _inner_negative(term: Expr) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from aot.ir.origin import Origin
-from aot.ir.tensors import TensorGraph, names_in
+from aot.ir.tensors import Argument, TensorGraph, names_in
 from aot.ir.user_kernel import UserKernel
 from aot.symbolic import Expr
 
@@ -107,7 +107,7 @@ class Call:
     """
 
     name: str
-    arguments: tuple[tuple[str, str, Any], ...]
+    arguments: tuple[tuple[str, str, Argument], ...]
     results: tuple[str, ...]
     origin: Origin
     changed: tuple[str, ...] = ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from aot.ir.dtypes import DType
 from aot.ir.origin import Origin
@@ -105,5 +104,5 @@ class DerivedWeight:
     name: str
     recipe: str
     sources: tuple[str, ...]
-    params: tuple[tuple[str, Any], ...] = ()
+    params: tuple[tuple[str, View | int], ...] = ()
     nests: tuple[LoopNest, ...] = ()

@@ -30,7 +30,18 @@ from aot.link.plan import (
     WorkLaunch,
 )
 from aot.link.plan import Expr as PlanExpr
-from aot.symbolic import Expr, Ranges, Symbol, decode, dim, expand, integer, substitute
+from aot.symbolic import (
+    Expr,
+    Ranges,
+    Symbol,
+    decode,
+    dim,
+    expand,
+    integer,
+    number_and_rest,
+    substitute,
+    terms,
+)
 
 
 def check_declarations(plan: Plan, declared: Mapping[str, Sequence[KernelDeclaration]]) -> None:
@@ -153,12 +164,10 @@ class _Proof:
         return known is not None and known[1] is not None and known[1] <= most
 
     def _multiple(self, value: Expr, of: int) -> bool:
-        return of == 1 or all(
-            self._factor(term) % of == 0 for term in (value.args if value.is_Add else (value,))
-        )
+        return of == 1 or all(self._factor(term) % of == 0 for term in terms(value))
 
     def _factor(self, term: Expr) -> int:
-        number, rest = term.as_coeff_Mul()
+        number, rest = number_and_rest(term)
         return int(number) * self.multiples.get(rest, 1)
 
     def _holds(self, left: Expr, relation: str, right: Expr) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from aot.ir.loops import LoopGraph, LoopOp
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import index_nodes, simplify_indices, split_axis, substitute_axes
-from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, exact_quotient, integer, var
+from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, exact_quotient, integer, terms, var
 
 MAX_SPLITS = 8
 """Splits of one nest; reshapes that need more keep their divisions."""
@@ -78,8 +78,7 @@ def _divisions(expr: Expr) -> Iterable[Expr]:
 
 def _whole_symbols(dividend: Expr) -> list[Symbol]:
     """Symbols that are a term of the dividend by themselves."""
-    terms = dividend.args if dividend.is_Add else (dividend,)
-    return [t for t in terms if t.is_Symbol]
+    return [t for t in terms(dividend) if t.is_Symbol]
 
 
 def cut_axis(nest: LoopNest, axis: Axis, inner: Expr) -> LoopNest:

@@ -19,6 +19,14 @@ from aot.symbolic.functions import (
     exact_quotient,
     expand,
 )
+from aot.symbolic.parts import (
+    constant_and_rest,
+    factor_without,
+    factors,
+    number_and_rest,
+    quotients,
+    terms,
+)
 from aot.symbolic.ranges import Ranges
 from aot.symbolic.shapes import (
     as_expr,
@@ -49,6 +57,7 @@ __all__ = [
     "as_expr",
     "ceil_div",
     "coefficient_of",
+    "constant_and_rest",
     "decode",
     "depends_on",
     "dim",
@@ -56,14 +65,19 @@ __all__ = [
     "evaluate",
     "exact_quotient",
     "expand",
+    "factor_without",
+    "factors",
     "from_foreign",
     "integer",
     "is_int",
+    "number_and_rest",
     "product",
+    "quotients",
     "ravel",
     "refine_shapes",
     "row_major_strides",
     "substitute",
+    "terms",
     "to_c",
     "to_text",
     "unravel",

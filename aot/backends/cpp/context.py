@@ -18,11 +18,13 @@ from aot.symbolic import (
     Ranges,
     Symbol,
     as_expr,
+    constant_and_rest,
     evaluate,
     expand,
     integer,
     product,
     substitute,
+    terms,
     var,
 )
 
@@ -80,13 +82,13 @@ class KernelContext:
             if strides is None:
                 raise InternalError(f"buffer {buffer} reached the code generator without strides")
             base = self.bases.get(buffer, (0,) * len(strides))
-            terms = [(i - b) * s for i, b, s in zip(index, base, strides, strict=True)]
+            moved = [(i - b) * s for i, b, s in zip(index, base, strides, strict=True)]
         else:
-            terms = [
+            moved = [
                 (index[d] if whole else relative(index[d], self.outer, self.strip)) * s
                 for d, whole, s in zip(layout.kept, layout.whole, layout.strides, strict=True)
             ]
-        return self.ranges.simplify(expand(Add(*terms)))
+        return self.ranges.simplify(expand(Add(*moved)))
 
 
 def base_indices(kernel: FusedKernel, buffers: Mapping[str, Buffer]) -> dict[str, tuple[int, ...]]:
@@ -97,7 +99,7 @@ def base_indices(kernel: FusedKernel, buffers: Mapping[str, Buffer]) -> dict[str
     """
     found: dict[str, list[int]] = {}
     for buffer, index in accesses(kernel):
-        constants = [max(int(e.as_coeff_Add()[0]), 0) for e in index]
+        constants = [max(int(constant_and_rest(e)[0]), 0) for e in index]
         known = found.setdefault(buffer, constants)
         found[buffer] = [min(pair) for pair in zip(known, constants, strict=True)]
     skipped = {*kernel.local, *(v.buffer for v in template_views(kernel))}
@@ -141,14 +143,12 @@ def accesses(kernel: FusedKernel) -> Iterator[tuple[str, tuple[Expr, ...]]]:
 
 def relative(index: Expr, outer: frozenset[Symbol], strip: Symbol | None) -> Expr:
     """`index` without the terms of the outer loops, counted from the start of the strip."""
-    terms = index.args if isinstance(index, Add) else (index,)
-    inner = Add(*[t for t in terms if not t.free_symbols & outer])
+    inner = Add(*[t for t in terms(index) if not t.free_symbols & outer])
     return substitute(inner, {strip: strip - STRIP_START}) if strip is not None else inner
 
 
 def _separable(index: Expr, outer: frozenset[Symbol], inner: frozenset[Symbol]) -> bool:
-    terms = index.args if isinstance(index, Add) else (index,)
-    return all(not (t.free_symbols & outer and t.free_symbols & inner) for t in terms)
+    return all(not (t.free_symbols & outer and t.free_symbols & inner) for t in terms(index))
 
 
 def local_layouts(
@@ -205,10 +205,9 @@ def _by_stride(kept: Sequence[int], buffer: Buffer) -> list[int]:
 
 
 def _affine_in(index: Expr, strip: Symbol | None) -> bool:
-    terms = index.args if isinstance(index, Add) else (index,)
     if strip is None:
         return True
-    return all(strip not in t.free_symbols or t == strip for t in terms)
+    return all(strip not in t.free_symbols or t == strip for t in terms(index))
 
 
 def _extent(

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aot.symbolic import Add, Expr, FloorDiv, Modulo, Mul, Symbol, integer
+from aot.symbolic import (
+    Add,
+    Expr,
+    FloorDiv,
+    Modulo,
+    Mul,
+    Symbol,
+    factor_without,
+    factors,
+    integer,
+    number_and_rest,
+    terms,
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +49,7 @@ def lane_step(expr: Expr, axis: VectorAxis) -> Expr | None:
         if len(varying) != 1:
             return None
         inner = lane_step(varying[0], axis)
-        return None if inner is None else inner * expr.as_independent(axis.symbol)[0]
+        return None if inner is None else inner * factor_without(expr, axis.symbol)
     if isinstance(expr, (FloorDiv, Modulo)):
         dividend, divisor = expr.args
         if not _stays_within(dividend, divisor, axis):
@@ -62,11 +74,11 @@ def _stays_within(dividend: Expr, divisor: Expr, axis: VectorAxis) -> bool:
 
 def is_multiple(expr: Expr, axis: VectorAxis) -> bool:
     """True when `expr` is a multiple of the alignment at the head of every vector, provably."""
-    for term in expr.args if isinstance(expr, Add) else (expr,):
-        coefficient, rest = term.as_coeff_Mul()
+    for term in terms(expr):
+        coefficient, rest = number_and_rest(term)
         if int(coefficient) % axis.alignment == 0 if coefficient.is_Integer else False:
             continue
-        if axis.symbol in (rest.args if isinstance(rest, Mul) else (rest,)):
+        if axis.symbol in factors(rest):
             continue
         if isinstance(rest, Modulo) and _aligned_modulo(rest, axis):
             continue

@@ -16,7 +16,7 @@ from aot.ir.kernel_facts import (
 )
 from aot.ir.kernels import FusedKernel, KernelGraph
 from aot.ir.nests import Axis, Buffer
-from aot.symbolic import Expr, Ranges, Symbol, dim, integer, product
+from aot.symbolic import Expr, Ranges, Symbol, dim, evaluate, integer, product
 
 INT32_LIMIT = 2**31 - 1
 
@@ -105,4 +105,4 @@ def _is_narrow(expr: Expr, ranges: Ranges) -> bool:
     greatest = {s: most for s, (_, most) in ranges.dims.items()}
     if any(greatest.get(s) is None for s in expr.free_symbols):
         return False
-    return int(expr.subs({s: greatest[s] for s in expr.free_symbols})) <= INT32_LIMIT
+    return int(evaluate(expr, {s: greatest[s] for s in expr.free_symbols})) <= INT32_LIMIT

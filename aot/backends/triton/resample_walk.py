@@ -136,16 +136,17 @@ def plan_walk(
     context: KernelContext,
     hints: Hints,
     gpu: Gpu,
+    inner: int | None = None,
     thread_columns: int = THREAD_COLUMNS,
     most_warps: int = MOST_WARPS,
 ) -> Walk:
-    """The walk along the call's `axis`."""
+    """The walk along the call's `axis`. `inner`: the axis that is resized with it, if any."""
     axes = list(call.output.axes)
     row = axes[call.axis]
     steps = _steps(kernel, call, context, hints)
     others = sorted((a for a in axes if a is not row), key=lambda a: -steps[a.symbol])
     # Columns are the axis resized with it and all that memory has within; more where those are few.
-    cut = others.index(axes[call.inner]) if isinstance(call, Resample2) else len(others) - 1
+    cut = len(others) - 1 if inner is None else others.index(axes[inner])
     while cut > 0 and hints.volume(others[cut:]) < WARP * THREAD_COLUMNS:
         cut -= 1
     planes, columns = tuple(others[:cut]), tuple(others[cut:])

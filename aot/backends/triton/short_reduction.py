@@ -18,7 +18,7 @@ from aot.backends.triton.text import Writer, index_text
 from aot.ir.dtypes import INT64
 from aot.ir.kernels import Stage
 from aot.ir.scalar import Node, substitute_index
-from aot.symbolic import Expr, Symbol, integer
+from aot.symbolic import Expr, Symbol, constant_and_rest, integer, substitute
 
 
 class ShortBody(Body):
@@ -57,7 +57,7 @@ class ShortBody(Body):
         guard: Value | None = None,
     ) -> Value:
         """The expression that reads an element; its address is a shared one plus a constant."""
-        constant, varying = self.context.offset(buffer, index).as_coeff_Add()
+        constant, varying = constant_and_rest(self.context.offset(buffer, index))
         text, dims = self.index(varying, binds or {})
         whole = dims | guard.dims if guard is not None else dims
         masks = self.masks(d for d in whole if d not in self._clamped)
@@ -88,7 +88,7 @@ def emit_stage(body: Body, stage: Stage) -> None:
         at = {a.symbol: integer(k) for a, k in zip(stage.order, point, strict=True)}
         values = substitute_index([r.value for r in reductions], at)
         for k, (r, node) in enumerate(zip(reductions, values, strict=True)):
-            place = r.position.subs(at) if r.is_arg else integer(0)
+            place = substitute(r.position, at) if r.is_arg else integer(0)
             running[k] = _combined(body, r, running[k], node, place)
     for r, last in zip(reductions, running, strict=True):
         if last is not None:

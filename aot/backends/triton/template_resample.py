@@ -28,7 +28,9 @@ def emit_resample(
     """The kernel of a resample call and its epilogue."""
     call = template_call(kernel, Resample)
     context = make_context(kernel, graph, gpu)
-    walk = plan_walk(kernel, call, context, hints, gpu, THREAD_COLUMNS, MOST_WARPS)
+    walk = plan_walk(
+        kernel, call, context, hints, gpu, thread_columns=THREAD_COLUMNS, most_warps=MOST_WARPS
+    )
     walk = walk.merged(accesses(kernel, context, call))
     body = ShortBody(context, Writer())
     walk.open(body, apart=False)

@@ -43,7 +43,7 @@ def emit_resample2(
     if call.first == "outer":
         return emit_resample_outer(kernel, graph, hints, gpu)
     context = make_context(kernel, graph, gpu)
-    walk = plan_walk(kernel, call, context, hints, gpu)
+    walk = plan_walk(kernel, call, context, hints, gpu, call.inner)
     body = ShortBody(context, Writer())
     walk.open(body, apart=True)
     _Rows(body, kernel, call, walk).emit()

@@ -50,6 +50,7 @@ from aot.symbolic import (
     integer,
     is_int,
     product,
+    quotients,
     substitute,
     var,
 )
@@ -319,7 +320,7 @@ def _at(view: View, index: tuple[Expr, ...]) -> dict[Symbol, Expr]:
 def _group_size(view: View) -> Expr | None:
     head = view.axes[1].symbol
     for expr in view.index:
-        for part in expr.atoms(FloorDiv):
+        for part in quotients(expr):
             if part.args[0] == head:
                 return part.args[1]
     return None

@@ -1,0 +1,43 @@
+"""What an expression is made of, for those who walk one."""
+
+from __future__ import annotations
+
+import sympy
+
+from aot.symbolic.functions import Expr, FloorDiv, Symbol
+
+
+def terms(expr: Expr) -> tuple[Expr, ...]:
+    """What a sum adds; the expression itself where it is none."""
+    return expr.args if isinstance(expr, sympy.Add) else (expr,)
+
+
+def factors(expr: Expr) -> tuple[Expr, ...]:
+    """What a product multiplies; the expression itself where it is none."""
+    return expr.args if isinstance(expr, sympy.Mul) else (expr,)
+
+
+def constant_and_rest(expr: Expr) -> tuple[Expr, Expr]:
+    """(the constant term, 0 without one; the sum of the others)."""
+    constant, rest = expr.as_coeff_Add()
+    return constant, rest
+
+
+def number_and_rest(term: Expr) -> tuple[Expr, Expr]:
+    """(the numeric factor, 1 without one; the product of the others)."""
+    number, rest = term.as_coeff_Mul()
+    return number, rest
+
+
+def factor_without(expr: Expr, symbol: Symbol) -> Expr:
+    """The product of the factors that do not depend on a symbol."""
+    apart: Expr = sympy.S.One
+    for factor in factors(expr):
+        if symbol not in factor.free_symbols:
+            apart = apart * factor
+    return apart
+
+
+def quotients(expr: Expr) -> frozenset[FloorDiv]:
+    """Every floor division inside of an expression."""
+    return frozenset(expr.atoms(FloorDiv))
