@@ -6,16 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aot.ir.nests import Axis
+from aot.ir.operations import CHEAP, DEAR, MIDDLE, OPERATIONS
 from aot.ir.scalar import Node, postorder
 from aot.ir.tensors import Dim
 from aot.symbolic import Expr, Symbol, dim, evaluate
 
-_DEAR = frozenset(
-    """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh
-    atanh erf erfc erfinv lgamma digamma sigmoid i0 i0e i1 i1e pow atan2 hypot fmod
-    gcd igamma igammac hermite_h hermite_he laguerre_l legendre_p""".split()
-)
-_MIDDLE = frozenset("div floordiv truncdiv mod sqrt rsqrt reciprocal nextafter check_index".split())
 _FREE = frozenset("const load reduce".split())
 
 
@@ -57,13 +52,13 @@ def op_weight(node: Node) -> int:
     """Rough price of one evaluation, an addition being 1."""
     if node.op in _FREE:
         return 0
-    if node.op in _DEAR:
-        return 16
-    if node.op in _MIDDLE or (node.op == "index" and node.args):
-        return 4
+    if node.op in OPERATIONS:
+        return OPERATIONS[node.op].price
+    if node.op == "check_index" or (node.op == "index" and node.args):
+        return MIDDLE
     if node.op == "cast":
-        return 1 if node.dtype.itemsize == node.args[0].dtype.itemsize else 2
-    return 1
+        return CHEAP if node.dtype.itemsize == node.args[0].dtype.itemsize else 2 * CHEAP
+    return CHEAP
 
 
 def body_weight(roots: Iterable[Node]) -> int:
@@ -73,4 +68,8 @@ def body_weight(roots: Iterable[Node]) -> int:
 
 def is_dear(roots: Iterable[Node]) -> bool:
     """True when a transcendental function is evaluated below `roots`."""
-    return any(n.op in _DEAR for n in postorder(roots))
+    return any(_is_function(n.op) for n in postorder(roots))
+
+
+def _is_function(op: str) -> bool:
+    return op in OPERATIONS and OPERATIONS[op].price == DEAR

@@ -14,6 +14,7 @@ from aot.ir import numpy_ops
 from aot.ir.interpreter_access import Array, Space, read, write
 from aot.ir.interpreter_reduce import Partial, combine, finish
 from aot.ir.nests import LoopNest
+from aot.ir.operations import OPERATIONS
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
 from aot.symbolic import dim, evaluate
 
@@ -146,9 +147,11 @@ class _Run:
             return numpy_ops.convert(args[0], node.dtype)
         if node.op == "bitcast":
             return numpy_ops.reinterpret(args[0], node.args[0].dtype, node.dtype)
-        if node.op not in numpy_ops.OPERATIONS:
+        if node.op == "where":
+            return np.where(*args)
+        if node.op not in OPERATIONS:
             raise InternalError(f"{self.nest.name}: {node.op} outside of its place")
-        return np.asarray(numpy_ops.OPERATIONS[node.op](*args))
+        return np.asarray(OPERATIONS[node.op].meaning(*args))
 
 
 def _check(index: Array, size: int, wrap: bool) -> Array:

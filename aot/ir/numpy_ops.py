@@ -1,17 +1,14 @@
-"""The meaning of every scalar operation in NumPy: the interpreter's table.
+"""Scalar operations in NumPy, where it has none of the name, and constants and conversions.
 
 Values are arrays in the type that arithmetic runs in: half types are float32 arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from aot.ir import special
-from aot.ir import special_loops as loops
 from aot.ir.dtypes import BOOL, DType
 
 Array = np.ndarray[Any, Any]
@@ -21,7 +18,8 @@ def _is_float(x: Array) -> bool:
     return bool(np.issubdtype(x.dtype, np.floating))
 
 
-def _truncdiv(a: Array, b: Array) -> Array:
+def truncdiv(a: Array, b: Array) -> Array:
+    """The quotient rounded towards zero; 0 for integers by zero."""
     if _is_float(a):
         return np.trunc(a / b)
     quotient = np.floor_divide(a, b)
@@ -29,7 +27,8 @@ def _truncdiv(a: Array, b: Array) -> Array:
     return np.asarray(quotient + inexact, a.dtype)
 
 
-def _pow(a: Array, b: Array) -> Array:
+def power(a: Array, b: Array) -> Array:
+    """Powers; negative ones of integers as the quotient of 1, rounded towards zero."""
     if _is_float(a):
         return np.power(a, b)
     positive = np.power(a, np.maximum(b, 0))
@@ -37,29 +36,34 @@ def _pow(a: Array, b: Array) -> Array:
     return np.where(b < 0, unit, positive).astype(a.dtype)
 
 
-def _sign(x: Array) -> Array:
+def sign(x: Array) -> Array:
+    """-1, 0 or 1; 0 for NaN."""
     return ((x > 0).astype(np.int8) - (x < 0).astype(np.int8)).astype(x.dtype)
 
 
-def _round(x: Array) -> Array:
+def nearest(x: Array) -> Array:
+    """To the nearest, ties to even; integers stay."""
     return np.rint(x) if _is_float(x) else x
 
 
-def _sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x)), through float64."""
     return (1.0 / (1.0 + np.exp(-x.astype(np.float64)))).astype(x.dtype)
 
 
-def _fma(a: Array, b: Array, c: Array) -> Array:
+def fma(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c, rounded once."""
     if a.dtype == np.float32:
         return (a.astype(np.float64) * b + c).astype(np.float32)
     return a * b + c
 
 
-def _rsqrt(x: Array) -> Array:
+def rsqrt(x: Array) -> Array:
+    """1 / sqrt(x), through float64."""
     return (1.0 / np.sqrt(x.astype(np.float64))).astype(x.dtype)
 
 
-def _gcd(a: Array, b: Array) -> Array:
+def gcd(a: Array, b: Array) -> Array:
     """Euclid's algorithm with remainders of the dividend's sign, as eager's."""
     a, b = np.broadcast_arrays(np.abs(a), np.abs(b))
     while (live := a != 0).any():
@@ -68,93 +72,9 @@ def _gcd(a: Array, b: Array) -> Array:
     return b
 
 
-def _reciprocal(x: Array) -> Array:
+def reciprocal(x: Array) -> Array:
+    """1 / x."""
     return (1.0 / x).astype(x.dtype)
-
-
-OPERATIONS: dict[str, Callable[..., Array]] = {
-    "neg": np.negative,
-    "abs": np.abs,
-    "sign": _sign,
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "expm1": np.expm1,
-    "log": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "sqrt": np.sqrt,
-    "rsqrt": _rsqrt,
-    "reciprocal": _reciprocal,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "tanh": np.tanh,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "erf": special.erf,
-    "erfc": special.erfc,
-    "erfinv": special.erfinv,
-    "lgamma": special.lgamma,
-    "digamma": special.digamma,
-    "i0": special.i0,
-    "i0e": special.i0e,
-    "i1": special.i1,
-    "i1e": special.i1e,
-    "sigmoid": _sigmoid,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "trunc": np.trunc,
-    "round": _round,
-    "bitnot": np.invert,
-    "isnan": np.isnan,
-    "isinf": np.isinf,
-    "signbit": np.signbit,
-    "not": np.logical_not,
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "floordiv": np.floor_divide,
-    "truncdiv": _truncdiv,
-    "mod": np.remainder,
-    "fmod": np.fmod,
-    "pow": _pow,
-    "atan2": np.arctan2,
-    "hypot": np.hypot,
-    "copysign": np.copysign,
-    "nextafter": np.nextafter,
-    "igamma": loops.igamma,
-    "igammac": loops.igammac,
-    "hermite_h": loops.hermite_h,
-    "hermite_he": loops.hermite_he,
-    "laguerre_l": loops.laguerre_l,
-    "legendre_p": loops.legendre_p,
-    "minimum": np.minimum,
-    "maximum": np.maximum,
-    "fmin": np.fmin,
-    "fmax": np.fmax,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "shl": np.left_shift,
-    "shr": np.right_shift,
-    "gcd": _gcd,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "where": np.where,
-    "fma": _fma,
-}
 
 
 def constant(value: Any, dtype: DType) -> Array:

@@ -16,30 +16,17 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from aot.ir.dtypes import BOOL, INT32, INT64, DType
+from aot.ir.operations import OPERATIONS
 from aot.symbolic import Expr, Symbol, substitute, var
 
 T = TypeVar("T")
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+OTHER = frozenset("const index load cast bitcast where check_index reduce".split())
+"""Operations that have more than operands, or operands of several types."""
 
-
-UNARY_SAME = _names(
-    """neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos
-    atan sinh cosh tanh asinh acosh atanh erf erfc erfinv lgamma digamma sigmoid floor ceil trunc
-    round i0 i0e i1 i1e bitnot"""
-)
-UNARY_TEST = _names("isnan isinf signbit not")
-BINARY_SAME = _names(
-    """add sub mul div floordiv truncdiv mod fmod pow atan2 hypot copysign nextafter minimum maximum
-    fmin fmax and or xor shl shr gcd igamma igammac hermite_h hermite_he laguerre_l legendre_p"""
-)
-COMPARE = _names("eq ne lt le gt ge")
-OTHER = _names("const index load cast bitcast where fma check_index reduce")
-OPS = UNARY_SAME | UNARY_TEST | BINARY_SAME | COMPARE | OTHER
-
-REDUCTIONS = _names("sum prod min max any all argmin argmax")
+OPS = OTHER | OPERATIONS.keys()
+REDUCTIONS = frozenset("sum prod min max any all argmin argmax".split())
 
 
 @dataclass(frozen=True)
@@ -123,14 +110,14 @@ def const(value: float | int | bool, dtype: DType) -> Node:
 
 def unary(op: str, x: Node) -> Node:
     """op(x): same dtype, or bool for the tests."""
-    return make(op, BOOL if op in UNARY_TEST else x.dtype, x)
+    return make(op, BOOL if OPERATIONS[op].test else x.dtype, x)
 
 
 def binary(op: str, a: Node, b: Node) -> Node:
     """op(a, b) for operands of one dtype; bool for comparisons. Raises ValueError otherwise."""
     if a.dtype != b.dtype:
         raise ValueError(f"{op}: operands are {a.dtype} and {b.dtype}")
-    return make(op, BOOL if op in COMPARE else a.dtype, a, b)
+    return make(op, BOOL if OPERATIONS[op].test else a.dtype, a, b)
 
 
 def where(condition: Node, a: Node, b: Node) -> Node:

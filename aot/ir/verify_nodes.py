@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from aot.ir.dtypes import BOOL, INT64
+from aot.ir.operations import OPERATIONS, Operation
 from aot.ir.scalar import (
-    BINARY_SAME,
-    COMPARE,
-    UNARY_SAME,
-    UNARY_TEST,
     Access,
     IndexCheck,
     IndexValue,
@@ -23,12 +20,14 @@ def _same(count: int) -> Rule:
     return lambda n: len(n.args) == count and all(a.dtype == n.dtype for a in n.args)
 
 
-def _compare(n: Node) -> bool:
-    return len(n.args) == 2 and n.dtype == BOOL and n.args[0].dtype == n.args[1].dtype
+def _test(count: int) -> Rule:
+    return lambda n: (
+        len(n.args) == count and n.dtype == BOOL and len({a.dtype for a in n.args}) == 1
+    )
 
 
-def _test(n: Node) -> bool:
-    return len(n.args) == 1 and n.dtype == BOOL
+def _rule(row: Operation) -> Rule:
+    return _test(row.arity) if row.test else _same(row.arity)
 
 
 def _where(n: Node) -> bool:
@@ -85,17 +84,13 @@ def _reduce(n: Node) -> bool:
 
 
 RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(UNARY_SAME, _same(1)),
-    **dict.fromkeys(UNARY_TEST, _test),
-    **dict.fromkeys(BINARY_SAME, _same(2)),
-    **dict.fromkeys(COMPARE, _compare),
+    **{name: _rule(row) for name, row in OPERATIONS.items()},
     "const": lambda n: not n.args and isinstance(n.attr, (bool, int, float)),
     "index": _index,
     "load": _load,
     "cast": lambda n: len(n.args) == 1,
     "bitcast": _bitcast,
     "where": _where,
-    "fma": _same(3),
     "check_index": _check_index,
     "reduce": _reduce,
 }

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from aot.ir.dtypes import FLOAT32, FLOAT64
 from aot.ir.nests import LoopNest
+from aot.ir.operations import OPERATIONS
 from aot.ir.rewrite import with_roots
-from aot.ir.scalar import BINARY_SAME, UNARY_SAME, Node, cast, make, rebuild, with_args
+from aot.ir.scalar import Node, cast, make, rebuild, with_args
 
-_EXACT_UNARY = frozenset(("neg", "abs", "sign", "sqrt", "reciprocal", "floor", "ceil", "trunc"))
-_EXACT_UNARY |= {"round", "bitnot"}
-_APPROXIMATED = (UNARY_SAME - _EXACT_UNARY) | (BINARY_SAME & {"pow", "atan2", "hypot"})
+_APPROXIMATED = frozenset(name for name, row in OPERATIONS.items() if row.approximated)
 _SUMS = ("sum", "prod")
 
 

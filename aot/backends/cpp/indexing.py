@@ -11,7 +11,8 @@ from aot.backends.cpp.ops import COMPARISONS
 from aot.backends.cpp.text import index_text
 from aot.errors import InternalError
 from aot.ir.dtypes import INT64, DType
-from aot.ir.scalar import COMPARE, IndexValue, Node
+from aot.ir.operations import COMPARE
+from aot.ir.scalar import IndexValue, Node
 from aot.symbolic import Expr, Symbol, coefficient_of, depends_on, expand, integer
 
 

@@ -13,7 +13,8 @@ from aot.errors import InternalError
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, INT64, DType
 from aot.ir.kernel_facts import maybe_empty
 from aot.ir.nests import Store
-from aot.ir.scalar import COMPARE, Access, IndexCheck, IndexValue, Node
+from aot.ir.operations import COMPARE
+from aot.ir.scalar import Access, IndexCheck, IndexValue, Node
 from aot.symbolic import Expr, Symbol, affine_coefficients, integer
 
 NOWHERE: frozenset[str] = frozenset()
