@@ -49,7 +49,7 @@ soak: setup ## 64 sessions, 8 threads, mixed load with failures: make soak ARGS=
 	  LD_LIBRARY_PATH=build/release/cpp/tests/fake_driver build/release/cpp/tests/soak $(ARGS)
 
 conformance: setup ## every operator row, and PyTorch's OpInfo samples, on every backend
-	@$(PY) -m pytest tests/conformance --sweeps --executors=all $(ARGS)
+	@$(PY) -m pytest tests/conformance tests/backends/test_plain.py --sweeps --executors=all $(ARGS)
 	@$(PY) -m tests.conformance.opinfo.sweep --executor cpu:x86-64-v3
 	@$(PY) -m tests.conformance.opinfo.sweep --executor triton --samples 4
 	@$(PY) -m tools.operators

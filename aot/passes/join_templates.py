@@ -63,6 +63,6 @@ def _pairs(
         if first is None:
             continue
         for support in machine.templates:
-            joined = support.kind.joined(first, op, strides)
+            joined = support.kind.joined(first, op, support, strides)
             if joined is not None:
                 yield first, joined

@@ -15,7 +15,7 @@ from aot.backends.triton.template_conv import emit_conv
 from aot.backends.triton.template_matmul import emit_matmul
 from aot.backends.triton.template_resample import emit_resample
 from aot.backends.triton.template_resample2 import emit_resample2
-from aot.backends.triton.template_resample_outer import workspace
+from aot.backends.triton.template_resample_outer import MOST_INSIDE, workspace
 from aot.backends.triton.template_scan import emit_scan
 from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -27,12 +27,15 @@ from aot.ir.templates import (
     AttentionSupport,
     Conv,
     ConvSupport,
+    KeyParts,
     Matmul,
     Resample,
     Resample2,
+    Resample2Support,
     Scan,
     Support,
     TemplateCall,
+    Walks,
 )
 from aot.ir.templates.base import operand_dtype
 from aot.symbolic import is_int
@@ -45,6 +48,22 @@ SORT_RUN = SORT_COLUMNS // 2
 
 MERGE_WORK = 1 << 27
 """Comparisons of an element with every other up to which these keep the device for less time."""
+
+
+KEY_PARTS = KeyParts(query_tile=16, least_keys=128, block=64, fewest=6, many_keys=512)
+"""Attention of few queries is cut by these numbers.
+
+The least keys of a part are a block or two, which a program loads before it computes: in halves,
+they and their values are 64 times the bytes that the sums of one query take, written and read.
+Parts are multiples of the template's blocks: rounded up later, they would leave nothing for the
+last ones. A device that is busy with `units` programs wants memory most of the time with a quarter
+of them (a tile on each multiprocessor): there, parts took 3 to 6 % longer than one walk, so there
+has to be room for six of each tile. A program reads 128 keys in about a microsecond, and the launch
+that combines takes two: from 512 keys on, the walk gets shorter by more than that.
+"""
+
+WALKS = Walks(least_taps=9, most_taps=8, most_inner_taps=32, most_inside=MOST_INSIDE)
+"""Resizing by programs that walk an image."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +107,15 @@ def _takes_rows(call: Argsort, buffers: Mapping[str, Buffer], hints: Hints) -> s
 
 
 def _takes_walks(call: Resample, buffers: Mapping[str, Buffer], hints: Hints) -> str:
-    return call.no_walk()
+    return call.no_walk(WALKS.least_taps)
 
 
 TEMPLATES = (
     Template(ArgsortSupport(Argsort, _takes_rows, run=SORT_RUN), emit_argsort),
-    Template(AttentionSupport(Attention, _takes_heads, parts=True), emit_attention),
+    Template(AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS), emit_attention),
     Template(ConvSupport(Conv, _takes_type, in_place=True), emit_conv),
     Template(Support(Matmul, _takes_type), emit_matmul),
     Template(Support(Resample, _takes_walks), emit_resample),
-    Template(Support(Resample2), emit_resample2, workspace),
+    Template(Resample2Support(Resample2, walks=WALKS), emit_resample2, workspace),
     Template(Support(Scan, takes_producer=True), emit_scan),
 )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from aot.ir.templates.argsort import Argsort, ArgsortSupport
-from aot.ir.templates.attention import Attention, AttentionSupport
+from aot.ir.templates.attention import Attention, AttentionSupport, KeyParts
 from aot.ir.templates.base import Support, TemplateCall
 from aot.ir.templates.conv import Conv, ConvSupport
 from aot.ir.templates.matmul import Matmul
 from aot.ir.templates.resample import Resample
-from aot.ir.templates.resample2 import Resample2
+from aot.ir.templates.resample2 import Resample2, Resample2Support, Walks
 from aot.ir.templates.scan import Scan
 
 __all__ = [
@@ -18,10 +18,13 @@ __all__ = [
     "AttentionSupport",
     "Conv",
     "ConvSupport",
+    "KeyParts",
     "Matmul",
     "Resample",
     "Resample2",
+    "Resample2Support",
     "Scan",
     "Support",
     "TemplateCall",
+    "Walks",
 ]

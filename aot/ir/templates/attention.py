@@ -55,26 +55,6 @@ from aot.symbolic import (
     var,
 )
 
-QUERY_TILE = 16
-"""Queries of one key head that a tile of attention takes at once, where they are few."""
-
-PART_KEYS = 128
-"""Least keys of a part: a block or two, which a program loads before it computes. In halves, they
-and their values are 64 times the bytes that the sums of one query take, written and read."""
-
-KEY_BLOCK = 64
-"""Parts are multiples of so many keys, as they are of the template's blocks: rounded up later, they
-would leave nothing for the last ones."""
-
-FEWEST_PARTS = 6
-"""A device that is busy with `units` programs wants memory most of the time with a quarter of them
-(a tile on each multiprocessor): there, parts took 3 to 6 % longer than one walk. Parts pay where
-there is room for so many of each tile."""
-
-MANY_KEYS = 512
-"""Keys from which parts pay. A program reads `PART_KEYS` of them in about a microsecond, and the
-launch that combines takes two: the walk has to get shorter by more than that."""
-
 
 @dataclass(frozen=True)
 class Attention(TemplateCall):
@@ -224,33 +204,33 @@ class Attention(TemplateCall):
     ) -> Split | None:
         """The keys in parts, and two reductions that combine them."""
         assert isinstance(support, AttentionSupport)
-        parts = self._wanted_parts(units, hints) if support.parts else 1
-        if parts == 1:
+        parts = 1 if support.parts is None else self._wanted_parts(support.parts, units, hints)
+        if support.parts is None or parts == 1:
             return None
-        tiles, keys = self._tiles(hints), self._seen_keys(hints)
+        tiles, keys = self._tiles(support.parts, hints), self._seen_keys(hints)
         reason = f"{tiles} tiles of queries would walk {keys} keys, and leave the device idle"
         return Split(self._in_parts(builder, parts), f"{parts} parts of the keys", reason)
 
-    def _wanted_parts(self, units: int, hints: Hints) -> int:
+    def _wanted_parts(self, wish: KeyParts, units: int, hints: Hints) -> int:
         """How many parts the keys are cut into; 1: attention stays as it is.
 
         A number, also where sizes are dynamic: then memory for the parts is bounded, and the parts
         grow with the keys. With fewer keys than in the example some parts are empty.
         """
         keys = self._seen_keys(hints)
-        room = units // max(1, self._tiles(hints))
-        if keys < MANY_KEYS or room < FEWEST_PARTS:
+        room = units // max(1, self._tiles(wish, hints))
+        if keys < wish.many_keys or room < wish.fewest:
             return 1
-        most = min(room, -(-keys // PART_KEYS))
-        size = -(-keys // (most * KEY_BLOCK)) * KEY_BLOCK
+        most = min(room, -(-keys // wish.least_keys))
+        size = -(-keys // (most * wish.block)) * wish.block
         return -(-keys // size)
 
-    def _tiles(self, hints: Hints) -> int:
+    def _tiles(self, wish: KeyParts, hints: Hints) -> int:
         """Programs without parts."""
         *batch, queries, _ = self.output.axes
         heads = max(1, hints.volume(self.k.axes[:-2]))
         rows = hints.volume((*batch, queries)) // heads
-        return heads * -(-rows // QUERY_TILE)
+        return heads * -(-rows // wish.query_tile)
 
     def _seen_keys(self, hints: Hints) -> int:
         """Keys that some query sees."""
@@ -296,14 +276,33 @@ class Attention(TemplateCall):
 
 
 @dataclass(frozen=True)
+class KeyParts:
+    """When a backend wants the keys cut into parts.
+
+    Attributes:
+        query_tile: Queries of one key head that a tile takes at once, where they are few.
+        least_keys: Of a part.
+        block: Parts are multiples of so many keys.
+        fewest: Parts that there is to be room for beside each other, for each tile.
+        many_keys: Keys from which parts pay.
+    """
+
+    query_tile: int
+    least_keys: int
+    block: int
+    fewest: int
+    many_keys: int
+
+
+@dataclass(frozen=True)
 class AttentionSupport(Support[Attention]):
     """A backend's template for attention.
 
     Attributes:
-        parts: It can leave the sums of parts of the keys.
+        parts: It can leave the sums of parts of the keys, and wants to.
     """
 
-    parts: bool = False
+    parts: KeyParts | None = None
 
 
 def _weighted(scores: Array, v: Array) -> tuple[Array, Array, Array]:

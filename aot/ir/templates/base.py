@@ -152,6 +152,7 @@ class TemplateCall(ABC):
         cls,
         first: TemplateCall,
         second: TemplateCall,
+        support: Support[Any],
         strides: Callable[[View], Sequence[Expr] | None],
     ) -> TemplateCall | str | None:
         """One call of this kind for two, the second reading what the first writes.
@@ -159,6 +160,7 @@ class TemplateCall(ABC):
         Args:
             first: The one whose result the other reads.
             second: The other.
+            support: What the device has for this kind.
             strides: Along a view's axes, where its buffer has them by now.
 
         Returns:

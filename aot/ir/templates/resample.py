@@ -48,9 +48,6 @@ from aot.symbolic import (
 SIGNED_LOW, SIGNED_HIGH = -128.0, 127.0
 """What signed bytes are clamped to."""
 
-MANY_TAPS = 9
-"""Taps from which windows that overlap are worth a walk along the axis."""
-
 _RUN = var("run")
 """Stands for the value of a start table in an index."""
 
@@ -109,12 +106,15 @@ class Resample(TemplateCall):
         """Inputs of an output."""
         return self.weights.axes[1].extent
 
-    def no_walk(self) -> str:
-        """Why the call is better as nests than as a walk along its axis; "" when it is not."""
+    def no_walk(self, least: int) -> str:
+        """Why the call is better as nests than as a walk along its axis; "" when it is not.
+
+        `least`: taps from which windows that overlap are worth it.
+        """
         if self.bits is not None:
             return "the device's template takes no bytes"
-        if not self.taps.is_Integer or int(self.taps) < MANY_TAPS:
-            return f"it has {self.taps} taps, and a walk pays from {MANY_TAPS} on"
+        if not self.taps.is_Integer or int(self.taps) < least:
+            return f"it has {self.taps} taps, and a walk pays from {least} on"
         if self.axis == len(self.output.axes) - 1:
             return "its taps are neighbours in memory"
         return ""

@@ -19,18 +19,6 @@ from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.resample import Resample, weighted_sums
 from aot.symbolic import Expr, integer, product
 
-MOST_TAPS = 8
-"""Taps along either axis with the inner axis first: so many rows of sums are kept, and so many
-inputs read for each."""
-
-MOST_INNER_TAPS = 32
-"""Taps along the inner axis with the outer one first: neighbouring work units sum about as many
-columns both."""
-
-MOST_INSIDE = 4
-"""Elements of a pixel in memory with the outer axis first: a row of a work unit holds the inputs of
-few outputs otherwise."""
-
 StridesOf = Callable[[View], Sequence[Expr] | None]
 
 
@@ -83,12 +71,13 @@ class Resample2(TemplateCall):
 
     @classmethod
     def joined(
-        cls, first: TemplateCall, second: TemplateCall, strides: StridesOf
+        cls, first: TemplateCall, second: TemplateCall, support: Support[Any], strides: StridesOf
     ) -> TemplateCall | str | None:
         """Two resamples in turn, of two axes."""
         if not isinstance(first, Resample) or not isinstance(second, Resample):
             return None
-        order, reason = _order(first, second, strides)
+        assert isinstance(support, Resample2Support)
+        order, reason = _order(first, second, support.walks, strides)
         if reason:
             return reason
         outer, inner = _by_axis(first, second)
@@ -107,7 +96,38 @@ class Resample2(TemplateCall):
         )
 
 
-def _order(first: Resample, second: Resample, strides: StridesOf) -> tuple[str, str]:
+@dataclass(frozen=True)
+class Walks:
+    """What programs that walk an image resize well.
+
+    Attributes:
+        least_taps: Along the outer axis, where it comes first: from which overlap is worth it.
+        most_taps: Along either axis with the inner axis first: so many rows of sums are kept, and
+            so many inputs read for each.
+        most_inner_taps: Along the inner axis with the outer one first: neighbouring work units sum
+            about as many columns both.
+        most_inside: Elements of a pixel in memory with the outer axis first: a row of a work unit
+            holds the inputs of few outputs otherwise.
+    """
+
+    least_taps: int
+    most_taps: int
+    most_inner_taps: int
+    most_inside: int
+
+
+@dataclass(frozen=True)
+class Resample2Support(Support[Resample2]):
+    """A backend's template for two axes at once.
+
+    Attributes:
+        walks: What its programs resize well.
+    """
+
+    walks: Walks = Walks(0, 0, 0, 0)
+
+
+def _order(first: Resample, second: Resample, walks: Walks, strides: StridesOf) -> tuple[str, str]:
     """(the attribute `first` of two calls in one, why they cannot be one); one of them is ""."""
     if first.axis == second.axis:
         return "", "both resize the same axis"
@@ -118,13 +138,13 @@ def _order(first: Resample, second: Resample, strides: StridesOf) -> tuple[str, 
     for call in (first, second):
         if not call.taps.is_Integer:
             return "", f"{call.name} has {call.taps} taps, a number that varies"
-    if all(int(call.taps) <= MOST_TAPS for call in (first, second)):
+    if all(int(call.taps) <= walks.most_taps for call in (first, second)):
         return "inner", ""
     outer, inner = _by_axis(first, second)
-    reason = outer.no_walk()
-    if int(inner.taps) > MOST_INNER_TAPS:
-        reason = f"{inner.name} has {inner.taps} taps, more than {MOST_INNER_TAPS}"
-    elif not reason and not _short_pixels(strides(first.x), inner.axis):
+    reason = outer.no_walk(walks.least_taps)
+    if int(inner.taps) > walks.most_inner_taps:
+        reason = f"{inner.name} has {inner.taps} taps, more than {walks.most_inner_taps}"
+    elif not reason and not _short_pixels(strides(first.x), inner.axis, walks):
         reason = f"pixels of {first.x.buffer} may have many elements"
     return ("", reason) if reason else ("outer", "")
 
@@ -134,12 +154,12 @@ def _by_axis(first: Resample, second: Resample) -> tuple[Resample, Resample]:
     return (first, second) if first.axis < second.axis else (second, first)
 
 
-def _short_pixels(strides: Sequence[Expr] | None, axis: int) -> bool:
+def _short_pixels(strides: Sequence[Expr] | None, axis: int, walks: Walks) -> bool:
     """Whether it is known that few elements lie between neighbours along an axis."""
     if strides is None:
         return False
     step = strides[axis]
-    return bool(step.is_Integer) and 0 < int(step) <= MOST_INSIDE
+    return bool(step.is_Integer) and 0 < int(step) <= walks.most_inside
 
 
 def _is_whole(view: View) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
 from torch.nn import functional as F
 
+from aot.backends.triton import backend, templates
 from aot.backends.triton.attention_tile import HEAD_SIZE
-from aot.ir.templates import attention
+from aot.ir.templates import AttentionSupport
 from tests.backends.triton.templates import (
     captured,
     check_close,
@@ -139,10 +141,14 @@ def test_values(name):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts of a few keys, so that small examples have some."""
-    monkeypatch.setattr(attention, "PART_KEYS", 16)
-    monkeypatch.setattr(attention, "KEY_BLOCK", 16)
-    monkeypatch.setattr(attention, "MANY_KEYS", 32)
-    monkeypatch.setattr(attention, "FEWEST_PARTS", 2)
+    small = replace(templates.KEY_PARTS, least_keys=16, block=16, many_keys=32, fewest=2)
+    rows = (
+        replace(row, support=replace(row.support, parts=small))
+        if isinstance(row.support, AttentionSupport)
+        else row
+        for row in templates.TEMPLATES
+    )
+    monkeypatch.setattr(backend, "TEMPLATES", tuple(rows))
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if "causal" in n])

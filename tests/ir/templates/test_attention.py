@@ -14,7 +14,7 @@ from aot.ir.dtypes import BOOL
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import LoopNest
 from aot.ir.origin import NO_ORIGIN
-from aot.ir.templates import Attention, AttentionSupport, TemplateCall
+from aot.ir.templates import Attention, AttentionSupport, KeyParts, TemplateCall
 from aot.ir.tensors import Dim
 from aot.ir.verify import verify_loops
 from aot.lowering.builder import GraphBuilder, Tensor
@@ -23,7 +23,8 @@ from aot.symbolic import dim
 from tests.ir.templates.views import view
 from tests.schedule.graphs import DEVICE, attention, check_same, make_graph
 
-SPLITS = replace(DEVICE, templates=(AttentionSupport(Attention, parts=True),), units=64)
+PARTS = KeyParts(query_tile=16, least_keys=128, block=64, fewest=6, many_keys=512)
+SPLITS = replace(DEVICE, templates=(AttentionSupport(Attention, parts=PARTS),), units=64)
 
 
 def plain(builder: GraphBuilder, q: Tensor, k: Tensor, *mask: Tensor) -> Sequence[Tensor]:

@@ -12,14 +12,14 @@ import torch.nn.functional as F
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.loops import LoopGraph
-from aot.ir.templates import Resample, Resample2, Support
+from aot.ir.templates import Resample, Resample2, Resample2Support, Support, Walks
 from aot.ir.templates.base import TemplateCall
-from aot.ir.templates.resample2 import MOST_INNER_TAPS
 from aot.lowering.lower import lower
 from aot.passes.join_templates import join_templates
 from tests.schedule.graphs import DEVICE, check_same
 
-WALKS = replace(DEVICE, templates=(Support(Resample), Support(Resample2)))
+LIMITS = Walks(least_taps=9, most_taps=8, most_inner_taps=32, most_inside=4)
+WALKS = replace(DEVICE, templates=(Support(Resample), Resample2Support(Resample2, walks=LIMITS)))
 IMAGE = torch.zeros(2, 3, 9, 10)
 
 
@@ -114,7 +114,7 @@ def test_many_taps_are_summed_along_the_outer_axis_first(last: bool) -> None:
 
 def test_a_row_of_many_taps_stays_a_pass() -> None:
     reason = refusal(resize((4, 4), "bilinear", antialias=True), torch.zeros(1, 1, 64, 400))
-    assert reason.endswith(f"more than {MOST_INNER_TAPS}")
+    assert reason.endswith(f"more than {LIMITS.most_inner_taps}")
 
 
 def test_few_taps_down_the_image_stay_two_passes() -> None:
