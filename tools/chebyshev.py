@@ -40,7 +40,7 @@ def series(target: Function, low: str, high: str, dropped: mp.mpf = _DROPPED) ->
     return [float(c) for c in found[: last + 1]]
 
 
-def hankel(order: int, sine: bool) -> Function:
+def hankel(order: int, *, sine: bool) -> Function:
     """P (or 8/x of Q) of Hankel's expansion as a function of (8/x)**2, DLMF 10.17.3."""
 
     def value(v: mp.mpf) -> mp.mpf:
@@ -100,7 +100,7 @@ def airy_decayed(v: mp.mpf) -> mp.mpf:
     return 2 * mp.sqrt(mp.pi) * mp.root(x, 4) * mp.exp(zeta) * mp.airyai(x)
 
 
-def airy_wave(sine: bool) -> Function:
+def airy_wave(*, sine: bool) -> Function:
     """The factors of Ai(-x)'s cosine and (times zeta) sine as functions of 1/zeta**2, DLMF 9.7.9.
 
     Through Bessel functions of order 1/3 (DLMF 9.6.6, 9.6.8), which mpmath knows far out.
@@ -154,16 +154,16 @@ def fits() -> Mapping[str, Fit]:
         i = lambda x, order=order: mp.besseli(order, x)  # noqa: E731
         found[f"J{order}_NEAR"] = (in_square(j, order), "0", "64")
         found[f"Y{order}_NEAR"] = (in_square(regular_y(order), order), "0", "64")
-        found[f"HANKEL{order}_COS"] = (hankel(order, False), "0", "1")
-        found[f"HANKEL{order}_SIN"] = (hankel(order, True), "0", "1")
+        found[f"HANKEL{order}_COS"] = (hankel(order, sine=False), "0", "1")
+        found[f"HANKEL{order}_SIN"] = (hankel(order, sine=True), "0", "1")
         found[f"I{order}_NEAR"] = (in_square(i, order), "0", "4")
         found[f"K{order}_NEAR"] = (in_square(regular_k(order), order), "0", "4")
         found[f"K{order}_FAR"] = (decayed_k(order), "0", "1")
     wave, decay = (mp.nstr((1.5 * z) ** (mp.mpf(2) / 3), 40) for z in (_AIRY_WAVE, 1))
     found["AIRY_NEAR"] = (mp.airyai, f"-{wave}", decay)
     found["AIRY_FAR"] = (airy_decayed, "0", "1")
-    found["AIRY_COS"] = (airy_wave(False), "0", mp.nstr(1 / _AIRY_WAVE**2, 40))
-    found["AIRY_SIN"] = (airy_wave(True), "0", mp.nstr(1 / _AIRY_WAVE**2, 40))
+    found["AIRY_COS"] = (airy_wave(sine=False), "0", mp.nstr(1 / _AIRY_WAVE**2, 40))
+    found["AIRY_SIN"] = (airy_wave(sine=True), "0", mp.nstr(1 / _AIRY_WAVE**2, 40))
     found["ERFCX"] = (scaled_erfc, "-1", "1")
     return found
 

@@ -168,12 +168,12 @@ def _in_turn(reader: ScanReader, call: ControlCall, count: Expr) -> tuple[ValueR
     combine, xs, captured = call.args
     types = [reader.types[x.name] for x in xs]
     slices = [replace(t, shape=t.shape[1:], strides=t.strides[1:]) for t in types]
-    first = _constant(reader, call, True, f"{call.name}.begins", BOOL, reader.ops)
+    first = _constant(reader, call, f"{call.name}.begins", BOOL, reader.ops, value=True)
     carried = [(f"{call.name}.first", first)]
     reader.types[carried[0][0]] = reader.types[first]
     for k, type_ in enumerate(slices):
         start = f"{call.name}.start{k}"
-        _constant(reader, call, 0, start, type_.dtype, reader.ops, type_.shape)
+        _constant(reader, call, start, type_.dtype, reader.ops, type_.shape, value=0)
         carried.append((f"{call.name}.carried{k}", start))
         reader.types[carried[-1][0]] = reader.types[start]
     elements = [(f"{call.name}.x{k}", x.name) for k, x in enumerate(xs)]
@@ -199,7 +199,7 @@ def _chosen(
 ) -> Block:
     """The body: each slice itself where it is the first, else the function's result; both twice."""
     ops = list(block.ops)
-    names = [_constant(reader, call, False, f"{call.name}.continues", BOOL, ops)]
+    names = [_constant(reader, call, f"{call.name}.continues", BOOL, ops, value=False)]
     copies = []
     for k, ((element, _), joined) in enumerate(zip(elements, block.results, strict=True)):
         type_ = reader.types[element]
@@ -218,11 +218,12 @@ def _chosen(
 def _constant(
     reader: ScanReader,
     call: ControlCall,
-    value: Any,
     name: str,
     dtype: Any,
     ops: list[GraphOp],
     shape: tuple[Expr, ...] = (),
+    *,
+    value: float,
 ) -> str:
     reader.types[name] = TensorType(dtype, shape, row_major_strides(shape))
     made = TensorOp("aten.full.default", (shape, value), (("dtype", dtype),), (name,), call.origin)

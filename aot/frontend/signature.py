@@ -62,9 +62,9 @@ def parameters_of(in_spec: Any, leaves: Sequence[Tree], names: Sequence[str]) ->
     parameters: list[Parameter] = []
     for k, spec in enumerate(children_of(args)):
         name = names[k] if k < len(names) else f"arg{k}"
-        parameters.append(Parameter(name, False, tree_of(spec, rest)))
+        parameters.append(Parameter(name, keyword_only=False, tree=tree_of(spec, rest)))
     for name, spec in zip(kwargs.context or (), children_of(kwargs), strict=True):
-        parameters.append(Parameter(str(name), True, tree_of(spec, rest)))
+        parameters.append(Parameter(str(name), keyword_only=True, tree=tree_of(spec, rest)))
     return parameters
 
 

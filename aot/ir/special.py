@@ -73,7 +73,7 @@ def _far_miss(x: float, y: float) -> float:
     return sign * ((1.0 - abs(y)) - math.erfc(abs(x)))
 
 
-def _bessel(order: int, scaled: bool) -> Callable[[float], float]:
+def _bessel(order: int, *, scaled: bool) -> Callable[[float], float]:
     """I0 or I1, times exp(-|x|) when `scaled`: power series up to 30, asymptotic beyond."""
 
     def value(x: float) -> float:
@@ -111,7 +111,7 @@ erfc = _elementwise(math.erfc)
 erfinv = _elementwise(_erfinv)
 lgamma = _elementwise(_lgamma)
 digamma = _elementwise(_digamma)
-i0 = _elementwise(_bessel(0, False))
-i0e = _elementwise(_bessel(0, True))
-i1 = _elementwise(_bessel(1, False))
-i1e = _elementwise(_bessel(1, True))
+i0 = _elementwise(_bessel(0, scaled=False))
+i0e = _elementwise(_bessel(0, scaled=True))
+i1 = _elementwise(_bessel(1, scaled=False))
+i1e = _elementwise(_bessel(1, scaled=True))

@@ -77,7 +77,7 @@ def _fraction(a: float, x: float) -> float:
     return _density(a, x) * a * value
 
 
-def _incomplete(upper: bool) -> Callable[[float, float], float]:
+def _incomplete(*, upper: bool) -> Callable[[float, float], float]:
     def value(a: float, x: float) -> float:
         if not (a > 0.0 and x > 0.0) or math.isinf(a) or math.isinf(x):
             return math.nan
@@ -108,8 +108,8 @@ def _polynomial(first: Callable[[float], float], step: Step) -> Callable[[float,
     return value
 
 
-igamma = _elementwise(_incomplete(False))
-igammac = _elementwise(_incomplete(True))
+igamma = _elementwise(_incomplete(upper=False))
+igammac = _elementwise(_incomplete(upper=True))
 hermite_h = _elementwise(_polynomial(lambda x: 2 * x, lambda x, k, p, q: 2 * (x * p - k * q)))
 hermite_he = _elementwise(_polynomial(lambda x: x, lambda x, k, p, q: x * p - k * q))
 laguerre_l = _elementwise(

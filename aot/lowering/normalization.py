@@ -140,6 +140,7 @@ def _layer_norm(
     weight: Tensor | None,
     bias: Tensor | None,
     eps: float,
+    *,
     keepdim: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     builder, compute = call.builder, x.dtype.compute
@@ -166,7 +167,7 @@ def layer_norm(
     cudnn_enable: bool = True,
 ) -> Tensor:
     """Rows over the last dimensions with mean 0 and variance 1, scaled and shifted."""
-    return _layer_norm(call, x, len(normalized_shape), weight, bias, float(eps), False)[0]
+    return _layer_norm(call, x, len(normalized_shape), weight, bias, float(eps), keepdim=False)[0]
 
 
 def _like_result(call: Call, position: int, x: Tensor) -> Tensor | None:
@@ -192,7 +193,9 @@ def native_layer_norm(
     eps: float,
 ) -> tuple[Tensor | None, ...]:
     """(layer norm, mean, reciprocal of the standard deviation)."""
-    out, mean, rstd = _layer_norm(call, x, len(normalized_shape), weight, bias, float(eps), True)
+    out, mean, rstd = _layer_norm(
+        call, x, len(normalized_shape), weight, bias, float(eps), keepdim=True
+    )
     return out, _like_result(call, 1, mean), _like_result(call, 2, rstd)
 
 
@@ -427,7 +430,9 @@ def batch_norm_with_update(
 ) -> tuple[Tensor | None, ...]:
     """(batch norm, mean, rstd, memory for gradients: none, new running mean and variance)."""
     statistics = (running_mean, running_var)
-    rows = _batch_norm_updating(call, (4, 5), x, weight, bias, *statistics, True, momentum, eps)
+    rows = _batch_norm_updating(
+        call, (4, 5), x, weight, bias, *statistics, training=True, momentum=momentum, eps=eps
+    )
     reserve: Tensor | None = None
     if call.op.outputs[3] is not None:
         nothing = const(0, UINT8)

@@ -112,7 +112,7 @@ def _median_of_all(x: Tensor, skips_nan: bool) -> Tensor:
     if count == 0:
         value = float("nan") if x.dtype.is_float else -(1 << (8 * x.dtype.itemsize - 1))
         return x.builder.pointwise((), x.dtype, lambda at: cast(const(value, x.dtype), x.dtype))
-    return _median_dim(reshaped(x, (count,)), 0, False, skips_nan)[0]
+    return _median_dim(reshaped(x, (count,)), 0, keepdim=False, skips_nan=skips_nan)[0]
 
 
 @REGISTRY.row("aten.median.default")

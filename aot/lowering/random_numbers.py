@@ -183,7 +183,9 @@ def randperm(call: Call, n: Expr | int, *, draw: Draw, **_: Any) -> Tensor:
     def key(at: tuple[Expr, ...]) -> Node:
         return _words(draw, builder.index_node(at[0])).whole()
 
-    order = order_along(builder.pointwise((as_expr(n),), INT64, key), 0, as_expr(n), False)
+    order = order_along(
+        builder.pointwise((as_expr(n),), INT64, key), 0, as_expr(n), descending=False
+    )
     return builder.pointwise(order.shape, dtype, lambda at: cast(order.load(at), dtype))
 
 
@@ -301,7 +303,7 @@ def multinomial(
         return e.div(cast(weights.load(at), FLOAT32), words.exponential(FLOAT32))
 
     keys = builder.pointwise(weights.shape, FLOAT32, key)
-    return order_along(keys, wrap_dim(-1, weights.rank), as_expr(count), True)
+    return order_along(keys, wrap_dim(-1, weights.rank), as_expr(count), descending=True)
 
 
 def _with_replacement(call: Call, weights: Tensor, draw: Draw) -> Tensor:

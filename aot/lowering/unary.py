@@ -59,7 +59,7 @@ def _float_test(op: str) -> Body:
     return lambda x: unary(op, x) if x.dtype.is_float else const(False, BOOL)
 
 
-def _is_infinity(positive: bool) -> Body:
+def _is_infinity(*, positive: bool) -> Body:
     value = math.inf if positive else -math.inf
     return lambda x: e.eq(x, value) if x.dtype.is_float else const(False, BOOL)
 
@@ -110,8 +110,8 @@ SAME_TYPE: dict[str, Body] = {
     "logical_not": lambda x: e.not_(e.truth(x)),
     "isnan": _float_test("isnan"),
     "isinf": _float_test("isinf"),
-    "isposinf": _is_infinity(True),
-    "isneginf": _is_infinity(False),
+    "isposinf": _is_infinity(positive=True),
+    "isneginf": _is_infinity(positive=False),
     "isfinite": e.is_finite,
     "signbit": _signbit,
     # Copies: eager promises new memory, which buffers of a loop graph give anyway.

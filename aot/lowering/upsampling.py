@@ -22,12 +22,12 @@ Shape = tuple[Expr, ...]
 Scales = Sequence[float | None]
 
 FILTERS = {
-    "linear1d": Filter(2, False),
-    "bilinear2d": Filter(2, False),
-    "trilinear3d": Filter(2, False),
-    "bicubic2d": Filter(4, False, -0.75),
-    "bilinear2d_aa": Filter(2, True),
-    "bicubic2d_aa": Filter(4, True, -0.5),
+    "linear1d": Filter(2, antialias=False),
+    "bilinear2d": Filter(2, antialias=False),
+    "trilinear3d": Filter(2, antialias=False),
+    "bicubic2d": Filter(4, antialias=False, a=-0.75),
+    "bilinear2d_aa": Filter(2, antialias=True),
+    "bicubic2d_aa": Filter(4, antialias=True, a=-0.5),
 }
 """Interpolation kernels by the operator's name; eager's two cubics differ on purpose."""
 

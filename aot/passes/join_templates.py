@@ -34,10 +34,10 @@ def join_templates(graph: LoopGraph, machine: Machine) -> LoopGraph:
         if readers[between] > 1 or between in graph.outputs:
             joined = f"{between} is wanted by others too"
         if isinstance(joined, str):
-            decisions.append(Decision("pair", names, "two passes", joined))
+            decisions.append(Decision("join", names, "two calls", joined))
             ops.append(op)
             continue
-        decisions.append(Decision("pair", names, "one walk", f"{between} need not be stored"))
+        decisions.append(Decision("join", names, "one call", f"{between} need not be stored"))
         gone.add(first.name)
         ops.append(joined)
     if not decisions:

@@ -38,6 +38,14 @@ class Verdict:
     fused: Group | None = None
 
 
+def _no(reason: str) -> Verdict:
+    return Verdict(ok=False, reason=reason)
+
+
+def _yes(reason: str, fused: Group) -> Verdict:
+    return Verdict(ok=True, reason=reason, fused=fused)
+
+
 @dataclass
 class FusionState:
     """The groups so far; the working state of one run of fusion, changed by `merge` alone.
@@ -141,24 +149,24 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
     """Whether the group `second` may join `first`, which precedes it or is independent of it."""
     a, b = state.groups[first], state.groups[second]
     if state.reaches(first, second) or state.reaches(second, first):
-        return Verdict(False, "it would make a cycle through another kernel")
+        return _no("it would make a cycle through another kernel")
     touched = {*a.writes, *b.writes} & state.many_writers
     if touched:
-        return Verdict(False, f"{min(touched)} is written by several operations, in order")
+        return _no(f"{min(touched)} is written by several operations, in order")
     for one, other in ((a, b), (b, a)):
         parts = {name for pair in one.updates.items() for name in pair}
         shared = parts & {*other.reads, *other.writes}
         if shared:
-            return Verdict(False, f"{min(shared)} is updated in place, between its readers")
+            return _no(f"{min(shared)} is updated in place, between its readers")
     if len(a.nests) + len(b.nests) > MAX_NESTS:
-        return Verdict(False, f"the kernel would have more than {MAX_NESTS} nests")
+        return _no(f"the kernel would have more than {MAX_NESTS} nests")
     if b.template is not None:
         return _prologue(state, first, second)
     if a.template is not None:
         joined = attach_epilogue(state.graph, a, b)
         if isinstance(joined, str):
-            return Verdict(False, joined)
-        return Verdict(True, "pointwise over the template's output: an epilogue", joined)
+            return _no(joined)
+        return _yes("pointwise over the template's output: an epilogue", joined)
     return _fuse_nests(state, first, second)
 
 
@@ -166,30 +174,30 @@ def _prologue(state: FusionState, first: int, second: int) -> Verdict:
     a, b = state.groups[first], state.groups[second]
     assert b.template is not None
     if not state.machine.takes_producer(b.template):
-        return Verdict(False, "a template call takes no producer into its kernel")
+        return _no("a template call takes no producer into its kernel")
     for name in a.writes:
         if state.readers.get(name, set()) - {first, second} or name in state.graph.results:
-            return Verdict(False, f"{name} is read elsewhere")
+            return _no(f"{name} is read elsewhere")
     joined = attach_prologue(state.graph, a, b)
     if isinstance(joined, str):
-        return Verdict(False, joined)
-    return Verdict(True, "pointwise, where the template loads: a prologue", joined)
+        return _no(joined)
+    return _yes("pointwise, where the template loads: a prologue", joined)
 
 
 def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
     a, b = state.groups[first], state.groups[second]
     matched = match(state.graph, a, b)
     if isinstance(matched, str):
-        return Verdict(False, matched)
+        return _no(matched)
     one, two = matched.first, matched.second
     related = flows(state.graph, one, two)
     joined = replace(one, nests=(*one.nests, *two.nests), position=min(a.position, b.position))
     if related is not None and _crosses(state, first, second, joined):
-        return Verdict(True, "one tile is reduced along both of its axes", joined)
+        return _yes("one tile is reduced along both of its axes", joined)
     if not related:
         whole = len(one.outer) == len(a.outer) and len(two.outer) == len(b.outer)
         if not whole and not _shares_blocks(state, first, second, joined):
-            return Verdict(False, "they are independent and their iteration spaces differ")
+            return _no("they are independent and their iteration spaces differ")
     if state.machine.tiles:
         refused = passes_values(joined.nests, joined.outer) or _few_tiles(state, a, b, joined)
         reason = _agreement(joined) if related else "independent, over the same outer loops"
@@ -200,10 +208,10 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
         or _worse_vectors(state, first, second, joined)
     )
     if refused:
-        return Verdict(False, refused)
+        return _no(refused)
     if not related:
-        return Verdict(True, "independent, over the same outer loops, sharing reads", joined)
-    return Verdict(True, _agreement(joined), joined)
+        return _yes("independent, over the same outer loops, sharing reads", joined)
+    return _yes(_agreement(joined), joined)
 
 
 def _crosses(state: FusionState, first: int, second: int, joined: Group) -> bool:

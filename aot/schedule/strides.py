@@ -40,11 +40,13 @@ def motions(graph: LoopGraph, nest: LoopNest, ranges: Ranges | None = None) -> t
             offset = buffer_offset(graph.buffers, access.buffer, access.index, known)
             bound = node.args[: len(access.binds)]
             guard = variables(node.args[-1:]) if access.masked else frozenset()
-            found.append(Motion(access.buffer, offset, False, variables(bound), guard))
+            found.append(
+                Motion(access.buffer, offset, store=False, indirect=variables(bound), guard=guard)
+            )
     for store in nest.stores:
         offset = buffer_offset(graph.buffers, store.buffer, store.index, known)
         bound = tuple(n for _, n in store.binds)
-        found.append(Motion(store.buffer, offset, True, variables(bound)))
+        found.append(Motion(store.buffer, offset, store=True, indirect=variables(bound)))
     return tuple(dict.fromkeys(found))
 
 

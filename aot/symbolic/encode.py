@@ -92,29 +92,29 @@ def _infix(
     minimum: str,
     maximum: str,
 ) -> str:
-    def go(e: Expr, tight: bool) -> str:
+    def go(e: Expr, *, tight: bool) -> str:
         if e.is_Integer:
             return str(int(e)) if int(e) >= 0 or not tight else f"({int(e)})"
         if e.is_Symbol:
             return name(e)
         if isinstance(e, sympy.Pow):
-            return "*".join([go(e.base, True)] * int(e.exp))
+            return "*".join([go(e.base, tight=True)] * int(e.exp))
         if isinstance(e, (FloorDiv, Modulo)):
-            divisor = go(e.args[1], True)
+            divisor = go(e.args[1], tight=True)
             if isinstance(e.args[1], (sympy.Mul, sympy.Pow)):
                 divisor = f"({divisor})"  # x / a*b would divide by a alone
-            return f"({go(e.args[0], True)} {division[type(e)]} {divisor})"
+            return f"({go(e.args[0], tight=True)} {division[type(e)]} {divisor})"
         if isinstance(e, (Minimum, Maximum)):
             function = minimum if isinstance(e, Minimum) else maximum
-            text = go(e.args[0], False)
+            text = go(e.args[0], tight=False)
             for a in e.args[1:]:
-                text = f"{function}({text}, {go(a, False)})"
+                text = f"{function}({text}, {go(a, tight=False)})"
             return text
         args = sorted(e.args, key=sympy.default_sort_key, reverse=isinstance(e, sympy.Add))
-        joined = (" + " if isinstance(e, sympy.Add) else "*").join(go(a, True) for a in args)
+        joined = (" + " if isinstance(e, sympy.Add) else "*").join(go(a, tight=True) for a in args)
         return f"({joined})" if tight and isinstance(e, sympy.Add) else joined
 
-    return go(expr, False)
+    return go(expr, tight=False)
 
 
 _FOREIGN: dict[str, Callable[..., Expr]] = {

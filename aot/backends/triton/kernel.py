@@ -166,9 +166,9 @@ def _emit_short(kernel: NestKernel, context: KernelContext, tile: ShortTile) -> 
     rows, columns = tile.rows, tile.columns
     across = ceil_div(columns.points, columns.block)
     program, text = program_id(context), index_text(across, context.names)
-    body.open_clamped(rows, f"{program} // ({text}) * {rows.block}", False)
+    body.open_clamped(rows, f"{program} // ({text}) * {rows.block}", apart=False)
     if tile.apart:
-        body.open_clamped(columns, f"{program} % ({text}) * {columns.block}", True)
+        body.open_clamped(columns, f"{program} % ({text}) * {columns.block}", apart=True)
     else:
         body.open_dim(columns, f"{program} % ({text}) * {columns.block}")
     for symbol in tile.merged:

@@ -91,7 +91,7 @@ class Walk:
         for symbol in self.taken:
             body.name_axis(symbol, "0", None)
         if apart:
-            body.open_clamped(columns, start, True)
+            body.open_clamped(columns, start, apart=True)
         else:
             body.open_dim(columns, start)
         line(f"first = program // ({across}) % ({down}) * {self.high}")

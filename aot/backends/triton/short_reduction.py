@@ -32,7 +32,7 @@ class ShortBody(Body):
         self._clamped: set[str] = set()
         self._bases: dict[tuple[str, str, frozenset[str]], str] = {}
 
-    def open_clamped(self, dim: TileDim, start: str, apart: bool) -> None:
+    def open_clamped(self, dim: TileDim, start: str, *, apart: bool) -> None:
         """Like open_dim. `apart`: the compiler is not to give a thread several neighbours."""
         lanes = f"tl.arange(0, {dim.block}){'[:, None]' if dim.position == 0 else '[None, :]'}"
         if self.context.wide:

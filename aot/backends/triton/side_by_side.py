@@ -65,7 +65,7 @@ def groups(
                     place = g
                     break
         if place == len(found):
-            found.append(_Group([], small, False))
+            found.append(_Group([], open=small, faults=False))
         group = found[place]
         group.members.append(position)
         group.faults |= one.faults

@@ -9,7 +9,7 @@ first, and makes each row of the result from one row of these sums.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from aot.errors import InternalError
@@ -124,7 +124,7 @@ class Resample2Support(Support[Resample2]):
         walks: What its programs resize well.
     """
 
-    walks: Walks = Walks(0, 0, 0, 0)
+    walks: Walks = field(kw_only=True)
 
 
 def _order(first: Resample, second: Resample, walks: Walks, strides: StridesOf) -> tuple[str, str]:

@@ -66,7 +66,7 @@ def test_two_axes_in_one_call_give_the_same(function: Callable[..., torch.Tensor
     paired = join_templates(graph, WALKS)
     assert kinds(paired) == [("resample2", 2)]
     assert first_axis(paired) == "inner"
-    assert paired.decisions[-1].verdict == "one walk"
+    assert paired.decisions[-1].verdict == "one call"
     check_same(graph, paired, tolerance=1e-5)
 
 
@@ -92,7 +92,7 @@ def refusal(function: Callable[..., torch.Tensor], x: torch.Tensor) -> str:
     paired = join_templates(graph, WALKS)
     assert {kind for kind, _ in kinds(paired)} == {"resample"}
     decision = paired.decisions[-1]
-    assert decision.verdict == "two passes"
+    assert decision.verdict == "two calls"
     return decision.reason
 
 
