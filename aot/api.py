@@ -54,6 +54,7 @@ def package(
         What was built: kernels, decisions, timings.
 
     Raises:
+        aot.errors.UsageError: An option has no meaning, or does not go with a program.
         aot.errors.AotError: One of its subclasses says what is wrong, where, and what to do.
     """
     chosen = options.from_environment(

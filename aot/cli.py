@@ -118,7 +118,11 @@ _build_arguments = _together(
 
 
 def _register(_context: click.Context, _option: click.Parameter, files: Sequence[Path]) -> None:
-    """Run the user's files, which register custom operators."""
+    """Run the user's files, which register custom operators.
+
+    Raises:
+        UsageError: One of them raises when it is run.
+    """
     for file in files:
         try:
             runpy.run_path(str(file))
@@ -539,7 +543,11 @@ def _fail(error: AotError, as_json: bool, debug: bool) -> int:
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    """SIGTERM as an interrupt, so that half-written files are removed."""
+    """SIGTERM as an interrupt, so that half-written files are removed.
+
+    Raises:
+        KeyboardInterrupt: Always.
+    """
     raise KeyboardInterrupt
 
 

@@ -114,7 +114,11 @@ class BuildOptions:
     operator_libraries: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
-        """Reject values without meaning at once, where the caller can see why."""
+        """Reject values without meaning at once, where the caller can see why.
+
+        Raises:
+            UsageError: The stage, jobs, targets or name of the weights' file make no sense.
+        """
         if self.stop_after is not None and self.stop_after not in STAGES:
             raise UsageError(
                 f"there is no stage {self.stop_after!r}",

@@ -21,7 +21,11 @@ KINDS = ("ed25519", "ecdsa-p256")
 
 
 def _signing() -> tuple[ModuleType, ModuleType]:
-    """The modules that sign, which bring the cryptography along."""
+    """The modules that sign, which bring the cryptography along.
+
+    Raises:
+        UsageError: A package that they need is not installed.
+    """
     try:
         from aot.trust import model_signing
     except ModuleNotFoundError as error:

@@ -24,7 +24,11 @@ _LINE = 3
 
 
 def series(target: Function, low: str, high: str, dropped: mp.mpf = _DROPPED) -> list[float]:
-    """Coefficients c of sum c[k] T_k(u), u in [-1, 1] over [low, high]; c[0] already halved."""
+    """Coefficients c of sum c[k] T_k(u), u in [-1, 1] over [low, high]; c[0] already halved.
+
+    Raises:
+        ValueError: The points do not resolve the function on [low, high].
+    """
     lo, hi = mp.mpf(low), mp.mpf(high)
     nodes = [mp.cos(mp.pi * (j + mp.mpf(1) / 2) / _POINTS) for j in range(_POINTS)]
     values = [target((lo + hi) / 2 + (hi - lo) / 2 * u) for u in nodes]

@@ -55,7 +55,11 @@ class Scoped(ABC, Generic[V]):
         return None
 
     def known(self, node: Node) -> V:
-        """The same for a node that must be there."""
+        """The same for a node that must be there.
+
+        Raises:
+            InternalError: No open block has a value of the node.
+        """
         found = self.find(node)
         if found is None:
             raise InternalError(f"the value of {node!r} is used outside the loops that define it")

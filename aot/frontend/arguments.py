@@ -21,7 +21,8 @@ ALIASES = frozenset(f"aten.{name}.default" for name in (*_SAME, "_to_copy"))
 def node_argument(argument: Any, values: Mapping[str, Any], sizes: Sizes) -> Any:
     """An FX argument as a TensorOp's (`ir.tensors.Argument`).
 
-    Raises ValueError when it has no counterpart, with the reason.
+    Raises:
+        ValueError: It has no counterpart; the message says why.
     """
     if isinstance(argument, torch.fx.Node):
         value = values[argument.name]

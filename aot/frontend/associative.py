@@ -41,7 +41,8 @@ class ScanReader(BlockReader, Protocol):
 def read_associative_scan(reader: ScanReader, call: ControlCall) -> tuple[ValueRef, ...]:
     """The running results along the first axis, as operators of ours or a loop.
 
-    Raises ValueError for what a package cannot hold, with the reason.
+    Raises:
+        ValueError: A package cannot hold the scan; the message says why.
     """
     combine, xs, _ = call.args
     if not all(isinstance(x, ValueRef) for x in xs):
@@ -144,7 +145,11 @@ def _part(
 def _joined(
     reader: ScanReader, call: ControlCall, given: Sequence[Any], name: str, count: Expr
 ) -> tuple[str, ...]:
-    """The elementwise function on `count` slices at once; what depends on them has as many."""
+    """The elementwise function on `count` slices at once; what depends on them has as many.
+
+    Raises:
+        ValueError: A result of the function depends on no slice, or is no tensor.
+    """
     combine, xs, _ = call.args
     block = reader.block(name, combine, given, call.origin)
     many = {x.name for x in given[: 2 * len(xs)]}

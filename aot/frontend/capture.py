@@ -113,7 +113,12 @@ def capture(source: ModelSource, operators: Sequence[str] = ()) -> Captured:
 
 
 def _traced(source: ModelSource, names: Sequence[str]) -> ExportedProgram:
-    """Exports the module; sizes that the user left open become as wide as the model allows."""
+    """Exports the module; sizes that the user left open become as wide as the model allows.
+
+    Raises:
+        RuntimeError: The module cannot be exported, and narrower sizes do not help.
+        AssertionError: The same, where torch asserts it.
+    """
     shapes = source.dynamic_shapes
     example = source.args, source.kwargs
     args, kwargs = traceable(example, wanted_sizes(example, names, shapes))
@@ -211,7 +216,11 @@ def _load_program(path: Path) -> ExportedProgram:
 
 
 def _check_arguments(source: ModelSource) -> None:
-    """Too few, too many or unknown arguments, before torch says it less clearly."""
+    """Too few, too many or unknown arguments, before torch says it less clearly.
+
+    Raises:
+        InputMismatch: The example inputs do not fit forward's parameters.
+    """
     signature = inspect.signature(source.module.forward)
     try:
         signature.bind(*source.args, **source.kwargs)

@@ -152,7 +152,11 @@ class _Reader:
     """The control operator's place, for operators of a block of which torch knows none."""
 
     def read_inputs(self) -> None:
-        """Placeholders: user inputs become values, parameters and constants become weights."""
+        """Placeholders: user inputs become values, parameters and constants become weights.
+
+        Raises:
+            ExportError: A package cannot hold an input or weight, or a shared weight is changed.
+        """
         program = self.captured.program
         by_name = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
         leaves: list[Tree] = []
@@ -216,7 +220,11 @@ class _Reader:
             self.types[first] = tensor_type(contiguous, self.sizes, dtype)
 
     def settle_sizes(self) -> tuple[tuple[Dim, ...], tuple[SizeRelation, ...]]:
-        """Dims and relations; a dim that must be a multiple of m counts in units of m."""
+        """Dims and relations; a dim that must be a multiple of m counts in units of m.
+
+        Raises:
+            DynamicShapeError: A size has no integer form, or no input's size determines it.
+        """
         try:
             dims = self._dims()
             relations = read_guards(self.captured.guards, self._input_sizes())
@@ -299,7 +307,11 @@ class _Reader:
     def block(
         self, name: str, module: torch.fx.GraphModule, given: Sequence[Any], origin: Origin
     ) -> Block:
-        """A sub-graph as a block; see `control.BlockReader`."""
+        """A sub-graph as a block; see `control.BlockReader`.
+
+        Raises:
+            ValueError: A result of the sub-graph is no tensor, or has no counterpart.
+        """
         places = dict(self.true_places)
         inner = replace(
             self, values={}, ops=[], prefix=f"{name}.", around=origin, true_places=places
@@ -458,7 +470,11 @@ class _Reader:
         self.values[node.name] = refs if isinstance(value, (tuple, list)) else refs[0]
 
     def type_of(self, value: Any) -> TensorType:
-        """The type of a (fake) tensor. Raises ValueError for anything else."""
+        """The type of a (fake) tensor.
+
+        Raises:
+            ValueError: It is no tensor, or its element type or sizes have no counterpart.
+        """
         if not isinstance(value, torch.Tensor):
             raise ValueError(f"it gives a {type(value).__name__}, not a tensor")
         dtype = dtype_of(value.dtype)
@@ -494,7 +510,11 @@ class _Reader:
         return tuple(names), tree_of(program.call_spec.out_spec, rest)
 
     def read_mutations(self) -> tuple[Mutation, ...]:
-        """The new values of the buffers, parameters and inputs that the model changes."""
+        """The new values of the buffers, parameters and inputs that the model changes.
+
+        Raises:
+            ExportError: An output of the program is neither a result nor such a value.
+        """
         signature = self.captured.program.graph_signature
         names = {spec.target: spec.arg.name for spec in signature.input_specs if spec.target}
         found: dict[str, str] = {}

@@ -91,7 +91,11 @@ def dense(dtype: Any, *shape: Expr) -> TensorType:
 
 
 def check_traced(type_: TensorType, dtype: DType) -> None:
-    """Raises ValueError where torch says another type than results have, as some versions do."""
+    """Check that torch says the type that results have, as some versions do not.
+
+    Raises:
+        ValueError: It says another.
+    """
     if type_.dtype != dtype:
         raise ValueError(wrongly_traced(dtype, type_.dtype))
 

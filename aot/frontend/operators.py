@@ -80,7 +80,8 @@ def without_code(name: str, origin: Origin) -> MissingOperator:
 def read_operator(reader: CallReader, call: CustomCall) -> tuple[OperatorCall, tuple[Any, ...]]:
     """The call with all arguments of its schema, and the value of each of the node's results.
 
-    Raises ValueError, with the reason, for what a package cannot hold.
+    Raises:
+        ValueError: A package cannot hold the call; the message says why.
     """
     target: Any = call.node.target
     changes = not isinstance(target, torch._ops.OpOverload)
@@ -124,7 +125,11 @@ def _copies(reader: CallReader, call: CustomCall) -> tuple[tuple[str, str], ...]
 def _places(
     node: torch.fx.Node, schema: torch.FunctionSchema, copies: Sequence[str]
 ) -> dict[str, tuple[str, Any]]:
-    """Kind and value of each argument that the operator changes: the copies that torch names."""
+    """Kind and value of each argument that the operator changes: the copies that torch names.
+
+    Raises:
+        ValueError: It changes a part of a tensor, or a list with None in it.
+    """
 
     def copy(prefix: str) -> ValueRef | None:
         if any(f"_{prefix}_{key}" in node.kwargs for key in _VIEW_KEYS):
@@ -204,7 +209,11 @@ _KINDS: Mapping[str, str] = {
 
 
 def _scalar(declared: str, value: Any) -> tuple[str, Any]:
-    """The kind and the value of one element. Raises ValueError with the end of a sentence."""
+    """The kind and the value of one element.
+
+    Raises:
+        ValueError: No operator can be given it; the message is the end of a sentence.
+    """
     if isinstance(value, ValueRef):
         if declared != "Tensor":
             raise ValueError("is a number that tensors or sizes determine; make it a tensor")

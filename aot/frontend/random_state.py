@@ -59,7 +59,8 @@ def draws(target: str, args: Sequence[Any]) -> bool:
 def next_draw(reader: DrawingReader) -> tuple[ValueRef, int]:
     """The state, and which of the program's draws this is: no two give the same numbers.
 
-    Raises ValueError inside of branches and loops, whose turns would draw the same.
+    Raises:
+        ValueError: It is in a branch or a loop, whose turns would draw the same.
     """
     if reader.prefix:
         raise ValueError("it draws random numbers in a branch or a loop; draw them before it")

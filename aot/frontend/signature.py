@@ -18,7 +18,8 @@ def children_of(spec: Any) -> list[Any]:
 def tree_of(spec: Any, leaves: Iterator[Tree]) -> Tree:
     """A pytree specification as a Tree; takes its leaves, in order, from `leaves`.
 
-    Raises ExportError for a container that has no counterpart outside of Python.
+    Raises:
+        ExportError: A container has no counterpart outside of Python.
     """
     if spec.is_leaf():
         return next(leaves)

@@ -78,7 +78,11 @@ class _Writer:
         return type(foreign).__name__ in (*_COMPARISONS, *_LOGICAL, "Not")
 
     def condition(self, foreign: Any) -> ValueRef:
-        """A bool."""
+        """A bool.
+
+        Raises:
+            ValueError: It depends on sizes in a way that has no kernel, or on values of tensors.
+        """
         kind = type(foreign).__name__
         if kind in _COMPARISONS:
             sides = [self.tensor(self.number(side)) for side in foreign.args]
@@ -90,7 +94,11 @@ class _Writer:
         raise ValueError(f"the condition {foreign} depends on sizes in a way that has no kernel")
 
     def number(self, foreign: Any) -> Value:
-        """A float64; every size is one exactly up to 2^53."""
+        """A float64; every size is one exactly up to 2^53.
+
+        Raises:
+            ValueError: It depends on sizes in a way that has no kernel, or on values of tensors.
+        """
         kind = type(foreign).__name__
         if foreign.is_number:
             return float(foreign)

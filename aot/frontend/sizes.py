@@ -57,7 +57,11 @@ class Sizes:
         return self.foreign(size.node.expr)
 
     def foreign(self, foreign: Any) -> Expr:
-        """An expression of torch's. Raises ValueError as `expr`."""
+        """An expression of torch's.
+
+        Raises:
+            ValueError: It depends on values of tensors, or has no integer form.
+        """
         unknown = [s for s in foreign.free_symbols if str(s)[0] in "uz"]
         if any(str(s) not in self.measured for s in unknown):
             raise ValueError(f"the size {foreign} depends on the values of a tensor")
@@ -90,6 +94,9 @@ def _truncated_multiple(foreign: Any) -> tuple[Fraction, Any] | None:
 
     Floats like 2.5 or 0.5 are exact; others (0.3) are taken when they are close to a fraction of
     small terms, but only exact ones are equal for every size, so the rest is refused.
+
+    Raises:
+        ValueError: The factor is no simple fraction.
     """
     if type(foreign).__name__ not in ("TruncToInt", "FloorToInt"):
         return None
@@ -128,7 +135,8 @@ def find_dims(
 ) -> tuple[Dim, ...]:
     """The dims of the inputs' shapes, each with the input and axis that binds it.
 
-    Raises ValueError naming a symbol that no input size determines.
+    Raises:
+        ValueError: No input's size determines a symbol; the message names it.
     """
     found: dict[str, Dim] = {}
     symbols = sorted({str(s) for shape in shapes for size in shape for s in size.free_symbols})
@@ -213,7 +221,11 @@ class _Guard(ast.NodeVisitor):
         self.sizes = sizes
 
     def expr(self, node: ast.expr) -> Expr:
-        """Raises ValueError for anything but integer arithmetic over input sizes."""
+        """A part of the guard's text as an expression.
+
+        Raises:
+            ValueError: It is anything but integer arithmetic over input sizes.
+        """
         if isinstance(node, ast.Constant) and isinstance(node.value, int):
             return integer(node.value)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -239,7 +251,11 @@ class _Guard(ast.NodeVisitor):
         raise ValueError(ast.unparse(node))
 
     def _input_size(self, node: ast.Subscript) -> Expr:
-        """L['x'].size()[0], with more subscripts for nested containers."""
+        """L['x'].size()[0], with more subscripts for nested containers.
+
+        Raises:
+            ValueError: The text is another, or names no size that is known.
+        """
         call = node.value
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
             raise ValueError(ast.unparse(node))

@@ -28,7 +28,11 @@ def kernel_module(function: Any) -> str:
 
 
 def literal(value: Any) -> str:
-    """The text of a constant. Raises ValueError for what has none."""
+    """The text of a constant.
+
+    Raises:
+        ValueError: Constants of its type have none.
+    """
     value = getattr(value, "value", value) if _type_name(value) == "constexpr" else value
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'

@@ -135,7 +135,8 @@ class _SomeGpu:
 def read_launch(reader: LaunchReader, call: CustomCall) -> tuple[OperatorCall, dict[str, ValueRef]]:
     """The call of a kernel, and the new values of the tensors that it writes, by parameter.
 
-    Raises ValueError, with the reason, for what a package cannot hold.
+    Raises:
+        ValueError: A package cannot hold the call; the message says why.
     """
     given: Mapping[str, Any] = call.node.kwargs
     if given["tma_descriptor_metadata"]:
@@ -201,7 +202,11 @@ class _Launch:
         self.written: dict[str, ValueRef] = {}
 
     def argument(self, name: str, value: Any) -> tuple[str, Any]:
-        """Kind and value of an argument."""
+        """Kind and value of an argument.
+
+        Raises:
+            ValueError: Tensors determine the number, or a package cannot hold the tensor.
+        """
         if isinstance(value, torch.fx.Node) and isinstance(value.meta.get("val"), torch.Tensor):
             return "tensor", self._tensor(name, value)
         plain = self._reader.argument(value)
@@ -223,7 +228,11 @@ class _Launch:
         return "int32", size
 
     def _tensor(self, name: str, node: torch.fx.Node) -> ValueRef:
-        """A tensor in the strides that the kernel was told of."""
+        """A tensor in the strides that the kernel was told of.
+
+        Raises:
+            ValueError: It is a view with gaps, or its type has no counterpart.
+        """
         wanted = self._reader.type_of(node.meta["val"])
         if dense_or_row_major(wanted) != wanted:
             raise ValueError(f"its argument {name} is a view with gaps; make it contiguous")

@@ -179,7 +179,11 @@ class _Variables:
         return dim(f"v{len(self.ranges) - 1}")
 
     def take(self, expr: Expr) -> Expr:
-        """The expression over variables instead of dims."""
+        """The expression over variables instead of dims.
+
+        Raises:
+            InternalError: A symbol in the expression is no dim of the graph.
+        """
         for symbol in sorted(expr.free_symbols - self._names.keys(), key=str):
             if symbol not in self._known:
                 raise InternalError(f"{symbol} in {expr} is no dim of {self._graph}")

@@ -69,7 +69,8 @@ class Space:
     def strided(self, array: Array, index: Sequence[Expr], what: str) -> Array | None:
         """`array` at affine indices as a view with this block's shape; None when not affine.
 
-        Raises InternalError when a point is out of bounds.
+        Raises:
+            InternalError: A point is out of bounds.
         """
         affine = self.affine(index)
         if affine is None:
@@ -94,7 +95,11 @@ class Space:
 def _positions(
     array: Array, index: Sequence[Expr], space: Space, bound: Mapping[Symbol, Array], mask: Any
 ) -> tuple[Array, ...]:
-    """Index arrays, checked; points outside of `mask` (if any) read position 0."""
+    """Index arrays, checked; points outside of `mask` (if any) read position 0.
+
+    Raises:
+        InternalError: An index is out of bounds.
+    """
     positions = []
     for expr, size in zip(index, array.shape, strict=True):
         position = np.asarray(space.value(expr, bound), np.int64)
@@ -109,7 +114,11 @@ def _positions(
 
 
 def read(array: Array, node: Node, args: Sequence[Array], space: Space) -> Array:
-    """The value of a load node over the block, in the type that arithmetic runs in."""
+    """The value of a load node over the block, in the type that arithmetic runs in.
+
+    Raises:
+        InternalError: The node has no access, or reads out of bounds.
+    """
     access = node.attr
     if not isinstance(access, Access):
         raise InternalError("a load without an access")

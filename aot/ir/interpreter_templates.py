@@ -39,7 +39,8 @@ def run_template(
 ) -> None:
     """Computes a template call in float64 (integers in int64) and stores its output.
 
-    Raises InternalError where the result has not the output's shape.
+    Raises:
+        InternalError: The result does not have the output's shape.
     """
     sizes: dict[Any, int] = {dim(name): value for name, value in dims.items()}
     operands = {role: look(view, arrays, sizes) for role, view in call.operands}

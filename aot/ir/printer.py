@@ -150,7 +150,11 @@ def flow_lines(flow: Flow[G], part: Callable[[G], list[str]]) -> list[str]:
 
 
 def _item_head(item: Item[G]) -> list[str]:
-    """What an item does itself, and the names of the flows inside of it."""
+    """What an item does itself, and the names of the flows inside of it.
+
+    Raises:
+        InternalError: The item is of a kind that has no text.
+    """
     match item:
         case Branch(predicate):
             return [f"branch on {predicate}", "then", "else"]

@@ -87,7 +87,11 @@ _interned: WeakValueDictionary[tuple[Any, ...], Node] = WeakValueDictionary()
 
 
 def make(op: str, dtype: DType, *args: Node, attr: Hashable = None) -> Node:
-    """The one node of these parts. Raises ValueError for an unknown op."""
+    """The one node of these parts.
+
+    Raises:
+        ValueError: The op is unknown.
+    """
     if op not in OPS:
         raise ValueError(f"unknown scalar op {op!r}")
     key = (op, dtype.name, tuple(id(a) for a in args), _attr_key(attr))
@@ -114,14 +118,22 @@ def unary(op: str, x: Node) -> Node:
 
 
 def binary(op: str, a: Node, b: Node) -> Node:
-    """op(a, b) for operands of one dtype; bool for comparisons. Raises ValueError otherwise."""
+    """op(a, b) for operands of one dtype; bool for comparisons.
+
+    Raises:
+        ValueError: The operands are of different dtypes.
+    """
     if a.dtype != b.dtype:
         raise ValueError(f"{op}: operands are {a.dtype} and {b.dtype}")
     return make(op, BOOL if OPERATIONS[op].test else a.dtype, a, b)
 
 
 def where(condition: Node, a: Node, b: Node) -> Node:
-    """Selects a or b. Both are evaluated; reads that must not happen are masked loads."""
+    """Selects a or b. Both are evaluated; reads that must not happen are masked loads.
+
+    Raises:
+        ValueError: The condition is no bool, or `a` and `b` are of different dtypes.
+    """
     if condition.dtype != BOOL or a.dtype != b.dtype:
         raise ValueError(f"where: {condition.dtype} ? {a.dtype} : {b.dtype}")
     return a if a is b else make("where", a.dtype, condition, a, b)
@@ -162,7 +174,11 @@ def clamp_index(x: Node, last: Expr, *, narrow: bool) -> Node:
 
 
 def reduce_(kind: str, value: Node, dtype: DType | None = None) -> Node:
-    """The reduction of `value` over the nest's reduction axes."""
+    """The reduction of `value` over the nest's reduction axes.
+
+    Raises:
+        ValueError: The kind of reduction is unknown.
+    """
     if kind not in REDUCTIONS:
         raise ValueError(f"unknown reduction {kind!r}")
     result = (

@@ -217,7 +217,11 @@ def _texts(documents: Sequence[Document], digests: Mapping[str, Digest]) -> dict
 def _fill_in(
     file: _File, layout: Sequence[EntryInfo], start: int, texts: Mapping[str, bytes]
 ) -> None:
-    """Write texts over their placeholders."""
+    """Write texts over their placeholders.
+
+    Raises:
+        InternalError: A text is not as long as its placeholder.
+    """
     for info in layout:
         if info.name not in texts:
             continue
@@ -346,7 +350,11 @@ class _File:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[_File]:
-    """A temporary file beside `path` that takes its name if, and only if, the body succeeds."""
+    """A temporary file beside `path` that takes its name if, and only if, the body succeeds.
+
+    Raises:
+        PackageWriteError: The file cannot be written, or `path` is a folder.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     complete = False
     try:

@@ -75,7 +75,11 @@ class PackageFile:
         self.nbytes = sum(len(data) for data in self._files)
 
     def _read_manifest(self) -> Manifest | None:
-        """The manifest, which is what the header says, and says what the header must be."""
+        """The manifest, which is what the header says, and says what the header must be.
+
+        Raises:
+            CorruptPackage: It is missing or damaged, or does not fit the header.
+        """
         header = self.header
         if not header.manifest_sha256:
             if header.version != OLD_VERSION:
@@ -104,7 +108,11 @@ class PackageFile:
         return manifest
 
     def _add_weights(self, path: Path, expected: WeightsFile) -> None:
-        """The entries of the file of weights beside the package."""
+        """The entries of the file of weights beside the package.
+
+        Raises:
+            CorruptPackage: It is damaged, or of another package.
+        """
         self._files.append(_mapped(path))
         header = decode_header(self._files[-1], WEIGHTS_METADATA)
         if header.weights is None or header.weights.sha256 != expected.sha256:
@@ -156,7 +164,11 @@ class PackageFile:
                 yield info
 
     def _compare_rows(self, manifest: Manifest) -> None:
-        """The manifest's rows are those of the headers, all of them."""
+        """The manifest's rows are those of the headers, all of them.
+
+        Raises:
+            CorruptPackage: They are not.
+        """
         said = {row.name: (row.dtype, row.shape) for row in manifest.rows}
         here = {
             name: (info.dtype, info.shape)

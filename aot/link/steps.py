@@ -82,7 +82,11 @@ def control_origins(graph: KernelGraph) -> Iterator[Origin]:
 def control_step(
     step: ControlItem, operand: Callable[[str], plan.TensorOperand], origins: Mapping[Origin, int]
 ) -> plan.ControlStep:
-    """A control item as a step. `operand`: a buffer of the plan."""
+    """A control item as a step. `operand`: a buffer of the plan.
+
+    Raises:
+        InternalError: The item is of a kind that has no step.
+    """
 
     def position(name: str) -> int:
         return operand(name).buffer

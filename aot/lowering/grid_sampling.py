@@ -124,7 +124,11 @@ _MODES: dict[int, Callable[[_Axis, Node], list[_Tap]]] = {
 def grid_sampler(
     call: Call, x: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool
 ) -> Tensor:
-    """x (n, c, …) at the places that grid (n, …, d) names, its last dimension from x to z."""
+    """x (n, c, …) at the places that grid (n, …, d) names, its last dimension from x to z.
+
+    Raises:
+        CannotLower: The interpolation is cubic and x a volume.
+    """
     if x.rank == 5 and mode == _CUBIC:
         raise CannotLower("cubic interpolation of volumes")
     builder, result = call.builder, call.result_type()

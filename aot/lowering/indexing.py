@@ -104,7 +104,11 @@ def take(call: Call, x: Tensor, indices: Tensor) -> Tensor:
 
 
 def index_tensors(x: Tensor, indices: Sequence[Tensor | None]) -> dict[int, Tensor]:
-    """Dimension -> index tensor. Raises CannotLower for masks: their result's size is data."""
+    """Dimension -> index tensor.
+
+    Raises:
+        CannotLower: An index is a mask, whose values would determine the result's size.
+    """
     found = {k: t for k, t in enumerate(indices) if t is not None}
     if any(t.dtype in (BOOL, UINT8) for t in found.values()):
         raise CannotLower("the result's size depends on the values of a mask")
@@ -164,6 +168,9 @@ def embedding_bag(
     """(rows of `weight` joined over each bag, …); the other results are for gradients only.
 
     Rows of the number `padding_idx` do not count.
+
+    Raises:
+        CannotLower: A result that is for gradients only is used.
     """
     if any(name is not None for name in call.op.outputs[1:]):
         raise CannotLower("embedding_bag's results for gradients")

@@ -115,7 +115,11 @@ def _replicated(i: Expr, before: Expr, _: Expr, size: Expr) -> Expr:
 
 
 def _circular(i: Expr, before: Expr, after: Expr, size: Expr) -> Expr:
-    """Negative widths are cut off first; what they leave of the tensor goes on round."""
+    """Negative widths are cut off first; what they leave of the tensor goes on round.
+
+    Raises:
+        CannotLower: The widths are known to cut off the whole dimension.
+    """
     zero = as_expr(0)
     if is_int(Maximum(before, after, zero), 0):
         return i - before
@@ -163,7 +167,11 @@ def circular_pad(call: Call, x: Tensor, pad: tuple[Any, ...]) -> Tensor:
 def pad_(
     call: Call, x: Tensor, pad: tuple[Any, ...], mode: str = "constant", value: Any = None
 ) -> Tensor:
-    """x within a border, made as `mode` says."""
+    """x within a border, made as `mode` says.
+
+    Raises:
+        CannotLower: `mode` is none of constant, reflect, replicate and circular.
+    """
     if mode == "constant":
         return constant_pad(call, x, pad, 0 if value is None else value)
     sources = {"reflect": _reflected, "replicate": _replicated, "circular": _circular}

@@ -22,8 +22,10 @@ def supported_operators() -> tuple[str, ...]:
 def lower(graph: TensorGraph) -> LoopGraph:
     """The loop graph of `graph`, one nest (or a few) for each operator.
 
-    Raises errors.UnsupportedOperators, which lists every operator without a lowering, and every
-    call that its lowering does not cover, with its model lines.
+    Raises:
+        InternalError: The graph has control flow.
+        UnsupportedOperators: Operators have no lowering, or else calls that theirs does not cover;
+            the error lists all of these with their model lines.
     """
     rows = families.rows()
     ops = [op for op in graph.ops if isinstance(op, TensorOp)]
@@ -40,7 +42,11 @@ def lower(graph: TensorGraph) -> LoopGraph:
 
 
 def lower_outline(outline: Outline[TensorGraph]) -> Outline[LoopGraph]:
-    """Every part of a model lowered. Raises as `lower`, for all parts at once."""
+    """Every part of a model lowered.
+
+    Raises:
+        UnsupportedOperators: As `lower`, for all parts at once.
+    """
     missing: list[errors.MissingOperator] = []
 
     def part(graph: TensorGraph) -> LoopGraph | None:

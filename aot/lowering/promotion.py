@@ -56,7 +56,10 @@ def scalar_dtype(value: Expr | Scalar) -> DType:
 def promote(*operands: Operand | None) -> DType:
     """The common type: tensors with dimensions come first, then 0-d tensors, then numbers.
 
-    None operands are skipped. Raises ValueError when there is no operand.
+    None operands are skipped.
+
+    Raises:
+        ValueError: No operand is left.
     """
     tiers: list[DType | None] = [None, None, None]
     for operand in operands:

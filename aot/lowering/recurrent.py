@@ -258,7 +258,11 @@ def _states(initial: Sequence[Tensor], count: int) -> list[State]:
 def _recurrent(
     x: Tensor, initial: Sequence[Tensor], params: Params, shapes: Shapes, step: Step
 ) -> Several:
-    """(outputs, final states…) as the operators give them."""
+    """(outputs, final states…) as the operators give them.
+
+    Raises:
+        CannotLower: The sequence length is 0, or not known when the package is built.
+    """
     if shapes.batch_first:
         x = _swapped(x)
     if not x.shape[0].is_Integer or int(x.shape[0]) == 0:

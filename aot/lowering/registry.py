@@ -28,7 +28,8 @@ class Call:
     def result_type(self, position: int = 0) -> TensorType:
         """dtype, shape and strides that eager gives the result at `position`.
 
-        Raises KeyError when the graph does not use that result.
+        Raises:
+            KeyError: The graph does not use that result.
         """
         name = self.op.outputs[position]
         if name is None:

@@ -419,7 +419,11 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Tensor:
-    """x joined with src at the elements that `indices` names along `dim`."""
+    """x joined with src at the elements that `indices` names along `dim`.
+
+    Raises:
+        CannotLower: `reduce` names no reduction that has a lowering.
+    """
     if reduce not in _REDUCE_NAMES:
         raise CannotLower(f"scatter with reduce={reduce!r}")
     return _Scatter(call, x, dim, indices).joined(src.load, _REDUCE_NAMES[reduce], include_self)

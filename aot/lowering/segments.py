@@ -67,7 +67,11 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Tensor:
-    """Runs of x along `axis` reduced by sum, mean, prod, max or min, each from `initial`."""
+    """Runs of x along `axis` reduced by sum, mean, prod, max or min, each from `initial`.
+
+    Raises:
+        CannotLower: `indices` are given.
+    """
     if indices is not None:
         raise CannotLower("segment_reduce with indices")
     builder, result = call.builder, call.result_type()

@@ -93,6 +93,9 @@ def slice_ranks(call: Call, x: Tensor, dim: int) -> Tensor:
 
     The elements at each place of the slices are ranked, then pairs of neighbouring ranks, and so
     on: as many sorts as the number of places has bits. Slices with NaN are equal to none.
+
+    Raises:
+        CannotLower: The slices' size is 0, or not known when the package is built.
     """
     rest, size = remove(x.shape, dim), x.shape[dim]
     places = product(rest)

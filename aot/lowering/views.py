@@ -200,7 +200,11 @@ def _pieces(x: Tensor, axis: int, sizes: Sequence[Expr]) -> tuple[Tensor, ...]:
     "aten.unsafe_chunk.default",
 )
 def split(call: Call, x: Tensor, sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """x cut along `dim`; the results' types say where."""
+    """x cut along `dim`; the results' types say where.
+
+    Raises:
+        CannotLower: A piece is unused, and only the number of pieces is given.
+    """
     axis = wrap_dim(dim, x.rank)
     if isinstance(sizes, tuple):
         return _pieces(x, axis, [as_expr(s) for s in sizes])
@@ -314,7 +318,11 @@ def diagonal(call: Call, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 
 def as_strided(
     call: Call, x: Tensor, size: tuple[Any, ...], stride: tuple[Any, ...], offset: Any = None
 ) -> Tensor:
-    """Elements at given strides of a contiguous tensor's memory."""
+    """Elements at given strides of a contiguous tensor's memory.
+
+    Raises:
+        CannotLower: The tensor is not contiguous.
+    """
     eager = call.builder.graph.types[call.op.args[0].name]
     if eager.strides != row_major_strides(x.shape):
         raise CannotLower("as_strided of a tensor that is not contiguous")
@@ -387,7 +395,11 @@ def channel_shuffle(call: Call, x: Tensor, groups: int) -> Tensor:
 
 @REGISTRY.row("aten.view.dtype")
 def view_dtype(call: Call, x: Tensor, dtype: DType) -> Tensor:
-    """The same bits as another type of the same size."""
+    """The same bits as another type of the same size.
+
+    Raises:
+        CannotLower: The types differ in size.
+    """
     if dtype.itemsize != x.dtype.itemsize:
         raise CannotLower(f"view of {x.dtype} as {dtype}: the sizes differ")
 

@@ -186,7 +186,11 @@ def _ask_template(layouts: _Layouts, call: TemplateCall) -> None:
 
 
 def _support(machine: Machine, call: TemplateCall) -> Support[Any]:
-    """What the device has for a call; only calls that it has a template for are left by now."""
+    """What the device has for a call; only calls that it has a template for are left by now.
+
+    Raises:
+        InternalError: The device has no template for the call.
+    """
     found = machine.support(type(call))
     if found is None:
         raise InternalError(f"{call.name}: layouts for {call.kind}, which the device has not")

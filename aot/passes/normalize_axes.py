@@ -82,7 +82,11 @@ def _whole_symbols(dividend: Expr) -> list[Symbol]:
 
 
 def cut_axis(nest: LoopNest, axis: Axis, inner: Expr) -> LoopNest:
-    """The nest with `axis` replaced by (extent / inner, inner); `inner` must divide the extent."""
+    """The nest with `axis` replaced by (extent / inner, inner).
+
+    Raises:
+        ValueError: `inner` does not visibly divide the extent.
+    """
     quotient = exact_quotient(axis.extent, inner)
     if quotient is None:
         raise ValueError(f"{nest.name}: {inner} does not divide {axis.extent}")

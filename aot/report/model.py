@@ -175,7 +175,11 @@ class BuildReport:
 
 
 def format_bytes(count: float) -> str:
-    """`count` with a decimal unit and three digits: "1.84 MB"."""
+    """`count` with a decimal unit and three digits: "1.84 MB".
+
+    Raises:
+        AssertionError: Never, as the last unit always returns.
+    """
     for unit in ("B", "kB", "MB", "GB"):
         if abs(count) < 1000 or unit == "GB":
             return f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}"

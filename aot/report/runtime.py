@@ -66,6 +66,7 @@ class LoadedModel:
 
         Raises:
             InputMismatch: An input breaks the contract.
+            AotError: The runtime fails otherwise; see `translated`.
         """
         arguments, named = call_arguments(self.plan, inputs)
         try:
@@ -88,6 +89,7 @@ def load_model(
 
     Raises:
         PackageError: The file is damaged, or has nothing for this machine.
+        AotError: The runtime refuses it otherwise; see `translated`.
     """
     with PackageFile(path) as file:
         plan = file.plan
@@ -153,6 +155,9 @@ def step_results(model: LoadedModel, inputs: Sequence[Any]) -> dict[tuple[int, i
     """Every buffer as it was after each step that names it: (step, buffer) to a flat copy.
 
     States begin with their first values. Inputs and weights are left out: no step writes them.
+
+    Raises:
+        AotError: The run fails; see `translated`.
     """
     found: dict[tuple[int, int], Array] = {}
     buffers = model.program.buffers

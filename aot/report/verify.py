@@ -193,7 +193,11 @@ def first_difference(
 
 
 def step_name(model: LoadedModel, step: int) -> str:
-    """`kernel (file:line operator)` of a step; of a call `call ns::name (…)`."""
+    """`kernel (file:line operator)` of a step; of a call `call ns::name (…)`.
+
+    Raises:
+        InternalError: The step neither launches a kernel nor calls an operator.
+    """
     launched = model.program.steps[step]
     if isinstance(launched, CallStep):
         return f"call {launched.operator} ({model.plan.origins[launched.origin]})"

@@ -170,7 +170,11 @@ def _reduces(nest: LoopNest) -> list[Node]:
 def build_crossed_kernel(
     scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]
 ) -> NestKernel:
-    """The kernel of a group that `crossing` accepts. `needed`: buffers read outside the group."""
+    """The kernel of a group that `crossing` accepts. `needed`: buffers read outside the group.
+
+    Raises:
+        ValueError: `crossing` refuses the group.
+    """
     found = crossing(scheduler.graph, scheduler.hints, group)
     if isinstance(found, str):
         raise ValueError(f"{group.name} is no crossing: {found}")

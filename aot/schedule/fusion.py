@@ -133,7 +133,11 @@ def _worth(state: FusionState, key: int, other: int) -> int:
 
 
 def _execution_order(state: FusionState) -> tuple[Group, ...]:
-    """Topological order, original positions first."""
+    """Topological order, original positions first.
+
+    Raises:
+        ValueError: The groups depend on each other in a cycle.
+    """
     waiting = {
         key: {state.writer[n] for n in g.reads if n in state.writer} - {key}
         for key, g in state.groups.items()

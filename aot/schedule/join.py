@@ -109,7 +109,11 @@ def _neighbours_merged(flow: Flow[Span]) -> Flow[Span]:
 
 
 def _buffers(outline: Outline[KernelGraph]) -> dict[str, Buffer]:
-    """Every part's own buffers, then those between them."""
+    """Every part's own buffers, then those between them.
+
+    Raises:
+        InternalError: Two different buffers have one name.
+    """
     frame = outline.frame
     table: dict[str, Buffer] = {
         name: _buffer(name, frame.types[name], "input") for name in frame.inputs

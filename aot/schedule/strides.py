@@ -53,7 +53,11 @@ def motions(graph: LoopGraph, nest: LoopNest, ranges: Ranges | None = None) -> t
 def buffer_offset(
     buffers: Mapping[str, Buffer], name: str, index: Sequence[Expr], ranges: Ranges
 ) -> Expr:
-    """Element offset of an index in a buffer, simplified. Raises ValueError without strides."""
+    """Element offset of an index in a buffer, simplified.
+
+    Raises:
+        ValueError: The buffer has no strides yet.
+    """
     strides = buffers[name].strides
     if strides is None:
         raise ValueError(f"buffer {name} has no strides yet; run the layout pass first")

@@ -135,8 +135,10 @@ _FOREIGN: dict[str, Callable[..., Expr]] = {
 def from_foreign(expr: Any, special: Callable[[Any], Expr | None] = lambda _: None) -> Expr:
     """An expression of another sympy vocabulary (torch's) in ours.
 
-    `special` is asked first at every node; its answer counts unless it is None. Raises ValueError
-    naming the function that has no counterpart.
+    `special` is asked first at every node; its answer counts unless it is None.
+
+    Raises:
+        ValueError: A function in `expr` has no counterpart; the message names it.
     """
     if isinstance(expr, int):
         return sympy.Integer(expr)

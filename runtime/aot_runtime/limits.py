@@ -27,7 +27,11 @@ class Limits(NamedTuple):
     run_seconds: float | None = None
 
     def as_native(self) -> dict[str, int]:
-        """The limits that are set, as the native module takes them."""
+        """The limits that are set, as the native module takes them.
+
+        Raises:
+            InvalidArgument: One is below 1, or `run_seconds` is not above 0.
+        """
         given = {k: v for k, v in self._asdict().items() if v is not None and k != "run_seconds"}
         if self.run_seconds is not None:
             given["run_ns"] = nanoseconds(self.run_seconds, "run_seconds")

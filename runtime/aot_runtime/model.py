@@ -471,7 +471,11 @@ def load(
 
 
 def _update(name: str, value: Any) -> tuple[str, Any, bool, Any, Any, float]:
-    """The row that the native module takes."""
+    """The row that the native module takes.
+
+    Raises:
+        InvalidArgument: The value is a number.
+    """
     if isinstance(value, LowRank):
         return name, None, True, value.up, value.down, value.scale
     if isinstance(value, Added):

@@ -95,7 +95,11 @@ def _gpu_of(values: Sequence[Any]) -> int:
 
 
 def _results(name: str, made: Any, count: int) -> Sequence[Any]:
-    """What the callable returned, as many as the model says."""
+    """What the callable returned, as many as the model says.
+
+    Raises:
+        ValueError: There are more or fewer.
+    """
     several = isinstance(made, (tuple, list))
     given = made if several else () if made is None else (made,)
     if len(given) != count:
@@ -104,7 +108,11 @@ def _results(name: str, made: Any, count: int) -> Sequence[Any]:
 
 
 def _check(name: str, position: int, value: Any, target: Any) -> None:
-    """The arrays of a result, the callable's and the model's, are of one type and shape."""
+    """The arrays of a result, the callable's and the model's, are of one type and shape.
+
+    Raises:
+        ValueError: They are not.
+    """
     if value.shape != target.shape or value.dtype != target.dtype:
         raise ValueError(
             f"result {position} of {name} is {value.dtype}{list(value.shape)}, "
@@ -117,7 +125,11 @@ def _same_gpu(one: Any, other: Any) -> bool:
 
 
 def _copy_on_gpu(name: str, position: int, value: Any, result: _native.OperatorTensor) -> None:
-    """Copies a result to its place with the library that made it, where that works."""
+    """Copies a result to its place with the library that made it, where that works.
+
+    Raises:
+        ValueError: It is no array of a library on the model's GPU, or not as the model says.
+    """
     if (
         isinstance(value, _native.OperatorTensor)
         or not hasattr(value, "__dlpack__")

@@ -43,7 +43,8 @@ class Policy(NamedTuple):
         """The row that the native module takes.
 
         Raises:
-            OSError: a key's file cannot be read.
+            OSError: A key's file cannot be read.
+            InvalidArgument: `keys` is a text, or a limit is not positive.
         """
         if isinstance(self.keys, str):
             raise InvalidArgument("a policy's keys are a list of keys, not a text")

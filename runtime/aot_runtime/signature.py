@@ -32,8 +32,9 @@ class Signature:
             self._parameters = [(p["name"], p["kind"], p["tree"]) for p in spec["parameters"]]
             result: Tree = spec["result"]
             for name, kind, tree in self._parameters:
-                if kind not in {"positional", "keyword"}:
-                    raise CorruptPackage(f"plan.signature: parameter '{name}' of kind '{kind}'")
+                if kind not in ("positional", "keyword") or not isinstance(name, str):
+                    what = f"parameter {name!r:.60} of kind {kind!r:.60}"
+                    raise CorruptPackage(f"plan.signature: {what}")
                 _check(tree, "input", inputs)
             _check(result, "output", outputs)
         except (KeyError, TypeError, ValueError) as error:
@@ -96,20 +97,39 @@ class Signature:
         return f"({', '.join(parts)})"
 
 
-def _check(tree: Tree, leaf: str, count: int) -> None:
-    """Checks a tree's form; raises CorruptPackage, KeyError, TypeError or ValueError."""
+def _check(tree: Any, leaf: str, count: int) -> None:
+    """Checks a tree's form.
+
+    Raises:
+        CorruptPackage: It is none, its kind is unknown, or its index out of range.
+    """
+    if not isinstance(tree, dict) or len(tree) != 1:
+        raise CorruptPackage(f"plan.signature: {tree!r:.60} is no tree of one kind")
     ((kind, value),) = tree.items()
     if kind == leaf:
-        if not isinstance(value, int) or not 0 <= value < count:
-            raise CorruptPackage(f"plan.signature: {leaf} {value!r}, but there are {count}")
-    elif kind in {"tuple", "list"}:
-        for child in value:
-            _check(child, leaf, count)
-    elif kind == "dict":
-        for _, child in value:
+        if type(value) is not int or not 0 <= value < count:
+            raise CorruptPackage(f"plan.signature: {leaf} {value!r:.60}, but there are {count}")
+    elif kind in {"tuple", "list", "dict"}:
+        for child in _children(kind, value):
             _check(child, leaf, count)
     elif kind != "constant":
-        raise CorruptPackage(f"plan.signature: unknown tree '{kind}'")
+        raise CorruptPackage(f"plan.signature: unknown tree '{kind:.60}'")
+
+
+def _children(kind: str, value: Any) -> list[Any]:
+    """What a tree of several holds, still unchecked.
+
+    Raises:
+        CorruptPackage: It is no list, or a dict's entry no pair of a name and something.
+    """
+    if not isinstance(value, list):
+        raise CorruptPackage(f"plan.signature: a {kind} of {value!r:.60}")
+    if kind != "dict":
+        return value
+    for entry in value:
+        if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[0], str):
+            raise CorruptPackage(f"plan.signature: {entry!r:.60} is no entry of a dict")
+    return [child for _, child in value]
 
 
 def _has_inputs(tree: Tree) -> bool:

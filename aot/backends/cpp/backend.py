@@ -70,7 +70,11 @@ class CppBackend:
         return (("c++", find_toolchain(options.compiler).version),)
 
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
-        """Sources and launches; kernels of equal text that declare the same share a function."""
+        """Sources and launches; kernels of equal text that declare the same share a function.
+
+        Raises:
+            InternalError: A kernel is not a fused one.
+        """
         grain_bytes = self.machine(target).grain_bytes
         names: dict[tuple[str, str, Declaration], str] = {}
         functions: list[KernelSource] = []

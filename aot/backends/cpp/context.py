@@ -75,7 +75,11 @@ class KernelContext:
     bases: Mapping[str, tuple[int, ...]]
 
     def offset(self, buffer: str, index: Sequence[Expr]) -> Expr:
-        """The element offset of `index` from the buffer's pointer."""
+        """The element offset of `index` from the buffer's pointer.
+
+        Raises:
+            InternalError: The buffer is not a local one and has no strides.
+        """
         layout = self.locals_.get(buffer)
         if layout is None:
             strides = self.buffers[buffer].strides

@@ -131,7 +131,11 @@ class Indexer:
         return expr
 
     def compare_positions(self, node: Node) -> tuple[str, str]:
-        """The comparison and its lanes: in 32 bits, or once where all lanes agree."""
+        """The comparison and its lanes: in 32 bits, or once where all lanes agree.
+
+        Raises:
+            InternalError: A side is not known to be a position within 32 bits.
+        """
         left, right = (self.narrow_position(a) for a in node.args)
         if left is None or right is None:
             raise InternalError(f"{node!r} does not compare positions")

@@ -40,8 +40,10 @@ def packed_matmul_shape(k: int, n: int, dtype: np.dtype[Any]) -> tuple[int, ...]
 def pack_matmul_weight(matrix: Array) -> Array:
     """Packs a K x N matrix (any strides: pass `weight.T` for a torch Linear weight).
 
-    Returns an array of `packed_matmul_shape`; values are copied unchanged. Raises ValueError when
-    `matrix` is not of two dimensions.
+    Returns an array of `packed_matmul_shape`; values are copied unchanged.
+
+    Raises:
+        ValueError: `matrix` is not of two dimensions.
     """
     if matrix.ndim != 2:
         raise ValueError(f"a matmul weight has 2 dimensions, got shape {matrix.shape}")
@@ -84,7 +86,10 @@ def pack_conv_weight(weight: Array, groups: int) -> Array:
 
     Every group is a matrix of K = prod(kernel) * IC/groups rows, k = (position, ic), and
     N = OC/groups columns, packed by `pack_matmul_weight`. Returns
-    (groups, *packed_matmul_shape(K, N)). Raises ValueError when OC does not divide into groups.
+    (groups, *packed_matmul_shape(K, N)).
+
+    Raises:
+        ValueError: `groups` is less than 1, or does not divide OC.
     """
     oc = weight.shape[0]
     if groups < 1 or oc % groups:
@@ -100,7 +105,9 @@ def pack_depthwise_weight(weight: Array) -> Array:
     """Packs a depthwise weight (C * multiplier, 1, *kernel) as (prod(kernel), C * multiplier).
 
     Channels are contiguous, so that a vector of channels has a vector of weights per position.
-    Raises ValueError when the weight has more than one input channel per group.
+
+    Raises:
+        ValueError: The weight has no kernel dimension, or not one input channel per group.
     """
     if weight.ndim < 3 or weight.shape[1] != 1:
         raise ValueError(f"a depthwise weight has shape (C, 1, *kernel), got {weight.shape}")

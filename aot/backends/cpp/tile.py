@@ -66,7 +66,11 @@ def tile_context(context: KernelContext, space: TileSpace, dtype: DType) -> Kern
 def epilogue_nests(
     kernel: TemplateKernel, space: TileSpace, context: KernelContext
 ) -> list[LoopNest]:
-    """The nests to run on each tile, over (ROW, COLUMN), reading the template's result from it."""
+    """The nests to run on each tile, over (ROW, COLUMN), reading the template's result from it.
+
+    Raises:
+        InternalError: The kernel has no template.
+    """
     call = kernel.template
     if call is None:
         raise InternalError(f"{kernel.name} has no template")

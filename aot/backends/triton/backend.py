@@ -139,7 +139,11 @@ def _with_workspaces(graph: KernelGraph, hints: Hints, gpu: Gpu) -> KernelGraph:
 
 
 def _template(kernel: TemplateKernel) -> Template:
-    """What there is for the kernel's template call."""
+    """What there is for the kernel's template call.
+
+    Raises:
+        InternalError: No row of TEMPLATES is for the call's kind.
+    """
     kind = type(kernel.template)
     for row in TEMPLATES:
         if row.support.kind is kind:

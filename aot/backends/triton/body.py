@@ -298,7 +298,11 @@ class Body(Scoped[Value]):
         )
 
     def store(self, store: Store) -> None:
-        """Writes a store's value to memory, or adds it there."""
+        """Writes a store's value to memory, or adds it there.
+
+        Raises:
+            InternalError: It adds to a buffer whose type GPUs do not add atomically.
+        """
         value = self.value(store.value)
         binds = {s: self.value(n) for s, n in store.binds}
         text, dims = self.index(self.context.offset(store.buffer, store.index), binds)

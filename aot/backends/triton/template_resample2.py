@@ -83,7 +83,11 @@ class _Rows:
             finish_tile(body, self._kernel, self._result(), frozenset(("y",)))
 
     def _step(self) -> Node:
-        """The sum of an input row's taps; what does not vary from row to row is written here."""
+        """The sum of an input row's taps; what does not vary from row to row is written here.
+
+        Raises:
+            InternalError: The call has no taps along its inner axis.
+        """
         call, body = self._call, self._body
         inner = call.output.axes[call.inner]
         begin = inner_start(body, call, inner.symbol)

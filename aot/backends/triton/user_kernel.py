@@ -20,7 +20,11 @@ _TYPES = {"int32": INT32, "int64": INT64, "float": FLOAT32, "bool": BOOL}
 
 
 def emit_user_kernel(kernel: ModelKernel, graph: KernelGraph, _: Hints, gpu: Gpu) -> EmittedKernel:
-    """A function that calls the kernel with numbers that are known, or computed from sizes."""
+    """A function that calls the kernel with numbers that are known, or computed from sizes.
+
+    Raises:
+        InternalError: The call has no kernel to launch.
+    """
     call = kernel.call
     if call.kernel is None:
         raise InternalError(f"{kernel.name} launches no kernel")
