@@ -17,7 +17,7 @@ from aot.backends.registry import backend_for
 from aot.errors import UsageError
 from aot.frontend.capture import Captured, capture_module
 from aot.ir.images import KernelImage
-from aot.ir.kernels import KernelGraph
+from aot.ir.kernels import Grid, KernelGraph
 from aot.ir.machine import Machine
 from aot.link.plan import EntryStorage, GridLaunch, WorkLaunch
 from aot.link.reader import PackageFile
@@ -56,12 +56,13 @@ class DeviceBackend:
 
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         emitted = HOST.emit(graph, ALL_CPU)
-        grids = [(integer(k + 1), integer(1), integer(1)) for k in range(len(emitted.launches))]
+        one = integer(1)
+        grids = [Grid(integer(k + 1), one, one) for k in range(len(emitted.launches))]
         return replace(
             emitted,
             functions=tuple(_of_device(f, k + 1) for k, f in enumerate(emitted.functions)),
             launches=tuple(
-                replace(launch, grid=grid)
+                replace(launch, over=grid)
                 for launch, grid in zip(emitted.launches, grids, strict=True)
             ),
         )
