@@ -9,10 +9,12 @@ the runtime's loader sees nothing of `aot`.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
-from tools.code_facts import Import, PythonFile
+from tools.code_facts import ROOT, Import, PythonFile
 
 BASE = ("errors", "options", "version")
 """Modules without dependencies that everyone in `aot` may import."""
@@ -65,9 +67,6 @@ ALGEBRA = frozenset(
 ALGEBRA_IN = ("aot/symbolic/", "aot/frontend/")
 """Where they may be read: behind the functions, and where torch's expressions come in."""
 
-KINDS = frozenset("Argsort Attention Conv Matmul Resample Resample2 Scan".split())
-"""The classes of template calls."""
-
 KINDS_IN = re.compile(r"aot/ir/templates/|aot/backends/\w+/template")
 """Where a call may be asked which it is; everyone else asks what all kinds answer."""
 
@@ -85,13 +84,22 @@ def part_of(path: str) -> str:
     return parts[1].removesuffix(".py")
 
 
+@cache
+def template_kinds() -> frozenset[str]:
+    """The names of the classes of template calls."""
+    trees = (ast.parse(path.read_text()) for path in (ROOT / "aot/ir/templates").glob("*.py"))
+    classes = (n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ClassDef))
+    return frozenset(c.name for c in classes if "TemplateCall" in map(ast.unparse, c.bases))
+
+
 def kind_tests(files: Sequence[PythonFile]) -> Iterator[str]:
     """Every place outside of the templates that asks which kind a template call is."""
+    kinds = template_kinds()
     for file in files:
         path = file.path.as_posix()
         if path.startswith("aot/") and not KINDS_IN.match(path):
             for found in file.tested_classes:
-                if found.text in KINDS:
+                if found.text in kinds:
                     yield f"{path}:{found.line}: asks whether a call is a {found.text}"
 
 

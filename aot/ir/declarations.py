@@ -111,12 +111,7 @@ def declare(
             continue
         sizes.append(variables.add(Variable(reach.before, None), as_expr(size)))
         parts[reach.buffer] = (sizes[-1], reach)
-    match launch.over:
-        case Grid(x, y, z):
-            amounts: tuple[Expr, ...] = (x, y, z)
-        case WorkUnits(units, _, scratch_bytes):
-            amounts = (units, scratch_bytes)
-    counts = [_plain(variables.take(as_expr(e))) for e in amounts]
+    work, scratch, grid = _amounts(variables, launch)
     declared = []
     for name in launch.buffers:
         buffer = buffers[name]
@@ -129,9 +124,6 @@ def declare(
         (_plain(variables.take(r.left)), r.relation, _plain(variables.take(r.right)))
         for r in _known_of(variables.dims(), graph.relations)
     )
-    in_grid = isinstance(launch.over, Grid)
-    grid = (counts[0], counts[1], counts[2]) if in_grid else None
-    work, scratch = (0, 0) if in_grid else (counts[0], counts[1])
     made = Declaration(
         tuple(variables.ranges),
         relations,
@@ -142,6 +134,21 @@ def declare(
         grid,
     )
     return made, tuple(variables.values)
+
+
+def _amounts(
+    variables: _Variables, launch: Launch
+) -> tuple[Declared, Declared, tuple[Declared, Declared, Declared] | None]:
+    """(work units, bytes of scratch, program instances); 0 or None for what a launch has not."""
+
+    def counted(expr: Expr) -> Declared:
+        return _plain(variables.take(as_expr(expr)))
+
+    match launch.over:
+        case Grid(x, y, z):
+            return 0, 0, (counted(x), counted(y), counted(z))
+        case WorkUnits(units, _, scratch):
+            return counted(units), counted(scratch), None
 
 
 def access_of(kernel: Kernel, name: str) -> str:

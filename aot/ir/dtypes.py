@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,15 @@ class DType:
     def compute(self) -> DType:
         """The type that arithmetic runs in: half types are widened to float32."""
         return FLOAT32 if self in (FLOAT16, BFLOAT16) else self
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the greatest value: infinities of floats, 0 and 1 of bool."""
+        if self.is_float:
+            return -math.inf, math.inf
+        if self.kind == "i":
+            return -(1 << (8 * self.itemsize - 1)), (1 << (8 * self.itemsize - 1)) - 1
+        return 0, 1 if self.kind == "b" else (1 << (8 * self.itemsize)) - 1
 
     @property
     def numpy(self) -> np.dtype[Any]:

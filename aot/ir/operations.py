@@ -93,6 +93,8 @@ ROWS: tuple[Operation, ...] = (
 OPERATIONS = {row.name: row for row in ROWS}
 """By name."""
 
+TESTS = frozenset(row.name for row in ROWS if row.test)
+"""Names of what gives a bool."""
 
-COMPARE = frozenset(row.name for row in ROWS if row.test and row.arity == 2)
+COMPARE = frozenset(name for name in TESTS if OPERATIONS[name].arity == 2)
 """Names of the comparisons."""

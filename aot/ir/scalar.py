@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from aot.ir.dtypes import BOOL, INT32, INT64, DType
-from aot.ir.operations import OPERATIONS
+from aot.ir.operations import OPERATIONS, TESTS
 from aot.symbolic import Expr, Symbol, substitute, var
 
 T = TypeVar("T")
@@ -114,7 +114,7 @@ def const(value: float | int | bool, dtype: DType) -> Node:
 
 def unary(op: str, x: Node) -> Node:
     """op(x): same dtype, or bool for the tests."""
-    return make(op, BOOL if OPERATIONS[op].test else x.dtype, x)
+    return make(op, BOOL if op in TESTS else x.dtype, x)
 
 
 def binary(op: str, a: Node, b: Node) -> Node:
@@ -125,7 +125,7 @@ def binary(op: str, a: Node, b: Node) -> Node:
     """
     if a.dtype != b.dtype:
         raise ValueError(f"{op}: operands are {a.dtype} and {b.dtype}")
-    return make(op, BOOL if OPERATIONS[op].test else a.dtype, a, b)
+    return make(op, BOOL if op in TESTS else a.dtype, a, b)
 
 
 def where(condition: Node, a: Node, b: Node) -> Node:

@@ -10,7 +10,6 @@ from aot.ir.dtypes import INT64, DType
 from aot.ir.scalar import Node, binary, cast, const, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.builder import GraphBuilder, Tensor
-from aot.lowering.promotion import number
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import (
@@ -155,9 +154,7 @@ def _adaptive_windows(x: Tensor, out: Shape) -> list[Window | Adaptive]:
 
 def _least(dtype: DType) -> Node:
     """What is below every value."""
-    if dtype.is_float:
-        return const(float("-inf"), dtype)
-    return number(0 if dtype.kind in "ub" else -(1 << (8 * dtype.itemsize - 1)), dtype)
+    return const(dtype.ends[0], dtype)
 
 
 def _max(call: Call, x: Tensor, windows: Windows) -> Several:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from aot.ir.dtypes import BOOL, INT64, UINT8, DType
+from aot.ir.dtypes import BOOL, INT64, UINT8
 from aot.ir.scalar import Node, binary, cast, const, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.axes import replace, wrap_dim
@@ -364,22 +364,11 @@ def _quotient(a: Node, b: Node, *, exact: bool) -> Node:
     return e.div(a, b) if exact else binary("floordiv", a, b)
 
 
-def _extreme(least: bool) -> Any:
-    def neutral(dtype: DType) -> float | int:
-        if dtype.is_float:
-            return -float("inf") if least else float("inf")
-        bits = 8 * dtype.itemsize - (dtype.kind == "i")
-        low = -(1 << bits) if dtype.kind == "i" else 0
-        return low if least else (1 << bits) - 1
-
-    return neutral
-
-
 _NEUTRAL: dict[str, Any] = {
     "sum": lambda dtype: 0,
     "prod": lambda dtype: 1,
-    "max": _extreme(least=True),
-    "min": _extreme(least=False),
+    "max": lambda dtype: dtype.ends[0],
+    "min": lambda dtype: dtype.ends[1],
 }
 _JOIN = {"sum": e.add, "prod": e.mul, "max": e.maximum, "min": e.minimum}
 _REDUCE_NAMES = {"sum": "sum", "add": "sum", "prod": "prod", "multiply": "prod"}

@@ -10,10 +10,10 @@ from collections import Counter
 from dataclasses import replace
 
 from aot.ir.loops import LoopGraph, LoopOp, bases, writes
-from aot.ir.nests import Axis, LoopNest, Store
+from aot.ir.nests import LoopNest, Store, numbered_axes
 from aot.ir.scalar import const, load
 from aot.ir.templates.base import TemplateCall
-from aot.symbolic import is_int, var
+from aot.symbolic import is_int
 
 
 def settle_empty(graph: LoopGraph) -> LoopGraph:
@@ -40,7 +40,7 @@ def _is_empty(op: LoopOp) -> bool:
 def _plain(graph: LoopGraph, op: LoopOp, name: str, base: str) -> LoopNest:
     """A nest that fills the buffer with zeros, or with the base that no point changes."""
     buffer = graph.buffers[name]
-    axes = tuple(Axis(var(f"i{k}"), size) for k, size in enumerate(buffer.shape))
+    axes = numbered_axes("i", buffer.shape)
     point = tuple(a.symbol for a in axes)
     value = load(base, buffer.dtype, point) if base else const(0, buffer.dtype)
     return LoopNest(f"{op.name}.{name}", axes, (), (Store(name, point, value),), op.origin)

@@ -17,10 +17,11 @@ from aot.ir.hints import Hints, hints_of
 from aot.ir.layouts import is_dense
 from aot.ir.loops import LoopGraph, LoopOp, bases
 from aot.ir.machine import Machine
-from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View
+from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View, numbered_axes
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Access, Node, load, loads
 from aot.ir.templates.base import Strides, Support, TemplateCall
+from aot.ir.templates.builder import stored_weight
 from aot.ir.views import strides_of_order, view_strides, wanted_order
 from aot.symbolic import (
     Expr,
@@ -29,7 +30,6 @@ from aot.symbolic import (
     integer,
     product,
     row_major_strides,
-    var,
 )
 
 Order = tuple[int, ...]
@@ -50,15 +50,11 @@ def own_outputs(graph: LoopGraph) -> LoopGraph:
             continue
         copy = f"out{len(outputs)}_{name}"
         buffers[copy] = Buffer(copy, source.dtype, source.shape, None, "temp")
-        ops.append(_copy_nest(copy, source, _axes(source.shape)))
+        ops.append(_copy_nest(copy, source, numbered_axes("i", source.shape)))
         outputs.append(copy)
     if tuple(outputs) == graph.outputs:
         return graph
     return replace(graph, buffers=buffers, ops=tuple(ops), outputs=tuple(outputs))
-
-
-def _axes(shape: Sequence[Expr]) -> tuple[Axis, ...]:
-    return tuple(Axis(var(f"i{k}"), size) for k, size in enumerate(shape))
 
 
 def _copy_nest(target: str, source: Buffer, axes: tuple[Axis, ...]) -> LoopNest:
@@ -163,7 +159,7 @@ def _separate_outputs(graph: LoopGraph) -> LoopGraph:
         raw = f"{result.name}_raw"
         buffers[raw] = replace(result, name=raw)
         ops.append(replace(op, output=replace(op.output, buffer=raw)))
-        ops.append(_copy_nest(result.name, buffers[raw], _axes(result.shape)))
+        ops.append(_copy_nest(result.name, buffers[raw], numbered_axes("i", result.shape)))
     return graph if len(ops) == len(graph.ops) else replace(graph, buffers=buffers, ops=tuple(ops))
 
 
@@ -357,16 +353,14 @@ class _Copies:
         No nest for a weight, which is stored so when the package is built.
         """
         source, name = self.graph.buffers[view.buffer], f"{call.name}_{role}"
+        if source.kind == "weight":
+            stored = stored_weight(name, source, view, walk, call.origin)
+            self.buffers[name] = stored.buffer
+            self.derived.append(stored.derived)
+            return None, stored.view
         shape = tuple(a.extent for a in view.axes)
         point = tuple(a.symbol for a in view.axes)
         value = load(source.name, source.dtype, view.index)
-        if source.kind == "weight":
-            shape, point = tuple(a.extent for a in walk), tuple(a.symbol for a in walk)
-            strides = row_major_strides(shape)
-            self.buffers[name] = Buffer(name, source.dtype, shape, strides, "weight", name)
-            nest = LoopNest(name, walk, (), (Store(name, point, value),), call.origin)
-            self.derived.append(DerivedWeight(name, "fold", (source.name,), (), (nest,)))
-            return None, View(name, view.axes, point)
         order = tuple(view.axes.index(axis) for axis in walk)
         strides = strides_of_order(shape, order)
         self.buffers[name] = Buffer(name, source.dtype, shape, strides, "temp")

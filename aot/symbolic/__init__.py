@@ -18,6 +18,7 @@ from aot.symbolic.functions import (
     Symbol,
     exact_quotient,
     expand,
+    terms,
 )
 from aot.symbolic.parts import (
     constant_and_rest,
@@ -25,7 +26,6 @@ from aot.symbolic.parts import (
     factors,
     number_and_rest,
     quotients,
-    terms,
 )
 from aot.symbolic.ranges import Ranges
 from aot.symbolic.shapes import (

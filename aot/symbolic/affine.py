@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import sympy
 
-from aot.symbolic.functions import Expr, Symbol
+from aot.symbolic.functions import Expr, Symbol, terms
 
 
 def substitute(expr: Expr, mapping: Mapping[Symbol, Expr]) -> Expr:
@@ -41,7 +41,7 @@ def coefficient_of(expr: Expr, symbol: Symbol) -> Expr | None:
     if symbol not in expr.free_symbols:
         return sympy.S.Zero
     coefficient: Expr = sympy.S.Zero
-    for term in expr.args if isinstance(expr, sympy.Add) else (expr,):
+    for term in terms(expr):
         if symbol not in term.free_symbols:
             continue
         part = term / symbol

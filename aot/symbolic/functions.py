@@ -19,7 +19,8 @@ Add, Mul, Pow = sympy.Add, sympy.Mul, sympy.Pow
 expand = sympy.expand
 
 
-def _terms(expr: Expr) -> tuple[Expr, ...]:
+def terms(expr: Expr) -> tuple[Expr, ...]:
+    """What a sum adds; the expression itself where it is none."""
     return expr.args if isinstance(expr, sympy.Add) else (expr,)
 
 
@@ -44,7 +45,7 @@ def split_multiples(expr: Expr, divisor: Expr) -> tuple[Expr, Expr]:
     """(q, r) with `expr == q * divisor + r`; q gathers the terms `divisor` visibly divides."""
     quotient: list[Expr] = []
     rest: list[Expr] = []
-    for term in _terms(expr):
+    for term in terms(expr):
         exact = exact_quotient(term, divisor)
         if exact is None and term.is_Integer and divisor.is_Integer:
             whole, remainder = divmod(int(term), int(divisor))
@@ -59,7 +60,7 @@ def split_multiples(expr: Expr, divisor: Expr) -> tuple[Expr, Expr]:
 
 def common_factor(exprs: tuple[Expr, ...]) -> int:
     """Greatest integer that divides the coefficient of every term of every expression."""
-    coefficients = [abs(int(t.as_coeff_Mul()[0])) for e in exprs for t in _terms(e)]
+    coefficients = [abs(int(t.as_coeff_Mul()[0])) for e in exprs for t in terms(e)]
     return reduce(math.gcd, coefficients, 0) or 1
 
 

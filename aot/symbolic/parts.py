@@ -7,11 +7,6 @@ import sympy
 from aot.symbolic.functions import Expr, FloorDiv, Symbol
 
 
-def terms(expr: Expr) -> tuple[Expr, ...]:
-    """What a sum adds; the expression itself where it is none."""
-    return expr.args if isinstance(expr, sympy.Add) else (expr,)
-
-
 def factors(expr: Expr) -> tuple[Expr, ...]:
     """What a product multiplies; the expression itself where it is none."""
     return expr.args if isinstance(expr, sympy.Mul) else (expr,)

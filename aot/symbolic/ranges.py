@@ -14,8 +14,8 @@ from aot.symbolic.functions import (
     Minimum,
     Modulo,
     Symbol,
-    _terms,
     exact_quotient,
+    terms,
 )
 
 Bounds = tuple[Expr, Expr]
@@ -102,7 +102,7 @@ class Ranges:
             low, high = self.dims[symbol]
             shift[symbol] = sympy.Integer(low) if low == high else symbol + low
         shifted = sympy.expand(expr.xreplace(shift))
-        return all(self._nonnegative_term(t) for t in _terms(shifted))
+        return all(self._nonnegative_term(t) for t in terms(shifted))
 
     def _nonnegative_term(self, term: Expr) -> bool:
         coefficient, rest = term.as_coeff_Mul()
@@ -182,12 +182,12 @@ class Ranges:
 
     def _split_low_part(self, a: Expr, b: Expr) -> tuple[Expr, Expr, Expr] | None:
         """(high, low, g): a = high + low, g divides high and b, and 0 <= low < g."""
-        terms = _terms(a)
-        if len(terms) < 2:
+        added = terms(a)
+        if len(added) < 2:
             return None
-        for factor in _candidate_factors(terms, b):
-            high = [t for t in terms if _divides(factor, t)]
-            low = sympy.Add(*[t for t in terms if not _divides(factor, t)])
+        for factor in _candidate_factors(added, b):
+            high = [t for t in added if _divides(factor, t)]
+            low = sympy.Add(*[t for t in added if not _divides(factor, t)])
             if high and low != 0 and self._in_range(low, factor):
                 return sympy.Add(*high), low, factor
         return None

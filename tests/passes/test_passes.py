@@ -389,6 +389,23 @@ def test_operand_that_no_layout_makes_plain_is_copied() -> None:
     check_same(graph, laid, tolerance=1e-4)
 
 
+def test_a_weight_that_no_layout_makes_plain_is_stored_anew() -> None:
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
+        view = builder.view(
+            w, [as_expr(8), as_expr(6)], lambda at: (Modulo(at[0] + at[1], as_expr(8)), at[1])
+        )
+        call = partial(Matmul, a=view, b=identity_view(x))
+        return [builder.template(call, (as_expr(8), as_expr(64)), x.dtype)]
+
+    graph = make_graph(body, {"x": (6, 64)}, {"w": (8, 6)})
+    laid = choose_layouts(graph, DEVICE)
+    assert [d.verdict for d in laid.decisions if d.verdict == "copied"] == ["copied"]
+    (stored,) = laid.derived
+    assert laid.buffers[stored.name].kind == "weight" and stored.sources == ("w",)
+    assert not nests(laid)[:-1]  # only the copy to the result is left at run time
+    check_same(graph, laid, tolerance=1e-4)
+
+
 def test_attention_result_takes_the_layout_of_the_product_that_reads_it() -> None:
     def body(builder: GraphBuilder, q: Tensor, w: Tensor) -> Sequence[Tensor]:
         mixed = attention(q, q, q)

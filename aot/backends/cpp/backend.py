@@ -57,7 +57,7 @@ class CppBackend:
         """What the scheduler may assume of a current x86-64 server core."""
         return Machine(
             local_bytes=256 * 1024,
-            templates=tuple(row.support for row in TEMPLATES),
+            templates=tuple(row.support for row in TEMPLATES.values()),
             grain_bytes=64 * 1024,
         )
 
@@ -108,11 +108,11 @@ class CppBackend:
 def _emit(kernel: FusedKernel, graph: KernelGraph) -> EmittedKernel:
     if isinstance(kernel, NestKernel):
         return emit_kernel(kernel, graph)
-    kind = type(kernel.template)
-    for row in TEMPLATES:
-        if row.support.kind is kind:
-            return row.emit(kernel, graph)
-    raise InternalError(f"{kernel.name}: the C++ backend has no template {kind.kind!r}")
+    row = TEMPLATES.get(type(kernel.template))
+    if row is None:
+        kind = kernel.template.kind
+        raise InternalError(f"{kernel.name}: the C++ backend has no template {kind!r}")
+    return row.emit(kernel, graph)
 
 
 def _launch(

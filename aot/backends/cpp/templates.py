@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from aot.ir.templates import (
     Matmul,
     Scan,
     Support,
+    TemplateCall,
 )
 
 
@@ -38,10 +39,11 @@ class Template:
     emit: Callable[[TemplateKernel, KernelGraph], EmittedKernel]
 
 
-TEMPLATES = (
+_ROWS = (
     Template(AttentionSupport(Attention), emit_attention),
     Template(ConvSupport(Conv), emit_conv),
     Template(Support(Matmul), emit_matmul),
     Template(Support(Scan), emit_scan),
     Template(ArgsortSupport(Argsort), emit_argsort),
 )
+TEMPLATES: Mapping[type[TemplateCall], Template] = {row.support.kind: row for row in _ROWS}

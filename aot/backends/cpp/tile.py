@@ -66,14 +66,8 @@ def tile_context(context: KernelContext, space: TileSpace, dtype: DType) -> Kern
 def epilogue_nests(
     kernel: TemplateKernel, space: TileSpace, context: KernelContext
 ) -> list[LoopNest]:
-    """The nests to run on each tile, over (ROW, COLUMN), reading the template's result from it.
-
-    Raises:
-        InternalError: The kernel has no template.
-    """
+    """The nests to run on each tile, over (ROW, COLUMN), reading the template's result from it."""
     call = kernel.template
-    if call is None:
-        raise InternalError(f"{kernel.name} has no template")
     output = call.output
     result = load(TILE, context.buffers[output.buffer].dtype, (ROW, COLUMN))
     target = tuple(context.ranges.simplify(substitute(e, space.axes)) for e in output.index)

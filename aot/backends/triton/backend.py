@@ -61,7 +61,7 @@ class TritonBackend:
         """What the scheduler may assume of a GPU for servers."""
         return Machine(
             local_bytes=64 * 1024,
-            templates=tuple(row.support for row in TEMPLATES),
+            templates=tuple(row.support for row in TEMPLATES.values()),
             grain_bytes=64 * 1024,
             tiles=True,
             alignment=ALIGNMENT,
@@ -144,11 +144,10 @@ def _template(kernel: TemplateKernel) -> Template:
     Raises:
         InternalError: No row of TEMPLATES is for the call's kind.
     """
-    kind = type(kernel.template)
-    for row in TEMPLATES:
-        if row.support.kind is kind:
-            return row
-    raise InternalError(f"{kernel.name}: no Triton template {kind.kind}")
+    row = TEMPLATES.get(type(kernel.template))
+    if row is None:
+        raise InternalError(f"{kernel.name}: no Triton template {kernel.template.kind}")
+    return row
 
 
 def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:

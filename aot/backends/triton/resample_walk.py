@@ -113,16 +113,17 @@ def operand_at(body: ShortBody, view: View, index: tuple[Expr, ...]) -> Node:
 
 def outer_start(body: ShortBody, call: Resample | Resample2, output: Expr) -> Node:
     """Where the taps of an output begin along `axis`, such that all lie in the data."""
-    size, taps = call.x.axes[call.axis].extent, call.weights.axes[1].extent
-    begin = operand_at(body, call.starts, (output,))
-    return clamp_index(begin, size - taps, narrow=not body.context.wide)
+    return _start(body, call.x.axes[call.axis], call.starts, call.weights, output)
 
 
 def inner_start(body: ShortBody, call: Resample2, output: Expr) -> Node:
     """The same along `inner`."""
-    size, taps = call.x.axes[call.inner].extent, call.inner_weights.axes[1].extent
-    begin = operand_at(body, call.inner_starts, (output,))
-    return clamp_index(begin, size - taps, narrow=not body.context.wide)
+    return _start(body, call.x.axes[call.inner], call.inner_starts, call.inner_weights, output)
+
+
+def _start(body: ShortBody, axis: Axis, starts: View, weights: View, output: Expr) -> Node:
+    begin, last = operand_at(body, starts, (output,)), axis.extent - weights.axes[1].extent
+    return clamp_index(begin, last, narrow=not body.context.wide)
 
 
 def as_index(body: ShortBody, value: Value) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel
-from aot.backends.triton.template_argsort import SORT_COLUMNS, emit_argsort
+from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_argsort
 from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_conv import emit_conv
 from aot.backends.triton.template_matmul import emit_matmul
@@ -45,10 +45,6 @@ TENSOR_CORE_TYPES = frozenset(("float32", "float16", "bfloat16"))
 
 SORT_RUN = SORT_COLUMNS // 2
 """Elements of the runs that longer rows are merged from."""
-
-MERGE_WORK = 1 << 27
-"""Comparisons of an element with every other up to which these keep the device for less time."""
-
 
 KEY_PARTS = KeyParts(query_tile=16, least_keys=128, block=64, fewest=6, many_keys=512)
 """Attention of few queries is cut by these numbers.
@@ -101,7 +97,7 @@ def _takes_rows(call: Argsort, buffers: Mapping[str, Buffer], hints: Hints) -> s
     kept, known = call.output.axes[1].extent, is_int(call.x.axes[1].extent)
     narrow = operand_dtype(call, buffers).compute.itemsize < 8
     few = known and is_int(kept) and 4 * int(kept) <= SORT_RUN and narrow
-    if few or columns <= 2 * SORT_RUN or rows * columns * columns <= MERGE_WORK:
+    if few or columns <= 2 * SORT_RUN or rows * columns * columns <= COUNT_WORK:
         return ""
     return f"rows of {columns} elements are longer than runs that the device sorts"
 
@@ -110,7 +106,7 @@ def _takes_walks(call: Resample, buffers: Mapping[str, Buffer], hints: Hints) ->
     return call.no_walk(WALKS.least_taps)
 
 
-TEMPLATES = (
+_ROWS = (
     Template(ArgsortSupport(Argsort, _takes_rows, run=SORT_RUN), emit_argsort),
     Template(AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS), emit_attention),
     Template(ConvSupport(Conv, _takes_type, in_place=True), emit_conv),
@@ -119,3 +115,4 @@ TEMPLATES = (
     Template(Resample2Support(Resample2, walks=WALKS), emit_resample2, workspace),
     Template(Support(Scan, takes_producer=True), emit_scan),
 )
+TEMPLATES: Mapping[type[TemplateCall], Template] = {row.support.kind: row for row in _ROWS}

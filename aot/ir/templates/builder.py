@@ -6,11 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aot.ir.dtypes import DType
-from aot.ir.nests import Buffer, DerivedWeight, LoopNest, Store, View
+from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, cast, load
 from aot.ir.tensors import Dim
 from aot.symbolic import Expr, Symbol, row_major_strides, substitute
+
+
+@dataclass(frozen=True)
+class StoredWeight:
+    """What a view shows of a weight, stored when the package is built: `view` shows it there."""
+
+    buffer: Buffer
+    derived: DerivedWeight
+    view: View
+
+
+def stored_weight(
+    name: str, source: Buffer, view: View, order: tuple[Axis, ...], origin: Origin
+) -> StoredWeight:
+    """A view of a weight as a derived one, dense with its axes in that order, outermost first."""
+    shape, point = tuple(a.extent for a in order), tuple(a.symbol for a in order)
+    buffer = Buffer(name, source.dtype, shape, row_major_strides(shape), "weight", name)
+    copy = Store(name, point, load(source.name, source.dtype, view.index))
+    nest = LoopNest(name, order, (), (copy,), origin)
+    derived = DerivedWeight(name, "fold", (source.name,), (), (nest,))
+    return StoredWeight(buffer, derived, View(name, view.axes, point))
 
 
 @dataclass(frozen=True)
@@ -37,14 +58,10 @@ class NestBuilder:
         source = self.buffers[view.buffer]
         if source.kind != "weight" or view.index == tuple(a.symbol for a in view.axes):
             return view
-        shape = tuple(a.extent for a in view.axes)
-        point = tuple(a.symbol for a in view.axes)
-        strides = row_major_strides(shape)
-        self.buffers[name] = Buffer(name, source.dtype, shape, strides, "weight", name)
-        copy = Store(name, point, load(source.name, source.dtype, view.index))
-        nest = LoopNest(name, view.axes, (), (copy,), origin)
-        self.derived.append(DerivedWeight(name, "fold", (source.name,), (), (nest,)))
-        return View(name, view.axes, point)
+        stored = stored_weight(name, source, view, view.axes, origin)
+        self.buffers[name] = stored.buffer
+        self.derived.append(stored.derived)
+        return stored.view
 
     def dtype(self, name: str) -> DType:
         """A buffer's element type."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -84,11 +83,5 @@ class Scan(TemplateCall):
 
 
 def _neutral(reduction: str, dtype: DType) -> Node:
-    if reduction in ("sum", "prod"):
-        return const(int(reduction == "prod"), dtype)
-    sign = 1 if reduction == "min" else -1
-    if dtype.is_float:
-        return const(sign * math.inf, dtype)
-    bits = 8 * dtype.itemsize - (dtype.kind == "i")
-    low = -(1 << bits) if dtype.kind == "i" else 0
-    return const((1 << bits) - 1 if sign > 0 else low, dtype)
+    least, greatest = dtype.ends
+    return const({"sum": 0, "prod": 1, "max": least, "min": greatest}[reduction], dtype)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from aot.backends.triton import backend, templates
 from aot.backends.triton.attention_tile import HEAD_SIZE
-from aot.ir.templates import AttentionSupport
+from aot.ir.templates import Attention
 from tests.backends.triton.templates import (
     captured,
     check_close,
@@ -142,13 +142,9 @@ def test_values(name):
 def small_parts(monkeypatch):
     """Parts of a few keys, so that small examples have some."""
     small = replace(templates.KEY_PARTS, least_keys=16, block=16, many_keys=32, fewest=2)
-    rows = (
-        replace(row, support=replace(row.support, parts=small))
-        if isinstance(row.support, AttentionSupport)
-        else row
-        for row in templates.TEMPLATES
-    )
-    monkeypatch.setattr(backend, "TEMPLATES", tuple(rows))
+    row = templates.TEMPLATES[Attention]
+    cut = replace(row, support=replace(row.support, parts=small))
+    monkeypatch.setattr(backend, "TEMPLATES", {**templates.TEMPLATES, Attention: cut})
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if "causal" in n])

@@ -17,8 +17,7 @@ def refusal(call: TemplateCall, dtype: DType) -> str:
     """Why the device's template does not take a call of that type."""
     shape = tuple(a.extent for a in call.operands[0][1].axes)
     buffers = {"b": Buffer("b", dtype, shape, None, "temp")}
-    (support,) = (row.support for row in TEMPLATES if row.support.kind is type(call))
-    return support.accepts(call, buffers, Hints({}))
+    return TEMPLATES[type(call)].support.accepts(call, buffers, Hints({}))
 
 
 def sort(columns: int, kept: int, rows: int = 64) -> Argsort:
