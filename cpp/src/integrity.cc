@@ -95,10 +95,21 @@ void Integrity::add_pieces(const Entry& entry, std::vector<Piece>* pieces) const
   }
 }
 
-bool Integrity::is_right(const Piece& piece) {
-  if (piece.sha256 != nullptr) return sha256_hex(piece.bytes) == *piece.sha256;
-  const uint8_t* end = piece.bytes.data + piece.bytes.size;
-  return std::all_of(piece.bytes.data, end, [](uint8_t byte) { return byte == 0; });
+size_t Integrity::right_ones(const Piece* pieces, size_t count) {
+  if (count == 2 && pieces[0].sha256 != nullptr && pieces[1].sha256 != nullptr) {
+    const auto digests = sha256_hex_pair(pieces[0].bytes, pieces[1].bytes);
+    if (digests[0] != *pieces[0].sha256) return 0;
+    return digests[1] == *pieces[1].sha256 ? 2 : 1;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const Bytes bytes = pieces[i].bytes;
+    const bool right =
+        pieces[i].sha256 != nullptr
+            ? sha256_hex(bytes) == *pieces[i].sha256
+            : std::all_of(bytes.data, bytes.data + bytes.size, [](uint8_t b) { return b == 0; });
+    if (!right) return i;
+  }
+  return count;
 }
 
 void Integrity::report(const Piece& piece) {
@@ -116,10 +127,13 @@ void Integrity::check_pieces(const std::vector<Piece>& pieces, int32_t threads) 
   std::atomic<bool> exhausted{false};        // no memory for a digest
   const auto work = [&]() noexcept {
     try {
-      for (size_t i = next++; i < pieces.size() && i < wrong; i = next++) {
-        if (is_right(pieces[i])) continue;
+      for (size_t begin = next.fetch_add(2); begin < pieces.size() && begin < wrong;
+           begin = next.fetch_add(2)) {
+        const size_t count = std::min<size_t>(2, pieces.size() - begin);
+        const size_t right = right_ones(&pieces[begin], count);
+        if (right == count) continue;
         size_t before = wrong;
-        while (i < before && !wrong.compare_exchange_weak(before, i)) {
+        while (begin + right < before && !wrong.compare_exchange_weak(before, begin + right)) {
         }
       }
     } catch (const std::bad_alloc&) {

@@ -40,7 +40,8 @@ class Integrity {
     const std::string* sha256;  // nullptr: zeros
     size_t block;
   };
-  static bool is_right(const Piece& piece);
+  // How many of the `count` pieces (1 or 2, checked side by side) are right before a wrong one.
+  static size_t right_ones(const Piece* pieces, size_t count);
 
   void expect(const std::string& name, const std::string& sha256,
               const std::vector<std::string>* blocks);

@@ -32,6 +32,18 @@ TEST(both_implementations_agree_at_every_length) {
   }
 }
 
+TEST(a_pair_has_the_digests_of_its_two) {
+  const std::string text(1000, 'x');
+  for (size_t first : {size_t{0}, size_t{1}, size_t{63}, size_t{64}, size_t{640}, size_t{1000}}) {
+    for (size_t second = 0; second < 300; ++second) {
+      const auto* data = reinterpret_cast<const uint8_t*>(text.data());
+      const auto pair = aot_rt::sha256_hex_pair({data, first}, {data + 7, second});
+      CHECK_EQ(pair[0], hash_portable(text.substr(0, first)));
+      CHECK_EQ(pair[1], hash_portable(text.substr(7, second)));
+    }
+  }
+}
+
 }  // namespace
 
 TEST_MAIN
