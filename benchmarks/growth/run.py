@@ -132,13 +132,13 @@ def _timed(family: Family, settings: Settings) -> Row:
     process = _process(time_family, family.name, settings, sender)
     sender.close()
     row = Row(family.name)
-    _listen(row, receiver, process, settings)
+    listen(row, receiver, process, settings)
     process.kill()
     process.join()
     return row
 
 
-def _listen(row: Row, receiver: Connection, process: BaseProcess, settings: Settings) -> None:
+def listen(row: Row, receiver: Connection, process: BaseProcess, settings: Settings) -> None:
     """Takes events until there are no more, or one is too long in coming."""
     last = Event("begin", 0)
     while True:

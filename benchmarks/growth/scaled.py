@@ -60,11 +60,15 @@ def _sample(row: Row) -> Args:
 
 
 def _scalings(sample: Args) -> Iterator[Scaling]:
-    """Ways to grow, the dimension that most tensors have first, the largest first of those."""
+    """Ways to grow: dimensions of the first tensor before others, then those of most tensors."""
     tensors = [a for a in sample if isinstance(a, Tensor)]
     sizes = {s for t in tensors for s in t.shape if s > 1}
     whole = any(_is_whole(t) for t in tensors)
-    for size in sorted(sizes, key=lambda s: (-sum(s in t.shape for t in tensors), -s)):
+
+    def rank(size: int) -> tuple[bool, int, int]:
+        return size not in tensors[0].shape, -sum(size in t.shape for t in tensors), -size
+
+    for size in sorted(sizes, key=rank):
         if whole:
             yield Scaling(size, positions=True)
         yield Scaling(size, positions=False)
