@@ -157,7 +157,7 @@ def access_of(kernel: Kernel, name: str) -> str:
     if name not in kernel.writes:
         return "read"
     added = any(
-        store.buffer == name and store.mode == "add"
+        store.buffer == name and store.conflicts
         for op in kernel_ops(kernel)
         if isinstance(op, LoopNest)
         for store in op.stores

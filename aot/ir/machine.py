@@ -20,6 +20,8 @@ class Machine:
     reduced values; otherwise it loops over points, one vector at a time, and has local memory.
     `alignment`: of the addresses that kernels are given, in bytes; 1: any will do.
     `languages`: of the kernels that a model may bring along.
+    `joins`: (mode of a store, name of an element type) by which values can join memory; None: all.
+    `in_order`: one worker does all points of a nest that may meet, in their order.
     `units`: parallel work units from which a launch keeps the device busy. `cut_units`: from which
     no loop is cut into strips for more of them.
 
@@ -48,6 +50,8 @@ class Machine:
     units: int = 8
     cut_units: int = 16
     languages: frozenset[str] = frozenset()
+    joins: frozenset[tuple[str, str]] | None = None
+    in_order: bool = True
     launch_bytes: int = 1 << 15
     instruction_bytes: int = 8
     large_bytes: int = 4 << 20

@@ -58,6 +58,9 @@ from aot.symbolic import Expr, to_text
 
 G = TypeVar("G")
 
+_SIGNS = {"set": "=", "add": "+=", "mul": "*="}
+"""How stores print, by mode; other modes by their names."""
+
 
 def print_tensors(graph: TensorGraph) -> str:
     """A tensor graph: dims, inputs, weights, then an operator a line."""
@@ -300,7 +303,7 @@ def _body(nest: LoopNest) -> list[str]:
     printer = ScalarPrinter(nest.roots)
     lines = list(printer.lines)
     for store in nest.stores:
-        sign = "+=" if store.mode == "add" else "="
+        sign = _SIGNS.get(store.mode, f"{store.mode}=")
         place = printer.index(store.index, store.binds)
         base = f" over {store.base}" if store.base else ""
         lines.append(f"{store.buffer}{place} {sign} {printer.text(store.value)}{base}")

@@ -170,17 +170,18 @@ class GraphBuilder:
         axes_shape: Sequence[Expr],
         index: Callable[[tuple[Expr, ...]], Sequence[Expr]],
         value: PointBody,
+        mode: str = "set",
     ) -> Tensor:
         """`base` with the elements at `index(point)` replaced by `value(point)`.
 
         The points are those of `axes_shape`; indices may hold `indirect` symbols. Points that
-        share an index must give the same value.
+        share an index must give the same value, or all join the element by `mode`.
         """
         axes = numbered_axes("i", axes_shape)
         point = tuple(a.symbol for a in axes)
         result = self._new_buffer(base.shape, base.dtype)
         place, binds = bound_index(index(point), self.binds)
-        store = Store(result.buffer, place, value(point), binds=binds, base=base.buffer)
+        store = Store(result.buffer, place, value(point), mode, binds, base.buffer)
         self._ops.append(LoopNest(self._op_name("n"), axes, (), (store,), self.origin))
         return result
 

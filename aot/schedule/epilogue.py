@@ -47,7 +47,7 @@ _Stores = dict[str, tuple[Expr, ...] | None]
 
 
 def _own_points(nest: LoopNest) -> _Stores:
-    return {s.buffer: None if s.binds else s.index for s in nest.stores}
+    return {s.buffer: None if s.binds or s.conflicts else s.index for s in nest.stores}
 
 
 def _at_own_point(nest: LoopNest, stores: _Stores) -> LoopNest:

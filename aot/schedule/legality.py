@@ -158,6 +158,9 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
         shared = parts & {*other.reads, *other.writes}
         if shared:
             return _no(f"{min(shared)} is updated in place, between its readers")
+    for group in (a, b):
+        if any(nest.conflicts for nest in group.nests):
+            return _no(f"points of {group.nests[0].name} may meet: it has a kernel of its own")
     if len(a.nests) + len(b.nests) > MAX_NESTS:
         return _no(f"the kernel would have more than {MAX_NESTS} nests")
     if b.template is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 from aot.ir.kernels import FusedKernel, NestKernel, Stage, Strip, TemplateKernel
@@ -71,9 +73,18 @@ def _choose_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | No
     """Which of the shared axes become inner loops of every stage, and the strips of one of them."""
     if not group.outer:
         return group, None
+    if any(nest.conflicts for nest in group.nests):
+        return _conflicting_inner(group), None
     if all(n.axes == group.outer and not n.reduction for n in group.nests):
         return _pointwise_inner(scheduler, merge_outer(scheduler.graph, group))
     return _row_inner(scheduler, group)
+
+
+def _conflicting_inner(group: Group) -> Group:
+    """What is outside of all loops along which points may meet stays parallel."""
+    (nest,) = group.nests
+    leading = tuple(itertools.takewhile(nest.free_axes.__contains__, group.outer[:-1]))
+    return with_outer(group, leading)
 
 
 def _whole_draft(group: Group) -> StageDraft:
@@ -220,12 +231,26 @@ def _order_stage(
 ) -> Stage:
     draft = merge_stage(scheduler, outer, draft, strip)
     cost = stage_cost(scheduler, outer, draft)
-    vector = _stage_vector(cost.best(draft.domain)[1], draft, strip)
     ordered = order_by_stride(scheduler.hints, cost.moves, draft.domain)
+    candidates = draft.domain
+    if any(nest.conflicts for nest in draft.nests):
+        ordered, candidates = _in_order(draft, ordered)
+    vector = _stage_vector(cost.best(candidates)[1], draft, strip)
     kept = [a for a in ordered if a in draft.inner and a != vector]
     reduced = [a for a in ordered if a in draft.reduction and a != vector]
     tail = [vector] if vector is not None else []
     return Stage(draft.inner, draft.reduction, (*kept, *reduced, *tail), vector, draft.nests)
+
+
+def _in_order(draft: StageDraft, ordered: Sequence[Axis]) -> tuple[list[Axis], tuple[Axis, ...]]:
+    """Loops along which points may meet in the nest's order, outside of the others.
+
+    Also the loops of which one may become the vector, innermost, without a change of that order.
+    """
+    (nest,) = draft.nests
+    free = tuple(axis for axis in ordered if axis in nest.free_axes)
+    meeting = tuple(axis for axis in nest.axes if axis in draft.inner and axis not in free)
+    return [*meeting, *free], (*meeting[-1:], *free)
 
 
 def _stage_vector(best: Axis | None, draft: StageDraft, strip: Strip | None) -> Axis | None:
@@ -241,6 +266,9 @@ def merge_stage(
     graph, nests = scheduler.graph, draft.nests
     inner, reduction = draft.inner, draft.reduction
     free = tuple(a for a in inner if strip is None or a != strip.axis)
+    for nest in nests:
+        if nest.conflicts:
+            free = tuple(axis for axis in free if axis in nest.free_axes)
     merged = merge_axes(graph, nests, free)
     if merged is not None:
         nests, left = merged
