@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from aot.frontend.context import Context, Operators
+from aot.frontend.context import Context, GraphOps
 from aot.frontend.control import ControlCall
 from aot.ir.dtypes import BOOL, DType
 from aot.ir.tensors import Block, Loop, TensorType, ValueRef, reads_of
@@ -191,7 +191,7 @@ def _in_turn(context: Context, call: ControlCall, count: Expr) -> tuple[ValueRef
 
 
 def _chosen(
-    ops: Operators,
+    ops: GraphOps,
     call: ControlCall,
     results: Sequence[str],
     first: str,
@@ -217,7 +217,7 @@ def _chosen(
 
 
 def _constant(
-    ops: Operators,
+    ops: GraphOps,
     call: ControlCall,
     name: str,
     dtype: DType,

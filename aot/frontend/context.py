@@ -16,15 +16,15 @@ from torch.export import ExportedProgram
 
 from aot.errors import MissingOperator, UnsupportedOperators
 from aot.frontend.arguments import node_argument
-from aot.frontend.places import Places
-from aot.frontend.sizes import Sizes, tensor_type
+from aot.frontend.places import SourcePaths
+from aot.frontend.sizes import SizeTranslator, tensor_type
 from aot.frontend.weights import dtype_of
 from aot.ir.origin import NO_ORIGIN, Origin
 from aot.ir.tensors import Dim, GraphOp, SizeRelation, TensorOp, TensorType, ValueRef, dims_in
 from aot.symbolic import Expr, dim
 
 
-class Operators:
+class GraphOps:
     """The operators of one graph so far, in order, and the types of all values of the program."""
 
     def __init__(
@@ -33,9 +33,9 @@ class Operators:
         self._types = {} if types is None else types
         self._ops = list(ops)
 
-    def inner(self, ops: Iterable[GraphOp] = ()) -> Operators:
+    def inner(self, ops: Iterable[GraphOp] = ()) -> GraphOps:
         """Those of a block: operators of its own, to begin with `ops`; the same types."""
-        return Operators(self._types, ops)
+        return GraphOps(self._types, ops)
 
     @property
     def types(self) -> Mapping[str, TensorType]:
@@ -250,16 +250,16 @@ class Context:
     """
 
     program: ExportedProgram
-    places: Places
+    places: SourcePaths
     custom: tuple[str, ...] = ()
     prefix: str = ""
     around: Origin = NO_ORIGIN
-    sizes: Sizes = field(default_factory=Sizes)
+    sizes: SizeTranslator = field(default_factory=SizeTranslator)
     given: Given = field(default_factory=Given)
     measured: MeasuredSizes = field(default_factory=MeasuredSizes)
     refusals: Refusals = field(default_factory=Refusals)
     draws: Iterator[int] = field(default_factory=count)
-    ops: Operators = field(default_factory=Operators)
+    ops: GraphOps = field(default_factory=GraphOps)
     bindings: Bindings = field(default_factory=Bindings)
 
     def inner(self, name: str, origin: Origin) -> Context:

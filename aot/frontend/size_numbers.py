@@ -52,7 +52,7 @@ _COMPARISONS: Mapping[str, str] = {
 }
 _LOGICAL = {"And": "aten.logical_and.default", "Or": "aten.logical_or.default"}
 
-Value = ValueRef | float
+ScalarOperand = ValueRef | float
 """A tensor, or a number that is known."""
 
 
@@ -85,7 +85,7 @@ class _Writer:
             return self.emit("aten.logical_not.default", [self.condition(foreign.args[0])], BOOL)
         raise ValueError(f"the condition {foreign} depends on sizes in a way that has no kernel")
 
-    def number(self, foreign: Any) -> Value:
+    def number(self, foreign: Any) -> ScalarOperand:
         """A float64; every size is one exactly up to 2^53.
 
         Raises:
@@ -106,7 +106,7 @@ class _Writer:
             raise ValueError(f"the number {foreign} depends on sizes in a way that has no kernel")
         return self.emit(target, args, FLOAT64)
 
-    def tensor(self, value: Value) -> ValueRef:
+    def tensor(self, value: ScalarOperand) -> ValueRef:
         """The number as a tensor."""
         return value if isinstance(value, ValueRef) else self.constant(value, FLOAT64)
 

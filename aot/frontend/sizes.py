@@ -33,7 +33,7 @@ _UNBOUNDED = 2**62
 """torch writes "no upper bound" as infinity or as the greatest int64; both are above this."""
 
 
-class Sizes:
+class SizeTranslator:
     """Translates torch's sizes, by what is known of its symbols so far."""
 
     def __init__(self) -> None:
@@ -135,8 +135,8 @@ class InputSizes:
     by_path: Mapping[tuple[Any, ...], tuple[Expr, ...]]
 
 
-def tensor_type(value: torch.Tensor, sizes: Sizes, dtype: Any) -> TensorType:
-    """Shape and strides of a (fake) tensor. Raises ValueError as `Sizes.expr`."""
+def tensor_type(value: torch.Tensor, sizes: SizeTranslator, dtype: Any) -> TensorType:
+    """Shape and strides of a (fake) tensor. Raises ValueError as `SizeTranslator.expr`."""
     shape = tuple(sizes.expr(s) for s in value.shape)
     return TensorType(dtype, shape, tuple(sizes.expr(s) for s in value.stride()))
 

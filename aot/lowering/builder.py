@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from aot.ir.dtypes import DType
-from aot.ir.loops import LoopGraph, LoopOp
+from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis, Buffer, LoopNest, Store, View, numbered_axes
 from aot.ir.origin import NO_ORIGIN, Origin
 from aot.ir.rewrite import rename_buffers
 from aot.ir.scalar import Node, bound_index, check_index, index_value, load
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.tensors import Mutation, TensorGraph, TensorOp, TensorType
 from aot.symbolic import Expr, Ranges, Symbol, dim, row_major_strides, var
 

@@ -11,7 +11,7 @@ from aot.lowering import exprs as e
 from aot.lowering.axes import replace, wrap_dim
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.pointwise import narrow
-from aot.lowering.promotion import Operand, element, promote
+from aot.lowering.promotion import TensorLike, element, promote
 from aot.lowering.reductions import norm_of
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
@@ -212,7 +212,12 @@ def embedding_bag(
 
 @REGISTRY.row("aten.bucketize.Tensor", "aten.bucketize.Scalar")
 def bucketize(
-    call: Call, x: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+    call: Call,
+    x: TensorLike,
+    boundaries: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
 ) -> Tensor:
     """How many boundaries lie below each value (`right`: not above it)."""
     return _places(call, boundaries, x, right)
@@ -222,7 +227,7 @@ def bucketize(
 def searchsorted(
     call: Call,
     boundaries: Tensor,
-    x: Operand,
+    x: TensorLike,
     *,
     out_int32: bool = False,
     right: bool = False,
@@ -237,7 +242,7 @@ def searchsorted(
 
 
 def _places(
-    call: Call, boundaries: Tensor, x: Operand, right: bool, sorter: Tensor | None = None
+    call: Call, boundaries: Tensor, x: TensorLike, right: bool, sorter: Tensor | None = None
 ) -> Tensor:
     """Counts instead of searching: every boundary is compared, which no order of a row can upset.
 

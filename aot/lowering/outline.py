@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aot.ir.flow import (
+    Assert,
     Branch,
-    Call,
-    Check,
     Copy,
+    CustomCall,
     Flow,
     Item,
     Measured,
@@ -144,7 +144,9 @@ class _Outline:
                 before += made
                 after += items
                 read |= {name for m in made for name in m.outputs if name}
-                read |= {name for item in items if isinstance(item, Call) for name in item.operands}
+                read |= {
+                    name for item in items if isinstance(item, CustomCall) for name in item.operands
+                }
         flow: list[Item[TensorGraph]] = [*self._part([*here, *before], read), *after]
         rest = self._from_level(level + 1, levels, wanted)
         sizes = [op for op in control if isinstance(op, SizeRead)]
@@ -192,7 +194,7 @@ class _Outline:
         if isinstance(op, OperatorCall):
             return self._call(op)
         assert isinstance(op, Assertion)
-        return [], [Check(op.value, op.message, op.origin)]
+        return [], [Assert(op.value, op.message, op.origin)]
 
     def _cond(self, op: Cond) -> Item[TensorGraph]:
         def arm(block: Block) -> Flow[TensorGraph]:
@@ -282,7 +284,7 @@ class _Outline:
             before.append(self.copy(value, name, op.origin))
         arguments = tuple((name, kind, dense(value)) for name, kind, value in op.arguments)
         changed = tuple(name for name, _ in op.changed)
-        return before, [Call(op.name, arguments, op.results, op.origin, changed, op.kernel)]
+        return before, [CustomCall(op.name, arguments, op.results, op.origin, changed, op.kernel)]
 
     def copy(
         self, value: str, made: str, origin: Origin, type_: TensorType | None = None

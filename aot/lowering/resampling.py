@@ -39,7 +39,7 @@ Shape = tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
-class Axis:
+class ResampledAxis:
     """The tables of one axis. Weights beyond a window are 0, and runs always lie in the data.
 
     `first`: (out,), the first input of each output's window. `weigh`: the weight of an input
@@ -74,16 +74,16 @@ class Axis:
         return self.bits is not None and self.sums == FLOAT32
 
 
-def make_axis(builder: GraphBuilder, resize: Resize, dtype: DType) -> Axis:
+def make_axis(builder: GraphBuilder, resize: Resize, dtype: DType) -> ResampledAxis:
     """The tables of an axis for data of `dtype`."""
     made = _antialiased(builder, resize) if resize.filter.antialias else _plain(builder, resize)
     first, weigh, greatest = made
     taps, span = extents(resize)
     if dtype != UINT8:
-        return Axis(resize, first, weigh, taps, span, None, dtype.compute)
+        return ResampledAxis(resize, first, weigh, taps, span, None, dtype.compute)
     bits = _precision(builder, greatest(taps))
     sums = FLOAT32 if fits_float32(resize) else INT32
-    return Axis(resize, first, weigh, taps, span, bits, sums)
+    return ResampledAxis(resize, first, weigh, taps, span, bits, sums)
 
 
 Weigh = Callable[[Node, Expr, Node | None], Node]
@@ -207,7 +207,7 @@ def _precision(builder: GraphBuilder, greatest: Tensor) -> Tensor:
     return builder.pointwise((), INT32, body)
 
 
-def resample(x: Tensor, axis: Axis, position: int, result: DType) -> Tensor:
+def resample(x: Tensor, axis: ResampledAxis, position: int, result: DType) -> Tensor:
     """x resized along the axis at `position`."""
     builder, resize = x.builder, axis.resize
     limit = resize.size - axis.taps

@@ -17,7 +17,7 @@ from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, as_expr, product, unravel
 
-Bounds = Callable[[Sequence[Expr]], tuple[Node, Node]]
+SegmentBounds = Callable[[Sequence[Expr]], tuple[Node, Node]]
 """Where the segment at an index of the lengths begins and ends."""
 
 _START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
@@ -25,7 +25,7 @@ _KIND = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "max", "min": "min"
 _JOIN = {"sum": e.add, "mean": e.add, "prod": e.mul, "max": e.maximum, "min": e.minimum}
 
 
-def _bounds(call: Call, lengths: Tensor | None, offsets: Tensor | None) -> Bounds:
+def _bounds(call: Call, lengths: Tensor | None, offsets: Tensor | None) -> SegmentBounds:
     builder = call.builder
     if offsets is not None:
         given = offsets

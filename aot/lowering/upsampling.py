@@ -14,7 +14,7 @@ from aot.lowering.builder import Tensor
 from aot.lowering.interpolation import Filter, Resize
 from aot.lowering.promotion import size_node
 from aot.lowering.registry import Call
-from aot.lowering.resampling import Axis, make_axis, resample
+from aot.lowering.resampling import ResampledAxis, make_axis, resample
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, FloorDiv, as_expr
 
@@ -96,7 +96,7 @@ def _resample(call: Call, x: Tensor, align: bool, scales: Scales) -> Tensor:
     return y if changing else builder.pointwise(shape, dtype, y.load)
 
 
-def _between(dtype: DType, axes: Sequence[Axis]) -> DType:
+def _between(dtype: DType, axes: Sequence[ResampledAxis]) -> DType:
     """The type that passes hand on: whole numbers for bytes, as in eager; floats unrounded."""
     if dtype == UINT8:
         return FLOAT32 if all(axis.sums == FLOAT32 for axis in axes) else UINT8

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from aot.ir.loops import LoopGraph, LoopOp, reads, writes
+from aot.ir.loops import LoopGraph, reads, writes
 from aot.ir.nests import Buffer, DerivedWeight, LoopNest
+from aot.ir.templates.base import LoopOp
 
 
 def remove_dead_code(graph: LoopGraph) -> LoopGraph:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from aot.ir.loops import LoopGraph, LoopOp, bases, writes
+from aot.ir.loops import LoopGraph, bases, writes
 from aot.ir.nests import LoopNest, Store, numbered_axes
 from aot.ir.scalar import const, load
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.symbolic import is_int
 
 

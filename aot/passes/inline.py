@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from aot.ir.conditions import fold_conditions
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, body_weight, hints_of, is_dear
-from aot.ir.loops import LoopGraph, LoopOp, writes
+from aot.ir.loops import LoopGraph, writes
 from aot.ir.machine import Machine
 from aot.ir.nests import LoopNest, Store
 from aot.ir.origin import Origin
@@ -30,7 +30,7 @@ from aot.ir.scalar import (
     where,
     with_args,
 )
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.passes.compose import Inlined, compose_views
 from aot.passes.dead_code import remove_dead_code
 from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, product, substitute

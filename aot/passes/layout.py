@@ -15,12 +15,12 @@ from aot.errors import InternalError
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
 from aot.ir.layouts import is_dense
-from aot.ir.loops import LoopGraph, LoopOp, bases
+from aot.ir.loops import LoopGraph, bases
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View, numbered_axes
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Access, Node, load, loads
-from aot.ir.templates.base import Strides, Support, TemplateCall
+from aot.ir.templates.base import LoopOp, Strides, Support, TemplateCall
 from aot.ir.templates.builder import stored_weight
 from aot.ir.views import strides_of_order, view_strides, wanted_order
 from aot.symbolic import (

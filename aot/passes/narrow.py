@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from aot.ir.loops import LoopGraph, LoopOp, bases, writes
+from aot.ir.loops import LoopGraph, bases, writes
 from aot.ir.nests import LoopNest, View
 from aot.ir.rewrite import with_roots
 from aot.ir.scalar import (
@@ -23,7 +23,7 @@ from aot.ir.scalar import (
     rebuild,
     with_args,
 )
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.symbolic import Expr, Symbol, integer, is_int
 
 Spare = frozenset[int]

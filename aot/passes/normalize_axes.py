@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from aot.ir.loops import LoopGraph, LoopOp
+from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import index_nodes, simplify_indices, split_axis, substitute_axes
+from aot.ir.templates.base import LoopOp
 from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, exact_quotient, integer, terms, var
 
 MAX_SPLITS = 8

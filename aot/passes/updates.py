@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from aot.ir.conditions import at_least, fold_conditions
 from aot.ir.decisions import Decision
-from aot.ir.loops import LoopGraph, LoopOp, bases, reads, writes
+from aot.ir.loops import LoopGraph, bases, reads, writes
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.rewrite import simplify_indices, substitute_axes, with_roots
 from aot.ir.scalar import Access, Node, load, loads
+from aot.ir.templates.base import LoopOp
 from aot.passes.dead_code import remove_dead_code
 from aot.symbolic import Expr, Ranges, Symbol, coefficient_of, integer, var
 

@@ -18,20 +18,18 @@ from aot.ir.nests import Axis, LoopNest
 from aot.ir.scalar import Access, Node, loads, postorder
 from aot.schedule.flat import computed_again
 from aot.schedule.groups import Group, rename
+from aot.schedule.matching import IndexTerm
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft, drop_unread
 from aot.schedule.strides import motions
 from aot.schedule.votes import order_by_stride
-from aot.symbolic import Expr, Symbol, coefficient_of, product
+from aot.symbolic import Symbol, coefficient_of, product
 
 MOST_ROWS = 64
 """Rows that a tile may have; all of a work unit's rows are in it."""
 
 LEAST_ROWS = 4
 LEAST_COLUMNS = 64
-
-Place = tuple[str, int, Expr]
-"""A buffer, one of its dimensions, and the weight of a loop variable in the index."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +89,12 @@ def _rows_and_columns(
     )
 
 
-def _places(nest: LoopNest, axes: Iterable[Axis]) -> list[tuple[Place, Symbol]]:
+def _places(nest: LoopNest, axes: Iterable[Axis]) -> list[tuple[IndexTerm, Symbol]]:
     """Where those loop variables index the buffers that the nest touches."""
     accesses = [n.attr for n in loads(nest.roots)]
     touched = [(a.buffer, a.index) for a in accesses if isinstance(a, Access)]
     touched += [(s.buffer, s.index) for s in nest.stores]
-    found: list[tuple[Place, Symbol]] = []
+    found: list[tuple[IndexTerm, Symbol]] = []
     for buffer, index in touched:
         for k, expr in enumerate(index):
             for axis in axes:
@@ -107,7 +105,7 @@ def _places(nest: LoopNest, axes: Iterable[Axis]) -> list[tuple[Place, Symbol]]:
 
 
 def _onto(
-    nest: LoopNest, count: int, loops: tuple[Axis, ...], known: dict[Place, Symbol]
+    nest: LoopNest, count: int, loops: tuple[Axis, ...], known: dict[IndexTerm, Symbol]
 ) -> LoopNest | None:
     """The nest with its own loops renamed: by what they index, then by extents."""
     own = (*nest.axes[count:], *nest.reduction)

@@ -15,7 +15,7 @@ from aot.schedule.epilogue import attach_epilogue
 from aot.schedule.flat import passes_values
 from aot.schedule.groups import Group
 from aot.schedule.loops import group_cost, parallel_units
-from aot.schedule.matching import flows, match
+from aot.schedule.matching import dependences, match
 from aot.schedule.prologue import attach_prologue
 from aot.schedule.scheduler import Scheduler
 
@@ -190,7 +190,7 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
     if isinstance(matched, str):
         return _no(matched)
     one, two = matched.first, matched.second
-    related = flows(state.graph, one, two)
+    related = dependences(state.graph, one, two)
     joined = replace(one, nests=(*one.nests, *two.nests), position=min(a.position, b.position))
     if related is not None and _crosses(state, first, second, joined):
         return _yes("one tile is reduced along both of its axes", joined)

@@ -27,8 +27,8 @@ from aot.symbolic import (
 
 MAX_REFINEMENTS = 6
 
-Place = tuple[str, int, Expr]
-"""A buffer, one of its dimensions, and the weight of a loop variable in the index."""
+IndexTerm = tuple[str, int, Expr]
+"""A buffer, one of its dimensions, and a loop variable's coefficient in the index there."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Matched:
 
 
 @dataclass(frozen=True)
-class Flow:
+class Dependence:
     """One load of the second group from a buffer that the first group writes.
 
     `coordinates`: producer loop variable -> its value at the element read, over consumer loops.
@@ -51,9 +51,9 @@ class Flow:
     coordinates: dict[Symbol, Expr]
 
 
-def flows(graph: LoopGraph, first: Group, second: Group) -> list[Flow] | None:
+def dependences(graph: LoopGraph, first: Group, second: Group) -> list[Dependence] | None:
     """Every flow from the first group to the second; None when a store cannot be inverted."""
-    found: list[Flow] = []
+    found: list[Dependence] = []
     stores = _stores(first)
     for nest in second.nests:
         ranges = graph.ranges(*nest.axes, *nest.reduction)
@@ -70,7 +70,7 @@ def flows(graph: LoopGraph, first: Group, second: Group) -> list[Flow] | None:
             if inverse is None:
                 return None
             solved = {s: ranges.simplify(e) for s, e in inverse.items()}
-            found.append(Flow(access.buffer, nest.name, solved))
+            found.append(Dependence(access.buffer, nest.name, solved))
     return found
 
 
@@ -136,7 +136,7 @@ def match(graph: LoopGraph, first: Group, second: Group) -> Matched | str:
     Without a flow between them, axes are paired by the buffers that both read.
     """
     for _ in range(MAX_REFINEMENTS):
-        found = flows(graph, first, second)
+        found = dependences(graph, first, second)
         if found is None:
             return "a store of the producer cannot be inverted"
         refined = _refine(first, second, found)
@@ -144,7 +144,7 @@ def match(graph: LoopGraph, first: Group, second: Group) -> Matched | str:
             break
         first, second = refined
     if found:
-        return _apply(first, second, _flow_pairs(first, second, found))
+        return _apply(first, second, _dependence_pairs(first, second, found))
     first, second = _refine_shared(first, second)
     return _apply(first, second, _shared_read_pairs(first, second))
 
@@ -156,7 +156,7 @@ def _apply(first: Group, second: Group, pairs: dict[Symbol, Symbol]) -> Matched:
     return Matched(with_outer(first, outer), with_outer(renamed, outer))
 
 
-def _flow_pairs(first: Group, second: Group, found: list[Flow]) -> dict[Symbol, Symbol]:
+def _dependence_pairs(first: Group, second: Group, found: list[Dependence]) -> dict[Symbol, Symbol]:
     extents = {a.symbol: a.extent for a in second.outer}
     pairs: dict[Symbol, Symbol] = {}
     for axis in first.outer:
@@ -169,7 +169,7 @@ def _flow_pairs(first: Group, second: Group, found: list[Flow]) -> dict[Symbol, 
     return pairs
 
 
-def _refine(first: Group, second: Group, found: list[Flow]) -> tuple[Group, Group] | None:
+def _refine(first: Group, second: Group, found: list[Dependence]) -> tuple[Group, Group] | None:
     """Splits one axis so that more coordinates become plain loop variables; None if none does."""
     for flow in found:
         nest = next(n for n in second.nests if n.name == flow.consumer)
@@ -227,9 +227,9 @@ def _same_shape_pairs(first: Group, second: Group) -> dict[Symbol, Symbol]:
     return {a.symbol: b.symbol for a, b in zip(first.outer, second.outer, strict=True)}
 
 
-def _outer_positions(group: Group) -> dict[Place, set[Symbol]]:
+def _outer_positions(group: Group) -> dict[IndexTerm, set[Symbol]]:
     """Where outer axes index buffers: by themselves, or as a digit of the index."""
-    found: dict[Place, set[Symbol]] = {}
+    found: dict[IndexTerm, set[Symbol]] = {}
     for place, expr in _read_indices(group):
         for axis in group.outer:
             weight = coefficient_of(expr, axis.symbol)

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
-from aot.ir.loops import LoopGraph, LoopOp, reads
+from aot.ir.loops import LoopGraph, reads
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.rewrite import split_axis, substitute_axes, with_roots
 from aot.ir.scalar import Access, Node, load, postorder, rebuild, reduce_, with_args
+from aot.ir.templates.base import LoopOp
 from aot.schedule.canonical import simplify
 from aot.schedule.strides import Motion, motions
 from aot.symbolic import (
