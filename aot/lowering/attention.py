@@ -48,7 +48,7 @@ def attention(
     dropout, causal = _settings(settings, more)
     _no_dropout(dropout)
     if product((*query.shape[:-1], *key.shape[:-1], *value.shape)) == 0:
-        return filled(call, 0)  # of the query's batch: eager does not broadcast what is empty
+        return filled(call, 0)  # eager gives it the query's batch, unbroadcast
     return _attention(query, key, value, Scores(mask, causal, scale))
 
 
@@ -156,7 +156,7 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, scores: Scores) -> Ten
 
 
 def _scaled(query: Tensor, scale: float | None) -> tuple[Tensor, float]:
-    """The queries, and by what their products are still to be scaled."""
+    """The queries, scaled already where the head's size is dynamic, and the factor that is left."""
     size = query.shape[-1]
     if scale is not None:
         return query, scale

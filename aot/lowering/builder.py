@@ -202,7 +202,7 @@ class GraphBuilder:
         graph = self.graph
         values = [self._values[name] for name in graph.outputs]
         changed = [self._values[m.value] for m in graph.mutations]
-        # New values first: an output that is one, too, is a copy made of it.
+        # New values of states first: an output that is the same value becomes a copy of it.
         taken: set[str] = set()
         self.origin = NO_ORIGIN
         kept = [self._own(value, taken) for value in changed]
@@ -224,14 +224,17 @@ class GraphBuilder:
         )
 
     def _own(self, tensor: Tensor, taken: set[str]) -> str:
-        """A buffer for a result of its own: that of an input, weight, state or taken is copied."""
+        """A temporary that is this result and no other: a copy, unless the tensor's buffer is one.
+
+        `taken`: buffers that are results already; grows.
+        """
         if self._buffers[tensor.buffer].kind != "temp" or tensor.buffer in taken:
             tensor = self.pointwise(tensor.shape, tensor.dtype, tensor.load)
         taken.add(tensor.buffer)
         return tensor.buffer
 
     def _name_outputs(self, outputs: tuple[str, ...]) -> tuple[str, ...]:
-        """A part's results are buffers of their values' names: other parts know them by these."""
+        """Renames the buffers of a part's results to their values' names: other parts read these."""
         names = dict(zip(outputs, self.graph.outputs, strict=True))
         self._ops = [rename_buffers(op, names) for op in self._ops]
         self._buffers = {

@@ -90,9 +90,10 @@ class _Outline:
     parts: int = 0
 
     def find_constants(self, ops: Iterable[GraphOp], demanded: frozenset[str]) -> None:
-        """Operators on weights alone: every part that reads one computes (and folds) it itself.
+        """Finds operators on weights alone: each part that reads one has it, and folds it.
 
-        What control operators read from memory is computed once, where it stands.
+        `demanded`: values that control operators read from memory; they are computed once, where
+        they stand.
         """
         known = {name for name, _ in self.graph.weights}
         for op in ops:
@@ -229,7 +230,7 @@ class _Outline:
         return before, [*start, repeat]
 
     def _element(self, name: str, value: str, op: Loop, before: list[TensorOp]) -> Slice:
-        """Element k of a value: of the value itself where its elements are contiguous."""
+        """Element k along axis 0: a slice of the value, if that is row-major, else of a copy."""
         type_ = self.types[value]
         self.types[name] = replace(
             self.types[name], strides=row_major_strides(self.types[name].shape)

@@ -71,8 +71,8 @@ def reduced(
 ) -> tuple[Tensor, ...]:
     """One nest: each body gets a function that reads a tensor at the current point.
 
-    The tensors it reads have the domain's full shape or its result's shape; where these are equal,
-    what is reduced has one element, and both mean the same.
+    Tensors may have the full shape, and are read at the point of the reduction, or the result's
+    shape. Where the two are equal, only dimensions of size 1 are reduced: either reading is right.
     """
 
     def bind(body: ElementBody) -> Callable[[tuple[Expr, ...], tuple[Expr, ...]], Node]:

@@ -96,7 +96,8 @@ def _plain(builder: GraphBuilder, resize: Resize) -> tuple[Tensor, Weigh, Greate
     last = builder.index_node(resize.size - 1)
 
     def base(at: Shape) -> Node:
-        # Eager's floorf narrows to float32 first; what that moves, the fraction makes good.
+        # Eager rounds to float32 before the floor; where that reaches the next integer, the
+        # fraction below, of the unrounded position, is clamped to 0.
         whole = e.floor(cast(resize.source(builder, at[0]), FLOAT32))
         return e.sub(e.minimum(cast(whole, INT64), last), taps // 2 - 1)
 
@@ -130,7 +131,7 @@ def _plain(builder: GraphBuilder, resize: Resize) -> tuple[Tensor, Weigh, Greate
         def body(at: Shape, r: Shape) -> Node:
             found = taps_at(r[0], None)
             best = const(0.0, FLOAT64)
-            for j, (place, _) in enumerate(found):  # eager looks at sums as they grow
+            for j, (place, _) in enumerate(found):  # as eager: the greatest partial sum
                 terms = [e.select(e.eq(p, place), w, 0.0) for p, w in found[: j + 1]]
                 total = terms[0]
                 for term in terms[1:]:

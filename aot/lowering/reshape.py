@@ -10,12 +10,12 @@ DimGroup = tuple[range, range]
 
 
 def _divides(a: Expr, b: Expr) -> bool:
-    """Whether a visibly divides b."""
+    """Whether b / a simplifies to an expression without a division."""
     return not FloorDiv(b, a).has(FloorDiv)
 
 
 def _extend_left(left: Expr, right: Expr) -> bool:
-    """Which side of an unfinished group takes the next dimension: the one that is behind."""
+    """Whether the left shape takes a group's next dimension: its product so far is the smaller."""
     if left.is_Integer and right.is_Integer:
         return bool(left < right)
     return _divides(left, right)

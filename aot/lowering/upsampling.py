@@ -86,7 +86,9 @@ def _resample(call: Call, x: Tensor, align: bool, scales: Scales) -> Tensor:
         for k, given in enumerate(scales)
     }
     changing = [k for k in sorted(resizes, reverse=True) if not resizes[k].identity]
-    if dtype != UINT8:  # row by row, in the cache; bytes round after the innermost, as in eager
+    # Outer axes first: a row of sums stays in the cache for the next axis. Bytes are rounded
+    # between axes, so they go in eager's order, the innermost axis first.
+    if dtype != UINT8:
         changing = changing[::-1]
     builder, y = x.builder, x
     axes = {k: make_axis(builder, resizes[k], dtype) for k in changing}
@@ -97,7 +99,7 @@ def _resample(call: Call, x: Tensor, align: bool, scales: Scales) -> Tensor:
 
 
 def _between(dtype: DType, axes: Sequence[ResampledAxis]) -> DType:
-    """The type that passes hand on: whole numbers for bytes, as in eager; floats unrounded."""
+    """The type between two axes: whole numbers for bytes, as in eager; floats are not rounded."""
     if dtype == UINT8:
         return FLOAT32 if all(axis.sums == FLOAT32 for axis in axes) else UINT8
     return dtype.compute

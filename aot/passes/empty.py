@@ -27,7 +27,7 @@ def settle_empty(graph: LoopGraph) -> LoopGraph:
             ops += (
                 _plain(graph, op, name, bases(op).get(name, ""))
                 for name in writes(op)
-                if writers[name] == 1  # what it would add to is written by another
+                if writers[name] == 1  # else it only adds to what another operation has written
             )
     return graph if tuple(ops) == graph.ops else replace(graph, ops=tuple(ops))
 

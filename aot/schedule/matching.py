@@ -41,7 +41,7 @@ class Matched:
 
 @dataclass(frozen=True)
 class Dependence:
-    """One load of the second group from a buffer that the first group writes.
+    """A flow dependence: one load of the second group from a buffer that the first group writes.
 
     `coordinates`: producer loop variable -> its value at the element read, over consumer loops.
     """
@@ -52,7 +52,7 @@ class Dependence:
 
 
 def dependences(graph: LoopGraph, first: Group, second: Group) -> list[Dependence] | None:
-    """Every flow from the first group to the second; None when a store cannot be inverted."""
+    """Every dependence of the second group on the first; None when a store cannot be inverted."""
     found: list[Dependence] = []
     stores = _stores(first)
     for nest in second.nests:
@@ -88,7 +88,10 @@ def _stores(group: Group) -> dict[str, tuple[tuple[Axis, ...], tuple[Expr, ...]]
 def invert(
     axes: tuple[Axis, ...], index: tuple[Expr, ...], element: tuple[Expr, ...]
 ) -> dict[Symbol, Expr] | None:
-    """Loop variables at which `index` equals `element`; None when `index` is no mixed radix."""
+    """The loop variables at which the store index `index` is `element`; None when not invertible.
+
+    An index is invertible where each dimension is a loop variable or a mixed-radix number of some.
+    """
     solved: dict[Symbol, Expr] = {}
     extents = {a.symbol: a.extent for a in axes}
     for expr, wanted in zip(index, element, strict=True):
@@ -133,7 +136,7 @@ def mixed_radix(expr: Expr, extents: dict[Symbol, Expr]) -> tuple[tuple[Symbol, 
 def match(graph: LoopGraph, first: Group, second: Group) -> Matched | str:
     """The groups on their greatest set of common outer axes; a reason when there is none.
 
-    Without a flow between them, axes are paired by the buffers that both read.
+    Without a dependence between them, axes are paired by the buffers that both read.
     """
     for _ in range(MAX_REFINEMENTS):
         found = dependences(graph, first, second)
