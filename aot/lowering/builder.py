@@ -234,7 +234,7 @@ class GraphBuilder:
         return tensor.buffer
 
     def _name_outputs(self, outputs: tuple[str, ...]) -> tuple[str, ...]:
-        """Renames the buffers of a part's results to their values' names: other parts read these."""
+        """Renames the buffers of a part's results as their values: other parts read these names."""
         names = dict(zip(outputs, self.graph.outputs, strict=True))
         self._ops = [rename_buffers(op, names) for op in self._ops]
         self._buffers = {

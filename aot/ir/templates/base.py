@@ -138,7 +138,7 @@ class TemplateCall(ABC):
         fits: Callable[[View], bool],
         ranges: Callable[..., Ranges],
     ) -> TemplateCall:
-        """The call on other axes of its own, where only so operands that are views are seen through.
+        """The call on other axes of its own, if only these let it see through views of operands.
 
         An operand that is a view of another buffer by plain strides is the caller's business.
 

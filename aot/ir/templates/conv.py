@@ -97,7 +97,7 @@ class Conv(TemplateCall):
         return role == "w" and not support.in_place
 
     def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
-        """Inputs whose channels are not contiguous, weights in another order than they are walked."""
+        """Inputs with channels that are not contiguous, weights that are not as they are walked."""
         assert isinstance(support, ConvSupport)
         own = strides[role]
         assert own is not None
