@@ -67,7 +67,7 @@ def ones(call: Call, *_: Any, **__: Any) -> Tensor:
 
 def _arange(call: Call, start: Any, step: Any) -> Tensor:
     result, builder = call.result_type(), call.builder
-    # An integer type counts in whole numbers: eager truncates both before it counts.
+    # For an integer result eager truncates start and step to integers first.
     truncated = (bool, float) if result.dtype.is_integral else bool
     start, step = (int(v) if isinstance(v, truncated) else v for v in (start, step))
 

@@ -249,7 +249,7 @@ def fused_rms_norm(
 def _scale_and_shift(
     builder: GraphBuilder, shape: Sequence[Expr], x: Tensor, scale: Tensor, shift: Tensor
 ) -> Tensor:
-    """x * scale + shift, both being given for the first dimensions (`shape`) or for dimension 1."""
+    """x * scale + shift, both of the shape of x's first dimensions (`shape`), or per channel."""
 
     def point(index: tuple[Expr, ...]) -> Node:
         at = index[1:2] if scale.rank == 1 else index[: len(shape)]

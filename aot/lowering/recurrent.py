@@ -24,7 +24,8 @@ Shape = tuple[Expr, ...]
 WeightList = Sequence[Tensor]
 
 _JOINED_AT_ONCE = 8
-"""Steps are put side by side in trees of this width: each element chooses among few tensors."""
+"""Tensors that one nest concatenates: each element selects among so many, so steps are joined as a
+tree, not all at once."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,10 @@ def _input_part(x: Tensor, layer: Layer, bias: Tensor | None) -> Tensor:
 def _gate(
     inputs: Tensor, hidden: Tensor, at: int, size: Expr, bias: Tensor | None = None
 ) -> Callable[[Shape, int], tuple[Node, Node]]:
-    """(batch, unit), gate number -> the input's part and the state's part of that gate."""
+    """A function of ((batch, unit), gate) that gives the input's part and the state's part of it.
+
+    `inputs`: (steps, batch, gates * size), read at the step `at`. `hidden`: (batch, gates * size).
+    """
 
     def parts(index: Shape, gate: int) -> tuple[Node, Node]:
         column = index[1] + gate * size

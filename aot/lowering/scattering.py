@@ -48,9 +48,10 @@ def _last_alike(
     own: Callable[[Sequence[Expr]], Expr],
     alike: Callable[[Sequence[Expr], Expr], Node],
 ) -> Callable[[Sequence[Expr]], Expr]:
-    """For each point of `shape` the last r < count that names the same element as the point.
+    """For each point of `shape` the last index r < count that names the point's own element.
 
-    `own`: the r of a point. `alike(point, r)`: whether r names what the point names.
+    `own`: the r that belongs to a point. `alike(point, r)`: whether the r-th index names the same
+    element as the point's own.
     """
     if count == 1:
         return own

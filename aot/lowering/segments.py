@@ -100,7 +100,7 @@ def segment_reduce(
 def nonzero_static(call: Call, x: Tensor, *, size: Expr | int, fill_value: int = -1) -> Tensor:
     """Positions of the first `size` elements that are not 0, then rows of `fill_value`.
 
-    The k-th stands behind all places up to which no more than k are counted.
+    The k-th, from 0, is at the number of places whose running count is at most k.
     """
     builder, count = call.builder, product(x.shape)
     flat = builder.pointwise(

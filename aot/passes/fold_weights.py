@@ -122,7 +122,7 @@ def _static(graph: LoopGraph, nest: LoopNest) -> bool:
 
 
 def _boundary(constants: _Constants) -> list[str]:
-    """Constant buffers that others read, seen through views, in order of computation."""
+    """Constant buffers that the rest of the graph reads, views seen through, in computing order."""
     graph = constants.graph
     wanted: set[str] = set()
     by_template: set[str] = set()

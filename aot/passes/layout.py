@@ -83,7 +83,7 @@ def promised_strides(graph: LoopGraph) -> dict[str, tuple[Expr, ...]]:
 def _shared_by_updates(
     graph: LoopGraph, promised: dict[str, tuple[Expr, ...]]
 ) -> dict[str, tuple[Expr, ...]]:
-    """The same with the strides of updates, which are those of their bases."""
+    """The promises with those of updates and their bases, which share memory and so strides."""
     pairs = [pair for op in graph.ops for pair in bases(op).items()]
     for result, base in reversed(pairs):
         if result in promised and graph.buffers[base].kind == "temp":

@@ -1,4 +1,4 @@
-"""Fusion: groups are joined by priority of the traffic saved, then become kernels."""
+"""Loop fusion: groups are joined greedily, most saved memory traffic first, then become kernels."""
 
 from __future__ import annotations
 
