@@ -11,7 +11,6 @@ from tools.code_facts import PythonFile, python_files, read_python
 from tools.import_rules import ALLOWED, breaches, circles, kind_tests, problem_with
 from tools.size import MAX_LOCAL_IMPORTS, table
 from tools.unused import unused_names
-from tools.words import FORMS, doubled_names, unused_forms
 
 _table = cache(table)  # which reads all sources
 
@@ -40,7 +39,6 @@ def test_local_imports_are_few() -> None:
         "files that import each other",
         "names that only tests use",
         "functions that are written twice",
-        "type names with two meanings",
         "kinds asked for outside the templates",
         "attributes looked up by name",
     ],
@@ -203,19 +201,3 @@ def test_what_is_written_twice_is_found(tmp_path: Path) -> None:
         e="def g(x):\n    return x\n",
     )
     assert clones(tmp_path) == ["aot/a.py:1 f, aot/b.py:1 f"]
-
-
-def test_a_planted_name_of_two_meanings_is_told_of(tmp_path: Path) -> None:
-    for folder, text in {
-        "aot/a": "class Walk:\n    pass\n\n\nShape = tuple[int, ...]\nclass Dim:\n    pass\n",
-        "aot/b": "Walk = int\nShape = tuple[int, ...]\nclass Dim:\n    pass\n",
-        "aot/backends/cpp/body": "class Body:\n    pass\n",
-        "aot/backends/triton/body": "class Body:\n    pass\n",
-    }.items():
-        path = tmp_path / f"{folder}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    assert doubled_names(tmp_path) == ["Walk: aot/a.py:1, aot/b.py:1"]
-    assert "Expr" in unused_forms(tmp_path)
-    assert "Dim" in FORMS
-    assert unused_forms() == []
