@@ -259,6 +259,7 @@ def _worse_vectors(state: FusionState, first: int, second: int, joined: Group) -
 
 
 def _lost_parallelism(state: FusionState, a: Group, b: Group, joined: Group) -> str:
+    """Why too few parallel work units would be left; "" when enough are, or the kernel is small."""
     hints = state.hints
     points = max(_points(hints, n) for n in joined.nests)
     if points * len(joined.nests) <= state.machine.serial_points:

@@ -71,7 +71,10 @@ def template_kernel(
 
 
 def _choose_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
-    """Which of the shared axes become inner loops of every stage, and the strips of one of them."""
+    """Which of the shared axes become inner loops of every stage, and the strips of one of them.
+
+    The others remain the parallel loops.
+    """
     if not group.outer:
         return group, None
     if all(n.axes == group.outer and not n.reduction for n in group.nests):
@@ -85,6 +88,11 @@ def _whole_draft(group: Group) -> StageDraft:
 
 
 def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
+    """The loops of one pointwise iteration space: which are inner, and the strips of one of them.
+
+    The vector axis is inner; with it, in this order: an axis that square tiles need; loops until a
+    work unit has `small_unit` points; loops that conditions cut, so that each piece has its code.
+    """
     hints, machine = scheduler.hints, scheduler.machine
     cost = stage_cost(scheduler, (), _whole_draft(group))
     _, vector = cost.best(group.outer)
@@ -194,6 +202,7 @@ def group_cost(scheduler: Scheduler, group: Group) -> float:
 
 
 def _best_vector(scheduler: Scheduler, group: Group) -> tuple[float, Axis | None]:
+    """The least price, and the shared axis that it is for; None: each stage has its own best."""
     drafts = form_stages(scheduler.graph, group)
     costs = [stage_cost(scheduler, group.outer, d) for d in drafts]
     best, chosen = sum(c.best(c.stage.domain)[0] for c in costs), None

@@ -160,6 +160,7 @@ def _apply(first: Group, second: Group, pairs: dict[Symbol, Symbol]) -> Matched:
 
 
 def _dependence_pairs(first: Group, second: Group, found: list[Dependence]) -> dict[Symbol, Symbol]:
+    """Outer axes of the first group -> those of the second that run over the same elements."""
     extents = {a.symbol: a.extent for a in second.outer}
     pairs: dict[Symbol, Symbol] = {}
     for axis in first.outer:
@@ -225,6 +226,7 @@ def _shared_read_pairs(first: Group, second: Group) -> dict[Symbol, Symbol]:
 
 
 def _same_shape_pairs(first: Group, second: Group) -> dict[Symbol, Symbol]:
+    """The outer axes in order, for groups that read nothing in common; none for other shapes."""
     if [a.extent for a in first.outer] != [a.extent for a in second.outer]:
         return {}
     return {a.symbol: b.symbol for a, b in zip(first.outer, second.outer, strict=True)}
