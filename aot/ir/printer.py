@@ -8,10 +8,10 @@ from typing import TypeVar
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.flow import (
+    Assert,
     Branch,
-    Call,
-    Check,
     Copy,
+    CustomCall,
     Flow,
     Item,
     Measured,
@@ -32,11 +32,11 @@ from aot.ir.kernels import (
     Stage,
     TemplateKernel,
 )
-from aot.ir.loops import LoopGraph, LoopOp
+from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis, Buffer, LoopNest, View
 from aot.ir.origin import Origin
 from aot.ir.printer_scalar import ScalarPrinter, index_text
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.tensors import (
     Assertion,
     Cond,
@@ -170,9 +170,9 @@ def _item_head(item: Item[G]) -> list[str]:
             return ["read " + ", ".join(f"{name} = {buffer}" for name, buffer in sizes), "then"]
         case Copy(source, target):
             return [f"copy {source} to {target}"]
-        case Check(value, message):
+        case Assert(value, message):
             return [f"check {value}: {message!r}"]
-        case Call(_, _, results):
+        case CustomCall(_, _, results):
             made = ", ".join((*results, *item.changed))
             return [f"{made} = {_code_text(item)}"]
     raise InternalError(f"no text for {type(item).__name__}")
@@ -215,7 +215,7 @@ def _control_head(op: ControlOp) -> list[str]:
             return [_code_text(op) + copies]
 
 
-def _code_text(call: OperatorCall | Call) -> str:
+def _code_text(call: OperatorCall | CustomCall) -> str:
     """A call of the model's own code, its arguments by name."""
     given = [f"{argument}={_argument(value)}" for argument, _, value in call.arguments]
     if call.kernel is None:

@@ -13,7 +13,7 @@ from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
 from aot.lowering.joined_writes import count_at
 from aot.lowering.promotion import size_node
-from aot.lowering.reductions import Read, domain, reduced
+from aot.lowering.reductions import ElementAt, domain, reduced
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import reshaped
@@ -53,7 +53,7 @@ def _bounds(x: Tensor, low: float, high: float, margin: float = 1.0) -> Tensor:
     return builder.pointwise((integer(2),), compute, bound)
 
 
-def _extreme(x: Tensor, kind: str, read: Read) -> Node:
+def _extreme(x: Tensor, kind: str, read: ElementAt) -> Node:
     return reduce_(kind, cast(read(x), x.dtype.compute))
 
 

@@ -12,7 +12,7 @@ from aot.lowering.axes import replace, wrap_dim
 from aot.lowering.builder import GraphBuilder, PointBody, Tensor
 from aot.lowering.joined_writes import count_at, join_fresh
 from aot.lowering.pointwise import narrow
-from aot.lowering.promotion import Operand, element, promote
+from aot.lowering.promotion import TensorLike, element, promote
 from aot.lowering.reductions import norm_of
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
@@ -243,7 +243,12 @@ def _joined_bags(
 
 @REGISTRY.row("aten.bucketize.Tensor", "aten.bucketize.Scalar")
 def bucketize(
-    call: Call, x: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+    call: Call,
+    x: TensorLike,
+    boundaries: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
 ) -> Tensor:
     """How many boundaries lie below each value (`right`: not above it)."""
     return _places(call, boundaries, x, right)
@@ -253,7 +258,7 @@ def bucketize(
 def searchsorted(
     call: Call,
     boundaries: Tensor,
-    x: Operand,
+    x: TensorLike,
     *,
     out_int32: bool = False,
     right: bool = False,
@@ -268,7 +273,7 @@ def searchsorted(
 
 
 def _places(
-    call: Call, boundaries: Tensor, x: Operand, right: bool, sorter: Tensor | None = None
+    call: Call, boundaries: Tensor, x: TensorLike, right: bool, sorter: Tensor | None = None
 ) -> Tensor:
     """A binary search in the row of each value; NaN is above all boundaries."""
     builder, result = call.builder, call.result_type()

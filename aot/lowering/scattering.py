@@ -22,7 +22,7 @@ from aot.lowering.builder import GraphBuilder, PointBody, Tensor
 from aot.lowering.indexing import at_value, broadcast_at, index_tensors
 from aot.lowering.joined_writes import join_at
 from aot.lowering.masked_writes import masked_put
-from aot.lowering.promotion import Operand, element
+from aot.lowering.promotion import TensorLike, element
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import reshaped
@@ -143,7 +143,7 @@ def index_copy(call: Call, x: Tensor, dim: int, indices: Tensor, source: Tensor)
 
 
 @REGISTRY.row("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
-def index_fill(call: Call, x: Tensor, dim: int, indices: Tensor, value: Operand) -> Tensor:
+def index_fill(call: Call, x: Tensor, dim: int, indices: Tensor, value: TensorLike) -> Tensor:
     """x with slices along `dim` replaced by a value."""
 
     def filled(at: Sequence[Expr]) -> Node:

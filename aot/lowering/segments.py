@@ -17,7 +17,7 @@ from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, as_expr, product, unravel
 
-Bounds = Callable[[Sequence[Expr]], tuple[Node, Node]]
+SegmentBounds = Callable[[Sequence[Expr]], tuple[Node, Node]]
 """Where the segment at an index of the lengths begins and ends."""
 
 _START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
@@ -25,7 +25,7 @@ _KIND = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "max", "min": "min"
 _JOIN = {"sum": e.add, "mean": e.add, "prod": e.mul, "max": e.maximum, "min": e.minimum}
 
 
-def _bounds(call: Call, lengths: Tensor | None, offsets: Tensor | None) -> Bounds:
+def _bounds(call: Call, lengths: Tensor | None, offsets: Tensor | None) -> SegmentBounds:
     builder = call.builder
     if offsets is not None:
         given = offsets
@@ -122,7 +122,7 @@ def _first_places(flags: Tensor, counted: Tensor, size: Expr) -> Tensor:
 def nonzero_static(call: Call, x: Tensor, *, size: Expr | int, fill_value: int = -1) -> Tensor:
     """Positions of the first `size` elements that are not 0, then rows of `fill_value`.
 
-    The k-th stands behind all places up to which no more than k are counted.
+    The k-th, from 0, is at the number of places whose running count is at most k.
     """
     builder, count = call.builder, product(x.shape)
     flat = builder.pointwise(

@@ -1,4 +1,7 @@
-"""Loops: a group becomes a kernel with parallel loops, strips, loop orders and vector axes."""
+"""Loops: a group becomes a kernel: parallel loops, loop order (interchange), strip-mining, vectors.
+
+For devices that loop over points, one vector at a time; `tile_kernels.py` is for the others.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,18 @@ from aot.ir.loops import reads, writes
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, LoopNest
 from aot.schedule.groups import Group, with_outer
+from aot.schedule.index_set_splitting import MAX_BLOCKS, split_index_sets, split_points
 from aot.schedule.merge import merge_axes, merge_outer
-from aot.schedule.pieces import MAX_BLOCKS, cut_places, cut_stages
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
-from aot.schedule.strides import Motion
-from aot.schedule.votes import nests_reduce, order_by_stride, stage_cost
+from aot.schedule.strides import StridedAccess
+from aot.schedule.vectorisation import nests_reduce, order_by_stride, stage_cost
 
 NARROW = 8
-"""Extent up to which a shared loop may become inner so that it joins its neighbour."""
+"""Extent up to which a shared loop may become an inner one, to merge with the vector loop."""
 
 GAIN = 0.15
-"""Part of the instructions that this must save."""
+"""Share of the vector instructions that doing so must save."""
 
 
 def build_kernel(
@@ -33,7 +36,7 @@ def build_kernel(
         return template_kernel(scheduler, group, name, needed)
     group, strip = _choose_inner(scheduler, group)
     drafts = drop_unread(form_stages(scheduler.graph, group), needed)
-    drafts = cut_stages(scheduler.graph, drafts, strip.axis if strip is not None else None)
+    drafts = split_index_sets(scheduler.graph, drafts, strip.axis if strip is not None else None)
     stages = tuple(_order_stage(scheduler, group.outer, d, strip) for d in drafts)
     return _finish(name, group, stages, strip, needed)
 
@@ -70,7 +73,10 @@ def template_kernel(
 
 
 def _choose_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
-    """Which of the shared axes become inner loops of every stage, and the strips of one of them."""
+    """Which of the shared axes become inner loops of every stage, and the strips of one of them.
+
+    The others remain the parallel loops.
+    """
     if not group.outer:
         return group, None
     if any(nest.conflicts for nest in group.nests):
@@ -93,6 +99,11 @@ def _whole_draft(group: Group) -> StageDraft:
 
 
 def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
+    """The loops of one pointwise iteration space: which are inner, and the strips of one of them.
+
+    The vector axis is inner; with it, in this order: an axis that square tiles need; loops until a
+    work unit has `small_unit` points; loops that conditions cut, so that each piece has its code.
+    """
     hints, machine = scheduler.hints, scheduler.machine
     cost = stage_cost(scheduler, (), _whole_draft(group))
     _, vector = cost.best(group.outer)
@@ -102,10 +113,10 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
         vector = order[-1]
     rest = [a for a in order if a != vector]
     inner = [vector]
-    crossing = _crossing_axis(scheduler, cost.moves, vector, rest)
-    if crossing is not None:
-        rest.remove(crossing)
-        inner.insert(0, crossing)
+    transposed = _transposed_axis(scheduler, cost.moves, vector, rest)
+    if transposed is not None:
+        rest.remove(transposed)
+        inner.insert(0, transposed)
         outer = with_outer(group, tuple(rest))
         return outer, Strip(vector, machine.line_points)
     total = hints.volume(group.outer)
@@ -113,7 +124,7 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
         if hints.volume(rest[:-1]) < machine.cut_units and total > 16 * machine.small_unit:
             break
         inner.insert(0, rest.pop())
-    for axis in [a for a in rest if 0 < len(cut_places(group.nests, a)) < MAX_BLOCKS]:
+    for axis in [a for a in rest if 0 < len(split_points(group.nests, a)) < MAX_BLOCKS]:
         others = hints.volume(a for a in rest if a != axis)
         if others >= machine.cut_units or total <= machine.simple_points:
             rest.remove(axis)
@@ -126,13 +137,16 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
     return chosen, None
 
 
-def _crossing_axis(
+def _transposed_axis(
     scheduler: Scheduler,
-    moves: tuple[Motion, ...],
+    moves: tuple[StridedAccess, ...],
     vector: Axis,
     rest: list[Axis],
 ) -> Axis | None:
-    """Another long axis along which some access is contiguous that strides along `vector`."""
+    """A long axis, with an access that is contiguous along it and strided along `vector`.
+
+    Strips of `vector` with this axis inside are square tiles, as for a transposition.
+    """
     for axis in rest:
         extents = (scheduler.hints.value(a.extent) for a in (axis, vector))
         long = min(extents) >= scheduler.machine.line_points
@@ -199,6 +213,7 @@ def group_cost(scheduler: Scheduler, group: Group) -> float:
 
 
 def _best_vector(scheduler: Scheduler, group: Group) -> tuple[float, Axis | None]:
+    """The least price, and the shared axis that it is for; None: each stage has its own best."""
     drafts = form_stages(scheduler.graph, group)
     costs = [stage_cost(scheduler, group.outer, d) for d in drafts]
     best, chosen = sum(c.best(c.stage.domain)[0] for c in costs), None

@@ -190,7 +190,11 @@ class _Merge:
         return nest, _Merge(self.call, self.builder, self.dtype, self.rows, self.size, keys, order)
 
     def _rank(self, start: Node, count: Node, is_odd: Node, length: int) -> Node:
-        """How many elements of the other run come before: of a run on the right, those less."""
+        """How many elements of the other run come before an element, by binary search.
+
+        For an element of the left run those that are less, for one of the right run (`is_odd`)
+        equal ones too: so the order is stable. `start`, `count`: where the other run lies.
+        """
         own, found, step = self.key(_COLUMN, {}), _int(0), length
         while step:
             reached = binary("add", found, _int(step))
