@@ -14,6 +14,7 @@ from tools.clones import clones
 from tools.code_facts import Finding, PythonFile, native_files, python_files
 from tools.import_rules import breaches, circles, kind_tests
 from tools.unused import unused_names
+from tools.words import doubled_names
 
 MAX_FILE = 600
 MAX_MEDIAN = 200
@@ -57,6 +58,7 @@ def table() -> list[Row]:
         *_documented(files),
         _unused(),
         _clones(),
+        _doubled(),
     ]
 
 
@@ -154,6 +156,11 @@ def _unused() -> Row:
 def _clones() -> Row:
     found = tuple(clones())
     return Row("10", "functions that are written twice", str(len(found)), "0", not found, found)
+
+
+def _doubled() -> Row:
+    found = tuple(doubled_names())
+    return Row("10", "type names with two meanings", str(len(found)), "0", not found, found)
 
 
 def _place(file: PythonFile, finding: Finding) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from aot.ir.flow import Branch, Flow, Measured, Repeat, Span, Straight
 from aot.ir.kernels import Kernel, KernelGraph, kernel_ops
-from aot.ir.loops import LoopOp
 from aot.ir.nests import Buffer, LoopNest
 from aot.ir.scalar import postorder
+from aot.ir.templates.base import LoopOp
 from aot.symbolic import Expr, integer, product
 
 _FREE = frozenset(["const", "index", "load", "cast", "bitcast", "check_index"])
