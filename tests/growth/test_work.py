@@ -1,7 +1,7 @@
 """Work grows as eager's does, counted in the kernels' loops: no clock, no kernel is built.
 
 A sample of the families of `make growth` (all those of positions that are data, all that are known
-to grow too fast, one in `EVERY` of the others); `python -m benchmarks.growth.count` counts all of them.
+to grow too fast, one in `EVERY` of the others); `python -m benchmarks.growth.count` counts all.
 """
 
 from __future__ import annotations
