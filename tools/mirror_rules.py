@@ -1,8 +1,8 @@
 """Tests mirror sources by name: the rule as data, and a check of it.
 
-`tests/F/test_X.py` tests `aot/F/X.py` (or the folder `aot/F/X`). A test of more than one source, and
-a source whose tests have another's name, stand in the tables below; a row that is wrong or not
-needed any more is a breach too.
+`tests/F/test_X.py` tests `aot/F/X.py` (or the folder `aot/F/X`), and its parts `X_part.py`. A test
+of more than one source, and a source whose tests have another's name, stand in the tables below; a
+row that is wrong or not needed any more is a breach too.
 """
 
 from __future__ import annotations
@@ -99,7 +99,11 @@ class Rules:
         return facts.lines > LARGE
 
     def _has_test(self, module: str) -> bool:
-        return (self.root / _test_of(module)).exists()
+        """True with a test of its name, or of what its name says that it is a part of."""
+        words = Path(module).stem.split("_")
+        names = ("_".join(words[:count]) for count in range(len(words), 0, -1))
+        whole = self.root / _test_of(module)
+        return any((whole.with_name(f"test_{name}.py")).exists() for name in names)
 
 
 def _test_of(module: str) -> str:

@@ -172,7 +172,7 @@ def test_states_that_nothing_reads_are_written_where_they_are() -> None:
     assert places(plan, graph) == ({"a", "b"}, set())
 
 
-def test_a_new_value_that_is_a_result_too_has_bothplaces() -> None:
+def test_a_new_value_that_is_a_result_too_has_both_places() -> None:
     _, graph, plan = checked_kernels(both_results)
     assert graph.mutations[0].value not in graph.outputs
     assert places(plan, graph) == ({"a"}, set())
