@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tools.clones import clones
 from tools.code_facts import Finding, PythonFile, native_files, python_files
 from tools.import_rules import breaches, circles, kind_tests
+from tools.mirror_rules import OURS
 from tools.unused import unused_names
 
 MAX_FILE = 600
@@ -57,6 +58,7 @@ def table() -> list[Row]:
         *_documented(files),
         _unused(),
         _clones(),
+        _mirrored(),
     ]
 
 
@@ -154,6 +156,11 @@ def _unused() -> Row:
 def _clones() -> Row:
     found = tuple(clones())
     return Row("10", "functions that are written twice", str(len(found)), "0", not found, found)
+
+
+def _mirrored() -> Row:
+    found = tuple(OURS.breaches())
+    return Row("10", "tests and sources without each other", str(len(found)), "0", not found, found)
 
 
 def _place(file: PythonFile, finding: Finding) -> str:

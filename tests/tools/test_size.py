@@ -26,6 +26,7 @@ _table = cache(table)  # which reads all sources
         "functions that are written twice",
         "kinds asked for outside the templates",
         "attributes looked up by name",
+        "tests and sources without each other",
     ],
 )
 def test_the_size_table_holds(question: str) -> None:
