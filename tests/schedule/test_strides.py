@@ -116,6 +116,14 @@ def test_loops_that_follow_each_other() -> None:
     assert not adjacent(motions(turned, _only(turned)), *_only(turned).axes)
 
 
+def test_loops_that_overlap_do_not_follow_each_other() -> None:
+    def windows(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        return [pointwise(builder, (4, 3), lambda at: x.load((at[0] + at[1],)))]
+
+    graph = laid(windows, {"x": (6,)})
+    assert not adjacent(motions(graph, _only(graph)), *_only(graph).axes)
+
+
 def test_buffers_without_strides_are_refused() -> None:
     graph = laid(
         lambda _, x: [pointwise(x.builder, (4,), lambda at: unary("exp", x.load(at)))], {"x": (4,)}
