@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from aot.errors import InternalError
-from aot.ir.kernels import FusedKernel, KernelGraph, ModelKernel, NestKernel, Strip, TemplateKernel
-from aot.ir.nests import Axis, Buffer, View
+from aot.ir.kernels import (
+    FusedKernel,
+    Kernel,
+    KernelGraph,
+    ModelKernel,
+    NestKernel,
+    Strip,
+    TemplateKernel,
+    kernel_ops,
+)
+from aot.ir.nests import Axis, Buffer, LoopNest, View
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
 from aot.ir.templates.base import K
 from aot.ir.tensors import RANDOM_STATE
@@ -86,6 +95,12 @@ def maybe_empty(bound: Iterable[Node], ranges: Ranges) -> tuple[Expr, ...]:
     """
     sizes = (node.attr.size for node in bound if isinstance(node.attr, IndexCheck))
     return tuple(dict.fromkeys(s for s in sizes if not ranges.nonnegative(expand(s - 1))))
+
+
+def checks_indices(kernel: Kernel) -> bool:
+    """Whether the kernel tests indices that data decide, and reports wrong ones."""
+    nests = (op for op in kernel_ops(kernel) if isinstance(op, LoopNest))
+    return any(isinstance(n.attr, IndexCheck) for nest in nests for n in postorder(nest.roots))
 
 
 def graph_dims(graph: KernelGraph) -> frozenset[Symbol]:

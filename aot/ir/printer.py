@@ -343,6 +343,10 @@ def _kernel_lines(kernel: Kernel) -> list[str]:
 def _body_lines(kernel: FusedKernel) -> list[str]:
     lines = [f"  local {', '.join(kernel.local)}"] if kernel.local else []
     if isinstance(kernel, TemplateKernel):
+        if kernel.packed is not None:
+            lines.append(f"  packed {kernel.packed.form} for {kernel.packed.operand}")
+        if kernel.workspace:
+            lines.append(f"  workspace {kernel.workspace}")
         for nest in kernel.prologue:
             lines += _indented(op_lines(nest), 1)
         lines += _indented(_template_lines(kernel.template), 1)

@@ -76,7 +76,7 @@ def partial_report(values: Mapping[str, object], timings: Sequence[StageTime]) -
         values: Stage to the value that it gave.
         timings: Seconds of each stage.
     """
-    kernels, emitted = values.get("fuse"), values.get("emit")
+    kernels, prepared = values.get("fuse"), values.get("prepare")
     memory = values.get("plan_memory")
     report = BuildReport("", None, 0, 0, (), (), tuple(timings))
     if not isinstance(kernels, PerProgram):
@@ -90,9 +90,9 @@ def partial_report(values: Mapping[str, object], timings: Sequence[StageTime]) -
         for name, b in graph.buffers.items()
         if b.kind == "weight"
     }
-    if isinstance(emitted, PerProgram):
+    if isinstance(prepared, PerProgram):
         # Launches as they are; not for the weights above, which backends have packed copies of.
-        graphs = [made.graph for made in emitted.values]
+        graphs = prepared.values
     return replace(
         report,
         model=graphs[0].name,

@@ -15,6 +15,7 @@ from aot.frontend.ingest import ingest
 from aot.lowering.lower import lower
 from aot.options import Target, default_cache_dir, default_jobs, environment
 from aot.schedule.fusion import fuse
+from tests.backends.emitting import emit
 from tests.backends.triton.disassembly import disassemble
 from tests.schedule.graphs import run_passes
 
@@ -39,7 +40,7 @@ def emitted(example: str, arch: str) -> EmittedGraph:
     """The example's kernels for an architecture."""
     backend, target = TritonBackend(), Target("cuda", (arch,))
     machine = backend.machine(target)
-    return backend.emit(fuse(run_passes(lowered(example), machine), machine), target)
+    return emit(backend, fuse(run_passes(lowered(example), machine), machine), target)
 
 
 @pytest.mark.slow

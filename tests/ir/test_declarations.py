@@ -18,13 +18,14 @@ from aot.ir.scalar import binary, check_index, load, loads, unary
 from aot.ir.tensors import Dim, SizeRelation
 from aot.options import Target
 from aot.symbolic import as_expr, decode, dim, evaluate, integer, var
+from tests.backends.emitting import emit
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
 
 TARGET = Target("cpu", ("x86-64-v2",))
 
 
-def emit(graph: KernelGraph):
-    return CppBackend().emit(graph, TARGET)
+def emitted_for_host(graph: KernelGraph):
+    return emit(CppBackend(), graph, TARGET)
 
 
 def rows(*sizes: Dim) -> GraphMaker:
@@ -44,7 +45,7 @@ def size(name: str, maximum: int | None = 64, multiple: int = 1) -> Dim:
 
 
 def test_variables_stand_for_dims() -> None:
-    (function,) = emit(rows(size("s7", None, 4)).graph()).functions
+    (function,) = emitted_for_host(rows(size("s7", None, 4)).graph()).functions
     declared = function.declaration
     assert declared is not None
     assert declared.variables == (Variable(0, None, 4),)
@@ -56,7 +57,7 @@ def test_variables_stand_for_dims() -> None:
 
 
 def test_names_of_dims_do_not_matter_but_ranges_do() -> None:
-    emitted = emit(rows(size("s0"), size("s1"), size("s2", 65)).graph())
+    emitted = emitted_for_host(rows(size("s0"), size("s1"), size("s2", 65)).graph())
     assert [la.function for la in emitted.launches] == ["k0", "k0", "k2"]
     assert [la.values for la in emitted.launches] == [(dim("s0"),), (dim("s1"),), (dim("s2"),)]
     texts = [f.text.replace(f.name, "") for f in emitted.functions]
@@ -70,7 +71,7 @@ def test_relations_of_the_dims_and_of_those_that_they_name() -> None:
         SizeRelation(dim("s3"), "<", integer(9), ""),
         SizeRelation(dim("s2") * 2, "==", dim("s1"), ""),
     )
-    emitted = emit(replace(rows(*sizes).graph(), relations=relations))
+    emitted = emitted_for_host(replace(rows(*sizes).graph(), relations=relations))
     first, last = emitted.functions[0].declaration, emitted.functions[-1].declaration
     assert first is not None and last is not None
     assert first.relations == (("v0", "<=", "v1"), (("*", 2, "v1"), "==", "v2"))
@@ -82,7 +83,7 @@ def test_a_symbol_that_is_no_dim_is_refused() -> None:
     graph = rows(size("s0")).graph()
     launch = Launch("k0", "", (), (dim("s1"),), WorkUnits(*[integer(0)] * 3))
     with pytest.raises(InternalError, match="s1 in s1 is no dim of test"):
-        declare(graph, graph.kernels[0], launch, graph.buffers)
+        declare(graph, graph.kernels[0], launch)
 
 
 def slices(places, width: int = 5):
@@ -101,7 +102,7 @@ def slices(places, width: int = 5):
 
 def test_parts_of_one_tensor_share_a_function_that_says_how_far_it_reaches() -> None:
     graph = slices([(1, as_expr(2)), (4, as_expr(3))])
-    emitted = emit(graph)
+    emitted = emitted_for_host(graph)
     (function,) = emitted.functions
     declared = function.declaration
     assert declared is not None
@@ -128,7 +129,7 @@ def flipped(extent: int):
 
 
 def test_a_part_that_is_read_backwards_needs_room_before_it() -> None:
-    emitted = emit(flipped(7))
+    emitted = emitted_for_host(flipped(7))
     declared = emitted.functions[0].declaration
     assert declared is not None
     assert declared.variables == (Variable(6, None),)
@@ -142,7 +143,7 @@ def test_a_part_that_is_read_backwards_needs_room_before_it() -> None:
 )
 def test_declared_bytes_hold_every_address(graph: KernelGraph) -> None:
     """Each access at each point of the kernels lies in the declared bytes."""
-    emitted = emit(graph)
+    emitted = emitted_for_host(graph)
     functions = {f.name: f.declaration for f in emitted.functions}
     for kernel, launch in zip(graph.kernels, emitted.launches, strict=True):
         declared = functions[launch.function]
@@ -218,5 +219,5 @@ def test_nothing_is_touched_in_an_empty_dimension() -> None:
 
 def test_dimensions_that_are_never_empty_need_no_test() -> None:
     least = replace(size("s0"), minimum=1)
-    texts = [f.text for f in emit(looked_up(least)).functions]
+    texts = [f.text for f in emitted_for_host(looked_up(least)).functions]
     assert not any("d0 > 0" in text for text in texts)

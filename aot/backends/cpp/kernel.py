@@ -28,7 +28,7 @@ from aot.ir.kernel_facts import (
     strip_of,
 )
 from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel
-from aot.ir.nests import Buffer, DerivedWeight
+from aot.ir.nests import Buffer
 from aot.ir.scalar import Access, Node, postorder
 from aot.symbolic import (
     Expr,
@@ -54,8 +54,7 @@ class EmittedKernel:
 
     `buffers` and `sizes` in argument order; `work` and `scratch` as in the plan. `head`: text
     before the function. Head and body write the function's name as NAME. `headers`: what they
-    include. `grain`: None where the kernel's traffic decides it. `packed`: weights that the kernel
-    wants rewritten, with the buffers that hold them.
+    include. `grain`: None where the kernel's traffic decides it.
     """
 
     body: str
@@ -66,7 +65,6 @@ class EmittedKernel:
     head: str = ""
     headers: tuple[str, ...] = ()
     grain: int | None = None
-    packed: tuple[tuple[Buffer, DerivedWeight], ...] = ()
 
 
 def make_context(kernel: FusedKernel, graph: KernelGraph) -> KernelContext:

@@ -38,8 +38,7 @@ Grid = tuple[Expr, Expr, Expr]
 class EmittedKernel:
     """The function of one kernel, and how to launch it.
 
-    `parameters`: names, for each type of the signature. `small`: its programs leave a processor
-    room for others.
+    `parameters`: names, for each type of the signature.
     """
 
     function: str
@@ -51,7 +50,6 @@ class EmittedKernel:
     buffers: tuple[str, ...]
     sizes: tuple[Expr, ...]
     grid: Grid
-    small: bool
 
     @property
     def text(self) -> str:
@@ -110,7 +108,6 @@ def finish(
         buffers,
         context.sizes,
         grid,
-        early,
     )
 
 

@@ -67,8 +67,7 @@ def emit_matmul(
 ) -> EmittedKernel:
     """The kernel of a matmul template and its epilogue."""
     call = template_call(kernel, Matmul)
-    left, right = operand(call, "a"), operand(call, "b")
-    context = with_ranges(make_context(kernel, graph, gpu), (left.depth, right.depth))
+    left, right, context = _operands(kernel, graph, gpu)
     if is_vector_product(call, right, context):
         return emit_gemv(kernel, context, left, right, hints)
     *batch, row, column = call.output.axes
@@ -99,6 +98,20 @@ def emit_matmul(
     _walk_depth(body, left, right, tile, dtype)
     finish_tile(body, kernel, "acc", frozenset(("m", "n")))
     return finish(kernel, body, line_grid(blocks), options, early=False)
+
+
+def fills_processors(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bool:
+    """Whether a program takes a processor for itself: not where a vector is multiplied."""
+    _, right, context = _operands(kernel, graph, gpu)
+    return not is_vector_product(template_call(kernel, Matmul), right, context)
+
+
+def _operands(
+    kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu
+) -> tuple[Operand, Operand, KernelContext]:
+    call = template_call(kernel, Matmul)
+    left, right = operand(call, "a"), operand(call, "b")
+    return left, right, with_ranges(make_context(kernel, graph, gpu), (left.depth, right.depth))
 
 
 def _open_block(

@@ -14,6 +14,7 @@ from aot.ir.templates.matmul import Matmul
 from aot.ir.tensors import Dim
 from aot.options import ALL_CPU
 from aot.symbolic import as_expr, dim, var
+from tests.backends.emitting import emit
 from tests.backends.kernel_runner import GraphMaker, axes, nest
 from tests.launches import units_of
 
@@ -21,7 +22,7 @@ BLOCKING = re.compile(r"int64_t (MB|NB|MC|NC|KB) =|^// k0|row_tiles =")
 
 
 def text_of(maker: GraphMaker) -> str:
-    emitted = CppBackend().emit(maker.graph(), ALL_CPU)
+    emitted = emit(CppBackend(), maker.graph(), ALL_CPU)
     launches = "".join(
         f"// {la.kernel}: {la.function}({', '.join(la.buffers)}; "
         f"{', '.join(str(e) for e in la.sizes)}) work {units_of(la).units}, "

@@ -16,6 +16,7 @@ from aot.frontend.weights import to_array
 from aot.lowering.lower import lower
 from aot.options import Target
 from aot.schedule.fusion import fuse
+from tests.backends.emitting import emit
 from tests.backends.triton.interpret import run_emitted
 from tests.comparing import difference
 from tests.conformance import executors
@@ -58,11 +59,11 @@ class Product(torch.nn.Module):
         return x @ y
 
 
-def emit(module: torch.nn.Module, *args: torch.Tensor, arch: str = "sm_90") -> EmittedGraph:
+def emitted_for(module: torch.nn.Module, *args: torch.Tensor, arch: str = "sm_90") -> EmittedGraph:
     graph, _ = ingest(capture_module(module, args))
     backend, target = TritonBackend(), Target("cuda", (arch,))
     facts = backend.machine(target)
-    return backend.emit(fuse(run_passes(lower(graph), facts), facts), target)
+    return emit(backend, fuse(run_passes(lower(graph), facts), facts), target)
 
 
 def before_waiting(text: str) -> str:
@@ -71,14 +72,14 @@ def before_waiting(text: str) -> str:
 
 
 def test_a_kernel_waits_before_it_reads() -> None:
-    (function,) = emit(Rows(), torch.zeros(64, 1000)).functions
+    (function,) = emitted_for(Rows(), torch.zeros(64, 1000)).functions
     assert function.waits
     assert function.text.count("gdc_wait()") == 1
     assert "tl." not in before_waiting(function.text).partition("def k0")[2]
 
 
 def test_architectures_before_sm_90_have_no_early_start() -> None:
-    (function,) = emit(Rows(), torch.zeros(64, 1000), arch="sm_80").functions
+    (function,) = emitted_for(Rows(), torch.zeros(64, 1000), arch="sm_80").functions
     assert not function.waits
     assert "gdc" not in function.text
 
@@ -95,7 +96,7 @@ def test_programs_that_fill_a_processor_start_in_turn(
     module: torch.nn.Module, args: tuple[torch.Tensor, ...]
 ) -> None:
     """They let the next kernel start, which may wait, but do not start early themselves."""
-    function = emit(module, *args).functions[-1]
+    function = emitted_for(module, *args).functions[-1]
     assert "tl.dot" in function.text
     assert not function.waits
     assert "gdc_launch_dependents()" in function.text
@@ -104,7 +105,7 @@ def test_programs_that_fill_a_processor_start_in_turn(
 
 def test_a_row_product_has_weights_on_their_way_before_it_waits() -> None:
     module = Row(5632)
-    source = emit(module, module.example)
+    source = emitted_for(module, module.example)
     (launch,), (function,) = source.launches, source.functions
     early = re.findall(r"tl\.load\((p\d)", before_waiting(function.text))
     (weight,) = {launch.buffers[int(name[1:])] for name in early}
@@ -116,7 +117,7 @@ def test_a_row_product_has_weights_on_their_way_before_it_waits() -> None:
 def test_a_row_product_of_two_inputs_waits_first() -> None:
     example = torch.zeros(1, 256, dtype=torch.bfloat16)
     matrix = torch.zeros(8, 256, dtype=torch.bfloat16).t()
-    (function,) = emit(Product(), example, matrix).functions
+    (function,) = emitted_for(Product(), example, matrix).functions
     assert "tl.dot" not in function.text
     assert "tl.load" not in before_waiting(function.text)
 

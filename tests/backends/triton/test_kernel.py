@@ -21,6 +21,7 @@ from aot.lowering.lower import lower
 from aot.options import Target
 from aot.schedule.fusion import fuse
 from aot.symbolic import decode, dim
+from tests.backends.emitting import emit
 from tests.backends.triton.interpret import run_emitted
 from tests.conftest import GoldenCheck
 from tests.launches import grid_of
@@ -49,7 +50,7 @@ def kernels_of(function: Callable[..., Any], *args: torch.Tensor, **options: Any
 
 
 def emitted(function: Callable[..., Any], *args: torch.Tensor, **options: Any) -> EmittedGraph:
-    return BACKEND.emit(kernels_of(function, *args, **options), TARGET)
+    return emit(BACKEND, kernels_of(function, *args, **options), TARGET)
 
 
 def only(source: EmittedGraph) -> str:

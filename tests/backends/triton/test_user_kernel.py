@@ -24,6 +24,7 @@ from aot.ir.kernels import KernelGraph
 from aot.ir.printer import print_kernels
 from aot.ir.tensors import OperatorCall
 from aot.options import Target
+from tests.backends.emitting import emit
 from tests.conformance.executors import executor_named, interpret_triton, scheduled
 from tests.user_kernels import Case, add, add_kernel, cases
 
@@ -67,7 +68,7 @@ def test_other_sizes(rows: int) -> None:
 def test_compiled(arch: str) -> None:
     target = Target("cuda", (arch,))
     for name in ("numbers and constants", "products", "dynamic sizes"):
-        emitted = TritonBackend().emit(kernels_of(cases()[name]), target)
+        emitted = emit(TritonBackend(), kernels_of(cases()[name]), target)
         own = [f for f in emitted.functions if "_kernel(" in f.text]
         images = compile_kernels(own, arch, 1, None)
         assert own and all(len(image.data) > 1000 for image in images)
