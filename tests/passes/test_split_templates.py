@@ -39,6 +39,15 @@ def test_few_queries_of_many_keys_are_cut_along_the_keys(keys: int, parts: int) 
     check_same(graph, split, tolerance=1e-4)
 
 
+@pytest.mark.parametrize(("units", "heads", "parts"), [(16, 2, 8), (24, 2, 12), (24, 4, 6)])
+def test_parts_are_as_many_as_keep_the_device_busy(units: int, heads: int, parts: int) -> None:
+    graph = make_graph(_attend, {"q": (1, heads, 1, 8), "k": (1, heads, 8192, 8)})
+    split = split_templates(graph, replace(SPLITS, units=units))
+    call = split.ops[0]
+    assert isinstance(call, Attention)
+    assert call.parts == parts and parts * heads == units
+
+
 def test_kinds_that_do_not_split_stay() -> None:
     def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
         return [matmul(builder, x, w)]
