@@ -94,6 +94,8 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
     ),
     "tests/frontend/test_capture.py": ("aot/frontend/source.py",),
     "tests/frontend/test_ingest.py": (
+        "aot/frontend/inputs.py",
+        "aot/frontend/nodes.py",
         "aot/frontend/places.py",
         "aot/frontend/sizes.py",
     ),

@@ -15,6 +15,7 @@ from tools.code_facts import Finding, PythonFile, native_files, python_files
 from tools.import_rules import breaches, circles, kind_tests
 from tools.mirror_rules import OURS
 from tools.unused import unused_names
+from tools.words import doubled_names
 
 MAX_FILE = 600
 MAX_MEDIAN = 200
@@ -59,6 +60,7 @@ def table() -> list[Row]:
         _unused(),
         _clones(),
         _mirrored(),
+        _doubled(),
     ]
 
 
@@ -161,6 +163,11 @@ def _clones() -> Row:
 def _mirrored() -> Row:
     found = tuple(OURS.breaches())
     return Row("10", "tests and sources without each other", str(len(found)), "0", not found, found)
+
+
+def _doubled() -> Row:
+    found = tuple(doubled_names())
+    return Row("10", "type names with two meanings", str(len(found)), "0", not found, found)
 
 
 def _place(file: PythonFile, finding: Finding) -> str:

@@ -152,12 +152,12 @@ def _amounts(
 def access_of(kernel: Kernel, name: str) -> str:
     """How a kernel uses a buffer: "read", "write" or "update".
 
-    What it tells itself in a workspace is only written, as far as others can see.
+    A workspace counts as written: what the kernel reads there it has written itself.
     """
     if name not in kernel.writes:
         return "read"
     added = any(
-        store.buffer == name and store.mode == "add"
+        store.buffer == name and store.conflicts
         for op in kernel_ops(kernel)
         if isinstance(op, LoopNest)
         for store in op.stores

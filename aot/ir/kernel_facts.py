@@ -39,7 +39,7 @@ def outer_axes(kernel: FusedKernel) -> tuple[Axis, ...]:
 
 
 def strip_of(kernel: FusedKernel) -> Strip | None:
-    """What the parallel work also splits; a template's work is split by its own tiles."""
+    """The strips of a nest kernel; None without; templates have tiles of their own."""
     return kernel.strip if isinstance(kernel, NestKernel) else None
 
 
@@ -89,9 +89,9 @@ def index_exprs(node: Node) -> tuple[Expr, ...]:
 
 
 def maybe_empty(bound: Iterable[Node], ranges: Ranges) -> tuple[Expr, ...]:
-    """Sizes, of those that bound values were checked against, that may be 0.
+    """The sizes that may be 0, of those that indirect indices (`bound`) were checked against.
 
-    There is no index into an empty dimension: what is read or written there is to be masked.
+    An empty dimension has no valid index, so a kernel masks its reads and writes there.
     """
     sizes = (node.attr.size for node in bound if isinstance(node.attr, IndexCheck))
     return tuple(dict.fromkeys(s for s in sizes if not ranges.nonnegative(expand(s - 1))))

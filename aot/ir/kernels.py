@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.ir.decisions import Decision
-from aot.ir.flow import Call, Flow, Span
-from aot.ir.loops import LoopOp, bases
+from aot.ir.flow import CustomCall, Flow, Span
+from aot.ir.loops import bases
 from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.tensors import Dim, Mutation, Signature, SizeRelation
 from aot.symbolic import Expr
 
@@ -142,7 +142,7 @@ class ModelKernel:
     """
 
     name: str
-    call: Call
+    call: CustomCall
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 

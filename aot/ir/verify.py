@@ -49,10 +49,10 @@ from aot.ir.kernels import (
     fused_parts,
     kernel_ops,
 )
-from aot.ir.loops import LoopGraph, LoopOp, reads, writes
+from aot.ir.loops import LoopGraph, reads, writes
 from aot.ir.nests import Axis, Buffer, LoopNest, View
 from aot.ir.scalar import Access, IndexValue, Node, postorder
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.tensors import Dim
 from aot.ir.verify_nodes import node_problem, stays_inside
 from aot.symbolic import Expr, Ranges, Symbol, affine_coefficients, dim

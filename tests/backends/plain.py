@@ -197,8 +197,9 @@ class _Function:
         place = self._place(store.buffer, store.index, binds)
         if dtype == BOOL:
             text = f"aot::from_mask<uint8_t>({text})"
-        if store.mode == "add":
-            text = f"aot::load<{lane_type(dtype)}, 1>({place}) + {text}"
+        if store.conflicts:
+            held = f"aot::load<{lane_type(dtype)}, 1>({place})"
+            text = operation(store.mode, dtype, [held, text], "1")
         tests = self._filled([node for _, node in store.binds])
         guard = f"if ({' && '.join(tests)}) " if tests else ""
         self.line(f"{guard}aot::store({place}, {text});")

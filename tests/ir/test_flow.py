@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from aot.ir.flow import (
+    Assert,
     Branch,
-    Call,
-    Check,
     Copy,
+    CustomCall,
     Flow,
     Measured,
     Outline,
@@ -41,12 +41,14 @@ def part(name: str) -> Straight[str]:
 INNER: Flow[str] = (part("c"), Measured((("s1", "m"),), (part("d"),), NO_ORIGIN))
 LOOP: Repeat[str] = Repeat((part("b"),), "p", None, (Slice("row", "rows"),), INNER, NO_ORIGIN)
 BRANCH: Branch[str] = Branch("q", (part("e"),), (LOOP, part("f")), NO_ORIGIN)
-CALL = Call("ns::f", (("x", "", ValueRef("u")), ("y", "", (ValueRef("v"), 2))), ("w",), NO_ORIGIN)
+CALL = CustomCall(
+    "ns::f", (("x", "", ValueRef("u")), ("y", "", (ValueRef("v"), 2))), ("w",), NO_ORIGIN
+)
 FLOW: Flow[str] = (
     part("a"),
     Measured((("s0", "n"),), (BRANCH, Copy("r", "t", NO_ORIGIN)), NO_ORIGIN),
     CALL,
-    Check("ok", "must hold", NO_ORIGIN),
+    Assert("ok", "must hold", NO_ORIGIN),
 )
 
 
@@ -56,7 +58,7 @@ def test_parts_come_in_the_order_in_which_they_may_run() -> None:
 
 def test_every_item_comes_before_those_inside_of_it() -> None:
     kinds = [type(item).__name__ for item in items_of(FLOW) if not isinstance(item, Straight)]
-    assert kinds == ["Measured", "Branch", "Repeat", "Measured", "Copy", "Call", "Check"]
+    assert kinds == ["Measured", "Branch", "Repeat", "Measured", "Copy", "CustomCall", "Assert"]
 
 
 def test_mapping_parts_keeps_the_flow() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aot.ir.dtypes import FLOAT32
-from aot.ir.flow import Call
+from aot.ir.flow import CustomCall
 from aot.ir.kernels import (
     ModelKernel,
     NestKernel,
@@ -41,7 +41,7 @@ TEMPLATE = TemplateKernel(
     ("c",),
     (READ,),
 )
-OWN = ModelKernel("k2", Call("ns::k", (), ("d",), NO_ORIGIN), (), ("d",))
+OWN = ModelKernel("k2", CustomCall("ns::k", (), ("d",), NO_ORIGIN), (), ("d",))
 
 
 def test_parts_are_what_is_generated() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from aot.ir.nests import Axis
 from aot.lowering.builder import GraphBuilder, Tensor
-from aot.schedule.matching import Matched, flows, invert, match, mixed_radix
+from aot.schedule.matching import Matched, dependences, invert, match, mixed_radix
 from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, evaluate, var
 from tests.schedule.graphs import binary_op, pointwise, reduce_op, transpose, unary_op
 from tests.schedule.steps import check_ops, groups, laid, text
@@ -115,7 +115,7 @@ def test_readers_of_one_input_share_the_loops_that_index_it() -> None:
 
     graph = laid(body, {"x": (4, 6), "y": (4, 6)})
     first, _, third = groups(graph)
-    assert flows(graph, first, third) == []
+    assert dependences(graph, first, third) == []
     one, two, _ = groups(graph)
     found = match(graph, one, two)
     assert isinstance(found, Matched)
@@ -130,7 +130,7 @@ def test_a_flow_says_where_the_producer_was() -> None:
 
     graph = laid(body, {"x": (3,)})  # the first nest has loops of 3 and of 2
     first, second = groups(graph)
-    (flow,) = flows(graph, first, second) or ()
+    (flow,) = dependences(graph, first, second) or ()
     (place,) = (a.symbol for a in second.outer)
     assert list(flow.coordinates.values()) == [
         FloorDiv(place, as_expr(2)),
@@ -148,5 +148,5 @@ def test_elements_that_nobody_made_have_no_flow() -> None:
     (store,) = nest.stores
     odd = replace(store, index=(2 * store.index[0] + 1,))
     spread = replace(first, nests=(replace(nest, stores=(odd,)),))
-    assert flows(graph, spread, second) is None
+    assert dependences(graph, spread, second) is None
     assert match(graph, spread, second) == "a store of the producer cannot be inverted"

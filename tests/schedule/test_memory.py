@@ -11,7 +11,7 @@ from aot.ir.kernels import KernelGraph, MemoryPlan, NestKernel
 from aot.ir.scalar import binary
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
-from aot.schedule.memory import buffer_lifetimes, plan_memory
+from aot.schedule.memory import live_ranges, plan_memory
 from aot.symbolic import dim, evaluate
 from tests.schedule.graphs import (
     BATCH,
@@ -51,7 +51,7 @@ def check_plan(graph: KernelGraph, plan: MemoryPlan, sizes: Mapping[str, int]) -
     """Asserts that buffers alive together do not overlap; the arena's size."""
     placed = offsets(plan, sizes)
     owner = dict(plan.in_place)
-    lives = buffer_lifetimes(graph, hints_of(graph.dims))
+    lives = live_ranges(graph, hints_of(graph.dims))
     for a in lives.values():
         for b in lives.values():
             if a.buffer >= b.buffer or a.first > b.last or b.first > a.last:

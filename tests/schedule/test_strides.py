@@ -13,7 +13,7 @@ from aot.ir.loops import LoopGraph
 from aot.ir.nests import LoopNest
 from aot.ir.scalar import index_value, unary
 from aot.lowering.builder import GraphBuilder, Tensor
-from aot.schedule.strides import adjacent, motions, symbols_as_values
+from aot.schedule.strides import adjacent, strided_accesses, symbols_as_values
 from aot.symbolic import as_expr, dim, evaluate
 from tests.schedule.graphs import (
     BATCH,
@@ -50,7 +50,7 @@ def _columns(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
 def test_an_offset_is_where_the_element_lies(body: Body) -> None:
     graph = laid(body, {"x": (4, 6)})
     nest = _only(graph)
-    (read,) = (m for m in motions(graph, nest) if not m.store)
+    (read,) = (m for m in strided_accesses(graph, nest) if not m.store)
     (access,) = {n.attr for n in nest.roots[0].args} or {nest.roots[0].attr}
     for point in np.ndindex(*(int(a.extent) for a in nest.axes)):
         at = dict(zip((a.symbol for a in nest.axes), point, strict=True))
@@ -62,7 +62,7 @@ def test_each_loop_has_its_stride() -> None:
     graph = laid(_turned, {"x": (4, 6)})
     nest = _only(graph)
     row, column = (a.symbol for a in nest.axes)
-    read, written = motions(graph, nest)
+    read, written = strided_accesses(graph, nest)
     assert (read.store, written.store) == (False, True)
     assert (read.stride(row), read.stride(column)) == (1, 6)
     assert (written.stride(row), written.stride(column)) == (4, 1)
@@ -71,7 +71,7 @@ def test_each_loop_has_its_stride() -> None:
 def test_strides_of_dynamic_sizes_are_expressions() -> None:
     graph = laid(lambda _, x: [unary_op("exp", x)], {"x": (3, S0, 2)}, dims=(BATCH,))
     nest = _only(graph)
-    read, _ = motions(graph, nest)
+    read, _ = strided_accesses(graph, nest)
     assert [read.stride(a.symbol) for a in nest.axes] == [2 * dim("s0"), 2, 1]
 
 
@@ -91,7 +91,7 @@ def test_what_a_value_decides_has_no_stride() -> None:
     graph = laid(body, {"x": (2,)}, {"w": (10, 4)})
     gather = next(op for op in graph.ops if isinstance(op, LoopNest) and "w" in str(op.roots))
     row, column = (a.symbol for a in gather.axes)
-    (read,) = (m for m in motions(graph, gather) if m.buffer == "w")
+    (read,) = (m for m in strided_accesses(graph, gather) if m.buffer == "w")
     assert read.indirect == {row}
     assert (read.stride(row), read.stride(column)) == (None, 1)
 
@@ -100,7 +100,7 @@ def test_a_guard_names_what_it_depends_on() -> None:
     graph = laid(lambda _, x, y: [concatenate(x, y, 1)], {"x": (4, 3), "y": (4, 5)})
     nest = _only(graph)
     (_, column) = (a.symbol for a in nest.axes)
-    reads = [m for m in motions(graph, nest) if not m.store]
+    reads = [m for m in strided_accesses(graph, nest) if not m.store]
     assert [m.guard for m in reads] == [{column}, {column}]
     assert symbols_as_values(nest.roots) == {column}
 
@@ -108,12 +108,12 @@ def test_a_guard_names_what_it_depends_on() -> None:
 def test_loops_that_follow_each_other() -> None:
     graph = laid(lambda _, x: [unary_op("exp", x)], {"x": (2, 3, 4)})
     nest = _only(graph)
-    moves = motions(graph, nest)
+    moves = strided_accesses(graph, nest)
     first, second, third = nest.axes
     assert adjacent(moves, first, second) and adjacent(moves, second, third)
     assert not adjacent(moves, first, third) and not adjacent(moves, third, second)
     turned = laid(_turned, {"x": (4, 6)})
-    assert not adjacent(motions(turned, _only(turned)), *_only(turned).axes)
+    assert not adjacent(strided_accesses(turned, _only(turned)), *_only(turned).axes)
 
 
 def test_loops_that_overlap_do_not_follow_each_other() -> None:
@@ -121,7 +121,7 @@ def test_loops_that_overlap_do_not_follow_each_other() -> None:
         return [pointwise(builder, (4, 3), lambda at: x.load((at[0] + at[1],)))]
 
     graph = laid(windows, {"x": (6,)})
-    assert not adjacent(motions(graph, _only(graph)), *_only(graph).axes)
+    assert not adjacent(strided_accesses(graph, _only(graph)), *_only(graph).axes)
 
 
 def test_buffers_without_strides_are_refused() -> None:
@@ -131,4 +131,4 @@ def test_buffers_without_strides_are_refused() -> None:
     nest = _only(graph)
     bare = {name: replace(b, strides=None) for name, b in graph.buffers.items()}
     with pytest.raises(ValueError, match="x has no strides yet"):
-        motions(replace(graph, buffers=bare), nest)
+        strided_accesses(replace(graph, buffers=bare), nest)

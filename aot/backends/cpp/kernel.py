@@ -218,8 +218,10 @@ def _without_idle_strip(kernel: NestKernel) -> NestKernel:
 
 
 def _is_serial(kernel: NestKernel) -> bool:
-    """True when units may touch the same elements (accumulating stores)."""
-    return any(s.mode == "add" for st in kernel.stages for n in st.nests for s in n.stores)
+    """True when points of different units may meet in one element."""
+    nests = [nest for stage in kernel.stages for nest in stage.nests if nest.conflicts]
+    strip = () if kernel.strip is None else (kernel.strip.axis,)
+    return any(not {*kernel.outer, *strip} <= {*nest.free_axes} for nest in nests)
 
 
 def _work(kernel: NestKernel) -> Expr:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
+from aot.backends.triton.body import ATOMICS
 from aot.backends.triton.compile import ALIGNMENT, compile_kernels
 from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
@@ -64,6 +65,8 @@ class TritonBackend:
             alignment=ALIGNMENT,
             units=self._gpu(target).units,
             languages=frozenset((TRITON,)),
+            joins=ATOMICS,
+            in_order=False,
         )
 
     def _gpu(self, target: Target) -> Gpu:

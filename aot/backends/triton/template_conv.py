@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import TileDim
 from aot.backends.triton.conv_tiling import ConvSize, ConvTile, conv_tile
-from aot.backends.triton.conv_walk import Convolution, Walk, take_apart
+from aot.backends.triton.conv_walk import Convolution, ConvWalk, take_apart
 from aot.backends.triton.dot import finish_tile, precision
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
@@ -68,7 +68,7 @@ def _load(pointer: str, address: str, masks: Sequence[str]) -> str:
 def _emit_product(conv: Convolution, tile: ConvTile) -> EmittedKernel:
     body = Body(conv.context, Writer(), 2)
     group = _open_blocks(body, conv, tile)
-    walk = Walk(body, conv, group)
+    walk = ConvWalk(body, conv, group)
     walk.rows()
     outputs = conv.w.start + product((conv.channel.symbol, conv.w.strides[0]))
     body.writer.line(f"w_at = {walk.text(outputs)}")
@@ -118,7 +118,7 @@ def _open_blocks(body: Body, conv: Convolution, tile: ConvTile) -> Expr:
     return group
 
 
-def _walk_taps(walk: Walk, tile: ConvTile) -> None:
+def _walk_taps(walk: ConvWalk, tile: ConvTile) -> None:
     """Steps of channels of one tap; the loop over taps is flattened with the one over channels."""
     body, conv = walk.body, walk.conv
     line, channel = body.writer.line, walk.input.symbol
@@ -143,7 +143,7 @@ def _walk_taps(walk: Walk, tile: ConvTile) -> None:
         _multiply(walk, walk.text(walk.x_step()), walk.text(walk.w_step()), exact)
 
 
-def _walk_flat(walk: Walk, tile: ConvTile) -> None:
+def _walk_flat(walk: ConvWalk, tile: ConvTile) -> None:
     """Steps of pairs of tap and channel, so that the depth is padded only once."""
     body, conv = walk.body, walk.conv
     line = body.writer.line
@@ -165,7 +165,7 @@ def _walk_flat(walk: Walk, tile: ConvTile) -> None:
         _multiply(walk, walk.text(walk.x_step()), w_step, exact)
 
 
-def _multiply(walk: Walk, x_step: str, w_step: str, exact: bool) -> None:
+def _multiply(walk: ConvWalk, x_step: str, w_step: str, exact: bool) -> None:
     """Loads the blocks that lie these steps from the first, and adds their product."""
     conv, body = walk.conv, walk.body
     pointers = conv.context.pointers
@@ -191,7 +191,7 @@ def _emit_direct(conv: Convolution, hints: Hints, gpu: Gpu) -> EmittedKernel:
     outputs = conv.text(conv.outputs)
     line("group = n" if conv.outputs == 1 else f"group = n // ({outputs})")
     body.name_axis(group, "group", "n")
-    walk = Walk(body, conv, group)
+    walk = ConvWalk(body, conv, group)
     walk.rows()
     first = conv.w.start + product((conv.channel.symbol, conv.w.strides[0]))
     line(f"w_at = {walk.text(first)}")
@@ -221,7 +221,7 @@ def _direct_tile(conv: Convolution, hints: Hints, gpu: Gpu) -> tuple[int, int]:
     return rows, columns
 
 
-def _add_tap(walk: Walk) -> None:
+def _add_tap(walk: ConvWalk) -> None:
     body, conv = walk.body, walk.conv
     line, pointers = body.writer.line, conv.context.pointers
     masks = [*walk.inside(), *body.masks(("m", "n"))]

@@ -1,4 +1,7 @@
-"""Which loop to vectorise: the price of a stage for each candidate, from strides and extents."""
+"""Vectorisation: what a stage costs along each loop that might be its vector loop.
+
+Prices are in vector instructions, from strides and extents at the hint sizes.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,14 @@ from aot.ir.nests import Axis, LoopNest
 from aot.ir.scalar import Node, postorder
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft
-from aot.schedule.strides import Motion, motions, symbols_as_values
+from aot.schedule.strides import StridedAccess, strided_accesses, symbols_as_values
 from aot.symbolic import Symbol
 
 _CONTIGUOUS, _INVARIANT, _STRIDED, _SCATTERED = 1.0, 0.2, 10.0, 14.0
+"""Price of one vector of an access: stride 1, 0 (hoisted), another, or unknown (gathers)."""
+
 _HORIZONTAL = 8.0
+"""Price of adding up the lanes of a vector, once for each result."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class StageCost:
     lanes: int
     stage: StageDraft
     outer: tuple[Axis, ...]
-    moves: tuple[Motion, ...]
+    moves: tuple[StridedAccess, ...]
     operations: int
     after: int
     values: frozenset[Symbol]
@@ -59,7 +65,7 @@ class StageCost:
         return choice
 
 
-def _price(move: Motion, symbol: Symbol, still: float) -> float:
+def _price(move: StridedAccess, symbol: Symbol, still: float) -> float:
     stride = move.stride(symbol)
     if stride is None:
         return _SCATTERED
@@ -70,7 +76,9 @@ def _price(move: Motion, symbol: Symbol, still: float) -> float:
 
 def stage_cost(scheduler: Scheduler, outer: tuple[Axis, ...], stage: StageDraft) -> StageCost:
     """The cost model of one stage inside those outer loops."""
-    moves = tuple(dict.fromkeys(m for n in stage.nests for m in motions(scheduler.graph, n)))
+    moves = tuple(
+        dict.fromkeys(m for n in stage.nests for m in strided_accesses(scheduler.graph, n))
+    )
     everywhere = [r for n in stage.nests for r in _per_point(n)]
     whole = body_weight([r for n in stage.nests for r in n.roots])
     inside = body_weight(everywhere)
@@ -86,8 +94,10 @@ def _per_point(nest: LoopNest) -> tuple[Node, ...]:
     return tuple(n.args[0] for n in postorder(nest.roots) if n.op == "reduce")
 
 
-def order_by_stride(hints: Hints, moves: Iterable[Motion], axes: Sequence[Axis]) -> list[Axis]:
-    """Axes with the farthest-moving one first, by the greatest access; stable."""
+def order_by_stride(
+    hints: Hints, moves: Iterable[StridedAccess], axes: Sequence[Axis]
+) -> list[Axis]:
+    """Axes by falling stride, the greatest of all accesses; equal ones keep their order."""
 
     def reach(axis: Axis) -> int:
         total = 0

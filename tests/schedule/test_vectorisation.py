@@ -11,8 +11,8 @@ from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.stages import StageDraft
-from aot.schedule.strides import motions
-from aot.schedule.votes import StageCost, nests_reduce, order_by_stride, stage_cost
+from aot.schedule.strides import strided_accesses
+from aot.schedule.vectorisation import StageCost, nests_reduce, order_by_stride, stage_cost
 from tests.schedule.graphs import Body, concatenate, reduce_op, transpose, unary_op
 from tests.schedule.steps import laid, scheduler
 
@@ -88,9 +88,9 @@ def test_conditions_of_a_loop_are_computed_for_every_vector() -> None:
 def test_the_loop_that_moves_farthest_is_the_outermost(body: Body, order: list[int]) -> None:
     graph = laid(body, {"x": (4, 6)})
     (nest,) = graph.ops
-    stores = [m for m in motions(graph, nest) if m.store]
+    stores = [m for m in strided_accesses(graph, nest) if m.store]
     found = order_by_stride(hints_of(()), stores, tuple(reversed(nest.axes)))
     assert found == [nest.axes[k] for k in order]
-    loads = [m for m in motions(graph, nest) if not m.store]
+    loads = [m for m in strided_accesses(graph, nest) if not m.store]
     if body is _turned:
         assert order_by_stride(hints_of(()), loads, nest.axes) == list(reversed(nest.axes))

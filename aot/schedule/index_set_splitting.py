@@ -1,7 +1,7 @@
-"""Pieces: loops are cut where conditions on their variable change.
+"""Index-set splitting: a loop is cut into pieces where a condition on its variable changes.
 
 A concatenation or padding chooses by comparing a loop variable with constants. Cut at those
-constants, every piece of the loop runs without conditions and with unguarded vectors.
+constants, every piece of the loop runs without conditions and with unmasked vectors.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ MAX_PIECES = 8
 """Pieces of one loop; each is code of its own."""
 
 MAX_BLOCKS = 64
-"""Pieces of a loop around others, such as a stack of many rows."""
+"""Pieces of a loop with much work in each turn, such as a stack of many rows."""
 
 LEAST_BLOCK = 256
-"""Points that each of these should have."""
+"""Points of the stage that each of these should have."""
 
 MEAN_PIECE = 16
 """Elements that a piece should have on average, or vectors are not worth it."""
 
 
-def cut_stages(
+def split_index_sets(
     graph: LoopGraph, stages: tuple[StageDraft, ...], whole: Axis | None
 ) -> tuple[StageDraft, ...]:
     """The stages with their loops in pieces. `whole`: an axis that must stay in one."""
@@ -46,7 +46,7 @@ def _cut(graph: LoopGraph, stage: StageDraft, whole: Axis | None) -> tuple[Stage
     if stage.reduction:
         return (stage,)
     for axis in stage.inner:
-        places = [0, *cut_places(stage.nests, axis), *_end(axis)]
+        places = [0, *split_points(stage.nests, axis), *_end(axis)]
         if axis != whole and _worth_cutting(stage, axis, len(places) - 1):
             return tuple(_piece(graph, stage, axis, begin, end) for begin, end in pairwise(places))
     return (stage,)
@@ -66,7 +66,7 @@ def _worth_cutting(stage: StageDraft, axis: Axis, count: int) -> bool:
     return bool(around) and count <= MAX_BLOCKS
 
 
-def cut_places(nests: Iterable[LoopNest], axis: Axis) -> list[int]:
+def split_points(nests: Iterable[LoopNest], axis: Axis) -> list[int]:
     """Where a condition of the nests changes along the axis, inside of its range.
 
     Empty for an axis of dynamic extent.

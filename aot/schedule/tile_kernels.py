@@ -1,9 +1,9 @@
-"""Kernels of tiles: for devices whose work units evaluate whole tiles of points in registers.
+"""Tile kernels: for devices whose work units evaluate whole tiles of points in registers (GPUs).
 
-There is no local memory: a nest computes again what it reads of the kernel's other nests, so that
-only reduced values, one for each point of the outer loops, are passed from stage to stage. Stages
-with the same inner iteration space have the same loop variables, so that what two of them compute
-is one node: a tile that holds the whole space evaluates it once.
+There are no local buffers between nests. Each nest recomputes what it reads of the kernel's other
+nests (fusion by recomputation); only reduced values, one for each point of the outer loops, pass
+from stage to stage. Stages with the same inner iteration space share their loop variables, so equal
+expressions of two stages are one node: where a tile holds the whole space, it is evaluated once.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from aot.schedule.matching import invert
 from aot.schedule.merge import merge_outer
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
-from aot.schedule.strides import motions
-from aot.schedule.votes import order_by_stride
+from aot.schedule.strides import strided_accesses
+from aot.schedule.vectorisation import order_by_stride
 from aot.symbolic import Expr, Symbol, substitute, var
 
 
-def build_flat_kernel(
+def build_tile_kernel(
     scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]
 ) -> NestKernel:
     """The kernel of a group without a template. `needed`: buffers read outside the group."""
     graph = scheduler.graph
-    group = replace(group, nests=computed_again(graph, group.nests))
+    group = replace(group, nests=with_producers_recomputed(graph, group.nests))
     live = drop_unread(form_stages(graph, group), needed)
     group = replace(group, nests=tuple(n for d in live for n in d.nests))
     if len(live) == 1 and not live[0].reduction:
@@ -75,7 +75,7 @@ def _is_pointwise(group: Group) -> bool:
 def _ordered(
     scheduler: Scheduler, nests: tuple[LoopNest, ...], axes: tuple[Axis, ...]
 ) -> list[Axis]:
-    moves = [m for n in nests for m in motions(scheduler.graph, n)]
+    moves = [m for n in nests for m in strided_accesses(scheduler.graph, n)]
     stores = [m for m in moves if m.store]
     return order_by_stride(scheduler.hints, stores or moves, axes)
 
@@ -84,7 +84,7 @@ def _stage(
     scheduler: Scheduler, before: tuple[Axis, ...], outer: tuple[Axis, ...], draft: StageDraft
 ) -> Stage:
     draft = merge_stage(scheduler, before, draft, None)
-    moves = [m for n in draft.nests for m in motions(scheduler.graph, n)]
+    moves = [m for n in draft.nests for m in strided_accesses(scheduler.graph, n)]
     order = tuple(order_by_stride(scheduler.hints, moves, draft.domain))
     nests = tuple(_reordered(n, len(before), outer) for n in draft.nests)
     return Stage(draft.inner, draft.reduction, order, None, nests)
@@ -128,7 +128,9 @@ class _Definition:
         return bool(self.nest.reduction)
 
 
-def computed_again(graph: LoopGraph, nests: tuple[LoopNest, ...]) -> tuple[LoopNest, ...]:
+def with_producers_recomputed(
+    graph: LoopGraph, nests: tuple[LoopNest, ...]
+) -> tuple[LoopNest, ...]:
     """The nests, each computing itself what it reads of earlier ones, reduced values excepted."""
     defined: dict[str, _Definition] = {}
     result: list[LoopNest] = []
@@ -169,7 +171,7 @@ def _inline(graph: LoopGraph, nest: LoopNest, defined: dict[str, _Definition]) -
     return with_roots(nest, rebuild(nest.roots, visit))
 
 
-def passes_values(nests: tuple[LoopNest, ...], outer: tuple[Axis, ...]) -> str:
+def tile_refusal(nests: tuple[LoopNest, ...], outer: tuple[Axis, ...]) -> str:
     """Why the nests cannot share a kernel of tiles on these outer axes; "" when they can."""
     made: dict[str, LoopNest] = {}
     for nest in nests:
