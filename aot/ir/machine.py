@@ -41,6 +41,8 @@ class Machine:
         simple_points: With fewer, idle workers do not matter: a kernel may have fewer work units
             if that makes its loops simpler.
         small_unit: A work unit of fewer takes one more of the outer loops inside.
+        compared_points: So many comparisons of points with each other take no longer than another
+            launch.
         tile_row_points: A row of so many is one tile, or a few, where there are `tiles`.
 
     Strips of a loop, in elements of 4 bytes:
@@ -72,6 +74,7 @@ class Machine:
     simple_points: int = 1 << 16
     small_unit: int = 256
     tile_row_points: int = 1 << 15
+    compared_points: int = 1 << 19
     strip_points: int = 4096
     kept_points: int = 512
     line_points: int = 32

@@ -34,9 +34,6 @@ from aot.ir.scalar import (
 )
 from aot.symbolic import Expr, Ranges, Symbol, product, ravel, unravel, var
 
-SEARCH_POINTS = 1 << 12
-"""Comparisons of points with each other that take no longer than a launch."""
-
 _REDUCTIONS = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
 """By the modes of stores that join."""
 
@@ -124,7 +121,7 @@ class _Resolver:
         if None in most:
             return False
         points, others = (number or 0 for number in most)
-        return points * others <= SEARCH_POINTS + 2 * points
+        return points * others <= self.machine.compared_points
 
     def _noted(
         self, nest: LoopNest, store: Store, axes: tuple[Axis, ...], number: Expr

@@ -8,6 +8,7 @@ expressions of two stages are one node: where a tile holds the whole space, it i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from aot.ir.kernels import NestKernel, Stage
@@ -171,6 +172,11 @@ def _inline(graph: LoopGraph, nest: LoopNest, defined: dict[str, _Definition]) -
     return with_roots(nest, rebuild(nest.roots, visit))
 
 
+def _loads_of(made: Mapping[str, LoopNest], root: Node) -> bool:
+    accesses = (node.attr for node in loads([root]))
+    return any(isinstance(a, Access) and a.buffer in made for a in accesses)
+
+
 def tile_refusal(nests: tuple[LoopNest, ...], outer: tuple[Axis, ...]) -> str:
     """Why the nests cannot share a kernel of tiles on these outer axes; "" when they can."""
     made: dict[str, LoopNest] = {}
@@ -189,5 +195,8 @@ def tile_refusal(nests: tuple[LoopNest, ...], outer: tuple[Axis, ...]) -> str:
                 return f"{nest.name} reads what {writer.name} scatters"
             if writer.reduction and access.binds:
                 return f"{nest.name} gathers reduced values of {writer.name}"
+            if any(_loads_of(made, arg) for arg in node.args[: len(access.binds)]):
+                # Recomputed, each step of a search would hold two of the step before it.
+                return f"values of {writer.name} decide where {nest.name} reads them"
         made.update({s.buffer: nest for s in nest.stores})
     return ""

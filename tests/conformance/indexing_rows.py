@@ -105,12 +105,12 @@ WRITES = (
 )
 
 
-MANY = torch.arange(130).mul(7).remainder(9)
+MANY = torch.arange(900).mul(7).remainder(9)
 """Places in a dimension of 9, each named by many indices: too many to compare with each other."""
 
 
 def _many(dtype: torch.dtype) -> Sequence[Args]:
-    x, values = ordinary(dtype, 9, 4), ordinary(dtype, 130, 4)
+    x, values = ordinary(dtype, 9, 4), ordinary(dtype, 900, 4)
     if dtype.is_floating_point:
         values[5, 1], values[70, 2], x[3, 3] = math.nan, -math.inf, math.nan
     return [(x, values)]

@@ -22,7 +22,7 @@ from tests.schedule.graphs import DEVICE, make_graph
 from tests.settings import seeded
 
 ATOMIC = frozenset([("add", "float32"), ("maximum", "int64")])
-ANY_ORDER = replace(DEVICE, in_order=False, joins=ATOMIC)
+ANY_ORDER = replace(DEVICE, in_order=False, joins=ATOMIC, compared_points=3 * 50 * 50)
 
 
 def scattered(points: int, mode: str, columns: int = 3) -> LoopGraph:

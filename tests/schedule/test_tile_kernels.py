@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.kernels import KernelGraph
 from aot.ir.loops import reads
+from aot.ir.scalar import Node, binary, cast
 from aot.ir.verify import verify_kernels
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
+from aot.symbolic import Expr, as_expr
 from tests.schedule.graphs import (
     DEVICE,
     Body,
@@ -71,3 +74,24 @@ def test_a_small_result_is_not_taken_into_a_large_kernel() -> None:
 
     kernels = fused(body, x=(1 << 18, 4)).kernels
     assert len(kernels) >= 2
+
+
+def test_a_search_does_not_compute_what_it_searches() -> None:
+    """Each of its steps would hold the step before it twice: a sort of 16,384 did not end."""
+
+    def body(builder: GraphBuilder, x: Tensor, edges: Tensor) -> Sequence[Tensor]:
+        dear = unary_op("exp", edges)
+
+        def found(at: tuple[Expr, ...]) -> Node:
+            place: Expr = as_expr(0)
+            for _ in range(24):
+                below = binary("lt", dear.load((place,)), x.load(at))
+                place = builder.indirect(cast(below, INT64), edges.shape[0])
+            return dear.load((place,))
+
+        return [dear, builder.pointwise(x.shape, FLOAT32, found)]
+
+    kernels = fused(body, x=(4096,), edges=(4096,)).kernels
+    assert len(kernels) == 2
+    verdicts = [d.reason for d in fused(body, x=(4096,), edges=(4096,)).decisions]
+    assert any("decide where" in reason for reason in verdicts)
