@@ -7,26 +7,31 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from aot.ir.dtypes import INT64
-from aot.ir.scalar import Node, binary, cast, reduce_
+from aot.ir.scalar import Node, binary, cast
 from aot.ir.templates.scan import Scan
 from aot.lowering import exprs as e
 from aot.lowering.axes import replace, wrap_dim
-from aot.lowering.builder import Tensor, identity_view
+from aot.lowering.builder import GraphBuilder, Tensor, identity_view
+from aot.lowering.joined_writes import count_at, join_fresh
 from aot.lowering.pointwise import narrow
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
+from aot.lowering.rowwise import running
 from aot.symbolic import Expr, as_expr, product, unravel
 
 SegmentBounds = Callable[[Sequence[Expr]], tuple[Node, Node]]
 """Where the segment at an index of the lengths begins and ends."""
 
 _START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
-_KIND = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "max", "min": "min"}
 _JOIN = {"sum": e.add, "mean": e.add, "prod": e.mul, "max": e.maximum, "min": e.minimum}
 
 
-def _bounds(call: Call, lengths: Tensor | None, offsets: Tensor | None) -> SegmentBounds:
-    builder = call.builder
+def _bounds(lengths: Tensor | None, offsets: Tensor | None) -> SegmentBounds:
+    """Where segments begin and end, by their lengths or their offsets.
+
+    Raises:
+        CannotLower: Neither is given.
+    """
     if offsets is not None:
         given = offsets
 
@@ -37,21 +42,39 @@ def _bounds(call: Call, lengths: Tensor | None, offsets: Tensor | None) -> Segme
         return between
     if lengths is None:
         raise CannotLower("segment_reduce without lengths and offsets")
-    sizes = lengths
-    axis = sizes.rank - 1
+    sizes, ends = lengths, running(lengths, lengths.rank - 1, INT64, "sum")
 
-    def before(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
-        size = cast(sizes.load(replace(index, axis, rindex[0])), INT64)
-        earlier = e.lt(builder.index_node(rindex[0]), builder.index_node(index[axis]))
-        return reduce_("sum", e.select(earlier, size, 0))
+    def up_to_end(at: Sequence[Expr]) -> tuple[Node, Node]:
+        end = ends.load(at)
+        return e.sub(end, cast(sizes.load(at), INT64)), end
 
-    starts = builder.reduction(sizes.shape, (sizes.shape[axis],), [(INT64, before)])[0]
+    return up_to_end
 
-    def from_start(at: Sequence[Expr]) -> tuple[Node, Node]:
-        start = starts.load(at)
-        return start, e.add(start, cast(sizes.load(at), INT64))
 
-    return from_start
+def _segments(
+    builder: GraphBuilder, shape: Sequence[Expr], bounds: SegmentBounds, count: Expr
+) -> Tensor:
+    """The segment of each position along the last dimension of `shape`; `count` for none.
+
+    As many segments lie before a position as have ended there: a running count of ends.
+    """
+    *lead, size = shape
+    places = size + 1
+
+    def end(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return (*at[:-1], builder.indirect(bounds(at)[1], places, wrap=False))
+
+    ends = count_at(builder, (*lead, places), (*lead, count), end)
+    ended = running(ends, len(lead), INT64, "sum")
+
+    def segment(at: tuple[Expr, ...]) -> Node:
+        number, none = ended.load(at), builder.index_node(count)
+        there = e.lt(number, none)
+        own = builder.indirect(e.select(there, number, 0), count, wrap=False)
+        begun = e.le(bounds((*at[:-1], own))[0], builder.index_node(at[-1]))
+        return e.select(e.and_(there, begun), number, none)
+
+    return builder.pointwise(shape, INT64, segment)
 
 
 @REGISTRY.row("aten.segment_reduce.default")
@@ -74,26 +97,31 @@ def segment_reduce(
     """
     if indices is not None:
         raise CannotLower("segment_reduce with indices")
-    builder, result = call.builder, call.result_type()
-    compute, along = x.dtype.compute, wrap_dim(axis, x.rank)
-    bounds = _bounds(call, lengths, offsets)
+    builder, result, along = call.builder, call.result_type(), wrap_dim(axis, x.rank)
+    bounds, count = _bounds(lengths, offsets), result.shape[along]
+    segment = _segments(builder, x.shape[: along + 1], bounds, count)
+
+    def place(at: tuple[Expr, ...]) -> Sequence[Expr]:
+        # One more segment takes what lies in none.
+        named = segment.load(at[: along + 1])
+        return replace(at, along, builder.indirect(named, count + 1, wrap=False))
+
+    fresh = replace(result.shape, along, count + 1)
+    total, joined = join_fresh(builder, fresh, x.dtype, x.shape, place, x.load, reduce)
     first = _START[reduce] if initial is None else float(initial)
 
-    def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
-        start, end = bounds(index[: along + 1])
-        position = builder.index_node(rindex[0])
-        inside = e.and_(e.ge(position, start), e.lt(position, end))
-        value = cast(x.load(replace(index, along, rindex[0])), compute)
-        total = reduce_(_KIND[reduce], e.select(inside, value, _START[reduce]))
+    def point(at: tuple[Expr, ...]) -> Node:
+        start, end = bounds(at[: along + 1])
+        size = e.sub(end, start)
+        found = e.select(e.gt(size, 0), joined.give(total.load(at)), _START[reduce])
         if initial is not None:
-            total = _JOIN[reduce](total, first)
+            found = _JOIN[reduce](found, first)
         if reduce == "mean":
-            count = cast(e.sub(end, start), compute)
-            empty = e.lift(math.nan if initial is None else first, total)
-            total = e.select(e.gt(count, 0.0), e.div(total, count), empty)
-        return narrow(total, result.dtype)
+            empty = e.lift(math.nan if initial is None else first, found)
+            found = e.select(e.gt(size, 0), e.div(found, cast(size, found.dtype)), empty)
+        return narrow(found, result.dtype)
 
-    return builder.reduction(result.shape, (x.shape[along],), [(result.dtype, body)])[0]
+    return builder.pointwise(result.shape, result.dtype, point)
 
 
 def _first_places(flags: Tensor, counted: Tensor, size: Expr) -> Tensor:

@@ -22,7 +22,6 @@ UNROLLED = "tracing unrolls the steps: the number of kernels grows"
 
 KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
     "scatter_reduce prod": (SEARCHED, ("cuda",)),
-    "segment_reduce": (SEARCHED, BOTH),
     "mode, one row": (PAIRS, BOTH),
     "LSTM, n steps": (UNROLLED, BOTH),
     "GRU, n steps": (UNROLLED, BOTH),
