@@ -24,7 +24,7 @@ from aot.ir.dtypes import BOOL, FLOAT64, UINT8, DType
 from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_axes, kernel_sizes, maybe_empty
 from aot.ir.kernels import Kernel, KernelGraph, Launch, NestKernel, Stage, WorkUnits
 from aot.ir.machine import Machine
-from aot.ir.nests import Axis, LoopNest, Store
+from aot.ir.nests import JOINING, Axis, LoopNest, Store
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, cast, postorder
 from aot.options import BuildOptions, Target
 from aot.symbolic import Expr, Ranges, Symbol, ceil_div, dim, integer, product, row_major_strides
@@ -197,7 +197,7 @@ class _Function:
         place = self._place(store.buffer, store.index, binds)
         if dtype == BOOL:
             text = f"aot::from_mask<uint8_t>({text})"
-        if store.conflicts:
+        if store.mode in JOINING:
             held = f"aot::load<{lane_type(dtype)}, 1>({place})"
             text = operation(store.mode, dtype, [held, text], "1")
         tests = self._filled([node for _, node in store.binds])
