@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-_FILES = ("integers", "combining", "sorting", "special", "loops", "scan", "gemv")
+_FILES = ("integers", "combining", "sorting", "special", "loops", "scan", "gemv", "matmul")
 """Of `device/`, in the order in which a kernel's text has their functions."""
 
 

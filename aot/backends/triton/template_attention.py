@@ -388,7 +388,7 @@ def _step(body: Body, t: _Attention, size: int, *, edge: bool) -> None:
     line = body.writer.line
     rows, columns = ("kre", "kce") if edge else ("kr", "kc")
     keys = _read(body, t, "k", _KEY_ROW, _DEPTH, (rows, "c"))
-    line(f"score = tl.dot(q, tl.trans({keys}){precision(t.dtype)})")
+    line(f"score = tl.dot(q, tl.trans({keys}), input_precision={precision(t.dtype)})")
     factor = _factor(t)
     if not factor:
         scale = float(t.call.scale) * (1.0 if t.adds_mask else _LOG2E)
@@ -414,7 +414,7 @@ def _step(body: Body, t: _Attention, size: int, *, edge: bool) -> None:
     line("acc = acc * change[:, None]")
     value = t.axes[3].symbol
     line(f"v = {_read(body, t, 'v', _KEY_ROW, value, (rows, 'n'))}")
-    line(f"acc = tl.dot(power.to(v.dtype), v, acc{precision(t.dtype)})")
+    line(f"acc = tl.dot(power.to(v.dtype), v, acc, input_precision={precision(t.dtype)})")
     line("top = best")
 
 

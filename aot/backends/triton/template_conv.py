@@ -174,7 +174,7 @@ def _multiply(walk: Walk, x_step: str, w_step: str, exact: bool) -> None:
     line = body.writer.line
     line(f"left = {_load(pointers[conv.x.buffer], f'x_at + ({x_step})', left)}")
     line(f"right = {_load(pointers[conv.w.buffer], f'w_at + ({w_step})', right)}")
-    line(f"acc = tl.dot(left, right, acc{precision(conv.dtype)})")
+    line(f"acc = tl.dot(left, right, acc, input_precision={precision(conv.dtype)})")
 
 
 def _emit_direct(conv: Convolution, hints: Hints, gpu: Gpu) -> EmittedKernel:
