@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-_FILES = ("integers", "combining", "sorting", "special", "loops", "scan", "gemv", "matmul")
+_FILES = (
+    *("integers", "combining", "sorting", "special", "loops"),
+    *("scan", "gemv", "matmul", "argsort"),
+)
 """Of `device/`, in the order in which a kernel's text has their functions."""
 
 
