@@ -8,7 +8,7 @@ what the kernel was launched with: `args`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -30,6 +30,11 @@ def places(context: KernelContext, blocks: Expr | None) -> dict[str, str]:
         return {"program": program, "batch": "0"}
     each = index_text(blocks, context.names)
     return {"program": f"{program} % ({each})", "batch": f"{program} // ({each})"}
+
+
+def in_tuple(names: Sequence[str]) -> str:
+    """Names as a tuple's text, to pack or unpack."""
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
 
 
 class Hooks:
@@ -67,8 +72,8 @@ class Hooks:
         body.faults = any(own.faults for _, own in self._bodies.values())
         body.waited = body.waited or waits
         names, _ = parameters(kernel, body)
-        packed = f"{', '.join(names)}," if len(names) == 1 else ", ".join(names)
-        given = {"args": f"({packed})", **{n: f"{NAME}_{n}" for n in self._bodies}, **arguments}
+        args = in_tuple(names)
+        given = {"args": args, **{n: f"{NAME}_{n}" for n in self._bodies}, **arguments}
         body.writer.line(f"{function}(")
         with body.writer.deeper():
             for name, text in given.items():
@@ -77,7 +82,7 @@ class Hooks:
         emitted = finish(kernel, body, grid, options, early=early)
         hooks = "".join(
             f"@triton.jit\ndef {NAME}_{name}({', '.join(('args', *own))}):\n"
-            f"    {packed} = args\n{hook.writer.text()}\n\n"
+            f"    {args} = args\n{hook.writer.text()}\n\n"
             for name, (own, hook) in self._bodies.items()
         )
         return replace(emitted, function=hooks + emitted.function)
