@@ -44,6 +44,9 @@ class Hooks:
         self._context = context
         self._bodies: dict[str, tuple[tuple[str, ...], Body]] = {}
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._bodies
+
     @contextmanager
     def function(self, name: str, *parameters: str) -> Iterator[Body]:
         """The statements of a function of that name; `args` is the parameter before these."""
