@@ -122,12 +122,12 @@ def build(
     lowered = stages.run("lower", lambda: lower_outline(outline(graph)))
     # From here on each program goes its own way: what to fuse depends on the device.
     kernels = _schedule(stages, programs, lowered)
-    emitted = stages.run(
-        "emit", lambda: _each(programs, lambda p, k: _emit(p, kernels[k], options))
-    )
     # Kernels that the backend has put into one launch run at the same time.
     memory = stages.run(
-        "plan_memory", lambda: _each(programs, lambda _, k: plan_memory(emitted[k].graph))
+        "plan_memory", lambda: _each(programs, lambda _, k: plan_memory(kernels[k]))
+    )
+    emitted = stages.run(
+        "emit", lambda: _each(programs, lambda p, k: _emit(p, kernels[k], options))
     )
     binaries = stages.run(
         "build",
@@ -146,7 +146,7 @@ def build(
 def _schedule(
     stages: _Stages, programs: Sequence[Program], lowered: Outline[LoopGraph]
 ) -> PerProgram[KernelGraph]:
-    """The passes, then fusion."""
+    """The passes, fusion, and what the backend adds to its kernels."""
     loops = stages.run(
         "passes",
         lambda: _each_schedule(
@@ -154,11 +154,14 @@ def _schedule(
             lambda p, _: run_passes(lowered, p.machine, stages.watch(str(p.target))),
         ),
     )
-    return stages.run(
+    fused = stages.run(
         "fuse",
         lambda: _each_schedule(
             programs, lambda p, k: join(loops[k].map(lambda part: fuse(part, p.machine)))
         ),
+    )
+    return stages.run(
+        "prepare", lambda: _each(programs, lambda p, k: p.backend.prepare(fused[k], p.target))
     )
 
 

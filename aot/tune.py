@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from aot import driver
+from aot.backends.base import EmittedGraph
 from aot.backends.triton.backend import TritonBackend
 from aot.backends.triton.compile import try_compile
 from aot.backends.triton.tuning import (
@@ -189,7 +190,7 @@ class _Session:
 
     def _drop_refused(self, tunables: Sequence[Tunable], chosen: dict[Problem, Config]) -> None:
         """Removes what does not compile from `chosen`."""
-        emitted = TritonBackend(_Forced(chosen)).emit(self._graph, self._target)
+        emitted = _emitted(TritonBackend(_Forced(chosen)), self._graph, self._target)
         options = self._options
         images = try_compile(
             emitted.functions, self._target.archs[0], options.jobs, options.cache_dir
@@ -208,7 +209,7 @@ class _Session:
         backend = TritonBackend(_Forced(chosen))
         options = self._options
         driver.build(self._captured, options, choose=lambda _: backend)
-        emitted = backend.emit(self._graph, self._target)
+        emitted = _emitted(backend, self._graph, self._target)
         functions = {launch.kernel: launch.function for launch in emitted.launches}
         assert options.output is not None
         return self._measure(options.output), functions
@@ -220,11 +221,15 @@ def find_tunables(graph: KernelGraph, target: Target) -> tuple[Tunable, ...]:
     for kernel in graph.kernels:
         noting = _Forced({})
         chooser: Chooser = noting
-        TritonBackend(chooser).emit(replace(graph, kernels=(kernel,)), target)
+        _emitted(TritonBackend(chooser), replace(graph, kernels=(kernel,)), target)
         for problem, candidates in noting.asked.items():
             known = found.get(problem, Tunable(problem, candidates, ()))
             found[problem] = replace(known, kernels=(*known.kernels, kernel.name))
     return tuple(found.values())
+
+
+def _emitted(backend: TritonBackend, graph: KernelGraph, target: Target) -> EmittedGraph:
+    return backend.emit(backend.prepare(graph, target), target)
 
 
 def _kernel_graph(captured: Captured, target: Target) -> KernelGraph:

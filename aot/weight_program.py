@@ -25,12 +25,12 @@ from aot.schedule.memory import plan_memory
 
 def with_weight_program(emitted: EmittedGraph, backend: Backend, target: Target) -> EmittedGraph:
     """The emitted graph with routines for every derived weight that its launches use."""
-    used = [name for launch in emitted.launches for name in launch.buffers]
+    used = [name for kernel in emitted.graph.kernels for name in kernel.reads]
     wanted = weight_routines(emitted.graph, used)
     functions = list(emitted.functions)
     routines: list[EmittedRoutine] = []
     for routine in wanted.routines:
-        kernels = _schedule(routine, backend.machine(target))
+        kernels = backend.prepare(_schedule(routine, backend.machine(target)), target)
         made = backend.emit(kernels, target)
         functions += made.functions
         routines.append(EmittedRoutine(made.graph, plan_memory(made.graph), made.launches))

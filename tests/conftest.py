@@ -22,8 +22,8 @@ collect_ignore = (
 )
 
 SWEEPS = {
-    "tests/backends/cpp/test_tmpl_": 10,
-    "tests/backends/cpp/test_vec_": 5,
+    "tests/backends/cpp/tmpl/": 10,
+    "tests/backends/cpp/vec/": 5,
     "tests/backends/test_plain.py": 10,
     "tests/conformance/opinfo/": 1,
     "tests/conformance/": 5,

@@ -54,6 +54,9 @@ class DeviceBackend:
     def tools(self, target: Target, options: BuildOptions) -> tuple[tuple[str, str], ...]:
         return (("fakec", "1.0"),)
 
+    def prepare(self, graph: KernelGraph, target: Target) -> KernelGraph:
+        return HOST.prepare(graph, ALL_CPU)
+
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         emitted = HOST.emit(graph, ALL_CPU)
         one = integer(1)
@@ -202,7 +205,8 @@ def test_every_program_is_dumped_and_verified(captured: Captured, tmp_path: Path
     files = {path.name for path in tmp_path.iterdir()}
     assert "03_lower.txt" in files
     assert {f"05_fuse.{t}.txt" for t in ("cpu_x86-64-v2", "cuda_sm_80", "cuda_sm_90")} <= files
-    assert {"06_emit.cpu_x86-64-v2.cc", "06_emit.cuda_sm_90.py"} <= files
+    assert {"06_prepare.cpu_x86-64-v2.txt", "06_prepare.cuda_sm_90.txt"} <= files
+    assert {"08_emit.cpu_x86-64-v2.cc", "08_emit.cuda_sm_90.py"} <= files
     report = partial_report(kept.values, kept.timings)
     assert [p.target for p in report.programs] == ["cpu:x86-64-v2", "cuda:sm_80", "cuda:sm_90"]
     assert all(p.kernels for p in report.programs)

@@ -88,3 +88,20 @@ def test_make_help_lists_every_target_of_the_readme() -> None:
     named = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / "README.md").read_text(encoding="utf-8")))
     assert named
     assert all(f"make {target} " in shown for target in named)
+
+
+def test_the_glossary_says_where_words_are_defined() -> None:
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
+    places = [re.findall(r"`([^`]+)`", row[3]) for row in rows if row[3].strip() != "defined in"]
+    assert len(places) > 50
+    for file, name in places:
+        source = (ROOT / file).read_text(encoding="utf-8")
+        assert re.search(rf"\b{name}\b", source), f"{file} has no {name}"
+
+
+def test_the_glossary_has_each_word_once() -> None:
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    words = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
+    words = [word for word in words if word != "word"]
+    assert sorted(set(words)) == sorted(words)

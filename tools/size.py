@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from tools.clones import clones
 from tools.code_facts import Finding, PythonFile, native_files, python_files
 from tools.import_rules import breaches, circles, kind_tests
+from tools.mirror_rules import OURS
 from tools.unused import unused_names
+from tools.words import doubled_names
 
 MAX_FILE = 600
 MAX_MEDIAN = 200
@@ -57,6 +59,8 @@ def table() -> list[Row]:
         *_documented(files),
         _unused(),
         _clones(),
+        _mirrored(),
+        _doubled(),
     ]
 
 
@@ -154,6 +158,16 @@ def _unused() -> Row:
 def _clones() -> Row:
     found = tuple(clones())
     return Row("10", "functions that are written twice", str(len(found)), "0", not found, found)
+
+
+def _mirrored() -> Row:
+    found = tuple(OURS.breaches())
+    return Row("10", "tests and sources without each other", str(len(found)), "0", not found, found)
+
+
+def _doubled() -> Row:
+    found = tuple(doubled_names())
+    return Row("10", "type names with two meanings", str(len(found)), "0", not found, found)
 
 
 def _place(file: PythonFile, finding: Finding) -> str:

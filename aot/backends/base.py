@@ -58,8 +58,7 @@ class EmittedRoutine:
 class EmittedGraph:
     """Sources of a kernel graph, in the order of every binary's table, and a launch per kernel.
 
-    `graph`: the graph with the weights that the kernels want packed, as buffers and as derived
-    weights (`Backend.recipes` computes them); launches refer to its buffers.
+    `graph`: what was emitted; launches refer to its buffers.
     `routines`, `derivations`: the weight program, where one is wanted; its functions come last.
     """
 
@@ -111,8 +110,15 @@ class Backend(Protocol):
     def tools(self, target: Target, options: BuildOptions) -> tuple[tuple[str, str], ...]:
         """Name and version of each compiler that `compile` uses, for the package's provenance."""
 
+    def prepare(self, graph: KernelGraph, target: Target) -> KernelGraph:
+        """The graph as this backend launches it, with its decisions.
+
+        Weights that kernels want in another layout become derived weights (`recipes` computes
+        them), memory that kernels want for themselves becomes buffers, and launches are joined.
+        """
+
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
-        """Sources and launches of every kernel. Deterministic text; no effects."""
+        """Sources and launches of every kernel of a prepared graph. Deterministic; no effects."""
 
     def compile(
         self, source: EmittedGraph, target: Target, options: BuildOptions

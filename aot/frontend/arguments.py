@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from aot.errors import MissingOperator
-from aot.frontend.sizes import Sizes
+from aot.frontend.sizes import SizeTranslator
 from aot.frontend.weights import dtype_of
 from aot.ir.origin import Origin
 from aot.ir.tensors import TensorType, ValueRef
@@ -18,7 +18,7 @@ ALIASES = frozenset(f"aten.{name}.default" for name in (*_SAME, "_to_copy"))
 """Operators whose result is their first argument, unless the type changes."""
 
 
-def node_argument(argument: Any, values: Mapping[str, Any], sizes: Sizes) -> Any:
+def node_argument(argument: Any, values: Mapping[str, Any], sizes: SizeTranslator) -> Any:
     """An FX argument as a TensorOp's (`ir.tensors.Argument`).
 
     Raises:

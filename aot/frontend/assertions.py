@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from aot.frontend.sizes import Sizes
+from aot.frontend.context import Context, NodeCall
 from aot.ir.dtypes import BOOL
 from aot.ir.origin import Origin
-from aot.ir.tensors import (
-    Assertion,
-    Dim,
-    GraphOp,
-    SizeRelation,
-    TensorOp,
-    TensorType,
-    ValueRef,
-)
+from aot.ir.tensors import Assertion, SizeRelation, TensorType, ValueRef
 from aot.symbolic import as_expr
 
 ASSERTIONS = ("aten._assert", "aten.sym_constrain", "aten._functional_sym_constrain")
@@ -37,58 +29,44 @@ _RELATIONS = {
 """sympy's class -> our relation, and whether its sides are exchanged."""
 
 
-class AssertionReader(Protocol):
-    """What reading an assertion needs of the reader of the graph.
+def read_assertion(context: Context, call: NodeCall) -> tuple[SizeRelation, ...]:
+    """Adds an assertion of a tensor to the operators; gives those of measured sizes.
 
-    `overstated`: torch's symbols with upper bounds that are too low.
+    Raises ValueError for one that has no counterpart.
     """
-
-    types: dict[str, TensorType]
-    ops: list[GraphOp]
-    sizes: Sizes
-    values: dict[str, Any]
-    measured: list[Dim]
-    overstated: set[tuple[str, str]]
-    prefix: str
-
-
-def read_assertion(
-    reader: AssertionReader, node: torch.fx.Node, origin: Origin
-) -> tuple[SizeRelation, ...]:
-    """Adds an assertion of a tensor to the operators; gives those of measured sizes."""
-    if not str(node.target).startswith(_OF_VALUES):
+    node = call.node
+    if not call.target.startswith(_OF_VALUES):
         return ()
     if not node.args or not isinstance(node.args[0], torch.fx.Node):
         return ()
     condition = node.args[0]
     message = str(node.args[1]) if len(node.args) > 1 else "it is false"
-    known, value = condition.meta.get("val"), reader.values.get(condition.name)
+    known, value = condition.meta.get("val"), context.bindings.nodes.get(condition.name)
     if isinstance(known, torch.SymBool):
-        if not any(str(s) in reader.sizes.measured for s in known.node.expr.free_symbols):
+        expr = known.node.expr
+        if not context.sizes.are_measured(expr):
             return ()
-        if tuple(str(side) for side in known.node.expr.args) in reader.overstated:
+        if context.measured.is_overstated([str(side) for side in expr.args]):
             return ()
-        if type(known.node.expr).__name__ in _RELATIONS:
-            return (_relation(reader, known.node.expr, message, origin),)
+        if type(expr).__name__ in _RELATIONS:
+            return (_relation(context, expr, message, call.origin),)
     if isinstance(value, ValueRef):
-        reader.ops.append(Assertion(_truth(reader, node, value, origin), message, origin))
+        context.ops.add(Assertion(_truth(context, call, value), message, call.origin))
     return ()
 
 
-def _truth(reader: AssertionReader, node: torch.fx.Node, value: ValueRef, origin: Origin) -> str:
+def _truth(context: Context, call: NodeCall, value: ValueRef) -> str:
     """A bool without dimensions that says whether the value is not 0."""
-    type_ = reader.types[value.name]
+    type_ = context.ops.types[value.name]
     if type_.dtype == BOOL and not type_.shape:
         return value.name
-    name = f"{reader.prefix}{node.name}.holds"
-    reader.types[name] = TensorType(BOOL, (), ())
-    reader.ops.append(TensorOp("aten.any.default", (value,), (), (name,), origin))
-    return name
+    name, scalar = f"{call.name}.holds", TensorType(BOOL, (), ())
+    return context.ops.call("aten.any.default", (value,), name, scalar, call.origin).name
 
 
-def _relation(reader: AssertionReader, expr: Any, message: str, origin: Origin) -> SizeRelation:
+def _relation(context: Context, expr: Any, message: str, origin: Origin) -> SizeRelation:
     relation, exchanged = _RELATIONS[type(expr).__name__]
-    left, right = (reader.sizes.foreign(side) for side in expr.args)
+    left, right = (context.sizes.foreign(side) for side in expr.args)
     if exchanged:
         left, right = right, left
     place = f", at {origin.place}" if origin.place else ""
@@ -107,7 +85,7 @@ _POSITIONS = {
 
 
 def position_relations(
-    reader: AssertionReader, target: str, args: Sequence[Any], origin: Origin
+    context: Context, target: str, args: Sequence[Any], origin: Origin
 ) -> tuple[SizeRelation, ...]:
     """That a measured position lies in its dimension, as eager checks at each call."""
     place = _POSITIONS.get(target)
@@ -115,9 +93,9 @@ def position_relations(
         return ()
     position = as_expr(args[place + 1])
     length = args[place + 2] if "narrow" in target else 1
-    if not {d.name for d in reader.measured} & {str(s) for s in position.free_symbols}:
+    if not {d.name for d in context.measured.dims} & {str(s) for s in position.free_symbols}:
         return ()
-    size = reader.types[args[0].name].shape[args[place]]
+    size = context.ops.types[args[0].name].shape[args[place]]
     text = f"a position that the model computes is out of range, at {origin.place}"
     return (
         SizeRelation(as_expr(0), "<=", position, text),

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from aot.frontend.control import BlockReader, ControlCall
-from aot.ir.dtypes import BOOL
-from aot.ir.tensors import Block, GraphOp, Loop, TensorOp, TensorType, ValueRef, reads_of
+from aot.frontend.context import Context, GraphOps
+from aot.frontend.control import ControlCall
+from aot.ir.dtypes import BOOL, DType
+from aot.ir.tensors import Block, Loop, TensorType, ValueRef, reads_of
 from aot.symbolic import Expr, integer, is_int, row_major_strides
 
 _NAMED = {
@@ -32,13 +33,7 @@ ASSOCIATIVE_SCAN = "associative_scan"
 """Name of the operator."""
 
 
-class ScanReader(BlockReader, Protocol):
-    """What reading a scan needs of the reader of the graph around it."""
-
-    ops: list[GraphOp]
-
-
-def read_associative_scan(reader: ScanReader, call: ControlCall) -> tuple[ValueRef, ...]:
+def read_associative_scan(context: Context, call: ControlCall) -> tuple[ValueRef, ...]:
     """The running results along the first axis, as operators of ours or a loop.
 
     Raises:
@@ -48,13 +43,13 @@ def read_associative_scan(reader: ScanReader, call: ControlCall) -> tuple[ValueR
     if not all(isinstance(x, ValueRef) for x in xs):
         raise ValueError("it scans a number, no tensor")
     names = _named_parts(combine, len(xs))
-    if names is not None and all(reader.types[x.name].dtype != BOOL for x in xs):
-        return _running(reader, call, xs, names)
-    count = reader.types[xs[0].name].shape[0]
-    ranks = {len(reader.types[x.name].shape) for x in xs}
+    if names is not None and all(context.ops.types[x.name].dtype != BOOL for x in xs):
+        return _running(context, call, xs, names)
+    count = context.ops.types[xs[0].name].shape[0]
+    ranks = {len(context.ops.types[x.name].shape) for x in xs}
     if is_int(count) and len(ranks) == 1 and _is_pointwise(combine):
-        return _doubled(reader, call, int(count))
-    return _in_turn(reader, call, count)
+        return _doubled(context, call, int(count))
+    return _in_turn(context, call, count)
 
 
 def _calls(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
@@ -82,38 +77,37 @@ def _is_pointwise(combine: torch.fx.GraphModule) -> bool:
 
 
 def _emit(
-    reader: ScanReader,
+    context: Context,
     call: ControlCall,
     target: str,
     args: tuple[Any, ...],
     name: str,
     type_: TensorType,
 ) -> ValueRef:
-    reader.types[name] = replace(type_, strides=row_major_strides(type_.shape))
-    reader.ops.append(TensorOp(target, args, (), (name,), call.origin))
-    return ValueRef(name)
+    dense = replace(type_, strides=row_major_strides(type_.shape))
+    return context.ops.call(target, args, name, dense, call.origin)
 
 
 def _running(
-    reader: ScanReader, call: ControlCall, xs: Sequence[ValueRef], names: Sequence[str]
+    context: Context, call: ControlCall, xs: Sequence[ValueRef], names: Sequence[str]
 ) -> tuple[ValueRef, ...]:
     return tuple(
         _emit(
-            reader, call, "aot.running.default", (x, 0, name), f"{call.name}.{k}",
-            reader.types[x.name],
+            context, call, "aot.running.default", (x, 0, name), f"{call.name}.{k}",
+            context.ops.types[x.name],
         )
         for k, (x, name) in enumerate(zip(xs, names, strict=True))
     )  # fmt: skip
 
 
-def _doubled(reader: ScanReader, call: ControlCall, count: int) -> tuple[ValueRef, ...]:
+def _doubled(context: Context, call: ControlCall, count: int) -> tuple[ValueRef, ...]:
     """Kogge and Stone's steps (1973)."""
     _, xs, captured = call.args
     results, reach = tuple(xs), 1
     while reach < count:
         step = f"{call.name}.reach{reach}"
         parts = [
-            [_part(reader, call, x, bounds, f"{step}.{word}{k}") for k, x in enumerate(results)]
+            [_part(context, call, x, bounds, f"{step}.{word}{k}") for k, x in enumerate(results)]
             for word, bounds in (
                 ("before", (0, count - reach)),
                 ("own", (reach, count)),
@@ -121,11 +115,11 @@ def _doubled(reader: ScanReader, call: ControlCall, count: int) -> tuple[ValueRe
             )
         ]
         given = (*parts[0], *parts[1], *captured)
-        joined = _joined(reader, call, given, f"{step}.combine", integer(count - reach))
+        joined = _joined(context, call, given, f"{step}.combine", integer(count - reach))
         results = tuple(
             _emit(
-                reader, call, "aten.cat.default", ((done, ValueRef(new)), 0), f"{step}.{k}",
-                reader.types[x.name],
+                context, call, "aten.cat.default", ((done, ValueRef(new)), 0), f"{step}.{k}",
+                context.ops.types[x.name],
             )
             for k, (x, done, new) in enumerate(zip(xs, parts[2], joined, strict=True))
         )  # fmt: skip
@@ -134,16 +128,16 @@ def _doubled(reader: ScanReader, call: ControlCall, count: int) -> tuple[ValueRe
 
 
 def _part(
-    reader: ScanReader, call: ControlCall, x: ValueRef, bounds: tuple[int, int], name: str
+    context: Context, call: ControlCall, x: ValueRef, bounds: tuple[int, int], name: str
 ) -> ValueRef:
-    type_ = reader.types[x.name]
+    type_ = context.ops.types[x.name]
     shape = (integer(bounds[1] - bounds[0]), *type_.shape[1:])
     args = (x, 0, *(integer(b) for b in bounds))
-    return _emit(reader, call, "aten.slice.Tensor", args, name, replace(type_, shape=shape))
+    return _emit(context, call, "aten.slice.Tensor", args, name, replace(type_, shape=shape))
 
 
 def _joined(
-    reader: ScanReader, call: ControlCall, given: Sequence[Any], name: str, count: Expr
+    context: Context, call: ControlCall, given: Sequence[Any], name: str, count: Expr
 ) -> tuple[str, ...]:
     """The elementwise function on `count` slices at once; what depends on them has as many.
 
@@ -151,86 +145,85 @@ def _joined(
         ValueError: A result of the function depends on no slice, or is no tensor.
     """
     combine, xs, _ = call.args
-    block = reader.block(name, combine, given, call.origin)
+    block = call.block(name, combine, given)
     many = {x.name for x in given[: 2 * len(xs)]}
     for op in block.ops:
         if many.isdisjoint(reads_of(op)):
             continue
         for output in op.outputs:
             if output is not None:
-                shape = (count, *reader.types[output].shape)
+                type_ = context.ops.types[output]
+                shape = (count, *type_.shape)
                 strides = row_major_strides(shape)
-                reader.types[output] = replace(reader.types[output], shape=shape, strides=strides)
+                context.ops.declare(output, replace(type_, shape=shape, strides=strides))
                 many.add(output)
     if not many.issuperset(block.results):
         raise ValueError("a result of its function depends on no slice")
-    reader.ops += block.ops
+    context.ops.add(*block.ops)
     return block.results
 
 
-def _in_turn(reader: ScanReader, call: ControlCall, count: Expr) -> tuple[ValueRef, ...]:
+def _in_turn(context: Context, call: ControlCall, count: Expr) -> tuple[ValueRef, ...]:
     """A loop that carries the running results; the first slices are taken as they are."""
     combine, xs, captured = call.args
-    types = [reader.types[x.name] for x in xs]
+    types = [context.ops.types[x.name] for x in xs]
     slices = [replace(t, shape=t.shape[1:], strides=t.strides[1:]) for t in types]
-    first = _constant(reader, call, f"{call.name}.begins", BOOL, reader.ops, value=True)
+    ops = context.ops
+    first = _constant(ops, call, f"{call.name}.begins", BOOL, value=True)
     carried = [(f"{call.name}.first", first)]
-    reader.types[carried[0][0]] = reader.types[first]
+    ops.declare(carried[0][0], ops.types[first])
     for k, type_ in enumerate(slices):
         start = f"{call.name}.start{k}"
-        _constant(reader, call, start, type_.dtype, reader.ops, type_.shape, value=0)
+        _constant(ops, call, start, type_.dtype, type_.shape, value=0)
         carried.append((f"{call.name}.carried{k}", start))
-        reader.types[carried[-1][0]] = reader.types[start]
+        ops.declare(carried[-1][0], ops.types[start])
     elements = [(f"{call.name}.x{k}", x.name) for k, x in enumerate(xs)]
-    reader.types.update((name, t) for (name, _), t in zip(elements, slices, strict=True))
+    for (name, _), type_ in zip(elements, slices, strict=True):
+        ops.declare(name, type_)
     given = tuple(ValueRef(name) for name, _ in (*carried[1:], *elements))
-    block = reader.block(f"{call.name}.combine", combine, (*given, *captured), call.origin)
-    body = _chosen(reader, call, block, carried[0][0], elements)
+    block = call.block(f"{call.name}.combine", combine, (*given, *captured))
+    body = _chosen(ops.inner(block.ops), call, block.results, carried[0][0], elements)
     stacked = tuple(f"{call.name}.{k}" for k in range(len(xs)))
     for name, type_ in zip(stacked, types, strict=True):
-        reader.types[name] = replace(type_, strides=row_major_strides(type_.shape))
-    reader.ops.append(
-        Loop(tuple(carried), None, count, tuple(elements), body, stacked, call.origin)
-    )
+        ops.declare(name, replace(type_, strides=row_major_strides(type_.shape)))
+    ops.add(Loop(tuple(carried), None, count, tuple(elements), body, stacked, call.origin))
     return tuple(ValueRef(name) for name in stacked)
 
 
 def _chosen(
-    reader: ScanReader,
+    ops: GraphOps,
     call: ControlCall,
-    block: Block,
+    results: Sequence[str],
     first: str,
     elements: Sequence[tuple[str, str]],
 ) -> Block:
-    """The body: each slice itself where it is the first, else the function's result; both twice."""
-    ops = list(block.ops)
-    names = [_constant(reader, call, f"{call.name}.continues", BOOL, ops, value=False)]
+    """The body: each slice itself where it is the first, else the function's result; both twice.
+
+    `ops` are those of the function, whose results are `results`.
+    """
+    names = [_constant(ops, call, f"{call.name}.continues", BOOL, value=False)]
     copies = []
-    for k, ((element, _), joined) in enumerate(zip(elements, block.results, strict=True)):
-        type_ = reader.types[element]
+    for k, ((element, _), joined) in enumerate(zip(elements, results, strict=True)):
+        type_ = ops.types[element]
         dense = replace(type_, strides=row_major_strides(type_.shape))
         for target, args, name in (
             ("aten.where.self", (ValueRef(first), ValueRef(element), ValueRef(joined)), "new"),
             ("aten.clone.default", (ValueRef(f"{call.name}.new{k}"),), "kept"),
         ):
-            reader.types[f"{call.name}.{name}{k}"] = dense
-            ops.append(TensorOp(target, args, (), (f"{call.name}.{name}{k}",), call.origin))
+            ops.call(target, args, f"{call.name}.{name}{k}", dense, call.origin)
         names.append(f"{call.name}.new{k}")
         copies.append(f"{call.name}.kept{k}")
-    return Block(tuple(ops), (*names, *copies))
+    return Block(ops.written, (*names, *copies))
 
 
 def _constant(
-    reader: ScanReader,
+    ops: GraphOps,
     call: ControlCall,
     name: str,
-    dtype: Any,
-    ops: list[GraphOp],
+    dtype: DType,
     shape: tuple[Expr, ...] = (),
     *,
     value: float,
 ) -> str:
-    reader.types[name] = TensorType(dtype, shape, row_major_strides(shape))
-    made = TensorOp("aten.full.default", (shape, value), (("dtype", dtype),), (name,), call.origin)
-    ops.append(made)
-    return name
+    type_, args = TensorType(dtype, shape, row_major_strides(shape)), (shape, value)
+    return ops.call("aten.full.default", args, name, type_, call.origin, dtype=dtype).name

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-Axis = tuple[int, int]
+InputAxis = tuple[int, int]
 """(tensor input's position, axis)."""
 
 
 def wanted_sizes(
     example: tuple[Sequence[Any], Mapping[str, Any]], names: Sequence[str], shapes: Any
-) -> dict[Axis, Any]:
+) -> dict[InputAxis, Any]:
     """What `dynamic_shapes` says of each axis that it names: a Dim, a hint, a number, None.
 
     Args:
@@ -29,7 +29,7 @@ def wanted_sizes(
         specs = {str(k): v for k, v in shapes.items()}
     elif isinstance(shapes, (tuple, list)):
         specs = dict(zip(named, shapes, strict=False))
-    wanted: dict[Axis, Any] = {}
+    wanted: dict[InputAxis, Any] = {}
     position = 0
     for name, value in named.items():
         position = _walk(value, _spec_of(name, specs), position, wanted)
@@ -53,7 +53,7 @@ def _spec_of(name: str, specs: Mapping[str, Any]) -> Any:
     return specs.get(name)
 
 
-def _walk(value: Any, spec: Any, position: int, wanted: dict[Axis, Any]) -> int:
+def _walk(value: Any, spec: Any, position: int, wanted: dict[InputAxis, Any]) -> int:
     """What is said below one argument; the position of the next tensor input."""
     if isinstance(value, torch.Tensor):
         items = spec.items() if isinstance(spec, Mapping) else enumerate(spec or ())

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from aot.frontend.context import Context
 from aot.frontend.measuring import (
     MeasuredCall,
-    MeasuringReader,
     bind_dim,
     check_traced,
     dense,
@@ -24,81 +24,79 @@ from aot.frontend.measuring import (
 from aot.frontend.sizes import finite
 from aot.frontend.uniques import UNIQUES
 from aot.ir.dtypes import FLOAT32, FLOAT64, INT64, DType
-from aot.ir.tensors import SizeRelation, TensorOp, TensorType, ValueRef, dims_in
+from aot.ir.tensors import SizeRelation, TensorOp, TensorType, ValueRef
 from aot.symbolic import Expr, integer, product, row_major_strides
 
 
-def read_measured(reader: MeasuringReader, target: str, call: MeasuredCall) -> Any:
+def read_measured(context: Context, target: str, call: MeasuredCall) -> Any:
     """The value of the call: a tensor, or the size itself.
 
     Raises ValueError for what has no counterpart, with the reason.
     """
-    return _READERS[target](reader, call)
+    return _READERS[target](context, call)
 
 
-def read_number(reader: MeasuringReader, call: MeasuredCall, dtype: DType) -> ValueRef:
+def read_number(context: Context, call: MeasuredCall, dtype: DType) -> ValueRef:
     """The one element of a tensor, in the given type and without dimensions."""
     (x,) = call.args
-    known = reader.types[x.name]
+    known = context.ops.types[x.name]
     if known.shape:
         name, type_ = f"{call.name}.value", dense(known.dtype)
-        x = emit(reader, call, "aten.view.default", (x, ()), name, type_)
+        x = emit(context, call, "aten.view.default", (x, ()), name, type_)
     if known.dtype == dtype:
         return ValueRef(x.name)
     name = f"{call.name}.{dtype.name}"
-    reader.types[name] = dense(dtype)
-    given = (("dtype", dtype),)
-    reader.ops.append(TensorOp("aten._to_copy.default", (x,), given, (name,), call.origin))
-    return ValueRef(name)
+    target, type_ = "aten._to_copy.default", dense(dtype)
+    return context.ops.call(target, (x,), name, type_, call.origin, dtype=dtype)
 
 
-def _item(reader: MeasuringReader, call: MeasuredCall) -> Any:
-    x = read_number(reader, call, INT64)
+def _item(context: Context, call: MeasuredCall) -> Any:
+    x = read_number(context, call, INT64)
     low, high = finite(call.bounds[0]), finite(call.bounds[1])
     if low is None or low < 0:
-        size = _signed(reader, call, x)
+        size = _signed(context, call, x)
     else:
-        size = bind_dim(reader, call, x.name, low, high)
-    reader.claimed.update(dims_in(size))
-    return name_size(reader, call, size)
+        size = bind_dim(context, call, x.name, low, high)
+    context.measured.claim(size)
+    return name_size(context, call, size)
 
 
-def _signed(reader: MeasuringReader, call: MeasuredCall, x: ValueRef) -> Expr:
+def _signed(context: Context, call: MeasuredCall, x: ValueRef) -> Expr:
     """A number of any sign, as the difference of two dims of which one is 0: dims have no sign."""
     type_ = dense(INT64)
     clamp = "aten.clamp.default"
-    positive = emit(reader, call, clamp, (x, 0), f"{call.name}.positive", type_)
-    other = emit(reader, call, clamp, (x, None, 0), f"{call.name}.negative", type_)
-    negative = emit(reader, call, "aten.neg.default", (other,), f"{call.name}.negated", type_)
-    return bind_dim(reader, call, positive.name, 0, None) - bind_dim(
-        reader, call, negative.name, 0, None
+    positive = emit(context, call, clamp, (x, 0), f"{call.name}.positive", type_)
+    other = emit(context, call, clamp, (x, None, 0), f"{call.name}.negative", type_)
+    negative = emit(context, call, "aten.neg.default", (other,), f"{call.name}.negated", type_)
+    return bind_dim(context, call, positive.name, 0, None) - bind_dim(
+        context, call, negative.name, 0, None
     )
 
 
-def _nonzero(reader: MeasuringReader, call: MeasuredCall) -> Any:
-    rows = true_places(reader, call, call.args[0], call.name)
-    name_size(reader, call, reader.types[rows.name].shape[0])
+def _nonzero(context: Context, call: MeasuredCall) -> Any:
+    rows = true_places(context, call, call.args[0], call.name)
+    name_size(context, call, context.ops.types[rows.name].shape[0])
     return rows
 
 
-def _index(reader: MeasuringReader, call: MeasuredCall) -> Any:
+def _index(context: Context, call: MeasuredCall) -> Any:
     x, indices = call.args
-    return _pick(reader, call, x, indices)
+    return _pick(context, call, x, indices)
 
 
-def _masked_select(reader: MeasuringReader, call: MeasuredCall) -> Any:
+def _masked_select(context: Context, call: MeasuredCall) -> Any:
     x, mask = call.args
-    shape = _broadcast(reader.types[x.name].shape, reader.types[mask.name].shape)
+    shape = _broadcast(context.ops.types[x.name].shape, context.ops.types[mask.name].shape)
     shape = shape or (integer(1),)
-    count = product(reader.types[x.name].shape)
+    count = product(context.ops.types[x.name].shape)
     if count != product(shape):
         # torch bounds the size by x's elements before it is as large as the mask.
-        reader.overstated.add((call.symbol, str(count)))
+        context.measured.overstate(call.symbol, str(count))
     pair = []
     for value, name in ((x, f"{call.name}.all"), (mask, f"{call.name}.mask")):
-        type_ = TensorType(reader.types[value.name].dtype, shape, row_major_strides(shape))
-        pair.append(emit(reader, call, "aten.expand.default", (value, shape), name, type_))
-    return _pick(reader, call, pair[0], (pair[1],))
+        type_ = TensorType(context.ops.types[value.name].dtype, shape, row_major_strides(shape))
+        pair.append(emit(context, call, "aten.expand.default", (value, shape), name, type_))
+    return _pick(context, call, pair[0], (pair[1],))
 
 
 def _broadcast(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -108,20 +106,18 @@ def _broadcast(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, ...]:
     return tuple(q if p == 1 else p for p, q in zip(left, right, strict=True))
 
 
-def _pick(
-    reader: MeasuringReader, call: MeasuredCall, x: ValueRef, indices: Sequence[Any]
-) -> ValueRef:
+def _pick(context: Context, call: MeasuredCall, x: ValueRef, indices: Sequence[Any]) -> ValueRef:
     """x[indices]."""
-    named, size = _without_masks(reader, call, indices)
+    named, size = _without_masks(context, call, indices)
     if size is not None:
-        name_size(reader, call, size)
+        name_size(context, call, size)
     return emit(
-        reader, call, "aten.index.Tensor", (x, named), call.name, reader.type_of(call.result)
+        context, call, "aten.index.Tensor", (x, named), call.name, context.type_of(call.result)
     )
 
 
 def _without_masks(
-    reader: MeasuringReader, call: MeasuredCall, indices: Sequence[Any]
+    context: Context, call: MeasuredCall, indices: Sequence[Any]
 ) -> tuple[tuple[ValueRef | None, ...], Expr | None]:
     """Indices, masks among them being as many index tensors as they have dimensions.
 
@@ -130,93 +126,93 @@ def _without_masks(
     named: list[ValueRef | None] = []
     count: Expr | None = None
     for k, index in enumerate(indices):
-        if not is_mask(reader, index):
+        if not is_mask(context, index):
             named.append(index)
             continue
-        rows = true_places(reader, call, index, f"{call.name}.mask{k}")
-        size, rank = reader.types[rows.name].shape[0], len(reader.types[index.name].shape)
+        rows = true_places(context, call, index, f"{call.name}.mask{k}")
+        size, rank = context.ops.types[rows.name].shape[0], len(context.ops.types[index.name].shape)
         if count is not None and size != count:
             message = f"masks that index together differ in what they select, {call.origin.place}"
-            reader.relations.append(SizeRelation(count, "==", size, message))
+            context.measured.require(SizeRelation(count, "==", size, message))
         count = size
         for axis in range(rank):
             name = f"{call.name}.mask{k}.index{axis}"
             args = (rows, 1, axis)
-            named.append(emit(reader, call, "aten.select.int", args, name, dense(INT64, size)))
+            named.append(emit(context, call, "aten.select.int", args, name, dense(INT64, size)))
     return tuple(named), count
 
 
-def _index_put(reader: MeasuringReader, call: MeasuredCall) -> Any:
+def _index_put(context: Context, call: MeasuredCall) -> Any:
     x, indices, *rest = call.args
-    masks = [i for i in indices if is_mask(reader, i)]
+    masks = [i for i in indices if is_mask(context, i)]
     if len(masks) != len([i for i in indices if i is not None]) or len(masks) > 1:
-        indices, _ = _without_masks(reader, call, indices)
-    args, type_ = (x, indices, *rest), reader.type_of(call.result)
-    return emit(reader, call, call.origin.operator, args, call.name, type_)
+        indices, _ = _without_masks(context, call, indices)
+    args, type_ = (x, indices, *rest), context.type_of(call.result)
+    return emit(context, call, call.origin.operator, args, call.name, type_)
 
 
-def _bincount(reader: MeasuringReader, call: MeasuredCall) -> Any:
+def _bincount(context: Context, call: MeasuredCall) -> Any:
     defaults: tuple[Any, ...] = (None, 0)
     x, weights, least = (*call.args, *defaults[len(call.args) - 1 :])
     target, type_ = "aot.bin_total.default", dense(INT64)
-    total = emit(reader, call, target, (x, least), f"{call.name}.total", type_)
-    name_size(reader, call, bind_dim(reader, call, total.name, int(least), None))
-    args, type_ = (x, weights), reader.type_of(call.result)
-    summed = None if weights is None else reader.types[weights.name].dtype
+    total = emit(context, call, target, (x, least), f"{call.name}.total", type_)
+    name_size(context, call, bind_dim(context, call, total.name, int(least), None))
+    args, type_ = (x, weights), context.type_of(call.result)
+    summed = None if weights is None else context.ops.types[weights.name].dtype
     check_traced(type_, {None: INT64, FLOAT32: FLOAT32}.get(summed, FLOAT64))
-    return emit(reader, call, "aot.bin_counts.default", args, call.name, type_)
+    return emit(context, call, "aot.bin_counts.default", args, call.name, type_)
 
 
-def _repeat_interleave(reader: MeasuringReader, call: MeasuredCall) -> Any:
+def _repeat_interleave(context: Context, call: MeasuredCall) -> Any:
     """Elements, each as often as a tensor says: each place of the result looks for its own."""
     x, repeats, axis = (*call.args, None)[:3]
-    rank = len(reader.types[x.name].shape)
+    rank = len(context.ops.types[x.name].shape)
     if axis is None and rank != 1:
-        x = flattened(reader, call, x)
+        x = flattened(context, call, x)
     along = 0 if axis is None else int(axis) % max(rank, 1)
-    count = reader.types[x.name].shape[along]
-    if reader.types[repeats.name].shape != (count,):
-        type_ = dense(reader.types[repeats.name].dtype, count)
+    count = context.ops.types[x.name].shape[along]
+    if context.ops.types[repeats.name].shape != (count,):
+        type_ = dense(context.ops.types[repeats.name].dtype, count)
         args, name = (repeats, (count,)), f"{call.name}.repeats"
-        repeats = emit(reader, call, "aten.expand.default", args, name, type_)
-    at = _repeated_places(reader, call, repeats, along)
-    type_ = reader.type_of(call.result)
-    return emit(reader, call, "aten.index_select.default", (x, along, at), call.name, type_)
+        repeats = emit(context, call, "aten.expand.default", args, name, type_)
+    at = _repeated_places(context, call, repeats, along)
+    type_ = context.type_of(call.result)
+    return emit(context, call, "aten.index_select.default", (x, along, at), call.name, type_)
 
 
-def _repeat_places(reader: MeasuringReader, call: MeasuredCall) -> Any:
+def _repeat_places(context: Context, call: MeasuredCall) -> Any:
     (repeats,) = call.args
-    at = _repeated_places(reader, call, repeats, 0)
-    args, type_ = (at,), reader.type_of(call.result)
-    return emit(reader, call, "aten.clone.default", args, call.name, type_)
+    at = _repeated_places(context, call, repeats, 0)
+    args, type_ = (at,), context.type_of(call.result)
+    return emit(context, call, "aten.clone.default", args, call.name, type_)
 
 
 def _repeated_places(
-    reader: MeasuringReader, call: MeasuredCall, repeats: ValueRef, along: int
+    context: Context, call: MeasuredCall, repeats: ValueRef, along: int
 ) -> ValueRef:
     """Position k, repeats[k] times: as many in all as the result has along that dimension."""
-    count = reader.types[repeats.name].shape[0]
+    count = context.ops.types[repeats.name].shape[0]
     if call.symbol:
         type_ = dense(INT64)
-        total = emit(reader, call, "aten.sum.default", (repeats,), f"{call.name}.total", type_)
-        name_size(reader, call, bind_dim(reader, call, total.name, 0, None))
-    size = reader.type_of(call.result).shape[along]
+        total = emit(context, call, "aten.sum.default", (repeats,), f"{call.name}.total", type_)
+        name_size(context, call, bind_dim(context, call, total.name, 0, None))
+    size = context.type_of(call.result).shape[along]
     type_ = dense(INT64, count)
-    ends = emit(reader, call, "aten.cumsum.default", (repeats, 0), f"{call.name}.ends", type_)
+    ends = emit(context, call, "aten.cumsum.default", (repeats, 0), f"{call.name}.ends", type_)
     names = (f"{call.name}.places", f"{call.name}.at")
     for name in names:
-        reader.types[name] = dense(INT64, size)
+        context.ops.declare(name, dense(INT64, size))
     places, searched = (("dtype", INT64),), (("right", True),)
-    reader.ops += [
+    context.ops.add(
         TensorOp("aten.arange.default", (size,), places, names[:1], call.origin),
         TensorOp(
             "aten.bucketize.Tensor", (ValueRef(names[0]), ends), searched, names[1:], call.origin
         ),
-    ]
+    )
     return ValueRef(names[1])
 
 
-_READERS: Mapping[str, Callable[[MeasuringReader, MeasuredCall], Any]] = {
+_READERS: Mapping[str, Callable[[Context, MeasuredCall], Any]] = {
     "aten.item.default": _item,
     "aten._local_scalar_dense.default": _item,
     "aten.nonzero.default": _nonzero,

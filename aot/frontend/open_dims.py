@@ -13,7 +13,7 @@ import torch
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from aot.frontend.labels import Axis
+from aot.frontend.labels import InputAxis
 
 TRACED = 2
 """The least size that torch.export does not treat as a constant."""
@@ -53,7 +53,7 @@ def narrowed_by_model(shapes: Any) -> Any:
 
 
 def traceable(
-    example: tuple[Sequence[Any], Mapping[str, Any]], wanted: Mapping[Axis, Any]
+    example: tuple[Sequence[Any], Mapping[str, Any]], wanted: Mapping[InputAxis, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The example with at least two of everything along named dimensions.
 

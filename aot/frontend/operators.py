@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from aot.errors import MissingOperator
+from aot.frontend.context import Context, NodeCall
 from aot.ir.dtypes import DType
 from aot.ir.origin import Origin
-from aot.ir.tensors import OperatorCall, TensorType, ValueRef
+from aot.ir.tensors import OperatorCall, ValueRef
 from aot.symbolic import is_int, row_major_strides
 
 _OURS = ("aten", "prims", "aot")
@@ -21,28 +22,6 @@ _OURS = ("aten", "prims", "aot")
 _AUTO_FUNCTIONALIZED = "auto_functionalized_v2"
 _VIEW_KEYS = ("size", "stride", "storage_offset", "slice_dim", "slice_start", "slice_end")
 """What torch says of an argument that is a view of what is changed."""
-
-
-class CallReader(Protocol):
-    """What reading a call needs of the reader of the graph around it."""
-
-    types: dict[str, TensorType]
-
-    def argument(self, argument: Any) -> Any:
-        """An FX argument as a TensorOp's. Raises ValueError when it has no counterpart."""
-
-    def type_of(self, value: Any) -> TensorType:
-        """The type of a (fake) tensor. Raises ValueError for anything else."""
-
-
-@dataclass(frozen=True)
-class CustomCall:
-    """One call of a custom operator: `name` is unique in the program, `value` its fake result."""
-
-    name: str
-    node: torch.fx.Node
-    value: Any
-    origin: Origin
 
 
 def operator_name(node: torch.fx.Node) -> str | None:
@@ -77,7 +56,7 @@ def without_code(name: str, origin: Origin) -> MissingOperator:
     )
 
 
-def read_operator(reader: CallReader, call: CustomCall) -> tuple[OperatorCall, tuple[Any, ...]]:
+def read_operator(context: Context, call: NodeCall) -> tuple[OperatorCall, tuple[Any, ...]]:
     """The call with all arguments of its schema, and the value of each of the node's results.
 
     Raises:
@@ -90,19 +69,20 @@ def read_operator(reader: CallReader, call: CustomCall) -> tuple[OperatorCall, t
     if call.node.meta.get("unbacked_bindings"):
         raise ValueError("the sizes of its results depend on the values in its arguments")
     made = call.value if isinstance(call.value, (tuple, list)) else (call.value,)
-    changed = _copies(reader, call) if changes else ()
+    changed = _copies(context, call) if changes else ()
     # What torch adds for an operator that changes arguments: their new values, behind its results.
     own = [value for value in made[: len(made) - len(changed)] if value is not None]
     results = []
     for position, result in enumerate(own):
-        type_ = reader.type_of(result)
+        type_ = context.type_of(result)
         results.append(call.name if len(own) == 1 else f"{call.name}.{position}")
-        reader.types[results[-1]] = replace(type_, strides=row_major_strides(type_.shape))
+        dense = replace(type_, strides=row_major_strides(type_.shape))
+        context.ops.declare(results[-1], dense)
     places = _places(call.node, target._schema, [name for name, _ in changed]) if changes else {}
     arguments = tuple(
         (parameter.name, *places[parameter.name])
         if parameter.name in places
-        else _argument(reader, parameter, _given(call.node, position, parameter, changes))
+        else _argument(context, parameter, _given(call.node, position, parameter, changes))
         for position, parameter in enumerate(target._schema.arguments)
     )
     op = OperatorCall(target._name, arguments, tuple(results), call.origin, changed)
@@ -111,13 +91,13 @@ def read_operator(reader: CallReader, call: CustomCall) -> tuple[OperatorCall, t
     return op, refs
 
 
-def _copies(reader: CallReader, call: CustomCall) -> tuple[tuple[str, str], ...]:
+def _copies(context: Context, call: NodeCall) -> tuple[tuple[str, str], ...]:
     """A name for the copy of each tensor that the operator changes, and the tensor."""
     copies = []
-    for position, base in enumerate(reader.argument(call.node.kwargs["_all_bases"])):
+    for position, base in enumerate(context.argument(call.node.kwargs["_all_bases"])):
         name = f"{call.name}.changed{position}"
-        type_ = reader.types[base.name]
-        reader.types[name] = replace(type_, strides=row_major_strides(type_.shape))
+        type_ = context.ops.types[base.name]
+        context.ops.declare(name, replace(type_, strides=row_major_strides(type_.shape)))
         copies.append((name, base.name))
     return tuple(copies)
 
@@ -179,8 +159,8 @@ _DTYPES: Mapping[Any, torch.dtype] = {
 """The numbers by which schemas give element types as defaults."""
 
 
-def _argument(reader: CallReader, parameter: torch.Argument, given: Any) -> tuple[str, str, Any]:
-    value = reader.argument(given)
+def _argument(context: Context, parameter: torch.Argument, given: Any) -> tuple[str, str, Any]:
+    value = context.argument(given)
     if value is None:
         return parameter.name, "none", None
     declared = str(parameter.type).replace("Optional[", "").rstrip("]")

@@ -24,7 +24,7 @@ _NOT_THE_USERS = (
 
 
 @dataclass(frozen=True)
-class Places:
+class SourcePaths:
     """Turns absolute file names into ones that do not depend on where the model lies.
 
     `root`: the model file's directory; files below it, or below an entry of `search`, are named
@@ -54,9 +54,9 @@ class Places:
         return Origin(self.short(found[0]), found[1], operator, found[2])
 
 
-def places_of(root: Path | None) -> Places:
+def places_of(root: Path | None) -> SourcePaths:
     """Places for a model in directory `root`, with the interpreter's own search path."""
-    return Places(root, tuple(p for p in sys.path if p))
+    return SourcePaths(root, tuple(p for p in sys.path if p))
 
 
 def is_users(file: str) -> bool:

@@ -7,20 +7,14 @@ torch draws from a generator of the process. A package has none: its numbers com
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
+from aot.frontend.context import Context
 from aot.ir.dtypes import INT64
 from aot.ir.origin import NO_ORIGIN
-from aot.ir.tensors import (
-    RANDOM_STATE,
-    GraphOp,
-    Mutation,
-    TensorOp,
-    TensorType,
-    ValueRef,
-)
+from aot.ir.tensors import RANDOM_STATE, Mutation, TensorType, ValueRef
 from aot.symbolic import integer
 
 DRAWING = frozenset(
@@ -31,17 +25,6 @@ DRAWING = frozenset(
 
 _NAME, _NEXT = "random_state", "random_state.next"
 _TYPE = TensorType(INT64, (integer(2),), (integer(1),))
-
-
-class DrawingReader(Protocol):
-    """What drawing needs of the reader of the graph."""
-
-    types: dict[str, TensorType]
-    ops: list[GraphOp]
-    states: dict[str, str]
-    tensors: dict[str, torch.Tensor]
-    prefix: str
-    draws: int
 
 
 _IN_TRAINING = {"aten.rrelu_with_noise_functional.default": 4}
@@ -56,26 +39,24 @@ def draws(target: str, args: Sequence[Any]) -> bool:
     return namespace == "aten" and rest.partition(".")[0] in DRAWING
 
 
-def next_draw(reader: DrawingReader) -> tuple[ValueRef, int]:
+def next_draw(context: Context) -> tuple[ValueRef, int]:
     """The state, and which of the program's draws this is: no two give the same numbers.
 
     Raises:
         ValueError: It is in a branch or a loop, whose turns would draw the same.
     """
-    if reader.prefix:
+    if context.prefix:
         raise ValueError("it draws random numbers in a branch or a loop; draw them before it")
-    if _NAME not in reader.states:
-        reader.states[_NAME] = RANDOM_STATE
-        reader.tensors[RANDOM_STATE] = torch.zeros(2, dtype=torch.int64)
-        reader.types[_NAME] = reader.types[_NEXT] = _TYPE
-    reader.draws += 1
-    return ValueRef(_NAME), reader.draws - 1
+    if _NAME not in context.given.states:
+        context.given.add_state(_NAME, RANDOM_STATE, torch.zeros(2, dtype=torch.int64))
+        context.ops.declare(_NAME, _TYPE)
+        context.ops.declare(_NEXT, _TYPE)
+    return ValueRef(_NAME), next(context.draws)
 
 
-def advance(reader: DrawingReader) -> tuple[Mutation, ...]:
+def advance(context: Context) -> tuple[Mutation, ...]:
     """What a run does to the state, if the program draws."""
-    if _NAME not in reader.states:
+    if _NAME not in context.given.states:
         return ()
-    state = (ValueRef(_NAME),)
-    reader.ops.append(TensorOp("aot.next_run.default", state, (), (_NEXT,), NO_ORIGIN))
+    context.ops.call("aot.next_run.default", (ValueRef(_NAME),), _NEXT, _TYPE, NO_ORIGIN)
     return (Mutation(_NAME, _NEXT),)

@@ -9,28 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
-from aot.frontend.sizes import Sizes
+from aot.frontend.context import Context
 from aot.ir.dtypes import BOOL, FLOAT64, DType
 from aot.ir.origin import Origin
-from aot.ir.tensors import GraphOp, TensorOp, TensorType, ValueRef
+from aot.ir.tensors import TensorType, ValueRef
 
 
-class NumberReader(Protocol):
-    """What reading a number needs of the reader of the graph."""
-
-    types: dict[str, TensorType]
-    ops: list[GraphOp]
-    sizes: Sizes
-
-
-def number_of_sizes(reader: NumberReader, name: str, foreign: Any, origin: Origin) -> ValueRef:
+def number_of_sizes(context: Context, name: str, foreign: Any, origin: Origin) -> ValueRef:
     """The value of torch's expression: float64, or bool for a condition.
 
     Raises ValueError for an expression that has no counterpart.
     """
-    writer = _Writer(reader, name, origin)
+    writer = _Writer(context, name, origin)
     value = writer.condition(foreign) if writer.is_condition(foreign) else writer.number(foreign)
     return value if isinstance(value, ValueRef) else writer.constant(value, FLOAT64)
 
@@ -60,7 +52,7 @@ _COMPARISONS: Mapping[str, str] = {
 }
 _LOGICAL = {"And": "aten.logical_and.default", "Or": "aten.logical_or.default"}
 
-Value = ValueRef | float
+ScalarOperand = ValueRef | float
 """A tensor, or a number that is known."""
 
 
@@ -68,7 +60,7 @@ Value = ValueRef | float
 class _Writer:
     """Writes the operators of one number; they are named after it."""
 
-    reader: NumberReader
+    context: Context
     name: str
     origin: Origin
     numbers: Any = field(default_factory=count)
@@ -93,7 +85,7 @@ class _Writer:
             return self.emit("aten.logical_not.default", [self.condition(foreign.args[0])], BOOL)
         raise ValueError(f"the condition {foreign} depends on sizes in a way that has no kernel")
 
-    def number(self, foreign: Any) -> Value:
+    def number(self, foreign: Any) -> ScalarOperand:
         """A float64; every size is one exactly up to 2^53.
 
         Raises:
@@ -105,7 +97,7 @@ class _Writer:
         if kind in ("ToFloat", "Identity"):
             return self.number(foreign.args[0])
         if foreign.is_integer and kind not in _UNARY:
-            return self.constant(self.reader.sizes.foreign(foreign), FLOAT64)
+            return self.constant(self.context.sizes.foreign(foreign), FLOAT64)
         args = [self.tensor(self.number(a)) for a in foreign.args]
         if kind in _FOLDED:
             return self.fold(_FOLDED[kind], args, FLOAT64)
@@ -114,13 +106,13 @@ class _Writer:
             raise ValueError(f"the number {foreign} depends on sizes in a way that has no kernel")
         return self.emit(target, args, FLOAT64)
 
-    def tensor(self, value: Value) -> ValueRef:
+    def tensor(self, value: ScalarOperand) -> ValueRef:
         """The number as a tensor."""
         return value if isinstance(value, ValueRef) else self.constant(value, FLOAT64)
 
     def constant(self, value: Any, dtype: DType) -> ValueRef:
         """A number, or an expression over dims, as a tensor."""
-        return self.emit("aten.full.default", [(), value], dtype, (("dtype", dtype),))
+        return self.emit("aten.full.default", [(), value], dtype, dtype=dtype)
 
     def fold(self, target: str, args: Sequence[ValueRef], dtype: DType) -> ValueRef:
         """An operator of two operands over all of them, from the left."""
@@ -129,15 +121,8 @@ class _Writer:
             first = self.emit(target, [first, arg], dtype)
         return first
 
-    def emit(
-        self,
-        target: str,
-        args: Sequence[Any],
-        dtype: DType,
-        kwargs: tuple[tuple[str, Any], ...] = (),
-    ) -> ValueRef:
-        """The result of an operator."""
+    def emit(self, target: str, args: Sequence[Any], type_: DType, **kwargs: Any) -> ValueRef:
+        """The result of an operator, of that element type."""
         name = f"{self.name}.{next(self.numbers)}"
-        self.reader.types[name] = TensorType(dtype, (), ())
-        self.reader.ops.append(TensorOp(target, tuple(args), kwargs, (name,), self.origin))
-        return ValueRef(name)
+        scalar = TensorType(type_, (), ())
+        return self.context.ops.call(target, args, name, scalar, self.origin, **kwargs)

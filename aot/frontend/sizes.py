@@ -33,19 +33,37 @@ _UNBOUNDED = 2**62
 """torch writes "no upper bound" as infinity or as the greatest int64; both are above this."""
 
 
-class Sizes:
-    """Translates torch's sizes; `rename` replaces symbols (`s0` by `4*s0`) on the way.
-
-    `ranges`: what torch assumed of the symbols when it traced. It decided by them which sizes are
-    equal and which are 1, so max(0, 1 - s0) must be seen to be 0 here too.
-    """
+class SizeTranslator:
+    """Translates torch's sizes, by what is known of its symbols so far."""
 
     def __init__(self) -> None:
-        self.rename: dict[Symbol, Expr] = {}
-        self.ranges = Ranges()
-        self.measured: set[str] = set()
-        """torch's names of the sizes that the program itself measures; `rename` has ours."""
+        self._renamed: dict[Symbol, Expr] = {}
+        self._ranges = Ranges()
+        self._measured: set[str] = set()
         self._known: dict[Any, Expr] = {}
+
+    def count_in(self, units: Mapping[str, int]) -> None:
+        """These symbols count in such units from now on: `s0` is `4*s0`."""
+        self._renamed = {dim(name): unit * dim(name) for name, unit in units.items()}
+        self._known.clear()
+
+    def assume(self, ranges: Ranges) -> None:
+        """What torch assumed of the symbols when it traced.
+
+        It decided by that which sizes are equal and which are 1, so max(0, 1 - s0) must be seen to
+        be 0 here too.
+        """
+        self._ranges = ranges
+        self._known.clear()
+
+    def measure(self, symbol: str, size: Expr) -> None:
+        """`size`, over dims that the program measures, is what torch's symbol stands for."""
+        self._measured.add(symbol)
+        self._renamed[dim(symbol)] = size
+
+    def are_measured(self, foreign: Any) -> bool:
+        """Whether torch's expression depends on a size that the program measures."""
+        return any(str(s) in self._measured for s in foreign.free_symbols)
 
     def expr(self, size: Any) -> Expr:
         """An int or SymInt as an expression.
@@ -63,16 +81,12 @@ class Sizes:
             ValueError: It depends on values of tensors, or has no integer form.
         """
         unknown = [s for s in foreign.free_symbols if str(s)[0] in "uz"]
-        if any(str(s) not in self.measured for s in unknown):
+        if any(str(s) not in self._measured for s in unknown):
             raise ValueError(f"the size {foreign} depends on the values of a tensor")
         if foreign not in self._known:
-            renamed = substitute(translate(foreign), self.rename)
-            self._known[foreign] = self.ranges.simplify(renamed)
+            renamed = substitute(translate(foreign), self._renamed)
+            self._known[foreign] = self._ranges.simplify(renamed)
         return self._known[foreign]
-
-    def forget(self) -> None:
-        """Translate anew from now on (after `rename` or `ranges` changed)."""
-        self._known.clear()
 
 
 def translate(foreign: Any) -> Expr:
@@ -121,8 +135,8 @@ class InputSizes:
     by_path: Mapping[tuple[Any, ...], tuple[Expr, ...]]
 
 
-def tensor_type(value: torch.Tensor, sizes: Sizes, dtype: Any) -> TensorType:
-    """Shape and strides of a (fake) tensor. Raises ValueError as `Sizes.expr`."""
+def tensor_type(value: torch.Tensor, sizes: SizeTranslator, dtype: Any) -> TensorType:
+    """Shape and strides of a (fake) tensor. Raises ValueError as `SizeTranslator.expr`."""
     shape = tuple(sizes.expr(s) for s in value.shape)
     return TensorType(dtype, shape, tuple(sizes.expr(s) for s in value.stride()))
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aot.frontend.context import Context
 from aot.frontend.measuring import (
     MeasuredCall,
-    MeasuringReader,
     check_traced,
     dense,
     emit,
@@ -29,7 +29,7 @@ class _Runs:
     at each place; None where they are in the order that is meant.
     """
 
-    reader: MeasuringReader
+    context: Context
     call: MeasuredCall
     x: ValueRef
     dim: int
@@ -39,38 +39,38 @@ class _Runs:
     def emit(self, target: str, args: tuple[Any, ...], name: str, *shape: Expr) -> ValueRef:
         """An operator whose result are positions or counts."""
         type_ = dense(INT64, *shape)
-        return emit(self.reader, self.call, target, args, f"{self.call.name}.{name}", type_)
+        return emit(self.context, self.call, target, args, f"{self.call.name}.{name}", type_)
 
     @property
     def length(self) -> Expr:
         """How many slices there are."""
-        return self.reader.types[self.flags.name].shape[0]
+        return self.context.ops.types[self.flags.name].shape[0]
 
     def results(self, inverse: Any, counts: Any) -> tuple[ValueRef, ...]:
         """The first slice of each run; of each slice the number of its run; the runs' lengths.
 
         `inverse`, `counts`: what torch says of the last two results, of which some have no counts.
         """
-        reader, call = self.reader, self.call
-        positions, size = partition(reader, call, self.flags, call.name)
-        name_size(reader, call, size)
+        context, call = self.context, self.call
+        positions, size = partition(context, call, self.flags, call.name)
+        name_size(context, call, size)
         if not call.symbol:
-            size = reader.type_of(call.result[0]).shape[self.dim]
+            size = context.type_of(call.result[0]).shape[self.dim]
         first = integer(0)
         starts = self.emit("aten.slice.Tensor", (positions, 0, first, size), "starts", size)
         picked = self._values(starts, size)
-        results = [picked, self._inverse(reader.type_of(inverse))]
+        results = [picked, self._inverse(context.type_of(inverse))]
         if counts is not None:
-            results.append(self._counts(reader.type_of(counts), starts))
+            results.append(self._counts(context.type_of(counts), starts))
         return tuple(results)
 
     def _values(self, starts: ValueRef, size: Expr) -> ValueRef:
         at = starts
         if self.order is not None:
             at = self.emit("aten.index_select.default", (self.order, 0, starts), "at", size)
-        type_ = self.reader.type_of(self.call.result[0])
+        type_ = self.context.type_of(self.call.result[0])
         name, args = f"{self.call.name}.0", (self.x, self.dim, at)
-        return emit(self.reader, self.call, "aten.index_select.default", args, name, type_)
+        return emit(self.context, self.call, "aten.index_select.default", args, name, type_)
 
     def _inverse(self, type_: TensorType) -> ValueRef:
         if not self._wanted(type_):
@@ -81,7 +81,7 @@ class _Runs:
         return self.emit("aten.view.default", (labels, type_.shape), "1", *type_.shape)
 
     def _counts(self, type_: TensorType, starts: ValueRef) -> ValueRef:
-        size = self.reader.types[starts.name].shape[0]
+        size = self.context.ops.types[starts.name].shape[0]
         if type_.shape != (size,):
             return self._nothing("2")
         check_traced(type_, INT64)
@@ -93,69 +93,65 @@ class _Runs:
     def _nothing(self, name: str) -> ValueRef:
         """A result that the call did not ask for: without elements."""
         made = f"{self.call.name}.{name}"
-        self.reader.types[made] = dense(INT64, integer(0))
-        call = TensorOp(
-            "aten.full.default", ((integer(0),), 0), (("dtype", INT64),), (made,), self.call.origin
-        )
-        self.reader.ops.append(call)
-        return ValueRef(made)
+        target, args, type_ = "aten.full.default", ((integer(0),), 0), dense(INT64, integer(0))
+        ops = self.context.ops
+        return ops.call(target, args, made, type_, self.call.origin, dtype=INT64)
 
 
-def _changes(reader: MeasuringReader, call: MeasuredCall, x: ValueRef, dim: int) -> ValueRef:
-    type_ = dense(BOOL, reader.types[x.name].shape[dim])
-    return emit(reader, call, "aot.changes.default", (x, dim), f"{call.name}.flags", type_)
+def _changes(context: Context, call: MeasuredCall, x: ValueRef, dim: int) -> ValueRef:
+    type_ = dense(BOOL, context.ops.types[x.name].shape[dim])
+    return emit(context, call, "aot.changes.default", (x, dim), f"{call.name}.flags", type_)
 
 
-def _in_order(
-    reader: MeasuringReader, call: MeasuredCall, x: ValueRef, dim: int, keys: ValueRef
-) -> _Runs:
+def _in_order(context: Context, call: MeasuredCall, x: ValueRef, dim: int, keys: ValueRef) -> _Runs:
     """The slices of x in the order of their keys."""
-    type_ = reader.types[keys.name]
+    type_ = context.ops.types[keys.name]
     names = (f"{call.name}.sorted", f"{call.name}.order")
-    reader.types[names[0]], reader.types[names[1]] = type_, dense(INT64, *type_.shape)
-    reader.ops.append(TensorOp("aten.sort.default", (keys, 0), (), names, call.origin))
-    flags = _changes(reader, call, ValueRef(names[0]), 0)
-    return _Runs(reader, call, x, dim, flags, ValueRef(names[1]))
+    context.ops.declare(names[0], type_)
+    context.ops.declare(names[1], dense(INT64, *type_.shape))
+    context.ops.add(TensorOp("aten.sort.default", (keys, 0), (), names, call.origin))
+    flags = _changes(context, call, ValueRef(names[0]), 0)
+    return _Runs(context, call, x, dim, flags, ValueRef(names[1]))
 
 
-def _unique(reader: MeasuringReader, call: MeasuredCall) -> Any:
-    flat = flattened(reader, call, call.args[0])
-    runs = _in_order(reader, call, flat, 0, flat)
+def _unique(context: Context, call: MeasuredCall) -> Any:
+    flat = flattened(context, call, call.args[0])
+    runs = _in_order(context, call, flat, 0, flat)
     return runs.results(call.result[1], call.result[2] if len(call.result) > 2 else None)
 
 
-def _unique_dim(reader: MeasuringReader, call: MeasuredCall) -> Any:
-    x, dim = call.args[0], call.args[1] % max(len(reader.types[call.args[0].name].shape), 1)
-    type_ = dense(INT64, reader.types[x.name].shape[dim])
+def _unique_dim(context: Context, call: MeasuredCall) -> Any:
+    x, dim = call.args[0], call.args[1] % max(len(context.ops.types[call.args[0].name].shape), 1)
+    type_ = dense(INT64, context.ops.types[x.name].shape[dim])
     name = f"{call.name}.ranks"
-    ranks = emit(reader, call, "aot.slice_ranks.default", (x, dim), name, type_)
-    return _in_order(reader, call, x, dim, ranks).results(*call.result[1:])
+    ranks = emit(context, call, "aot.slice_ranks.default", (x, dim), name, type_)
+    return _in_order(context, call, x, dim, ranks).results(*call.result[1:])
 
 
-def _unique_consecutive(reader: MeasuringReader, call: MeasuredCall) -> Any:
+def _unique_consecutive(context: Context, call: MeasuredCall) -> Any:
     x, dim = call.args[0], call.args[3] if len(call.args) > 3 else None
     if dim is None:
-        x, dim = flattened(reader, call, x), 0
-    return _runs_of_neighbours(reader, call, x, dim)
+        x, dim = flattened(context, call, x), 0
+    return _runs_of_neighbours(context, call, x, dim)
 
 
-def _unique_dim_consecutive(reader: MeasuringReader, call: MeasuredCall) -> Any:
-    return _runs_of_neighbours(reader, call, *call.args[:2])
+def _unique_dim_consecutive(context: Context, call: MeasuredCall) -> Any:
+    return _runs_of_neighbours(context, call, *call.args[:2])
 
 
 def _runs_of_neighbours(
-    reader: MeasuringReader, call: MeasuredCall, x: ValueRef, dim: int
+    context: Context, call: MeasuredCall, x: ValueRef, dim: int
 ) -> tuple[ValueRef, ...]:
-    rank = len(reader.types[x.name].shape)
+    rank = len(context.ops.types[x.name].shape)
     if len(call.result[0].shape) != rank:
         # torch's own shape of the result is wrong then, and with it all that follows.
         raise ValueError(f"torch traces dim={dim} wrongly; write dim={dim + rank}")
     axis = dim % max(rank, 1)
-    flags = _changes(reader, call, x, axis)
-    return _Runs(reader, call, x, axis, flags, None).results(*call.result[1:])
+    flags = _changes(context, call, x, axis)
+    return _Runs(context, call, x, axis, flags, None).results(*call.result[1:])
 
 
-UNIQUES: Mapping[str, Callable[[MeasuringReader, MeasuredCall], Any]] = {
+UNIQUES: Mapping[str, Callable[[Context, MeasuredCall], Any]] = {
     "aten._unique.default": _unique,
     "aten._unique2.default": _unique,
     "aten.unique_dim.default": _unique_dim,

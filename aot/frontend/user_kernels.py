@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch._higher_order_ops import triton_kernel_wrap
@@ -16,18 +16,12 @@ from torch._library.triton import triton_ops_to_kernels
 from torch.export import ExportedProgram
 
 from aot.errors import ExportError
-from aot.frontend.operators import CallReader, CustomCall, is_given, operator_name
+from aot.frontend.context import Context, NodeCall
+from aot.frontend.operators import is_given, operator_name
 from aot.frontend.places import first_lines
 from aot.frontend.triton_source import kernel_module, literal
 from aot.ir.layouts import dense_or_row_major
-from aot.ir.tensors import (
-    GraphOp,
-    OperatorCall,
-    SizeRelation,
-    TensorOp,
-    TensorType,
-    ValueRef,
-)
+from aot.ir.tensors import OperatorCall, SizeRelation, TensorType, ValueRef
 from aot.ir.user_kernel import TRITON, UserKernel
 from aot.options import GPU
 from aot.symbolic import as_expr, integer
@@ -46,13 +40,6 @@ _EMPTY = (
 )
 _OPTIONS = {"num_warps": 4, "num_stages": 3}
 """Of a kernel that says nothing else: Triton's own."""
-
-
-class LaunchReader(CallReader, Protocol):
-    """What reading a launch needs besides."""
-
-    ops: list[GraphOp]
-    relations: list[SizeRelation]
 
 
 def launches_kernels(program: ExportedProgram, operators: Sequence[str]) -> bool:
@@ -132,7 +119,7 @@ class _SomeGpu:
         return self.target
 
 
-def read_launch(reader: LaunchReader, call: CustomCall) -> tuple[OperatorCall, dict[str, ValueRef]]:
+def read_launch(context: Context, call: NodeCall) -> tuple[OperatorCall, dict[str, ValueRef]]:
     """The call of a kernel, and the new values of the tensors that it writes, by parameter.
 
     Raises:
@@ -149,7 +136,7 @@ def read_launch(reader: LaunchReader, call: CustomCall) -> tuple[OperatorCall, d
         **(config.kwargs if config is not None else {}),
     }
     name = function.fn.__name__
-    launch = _Launch(reader, call, name, given["tensors_to_clone"])
+    launch = _Launch(context, call, name, given["tensors_to_clone"])
     constants, arguments = [], []
     for parameter in function.params:
         if parameter.name not in values:
@@ -159,7 +146,7 @@ def read_launch(reader: LaunchReader, call: CustomCall) -> tuple[OperatorCall, d
             constants.append((parameter.name, literal(value)))
         else:
             arguments.append((parameter.name, *launch.argument(parameter.name, value)))
-    x, y, z = (as_expr(reader.argument(size)) for size in given["grid"][0])
+    x, y, z = (as_expr(context.argument(size)) for size in given["grid"][0])
     options = tuple(sorted(_options(config).items()))
     text = kernel_module(function)
     kernel = UserKernel(TRITON, text, name, tuple(constants), (x, y, z), options, len(configs))
@@ -194,9 +181,9 @@ class _Launch:
     """The arguments of one call. `made`, `changed`: as `OperatorCall` has them."""
 
     def __init__(
-        self, reader: LaunchReader, call: CustomCall, kernel: str, writes: Sequence[str]
+        self, context: Context, call: NodeCall, kernel: str, writes: Sequence[str]
     ) -> None:
-        self._reader, self._call, self._kernel, self._writes = reader, call, kernel, writes
+        self._context, self._call, self._kernel, self._writes = context, call, kernel, writes
         self.made: list[str] = []
         self.changed: list[tuple[str, str]] = []
         self.written: dict[str, ValueRef] = {}
@@ -209,7 +196,7 @@ class _Launch:
         """
         if isinstance(value, torch.fx.Node) and isinstance(value.meta.get("val"), torch.Tensor):
             return "tensor", self._tensor(name, value)
-        plain = self._reader.argument(value)
+        plain = self._context.argument(value)
         if isinstance(plain, bool):
             return "bool", plain
         if isinstance(plain, float):
@@ -224,7 +211,7 @@ class _Launch:
         if size.is_Integer:
             return ("int32" if -_INT32 - 1 <= int(size) <= _INT32 else "int64"), size
         message = f"the kernel {self._kernel} takes {name} as a number of 32 bits"
-        self._reader.relations.append(SizeRelation(size, "<=", integer(_INT32), message))
+        self._context.measured.require(SizeRelation(size, "<=", integer(_INT32), message))
         return "int32", size
 
     def _tensor(self, name: str, node: torch.fx.Node) -> ValueRef:
@@ -233,28 +220,26 @@ class _Launch:
         Raises:
             ValueError: It is a view with gaps, or its type has no counterpart.
         """
-        wanted = self._reader.type_of(node.meta["val"])
+        wanted = self._context.type_of(node.meta["val"])
         if dense_or_row_major(wanted) != wanted:
             raise ValueError(f"its argument {name} is a view with gaps; make it contiguous")
         if name not in self._writes:
-            return self._in_layout(self._reader.argument(node), wanted)
+            return self._in_layout(self._context.argument(node), wanted)
         made = f"{self._call.name}.{name}"
-        self._reader.types[made] = wanted
+        self._context.ops.declare(made, wanted)
         self.written[name] = ValueRef(made)
         if _is_empty(node):
             self.made.append(made)
         else:
-            self.changed.append((made, self._reader.argument(node).name))
+            self.changed.append((made, self._context.argument(node).name))
         return ValueRef(made)
 
     def _in_layout(self, value: ValueRef, wanted: TensorType) -> ValueRef:
-        if self._reader.types[value.name] == wanted:
+        ops = self._context.ops
+        if ops.types[value.name] == wanted:
             return value
-        name = f"{self._call.name}.copy{len(self._reader.ops)}"
-        self._reader.types[name] = wanted
-        copy = TensorOp("aten.clone.default", (value,), (), (name,), self._call.origin)
-        self._reader.ops.append(copy)
-        return ValueRef(name)
+        name = f"{self._call.name}.copy{len(ops.written)}"
+        return ops.call("aten.clone.default", (value,), name, wanted, self._call.origin)
 
 
 def _is_empty(node: torch.fx.Node) -> bool:

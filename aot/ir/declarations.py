@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from aot.errors import InternalError
 from aot.ir.kernels import Grid, Kernel, KernelGraph, Launch, WorkUnits, kernel_ops
 from aot.ir.layouts import element_span
-from aot.ir.nests import Buffer, LoopNest
+from aot.ir.nests import LoopNest
 from aot.ir.tensors import SizeRelation
 from aot.symbolic import Expr, Symbol, as_expr, dim, encode, integer, product, substitute
 
@@ -85,16 +85,14 @@ def declare(
     graph: KernelGraph,
     kernel: Kernel,
     launch: Launch,
-    buffers: Mapping[str, Buffer],
     reaches: Mapping[int, Reach] | None = None,
 ) -> tuple[Declaration, tuple[Expr, ...]]:
     """The declaration of a launch's function, and what its variables stand for in the launch.
 
     Args:
-        graph: Has the dims and what is known of them.
+        graph: Has the buffers, the dims and what is known of these.
         kernel: What is launched: says which buffers it reads and writes.
         launch: With its arguments; `function` and `values` are of no interest.
-        buffers: The graph's, and those that emission has added.
         reaches: Size arguments, by position, that say where in a buffer the kernel's part begins.
             They are variables of their own, so kernels of several parts share a function.
 
@@ -114,7 +112,7 @@ def declare(
     work, scratch, grid = _amounts(variables, launch)
     declared = []
     for name in launch.buffers:
-        buffer = buffers[name]
+        buffer = graph.buffers[name]
         dtype, elements = buffer.dtype, element_span(buffer.shape, buffer.strides)
         begin, reach = parts.get(name, (integer(0), None))
         end = begin + variables.take(elements if reach is None else reach.after)
@@ -154,12 +152,12 @@ def _amounts(
 def access_of(kernel: Kernel, name: str) -> str:
     """How a kernel uses a buffer: "read", "write" or "update".
 
-    What it tells itself in a workspace is only written, as far as others can see.
+    A workspace counts as written: what the kernel reads there it has written itself.
     """
     if name not in kernel.writes:
         return "read"
     added = any(
-        store.buffer == name and store.mode == "add"
+        store.buffer == name and store.conflicts
         for op in kernel_ops(kernel)
         if isinstance(op, LoopNest)
         for store in op.stores

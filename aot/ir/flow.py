@@ -85,7 +85,7 @@ class Measured(Generic[G]):
 
 
 @dataclass(frozen=True)
-class Check:
+class Assert:
     """The run fails with `message` where the bool in buffer `value` is false."""
 
     value: str
@@ -94,7 +94,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Call:
+class CustomCall:
     """A custom operator, or a kernel of the model's own, fills the buffers `results`.
 
     Attributes:
@@ -119,7 +119,7 @@ class Call:
         return tuple(name for _, _, value in self.arguments for name in names_in(value))
 
 
-Item = Straight[G] | Branch[G] | Repeat[G] | Measured[G] | Copy | Check | Call
+Item = Straight[G] | Branch[G] | Repeat[G] | Measured[G] | Copy | Assert | CustomCall
 Flow = tuple[Item[G], ...]
 
 
@@ -203,9 +203,9 @@ def touched_by(item: Item[G]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (item.source,), (item.target,)
     if isinstance(item, Measured):
         return tuple(buffer for _, buffer in item.sizes), ()
-    if isinstance(item, Call):
+    if isinstance(item, CustomCall):
         return item.operands, (*item.results, *item.changed)
-    return ((item.value,) if isinstance(item, Check) else ()), ()
+    return ((item.value,) if isinstance(item, Assert) else ()), ()
 
 
 @dataclass(frozen=True)

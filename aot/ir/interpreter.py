@@ -19,8 +19,9 @@ from aot.ir.interpreter_flow import FlowRun, Operators
 from aot.ir.interpreter_nest import run_nest
 from aot.ir.interpreter_templates import run_template
 from aot.ir.kernels import KernelGraph, ModelKernel, kernel_ops
-from aot.ir.loops import LoopGraph, LoopOp, bases, writes
+from aot.ir.loops import LoopGraph, bases, writes
 from aot.ir.nests import Buffer, LoopNest
+from aot.ir.templates.base import LoopOp
 from aot.ir.tensors import Dim
 from aot.symbolic import dim, evaluate
 

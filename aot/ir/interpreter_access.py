@@ -139,6 +139,15 @@ def read(array: Array, node: Node, args: Sequence[Array], space: Space) -> Array
     return gathered if mask is None else np.where(mask, gathered, zero)
 
 
+_JOIN: Mapping[str, np.ufunc] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+"""By the modes of stores that join."""
+
+
 def write(
     array: Array,
     store: Store,
@@ -157,7 +166,7 @@ def write(
             return
     positions = _positions(array, store.index, space, bound, None)
     whole = tuple(np.broadcast_to(p, shape) for p in positions)
-    if store.mode == "add":
-        np.add.at(array, whole, stored)
+    if store.mode in _JOIN:
+        _JOIN[store.mode].at(array, whole, stored)
     else:
         array[whole] = stored

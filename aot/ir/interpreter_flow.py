@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from aot.errors import InputMismatch
-from aot.ir.flow import Branch, Call, Copy, Flow, Measured, Repeat, Straight
+from aot.ir.flow import Branch, Copy, CustomCall, Flow, Measured, Repeat, Straight
 from aot.ir.tensors import ValueRef
 from aot.symbolic import Expr, dim, evaluate
 
@@ -60,7 +60,7 @@ class FlowRun(Generic[G]):
                 for name, buffer in item.sizes:
                     self.dims[name] = int(self.arrays[buffer])
                 self.run(item.rest)
-            elif isinstance(item, Call):
+            elif isinstance(item, CustomCall):
                 self.call(item)
             elif not self._holds(item.value):
                 raise InputMismatch(item.message, where=str(item.origin))
@@ -84,7 +84,7 @@ class FlowRun(Generic[G]):
             self.run(item.body)
             turn += 1
 
-    def call(self, item: Call) -> None:
+    def call(self, item: CustomCall) -> None:
         """Calls the model's own code; a kernel is given its results to fill.
 
         Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
-from typing import Any
 
 import numpy as np
 
@@ -11,17 +10,17 @@ from aot.errors import InternalError
 from aot.ir.interpreter_access import Array, Space
 from aot.ir.nests import View
 from aot.ir.templates.base import TemplateCall
-from aot.symbolic import dim, evaluate
+from aot.symbolic import Symbol, dim, evaluate
 
-Sizes = Mapping[Any, int]
+SizeValues = Mapping[Symbol, int]
 
 
-def _space(view: View, sizes: Sizes) -> Space:
+def _space(view: View, sizes: SizeValues) -> Space:
     box = tuple((0, int(evaluate(a.extent, sizes))) for a in view.axes)
     return Space(view.axes, box, sizes)
 
 
-def look(view: View, arrays: Mapping[str, Array], sizes: Sizes) -> Array:
+def look(view: View, arrays: Mapping[str, Array], sizes: SizeValues) -> Array:
     """The array that a view shows, in the buffer's own dtype."""
     space = _space(view, sizes)
     array = arrays[view.buffer]
@@ -42,7 +41,7 @@ def run_template(
     Raises:
         InternalError: The result does not have the output's shape.
     """
-    sizes: dict[Any, int] = {dim(name): value for name, value in dims.items()}
+    sizes: dict[Symbol, int] = {dim(name): value for name, value in dims.items()}
     operands = {role: look(view, arrays, sizes) for role, view in call.operands}
     wide = {role: _widened(a) for role, a in operands.items()}
     space = _space(call.output, sizes)

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from aot.errors import InternalError
-from aot.ir.kernels import FusedKernel, KernelGraph, ModelKernel, NestKernel, Strip, TemplateKernel
-from aot.ir.nests import Axis, Buffer, View
+from aot.ir.kernels import (
+    FusedKernel,
+    Kernel,
+    KernelGraph,
+    ModelKernel,
+    NestKernel,
+    Strip,
+    TemplateKernel,
+    kernel_ops,
+)
+from aot.ir.nests import Axis, Buffer, LoopNest, View
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
 from aot.ir.templates.base import K
 from aot.ir.tensors import RANDOM_STATE
@@ -30,7 +39,7 @@ def outer_axes(kernel: FusedKernel) -> tuple[Axis, ...]:
 
 
 def strip_of(kernel: FusedKernel) -> Strip | None:
-    """What the parallel work also splits; a template's work is split by its own tiles."""
+    """The strips of a nest kernel; None without; templates have tiles of their own."""
     return kernel.strip if isinstance(kernel, NestKernel) else None
 
 
@@ -80,12 +89,18 @@ def index_exprs(node: Node) -> tuple[Expr, ...]:
 
 
 def maybe_empty(bound: Iterable[Node], ranges: Ranges) -> tuple[Expr, ...]:
-    """Sizes, of those that bound values were checked against, that may be 0.
+    """The sizes that may be 0, of those that indirect indices (`bound`) were checked against.
 
-    There is no index into an empty dimension: what is read or written there is to be masked.
+    An empty dimension has no valid index, so a kernel masks its reads and writes there.
     """
     sizes = (node.attr.size for node in bound if isinstance(node.attr, IndexCheck))
     return tuple(dict.fromkeys(s for s in sizes if not ranges.nonnegative(expand(s - 1))))
+
+
+def checks_indices(kernel: Kernel) -> bool:
+    """Whether the kernel tests indices that data decide, and reports wrong ones."""
+    nests = (op for op in kernel_ops(kernel) if isinstance(op, LoopNest))
+    return any(isinstance(n.attr, IndexCheck) for nest in nests for n in postorder(nest.roots))
 
 
 def graph_dims(graph: KernelGraph) -> frozenset[Symbol]:

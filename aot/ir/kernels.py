@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.ir.decisions import Decision
-from aot.ir.flow import Call, Flow, Span
-from aot.ir.loops import LoopOp, bases
+from aot.ir.flow import CustomCall, Flow, Span
+from aot.ir.loops import bases
 from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.tensors import Dim, Mutation, Signature, SizeRelation
 from aot.symbolic import Expr
 
@@ -24,6 +24,7 @@ __all__ = [
     "MemoryPlan",
     "ModelKernel",
     "NestKernel",
+    "Packed",
     "Placement",
     "Stage",
     "Strip",
@@ -92,6 +93,17 @@ class NestKernel:
 
 
 @dataclass(frozen=True)
+class Packed:
+    """A weight in the layout that a kernel wants: it reads `form` in place of `operand`.
+
+    Both are buffers of the graph; a derived weight says how `form` is computed.
+    """
+
+    operand: str
+    form: str
+
+
+@dataclass(frozen=True)
 class TemplateKernel:
     """A template call in one launch, with what is fused into it.
 
@@ -101,8 +113,9 @@ class TemplateKernel:
     operand's view that store its buffer, at the view's index; the template evaluates them where it
     would load, and the buffer is in `local`.
     `reads`/`writes`: buffers outside the kernel, in argument order.
-    `workspace`: one of `writes` that nothing else uses, "" without: what work units tell each other
-    or their own threads. Emission adds it.
+    What a backend's `prepare` adds: `packed`, the operand that is read in another layout; and
+    `workspace`, one of `writes` that nothing else uses, "" without: what work units tell each other
+    or their own threads.
     """
 
     name: str
@@ -112,7 +125,13 @@ class TemplateKernel:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     prologue: tuple[LoopNest, ...] = ()
+    packed: Packed | None = None
     workspace: str = ""
+
+    def argument(self, operand: str) -> str:
+        """The buffer that is passed for an operand of the template."""
+        packed = self.packed
+        return packed.form if packed is not None and packed.operand == operand else operand
 
 
 @dataclass(frozen=True)
@@ -123,7 +142,7 @@ class ModelKernel:
     """
 
     name: str
-    call: Call
+    call: CustomCall
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 
@@ -156,6 +175,9 @@ Kernel = NestKernel | TemplateKernel | ModelKernel | JoinedKernel
 @dataclass(frozen=True)
 class KernelGraph:
     """Kernels in execution order over buffers whose strides are all fixed.
+
+    Fusion gives nests, templates and the model's own kernels; a backend's `prepare` adds packed
+    weights and workspaces, and joins launches.
 
     `mutations`: as in a loop graph.
     `flow`: what runs which of them when, as spans of `kernels`; empty where all run once, in order.

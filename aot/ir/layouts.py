@@ -24,8 +24,8 @@ def is_dense(shape: tuple[Expr, ...], strides: tuple[Expr, ...]) -> bool:
 def element_span(shape: tuple[Expr, ...], strides: tuple[Expr, ...] | None) -> Expr:
     """Elements of memory from a buffer's first element to behind its last.
 
-    Of dense strides, and where none are fixed yet, the product of the sizes. An input may have
-    others: repeated elements (stride 0) and gaps.
+    That is the product of the sizes, but for an input with other strides: repeated elements (stride
+    0) and gaps.
     """
     if strides is None or is_dense(shape, strides):
         return product(shape)

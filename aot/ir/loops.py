@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aot.ir.decisions import Decision
-from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest
+from aot.ir.nests import Axis, Buffer, DerivedWeight
 from aot.ir.scalar import Access, loads
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.tensors import Dim, Mutation, Signature, SizeRelation
 from aot.symbolic import Expr, Ranges, dim
-
-LoopOp = LoopNest | TemplateCall
 
 
 @dataclass(frozen=True)

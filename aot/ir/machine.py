@@ -10,33 +10,47 @@ from aot.ir.templates.base import Support, TemplateCall
 
 @dataclass(frozen=True)
 class Machine:
-    """What cost models need to know of a device; sizes in bytes.
+    """What passes and the scheduler know of a device. Bytes are bytes, lanes and strips elements.
 
-    `templates`: what the backend has for the kinds of template calls. `local_bytes`: how much
-    memory private to one work unit may take. `lanes`: of the widest vectors, for elements of 4
-    bytes.
-    `tiles`: a work unit evaluates whole tiles of points at once and keeps values in registers
-    alone, so that what nests of a kernel pass on is computed again where it is needed, but for
-    reduced values; otherwise it loops over points, one vector at a time, and has local memory.
-    `alignment`: of the addresses that kernels are given, in bytes; 1: any will do.
-    `languages`: of the kernels that a model may bring along.
-    `units`: parallel work units from which a launch keeps the device busy. `cut_units`: from which
-    no loop is cut into strips for more of them.
+    What it is:
+        local_bytes: Memory private to one work unit that local buffers may take; about its cache.
+        grain_bytes: Bytes that a thread of its own should at least move.
+        templates: What the backend has for the kinds of template calls.
+        tiles: A work unit evaluates whole tiles of points in registers, as a GPU's program does;
+            nests recompute what they read of each other, but for reduced values. Otherwise it
+            loops over points, one vector at a time, and has local buffers.
+        alignment: Of the addresses that kernels are given, in bytes; 1: any will do.
+        lanes: Elements of 4 bytes in the widest vector.
+        units: Parallel work units from which a launch keeps the device busy.
+        cut_units: Parallel work units from which no loop is cut into strips for more of them.
+        languages: Of the kernels that a model may bring along.
+        joins: (Mode of a store, name of an element type) by which values can join memory; None:
+            all.
+        in_order: One worker does all points of a nest that may meet, in their order.
 
-    Prices, in bytes of memory traffic that take about as long: `launch_bytes` of handing a kernel
-    to the workers, `instruction_bytes` of a vector instruction. `large_bytes`: buffers of so many
-    are not in fast memory when they are read again; `block_bytes`: rows of so many still are.
+    Prices, as bytes of memory traffic that take about as long:
+        launch_bytes: Handing a kernel to the workers.
+        instruction_bytes: A vector instruction.
 
-    Sizes of work, in points of an iteration space: `serial_points`: fewer may be one work unit;
-    `simple_points`: pointwise work that one worker may do where its loops get simpler by it, and
-    from which idle workers matter; `small_unit`: a work unit of fewer takes in another loop;
-    `tile_row_points`: a row of so many is one tile, or a few, of a device with `tiles`.
+    Caches:
+        large_bytes: A buffer of so many is no longer in a cache when it is read again.
+        block_bytes: A block of so many still is.
 
-    Strips of a loop, in elements of 4 bytes: `strip_points` in pointwise kernels, `kept_points`
-    where an accumulator is kept for each, `line_points` in two cache lines.
+    Work, in points of an iteration space:
+        serial_points: A kernel of fewer may be a single work unit.
+        simple_points: With fewer, idle workers do not matter: a kernel may have fewer work units
+            if that makes its loops simpler.
+        small_unit: A work unit of fewer takes one more of the outer loops inside.
+        tile_row_points: A row of so many is one tile, or a few, where there are `tiles`.
 
-    Recomputation: `cheap_weight`: a body up to this price (hints.body_weight) may be evaluated by
-    several users instead of being stored; `division_weight`: price of a load whose index divides.
+    Strips of a loop, in elements of 4 bytes:
+        strip_points: In pointwise kernels.
+        kept_points: Where each element has an accumulator.
+        line_points: Of square tiles, as for a transposition: two cache lines.
+
+    Recomputation, in the prices of `hints.body_weight`:
+        cheap_weight: A body up to this may be evaluated by several users instead of being stored.
+        division_weight: A load whose index divides.
     """
 
     local_bytes: int
@@ -48,6 +62,8 @@ class Machine:
     units: int = 8
     cut_units: int = 16
     languages: frozenset[str] = frozenset()
+    joins: frozenset[tuple[str, str]] | None = None
+    in_order: bool = True
     launch_bytes: int = 1 << 15
     instruction_bytes: int = 8
     large_bytes: int = 4 << 20

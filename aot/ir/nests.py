@@ -45,10 +45,12 @@ def numbered_axes(prefix: str, shape: Sequence[Expr]) -> tuple[Axis, ...]:
 class Store:
     """Writes `value` to one element of `buffer` for each point of the nest's axes.
 
-    Set stores cover each element of the buffer at most once. mode: "set" or "add" (atomic).
-    `binds`: indirect symbols of `index`, with their nodes; where two points of the nest write one
-    element, they write the same value. `base`: the buffer is this one with the stored elements
-    replaced; without one, a nest writes all elements.
+    `mode`: "set" covers each element at most once; where two points of the nest write one element,
+    they write the same value. In the other modes any number of points may meet in an element
+    (a conflict): it gets the value of the "last" one in the row-major order of the nest's axes, or
+    joins all of them by an operation (JOINING) in any order.
+    `binds`: indirect symbols of `index`, with their nodes. `base`: the buffer is this one with the
+    stored elements replaced or joined; without one, a nest writes all elements.
     """
 
     buffer: str
@@ -57,6 +59,15 @@ class Store:
     mode: str = "set"
     binds: tuple[tuple[Symbol, Node], ...] = ()
     base: str = ""
+
+    @property
+    def conflicts(self) -> bool:
+        """Whether points may meet in one element."""
+        return self.mode != "set"
+
+
+JOINING = ("add", "mul", "maximum", "minimum")
+"""Modes of stores that join: operations whose result depends on no order, but for roundings."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,17 @@ class LoopNest:
     stores: tuple[Store, ...]
     origin: Origin
     absorbed: tuple[Origin, ...] = ()
+
+    @property
+    def conflicts(self) -> bool:
+        """Whether points may meet in one element of a store."""
+        return any(store.conflicts for store in self.stores)
+
+    @property
+    def free_axes(self) -> tuple[Axis, ...]:
+        """Axes along which points never meet: each is by itself an index of every such store."""
+        places = [set(store.index) for store in self.stores if store.conflicts]
+        return tuple(a for a in self.axes if all(a.symbol in place for place in places))
 
     @property
     def roots(self) -> tuple[Node, ...]:

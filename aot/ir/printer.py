@@ -8,10 +8,10 @@ from typing import TypeVar
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.flow import (
+    Assert,
     Branch,
-    Call,
-    Check,
     Copy,
+    CustomCall,
     Flow,
     Item,
     Measured,
@@ -32,11 +32,11 @@ from aot.ir.kernels import (
     Stage,
     TemplateKernel,
 )
-from aot.ir.loops import LoopGraph, LoopOp
+from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis, Buffer, LoopNest, View
 from aot.ir.origin import Origin
 from aot.ir.printer_scalar import ScalarPrinter, index_text
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.tensors import (
     Assertion,
     Cond,
@@ -57,6 +57,9 @@ from aot.ir.tensors import (
 from aot.symbolic import Expr, to_text
 
 G = TypeVar("G")
+
+_SIGNS = {"set": "=", "add": "+=", "mul": "*="}
+"""How stores print, by mode; other modes by their names."""
 
 
 def print_tensors(graph: TensorGraph) -> str:
@@ -167,9 +170,9 @@ def _item_head(item: Item[G]) -> list[str]:
             return ["read " + ", ".join(f"{name} = {buffer}" for name, buffer in sizes), "then"]
         case Copy(source, target):
             return [f"copy {source} to {target}"]
-        case Check(value, message):
+        case Assert(value, message):
             return [f"check {value}: {message!r}"]
-        case Call(_, _, results):
+        case CustomCall(_, _, results):
             made = ", ".join((*results, *item.changed))
             return [f"{made} = {_code_text(item)}"]
     raise InternalError(f"no text for {type(item).__name__}")
@@ -212,7 +215,7 @@ def _control_head(op: ControlOp) -> list[str]:
             return [_code_text(op) + copies]
 
 
-def _code_text(call: OperatorCall | Call) -> str:
+def _code_text(call: OperatorCall | CustomCall) -> str:
     """A call of the model's own code, its arguments by name."""
     given = [f"{argument}={_argument(value)}" for argument, _, value in call.arguments]
     if call.kernel is None:
@@ -300,7 +303,7 @@ def _body(nest: LoopNest) -> list[str]:
     printer = ScalarPrinter(nest.roots)
     lines = list(printer.lines)
     for store in nest.stores:
-        sign = "+=" if store.mode == "add" else "="
+        sign = _SIGNS.get(store.mode, f"{store.mode}=")
         place = printer.index(store.index, store.binds)
         base = f" over {store.base}" if store.base else ""
         lines.append(f"{store.buffer}{place} {sign} {printer.text(store.value)}{base}")
@@ -343,6 +346,10 @@ def _kernel_lines(kernel: Kernel) -> list[str]:
 def _body_lines(kernel: FusedKernel) -> list[str]:
     lines = [f"  local {', '.join(kernel.local)}"] if kernel.local else []
     if isinstance(kernel, TemplateKernel):
+        if kernel.packed is not None:
+            lines.append(f"  packed {kernel.packed.form} for {kernel.packed.operand}")
+        if kernel.workspace:
+            lines.append(f"  workspace {kernel.workspace}")
         for nest in kernel.prologue:
             lines += _indented(op_lines(nest), 1)
         lines += _indented(_template_lines(kernel.template), 1)

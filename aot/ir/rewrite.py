@@ -8,7 +8,6 @@ from typing import overload
 
 from aot.ir.conditions import index_of
 from aot.ir.dtypes import INT64
-from aot.ir.loops import LoopOp
 from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.scalar import (
     Access,
@@ -24,7 +23,7 @@ from aot.ir.scalar import (
     substitute_index,
     with_args,
 )
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.symbolic import Expr, Ranges, Symbol, expand, substitute, var
 
 

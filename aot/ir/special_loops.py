@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-Step = Callable[[float, float, float, float], float]
+RecurrenceStep = Callable[[float, float, float, float], float]
 
 _MOST_DEGREE = 2.0**31
 _LARGE = 200.0
@@ -92,7 +92,9 @@ def _incomplete(*, upper: bool) -> Callable[[float, float], float]:
     return value
 
 
-def _polynomial(first: Callable[[float], float], step: Step) -> Callable[[float, float], float]:
+def _polynomial(
+    first: Callable[[float], float], step: RecurrenceStep
+) -> Callable[[float, float], float]:
     """p(n) of p(0) = 1, p(1) = first(x), p(k + 1) = step(x, k, p(k), p(k - 1)); DLMF 18.9."""
 
     def value(x: float, n: float) -> float:

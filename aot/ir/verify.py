@@ -25,11 +25,15 @@ Kernel graph, besides 2 to 9 for the nests and templates in execution order:
     ones; none reads what another of the stage writes. `order` holds the
     inner and reduction axes, and the vector axis comes last.
 12. A strip's axis is an inner axis of every stage.
-13. `reads` and `writes` are the buffers that the nests and the template touch, without `local`.
+13. `reads` and `writes` are the buffers that the nests and the template touch, without `local`,
+    with a packed weight in place of its operand, and with workspaces.
+14. A packed weight is derived from the operand that it stands for, which is a weight.
+15. A workspace is a temporary that no other kernel touches.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from aot.errors import InternalError
@@ -45,10 +49,10 @@ from aot.ir.kernels import (
     fused_parts,
     kernel_ops,
 )
-from aot.ir.loops import LoopGraph, LoopOp, reads, writes
+from aot.ir.loops import LoopGraph, reads, writes
 from aot.ir.nests import Axis, Buffer, LoopNest, View
 from aot.ir.scalar import Access, IndexValue, Node, postorder
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.tensors import Dim
 from aot.ir.verify_nodes import node_problem, stays_inside
 from aot.symbolic import Expr, Ranges, Symbol, affine_coefficients, dim
@@ -84,6 +88,7 @@ def verify_kernels(graph: KernelGraph) -> None:
     _verify_ops(graph.buffers, graph.dims, ops, graph.results, given, fail, shared)
     for kernel in graph.kernels:
         _verify_kernel(kernel, _failure(f"{graph.name}: {kernel.name}"))
+    _verify_prepared(graph, fail)
 
 
 def _control_buffers(graph: KernelGraph) -> frozenset[str]:
@@ -326,11 +331,33 @@ def _verify_kernel(kernel: Kernel, fail: Fail) -> None:
     local = {name for part in parts for name in part.local}
     written = {name for op in ops for name in writes(op)}
     read = {name for op in ops for name in reads(op)} - written
-    workspaces = {part.workspace for part in parts if isinstance(part, TemplateKernel)}
+    templates = [part for part in parts if isinstance(part, TemplateKernel)]
+    workspaces = {part.workspace for part in templates}
     if {*kernel.writes} - workspaces != written - local:
         fail(f"writes {sorted(written - local)}, says {sorted(kernel.writes)}")
+    packed = [part.packed for part in templates if part.packed is not None]
+    read = (read - {p.operand for p in packed}) | {p.form for p in packed}
     if set(kernel.reads) != read - local:
         fail(f"reads {sorted(read - local)}, says {sorted(kernel.reads)}")
+
+
+def _verify_prepared(graph: KernelGraph, fail: Fail) -> None:
+    """Invariants 14 and 15."""
+    sources = {weight.name: weight.sources for weight in graph.derived}
+    touched = Counter(name for k in graph.kernels for name in (*k.reads, *k.writes))
+    parts = [part for kernel in graph.kernels for part in fused_parts(kernel)]
+    for part in parts:
+        if not isinstance(part, TemplateKernel):
+            continue
+        own, packed = part.workspace, part.packed
+        if own and (graph.buffers[own].kind != "temp" or touched[own] != 1):
+            fail(f"{part.name}: its workspace {own} is another's too")
+        if packed is None:
+            continue
+        operand = graph.buffers[packed.operand]
+        derived = (operand.fqn or operand.name) in sources.get(packed.form, ())
+        if operand.kind != "weight" or not derived:
+            fail(f"{part.name}: {packed.form} is not derived from the weight {operand.name}")
 
 
 def _verify_stage(kernel: FusedKernel, stage: Stage, fail: Fail) -> None:

@@ -29,7 +29,7 @@ from aot.ir.tensors import (
 )
 from aot.symbolic import dim
 
-Fail = Callable[[str, Origin | None], None]
+FailAt = Callable[[str, Origin | None], None]
 
 
 def verify_tensors(graph: TensorGraph) -> None:
@@ -50,7 +50,7 @@ def verify_tensors(graph: TensorGraph) -> None:
             fail(f"the mutation of {target}: it is no input or state, or has another", None)
 
 
-def _verify_names(graph: TensorGraph, names: Iterable[str], fail: Fail) -> None:
+def _verify_names(graph: TensorGraph, names: Iterable[str], fail: FailAt) -> None:
     symbols = {dim(d.name) for d in graph.dims}
     for name, count in Counter(names).items():
         if count > 1:
@@ -63,7 +63,7 @@ def _verify_names(graph: TensorGraph, names: Iterable[str], fail: Fail) -> None:
                 fail(f"the size or stride {expr} of {name} is not over the dims", None)
 
 
-def _verify_ops(ops: Iterable[GraphOp], known: frozenset[str], fail: Fail) -> frozenset[str]:
+def _verify_ops(ops: Iterable[GraphOp], known: frozenset[str], fail: FailAt) -> frozenset[str]:
     """Checks operators where `known` can be read. What is known behind them."""
     for op in ops:
         for name in _operands(op):
@@ -92,7 +92,7 @@ def _operands(op: GraphOp) -> tuple[str, ...]:
     return (op.value,)
 
 
-def _verify_loop(loop: Loop, known: frozenset[str], fail: Fail) -> None:
+def _verify_loop(loop: Loop, known: frozenset[str], fail: FailAt) -> None:
     if (loop.condition is None) == (loop.count is None):
         fail("a loop has either a condition or a count", loop.origin)
     carried = frozenset(name for name, _ in loop.carried)
@@ -103,7 +103,7 @@ def _verify_loop(loop: Loop, known: frozenset[str], fail: Fail) -> None:
 
 
 def _verify_block(
-    block: Block, known: frozenset[str], results: int, origin: Origin, fail: Fail
+    block: Block, known: frozenset[str], results: int, origin: Origin, fail: FailAt
 ) -> None:
     behind = _verify_ops(block.ops, known, fail)
     if len(block.results) != results:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aot.ir.kernels import Kernel, kernel_ops
-from aot.ir.loops import LoopOp
 from aot.ir.nests import Buffer, LoopNest
 from aot.ir.scalar import postorder
+from aot.ir.templates.base import LoopOp
 from aot.symbolic import Expr, integer, product
 
 _FREE = frozenset(["const", "index", "load", "cast", "bitcast", "check_index"])

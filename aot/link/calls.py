@@ -8,15 +8,17 @@ from typing import Any
 
 from aot.ir import flow
 from aot.ir.tensors import ValueRef, names_in
-from aot.link.json_value import Value, expr_to_json
-from aot.link.plan import Argument, CallStep, Expr, TensorOperand
+from aot.link.json_value import JsonValue, expr_to_json
+from aot.link.plan import CallStep, Expr, OperatorArgument, TensorOperand
 from aot.symbolic import as_expr, encode
 
 KINDS = ("tensor", "int", "float", "bool", "string")
 _NOT_FINITE = ("inf", "-inf", "nan")
 
 
-def call_step(call: flow.Call, operand: Callable[[str], TensorOperand], origin: int) -> CallStep:
+def call_step(
+    call: flow.CustomCall, operand: Callable[[str], TensorOperand], origin: int
+) -> CallStep:
     """The step of a call. `operand`: a buffer by its name."""
     changed = frozenset(call.changed)
 
@@ -29,7 +31,9 @@ def call_step(call: flow.Call, operand: Callable[[str], TensorOperand], origin: 
                 yield encode(as_expr(item)) if kind.startswith("int") else item
 
     arguments = tuple(
-        Argument(name, kind, tuple(values(kind, value)), not changed.isdisjoint(names_in(value)))
+        OperatorArgument(
+            name, kind, tuple(values(kind, value)), not changed.isdisjoint(names_in(value))
+        )
         for name, kind, value in call.arguments
     )
     return CallStep(call.name, arguments, tuple(operand(r) for r in call.results), origin)
@@ -95,7 +99,7 @@ def _value_out(value: TensorOperand | Expr | float | bool | str) -> Any:
     return expr_to_json(value)
 
 
-def call_from_json(v: Value, origin: int) -> CallStep:
+def call_from_json(v: JsonValue, origin: int) -> CallStep:
     """The step in a JSON value.
 
     Raises:
@@ -109,25 +113,25 @@ def call_from_json(v: Value, origin: int) -> CallStep:
     )
 
 
-def _argument_in(v: Value) -> Argument:
+def _argument_in(v: JsonValue) -> OperatorArgument:
     lists = tuple(f"{kind}[]" for kind in KINDS)
     kind = v["kind"].one_of("none", *KINDS, *lists)
-    read = _READERS.get(kind.removesuffix("[]"), Value.text)
+    read = _READERS.get(kind.removesuffix("[]"), JsonValue.text)
     changed = v.has("changed") and v["changed"].boolean()
-    return Argument(v["name"].text(), kind, v["values"].each(read), changed)
+    return OperatorArgument(v["name"].text(), kind, v["values"].each(read), changed)
 
 
-def _tensor_in(v: Value) -> TensorOperand:
-    return TensorOperand(v["buffer"].integer(), v["shape"].each(Value.expr))
+def _tensor_in(v: JsonValue) -> TensorOperand:
+    return TensorOperand(v["buffer"].integer(), v["shape"].each(JsonValue.expr))
 
 
-def _float_in(v: Value) -> float:
+def _float_in(v: JsonValue) -> float:
     return float(v.one_of(*_NOT_FINITE)) if isinstance(v.value, str) else v.number()
 
 
-_READERS: Mapping[str, Callable[[Value], Any]] = {
+_READERS: Mapping[str, Callable[[JsonValue], Any]] = {
     "tensor": _tensor_in,
-    "int": Value.expr,
+    "int": JsonValue.expr,
     "float": _float_in,
-    "bool": Value.boolean,
+    "bool": JsonValue.boolean,
 }

@@ -15,7 +15,7 @@ from typing import Any
 
 from aot.errors import CorruptPackage
 from aot.ir.declarations import Declaration, Declared, DeclaredBuffer, Variable
-from aot.link.json_value import Value, expr_to_json
+from aot.link.json_value import JsonValue, expr_to_json
 from aot.link.plan import DTYPE_BYTES, RELATIONS, Expr, KernelCode
 
 MAGIC = b"AOTDECL1"
@@ -87,7 +87,7 @@ def decode_declarations(
         value = json.loads(bytes(data[end - length : end]).decode("utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise CorruptPackage(f"the declarations are not JSON: {error}", where=where) from error
-    return Value(value, "declarations", where)["kernels"].each(_kernel_in)
+    return JsonValue(value, "declarations", where)["kernels"].each(_kernel_in)
 
 
 def _kernel_out(kernel: KernelDeclaration) -> Mapping[str, Any]:
@@ -123,7 +123,7 @@ def _kernel_out(kernel: KernelDeclaration) -> Mapping[str, Any]:
     }
 
 
-def _kernel_in(v: Value) -> KernelDeclaration:
+def _kernel_in(v: JsonValue) -> KernelDeclaration:
     grid, code = None, None
     work: Declared = 0
     scratch: Declared = 0
@@ -154,12 +154,12 @@ def _kernel_in(v: Value) -> KernelDeclaration:
     return KernelDeclaration(v["name"].text(), declaration, code)
 
 
-def _variable_in(v: Value) -> Variable:
+def _variable_in(v: JsonValue) -> Variable:
     greatest = None if v["max"].value is None else v["max"].integer()
     return Variable(v["min"].integer(), greatest, v["multiple_of"].integer())
 
 
-def _relation_in(v: Value) -> tuple[Declared, str, Declared]:
+def _relation_in(v: JsonValue) -> tuple[Declared, str, Declared]:
     parts = v.each(lambda item: item)
     if len(parts) != 3:
         raise v.wrong("a relation of two expressions")
@@ -167,7 +167,7 @@ def _relation_in(v: Value) -> tuple[Declared, str, Declared]:
     return _expr_in(left), relation.one_of(*RELATIONS), _expr_in(right)
 
 
-def _buffer_in(v: Value) -> DeclaredBuffer:
+def _buffer_in(v: JsonValue) -> DeclaredBuffer:
     return DeclaredBuffer(
         v["dtype"].one_of(*DTYPE_BYTES),
         _expr_in(v["bytes"]),
@@ -175,7 +175,7 @@ def _buffer_in(v: Value) -> DeclaredBuffer:
     )
 
 
-def _expr_in(v: Value) -> Declared:
+def _expr_in(v: JsonValue) -> Declared:
     return _tuples(v.expr())
 
 

@@ -12,7 +12,7 @@ from aot.link.plan import Expr
 T = TypeVar("T")
 
 
-class Value:
+class JsonValue:
     """A JSON value with its path, so that every complaint can say where.
 
     Every reader raises CorruptPackage when the value is of another kind.
@@ -28,31 +28,32 @@ class Value:
         shown = json.dumps(self.value, default=str)[:60]
         return CorruptPackage(f"{self.path} must be {wanted}, not {shown}", where=self.where)
 
-    def __getitem__(self, key: str) -> Value:
+    def __getitem__(self, key: str) -> JsonValue:
         if not isinstance(self.value, dict):
             raise self.wrong("an object")
         if key not in self.value:
             raise CorruptPackage(f"{self.path} has no key {key!r}", where=self.where)
-        return Value(self.value[key], f"{self.path}.{key}", self.where)
+        return JsonValue(self.value[key], f"{self.path}.{key}", self.where)
 
     def has(self, key: str) -> bool:
         """True for an object with this key."""
         return isinstance(self.value, dict) and key in self.value
 
-    def each(self, read: Callable[[Value], T]) -> tuple[T, ...]:
+    def each(self, read: Callable[[JsonValue], T]) -> tuple[T, ...]:
         """A list's items, each read by `read`."""
         if not isinstance(self.value, list):
             raise self.wrong("a list")
         return tuple(
-            read(Value(v, f"{self.path}[{i}]", self.where)) for i, v in enumerate(self.value)
+            read(JsonValue(v, f"{self.path}[{i}]", self.where)) for i, v in enumerate(self.value)
         )
 
-    def members(self) -> list[tuple[str, Value]]:
+    def members(self) -> list[tuple[str, JsonValue]]:
         """An object's members in order."""
         if not isinstance(self.value, dict):
             raise self.wrong("an object")
         return [
-            (key, Value(v, f"{self.path}[{key!r}]", self.where)) for key, v in self.value.items()
+            (key, JsonValue(v, f"{self.path}[{key!r}]", self.where))
+            for key, v in self.value.items()
         ]
 
     def integer(self) -> int:
@@ -90,7 +91,7 @@ class Value:
         if isinstance(self.value, str):
             return self.value
         if isinstance(self.value, list):
-            return self.each(Value.expr)
+            return self.each(JsonValue.expr)
         return self.integer()
 
 

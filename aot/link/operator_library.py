@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aot.errors import UsageError
-from aot.ir.flow import Call, items_of
+from aot.ir.flow import CustomCall, items_of
 from aot.ir.kernels import KernelGraph
 from aot.ir.tensors import OperatorCall
 from aot.options import DEVICES, HOST, Target
@@ -59,7 +59,7 @@ def used_libraries(
     graph: KernelGraph, device: str, libraries: Sequence[OperatorCode]
 ) -> tuple[OperatorCode, ...]:
     """The libraries with code for a kind of device of an operator that the graph calls."""
-    called = {(item.name, device) for item in items_of(graph.flow) if isinstance(item, Call)}
+    called = {(item.name, device) for item in items_of(graph.flow) if isinstance(item, CustomCall)}
     return tuple(library for library in libraries if called.intersection(library.operators))
 
 

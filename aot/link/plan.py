@@ -452,7 +452,7 @@ class TensorOperand:
 
 
 @dataclass(frozen=True)
-class Argument:
+class OperatorArgument:
     """An argument of a custom operator.
 
     `kind`: tensor, int, float, bool or string, which has one value; with "[]" a list of these; or
@@ -471,7 +471,7 @@ class CallStep:
     """A custom operator, given by name, reads its arguments and fills `results`."""
 
     operator: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[OperatorArgument, ...]
     results: tuple[TensorOperand, ...]
     origin: int
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aot.errors import CorruptPackage, IncompatiblePackage, Origin
-from aot.link.json_value import Value, expr_to_json
+from aot.link.json_value import JsonValue, expr_to_json
 from aot.link.plan import (
     FORMAT_VERSION,
     Check,
@@ -119,8 +119,8 @@ def plan_from_json(value: object) -> Plan:
         CorruptPackage: A key is missing, or a value has the wrong type.
         IncompatiblePackage: The format's major version is another than ours.
     """
-    root = Value(value, "plan")
-    version = root["format"].each(Value.integer)
+    root = JsonValue(value, "plan")
+    version = root["format"].each(JsonValue.integer)
     if len(version) != 2:
         raise root["format"].wrong("two integers")
     if version[0] != FORMAT_VERSION[0]:
@@ -158,10 +158,10 @@ def plan_from_json(value: object) -> Plan:
         entries=tuple((name, item.text()) for name, item in root["entries"].members()),
         golden=root["golden"].each(
             lambda g: GoldenSet(
-                g["inputs"].each(Value.text),
-                g["outputs"].each(Value.text),
-                g["atol"].each(Value.number),
-                g["rtol"].each(Value.number),
+                g["inputs"].each(JsonValue.text),
+                g["outputs"].each(JsonValue.text),
+                g["atol"].each(JsonValue.number),
+                g["rtol"].each(JsonValue.number),
             )
         ),
     )
@@ -186,7 +186,7 @@ def _dim_out(dim: Dim) -> Mapping[str, Any]:
     }
 
 
-def _dim_in(v: Value) -> Dim:
+def _dim_in(v: JsonValue) -> Dim:
     return Dim(
         v["name"].text(),
         v["label"].text(),
@@ -197,7 +197,7 @@ def _dim_in(v: Value) -> Dim:
     )
 
 
-def _source_in(v: Value) -> DimSource:
+def _source_in(v: JsonValue) -> DimSource:
     return DimSource(
         v["input"].integer(), v["axis"].integer(), v["divisor"].integer(), v["offset"].integer()
     )
@@ -214,12 +214,12 @@ def _weight_out(spec: WeightSpec) -> Mapping[str, Any]:
     }
 
 
-def _weight_in(v: Value) -> WeightSpec:
+def _weight_in(v: JsonValue) -> WeightSpec:
     return WeightSpec(
         v["name"].text(),
         v["dtype"].text(),
-        v["shape"].each(Value.integer),
-        v["aliases"].each(Value.text),
+        v["shape"].each(JsonValue.integer),
+        v["aliases"].each(JsonValue.text),
         v["entry"].text(),
         v["required"].boolean(),
     )
@@ -234,12 +234,12 @@ def _state_out(spec: StateSpec) -> Mapping[str, Any]:
     }
 
 
-def _state_in(v: Value) -> StateSpec:
+def _state_in(v: JsonValue) -> StateSpec:
     entry = v["entry"]
     return StateSpec(
         v["name"].text(),
         v["dtype"].text(),
-        v["shape"].each(Value.integer),
+        v["shape"].each(JsonValue.integer),
         "" if entry.value is None else entry.text(),
     )
 
@@ -258,7 +258,7 @@ def _tree_out(tree: Tree) -> Mapping[str, Any]:
             return {"dict": [[key, _tree_out(item)] for key, item in members]}
 
 
-def _tree_in(v: Value) -> Tree:
+def _tree_in(v: JsonValue) -> Tree:
     if v.has("input"):
         return TreeInput(v["input"].integer())
     if v.has("output"):
@@ -277,13 +277,13 @@ def _tree_in(v: Value) -> Tree:
     raise v.wrong("a tree: input, output, constant, tuple, list or dict")
 
 
-def _pair_in(v: Value) -> tuple[str, Tree]:
+def _pair_in(v: JsonValue) -> tuple[str, Tree]:
     both = v.each(lambda item: item)
     if len(both) != 2:
         raise v.wrong("a pair of key and tree")
     return both[0].text(), _tree_in(both[1])
 
 
-def _parameter_in(v: Value) -> Parameter:
+def _parameter_in(v: JsonValue) -> Parameter:
     kind = v["kind"].one_of("positional", "keyword")
     return Parameter(v["name"].text(), kind, _tree_in(v["tree"]))  # type: ignore[arg-type]  # checked

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from aot.link.json_value import Value, expr_to_json
+from aot.link.json_value import JsonValue, expr_to_json
 from aot.link.plan import (
     ArenaSlot,
     ArenaStorage,
@@ -52,7 +52,7 @@ def _operators_out(program: Program) -> dict[str, Any]:
     return {"operator_libraries": libraries} if libraries else {}
 
 
-def _operators_in(v: Value) -> tuple[OperatorLibrary, ...]:
+def _operators_in(v: JsonValue) -> tuple[OperatorLibrary, ...]:
     if not v.has("operator_libraries"):
         return ()
     return v["operator_libraries"].each(
@@ -113,18 +113,18 @@ def tensor_to_json(spec: TensorSpec) -> Mapping[str, Any]:
     }
 
 
-def tensor_from_json(v: Value) -> TensorSpec:
+def tensor_from_json(v: JsonValue) -> TensorSpec:
     """The input or output in a JSON value."""
     return TensorSpec(
         v["name"].text(),
         v["dtype"].text(),
-        v["shape"].each(Value.expr),
-        v["strides"].each(Value.expr),
+        v["shape"].each(JsonValue.expr),
+        v["strides"].each(JsonValue.expr),
         v.has("changed") and v["changed"].boolean(),
     )
 
 
-def program_from_json(v: Value) -> Program:
+def program_from_json(v: JsonValue) -> Program:
     """The program in a JSON value.
 
     Raises:
@@ -156,12 +156,14 @@ def program_from_json(v: Value) -> Program:
         )
     )
     derived = weights["derived"].each(
-        lambda d: Derived(d["entry"].text(), d["sources"].each(Value.text), d["routine"].integer())
+        lambda d: Derived(
+            d["entry"].text(), d["sources"].each(JsonValue.text), d["routine"].integer()
+        )
     )
     return replace(program, weights=WeightProgram(routines, derived))
 
 
-def _body_in(v: Value, program: Program) -> Program:
+def _body_in(v: JsonValue, program: Program) -> Program:
     """The program with the buffers, arena, steps and outputs of this value."""
     return replace(
         program,
@@ -171,10 +173,10 @@ def _body_in(v: Value, program: Program) -> Program:
             )
         ),
         arena=v["arena"].each(
-            lambda s: ArenaSlot(s["buffer"].integer(), s["above"].each(Value.integer))
+            lambda s: ArenaSlot(s["buffer"].integer(), s["above"].each(JsonValue.integer))
         ),
         steps=v["steps"].each(step_from_json),
-        outputs=v["outputs"].each(Value.integer),
+        outputs=v["outputs"].each(JsonValue.integer),
         updates=v["updates"].each(_update_in) if v.has("updates") else (),
     )
 
@@ -195,7 +197,7 @@ def _storage_out(storage: Storage) -> Mapping[str, Any]:
             return {"kind": "slice", "of": of, "stride": expr_to_json(stride), "step": step}
 
 
-def _storage_in(v: Value) -> Storage:
+def _storage_in(v: JsonValue) -> Storage:
     match v["kind"].one_of("input", "output", "entry", "arena", "state", "slice"):
         case "input":
             return InputStorage(v["index"].integer())
@@ -215,7 +217,7 @@ def _update_out(update: Update) -> Mapping[str, Any]:
     return {update.target: update.index, "buffer": update.buffer}
 
 
-def _update_in(v: Value) -> Update:
+def _update_in(v: JsonValue) -> Update:
     if v.has("input"):
         return Update("input", v["input"].integer(), v["buffer"].integer())
     return Update("state", v["state"].integer(), v["buffer"].integer())
@@ -239,7 +241,7 @@ def _kernel_out(kernel: KernelRef) -> Mapping[str, Any]:
     }
 
 
-def _kernel_in(v: Value) -> KernelRef:
+def _kernel_in(v: JsonValue) -> KernelRef:
     if not v.has("entry"):
         return KernelRef(v["name"].text())
     code = KernelCode(

@@ -15,20 +15,20 @@ ALGORITHM = "ed25519"
 
 
 @dataclass(frozen=True)
-class Signature:
+class PackageSignature:
     """One signer's: the public key and the signature, both in hex."""
 
     key: str
     signature: str
 
 
-def encode_signatures(signatures: Sequence[Signature]) -> str:
+def encode_signatures(signatures: Sequence[PackageSignature]) -> str:
     """The text for the header; "" for none."""
     rows = [{"algorithm": ALGORITHM, "key": s.key, "signature": s.signature} for s in signatures]
     return json.dumps(rows, separators=(",", ":")) if rows else ""
 
 
-def decode_signatures(text: str) -> tuple[Signature, ...]:
+def decode_signatures(text: str) -> tuple[PackageSignature, ...]:
     """The signatures of the text, those of other algorithms left out.
 
     Raises:
@@ -38,6 +38,6 @@ def decode_signatures(text: str) -> tuple[Signature, ...]:
         return ()
     try:
         known = [row for row in json.loads(text) if row["algorithm"] == ALGORITHM]
-        return tuple(Signature(str(row["key"]), str(row["signature"])) for row in known)
+        return tuple(PackageSignature(str(row["key"]), str(row["signature"])) for row in known)
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptPackage(f"the signatures are malformed: {error}") from error

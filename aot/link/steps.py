@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from aot.errors import InternalError, Origin
 from aot.ir.flow import (
+    Assert,
     Branch,
-    Call,
-    Check,
     Copy,
+    CustomCall,
     Flow,
     Item,
     Measured,
@@ -105,8 +105,8 @@ def control_step(
         case Measured(sizes, _, origin):
             pairs = tuple((name, position(buffer)) for name, buffer in sizes)
             return plan.SizesStep(pairs, step.parts[0], origins[origin])
-        case Check(value, message, origin):
+        case Assert(value, message, origin):
             return plan.CheckStep(position(value), message, origins[origin])
-        case Call(origin=origin):
+        case CustomCall(origin=origin):
             return call_step(step.item, operand, origins[origin])
     raise InternalError(f"no step for {type(step.item).__name__}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aot.link.calls import call_from_json, call_to_json
-from aot.link.json_value import Value, expr_to_json
+from aot.link.json_value import JsonValue, expr_to_json
 from aot.link.plan import (
     AnyStep,
     BranchStep,
@@ -67,7 +67,7 @@ def _launch_out(launch: WorkLaunch | GridLaunch) -> Mapping[str, Any]:
             return {"grid": [expr_to_json(x), expr_to_json(y), expr_to_json(z)]}
 
 
-def step_from_json(v: Value) -> AnyStep:
+def step_from_json(v: JsonValue) -> AnyStep:
     """The step in a JSON value.
 
     Raises:
@@ -76,15 +76,15 @@ def step_from_json(v: Value) -> AnyStep:
     control = _control_in(v)
     return control or Step(
         v["kernel"].integer(),
-        v["buffers"].each(Value.integer),
-        v["sizes"].each(Value.expr),
+        v["buffers"].each(JsonValue.integer),
+        v["sizes"].each(JsonValue.expr),
         _launch_in(v),
         v["origin"].integer(),
-        v["values"].each(Value.expr) if v.has("values") else (),
+        v["values"].each(JsonValue.expr) if v.has("values") else (),
     )
 
 
-def _control_in(v: Value) -> ControlStep | None:
+def _control_in(v: JsonValue) -> ControlStep | None:
     """The control step; None where the value has the key of none."""
     known = ("branch", "while", "repeat", "copy", "read", "check", "call")
     if not any(v.has(key) for key in known):
@@ -107,17 +107,17 @@ def _control_in(v: Value) -> ControlStep | None:
     return CheckStep(v["check"].integer(), v["message"].text(), origin)
 
 
-def _size_in(v: Value) -> tuple[str, int]:
+def _size_in(v: JsonValue) -> tuple[str, int]:
     both = v.each(lambda item: item)
     if len(both) != 2:
         raise v.wrong("a pair of dim and buffer")
     return both[0].text(), both[1].integer()
 
 
-def _launch_in(v: Value) -> WorkLaunch | GridLaunch:
+def _launch_in(v: JsonValue) -> WorkLaunch | GridLaunch:
     if not v.has("grid"):
         return WorkLaunch(v["work"].expr(), v["grain"].expr(), v["scratch"].expr())
-    grid = v["grid"].each(Value.expr)
+    grid = v["grid"].each(JsonValue.expr)
     if len(grid) != 3:
         raise v["grid"].wrong("three numbers")
     return GridLaunch(*grid)

@@ -15,14 +15,13 @@ from aot.lowering.builder import Tensor
 from aot.lowering.creation import filled
 from aot.lowering.matmul import rounded
 from aot.lowering.promotion import size_node
-from aot.lowering.registry import Call, CannotLower
+from aot.lowering.registry import Call, CannotLower, SeveralResults
 from aot.lowering.reshape import reshape_index
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import reshaped
 from aot.symbolic import Expr, as_expr, product
 
 Shape = tuple[Expr, ...]
-Several = tuple[Tensor | None, ...]
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def attention(
     dropout, causal = _settings(settings, more)
     _no_dropout(dropout)
     if product((*query.shape[:-1], *key.shape[:-1], *value.shape)) == 0:
-        return filled(call, 0)  # of the query's batch: eager does not broadcast what is empty
+        return filled(call, 0)  # eager gives it the query's batch, unbroadcast
     return _attention(query, key, value, Scores(mask, causal, scale))
 
 
@@ -76,7 +75,7 @@ def attention_math(
     *settings: float | bool | None,
     scale: float | None = None,
     **more: float | bool,
-) -> Several:
+) -> SeveralResults:
     """The variant that also offers the weights; they are not to be had here."""
     _only_first(call)
     dropout, causal = _settings([s for s in settings if s is not None], more)
@@ -97,7 +96,7 @@ def flash_attention(
     attn_mask: Tensor | None = None,
     scale: float | None = None,
     **more: float | bool,
-) -> Several:
+) -> SeveralResults:
     """The variants that also offer the logarithm of the softmax's sums; not to be had here."""
     _only_first(call)
     dropout, causal = _settings(settings[:2], more)
@@ -115,7 +114,7 @@ def efficient_attention(
     *settings: float | bool,
     scale: float | None = None,
     **more: float | bool,
-) -> Several:
+) -> SeveralResults:
     """As flash attention; `settings` begin with compute_log_sumexp."""
     _only_first(call)
     dropout, causal = _settings(settings[1:], more)
@@ -128,7 +127,7 @@ def _only_first(call: Call) -> None:
         raise CannotLower("its attention weights or sums are used, not only its result")
 
 
-def _padded(call: Call, out: Tensor) -> Several:
+def _padded(call: Call, out: Tensor) -> SeveralResults:
     return (out, *(None for _ in call.op.outputs[1:]))
 
 
@@ -157,7 +156,7 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, scores: Scores) -> Ten
 
 
 def _scaled(query: Tensor, scale: float | None) -> tuple[Tensor, float]:
-    """The queries, and by what their products are still to be scaled."""
+    """The queries, scaled already where the head's size is dynamic, and the factor that is left."""
     size = query.shape[-1]
     if scale is not None:
         return query, scale

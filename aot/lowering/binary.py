@@ -10,6 +10,7 @@ from aot.ir.dtypes import BOOL, FLOAT64
 from aot.ir.scalar import Node, binary, cast, where
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
+from aot.lowering.exprs import BinaryBody
 from aot.lowering.pointwise import (
     binary_rows,
     elementwise,
@@ -17,18 +18,16 @@ from aot.lowering.pointwise import (
     promote_float,
     same_type,
 )
-from aot.lowering.promotion import Operand, element
+from aot.lowering.promotion import TensorLike, element
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 
-Body = Callable[[Node, Node], Node]
 
-
-def _op(name: str) -> Body:
+def _op(name: str) -> BinaryBody:
     return lambda a, b: binary(name, a, b)
 
 
-def _for_bool(on_bool: str, otherwise: Body) -> Body:
+def _for_bool(on_bool: str, otherwise: BinaryBody) -> BinaryBody:
     """Arithmetic on bool is logic."""
     return lambda a, b: binary(on_bool, a, b) if a.dtype == BOOL else otherwise(a, b)
 
@@ -68,7 +67,7 @@ def remainder(a: Node, b: Node) -> Node:
     return float_remainder(a, b) if a.dtype.is_float else binary("mod", a, b)
 
 
-def _shift(op: str) -> Body:
+def _shift(op: str) -> BinaryBody:
     def build(a: Node, b: Node) -> Node:
         bits = 8 * a.dtype.itemsize
         inside = e.and_(e.ge(b, 0), e.lt(b, bits))
@@ -108,7 +107,7 @@ def _heaviside(a: Node, b: Node) -> Node:
     return e.select(e.eq(a, 0), b, step)
 
 
-def _logical(op: str) -> Body:
+def _logical(op: str) -> BinaryBody:
     return lambda a, b: binary(op, e.truth(a), e.truth(b))
 
 
@@ -150,7 +149,7 @@ def _lcm(a: Node, b: Node) -> Node:
     return e.select(none, 0, multiple)
 
 
-SAME_TYPE: dict[str, Body] = {
+SAME_TYPE: dict[str, BinaryBody] = {
     "mul": _for_bool("and", e.mul),
     "multiply": _for_bool("and", e.mul),
     "maximum": _for_bool("or", e.maximum),
@@ -194,7 +193,7 @@ SAME_TYPE: dict[str, Body] = {
     "logaddexp2": _logaddexp2,
 }
 
-FLOATING: dict[str, Body] = {
+FLOATING: dict[str, BinaryBody] = {
     "true_divide": e.div,
     "atan2": _op("atan2"),
     "arctan2": _op("atan2"),
@@ -230,7 +229,7 @@ binary_rows({"float_power": _op("pow")}, same_type(FLOAT64), OVERLOADS)
 
 
 @REGISTRY.row("aten.add.Tensor", "aten.add.Scalar")
-def add(call: Call, a: Operand, b: Operand, alpha: Any = 1) -> Tensor:
+def add(call: Call, a: TensorLike, b: TensorLike, alpha: Any = 1) -> Tensor:
     """a + alpha * b; `or` for bool."""
 
     def body(x: Node, y: Node) -> Node:
@@ -241,7 +240,7 @@ def add(call: Call, a: Operand, b: Operand, alpha: Any = 1) -> Tensor:
     return elementwise(call, (a, b), promote(a, b), body)
 
 
-def _subtract(call: Call, a: Operand, b: Operand, alpha: Any) -> Tensor:
+def _subtract(call: Call, a: TensorLike, b: TensorLike, alpha: Any) -> Tensor:
     def body(x: Node, y: Node) -> Node:
         return e.sub(x, y if alpha == 1 else e.mul(y, alpha))
 
@@ -249,13 +248,13 @@ def _subtract(call: Call, a: Operand, b: Operand, alpha: Any) -> Tensor:
 
 
 @REGISTRY.row("aten.sub.Tensor", "aten.sub.Scalar", "aten.subtract.Tensor")
-def sub(call: Call, a: Operand, b: Operand, alpha: Any = 1) -> Tensor:
+def sub(call: Call, a: TensorLike, b: TensorLike, alpha: Any = 1) -> Tensor:
     """a - alpha * b."""
     return _subtract(call, a, b, alpha)
 
 
 @REGISTRY.row("aten.rsub.Scalar", "aten.rsub.Tensor")
-def rsub(call: Call, a: Operand, b: Operand, alpha: Any = 1) -> Tensor:
+def rsub(call: Call, a: TensorLike, b: TensorLike, alpha: Any = 1) -> Tensor:
     """b - alpha * a."""
     return _subtract(call, b, a, alpha)
 
@@ -268,7 +267,7 @@ def rsub(call: Call, a: Operand, b: Operand, alpha: Any = 1) -> Tensor:
     "aten.divide.Tensor",
     "aten.divide.Tensor_mode",
 )
-def div(call: Call, a: Operand, b: Operand, rounding_mode: str | None = None) -> Tensor:
+def div(call: Call, a: TensorLike, b: TensorLike, rounding_mode: str | None = None) -> Tensor:
     """The true quotient, or rounded ("floor", "trunc")."""
     if rounding_mode is None:
         return elementwise(call, (a, b), promote_float(a, b), e.div)
@@ -279,7 +278,7 @@ def div(call: Call, a: Operand, b: Operand, rounding_mode: str | None = None) ->
 @REGISTRY.row(
     "aten.where.self", "aten.where.ScalarOther", "aten.where.ScalarSelf", "aten.where.Scalar"
 )
-def where_(call: Call, condition: Operand, a: Operand, b: Operand) -> Tensor:
+def where_(call: Call, condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
     """a where condition, else b."""
 
     def body(c: Node, x: Node, y: Node) -> Node:
@@ -289,7 +288,11 @@ def where_(call: Call, condition: Operand, a: Operand, b: Operand) -> Tensor:
 
 
 def _conditional(
-    call: Call, condition: Operand, a: Operand, b: Operand, body: Callable[..., Node]
+    call: Call,
+    condition: TensorLike,
+    a: TensorLike,
+    b: TensorLike,
+    body: Callable[..., Node],
 ) -> Tensor:
     """As `elementwise`, the first operand being taken as bool."""
     result, builder = call.result_type(), call.builder
@@ -304,13 +307,18 @@ def _conditional(
 
 
 @REGISTRY.row("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
-def masked_fill(call: Call, x: Tensor, mask: Tensor, value: Operand) -> Tensor:
+def masked_fill(call: Call, x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     """`value` where mask, else x."""
     return _conditional(call, mask, value, x, e.select)
 
 
 @REGISTRY.row("aten.clamp.default", "aten.clamp.Tensor", "aten.clip.default", "aten.clip.Tensor")
-def clamp(call: Call, x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+def clamp(
+    call: Call,
+    x: Tensor,
+    min: TensorLike | None = None,
+    max: TensorLike | None = None,
+) -> Tensor:
     """x limited to [min, max]; NaN in any operand gives NaN."""
     compute = promote(x, min, max)
     bounds = [b for b in (min, max) if b is not None]
@@ -324,19 +332,19 @@ def clamp(call: Call, x: Tensor, min: Operand | None = None, max: Operand | None
 
 
 @REGISTRY.row("aten.clamp_min.default", "aten.clamp_min.Tensor")
-def clamp_min(call: Call, x: Tensor, low: Operand) -> Tensor:
+def clamp_min(call: Call, x: Tensor, low: TensorLike) -> Tensor:
     """max(x, low)."""
     return elementwise(call, (x, low), promote(x, low), e.maximum)
 
 
 @REGISTRY.row("aten.clamp_max.default", "aten.clamp_max.Tensor")
-def clamp_max(call: Call, x: Tensor, high: Operand) -> Tensor:
+def clamp_max(call: Call, x: Tensor, high: TensorLike) -> Tensor:
     """min(x, high)."""
     return elementwise(call, (x, high), promote(x, high), e.minimum)
 
 
 @REGISTRY.row("aten.lerp.Scalar", "aten.lerp.Tensor")
-def lerp(call: Call, a: Tensor, b: Tensor, weight: Operand) -> Tensor:
+def lerp(call: Call, a: Tensor, b: Tensor, weight: TensorLike) -> Tensor:
     """a + weight * (b - a), taken from the nearer end."""
 
     def body(x: Node, y: Node, w: Node) -> Node:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from aot.ir.dtypes import DType
-from aot.ir.loops import LoopGraph, LoopOp
+from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis, Buffer, LoopNest, Store, View, numbered_axes
 from aot.ir.origin import NO_ORIGIN, Origin
 from aot.ir.rewrite import rename_buffers
 from aot.ir.scalar import Node, bound_index, check_index, index_value, load
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.tensors import Mutation, TensorGraph, TensorOp, TensorType
 from aot.symbolic import Expr, Ranges, Symbol, dim, row_major_strides, var
 
@@ -170,17 +170,18 @@ class GraphBuilder:
         axes_shape: Sequence[Expr],
         index: Callable[[tuple[Expr, ...]], Sequence[Expr]],
         value: PointBody,
+        mode: str = "set",
     ) -> Tensor:
         """`base` with the elements at `index(point)` replaced by `value(point)`.
 
         The points are those of `axes_shape`; indices may hold `indirect` symbols. Points that
-        share an index must give the same value.
+        share an index must give the same value, or all join the element by `mode`.
         """
         axes = numbered_axes("i", axes_shape)
         point = tuple(a.symbol for a in axes)
         result = self._new_buffer(base.shape, base.dtype)
         place, binds = bound_index(index(point), self.binds)
-        store = Store(result.buffer, place, value(point), binds=binds, base=base.buffer)
+        store = Store(result.buffer, place, value(point), mode, binds, base.buffer)
         self._ops.append(LoopNest(self._op_name("n"), axes, (), (store,), self.origin))
         return result
 
@@ -202,7 +203,7 @@ class GraphBuilder:
         graph = self.graph
         values = [self._values[name] for name in graph.outputs]
         changed = [self._values[m.value] for m in graph.mutations]
-        # New values first: an output that is one, too, is a copy made of it.
+        # New values of states first: an output that is the same value becomes a copy of it.
         taken: set[str] = set()
         self.origin = NO_ORIGIN
         kept = [self._own(value, taken) for value in changed]
@@ -224,14 +225,17 @@ class GraphBuilder:
         )
 
     def _own(self, tensor: Tensor, taken: set[str]) -> str:
-        """A buffer for a result of its own: that of an input, weight, state or taken is copied."""
+        """A temporary that is this result and no other: a copy, unless the tensor's buffer is one.
+
+        `taken`: buffers that are results already; grows.
+        """
         if self._buffers[tensor.buffer].kind != "temp" or tensor.buffer in taken:
             tensor = self.pointwise(tensor.shape, tensor.dtype, tensor.load)
         taken.add(tensor.buffer)
         return tensor.buffer
 
     def _name_outputs(self, outputs: tuple[str, ...]) -> tuple[str, ...]:
-        """A part's results are buffers of their values' names: other parts know them by these."""
+        """Renames the buffers of a part's results as their values: other parts read these names."""
         names = dict(zip(outputs, self.graph.outputs, strict=True))
         self._ops = [rename_buffers(op, names) for op in self._ops]
         self._buffers = {

@@ -20,9 +20,9 @@ from aot.symbolic import Expr, product, unravel, var
 
 
 def counted(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each element of the flat x whether it is not 0, (1, n), how many are up to it, and of all.
+    """For the n elements of x: (1 where one is not 0, their running sum, the whole sum).
 
-    All int64.
+    All int64; of shapes (1, n), (1, n) and ().
     """
     builder, count = x.builder, product(x.shape)
     flags = builder.pointwise(

@@ -159,7 +159,7 @@ def _spread_out(
             inside = e.and_(e.ge(node, 0), e.lt(node, size))
             if s == 1:
                 index.append(at[2 + k] - b)
-            else:  # shifted by whole steps: divisions of negative numbers are not for kernels
+            else:  # whole steps are added before the division: kernels divide no negative numbers
                 steps = max(-(-b // s), 0)
                 shifted = at[2 + k] - b + steps * s
                 inside = e.and_(inside, e.eq(builder.index_node(Modulo(shifted, as_expr(s))), 0))

@@ -9,13 +9,13 @@ from aot.ir.scalar import Node, cast, const, where
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
 from aot.lowering.pointwise import elementwise
-from aot.lowering.promotion import Operand, element, size_node
+from aot.lowering.promotion import TensorLike, element, size_node
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, as_expr
 
 
-def filled(call: Call, value: Operand) -> Tensor:
+def filled(call: Call, value: TensorLike) -> Tensor:
     """A tensor of the result's type with one value everywhere."""
     result = call.result_type()
 
@@ -26,19 +26,19 @@ def filled(call: Call, value: Operand) -> Tensor:
 
 
 @REGISTRY.row("aten.full.default", "aten.full_like.default", "aten.fill.Scalar", "aten.fill.Tensor")
-def full(call: Call, _: Any, value: Operand, **__: Any) -> Tensor:
+def full(call: Call, _: Any, value: TensorLike, **__: Any) -> Tensor:
     """`value` everywhere."""
     return filled(call, value)
 
 
 @REGISTRY.row("aten.new_full.default")
-def new_full(call: Call, _: Any, __: Any, value: Operand, **___: Any) -> Tensor:
+def new_full(call: Call, _: Any, __: Any, value: TensorLike, **___: Any) -> Tensor:
     """`value` everywhere."""
     return filled(call, value)
 
 
 @REGISTRY.row("aten.scalar_tensor.default")
-def scalar_tensor(call: Call, value: Operand, **_: Any) -> Tensor:
+def scalar_tensor(call: Call, value: TensorLike, **_: Any) -> Tensor:
     """A 0-d tensor."""
     return filled(call, value)
 
@@ -67,7 +67,7 @@ def ones(call: Call, *_: Any, **__: Any) -> Tensor:
 
 def _arange(call: Call, start: Any, step: Any) -> Tensor:
     result, builder = call.result_type(), call.builder
-    # An integer type counts in whole numbers: eager truncates both before it counts.
+    # For an integer result eager truncates start and step to integers first.
     truncated = (bool, float) if result.dtype.is_integral else bool
     start, step = (int(v) if isinstance(v, truncated) else v for v in (start, step))
 
@@ -99,7 +99,7 @@ def arange_start(call: Call, start: Any, end: Any, step: Any = 1, **_: Any) -> T
     "aten.linspace.Tensor_Scalar",
     "aten.linspace.Scalar_Tensor",
 )
-def linspace(call: Call, start: Operand, end: Operand, steps: Any, **_: Any) -> Tensor:
+def linspace(call: Call, start: TensorLike, end: TensorLike, steps: Any, **_: Any) -> Tensor:
     """`steps` numbers evenly from start to end, counted from the nearer end."""
     result, builder = call.result_type(), call.builder
     size = as_expr(steps)

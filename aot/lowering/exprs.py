@@ -8,17 +8,20 @@ from aot.ir import scalar
 from aot.ir.dtypes import BOOL
 from aot.ir.scalar import Node, const
 
-Value = Node | bool | int | float
-Unary = Callable[[Node], Node]
-Binary = Callable[[Value, Value], Node]
+NodeLike = Node | bool | int | float
+UnaryBody = Callable[[Node], Node]
+BinaryBody = Callable[[Node, Node], Node]
+"""Scalar expressions of one and of two operands; `Binary` takes numbers for nodes too."""
+
+Binary = Callable[[NodeLike, NodeLike], Node]
 
 
-def lift(value: Value, like: Node) -> Node:
+def lift(value: NodeLike, like: Node) -> Node:
     """A number as a constant of `like`'s type; a node as it is."""
     return value if isinstance(value, Node) else const(value, like.dtype)
 
 
-def _pair(a: Value, b: Value) -> tuple[Node, Node]:
+def _pair(a: NodeLike, b: NodeLike) -> tuple[Node, Node]:
     if isinstance(a, Node):
         return a, lift(b, a)
     if isinstance(b, Node):
@@ -27,13 +30,13 @@ def _pair(a: Value, b: Value) -> tuple[Node, Node]:
 
 
 def _binary(op: str) -> Binary:
-    def build(a: Value, b: Value) -> Node:
+    def build(a: NodeLike, b: NodeLike) -> Node:
         return scalar.binary(op, *_pair(a, b))
 
     return build
 
 
-def _unary(op: str) -> Unary:
+def _unary(op: str) -> UnaryBody:
     def build(x: Node) -> Node:
         return scalar.unary(op, x)
 
@@ -57,19 +60,19 @@ isnan, isinf, signbit, not_ = _unary("isnan"), _unary("isinf"), _unary("signbit"
 reciprocal = _unary("reciprocal")
 
 
-def select(condition: Node, a: Value, b: Value) -> Node:
+def select(condition: Node, a: NodeLike, b: NodeLike) -> Node:
     """a where condition, else b."""
     return scalar.where(condition, *_pair(a, b))
 
 
-def clamp(x: Node, low: Value | None, high: Value | None) -> Node:
+def clamp(x: Node, low: NodeLike | None, high: NodeLike | None) -> Node:
     """x within [low, high]; NaN stays NaN; `high` wins where the bounds cross."""
     if low is not None:
         x = maximum(x, low)
     return x if high is None else minimum(x, high)
 
 
-def fma(a: Node, b: Value, c: Value) -> Node:
+def fma(a: Node, b: NodeLike, c: NodeLike) -> Node:
     """a * b + c in one rounding for floats."""
     return scalar.make("fma", a.dtype, a, lift(b, a), lift(c, a))
 

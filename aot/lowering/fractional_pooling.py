@@ -56,7 +56,8 @@ def fractional_max_pool(
     lead = x.rank - spatial
     sizes = x.shape[lead:]
     taps = tuple(as_expr(k) for k in kernel)
-    # In planes width is first among the random numbers, in volumes time is.
+    # The random numbers' last dimension: (width, height) for planes, (time, height, width) for
+    # volumes.
     channels = (1, 0) if spatial == 2 else (0, 1, 2)
     windows = [
         _Windows(x, samples, size, tap, as_expr(o), channel)

@@ -18,7 +18,7 @@ from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr
 
 _LINEAR, _NEAREST, _CUBIC = 0, 1, 2
-_ZEROS, _REFLECTION = 0, 2  # 1, of the border, needs neither
+_ZEROS, _REFLECTION = 0, 2  # 1, the border, is what is left
 _SHARPNESS = -0.75
 """The cubic kernel's parameter (Keys 1981), as torch has it."""
 

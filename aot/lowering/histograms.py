@@ -11,12 +11,13 @@ from aot.ir.dtypes import INT64
 from aot.ir.scalar import Node, cast, const, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
+from aot.lowering.joined_writes import count_at
 from aot.lowering.promotion import size_node
-from aot.lowering.reductions import Read, domain, reduced
+from aot.lowering.reductions import ElementAt, domain, reduced
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import reshaped
-from aot.symbolic import Expr, as_expr, integer, is_int, product
+from aot.symbolic import Expr, as_expr, integer, is_int, product, ravel
 
 _STEPS = 31
 """Of a search among edges whose number varies."""
@@ -52,7 +53,7 @@ def _bounds(x: Tensor, low: float, high: float, margin: float = 1.0) -> Tensor:
     return builder.pointwise((integer(2),), compute, bound)
 
 
-def _extreme(x: Tensor, kind: str, read: Read) -> Node:
+def _extreme(x: Tensor, kind: str, read: ElementAt) -> Node:
     return reduce_(kind, cast(read(x), x.dtype.compute))
 
 
@@ -74,12 +75,19 @@ def histc(call: Call, x: Tensor, bins: Expr | int = 100, low: Any = 0, high: Any
         return e.select(inside, e.minimum(position, last), -1)
 
     places = builder.pointwise((count,), INT64, place)
+    hits = _counts(places, as_expr(bins))
+    return builder.pointwise(
+        (as_expr(bins),), result.dtype, lambda at: cast(hits.load(at), result.dtype)
+    )
 
-    def body(at: tuple[Expr, ...], rat: tuple[Expr, ...]) -> Node:
-        hit = e.eq(places.load(rat), builder.index_node(at[0]))
-        return cast(reduce_("sum", cast(hit, INT64)), result.dtype)
 
-    return builder.reduction((as_expr(bins),), (count,), [(result.dtype, body)])[0]
+def _counts(places: Tensor, bins: Expr) -> Tensor:
+    """How many of the places name each bin, and, behind them, how many are -1; int32."""
+
+    def place(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return (places.builder.indirect(places.load(at), bins + 1, wrap=True),)
+
+    return count_at(places.builder, (bins + 1,), places.shape, place)
 
 
 @REGISTRY.row("aot.bin_total.default")
@@ -99,16 +107,16 @@ def bin_total(call: Call, x: Tensor, least: int) -> Tensor:
 def bin_counts(call: Call, x: Tensor, weights: Tensor | None) -> Tensor:
     """How many elements equal each index, or the sum of their weights."""
     builder, result = call.builder, call.result_type()
-    compute = result.dtype.compute
+    none = builder.pointwise(result.shape, result.dtype, lambda _: const(0, result.dtype))
 
-    def body(at: tuple[Expr, ...], rat: tuple[Expr, ...]) -> Node:
-        hit = e.eq(cast(x.load(rat), INT64), builder.index_node(at[0]))
-        if weights is None:
-            return reduce_("sum", cast(hit, INT64))
-        weight = cast(weights.load(rat), compute)
-        return reduce_("sum", e.select(hit, weight, 0))
+    def place(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return (builder.indirect(x.load(at), result.shape[0], wrap=False),)
 
-    return builder.reduction(result.shape, x.shape, [(result.dtype, body)])[0]
+    def weight(at: tuple[Expr, ...]) -> Node:
+        given = const(1, result.dtype) if weights is None else weights.load(at)
+        return cast(given, result.dtype)
+
+    return builder.update(none, x.shape, place, weight, "add")
 
 
 @REGISTRY.row("aten.histogram.bins_tensor")
@@ -227,23 +235,33 @@ def _boxes(
     bins = tuple(edge.shape[0] - 1 for edge in edges)
 
     places = [_parts(column, ends) for column, ends in zip(columns, edges, strict=True)]
+    total = product(bins)
 
-    def body(at: tuple[Expr, ...], rat: tuple[Expr, ...]) -> Node:
-        hits = (e.eq(p.load(rat), builder.index_node(k)) for p, k in zip(places, at, strict=True))
-        hit = reduce(e.and_, hits)
-        given = const(1.0, compute) if weights is None else cast(weights.load(rat), compute)
-        return cast(reduce_("sum", e.select(hit, given, 0.0)), dtype)
+    def box(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        # What lies in no box goes behind the last one.
+        known = [place.load(at) for place in places]
+        inside = reduce(e.and_, (e.ge(k, 0) for k in known))
+        number: Node = known[0]
+        for k, size in zip(known[1:], bins[1:], strict=True):
+            number = e.add(e.mul(number, builder.index_node(size)), k)
+        named = e.select(inside, number, builder.index_node(total))
+        return (builder.indirect(named, total + 1, wrap=False),)
 
-    counts = builder.reduction(bins, (count,), [(dtype, body)])[0]
+    def given(at: tuple[Expr, ...]) -> Node:
+        return const(1.0, compute) if weights is None else cast(weights.load(at), compute)
+
+    none = builder.pointwise((total + 1,), compute, lambda _: const(0.0, compute))
+    sums = builder.update(none, (count,), box, given, "add")
+    counts = builder.pointwise(bins, dtype, lambda at: cast(sums.load((ravel(at, bins),)), dtype))
     if not density:
         return counts
     outputs: list[Any] = [(compute, lambda read: reduce_("sum", cast(read(counts), compute)))]
-    total = reduced(builder, domain(counts, None), outputs)[0]
+    whole = reduced(builder, domain(counts, None), outputs)[0]
 
     def share(at: tuple[Expr, ...]) -> Node:
         ends = ((cast(edges[k].load((n,)), compute) for n in (i, i + 1)) for k, i in enumerate(at))
         widths = (e.sub(end, start) for start, end in ends)
-        volume = reduce(e.mul, widths, total.load(()))
+        volume = reduce(e.mul, widths, whole.load(()))
         return cast(e.div(cast(counts.load(at), compute), volume), dtype)
 
     return builder.pointwise(counts.shape, dtype, share)

@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aot.ir.dtypes import BOOL, INT64, UINT8
-from aot.ir.scalar import Node, cast, reduce_
+from aot.ir.scalar import Node, cast
 from aot.lowering import exprs as e
 from aot.lowering.axes import replace, wrap_dim
-from aot.lowering.builder import GraphBuilder, Tensor
+from aot.lowering.builder import GraphBuilder, PointBody, Tensor
+from aot.lowering.joined_writes import count_at, join_fresh
 from aot.lowering.pointwise import narrow
-from aot.lowering.promotion import Operand, element, promote
+from aot.lowering.promotion import TensorLike, element, promote
 from aot.lowering.reductions import norm_of
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
+from aot.lowering.rowwise import running
+from aot.lowering.searching import first_where
 from aot.lowering.views import reshaped
 from aot.symbolic import Expr, product, unravel
 
@@ -174,45 +177,78 @@ def embedding_bag(
     """
     if any(name is not None for name in call.op.outputs[1:]):
         raise CannotLower("embedding_bag's results for gradients")
-    builder, compute, count = call.builder, weight.dtype.compute, indices.shape[0]
-    result = call.result_type()
-    bags = result.shape[0]
+    bags = call.result_type().shape[0]
+    bag_of = _bags(indices, offsets, bags, padding_idx)
 
-    def inside(bag: Expr, r: Expr) -> Node:
-        """Whether the r-th index belongs to the bag."""
-        position = builder.index_node(r)
-        first = cast(offsets.load((bag,)), INT64)
-        last = e.lt(builder.index_node(bag + 1), builder.index_node(offsets.shape[0]))
-        following = cast(offsets.load((bag + 1,), last), INT64)
-        end = e.select(last, following, builder.index_node(count))
-        here = e.and_(e.ge(position, first), e.lt(position, end))
-        if padding_idx < 0:
-            return here
-        return e.and_(here, e.ne(cast(indices.load((r,)), INT64), padding_idx))
+    def value(at: tuple[Expr, ...]) -> Node:
+        row = at_value(weight.builder, indices.load(at[:1]), weight.shape[0], wrap=False)
+        own = cast(weight.load((row, at[1])), weight.dtype.compute)
+        if per_sample_weights is None:
+            return own
+        return e.mul(own, cast(per_sample_weights.load(at[:1]), own.dtype))
 
-    def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
-        (r,) = rindex
-        hit = inside(index[0], r)
-        row = at_value(builder, indices.load((r,)), weight.shape[0], wrap=False)
-        value = cast(weight.load((row, index[1]), hit), compute)
-        if per_sample_weights is not None:
-            value = e.mul(value, cast(per_sample_weights.load((r,)), compute))
-        size = reduce_("sum", cast(hit, compute))
-        if _BAG[mode] == "max":
-            joined = reduce_("max", e.select(hit, value, float("-inf")))
-            return narrow(e.select(e.eq(size, 0.0), 0.0, joined), result.dtype)
-        total = reduce_("sum", value)
-        if _BAG[mode] == "mean":
-            total = e.div(total, e.maximum(size, 1.0))
-        return narrow(total, result.dtype)
-
-    out = builder.reduction((bags, weight.shape[1]), (count,), [(result.dtype, body)])[0]
+    out = _joined_bags(call, weight, bag_of, bags, value, _BAG[mode])
     return (out, *(None for _ in call.op.outputs[1:]))
+
+
+def _bags(indices: Tensor, offsets: Tensor, bags: Expr, padding: int) -> Tensor:
+    """The bag that each index belongs to; `bags` for those that count nowhere.
+
+    A running count of the bags that have begun.
+    """
+    builder, places = indices.builder, indices.shape[0] + 1
+
+    def place(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return (at_value(builder, offsets.load(at), places, wrap=False),)
+
+    begun = running(count_at(builder, (places,), offsets.shape, place), 0, INT64, "sum")
+
+    def bag(at: tuple[Expr, ...]) -> Node:
+        number = begun.load(at)
+        # Before the first offset, and behind the last one where that ends the bags.
+        outside = e.or_(e.eq(number, 0), e.gt(number, builder.index_node(bags)))
+        if padding >= 0:
+            outside = e.or_(outside, e.eq(cast(indices.load(at), INT64), padding))
+        return e.select(outside, builder.index_node(bags), e.sub(number, 1))
+
+    return builder.pointwise(indices.shape, INT64, bag)
+
+
+def _joined_bags(
+    call: Call, weight: Tensor, bag_of: Tensor, bags: Expr, value: PointBody, kind: str
+) -> Tensor:
+    """Rows of values joined over each bag; 0 in empty ones."""
+    builder, result, width = call.builder, call.result_type(), weight.shape[1]
+    points = (*bag_of.shape, width)
+
+    def place(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        # One more row takes what counts nowhere.
+        return (at_value(builder, bag_of.load(at[:1]), bags + 1, wrap=False), *at[1:])
+
+    total, joined = join_fresh(builder, (bags + 1, width), weight.dtype, points, place, value, kind)
+    sizes = None if kind == "sum" else count_at(builder, (bags + 1,), bag_of.shape, place)
+
+    def row(at: tuple[Expr, ...]) -> Node:
+        found = joined.give(total.load(at))
+        if sizes is not None:
+            size = sizes.load(at[:1])
+            if kind == "mean":
+                found = e.div(found, cast(e.maximum(size, 1), found.dtype))
+            else:
+                found = e.select(e.gt(size, 0), found, 0.0)
+        return narrow(found, result.dtype)
+
+    return builder.pointwise(result.shape, result.dtype, row)
 
 
 @REGISTRY.row("aten.bucketize.Tensor", "aten.bucketize.Scalar")
 def bucketize(
-    call: Call, x: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+    call: Call,
+    x: TensorLike,
+    boundaries: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
 ) -> Tensor:
     """How many boundaries lie below each value (`right`: not above it)."""
     return _places(call, boundaries, x, right)
@@ -222,7 +258,7 @@ def bucketize(
 def searchsorted(
     call: Call,
     boundaries: Tensor,
-    x: Operand,
+    x: TensorLike,
     *,
     out_int32: bool = False,
     right: bool = False,
@@ -237,23 +273,24 @@ def searchsorted(
 
 
 def _places(
-    call: Call, boundaries: Tensor, x: Operand, right: bool, sorter: Tensor | None = None
+    call: Call, boundaries: Tensor, x: TensorLike, right: bool, sorter: Tensor | None = None
 ) -> Tensor:
-    """Counts instead of searching: every boundary is compared, which no order of a row can upset.
-
-    NaN is above all boundaries.
-    """
+    """A binary search in the row of each value; NaN is above all boundaries."""
     builder, result = call.builder, call.result_type()
     compute = promote(boundaries, x).compute
 
-    def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
-        at = (*index[: boundaries.rank - 1], rindex[0])
-        if sorter is not None:
-            place = at_value(builder, sorter.load(at), boundaries.shape[-1], wrap=False)
-            at = (*at[:-1], place)
-        edge = cast(boundaries.load(at), compute)
+    def point(index: tuple[Expr, ...]) -> Node:
         value = element(builder, x, index, compute)
-        beyond = e.gt(edge, value) if right else e.ge(edge, value)
-        return cast(reduce_("sum", cast(e.not_(beyond), INT64)), result.dtype)
+        row = index[: boundaries.rank - 1]
 
-    return builder.reduction(result.shape, boundaries.shape[-1:], [(result.dtype, body)])[0]
+        def beyond(place: Expr) -> Node:
+            at = (*row, place)
+            if sorter is not None:
+                named = at_value(builder, sorter.load(at), boundaries.shape[-1], wrap=False)
+                at = (*row, named)
+            edge = cast(boundaries.load(at), compute)
+            return e.gt(edge, value) if right else e.ge(edge, value)
+
+        return cast(first_where(builder, boundaries.shape[-1], beyond), result.dtype)
+
+    return builder.pointwise(result.shape, result.dtype, point)

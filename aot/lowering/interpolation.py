@@ -125,9 +125,10 @@ class Resize:
 
 
 def fits_float32(resize: Resize) -> bool:
-    """True when sums of signed bytes times weights are exact in float32: in 24 bits, always.
+    """True when sums of signed bytes times weights never need more than float32's 24 bits.
 
-    Edges need no look: weights that meet there are added up, which only lowers the precision.
+    Windows at the edges are covered: weights that fall on one pixel there are added up, so they are
+    greater, and scaled by fewer bits.
     """
     scale = resize.scale_value()
     if scale is None or not (resize.size.is_Integer and resize.out.is_Integer):
@@ -136,14 +137,15 @@ def fits_float32(resize: Resize) -> bool:
     greatest = float(weights.max(initial=0.0)) * (1.0 - 1e-12)
     bits = sum(greatest * (1 << (k + 1)) + 0.5 < LEAST_TOO_BIG for k in range(MAX_PRECISION))
     whole = np.floor(np.abs(weights) * (1 << bits) + 0.5)
-    # Rounded weights may sum to a little more than 1. Without negative weights only sums near the
-    # least byte can then lose their last bit, and those are half a step away from rounding.
+    # Rounded weights may sum to a little more than 1. With 2 taps no weight is negative, and only
+    # sums of inputs near -128 then lose their last bit; they lie half a step away from where the
+    # result's rounding changes, so that it does not matter.
     slack = 1 << 12 if resize.filter.taps == 2 else 0
     return bool(BYTE_OFFSET * whole.sum(axis=1).max(initial=0.0) <= (1 << 24) + slack)
 
 
 def _static_weights(resize: Resize, scale: float) -> Floats:
-    """Weights of all taps of all outputs: (out, taps), before the edges are seen to."""
+    """Weights of all taps of all outputs, (out, taps), as if the data had no edges."""
     at = np.arange(int(resize.out), dtype=np.float64)[:, None]
     wide = resize.filter.taps
     if resize.filter.antialias:
@@ -184,7 +186,7 @@ def _static_extents(resize: Resize, scale: float) -> tuple[int, int]:
 
 
 def _window(resize: Resize, scale: float, size: int, at: int) -> tuple[int, int]:
-    """First input and the one after the last that an output reads: the nodes' arithmetic."""
+    """[first, end) of the inputs that an output reads, rounded as the lowered nests round it."""
     wide = resize.filter.taps
     if resize.filter.antialias:
         center, support = scale * (at + 0.5), max(scale, 1.0) * (wide * 0.5)

@@ -99,7 +99,7 @@ def constant_pad(call: Call, x: Tensor, pad: tuple[Any, ...], value: Any = 0) ->
     return builder.pointwise(result.shape, result.dtype, point)
 
 
-Source = Callable[[Expr, Expr, Expr, Expr], Expr]
+PaddingSource = Callable[[Expr, Expr, Expr, Expr], Expr]
 """(position in the result, width before, width after, size) -> position in the padded tensor."""
 
 
@@ -131,7 +131,7 @@ def _circular(i: Expr, before: Expr, after: Expr, size: Expr) -> Expr:
     return first + turned(i, Maximum(before, zero), left)
 
 
-def _padded(call: Call, x: Tensor, pad: Sequence[Any], source: Source) -> Tensor:
+def _padded(call: Call, x: Tensor, pad: Sequence[Any], source: PaddingSource) -> Tensor:
     pairs = _pad_pairs(x.rank, pad)
     shape = call.result_type().shape
 

@@ -58,7 +58,8 @@ class _Numbers:
         number = e.select(e.eq(self.total.load(()), size), number, e.add(size, 1))
         if not is_int(self.size):
             number = e.select(e.eq(size, 1), 1, number)
-        # Counted from 1, so that what is not hit has a place, too, where there are no values.
+        # Numbers count from 1: 0 is a valid index for elements that are not hit, even where there
+        # are no values at all.
         return at_value(builder, e.select(hit, number, 0), self.size + 1, wrap=False) - 1
 
 
@@ -77,7 +78,8 @@ def masked_scatter(call: Call, x: Tensor, mask: Tensor, src: Tensor) -> Tensor:
     def point(index: tuple[Expr, ...]) -> Node:
         here = e.truth(mask.load_broadcast(index))
         number = e.select(here, numbers.load((ravel(index, shape),)), 0)
-        # Counted from 1: what is not chosen has a place, too, where there are no values.
+        # Numbers count from 1: 0 is a valid index for elements that are not chosen, even where src
+        # is empty.
         position = at_value(builder, number, product(src.shape) + 1, wrap=False) - 1
         value = cast(src.load(unravel(position, src.shape), here), x.dtype)
         return where(here, value, x.load_broadcast(index))

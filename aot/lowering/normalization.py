@@ -15,7 +15,7 @@ from aot.lowering.axes import widened, wrap_dim
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.pointwise import narrow
 from aot.lowering.promotion import size_node
-from aot.lowering.reductions import Domain, Moments, Read, domain, moments, reduced
+from aot.lowering.reductions import Domain, ElementAt, Moments, domain, moments, reduced
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import reshaped
@@ -56,7 +56,7 @@ def softmax(call: Call, x: Tensor, dim: int, logarithm: bool, safe: bool = False
         return _log_softmax(builder, over, compute, result.dtype, shifted)
     exponential = builder.pointwise(x.shape, compute, lambda at: e.exp(shifted(at)))
 
-    def inverse_total(read: Read) -> Node:
+    def inverse_total(read: ElementAt) -> Node:
         total = reduce_("sum", read(exponential))
         inverse = e.reciprocal(total)
         return e.select(e.eq(total, 0.0), 0.0, inverse) if safe else inverse
@@ -127,7 +127,7 @@ def row_statistics(
 
 def _deviation(
     builder: GraphBuilder, found: Moments, x: Tensor, eps: float
-) -> tuple[DType, Callable[[Read], Node]]:
+) -> tuple[DType, Callable[[ElementAt], Node]]:
     """1 / sqrt(variance + eps), as an output of a reduction."""
     variance = found.variance(builder, x, 0.0)
     return x.dtype.compute, lambda read: e.rsqrt(e.add(variance(read), eps))
@@ -206,7 +206,7 @@ def _rms_norm(
     added = _EPSILON[compute.name] if eps is None else float(eps)
     over = domain(x, tuple(range(x.rank - inner, x.rank)), keepdim=True)
 
-    def scale(read: Read) -> Node:
+    def scale(read: ElementAt) -> Node:
         value = cast(read(x), compute)
         total = reduce_("sum", e.mul(value, value))
         mean_square = e.div(total, size_node(builder, over.count, compute))
@@ -249,7 +249,7 @@ def fused_rms_norm(
 def _scale_and_shift(
     builder: GraphBuilder, shape: Sequence[Expr], x: Tensor, scale: Tensor, shift: Tensor
 ) -> Tensor:
-    """x * scale + shift, both being given for the first dimensions (`shape`) or for dimension 1."""
+    """x * scale + shift, both of the shape of x's first dimensions (`shape`), or per channel."""
 
     def point(index: tuple[Expr, ...]) -> Node:
         at = index[1:2] if scale.rank == 1 else index[: len(shape)]

@@ -20,7 +20,10 @@ from aot.symbolic import Expr, as_expr, product
 
 
 def _at_rank(x: Tensor, axis: int, kept: Expr, place: Callable[[tuple[Expr, ...]], Node]) -> Tensor:
-    """Positions along `axis`, of size 1, of the elements of rank `place(index)` below `kept`."""
+    """Positions along `axis` of the elements of rank `place(index)`, one for each line along it.
+
+    Ranks count from 0, the least element, and are below `kept`; `axis` has size 1 in the result.
+    """
     order = order_along(x, axis, kept, descending=False)
     shape = replace(x.shape, axis, as_expr(1))
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aot.ir.flow import (
+    Assert,
     Branch,
-    Call,
-    Check,
     Copy,
+    CustomCall,
     Flow,
     Item,
     Measured,
@@ -90,9 +90,10 @@ class _Outline:
     parts: int = 0
 
     def find_constants(self, ops: Iterable[GraphOp], demanded: frozenset[str]) -> None:
-        """Operators on weights alone: every part that reads one computes (and folds) it itself.
+        """Finds operators on weights alone: each part that reads one has it, and folds it.
 
-        What control operators read from memory is computed once, where it stands.
+        `demanded`: values that control operators read from memory; they are computed once, where
+        they stand.
         """
         known = {name for name, _ in self.graph.weights}
         for op in ops:
@@ -144,7 +145,9 @@ class _Outline:
                 before += made
                 after += items
                 read |= {name for m in made for name in m.outputs if name}
-                read |= {name for item in items if isinstance(item, Call) for name in item.operands}
+                read |= {
+                    name for item in items if isinstance(item, CustomCall) for name in item.operands
+                }
         flow: list[Item[TensorGraph]] = [*self._part([*here, *before], read), *after]
         rest = self._from_level(level + 1, levels, wanted)
         sizes = [op for op in control if isinstance(op, SizeRead)]
@@ -192,7 +195,7 @@ class _Outline:
         if isinstance(op, OperatorCall):
             return self._call(op)
         assert isinstance(op, Assertion)
-        return [], [Check(op.value, op.message, op.origin)]
+        return [], [Assert(op.value, op.message, op.origin)]
 
     def _cond(self, op: Cond) -> Item[TensorGraph]:
         def arm(block: Block) -> Flow[TensorGraph]:
@@ -227,7 +230,7 @@ class _Outline:
         return before, [*start, repeat]
 
     def _element(self, name: str, value: str, op: Loop, before: list[TensorOp]) -> Slice:
-        """Element k of a value: of the value itself where its elements are contiguous."""
+        """Element k along axis 0: a slice of the value, if that is row-major, else of a copy."""
         type_ = self.types[value]
         self.types[name] = replace(
             self.types[name], strides=row_major_strides(self.types[name].shape)
@@ -282,7 +285,7 @@ class _Outline:
             before.append(self.copy(value, name, op.origin))
         arguments = tuple((name, kind, dense(value)) for name, kind, value in op.arguments)
         changed = tuple(name for name, _ in op.changed)
-        return before, [Call(op.name, arguments, op.results, op.origin, changed, op.kernel)]
+        return before, [CustomCall(op.name, arguments, op.results, op.origin, changed, op.kernel)]
 
     def copy(
         self, value: str, made: str, origin: Origin, type_: TensorType | None = None

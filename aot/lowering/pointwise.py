@@ -8,7 +8,7 @@ from typing import Any
 from aot.ir.dtypes import DType
 from aot.ir.scalar import Node, cast
 from aot.lowering.builder import Tensor
-from aot.lowering.promotion import Operand, element, promote, promote_float
+from aot.lowering.promotion import TensorLike, element, promote, promote_float
 from aot.lowering.registry import Call, Lowering
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr
@@ -18,7 +18,7 @@ Promotion = Callable[..., DType]
 
 def elementwise(
     call: Call,
-    operands: Sequence[Operand],
+    operands: Sequence[TensorLike],
     compute: DType,
     body: Callable[..., Node],
 ) -> Tensor:
@@ -62,7 +62,7 @@ def unary_rows(
 
 
 def _unary_lowering(body: Callable[[Node], Node], promotion: Promotion) -> Lowering:
-    def lower(call: Call, x: Operand, **_: Any) -> Tensor:
+    def lower(call: Call, x: TensorLike, **_: Any) -> Tensor:
         return elementwise(call, (x,), promotion(x), body)
 
     return lower
@@ -80,7 +80,7 @@ def binary_rows(
 
 
 def _binary_lowering(body: Callable[[Node, Node], Node], promotion: Promotion) -> Lowering:
-    def lower(call: Call, a: Operand, b: Operand) -> Tensor:
+    def lower(call: Call, a: TensorLike, b: TensorLike) -> Tensor:
         return elementwise(call, (a, b), promotion(a, b), body)
 
     return lower

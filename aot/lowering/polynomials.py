@@ -13,15 +13,14 @@ from collections.abc import Callable
 from aot.ir.dtypes import FLOAT64
 from aot.ir.scalar import Node, binary, cast, unary
 from aot.lowering import exprs as e
+from aot.lowering.exprs import BinaryBody
 from aot.lowering.pointwise import binary_rows, promote_float
-
-Body = Callable[[Node, Node], Node]
 
 _HERMITE_DEGREES = {4: 128.0, 8: 512.0}
 """Bytes of a type -> the degree beyond which eager gives NaN."""
 
 
-def _in_double(body: Body) -> Body:
+def _in_double(body: BinaryBody) -> BinaryBody:
     def build(x: Node, n: Node) -> Node:
         degree = e.trunc(cast(n, FLOAT64))
         value = body(cast(x, FLOAT64), degree)
@@ -34,7 +33,7 @@ def _is_odd(n: Node) -> Node:
     return e.ne(e.fmod(n, 2.0), 0.0)
 
 
-def _ratio(over: str, under: str | None, angle: Callable[[Node], Node], half: float) -> Body:
+def _ratio(over: str, under: str | None, angle: Callable[[Node], Node], half: float) -> BinaryBody:
     """over(angle(n) t) / under(half t) as a function of (t, n)."""
 
     def body(t: Node, n: Node) -> Node:
@@ -56,7 +55,7 @@ def _twice(n: Node) -> Node:
     return e.add(e.add(n, n), 1.0)
 
 
-_INSIDE: dict[str, Body] = {
+_INSIDE: dict[str, BinaryBody] = {
     "t": _ratio("cos", None, lambda n: n, 1.0),
     "u": _ratio("sin", "sin", _next, 1.0),
     "v": _ratio("cos", "cos", _middle, 0.5),
@@ -71,13 +70,13 @@ def _turned(n: Node, y: Node) -> Node:
     return e.select(e.ge(e.sub(n, e.mul(4.0, e.floor(e.mul(n, 0.25)))), 2.0), e.neg(value), value)
 
 
-_MIDDLE: dict[str, Body] = {
+_MIDDLE: dict[str, BinaryBody] = {
     "t": lambda t, n: _turned(n, e.mul(n, t)),
     "u": lambda t, n: e.div(_turned(n, e.mul(_next(n), t)), unary("cos", t)),
 }
 """The polynomials that may be 0 at x = 0, at x = sin(t)."""
 
-_OUTSIDE: dict[str, Body] = {
+_OUTSIDE: dict[str, BinaryBody] = {
     "t": _ratio("cosh", None, lambda n: n, 1.0),
     "u": _ratio("sinh", "sinh", _next, 1.0),
     "v": _ratio("cosh", "cosh", _middle, 0.5),
@@ -95,7 +94,7 @@ _MIRRORED = {"t": "t", "u": "u", "v": "w", "w": "v"}
 """Kind -> the kind it becomes, but for the sign (-1)**n, when x changes its sign."""
 
 
-def chebyshev(kind: str) -> Body:
+def chebyshev(kind: str) -> BinaryBody:
     """Chebyshev's polynomial of the first to fourth kind (t, u, v, w), DLMF 18.5.1-18.5.4."""
 
     def body(x: Node, n: Node) -> Node:
@@ -118,15 +117,15 @@ def chebyshev(kind: str) -> Body:
     return body
 
 
-def _shifted(body: Body) -> Body:
+def _shifted(body: BinaryBody) -> BinaryBody:
     return lambda x, n: body(e.sub(e.add(x, x), 1.0), n)
 
 
-def _recurrence(op: str) -> Body:
+def _recurrence(op: str) -> BinaryBody:
     return lambda x, n: binary(op, x, n)
 
 
-def _hermite(op: str) -> Body:
+def _hermite(op: str) -> BinaryBody:
     """A Hermite polynomial; NaN for degrees that eager refuses in the operand's type."""
 
     def build(x: Node, n: Node) -> Node:
@@ -137,7 +136,7 @@ def _hermite(op: str) -> Body:
     return build
 
 
-POLYNOMIALS: dict[str, Body] = {
+POLYNOMIALS: dict[str, BinaryBody] = {
     **{f"chebyshev_polynomial_{kind}": _in_double(chebyshev(kind)) for kind in "tuvw"},
     **{
         f"shifted_chebyshev_polynomial_{kind}": _in_double(_shifted(chebyshev(kind)))

@@ -10,7 +10,7 @@ from aot.ir.dtypes import INT64, DType
 from aot.ir.scalar import Node, binary, cast, const, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.builder import GraphBuilder, Tensor
-from aot.lowering.registry import Call
+from aot.lowering.registry import Call, SeveralResults
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import (
     Expr,
@@ -23,8 +23,7 @@ from aot.symbolic import (
 )
 
 Shape = tuple[Expr, ...]
-Sizes = Sequence[int | Expr] | int | Expr
-Several = tuple[Tensor | None, ...]
+SizePerDim = Sequence[int | Expr] | int | Expr
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Adaptive:
         return ceil_div((at + 1) * self.size, self.out)
 
 
-Windows = Sequence[Window | Adaptive]
+WindowPerDim = Sequence[Window | Adaptive]
 
 
 def _both(a: Node | None, b: Node | None) -> Node | None:
@@ -102,7 +101,7 @@ def _below(builder: GraphBuilder, position: Expr, limit: Expr) -> Node:
 
 
 def _tap(
-    builder: GraphBuilder, windows: Windows, at: Shape, taps: Shape
+    builder: GraphBuilder, windows: WindowPerDim, at: Shape, taps: Shape
 ) -> tuple[Shape, Node | None]:
     """The position of a tap of the windows at `at`, and whether it is one (None: always)."""
     index: list[Expr] = []
@@ -121,7 +120,7 @@ def _windows(
     x: Tensor,
     shape: Shape,
     spatial: int,
-    settings: tuple[Sizes, Sizes | None, Sizes, Sizes],
+    settings: tuple[SizePerDim, SizePerDim | None, SizePerDim, SizePerDim],
 ) -> list[Window]:
     """Settings: kernel, stride (None or empty: the kernel's), padding, dilation."""
     kernel, stride, padding, dilation = settings
@@ -133,7 +132,7 @@ def _windows(
     return [Window(*part) for part in parts]
 
 
-def _spread(value: Sizes, spatial: int) -> Shape:
+def _spread(value: SizePerDim, spatial: int) -> Shape:
     """One size for each spatial dimension; a single one stands for all."""
     given = [as_expr(v) for v in value] if isinstance(value, (tuple, list)) else [as_expr(value)]
     return tuple(given * spatial) if len(given) == 1 else tuple(given)
@@ -157,7 +156,7 @@ def _least(dtype: DType) -> Node:
     return const(dtype.ends[0], dtype)
 
 
-def _max(call: Call, x: Tensor, windows: Windows) -> Several:
+def _max(call: Call, x: Tensor, windows: WindowPerDim) -> SeveralResults:
     """The greatest value of each window, and its position in the plane when that is used."""
     builder, shape = x.builder, call.result_type().shape
     lead = x.rank - len(windows)
@@ -184,7 +183,7 @@ def _max(call: Call, x: Tensor, windows: Windows) -> Several:
 
 
 def _plane_position(
-    builder: GraphBuilder, windows: Windows, at: Shape, chosen: Node, sizes: Shape
+    builder: GraphBuilder, windows: WindowPerDim, at: Shape, chosen: Node, sizes: Shape
 ) -> Node:
     """The row-major position in the plane of the chosen tap (a row-major number of the window)."""
     places: list[Node] = []
@@ -202,7 +201,7 @@ def _plane_position(
 
 
 def _mean(
-    call: Call, x: Tensor, windows: Windows, divisor: Callable[[Shape], Node | None]
+    call: Call, x: Tensor, windows: WindowPerDim, divisor: Callable[[Shape], Node | None]
 ) -> Tensor:
     """Sums of the windows over `divisor(spatial position)`; None: over the kernel's size."""
     builder, dtype = x.builder, x.dtype
@@ -233,12 +232,12 @@ def _mean(
 def max_pool(
     call: Call,
     x: Tensor,
-    kernel: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
+    kernel: SizePerDim,
+    stride: SizePerDim | None = None,
+    padding: SizePerDim = 0,
+    dilation: SizePerDim = 1,
     ceil_mode: bool = False,
-) -> Several | Tensor:
+) -> SeveralResults | Tensor:
     """The greatest value of each window; padding never wins (the result's shape says ceil_mode)."""
     spatial = _spatial(call)
     settings = (kernel, stride, padding, dilation)
@@ -252,7 +251,7 @@ def _spatial(call: Call) -> int:
     return next(k for k in (1, 2, 3) if f"{k}d" in name)
 
 
-def _only(results: Several) -> Tensor:
+def _only(results: SeveralResults) -> Tensor:
     first = results[0]
     if first is None:
         raise ValueError("the operator has no result")
@@ -263,9 +262,9 @@ def _only(results: Several) -> Tensor:
 def avg_pool(
     call: Call,
     x: Tensor,
-    kernel: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
+    kernel: SizePerDim,
+    stride: SizePerDim | None = None,
+    padding: SizePerDim = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
@@ -298,7 +297,7 @@ def avg_pool(
     "aten._adaptive_avg_pool2d.default",
     "aten._adaptive_avg_pool3d.default",
 )
-def adaptive_avg_pool(call: Call, x: Tensor, output_size: Sizes) -> Tensor:
+def adaptive_avg_pool(call: Call, x: Tensor, output_size: SizePerDim) -> Tensor:
     """The means of as many parts as `output_size` says."""
     shape = call.result_type().shape
     windows = _adaptive_windows(x, shape[len(shape) - _spatial(call) :])
@@ -320,7 +319,7 @@ def adaptive_avg_pool(call: Call, x: Tensor, output_size: Sizes) -> Tensor:
     "aten.adaptive_max_pool2d.default",
     "aten.adaptive_max_pool3d.default",
 )
-def adaptive_max_pool(call: Call, x: Tensor, output_size: Sizes) -> Several:
+def adaptive_max_pool(call: Call, x: Tensor, output_size: SizePerDim) -> SeveralResults:
     """The greatest values of as many parts as `output_size` says, and their positions."""
     shape = call.result_type().shape
     return _max(call, x, _adaptive_windows(x, shape[len(shape) - _spatial(call) :]))

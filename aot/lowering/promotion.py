@@ -22,7 +22,7 @@ from aot.lowering.builder import GraphBuilder, Tensor
 from aot.symbolic import Expr, is_int
 
 Scalar = bool | int | float
-Operand = Tensor | Expr | Scalar
+TensorLike = Tensor | Expr | Scalar
 """What an elementwise operator takes: a tensor, a symbolic size, or a Python number."""
 
 _ORDER = (BOOL, UINT8, INT8, INT16, INT32, INT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64)
@@ -53,7 +53,7 @@ def scalar_dtype(value: Expr | Scalar) -> DType:
     return FLOAT32 if isinstance(value, float) else INT64
 
 
-def promote(*operands: Operand | None) -> DType:
+def promote(*operands: TensorLike | None) -> DType:
     """The common type: tensors with dimensions come first, then 0-d tensors, then numbers.
 
     None operands are skipped.
@@ -77,7 +77,7 @@ def promote(*operands: Operand | None) -> DType:
     return result
 
 
-def promote_float(*operands: Operand | None) -> DType:
+def promote_float(*operands: TensorLike | None) -> DType:
     """As `promote`, integers and bool becoming float32: what true division and sin compute in."""
     dtype = promote(*operands)
     return dtype if dtype.is_float else FLOAT32
@@ -102,7 +102,9 @@ def size_node(builder: GraphBuilder, size: Expr, dtype: DType) -> Node:
     return number(int(size), dtype) if is_int(size) else cast(builder.index_node(size), dtype)
 
 
-def element(builder: GraphBuilder, operand: Operand, index: Sequence[Expr], dtype: DType) -> Node:
+def element(
+    builder: GraphBuilder, operand: TensorLike, index: Sequence[Expr], dtype: DType
+) -> Node:
     """The operand's element at `index` of the broadcast result, in `dtype`."""
     if isinstance(operand, Tensor):
         return cast(operand.load_broadcast(index), dtype)

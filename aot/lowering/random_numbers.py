@@ -18,7 +18,7 @@ from aot.lowering import exprs as e
 from aot.lowering.axes import wrap_dim
 from aot.lowering.builder import Tensor
 from aot.lowering.pointwise import narrow
-from aot.lowering.promotion import Operand, element
+from aot.lowering.promotion import TensorLike, element
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.lowering.rowwise import order_along, running
@@ -190,7 +190,9 @@ def randperm(call: Call, n: Expr | int, *, draw: Draw, **_: Any) -> Tensor:
 
 
 @REGISTRY.row("aten.bernoulli.default", "aten.bernoulli.p", "aten.bernoulli.Tensor")
-def bernoulli(call: Call, x: Tensor, p: Operand | None = None, *, draw: Draw, **_: Any) -> Tensor:
+def bernoulli(
+    call: Call, x: Tensor, p: TensorLike | None = None, *, draw: Draw, **_: Any
+) -> Tensor:
     """1 with probability p, by default x's elements; else 0."""
     chance = x if p is None else p
 
@@ -227,7 +229,14 @@ def native_dropout(
     "aten.normal.float_Tensor",
     "aten.normal.float_float",
 )
-def normal(call: Call, mean: Operand, std: Operand = 1.0, *_: Any, draw: Draw, **__: Any) -> Tensor:
+def normal(
+    call: Call,
+    mean: TensorLike,
+    std: TensorLike = 1.0,
+    *_: Any,
+    draw: Draw,
+    **__: Any,
+) -> Tensor:
     """Of normal distributions."""
     dtype = call.result_type().dtype
 

@@ -14,18 +14,18 @@ from aot.ir.scalar import Node, cast, where
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
 from aot.lowering.matmul import accumulated, plus, rounded
-from aot.lowering.registry import Call, CannotLower
+from aot.lowering.registry import Call, CannotLower, SeveralResults
 from aot.lowering.reshape import reshape_index
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
 from aot.symbolic import Expr, as_expr, product
 
 Shape = tuple[Expr, ...]
-Several = tuple[Tensor | None, ...]
-Params = Sequence[Tensor]
+WeightList = Sequence[Tensor]
 
 _JOINED_AT_ONCE = 8
-"""Steps are put side by side in trees of this width: each element chooses among few tensors."""
+"""Tensors that one nest concatenates: each element selects among so many, so steps are joined as a
+tree, not all at once."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ State = tuple[Tensor, ...]
 """(hidden,) or, for LSTM, (hidden, cell), each (batch, size)."""
 
 
-class Step(Protocol):
+class CellStep(Protocol):
     """One step of a cell."""
 
     def __call__(self, layer: Layer, inputs: Tensor, at: int, state: State) -> State:
         """The next state; `inputs`: the input's part of all steps, (steps, batch, gates)."""
 
 
-def _split_params(params: Params, shapes: Shapes) -> list[Layer]:
+def _split_params(params: WeightList, shapes: Shapes) -> list[Layer]:
     """Layers and directions in the operator's order."""
     each = len(params) // (shapes.layers * shapes.directions)
     found = []
@@ -96,7 +96,10 @@ def _input_part(x: Tensor, layer: Layer, bias: Tensor | None) -> Tensor:
 def _gate(
     inputs: Tensor, hidden: Tensor, at: int, size: Expr, bias: Tensor | None = None
 ) -> Callable[[Shape, int], tuple[Node, Node]]:
-    """(batch, unit), gate number -> the input's part and the state's part of that gate."""
+    """A function of ((batch, unit), gate) that gives the input's part and the state's part of it.
+
+    `inputs`: (steps, batch, gates * size), read at the step `at`. `hidden`: (batch, gates * size).
+    """
 
     def parts(index: Shape, gate: int) -> tuple[Node, Node]:
         column = index[1] + gate * size
@@ -149,7 +152,7 @@ def _gru_step(layer: Layer, inputs: Tensor, at: int, state: State) -> State:
     return (hidden.builder.pointwise(hidden.shape, hidden.dtype, body),)
 
 
-def _plain_step(activation: Callable[[Node], Node]) -> Step:
+def _plain_step(activation: Callable[[Node], Node]) -> CellStep:
     def step(layer: Layer, inputs: Tensor, at: int, state: State) -> State:
         (hidden,) = state
         parts = _gate(inputs, _times_weight(hidden, layer.hidden), at, hidden.shape[1])
@@ -163,7 +166,7 @@ def _plain_step(activation: Callable[[Node], Node]) -> Step:
 
 
 def _run(
-    x: Tensor, layers: Sequence[Layer], states: Sequence[State], shapes: Shapes, step: Step
+    x: Tensor, layers: Sequence[Layer], states: Sequence[State], shapes: Shapes, step: CellStep
 ) -> tuple[Tensor, list[State]]:
     """All layers over x (steps, batch, size): the last one's hidden states, and final states."""
     finals: list[State] = []
@@ -179,7 +182,7 @@ def _run(
 
 
 def _run_layer(
-    x: Tensor, layer: Layer, state: State, backwards: bool, step: Step
+    x: Tensor, layer: Layer, state: State, backwards: bool, step: CellStep
 ) -> tuple[Tensor, State]:
     bias = layer.input_bias
     if bias is not None and layer.hidden_bias is not None and step is not _gru_step:
@@ -256,8 +259,8 @@ def _states(initial: Sequence[Tensor], count: int) -> list[State]:
 
 
 def _recurrent(
-    x: Tensor, initial: Sequence[Tensor], params: Params, shapes: Shapes, step: Step
-) -> Several:
+    x: Tensor, initial: Sequence[Tensor], params: WeightList, shapes: Shapes, step: CellStep
+) -> SeveralResults:
     """(outputs, final states…) as the operators give them.
 
     Raises:
@@ -292,14 +295,14 @@ def lstm(
     call: Call,
     x: Tensor,
     initial: Sequence[Tensor],
-    params: Params,
+    params: WeightList,
     biases: bool,
     layers: int,
     dropout: float,
     train: bool,
     bidirectional: bool,
     batch_first: bool,
-) -> Several:
+) -> SeveralResults:
     """LSTM with `initial` = (hidden, cell), optional projection."""
     shapes = _shapes(biases, layers, dropout, train, (bidirectional, batch_first))
     return _recurrent(x, initial, params, shapes, _lstm_step)
@@ -310,14 +313,14 @@ def simple_recurrent(
     call: Call,
     x: Tensor,
     initial: Tensor,
-    params: Params,
+    params: WeightList,
     biases: bool,
     layers: int,
     dropout: float,
     train: bool,
     bidirectional: bool,
     batch_first: bool,
-) -> Several:
+) -> SeveralResults:
     """GRU and the plain cells: one state."""
     shapes = _shapes(biases, layers, dropout, train, (bidirectional, batch_first))
     return _recurrent(x, (initial,), params, shapes, _STEPS[call.op.target.split(".")[1]])
@@ -327,7 +330,7 @@ def _relu(x: Node) -> Node:
     return e.maximum(x, 0.0)
 
 
-_STEPS: dict[str, Step] = {
+_STEPS: dict[str, CellStep] = {
     "gru": _gru_step,
     "rnn_tanh": _plain_step(e.tanh),
     "rnn_relu": _plain_step(_relu),

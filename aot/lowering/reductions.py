@@ -18,8 +18,8 @@ from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, as_expr, product
 
-Read = Callable[[Tensor], Node]
-Body = Callable[[Read], Node]
+ElementAt = Callable[[Tensor], Node]
+ElementBody = Callable[[ElementAt], Node]
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,15 @@ def domain(x: Tensor, dims: Any, keepdim: bool = False) -> Domain:
 
 
 def reduced(
-    builder: GraphBuilder, over: Domain, outputs: Sequence[tuple[DType, Body]]
+    builder: GraphBuilder, over: Domain, outputs: Sequence[tuple[DType, ElementBody]]
 ) -> tuple[Tensor, ...]:
     """One nest: each body gets a function that reads a tensor at the current point.
 
-    The tensors it reads have the domain's full shape or its result's shape; where these are equal,
-    what is reduced has one element, and both mean the same.
+    Tensors may have the full shape, and are read at the point of the reduction, or the result's
+    shape. Where the two are equal, only dimensions of size 1 are reduced: either reading is right.
     """
 
-    def bind(body: Body) -> Callable[[tuple[Expr, ...], tuple[Expr, ...]], Node]:
+    def bind(body: ElementBody) -> Callable[[tuple[Expr, ...], tuple[Expr, ...]], Node]:
         def at_point(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
             full = over.position(index, rindex)
 
@@ -90,13 +90,13 @@ def reduced(
     return builder.reduction(over.result, over.reduced, bound)
 
 
-def reduce_one(call: Call, over: Domain, body: Body) -> Tensor:
+def reduce_one(call: Call, over: Domain, body: ElementBody) -> Tensor:
     """As `reduced`, for one output of the operator's result type."""
     dtype = call.result_type().dtype
     return reduced(call.builder, over, [(dtype, lambda read: narrow(body(read), dtype))])[0]
 
 
-def _plain(kind: str, x: Tensor, dtype: DType) -> Body:
+def _plain(kind: str, x: Tensor, dtype: DType) -> ElementBody:
     """The reduction of x's elements in `dtype`'s arithmetic type."""
     return lambda read: reduce_(kind, cast(read(x), dtype.compute))
 
@@ -124,7 +124,7 @@ def nansum(
     """The sum of what is not NaN."""
     compute = call.result_type().dtype.compute
 
-    def body(read: Read) -> Node:
+    def body(read: ElementAt) -> Node:
         value = cast(read(x), compute)
         kept = e.select(e.isnan(value), 0.0, value) if compute.is_float else value
         return reduce_("sum", kept)
@@ -132,10 +132,10 @@ def nansum(
     return reduce_one(call, domain(x, dim, keepdim), body)
 
 
-def mean_body(builder: GraphBuilder, over: Domain, x: Tensor, compute: DType) -> Body:
+def mean_body(builder: GraphBuilder, over: Domain, x: Tensor, compute: DType) -> ElementBody:
     """The arithmetic mean in `compute`."""
 
-    def body(read: Read) -> Node:
+    def body(read: ElementAt) -> Node:
         total = reduce_("sum", cast(read(x), compute))
         return e.div(total, size_node(builder, over.count, compute))
 
@@ -153,7 +153,7 @@ def mean(
     )
 
 
-def _extreme(kind: str, x: Tensor) -> Body:
+def _extreme(kind: str, x: Tensor) -> ElementBody:
     if x.dtype == BOOL:
         return lambda read: reduce_("any" if kind == "max" else "all", read(x))
     return _plain(kind, x, x.dtype)
@@ -178,11 +178,11 @@ def aminmax(call: Call, x: Tensor, *, dim: Any = None, keepdim: bool = False) ->
     return reduced(call.builder, domain(x, dim, keepdim), bodies)
 
 
-def _narrowed(body: Body, dtype: DType) -> Body:
+def _narrowed(body: ElementBody, dtype: DType) -> ElementBody:
     return lambda read: narrow(body(read), dtype)
 
 
-def _position(kind: str, x: Tensor) -> Body:
+def _position(kind: str, x: Tensor) -> ElementBody:
     compute = INT32 if x.dtype == BOOL else x.dtype.compute
     return lambda read: reduce_(kind, cast(read(x), compute))
 
@@ -250,11 +250,11 @@ class Moments:
     over: Domain
     mean: Tensor
 
-    def variance(self, builder: GraphBuilder, x: Tensor, correction: float) -> Body:
+    def variance(self, builder: GraphBuilder, x: Tensor, correction: float) -> ElementBody:
         """sum((x - mean)²) / max(count - correction, 0), in the mean's type."""
         compute = self.mean.dtype
 
-        def body(read: Read) -> Node:
+        def body(read: ElementAt) -> Node:
             centred = e.sub(cast(read(x), compute), read(self.mean))
             total = reduce_("sum", e.mul(centred, centred))
             count = size_node(builder, self.over.count, compute)
@@ -352,7 +352,7 @@ def norm_of(value: Node, order: float) -> Node:
     return binary("pow", total, const(1.0 / order, value.dtype))
 
 
-def norm_body(x: Tensor, order: float, compute: DType) -> Body:
+def norm_body(x: Tensor, order: float, compute: DType) -> ElementBody:
     """The vector norm of that order of x's elements."""
     return lambda read: norm_of(cast(read(x), compute), order)
 
@@ -393,13 +393,13 @@ def logsumexp(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> 
     over = domain(x, dim, keepdim)
     compute = x.dtype.compute if x.dtype.is_float else FLOAT32
 
-    def peak(read: Read) -> Node:
+    def peak(read: ElementAt) -> Node:
         greatest = reduce_("max", cast(read(x), compute))
         return e.select(e.eq(e.absolute(greatest), math.inf), 0.0, greatest)
 
     top = reduced(call.builder, over, [(compute, peak)])[0]
 
-    def body(read: Read) -> Node:
+    def body(read: ElementAt) -> Node:
         shift = read(top)
         total = reduce_("sum", e.exp(e.sub(cast(read(x), compute), shift)))
         return e.add(e.log(total), shift)

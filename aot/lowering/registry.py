@@ -37,7 +37,10 @@ class Call:
         return self.builder.graph.types[name]
 
 
-Results = Tensor | tuple[Tensor | None, ...]
+SeveralResults = tuple[Tensor | None, ...]
+"""Parallel to the operator's results; None for one that the graph does not use."""
+
+Results = Tensor | SeveralResults
 Lowering = Callable[..., Results]
 """lowering(call, *args, **kwargs): args as in the operator's schema; tensors as `Tensor`, sizes as
 Expr or int, lists as tuples. Returns one Tensor, or a tuple parallel to the operator's results."""

@@ -39,7 +39,7 @@ Shape = tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
-class Axis:
+class ResampledAxis:
     """The tables of one axis. Weights beyond a window are 0, and runs always lie in the data.
 
     `first`: (out,), the first input of each output's window. `weigh`: the weight of an input
@@ -74,16 +74,16 @@ class Axis:
         return self.bits is not None and self.sums == FLOAT32
 
 
-def make_axis(builder: GraphBuilder, resize: Resize, dtype: DType) -> Axis:
+def make_axis(builder: GraphBuilder, resize: Resize, dtype: DType) -> ResampledAxis:
     """The tables of an axis for data of `dtype`."""
     made = _antialiased(builder, resize) if resize.filter.antialias else _plain(builder, resize)
     first, weigh, greatest = made
     taps, span = extents(resize)
     if dtype != UINT8:
-        return Axis(resize, first, weigh, taps, span, None, dtype.compute)
+        return ResampledAxis(resize, first, weigh, taps, span, None, dtype.compute)
     bits = _precision(builder, greatest(taps))
     sums = FLOAT32 if fits_float32(resize) else INT32
-    return Axis(resize, first, weigh, taps, span, bits, sums)
+    return ResampledAxis(resize, first, weigh, taps, span, bits, sums)
 
 
 Weigh = Callable[[Node, Expr, Node | None], Node]
@@ -96,7 +96,8 @@ def _plain(builder: GraphBuilder, resize: Resize) -> tuple[Tensor, Weigh, Greate
     last = builder.index_node(resize.size - 1)
 
     def base(at: Shape) -> Node:
-        # Eager's floorf narrows to float32 first; what that moves, the fraction makes good.
+        # Eager rounds to float32 before the floor; where that reaches the next integer, the
+        # fraction below, of the unrounded position, is clamped to 0.
         whole = e.floor(cast(resize.source(builder, at[0]), FLOAT32))
         return e.sub(e.minimum(cast(whole, INT64), last), taps // 2 - 1)
 
@@ -130,7 +131,7 @@ def _plain(builder: GraphBuilder, resize: Resize) -> tuple[Tensor, Weigh, Greate
         def body(at: Shape, r: Shape) -> Node:
             found = taps_at(r[0], None)
             best = const(0.0, FLOAT64)
-            for j, (place, _) in enumerate(found):  # eager looks at sums as they grow
+            for j, (place, _) in enumerate(found):  # as eager: the greatest partial sum
                 terms = [e.select(e.eq(p, place), w, 0.0) for p, w in found[: j + 1]]
                 total = terms[0]
                 for term in terms[1:]:
@@ -207,7 +208,7 @@ def _precision(builder: GraphBuilder, greatest: Tensor) -> Tensor:
     return builder.pointwise((), INT32, body)
 
 
-def resample(x: Tensor, axis: Axis, position: int, result: DType) -> Tensor:
+def resample(x: Tensor, axis: ResampledAxis, position: int, result: DType) -> Tensor:
     """x resized along the axis at `position`."""
     builder, resize = x.builder, axis.resize
     limit = resize.size - axis.taps

@@ -6,27 +6,27 @@ from collections.abc import Callable, Sequence
 
 from aot.symbolic import Expr, FloorDiv, Ranges, as_expr, product, ravel, unravel
 
-Group = tuple[range, range]
+DimGroup = tuple[range, range]
 
 
 def _divides(a: Expr, b: Expr) -> bool:
-    """Whether a visibly divides b."""
+    """Whether b / a simplifies to an expression without a division."""
     return not FloorDiv(b, a).has(FloorDiv)
 
 
 def _extend_left(left: Expr, right: Expr) -> bool:
-    """Which side of an unfinished group takes the next dimension: the one that is behind."""
+    """Whether the left shape takes a group's next dimension: its product so far is the smaller."""
     if left.is_Integer and right.is_Integer:
         return bool(left < right)
     return _divides(left, right)
 
 
-def matching_groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[Group]:
+def matching_groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[DimGroup]:
     """Ranges of dimensions of both shapes with equal products, outermost first.
 
     They are as short as can be told; a reshape does not mix elements of different groups.
     """
-    groups: list[Group] = []
+    groups: list[DimGroup] = []
     i, j = len(old), len(new)
     while i > 0 and j > 0:
         p, q = i - 1, j - 1

@@ -17,7 +17,7 @@ from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, as_expr, product, unravel
 
-Bounds = Callable[[Sequence[Expr]], tuple[Node, Node]]
+SegmentBounds = Callable[[Sequence[Expr]], tuple[Node, Node]]
 """Where the segment at an index of the lengths begins and ends."""
 
 _START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
@@ -25,7 +25,7 @@ _KIND = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "max", "min": "min"
 _JOIN = {"sum": e.add, "mean": e.add, "prod": e.mul, "max": e.maximum, "min": e.minimum}
 
 
-def _bounds(call: Call, lengths: Tensor | None, offsets: Tensor | None) -> Bounds:
+def _bounds(call: Call, lengths: Tensor | None, offsets: Tensor | None) -> SegmentBounds:
     builder = call.builder
     if offsets is not None:
         given = offsets
@@ -96,11 +96,33 @@ def segment_reduce(
     return builder.reduction(result.shape, (x.shape[along],), [(result.dtype, body)])[0]
 
 
+def _first_places(flags: Tensor, counted: Tensor, size: Expr) -> Tensor:
+    """Positions of the first `size` flags that are set; how many there are behind the last one.
+
+    `counted`: how many are set up to each. Both are rows, (1, n).
+    """
+    builder, count = flags.builder, flags.shape[1]
+
+    def none(_: tuple[Expr, ...]) -> Node:
+        return builder.index_node(count)
+
+    def place(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        row = (as_expr(0), at[0])
+        number = e.sub(counted.load(row), 1)
+        wanted = e.and_(e.gt(flags.load(row), 0), e.lt(number, builder.index_node(size)))
+        # One more takes what is not set, and what comes too late.
+        named = e.select(wanted, number, builder.index_node(size))
+        return (builder.indirect(named, size + 1, wrap=False),)
+
+    empty = builder.pointwise((size + 1,), INT64, none)
+    return builder.update(empty, (count,), place, lambda at: builder.index_node(at[0]), "last")
+
+
 @REGISTRY.row("aten.nonzero_static.default")
 def nonzero_static(call: Call, x: Tensor, *, size: Expr | int, fill_value: int = -1) -> Tensor:
     """Positions of the first `size` elements that are not 0, then rows of `fill_value`.
 
-    The k-th stands behind all places up to which no more than k are counted.
+    The k-th, from 0, is at the number of places whose running count is at most k.
     """
     builder, count = call.builder, product(x.shape)
     flat = builder.pointwise(
@@ -112,11 +134,7 @@ def nonzero_static(call: Call, x: Tensor, *, size: Expr | int, fill_value: int =
         partial(Scan, x=identity_view(flat), combine="sum"), flat.shape, INT64
     )
 
-    def place(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
-        seen = counted.load((as_expr(0), rindex[0]))
-        return reduce_("sum", cast(e.le(seen, builder.index_node(index[0])), INT64))
-
-    places = builder.reduction((as_expr(size),), (count,), [(INT64, place)])[0]
+    places = _first_places(flat, counted, as_expr(size))
     shape = call.result_type().shape
     if x.rank == 0:
         return builder.pointwise(shape, INT64, lambda at: builder.index_node(at[1]))

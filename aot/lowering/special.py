@@ -9,15 +9,14 @@ infinities is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from aot.ir.dtypes import FLOAT64
 from aot.ir.scalar import Node, cast, unary
 from aot.lowering import exprs as e
 from aot.lowering import special_tables as tables
+from aot.lowering.exprs import UnaryBody
 from aot.lowering.pointwise import promote_float, unary_rows
-
-Body = Callable[[Node], Node]
 
 _NEAR = 8.0
 """Up to here J and Y are series in x**2, beyond it Hankel's expansion."""
@@ -38,7 +37,7 @@ def clenshaw(coefficients: Sequence[float], u: Node) -> Node:
     return e.add(e.sub(e.mul(u, last), before), first)
 
 
-def in_double(body: Body) -> Body:
+def in_double(body: UnaryBody) -> UnaryBody:
     """`body` evaluated in float64; the result in the operand's type."""
     return lambda x: cast(body(cast(x, FLOAT64)), x.dtype)
 
@@ -71,7 +70,7 @@ def _near_j(order: int, x: Node) -> Node:
     return clenshaw(tables.J0_NEAR, u) if order == 0 else e.mul(x, clenshaw(tables.J1_NEAR, u))
 
 
-def bessel_j(order: int) -> Body:
+def bessel_j(order: int) -> UnaryBody:
     """The Bessel function J of order 0 or 1."""
 
     def body(x: Node) -> Node:
@@ -84,7 +83,7 @@ def bessel_j(order: int) -> Body:
     return body
 
 
-def bessel_y(order: int) -> Body:
+def bessel_y(order: int) -> UnaryBody:
     """The Bessel function Y of order 0 or 1; -inf at 0, NaN below."""
 
     def body(x: Node) -> Node:
@@ -108,7 +107,7 @@ def _at_pole(x: Node, value: Node, pole: float) -> Node:
     return e.select(e.eq(x, 0.0), pole, defined)
 
 
-def bessel_k(order: int, *, scaled: bool) -> Body:
+def bessel_k(order: int, *, scaled: bool) -> UnaryBody:
     """The modified Bessel function K of order 0 or 1, times exp(x) if `scaled`; inf at 0."""
 
     def body(x: Node) -> Node:
@@ -212,7 +211,7 @@ def ndtri(p: Node) -> Node:
     return e.select(e.gt(less, 0.0), value, ends)
 
 
-ONE_OPERAND: dict[str, Body] = {
+ONE_OPERAND: dict[str, UnaryBody] = {
     "bessel_j0": bessel_j(0),
     "bessel_j1": bessel_j(1),
     "bessel_y0": bessel_y(0),
@@ -233,7 +232,7 @@ unary_rows(
 )
 
 
-def _bessel_i(op: str) -> Body:
+def _bessel_i(op: str) -> UnaryBody:
     """The scalar operation, NaN at infinities as eager has it."""
     return lambda x: e.select(e.isinf(x), math.nan, unary(op, x))
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from aot.ir.dtypes import BOOL, INT32, INT64, DType
 from aot.ir.scalar import Node, cast, const, make, unary
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
+from aot.lowering.exprs import UnaryBody
 from aot.lowering.pointwise import elementwise, narrow, promote, promote_float, unary_rows
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr
 
-Body = Callable[[Node], Node]
 FLOAT_LIMITS = {
     "float64": 1.7976931348623157e308,
     "float32": 3.4028234663852886e38,
@@ -24,7 +23,7 @@ FLOAT_LIMITS = {
 }
 
 
-def _op(name: str) -> Body:
+def _op(name: str) -> UnaryBody:
     return lambda x: unary(name, x)
 
 
@@ -51,15 +50,15 @@ def _angle(x: Node) -> Node:
     return e.select(e.isnan(x), x, e.select(e.lt(x, 0), e.lift(math.pi, x), 0.0))
 
 
-def _rounded(op: str) -> Body:
+def _rounded(op: str) -> UnaryBody:
     return lambda x: unary(op, x) if x.dtype.is_float else x
 
 
-def _float_test(op: str) -> Body:
+def _float_test(op: str) -> UnaryBody:
     return lambda x: unary(op, x) if x.dtype.is_float else const(False, BOOL)
 
 
-def _is_infinity(*, positive: bool) -> Body:
+def _is_infinity(*, positive: bool) -> UnaryBody:
     value = math.inf if positive else -math.inf
     return lambda x: e.eq(x, value) if x.dtype.is_float else const(False, BOOL)
 
@@ -72,7 +71,7 @@ def _bitwise_not(x: Node) -> Node:
     return e.not_(x) if x.dtype == BOOL else unary("bitnot", x)
 
 
-FLOATING: dict[str, Body] = {
+FLOATING: dict[str, UnaryBody] = {
     **{name: _op(name) for name in _DIRECT_FLOAT},
     "arccos": _op("acos"),
     "arcsin": _op("asin"),
@@ -91,7 +90,7 @@ FLOATING: dict[str, Body] = {
     "angle": _angle,
 }
 
-SAME_TYPE: dict[str, Body] = {
+SAME_TYPE: dict[str, UnaryBody] = {
     "abs": lambda x: x if x.dtype == BOOL else e.absolute(x),
     "absolute": lambda x: x if x.dtype == BOOL else e.absolute(x),
     "neg": e.neg,

@@ -124,7 +124,7 @@ def _ranks(keys: Tensor) -> Tensor:
 
 
 def _pairs(ranks: Tensor) -> Tensor:
-    """Ranks (rows, n) as keys of pairs of rows: the first counts n times what the second does."""
+    """Ranks (rows, n), each below n, as keys (rows / 2, n) of two rows: first * n + second."""
     builder, (rows, size) = ranks.builder, ranks.shape
 
     def key(at: tuple[Expr, ...]) -> Node:

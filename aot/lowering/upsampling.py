@@ -14,7 +14,7 @@ from aot.lowering.builder import Tensor
 from aot.lowering.interpolation import Filter, Resize
 from aot.lowering.promotion import size_node
 from aot.lowering.registry import Call
-from aot.lowering.resampling import Axis, make_axis, resample
+from aot.lowering.resampling import ResampledAxis, make_axis, resample
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, FloorDiv, as_expr
 
@@ -86,7 +86,9 @@ def _resample(call: Call, x: Tensor, align: bool, scales: Scales) -> Tensor:
         for k, given in enumerate(scales)
     }
     changing = [k for k in sorted(resizes, reverse=True) if not resizes[k].identity]
-    if dtype != UINT8:  # row by row, in the cache; bytes round after the innermost, as in eager
+    # Outer axes first: a row of sums stays in the cache for the next axis. Bytes are rounded
+    # between axes, so they go in eager's order, the innermost axis first.
+    if dtype != UINT8:
         changing = changing[::-1]
     builder, y = x.builder, x
     axes = {k: make_axis(builder, resizes[k], dtype) for k in changing}
@@ -96,8 +98,8 @@ def _resample(call: Call, x: Tensor, align: bool, scales: Scales) -> Tensor:
     return y if changing else builder.pointwise(shape, dtype, y.load)
 
 
-def _between(dtype: DType, axes: Sequence[Axis]) -> DType:
-    """The type that passes hand on: whole numbers for bytes, as in eager; floats unrounded."""
+def _between(dtype: DType, axes: Sequence[ResampledAxis]) -> DType:
+    """The type between two axes: whole numbers for bytes, as in eager; floats are not rounded."""
     if dtype == UINT8:
         return FLOAT32 if all(axis.sums == FLOAT32 for axis in axes) else UINT8
     return dtype.compute

@@ -58,7 +58,7 @@ def _begins_aligned(type_: TensorType, alignment: int) -> bool:
 
 
 def _with_copies(loop: Repeat[Any], part: Slice, place: str) -> Repeat[Any]:
-    """The loop whose slice is `place`, which the body sees in a buffer of its own."""
+    """The loop with copies between its slice, called `place` now, and a buffer for the body."""
     name = part.buffer
     before = (Copy(place, name, loop.origin),)
     inner = (*loop.condition, *loop.body)

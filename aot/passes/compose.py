@@ -1,4 +1,8 @@
-"""Views of template calls read through views: an operand is taken from where it was computed."""
+"""Composition of views: a template call whose operand is a view of a buffer reads that buffer.
+
+A transposed weight, say, is no operand of its own: the call's view of it and the transposition
+become one view, where that still is plain strides.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +50,7 @@ def compose_views(
 
 
 def _source_view(graph: LoopGraph, view: View, inlined: Mapping[str, Inlined]) -> View | None:
-    """The view's elements where the inlined view got them; None when that is no view."""
+    """The same elements as a view of what the buffer is a view of; None when it is none."""
     body = inlined.get(view.buffer)
     if body is None or body.value.op != "load" or body.value.args:
         return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from aot.ir.loops import LoopGraph, LoopOp, reads, writes
+from aot.ir.loops import LoopGraph, reads, writes
 from aot.ir.nests import Buffer, DerivedWeight, LoopNest
+from aot.ir.templates.base import LoopOp
 
 
 def remove_dead_code(graph: LoopGraph) -> LoopGraph:
@@ -38,7 +39,7 @@ def remove_dead_code(graph: LoopGraph) -> LoopGraph:
 
 
 def _scratch(buffer: Buffer) -> Buffer:
-    """A derived weight that only the recipes of others still write and read."""
+    """What a derived weight becomes that nothing but the computation of others still reads."""
     return replace(buffer, kind="temp", fqn="")
 
 
@@ -66,6 +67,6 @@ def _needed_derived(graph: LoopGraph, live: set[str]) -> set[str]:
 
 
 def _recipe_buffers(derived: Iterable[DerivedWeight]) -> set[str]:
-    """Buffers that the weight program reads and writes on its way."""
+    """Buffers that computing the derived weights reads and writes, intermediate ones too."""
     names = {name for d in derived for nest in d.nests for name in (*reads(nest), *writes(nest))}
     return names.union(*((d.name, *d.sources) for d in derived))

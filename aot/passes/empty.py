@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from aot.ir.loops import LoopGraph, LoopOp, bases, writes
+from aot.ir.loops import LoopGraph, bases, writes
 from aot.ir.nests import LoopNest, Store, numbered_axes
 from aot.ir.scalar import const, load
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.symbolic import is_int
 
 
@@ -27,7 +27,7 @@ def settle_empty(graph: LoopGraph) -> LoopGraph:
             ops += (
                 _plain(graph, op, name, bases(op).get(name, ""))
                 for name in writes(op)
-                if writers[name] == 1  # what it would add to is written by another
+                if writers[name] == 1  # else it only adds to what another operation has written
             )
     return graph if tuple(ops) == graph.ops else replace(graph, ops=tuple(ops))
 

@@ -12,7 +12,7 @@ from aot.passes.change_calls import Replacement, change_calls
 
 
 def expand_templates(graph: LoopGraph, machine: Machine) -> LoopGraph:
-    """The graph with the calls as nests that the device's templates do not or should not take."""
+    """The graph with nests for the calls that the device has no template for, or a slower one."""
     hints = hints_of(graph.dims)
 
     def expanded(builder: NestBuilder, call: TemplateCall) -> Replacement | None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, body_weight, hints_of
-from aot.ir.loops import LoopGraph, LoopOp, reads, writes
+from aot.ir.loops import LoopGraph, reads, writes
 from aot.ir.nests import Buffer, DerivedWeight, LoopNest
 from aot.ir.rewrite import index_nodes
 from aot.ir.scalar import Access, loads
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.passes.compose import Inlined
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.inline import free_values
@@ -122,7 +122,7 @@ def _static(graph: LoopGraph, nest: LoopNest) -> bool:
 
 
 def _boundary(constants: _Constants) -> list[str]:
-    """Constant buffers that others read, seen through views, in order of computation."""
+    """Constant buffers that the rest of the graph reads, views seen through, in computing order."""
     graph = constants.graph
     wanted: set[str] = set()
     by_template: set[str] = set()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from aot.ir.conditions import fold_conditions
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, body_weight, hints_of, is_dear
-from aot.ir.loops import LoopGraph, LoopOp, writes
+from aot.ir.loops import LoopGraph, writes
 from aot.ir.machine import Machine
 from aot.ir.nests import LoopNest, Store
 from aot.ir.origin import Origin
@@ -30,13 +30,13 @@ from aot.ir.scalar import (
     where,
     with_args,
 )
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.passes.compose import Inlined, compose_views
 from aot.passes.dead_code import remove_dead_code
 from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, product, substitute
 
 MAX_PIECES = 8
-"""Concatenations of more pieces keep conditions in their loops (see schedule/pieces.py)."""
+"""Concatenations of more pieces keep their conditions (see schedule/index_set_splitting.py)."""
 
 MAX_NODES = 400
 """Bodies larger than this are not grown further."""
@@ -46,8 +46,8 @@ MAX_NODES = 400
 class Uses:
     """Who reads a buffer: nests with the evaluations that they would make, and template calls.
 
-    `evaluations` counts a guarded read where its guard holds (loops are cut there later if they
-    are long enough); `at_worst` everywhere.
+    `evaluations` counts a guarded read where its guard holds (long loops are split there later, see
+    schedule/index_set_splitting.py); `at_worst` counts it at every point.
     """
 
     nests: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ def free_values(nests: Iterable[LoopNest], graph: LoopGraph) -> dict[str, Inline
 
 
 def _with_inlined(op: LoopNest, inlined: Mapping[str, Inlined], graph: LoopGraph) -> LoopNest:
-    """The nest with what it reads of `inlined` in its body, without what its ranges decide."""
+    """The nest with the values of `inlined` in its body, conditions that ranges decide folded."""
     ranges = graph.ranges(*op.axes, *op.reduction)
     nest = simplify_indices(inline_into(op, inlined), ranges)
     return with_roots(nest, fold_conditions(nest.roots, ranges))

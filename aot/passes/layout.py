@@ -15,12 +15,12 @@ from aot.errors import InternalError
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
 from aot.ir.layouts import is_dense
-from aot.ir.loops import LoopGraph, LoopOp, bases
+from aot.ir.loops import LoopGraph, bases
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View, numbered_axes
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Access, Node, load, loads
-from aot.ir.templates.base import Strides, Support, TemplateCall
+from aot.ir.templates.base import LoopOp, Strides, Support, TemplateCall
 from aot.ir.templates.builder import stored_weight
 from aot.ir.views import strides_of_order, view_strides, wanted_order
 from aot.symbolic import (
@@ -35,7 +35,7 @@ from aot.symbolic import (
 Order = tuple[int, ...]
 
 _FAR = 1 << 60
-"""How far a loop moves that gathers: outside of all others."""
+"""Stride of a loop whose variable chooses what is gathered: it becomes the outermost one."""
 
 
 def own_outputs(graph: LoopGraph) -> LoopGraph:
@@ -83,7 +83,7 @@ def promised_strides(graph: LoopGraph) -> dict[str, tuple[Expr, ...]]:
 def _shared_by_updates(
     graph: LoopGraph, promised: dict[str, tuple[Expr, ...]]
 ) -> dict[str, tuple[Expr, ...]]:
-    """The same with the strides of updates, which are those of their bases."""
+    """The promises with those of updates and their bases, which share memory and so strides."""
     pairs = [pair for op in graph.ops for pair in bases(op).items()]
     for result, base in reversed(pairs):
         if result in promised and graph.buffers[base].kind == "temp":
@@ -108,11 +108,11 @@ class _Layouts:
     decisions: list[Decision] = field(default_factory=list)
 
     def open(self, name: str) -> bool:
-        """True for a temporary without a decision."""
+        """True for a temporary whose strides are not decided yet."""
         return name not in self.strides and self.graph.buffers[name].kind == "temp"
 
     def decide(self, name: str, order: Order, reason: str) -> None:
-        """Lays a temporary's dimensions out in that order, outermost first."""
+        """Gives a temporary dense strides, its dimensions in that order, outermost first."""
         shape = self.graph.buffers[name].shape
         self.strides[name] = strides_of_order(shape, order)
         if order != tuple(range(len(shape))):
@@ -204,7 +204,7 @@ def _default(layouts: _Layouts, call: TemplateCall) -> None:
 
 
 def _order_of(layouts: _Layouts, view: View) -> Order | None:
-    """The view's axes in the order of memory; None when it is no plain strides."""
+    """The view's axes by falling stride; None when no strides describe it."""
     found = view_strides(view, layouts.of(view.buffer), layouts.graph.ranges(*view.axes))
     if found is None:
         return None
@@ -227,7 +227,10 @@ def _follow_reads(layouts: _Layouts, nest: LoopNest) -> None:
 
 
 def _leader(layouts: _Layouts, nest: LoopNest, elements: int) -> Node | None:
-    """The greatest read, of at least half the result's size; direct ones before gathers."""
+    """The load whose layout the result takes: of the largest buffer, direct ones before gathers.
+
+    None where all are less than half of the result's `elements`.
+    """
     best: tuple[tuple[bool, int], Node] | None = None
     for node in loads(nest.roots):
         access = node.attr
@@ -243,7 +246,7 @@ def _leader(layouts: _Layouts, nest: LoopNest, elements: int) -> Node | None:
 
 
 def _store_order(layouts: _Layouts, nest: LoopNest, store: Store, leader: Node) -> Order | None:
-    """Dimensions of the result ordered by how far the leader moves along their loops."""
+    """The result's dimensions by falling stride of the leader along their loops; None: unknown."""
     access = leader.attr
     assert isinstance(access, Access)
     strides = layouts.of(access.buffer)
@@ -271,7 +274,8 @@ def _store_order(layouts: _Layouts, nest: LoopNest, store: Store, leader: Node) 
             return None
         else:
             moves.append((min(reach[s] for s in symbols), k))
-    # Broadcast dimensions (reach 0) stay where row-major has them; the others change places.
+    # Dimensions along which the leader does not move (stride 0) stay where row-major has them; the
+    # others change places.
     moving = iter(k for _, k in sorted((m for m in moves if m[0]), key=lambda m: (-m[0], m[1])))
     return tuple(k if not reached else next(moving) for reached, k in moves)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from aot.ir.loops import LoopGraph, LoopOp, bases, writes
+from aot.ir.loops import LoopGraph, bases, writes
 from aot.ir.nests import LoopNest, View
 from aot.ir.rewrite import with_roots
 from aot.ir.scalar import (
@@ -23,7 +23,7 @@ from aot.ir.scalar import (
     rebuild,
     with_args,
 )
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.symbolic import Expr, Symbol, integer, is_int
 
 Spare = frozenset[int]
@@ -55,9 +55,11 @@ def narrow_broadcasts(graph: LoopGraph) -> LoopGraph:
 
 
 def _fixed_dimensions(graph: LoopGraph) -> dict[str, Spare]:
-    """Dimensions that must stay: others write or see them, a check of an index counts on them.
+    """Dimensions that must stay, by buffer.
 
-    Of the operands of template calls, masks alone may have any strides, but along the keys.
+    Those of results, of buffers with several writers and of bases; those of templates' operands,
+    but for the roles that may have stride 0 (`TemplateCall.broadcasts`); and those that are indexed
+    by data, whose bound the index was checked against.
     """
     fixed: dict[str, Spare] = {name: _all(graph, name) for name in graph.results}
     written: set[str] = set()
@@ -66,7 +68,7 @@ def _fixed_dimensions(graph: LoopGraph) -> dict[str, Spare]:
             if name in written:
                 fixed[name] = _all(graph, name)
             written.add(name)
-        for base in bases(op).values():  # it is the memory of what updates it
+        for base in bases(op).values():  # the update's result takes over its memory
             fixed[base] = _all(graph, base)
         if isinstance(op, TemplateCall):
             for role, view in op.operands:
@@ -108,7 +110,7 @@ def _spare(graph: LoopGraph, nest: LoopNest) -> Spare:
 
 
 def _shrinks(extent: Expr) -> bool:
-    """Whether there may be more than one point. Of no point none is computed: nothing is read."""
+    """Whether storing one element saves any; an extent of 0 has none to store."""
     return not is_int(extent, 0) and not is_int(extent, 1)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from aot.ir.loops import LoopGraph, LoopOp
+from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import index_nodes, simplify_indices, split_axis, substitute_axes
+from aot.ir.templates.base import LoopOp
 from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, exact_quotient, integer, terms, var
 
 MAX_SPLITS = 8
@@ -55,7 +56,7 @@ def drop_unit_axes(nest: LoopNest) -> LoopNest:
 
 
 def find_split(nest: LoopNest) -> tuple[Axis, Expr] | None:
-    """An axis and the size of the inner part that one of the nest's divisions splits it into."""
+    """An axis that an index divides (`i // d`, `i % d`), and d: the extent of its inner part."""
     by_symbol = {a.symbol: a for a in (*nest.axes, *nest.reduction)}
     for expr in index_nodes(nest):
         for part in _divisions(expr):
@@ -77,7 +78,7 @@ def _divisions(expr: Expr) -> Iterable[Expr]:
 
 
 def _whole_symbols(dividend: Expr) -> list[Symbol]:
-    """Symbols that are a term of the dividend by themselves."""
+    """Symbols that are a term of the dividend with coefficient 1."""
     return [t for t in terms(dividend) if t.is_Symbol]
 
 

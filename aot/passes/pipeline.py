@@ -19,6 +19,7 @@ from aot.passes.join_templates import join_templates
 from aot.passes.layout import choose_layouts, own_outputs
 from aot.passes.narrow import narrow_broadcasts
 from aot.passes.normalize_axes import normalize_axes
+from aot.passes.resolve_conflicts import resolve_conflicts
 from aot.passes.split_templates import split_templates
 from aot.passes.updates import narrow_updates, own_bases
 
@@ -55,6 +56,7 @@ PASSES: tuple[Pass, ...] = (
     _everywhere("settle_empty", settle_empty),
     _everywhere("dead_code", remove_dead_code),
     _everywhere("own_outputs", own_outputs),
+    _by_device("resolve_conflicts", resolve_conflicts),
     _by_device("join_templates", join_templates),
     _by_device("expand_templates", expand_templates),
     # Before inlining, which would mix constants with what varies.

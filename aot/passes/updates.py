@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from aot.ir.conditions import at_least, fold_conditions
 from aot.ir.decisions import Decision
-from aot.ir.loops import LoopGraph, LoopOp, bases, reads, writes
+from aot.ir.loops import LoopGraph, bases, reads, writes
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.rewrite import simplify_indices, substitute_axes, with_roots
 from aot.ir.scalar import Access, Node, load, loads
+from aot.ir.templates.base import LoopOp
 from aot.passes.dead_code import remove_dead_code
 from aot.symbolic import Expr, Ranges, Symbol, coefficient_of, integer, var
 
@@ -43,10 +44,10 @@ def own_bases(graph: LoopGraph) -> LoopGraph:
 
 @dataclass
 class _Owner:
-    """Which bases have been given away so far; later updates are decided first.
+    """Which bases are overwritten; updates are decided from the last to the first.
 
-    `ends`: result of an update -> what the last of the updates that follow it makes. `followers`:
-    operation -> those that must come after it.
+    `taken`: bases that an update overwrites. `ends`: base -> the last result of the chain of
+    updates that begins with it. `followers`: operation -> those that must come after it.
     """
 
     graph: LoopGraph
@@ -116,7 +117,7 @@ def _reads_where_it_writes(graph: LoopGraph, op: LoopOp, result: str, base: str)
 
 
 def _past_copies(graph: LoopGraph) -> LoopGraph:
-    """The graph in which no base is a mere copy of another buffer."""
+    """The graph with the copied buffer as the base, where a base is a mere copy of it."""
     copies: dict[str, str] = {}
     for op in graph.ops:
         if not isinstance(op, LoopNest) or op.reduction or len(op.stores) != 1 or bases(op):
@@ -255,9 +256,9 @@ def _within(graph: LoopGraph, nest: LoopNest, condition: Node) -> LoopNest | Non
 
 
 def _interval(condition: Node, axis: Axis, ranges: Ranges) -> tuple[Expr, Expr]:
-    """Where the comparisons of `condition` let the axis run: from, and to before.
+    """[begin, end) of the axis's values that the comparisons of `condition` allow.
 
-    A bound counts where it is known to lie within the axis.
+    A bound that is not known to lie within the axis is left out.
     """
     low, high = integer(0), axis.extent
     for comparison in _conjuncts(condition):

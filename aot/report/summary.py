@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import aot.symbolic as sym
 from aot.errors import Origin
-from aot.ir.flow import Call, items_of
+from aot.ir.flow import CustomCall, items_of
 from aot.ir.kernels import (
     JoinedKernel,
     Kernel,
@@ -18,10 +18,9 @@ from aot.ir.kernels import (
     TemplateKernel,
     kernel_ops,
 )
-from aot.ir.loops import LoopOp
 from aot.ir.nests import LoopNest
 from aot.ir.printer import print_kernel
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.work import buffer_bytes, kernel_bytes, kernel_flops
 from aot.link.operator_library import OperatorCode
 from aot.options import on_host
@@ -35,10 +34,10 @@ from aot.report.model import (
 )
 from aot.symbolic import Expr, Symbol
 
-Sizes = Mapping[Symbol, int]
+SizeValues = Mapping[Symbol, int]
 
 
-def example_sizes(graph: KernelGraph) -> Sizes:
+def example_sizes(graph: KernelGraph) -> SizeValues:
     """The value of every dim in the example inputs."""
     return {sym.dim(d.name): d.hint for d in graph.dims}
 
@@ -63,7 +62,7 @@ def operator_uses(
         (item.name, target.partition(":")[0])
         for target, graph in zip(targets, graphs, strict=True)
         for item in items_of(graph.flow)
-        if isinstance(item, Call)
+        if isinstance(item, CustomCall)
     ]
     homes = {key: library.name for library in reversed(libraries) for key in library.operators}
     return tuple(OperatorUse(*key, homes.get(key, "")) for key in dict.fromkeys(called))
@@ -76,7 +75,7 @@ def partial_report(values: Mapping[str, object], timings: Sequence[StageTime]) -
         values: Stage to the value that it gave.
         timings: Seconds of each stage.
     """
-    kernels, emitted = values.get("fuse"), values.get("emit")
+    kernels, prepared = values.get("fuse"), values.get("prepare")
     memory = values.get("plan_memory")
     report = BuildReport("", None, 0, 0, (), (), tuple(timings))
     if not isinstance(kernels, PerProgram):
@@ -90,9 +89,9 @@ def partial_report(values: Mapping[str, object], timings: Sequence[StageTime]) -
         for name, b in graph.buffers.items()
         if b.kind == "weight"
     }
-    if isinstance(emitted, PerProgram):
+    if isinstance(prepared, PerProgram):
         # Launches as they are; not for the weights above, which backends have packed copies of.
-        graphs = [made.graph for made in emitted.values]
+        graphs = prepared.values
     return replace(
         report,
         model=graphs[0].name,
@@ -116,12 +115,12 @@ def program_report(target: str, graph: KernelGraph, memory: MemoryPlan | None) -
     )
 
 
-def buffer_nbytes(graph: KernelGraph, name: str, sizes: Sizes) -> int:
+def buffer_nbytes(graph: KernelGraph, name: str, sizes: SizeValues) -> int:
     """Bytes of a buffer at the given sizes."""
     return _number(buffer_bytes(graph.buffers[name]), sizes)
 
 
-def arena_nbytes(memory: MemoryPlan, sizes: Sizes) -> int:
+def arena_nbytes(memory: MemoryPlan, sizes: SizeValues) -> int:
     """Bytes of the arena at the given sizes, placed as docs/format.md says."""
     ends: dict[str, int] = {}
     for placement in memory.placements:
@@ -131,7 +130,7 @@ def arena_nbytes(memory: MemoryPlan, sizes: Sizes) -> int:
     return max(ends.values(), default=0)
 
 
-def _report(graph: KernelGraph, kernel: Kernel, sizes: Sizes) -> KernelReport:
+def _report(graph: KernelGraph, kernel: Kernel, sizes: SizeValues) -> KernelReport:
     members = sorted(kernel_ops(kernel), key=lambda op: isinstance(op, LoopNest))
     nests = [op for op in members if isinstance(op, LoopNest)]
     found = [origin for member in members for origin in _origins(member)]
@@ -167,5 +166,5 @@ def _origins(op: LoopOp) -> tuple[Origin, ...]:
     return (op.origin,) if isinstance(op, TemplateCall) else (*op.absorbed, op.origin)
 
 
-def _number(expr: Expr, sizes: Sizes) -> int:
+def _number(expr: Expr, sizes: SizeValues) -> int:
     return int(sym.evaluate(sym.as_expr(expr), sizes))

@@ -25,7 +25,7 @@ from aot.report.model import PerProgram, as_file_name
 
 
 @runtime_checkable
-class Source(Protocol):
+class SourceText(Protocol):
     """A function as a backend emits it."""
 
     @property
@@ -46,7 +46,7 @@ class Emitted(Protocol):
     """What `emit` gives: sources of functions."""
 
     @property
-    def functions(self) -> Sequence[Source]:
+    def functions(self) -> Sequence[SourceText]:
         """In the order of the table."""
 
 
@@ -60,7 +60,7 @@ class Exported(Protocol):
 
 
 @runtime_checkable
-class Linked(Protocol):
+class HasPlan(Protocol):
     """What `assemble` gives: a plan and entries."""
 
     @property
@@ -96,14 +96,14 @@ def stage_texts(value: object) -> dict[str, str]:
             return {"txt": print_tensors(graph)}
         case Emitted():
             return _sources(value.functions)
-        case Linked():
+        case HasPlan():
             return {"json": plan_text(value.plan)}
         case Exported():
             return {"txt": f"{value.program}\n"}
     return {}
 
 
-def _sources(functions: Sequence[Source]) -> dict[str, str]:
+def _sources(functions: Sequence[SourceText]) -> dict[str, str]:
     python = any(source.signature for source in functions)
     suffix, comment = ("py", "#") if python else ("cc", "//")
     return {suffix: "\n".join(f"{comment} {s.name}\n{s.text}" for s in functions)}
@@ -128,5 +128,5 @@ def verify_stage(value: object) -> None:
                 verify_stage(part)
         case KernelGraph():
             verify_kernels(value)
-        case Linked():
+        case HasPlan():
             check_plan(value.plan)

@@ -1,9 +1,10 @@
-"""Kernels that reduce one input along two axes: for devices whose work units are tiles.
+"""Crossed kernels: one read of a matrix is reduced along both of its axes (`x.sum(0)`, `x.sum(1)`).
 
-A tile of rows and columns is read once; some nests reduce it along its columns, for results of the
-rows, others along its rows, for results of the columns. The rows of a tile are few and a work unit
-has all of them, so that the results of columns are complete when their turn of the loop over
-columns ends; a column that more rows have is split before (`split_reductions`).
+For devices whose work units are tiles. A work unit has all of its few rows and loops over blocks of
+columns. Nests that reduce along columns give results of rows, which are complete after the loop;
+nests that reduce along rows give results of columns, complete after each block. Matrices of more
+rows are cut into blocks of rows before, whose partial results a second step combines
+(`split_reductions`).
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from aot.ir.kernels import NestKernel, Stage
 from aot.ir.loops import LoopGraph, reads, writes
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.scalar import Access, Node, loads, postorder
-from aot.schedule.flat import computed_again
 from aot.schedule.groups import Group, rename
+from aot.schedule.matching import IndexTerm
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft, drop_unread
-from aot.schedule.strides import motions
-from aot.schedule.votes import order_by_stride
-from aot.symbolic import Expr, Symbol, coefficient_of, product
+from aot.schedule.strides import strided_accesses
+from aot.schedule.tile_kernels import with_producers_recomputed
+from aot.schedule.vectorisation import order_by_stride
+from aot.symbolic import Symbol, coefficient_of, product
 
 MOST_ROWS = 64
 """Rows that a tile may have; all of a work unit's rows are in it."""
@@ -30,16 +32,13 @@ MOST_ROWS = 64
 LEAST_ROWS = 4
 LEAST_COLUMNS = 64
 
-Place = tuple[str, int, Expr]
-"""A buffer, one of its dimensions, and the weight of a loop variable in the index."""
-
 
 @dataclass(frozen=True)
 class Crossing:
-    """A group's nests, which compute again what they read of each other, over common loops.
+    """A group's nests on the loops of one tile; each recomputes what it reads of the others.
 
-    A nest has the outer axes and: `rows`, reducing `columns`; or `columns`, reducing `rows`; or it
-    is pointwise over both, or over `rows`.
+    Inside of the group's outer axes a nest keeps `rows` and reduces `columns`, or keeps `columns`
+    and reduces `rows`, or is pointwise over both or over `rows`.
     """
 
     rows: tuple[Axis, ...]
@@ -54,7 +53,7 @@ def is_crossed(group: Group) -> bool:
 
 def crossing(graph: LoopGraph, hints: Hints, group: Group) -> Crossing | str:
     """The group's nests over the rows and columns of one tile; or why that cannot be."""
-    nests = computed_again(graph, group.nests)
+    nests = with_producers_recomputed(graph, group.nests)
     count = len(group.outer)
     model = next((n for n in nests if n.reduction and len(n.axes) > count), None)
     if model is None:
@@ -81,7 +80,7 @@ def _rows_and_columns(
     graph: LoopGraph, hints: Hints, model: LoopNest, kept: tuple[Axis, ...]
 ) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
     """The kept axes and the reduced ones of a reducing nest, contiguous ones as the columns."""
-    moves = [m for m in motions(graph, model) if not m.store]
+    moves = [m for m in strided_accesses(graph, model) if not m.store]
     rows, columns = kept, model.reduction
     if any(m.stride(a.symbol) == 1 for m in moves for a in kept):
         rows, columns = columns, rows
@@ -91,12 +90,12 @@ def _rows_and_columns(
     )
 
 
-def _places(nest: LoopNest, axes: Iterable[Axis]) -> list[tuple[Place, Symbol]]:
-    """Where those loop variables index the buffers that the nest touches."""
+def _places(nest: LoopNest, axes: Iterable[Axis]) -> list[tuple[IndexTerm, Symbol]]:
+    """The index terms of those loop variables, in the loads and stores of the nest."""
     accesses = [n.attr for n in loads(nest.roots)]
     touched = [(a.buffer, a.index) for a in accesses if isinstance(a, Access)]
     touched += [(s.buffer, s.index) for s in nest.stores]
-    found: list[tuple[Place, Symbol]] = []
+    found: list[tuple[IndexTerm, Symbol]] = []
     for buffer, index in touched:
         for k, expr in enumerate(index):
             for axis in axes:
@@ -107,7 +106,7 @@ def _places(nest: LoopNest, axes: Iterable[Axis]) -> list[tuple[Place, Symbol]]:
 
 
 def _onto(
-    nest: LoopNest, count: int, loops: tuple[Axis, ...], known: dict[Place, Symbol]
+    nest: LoopNest, count: int, loops: tuple[Axis, ...], known: dict[IndexTerm, Symbol]
 ) -> LoopNest | None:
     """The nest with its own loops renamed: by what they index, then by extents."""
     own = (*nest.axes[count:], *nest.reduction)
@@ -195,7 +194,10 @@ def build_crossed_kernel(
 
 
 def _drafts(crossed: Crossing, count: int) -> tuple[StageDraft, ...]:
-    """A stage for each turn over the columns, and for what rows compute between two of them."""
+    """The nests as stages: loops over the columns, and what is computed per row between them.
+
+    A nest that reads a result of the rows comes after the loop over the columns that makes it.
+    """
     level: dict[str, int] = {}
     placed: dict[tuple[int, bool], list[LoopNest]] = {}
     for nest in crossed.nests:

@@ -47,11 +47,15 @@ _Stores = dict[str, tuple[Expr, ...] | None]
 
 
 def _own_points(nest: LoopNest) -> _Stores:
-    return {s.buffer: None if s.binds else s.index for s in nest.stores}
+    return {s.buffer: None if s.binds or s.conflicts else s.index for s in nest.stores}
 
 
 def _at_own_point(nest: LoopNest, stores: _Stores) -> LoopNest:
-    """Loads of what the group computes, spelled as the stores are (loops of one turn differ)."""
+    """The nest with the stores' own indices in loads of what the group computes.
+
+    Both mean the same element, but a loop of extent 1 may be a variable in one and 0 in the other;
+    values pass in registers only where the expressions are equal.
+    """
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         fresh = with_args(node, args)

@@ -1,4 +1,4 @@
-"""Fusion: groups are joined by priority of the traffic saved, then become kernels."""
+"""Loop fusion: groups are joined greedily, most saved memory traffic first, then become kernels."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from aot.ir.machine import Machine
 from aot.ir.work import buffer_bytes
 from aot.schedule.canonical import canonical_kernel
 from aot.schedule.crossed import build_crossed_kernel, is_crossed
-from aot.schedule.flat import build_flat_kernel
 from aot.schedule.groups import Group, group_of
 from aot.schedule.legality import FusionState, can_fuse
 from aot.schedule.loops import build_kernel
 from aot.schedule.order import order_kernels
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.split import split_reductions
+from aot.schedule.tile_kernels import build_tile_kernel
 
 SHARED_READ_SHARE = 0.3
 """Independent groups are fused when they share at least this part of what one of them reads."""
@@ -190,7 +190,7 @@ def build_kernels(graph: LoopGraph, groups: Sequence[Group], machine: Machine) -
             b for b in group.writes if readers.get(b, set()) - {k} or b in graph.results
         )
         tiles = machine.tiles and group.template is None
-        build = build_flat_kernel if tiles else build_kernel
+        build = build_tile_kernel if tiles else build_kernel
         if tiles and is_crossed(group):
             build = build_crossed_kernel
         kernel = build(scheduler, group, f"k{k}", needed)

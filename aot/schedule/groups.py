@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from aot.ir.loops import LoopOp, bases, reads, writes
+from aot.ir.loops import bases, reads, writes
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import in_parts, split_axis, substitute_axes
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.symbolic import Expr, Symbol, substitute, var
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from aot.errors import InternalError
 from aot.ir.decisions import Decision
 from aot.ir.flow import (
-    Call,
+    CustomCall,
     Flow,
     Item,
     Outline,
@@ -66,7 +66,7 @@ class _Kernels:
     def take(self, item: Item[Any]) -> Item[Any]:
         """The item with a part's kernels as a span; so is a kernel of the model's own."""
         first = len(self.all)
-        if isinstance(item, Call) and item.kernel is not None:
+        if isinstance(item, CustomCall) and item.kernel is not None:
             self.all.append(_own_kernel(f"k{first}", item))
             if item.kernel.configurations > 1:
                 verdict = f"the first of {item.kernel.configurations} configurations"
@@ -83,7 +83,7 @@ class _Kernels:
         return Straight(Span(first, len(part.kernels)))
 
 
-def _own_kernel(name: str, call: Call) -> ModelKernel:
+def _own_kernel(name: str, call: CustomCall) -> ModelKernel:
     """The launch of a kernel of the model's own."""
     reads = tuple(dict.fromkeys(n for n in call.operands if n not in call.results))
     writes = (*call.results, *call.changed)

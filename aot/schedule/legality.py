@@ -12,12 +12,12 @@ from aot.ir.work import buffer_bytes
 from aot.schedule.cost import saved_bytes
 from aot.schedule.crossed import crossing, is_crossed
 from aot.schedule.epilogue import attach_epilogue
-from aot.schedule.flat import passes_values
 from aot.schedule.groups import Group
 from aot.schedule.loops import group_cost, parallel_units
-from aot.schedule.matching import flows, match
+from aot.schedule.matching import dependences, match
 from aot.schedule.prologue import attach_prologue
 from aot.schedule.scheduler import Scheduler
+from aot.schedule.tile_kernels import tile_refusal
 
 TOLERATED_SHARE = 0.1
 """Part of the instructions that a fusion may add whatever it saves."""
@@ -158,6 +158,9 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
         shared = parts & {*other.reads, *other.writes}
         if shared:
             return _no(f"{min(shared)} is updated in place, between its readers")
+    for group in (a, b):
+        if any(nest.conflicts for nest in group.nests):
+            return _no(f"points of {group.nests[0].name} may meet: it has a kernel of its own")
     if len(a.nests) + len(b.nests) > MAX_NESTS:
         return _no(f"the kernel would have more than {MAX_NESTS} nests")
     if b.template is not None:
@@ -190,7 +193,7 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
     if isinstance(matched, str):
         return _no(matched)
     one, two = matched.first, matched.second
-    related = flows(state.graph, one, two)
+    related = dependences(state.graph, one, two)
     joined = replace(one, nests=(*one.nests, *two.nests), position=min(a.position, b.position))
     if related is not None and _crosses(state, first, second, joined):
         return _yes("one tile is reduced along both of its axes", joined)
@@ -199,7 +202,7 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
         if not whole and not _shares_blocks(state, first, second, joined):
             return _no("they are independent and their iteration spaces differ")
     if state.machine.tiles:
-        refused = passes_values(joined.nests, joined.outer) or _few_tiles(state, a, b, joined)
+        refused = tile_refusal(joined.nests, joined.outer) or _few_tiles(state, a, b, joined)
         reason = _agreement(joined) if related else "independent, over the same outer loops"
         return Verdict(not refused, refused or reason, None if refused else joined)
     refused = (
@@ -259,6 +262,7 @@ def _worse_vectors(state: FusionState, first: int, second: int, joined: Group) -
 
 
 def _lost_parallelism(state: FusionState, a: Group, b: Group, joined: Group) -> str:
+    """Why too few parallel work units would be left; "" when enough are, or the kernel is small."""
     hints = state.hints
     points = max(_points(hints, n) for n in joined.nests)
     if points * len(joined.nests) <= state.machine.serial_points:

@@ -1,7 +1,12 @@
-"""Loops: a group becomes a kernel with parallel loops, strips, loop orders and vector axes."""
+"""Loops: a group becomes a kernel: parallel loops, loop order (interchange), strip-mining, vectors.
+
+For devices that loop over points, one vector at a time; `tile_kernels.py` is for the others.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 from aot.ir.kernels import FusedKernel, NestKernel, Stage, Strip, TemplateKernel
@@ -9,18 +14,18 @@ from aot.ir.loops import reads, writes
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, LoopNest
 from aot.schedule.groups import Group, with_outer
+from aot.schedule.index_set_splitting import MAX_BLOCKS, split_index_sets, split_points
 from aot.schedule.merge import merge_axes, merge_outer
-from aot.schedule.pieces import MAX_BLOCKS, cut_places, cut_stages
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
-from aot.schedule.strides import Motion
-from aot.schedule.votes import nests_reduce, order_by_stride, stage_cost
+from aot.schedule.strides import StridedAccess
+from aot.schedule.vectorisation import nests_reduce, order_by_stride, stage_cost
 
 NARROW = 8
-"""Extent up to which a shared loop may become inner so that it joins its neighbour."""
+"""Extent up to which a shared loop may become an inner one, to merge with the vector loop."""
 
 GAIN = 0.15
-"""Part of the instructions that this must save."""
+"""Share of the vector instructions that doing so must save."""
 
 
 def build_kernel(
@@ -31,7 +36,7 @@ def build_kernel(
         return template_kernel(scheduler, group, name, needed)
     group, strip = _choose_inner(scheduler, group)
     drafts = drop_unread(form_stages(scheduler.graph, group), needed)
-    drafts = cut_stages(scheduler.graph, drafts, strip.axis if strip is not None else None)
+    drafts = split_index_sets(scheduler.graph, drafts, strip.axis if strip is not None else None)
     stages = tuple(_order_stage(scheduler, group.outer, d, strip) for d in drafts)
     return _finish(name, group, stages, strip, needed)
 
@@ -68,12 +73,24 @@ def template_kernel(
 
 
 def _choose_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
-    """Which of the shared axes become inner loops of every stage, and the strips of one of them."""
+    """Which of the shared axes become inner loops of every stage, and the strips of one of them.
+
+    The others remain the parallel loops.
+    """
     if not group.outer:
         return group, None
+    if any(nest.conflicts for nest in group.nests):
+        return _conflicting_inner(group), None
     if all(n.axes == group.outer and not n.reduction for n in group.nests):
         return _pointwise_inner(scheduler, merge_outer(scheduler.graph, group))
     return _row_inner(scheduler, group)
+
+
+def _conflicting_inner(group: Group) -> Group:
+    """What is outside of all loops along which points may meet stays parallel."""
+    (nest,) = group.nests
+    leading = tuple(itertools.takewhile(nest.free_axes.__contains__, group.outer[:-1]))
+    return with_outer(group, leading)
 
 
 def _whole_draft(group: Group) -> StageDraft:
@@ -82,6 +99,11 @@ def _whole_draft(group: Group) -> StageDraft:
 
 
 def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
+    """The loops of one pointwise iteration space: which are inner, and the strips of one of them.
+
+    The vector axis is inner; with it, in this order: an axis that square tiles need; loops until a
+    work unit has `small_unit` points; loops that conditions cut, so that each piece has its code.
+    """
     hints, machine = scheduler.hints, scheduler.machine
     cost = stage_cost(scheduler, (), _whole_draft(group))
     _, vector = cost.best(group.outer)
@@ -91,10 +113,10 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
         vector = order[-1]
     rest = [a for a in order if a != vector]
     inner = [vector]
-    crossing = _crossing_axis(scheduler, cost.moves, vector, rest)
-    if crossing is not None:
-        rest.remove(crossing)
-        inner.insert(0, crossing)
+    transposed = _transposed_axis(scheduler, cost.moves, vector, rest)
+    if transposed is not None:
+        rest.remove(transposed)
+        inner.insert(0, transposed)
         outer = with_outer(group, tuple(rest))
         return outer, Strip(vector, machine.line_points)
     total = hints.volume(group.outer)
@@ -102,7 +124,7 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
         if hints.volume(rest[:-1]) < machine.cut_units and total > 16 * machine.small_unit:
             break
         inner.insert(0, rest.pop())
-    for axis in [a for a in rest if 0 < len(cut_places(group.nests, a)) < MAX_BLOCKS]:
+    for axis in [a for a in rest if 0 < len(split_points(group.nests, a)) < MAX_BLOCKS]:
         others = hints.volume(a for a in rest if a != axis)
         if others >= machine.cut_units or total <= machine.simple_points:
             rest.remove(axis)
@@ -115,13 +137,16 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
     return chosen, None
 
 
-def _crossing_axis(
+def _transposed_axis(
     scheduler: Scheduler,
-    moves: tuple[Motion, ...],
+    moves: tuple[StridedAccess, ...],
     vector: Axis,
     rest: list[Axis],
 ) -> Axis | None:
-    """Another long axis along which some access is contiguous that strides along `vector`."""
+    """A long axis, with an access that is contiguous along it and strided along `vector`.
+
+    Strips of `vector` with this axis inside are square tiles, as for a transposition.
+    """
     for axis in rest:
         extents = (scheduler.hints.value(a.extent) for a in (axis, vector))
         long = min(extents) >= scheduler.machine.line_points
@@ -188,6 +213,7 @@ def group_cost(scheduler: Scheduler, group: Group) -> float:
 
 
 def _best_vector(scheduler: Scheduler, group: Group) -> tuple[float, Axis | None]:
+    """The least price, and the shared axis that it is for; None: each stage has its own best."""
     drafts = form_stages(scheduler.graph, group)
     costs = [stage_cost(scheduler, group.outer, d) for d in drafts]
     best, chosen = sum(c.best(c.stage.domain)[0] for c in costs), None
@@ -220,12 +246,26 @@ def _order_stage(
 ) -> Stage:
     draft = merge_stage(scheduler, outer, draft, strip)
     cost = stage_cost(scheduler, outer, draft)
-    vector = _stage_vector(cost.best(draft.domain)[1], draft, strip)
     ordered = order_by_stride(scheduler.hints, cost.moves, draft.domain)
+    candidates = draft.domain
+    if any(nest.conflicts for nest in draft.nests):
+        ordered, candidates = _in_order(draft, ordered)
+    vector = _stage_vector(cost.best(candidates)[1], draft, strip)
     kept = [a for a in ordered if a in draft.inner and a != vector]
     reduced = [a for a in ordered if a in draft.reduction and a != vector]
     tail = [vector] if vector is not None else []
     return Stage(draft.inner, draft.reduction, (*kept, *reduced, *tail), vector, draft.nests)
+
+
+def _in_order(draft: StageDraft, ordered: Sequence[Axis]) -> tuple[list[Axis], tuple[Axis, ...]]:
+    """Loops along which points may meet in the nest's order, outside of the others.
+
+    Also the loops of which one may become the vector, innermost, without a change of that order.
+    """
+    (nest,) = draft.nests
+    free = tuple(axis for axis in ordered if axis in nest.free_axes)
+    meeting = tuple(axis for axis in nest.axes if axis in draft.inner and axis not in free)
+    return [*meeting, *free], (*meeting[-1:], *free)
 
 
 def _stage_vector(best: Axis | None, draft: StageDraft, strip: Strip | None) -> Axis | None:
@@ -241,6 +281,9 @@ def merge_stage(
     graph, nests = scheduler.graph, draft.nests
     inner, reduction = draft.inner, draft.reduction
     free = tuple(a for a in inner if strip is None or a != strip.axis)
+    for nest in nests:
+        if nest.conflicts:
+            free = tuple(axis for axis in free if axis in nest.free_axes)
     merged = merge_axes(graph, nests, free)
     if merged is not None:
         nests, left = merged

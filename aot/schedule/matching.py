@@ -27,8 +27,8 @@ from aot.symbolic import (
 
 MAX_REFINEMENTS = 6
 
-Place = tuple[str, int, Expr]
-"""A buffer, one of its dimensions, and the weight of a loop variable in the index."""
+IndexTerm = tuple[str, int, Expr]
+"""A buffer, one of its dimensions, and a loop variable's coefficient in the index there."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Matched:
 
 
 @dataclass(frozen=True)
-class Flow:
-    """One load of the second group from a buffer that the first group writes.
+class Dependence:
+    """A flow dependence: one load of the second group from a buffer that the first group writes.
 
     `coordinates`: producer loop variable -> its value at the element read, over consumer loops.
     """
@@ -51,9 +51,9 @@ class Flow:
     coordinates: dict[Symbol, Expr]
 
 
-def flows(graph: LoopGraph, first: Group, second: Group) -> list[Flow] | None:
-    """Every flow from the first group to the second; None when a store cannot be inverted."""
-    found: list[Flow] = []
+def dependences(graph: LoopGraph, first: Group, second: Group) -> list[Dependence] | None:
+    """Every dependence of the second group on the first; None when a store cannot be inverted."""
+    found: list[Dependence] = []
     stores = _stores(first)
     for nest in second.nests:
         ranges = graph.ranges(*nest.axes, *nest.reduction)
@@ -70,7 +70,7 @@ def flows(graph: LoopGraph, first: Group, second: Group) -> list[Flow] | None:
             if inverse is None:
                 return None
             solved = {s: ranges.simplify(e) for s, e in inverse.items()}
-            found.append(Flow(access.buffer, nest.name, solved))
+            found.append(Dependence(access.buffer, nest.name, solved))
     return found
 
 
@@ -88,7 +88,10 @@ def _stores(group: Group) -> dict[str, tuple[tuple[Axis, ...], tuple[Expr, ...]]
 def invert(
     axes: tuple[Axis, ...], index: tuple[Expr, ...], element: tuple[Expr, ...]
 ) -> dict[Symbol, Expr] | None:
-    """Loop variables at which `index` equals `element`; None when `index` is no mixed radix."""
+    """The loop variables at which the store index `index` is `element`; None when not invertible.
+
+    An index is invertible where each dimension is a loop variable or a mixed-radix number of some.
+    """
     solved: dict[Symbol, Expr] = {}
     extents = {a.symbol: a.extent for a in axes}
     for expr, wanted in zip(index, element, strict=True):
@@ -133,10 +136,10 @@ def mixed_radix(expr: Expr, extents: dict[Symbol, Expr]) -> tuple[tuple[Symbol, 
 def match(graph: LoopGraph, first: Group, second: Group) -> Matched | str:
     """The groups on their greatest set of common outer axes; a reason when there is none.
 
-    Without a flow between them, axes are paired by the buffers that both read.
+    Without a dependence between them, axes are paired by the buffers that both read.
     """
     for _ in range(MAX_REFINEMENTS):
-        found = flows(graph, first, second)
+        found = dependences(graph, first, second)
         if found is None:
             return "a store of the producer cannot be inverted"
         refined = _refine(first, second, found)
@@ -144,7 +147,7 @@ def match(graph: LoopGraph, first: Group, second: Group) -> Matched | str:
             break
         first, second = refined
     if found:
-        return _apply(first, second, _flow_pairs(first, second, found))
+        return _apply(first, second, _dependence_pairs(first, second, found))
     first, second = _refine_shared(first, second)
     return _apply(first, second, _shared_read_pairs(first, second))
 
@@ -156,7 +159,8 @@ def _apply(first: Group, second: Group, pairs: dict[Symbol, Symbol]) -> Matched:
     return Matched(with_outer(first, outer), with_outer(renamed, outer))
 
 
-def _flow_pairs(first: Group, second: Group, found: list[Flow]) -> dict[Symbol, Symbol]:
+def _dependence_pairs(first: Group, second: Group, found: list[Dependence]) -> dict[Symbol, Symbol]:
+    """Outer axes of the first group -> those of the second that run over the same elements."""
     extents = {a.symbol: a.extent for a in second.outer}
     pairs: dict[Symbol, Symbol] = {}
     for axis in first.outer:
@@ -169,7 +173,7 @@ def _flow_pairs(first: Group, second: Group, found: list[Flow]) -> dict[Symbol, 
     return pairs
 
 
-def _refine(first: Group, second: Group, found: list[Flow]) -> tuple[Group, Group] | None:
+def _refine(first: Group, second: Group, found: list[Dependence]) -> tuple[Group, Group] | None:
     """Splits one axis so that more coordinates become plain loop variables; None if none does."""
     for flow in found:
         nest = next(n for n in second.nests if n.name == flow.consumer)
@@ -222,14 +226,15 @@ def _shared_read_pairs(first: Group, second: Group) -> dict[Symbol, Symbol]:
 
 
 def _same_shape_pairs(first: Group, second: Group) -> dict[Symbol, Symbol]:
+    """The outer axes in order, for groups that read nothing in common; none for other shapes."""
     if [a.extent for a in first.outer] != [a.extent for a in second.outer]:
         return {}
     return {a.symbol: b.symbol for a, b in zip(first.outer, second.outer, strict=True)}
 
 
-def _outer_positions(group: Group) -> dict[Place, set[Symbol]]:
+def _outer_positions(group: Group) -> dict[IndexTerm, set[Symbol]]:
     """Where outer axes index buffers: by themselves, or as a digit of the index."""
-    found: dict[Place, set[Symbol]] = {}
+    found: dict[IndexTerm, set[Symbol]] = {}
     for place, expr in _read_indices(group):
         for axis in group.outer:
             weight = coefficient_of(expr, axis.symbol)

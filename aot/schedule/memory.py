@@ -1,4 +1,4 @@
-"""The memory plan: temporaries share one arena, and dying inputs become results in place.
+"""The memory plan: offsets by live ranges in one arena, and results in place of dying operands.
 
 The new value of a state is written straight into the state's memory where every other reader of the
 old value has run before; else it is a temporary until the run is over.
@@ -30,8 +30,8 @@ ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
-class Lifetime:
-    """A temporary is alive from the event that writes it first to its last use, inclusive.
+class LiveRange:
+    """A temporary is live from the event that writes it first to its last use, inclusive.
 
     Events are those of `timeline`: kernels in order, and what control items do.
     """
@@ -47,11 +47,9 @@ def plan_memory(graph: KernelGraph) -> MemoryPlan:
     hints = hints_of(graph.dims)
     tied = _tied(graph)
     kept = {**tied.fixed, **_kept_in_place(graph, {*tied.fixed, *tied.arena})}
-    lifetimes = {
-        name: life for name, life in buffer_lifetimes(graph, hints).items() if name not in kept
-    }
-    in_place = _in_place(graph, lifetimes, tied.arena)
-    merged = _merge_lifetimes(lifetimes, in_place)
+    live = {name: life for name, life in live_ranges(graph, hints).items() if name not in kept}
+    in_place = _in_place(graph, live, tied.arena)
+    merged = _merge_live_ranges(live, in_place)
     placements = [p for arena in _arenas(graph, merged) for p in _place(graph, arena)]
     return MemoryPlan(
         tuple(placements),
@@ -60,20 +58,20 @@ def plan_memory(graph: KernelGraph) -> MemoryPlan:
     )
 
 
-def _arenas(graph: KernelGraph, lifetimes: Mapping[str, Lifetime]) -> list[dict[str, Lifetime]]:
+def _arenas(graph: KernelGraph, live: Mapping[str, LiveRange]) -> list[dict[str, LiveRange]]:
     """The temporaries of each arena: one for each scope of measured dims."""
     scopes = scopes_of(graph.flow)
-    arenas: dict[int, dict[str, Lifetime]] = {}
-    for name, life in lifetimes.items():
+    arenas: dict[int, dict[str, LiveRange]] = {}
+    for name, life in live.items():
         symbols = {str(s) for size in graph.buffers[name].shape for s in size.free_symbols}
         scope = max((scopes.get(s, 0) for s in symbols), default=0)
         arenas.setdefault(scope, {})[name] = life
     return [arenas[scope] for scope in sorted(arenas)]
 
 
-def _place(graph: KernelGraph, lifetimes: Mapping[str, Lifetime]) -> list[Placement]:
-    offsets = _offsets(lifetimes)
-    ordered = sorted(lifetimes.values(), key=lambda t: (offsets[t.buffer], t.first, t.buffer))
+def _place(graph: KernelGraph, live: Mapping[str, LiveRange]) -> list[Placement]:
+    offsets = _offsets(live)
+    ordered = sorted(live.values(), key=lambda t: (offsets[t.buffer], t.first, t.buffer))
     placements: list[Placement] = []
     below: dict[str, frozenset[str]] = {}
     for item in ordered:
@@ -83,9 +81,9 @@ def _place(graph: KernelGraph, lifetimes: Mapping[str, Lifetime]) -> list[Placem
     return placements
 
 
-def buffer_lifetimes(graph: KernelGraph, hints: Hints) -> dict[str, Lifetime]:
-    """Lifetimes, in events, of the temporaries that need a place in the arena."""
-    found: dict[str, Lifetime] = {}
+def live_ranges(graph: KernelGraph, hints: Hints) -> dict[str, LiveRange]:
+    """Live ranges, in events, of the temporaries that need a place in the arena."""
+    found: dict[str, LiveRange] = {}
     local = {name for k in graph.kernels for part in fused_parts(k) for name in part.local}
     events = timeline(graph)
     left = {m.value for m in graph.mutations}
@@ -95,7 +93,7 @@ def buffer_lifetimes(graph: KernelGraph, hints: Hints) -> dict[str, Lifetime]:
             continue
         size = hints.elements(buffer.shape) * buffer.dtype.itemsize
         end = len(events.touched) if name in left else last
-        found[name] = Lifetime(name, first, end, size)
+        found[name] = LiveRange(name, first, end, size)
     return found
 
 
@@ -159,7 +157,7 @@ def _kept_in_place(graph: KernelGraph, tied: Collection[str]) -> dict[str, str]:
 
 
 def _in_place(
-    graph: KernelGraph, lifetimes: Mapping[str, Lifetime], given: Mapping[str, str]
+    graph: KernelGraph, live: Mapping[str, LiveRange], given: Mapping[str, str]
 ) -> dict[str, str]:
     """Result -> operand whose memory it takes: it dies in that kernel, read where it is written.
 
@@ -170,11 +168,11 @@ def _in_place(
         if not isinstance(kernel, NestKernel):
             continue
         for result in kernel.writes:
-            life = lifetimes.get(result)
+            life = live.get(result)
             if life is None or life.first != position or result in given:
                 continue
             for operand in kernel.reads:
-                other = lifetimes.get(operand)
+                other = live.get(operand)
                 dying = other is not None and other.last == position and other.first < position
                 if (
                     dying
@@ -244,33 +242,33 @@ def _unit_local(kernel: NestKernel, access: Access, index: tuple[Expr, ...]) -> 
     return outer <= used
 
 
-def _merge_lifetimes(
-    lifetimes: Mapping[str, Lifetime], in_place: Mapping[str, str]
-) -> dict[str, Lifetime]:
-    """One lifetime per piece of memory, under the name of its first tenant."""
-    merged = dict(lifetimes)
-    for result, operand in sorted(in_place.items(), key=lambda p: lifetimes[p[0]].first):
+def _merge_live_ranges(
+    live: Mapping[str, LiveRange], in_place: Mapping[str, str]
+) -> dict[str, LiveRange]:
+    """One live range for each chain of buffers that share memory, under the first one's name."""
+    merged = dict(live)
+    for result, operand in sorted(in_place.items(), key=lambda p: live[p[0]].first):
         owner = operand
         while owner in in_place:
             owner = in_place[owner]
         gone = merged.pop(result)
         old = merged[owner]
-        merged[owner] = Lifetime(owner, old.first, max(old.last, gone.last), old.size)
+        merged[owner] = LiveRange(owner, old.first, max(old.last, gone.last), old.size)
     return merged
 
 
-def _overlap(a: Lifetime, b: Lifetime) -> bool:
+def _overlap(a: LiveRange, b: LiveRange) -> bool:
     return a.first <= b.last and b.first <= a.last
 
 
-def _offsets(lifetimes: Mapping[str, Lifetime]) -> dict[str, int]:
+def _offsets(live: Mapping[str, LiveRange]) -> dict[str, int]:
     """Best-fit offsets at the hint sizes: large buffers first, each into the tightest hole."""
     offsets: dict[str, int] = {}
-    for item in sorted(lifetimes.values(), key=lambda t: (-t.size, t.first, t.buffer)):
+    for item in sorted(live.values(), key=lambda t: (-t.size, t.first, t.buffer)):
         size = _aligned(item.size)
         taken = sorted(
             (offsets[o.buffer], offsets[o.buffer] + _aligned(o.size))
-            for o in lifetimes.values()
+            for o in live.values()
             if o.buffer in offsets and _overlap(o, item)
         )
         offsets[item.buffer] = _tightest_hole(taken, size)
@@ -293,8 +291,8 @@ def _tightest_hole(taken: list[tuple[int, int]], size: int) -> int:
 
 
 def _above(
-    item: Lifetime,
-    placed: list[Lifetime],
+    item: LiveRange,
+    placed: list[LiveRange],
     offsets: Mapping[str, int],
     below: dict[str, frozenset[str]],
 ) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Loop merging: neighbouring loops that together walk memory evenly become one loop."""
+"""Loop merging (coalescing): two loops that every access walks with one even stride become one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import substitute_axes
 from aot.ir.scalar import postorder
 from aot.schedule.groups import Group
-from aot.schedule.strides import Motion, adjacent, motions, symbols_as_values
+from aot.schedule.strides import StridedAccess, adjacent, strided_accesses, symbols_as_values
 from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, product, var
 
 
@@ -30,7 +30,7 @@ def merge_axes(
     ordered so that the outermost moves farthest.
     """
     fixed = frozenset[Symbol]().union(*(_fixed(n) for n in nests))
-    moves = [m for n in nests for m in motions(graph, n)]
+    moves = [m for n in nests for m in strided_accesses(graph, n)]
     left = list(axes)
     changed = False
     while True:
@@ -41,7 +41,7 @@ def merge_axes(
         nests = tuple(_merge(n, a, b) for n in nests)
         whole = merged_axis(a, b)
         left = [whole if x == a else x for x in left if x != b]
-        moves = [m for n in nests for m in motions(graph, n)]
+        moves = [m for n in nests for m in strided_accesses(graph, n)]
         changed = True
     return (nests, tuple(left)) if changed else None
 
@@ -56,7 +56,7 @@ def _fixed(nest: LoopNest) -> frozenset[Symbol]:
 
 
 def _mergeable(
-    axes: Sequence[Axis], moves: Sequence[Motion], fixed: frozenset[Symbol]
+    axes: Sequence[Axis], moves: Sequence[StridedAccess], fixed: frozenset[Symbol]
 ) -> tuple[Axis, Axis] | None:
     for a in axes:
         for b in axes:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from aot.ir.loops import LoopGraph, reads
 from aot.ir.nests import LoopNest, View
 from aot.ir.rewrite import substitute_axes
-from aot.schedule.flat import computed_again
 from aot.schedule.groups import Group
 from aot.schedule.matching import invert
+from aot.schedule.tile_kernels import with_producers_recomputed
 
 
 def attach_prologue(graph: LoopGraph, producer: Group, group: Group) -> Group | str:
@@ -28,7 +28,7 @@ def attach_prologue(graph: LoopGraph, producer: Group, group: Group) -> Group | 
     if len(views) != 1 or group.prologue or set(producer.writes) & _epilogue_reads(group):
         return "several operands are computed"
     (view,) = views
-    found = _onto_view(graph, computed_again(graph, producer.nests), view)
+    found = _onto_view(graph, with_producers_recomputed(graph, producer.nests), view)
     if found is None:
         return f"{call.name} does not read {view.buffer} point by point"
     position = min(producer.position, group.position)

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
-from aot.ir.loops import LoopGraph, LoopOp, reads
+from aot.ir.loops import LoopGraph, reads
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.rewrite import split_axis, substitute_axes, with_roots
 from aot.ir.scalar import Access, Node, load, postorder, rebuild, reduce_, with_args
+from aot.ir.templates.base import LoopOp
 from aot.schedule.canonical import simplify
-from aot.schedule.strides import Motion, motions
+from aot.schedule.strides import StridedAccess, strided_accesses
 from aot.symbolic import (
     Expr,
     FloorDiv,
@@ -36,8 +37,10 @@ STRIP = 64
 """Contiguous results that make one work unit."""
 
 TILE_HEIGHTS = (16, *range(15, 7, -1), *range(17, 33))
-"""Rows of a tile that is reduced along both axes, the best first: its loads keep memory busy, and
-the partial results of columns are few beside what is read."""
+"""Rows of a tile that is reduced along both axes (`crossed.py`), the best first.
+
+Fewer have too few loads in flight, and too many partial results of columns for what is read.
+"""
 
 SPLITTABLE = frozenset(("sum", "prod", "min", "max", "any", "all"))
 
@@ -60,9 +63,11 @@ def split_reductions(graph: LoopGraph, machine: Machine) -> LoopGraph:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The reduction axis that partial results keep, and the short contiguous one to keep, if any.
+    """Which reduction axes become axes of the partial results; the second step reduces them.
 
-    `narrow` is joined with the result axis `beside`, which goes on where it ends.
+    `chunk`: one that gives more work units (of `sum(x, 0)`, blocks of rows). `narrow`: a contiguous
+    one, shorter than a vector (the channels of a group, channels last); with the result axis
+    `beside`, whose stride is its extent, it makes one long contiguous loop.
     """
 
     chunk: Axis | None
@@ -125,16 +130,18 @@ class _Splitter:
             reason = f"only {narrow.extent} neighbouring elements belong to one result"
         return nest, _Plan(chunk, narrow, beside, reason)
 
-    def _main_read(self, nest: LoopNest) -> Motion | None:
+    def _main_read(self, nest: LoopNest) -> StridedAccess | None:
         """The access that touches most elements."""
-        best: tuple[int, Motion] | None = None
-        for move in motions(self.graph, nest):
+        best: tuple[int, StridedAccess] | None = None
+        for move in strided_accesses(self.graph, nest):
             size = self.hints.elements(self.buffers[move.buffer].shape)
             if not move.store and not move.indirect and (best is None or size > best[0]):
                 best = (size, move)
         return best[1] if best is not None else None
 
-    def _narrow_axis(self, nest: LoopNest, main: Motion) -> tuple[Axis, Axis] | tuple[None, None]:
+    def _narrow_axis(
+        self, nest: LoopNest, main: StridedAccess
+    ) -> tuple[Axis, Axis] | tuple[None, None]:
         """The contiguous reduction axis and the kept axis beside it, when the former is short."""
         if self.machine.tiles:
             return None, None
@@ -147,8 +154,8 @@ class _Splitter:
                 return axis, beside
         return None, None
 
-    def _units(self, nest: LoopNest, main: Motion, narrow: Axis | None) -> int:
-        """Parallel units without a chunked axis: results, or strips of contiguous ones."""
+    def _units(self, nest: LoopNest, main: StridedAccess, narrow: Axis | None) -> int:
+        """Work units without a chunk: one for each result, or strip of contiguous results."""
         points = self.hints.volume(nest.axes)
         for axis in nest.axes:
             stride = main.stride(axis.symbol)
@@ -159,7 +166,7 @@ class _Splitter:
                 return points // width * -(-extent // STRIP)
         return points
 
-    def _read_by_rows(self, nest: LoopNest, main: Motion) -> bool:
+    def _read_by_rows(self, nest: LoopNest, main: StridedAccess) -> bool:
         """True when the nest sums columns of a large buffer whose rows another nest reduces."""
         source = self.buffers[main.buffer]
         size = self.hints.elements(source.shape) * source.dtype.itemsize
@@ -170,7 +177,9 @@ class _Splitter:
         return any(self._reduces_rows(op, main.buffer) for op in others)
 
     def _reduces_rows(self, nest: LoopNest, buffer: str) -> bool:
-        moves = motions(self.graph, nest) if nest.reduction and buffer in reads(nest) else ()
+        moves = (
+            strided_accesses(self.graph, nest) if nest.reduction and buffer in reads(nest) else ()
+        )
         return any(
             m.buffer == buffer and any(m.stride(a.symbol) == 1 for a in nest.reduction)
             for m in moves
@@ -187,7 +196,7 @@ class _Splitter:
                 return _split_axis(nest, axis, extent // high)
         return nest, None
 
-    def _row_blocks(self, nest: LoopNest, main: Motion) -> tuple[LoopNest, Axis | None]:
+    def _row_blocks(self, nest: LoopNest, main: StridedAccess) -> tuple[LoopNest, Axis | None]:
         """The only reduction axis cut into blocks that stay in a cache."""
         source = self.buffers[main.buffer]
         size = self.hints.elements(source.shape) * source.dtype.itemsize
@@ -201,7 +210,7 @@ class _Splitter:
         return nest, None
 
     def _chunk(
-        self, nest: LoopNest, main: Motion, candidates: list[Axis]
+        self, nest: LoopNest, main: StridedAccess, candidates: list[Axis]
     ) -> tuple[LoopNest, Axis | None]:
         """A reduction axis to keep in the partial results, split off the farthest-moving one."""
         if not candidates:
@@ -292,7 +301,11 @@ class _Splitter:
     def _spread_operands(
         self, nest: LoopNest, joined: Axis
     ) -> tuple[LoopNest, tuple[LoopNest, ...]]:
-        """Operands of reductions that move with parts of the joined axis, spread out along it."""
+        """Operands whose index divides the joined axis (a value per group of channels), in full.
+
+        A nest of its own writes each along all of the joined axis, so that the reduction reads it
+        contiguously. Returns the nest that reads these buffers, and the nests that write them.
+        """
         reduced = {a.symbol for a in nest.reduction}
         made: dict[int, Node] = {}
         nests: list[LoopNest] = []

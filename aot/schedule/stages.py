@@ -1,4 +1,4 @@
-"""Stages: the nests of a group share inner loops where dependencies allow it.
+"""Stages: the nests of a group share inner loops where dependencies allow it (loop fusion).
 
 Each nest joins the earliest stage that has its domain and whose stores it reads, if at all, at the
 very point where they were made; such values are substituted for the loads.

@@ -1,4 +1,4 @@
-"""How accesses move with each loop: the facts behind loop order, merging and vectorisation."""
+"""Strides of accesses along loops: the facts behind loop order, merging and vectorisation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aot.symbolic import Expr, Ranges, Symbol, coefficient_of, integer, product
 
 
 @dataclass(frozen=True)
-class Motion:
+class StridedAccess:
     """One access: its element offset in the buffer, and whether it stores.
 
     `indirect`: loop variables that values in the offset (read from memory) depend on. `guard`:
@@ -30,10 +30,12 @@ class Motion:
         return None if symbol in self.indirect else coefficient_of(self.offset, symbol)
 
 
-def motions(graph: LoopGraph, nest: LoopNest, ranges: Ranges | None = None) -> tuple[Motion, ...]:
+def strided_accesses(
+    graph: LoopGraph, nest: LoopNest, ranges: Ranges | None = None
+) -> tuple[StridedAccess, ...]:
     """Every distinct access of a nest; the buffers must have strides."""
     known = ranges or graph.ranges(*nest.axes, *nest.reduction)
-    found: list[Motion] = []
+    found: list[StridedAccess] = []
     for node in postorder(nest.roots):
         if isinstance(node.attr, Access):
             access = node.attr
@@ -41,12 +43,14 @@ def motions(graph: LoopGraph, nest: LoopNest, ranges: Ranges | None = None) -> t
             bound = node.args[: len(access.binds)]
             guard = variables(node.args[-1:]) if access.masked else frozenset()
             found.append(
-                Motion(access.buffer, offset, store=False, indirect=variables(bound), guard=guard)
+                StridedAccess(
+                    access.buffer, offset, store=False, indirect=variables(bound), guard=guard
+                )
             )
     for store in nest.stores:
         offset = buffer_offset(graph.buffers, store.buffer, store.index, known)
         bound = tuple(n for _, n in store.binds)
-        found.append(Motion(store.buffer, offset, store=True, indirect=variables(bound)))
+        found.append(StridedAccess(store.buffer, offset, store=True, indirect=variables(bound)))
     return tuple(dict.fromkeys(found))
 
 
@@ -88,8 +92,8 @@ def symbols_as_values(roots: Iterable[Node]) -> frozenset[Symbol]:
     return frozenset(found)
 
 
-def adjacent(moves: Iterable[Motion], a: Axis, b: Axis) -> bool:
-    """True when for every access one turn of `a` is exactly a whole loop of `b`."""
+def adjacent(moves: Iterable[StridedAccess], a: Axis, b: Axis) -> bool:
+    """True when the loops can be one: for every access, a step of `a` is as far as all of `b`."""
     for move in moves:
         left, right = move.stride(a.symbol), move.stride(b.symbol)
         if left is None or right is None:

@@ -1,4 +1,4 @@
-"""When buffers are in use: the kernels and control items of a graph as one line of events."""
+"""When buffers are in use (liveness): a graph's kernels and control items as a line of events."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from aot.symbolic.functions import (
     terms,
 )
 
-Bounds = tuple[Expr, Expr]
+Interval = tuple[Expr, Expr]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Ranges:
         """The same dims with other loop variables."""
         return Ranges(dict(extents), self.dims)
 
-    def bounds(self, expr: Expr) -> Bounds | None:
+    def bounds(self, expr: Expr) -> Interval | None:
         """Inclusive lower and upper bound as expressions over dims; None when unknown."""
         if expr.is_Integer or expr in self.dims:
             return expr, expr
@@ -67,7 +67,7 @@ class Ranges:
             return expr.func(*[p[0] for p in known]), expr.func(*[p[1] for p in known])
         return None
 
-    def _product_bounds(self, expr: Expr) -> Bounds | None:
+    def _product_bounds(self, expr: Expr) -> Interval | None:
         coefficient, rest = expr.as_coeff_Mul()
         low: Expr = sympy.S.One
         high: Expr = sympy.S.One

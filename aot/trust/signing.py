@@ -27,7 +27,7 @@ from aot.errors import CorruptPackage, PackageReadError, SignatureError, UsageEr
 from aot.link.container import encode_header
 from aot.link.package import replace_header
 from aot.link.reader import PackageFile
-from aot.link.signatures import Signature, decode_signatures, encode_signatures
+from aot.link.signatures import PackageSignature, decode_signatures, encode_signatures
 
 MANIFEST_TYPE = "application/vnd.aot-package.manifest+json"
 KINDS = ("ed25519", "ecdsa-p256")
@@ -101,7 +101,7 @@ def _read(path: Path) -> bytes:
         raise PackageReadError(f"cannot read the key: {error.strerror}", where=path) from error
 
 
-def sign_package(path: Path, keys: Sequence[Ed25519PrivateKey]) -> tuple[Signature, ...]:
+def sign_package(path: Path, keys: Sequence[Ed25519PrivateKey]) -> tuple[PackageSignature, ...]:
     """Adds signatures to a package, which is replaced by the signed one at once and whole.
 
     Plan, code and whatever else is small are compared with the manifest before; weights are copied
@@ -133,7 +133,7 @@ def sign_package(path: Path, keys: Sequence[Ed25519PrivateKey]) -> tuple[Signatu
             signature.key: signature for signature in decode_signatures(package.header.signatures)
         }
         for key in keys:
-            made = Signature(key_id(key.public_key()), key.sign(text).hex())
+            made = PackageSignature(key_id(key.public_key()), key.sign(text).hex())
             kept[made.key] = made
         signatures = tuple(kept[key] for key in sorted(kept))
         header = package.header
@@ -150,7 +150,7 @@ def sign_package(path: Path, keys: Sequence[Ed25519PrivateKey]) -> tuple[Signatu
     return signatures
 
 
-def is_right(signature: Signature, manifest: bytes) -> bool:
+def is_right(signature: PackageSignature, manifest: bytes) -> bool:
     """Whether the signature is its key's, over this manifest."""
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signature.key))

@@ -20,6 +20,7 @@ from aot.ir.scalar import Node, load
 from aot.ir.tensors import Dim, Signature, Tree
 from aot.options import CPU_LEVELS, BuildOptions, Target
 from aot.symbolic import Expr, as_expr, dim, evaluate, row_major_strides, var
+from tests.backends.emitting import emit
 from tests.launches import units_of
 
 _FLAGS = {"x86-64-v2": "sse4_2", "x86-64-v3": "avx2", "x86-64-v4": "avx512dq"}
@@ -64,7 +65,7 @@ class Program:
         self.graph = graph
         backend = CppBackend()
         target = Target("cpu", tuple(levels))
-        self.emitted = backend.emit(graph, target)
+        self.emitted = emit(backend, graph, target)
         options = BuildOptions(jobs=2, compiler=compiler)
         self.binaries = backend.compile(self.emitted, target, options)
         self._tables = {}

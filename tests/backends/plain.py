@@ -58,6 +58,10 @@ class PlainBackend:
         """The host's compiler."""
         return (("c++", find_toolchain(options.compiler).version),)
 
+    def prepare(self, graph: KernelGraph, target: Target) -> KernelGraph:
+        """The graph as it is: this backend packs nothing and joins nothing."""
+        return graph
+
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         """A function for each kernel, launched as one unit of work."""
         functions, launches = [], []
@@ -65,7 +69,7 @@ class PlainBackend:
             text, sizes, scratch = _Function(kernel, graph).emit()
             over = WorkUnits(integer(1), integer(1), scratch)
             launch = Launch(kernel.name, kernel.name, argument_buffers(kernel), sizes, over)
-            declaration, values = declare(graph, kernel, launch, graph.buffers)
+            declaration, values = declare(graph, kernel, launch)
             functions.append(KernelSource(kernel.name, text, HEADERS, declaration=declaration))
             launches.append(replace(launch, values=values))
         return EmittedGraph(graph, tuple(functions), tuple(launches))
@@ -193,8 +197,9 @@ class _Function:
         place = self._place(store.buffer, store.index, binds)
         if dtype == BOOL:
             text = f"aot::from_mask<uint8_t>({text})"
-        if store.mode == "add":
-            text = f"aot::load<{lane_type(dtype)}, 1>({place}) + {text}"
+        if store.conflicts:
+            held = f"aot::load<{lane_type(dtype)}, 1>({place})"
+            text = operation(store.mode, dtype, [held, text], "1")
         tests = self._filled([node for _, node in store.binds])
         guard = f"if ({' && '.join(tests)}) " if tests else ""
         self.line(f"{guard}aot::store({place}, {text});")

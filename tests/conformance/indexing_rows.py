@@ -105,6 +105,43 @@ WRITES = (
 )
 
 
+MANY = torch.arange(130).mul(7).remainder(9)
+"""Places in a dimension of 9, each named by many indices: too many to compare with each other."""
+
+
+def _many(dtype: torch.dtype) -> Sequence[Args]:
+    x, values = ordinary(dtype, 9, 4), ordinary(dtype, 130, 4)
+    if dtype.is_floating_point:
+        values[5, 1], values[70, 2], x[3, 3] = math.nan, -math.inf, math.nan
+    return [(x, values)]
+
+
+def _elements(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A scatter along the first dimension, where each column has indices of its own."""
+    at = (MANY[:, None] + torch.arange(4)).remainder(9)
+    return lambda x, values: function(x, at, values)
+
+
+MEETING = (
+    Row("scatter many", _elements(lambda x, i, v: x.scatter(0, i, v)), _many, ALL),
+    Row("scatter value many", _elements(lambda x, i, v: x.scatter(0, i, 2)), _many),
+    Row("scatter_add many", _elements(lambda x, i, v: x.scatter_add(0, i, v)), _many, NUMBERS),
+    Row(
+        "scatter_reduce many",
+        _elements(lambda x, i, v: x.scatter_reduce(0, i, v, "amin", include_self=False)),
+        _many,
+        NUMBERS,
+    ),
+    Row("index_put many", lambda x, v: x.index_put((MANY,), v), _many, ALL),
+    Row("index_put of pairs many", lambda x, v: x.index_put((MANY, MANY % 4), v[:, 0]), _many),
+    Row("index_put one value many", lambda x, v: x.index_put((MANY,), v[0]), _many),
+    Row("index_put added many", lambda x, v: x.index_put((MANY,), v, True), _many, NUMBERS),
+    Row("index_copy many", lambda x, v: x.index_copy(0, MANY, v), _many, NUMBERS),
+    Row("index_copy of columns many", lambda x, v: x.T.index_copy(1, MANY, v.T), _many),
+    Row("index_add many", lambda x, v: x.index_add(0, MANY, v, alpha=2), _many, NUMBERS),
+)
+
+
 def _lengths(reduce: str, initial: float | None) -> Row:
     def run(x: Any) -> Any:
         lengths = torch.tensor([2, 0, 3])
@@ -204,4 +241,4 @@ TABLES = (
     Row("embedding max_norm", _rows_of_limited_norm, _long_rows, REAL[:2]),
 )
 
-ROWS: tuple[Row, ...] = (*SEARCHES, *WRITES, *COUNTS, *TABLES)
+ROWS: tuple[Row, ...] = (*SEARCHES, *WRITES, *MEETING, *COUNTS, *TABLES)

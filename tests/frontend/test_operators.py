@@ -11,7 +11,7 @@ from torch.export import Dim
 from aot.errors import UnsupportedOperators
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
-from aot.ir.flow import Call, Outline, Straight
+from aot.ir.flow import CustomCall, Outline, Straight
 from aot.ir.printer import print_tensors
 from aot.ir.tensors import OperatorCall, TensorGraph, ValueRef
 from aot.lowering.outline import outline
@@ -105,7 +105,7 @@ def test_a_call_stands_between_parts_and_reads_dense_copies() -> None:
 
     first, one, two, last = outlined(forward, torch.ones(3, 4)).flow
     assert isinstance(first, Straight) and isinstance(last, Straight)
-    assert isinstance(one, Call) and isinstance(two, Call)
+    assert isinstance(one, CustomCall) and isinstance(two, CustomCall)
     assert first.graph.outputs == one.operands
     assert first.graph.types[one.operands[0]].strides == (3, 1)
     assert two.operands == one.results
@@ -117,7 +117,7 @@ def test_weights_and_inputs_are_read_where_they_lie() -> None:
 
     made = outlined(forward, torch.ones(3, 4))
     (call,) = made.flow
-    assert isinstance(call, Call)
+    assert isinstance(call, CustomCall)
     assert call.operands == (made.frame.inputs[0], made.frame.weights[0][0])
 
 

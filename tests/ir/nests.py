@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aot.ir.dtypes import FLOAT32, DType
-from aot.ir.loops import LoopGraph, LoopOp
+from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, load, reduce_
+from aot.ir.templates.base import LoopOp
 from aot.ir.tensors import Dim, Signature, Tree
 from aot.symbolic import Expr, as_expr, dim, var
 

@@ -9,15 +9,24 @@ import pytest
 
 from aot.errors import InternalError
 from aot.ir.dtypes import FLOAT32, INT64
-from aot.ir.kernels import Kernel, KernelGraph, NestKernel, Stage, Strip
+from aot.ir.kernels import (
+    Kernel,
+    KernelGraph,
+    NestKernel,
+    Packed,
+    Stage,
+    Strip,
+    TemplateKernel,
+)
 from aot.ir.loops import LoopGraph
-from aot.ir.nests import View
+from aot.ir.nests import Axis, DerivedWeight, View
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import binary, const, index_value, load, make, reduce_
+from aot.ir.templates.matmul import Matmul
 from aot.ir.templates.scan import Scan
 from aot.ir.tensors import Signature, Tree
 from aot.ir.verify import verify_kernels, verify_loops
-from aot.symbolic import as_expr, var
+from aot.symbolic import as_expr, row_major_strides, var
 from tests.ir.nests import I0, I1, R0, S0, axes, buffer, graph, nest, row_sums
 
 X = load("x", FLOAT32, (I0,))
@@ -198,5 +207,80 @@ KERNELS: dict[str, tuple[str, Callable[[], KernelGraph]]] = {
 @pytest.mark.parametrize("broken", KERNELS)
 def test_broken_kernel_graph(broken: str) -> None:
     message, build = KERNELS[broken]
+    with pytest.raises(InternalError, match=message):
+        verify_kernels(build())
+
+
+def _view(name: str, *own: Axis) -> View:
+    return View(name, own, tuple(axis.symbol for axis in own))
+
+
+_KINDS = {"x": "input", "w": "weight", "y": "temp", "panels": "weight", "space": "temp"}
+
+
+def _product(kinds: dict[str, str] = _KINDS, **changes: object) -> KernelGraph:
+    """A product of the input x and the weight w, whose packed form may be `panels`."""
+    i, j, ka, kb = axes(i0=4, i1=4, i2=4, i3=4)
+    call = Matmul("mm", _view("y", i, j), NO_ORIGIN, _view("x", i, ka), _view("w", kb, j))
+    kernel = TemplateKernel("k0", call, (), (), ("x", "w"), ("y",))
+    square = (as_expr(4), as_expr(4))
+    buffers = {
+        name: replace(buffer(name, 4, 4, kind=kind), strides=row_major_strides(square), fqn=name)
+        for name, kind in kinds.items()
+    }
+    return replace(
+        _kernels(KERNEL),
+        buffers=buffers,
+        kernels=(replace(kernel, **changes),),
+        inputs=tuple(name for name, kind in kinds.items() if kind == "input"),
+        derived=(DerivedWeight("panels", "pack_matmul", ("w",)),),
+    )
+
+
+PACKED = Packed("w", "panels")
+PREPARED: dict[str, Callable[[], KernelGraph]] = {
+    "as it is": _product,
+    "packed": lambda: _product(packed=PACKED, reads=("x", "panels")),
+    "with a workspace": lambda: _product(workspace="space", writes=("y", "space")),
+}
+
+
+@pytest.mark.parametrize("made", PREPARED)
+def test_good_prepared_kernels_pass(made: str) -> None:
+    verify_kernels(PREPARED[made]())
+
+
+BROKEN: dict[str, tuple[str, Callable[[], KernelGraph]]] = {
+    "packed and read as it was": ("reads", lambda: _product(packed=PACKED)),
+    "packed by nothing": (
+        "panels is not derived from the weight w",
+        lambda: replace(_product(packed=PACKED, reads=("x", "panels")), derived=()),
+    ),
+    "packed and no weight": (
+        "panels is not derived from the weight w",
+        lambda: _product({**_KINDS, "w": "input"}, packed=PACKED, reads=("x", "panels")),
+    ),
+    "a workspace that is a weight": (
+        "its workspace panels is another's too",
+        lambda: _product(workspace="panels", writes=("y", "panels")),
+    ),
+    "a workspace that another writes": (
+        "its workspace space is another's too",
+        lambda: _read_again(_product(workspace="space", writes=("y", "space"))),
+    ),
+}
+
+
+def _read_again(graph: KernelGraph) -> KernelGraph:
+    """The graph with a second kernel that writes its first one's workspace."""
+    copied = nest(LOOP, load("x", FLOAT32, (I0, I0)), buffer="space", index=(I0, I0))
+    stage = replace(STAGE, nests=(copied,))
+    other = NestKernel("k1", (), (stage,), None, (), ("x",), ("space",))
+    return replace(graph, kernels=(*graph.kernels, other))
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_broken_prepared_kernel(broken: str) -> None:
+    message, build = BROKEN[broken]
     with pytest.raises(InternalError, match=message):
         verify_kernels(build())

@@ -18,6 +18,7 @@ from aot.lowering.outline import outline
 from aot.options import Target
 from aot.schedule.memory import plan_memory
 from aot.symbolic import integer, row_major_strides
+from tests.backends.emitting import emit
 from tests.backends.triton.interpret import run_emitted
 from tests.conformance.executors import scheduled
 from tests.settings import seeded
@@ -50,7 +51,7 @@ def in_numpy(graph: TensorGraph, arrays: Arrays) -> list[np.ndarray]:
 
 def in_triton(graph: TensorGraph, arrays: Arrays) -> list[np.ndarray]:
     backend, target = TritonBackend(), Target("cuda", ("sm_90",))
-    emitted = backend.emit(scheduled(graph, backend.machine(target)), target)
+    emitted = emit(backend, scheduled(graph, backend.machine(target)), target)
     in_place = plan_memory(emitted.graph).in_place
     outputs, fault = run_emitted(emitted, arrays, lambda _: np.zeros(0), {}, in_place)
     assert fault == 0

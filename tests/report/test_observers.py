@@ -38,7 +38,7 @@ def test_progress_in_a_log_is_one_line_a_stage() -> None:
     out = io.StringIO()
     with Progress(Console(file=out)) as progress:
         two_stages(progress)
-    assert out.getvalue() == "[ 1/10] capture      500 ms\n[ 3/10] lower        250 ms\n"
+    assert out.getvalue() == "[ 1/11] capture      500 ms\n[ 3/11] lower        250 ms\n"
 
 
 def test_progress_on_a_terminal_is_live() -> None:

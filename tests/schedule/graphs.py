@@ -202,7 +202,7 @@ def run_passes(graph: LoopGraph, device: Machine = DEVICE) -> LoopGraph:
 
 
 def random_inputs(
-    graph: LoopGraph, sizes: Mapping[str, int] | None = None, seed: int = 0
+    graph: LoopGraph | KernelGraph, sizes: Mapping[str, int] | None = None, seed: int = 0
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """(inputs by name, weights by FQN), small random values."""
     rng = np.random.default_rng(seeded(seed))

@@ -11,7 +11,7 @@ from aot.ir.kernels import KernelGraph, MemoryPlan, NestKernel
 from aot.ir.scalar import binary
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
-from aot.schedule.memory import buffer_lifetimes, plan_memory
+from aot.schedule.memory import live_ranges, plan_memory
 from aot.symbolic import dim, evaluate
 from tests.schedule.graphs import (
     BATCH,
@@ -23,6 +23,16 @@ from tests.schedule.graphs import (
     reduce_op,
     run_passes,
     unary_op,
+)
+from tests.schedule.states import (
+    CASES,
+    add,
+    both_results,
+    checked_kernels,
+    from_input,
+    places,
+    roll,
+    swap,
 )
 
 
@@ -41,7 +51,7 @@ def check_plan(graph: KernelGraph, plan: MemoryPlan, sizes: Mapping[str, int]) -
     """Asserts that buffers alive together do not overlap; the arena's size."""
     placed = offsets(plan, sizes)
     owner = dict(plan.in_place)
-    lives = buffer_lifetimes(graph, hints_of(graph.dims))
+    lives = live_ranges(graph, hints_of(graph.dims))
     for a in lives.values():
         for b in lives.values():
             if a.buffer >= b.buffer or a.first > b.last or b.first > a.last:
@@ -125,3 +135,44 @@ def test_transposing_kernel_does_not_work_in_place() -> None:
 
 def binary_body(x: Tensor, at):
     return binary("add", x.load(at), x.load((at[1], at[0])))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_stage_leaves_what_eager_leaves(name: str) -> None:
+    checked_kernels(CASES[name])
+
+
+def test_a_value_that_replaces_its_own_elements_is_in_place() -> None:
+    _, graph, plan = checked_kernels(add)
+    assert places(plan, graph) == ({"a"}, set())
+    assert not plan.placements
+
+
+def test_a_value_that_moves_elements_is_copied() -> None:
+    _, graph, plan = checked_kernels(roll)
+    assert places(plan, graph) == (set(), {"a"})
+    assert [p.buffer for p in plan.placements] == [graph.mutations[0].value]
+
+
+def test_of_two_that_change_places_none_is_written_before_both_are_read() -> None:
+    _, graph, plan = checked_kernels(swap)
+    in_place, copied = places(plan, graph)
+    assert in_place | copied == {"a", "b"}
+    values = {m.target: m.value for m in graph.mutations}
+    order = {name: k for k, kernel in enumerate(graph.kernels) for name in kernel.writes}
+    for state, value in values.items():
+        if graph.buffers[state].fqn not in in_place:
+            continue
+        readers = [k for k, kernel in enumerate(graph.kernels) if state in kernel.reads]
+        assert all(k <= order[value] for k in readers)
+
+
+def test_states_that_nothing_reads_are_written_where_they_are() -> None:
+    _, graph, plan = checked_kernels(from_input)
+    assert places(plan, graph) == ({"a", "b"}, set())
+
+
+def test_a_new_value_that_is_a_result_too_has_both_places() -> None:
+    _, graph, plan = checked_kernels(both_results)
+    assert graph.mutations[0].value not in graph.outputs
+    assert places(plan, graph) == ({"a"}, set())

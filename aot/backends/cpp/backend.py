@@ -19,13 +19,13 @@ from aot.backends.cpp.kernel import (
 )
 from aot.backends.cpp.launch import grain_of
 from aot.backends.cpp.operands import packing_recipes
+from aot.backends.cpp.prepare import prepare_kernels
 from aot.backends.cpp.templates import TEMPLATES
 from aot.backends.cpp.toolchain import find_toolchain
 from aot.errors import InternalError
 from aot.ir.declarations import Declaration, declare
 from aot.ir.kernels import FusedKernel, KernelGraph, Launch, NestKernel, WorkUnits
 from aot.ir.machine import Machine
-from aot.ir.nests import Buffer, DerivedWeight
 from aot.options import CPU_LEVELS, BuildOptions, Target
 from aot.symbolic import integer
 
@@ -62,12 +62,16 @@ class CppBackend:
         )
 
     def recipes(self) -> Mapping[str, Callable[..., Array]]:
-        """The packing functions that `emit` names in derived weights."""
+        """The packing functions that `prepare` names in derived weights."""
         return packing_recipes()
 
     def tools(self, target: Target, options: BuildOptions) -> tuple[tuple[str, str], ...]:
         """The host's C++ compiler."""
         return (("c++", find_toolchain(options.compiler).version),)
+
+    def prepare(self, graph: KernelGraph, target: Target) -> KernelGraph:
+        """The graph with packed weights."""
+        return prepare_kernels(graph)
 
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         """Sources and launches; kernels of equal text that declare the same share a function.
@@ -79,19 +83,17 @@ class CppBackend:
         names: dict[tuple[str, str, Declaration], str] = {}
         functions: list[KernelSource] = []
         launches: list[Launch] = []
-        packed: dict[str, tuple[Buffer, DerivedWeight]] = {}
         for kernel in graph.kernels:
             if not isinstance(kernel, FusedKernel):
                 raise InternalError(f"{kernel.name}: the C++ backend has no such launch")
             emitted = _emit(kernel, graph)
-            packed.update({buffer.name: (buffer, weight) for buffer, weight in emitted.packed})
             launch, declaration = _launch(kernel, emitted, graph, grain_bytes)
             key = (emitted.head, emitted.body, declaration)
             if key not in names:
                 names[key] = kernel.name
                 functions.append(_source(kernel.name, emitted, declaration))
             launches.append(replace(launch, function=names[key]))
-        return EmittedGraph(_with_packed(graph, packed), tuple(functions), tuple(launches))
+        return EmittedGraph(graph, tuple(functions), tuple(launches))
 
     def compile(
         self, source: EmittedGraph, target: Target, options: BuildOptions
@@ -132,9 +134,8 @@ def _launch(
         (*emitted.sizes, *base_offsets(kernel, graph.buffers).values()),
         WorkUnits(emitted.work, grain, emitted.scratch),
     )
-    buffers = {**graph.buffers, **{buffer.name: buffer for buffer, _ in emitted.packed}}
     begins = {len(emitted.sizes) + k: reach for k, reach in enumerate(reaches)}
-    declaration, values = declare(graph, kernel, launch, buffers, begins)
+    declaration, values = declare(graph, kernel, launch, begins)
     return replace(launch, values=values), declaration
 
 
@@ -142,16 +143,6 @@ def _source(name: str, emitted: EmittedKernel, declaration: Declaration) -> Kern
     function = f'extern "C" void {NAME}{SIGNATURE} {{\n{emitted.body}}}\n'
     text = (emitted.head + function).replace(NAME, name)
     return KernelSource(name, text, emitted.headers, declaration=declaration)
-
-
-def _with_packed(
-    graph: KernelGraph, packed: Mapping[str, tuple[Buffer, DerivedWeight]]
-) -> KernelGraph:
-    if not packed:
-        return graph
-    buffers = {**graph.buffers, **{name: buffer for name, (buffer, _) in packed.items()}}
-    derived = (*graph.derived, *(weight for _, weight in packed.values()))
-    return replace(graph, buffers=buffers, derived=derived)
 
 
 def _units(source: EmittedGraph) -> tuple[Unit, ...]:

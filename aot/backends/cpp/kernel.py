@@ -28,7 +28,7 @@ from aot.ir.kernel_facts import (
     strip_of,
 )
 from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel
-from aot.ir.nests import Buffer, DerivedWeight
+from aot.ir.nests import Buffer
 from aot.ir.scalar import Access, Node, postorder
 from aot.symbolic import (
     Expr,
@@ -54,8 +54,7 @@ class EmittedKernel:
 
     `buffers` and `sizes` in argument order; `work` and `scratch` as in the plan. `head`: text
     before the function. Head and body write the function's name as NAME. `headers`: what they
-    include. `grain`: None where the kernel's traffic decides it. `packed`: weights that the kernel
-    wants rewritten, with the buffers that hold them.
+    include. `grain`: None where the kernel's traffic decides it.
     """
 
     body: str
@@ -66,7 +65,6 @@ class EmittedKernel:
     head: str = ""
     headers: tuple[str, ...] = ()
     grain: int | None = None
-    packed: tuple[tuple[Buffer, DerivedWeight], ...] = ()
 
 
 def make_context(kernel: FusedKernel, graph: KernelGraph) -> KernelContext:
@@ -220,8 +218,10 @@ def _without_idle_strip(kernel: NestKernel) -> NestKernel:
 
 
 def _is_serial(kernel: NestKernel) -> bool:
-    """True when units may touch the same elements (accumulating stores)."""
-    return any(s.mode == "add" for st in kernel.stages for n in st.nests for s in n.stores)
+    """True when points of different units may meet in one element."""
+    nests = [nest for stage in kernel.stages for nest in stage.nests if nest.conflicts]
+    strip = () if kernel.strip is None else (kernel.strip.axis,)
+    return any(not {*kernel.outer, *strip} <= {*nest.free_axes} for nest in nests)
 
 
 def _work(kernel: NestKernel) -> Expr:

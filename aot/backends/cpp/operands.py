@@ -76,20 +76,18 @@ def strided(call: TemplateCall, view: View, buffers: Mapping[str, Buffer], r: Ra
     return Strided(*found)
 
 
-def is_private_weight(kernel: TemplateKernel, view: View, buffers: Mapping[str, Buffer]) -> bool:
-    """True for a weight of known sizes that this kernel reads through this view alone.
+def not_private(kernel: TemplateKernel, view: View) -> str:
+    """Why the kernel cannot read the weight in `view` in a form that is made beforehand.
 
-    Such a weight can be packed when the package is built.
+    "" where it can: the sizes are known, and the kernel reads the weight through this view alone.
     """
-    call = kernel.template
-    operands = [v.buffer for _, v in call.operands]
-    elsewhere = [b for s in kernel.stages for n in s.nests for b in reads(n)]
-    return (
-        buffers[view.buffer].kind == "weight"
-        and all(is_int(a.extent) for a in view.axes)
-        and operands.count(view.buffer) == 1
-        and view.buffer not in elsewhere
-    )
+    if not all(is_int(axis.extent) for axis in view.axes):
+        return "its sizes are not known when the package is built"
+    if [v.buffer for _, v in kernel.template.operands].count(view.buffer) != 1:
+        return "it is two operands"
+    if view.buffer in (b for s in kernel.stages for n in s.nests for b in reads(n)):
+        return "the epilogue reads it too"
+    return ""
 
 
 def greatest(size: Expr, ranges: Ranges) -> int:

@@ -9,10 +9,15 @@ from math import prod
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.conv_heuristic import ConvBlocking, ConvShape, conv_blocking
 from aot.backends.cpp.gemm_heuristic import PANEL
-from aot.backends.cpp.kernel import NAME, EmittedKernel, declare_arguments, make_context
+from aot.backends.cpp.kernel import (
+    NAME,
+    EmittedKernel,
+    declare_arguments,
+    kernel_ranges,
+    make_context,
+)
 from aot.backends.cpp.operands import (
     Strided,
-    is_private_weight,
     pack_weight,
     strided,
     template_type,
@@ -49,7 +54,7 @@ Triple = tuple[Expr, Expr, Expr]
 class _Convolution:
     """One convolution kernel, taken apart; sizes and strides as (depth, height, width).
 
-    `packed`: the weight's packed buffer; None when the weight is packed at run time.
+    `packed`: the weight is packed beforehand; else it is packed at run time.
     """
 
     kernel: TemplateKernel
@@ -65,8 +70,13 @@ class _Convolution:
     w_view: View
     dtype: DType
     w_dtype: DType
-    packed: tuple[Buffer, DerivedWeight] | None
+    packed: bool
     depthwise: bool
+
+    @property
+    def w_argument(self) -> str:
+        """The buffer that holds the weight."""
+        return self.kernel.argument(self.w_view.buffer)
 
     @property
     def x_steps(self) -> Triple:
@@ -88,19 +98,15 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     writer.line("if (begin >= end) return;")
     emit_epilogue(body, epilogue_nests(kernel, c.space, c.context), c.space, c.dtype.compute)
     made = _depthwise(body, c) if c.depthwise else _general(body, c, graph)
-    names = argument_buffers(kernel)
-    if c.packed is not None:
-        names = tuple(c.packed[0].name if n == c.w_view.buffer else n for n in names)
     return EmittedKernel(
         writer.text(),
-        names,
+        argument_buffers(kernel),
         sizes,
         made.work,
         made.scratch,
         head=made.config,
         headers=(made.header,),
         grain=made.grain,
-        packed=() if c.packed is None else (c.packed,),
     )
 
 
@@ -140,12 +146,8 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
     dtype = buffers[x_view.buffer].dtype
     context = tile_context(make_context(kernel, graph), space, dtype.compute)
     x = strided(call, x_view, buffers, context.ranges)
-    depthwise = shape.ic == 1 and shape.oc == 1 and shape.groups > 1 and x.strides[1] == 1
     w_dtype = buffers[w_view.buffer].dtype
-    same = w_dtype == dtype
-    packed = None
-    if is_private_weight(kernel, w_view, buffers):
-        packed = _pack(w_view, buffers[w_view.buffer], shape, depthwise and same)
+    packed = kernel.packed is not None
     return _Convolution(
         kernel,
         context,
@@ -161,7 +163,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
         dtype,
         w_dtype,
         packed,
-        depthwise and same and packed is not None,
+        packed and w_dtype == dtype and _is_depthwise(shape, x),
     )
 
 
@@ -181,11 +183,18 @@ def _shape(call: Conv, w_view: View) -> ConvShape:
     )
 
 
-def _pack(
-    view: View, buffer: Buffer, shape: ConvShape, depthwise: bool
-) -> tuple[Buffer, DerivedWeight]:
+def _is_depthwise(shape: ConvShape, x: Strided) -> bool:
+    """True where each channel, of contiguous ones, is a group of its own."""
+    return shape.ic == 1 and shape.oc == 1 and shape.groups > 1 and x.strides[1] == 1
+
+
+def pack_conv(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Buffer, DerivedWeight]:
+    """The buffer for the packed form of a weight, and how it is computed."""
+    call, buffers = template_call(kernel, Conv), graph.buffers
+    view, buffer, shape = call.w, buffers[call.w.buffer], _shape(call, call.w)
     taps = prod(shape.kernel)
-    if depthwise:
+    x = strided(call, call.x, buffers, kernel_ranges(kernel, graph))
+    if buffer.dtype == buffers[call.x.buffer].dtype and _is_depthwise(shape, x):
         return pack_weight(buffer, view, "pack_depthwise", (taps, shape.groups))
     matrix = packed_matmul_shape(taps * shape.ic, shape.oc, buffer.dtype.numpy)
     sizes = (shape.groups, *matrix)
@@ -240,7 +249,7 @@ def _depthwise(body: Body, c: _Convolution) -> _Made:
     kind = template_type(c.dtype)
     config = _config("DepthwiseConfig", c, [f"  using A = {kind};"], {"C": c.shape.groups})
     writer.line(f"aot::tmpl::DepthwiseArgs<{NAME}_config> call;")
-    weight = f"reinterpret_cast<const {kind}*>({c.context.pointers[c.w_view.buffer]})"
+    weight = f"reinterpret_cast<const {kind}*>({c.context.pointers[c.w_argument]})"
     _assign(writer, {**_fields(c), "w": weight})
     writer.line("aot::tmpl::depthwise(call, begin, end, args->scratch, epilogue);")
     channels = -(-c.shape.groups // PANEL) * PANEL
@@ -259,7 +268,7 @@ def _depthwise(body: Body, c: _Convolution) -> _Made:
 
 def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
     hints = hints_of(graph.dims)
-    stored = c.w_dtype if c.packed is not None else c.dtype.compute
+    stored = c.w_dtype if c.packed else c.dtype.compute
     blocking = conv_blocking(
         c.shape,
         hints.value(c.space.rows.extent),
@@ -281,8 +290,8 @@ def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
     scratch = _scratch(c, blocking)
     writer.line(f"aot::tmpl::ConvArgs<{NAME}_config> call;")
     weight = f"reinterpret_cast<const {template_type(stored)}*>"
-    weight += f"({c.context.pointers[c.w_view.buffer]})"
-    if c.packed is None:
+    weight += f"({c.context.pointers[c.w_argument]})"
+    if not c.packed:
         weight = _pack_at_run_time(writer, c, stored, scratch)
         scratch = scratch + _packed_elements(c) * stored.itemsize
     _assign(writer, {**_fields(c), "sc": c.text(c.x.strides[1]), "w": weight})
@@ -310,7 +319,7 @@ def _pack_at_run_time(writer: Writer, c: _Convolution, stored: DType, scratch: E
     place = f"static_cast<char*>(args->scratch) + ({c.text(scratch)})"
     writer.line(f"{kind}* const packed = reinterpret_cast<{kind}*>({place});")
     steps = [c.w.strides[0], c.w.strides[1], *_triple(c.w.strides[2:], integer(0))]
-    source = f"{c.context.pointers[c.w_view.buffer]} + ({c.text(c.w.offset)})"
+    source = f"{c.context.pointers[c.w_argument]} + ({c.text(c.w.offset)})"
     kernel = ", ".join(str(k) for k in c.shape.kernel)
     strides = ", ".join(c.text(s) for s in steps)
     writer.line(

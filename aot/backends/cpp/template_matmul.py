@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
@@ -11,7 +11,6 @@ from aot.backends.cpp.kernel import NAME, EmittedKernel, declare_arguments, make
 from aot.backends.cpp.operands import (
     Strided,
     greatest,
-    is_private_weight,
     outer_coordinates,
     pack_weight,
     strided,
@@ -42,7 +41,7 @@ from aot.symbolic import Expr, ceil_div, depends_on, integer, is_int, product
 class _Product:
     """One matmul kernel, taken apart.
 
-    `packed`: the weight's packed buffer when B is a weight; else B is packed at run time.
+    `packed`: B is a weight, packed beforehand; else it is packed at run time.
     `matrix`: elements between the packed matrices of a batch, 0 when all share one.
     """
 
@@ -58,7 +57,7 @@ class _Product:
     a_dtype: DType
     b_dtype: DType
     blocking: MatmulBlocking
-    packed: tuple[Buffer, DerivedWeight] | None
+    packed: bool
     matrix: int
 
     @property
@@ -70,6 +69,11 @@ class _Product:
     def n(self) -> Expr:
         """Columns of a matrix of results."""
         return self.space.columns.extent
+
+    @property
+    def b_argument(self) -> str:
+        """The buffer that holds B."""
+        return self.kernel.argument(self.b_view.buffer)
 
     @property
     def compute(self) -> DType:
@@ -112,14 +116,13 @@ def emit_matmul(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
         _one_matrix(body, p)
     return EmittedKernel(
         writer.text(),
-        _arguments(p),
+        argument_buffers(kernel),
         sizes,
         product((*(a.extent for a in p.batch), row_tiles, column_tiles)),
         integer(p.blocking.scratch_bytes),
         head=_config(p),
         headers=("aot/tmpl/matmul.h",),
         grain=p.blocking.grain,
-        packed=() if p.packed is None else (p.packed,),
     )
 
 
@@ -140,7 +143,8 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
         ),
     )
     a = strided(call, a_view, buffers, context.ranges)
-    packed, matrix = _pack(kernel, b_view, buffers)
+    packed = kernel.packed is not None
+    matrix = _matrix_elements(call, b_dtype) if packed else 0
     hints = hints_of(graph.dims)
     k = a_view.axes[-1].extent
     blocking = matmul_blocking(
@@ -152,7 +156,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
         a_bytes=a_dtype.itemsize,
         b_bytes=b_dtype.itemsize,
         a_contiguous=a.strides[-1] == 1,
-        b_packed=packed is not None,
+        b_packed=packed,
     )
     b = strided(call, b_view, buffers, context.ranges)
     return _Product(
@@ -173,34 +177,33 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
     )
 
 
-def _pack(
-    kernel: TemplateKernel, view: View, buffers: Mapping[str, Buffer]
-) -> tuple[tuple[Buffer, DerivedWeight] | None, int]:
-    """The packed form of a weight B and the elements of one of its matrices; None if none."""
-    if not is_private_weight(kernel, view, buffers):
-        return None, 0
+def pack_matmul(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Buffer, DerivedWeight]:
+    """The buffer for the packed form of a weight B, and how it is computed."""
+    view = template_call(kernel, Matmul).b
+    buffer = graph.buffers[view.buffer]
     *batch, k, n = view.axes
-    dtype = buffers[view.buffer].dtype
-    shape = packed_matmul_shape(int(k.extent), int(n.extent), dtype.numpy)
-    elements = 1
-    for size in shape:
-        elements *= size
-    per_batch = any(depends_on(e, [a.symbol for a in batch]) for e in view.index)
-    if not per_batch:
+    shape = _packed_shape(view, buffer.dtype)
+    if not _is_batch(view):
         # A batch that shares one matrix packs it once.
-        shared = View(view.buffer, (k, n), view.index)
-        return pack_weight(buffers[view.buffer], shared, "pack_matmul", shape), 0
-    count = 1
-    for axis in batch:
-        count *= int(axis.extent)
-    return pack_weight(buffers[view.buffer], view, "pack_matmul", (count, *shape)), elements
+        return pack_weight(buffer, View(view.buffer, (k, n), view.index), "pack_matmul", shape)
+    count = prod(int(axis.extent) for axis in batch)
+    return pack_weight(buffer, view, "pack_matmul", (count, *shape))
 
 
-def _arguments(p: _Product) -> tuple[str, ...]:
-    names = argument_buffers(p.kernel)
-    if p.packed is None:
-        return names
-    return tuple(p.packed[0].name if name == p.b_view.buffer else name for name in names)
+def _matrix_elements(call: Matmul, dtype: DType) -> int:
+    """Elements between the packed matrices of a batch, 0 when all share one."""
+    return prod(_packed_shape(call.b, dtype)) if _is_batch(call.b) else 0
+
+
+def _packed_shape(view: View, dtype: DType) -> tuple[int, ...]:
+    k, n = view.axes[-2:]
+    return packed_matmul_shape(int(k.extent), int(n.extent), dtype.numpy)
+
+
+def _is_batch(view: View) -> bool:
+    """True when the matrices of a batch differ."""
+    symbols = [axis.symbol for axis in view.axes[:-2]]
+    return any(depends_on(e, symbols) for e in view.index)
 
 
 def _config(p: _Product) -> str:
@@ -230,11 +233,11 @@ def _one_matrix(body: Body, p: _Product) -> None:
     pointers = p.context.pointers
     a_type, b_type = template_type(p.a_dtype), template_type(p.b_dtype)
     a_offset = p.at_batch(p.a)
-    b_strides = tuple(integer(0) for _ in p.b.strides) if p.packed is not None else p.b.strides
+    b_strides = tuple(integer(0) for _ in p.b.strides) if p.packed else p.b.strides
     b_offset = p.at_batch(p.b)
-    b_pointer = f"{pointers[p.b_view.buffer]} + ({text(b_offset)})"
-    if p.packed is not None:
-        b_pointer = pointers[p.b_view.buffer] + (f" + batch * {p.matrix}" if p.matrix else "")
+    b_pointer = f"{pointers[p.b_argument]} + ({text(b_offset)})"
+    if p.packed:
+        b_pointer = pointers[p.b_argument] + (f" + batch * {p.matrix}" if p.matrix else "")
     writer.line(f"aot::tmpl::MatmulArgs<{config}> call;")
     for name, value in {
         "a": f"reinterpret_cast<const {a_type}*>({pointers[p.a_view.buffer]} + ({text(a_offset)}))",

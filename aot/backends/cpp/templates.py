@@ -8,10 +8,11 @@ from typing import Any
 
 from aot.backends.cpp.kernel import EmittedKernel
 from aot.backends.cpp.template_attention import emit_attention
-from aot.backends.cpp.template_conv import emit_conv
-from aot.backends.cpp.template_matmul import emit_matmul
+from aot.backends.cpp.template_conv import emit_conv, pack_conv
+from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
 from aot.ir.kernels import KernelGraph, TemplateKernel
+from aot.ir.nests import Buffer, DerivedWeight, View
 from aot.ir.templates import (
     Argsort,
     ArgsortSupport,
@@ -27,22 +28,45 @@ from aot.ir.templates import (
 
 
 @dataclass(frozen=True)
+class PackedOperand:
+    """An operand that kernels read in a layout of their own where it is a weight.
+
+    Attributes:
+        view: The operand's view in a call.
+        pack: The buffer for the packed form in a kernel, and how it is computed.
+    """
+
+    view: Callable[[Any], View]
+    pack: Callable[[TemplateKernel, KernelGraph], tuple[Buffer, DerivedWeight]]
+
+
+@dataclass(frozen=True)
 class Template:
     """A kind of template call that there is C++ for.
 
     Attributes:
         support: What the kind's kernels take and like.
         emit: The function of a kernel with such a call.
+        weight: The operand that is packed when the package is built, if any.
     """
 
     support: Support[Any]
     emit: Callable[[TemplateKernel, KernelGraph], EmittedKernel]
+    weight: PackedOperand | None = None
+
+
+def _conv_weight(call: Conv) -> View:
+    return call.w
+
+
+def _right(call: Matmul) -> View:
+    return call.b
 
 
 _ROWS = (
     Template(AttentionSupport(Attention), emit_attention),
-    Template(ConvSupport(Conv), emit_conv),
-    Template(Support(Matmul), emit_matmul),
+    Template(ConvSupport(Conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
+    Template(Support(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(Support(Scan), emit_scan),
     Template(ArgsortSupport(Argsort), emit_argsort),
 )

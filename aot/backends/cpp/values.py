@@ -21,7 +21,7 @@ from aot.backends.scoped import Scoped
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, INT64, UINT8, DType
 from aot.ir.kernel_facts import maybe_empty
-from aot.ir.nests import Store
+from aot.ir.nests import JOINING, Store
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node
 from aot.symbolic import Expr, Symbol
 
@@ -218,11 +218,13 @@ class Body(Indexer, Scoped[Value]):
         binds: Mapping[Symbol, Value],
     ) -> None:
         step = self.step(offset, binds)
-        if store.mode == "add":
-            self._add(pointer, offset, binds, value)
+        if store.mode in JOINING:
+            self._join(store.mode, pointer, offset, binds, value)
             return
         vector = self.vector
         lanes = "1" if step == 0 or vector is None else vector.lanes
+        if store.conflicts and step == 0 and vector is not None:
+            lanes, step = vector.lanes, None  # of all lanes the last one stays
         if lanes == "1" and value.lanes != "1":
             raise InternalError(f"a vector is stored to one element of {store.buffer}")
         text = self.as_lanes(value, lanes)
@@ -256,13 +258,22 @@ class Body(Indexer, Scoped[Value]):
             return value
         return self.name(conversion(self.as_lanes(value, "1"), value.dtype, dtype), dtype, "1")
 
-    def _add(self, pointer: str, offset: Expr, binds: Mapping[Symbol, Value], value: Value) -> None:
+    def _join(
+        self, mode: str, pointer: str, offset: Expr, binds: Mapping[Symbol, Value], value: Value
+    ) -> None:
+        """Joins lanes with memory: one after the other, unless they are neighbours there."""
         vector = self.vector
         lanes = "1" if vector is None else vector.lanes
         count = lanes if vector is None or vector.count is None else vector.count
-        index = self.index_vector(offset, binds)
         text = self.as_lanes(value, lanes)
-        self.writer.line(f"aot::add_at({pointer}, {index}, {text}, {count});")
+        join = operation(mode, value.dtype, ["a", "b"], lanes)
+        joined = f"[](auto a, auto b) {{ return {join}; }}"
+        if lanes == "1" or self.step(offset, binds) == 1:
+            address = self.address(pointer, offset, binds)
+            self.writer.line(f"aot::join({address}, {text}, {count}, {joined});")
+            return
+        index = self.index_vector(offset, binds)
+        self.writer.line(f"aot::join_at({pointer}, {index}, {text}, {count}, {joined});")
 
 
 def pointer_type(dtype: DType) -> str:

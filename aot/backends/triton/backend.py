@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
+from aot.backends.triton.body import ATOMICS
 from aot.backends.triton.compile import ALIGNMENT, compile_kernels
 from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
-from aot.backends.triton.side_by_side import groups, joined
-from aot.backends.triton.templates import TEMPLATES, Template
+from aot.backends.triton.prepare import prepare_kernels
+from aot.backends.triton.side_by_side import joined
+from aot.backends.triton.templates import TEMPLATES, template_of
 from aot.backends.triton.toolchain import SHARED_LIMIT, find_triton
 from aot.backends.triton.tuning import Chooser, default_database
 from aot.backends.triton.user_kernel import emit_user_kernel
-from aot.errors import InternalError
 from aot.ir.declarations import Declaration, declare
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import (
@@ -26,11 +27,8 @@ from aot.ir.kernels import (
     ModelKernel,
     NestKernel,
     TemplateKernel,
-    fused_parts,
-    side_by_side,
 )
 from aot.ir.machine import Machine
-from aot.ir.nests import Buffer
 from aot.ir.user_kernel import TRITON
 from aot.options import BuildOptions, Target
 
@@ -67,6 +65,8 @@ class TritonBackend:
             alignment=ALIGNMENT,
             units=self._gpu(target).units,
             languages=frozenset((TRITON,)),
+            joins=ATOMICS,
+            in_order=False,
         )
 
     def _gpu(self, target: Target) -> Gpu:
@@ -83,27 +83,26 @@ class TritonBackend:
         triton = find_triton(arch)
         return ("triton", triton.version), ("ptxas", triton.assembler_version.splitlines()[-1])
 
+    def prepare(self, graph: KernelGraph, target: Target) -> KernelGraph:
+        """The graph with workspaces and joined launches."""
+        return prepare_kernels(graph, self._gpu(target))
+
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         """Sources and launches; kernels of equal text that declare the same share a function."""
         hints = hints_of(graph.dims)
         gpu = self._gpu(target)
-        graph = _with_workspaces(graph, hints, gpu)
-        alone = [_emit(kernel, graph, hints, gpu) for kernel in graph.kernels]
-        grouped = groups(graph, alone, hints)
-        kernels = [_together([graph.kernels[k] for k in group]) for group in grouped]
         names: dict[object, str] = {}
         functions: list[KernelSource] = []
         launches: list[Launch] = []
-        for kernel, group in zip(kernels, grouped, strict=True):
-            emitted = alone[group[0]] if len(group) == 1 else joined([alone[k] for k in group])
+        for kernel in graph.kernels:
+            emitted = _emit(kernel, graph, hints, gpu)
             launch = Launch(kernel.name, "", emitted.buffers, emitted.sizes, Grid(*emitted.grid))
-            declaration, values = declare(graph, kernel, launch, graph.buffers)
+            declaration, values = declare(graph, kernel, launch)
             key = (emitted.function, emitted.signature, emitted.options, declaration)
             if key not in names:
                 names[key] = kernel.name
                 functions.append(_source(kernel.name, emitted, declaration))
             launches.append(replace(launch, function=names[key], values=values))
-        graph = replace(graph, kernels=tuple(kernels))
         return EmittedGraph(graph, tuple(functions), tuple(launches))
 
     def compile(
@@ -120,36 +119,6 @@ class TritonBackend:
         return (KernelBinary(target.device, arch, b"", images),)
 
 
-def _with_workspaces(graph: KernelGraph, hints: Hints, gpu: Gpu) -> KernelGraph:
-    """The graph with the memory that kernels of some templates want for themselves."""
-    own: dict[str, Buffer] = {}
-
-    def with_workspace(kernel: Kernel) -> Kernel:
-        if not isinstance(kernel, TemplateKernel):
-            return kernel
-        wants = _template(kernel).workspace
-        space = None if wants is None else wants(kernel, graph, hints, gpu)
-        if space is None:
-            return kernel
-        own[space.name] = space
-        return replace(kernel, writes=(*kernel.writes, space.name), workspace=space.name)
-
-    kernels = tuple(with_workspace(kernel) for kernel in graph.kernels)
-    return replace(graph, buffers={**graph.buffers, **own}, kernels=kernels)
-
-
-def _template(kernel: TemplateKernel) -> Template:
-    """What there is for the kernel's template call.
-
-    Raises:
-        InternalError: No row of TEMPLATES is for the call's kind.
-    """
-    row = TEMPLATES.get(type(kernel.template))
-    if row is None:
-        raise InternalError(f"{kernel.name}: no Triton template {kernel.template.kind}")
-    return row
-
-
 def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     match kernel:
         case ModelKernel():
@@ -157,15 +126,9 @@ def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> Emitted
         case NestKernel():
             return emit_kernel(kernel, graph, hints, gpu)
         case TemplateKernel():
-            return _template(kernel).emit(kernel, graph, hints, gpu)
+            return template_of(kernel).emit(kernel, graph, hints, gpu)
         case JoinedKernel():
-            raise InternalError(f"{kernel.name}: launches are joined when they have been emitted")
-
-
-def _together(kernels: list[Kernel]) -> Kernel:
-    if len(kernels) == 1:
-        return kernels[0]
-    return side_by_side([part for kernel in kernels for part in fused_parts(kernel)])
+            return joined([_emit(part, graph, hints, gpu) for part in kernel.parts])
 
 
 def _source(name: str, emitted: EmittedKernel, declaration: Declaration) -> KernelSource:

@@ -19,6 +19,16 @@ from aot.symbolic import Expr, Symbol, affine_coefficients, integer
 
 NOWHERE: frozenset[str] = frozenset()
 
+_ATOMIC = {"add": "add", "maximum": "max", "minimum": "min"}
+ATOMICS = frozenset(
+    [("add", name) for name in ("float32", "float64", "int32", "int64")]
+    + [(mode, name) for mode in ("maximum", "minimum") for name in ("int32", "int64")]
+)
+"""(mode of a store, element type) that GPUs join in memory at once.
+
+Those of floats that find the greatest know no NaN.
+"""
+
 LET_NEXT_START, WAIT = "gdc_launch_dependents()", "gdc_wait()"
 """What a kernel calls that lets the next one start, and one that waits for those before it."""
 
@@ -310,12 +320,14 @@ class Body(Scoped[Value]):
         """Writes a store's value to memory, or adds it there.
 
         Raises:
-            InternalError: It adds to a buffer whose type GPUs do not add atomically.
+            InternalError: Points meet in a way that is no atomic operation (ATOMICS).
         """
         value = self.value(store.value)
         binds = {s: self.value(n) for s, n in store.binds}
         text, dims = self.index(self.context.offset(store.buffer, store.index), binds)
         whole = dims | value.dims
+        if store.conflicts:  # each point counts, even where neither place nor value varies
+            whole = frozenset(self._dims)
         address = self._address(store.buffer, text, dims, whole)
         masks = self.masks(whole) + self._filled(n for _, n in store.binds)
         mask = ""
@@ -328,12 +340,13 @@ class Body(Scoped[Value]):
         stored = f"({stored}).to({memory_type(dtype)})"
         if whole != value.dims:
             stored = f"tl.broadcast_to({stored}, {self.shape(whole)})"
-        if store.mode == "set":
+        if not store.conflicts:
             self.writer.line(f"tl.store({address}, {stored}{mask})")
             return
-        if dtype.itemsize < 2 or dtype.name == "int16":
-            raise InternalError(f"{store.buffer}: GPUs add no {dtype} atomically")
-        self.writer.line(f"tl.atomic_add({address}, {stored}{mask}, sem='relaxed')")
+        if (store.mode, dtype.name) not in ATOMICS:
+            raise InternalError(f"{store.buffer}: GPUs have no atomic {store.mode} of {dtype}")
+        function = f"tl.atomic_{_ATOMIC[store.mode]}"
+        self.writer.line(f"{function}({address}, {stored}{mask}, sem='relaxed')")
 
     def spread(self, value: Value, dims: frozenset[str]) -> str:
         """The value's text with the whole shape of `dims`."""

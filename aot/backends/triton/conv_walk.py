@@ -20,7 +20,7 @@ from aot.symbolic import Expr, ceil_div, integer, product, row_major_strides, va
 
 
 @dataclass(frozen=True)
-class Operand:
+class ConvOperand:
     """A view as strides: one for each axis, and the place of its first element."""
 
     buffer: str
@@ -35,8 +35,8 @@ class Convolution:
     kernel: TemplateKernel
     call: Conv
     context: KernelContext
-    x: Operand
-    w: Operand
+    x: ConvOperand
+    w: ConvOperand
     dtype: DType
     groups: int
     inputs: Expr
@@ -102,15 +102,15 @@ def take_apart(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> Convolut
     )
 
 
-def _operand(context: KernelContext, call: Conv, view: View) -> Operand:
+def _operand(context: KernelContext, call: Conv, view: View) -> ConvOperand:
     buffer = context.buffers[view.buffer]
     found = view_strides(view, buffer.strides or (), context.ranges)
     if found is None:
         raise InternalError(f"{call.name} reads {view.buffer}, which has no strides")
-    return Operand(view.buffer, *found)
+    return ConvOperand(view.buffer, *found)
 
 
-class Walk:
+class ConvWalk:
     """Writes addresses of operands and masks of taps. `group`: text of the group's number."""
 
     def __init__(self, body: Body, conv: Convolution, group: Expr) -> None:

@@ -39,8 +39,7 @@ class EmittedKernel:
     """The function of one kernel, and how to launch it.
 
     `function`: its source, after that of functions of its own, if any, which are named after it.
-    `parameters`: names, for each type of the signature. `small`: its programs leave a processor
-    room for others.
+    `parameters`: names, for each type of the signature.
     """
 
     function: str
@@ -52,7 +51,6 @@ class EmittedKernel:
     buffers: tuple[str, ...]
     sizes: tuple[Expr, ...]
     grid: Grid
-    small: bool
 
     @property
     def text(self) -> str:
@@ -104,7 +102,6 @@ def finish(
         argument_buffers(kernel),
         context.sizes,
         grid,
-        early,
     )
 
 

@@ -39,7 +39,7 @@ BUSY_POINTS = WARP * THREAD_COLUMNS * 4
 
 
 @dataclass(frozen=True)
-class Walk:
+class ResampleWalk:
     """What a kernel's programs do.
 
     `planes`: axes with one program each at least. `row`: the output axis that a program walks.
@@ -56,7 +56,7 @@ class Walk:
     thread_columns: int
     taken: tuple[Symbol, ...] = ()
 
-    def merged(self, touched: Accesses) -> Walk:
+    def merged(self, touched: Accesses) -> ResampleWalk:
         """Columns of several axes as one axis, where nothing in the kernel tells them apart."""
         columns, taken = list(self.columns), list(self.taken)
         while len(columns) > 1 and is_one_axis(touched, columns[-2], columns[-1]):
@@ -140,7 +140,7 @@ def plan_walk(
     inner: int | None = None,
     thread_columns: int = THREAD_COLUMNS,
     most_warps: int = MOST_WARPS,
-) -> Walk:
+) -> ResampleWalk:
     """The walk along the call's `axis`. `inner`: the axis that is resized with it, if any."""
     axes = list(call.output.axes)
     row = axes[call.axis]
@@ -155,7 +155,9 @@ def plan_walk(
     wide = _wide(width, WARP * thread_columns, most_warps)
     rows = max(1, hints.value(row.extent))
     strips = max(1, hints.volume(planes)) * -(-width // wide)
-    return Walk(planes, row, columns, wide, rows_each(strips * wide, rows, gpu), thread_columns)
+    return ResampleWalk(
+        planes, row, columns, wide, rows_each(strips * wide, rows, gpu), thread_columns
+    )
 
 
 def rows_each(

@@ -1,20 +1,12 @@
-"""Small kernels that do not need each other in one launch.
-
-A launch costs a microsecond or two whatever it does. Each program of a joined launch runs the
-function of one kernel, by its number (horizontal fusion: Li et al., Automatic Horizontal Fusion for
-GPU Kernels, CGO 2022).
-"""
+"""The function of a joined launch: each program runs the function of one kernel, by its number."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from aot.backends.triton.context import PROGRAM
 from aot.backends.triton.kernel import FAULT, NAME, EmittedKernel, line_grid
-from aot.ir.hints import Hints
-from aot.ir.kernels import Kernel, KernelGraph, kernel_bases
-from aot.symbolic import Expr, integer, is_int
+from aot.symbolic import Expr, integer
 
 _NUMBER = "program_number"
 """A part's own program."""
@@ -22,88 +14,6 @@ _NUMBER = "program_number"
 _ZERO = "(tl.num_programs(1) - 1) * 65536"
 """0, which the compiler does not know. From a program's number within the bounds of a branch LLVM
 makes pairs of 16-bit indices, which ptxas 12.8 adds wrongly: it loses a constant of one of two."""
-
-MOST_PARTS = 8
-"""Kernels of one launch."""
-
-WINDOW = 4
-"""Launches that a kernel may move ahead by: what it writes lives that much longer."""
-
-MOST_BYTES = 16 * 1024 * 1024
-"""What a kernel that shares a launch may move; longer ones gain nothing by it."""
-
-
-@dataclass
-class _Group:
-    """Kernels of one launch, by their positions in the graph. `open`: more may join."""
-
-    members: list[int]
-    open: bool
-    faults: bool
-
-
-def groups(
-    graph: KernelGraph, emitted: Sequence[EmittedKernel], hints: Hints
-) -> list[tuple[int, ...]]:
-    """Which kernels share launches, in the order of launches; the one with checks comes first.
-
-    Control flow counts kernels, so a graph with some keeps its launches.
-    """
-    if graph.flow:
-        return [(k,) for k in range(len(graph.kernels))]
-    left = {m.value for m in graph.mutations}
-    found: list[_Group] = []
-    touched = _Touched()
-    for position, kernel in enumerate(graph.kernels):
-        one = emitted[position]
-        small = _is_small(graph, kernel, one, hints) and not left.intersection(kernel.writes)
-        first = touched.after(kernel)
-        place = len(found)
-        if small:
-            for g in range(max(first, len(found) - WINDOW), len(found)):
-                if found[g].open and not (one.faults and found[g].faults):
-                    place = g
-                    break
-        if place == len(found):
-            found.append(_Group([], open=small, faults=False))
-        group = found[place]
-        group.members.append(position)
-        group.faults |= one.faults
-        group.open = small and len(group.members) < MOST_PARTS
-        touched.add(kernel, place)
-    return [tuple(sorted(g.members, key=lambda k: not emitted[k].faults)) for g in found]
-
-
-@dataclass
-class _Touched:
-    """The last launch that reads, and that writes, each buffer; an update writes its base too."""
-
-    read: dict[str, int] = field(default_factory=dict)
-    written: dict[str, int] = field(default_factory=dict)
-
-    def after(self, kernel: Kernel) -> int:
-        """The first launch that the kernel may be in."""
-        before = [self.written.get(name, -1) for name in (*kernel.reads, *_written(kernel))]
-        before += [self.read.get(name, -1) for name in _written(kernel)]
-        return 1 + max(before, default=-1)
-
-    def add(self, kernel: Kernel, launch: int) -> None:
-        """Notes what a kernel of that launch touches."""
-        for name in kernel.reads:
-            self.read[name] = max(launch, self.read.get(name, -1))
-        for name in _written(kernel):
-            self.written[name] = max(launch, self.written.get(name, -1))
-
-
-def _written(kernel: Kernel) -> tuple[str, ...]:
-    return (*kernel.writes, *kernel_bases(kernel).values())
-
-
-def _is_small(graph: KernelGraph, kernel: Kernel, one: EmittedKernel, hints: Hints) -> bool:
-    buffers = [graph.buffers[name] for name in (*kernel.reads, *kernel.writes)]
-    moved = sum(hints.elements(b.shape) * b.dtype.itemsize for b in buffers)
-    line = all(is_int(extent, 1) for extent in one.grid[1:])
-    return one.small and line and moved <= MOST_BYTES
 
 
 def joined(parts: Sequence[EmittedKernel]) -> EmittedKernel:
@@ -132,7 +42,6 @@ def joined(parts: Sequence[EmittedKernel]) -> EmittedKernel:
         tuple(name for part in parts for name in part.buffers),
         (*(size for part in parts for size in part.sizes), *(ends[k] for k in unknown)),
         line_grid(ends[-1]),
-        small=True,
     )
 
 

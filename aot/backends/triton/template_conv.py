@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import TileDim
 from aot.backends.triton.conv_tiling import ConvSize, ConvTile, conv_tile
-from aot.backends.triton.conv_walk import Convolution, Walk, take_apart
+from aot.backends.triton.conv_walk import Convolution, ConvWalk, take_apart
 from aot.backends.triton.dot import finish_tile, precision
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks, in_tuple, places
@@ -90,14 +90,14 @@ def _product_hooks(conv: Convolution, tile: ConvTile) -> Hooks:
     rows = TileDim("m", conv.positions, tile.rows, 0)
     with hooks.function("rows", "group", "m") as body:
         body.take_dim(rows)
-        walk = Walk(body, conv, _name_group(body, conv))
+        walk = ConvWalk(body, conv, _name_group(body, conv))
         walk.rows()
         if not tile.flat:
             _add_lanes(walk, "x_at", "k[None, :]", conv.x.strides[1], tile)
         body.writer.line(f"return {in_tuple(walk.seen)}")
     with hooks.function("columns", "group", "n") as body:
         _take_channels(body, conv, tile, through=True)
-        walk = Walk(body, conv, integer(0))
+        walk = ConvWalk(body, conv, integer(0))
         walk.columns()
         if not tile.flat:
             _add_lanes(walk, "w_at", "k[:, None]", conv.w.strides[1], tile)
@@ -106,7 +106,7 @@ def _product_hooks(conv: Convolution, tile: ConvTile) -> Hooks:
     pointers = conv.context.pointers
     with hooks.function("load_x", "m", "x", "start") as body:
         body.take_dim(rows)
-        walk = Walk(body, conv, integer(0))
+        walk = ConvWalk(body, conv, integer(0))
         body.writer.line(f"{in_tuple(walk.seen)} = x")
         rest = name_step(walk, tile, "[None, :]")
         masks = [*walk.inside(), *body.masks(("m",)), *rest]
@@ -114,7 +114,7 @@ def _product_hooks(conv: Convolution, tile: ConvTile) -> Hooks:
         _write_load(body, pointers[conv.x.buffer], address, masks)
     with hooks.function("load_w", "n", "w", "start") as body:
         _take_channels(body, conv, tile)
-        walk = Walk(body, conv, integer(0))
+        walk = ConvWalk(body, conv, integer(0))
         rest = name_step(walk, tile, "[:, None]")
         step, run = walk.text(walk.w_step()), walk.weight_run() if tile.flat else None
         if run is not None:
@@ -143,7 +143,7 @@ def _take_channels(body: Body, conv: Convolution, tile: ConvTile, *, through: bo
         body.writer.line(f"n = n + group * ({conv.text(conv.outputs)})")
 
 
-def _add_lanes(walk: Walk, address: str, lanes: str, stride: Expr, tile: ConvTile) -> None:
+def _add_lanes(walk: ConvWalk, address: str, lanes: str, stride: Expr, tile: ConvTile) -> None:
     """Adds to an address what the channels of a step's lanes make of it."""
     line, channel = walk.body.writer.line, walk.input.symbol
     wide = ".to(tl.int64)" if walk.conv.context.wide else ""
@@ -152,7 +152,7 @@ def _add_lanes(walk: Walk, address: str, lanes: str, stride: Expr, tile: ConvTil
     line(f"{address} = {address} + {walk.text(product((channel, stride)))}")
 
 
-def _name_tap(walk: Walk, tile: ConvTile, lanes: str) -> list[str]:
+def _name_tap(walk: ConvWalk, tile: ConvTile, lanes: str) -> list[str]:
     """Names a step's tap and channel, and returns masks: `start` counts through channel blocks."""
     body, conv = walk.body, walk.conv
     line = body.writer.line
@@ -169,7 +169,7 @@ def _name_tap(walk: Walk, tile: ConvTile, lanes: str) -> list[str]:
     return [f"k_in{lanes}"]
 
 
-def _name_pairs(walk: Walk, tile: ConvTile, lanes: str) -> list[str]:
+def _name_pairs(walk: ConvWalk, tile: ConvTile, lanes: str) -> list[str]:
     """The same where a step takes the next pairs of tap and channel, so that padding is least."""
     conv, line = walk.conv, walk.body.writer.line
     wide = ".to(tl.int64)" if conv.context.wide else ""
@@ -212,7 +212,7 @@ def _direct_hooks(conv: Convolution, rows: int, columns: int) -> Hooks:
         outputs = conv.text(conv.outputs)
         body.writer.line("group = n" if conv.outputs == 1 else f"group = n // ({outputs})")
         body.name_axis(group, "group", "n")
-        walk = Walk(body, conv, group)
+        walk = ConvWalk(body, conv, group)
         walk.rows()
         walk.columns()
         body.writer.line(f"return {in_tuple((*walk.seen, 'w_at'))}")
@@ -220,7 +220,7 @@ def _direct_hooks(conv: Convolution, rows: int, columns: int) -> Hooks:
         with hooks.function(name, "m", "n", "seen", "tap", "c") as body:
             for dim in dims:
                 body.take_dim(dim)
-            walk = Walk(body, conv, group)
+            walk = ConvWalk(body, conv, group)
             body.writer.line(f"{in_tuple((*walk.seen, 'w_at'))} = seen")
             walk.decode("tap", walk.taps)
             body.name_axis(walk.input.symbol, "c", None)

@@ -66,8 +66,7 @@ def emit_matmul(
 ) -> EmittedKernel:
     """The kernel of a matmul template and its epilogue."""
     call = template_call(kernel, Matmul)
-    left, right = operand(call, "a"), operand(call, "b")
-    context = with_ranges(make_context(kernel, graph, gpu), (left.depth, right.depth))
+    left, right, context = _operands(kernel, graph, gpu)
     if is_vector_product(call, right, context):
         return emit_gemv(kernel, context, left, right, hints)
     dtype = graph.buffers[left.buffer].dtype
@@ -102,6 +101,20 @@ def emit_matmul(
     arguments |= places(context, product(blocks) if batch else None)
     arguments["PRECISION"] = precision(dtype)
     return hooks.emit(kernel, "matmul", arguments, line_grid(count), options, early=False)
+
+
+def fills_processors(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bool:
+    """Whether a program takes a processor for itself: not where a vector is multiplied."""
+    _, right, context = _operands(kernel, graph, gpu)
+    return not is_vector_product(template_call(kernel, Matmul), right, context)
+
+
+def _operands(
+    kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu
+) -> tuple[Operand, Operand, KernelContext]:
+    call = template_call(kernel, Matmul)
+    left, right = operand(call, "a"), operand(call, "b")
+    return left, right, with_ranges(make_context(kernel, graph, gpu), (left.depth, right.depth))
 
 
 def _tile(

@@ -13,7 +13,7 @@ from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid
 from aot.backends.triton.ops import conversion
 from aot.backends.triton.resample_walk import (
-    Walk,
+    ResampleWalk,
     as_index,
     inner_start,
     operand_at,
@@ -55,7 +55,7 @@ class _Rows:
     """Writes the walk. Use once: `emit`."""
 
     def __init__(
-        self, body: ShortBody, kernel: TemplateKernel, call: Resample2, walk: Walk
+        self, body: ShortBody, kernel: TemplateKernel, call: Resample2, walk: ResampleWalk
     ) -> None:
         self._body, self._kernel, self._call, self._walk = body, kernel, call, walk
         buffers = body.context.buffers

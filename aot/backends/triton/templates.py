@@ -12,11 +12,12 @@ from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_argsort
 from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_conv import emit_conv
-from aot.backends.triton.template_matmul import emit_matmul
+from aot.backends.triton.template_matmul import emit_matmul, fills_processors
 from aot.backends.triton.template_resample import emit_resample
 from aot.backends.triton.template_resample2 import emit_resample2
 from aot.backends.triton.template_resample_outer import MOST_INSIDE, workspace
 from aot.backends.triton.template_scan import emit_scan
+from aot.errors import InternalError
 from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer
@@ -69,12 +70,26 @@ class Template:
     Attributes:
         support: What the kind's kernels take and like.
         emit: The kernel of such a call and its epilogue.
+        fills: Whether a kernel's programs fill a processor each: none shares a launch then.
         workspace: The memory that a kernel wants for itself, if any.
     """
 
     support: Support[Any]
     emit: Callable[[TemplateKernel, KernelGraph, Hints, Gpu], EmittedKernel]
+    fills: Callable[[TemplateKernel, KernelGraph, Gpu], bool]
     workspace: Callable[[TemplateKernel, KernelGraph, Hints, Gpu], Buffer | None] | None = None
+
+
+def template_of(kernel: TemplateKernel) -> Template:
+    """What there is for the kernel's template call.
+
+    Raises:
+        InternalError: No row of TEMPLATES is for the call's kind.
+    """
+    row = TEMPLATES.get(type(kernel.template))
+    if row is None:
+        raise InternalError(f"{kernel.name}: no Triton template {kernel.template.kind}")
+    return row
 
 
 def _takes_type(call: TemplateCall, buffers: Mapping[str, Buffer], hints: Hints) -> str:
@@ -106,13 +121,21 @@ def _takes_walks(call: Resample, buffers: Mapping[str, Buffer], hints: Hints) ->
     return call.no_walk(WALKS.least_taps)
 
 
+def _always(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bool:
+    return True
+
+
+def _never(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bool:
+    return False
+
+
 _ROWS = (
-    Template(ArgsortSupport(Argsort, _takes_rows, run=SORT_RUN), emit_argsort),
-    Template(AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS), emit_attention),
-    Template(ConvSupport(Conv, _takes_type, in_place=True), emit_conv),
-    Template(Support(Matmul, _takes_type), emit_matmul),
-    Template(Support(Resample, _takes_walks), emit_resample),
-    Template(Resample2Support(Resample2, walks=WALKS), emit_resample2, workspace),
-    Template(Support(Scan, takes_producer=True), emit_scan),
+    Template(ArgsortSupport(Argsort, _takes_rows, run=SORT_RUN), emit_argsort, _never),
+    Template(AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS), emit_attention, _always),
+    Template(ConvSupport(Conv, _takes_type, in_place=True), emit_conv, _always),
+    Template(Support(Matmul, _takes_type), emit_matmul, fills_processors),
+    Template(Support(Resample, _takes_walks), emit_resample, _never),
+    Template(Resample2Support(Resample2, walks=WALKS), emit_resample2, _never, workspace),
+    Template(Support(Scan, takes_producer=True), emit_scan, _never),
 )
 TEMPLATES: Mapping[type[TemplateCall], Template] = {row.support.kind: row for row in _ROWS}

@@ -48,7 +48,6 @@ def emit_user_kernel(kernel: ModelKernel, graph: KernelGraph, _: Hints, gpu: Gpu
         buffers=buffers,
         sizes=sizes,
         grid=own.grid,
-        small=False,
     )
 
 

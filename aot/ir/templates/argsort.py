@@ -16,6 +16,7 @@ import numpy as np
 
 from aot.ir.dtypes import INT32, INT64, DType
 from aot.ir.nests import Axis, LoopNest, Store, View
+from aot.ir.order_keys import greatest_key, order_key
 from aot.ir.scalar import (
     Node,
     binary,
@@ -24,7 +25,6 @@ from aot.ir.scalar import (
     const,
     index_value,
     load,
-    make,
     unary,
     where,
 )
@@ -119,12 +119,12 @@ class Argsort(TemplateCall):
         at = _BLOCK * run + _COLUMN
         inside = binary("lt", index_value(at), index_value(column.extent))
         value = builder.load(self.x, {row.symbol: _ROW, column.symbol: at}, inside)
-        key = _float_key(value, held) if source.is_float else cast(value, held)
+        key = order_key(value, held, equal_zeros=True) if source.is_float else cast(value, held)
         if self.descending:
             key = unary("bitnot", key)
         shape = (product((row.extent, blocks)), integer(run))
         name = builder.temp(f"{self.name}_padded", held, shape)
-        filled = where(inside, key, const(_greatest_key(held), held))
+        filled = where(inside, key, const(greatest_key(held), held))
         store = Store(name, (_ROW * blocks + _BLOCK, _COLUMN), filled)
         axes = (Axis(_ROW, row.extent), Axis(_BLOCK, blocks), Axis(_COLUMN, integer(run)))
         return [LoopNest(f"{self.name}_pad", axes, (), (store,), self.origin)], name
@@ -190,7 +190,11 @@ class _Merge:
         return nest, _Merge(self.call, self.builder, self.dtype, self.rows, self.size, keys, order)
 
     def _rank(self, start: Node, count: Node, is_odd: Node, length: int) -> Node:
-        """How many elements of the other run come before: of a run on the right, those less."""
+        """How many elements of the other run come before an element, by binary search.
+
+        For an element of the left run those that are less, for one of the right run (`is_odd`)
+        equal ones too: so the order is stable. `start`, `count`: where the other run lies.
+        """
         own, found, step = self.key(_COLUMN, {}), _int(0), length
         while step:
             reached = binary("add", found, _int(step))
@@ -206,20 +210,6 @@ class _Merge:
 
 def _int(value: int) -> Node:
     return const(value, INT64)
-
-
-def _float_key(value: Node, held: DType) -> Node:
-    """Integers in the order of floats: zeros are equal, NaN is greatest."""
-    zero = const(0.0, value.dtype)
-    bits = make("bitcast", held, where(binary("eq", value, zero), zero, value))
-    greatest = const(_greatest_key(held), held)
-    sign = binary("shr", bits, const(8 * held.itemsize - 1, held))
-    turned = binary("xor", bits, binary("and", sign, greatest))
-    return where(unary("isnan", value), greatest, turned)
-
-
-def _greatest_key(held: DType) -> int:
-    return (1 << (8 * held.itemsize - 1)) - 1
 
 
 def _unpacked(

@@ -112,12 +112,12 @@ class Attention(TemplateCall):
         return product((*rows, keys, depth + width, integer(2)))
 
     def better_as_nests(self, hints: Hints) -> str:
-        """Templates keep the rows of a head in registers, so many as are known."""
+        """Templates hold a head's row (d and dv elements) in registers: both must be known."""
         sizes = (self.q.axes[3].extent, self.output.axes[3].extent)
         return "" if all(s.is_Integer for s in sizes) else "the size of a head is dynamic"
 
     def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
-        """Heads are read by vectors."""
+        """Queries, keys and values are read by vectors along d."""
         own = strides[role]
         if role == "mask" or own is None or getattr(self, role).axes[-1].extent == 1:
             return ""
@@ -226,7 +226,7 @@ class Attention(TemplateCall):
         return -(-keys // size)
 
     def _tiles(self, wish: KeyParts, hints: Hints) -> int:
-        """Programs without parts."""
+        """Tiles of queries: the programs of the kernel when the keys are not cut."""
         *batch, queries, _ = self.output.axes
         heads = max(1, hints.volume(self.k.axes[:-2]))
         rows = hints.volume((*batch, queries)) // heads
@@ -249,8 +249,8 @@ class Attention(TemplateCall):
         def of_part(at: Expr) -> Node:
             return load(sums, dtype, (part.symbol, *(a.symbol for a in rows), at))
 
-        # The maximum at each column, too: at the points of the sums that it goes into, it shares
-        # their kernel and is never stored.
+        # The maximum depends on the row alone, but is computed at each column: over the same points
+        # as the sums that use it, it is fused with them and never stored.
         results, point = self.output.axes, tuple(a.symbol for a in self.output.axes)
         top = builder.temp(f"{self.name}_top", dtype, tuple(a.extent for a in results))
         biggest = Store(top, point, reduce_("max", of_part(size)))
@@ -262,7 +262,7 @@ class Attention(TemplateCall):
         ]
 
     def _combined(self, of_part: Callable[[Expr], Node], top: Node) -> Node:
-        """The parts' sums over their weights, both by how far their maxima are below the row's.
+        """The parts' sums divided by their weights, each scaled by exp(its maximum - the row's).
 
         A part that sees nothing has the maximum -inf and so the factor 0; a row that sees nothing
         is 0.

@@ -67,9 +67,9 @@ class TemplateCall(ABC):
     kind: ClassVar[str]
     """As dumps, reports and messages call it."""
     broadcasts: ClassVar[frozenset[str]] = frozenset()
-    """Roles whose axes may all but the last stand still in memory (stride 0)."""
+    """Roles of operands that may have stride 0 along all axes but the last."""
     follows: ClassVar[str] = ""
-    """The role whose order in memory the result takes best; "": any order serves alike."""
+    """The role whose layout suits the result best; "": any layout is as good."""
 
     @cached_property
     def operands(self) -> tuple[tuple[str, View], ...]:
@@ -138,10 +138,12 @@ class TemplateCall(ABC):
         fits: Callable[[View], bool],
         ranges: Callable[..., Ranges],
     ) -> TemplateCall:
-        """The call read through views that only a change of its own axes sees through.
+        """The call on other axes of its own, if only these let it see through views of operands.
+
+        An operand that is a view of another buffer by plain strides is the caller's business.
 
         Args:
-            source: Looks through a view, where its buffer is one.
+            source: The view of what a view's buffer is itself a view of; None when it is none.
             fits: Whether some layout of a view's buffer makes it plain strides.
             ranges: What is known of some axes and of the graph's dims.
         """
@@ -164,7 +166,7 @@ class TemplateCall(ABC):
             strides: Along a view's axes, where its buffer has them by now.
 
         Returns:
-            The call, or why there is none; None where the two are none of its business.
+            The call, or why there is none; None where the two are of other kinds.
         """
         return None
 

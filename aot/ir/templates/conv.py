@@ -84,7 +84,7 @@ class Conv(TemplateCall):
     # ---- memory ----
 
     def walk(self, role: str, support: Support[Any], strides: Strides) -> tuple[Axis, ...] | None:
-        """Images as the device's template likes them; weights that it reads in place."""
+        """Images with channels last or first, as the device wants; weights as they are walked."""
         assert isinstance(support, ConvSupport)
         if role == "w":
             return self._weight_walk(strides) if support.in_place else self.w.axes
@@ -97,7 +97,7 @@ class Conv(TemplateCall):
         return role == "w" and not support.in_place
 
     def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
-        """Channels that lie apart, and weights in another order than they are walked in."""
+        """Inputs with channels that are not contiguous, weights that are not as they are walked."""
         assert isinstance(support, ConvSupport)
         own = strides[role]
         assert own is not None
@@ -109,7 +109,8 @@ class Conv(TemplateCall):
     def channels_fastest(self, x: Sequence[Expr] | None) -> bool:
         """True when a template in place walks channels fastest in an input of these strides.
 
-        Few channels that lie apart are walked slowest, before the taps; many will have been copied.
+        A few channels (less than a vector) with a stride are walked outside of the taps; an input
+        with many is copied, so that they are contiguous.
         """
         if x is None:
             return True

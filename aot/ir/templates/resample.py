@@ -107,9 +107,9 @@ class Resample(TemplateCall):
         return self.weights.axes[1].extent
 
     def no_walk(self, least: int) -> str:
-        """Why the call is better as nests than as a walk along its axis; "" when it is not.
+        """Why nests are better than a kernel that slides along the axis; "" when they are not.
 
-        `least`: taps from which windows that overlap are worth it.
+        `least`: taps from which keeping the overlap of neighbouring windows pays.
         """
         if self.bits is not None:
             return "the device's template takes no bytes"
@@ -157,7 +157,10 @@ class _Resample:
         return self.builder.dtype(self.call.output.buffer)
 
     def gathers(self, *, checked: bool) -> None:
-        """Each output by itself: a loop over its taps. `checked`: starts are, as any index."""
+        """Each output by itself, as a loop over its taps.
+
+        `checked`: starts are checked as any index from data is; otherwise they are clamped.
+        """
         call, position = self.call, self.call.axis
         axes = numbered_axes("i", [a.extent for a in call.output.axes])
         at = [a.symbol for a in axes]
@@ -198,7 +201,7 @@ class _Resample:
         *lead, panel, lane = (a.symbol for a in axes)
         value = self._input(starts, limit, (*lead, panel), tap.symbol)
         if self.builder.dtype(call.x.buffer) != self.sums:
-            # Converted once, by vectors, not again for each panel's lane.
+            # Each input is converted once, in vectors, and not for every output that reads it.
             point = [a.symbol for a in numbered_axes("i", (*rows, panels, span))]
             run = self._input(starts, limit, point[:-1], point[-1])
             runs = self._nest("runs", self.sums, (*rows, panels, span), run)
@@ -267,7 +270,10 @@ class _Resample:
         return cast(floored, self.result)
 
     def _shifts(self, table: str, shape: Sequence[Expr], taps: int) -> str:
-        """For signed bytes: 1/2 + 128 * (the sum of an output's weights - 1), exact; else none."""
+        """What is added to sums of signed bytes before rounding down; "" where there are none.
+
+        1/2, and 128 * (the sum of the output's weights - 1) for the 128 that inputs are less.
+        """
         if self._bits is None or self.sums != FLOAT32:
             return ""
         kept = [*shape[:taps], *shape[taps + 1 :]]

@@ -101,13 +101,13 @@ class Walks:
     """What programs that walk an image resize well.
 
     Attributes:
-        least_taps: Along the outer axis, where it comes first: from which overlap is worth it.
-        most_taps: Along either axis with the inner axis first: so many rows of sums are kept, and
-            so many inputs read for each.
-        most_inner_taps: Along the inner axis with the outer one first: neighbouring work units sum
-            about as many columns both.
-        most_inside: Elements of a pixel in memory with the outer axis first: a row of a work unit
-            holds the inputs of few outputs otherwise.
+        least_taps: With the outer axis first, along it: fewer do not overlap enough to pay.
+        most_taps: With the inner axis first, along either: so many rows of sums are in registers,
+            and so many inputs are read for each.
+        most_inner_taps: With the outer axis first, along the inner one: about so many columns are
+            summed twice, by the two work units beside a border.
+        most_inside: With the outer axis first, elements between neighbouring pixels: with more, a
+            work unit's row of inputs is enough for few outputs.
     """
 
     least_taps: int

@@ -19,6 +19,7 @@ from aot.ir.kernels import KernelGraph
 from aot.lowering.lower import lower
 from aot.options import Target, default_cache_dir, environment
 from aot.schedule.fusion import fuse
+from tests.backends.emitting import emit
 from tests.backends.triton.disassembly import MachineCode, disassemble
 from tests.comparing import difference
 from tests.conformance.executors import interpret_triton
@@ -79,7 +80,7 @@ def kernels_of(model: Captured, arch: str = "sm_90") -> KernelGraph:
 
 
 def emitted(model: Captured, arch: str = "sm_90") -> EmittedGraph:
-    return TritonBackend().emit(kernels_of(model, arch), Target("cuda", (arch,)))
+    return emit(TritonBackend(), kernels_of(model, arch), Target("cuda", (arch,)))
 
 
 def template_kinds(model: Captured) -> list[str]:

@@ -10,7 +10,7 @@ import torch
 
 from aot.ir.hints import hints_of
 from aot.ir.kernels import JoinedKernel, fused_parts, side_by_side
-from aot.schedule.memory import buffer_lifetimes, plan_memory
+from aot.schedule.memory import live_ranges, plan_memory
 from tests.backends.triton.templates import captured, check_close, emitted
 from tests.launches import grid_of
 from tests.settings import seeded
@@ -124,7 +124,7 @@ def test_kernels_of_a_launch_share_no_memory() -> None:
         return (x.softmax(-1) @ MATRICES[0].T).softmax(-1), (y.cumsum(1)).softmax(-1).cumsum(0)
 
     graph = emitted(captured(function, (ROW, torch.randn(30, 40)))).graph
-    lifetimes = buffer_lifetimes(graph, hints_of(graph.dims))
+    lifetimes = live_ranges(graph, hints_of(graph.dims))
     for position, kernel in enumerate(graph.kernels):
         if isinstance(kernel, JoinedKernel):
             for name in {*kernel.reads, *kernel.writes} & set(lifetimes):

@@ -34,6 +34,7 @@ from aot.ir.kernels import KernelGraph
 from aot.lowering.lower import lower
 from aot.options import Target, default_cache_dir, environment
 from aot.schedule.fusion import fuse
+from tests.backends.emitting import emit
 from tests.backends.triton.disassembly import MachineCode, disassemble
 from tests.conformance.executors import interpret_triton
 from tests.launches import calls_of
@@ -159,7 +160,7 @@ def kernels_of(captured: Captured) -> KernelGraph:
 
 def emitted(module: Model, *args: torch.Tensor, arch: str = "sm_90") -> EmittedGraph:
     kernels = kernels_of(capture_module(module, args))
-    return TritonBackend().emit(kernels, Target("cuda", (arch,)))
+    return emit(TritonBackend(), kernels, Target("cuda", (arch,)))
 
 
 def check(captured: Captured, module: Model, args: tuple[torch.Tensor, ...]) -> None:

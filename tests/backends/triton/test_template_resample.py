@@ -14,7 +14,7 @@ from aot.frontend.capture import capture_module
 from aot.frontend.weights import to_array
 from tests.backends.triton.disassembly import disassemble
 from tests.backends.triton.interpret import run_emitted
-from tests.backends.triton.test_emission import emitted
+from tests.backends.triton.test_kernel import emitted
 from tests.comparing import difference
 from tests.conformance import executors
 from tests.conformance.executors import interpret_triton

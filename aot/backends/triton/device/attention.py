@@ -78,8 +78,7 @@ def attention(
             for start in range(begin, whole, KEYS):
                 k = start + tl.arange(0, KEYS)[:, None]
                 transposed = tl.trans(load_k(args, pair, k, c, EDGE=False))
-                score = tl.dot(q, transposed, input_precision=PRECISION)
-                score = score if LATE else score * SCALE
+                score = scores(q, transposed, SCALE, LATE, PRECISION)
                 if load_first_mask is not None:
                     score = with_mask(score, seen, ADDED)
                     after = tl.minimum(start + KEYS, whole - KEYS) + tl.arange(0, KEYS)[None, :]
@@ -89,25 +88,22 @@ def attention(
                     score = with_mask(score, load_mask(args, pair, m, columns, EDGE=False), ADDED)
                 power, change, top = powers(score, top, SCALE, LATE, ADDED)
                 total = add_powers(total, power, change, LANES)
-                acc = acc * change[:, None]
                 v = load_v(args, pair, k, n, EDGE=False)
-                acc = tl.dot(power.to(v.dtype), v, acc, input_precision=PRECISION)
+                acc = values_added(acc * change[:, None], power, v, PRECISION)
         if EDGE:
             for start in range(whole, end, EDGE):
                 k = start + tl.arange(0, EDGE)[:, None]
                 columns = start + tl.arange(0, EDGE)[None, :]
                 transposed = tl.trans(load_k(args, pair, k, c, EDGE=True))
-                score = tl.dot(q, transposed, input_precision=PRECISION)
-                score = score if LATE else score * SCALE
+                score = scores(q, transposed, SCALE, LATE, PRECISION)
                 if load_mask is not None:
                     score = with_mask(score, load_mask(args, pair, m, columns, EDGE=True), ADDED)
                 if sees is not None:
                     score = tl.where(sees(args, m, columns), score, float("-inf"))
                 power, change, top = powers(score, top, SCALE, LATE, ADDED)
                 total = add_powers(total, power, change, LANES)
-                acc = acc * change[:, None]
                 v = load_v(args, pair, k, n, EDGE=True)
-                acc = tl.dot(power.to(v.dtype), v, acc, input_precision=PRECISION)
+                acc = values_added(acc * change[:, None], power, v, PRECISION)
         total = tl.sum(total, 1) if LANES else total
         if PARTS:
             top = top if ADDED else top * 0.6931471805599453
@@ -149,6 +145,19 @@ def key_range(
     if PARTS:
         whole = tl.maximum(whole, begin)
     return begin, whole, end
+
+
+@triton.jit
+def scores(q, transposed, SCALE: tl.constexpr, LATE: tl.constexpr, PRECISION: tl.constexpr):
+    """Products of queries and keys; unless LATE, they carry their factor."""
+    score = tl.dot(q, transposed, input_precision=PRECISION)
+    return score if LATE else score * SCALE
+
+
+@triton.jit
+def values_added(acc, power, v, PRECISION: tl.constexpr):
+    """`acc` and the values of a block, weighted."""
+    return tl.dot(power.to(v.dtype), v, acc, input_precision=PRECISION)
 
 
 @triton.jit

@@ -94,19 +94,23 @@ AOT_INLINE Vec<int64_t, N> check_index(Vec<int64_t, N> x, int64_t size, int64_t 
   return select(x > last, Vec<int64_t, N>(last), x);
 }
 
-// Adds lanes to memory one after the other: several lanes may name one element.
-template <class S, class T, int N>
-AOT_INLINE void add_at(S* p, Vec<int64_t, N> index, Vec<T, N> v, int64_t n) {
+// Joins the first `n` lanes with as many neighbours in memory.
+template <class S, class T, int N, class F>
+AOT_INLINE void join(S* p, Vec<T, N> v, int64_t n, const F& f) {
+  if (n == N) {
+    store(p, f(load<T, N>(p), v));
+  } else {
+    store_n(p, f(load_n<T, N>(p, n), v), n);
+  }
+}
+
+// Joins lanes with memory one after the other: several lanes may name one element.
+template <class S, class T, int N, class F>
+AOT_INLINE void join_at(S* p, Vec<int64_t, N> index, Vec<T, N> v, int64_t n, const F& f) {
   for (int i = 0; i < N; ++i) {
     if (i >= n) break;
     S* const at = p + index[i];
-    store(at, load<T, 1>(at) + Vec<T, 1>(v[i]));
-  }
-}
-template <int N>
-AOT_INLINE void add_at(uint8_t* p, Vec<int64_t, N> index, Mask<N> v, int64_t n) {
-  for (int i = 0; i < N; ++i) {
-    if (i < n && v[i]) p[index[i]] = 1;
+    store(at, f(load<T, 1>(at), Vec<T, 1>(v[i])));
   }
 }
 

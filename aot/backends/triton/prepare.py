@@ -1,0 +1,160 @@
+"""What the Triton backend adds to fused kernels: workspaces, and launches of several kernels.
+
+A launch costs a microsecond or two whatever it does, so small kernels that do not need each other
+share one (horizontal fusion: Li et al., Automatic Horizontal Fusion for GPU Kernels, CGO 2022).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from aot.backends.triton.gpu import Gpu
+from aot.backends.triton.templates import template_of
+from aot.ir.decisions import Decision
+from aot.ir.hints import Hints, hints_of
+from aot.ir.kernel_facts import checks_indices
+from aot.ir.kernels import (
+    FusedKernel,
+    Kernel,
+    KernelGraph,
+    TemplateKernel,
+    fused_parts,
+    kernel_bases,
+    side_by_side,
+)
+from aot.ir.nests import Buffer
+
+MOST_PARTS = 8
+"""Kernels of one launch."""
+
+WINDOW = 4
+"""Launches that a kernel may move ahead by: what it writes lives that much longer."""
+
+MOST_BYTES = 16 * 1024 * 1024
+"""What a kernel that shares a launch may move; longer ones gain nothing by it."""
+
+
+def prepare_kernels(graph: KernelGraph, gpu: Gpu) -> KernelGraph:
+    """The graph with workspaces and joined launches."""
+    hints = hints_of(graph.dims)
+    return _with_launches(_with_workspaces(graph, hints, gpu), hints, gpu)
+
+
+def _with_workspaces(graph: KernelGraph, hints: Hints, gpu: Gpu) -> KernelGraph:
+    """The graph with the memory that kernels of some templates want for themselves."""
+    own: dict[str, Buffer] = {}
+    decisions: list[Decision] = []
+
+    def with_workspace(kernel: Kernel) -> Kernel:
+        if not isinstance(kernel, TemplateKernel):
+            return kernel
+        wants = template_of(kernel).workspace
+        space = None if wants is None else wants(kernel, graph, hints, gpu)
+        if space is None:
+            return kernel
+        own[space.name] = space
+        reason = f"its programs keep {kernel.template.kind} sums there"
+        decisions.append(Decision("workspace", (kernel.name,), space.name, reason))
+        return replace(kernel, writes=(*kernel.writes, space.name), workspace=space.name)
+
+    kernels = tuple(with_workspace(kernel) for kernel in graph.kernels)
+    return replace(
+        graph,
+        buffers={**graph.buffers, **own},
+        kernels=kernels,
+        decisions=(*graph.decisions, *decisions),
+    )
+
+
+def _with_launches(graph: KernelGraph, hints: Hints, gpu: Gpu) -> KernelGraph:
+    """The graph with small kernels that do not need each other in one launch."""
+    decisions: list[Decision] = []
+    kernels: list[Kernel] = []
+    for group in groups(graph, hints, gpu):
+        kernels.append(_together(group))
+        if len(group) > 1:
+            reason = "they are small, and none needs another"
+            names = tuple(kernel.name for kernel in group)
+            decisions.append(Decision("launch", names, "one launch", reason))
+    return replace(graph, kernels=tuple(kernels), decisions=(*graph.decisions, *decisions))
+
+
+def _together(kernels: list[Kernel]) -> Kernel:
+    if len(kernels) == 1:
+        return kernels[0]
+    return side_by_side([part for kernel in kernels for part in fused_parts(kernel)])
+
+
+@dataclass
+class _Group:
+    """Kernels of one launch. `open`: more may join. `checks`: one of them tests indices."""
+
+    members: list[Kernel]
+    open: bool
+    checks: bool
+
+
+def groups(graph: KernelGraph, hints: Hints, gpu: Gpu) -> list[list[Kernel]]:
+    """Which kernels share launches, in the order of launches; the one with checks comes first.
+
+    Control flow counts kernels, so a graph with some keeps its launches.
+    """
+    if graph.flow:
+        return [[kernel] for kernel in graph.kernels]
+    left = {m.value for m in graph.mutations}
+    found: list[_Group] = []
+    touched = _Touched()
+    for kernel in graph.kernels:
+        small = _is_small(graph, kernel, hints, gpu) and not left.intersection(kernel.writes)
+        checks = checks_indices(kernel)
+        first = touched.after(kernel)
+        place = len(found)
+        if small:
+            for g in range(max(first, len(found) - WINDOW), len(found)):
+                if found[g].open and not (checks and found[g].checks):
+                    place = g
+                    break
+        if place == len(found):
+            found.append(_Group([], open=small, checks=False))
+        group = found[place]
+        group.members.append(kernel)
+        group.checks |= checks
+        group.open = small and len(group.members) < MOST_PARTS
+        touched.add(kernel, place)
+    return [sorted(g.members, key=lambda k: not checks_indices(k)) for g in found]
+
+
+@dataclass
+class _Touched:
+    """The last launch that reads, and that writes, each buffer; an update writes its base too."""
+
+    read: dict[str, int] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+
+    def after(self, kernel: Kernel) -> int:
+        """The first launch that the kernel may be in."""
+        before = [self.written.get(name, -1) for name in (*kernel.reads, *_written(kernel))]
+        before += [self.read.get(name, -1) for name in _written(kernel)]
+        return 1 + max(before, default=-1)
+
+    def add(self, kernel: Kernel, launch: int) -> None:
+        """Notes what a kernel of that launch touches."""
+        for name in kernel.reads:
+            self.read[name] = max(launch, self.read.get(name, -1))
+        for name in _written(kernel):
+            self.written[name] = max(launch, self.written.get(name, -1))
+
+
+def _written(kernel: Kernel) -> tuple[str, ...]:
+    return (*kernel.writes, *kernel_bases(kernel).values())
+
+
+def _is_small(graph: KernelGraph, kernel: Kernel, hints: Hints, gpu: Gpu) -> bool:
+    """Whether the kernel's programs leave a processor room for others, and do not run long."""
+    if not isinstance(kernel, FusedKernel):
+        return False
+    if isinstance(kernel, TemplateKernel) and template_of(kernel).fills(kernel, graph, gpu):
+        return False
+    buffers = [graph.buffers[name] for name in (*kernel.reads, *kernel.writes)]
+    moved = sum(hints.elements(b.shape) * b.dtype.itemsize for b in buffers)
+    return moved <= MOST_BYTES

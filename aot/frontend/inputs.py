@@ -1,0 +1,219 @@
+"""What a program is given: its placeholders, and the dims that their sizes bind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind, InputSpec
+
+from aot.errors import DynamicShapeError, ExportError
+from aot.frontend.capture import Captured
+from aot.frontend.context import Context
+from aot.frontend.labels import label_of, wanted_sizes
+from aot.frontend.open_dims import TRACED, without_lower_bound
+from aot.frontend.signature import parameters_of, paths_of
+from aot.frontend.sizes import (
+    InputSizes,
+    find_dims,
+    finite,
+    multiples_in,
+    open_relations,
+    read_guards,
+    rescale,
+    tensor_type,
+    traced_ranges,
+)
+from aot.frontend.weights import dtype_of, identity_of
+from aot.ir.tensors import Dim, Parameter, SizeRelation, Tree, ValueRef
+from aot.symbolic import Expr, row_major_strides
+
+Shape = tuple[Expr, ...]
+
+
+def read_inputs(context: Context, names: Sequence[str]) -> tuple[Parameter, ...]:
+    """Placeholders: user inputs become values, parameters and constants become weights.
+
+    The result is forward's parameters; `names` are theirs.
+
+    Raises:
+        ExportError: A package cannot hold an input or weight, or a shared weight is changed.
+    """
+    program = context.program
+    nodes = _placeholders(context)
+    leaves: list[Tree] = []
+    ties: dict[tuple[object, ...], str] = {}
+    signature = program.graph_signature
+    changed = {*signature.buffers_to_mutate.values(), *signature.parameters_to_mutate.values()}
+    for spec in signature.input_specs:
+        node = nodes[spec.arg.name]
+        if spec.kind is InputKind.USER_INPUT:
+            leaves.append(_read_input(context, node))
+        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            _read_weight(context, node, spec, ties, changes=str(spec.target) in changed)
+        else:
+            raise ExportError(f"the model uses {spec.kind.name} {spec.target}, not supported")
+    return tuple(parameters_of(program.call_spec.in_spec, leaves, names))
+
+
+def _placeholders(context: Context) -> dict[str, torch.fx.Node]:
+    return {n.name: n for n in context.program.graph.nodes if n.op == "placeholder"}
+
+
+def _read_input(context: Context, node: torch.fx.Node) -> Tree:
+    value = node.meta.get("val")
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        raise ExportError(
+            f"the input {node.name} is a number that varies",
+            advice="Pass it as a 0-dimensional tensor.",
+        )
+    if not isinstance(value, torch.Tensor):
+        context.bindings.bind(node.name, value)
+        return Tree("constant", value)
+    if dtype_of(value.dtype) is None:
+        raise ExportError(f"the input {node.name} has the element type {value.dtype}")
+    context.bindings.bind(node.name, ValueRef(node.name))
+    return Tree("leaf", context.given.add_input(node.name))
+
+
+def _read_weight(
+    context: Context,
+    node: torch.fx.Node,
+    spec: InputSpec,
+    ties: dict[tuple[object, ...], str],
+    *,
+    changes: bool,
+) -> None:
+    """A parameter, buffer or constant, or one more name of one.
+
+    Args:
+        context: Where it is added.
+        node: Its placeholder.
+        spec: Which it is in the model.
+        ties: Memory -> the value that it is; grows.
+        changes: Whether runs of the model change it.
+
+    Raises:
+        ExportError: A package cannot hold its type, or it changes and shares its memory.
+    """
+    program, given, fqn = context.program, context.given, str(spec.target)
+    stored = program.constants.get(fqn, program.state_dict.get(fqn))
+    dtype = dtype_of(stored.dtype) if isinstance(stored, torch.Tensor) else None
+    if not isinstance(stored, torch.Tensor) or dtype is None:
+        kind = stored.dtype if isinstance(stored, torch.Tensor) else type(stored).__name__
+        raise ExportError(f"the model holds {fqn} of type {kind}, which packages cannot hold")
+    first = ties.setdefault(identity_of(stored), node.name)
+    if first != node.name and (changes or first in given.states):
+        other = given.states.get(first) or given.weights[first]
+        raise ExportError(
+            f"the model changes {fqn if changes else other}, and {other} and {fqn} are the "
+            "same memory",
+            advice="Register the tensor once, and use it under that name.",
+        )
+    context.bindings.bind(node.name, ValueRef(first))
+    if first != node.name:
+        return
+    if changes:
+        # Runs of the module, for reference results, change its buffers.
+        given.add_state(first, fqn, stored.detach().clone())
+    else:
+        given.add_weight(first, fqn, stored)
+    contiguous = torch.empty(stored.shape, device="meta")
+    context.ops.declare(first, tensor_type(contiguous, context.sizes, dtype))
+
+
+def settle_sizes(
+    context: Context, captured: Captured, parameters: Sequence[Parameter]
+) -> tuple[tuple[Dim, ...], tuple[SizeRelation, ...]]:
+    """Dims and relations; a dim that must be a multiple of m counts in units of m.
+
+    Raises:
+        DynamicShapeError: A size has no integer form, or no input's size determines it.
+    """
+    settling = _Settling(context, captured, parameters)
+    sizes = context.sizes
+    try:
+        dims = settling.dims()
+        relations = read_guards(captured.guards, settling.by_path())
+        multiples = multiples_in(relations)
+        if multiples:
+            sizes.count_in(multiples)
+            dims = rescale(dims, multiples)
+            relations = read_guards(captured.guards, settling.by_path())
+        sizes.assume(traced_ranges(dims, multiples))
+        settling.shapes()
+    except ValueError as error:
+        raise DynamicShapeError(f"cannot use a dynamic size: {error}") from error
+    return dims, open_relations(relations, dims)
+
+
+@dataclass(frozen=True)
+class _Settling:
+    """The inputs' sizes as the context's `sizes` translates them at the time of each call.
+
+    All methods raise ValueError for a size that has no integer form.
+    """
+
+    context: Context
+    captured: Captured
+    parameters: Sequence[Parameter]
+
+    def shapes(self) -> list[Shape]:
+        """The inputs' shapes; their types are declared anew."""
+        nodes, ops = _placeholders(self.context), self.context.ops
+        inputs = self.context.given.inputs
+        changed = self.context.program.graph_signature.user_inputs_to_mutate.values()
+        for name in inputs:
+            value = nodes[name].meta["val"]
+            if name in changed and not value.is_contiguous():
+                # Its new value is stored densely, in the layout that the old one is read in.
+                value = torch.empty(value.shape, dtype=value.dtype, device="meta")
+            ops.declare(name, tensor_type(value, self.context.sizes, dtype_of(value.dtype)))
+        shapes = [ops.types[name].shape for name in inputs]
+        known = {symbol for shape in shapes for size in shape for symbol in size.free_symbols}
+        for name in inputs:
+            type_ = ops.types[name]
+            if any(not stride.free_symbols <= known for stride in type_.strides):
+                # Strides that no size determines vary by themselves: any are copied to dense ones.
+                ops.declare(name, replace(type_, strides=row_major_strides(type_.shape)))
+        return shapes
+
+    def by_path(self) -> InputSizes:
+        """The shapes by the names that torch's guards have for the inputs."""
+        paths = paths_of(self.parameters)
+        by_path = {paths[k]: shape for k, shape in enumerate(self.shapes())}
+        for (name, *steps), shape in list(by_path.items()):
+            base, _, number = str(name).rpartition("_")
+            if number.isdigit():  # torch writes args[1] for what the placeholder calls args_1
+                by_path.setdefault((base, int(number), *steps), shape)
+        return InputSizes(by_path)
+
+    def dims(self) -> tuple[Dim, ...]:
+        """The dims that the shapes bind, with the ranges and labels that the user asked for."""
+        shapes = self.shapes()
+        captured = self.captured
+        bounds = {
+            str(s): (max(finite(r.lower) or 0, 0), finite(r.upper))
+            for s, r in self.context.program.range_constraints.items()
+        }
+        wanted = wanted_sizes(captured.example, captured.parameter_names, captured.dynamic_shapes)
+        for (position, axis), size in wanted.items():
+            symbol = str(shapes[position][axis])
+            if without_lower_bound(size) and bounds.get(symbol, (0, None))[0] == TRACED:
+                bounds[symbol] = (0, bounds[symbol][1])
+        labels = {axis: label_of(size) for axis, size in wanted.items() if label_of(size)}
+        return find_dims(shapes, bounds, self._hints(), labels)
+
+    def _hints(self) -> dict[str, int]:
+        """torch's symbols -> their sizes in the example."""
+        nodes = _placeholders(self.context)
+        every: list[Any] = [
+            s for name in self.context.given.inputs for s in nodes[name].meta["val"].shape
+        ]
+        return {
+            str(size.node.expr): int(size.node.hint)
+            for size in every
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol
+        }

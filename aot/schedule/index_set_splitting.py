@@ -1,0 +1,107 @@
+"""Index-set splitting: a loop is cut into pieces where a condition on its variable changes.
+
+A concatenation or padding chooses by comparing a loop variable with constants. Cut at those
+constants, every piece of the loop runs without conditions and with unmasked vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+
+from aot.ir.conditions import at_least, fold_conditions
+from aot.ir.loops import LoopGraph
+from aot.ir.nests import Axis, LoopNest
+from aot.ir.rewrite import substitute_axes, with_roots
+from aot.ir.scalar import postorder
+from aot.schedule.canonical import simplify
+from aot.schedule.stages import StageDraft
+from aot.symbolic import Expr, Symbol, coefficient_of, integer, product, var
+
+MAX_PIECES = 8
+"""Pieces of one loop; each is code of its own."""
+
+MAX_BLOCKS = 64
+"""Pieces of a loop with much work in each turn, such as a stack of many rows."""
+
+LEAST_BLOCK = 256
+"""Points of the stage that each of these should have."""
+
+MEAN_PIECE = 16
+"""Elements that a piece should have on average, or vectors are not worth it."""
+
+
+def split_index_sets(
+    graph: LoopGraph, stages: tuple[StageDraft, ...], whole: Axis | None
+) -> tuple[StageDraft, ...]:
+    """The stages with their loops in pieces. `whole`: an axis that must stay in one."""
+    result: list[StageDraft] = []
+    for stage in stages:
+        result.extend(_cut(graph, stage, whole))
+    return tuple(result)
+
+
+def _cut(graph: LoopGraph, stage: StageDraft, whole: Axis | None) -> tuple[StageDraft, ...]:
+    if stage.reduction:
+        return (stage,)
+    for axis in stage.inner:
+        places = [0, *split_points(stage.nests, axis), *_end(axis)]
+        if axis != whole and _worth_cutting(stage, axis, len(places) - 1):
+            return tuple(_piece(graph, stage, axis, begin, end) for begin, end in pairwise(places))
+    return (stage,)
+
+
+def _end(axis: Axis) -> tuple[int, ...]:
+    return (int(axis.extent),) if axis.extent.is_Integer else ()
+
+
+def _worth_cutting(stage: StageDraft, axis: Axis, count: int) -> bool:
+    if count < 2 or not axis.extent.is_Integer:
+        return False
+    if count <= MAX_PIECES and int(axis.extent) >= MEAN_PIECE * count:
+        return True
+    others = product([a.extent for a in stage.inner if a != axis])
+    around = others.is_Integer and int(others) * int(axis.extent) >= LEAST_BLOCK * count
+    return bool(around) and count <= MAX_BLOCKS
+
+
+def split_points(nests: Iterable[LoopNest], axis: Axis) -> list[int]:
+    """Where a condition of the nests changes along the axis, inside of its range.
+
+    Empty for an axis of dynamic extent.
+    """
+    found: set[int] = set()
+    if not axis.extent.is_Integer:
+        return []
+    for node in postorder([r for n in nests for r in n.roots]):
+        compared = at_least(node)
+        if compared is None:
+            continue
+        expr = compared[0]
+        slope = coefficient_of(expr, axis.symbol)
+        if slope is None or slope not in (1, -1):
+            continue
+        rest = (expr - slope * axis.symbol).expand()
+        if rest.is_Integer:
+            # axis + rest >= 0 begins at -rest; rest - axis >= 0 ends after rest.
+            place = -int(rest) if slope == 1 else int(rest) + 1
+            if 0 < place < int(axis.extent):
+                found.add(place)
+    return sorted(found)
+
+
+def _piece(graph: LoopGraph, stage: StageDraft, axis: Axis, begin: int, end: int) -> StageDraft:
+    part = Axis(var(f"{axis.symbol}_from{begin}"), integer(end - begin))
+    mapping: dict[Symbol, Expr] = {axis.symbol: part.symbol + begin}
+
+    def swap(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(part if a == axis else a for a in axes)
+
+    def cut(nest: LoopNest) -> LoopNest:
+        moved = substitute_axes(nest, mapping, swap(nest.axes), ())
+        ranges = graph.ranges(*moved.axes)
+        folded = with_roots(moved, fold_conditions(moved.roots, ranges))
+        return simplify(graph, folded)
+
+    return replace(stage, inner=swap(stage.inner), nests=tuple(cut(n) for n in stage.nests))

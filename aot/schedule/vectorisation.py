@@ -1,0 +1,115 @@
+"""Vectorisation: what a stage costs along each loop that might be its vector loop.
+
+Prices are in vector instructions, from strides and extents at the hint sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from aot.ir.hints import Hints, body_weight
+from aot.ir.nests import Axis, LoopNest
+from aot.ir.scalar import Node, postorder
+from aot.schedule.scheduler import Scheduler
+from aot.schedule.stages import StageDraft
+from aot.schedule.strides import StridedAccess, strided_accesses, symbols_as_values
+from aot.symbolic import Symbol
+
+_CONTIGUOUS, _INVARIANT, _STRIDED, _SCATTERED = 1.0, 0.2, 10.0, 14.0
+"""Price of one vector of an access: stride 1, 0 (hoisted), another, or unknown (gathers)."""
+
+_HORIZONTAL = 8.0
+"""Price of adding up the lanes of a vector, once for each result."""
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """What a stage costs to evaluate, in vector instructions, vectorised along one loop.
+
+    `operations`: price of the body at every point; `after`: once the reduction has ended.
+    `values`: loop variables that the body computes with, such as those of its conditions.
+    """
+
+    hints: Hints
+    lanes: int
+    stage: StageDraft
+    outer: tuple[Axis, ...]
+    moves: tuple[StridedAccess, ...]
+    operations: int
+    after: int
+    values: frozenset[Symbol]
+
+    def along(self, axis: Axis | None) -> float:
+        """Price when `axis` is the vector loop; None for scalar code."""
+        points = self.hints.volume((*self.outer, *self.stage.domain))
+        if axis is None:
+            return float(points * (len(self.moves) + self.operations))
+        extent = max(1, self.hints.value(axis.extent))
+        vectors = points / extent * -(-extent // self.lanes)
+        still = _CONTIGUOUS if axis.symbol in self.values else _INVARIANT
+        price = sum(_price(m, axis.symbol, still) for m in self.moves) + self.operations
+        total = vectors * price
+        kept = self.hints.volume((*self.outer, *self.stage.inner))
+        if axis in self.stage.reduction:
+            return total + kept * (_HORIZONTAL + self.after)
+        return total + kept * self.after / self.lanes
+
+    def best(self, candidates: Sequence[Axis]) -> tuple[float, Axis | None]:
+        """The cheapest candidate, scalar code among them; the last of equals."""
+        choice: tuple[float, Axis | None] = (self.along(None), None)
+        for axis in candidates:
+            price = self.along(axis)
+            if price <= choice[0]:
+                choice = (price, axis)
+        return choice
+
+
+def _price(move: StridedAccess, symbol: Symbol, still: float) -> float:
+    stride = move.stride(symbol)
+    if stride is None:
+        return _SCATTERED
+    if stride == 0:
+        return still
+    return _CONTIGUOUS if stride == 1 else _STRIDED
+
+
+def stage_cost(scheduler: Scheduler, outer: tuple[Axis, ...], stage: StageDraft) -> StageCost:
+    """The cost model of one stage inside those outer loops."""
+    moves = tuple(
+        dict.fromkeys(m for n in stage.nests for m in strided_accesses(scheduler.graph, n))
+    )
+    everywhere = [r for n in stage.nests for r in _per_point(n)]
+    whole = body_weight([r for n in stage.nests for r in n.roots])
+    inside = body_weight(everywhere)
+    values = symbols_as_values(everywhere)
+    hints, lanes = scheduler.hints, scheduler.machine.lanes
+    return StageCost(hints, lanes, stage, outer, moves, inside, whole - inside, values)
+
+
+def _per_point(nest: LoopNest) -> tuple[Node, ...]:
+    """What is evaluated at every point of the domain: the arguments of reductions, or all."""
+    if not nest.reduction:
+        return nest.roots
+    return tuple(n.args[0] for n in postorder(nest.roots) if n.op == "reduce")
+
+
+def order_by_stride(
+    hints: Hints, moves: Iterable[StridedAccess], axes: Sequence[Axis]
+) -> list[Axis]:
+    """Axes by falling stride, the greatest of all accesses; equal ones keep their order."""
+
+    def reach(axis: Axis) -> int:
+        total = 0
+        for move in moves:
+            stride = move.stride(axis.symbol)
+            if stride is not None and not stride.free_symbols - set(hints.dims):
+                total = max(total, abs(hints.value(stride)))
+        return total
+
+    return sorted(axes, key=reach, reverse=True)
+
+
+def nests_reduce(nests: Iterable[LoopNest]) -> bool:
+    """True when one of the nests has a reduction."""
+    return any(n.reduction for n in nests)

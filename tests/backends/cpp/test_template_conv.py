@@ -1,0 +1,114 @@
+"""Convolution kernels with epilogues, against the interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aot.ir.dtypes import BFLOAT16, FLOAT32
+from aot.ir.scalar import binary, const
+from aot.ir.templates import Conv
+from aot.ir.tensors import Dim
+from aot.symbolic import dim
+from tests.backends.cpp.template_calls import template, view
+from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
+from tests.settings import seeded
+
+
+def channels_last(shape):
+    _, c, *spatial = shape
+    steps, running = [], c
+    for s in reversed(spatial):
+        steps.insert(0, running)
+        running = running * s
+    return [running, 1, *steps]
+
+
+CASES = {
+    "plain3x3": {"c": 32, "o": 40, "k": (3, 3), "padding": (1, 1)},
+    "strided1x1": {"c": 24, "o": 64, "k": (1, 1), "stride": (2, 2)},
+    "rgb7x7": {"c": 3, "o": 20, "k": (7, 7), "stride": (2, 2), "padding": (3, 3)},
+    "grouped": {"c": 32, "o": 24, "k": (3, 3), "groups": 2, "padding": (1, 1)},
+    "dilated": {"c": 16, "o": 16, "k": (3, 3), "dilation": (2, 2), "padding": (2, 2)},
+    "depthwise": {"c": 48, "o": 48, "k": (3, 3), "groups": 48, "padding": (1, 1)},
+    "one": {"c": 17, "o": 8, "k": (5,), "padding": (2,)},
+    "three": {"c": 4, "o": 8, "k": (3, 3, 3), "padding": (1, 0, 1)},
+}
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+def test_convolutions_with_bias_relu_and_residual(layout):
+    rng = np.random.default_rng(seeded(1))
+    maker = GraphMaker((Dim("s0", 0, 9, 2, (0, 0, 1, 0)),))
+    s, shapes = dim("s0"), {}
+    for name, case in CASES.items():
+        k = case["k"]
+        ones = (1,) * len(k)
+        attrs = {
+            "stride": case.get("stride", ones),
+            "padding": case.get("padding", (0,) * len(k)),
+            "dilation": case.get("dilation", ones),
+            "groups": case.get("groups", 1),
+        }
+        size = (11, 13, 6)[: len(k)]
+        out = [
+            (n + 2 * p - d * (m - 1) - 1) // t + 1
+            for n, p, d, m, t in zip(
+                size, attrs["padding"], attrs["dilation"], k, attrs["stride"], strict=True
+            )
+        ]
+        x_shape, y_shape = [s, case["c"], *size], [s, case["o"], *out]
+        w_shape = [case["o"], case["c"] // attrs["groups"], *k]
+        strides = channels_last if layout == "channels_last" else lambda _: None
+        shapes[name] = (x_shape, w_shape, y_shape)
+        maker.buffer(f"x_{name}", FLOAT32, x_shape, strides(x_shape))
+        maker.buffer(f"w_{name}", FLOAT32, w_shape, kind="weight")
+        maker.buffer(f"b_{name}", FLOAT32, [case["o"]])
+        maker.buffer(f"r_{name}", FLOAT32, y_shape, strides(y_shape))
+        maker.buffer(f"t_{name}", FLOAT32, y_shape, kind="temp")
+        result = maker.output(f"y_{name}", FLOAT32, y_shape, strides(y_shape))
+        loops = axes(*y_shape)
+        at = [a.symbol for a in loops]
+        value = binary("add", maker.read(f"t_{name}", *at), maker.read(f"b_{name}", at[1]))
+        value = binary("add", value, maker.read(f"r_{name}", *at))
+        value = binary("maximum", value, const(0.0, FLOAT32))
+        template(
+            maker,
+            Conv,
+            {"x": view(f"x_{name}", x_shape), "w": view(f"w_{name}", w_shape)},
+            view(f"t_{name}", y_shape),
+            [nest("e", loops, [], (result, at, value))],
+            **attrs,
+        )
+    program = Program(maker.graph())
+    texts = {f.name: f.text for f in program.emitted.functions}
+    assert ("depthwise" in texts["k5"]) == (layout == "channels_last")
+    for batch in (0, 1, 3):
+        inputs = {}
+        for name, (x_shape, w_shape, y_shape) in shapes.items():
+            inputs[f"x_{name}"] = rng.normal(size=(batch, *x_shape[1:])).astype("f4")
+            inputs[f"w_{name}"] = (rng.normal(size=w_shape) / 5).astype("f4")
+            inputs[f"b_{name}"] = rng.normal(size=w_shape[0]).astype("f4")
+            inputs[f"r_{name}"] = rng.normal(size=(batch, *y_shape[1:])).astype("f4")
+        program.check(inputs, {"s0": batch}, rtol=1e-5, atol=2e-5)
+
+
+def test_weights_that_the_model_computes_and_half_inputs():
+    rng = np.random.default_rng(seeded(2))
+    maker = GraphMaker()
+    x_shape, w_shape, y_shape = [2, 20, 9, 9], [24, 10, 3, 3], [2, 24, 7, 7]
+    attrs = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 2}
+    inputs = {}
+    for dtype in (FLOAT32, BFLOAT16):
+        for kind in ("input", "weight"):
+            name = f"{dtype}{kind}"
+            maker.buffer(f"x{name}", dtype, x_shape, channels_last(x_shape))
+            maker.buffer(f"w{name}", dtype, w_shape, kind=kind)
+            inputs[f"x{name}"] = rng.normal(size=x_shape).astype(dtype.numpy)
+            inputs[f"w{name}"] = (rng.normal(size=w_shape) / 5).astype(dtype.numpy)
+            out = maker.output(f"y{name}", FLOAT32, y_shape, channels_last(y_shape))
+            operands = {"x": view(f"x{name}", x_shape), "w": view(f"w{name}", w_shape)}
+            template(maker, Conv, operands, view(out, y_shape), [], **attrs)
+    program = Program(maker.graph())
+    assert len(program.emitted.graph.derived) == 2
+    program.check(inputs, rtol=1e-4, atol=1e-4)

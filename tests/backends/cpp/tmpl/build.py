@@ -1,0 +1,82 @@
+"""Compiles small shared objects around the matrix templates, one per ISA level, for the tests."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aot.backends.cpp.toolchain import find_toolchain
+
+INCLUDE = Path(__file__).parents[4] / "aot" / "backends" / "cpp" / "include"
+LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+_NEEDS = {
+    "x86-64-v2": ("sse4_2",),
+    "x86-64-v3": ("avx2", "fma"),
+    "x86-64-v4": ("avx512f", "avx512vl"),
+}
+
+
+@functools.cache
+def levels() -> tuple[str, ...]:
+    """The ISA levels that this machine can run."""
+    flags = set(Path("/proc/cpuinfo").read_text().split())
+    return tuple(level for level in LEVELS if flags.issuperset(_NEEDS[level]))
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="aot-tmpl-")
+
+
+@functools.cache
+def build(source: str, level: str) -> ctypes.CDLL:
+    """Compiles C++ text at an ISA level and loads it; raises CalledProcessError with the errors."""
+    folder = Path(_folder().name)
+    stem = f"t{abs(hash((source, level)))}"
+    (folder / f"{stem}.cc").write_text(source)
+    library = folder / f"{stem}.so"
+    tools = find_toolchain()
+    # As kernel libraries are built, but with warnings. Their hidden visibility matters here: the
+    # templates' tables differ between levels, and must not be shared by libraries of one process.
+    flags = [flag for flag in tools.compile_flags(level) if flag != "-w"]
+    command = [*tools.command, *flags, "-fno-gnu-unique", "-Wall", "-Wextra", "-Werror"]
+    command += ["-shared", f"-I{INCLUDE}", str(folder / f"{stem}.cc"), "-o", str(library)]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(library))
+
+
+def aligned(shape: tuple[int, ...], dtype: Any, fill: float | None = None) -> np.ndarray:
+    """An array at a multiple of 64 bytes; NaN (or 77 for integers) unless `fill` is given."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    raw = np.zeros(size + 128, np.uint8)
+    start = -raw.ctypes.data % 64
+    array = raw[start : start + size].view(dtype).reshape(shape)
+    array[...] = (np.nan if dtype.kind in "fV" else 77) if fill is None else fill
+    return array
+
+
+def as_aligned(values: np.ndarray) -> np.ndarray:
+    """A C-contiguous copy at a multiple of 64 bytes."""
+    copy = aligned(values.shape, values.dtype, 0)
+    copy[...] = values
+    return copy
+
+
+def call(function: Any, *arguments: Any) -> None:
+    """Calls a C function: arrays become addresses, integers int64_t, floats double."""
+    converted: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, np.ndarray):
+            converted.append(ctypes.c_void_p(argument.ctypes.data))
+        elif isinstance(argument, float):
+            converted.append(ctypes.c_double(argument))
+        else:
+            converted.append(ctypes.c_int64(argument))
+    function(*converted)

@@ -1,0 +1,299 @@
+"""The convolution templates against a direct sum in float64."""
+
+import itertools
+from dataclasses import dataclass, replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from aot.backends.cpp.conv_heuristic import ConvBlocking, ConvShape, conv_blocking
+from aot.backends.cpp.packing import pack_conv_weight, pack_depthwise_weight
+from tests.backends.cpp.tmpl.build import LEVELS, aligned, as_aligned, build, call, levels
+from tests.settings import seeded
+
+HEADER = """
+#include "aot/tmpl/conv.h"
+#include "aot/tmpl/depthwise.h"
+using namespace aot::tmpl;
+#define EXPORT extern "C" __attribute__((visibility("default")))
+// Bias, and a store to [n][c][pixel], so that every index is checked.
+template <class T>
+struct Epilogue {
+  T* c;
+  const T* bias;
+  int64_t pixels, channels;
+  void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const T* tile,
+                  int64_t ld) const {
+    for (int64_t m = m0; m < m1; ++m) {
+      for (int64_t n = n0; n < n1; ++n) {
+        const int64_t at = (m / pixels * channels + n) * pixels + m % pixels;
+        c[at] = tile[(m - m0) * ld + n - n0] + bias[n];
+      }
+    }
+  }
+};
+"""
+CONFIG = """
+namespace {name} {{
+struct Cfg : {base} {{
+  using A = {a};
+  static constexpr int64_t KD = {kernel[0]}, KH = {kernel[1]}, KW = {kernel[2]};
+  static constexpr int64_t SD = {stride[0]}, SH = {stride[1]}, SW = {stride[2]};
+  static constexpr int64_t DD = {dilation[0]}, DH = {dilation[1]}, DW = {dilation[2]};
+  static constexpr int64_t PD = {padding[0]}, PH = {padding[1]}, PW = {padding[2]};
+"""
+ARGUMENTS = """
+EXPORT void run_{name}(const Cfg::A* x, int64_t sn, int64_t sc, int64_t sd, int64_t sh, int64_t sw,
+                       const Cfg::A* w, int64_t n, int64_t d, int64_t h, int64_t wd, int64_t od,
+                       int64_t oh, int64_t ow, compute_t<Cfg::A>* c, const compute_t<Cfg::A>* bias,
+                       int64_t begin, int64_t end, void* scratch) {{
+"""
+CONV = (
+    CONFIG
+    + """
+  using B = A;
+  static constexpr int64_t G = {g}, IC = {ic}, OC = {oc};
+  static constexpr int64_t MB = {mb}, NB = {nb}, MC = {mc}, NC = {nc}, KB = {kb}, ROWS = {rows};
+  static constexpr bool PATCH = {patch};
+}};
+EXPORT int64_t scratch_{name}(int64_t iw) {{ return conv_scratch<Cfg>(iw); }}
+"""
+    + ARGUMENTS
+    + """
+  const ConvArgs<Cfg> p{{x, sn, sc, sd, sh, sw, w, n, d, h, wd, od, oh, ow}};
+  conv<Cfg>(p, begin, end, scratch,
+            Epilogue<compute_t<Cfg::A>>{{c, bias, od * oh * ow, Cfg::G * Cfg::OC}});
+}}
+}}  // namespace {name}
+"""
+)
+DEPTHWISE = (
+    CONFIG
+    + """
+  static constexpr int64_t C = {g};
+}};
+EXPORT int64_t scratch_{name}() {{ return depthwise_scratch<Cfg>(); }}
+"""
+    + ARGUMENTS
+    + """
+  (void)sc;
+  const DepthwiseArgs<Cfg> p{{x, sn, sd, sh, sw, w, n, d, h, wd, od, oh, ow}};
+  depthwise<Cfg>(p, begin, end, scratch,
+                 Epilogue<compute_t<Cfg::A>>{{c, bias, od * oh * ow, Cfg::C}});
+}}
+}}  // namespace {name}
+"""
+)
+CTYPES = {"float32": "float", "float64": "double", "bfloat16": "Bf16", "float16": "F16"}
+
+
+@pytest.fixture(params=LEVELS)
+def level(request):
+    if request.param not in levels():
+        pytest.skip(f"this machine does not run {request.param}")
+    return request.param
+
+
+def reference(x, w, shape):
+    """x (n, groups * ic, d, h, w), w (groups * oc, ic, *kernel) in float64."""
+    pads = [(0, 0), (0, 0)] + [(p, p) for p in shape.padding]
+    x = np.pad(x, pads)
+    out = [
+        (x.shape[2 + i] - (shape.kernel[i] - 1) * shape.dilation[i] - 1) // shape.stride[i] + 1
+        for i in range(3)
+    ]
+    result = np.zeros((x.shape[0], shape.groups, shape.oc, *out))
+    grouped = x.reshape(x.shape[0], shape.groups, shape.ic, *x.shape[2:])
+    weight = w.reshape(shape.groups, shape.oc, shape.ic, *shape.kernel)
+    for position in itertools.product(*map(range, shape.kernel)):
+        window = tuple(
+            slice(k * d, k * d + (o - 1) * s + 1, s)
+            for k, d, o, s in zip(position, shape.dilation, out, shape.stride, strict=True)
+        )
+        result += np.einsum("ngcdhw,gkc->ngkdhw", grouped[(..., *window)], weight[(..., *position)])
+    return result.reshape(x.shape[0], shape.groups * shape.oc, *out)
+
+
+def check(function, shape, n, size, dtype, work, scratch, packer, *, channels_last=True, pieces=1):
+    element = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    compute = np.float32 if np.dtype(element).itemsize == 2 else element
+    rng = np.random.default_rng(seeded(7))
+    x = rng.standard_normal((n, shape.groups * shape.ic, *size)).astype(element)
+    w = rng.standard_normal((shape.groups * shape.oc, shape.ic, *shape.kernel)).astype(element)
+    bias = rng.standard_normal(shape.groups * shape.oc).astype(compute)
+    expected = reference(x.astype(np.float64), w.astype(np.float64), shape)
+    bound = reference(np.abs(x.astype(np.float64)), np.abs(w.astype(np.float64)), shape)
+    axes = (0, 2, 3, 4, 1)
+    stored = as_aligned(x.transpose(axes) if channels_last else x)
+    view = stored.transpose(0, 4, 1, 2, 3) if channels_last else stored
+    strides = [s // stored.itemsize for s in view.strides]
+    packed = as_aligned(packer(w))
+    out = aligned(expected.shape, compute)
+    pixels = n * int(np.prod(expected.shape[2:]))
+    total = work(pixels, expected.shape)
+    size_bytes = scratch(expected.shape[4])
+    room = aligned((size_bytes,), np.uint8)
+    for i in range(pieces):
+        call(
+            function,
+            stored,
+            *strides,
+            packed,
+            n,
+            *size,
+            *expected.shape[2:],
+            out,
+            bias,
+            total * i // pieces,
+            total * (i + 1) // pieces,
+            room,
+        )
+    error = np.abs(out - expected - bias.astype(np.float64)[:, None, None, None])
+    k = shape.ic * np.prod(shape.kernel)
+    limit = np.finfo(compute).eps * (np.abs(expected) + bound * (2 + np.sqrt(k)) / 2 + 4)
+    assert np.all(error <= limit)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution on data of some size: one instantiation of a template."""
+
+    shape: ConvShape
+    n: int
+    size: tuple[int, int, int]
+    dtype: str = "float32"
+    channels_last: bool = True
+    blocking: ConvBlocking | None = None
+
+    def text(self, name: str) -> str:
+        b, shape = self.blocking, self.shape
+        common = {
+            "name": name,
+            "a": CTYPES[self.dtype],
+            "kernel": shape.kernel,
+            "stride": shape.stride,
+            "dilation": shape.dilation,
+            "padding": shape.padding,
+            "g": shape.groups,
+        }
+        if b is None:
+            return DEPTHWISE.format(base="DepthwiseConfig", **common)
+        patch = "true" if b.patch else "false"
+        sizes = {"mb": b.mb, "nb": b.nb, "mc": b.mc, "nc": b.nc, "kb": b.kb, "rows": b.rows}
+        return CONV.format(
+            base="ConvConfig", ic=shape.ic, oc=shape.oc, patch=patch, **sizes, **common
+        )
+
+
+def full(shape, n, size, dtype="float32", channels_last=True, **overrides) -> Case:
+    half = 2 if dtype in ("bfloat16", "float16") else None
+    blocking = conv_blocking(
+        shape,
+        200,
+        12,
+        channels_contiguous=channels_last,
+        accumulator_bytes=8 if dtype == "float64" else 4,
+        a_bytes=half,
+        b_bytes=half,
+    )
+    return Case(shape, n, size, dtype, channels_last, replace(blocking, **overrides))
+
+
+def square(ic, oc, k, *, groups=1, stride=1, dilation=1, padding=0):
+    return ConvShape(
+        groups,
+        ic,
+        oc,
+        (1, k, k),
+        (1, stride, stride),
+        (1, dilation, dilation),
+        (0, padding, padding),
+    )
+
+
+CASES = [
+    (square(20, 40, 1), 2, (1, 9, 7)),
+    (square(16, 17, 3, padding=1), 2, (1, 9, 7)),
+    (square(33, 48, 3, stride=2, padding=1), 1, (1, 12, 13)),
+    (square(16, 20, 3, dilation=2, padding=2), 1, (1, 8, 9)),
+    (square(16, 24, 3, groups=3, padding=1), 2, (1, 5, 6)),
+    (square(64, 16, 1, stride=2), 1, (1, 7, 7)),
+    (square(100, 20, 3, padding=1), 1, (1, 14, 14)),
+    (ConvShape(1, 16, 20, (1, 1, 5), padding=(0, 0, 4)), 2, (1, 1, 20)),
+    (ConvShape(1, 16, 20, (3, 2, 3), (2, 1, 1), (1, 2, 1), (1, 1, 2)), 2, (5, 6, 7)),
+]
+PATCHED = [
+    (square(3, 20, 7, stride=2, padding=3), 2, (1, 25, 31)),
+    (square(1, 8, 5, padding=2), 1, (1, 6, 5)),
+    (square(4, 8, 3, dilation=3, padding=3), 1, (1, 9, 10)),
+    (square(2, 5, 3, groups=4, padding=1), 2, (1, 6, 7)),
+    (ConvShape(1, 3, 9, (2, 3, 3), (1, 2, 1), (2, 1, 1), (1, 0, 1)), 2, (6, 7, 8)),
+    (square(3, 4, 3, padding=4), 1, (1, 1, 2)),
+]
+DEPTHWISE_CASES = [
+    (square(1, 1, 3, groups=40, padding=1), 2, (1, 9, 21)),
+    (square(1, 1, 3, groups=33, stride=2, padding=1), 2, (1, 12, 30)),
+    (square(1, 1, 5, groups=300, padding=2), 1, (1, 5, 18)),
+    (square(1, 1, 3, groups=16, dilation=2, padding=2), 1, (1, 7, 20)),
+    (square(1, 1, 3, groups=5, padding=3), 1, (1, 2, 1)),
+    (ConvShape(20, 1, 1, (2, 3, 3), (1, 1, 2), (2, 1, 1), (1, 1, 0)), 2, (4, 5, 17)),
+]
+
+
+def all_cases() -> dict[str, Case]:
+    table = {f"conv{i}": full(*case) for i, case in enumerate(CASES)}
+    for i, case in enumerate(PATCHED):
+        table[f"few{i}_last"] = full(*case)
+        table[f"few{i}_first"] = full(*case, channels_last=False)
+    table["split"] = full(*PATCHED[0], mb=19, mc=19, rows=2)
+    table["first1"] = full(*CASES[1], channels_last=False)
+    table["first8"] = full(*CASES[8], channels_last=False)
+    table["chunks"] = full(*CASES[6], kb=40, mb=50, mc=30, nc=16, nb=16)
+    for dtype in ("float64", "bfloat16", "float16"):
+        table[f"conv2_{dtype}"] = full(*CASES[2], dtype=dtype)
+        table[f"conv8_{dtype}"] = full(*CASES[8], dtype=dtype)
+        table[f"few0_{dtype}"] = full(*PATCHED[0], dtype=dtype)
+    for dtype in ("float32", "float64", "bfloat16"):
+        for i, case in enumerate(DEPTHWISE_CASES):
+            table[f"depthwise{i}_{dtype}"] = Case(*case, dtype=dtype)
+    return table
+
+
+ALL = all_cases()
+SOURCE = HEADER + "".join(case.text(name) for name, case in ALL.items())
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize("name", ALL)
+def test_matches_the_direct_sum(level, name, pieces):
+    case, library = ALL[name], build(SOURCE, level)
+    shape, blocking = case.shape, case.blocking
+
+    def work(pixels, out_shape):
+        if blocking is None:
+            return case.n * out_shape[2] * out_shape[3]
+        return blocking.work(pixels)
+
+    def scratch(ow):
+        if blocking is None:
+            return library[f"scratch_{name}"]()
+        iw = (ow - 1) * shape.stride[2] + (shape.kernel[2] - 1) * shape.dilation[2] + 1
+        assert library[f"scratch_{name}"](iw) == blocking.scratch_bytes(ow)
+        return blocking.scratch_bytes(ow)
+
+    def packer(w):
+        return pack_depthwise_weight(w) if blocking is None else pack_conv_weight(w, shape.groups)
+
+    check(
+        library[f"run_{name}"],
+        shape,
+        case.n,
+        case.size,
+        case.dtype,
+        work,
+        scratch,
+        packer,
+        channels_last=case.channels_last,
+        pieces=pieces,
+    )

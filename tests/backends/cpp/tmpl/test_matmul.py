@@ -1,0 +1,344 @@
+"""The matmul template against NumPy in float64: odd shapes, types, strides, splits of the work."""
+
+import itertools
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
+from aot.backends.cpp.packing import pack_matmul_weight
+from tests.backends.cpp.tmpl.build import LEVELS, aligned, as_aligned, build, call, levels
+from tests.settings import seeded
+
+CTYPES = {
+    "float32": "float",
+    "float64": "double",
+    "int64": "int64_t",
+    "int32": "int32_t",
+    "int16": "int16_t",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "bfloat16": "Bf16",
+    "float16": "F16",
+}
+COMPUTE = {"bfloat16": np.float32, "float16": np.float32}
+
+HEADER = """
+#include "aot/tmpl/matmul.h"
+using namespace aot::tmpl;
+#define EXPORT extern "C" __attribute__((visibility("default")))
+"""
+VARIANT = """
+namespace {name} {{
+struct Cfg : MatmulConfig {{
+  using A = {a};
+  using B = {b};
+  static constexpr int64_t M = {m}, N = {n}, K = {k};
+  static constexpr int64_t MB = {mb}, NB = {nb}, MC = {mc}, NC = {nc}, KB = {kb};
+  static constexpr bool COPY_A = {copy}, STRIDED_B = {strided};
+}};
+using T = compute_t<Cfg::A>;
+// An epilogue with a bias and a transposed store, so that every index is checked.
+struct Epilogue {{
+  T* c;
+  const T* bias;
+  int64_t c_batch, c_col;
+  void operator()(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const T* tile,
+                  int64_t ld) const {{
+    for (int64_t m = m0; m < m1; ++m) {{
+      for (int64_t n = n0; n < n1; ++n) {{
+        c[b * c_batch + n * c_col + m] = T(tile[(m - m0) * ld + n - n0] + bias[n]);
+      }}
+    }}
+  }}
+}};
+EXPORT int64_t scratch_{name}() {{ return matmul_scratch<Cfg>(); }}
+EXPORT void run_{name}(const Cfg::A* a, int64_t a_batch, int64_t a_row, int64_t a_col,
+                       const Cfg::B* b, int64_t b_batch, int64_t b_row, int64_t b_col, int64_t m,
+                       int64_t n, int64_t k, T* c, const T* bias, int64_t begin, int64_t end,
+                       void* scratch) {{
+  const MatmulArgs<Cfg> p{{a, a_batch, a_row, a_col, b, b_batch, b_row, b_col, m, n, k}};
+  matmul<Cfg>(p, begin, end, scratch, Epilogue{{c, bias, m * n, m}});
+}}
+EXPORT void plain_{name}(const Cfg::A* a, int64_t a_batch, int64_t a_row, int64_t a_col,
+                         const Cfg::B* b, int64_t b_batch, int64_t b_row, int64_t b_col, int64_t m,
+                         int64_t n, int64_t k, T* c, int64_t c_row, int64_t begin, int64_t end,
+                         void* scratch) {{
+  const MatmulArgs<Cfg> p{{a, a_batch, a_row, a_col, b, b_batch, b_row, b_col, m, n, k}};
+  matmul<Cfg>(p, begin, end, scratch, StoreRows<T>{{c, m * c_row, c_row}});
+}}
+}}  // namespace {name}
+"""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One instantiation of the template; all of them are compiled together, once a level."""
+
+    blocking: MatmulBlocking
+    dtype: str = "float32"
+    static: tuple[int, int, int] = (-1, -1, -1)
+
+    def text(self, name: str) -> str:
+        blocking = self.blocking
+        return VARIANT.format(
+            name=name,
+            a=CTYPES[self.dtype],
+            b=CTYPES[self.dtype],
+            m=self.static[0],
+            n=self.static[1],
+            k=self.static[2],
+            mb=blocking.mb,
+            nb=blocking.nb,
+            mc=blocking.mc,
+            nc=blocking.nc,
+            kb=blocking.kb,
+            copy="true" if blocking.copy_a else "false",
+            strided="true" if blocking.strided_b else "false",
+        )
+
+
+SMALL = MatmulBlocking(
+    mb=32,
+    nb=48,
+    mc=32,
+    nc=64,
+    kb=24,
+    grain=1,
+    copy_a=False,
+    accumulator_bytes=4,
+    narrow_a=False,
+    narrow_b=False,
+)
+CONSTANT = [(8, 16, 16), (5, 48, 7), (129, 100, 300), (1, 64, 500)]
+
+
+def variants() -> dict[str, Variant]:
+    table = {
+        "small": Variant(SMALL),
+        "wide": Variant(matmul_blocking(11, 128, 10, m_max=200)),
+        "k_outer": Variant(matmul_blocking(140, 64, 600, m_max=200, a_contiguous=False)),
+    }
+    for dtype in ("float64", "int64", "int32", "int16", "int8", "uint8"):
+        size = np.dtype(dtype).itemsize
+        table[dtype] = Variant(matmul_blocking(40, 64, 33, m_max=64, accumulator_bytes=size), dtype)
+    for dtype in ("bfloat16", "float16"):
+        table[dtype] = Variant(matmul_blocking(40, 64, 600, m_max=64, a_bytes=2, b_bytes=2), dtype)
+    for dtype in ("float32", "bfloat16", "int32"):
+        half = 2 if dtype == "bfloat16" else None
+        blocking = matmul_blocking(
+            40, 40, 40, m_max=200, a_bytes=half, b_bytes=half, b_packed=False
+        )
+        table[f"plain_b_{dtype}"] = Variant(blocking, dtype)
+    for i, shape in enumerate(CONSTANT):
+        table[f"constant{i}"] = Variant(matmul_blocking(*shape), "float32", shape)
+    return table
+
+
+VARIANTS = variants()
+SOURCE = HEADER + "".join(v.text(name) for name, v in VARIANTS.items())
+
+
+@pytest.fixture(params=LEVELS)
+def level(request):
+    if request.param not in levels():
+        pytest.skip(f"this machine does not run {request.param}")
+    return request.param
+
+
+def random(shape, dtype, seed):
+    rng = np.random.default_rng(seeded(seed))
+    if np.dtype(dtype).kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(max(info.min, -9), min(info.max, 9) + 1, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def split(work: int, pieces: int) -> list[tuple[int, int]]:
+    edges = [work * i // pieces for i in range(pieces + 1)]
+    return list(itertools.pairwise(edges))
+
+
+def check(
+    level,
+    name,
+    shape,
+    *,
+    batch=1,
+    k_outer=False,
+    shared_b=False,
+    b_layout="packed",
+    pieces=1,
+    source=SOURCE,
+):
+    """Runs a variant with the epilogue and with the plain store, and compares both."""
+    m, n, k = shape
+    blocking, dtype = VARIANTS[name].blocking, VARIANTS[name].dtype
+    element = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    compute = COMPUTE.get(dtype, element)
+    a = random((batch, m, k), element, 1)
+    b = random((1 if shared_b else batch, k, n), element, 2)
+    bias = random((n,), compute, 3)
+    b_stored, b_strides = lay_out(b, b_layout)
+    stored = as_aligned(np.ascontiguousarray(a.swapaxes(1, 2)) if k_outer else a)
+    strides = (m * k, 1, m) if k_outer else (m * k, k, 1)
+    library = build(source, level)
+    assert library[f"scratch_{name}"]() == blocking.scratch_bytes
+    scratch = aligned((blocking.scratch_bytes,), np.uint8)
+    integral = np.dtype(compute).kind in "iu"
+    wide = np.int64 if integral else np.float64
+    product = np.matmul(a.astype(wide), b.astype(wide))
+    bound = None if integral else np.matmul(np.abs(a.astype(wide)), np.abs(b.astype(wide)))
+    ranges = split(blocking.work(batch, m, n), pieces)
+    common = (stored, *strides, b_stored, 0 if shared_b else b_stored[0].size, *b_strides, m, n, k)
+
+    out = aligned((batch, n, m), compute)
+    for begin, end in ranges:
+        call(library[f"run_{name}"], *common, out, bias, begin, end, scratch)
+    compare(out.swapaxes(1, 2), product + bias.astype(wide), bound, k)
+    row = n + 5
+    rows = aligned((batch, m, row), compute)
+    untouched = rows[:, :, n:].copy()
+    for begin, end in ranges:
+        call(library[f"plain_{name}"], *common, rows, row, begin, end, scratch)
+    compare(rows[:, :, :n], product, bound, k)
+    np.testing.assert_array_equal(rows[:, :, n:], untouched)
+
+
+def lay_out(b, layout):
+    """B (batch, k, n) as it lies in memory, and the element strides of k and n there."""
+    n = b.shape[2]
+    if layout == "packed":
+        return as_aligned(np.stack([pack_matmul_weight(x) for x in b])), (0, 0)
+    if layout == "columns":
+        return as_aligned(b.swapaxes(1, 2)), (1, b.shape[1])
+    if layout == "rows":
+        return as_aligned(b), (n, 1)
+    return as_aligned(np.repeat(b, 2, axis=2)), (2 * n, 2)
+
+
+def compare(actual, expected, bound, k):
+    if bound is None:
+        np.testing.assert_array_equal(actual, expected.astype(actual.dtype))
+        return
+    epsilon = np.finfo(actual.dtype).eps
+    # Rounding errors of k sums grow like a random walk, far below the worst case of k * eps.
+    assert actual.shape == expected.shape
+    limit = epsilon * (np.abs(expected) + bound * (2 + np.sqrt(k)) / 2 + 1)
+    assert np.all(np.abs(actual.astype(np.float64) - expected) <= limit)
+
+
+SHAPES = [
+    (0, 5, 5),
+    (5, 0, 5),
+    (5, 5, 0),
+    (1, 1, 1),
+    (8, 16, 16),
+    (1, 100, 37),
+    (2, 33, 24),
+    (3, 65, 25),
+    (13, 17, 23),
+    (33, 49, 48),
+    (64, 96, 72),
+    (97, 131, 101),
+    (150, 64, 20),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_float32_shapes(level, shape):
+    check(level, "small", shape)
+
+
+@pytest.mark.parametrize("rows", range(1, 21))
+def test_every_strip_height(level, rows):
+    check(level, "small", (rows, 80, 30))
+
+
+@pytest.mark.parametrize("panels", range(1, 9))
+def test_every_panel_count(level, panels):
+    check(level, "wide", (11, 16 * panels - 3, 10))
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 7, 100])
+def test_splits_give_the_same_bytes(level, pieces):
+    m, n, k = 75, 150, 60
+    a, b = random((m, k), np.float32, 1), random((k, n), np.float32, 2)
+    packed, stored = as_aligned(pack_matmul_weight(b)), as_aligned(a)
+    run = build(SOURCE, level).run_small
+    scratch = aligned((SMALL.scratch_bytes,), np.uint8)
+    bias = np.zeros(n, np.float32)
+    results = []
+    for count in (1, pieces):
+        out = aligned((n, m), np.float32)
+        for begin, end in split(SMALL.work(1, m, n), count):
+            call(run, stored, 0, k, 1, packed, 0, 0, 0, m, n, k, out, bias, begin, end, scratch)
+        results.append(out)
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "int32", "int16", "int8", "uint8"])
+@pytest.mark.parametrize("shape", [(13, 35, 29), (40, 64, 33), (1, 17, 5)])
+def test_other_types(level, dtype, shape):
+    check(level, dtype, shape)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (13, 35, 29),
+        (40, 64, 600),
+        (1, 100, 31),
+        (3, 16, 0),
+        (1, 20, 32),
+        (50, 40, 64),
+        (70, 100, 1120),
+    ],
+)
+def test_half_types_compute_in_float32(level, dtype, shape):
+    check(level, dtype, shape)
+
+
+@pytest.mark.parametrize("unit", ["kBf16Dot", "kBf16None"])
+@pytest.mark.parametrize("shape", [(1, 20, 32), (50, 40, 1034), (13, 70, 29), (3, 16, 0)])
+def test_lesser_bfloat16_units(level, unit, shape):
+    source = f"#define AOT_TMPL_BF16_AT_MOST {unit}\n" + HEADER
+    source += VARIANTS["bfloat16"].text("bfloat16")
+    check(level, "bfloat16", shape, source=source)
+
+
+@pytest.mark.parametrize("shape", [(13, 35, 29), (140, 64, 600)])
+def test_strided_k_is_copied(level, shape):
+    check(level, "k_outer", shape, k_outer=True, batch=2)
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "strided"])
+@pytest.mark.parametrize("shape", [(0, 5, 5), (1, 70, 60), (3, 16, 5), (40, 37, 60), (150, 100, 0)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+def test_plain_b(level, layout, shape, dtype):
+    check(level, f"plain_b_{dtype}", shape, b_layout=layout, batch=2, pieces=2)
+
+
+@pytest.mark.parametrize("shared_b", [False, True])
+def test_batches(level, shared_b):
+    check(level, "small", (40, 70, 30), batch=3, shared_b=shared_b, pieces=4)
+
+
+@pytest.mark.parametrize("i", range(len(CONSTANT)))
+def test_constant_sizes(level, i):
+    check(level, f"constant{i}", CONSTANT[i])
+
+
+def test_many_rows_finish_strip_by_strip(level):
+    check(level, "small", (300, 100, 20), pieces=3)
+
+
+def test_blocking_is_sane():
+    for m, n, k in itertools.product((1, 7, 128, 500), (1, 16, 100, 768, 3072), (1, 64, 3072)):
+        blocking = matmul_blocking(m, n, k)
+        assert 0 < blocking.mb <= 128 and blocking.mc == blocking.mb
+        assert blocking.nc % 16 == 0 and blocking.nb % 16 == 0
+        assert blocking.work(1, m, n) >= 1 and blocking.grain >= 1

@@ -1,0 +1,202 @@
+"""The text of kernels without a template, and what their tiles are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from aot.backends.base import EmittedGraph
+from aot.backends.triton.backend import TritonBackend
+from aot.frontend.capture import capture_module
+from aot.frontend.ingest import ingest
+from aot.ir.kernels import KernelGraph
+from aot.ir.verify import verify_kernels
+from aot.lowering.lower import lower
+from aot.options import Target
+from aot.schedule.fusion import fuse
+from aot.symbolic import decode, dim
+from tests.backends.emitting import emit
+from tests.backends.triton.interpret import run_emitted
+from tests.conftest import GoldenCheck
+from tests.launches import grid_of
+from tests.schedule.graphs import run_passes
+
+TARGET = Target("cuda", ("sm_90",))
+BACKEND = TritonBackend()
+
+
+class Function(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        return self.function(*args)
+
+
+def kernels_of(function: Callable[..., Any], *args: torch.Tensor, **options: Any) -> KernelGraph:
+    graph, _ = ingest(capture_module(Function(function), args, **options))
+    kernels = fuse(run_passes(lower(graph), BACKEND.machine(TARGET)), BACKEND.machine(TARGET))
+    verify_kernels(kernels)
+    return kernels
+
+
+def emitted(function: Callable[..., Any], *args: torch.Tensor, **options: Any) -> EmittedGraph:
+    return emit(BACKEND, kernels_of(function, *args, **options), TARGET)
+
+
+def only(source: EmittedGraph) -> str:
+    (function,) = source.functions
+    return function.text
+
+
+ROWS = torch.zeros(64, 1000)
+BATCH = torch.export.Dim("batch", min=1, max=4096)
+
+TEXTS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "pointwise": (lambda x, y: x.relu() * y + 1, (ROWS, ROWS[0])),
+    "half": (lambda x: torch.exp(x) - x, (ROWS.to(torch.bfloat16),)),
+    "transposed": (lambda x, y: x.t() + y, (torch.zeros(96, 64), torch.zeros(64, 96))),
+    "softmax": (lambda x: x.softmax(-1), (ROWS,)),
+    "long_rows": (lambda x: x.softmax(-1), (torch.zeros(2048, 50000),)),
+    "columns": (lambda x: x.sum(0), (torch.zeros(512, 4096),)),
+    "argmax": (lambda x: x.argmax(-1), (ROWS,)),
+    "gather": (lambda x, i: F.embedding(i, x), (ROWS, torch.zeros(7, dtype=torch.int64))),
+    "index_add": (
+        lambda x, i, y: x.index_add(0, i, y),
+        (ROWS, torch.zeros(7, dtype=torch.int64), torch.zeros(7, 1000)),
+    ),
+    "concatenation": (lambda x, y: torch.cat([x[:, :10], y * 2], 1), (ROWS, ROWS)),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text(name: str, golden: GoldenCheck) -> None:
+    function, args = TEXTS[name]
+    source = emitted(function, *args)
+    parts = [
+        f"# {f.signature} {dict(f.options)} faults={f.faults}\n{f.text}" for f in source.functions
+    ]
+    launches = [
+        f"# {la.kernel}: {la.function}{la.buffers} grid {grid_of(la)}\n" for la in source.launches
+    ]
+    golden(f"{name}.txt", "\n".join([*launches, *parts]))
+
+
+def test_rows_that_fit_are_read_once() -> None:
+    text = only(emitted(lambda x: F.layer_norm(x, (1000,)), ROWS))
+    assert text.count("tl.load(p0") == 1
+    assert "for " not in text.split("@triton.jit")[-1]
+
+
+def test_long_rows_are_walked_in_loops_and_computed_again() -> None:
+    text = only(emitted(lambda x: x.softmax(-1), torch.zeros(2048, 50000)))
+    assert text.count("for start") == 3
+    assert text.count("tl.load(p0") == 3
+
+
+def test_few_long_rows_are_reduced_in_two_steps() -> None:
+    source = emitted(lambda x: x.sum(), torch.zeros(1 << 22))
+    assert len(source.launches) == 2
+    first = grid_of(source.launches[0])
+    assert int(first[0]) >= 512
+
+
+def test_equal_kernels_share_a_function() -> None:
+    square = torch.zeros(1000, 1000)
+    source = emitted(lambda x, y: (x.softmax(-1) @ y).softmax(-1), square, square)
+    names = [launch.function for launch in source.launches]
+    assert len(names) == len(source.functions) + 1
+
+
+def test_sizes_that_divide_need_no_masks() -> None:
+    assert "mask" not in only(emitted(lambda x: x + 1, torch.zeros(1024, 1024)))
+    assert "mask" in only(emitted(lambda x: x + 1, torch.zeros(1023, 1023)))
+
+
+def test_indices_have_64_bits_where_sizes_demand_it() -> None:
+    narrow = emitted(lambda x: x + 1, ROWS, dynamic_shapes={"args": ({0: BATCH},)})
+    assert "tl.int64" not in only(narrow)
+    unbounded = torch.export.Dim("batch", min=1)
+    wide = emitted(lambda x: x + 1, ROWS, dynamic_shapes={"args": ({0: unbounded},)})
+    assert "tl.int64" in only(wide)
+
+
+def test_reads_along_another_axis_get_a_second_tile_dimension() -> None:
+    text = only(emitted(lambda x, y: x.t() + y, torch.zeros(96, 64), torch.zeros(64, 96)))
+    assert "[:, None]" in text
+    assert "[None, :]" in text
+
+
+def test_wrong_indices_are_reported() -> None:
+    (function,) = emitted(lambda x, i: x[i], ROWS, torch.zeros(7, dtype=torch.int64)).functions
+    assert function.faults
+    assert "tl.store(fault" in function.text
+
+
+def test_nothing_is_touched_in_an_empty_dimension() -> None:
+    def changed(x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x[i] * 2, x.index_put((i,), x.new_ones(()))
+
+    index = torch.zeros(7, dtype=torch.int64)
+    for least, test in ((0, True), (1, False)):
+        rows = torch.export.Dim("rows", min=least, max=4096)
+        source = emitted(changed, ROWS, index, dynamic_shapes={"args": ({0: rows}, None)})
+        text = "".join(f.text for f in source.functions)
+        assert ("(d0 + tl.full([], 0, tl.int64) > 0)" in text) == test
+        if test:
+            (read, _), fault = run_emitted(
+                source,
+                dict(zip(source.graph.inputs, (ROWS[:0].numpy(), index.numpy()), strict=True)),
+                lambda fqn: np.zeros(()),
+                {d.name: 0 for d in source.graph.dims},
+            )
+            # Behind the empty tensor the memory is full of 0x55.
+            assert fault and not read.any()
+
+
+def test_functions_declare_their_arguments() -> None:
+    source = emitted(lambda x, y: x + y, ROWS, ROWS + 1, dynamic_shapes={"args": ({0: BATCH},) * 2})
+    (declared,) = [f.declaration for f in source.functions]
+    (launch,) = source.launches
+    assert declared is not None
+    assert [v.minimum for v in declared.variables] == [1]
+    assert [(b.dtype, b.bytes, b.access) for b in declared.buffers] == [
+        ("float32", ("*", 4000, "v0"), access) for access in ("read", "read", "write")
+    ]
+    assert declared.sizes == ("v0",) and (declared.work, declared.scratch) == (0, 0)
+    values = dict(zip([dim("v0")], launch.values, strict=True))
+    assert [decode(g).xreplace(values) for g in declared.grid or ()] == list(grid_of(launch))
+
+
+def test_short_reductions_cross_no_threads_and_share_addresses() -> None:
+    text = only(emitted(lambda x: F.max_pool2d(x, 3, 2, 1), torch.zeros(2, 8, 32, 32)))
+    assert "tl.reduce(" not in text
+    assert text.count("tl.load(") == 9
+    assert text.count("= p0 + (") == 1
+
+
+def test_resizing_gathers_taps_alone() -> None:
+    image = torch.zeros(2, 3, 64, 80)
+    for size in ((100, 80), (64, 90)):
+        source = emitted(lambda x, s=size: F.interpolate(x, size=s, mode="bicubic"), image)
+        (function,) = source.functions
+        # Four taps, their weights, and where they start.
+        assert function.text.count("tl.load(") == 9
+        assert "tl.sum(" not in function.text
+        assert not function.faults
+
+
+def test_columns_of_two_axes_that_nothing_tells_apart_are_one() -> None:
+    image = torch.zeros(2, 3, 64, 80).contiguous(memory_format=torch.channels_last)
+    vertical = only(emitted(lambda x: F.interpolate(x, size=(100, 80), mode="bicubic"), image))
+    assert "y // " not in vertical
+    assert "max_contiguous" not in vertical

@@ -1,0 +1,82 @@
+"""Template calls that become nests, and that these compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+
+from aot.ir.templates.conv import Conv
+from aot.lowering.builder import GraphBuilder, Tensor, identity_view
+from aot.passes.expand_templates import expand_templates
+from aot.symbolic import as_expr
+from tests.passes.parts import templates
+from tests.schedule.graphs import (
+    BARE,
+    BATCH,
+    DEVICE,
+    S0,
+    attention,
+    check_same,
+    make_graph,
+    matmul,
+)
+
+
+@pytest.mark.parametrize("tiny", [True, False])
+def test_small_products_become_nests(tiny: bool) -> None:
+    size = 16 if tiny else 512
+
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
+        return [matmul(builder, x, w)]
+
+    graph = make_graph(body, {"x": (8, size)}, {"w": (size, size)})
+    expanded = expand_templates(graph, DEVICE)
+    assert bool(templates(expanded)) is not tiny
+    check_same(graph, expanded, tolerance=1e-4)
+
+
+def _conv(groups: int):
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
+        call = partial(
+            Conv,
+            x=identity_view(x),
+            w=identity_view(w),
+            stride=(2, 1),
+            padding=(1, 0),
+            dilation=(1, 2),
+            groups=groups,
+        )
+        return [builder.template(call, [as_expr(s) for s in (2, 4, 4, 4)], x.dtype)]
+
+    return body
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_convolution_expands_to_the_same(groups: int) -> None:
+    graph = make_graph(_conv(groups), {"x": (2, 4, 7, 8)}, {"w": (4, 4 // groups, 3, 3)})
+    expanded = expand_templates(graph, BARE)
+    assert not templates(expanded)
+    check_same(graph, expanded, tolerance=1e-4)
+
+
+def test_attention_over_vectors_of_a_dynamic_length_expands() -> None:
+    def body(builder: GraphBuilder, q: Tensor, k: Tensor) -> Sequence[Tensor]:
+        return [attention(q, k, k)]
+
+    graph = make_graph(body, {"q": (2, 4, 5, S0), "k": (2, 4, 7, S0)}, {}, (BATCH,))
+    expanded = expand_templates(graph, DEVICE)
+    assert "attention" not in [call.kind for call in templates(expanded)]
+    check_same(graph, expanded, {"s0": 3}, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_expands_to_the_same(masked: bool) -> None:
+    def body(builder: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, m: Tensor) -> Sequence[Tensor]:
+        return [attention(q, k, v, m if masked else None, causal=not masked)]
+
+    heads = {"q": (2, 4, 5, 8), "k": (2, 2, 5, 8), "v": (2, 2, 5, 8), "m": (2, 4, 5, 5)}
+    graph = make_graph(body, heads)
+    expanded = expand_templates(graph, BARE)
+    check_same(graph, expanded, tolerance=1e-4)

@@ -1,0 +1,115 @@
+"""Inlining: which producers end in their readers, which stay stored, and that values stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from aot.ir.dtypes import FLOAT32, INT64
+from aot.ir.scalar import Access, index_value, loads, unary
+from aot.lowering.builder import GraphBuilder, Tensor
+from aot.passes.inline import inline_producers
+from aot.symbolic import as_expr
+from tests.passes.parts import nests
+from tests.schedule.graphs import (
+    BATCH,
+    DEVICE,
+    S0,
+    binary_op,
+    check_same,
+    concatenate,
+    make_graph,
+    reduce_op,
+    unary_op,
+)
+
+
+def test_single_use_chain_becomes_one_nest() -> None:
+    def body(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        for op in ("exp", "tanh", "sin", "abs"):
+            x = unary_op(op, x)
+        return [x]
+
+    graph = make_graph(body, {"x": (S0, 5)}, dims=(BATCH,))
+    inlined = inline_producers(graph, DEVICE)
+    assert len(inlined.ops) == 1
+    for size in (0, 1, 3):
+        check_same(graph, inlined, {"s0": size})
+
+
+@pytest.mark.parametrize(
+    ("op", "stored"), [("exp", True), ("erf", True), ("neg", False), ("abs", False)]
+)
+def test_dear_functions_with_two_users_are_stored(op: str, stored: bool) -> None:
+    def body(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        y = unary_op(op, x)
+        return [unary_op("sin", y), reduce_op("sum", y, 0)]
+
+    graph = make_graph(body, {"x": (64, 64)})
+    inlined = inline_producers(graph, DEVICE)
+    assert len(inlined.ops) == (3 if stored else 2)
+    check_same(graph, inlined, tolerance=1e-4)
+
+
+def test_reductions_are_never_repeated() -> None:
+    def body(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        return [binary_op("sub", x, reduce_op("sum", x, 1, keep=True))]
+
+    inlined = inline_producers(make_graph(body, {"x": (8, 8)}), DEVICE)
+    assert len(inlined.ops) == 2
+
+
+def test_results_of_the_model_stay_stored() -> None:
+    def body(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        y = unary_op("neg", x)
+        return [y, unary_op("exp", y)]
+
+    graph = make_graph(body, {"x": (8,)})
+    inlined = inline_producers(graph, DEVICE)
+    assert len(inlined.ops) == 2
+    check_same(graph, inlined)
+
+
+def test_value_of_a_nest_with_more_results_is_not_repeated() -> None:
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        def dear(at):
+            return unary("exp", x.load(at))
+
+        first, second = builder.pointwise_many(
+            x.shape, [(FLOAT32, dear), (FLOAT32, lambda at: unary("neg", dear(at)))]
+        )
+        return [second, unary_op("sin", first)]
+
+    assert len(inline_producers(make_graph(body, {"x": (64,)}), DEVICE).ops) == 2
+
+
+def test_concatenation_reads_its_pieces_under_guards() -> None:
+    def body(_: GraphBuilder, x: Tensor, y: Tensor) -> Sequence[Tensor]:
+        return [concatenate(unary_op("neg", x), unary_op("exp", y), 1)]
+
+    graph = make_graph(body, {"x": (4, 3), "y": (4, 5)})
+    inlined = inline_producers(graph, DEVICE)
+    (nest,) = nests(inlined)
+    assert all(isinstance(n.attr, Access) and n.attr.masked for n in loads(nest.roots))
+    check_same(graph, inlined)
+
+
+def test_gather_at_known_positions_needs_no_check() -> None:
+    def body(builder: GraphBuilder, w: Tensor) -> Sequence[Tensor]:
+        ids = builder.pointwise((as_expr(6),), INT64, lambda at: index_value(at[0] + 2))
+        picked = [as_expr(6), w.shape[1]]
+        return [
+            builder.pointwise(
+                picked,
+                FLOAT32,
+                lambda at: w.load((builder.indirect(ids.load(at[:1]), w.shape[0]), at[1])),
+            )
+        ]
+
+    graph = make_graph(body, {"w": (10, 4)})
+    inlined = inline_producers(graph, DEVICE)
+    (nest,) = nests(inlined)
+    (read,) = loads(nest.roots)
+    assert not read.args
+    check_same(graph, inlined)

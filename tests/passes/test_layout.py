@@ -1,0 +1,106 @@
+"""Layouts: which buffers take whose, what is copied, and that results stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from aot.ir.loops import reads
+from aot.ir.templates.conv import Conv
+from aot.ir.templates.matmul import Matmul
+from aot.lowering.builder import GraphBuilder, Tensor, identity_view
+from aot.passes.inline import inline_producers
+from aot.passes.layout import choose_layouts, own_outputs
+from aot.symbolic import FloorDiv, Modulo, as_expr, row_major_strides
+from tests.passes.parts import nests, templates
+from tests.schedule.graphs import (
+    DEVICE,
+    attention,
+    check_same,
+    make_graph,
+    matmul,
+    pointwise,
+    unary_op,
+)
+
+
+def test_convolution_chains_stay_channels_last() -> None:
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
+        geometry = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+
+        def conv(t: Tensor) -> Tensor:
+            call = partial(Conv, x=identity_view(t), w=identity_view(w), **geometry)
+            return builder.template(call, x.shape, x.dtype)
+
+        return [conv(unary_op("tanh", conv(x)))]
+
+    graph = make_graph(body, {"x": (1, 16, 9, 9)}, {"w": (16, 16, 3, 3)})
+    laid = choose_layouts(inline_producers(graph, DEVICE), DEVICE)
+    inner = [laid.buffers[v.buffer] for c in templates(laid) for r, v in c.operands if r == "x"]
+    strides = [tuple(int(s) for s in b.strides or ()) for b in inner]
+    assert strides == [(1296, 81, 9, 1), (1296, 1, 144, 16)]
+    # The promise to the caller is kept by a copy that will be an epilogue.
+    (result,) = laid.outputs
+    assert laid.buffers[result].strides == row_major_strides(laid.buffers[result].shape)
+    check_same(graph, laid, tolerance=1e-4)
+
+
+def test_operand_that_no_layout_makes_plain_is_copied() -> None:
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
+        view = builder.view(
+            x, [as_expr(8), as_expr(6)], lambda at: (Modulo(at[0] + at[1], as_expr(8)), at[1])
+        )
+        shape = (as_expr(8), as_expr(64))
+        return [builder.template(partial(Matmul, a=view, b=identity_view(w)), shape, x.dtype)]
+
+    graph = make_graph(body, {"x": (8, 6)}, {"w": (6, 64)})
+    laid = choose_layouts(graph, DEVICE)
+    copies = [d for d in laid.decisions if d.verdict == "copied"]
+    assert len(copies) == 1
+    check_same(graph, laid, tolerance=1e-4)
+
+
+def test_a_weight_that_no_layout_makes_plain_is_stored_anew() -> None:
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
+        view = builder.view(
+            w, [as_expr(8), as_expr(6)], lambda at: (Modulo(at[0] + at[1], as_expr(8)), at[1])
+        )
+        call = partial(Matmul, a=view, b=identity_view(x))
+        return [builder.template(call, (as_expr(8), as_expr(64)), x.dtype)]
+
+    graph = make_graph(body, {"x": (6, 64)}, {"w": (8, 6)})
+    laid = choose_layouts(graph, DEVICE)
+    assert [d.verdict for d in laid.decisions if d.verdict == "copied"] == ["copied"]
+    (stored,) = laid.derived
+    assert laid.buffers[stored.name].kind == "weight" and stored.sources == ("w",)
+    assert not nests(laid)[:-1]  # only the copy to the result is left at run time
+    check_same(graph, laid, tolerance=1e-4)
+
+
+def test_attention_result_takes_the_layout_of_the_product_that_reads_it() -> None:
+    def body(builder: GraphBuilder, q: Tensor, w: Tensor) -> Sequence[Tensor]:
+        mixed = attention(q, q, q)
+        merged = pointwise(
+            builder,
+            (5, 32),
+            lambda at: mixed.load(
+                (as_expr(0), FloorDiv(at[1], as_expr(8)), at[0], Modulo(at[1], as_expr(8)))
+            ),
+        )
+        return [matmul(builder, merged, w)]
+
+    graph = make_graph(body, {"q": (1, 4, 5, 8)}, {"w": (32, 64)})
+    laid = choose_layouts(inline_producers(graph, DEVICE), DEVICE)
+    first, second = templates(laid)
+    assert dict(second.operands)["a"].buffer == first.output.buffer
+    strides = laid.buffers[first.output.buffer].strides or ()
+    assert [int(s) for s in strides[1:]] == [8, 32, 1]
+    check_same(graph, laid, tolerance=1e-4)
+
+
+def test_an_input_returned_is_copied() -> None:
+    graph = make_graph(lambda _, x: [x, unary_op("neg", x)], {"x": (3, 4)})
+    owned = own_outputs(graph)
+    assert owned.buffers[owned.outputs[0]].kind == "temp"
+    assert [reads(op) for op in owned.ops] == [("x",), ("x",)]
+    check_same(graph, owned)

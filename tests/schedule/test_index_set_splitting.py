@@ -1,0 +1,79 @@
+"""Loops in pieces: where they are cut, that pieces have no conditions, and values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from aot.ir.loops import LoopGraph
+from aot.ir.nests import Axis
+from aot.lowering.builder import GraphBuilder, Tensor
+from aot.schedule.groups import with_outer
+from aot.schedule.index_set_splitting import split_index_sets, split_points
+from aot.schedule.stages import StageDraft, form_stages
+from tests.schedule.graphs import BATCH, S0, concatenate, unary_op
+from tests.schedule.steps import check_parts, groups, laid, text
+
+
+def _joined(axis: int):
+    def body(_: GraphBuilder, x: Tensor, y: Tensor) -> Sequence[Tensor]:
+        return [concatenate(x, y, axis)]
+
+    return body
+
+
+def _stages(graph: LoopGraph, outer: int) -> tuple[StageDraft, ...]:
+    """The graph's only nest as a stage inside the first `outer` loops."""
+    (group,) = groups(graph)
+    return form_stages(graph, with_outer(group, group.outer[:outer]))
+
+
+def test_the_halves_of_a_concatenation_are_loops_of_their_own() -> None:
+    graph = laid(_joined(1), {"x": (4, 100), "y": (4, 60)})
+    cut = split_index_sets(graph, _stages(graph, 1), None)
+    nests = [nest for stage in cut for nest in stage.nests]
+    assert text(*nests).splitlines() == [
+        "n0 = nest(n0_i0<4, n0_i1_from0<100) { buf2[n0_i0, n0_i1_from0] = x[n0_i0, n0_i1_from0] }",
+        "n0 = nest(n0_i0<4, n0_i1_from100<60) "
+        "{ buf2[n0_i0, n0_i1_from100 + 100] = y[n0_i0, n0_i1_from100] }",
+    ]
+    check_parts(graph, nests)
+
+
+def test_an_axis_that_must_stay_whole_stays() -> None:
+    graph = laid(_joined(1), {"x": (4, 100), "y": (4, 60)})
+    stages = _stages(graph, 1)
+    (axis,) = stages[0].inner
+    assert split_index_sets(graph, stages, axis) == stages
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [((4, 10), (4, 6)), ((4, 100), (4, S0))], ids=("short", "dynamic")
+)
+def test_loops_that_are_not_worth_it_stay(left, right) -> None:
+    graph = laid(_joined(1), {"x": left, "y": right}, dims=(BATCH,))
+    stages = _stages(graph, 1)
+    assert split_index_sets(graph, stages, None) == stages
+
+
+def test_rows_in_blocks_need_much_inside() -> None:
+    graph = laid(_joined(0), {"x": (3, 200), "y": (5, 200)})
+    cut = split_index_sets(graph, _stages(graph, 0), None)
+    assert [[int(a.extent) for a in stage.inner] for stage in cut] == [[3, 200], [5, 200]]
+    check_parts(graph, [nest for stage in cut for nest in stage.nests])
+
+
+def test_places_are_where_a_condition_changes_inside_of_the_loop() -> None:
+    graph = laid(_joined(1), {"x": (4, 100), "y": (4, 60)})
+    (stage,) = _stages(graph, 0)
+    row, column = stage.inner
+    assert split_points(stage.nests, column) == [100]
+    assert split_points(stage.nests, row) == []
+    assert split_points(stage.nests, Axis(column.symbol, column.extent - 60)) == []
+
+
+def test_a_nest_without_conditions_is_left_alone() -> None:
+    graph = laid(lambda _, x: [unary_op("exp", x)], {"x": (4, 100)})
+    stages = _stages(graph, 1)
+    assert split_index_sets(graph, stages, None) == stages

@@ -1,0 +1,109 @@
+"""Reductions in two steps: which are split, into what nests, and that sums stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from aot.ir.dtypes import INT64
+from aot.ir.loops import LoopGraph
+from aot.ir.machine import Machine
+from aot.ir.scalar import reduce_, unary
+from aot.lowering.builder import GraphBuilder, Tensor
+from aot.schedule.split import split_reductions
+from aot.symbolic import as_expr
+from tests.schedule.graphs import DEVICE, check_same, reduce_op
+from tests.schedule.steps import laid, text
+
+TILES = replace(DEVICE, tiles=True, units=64)
+
+
+def _split(graph: LoopGraph, machine: Machine = DEVICE) -> tuple[list[str], list[str]]:
+    """The nests, a line each, and why; values are checked."""
+    split = split_reductions(graph, machine)
+    check_same(graph, split, tolerance=1e-3)
+    assert [d.verdict for d in split.decisions] == ["two steps"] * len(split.decisions)
+    return text(*split.ops).splitlines(), [d.reason for d in split.decisions]
+
+
+def test_a_long_sum_is_one_of_many_short_ones() -> None:
+    graph = laid(lambda _, x: [reduce_op("sum", x, 0)], {"x": (1 << 16,)})
+    nests, reasons = _split(graph)
+    assert nests == [
+        "n0_part = nest(r0_part<64 | r0_in<1024) "
+        "{ buf1_part0[r0_part] = sum(x[1024*r0_part + r0_in]) }",
+        "n0 = nest( | r0_part<64) { buf1[] = sum(buf1_part0[r0_part]) }",
+    ]
+    assert reasons == ["1 parallel units are few"]
+
+
+def test_what_follows_the_reduction_is_done_once() -> None:
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        value = [(x.dtype, lambda at, r: unary("exp", reduce_("max", x.load(r))))]
+        return [builder.reduction([], x.shape, value)[0]]
+
+    nests, _ = _split(laid(body, {"x": (1 << 17,)}))
+    assert [line.partition(" = ")[0] for line in nests] == ["n0_part", "n0"]
+    assert "= max(x[" in nests[0] and "= exp(max(buf1_part0[" in nests[1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((1 << 15,), 0), ((256, 512), 1), ((4096, 2048), 0)],
+    ids=("little work", "many rows", "many columns"),
+)
+def test_reductions_of_enough_units_stay(shape: tuple[int, ...], axis: int) -> None:
+    graph = laid(lambda _, x: [reduce_op("sum", x, axis)], {"x": shape})
+    assert split_reductions(graph, DEVICE) is graph
+
+
+def test_positions_of_a_greatest_value_stay() -> None:
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        found = [(INT64, lambda at, r: reduce_("argmax", x.load(r)))]
+        return [builder.reduction([], x.shape, found)[0]]
+
+    graph = laid(body, {"x": (1 << 17,)})
+    assert split_reductions(graph, DEVICE) is graph
+
+
+def test_few_neighbours_of_one_result_are_reduced_last() -> None:
+    """Four channels of a group are too few for a vector; all channels together are enough."""
+
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        def value(at, r):
+            return reduce_("sum", x.load((r[0], at[0] * 4 + r[1])))
+
+        sizes = [as_expr(4096), as_expr(4)]
+        return [builder.reduction([as_expr(16)], sizes, [(x.dtype, value)])[0]]
+
+    nests, reasons = _split(laid(body, {"x": (4096, 64)}))
+    assert reasons == ["only 4 neighbouring elements belong to one result"]
+    assert nests[0].startswith("n0_part = nest(")
+    assert "i0_r1<64 | " in nests[0]
+    assert nests[1].endswith("{ buf1[i0] = sum(buf1_part0[r0_part, r1 + 4*i0]) }")
+
+
+@pytest.mark.parametrize(
+    ("machine", "rows", "reason"),
+    [
+        (TILES, 16, "another nest reduces x along rows: one tile serves both"),
+        (DEVICE, 32, "another nest reduces x along rows: both can read blocks of rows"),
+    ],
+    ids=("tiles", "vectors"),
+)
+def test_columns_of_what_rows_are_reduced_of_too(machine: Machine, rows: int, reason: str) -> None:
+    def body(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        return [reduce_op("sum", x, 0), reduce_op("sum", x, 1)]
+
+    graph = laid(body, {"x": (1024, 2048)})
+    nests, reasons = _split(graph, machine)
+    assert reasons == [reason]
+    parts = 1024 // rows
+    assert nests == [
+        f"n0_part = nest(r0_part<{parts}, i0<2048 | r0_in<{rows}) "
+        f"{{ buf1_part0[r0_part, i0] = sum(x[{rows}*r0_part + r0_in, i0]) }}",
+        f"n0 = nest(i0<2048 | r0_part<{parts}) {{ buf1[i0] = sum(buf1_part0[r0_part, i0]) }}",
+        "n1 = nest(i0<1024 | r0<2048) { buf2[i0] = sum(x[i0, r0]) }",
+    ]

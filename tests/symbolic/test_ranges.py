@@ -1,0 +1,87 @@
+"""Simplifying by ranges: every rewrite is checked against plain integer arithmetic."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Modulo,
+    Ranges,
+    evaluate,
+    integer,
+    ravel,
+    unravel,
+)
+from tests.symbolic.expressions import EXPRESSIONS, EXTENTS, POINTS, I, J, K, S
+
+
+@settings(max_examples=300, deadline=None)
+@given(EXPRESSIONS)
+def test_simplify_keeps_every_value(expr: Expr) -> None:
+    simplified = Ranges(EXTENTS).simplify(expr)
+    for point in POINTS:
+        assert evaluate(simplified, point) == evaluate(expr, point)
+
+
+@settings(max_examples=200, deadline=None)
+@given(EXPRESSIONS)
+def test_bounds_hold(expr: Expr) -> None:
+    bounds = Ranges(EXTENTS).bounds(expr)
+    if bounds is not None:
+        values = [evaluate(expr, p) for p in POINTS]
+        assert evaluate(bounds[0], {}) <= min(values)
+        assert max(values) <= evaluate(bounds[1], {})
+
+
+def test_a_dynamic_dimension_simplifies_like_a_static_one() -> None:
+    ranges = Ranges({I: S, J: integer(12), K: integer(64)}, {S: (0, None)})
+    flat = ravel((I, J, K), (S, integer(12), integer(64)))
+    assert [ranges.simplify(e) for e in unravel(flat, (S, integer(768)))] == [I, 64 * J + K]
+    inner = Ranges({I: integer(12), J: S, K: integer(64)}, {S: (1, None)})
+    flat = ravel((I, J, K), (integer(12), S, integer(64)))
+    assert [inner.simplify(e) for e in unravel(flat, (12 * S, integer(64)))] == [I * S + J, K]
+
+
+def test_nonnegativity_needs_the_minimum_of_a_dim() -> None:
+    assert Ranges({}, {S: (2, None)}).nonnegative(3 * S - 6)
+    assert not Ranges({}, {S: (1, None)}).nonnegative(3 * S - 6)
+
+
+def test_a_constant_that_the_factor_does_not_divide_stays() -> None:
+    """233 is no multiple of 10: nothing can be taken out of the remainder."""
+    ranges = Ranges({I: integer(4), J: integer(6), K: integer(10)})
+    position = K + 10 * J + 60 * I + 233
+    for divisor in (6, 10, 60, 240):
+        for build in (FloorDiv, Modulo):
+            expr = build(position, integer(divisor))
+            simple = ranges.simplify(expr)
+            for i, j, k in itertools.product(range(4), range(6), range(10)):
+                values = {I: i, J: j, K: k}
+                assert evaluate(simple, values) == evaluate(expr, values)
+
+
+@pytest.mark.parametrize("inner", [S + 5, 3 * S + 6, S * S + S, 2 * S])
+@pytest.mark.parametrize("outer", [integer(3), S])
+def test_remainders_of_remainders_by_a_sum(inner: Expr, outer: Expr) -> None:
+    expr = Modulo(Modulo(I, inner), outer)
+    for i, s in itertools.product(range(60), range(1, 9)):
+        values = {I: i, S: s}
+        assert evaluate(expr, values) == i % evaluate(inner, values) % evaluate(outer, values)
+
+
+def test_a_size_inside_a_divisor_is_no_factor_of_it() -> None:
+    """s0 divides s0*i0, and occurs in 4*(s0 // 3), which it does not divide."""
+    blocks = FloorDiv(S, integer(3))
+    ranges = Ranges({I: integer(5), J: integer(3)}, {S: (3, None)})
+    for build in (FloorDiv, Modulo):
+        for divisor in (4 * blocks, blocks):
+            expr = build(S * blocks * I + J, divisor)
+            simple = ranges.simplify(expr)
+            for i, j, s in itertools.product(range(5), range(3), range(3, 14)):
+                values = {I: i, J: j, S: s}
+                assert evaluate(simple, values) == evaluate(expr, values)
