@@ -1,0 +1,183 @@
+"""Times every family at its sizes beside eager: benchmarks/results/growth.md.
+
+    python -m benchmarks.growth.run [--device cpu|cuda] [--only REGEX] [--rows] [--most-seconds S]
+                                    [--json OUT] [--jobs N] …
+
+Each family runs in a process of its own, which may hang, die or ask for too much memory: the run
+goes on. What --only leaves out stays as it is in the JSON file, from which the page is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import platform
+import re
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from benchmarks.growth.families import FAMILIES, scaled_families
+from benchmarks.growth.family import Family
+from benchmarks.growth.measure import Event, Settings, build_family, time_family
+from benchmarks.growth.table import Row, page, row_from_json
+
+RESULTS = Path(__file__).parents[1] / "results"
+TITLES = {"cpu": "CPU, one thread", "cuda": "GPU"}
+BUILDING = 180.0
+"""Seconds for a package, its inputs and a first call of eager."""
+
+PATIENCE = 20.0
+"""So many times the longest call may pass before a family is given up."""
+
+HEAD = """# Growth: families of problems at n, 4n, 16n, 64n, beside eager
+
+`make growth` writes this page and `growth_<device>.json`; benchmarks/growth/README.md says what is
+measured. Exponents are slopes of log time over log n, the largest sizes weighing most; ▲: above
+eager's by more than 0.1. Sorted by the ratio at the largest size that both reached.
+"""
+
+
+def main() -> None:
+    """Runs what is chosen, keeping the files up to date all the while."""
+    options = _options()
+    chosen = _chosen(options)
+    out: Path = options.json or RESULTS / f"growth_{options.device}.json"
+    rows = {r["name"]: row_from_json(r) for r in _read(out).get("rows", [])}
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(
+            options.device,
+            options.target or _own_target(options.device),
+            Path(folder),
+            options.most_seconds,
+            options.seconds,
+            options.memory,
+        )
+        if options.jobs > 1:
+            _build_all(chosen, settings, options.jobs)
+        for family in chosen:
+            row = rows[family.name] = _timed(family, settings)
+            ratio = "" if row.ratio is None else f"{row.ratio:8.2f}"
+            own, other = (row.exponent(who) or 0.0 for who in ("ours", "eager"))
+            print(
+                f"{family.name:36s} {ratio:8s} {own:.2f} {other:.2f} {'; '.join(row.notes)}",
+                flush=True,
+            )
+            _write(out, options.note, rows)
+    _write_page(out.parent)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--target", help="default: this machine's own level or GPU")
+    parser.add_argument("--only", default="", help="a regular expression of names")
+    parser.add_argument("--rows", action="store_true", help="the tests' operator rows too, scaled")
+    parser.add_argument("--most-seconds", type=float, default=2.0, help="of a call, then it ends")
+    parser.add_argument("--seconds", type=float, default=0.5, help="for the calls of one size")
+    parser.add_argument("--memory", type=float, default=12.0, help="GiB of a family, on the CPU")
+    parser.add_argument("--jobs", type=int, default=1, help="packages built at the same time")
+    parser.add_argument(
+        "--json", type=Path, help="default: benchmarks/results/growth_<device>.json"
+    )
+    parser.add_argument("--note", default="", help="when, where and how quiet, for the page")
+    return parser.parse_args()
+
+
+def _chosen(options: argparse.Namespace) -> list[Family]:
+    every = [*FAMILIES, *(scaled_families() if options.rows else ())]
+    return [family for family in every if re.search(options.only, family.name)]
+
+
+def _own_target(device: str) -> str:
+    """Of the best level, or the first GPU, of this machine."""
+    if device == "cpu":
+        import aot_runtime
+
+        return f"cpu:{aot_runtime.cpu_isa()}"
+    import torch
+
+    major, minor = torch.cuda.get_device_capability(0)
+    return f"cuda:sm_{major}{minor}"
+
+
+def _build_all(families: Sequence[Family], settings: Settings, jobs: int) -> None:
+    """All packages, `jobs` families at a time; what hangs is left to its timing."""
+
+    def build(family: Family) -> None:
+        process = _process(build_family, family.name, settings)
+        process.join(BUILDING)
+        process.kill()
+        process.join()
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(build, families))
+
+
+def _process(target: object, *args: object) -> BaseProcess:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["benchmarks.growth.measure"])
+    process = context.Process(target=target, args=args)  # type: ignore[arg-type]
+    process.start()
+    return process
+
+
+def _timed(family: Family, settings: Settings) -> Row:
+    """The row of a process that times the family, up to where it ends or is ended."""
+    receiver, sender = multiprocessing.get_context("forkserver").Pipe(duplex=False)
+    process = _process(time_family, family.name, settings, sender)
+    sender.close()
+    row = Row(family.name)
+    listen(row, receiver, process, settings)
+    process.kill()
+    process.join()
+    return row
+
+
+def listen(row: Row, receiver: Connection, process: BaseProcess, settings: Settings) -> None:
+    """Takes events until there are no more, or one is too long in coming."""
+    last = Event("begin", 0)
+    while True:
+        patience = BUILDING if last.what in ("begin", "stop") else PATIENCE * settings.most
+        if not receiver.poll(patience):
+            row.notes.append(f"no answer within {patience:g} s after {last.what} at {last.n}")
+            return
+        try:
+            last = receiver.recv()
+        except EOFError:
+            process.join()
+            if process.exitcode:
+                row.notes.append(f"exit status {process.exitcode} at {last.n}")
+            return
+        row.take(last)
+
+
+def _read(path: Path) -> dict[str, list[dict[str, object]]]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def _write(path: Path, note: str, rows: dict[str, Row]) -> None:
+    import torch
+
+    about = f"{note or platform.node()}; torch {torch.__version__}".strip("; ")
+    found = {"about": about, "rows": [row.to_json() for row in rows.values()]}
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_page(folder: Path) -> None:
+    """The page of what the folder has of each device."""
+    parts = [HEAD]
+    for device, title in TITLES.items():
+        found = _read(folder / f"growth_{device}.json")
+        if found:
+            rows = [row_from_json(r) for r in found["rows"]]
+            parts.append(page(rows, device, f"## {title}\n\n{found['about']}"))
+    (folder / "growth.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
