@@ -34,7 +34,7 @@ class Function:
         lines: Number of lines.
         public: No part of the name begins with an underscore, and it is in no other function.
         documented: Has a docstring.
-        annotated: All parameters and the result have types.
+        annotated: All parameters and the result have types, or it is Triton's, which has none.
     """
 
     name: str
@@ -174,13 +174,17 @@ def _function(name: str, node: Def) -> Function:
         lines=(node.end_lineno or node.lineno) - node.lineno + 1,
         public=_is_public(name),
         documented=ast.get_docstring(node) is not None or _is_overload(node),
-        annotated=not bare and node.returns is not None,
+        annotated=(not bare and node.returns is not None) or _is_on_device(node),
     )
 
 
 def _is_overload(node: Def) -> bool:
     """A type of a function that is documented where it is written."""
     return any(isinstance(d, ast.Name) and d.id == "overload" for d in node.decorator_list)
+
+
+def _is_on_device(node: Def) -> bool:
+    return any(ast.unparse(decorator) == "triton.jit" for decorator in node.decorator_list)
 
 
 def _imports(node: ast.AST, local: bool) -> Iterator[Import]:

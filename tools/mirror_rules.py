@@ -79,7 +79,15 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
         "aot/backends/triton/short_tile.py",
         "aot/backends/triton/tiling.py",
     ),
-    "tests/backends/triton/test_template_attention.py": ("aot/backends/triton/attention_tile.py",),
+    "tests/backends/triton/test_helpers.py": (
+        "aot/backends/triton/device/loops.py",
+        "aot/backends/triton/device/special.py",
+    ),
+    "tests/backends/triton/test_template_argsort.py": ("aot/backends/triton/device/argsort.py",),
+    "tests/backends/triton/test_template_attention.py": (
+        "aot/backends/triton/attention_tile.py",
+        "aot/backends/triton/device/attention.py",
+    ),
     "tests/backends/triton/test_template_conv.py": (
         "aot/backends/triton/conv_tiling.py",
         "aot/backends/triton/conv_walk.py",

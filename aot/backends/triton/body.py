@@ -87,6 +87,15 @@ class Body(Scoped[Value]):
         if self.context.wide:
             lanes += f".to({kind})"
         self.writer.line(f"{dim.name} = {start} + {lanes}")
+        self._bound_dim(dim)
+
+    def take_dim(self, dim: TileDim) -> None:
+        """As `open_dim`, of an index that the function is given."""
+        if self.context.wide:
+            self.writer.line(f"{dim.name} = {dim.name}.to({self.context.index_type})")
+        self._bound_dim(dim)
+
+    def _bound_dim(self, dim: TileDim) -> None:
         if not dim.is_exact:
             points = index_text(dim.points, self._names)
             self.writer.line(f"{dim.name}_in = {dim.name} < {points}")

@@ -125,6 +125,12 @@ class ConvWalk:
         """An expression over the symbols that have names by now."""
         return self.body.index(expr, {})[0]
 
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """Names of what `rows` writes."""
+        padded = (f"place{k}" for k in range(len(self.taps)) if self.conv.is_padded(k))
+        return ("x_at", *padded)
+
     def rows(self) -> None:
         """Writes where each row's first tap lies: `x_at`, and `place…` of padded dimensions."""
         conv, strides = self.conv, self.conv.x.strides
@@ -137,6 +143,12 @@ class ConvWalk:
             if conv.is_padded(k):
                 self.body.writer.line(f"place{k} = {self.text(first)}")
         self.body.writer.line(f"x_at = {self.text(base)}")
+
+    def columns(self) -> None:
+        """Writes where each channel's weights lie: `w_at`."""
+        conv = self.conv
+        first = conv.w.start + product((conv.channel.symbol, conv.w.strides[0]))
+        self.body.writer.line(f"w_at = {self.text(first)}")
 
     def x_step(self) -> Expr:
         """How far the present tap and channel lie from the row's first."""

@@ -55,8 +55,8 @@ def open_batch(body: Body, batch: tuple[Axis, ...], number: str) -> None:
 
 
 def precision(dtype: DType) -> str:
-    """The argument of tl.dot that keeps float32 products whole."""
-    return ', input_precision="ieee"' if dtype == FLOAT32 else ""
+    """tl.dot's `input_precision`, such that float32 products are kept whole."""
+    return '"ieee"' if dtype == FLOAT32 else "None"
 
 
 def finish_tile(body: Body, kernel: TemplateKernel, text: str, dims: frozenset[str]) -> None:

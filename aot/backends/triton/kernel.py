@@ -38,6 +38,7 @@ Grid = tuple[Expr, Expr, Expr]
 class EmittedKernel:
     """The function of one kernel, and how to launch it.
 
+    `function`: its source, after that of functions of its own, if any, which are named after it.
     `parameters`: names, for each type of the signature.
     """
 
@@ -81,14 +82,7 @@ def finish(
     others stand idle.
     """
     context = body.context
-    buffers = argument_buffers(kernel)
-    names = [context.pointers[b] for b in buffers]
-    types = [pointer_type(context.buffers[b].dtype) for b in buffers]
-    if body.faults:
-        names.append(FAULT)
-        types.append("*i32")
-    names += [context.names[s] for s in context.sizes]
-    types += ["i64"] * len(context.sizes)
+    names, types = parameters(kernel, body)
     narrow = ""
     if not context.wide:
         narrow = "".join(
@@ -100,15 +94,29 @@ def finish(
         text = "".join(f"    {call}\n" for call in calls) + text
     return EmittedKernel(
         f"@triton.jit\ndef {NAME}({', '.join(names)}):\n{narrow}{text}",
-        tuple(names),
-        tuple(types),
+        names,
+        types,
         tuple(sorted(options.items())),
         body.faults,
         early and context.early,
-        buffers,
+        argument_buffers(kernel),
         context.sizes,
         grid,
     )
+
+
+def parameters(kernel: FusedKernel, body: Body) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names and types of what a kernel is launched with."""
+    context = body.context
+    buffers = argument_buffers(kernel)
+    names = [context.pointers[b] for b in buffers]
+    types = [pointer_type(context.buffers[b].dtype) for b in buffers]
+    if body.faults:
+        names.append(FAULT)
+        types.append("*i32")
+    names += [context.names[s] for s in context.sizes]
+    types += ["i64"] * len(context.sizes)
+    return tuple(names), tuple(types)
 
 
 def module_text(functions: str) -> str:
@@ -117,7 +125,7 @@ def module_text(functions: str) -> str:
     helpers = definitions(functions)
     if "libdevice." in functions + helpers:
         head += "from triton.language.extra import libdevice\n"
-    called = [c.removesuffix("()") for c in (LET_NEXT_START, WAIT) if c in functions]
+    called = [c.removesuffix("()") for c in (LET_NEXT_START, WAIT) if c in functions + helpers]
     if called:
         head += f"from triton.language.extra.cuda import {', '.join(called)}\n"
     return f"{head}\n\n{helpers}{functions}"

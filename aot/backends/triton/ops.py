@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from aot.backends.triton.helpers_loops import LOOPS
 from aot.backends.triton.text import memory_type, value_type
 from aot.errors import InternalError
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, DType
@@ -57,6 +56,9 @@ _BOOL: dict[str, Callable[..., str]] = {
     "abs": lambda a: a,
 }
 
+_LOOPS = ("igamma", "igammac", "hermite_h", "hermite_he", "laguerre_l", "legendre_p")
+"""Operations that are device functions with loops, of the same names."""
+
 
 def _called(name: str) -> Callable[..., str]:
     return lambda a, b: f"{name}({a}, {b})"
@@ -81,7 +83,7 @@ _FLOAT: dict[str, Callable[..., str]] = {
     "i0e": lambda a: f"i0_scaled({a})",
     "i1e": lambda a: f"i1_scaled({a})",
     "digamma": lambda a: f"digamma({a})",
-    **{name: _called(name) for name in LOOPS},
+    **{name: _called(name) for name in _LOOPS},
 }
 _BY_WIDTH: dict[str, tuple[Callable[..., str], Callable[..., str]]] = {
     "div": (lambda a, b: f"tl.div_rn({a}, {b})", lambda a, b: f"{a} / {b}"),

@@ -64,9 +64,10 @@ def _parameters(parts: Sequence[EmittedKernel]) -> list[tuple[str, str]]:
 def _part_function(part: EmittedKernel, number: int) -> str:
     """A part's function, which gets its program's number from the one that calls it."""
     names = ", ".join((*part.parameters, _NUMBER))
-    _, _, body = part.function.partition(":\n")
-    text = body.replace(PROGRAM, _NUMBER)
-    return f"@triton.jit\ndef {NAME}_part{number}({names}):\n{text}\n\n"
+    own, head, text = part.function.rpartition(f"def {NAME}(")
+    _, _, body = text.partition(":\n")
+    whole = f"{own}{head}{names}):\n{body.replace(PROGRAM, _NUMBER)}\n\n"
+    return whole.replace(NAME, f"{NAME}_part{number}")
 
 
 def _branch(part: EmittedKernel, number: int, function: int, bounds: Sequence[str]) -> str:

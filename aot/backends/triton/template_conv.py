@@ -1,8 +1,7 @@
 """Convolutions as implicit matrix products, and directly where groups are tiny.
 
 Rows of the product are output positions of all images, columns the output channels of one group,
-and the depth is every pair of tap and input channel. Nothing is unfolded in memory: a step reads
-the block of the input that its taps see.
+and the depth is every pair of tap and input channel. The functions are those of `device/conv.py`.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from aot.backends.triton.conv_tiling import ConvSize, ConvTile, conv_tile
 from aot.backends.triton.conv_walk import Convolution, ConvWalk, take_apart
 from aot.backends.triton.dot import finish_tile, precision
 from aot.backends.triton.gpu import Gpu
-from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
-from aot.backends.triton.text import Writer
+from aot.backends.triton.hooks import Hooks, in_tuple, places
+from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
 from aot.backends.triton.tiling import power_above
 from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -59,155 +58,183 @@ def _is_direct(conv: Convolution) -> bool:
     )
 
 
-def _load(pointer: str, address: str, masks: Sequence[str]) -> str:
-    if not masks:
-        return f"tl.load({pointer} + ({address}))"
-    return f"tl.load({pointer} + ({address}), mask={' & '.join(masks)}, other=0)"
+def _write_load(body: Body, pointer: str, address: str, masks: Sequence[str]) -> None:
+    """Returns what lies there, and 0 where a mask says so."""
+    masked = f", mask={' & '.join(masks)}, other=0" if masks else ""
+    body.writer.line(f"return tl.load({pointer} + ({address}){masked})")
 
 
 def _emit_product(conv: Convolution, tile: ConvTile) -> EmittedKernel:
-    body = Body(conv.context, Writer(), 2)
-    group = _open_blocks(body, conv, tile)
-    walk = ConvWalk(body, conv, group)
-    walk.rows()
-    outputs = conv.w.start + product((conv.channel.symbol, conv.w.strides[0]))
-    body.writer.line(f"w_at = {walk.text(outputs)}")
-    body.writer.line(f"acc = tl.zeros([{tile.rows}, {tile.columns}], tl.float32)")
-    if tile.flat:
-        _walk_flat(walk, tile)
-    else:
-        _walk_taps(walk, tile)
-    finish_tile(body, conv.kernel, "acc", frozenset(("m", "n")))
     down = ceil_div(product([a.extent for a in conv.positions]), tile.rows)
     across = ceil_div(conv.outputs, tile.columns)
-    programs = product((integer(conv.groups), down, across))
+    blocks = ceil_div(conv.inputs, tile.depth)
+    place = places(conv.context, product((down, across)) if conv.groups > 1 else None)
+    arguments = {
+        "program": place["program"],
+        "group": place["batch"],
+        "across": conv.text(across),
+        "end": conv.text(conv.depth if tile.flat else product((*conv.taps, blocks))),
+        "ROWS": str(tile.rows),
+        "COLUMNS": str(tile.columns),
+        "STEP": str(tile.depth if tile.flat else 1),
+        "PRECISION": precision(conv.dtype),
+    }
+    grid = line_grid(product((integer(conv.groups), down, across)))
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
-    return finish(conv.kernel, body, line_grid(programs), options, early=False)
+    hooks = _product_hooks(conv, tile)
+    return hooks.emit(conv.kernel, "conv_product", arguments, grid, options, early=False)
 
 
-def _open_blocks(body: Body, conv: Convolution, tile: ConvTile) -> Expr:
-    """Writes the indices of the program's rows and columns; the group's number as an expression.
+def _product_hooks(conv: Convolution, tile: ConvTile) -> Hooks:
+    hooks = Hooks(conv.context)
+    rows = TileDim("m", conv.positions, tile.rows, 0)
+    with hooks.function("rows", "group", "m") as body:
+        body.take_dim(rows)
+        walk = ConvWalk(body, conv, _name_group(body, conv))
+        walk.rows()
+        if not tile.flat:
+            _add_lanes(walk, "x_at", "k[None, :]", conv.x.strides[1], tile)
+        body.writer.line(f"return {in_tuple(walk.seen)}")
+    with hooks.function("columns", "group", "n") as body:
+        _take_channels(body, conv, tile, through=True)
+        walk = ConvWalk(body, conv, integer(0))
+        walk.columns()
+        if not tile.flat:
+            _add_lanes(walk, "w_at", "k[:, None]", conv.w.strides[1], tile)
+        body.writer.line("return w_at")
+    name_step = _name_pairs if tile.flat else _name_tap
+    pointers = conv.context.pointers
+    with hooks.function("load_x", "m", "x", "start") as body:
+        body.take_dim(rows)
+        walk = ConvWalk(body, conv, integer(0))
+        body.writer.line(f"{in_tuple(walk.seen)} = x")
+        rest = name_step(walk, tile, "[None, :]")
+        masks = [*walk.inside(), *body.masks(("m",)), *rest]
+        address = f"x_at + ({walk.text(walk.x_step())})"
+        _write_load(body, pointers[conv.x.buffer], address, masks)
+    with hooks.function("load_w", "n", "w", "start") as body:
+        _take_channels(body, conv, tile)
+        walk = ConvWalk(body, conv, integer(0))
+        rest = name_step(walk, tile, "[:, None]")
+        step, run = walk.text(walk.w_step()), walk.weight_run() if tile.flat else None
+        if run is not None:
+            step = f"k[:, None] * ({conv.text(run)})"
+        _write_load(body, pointers[conv.w.buffer], f"w + ({step})", [*body.masks(("n",)), *rest])
+    with hooks.function("finish", "group", "m", "n", "acc") as body:
+        body.take_dim(rows)
+        _take_channels(body, conv, tile, through=True)
+        finish_tile(body, conv.kernel, "acc", frozenset(("m", "n")))
+    return hooks
 
-    Neighbouring programs share the rows, which are the larger operand.
-    """
-    line, context = body.writer.line, conv.context
-    across = conv.text(ceil_div(conv.outputs, tile.columns))
-    line(f"program = {program_id(context)}")
-    group: Expr = integer(0)
-    if conv.groups > 1:
-        group = var("group")
-        body.name_axis(group, "group", None)
-        down = ceil_div(product([a.extent for a in conv.positions]), tile.rows)
-        line(f"blocks = ({conv.text(down)}) * ({across})")
-        line("group = program // blocks")
-        line("program = program % blocks")
-    body.open_dim(
-        TileDim("m", conv.positions, tile.rows, 0), f"program // ({across}) * {tile.rows}"
-    )
-    wide = ".to(tl.int64)" if context.wide else ""
-    line(
-        f"own = program % ({across}) * {tile.columns} + tl.arange(0, {tile.columns})[None, :]{wide}"
-    )
-    # A dimension of one group's channels: the index counts through all groups, the mask does not.
-    columns = TileDim("n", (Axis(conv.channel.symbol, conv.outputs),), tile.columns, 1)
-    body.declare_dim(columns)
-    if not columns.is_exact:
-        line(f"n_in = own < {conv.text(conv.outputs)}")
-    line("n = own" + (f" + group * ({conv.text(conv.outputs)})" if conv.groups > 1 else ""))
-    body.name_axis(conv.channel.symbol, "n", "n")
+
+def _name_group(body: Body, conv: Convolution) -> Expr:
+    """The group's number."""
+    if conv.groups == 1:
+        return integer(0)
+    group = var("group")
+    body.name_axis(group, "group", None)
     return group
 
 
-def _walk_taps(walk: ConvWalk, tile: ConvTile) -> None:
-    """Steps of channels of one tap; the loop over taps is flattened with the one over channels."""
-    body, conv = walk.body, walk.conv
-    line, channel = body.writer.line, walk.input.symbol
-    wide = ".to(tl.int64)" if conv.context.wide else ""
+def _take_channels(body: Body, conv: Convolution, tile: ConvTile, *, through: bool = False) -> None:
+    """A dimension of one group's channels; `through`: the index then counts through all groups."""
+    body.take_dim(TileDim("n", (Axis(conv.channel.symbol, conv.outputs),), tile.columns, 1))
+    if through and conv.groups > 1:
+        body.writer.line(f"n = n + group * ({conv.text(conv.outputs)})")
+
+
+def _add_lanes(walk: ConvWalk, address: str, lanes: str, stride: Expr, tile: ConvTile) -> None:
+    """Adds to an address what the channels of a step's lanes make of it."""
+    line, channel = walk.body.writer.line, walk.input.symbol
+    wide = ".to(tl.int64)" if walk.conv.context.wide else ""
     line(f"k = tl.arange(0, {tile.depth}){wide}")
-    body.name_axis(channel, "k[None, :]", "ka")
-    line(f"x_at = x_at + {walk.text(product((channel, conv.x.strides[1])))}")
-    body.name_axis(channel, "k[:, None]", "kb")
-    line(f"w_at = w_at + {walk.text(product((channel, conv.w.strides[1])))}")
-    blocks = ceil_div(conv.inputs, tile.depth)
-    taps = product(conv.taps)
-    exact = is_int(conv.inputs) and int(conv.inputs) % tile.depth == 0
-    with body.loop(f"for step in range(0, {conv.text(product((taps, blocks)))})"):
-        number = "(step + tl.full([], 0, tl.int64))" if conv.context.wide else "step"
-        across = conv.text(blocks)
-        walk.decode(number if blocks == 1 else f"({number} // ({across}))", walk.taps)
-        first = number if taps == 1 else f"{number} % ({across})"
-        line("first = 0" if blocks == 1 else f"first = {first} * {tile.depth}")
-        body.name_axis(channel, "first", None)
-        if not exact:
-            line(f"k_in = first + k < {conv.text(conv.inputs)}")
-        _multiply(walk, walk.text(walk.x_step()), walk.text(walk.w_step()), exact)
+    walk.body.name_axis(channel, lanes, "k")
+    line(f"{address} = {address} + {walk.text(product((channel, stride)))}")
 
 
-def _walk_flat(walk: ConvWalk, tile: ConvTile) -> None:
-    """Steps of pairs of tap and channel, so that the depth is padded only once."""
+def _name_tap(walk: ConvWalk, tile: ConvTile, lanes: str) -> list[str]:
+    """Names a step's tap and channel, and returns masks: `start` counts through channel blocks."""
     body, conv = walk.body, walk.conv
     line = body.writer.line
-    depth = conv.depth
+    blocks, taps = ceil_div(conv.inputs, tile.depth), product(conv.taps)
+    number = "(start + tl.full([], 0, tl.int64))" if conv.context.wide else "start"
+    across = conv.text(blocks)
+    walk.decode(number if blocks == 1 else f"({number} // ({across}))", walk.taps)
+    first = number if taps == 1 else f"{number} % ({across})"
+    line("first = 0" if blocks == 1 else f"first = {first} * {tile.depth}")
+    body.name_axis(walk.input.symbol, "first", None)
+    if is_int(conv.inputs) and int(conv.inputs) % tile.depth == 0:
+        return []
+    line(f"k_in = first + tl.arange(0, {tile.depth}) < {conv.text(conv.inputs)}")
+    return [f"k_in{lanes}"]
+
+
+def _name_pairs(walk: ConvWalk, tile: ConvTile, lanes: str) -> list[str]:
+    """The same where a step takes the next pairs of tap and channel, so that padding is least."""
+    conv, line = walk.conv, walk.body.writer.line
     wide = ".to(tl.int64)" if conv.context.wide else ""
-    exact = is_int(depth) and int(depth) % tile.depth == 0
-    with body.loop(f"for first in range(0, {conv.text(depth)}, {tile.depth})"):
-        line(f"k = first + tl.arange(0, {tile.depth}){wide}")
-        if not exact:
-            line(f"k_in = k < {conv.text(depth)}")
-        walk.decode("k", walk.depth)
-        run = walk.weight_run()
-        if run is None:
-            walk.name(walk.depth, "[:, None]", "kb")
-            w_step = walk.text(walk.w_step())
-        else:
-            w_step = f"k[:, None] * ({conv.text(run)})"
-        walk.name(walk.depth, "[None, :]", "ka")
-        _multiply(walk, walk.text(walk.x_step()), w_step, exact)
-
-
-def _multiply(walk: ConvWalk, x_step: str, w_step: str, exact: bool) -> None:
-    """Loads the blocks that lie these steps from the first, and adds their product."""
-    conv, body = walk.conv, walk.body
-    pointers = conv.context.pointers
-    left = [*walk.inside(), *body.masks(("m",)), *([] if exact else ["k_in[None, :]"])]
-    right = [*body.masks(("n",)), *([] if exact else ["k_in[:, None]"])]
-    line = body.writer.line
-    line(f"left = {_load(pointers[conv.x.buffer], f'x_at + ({x_step})', left)}")
-    line(f"right = {_load(pointers[conv.w.buffer], f'w_at + ({w_step})', right)}")
-    line(f"acc = tl.dot(left, right, acc{precision(conv.dtype)})")
+    line(f"k = start + tl.arange(0, {tile.depth}){wide}")
+    walk.decode("k", walk.depth)
+    walk.name(walk.depth, lanes, "k")
+    if is_int(conv.depth) and int(conv.depth) % tile.depth == 0:
+        return []
+    line(f"k_in = k < {conv.text(conv.depth)}")
+    return [f"k_in{lanes}"]
 
 
 def _emit_direct(conv: Convolution, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """A tile of positions by channels; each point adds up the taps of its own channels."""
-    body = Body(conv.context, Writer(), 2)
-    line = body.writer.line
     rows, columns = _direct_tile(conv, hints, gpu)
-    channels = TileDim("n", (conv.channel,), columns, 1)
-    across = conv.text(ceil_div(conv.channel.extent, columns))
-    line(f"program = {program_id(conv.context)}")
-    body.open_dim(TileDim("m", conv.positions, rows, 0), f"program // ({across}) * {rows}")
-    body.open_dim(channels, f"program % ({across}) * {columns}")
-    group = var("group")
-    outputs = conv.text(conv.outputs)
-    line("group = n" if conv.outputs == 1 else f"group = n // ({outputs})")
-    body.name_axis(group, "group", "n")
-    walk = ConvWalk(body, conv, group)
-    walk.rows()
-    first = conv.w.start + product((conv.channel.symbol, conv.w.strides[0]))
-    line(f"w_at = {walk.text(first)}")
-    line(f"acc = tl.zeros([{rows}, {columns}], tl.float32)")
     taps, inputs = product(conv.taps), int(conv.inputs)
-    unrolled = is_int(taps) and int(taps) * inputs <= UNROLLED
-    kind = "tl.static_range" if unrolled else "range"
-    with body.loop(f"for tap in {kind}(0, {conv.text(taps)})"):
-        walk.decode("tap", walk.taps)
-        for c in range(inputs):
-            body.name_axis(walk.input.symbol, str(c), None)
-            _add_tap(walk)
-    finish_tile(body, conv.kernel, "acc", frozenset(("m", "n")))
+    across = ceil_div(conv.channel.extent, columns)
+    arguments = {
+        "program": program_id(conv.context),
+        "across": conv.text(across),
+        "taps": conv.text(taps),
+        "ROWS": str(rows),
+        "COLUMNS": str(columns),
+        "CHANNELS": str(inputs),
+        "UNROLLED": str(is_int(taps) and int(taps) * inputs <= UNROLLED),
+    }
     down = ceil_div(product([a.extent for a in conv.positions]), rows)
-    programs = product((down, ceil_div(conv.channel.extent, columns)))
-    return finish(conv.kernel, body, line_grid(programs), {"num_warps": 4}, early=False)
+    grid = line_grid(product((down, across)))
+    hooks = _direct_hooks(conv, rows, columns)
+    return hooks.emit(conv.kernel, "conv_direct", arguments, grid, {"num_warps": 4}, early=False)
+
+
+def _direct_hooks(conv: Convolution, rows: int, columns: int) -> Hooks:
+    dims = TileDim("m", conv.positions, rows, 0), TileDim("n", (conv.channel,), columns, 1)
+    hooks = Hooks(conv.context)
+    group, pointers = var("group"), conv.context.pointers
+    with hooks.function("window", "m", "n") as body:
+        for dim in dims:
+            body.take_dim(dim)
+        outputs = conv.text(conv.outputs)
+        body.writer.line("group = n" if conv.outputs == 1 else f"group = n // ({outputs})")
+        body.name_axis(group, "group", "n")
+        walk = ConvWalk(body, conv, group)
+        walk.rows()
+        walk.columns()
+        body.writer.line(f"return {in_tuple((*walk.seen, 'w_at'))}")
+    for name, operand in (("load_x", conv.x), ("load_w", conv.w)):
+        with hooks.function(name, "m", "n", "seen", "tap", "c") as body:
+            for dim in dims:
+                body.take_dim(dim)
+            walk = ConvWalk(body, conv, group)
+            body.writer.line(f"{in_tuple((*walk.seen, 'w_at'))} = seen")
+            walk.decode("tap", walk.taps)
+            body.name_axis(walk.input.symbol, "c", None)
+            masks = [*walk.inside(), *body.masks(("m", "n"))]
+            if operand is conv.x:
+                address = f"x_at + ({walk.text(walk.x_step())})"
+            else:
+                address, masks = f"w_at + ({walk.text(walk.w_step())})", body.masks(("n",))
+            _write_load(body, pointers[operand.buffer], address, masks)
+    with hooks.function("finish", "m", "n", "acc") as body:
+        for dim in dims:
+            body.take_dim(dim)
+        finish_tile(body, conv.kernel, "acc", frozenset(("m", "n")))
+    return hooks
 
 
 def _direct_tile(conv: Convolution, hints: Hints, gpu: Gpu) -> tuple[int, int]:
@@ -219,14 +246,3 @@ def _direct_tile(conv: Convolution, hints: Hints, gpu: Gpu) -> tuple[int, int]:
     while rows > 8 and -(-points // rows) * across < gpu.units:
         rows //= 2
     return rows, columns
-
-
-def _add_tap(walk: ConvWalk) -> None:
-    body, conv = walk.body, walk.conv
-    line, pointers = body.writer.line, conv.context.pointers
-    masks = [*walk.inside(), *body.masks(("m", "n"))]
-    x = _load(pointers[conv.x.buffer], f"x_at + ({walk.text(walk.x_step())})", masks)
-    w = _load(pointers[conv.w.buffer], f"w_at + ({walk.text(walk.w_step())})", body.masks(("n",)))
-    line(f"left = {x}.to(tl.float32)")
-    line(f"right = {w}.to(tl.float32)")
-    line("acc = acc + left * right")

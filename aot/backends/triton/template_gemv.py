@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, TileDim
 from aot.backends.triton.dot import Operand, finish_tile, open_batch
-from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
-from aot.backends.triton.text import Writer, index_text
+from aot.backends.triton.hooks import Hooks, places
+from aot.backends.triton.kernel import EmittedKernel, line_grid
+from aot.backends.triton.text import index_text
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import TemplateKernel
@@ -40,45 +40,37 @@ def emit_gemv(
     deep = 1 << max(0, hints.value(right.depth.extent) - 1).bit_length()
     depth = max(32, min(MOST_DEPTH, deep))
     width = max(1, min(64, TILE_BYTES // size // depth))
-    body = Body(context, Writer(), 2)
-    line = body.writer.line
-    across = ceil_div(column.extent, width)
-    line(f"program = {program_id(context)}")
-    if batch:
-        blocks = index_text(across, context.names)
-        open_batch(body, tuple(batch), f"program // ({blocks})")
-        line(f"program = program % ({blocks})")
-    body.name_axis(row.symbol, "0", None)
-    body.open_dim(TileDim("n", (column,), width, 0), f"program * {width}")
-    line(f"acc = tl.zeros([{width}, {depth}], tl.float32)")
-    _walk_depth(body, left, right, depth)
-    line("total = tl.sum(acc, 1)[:, None]")
-    finish_tile(body, kernel, "total", frozenset(("n",)))
-    programs = product((*(a.extent for a in batch), across))
-    return finish(kernel, body, line_grid(programs), {"num_warps": 4, "num_stages": 2})
-
-
-def _walk_depth(body: Body, left: Operand, right: Operand, depth: int) -> None:
-    """Adds the products to `acc`."""
-    context, line = body.context, body.writer.line
-    ahead = _turns_ahead(right, context, depth)
-    for k in range(ahead):
-        body.open_dim(TileDim(f"turn{k}", (right.depth,), depth, 1), str(k * depth))
-        line(f"matrix{k} = {body.read(right.buffer, right.index).text}")
-    body.wait()
-    for k in range(ahead):
-        body.name_axis(left.depth.symbol, f"turn{k}", f"turn{k}")
-        vector = body.read(left.buffer, left.index)
-        line(f"acc += matrix{k}.to(tl.float32) * {vector.text}.to(tl.float32)")
-    if right.depth.extent.is_Integer and int(right.depth.extent) <= ahead * depth:
-        return
-    end = index_text(right.depth.extent, context.names)
-    with body.loop(f"for start in range({ahead * depth}, {end}, {depth})"):
-        body.open_dim(TileDim("k", (right.depth,), depth, 1), "start")
+    blocks = ceil_div(column.extent, width)
+    columns = TileDim("n", (column,), width, 0)
+    turn = TileDim("k", (right.depth,), depth, 1)
+    hooks = Hooks(context)
+    with hooks.function("load_matrix", "batch", "n", "k") as body:
+        open_batch(body, tuple(batch), "batch")
+        body.take_dim(columns)
+        body.take_dim(turn)
+        body.writer.line(f"return {body.read(right.buffer, right.index).text}")
+    with hooks.function("load_vector", "batch", "k") as body:
+        open_batch(body, tuple(batch), "batch")
+        body.name_axis(row.symbol, "0", None)
+        body.take_dim(turn)
         body.name_axis(left.depth.symbol, "k", "k")
-        vector = body.read(left.buffer, left.index)
-        matrix = body.read(right.buffer, right.index)
-        line(f"acc += {matrix.text}.to(tl.float32) * {vector.text}.to(tl.float32)")
+        body.writer.line(f"return {body.read(left.buffer, left.index).text}")
+    with hooks.function("finish", "batch", "n", "total") as body:
+        open_batch(body, tuple(batch), "batch")
+        body.name_axis(row.symbol, "0", None)
+        body.take_dim(columns)
+        finish_tile(body, kernel, "total", frozenset(("n",)))
+    arguments = {
+        **places(context, blocks if batch else None),
+        "depth": index_text(right.depth.extent, context.names),
+        "COLUMNS": str(width),
+        "DEPTH": str(depth),
+        "AHEAD": str(_turns_ahead(right, context, depth)),
+        "WAITS": str(context.early),
+    }
+    programs = product((*(a.extent for a in batch), blocks))
+    options = {"num_warps": 4, "num_stages": 2}
+    return hooks.emit(kernel, "gemv", arguments, line_grid(programs), options, waits=True)
 
 
 def _turns_ahead(right: Operand, context: KernelContext, depth: int) -> int:

@@ -1,17 +1,14 @@
 """Matrix products on tensor cores, with fused epilogues.
 
-A program computes blocks of the product, walking the depth in a software-pipelined loop. Programs
-of neighbouring numbers share operand blocks in the second-level cache ("grouped ordering",
-Tillet et al., Triton, MAPL 2019). Where the GPU copies whole blocks by descriptors (TMA) and there
-are many blocks, programs stay and take one block after the other.
+The functions are those of `device/matmul.py`. Where the GPU copies whole blocks by descriptors
+(TMA) and there are many blocks, programs stay and take one block after the other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aot.backends.triton.body import Body
-from aot.backends.triton.context import PROGRAM, KernelContext, TileDim, make_context
+from aot.backends.triton.context import KernelContext, TileDim, make_context
 from aot.backends.triton.dot import (
     Operand,
     finish_tile,
@@ -22,9 +19,10 @@ from aot.backends.triton.dot import (
 )
 from aot.backends.triton.dot_tiling import DotTile, Size, dot_tile
 from aot.backends.triton.gpu import Gpu
-from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
+from aot.backends.triton.hooks import Hooks, places
+from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
 from aot.backends.triton.template_gemv import emit_gemv, is_vector_product
-from aot.backends.triton.text import Writer, index_text
+from aot.backends.triton.text import index_text
 from aot.ir.dtypes import DType
 from aot.ir.hints import Hints, is_dear
 from aot.ir.kernel_facts import template_call
@@ -55,6 +53,7 @@ class _Copied:
     `start`: elements before the first one. `flipped`: the depth is not its contiguous dimension.
     """
 
+    buffer: str
     rows: Expr
     columns: Expr
     stride: Expr
@@ -70,34 +69,38 @@ def emit_matmul(
     left, right, context = _operands(kernel, graph, gpu)
     if is_vector_product(call, right, context):
         return emit_gemv(kernel, context, left, right, hints)
-    *batch, row, column = call.output.axes
     dtype = graph.buffers[left.buffer].dtype
-    size = Size(
-        hints.value(row.extent),
-        hints.value(column.extent),
-        hints.value(left.depth.extent),
-        hints.volume(batch),
-        dtype,
-    )
-    dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
-    tile = dot_tile(size, gpu, dear=dear)
-    down, across = ceil_div(row.extent, tile.rows), ceil_div(column.extent, tile.columns)
-    blocks = product((*(a.extent for a in batch), down, across))
+    tile = _tile(kernel, call, left, hints, gpu, dtype)
+    *batch, row, column = call.output.axes
+    rows, columns = TileDim("m", (row,), tile.rows, 0), TileDim("n", (column,), tile.columns, 1)
+    blocks = ceil_div(row.extent, tile.rows), ceil_div(column.extent, tile.columns)
+    count = product((*(a.extent for a in batch), *blocks))
+    hooks = Hooks(context)
+    with hooks.function("finish", "batch", "m", "n", "acc") as body:
+        open_batch(body, tuple(batch), "batch")
+        body.take_dim(rows)
+        body.take_dim(columns)
+        finish_tile(body, kernel, "acc", frozenset(("m", "n")))
+    down, across, depth = (index_text(e, context.names) for e in (*blocks, left.depth.extent))
+    arguments = {
+        **{"down": down, "across": across, "depth": depth},
+        **{"ROWS": str(tile.rows), "COLUMNS": str(tile.columns), "DEPTH": str(tile.depth)},
+        "GROUP": str(GROUP),
+    }
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
-    body = Body(context, Writer(), 2)
-    many = hints.value(blocks) >= gpu.multiprocessors and tile.rows >= 64
+    many = hints.value(count) >= gpu.multiprocessors and tile.rows >= 64
     copied = _copied(call, left, right, context) if gpu.copies_blocks and many else None
     if copied is not None:
         seats = gpu.multiprocessors * tile.resident
-        _stay(body, kernel, tile, copied, (left, right), seats)
-        return finish(
-            kernel, body, line_grid(Minimum(blocks, integer(seats))), options, early=False
-        )
-    body.writer.line(f"program = {program_id(context)}")
-    _open_block(body, tuple(batch), row, column, tile)
-    _walk_depth(body, left, right, tile, dtype)
-    finish_tile(body, kernel, "acc", frozenset(("m", "n")))
-    return finish(kernel, body, line_grid(blocks), options, early=False)
+        arguments |= _by_copies(context, tile, copied, seats)
+        grid = line_grid(Minimum(count, integer(seats)))
+        return hooks.emit(kernel, "matmul_by_copies", arguments, grid, options, early=False)
+    depths = TileDim("k", (left.depth,), tile.depth, 1), TileDim("k", (right.depth,), tile.depth, 0)
+    _load(hooks, "load_left", left, tuple(batch), (rows, depths[0]))
+    _load(hooks, "load_right", right, tuple(batch), (depths[1], columns))
+    arguments |= places(context, product(blocks) if batch else None)
+    arguments["PRECISION"] = precision(dtype)
+    return hooks.emit(kernel, "matmul", arguments, line_grid(count), options, early=False)
 
 
 def fills_processors(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bool:
@@ -114,40 +117,36 @@ def _operands(
     return left, right, with_ranges(make_context(kernel, graph, gpu), (left.depth, right.depth))
 
 
-def _open_block(
-    body: Body, batch: tuple[Axis, ...], row: Axis, column: Axis, tile: DotTile
+def _tile(
+    kernel: TemplateKernel, call: Matmul, left: Operand, hints: Hints, gpu: Gpu, dtype: DType
+) -> DotTile:
+    *batch, row, column = call.output.axes
+    size = Size(
+        hints.value(row.extent),
+        hints.value(column.extent),
+        hints.value(left.depth.extent),
+        hints.volume(batch),
+        dtype,
+    )
+    dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
+    return dot_tile(size, gpu, dear=dear)
+
+
+def _load(
+    hooks: Hooks,
+    name: str,
+    source: Operand,
+    batch: tuple[Axis, ...],
+    dims: tuple[TileDim, TileDim],
 ) -> None:
-    """Writes which block `program` is, and the indices of its rows and columns."""
-    context, line = body.context, body.writer.line
-    down = index_text(ceil_div(row.extent, tile.rows), context.names)
-    across = index_text(ceil_div(column.extent, tile.columns), context.names)
-    if batch:
-        line(f"blocks = ({down}) * ({across})")
-        open_batch(body, batch, "program // blocks")
-        line("program = program % blocks")
-    line(f"group = program // ({GROUP} * ({across}))")
-    line(f"height = tl.minimum(({down}) - group * {GROUP}, {GROUP})")
-    line(f"place = program % ({GROUP} * ({across}))")
-    line(f"m_start = (group * {GROUP} + place % height) * {tile.rows}")
-    line(f"n_start = place // height * {tile.columns}")
-    body.open_dim(TileDim("m", (row,), tile.rows, 0), "m_start")
-    body.open_dim(TileDim("n", (column,), tile.columns, 1), "n_start")
-
-
-def _walk_depth(body: Body, left: Operand, right: Operand, tile: DotTile, dtype: DType) -> None:
-    line = body.writer.line
-    line(f"acc = tl.zeros([{tile.rows}, {tile.columns}], tl.float32)")
-    end = index_text(left.depth.extent, body.context.names)
-    with body.loop(f"for start in range(0, {end}, {tile.depth})"):
-        body.open_dim(TileDim("ka", (left.depth,), tile.depth, 1), "start")
-        body.open_dim(TileDim("kb", (right.depth,), tile.depth, 0), "start")
-        line(f"left = {_block(body, left, ('m', 'ka'))}")
-        line(f"right = {_block(body, right, ('kb', 'n'))}")
-        line(f"acc = tl.dot(left, right, acc{precision(dtype)})")
-
-
-def _block(body: Body, source: Operand, dims: tuple[str, str]) -> str:
-    return body.padded(body.read(source.buffer, source.index), frozenset(dims))
+    """Writes the function that reads a block of an operand."""
+    names = [dim.name for dim in dims]
+    with hooks.function(name, "batch", *names) as body:
+        open_batch(body, batch, "batch")
+        for dim in dims:
+            body.take_dim(dim)
+        block = body.read(source.buffer, source.index)
+        body.writer.line(f"return {body.padded(block, frozenset(names))}")
 
 
 def _copied(
@@ -170,9 +169,9 @@ def _matrix(source: Operand, axis: Axis, context: KernelContext) -> _Copied | No
         return None
     (along, deep), start = solved
     if deep == 1 and _is_aligned(along) and _is_aligned(start):
-        return _Copied(axis.extent, source.depth.extent, along, start, flipped=False)
+        return _Copied(source.buffer, axis.extent, source.depth.extent, along, start, flipped=False)
     if along == 1 and _is_aligned(deep) and _is_aligned(start):
-        return _Copied(source.depth.extent, axis.extent, deep, start, flipped=True)
+        return _Copied(source.buffer, source.depth.extent, axis.extent, deep, start, flipped=True)
     return None
 
 
@@ -180,52 +179,30 @@ def _is_aligned(number: Expr) -> bool:
     return bool(number.is_Integer) and int(number) >= 0 and int(number) % ALIGNED == 0
 
 
-def _stay(
-    body: Body,
-    kernel: TemplateKernel,
-    tile: DotTile,
-    copied: tuple[_Copied, _Copied],
-    operands: tuple[Operand, Operand],
-    seats: int,
-) -> None:
-    """Writes programs that take blocks in turn, their operands copied by descriptors."""
-    call, line = template_call(kernel, Matmul), body.writer.line
+def _by_copies(
+    context: KernelContext, tile: DotTile, copied: tuple[_Copied, _Copied], seats: int
+) -> dict[str, str]:
+    """What `matmul_by_copies` is given besides."""
     left, right = copied
-    row, column = call.output.axes
-    names = body.context.names
-    _describe(body, "left", operands[0].buffer, left, tile.rows, tile.depth)
-    _describe(body, "right", operands[1].buffer, right, tile.columns, tile.depth)
-    down, across = ceil_div(row.extent, tile.rows), ceil_div(column.extent, tile.columns)
-    blocks = index_text(product((down, across)), names)
-    # Flattened, the loop over blocks fetches for the next one while this one's epilogue runs.
-    head = f"for program in tl.range({PROGRAM}, {blocks}, {seats}, flatten=True)"
-    with body.loop(head):
-        _open_block(body, (), row, column, tile)
-        line(f"acc = tl.zeros([{tile.rows}, {tile.columns}], tl.float32)")
-        end = index_text(operands[0].depth.extent, names)
-        with body.loop(f"for start in range(0, {end}, {tile.depth})"):
-            first = (
-                "left.load([start, m_start]).T" if left.flipped else "left.load([m_start, start])"
-            )
-            second = (
-                "right.load([start, n_start])"
-                if right.flipped
-                else "right.load([n_start, start]).T"
-            )
-            line(f"acc = tl.dot({first}, {second}, acc)")
-        finish_tile(body, kernel, "acc", frozenset(("m", "n")))
+    return {
+        "program": program_id(context),
+        "left": _descriptor(context, left, tile.rows, tile.depth),
+        "right": _descriptor(context, right, tile.columns, tile.depth),
+        "SEATS": str(seats),
+        "LEFT_FLIPPED": str(left.flipped),
+        "RIGHT_FLIPPED": str(right.flipped),
+    }
 
 
-def _describe(body: Body, name: str, buffer: str, matrix: _Copied, width: int, depth: int) -> None:
-    context = body.context
+def _descriptor(context: KernelContext, matrix: _Copied, width: int, depth: int) -> str:
     rows, columns, stride, start = (
         index_text(e, context.names)
         for e in (matrix.rows, matrix.columns, matrix.stride, matrix.start)
     )
     block = f"[{depth}, {width}]" if matrix.flipped else f"[{width}, {depth}]"
-    pointer = context.pointers[buffer]
+    pointer = context.pointers[matrix.buffer]
     base = pointer if start == "0" else f"{pointer} + {start}"
-    body.writer.line(
-        f"{name} = tl.make_tensor_descriptor({base}, shape=[{rows}, {columns}], "
+    return (
+        f"tl.make_tensor_descriptor({base}, shape=[{rows}, {columns}], "
         f"strides=[{stride}, 1], block_shape={block})"
     )

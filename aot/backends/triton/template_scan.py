@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, TileDim, make_context
 from aot.backends.triton.dot import finish_tile
 from aot.backends.triton.gpu import Gpu
-from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
+from aot.backends.triton.hooks import Hooks
+from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
 from aot.backends.triton.ops import conversion
-from aot.backends.triton.text import Writer, index_text, value_type
+from aot.backends.triton.text import index_text, value_type
 from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.dtypes import INT64, DType
 from aot.ir.hints import Hints
@@ -69,29 +69,40 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
     across = _walks_rows(context, element, row, column)
     size = 4 if x.dtype.is_float and x.dtype.compute.itemsize == 4 else 8
     tile = scan_tile(row, column, hints, gpu.units, across=across, size=size)
-    body = Body(context, Writer(), 2)
-    line = body.writer.line
-    body.open_dim(TileDim("m", (row,), tile.rows, 0), f"{program_id(context)} * {tile.rows}")
+    rows = TileDim("m", (row,), tile.rows, 0)
     columns = TileDim("n", (column,), tile.columns, 1)
-    if not tile.looped:
-        body.open_dim(columns, "0")
-        _block(body, kernel, element, "")
-    else:
-        kind = _kind(x.dtype)
-        combine = call.combine
-        line(f"carry = tl.full([{tile.rows}, 1], {_neutral(combine, x.dtype)}, {kind})")
-        end = index_text(column.extent, context.names)
-        with body.loop(f"for start in range(0, {end}, {tile.columns})"):
-            body.open_dim(columns, "start")
-            _block(body, kernel, element, "carry")
-            # Not from the scan's last column: this way neither waits for the other.
-            function = _FUNCTIONS[combine]
-            total = "tl.sum(values, 1)"
-            if combine != "sum":
-                total = f"tl.reduce(values, 1, {function})"
-            line(f"carry = {_combined(combine, 'carry', f'{total}[:, None].to({kind})')}")
-    programs = ceil_div(row.extent, tile.rows)
-    return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
+    hooks = Hooks(context)
+    with hooks.function("load", "m", "n") as body:
+        body.take_dim(rows)
+        body.take_dim(columns)
+        value = body.value(element)
+        body.writer.line(f"return {body.spread(value, frozenset(('m', 'n')))}")
+    # Triton does not take functions that are arguments for these.
+    combine = _FUNCTIONS[call.combine]
+    with hooks.function("running", "values") as body:
+        body.writer.line(f"return tl.associative_scan(values, 1, {combine})")
+    with hooks.function("total", "values") as body:
+        body.writer.line(f"return tl.reduce(values, 1, {combine})")
+    with hooks.function("finish", "m", "n", "scanned") as body:
+        body.take_dim(rows)
+        body.take_dim(columns)
+        wanted = context.buffers[call.output.buffer].dtype
+        result = "scanned"
+        if not wanted.is_float or wanted != wanted.compute:
+            result = conversion("scanned", _accumulated(element.dtype), wanted)
+        finish_tile(body, kernel, result, frozenset(("m", "n")))
+    arguments = {
+        "program": program_id(context),
+        "end": index_text(column.extent, context.names),
+        "combine": combine,
+        "KIND": value_type(_accumulated(element.dtype)),
+        "NEUTRAL": _neutral(call.combine, element.dtype),
+        "ROWS": str(tile.rows),
+        "COLUMNS": str(tile.columns),
+        "LOOPED": str(tile.looped),
+    }
+    grid = line_grid(ceil_div(row.extent, tile.rows))
+    return hooks.emit(kernel, "scan_rows", arguments, grid, {"num_warps": tile.warps})
 
 
 def _walks_rows(context: KernelContext, element: Node, row: Axis, column: Axis) -> bool:
@@ -124,16 +135,6 @@ def scan_tile(
     return ScanTile(high, wide, warps, looped)
 
 
-def _kind(dtype: DType) -> str:
-    """The type that accumulates: float32 for halves, 64 bits for integers, which then wrap."""
-    return value_type(dtype) if dtype.is_float else "tl.int64"
-
-
-def _combined(combine: str, left: str, right: str) -> str:
-    sign = {"sum": "+", "prod": "*"}.get(combine)
-    return f"{left} {sign} {right}" if sign else f"{_FUNCTIONS[combine]}({left}, {right})"
-
-
 def _neutral(combine: str, dtype: DType) -> str:
     """The number that changes no other."""
     if combine in ("sum", "prod"):
@@ -143,26 +144,6 @@ def _neutral(combine: str, dtype: DType) -> str:
     return str(2**63 - 1 if combine == "min" else -(2**63))
 
 
-def _block(body: Body, kernel: TemplateKernel, element: Node, carry: str) -> None:
-    """Scans the present block and evaluates the epilogue on it; what lies beyond comes last."""
-    call = template_call(kernel, Scan)
-    line = body.writer.line
-    combine = call.combine
-    value = body.value(element)
-    text = body.spread(value, frozenset(("m", "n")))
-    line(f"values = {text}.to({_kind(value.dtype)})")
-    known = {"sum": "tl.cumsum(values, 1)", "prod": "tl.cumprod(values, 1)"}
-    generic = f"tl.associative_scan(values, 1, {_FUNCTIONS[combine]})"
-    line(f"scanned = {known.get(combine, generic)}")
-    if carry:
-        line(f"scanned = {_combined(combine, carry, 'scanned')}")
-    wanted = body.context.buffers[call.output.buffer].dtype
-    result = "scanned"
-    if not wanted.is_float or wanted != wanted.compute:
-        line(f"result = {conversion('scanned', _accumulated(value.dtype), wanted)}")
-        result = "result"
-    finish_tile(body, kernel, result, frozenset(("m", "n")))
-
-
 def _accumulated(dtype: DType) -> DType:
+    """What results are computed in: float32 for halves, 64 bits for integers, which then wrap."""
     return dtype.compute if dtype.is_float else INT64

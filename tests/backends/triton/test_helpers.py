@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import math
+from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
+import aot.backends.triton.device
 from aot.backends.triton.compile import compile_kernels
+from aot.backends.triton.helpers import definitions
 from tests.backends.triton.templates import captured, emitted
 from tests.conformance.executors import interpret_triton
+
+_FILES = sorted(Path(aot.backends.triton.device.__file__).parent.glob("[a-z]*.py"))
+
+
+def _functions(text):
+    return [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+
+
+def test_a_text_carries_what_its_functions_call_and_no_comments():
+    text = definitions("y = hermite_h(x, n)\n")
+    assert _functions(text) == ["greatest_of", "by_recurrence", "hermite_h", "hermite_h_step"]
+    assert text.count("@triton.jit\ndef ") == 4
+    assert '"""' not in text
+    assert "#" not in text
+
+
+def test_a_text_keeps_functions_of_its_own():
+    assert definitions("def plus(a, b):\n    return b\n\n\nc = plus(a, b)\n") == ""
+
+
+def test_every_device_function_is_found_once():
+    names = [name for file in _FILES for name in _functions(file.read_text())]
+    assert len(set(names)) == len(names)
+    assert sorted(_functions(definitions("\n".join(names)))) == sorted(names)
+
+
+@pytest.mark.parametrize("file", [file.stem for file in _FILES])
+def test_device_files_are_modules_of_triton(file):
+    module = importlib.import_module(f"aot.backends.triton.device.{file}")
+    assert module.triton.jit
 
 
 def test_erf_is_right_to_two_units_in_the_last_place():

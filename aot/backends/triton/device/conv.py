@@ -1,0 +1,87 @@
+"""Convolutions: as matrix products, and directly where groups are tiny.
+
+Nothing is unfolded in memory: a step reads the block of the input that its taps see.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def conv_product(
+    args,
+    rows,
+    columns,
+    load_x,
+    load_w,
+    finish,
+    program,
+    group,
+    across,
+    end,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    STEP: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Computes ROWS output positions by COLUMNS channels of a group on tensor cores.
+
+    rows(args, group, m): what is known of positions m before the walk over taps and channels.
+    columns(args, group, n): the same of the group's channels n. load_x(args, m, x, start) and
+    load_w(args, n, w, start): the blocks of a step, by these; steps go to `end` by STEP.
+    finish(args, group, m, n, acc): stores what the block of the product becomes.
+    program: number within the group. Neighbours share the rows, which are the larger operand.
+    """
+    m = program // across * ROWS + tl.arange(0, ROWS)[:, None]
+    n = program % across * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    x = rows(args, group, m)
+    w = columns(args, group, n)
+    acc = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for start in range(0, end, STEP):
+        left = load_x(args, m, x, start)
+        right = load_w(args, n, w, start)
+        acc = tl.dot(left, right, acc, input_precision=PRECISION)
+    finish(args, group, m, n, acc)
+
+
+@triton.jit
+def conv_direct(
+    args,
+    window,
+    load_x,
+    load_w,
+    finish,
+    program,
+    across,
+    taps,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    CHANNELS: tl.constexpr,
+    UNROLLED: tl.constexpr,
+):
+    """Computes ROWS output positions by COLUMNS channels, each from the CHANNELS of its own group.
+
+    window(args, m, n): what is known of positions m and channels n before the walk over taps.
+    load_x(args, m, n, seen, tap, c) and load_w(args, m, n, seen, tap, c): what a tap sees of the
+    channel c of the group, by that. finish(args, m, n, acc): stores what the sums become.
+    """
+    m = program // across * ROWS + tl.arange(0, ROWS)[:, None]
+    n = program % across * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    seen = window(args, m, n)
+    acc = tl.zeros([ROWS, COLUMNS], tl.float32)
+    if UNROLLED:
+        for tap in tl.static_range(taps):
+            acc = conv_tap(args, load_x, load_w, m, n, seen, tap, acc, CHANNELS)
+    else:
+        for tap in range(taps):
+            acc = conv_tap(args, load_x, load_w, m, n, seen, tap, acc, CHANNELS)
+    finish(args, m, n, acc)
+
+
+@triton.jit
+def conv_tap(args, load_x, load_w, m, n, seen, tap, acc, CHANNELS: tl.constexpr):
+    """`acc` with what a tap of `conv_direct` adds."""
+    for c in tl.static_range(CHANNELS):
+        x = load_x(args, m, n, seen, tap, c).to(tl.float32)
+        acc = acc + x * load_w(args, m, n, seen, tap, c).to(tl.float32)
+    return acc

@@ -1,0 +1,91 @@
+"""Matrix products on tensor cores.
+
+A program computes blocks of the product, walking the depth in a software-pipelined loop.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def block_of(program, down, across, GROUP: tl.constexpr):
+    """The row and column of a program's block, of `down` by `across` blocks.
+
+    Programs of neighbouring numbers take turns in GROUP rows of blocks, and so share operands in
+    the second-level cache ("grouped ordering", Tillet et al., Triton, MAPL 2019).
+    """
+    group = program // (GROUP * across)
+    height = tl.minimum(down - group * GROUP, GROUP)
+    place = program % (GROUP * across)
+    return group * GROUP + place % height, place // height
+
+
+@triton.jit
+def matmul(
+    args,
+    load_left,
+    load_right,
+    finish,
+    program,
+    batch,
+    down,
+    across,
+    depth,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    GROUP: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Computes one block of ROWS by COLUMNS, in steps of DEPTH of the `depth`.
+
+    load_left(args, batch, m, k) and load_right(args, batch, k, n): blocks of the operands, 0 beyond
+    the end. finish(args, batch, m, n, acc): stores what the block of the product becomes.
+    program, batch: which block (`block_of`), and of which product. PRECISION: that of tl.dot.
+    """
+    row, column = block_of(program, down, across, GROUP)
+    m = row * ROWS + tl.arange(0, ROWS)[:, None]
+    n = column * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    acc = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for start in range(0, depth, DEPTH):
+        left = load_left(args, batch, m, start + tl.arange(0, DEPTH)[None, :])
+        right = load_right(args, batch, start + tl.arange(0, DEPTH)[:, None], n)
+        acc = tl.dot(left, right, acc, input_precision=PRECISION)
+    finish(args, batch, m, n, acc)
+
+
+@triton.jit
+def matmul_by_copies(
+    args,
+    finish,
+    program,
+    left,
+    right,
+    down,
+    across,
+    depth,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    GROUP: tl.constexpr,
+    SEATS: tl.constexpr,
+    LEFT_FLIPPED: tl.constexpr,
+    RIGHT_FLIPPED: tl.constexpr,
+):
+    """As `matmul`, by SEATS programs that stay and take one block after the other.
+
+    left, right: descriptors of the operands, which the device copies blocks by (TMA); flipped ones
+    have the depth first, others last.
+    """
+    # Flattened, the loop over blocks fetches for the next one while this one's epilogue runs.
+    for number in tl.range(program, down * across, SEATS, flatten=True):
+        row, column = block_of(number, down, across, GROUP)
+        m, n = row * ROWS, column * COLUMNS
+        rows = m + tl.arange(0, ROWS)[:, None]
+        columns = n + tl.arange(0, COLUMNS)[None, :]
+        acc = tl.zeros([ROWS, COLUMNS], tl.float32)
+        for k in range(0, depth, DEPTH):
+            first = left.load([k, m]).T if LEFT_FLIPPED else left.load([m, k])
+            second = right.load([k, n]) if RIGHT_FLIPPED else right.load([n, k]).T
+            acc = tl.dot(first, second, acc)
+        finish(args, 0, rows, columns, acc)

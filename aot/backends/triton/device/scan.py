@@ -1,0 +1,48 @@
+"""Running results along the rows of a matrix.
+
+A program takes a block of rows and walks its columns in blocks; each block is scanned as a tree,
+from the results of the one before.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scan_rows(
+    args,
+    load,
+    running,
+    total,
+    finish,
+    program,
+    end,
+    combine,
+    KIND: tl.constexpr,
+    NEUTRAL: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    LOOPED: tl.constexpr,
+):
+    """Scans ROWS rows of `end` columns, COLUMNS at a time.
+
+    load(args, m, n): the elements at rows m and columns n; those beyond the end are any.
+    running(args, values): their running results along the rows; total(args, values): the last ones.
+    finish(args, m, n, scanned): stores what running results become.
+    combine(a, b): one result of two of the type KIND; NEUTRAL changes none.
+    LOOPED: there may be more than COLUMNS columns.
+    """
+    m = program * ROWS + tl.arange(0, ROWS)[:, None]
+    if LOOPED:
+        carry = tl.full([ROWS, 1], NEUTRAL, KIND)
+        for start in range(0, end, COLUMNS):
+            n = start + tl.arange(0, COLUMNS)[None, :]
+            values = load(args, m, n).to(KIND)
+            scanned = running(args, values)
+            finish(args, m, n, combine(carry, scanned))
+            # Not from the scan's last column: this way neither waits for the other.
+            carry = combine(carry, total(args, values)[:, None])
+    else:
+        n = tl.arange(0, COLUMNS)[None, :]
+        values = load(args, m, n).to(KIND)
+        finish(args, m, n, running(args, values))
