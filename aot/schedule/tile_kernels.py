@@ -78,7 +78,9 @@ def _ordered(
 ) -> list[Axis]:
     moves = [m for n in nests for m in strided_accesses(scheduler.graph, n)]
     stores = [m for m in moves if m.store]
-    return order_by_stride(scheduler.hints, stores or moves, axes)
+    # Where values decide how far a loop moves in what is stored, its loads tell.
+    told = all(m.stride(axis.symbol) is not None for m in stores for axis in axes)
+    return order_by_stride(scheduler.hints, stores if stores and told else moves, axes)
 
 
 def _stage(
