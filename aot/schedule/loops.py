@@ -36,7 +36,9 @@ def build_kernel(
         return template_kernel(scheduler, group, name, needed)
     group, strip = _choose_inner(scheduler, group)
     drafts = drop_unread(form_stages(scheduler.graph, group), needed)
-    drafts = split_index_sets(scheduler.graph, drafts, strip.axis if strip is not None else None)
+    if not any(nest.conflicts for nest in group.nests):  # whose points keep their order
+        split = strip.axis if strip is not None else None
+        drafts = split_index_sets(scheduler.graph, drafts, split)
     stages = tuple(_order_stage(scheduler, group.outer, d, strip) for d in drafts)
     return _finish(name, group, stages, strip, needed)
 

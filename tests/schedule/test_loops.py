@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.kernels import NestKernel
 from aot.ir.loops import LoopGraph
+from aot.ir.scalar import Node, binary, cast, const, unary, where
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
-from aot.symbolic import product
+from aot.symbolic import Expr, product
 from tests.launches import nest_kernel
 from tests.schedule.graphs import (
     BATCH,
@@ -87,3 +89,39 @@ def test_few_large_sums_are_taken_in_two_steps() -> None:
     first, second = fused.kernels
     assert int(product([a.extent for a in first.outer])) >= 8
     assert int(product([a.extent for a in second.outer])) == 1
+
+
+def _scattered(mode: str) -> Callable[..., Sequence[Tensor]]:
+    """Rows of v, one for each index and part, go to the rows of x that the indices name."""
+
+    def body(builder: GraphBuilder, x: Tensor, i: Tensor, v: Tensor) -> Sequence[Tensor]:
+        def place(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            # Of any number: tests run on random values.
+            row = cast(binary("mul", unary("abs", i.load(at[1:-1])), const(4.0, FLOAT32)), INT64)
+            clamped = binary("minimum", row, const(6, INT64))
+            return (at[0], builder.indirect(clamped, x.shape[1]), at[-1])
+
+        def value(at: tuple[Expr, ...]) -> Node:
+            first = binary("lt", builder.index_node(at[2]), const(2, INT64))
+            return where(first, v.load(at), unary("neg", v.load(at)))
+
+        return [builder.update(unary_op("exp", x), v.shape, place, value, mode)]
+
+    return body
+
+
+@pytest.mark.parametrize("mode", ["last", "add"])
+def test_points_that_may_meet_keep_their_order(mode: str) -> None:
+    """Along heads they never meet; indices and parts stay nested as they are, in one piece."""
+    shapes = {"x": (3, 7, 64), "i": (5, 4), "v": (3, 5, 4, 64)}
+    graph = make_graph(_scattered(mode), shapes)
+    fused = fuse(run_passes(graph), DEVICE)
+    check_same(graph, fused)
+    (kernel,) = (
+        nest_kernel(k) for k in fused.kernels if nest_kernel(k).stages[0].nests[0].conflicts
+    )
+    (stage,) = kernel.stages
+    assert [int(a.extent) for a in kernel.outer] == [3]
+    assert kernel.strip is None
+    assert [int(a.extent) for a in stage.order] == [5, 4, 64]
+    assert stage.vector == stage.order[-1]
