@@ -132,12 +132,13 @@ MEETING = (
         _many,
         NUMBERS,
     ),
-    Row("index_put many", lambda x, v: x.index_put((MANY,), v), _many, ALL),
-    Row("index_put of pairs many", lambda x, v: x.index_put((MANY, MANY % 4), v[:, 0]), _many),
+    # Eager's threads race here: those that meet bring one value (see test_resolve_conflicts).
+    Row("index_put many", lambda x, v: x.index_put((MANY,), v[MANY]), _many, ALL),
+    Row("index_put of pairs many", lambda x, v: x.index_put((MANY, MANY % 4), v[MANY, 0]), _many),
     Row("index_put one value many", lambda x, v: x.index_put((MANY,), v[0]), _many),
     Row("index_put added many", lambda x, v: x.index_put((MANY,), v, True), _many, NUMBERS),
-    Row("index_copy many", lambda x, v: x.index_copy(0, MANY, v), _many, NUMBERS),
-    Row("index_copy of columns many", lambda x, v: x.T.index_copy(1, MANY, v.T), _many),
+    Row("index_copy many", lambda x, v: x.index_copy(0, MANY, v[MANY]), _many, NUMBERS),
+    Row("index_copy of columns many", lambda x, v: x.T.index_copy(1, MANY, v[MANY].T), _many),
     Row("index_add many", lambda x, v: x.index_add(0, MANY, v, alpha=2), _many, NUMBERS),
 )
 

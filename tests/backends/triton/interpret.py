@@ -142,14 +142,23 @@ def run_flow(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
             for name in set(kernel.writes).difference(slices, changed):
                 arrays.pop(name, None)  # of an earlier turn of a loop, perhaps of other sizes
         names = list(dict.fromkeys(name for launch in launches for name in launch.buffers))
-        made = {
-            n: _allocate(graph.buffers[n], symbols, arrays.get(n, arrays.get(shared.get(n))))[0]
-            for n in names
-        }
-        number = {name: k for k, name in enumerate(names)}
-        after, fault = _launch(emitted, launches, made.values(), number, symbols)
+        memory: list[np.ndarray] = []
+        number: dict[str, int] = {}
+        held: dict[str, int] = {}
+        for name in names:
+            content = arrays.get(name, arrays.get(shared.get(name)))
+            made, _ = _allocate(graph.buffers[name], symbols, content)
+            known = held.get(_owner(name, shared))
+            if known is not None and len(memory[known]) >= len(made):
+                number[name] = known  # a launch ahead of it in this part has written there
+                continue
+            number[name] = len(memory)
+            held.setdefault(_owner(name, shared), number[name])
+            memory.append(made)
+        after, fault = _launch(emitted, launches, memory, number, symbols)
         faults.append(fault)
-        for name, content in zip(names, after, strict=True):
+        for name in names:
+            content = after[number[name]]
             if _is_constant(graph.buffers[name]):
                 continue
             view = _view(graph.buffers[name], symbols, np.frombuffer(bytearray(content), np.uint8))
