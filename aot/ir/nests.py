@@ -70,6 +70,12 @@ JOINING = ("add", "mul", "maximum", "minimum")
 """Modes of stores that join: operations whose result depends on no order, but for roundings."""
 
 
+def neutral(mode: str, dtype: DType) -> float:
+    """What changes no value of a type that it joins by a mode of JOINING."""
+    least, greatest = dtype.ends
+    return {"add": 0, "mul": 1, "maximum": least, "minimum": greatest}[mode]
+
+
 @dataclass(frozen=True)
 class LoopNest:
     """A body evaluated at every point of an iteration space.

@@ -16,11 +16,9 @@ from aot.lowering.promotion import size_node
 from aot.lowering.reductions import ElementAt, domain, reduced
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
+from aot.lowering.searching import search_steps
 from aot.lowering.views import reshaped
 from aot.symbolic import Expr, as_expr, integer, is_int, product, ravel
-
-_STEPS = 31
-"""Of a search among edges whose number varies."""
 
 
 def _bounds(x: Tensor, low: float, high: float, margin: float = 1.0) -> Tensor:
@@ -274,12 +272,11 @@ def _parts(x: Tensor, edges: Tensor) -> Tensor:
     """
     builder, compute, count = x.builder, x.dtype.compute, edges.shape[0]
     last = builder.index_node(count - 1)
-    steps = int(count).bit_length() if is_int(count) else _STEPS
 
     def part(at: tuple[Expr, ...]) -> Node:
         value = cast(x.load(at), compute)
         first, length = const(0, INT64), builder.index_node(count)
-        for _ in range(steps):
+        for _ in range(search_steps(builder, count)):
             half = e.shr(length, 1)
             middle = e.add(first, half)
             place = builder.indirect(e.minimum(middle, last), count, wrap=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from aot.ir.dtypes import BOOL, INT32, INT64, DType
+from aot.ir.nests import neutral
 from aot.ir.order_keys import from_order_key, order_key
 from aot.ir.scalar import Node, binary, cast, const
 from aot.lowering import exprs as e
@@ -48,6 +49,14 @@ class Joined:
             e.neg(value) if self.kind == "min" else value, self.held, equal_zeros=False
         )
 
+    def onto(self, start: Tensor, points: Sequence[Expr], place: Place, value: PointBody) -> Tensor:
+        """Held elements joined with the value of each point at its place."""
+
+        def held(at: tuple[Expr, ...]) -> Node:
+            return self.hold(value(at))
+
+        return start.builder.update(start, points, place, held, self.mode)
+
     def give(self, held: Node) -> Node:
         """A held value as one of the type that arithmetic runs in."""
         if not self._keyed:
@@ -58,9 +67,7 @@ class Joined:
     @property
     def nothing(self) -> Node:
         """What changes no value that it joins."""
-        least, greatest = self.held.ends
-        number = {"add": 0, "mul": 1, "maximum": least, "minimum": greatest}[self.mode]
-        return const(number, self.held)
+        return const(neutral(self.mode, self.held), self.held)
 
 
 def join_at(
@@ -78,12 +85,13 @@ def join_at(
     Means of integers round down.
     """
     builder, joined = x.builder, Joined(x.dtype, kind)
-    start = x
-    if not include_self:
-        start = builder.pointwise(x.shape, joined.held, lambda _: joined.nothing)
-    elif x.dtype != joined.held:
-        start = builder.pointwise(x.shape, joined.held, lambda at: joined.hold(x.load(at)))
-    total = builder.update(start, points, place, lambda at: joined.hold(value(at)), joined.mode)
+    if include_self:
+        start = x
+        if x.dtype != joined.held:
+            start = builder.pointwise(x.shape, joined.held, lambda at: joined.hold(x.load(at)))
+        total = joined.onto(start, points, place, value)
+    else:
+        total, joined = join_fresh(builder, x.shape, x.dtype, points, place, value, kind)
     counted = kind == "mean" or not include_self
     if not counted and total.dtype == x.dtype:
         return total
@@ -125,8 +133,7 @@ def join_fresh(
     """Elements that only the values make, as `Joined` holds them; nothing where none comes."""
     joined = Joined(dtype, kind)
     none = builder.pointwise(shape, joined.held, lambda _: joined.nothing)
-    total = builder.update(none, points, place, lambda at: joined.hold(value(at)), joined.mode)
-    return total, joined
+    return joined.onto(none, points, place, value), joined
 
 
 def _quotient(a: Node, b: Node) -> Node:

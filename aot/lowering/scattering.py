@@ -20,7 +20,7 @@ from aot.lowering import exprs as e
 from aot.lowering.axes import replace, wrap_dim
 from aot.lowering.builder import GraphBuilder, PointBody, Tensor
 from aot.lowering.indexing import at_value, broadcast_at, index_tensors
-from aot.lowering.joined_writes import join_at
+from aot.lowering.joined_writes import Place, join_at
 from aot.lowering.masked_writes import masked_put
 from aot.lowering.promotion import TensorLike, element
 from aot.lowering.registry import Call, CannotLower
@@ -123,17 +123,23 @@ def _by_slices(
     """x with the slices along `dim` that `indices` names replaced by values."""
     if x.rank == 0:
         return reshaped(_by_slices(call, _listed(x), 0, indices, value_at, wrap), ())
-    axis, builder, indices = wrap_dim(dim, x.rank), call.builder, _listed(indices)
-
-    def target(at: tuple[Expr, ...]) -> Sequence[Expr]:
-        named = at_value(builder, indices.load((at[axis],)), x.shape[axis], wrap)
-        return replace(at, axis, named)
+    points, place = _slices(x, dim, indices, wrap=wrap)
 
     def value(at: tuple[Expr, ...]) -> Node:
         return cast(value_at(at), x.dtype)
 
-    points = replace(x.shape, axis, indices.shape[0])
-    return builder.update(x, points, target, value, _mode(indices.shape[0]))
+    return call.builder.update(x, points, place, value, _mode(product(indices.shape)))
+
+
+def _slices(x: Tensor, dim: int, indices: Tensor, *, wrap: bool) -> tuple[tuple[Expr, ...], Place]:
+    """The points of values for slices along `dim`, one for each index, and where they go in x."""
+    axis, indices = wrap_dim(dim, x.rank), _listed(indices)
+
+    def place(at: tuple[Expr, ...]) -> Sequence[Expr]:
+        named = at_value(x.builder, indices.load((at[axis],)), x.shape[axis], wrap)
+        return replace(at, axis, named)
+
+    return replace(x.shape, axis, indices.shape[0]), place
 
 
 @REGISTRY.row("aten.index_copy.default")
@@ -173,13 +179,7 @@ def _join_slices(
     x: Tensor, dim: int, indices: Tensor, value: PointBody, kind: str, *, include_self: bool = True
 ) -> Tensor:
     """x joined with values at the slices along `dim` that `indices` names."""
-    axis, indices = wrap_dim(dim, x.rank), _listed(indices)
-
-    def place(at: tuple[Expr, ...]) -> Sequence[Expr]:
-        named = at_value(x.builder, indices.load((at[axis],)), x.shape[axis], wrap=False)
-        return replace(at, axis, named)
-
-    points = replace(x.shape, axis, indices.shape[0])
+    points, place = _slices(x, dim, indices, wrap=False)
     return join_at(x, points, place, value, kind, include_self=include_self)
 
 
@@ -207,7 +207,7 @@ def as_strided_scatter(
 
 
 class _Scatter:
-    """The geometry of scatter operators: which (r) of `indices` along `dim` names a position."""
+    """The geometry of scatter operators: `indices` name positions of x along `dim`."""
 
     def __init__(self, call: Call, x: Tensor, dim: int, indices: Tensor) -> None:
         self.builder, self.x, self.indices = call.builder, x, indices

@@ -16,10 +16,8 @@ MOST_STEPS = 40
 
 def search_steps(builder: GraphBuilder, count: Expr) -> int:
     """Halvings after which nothing is left of `count` elements, at any size."""
-    bounds = builder.ranges.bounds(count)
-    if bounds is None or not bounds[1].is_Integer:
-        return MOST_STEPS
-    return int(bounds[1]).bit_length()
+    most = builder.ranges.greatest(count)
+    return MOST_STEPS if most is None else most.bit_length()
 
 
 def first_where(builder: GraphBuilder, count: Expr, holds: Callable[[Expr], Node]) -> Node:

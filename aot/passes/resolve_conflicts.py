@@ -18,7 +18,7 @@ from aot.ir.dtypes import INT64
 from aot.ir.kernel_facts import index_exprs
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
-from aot.ir.nests import Axis, Buffer, LoopNest, Store, numbered_axes
+from aot.ir.nests import Axis, Buffer, LoopNest, Store, neutral, numbered_axes
 from aot.ir.scalar import (
     Node,
     binary,
@@ -32,7 +32,7 @@ from aot.ir.scalar import (
     substitute_index,
     where,
 )
-from aot.symbolic import Expr, Ranges, Symbol, product, ravel, unravel, var
+from aot.symbolic import Expr, Symbol, product, ravel, unravel, var
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
 """By the modes of stores that join."""
@@ -116,12 +116,8 @@ class _Resolver:
 
     def _few(self, axes: Sequence[Axis], meeting: Sequence[Axis]) -> bool:
         """Whether comparing points costs no more than a note for each, at any size."""
-        ranges = self.graph.ranges()
-        most = [_most(product([a.extent for a in some]), ranges) for some in (axes, meeting)]
-        if None in most:
-            return False
-        points, others = (number or 0 for number in most)
-        return points * others <= self.machine.compared_points
+        pairs = self.graph.ranges().greatest(product([a.extent for a in (*axes, *meeting)]))
+        return pairs is not None and pairs <= self.machine.compared_points
 
     def _noted(
         self, nest: LoopNest, store: Store, axes: tuple[Axis, ...], number: Expr
@@ -176,11 +172,6 @@ def _symbols(roots: Iterable[Node]) -> set[Symbol]:
     return {symbol for expr in exprs for symbol in expr.free_symbols}
 
 
-def _most(size: Expr, ranges: Ranges) -> int | None:
-    bounds = ranges.bounds(size)
-    return int(bounds[1]) if bounds is not None and bounds[1].is_Integer else None
-
-
 def _turned_round(nest: LoopNest, buffer: Buffer) -> LoopNest:
     """The nest over the elements of its buffer, reducing over the points that name each.
 
@@ -209,16 +200,10 @@ def _turned_round(nest: LoopNest, buffer: Buffer) -> LoopNest:
             same = binary("eq", place, index_value(element.symbol))
             hit = same if hit is None else binary("and", hit, same)
     if hit is not None:
-        value = where(hit, value, const(_neutral(store.mode, buffer), buffer.dtype))
+        value = where(hit, value, const(neutral(store.mode, buffer.dtype), buffer.dtype))
     if reduction:
         value = reduce_(_REDUCTIONS[store.mode], value)
     point = tuple(axis.symbol for axis in elements)
     old = load(store.base, buffer.dtype, point)
     joined = Store(store.buffer, point, binary(store.mode, old, value))
     return replace(nest, axes=elements, reduction=reduction, stores=(joined,))
-
-
-def _neutral(mode: str, buffer: Buffer) -> float:
-    """What changes no value that it joins."""
-    least, greatest = buffer.dtype.ends
-    return {"add": 0, "mul": 1, "maximum": least, "minimum": greatest}[mode]

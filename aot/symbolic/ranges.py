@@ -67,6 +67,15 @@ class Ranges:
             return expr.func(*[p[0] for p in known]), expr.func(*[p[1] for p in known])
         return None
 
+    def greatest(self, size: Expr) -> int | None:
+        """What a size never exceeds, whatever its dims are; None when that is not known."""
+        most = [(s, self.dims.get(s, (0, None))[1]) for s in size.free_symbols]
+        variables = {s: sympy.Integer(n + 1) for s, n in most if n is not None}
+        found = (
+            Ranges(variables).bounds(sympy.expand(size)) if len(variables) == len(most) else None
+        )
+        return int(found[1]) if found is not None and found[1].is_Integer else None
+
     def _product_bounds(self, expr: Expr) -> Interval | None:
         coefficient, rest = expr.as_coeff_Mul()
         low: Expr = sympy.S.One

@@ -85,3 +85,16 @@ def test_a_size_inside_a_divisor_is_no_factor_of_it() -> None:
             for i, j, s in itertools.product(range(5), range(3), range(3, 14)):
                 values = {I: i, J: j, S: s}
                 assert evaluate(simple, values) == evaluate(expr, values)
+
+
+def test_the_greatest_value_of_a_size_is_never_exceeded() -> None:
+    """Also where the size shrinks as the dim grows: what is left of a row that is cut."""
+    sizes = [3 * S + 1, 100 - S, FloorDiv(S + 3, integer(4)), integer(7)]
+    most = Ranges({}, {S: (2, 60)})
+    for size in sizes:
+        found = most.greatest(size)
+        assert found is not None
+        assert all(int(evaluate(size, {S: n})) <= found for n in range(2, 61))
+    assert most.greatest(3 * S + 1) == 181
+    assert Ranges({}, {S: (2, None)}).greatest(3 * S) is None
+    assert Ranges().greatest(S) is None

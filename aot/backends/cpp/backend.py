@@ -20,7 +20,7 @@ from aot.backends.cpp.kernel import (
 from aot.backends.cpp.launch import grain_of
 from aot.backends.cpp.operands import packing_recipes
 from aot.backends.cpp.prepare import prepare_kernels
-from aot.backends.cpp.templates import TEMPLATES
+from aot.backends.cpp.templates import TEMPLATES, template_of
 from aot.backends.cpp.toolchain import find_toolchain
 from aot.errors import InternalError
 from aot.ir.declarations import Declaration, declare
@@ -110,11 +110,7 @@ class CppBackend:
 def _emit(kernel: FusedKernel, graph: KernelGraph) -> EmittedKernel:
     if isinstance(kernel, NestKernel):
         return emit_kernel(kernel, graph)
-    row = TEMPLATES.get(type(kernel.template))
-    if row is None:
-        kind = kernel.template.kind
-        raise InternalError(f"{kernel.name}: the C++ backend has no template {kind!r}")
-    return row.emit(kernel, graph)
+    return template_of(kernel).emit(kernel, graph)
 
 
 def _launch(

@@ -26,7 +26,6 @@ from aot.symbolic import (
     Ranges,
     Symbol,
     affine_coefficients,
-    evaluate,
     expand,
     integer,
     is_int,
@@ -92,11 +91,8 @@ def not_private(kernel: TemplateKernel, view: View) -> str:
 
 def greatest(size: Expr, ranges: Ranges) -> int:
     """The greatest value of a dynamic size; a large number when it is unbounded."""
-    dims = {s: ranges.dims[s][1] for s in size.free_symbols if s in ranges.dims}
-    known = {s: n for s, n in dims.items() if n is not None}
-    if len(known) < len(size.free_symbols):
-        return 1 << 30
-    return int(evaluate(size, known))
+    found = ranges.greatest(size)
+    return 1 << 30 if found is None else found
 
 
 def outer_coordinates(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aot.backends.cpp.operands import not_private
-from aot.backends.cpp.templates import TEMPLATES
+from aot.backends.cpp.templates import template_of
 from aot.ir.decisions import Decision
 from aot.ir.kernels import Kernel, KernelGraph, Packed, TemplateKernel
 from aot.ir.nests import Buffer, DerivedWeight, View
@@ -20,9 +20,11 @@ def prepare_kernels(graph: KernelGraph) -> KernelGraph:
     def prepared(kernel: Kernel) -> Kernel:
         if not isinstance(kernel, TemplateKernel):
             return kernel
-        form = TEMPLATES[type(kernel.template)].weight
-        view = None if form is None else form.view(kernel.template)
-        if form is None or view is None or graph.buffers[view.buffer].kind != "weight":
+        form = template_of(kernel).weight
+        if form is None:
+            return kernel
+        view = form.view(kernel.template)
+        if graph.buffers[view.buffer].kind != "weight":
             return kernel
         subject = (kernel.name, view.buffer)
         reason = not_private(kernel, view)

@@ -11,6 +11,7 @@ from aot.backends.cpp.template_attention import emit_attention
 from aot.backends.cpp.template_conv import emit_conv, pack_conv
 from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
+from aot.errors import InternalError
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer, DerivedWeight, View
 from aot.ir.templates import (
@@ -53,6 +54,19 @@ class Template:
     support: Support[Any]
     emit: Callable[[TemplateKernel, KernelGraph], EmittedKernel]
     weight: PackedOperand | None = None
+
+
+def template_of(kernel: TemplateKernel) -> Template:
+    """What there is for the kernel's template call.
+
+    Raises:
+        InternalError: No row of TEMPLATES is for the call's kind.
+    """
+    row = TEMPLATES.get(type(kernel.template))
+    if row is None:
+        kind = kernel.template.kind
+        raise InternalError(f"{kernel.name}: the C++ backend has no template {kind!r}")
+    return row
 
 
 def _conv_weight(call: Conv) -> View:

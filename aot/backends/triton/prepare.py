@@ -117,11 +117,12 @@ def groups(graph: KernelGraph, hints: Hints, gpu: Gpu) -> list[list[Kernel]]:
         if place == len(found):
             found.append(_Group([], open=small, checks=False))
         group = found[place]
-        group.members.append(kernel)
+        # At most one of a group tests indices.
+        group.members.insert(0 if checks else len(group.members), kernel)
         group.checks |= checks
         group.open = small and len(group.members) < MOST_PARTS
         touched.add(kernel, place)
-    return [sorted(g.members, key=lambda k: not checks_indices(k)) for g in found]
+    return [group.members for group in found]
 
 
 @dataclass

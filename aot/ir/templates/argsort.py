@@ -34,10 +34,10 @@ from aot.ir.tensors import Dim
 from aot.symbolic import (
     Expr,
     FloorDiv,
+    Ranges,
     Symbol,
     ceil_div,
     dim,
-    evaluate,
     integer,
     product,
     var,
@@ -232,6 +232,5 @@ def _unpacked(
 
 def _greatest(dims: tuple[Dim, ...], size: Expr) -> int:
     """A bound of a size: what it is where every dim is as great as it may be."""
-    if any(d.maximum is None for d in dims if dim(d.name) in size.free_symbols):
-        return _MOST
-    return int(evaluate(size, {dim(d.name): d.maximum or 0 for d in dims}))
+    found = Ranges({}, {dim(d.name): (d.minimum, d.maximum) for d in dims}).greatest(size)
+    return _MOST if found is None else found

@@ -94,26 +94,13 @@ def run_emitted(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
     symbols = {dim(name): value for name, value in dims.items()}
     names = list(graph.buffers)
     shared = dict(in_place)
-    number: dict[str, int] = {}
-    held: dict[str, int] = {}
-    memory: list[np.ndarray] = []
-    views: dict[str, np.ndarray] = {}
-    for name in names:
-        owner = _owner(name, shared)
+
+    def allocate(name):
         buffer = graph.buffers[name]
-        value = None
-        if _is_stored(buffer):
-            value = weights(buffer.fqn)
-        elif name in inputs:
-            value = inputs[name]
-        made, view = _allocate(buffer, symbols, value)
-        if owner in held and len(memory[held[owner]]) >= len(made):
-            number[name] = held[owner]
-        else:
-            number[name] = len(memory)
-            held.setdefault(owner, number[name])
-            memory.append(made)
-        views[name] = view
+        value = weights(buffer.fqn) if _is_stored(buffer) else inputs.get(name)
+        return _allocate(buffer, symbols, value)[0]
+
+    memory, number = _placed(names, shared, allocate)
     before = {n: memory[number[n]].tobytes() for n in names if _is_constant(graph.buffers[n])}
     after, fault = _launch(emitted, emitted.launches, memory, number, symbols)
     for name, content in before.items():
@@ -142,19 +129,12 @@ def run_flow(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
             for name in set(kernel.writes).difference(slices, changed):
                 arrays.pop(name, None)  # of an earlier turn of a loop, perhaps of other sizes
         names = list(dict.fromkeys(name for launch in launches for name in launch.buffers))
-        memory: list[np.ndarray] = []
-        number: dict[str, int] = {}
-        held: dict[str, int] = {}
-        for name in names:
+
+        def held(name):
             content = arrays.get(name, arrays.get(shared.get(name)))
-            made, _ = _allocate(graph.buffers[name], symbols, content)
-            known = held.get(_owner(name, shared))
-            if known is not None and len(memory[known]) >= len(made):
-                number[name] = known  # a launch ahead of it in this part has written there
-                continue
-            number[name] = len(memory)
-            held.setdefault(_owner(name, shared), number[name])
-            memory.append(made)
+            return _allocate(graph.buffers[name], symbols, content)[0]
+
+        memory, number = _placed(names, shared, held)
         after, fault = _launch(emitted, launches, memory, number, symbols)
         faults.append(fault)
         for name in names:
@@ -196,6 +176,22 @@ def _launch(emitted, launches, memory, number, symbols):
         ],
     }
     return interpreter().run(request)
+
+
+def _placed(names, shared, allocate):
+    """Memory, and which of it each buffer has: those that share memory have the first one's."""
+    memory: list[np.ndarray] = []
+    number: dict[str, int] = {}
+    held: dict[str, int] = {}
+    for name in names:
+        owner, made = _owner(name, shared), allocate(name)
+        if owner in held and len(memory[held[owner]]) >= len(made):
+            number[name] = held[owner]
+            continue
+        number[name] = len(memory)
+        held.setdefault(owner, number[name])
+        memory.append(made)
+    return memory, number
 
 
 def _owner(name, shared):
