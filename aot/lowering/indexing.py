@@ -9,14 +9,13 @@ from aot.ir.dtypes import BOOL, INT64, UINT8
 from aot.ir.scalar import Node, cast
 from aot.lowering import exprs as e
 from aot.lowering.axes import replace, wrap_dim
-from aot.lowering.builder import GraphBuilder, PointBody, Tensor
-from aot.lowering.joined_writes import count_at, join_fresh
+from aot.lowering.bags import Runs, checked
+from aot.lowering.builder import GraphBuilder, Tensor, identity_view
 from aot.lowering.pointwise import narrow
 from aot.lowering.promotion import TensorLike, element, promote
 from aot.lowering.reductions import norm_of
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
-from aot.lowering.rowwise import running
 from aot.lowering.searching import first_where
 from aot.lowering.views import reshaped
 from aot.symbolic import Expr, product, unravel
@@ -177,68 +176,60 @@ def embedding_bag(
     """
     if any(name is not None for name in call.op.outputs[1:]):
         raise CannotLower("embedding_bag's results for gradients")
-    bags = call.result_type().shape[0]
-    bag_of = _bags(indices, offsets, bags, padding_idx)
+    bags, counts_all = _bags(call, indices, offsets, include_last_offset), padding_idx < 0
+    rows = checked(indices, weight.shape[0])
+    joined = bags.reduced(
+        identity_view(weight),
+        weight.dtype,
+        "max" if _BAG[mode] == "max" else "sum",
+        rows=identity_view(rows),
+        weights=None if per_sample_weights is None else identity_view(per_sample_weights),
+        skipped=None if counts_all else padding_idx,
+    )
+    found = None if counts_all else _counted(bags, rows, padding_idx)
+    result = call.result_type()
 
-    def value(at: tuple[Expr, ...]) -> Node:
-        row = at_value(weight.builder, indices.load(at[:1]), weight.shape[0], wrap=False)
-        own = cast(weight.load((row, at[1])), weight.dtype.compute)
-        if per_sample_weights is None:
-            return own
-        return e.mul(own, cast(per_sample_weights.load(at[:1]), own.dtype))
+    def point(at: tuple[Expr, ...]) -> Node:
+        value = joined.load(at)
+        if _BAG[mode] == "sum":
+            return narrow(value, result.dtype)
+        size = bags.size(at[0]) if found is None else found.load((at[0], call.builder.zero))
+        if _BAG[mode] == "mean":
+            return narrow(e.div(value, cast(e.maximum(size, 1), value.dtype)), result.dtype)
+        return narrow(e.select(e.gt(size, 0), value, 0.0), result.dtype)
 
-    out = _joined_bags(call, weight, bag_of, bags, value, _BAG[mode])
+    out = call.builder.pointwise(result.shape, result.dtype, point)
     return (out, *(None for _ in call.op.outputs[1:]))
 
 
-def _bags(indices: Tensor, offsets: Tensor, bags: Expr, padding: int) -> Tensor:
-    """The bag that each index belongs to; `bags` for those that count nowhere.
+def _bags(call: Call, indices: Tensor, offsets: Tensor, last_given: bool) -> Runs:
+    """Each bag begins at its offset and ends where the next one begins.
 
-    A running count of the bags that have begun.
+    `last_given`: the last offset ends the last bag, which ends with the indices otherwise.
     """
-    builder, places = indices.builder, indices.shape[0] + 1
+    count, points = call.result_type().shape[0], indices.shape[0]
 
-    def place(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return (at_value(builder, offsets.load(at), places, wrap=False),)
+    def between(bag: Expr) -> tuple[Node, Node]:
+        begin = cast(offsets.load((bag,)), INT64)
+        following = bag + 1
+        if last_given:
+            return begin, cast(offsets.load((following,)), INT64)
+        inside = e.lt(call.builder.index_node(following), call.builder.index_node(count))
+        end = cast(offsets.load((following,), inside), INT64)
+        return begin, e.select(inside, end, call.builder.index_node(points))
 
-    begun = running(count_at(builder, (places,), offsets.shape, place), 0, INT64, "sum")
-
-    def bag(at: tuple[Expr, ...]) -> Node:
-        number = begun.load(at)
-        # Before the first offset, and behind the last one where that ends the bags.
-        outside = e.or_(e.eq(number, 0), e.gt(number, builder.index_node(bags)))
-        if padding >= 0:
-            outside = e.or_(outside, e.eq(cast(indices.load(at), INT64), padding))
-        return e.select(outside, builder.index_node(bags), e.sub(number, 1))
-
-    return builder.pointwise(indices.shape, INT64, bag)
+    return Runs.between(call.builder, count, points, between)
 
 
-def _joined_bags(
-    call: Call, weight: Tensor, bag_of: Tensor, bags: Expr, value: PointBody, kind: str
-) -> Tensor:
-    """Rows of values joined over each bag; 0 in empty ones."""
-    builder, result, width = call.builder, call.result_type(), weight.shape[1]
-    points = (*bag_of.shape, width)
+def _counted(bags: Runs, rows: Tensor, padding: int) -> Tensor:
+    """(bags, 1): how many indices of each bag are not `padding`."""
+    builder = rows.builder
 
-    def place(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        # One more row takes what counts nowhere.
-        return (at_value(builder, bag_of.load(at[:1]), bags + 1, wrap=False), *at[1:])
+    def counts(at: tuple[Expr, ...]) -> Node:
+        return cast(e.ne(rows.load(at[:1]), padding), INT64)
 
-    total, joined = join_fresh(builder, (bags + 1, width), weight.dtype, points, place, value, kind)
-    sizes = None if kind == "sum" else count_at(builder, (bags + 1,), bag_of.shape, place)
-
-    def row(at: tuple[Expr, ...]) -> Node:
-        found = joined.give(total.load(at))
-        if sizes is not None:
-            size = sizes.load(at[:1])
-            if kind == "mean":
-                found = e.div(found, cast(e.maximum(size, 1), found.dtype))
-            else:
-                found = e.select(e.gt(size, 0), found, 0.0)
-        return narrow(found, result.dtype)
-
-    return builder.pointwise(result.shape, result.dtype, row)
+    flags = builder.pointwise((rows.shape[0], builder.one), INT64, counts)
+    return bags.reduced(identity_view(flags), INT64, "sum")
 
 
 @REGISTRY.row("aten.bucketize.Tensor", "aten.bucketize.Scalar")

@@ -3,78 +3,54 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from functools import partial
 
 from aot.ir.dtypes import INT64
 from aot.ir.scalar import Node, binary, cast
 from aot.ir.templates.scan import Scan
 from aot.lowering import exprs as e
-from aot.lowering.axes import replace, wrap_dim
-from aot.lowering.builder import GraphBuilder, Tensor, identity_view
-from aot.lowering.joined_writes import count_at, join_fresh
+from aot.lowering.axes import wrap_dim
+from aot.lowering.bags import Runs
+from aot.lowering.builder import Tensor, identity_view
 from aot.lowering.pointwise import narrow
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.lowering.rowwise import running
-from aot.symbolic import Expr, as_expr, product, unravel
-
-SegmentBounds = Callable[[Sequence[Expr]], tuple[Node, Node]]
-"""Where the segment at an index of the lengths begins and ends."""
+from aot.lowering.views import moved
+from aot.symbolic import Expr, as_expr, product, ravel, unravel
 
 _START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
 _JOIN = {"sum": e.add, "mean": e.add, "prod": e.mul, "max": e.maximum, "min": e.minimum}
 
 
-def _bounds(lengths: Tensor | None, offsets: Tensor | None) -> SegmentBounds:
-    """Where segments begin and end, by their lengths or their offsets.
+def _segments(
+    x: Tensor, along: int, count: Expr, lengths: Tensor | None, offsets: Tensor | None
+) -> Runs:
+    """The runs of each row's positions along an axis: rows one behind the other, as one.
 
     Raises:
-        CannotLower: Neither is given.
+        CannotLower: Neither lengths nor offsets are given.
     """
-    if offsets is not None:
-        given = offsets
-
-        def between(at: Sequence[Expr]) -> tuple[Node, Node]:
-            following = (*at[:-1], at[-1] + 1)
-            return cast(given.load(at), INT64), cast(given.load(following), INT64)
-
-        return between
-    if lengths is None:
+    if lengths is None and offsets is None:
         raise CannotLower("segment_reduce without lengths and offsets")
-    sizes, ends = lengths, running(lengths, lengths.rank - 1, INT64, "sum")
+    *lead, size = x.shape[: along + 1]
+    sums = None if lengths is None else running(lengths, along, INT64, "sum")
 
-    def up_to_end(at: Sequence[Expr]) -> tuple[Node, Node]:
-        end = ends.load(at)
-        return e.sub(end, cast(sizes.load(at), INT64)), end
+    def between(bag: Expr) -> tuple[Node, Node]:
+        at = unravel(bag, (*lead, count))
+        if sums is None or lengths is None:
+            assert offsets is not None
+            ends = cast(offsets.load((*at[:-1], at[-1] + 1)), INT64)
+            begins = cast(offsets.load(at), INT64)
+        else:
+            ends = sums.load(at)
+            begins = e.sub(ends, cast(lengths.load(at), INT64))
+        return begins, ends
 
-    return up_to_end
+    def first(bag: Expr) -> Node:
+        return x.builder.index_node(ravel(unravel(bag, (*lead, count))[:-1], lead) * size)
 
-
-def _segments(
-    builder: GraphBuilder, shape: Sequence[Expr], bounds: SegmentBounds, count: Expr
-) -> Tensor:
-    """The segment of each position along the last dimension of `shape`; `count` for none.
-
-    As many segments lie before a position as have ended there: a running count of ends.
-    """
-    *lead, size = shape
-    places = size + 1
-
-    def end(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return (*at[:-1], builder.indirect(bounds(at)[1], places, wrap=False))
-
-    ends = count_at(builder, (*lead, places), (*lead, count), end)
-    ended = running(ends, len(lead), INT64, "sum")
-
-    def segment(at: tuple[Expr, ...]) -> Node:
-        number, none = ended.load(at), builder.index_node(count)
-        there = e.lt(number, none)
-        own = builder.indirect(e.select(there, number, 0), count, wrap=False)
-        begun = e.le(bounds((*at[:-1], own))[0], builder.index_node(at[-1]))
-        return e.select(e.and_(there, begun), number, none)
-
-    return builder.pointwise(shape, INT64, segment)
+    return Runs.between(x.builder, product((*lead, count)), size, between, first if lead else None)
 
 
 @REGISTRY.row("aten.segment_reduce.default")
@@ -98,22 +74,20 @@ def segment_reduce(
     if indices is not None:
         raise CannotLower("segment_reduce with indices")
     builder, result, along = call.builder, call.result_type(), wrap_dim(axis, x.rank)
-    bounds, count = _bounds(lengths, offsets), result.shape[along]
-    segment = _segments(builder, x.shape[: along + 1], bounds, count)
-
-    def place(at: tuple[Expr, ...]) -> Sequence[Expr]:
-        # One more segment takes what lies in none.
-        named = segment.load(at[: along + 1])
-        return replace(at, along, builder.indirect(named, count + 1, wrap=False))
-
-    fresh = replace(result.shape, along, count + 1)
-    total, joined = join_fresh(builder, fresh, x.dtype, x.shape, place, x.load, reduce)
+    count = result.shape[along]
+    runs = _segments(x, along, count, lengths, offsets)
+    positions, inner = x.shape[: along + 1], x.shape[along + 1 :]
+    rows = builder.view(
+        x,
+        (product(positions), product(inner)),
+        lambda at: (*unravel(at[0], positions), *unravel(at[1], inner)),
+    )
+    kind = "sum" if reduce == "mean" else reduce
+    joined = runs.reduced(rows, x.dtype, kind)
     first = _START[reduce] if initial is None else float(initial)
 
     def point(at: tuple[Expr, ...]) -> Node:
-        start, end = bounds(at[: along + 1])
-        size = e.sub(end, start)
-        found = e.select(e.gt(size, 0), joined.give(total.load(at)), _START[reduce])
+        found, size = joined.load(at), runs.size(at[0])
         if initial is not None:
             found = _JOIN[reduce](found, first)
         if reduce == "mean":
@@ -121,7 +95,13 @@ def segment_reduce(
             found = e.select(e.gt(size, 0), e.div(found, cast(size, found.dtype)), empty)
         return narrow(found, result.dtype)
 
-    return builder.pointwise(result.shape, result.dtype, point)
+    matrix = builder.pointwise(joined.shape, result.dtype, point)
+    segments = result.shape[: along + 1]
+    return moved(
+        matrix,
+        result.shape,
+        lambda at: (ravel(at[: along + 1], segments), ravel(at[along + 1 :], inner)),
+    )
 
 
 def _first_places(flags: Tensor, counted: Tensor, size: Expr) -> Tensor:

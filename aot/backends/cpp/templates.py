@@ -8,6 +8,7 @@ from typing import Any
 
 from aot.backends.cpp.kernel import EmittedKernel
 from aot.backends.cpp.template_attention import emit_attention
+from aot.backends.cpp.template_bags import emit_bags
 from aot.backends.cpp.template_conv import emit_conv, pack_conv
 from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
@@ -19,6 +20,8 @@ from aot.ir.templates import (
     ArgsortSupport,
     Attention,
     AttentionSupport,
+    Bags,
+    BagsSupport,
     Conv,
     ConvSupport,
     Matmul,
@@ -79,6 +82,7 @@ def _right(call: Matmul) -> View:
 
 _ROWS = (
     Template(AttentionSupport(Attention), emit_attention),
+    Template(BagsSupport(Bags), emit_bags),
     Template(ConvSupport(Conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
     Template(Support(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(Support(Scan), emit_scan),

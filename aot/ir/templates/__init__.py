@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aot.ir.templates.argsort import Argsort, ArgsortSupport
 from aot.ir.templates.attention import Attention, AttentionSupport, KeyParts
+from aot.ir.templates.bags import BagParts, Bags, BagsSupport
 from aot.ir.templates.base import Support, TemplateCall
 from aot.ir.templates.conv import Conv, ConvSupport
 from aot.ir.templates.matmul import Matmul
@@ -16,6 +17,9 @@ __all__ = [
     "ArgsortSupport",
     "Attention",
     "AttentionSupport",
+    "BagParts",
+    "Bags",
+    "BagsSupport",
     "Conv",
     "ConvSupport",
     "KeyParts",
