@@ -34,12 +34,12 @@ struct BagsConfig {
 template <class Cfg>
 struct BagsArgs {
   const typename Cfg::A* x;
-  int64_t row, col;                   // strides in elements
-  int64_t count, n;                   // rows and columns of x
-  int64_t points;                     // how many there are
-  const int64_t *begins, *ends;       // of bags
-  int64_t begin_step, end_step;       // strides
-  const int64_t* rows = nullptr;      // of points
+  int64_t row, col;               // strides in elements
+  int64_t count, n;               // rows and columns of x
+  int64_t points;                 // how many there are
+  const int64_t *begins, *ends;   // of bags
+  int64_t begin_step, end_step;   // strides
+  const int64_t* rows = nullptr;  // of points
   int64_t row_step = 0;
   const typename Cfg::W* weights = nullptr;
   int64_t weight_step = 0;
@@ -50,9 +50,8 @@ namespace detail {
 
 // Elements as lanes: half floats widen to float, and integers are 64 bits.
 template <class A>
-using BagLane = std::conditional_t<
-    std::is_same_v<A, double>, double,
-    std::conditional_t<std::is_integral_v<A>, int64_t, float>>;
+using BagLane = std::conditional_t<std::is_same_v<A, double>, double,
+                                   std::conditional_t<std::is_integral_v<A>, int64_t, float>>;
 
 template <Combine C, class V>
 AOT_INLINE V bag_combined(V a, V b) {
@@ -70,6 +69,20 @@ template <class Cfg>
 AOT_INLINE BagRun bag_run(const BagsArgs<Cfg>& p, int64_t bag) {
   const int64_t begin = p.begins[bag * p.begin_step], end = p.ends[bag * p.end_step];
   return {max64(begin, 0), min64(end, p.points)};
+}
+
+// N elements of a row, the first `left` of which there are.
+template <class Cfg, int N, bool ALL>
+AOT_INLINE auto bag_row(const typename Cfg::A* at, int64_t step, int64_t left) {
+  using T = BagLane<typename Cfg::A>;
+  if constexpr (Cfg::DENSE && ALL)
+    return load<T, N>(at);
+  else if constexpr (Cfg::DENSE)
+    return load_n<T, N>(at, left);
+  else if constexpr (ALL)
+    return load_strided<T, N>(at, step);
+  else
+    return load_strided_n<T, N>(at, step, left);
 }
 
 // N columns from `column` on, the first `left` of which there are.
@@ -101,12 +114,7 @@ AOT_INLINE void bag_block(const BagsArgs<Cfg>& p, BagRun run, int64_t column, in
       if (row == p.skipped) continue;
     }
     const A* const at = x + row * p.row;
-    V value;
-    if constexpr (Cfg::DENSE) {
-      value = ALL ? load<T, N>(at) : load_n<T, N>(at, left);
-    } else {
-      value = ALL ? load_strided<T, N>(at, p.col) : load_strided_n<T, N>(at, p.col, left);
-    }
+    const V value = bag_row<Cfg, N, ALL>(at, p.col, left);
     if constexpr (Cfg::WEIGHTS) {
       total = aot::fma(value, spread<N>(broadcast<T, 1>(p.weights + i * p.weight_step)), total);
     } else {
@@ -139,7 +147,8 @@ template <class Cfg, class Epi>
 AOT_INLINE void bags(const BagsArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
                      const Epi& epi) {
   using T = detail::BagLane<typename Cfg::A>;
-  constexpr int kWidest = 8 * kVectorBytes / int(sizeof(T));
+  // Half of the registers, or fewer: a Vec has 64 lanes at most.
+  constexpr int kWidest = int(min64(64, 8 * kVectorBytes / int64_t(sizeof(T))));
   T* const tile = static_cast<T*>(scratch);
   const int64_t ld = round_up(p.n, 16);
   for (int64_t m0 = begin; m0 < end; m0 += kBagTile) {
