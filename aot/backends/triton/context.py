@@ -38,13 +38,15 @@ class Value:
 class TileDim:
     """A dimension of the tile: the axes that it flattens (last one fastest) and its block size.
 
-    `position`: 0 for rows, 1 for columns. `name`: of the index in the text.
+    `position`: 0 for rows, 1 for columns. `name`: of the index in the text. `scattered`: its points
+    are any, also beyond the axes.
     """
 
     name: str
     axes: tuple[Axis, ...]
     block: int
     position: int
+    scattered: bool = False
 
     @property
     def points(self) -> Expr:
@@ -54,6 +56,8 @@ class TileDim:
     @property
     def is_exact(self) -> bool:
         """True when blocks cover the points without rest."""
+        if self.scattered:
+            return False
         points = self.points
         return bool(points.is_Integer) and int(points) > 0 and int(points) % self.block == 0
 

@@ -14,7 +14,7 @@ from importlib import resources
 
 _FILES = (
     *("integers", "combining", "sorting", "special", "loops", "memory"),
-    *("scan", "gemv", "matmul", "argsort", "conv", "attention"),
+    *("scan", "gemv", "matmul", "argsort", "conv", "attention", "bags"),
 )
 """Of `device/`, in the order in which a kernel's text has their functions."""
 

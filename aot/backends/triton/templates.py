@@ -11,6 +11,7 @@ from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_argsort
 from aot.backends.triton.template_attention import emit_attention
+from aot.backends.triton.template_bags import emit_bags
 from aot.backends.triton.template_conv import emit_conv
 from aot.backends.triton.template_matmul import emit_matmul, fills_processors
 from aot.backends.triton.template_resample import emit_resample
@@ -26,6 +27,9 @@ from aot.ir.templates import (
     ArgsortSupport,
     Attention,
     AttentionSupport,
+    BagParts,
+    Bags,
+    BagsSupport,
     Conv,
     ConvSupport,
     KeyParts,
@@ -57,6 +61,14 @@ last ones. A device that is busy with `units` programs wants memory most of the 
 of them (a tile on each multiprocessor): there, parts took 3 to 6 % longer than one walk, so there
 has to be room for six of each tile. A program reads 128 keys in about a microsecond, and the launch
 that combines takes two: from 512 keys on, the walk gets shorter by more than that.
+"""
+
+BAG_PARTS = BagParts(columns=256, least_points=32, per_unit=4, most=512)
+"""Long bags are cut by these numbers, which are not measured.
+
+A part's program is a warp where its bag's rows are narrow, and waits for two reads in turn each few
+points: four warps for each unit hide that, and 32 points are a few turns. The parts of a bag are
+combined by as many programs as it has blocks of columns, perhaps one.
 """
 
 WALKS = Walks(least_taps=9, most_taps=8, most_inner_taps=32, most_inside=MOST_INSIDE)
@@ -132,6 +144,7 @@ def _never(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bool:
 _ROWS = (
     Template(ArgsortSupport(Argsort, _takes_rows, run=SORT_RUN), emit_argsort, _never),
     Template(AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS), emit_attention, _always),
+    Template(BagsSupport(Bags, parts=BAG_PARTS), emit_bags, _never),
     Template(ConvSupport(Conv, _takes_type, in_place=True), emit_conv, _always),
     Template(Support(Matmul, _takes_type), emit_matmul, fills_processors),
     Template(Support(Resample, _takes_walks), emit_resample, _never),

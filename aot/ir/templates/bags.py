@@ -157,7 +157,9 @@ class Bags(TemplateCall):
         count, points = hints.value(bags), hints.value(self.points)
         length = points // max(count, 1)
         tiles = count * -(-hints.value(width) // support.parts.columns)
-        parts = min(units // max(tiles, 1), length // support.parts.least_points)
+        wish = support.parts
+        room = units * wish.per_unit // max(tiles, 1)
+        parts = min(room, length // wish.least_points, wish.most)
         if parts < 2:
             return None
         reason = f"{count} bags would walk {length} points each, and leave the device idle"
@@ -196,10 +198,14 @@ class BagParts:
     Attributes:
         columns: That a work unit takes at most.
         least_points: Of a part.
+        per_unit: Parts of all bags for each unit that keeps the device busy.
+        most: Parts of one bag.
     """
 
     columns: int
     least_points: int
+    per_unit: int
+    most: int
 
 
 @dataclass(frozen=True)
