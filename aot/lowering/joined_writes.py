@@ -91,7 +91,7 @@ def join_at(
             start = builder.pointwise(x.shape, joined.held, lambda at: joined.hold(x.load(at)))
         total = joined.onto(start, points, place, value)
     else:
-        total, joined = join_fresh(builder, x.shape, x.dtype, points, place, value, kind)
+        total, joined = _join_fresh(builder, x.shape, x.dtype, points, place, value, kind)
     counted = kind == "mean" or not include_self
     if not counted and total.dtype == x.dtype:
         return total
@@ -121,7 +121,7 @@ def count_at(
     return builder.update(none, points, place, lambda _: const(1, INT32), "add")
 
 
-def join_fresh(
+def _join_fresh(
     builder: GraphBuilder,
     shape: Sequence[Expr],
     dtype: DType,

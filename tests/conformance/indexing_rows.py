@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from tests.conformance.harness import ALL, Args, Row, ordinary
 
 REAL = (torch.float32, torch.float64, torch.bfloat16)
+HALVES = (*REAL, torch.float16)
 NUMBERS = (torch.float32, torch.int64, torch.bfloat16, torch.uint8)
 NAMED = torch.tensor([3, 0, 3, 1])
 
@@ -162,6 +163,24 @@ def _offsets(x: Any) -> Any:
     return torch.segment_reduce(x, "max", offsets=offsets, axis=1, unsafe=True)
 
 
+def _along(*given: Any) -> Any:
+    lengths = torch.tensor([[2, 1, 0, 1], [0, 0, 4, 0]])
+    return [
+        torch.segment_reduce(x, kind, lengths=lengths, axis=1, unsafe=True)
+        for kind in ("sum", "mean", "min", "prod")
+        for x in given
+    ]
+
+
+def _of_elements(x: Any) -> Any:
+    offsets = torch.tensor([0, 3, 3, 4, 40])
+    kinds = ("sum", "mean", "max")
+    found = [torch.segment_reduce(x, k, offsets=offsets, initial=1, unsafe=True) for k in kinds]
+    none = torch.segment_reduce(x[:0], "sum", lengths=torch.tensor([0, 0]), unsafe=True)
+    one = torch.segment_reduce(x, "max", lengths=torch.tensor([40]), unsafe=True)
+    return *found, none, one
+
+
 def _zeros(dtype: torch.dtype) -> Sequence[Args]:
     return [(ordinary(dtype, 3, 4, low=-1, high=1).round(),), (ordinary(dtype).round(),)]
 
@@ -173,6 +192,8 @@ COUNTS = (
     Row("bilinear", F.bilinear, _vectors((2, 3), (2, 4), (5, 3, 4), (5,)), REAL),
     *(_lengths(r, i) for r in ("sum", "mean", "prod", "max", "min") for i in (None, 0.5)),
     Row("segment_reduce offsets", _offsets, _vectors((2, 4, 3))),
+    Row("segment_reduce along 1", _along, _vectors((2, 4, 3), (2, 4), (2, 4, 2, 3)), HALVES),
+    Row("segment_reduce of elements", _of_elements, _vectors((40,)), HALVES),
     Row(
         "nonzero_static",
         lambda x: torch.nonzero_static(x, size=9, fill_value=-2),
@@ -240,8 +261,33 @@ def _padded_bags(weight: Any, at: Any) -> Any:
     ]
 
 
+def _weighed_bags(weight: Any, at: Any, factors: Any) -> Any:
+    ends = torch.tensor([0, 0, 2, at.numel()])
+    flat, factor = at.flatten(), factors.flatten()
+    own = F.embedding_bag(at, weight, mode="sum", per_sample_weights=factors)
+    given = [
+        F.embedding_bag(flat, weight, ends, mode=m, include_last_offset=True)
+        for m in ("sum", "mean", "max")
+    ]
+    return (
+        own,
+        *given,
+        F.embedding_bag(flat, weight, ends[:2], per_sample_weights=factor, mode="sum"),
+    )
+
+
+def _bags_to_weigh(dtype: torch.dtype) -> Sequence[Args]:
+    few = torch.tensor([[3, 1, 3], [0, 2, 1]])
+    many = torch.arange(1200).reshape(3, 400) % 7
+    return [
+        (ordinary(dtype, 7, width), at, ordinary(dtype, *at.shape))
+        for width, at in ((5, few), (16, few.int()), (33, many))
+    ]
+
+
 TABLES = (
     Row("embedding_bag padding", _padded_bags, _long_rows, REAL[:2]),
+    Row("embedding_bag weights", _weighed_bags, _bags_to_weigh, HALVES),
     Row("bincount", _bincount, _whole_numbers, (torch.int64, torch.uint8)),
     Row("histogram", _histograms, _spread, (torch.float32, torch.float64), True),
     Row("histogramdd", _histograms_of_boxes, _spread, (torch.float32, torch.float64), True),
