@@ -37,8 +37,11 @@ _WARPS = 4
 _COLUMNS = 256
 """Of a block, at most."""
 
+_VALUES = 32
+"""Elements for each thread that are read before the first of them is used."""
+
 _STEP = 8
-"""Points that are read ahead, at most."""
+"""Points that are read ahead, at least: fewer where bags are shorter."""
 
 _SPREAD = 1024
 """Points of all bags of a block that are read at once where rows have one element."""
@@ -72,7 +75,8 @@ def bags_tile(call: Bags, size: int, hints: Hints, units: int) -> BagsTile:
     programs = bags * -(-width // columns)
     high = min(max(1, _WARPS * WARP * thread // columns), power_above(max(1, programs // units)))
     warps = max(1, min(_WARPS, high * columns // (WARP * thread)))
-    return BagsTile(high, columns, min(_STEP, length), warps, spread=False)
+    points = max(_STEP, _VALUES * WARP * warps // (high * columns))
+    return BagsTile(high, columns, min(points, _VALUES, length), warps, spread=False)
 
 
 def emit_bags(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:

@@ -130,6 +130,7 @@ def test_blocks_follow_the_sizes():
     assert tile(10, 64, 131072).bags == 1
     assert tile(10, 1000, 131072).columns == 256
     assert tile(6554, 64, 6554).points == 1
+    assert [tile(n, 64, 131072).points for n in (6554, 512)] == [8, 16]
     assert not tile(6554, 2, 131072).spread
     runs = tile(1 << 20, 1, 1 << 24)
     assert runs.spread

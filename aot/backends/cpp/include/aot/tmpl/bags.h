@@ -85,14 +85,15 @@ AOT_INLINE auto bag_row(const typename Cfg::A* at, int64_t step, int64_t left) {
     return load_strided_n<T, N>(at, step, left);
 }
 
-// N columns from `column` on, the first `left` of which there are.
-template <class Cfg, int N, bool ALL>
+// K vectors of N columns from `column` on; ALL: there are as many, else the first `left` of one.
+template <class Cfg, int N, int K, bool ALL>
 AOT_INLINE void bag_block(const BagsArgs<Cfg>& p, BagRun run, int64_t column, int64_t left,
                           BagLane<typename Cfg::A>* out) {
   using A = typename Cfg::A;
   using T = BagLane<A>;
   using V = Vec<T, N>;
-  V total(neutral<Cfg::COMBINE, T>());
+  V total[K];
+  AOT_UNROLL for (int k = 0; k < K; ++k) total[k] = V(neutral<Cfg::COMBINE, T>());
   const A* const x = p.x + column * p.col;
   for (int64_t i = run.begin; i < run.end; ++i) {
     int64_t row = i;
@@ -103,8 +104,7 @@ AOT_INLINE void bag_block(const BagsArgs<Cfg>& p, BagRun run, int64_t column, in
         // An address outside is no fault here.
         const uint64_t skip = uint64_t(p.rows[later * p.row_step]) * uint64_t(p.row) * sizeof(A);
         const uintptr_t at = reinterpret_cast<uintptr_t>(x) + skip;
-        AOT_UNROLL
-        for (int64_t line = 0; line < int64_t(N * sizeof(A)); line += 64) {
+        AOT_UNROLL for (int64_t line = 0; line < int64_t(K * N * sizeof(A)); line += 64) {
           __builtin_prefetch(reinterpret_cast<const void*>(at + uint64_t(line)));
         }
       }
@@ -114,31 +114,41 @@ AOT_INLINE void bag_block(const BagsArgs<Cfg>& p, BagRun run, int64_t column, in
       if (row == p.skipped) continue;
     }
     const A* const at = x + row * p.row;
-    const V value = bag_row<Cfg, N, ALL>(at, p.col, left);
-    if constexpr (Cfg::WEIGHTS) {
-      total = aot::fma(value, spread<N>(broadcast<T, 1>(p.weights + i * p.weight_step)), total);
-    } else {
-      total = bag_combined<Cfg::COMBINE>(total, value);
+    Vec<T, 1> factor;
+    if constexpr (Cfg::WEIGHTS) factor = broadcast<T, 1>(p.weights + i * p.weight_step);
+    AOT_UNROLL for (int k = 0; k < K; ++k) {
+      const V value = bag_row<Cfg, N, ALL>(at + k * N * p.col, p.col, left);
+      if constexpr (Cfg::WEIGHTS) {
+        total[k] = aot::fma(value, spread<N>(factor), total[k]);
+      } else {
+        total[k] = bag_combined<Cfg::COMBINE>(total[k], value);
+      }
     }
   }
-  store(out + column, total);
+  AOT_UNROLL for (int k = 0; k < K; ++k) store(out + column + k * N, total[k]);
 }
 
-// The columns from `column` on by blocks of N, then by narrower ones.
-template <class Cfg, int N>
+// The columns from `column` on by blocks of K * N, then by narrower ones.
+template <class Cfg, int N, int K>
 AOT_INLINE void bag_columns(const BagsArgs<Cfg>& p, BagRun run, int64_t column,
                             BagLane<typename Cfg::A>* out) {
-  constexpr int kLeast = 4;
-  for (; column + N <= p.n; column += N) bag_block<Cfg, N, true>(p, run, column, N, out);
-  if (column == p.n) return;
-  const int64_t left = p.n - column;
-  if constexpr (N > kLeast) {
-    if (left <= N / 2 || N * sizeof(BagLane<typename Cfg::A>) > 2 * kVectorBytes) {
-      bag_columns<Cfg, N / 2>(p, run, column, out);
-      return;
-    }
+  constexpr int kLeast = 4, kBytes = N * int(sizeof(BagLane<typename Cfg::A>));
+  for (; column + K * N <= p.n; column += K * N) {
+    bag_block<Cfg, N, K, true>(p, run, column, N, out);
   }
-  bag_block<Cfg, N, false>(p, run, column, left, out);
+  if (column == p.n) return;
+  if constexpr (K > 1) {
+    bag_columns<Cfg, N, K / 2>(p, run, column, out);
+  } else {
+    const int64_t left = p.n - column;
+    if constexpr (N > kLeast) {
+      if (left <= N / 2 || kBytes > 2 * kVectorBytes) {
+        bag_columns<Cfg, N / 2, 1>(p, run, column, out);
+        return;
+      }
+    }
+    bag_block<Cfg, N, 1, false>(p, run, column, left, out);
+  }
 }
 
 }  // namespace detail
@@ -147,8 +157,9 @@ template <class Cfg, class Epi>
 AOT_INLINE void bags(const BagsArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
                      const Epi& epi) {
   using T = detail::BagLane<typename Cfg::A>;
-  // Half of the registers, or fewer: a Vec has 64 lanes at most.
-  constexpr int kWidest = int(min64(64, 8 * kVectorBytes / int64_t(sizeof(T))));
+  // Half of the registers hold results; a Vec has 64 lanes at most.
+  constexpr int kHeld = kVectorRegisters / 2 * kVectorBytes / int(sizeof(T));
+  constexpr int kWidest = int(min64(64, kHeld)), kBlocks = kHeld / kWidest;
   T* const tile = static_cast<T*>(scratch);
   const int64_t ld = round_up(p.n, 16);
   for (int64_t m0 = begin; m0 < end; m0 += kBagTile) {
@@ -157,9 +168,9 @@ AOT_INLINE void bags(const BagsArgs<Cfg>& p, int64_t begin, int64_t end, void* s
       T* const out = tile + (m - m0) * ld;
       const detail::BagRun run = detail::bag_run(p, m);
       if (p.n == 1) {
-        detail::bag_block<Cfg, 1, true>(p, run, 0, 1, out);
+        detail::bag_block<Cfg, 1, 1, true>(p, run, 0, 1, out);
       } else {
-        detail::bag_columns<Cfg, kWidest>(p, run, 0, out);
+        detail::bag_columns<Cfg, kWidest, kBlocks>(p, run, 0, out);
       }
     }
     epi(0, m0, m1, 0, p.n, tile, ld);
