@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aot.ir.dtypes import FLOAT64
 from aot.ir.scalar import Node, const
-from aot.ir.templates.windows import Windows
+from aot.ir.templates.windows import AxisWindows
 from aot.lowering import exprs as e
 from aot.lowering.builder import GraphBuilder
 from aot.lowering.promotion import size_node
@@ -142,7 +142,7 @@ def _static_weights(resize: Resize, scale: float) -> Floats:
     return resize.filter.values(np.arange(wide) + 1 - wide // 2 - (real - np.floor(real)))
 
 
-def windows_of(resize: Resize) -> Windows:
+def windows_of(resize: Resize) -> AxisWindows:
     """The inputs that outputs read: exactly for static sizes, bounds otherwise."""
     scale, size, out = resize.scale_value(), resize.size, resize.out
     step = as_expr(math.ceil(scale)) if scale is not None else ceil_div(size, out)
@@ -153,7 +153,7 @@ def windows_of(resize: Resize) -> Windows:
     each: tuple[tuple[int, int], ...] = ()
     if scale is not None and size.is_Integer and out.is_Integer:
         each = tuple(_window(resize, scale, int(size), k) for k in range(int(out)))
-    return Windows(size, step, reach, each)
+    return AxisWindows(size, step, reach, each)
 
 
 def _window(resize: Resize, scale: float, size: int, at: int) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from functools import partial
 from aot.ir.dtypes import FLOAT32, FLOAT64, INT32, INT64, UINT8, DType
 from aot.ir.scalar import Node, cast, const, reduce_
 from aot.ir.templates.resample import Resample
-from aot.ir.templates.windows import Windows
+from aot.ir.templates.windows import AxisWindows
 from aot.lowering import exprs as e
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
 from aot.lowering.interpolation import (
@@ -51,7 +51,7 @@ class ResampledAxis:
     resize: Resize
     first: Tensor
     weigh: Callable[[Node, Expr, Node | None], Node]
-    windows: Windows
+    windows: AxisWindows
     bits: Tensor | None
     sums: DType
 

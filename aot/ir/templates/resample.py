@@ -31,7 +31,7 @@ from aot.ir.scalar import (
 )
 from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
-from aot.ir.templates.windows import Windows
+from aot.ir.templates.windows import AxisWindows
 from aot.symbolic import (
     Expr,
     FloorDiv,
@@ -75,7 +75,7 @@ class Resample(TemplateCall):
     starts: View
     weights: View
     axis: int
-    windows: Windows
+    windows: AxisWindows
     subtract: int = 0
     add: int = 0
     bits: View | None = None

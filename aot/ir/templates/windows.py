@@ -1,4 +1,4 @@
-"""Windows: which inputs each output of a resize reads, as far as sizes tell."""
+"""The windows of a resize: which inputs each output reads, as far as sizes tell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from aot.symbolic import Expr, Minimum, as_expr
 
 
 @dataclass(frozen=True)
-class Windows:
+class AxisWindows:
     """The runs of inputs that the outputs along one axis read. Neither of their ends ever falls.
 
     Attributes:

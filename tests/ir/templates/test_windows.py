@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from aot.ir.templates.windows import Windows
+from aot.ir.templates.windows import AxisWindows
 from aot.symbolic import as_expr, dim, evaluate
 
 
-def known(outputs: int, size: int = 100) -> Windows:
+def known(outputs: int, size: int = 100) -> AxisWindows:
     """Each output reads 4 inputs, from twice its place on."""
     each = tuple((2 * k, min(2 * k + 4, size)) for k in range(outputs))
-    return Windows(as_expr(size), as_expr(2), as_expr(4), each)
+    return AxisWindows(as_expr(size), as_expr(2), as_expr(4), each)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_panel_reads_from_its_first_input_to_its_last_one() -> None:
 
 
 def test_of_unknown_sizes_there_are_bounds() -> None:
-    windows = Windows(dim("s0"), as_expr(2), as_expr(5))
+    windows = AxisWindows(dim("s0"), as_expr(2), as_expr(5))
     assert windows.panel(16) == 16
     assert [evaluate(windows.taps, {dim("s0"): n}) for n in (3, 50)] == [3, 5]
     assert [evaluate(windows.span(16), {dim("s0"): n}) for n in (3, 50)] == [3, 37]
