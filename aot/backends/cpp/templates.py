@@ -25,6 +25,7 @@ from aot.ir.templates import (
     Conv,
     ConvSupport,
     Matmul,
+    MatmulSupport,
     Scan,
     Support,
     TemplateCall,
@@ -84,7 +85,7 @@ _ROWS = (
     Template(AttentionSupport(Attention), emit_attention),
     Template(BagsSupport(Bags), emit_bags),
     Template(ConvSupport(Conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
-    Template(Support(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
+    Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(Support(Scan), emit_scan),
     Template(ArgsortSupport(Argsort), emit_argsort),
 )
