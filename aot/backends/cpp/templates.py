@@ -10,6 +10,7 @@ from aot.backends.cpp.kernel import EmittedKernel
 from aot.backends.cpp.template_attention import emit_attention
 from aot.backends.cpp.template_conv import emit_conv, pack_conv
 from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
+from aot.backends.cpp.template_recurrence import emit_recurrence, pack_recurrence
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
 from aot.errors import InternalError
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -22,6 +23,7 @@ from aot.ir.templates import (
     Conv,
     ConvSupport,
     Matmul,
+    Recurrence,
     Scan,
     Support,
     TemplateCall,
@@ -77,10 +79,17 @@ def _right(call: Matmul) -> View:
     return call.b
 
 
+def _states_weight(call: Recurrence) -> View:
+    return call.weight
+
+
 _ROWS = (
     Template(AttentionSupport(Attention), emit_attention),
     Template(ConvSupport(Conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
     Template(Support(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
+    Template(
+        Support(Recurrence), emit_recurrence, PackedOperand(_states_weight, pack_recurrence)
+    ),
     Template(Support(Scan), emit_scan),
     Template(ArgsortSupport(Argsort), emit_argsort),
 )
