@@ -13,6 +13,11 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from aot.frontend.context import Context
+from aot.ir.origin import Origin
+from aot.ir.tensors import SizeRelation
+from aot.symbolic import as_expr
+
 _ARGUMENTS = 9
 _ONE_STATE = ("gru", "rnn_tanh", "rnn_relu")
 _REST = "bool biases, int layers, float dropout, bool train, bool bidirectional, bool batch_first"
@@ -74,6 +79,20 @@ def _seen(
     return made.transpose(0, 1) if batch_first else made
 
 
+def length_relations(
+    context: Context, target: str, args: Sequence[Any], origin: Origin
+) -> tuple[SizeRelation, ...]:
+    """That a recurrent layer has a step to take, as eager checks at each call.
+
+    torch takes open sizes to be no less than 2, and so says nothing of it.
+    """
+    if target not in _TARGETS:
+        return ()
+    steps = context.ops.types[args[0].name].shape[1 if args[-1] else 0]
+    text = f"Expected sequence length to be larger than 0 in RNN, at {origin.place}"
+    return (SizeRelation(as_expr(1), "<=", steps, text),)
+
+
 def _define(name: str, state: str, results: str, sizes: Callable[..., Any]) -> None:
     """Declares the operator; where it runs at all, torch's own does."""
     _library.define(f"{name}(Tensor x, {state}, Tensor[] weights, {_REST}) -> ({results})")
@@ -88,3 +107,9 @@ for _name in _ONE_STATE:
 _LAYERS: Mapping[Any, Callable[..., Any]] = {
     getattr(torch, name): getattr(torch.ops.aot, name).default for name in ("lstm", *_ONE_STATE)
 }
+_TARGETS = frozenset(
+    target
+    for name in ("lstm", *_ONE_STATE)
+    for target in (f"aot.{name}.default", f"aten.{name}.input")
+)
+"""Names of the operators in exported programs; aten's in those that users exported."""

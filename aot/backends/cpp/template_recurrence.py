@@ -31,7 +31,7 @@ _EPILOGUE = (
     "int64_t ld)"
 )
 
-_ROWS, _MANY_ROWS = 8, 32
+_ROWS, _MANY_ROWS = 16, 32
 """Elements of the batch that a work unit takes: many where the weight is beyond `_CACHED`."""
 
 _CACHED = 1 << 19

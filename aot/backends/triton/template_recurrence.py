@@ -25,7 +25,16 @@ from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Buffer, View
 from aot.ir.scalar import load
 from aot.ir.templates.recurrence import Recurrence
-from aot.symbolic import Expr, ceil_div, integer, is_int, product, row_major_strides, substitute, var
+from aot.symbolic import (
+    Expr,
+    ceil_div,
+    integer,
+    is_int,
+    product,
+    row_major_strides,
+    substitute,
+    var,
+)
 
 _UNIT, _DEPTH, _GATE = var("unit"), var("depth"), var("gate")
 
@@ -149,9 +158,7 @@ def _padded(units: Expr, tile: RecurrenceTile) -> Expr:
     return product((ceil_div(units, tile.units), integer(tile.units)))
 
 
-def _take_apart(
-    kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
-) -> _Recurrence:
+def _take_apart(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> _Recurrence:
     call = template_call(kernel, Recurrence)
     dtype = graph.buffers[call.x.buffer].dtype
     context = make_context(kernel, graph, gpu)

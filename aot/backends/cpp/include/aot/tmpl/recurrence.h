@@ -63,6 +63,7 @@ struct Recurrence {
   using T = typename Cfg::A;
   static constexpr int64_t kGates = gates_of(Cfg::CELL);
   static constexpr int kLanes = 2 * native_lanes<T>();
+  static constexpr int64_t kLine = 64 / sizeof(T);
 
   const RecurrenceArgs<Cfg>& p;
   int64_t gates_ld, ld;  // elements between the rows of gates, and of all else
@@ -157,8 +158,11 @@ struct Recurrence {
 
   AOT_INLINE void step(int64_t t, int64_t m0, int64_t rows) const {
     times(seen, weight, p.size, kGates * p.units, rows, gates, gates_ld);
+    const int64_t after = Cfg::BACKWARDS ? -p.x_step : p.x_step;
     for (int64_t m = 0; m < rows; ++m) {
       const T* const x = p.x + t * p.x_step + (m0 + m) * p.x_row;
+      // The next step's product hides the way of its input part from memory.
+      for (int64_t j = 0; j < kGates * p.units; j += kLine) __builtin_prefetch(x + after + j, 0, 2);
       int64_t u = 0;
       for (; u + kLanes <= p.units; u += kLanes) units<true>(x, m, u, kLanes);
       if (u < p.units) units<false>(x, m, u, p.units - u);
