@@ -84,6 +84,9 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
         "aot/backends/triton/device/special.py",
     ),
     "tests/backends/triton/test_template_argsort.py": ("aot/backends/triton/device/argsort.py",),
+    "tests/backends/triton/test_template_recurrence.py": (
+        "aot/backends/triton/device/recurrence.py",
+    ),
     "tests/backends/triton/test_template_attention.py": (
         "aot/backends/triton/attention_tile.py",
         "aot/backends/triton/device/attention.py",

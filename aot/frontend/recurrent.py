@@ -22,7 +22,10 @@ _ARGUMENTS = 9
 _ONE_STATE = ("gru", "rnn_tanh", "rnn_relu")
 _REST = "bool biases, int layers, float dropout, bool train, bool bidirectional, bool batch_first"
 
-_library = torch.library.Library("aot", "FRAGMENT")
+_untyped: Any = torch
+"""torch, for functions of it that have no types."""
+
+_library = _untyped.library.Library("aot", "FRAGMENT")
 
 
 class WholeLayers(TorchFunctionMode):
@@ -69,11 +72,11 @@ def _seen(
     batch_first: bool,
 ) -> torch.Tensor:
     """Of the type and the sizes of what is seen of all steps; sizes are checked as eager does."""
-    torch._check(x.dim() == 3, lambda: "a recurrent layer takes inputs of three dimensions")
+    _untyped._check(x.dim() == 3, lambda: "a recurrent layer takes inputs of three dimensions")
     first, second, _ = x.shape
     steps, batch = (second, first) if batch_first else (first, second)
-    torch._check(steps > 0, lambda: "Expected sequence length to be larger than 0 in RNN")
-    torch._check(batch == hidden.shape[1], lambda: "the state is of another batch than the input")
+    _untyped._check(steps > 0, lambda: "Expected sequence length to be larger than 0 in RNN")
+    _untyped._check(batch == hidden.shape[1], lambda: "the state is not of the input's batch")
     directions = 2 if bidirectional else 1
     made = x.new_empty((steps, batch, directions * hidden.shape[2]))
     return made.transpose(0, 1) if batch_first else made

@@ -154,7 +154,7 @@ ATTENTION = (
 
 def _lstm(layers: int, both: bool, first: bool) -> Callable[..., Any]:
     def run(x: Any, h: Any, c: Any, *weights: Any) -> Any:
-        biases = len(weights) == 4 * layers * (1 + both)
+        biases = len(weights) >= 4 * layers * (1 + both)
         return torch.lstm(x, (h, c), list(weights), biases, layers, 0.0, False, both, first)
 
     return run

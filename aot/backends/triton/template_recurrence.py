@@ -29,7 +29,6 @@ from aot.symbolic import (
     Expr,
     ceil_div,
     integer,
-    is_int,
     product,
     row_major_strides,
     substitute,

@@ -72,7 +72,7 @@ class Recurrence(TemplateCall):
         return self.hidden.axes[1].extent
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
-        """Step by step."""
+        """SeenAndState by step."""
         x, weight, seen = operands["x"], operands["weight"], operands["hidden"]
         state = operands.get("state", seen)
         out = np.zeros(shape)
@@ -119,25 +119,25 @@ class Recurrence(TemplateCall):
         return _Unrolled(self, builder).nests()
 
 
-Cell = tuple[Any, Any]
+SeenAndState = tuple[Any, Any]
 """What is seen of a state, and the state."""
 
 
-def _lstm(gates: list[Array], given: list[Array], state: Array, bias: Any) -> Cell:
+def _lstm(gates: list[Array], given: list[Array], state: Array, bias: Any) -> SeenAndState:
     taken, kept, new, shown = (g + x for g, x in zip(gates, given, strict=True))
     state = _sigmoid(kept) * state + _sigmoid(taken) * np.tanh(new)
     return _sigmoid(shown) * np.tanh(state), state
 
 
-def _gru(gates: list[Array], given: list[Array], state: Array, bias: Any) -> Cell:
+def _gru(gates: list[Array], given: list[Array], state: Array, bias: Any) -> SeenAndState:
     reset, update = (_sigmoid(g + x) for g, x in zip(gates[:2], given[:2], strict=True))
     new = np.tanh(given[2] + reset * (gates[2] + bias))
     state = (state - new) * update + new
     return state, state
 
 
-def _plain(function: Callable[[Array], Array]) -> Callable[..., Cell]:
-    def step(gates: list[Array], given: list[Array], state: Array, bias: Any) -> Cell:
+def _plain(function: Callable[[Array], Array]) -> Callable[..., SeenAndState]:
+    def step(gates: list[Array], given: list[Array], state: Array, bias: Any) -> SeenAndState:
         state = function(gates[0] + given[0])
         return state, state
 
@@ -148,7 +148,7 @@ def _sigmoid(x: Array) -> Array:
     return np.asarray(1.0 / (1.0 + np.exp(-x)))
 
 
-_STEPS: Mapping[str, Callable[..., Cell]] = {
+_STEPS: Mapping[str, Callable[..., SeenAndState]] = {
     "lstm": _lstm,
     "gru": _gru,
     "tanh": _plain(np.tanh),
@@ -156,7 +156,7 @@ _STEPS: Mapping[str, Callable[..., Cell]] = {
 }
 
 
-Body = Callable[[Expr, Expr], Node]
+PlaceBody = Callable[[Expr, Expr], Node]
 """A value at a row and a column."""
 
 _DEPTH = var("depth")
@@ -241,7 +241,12 @@ class _Unrolled:
         return self._pointwise(name, columns.extent, body, ops, (Axis(_DEPTH, depth.extent),))
 
     def _pointwise(
-        self, name: str, width: Expr, body: Body, ops: list[LoopOp], over: tuple[Axis, ...] = ()
+        self,
+        name: str,
+        width: Expr,
+        body: PlaceBody,
+        ops: list[LoopOp],
+        over: tuple[Axis, ...] = (),
     ) -> View:
         """A temporary (batch, width), and the nest that computes it."""
         rows = self.call.x.axes[1].extent
