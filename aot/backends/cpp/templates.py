@@ -24,6 +24,7 @@ from aot.ir.templates import (
     ConvSupport,
     Matmul,
     Recurrence,
+    RecurrenceSupport,
     Scan,
     Support,
     TemplateCall,
@@ -87,7 +88,11 @@ _ROWS = (
     Template(AttentionSupport(Attention), emit_attention),
     Template(ConvSupport(Conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
     Template(Support(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
-    Template(Support(Recurrence), emit_recurrence, PackedOperand(_states_weight, pack_recurrence)),
+    Template(
+        RecurrenceSupport(Recurrence),
+        emit_recurrence,
+        PackedOperand(_states_weight, pack_recurrence),
+    ),
     Template(Support(Scan), emit_scan),
     Template(ArgsortSupport(Argsort), emit_argsort),
 )

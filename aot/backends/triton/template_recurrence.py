@@ -1,7 +1,8 @@
 """Recurrences, with a fused epilogue: `device/recurrence.py`.
 
 Programs take few elements of the batch each while multiprocessors are idle: their steps wait for
-memory and for each other, not for arithmetic.
+memory and for each other, not for arithmetic. Where the matrix is large, a program takes one step of
+a few units.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Buffer, View
 from aot.ir.scalar import load
-from aot.ir.templates.recurrence import Recurrence
+from aot.ir.templates.recurrence import Recurrence, Spread
 from aot.symbolic import (
     Expr,
     ceil_div,
@@ -46,19 +47,27 @@ MOST_SUMMED = 4
 _UNITS = 64
 """Units of a block, of a state and of the depth of products."""
 
-_THREAD_PRODUCTS = 64
+_THREAD_PRODUCTS = 16
 """Products of a block for each thread, about."""
 
 _PLACES = 4
 """Rows of the workspace for each element of the batch; see device/recurrence.py."""
 
 
+SPREAD = Spread(least_elements=1 << 16, most_depth=1024, rows=MOST_SUMMED)
+"""Steps are shared out from the size on at which the matrix leaves the first-level cache."""
+
+_HELD_BYTES = 1 << 16
+"""Of the matrix in the registers of a program that has one step."""
+
+
 @dataclass(frozen=True)
 class RecurrenceTile:
-    """Elements of the batch of a program, units of a block, warps."""
+    """Elements of the batch of a program, units of a block and of the depth, warps."""
 
     rows: int
     units: int
+    depth: int
     warps: int
 
     @property
@@ -94,6 +103,8 @@ class _Recurrence:
 
 def recurrence_tile(call: Recurrence, hints: Hints, dtype: DType, gpu: Gpu) -> RecurrenceTile:
     """The blocks of a recurrence."""
+    if call.marks is not None:
+        return _spread_tile(call, dtype)
     batch = max(1, hints.value(call.output.axes[1].extent))
     each = power_above(-(-batch // gpu.multiprocessors))
     summed = each <= MOST_SUMMED or dtype.itemsize == 8
@@ -102,7 +113,14 @@ def recurrence_tile(call: Recurrence, hints: Hints, dtype: DType, gpu: Gpu) -> R
     if dtype.itemsize == 8:
         units = min(units, _UNITS // 2)
     warps = max(1, min(8, rows * units * units // (WARP * _THREAD_PRODUCTS)))
-    return RecurrenceTile(rows, units, warps)
+    return RecurrenceTile(rows, units, units, warps)
+
+
+def _spread_tile(call: Recurrence, dtype: DType) -> RecurrenceTile:
+    """The part of a step that a program has."""
+    depth = power_above(int(call.size))
+    units = max(1, _HELD_BYTES // (4 * dtype.itemsize * depth))
+    return RecurrenceTile(SPREAD.rows, min(units, power_above(int(call.units))), depth, 8)
 
 
 def recurrence_workspace(
@@ -133,24 +151,37 @@ def emit_recurrence(
     absent = ("load_state", "load_bias", "load_projection")
     arguments = {
         **{name: "None" for name in absent if name not in hooks},
-        "program": program_id(r.context),
         "space": r.context.pointers[kernel.workspace],
         "steps": r.text(call.steps),
-        "units": r.text(call.units),
-        "size": r.text(call.size),
-        "columns": r.text(column.extent),
         "width": r.text(_padded(call.units, r.tile)),
         "CELL": f'"{call.cell}"',
         "BACKWARDS": str(call.backwards),
         "ENDS": str(call.ends),
         "ROWS": str(r.tile.rows),
         "UNITS": str(r.tile.units),
-        "DOTS": str(r.tile.dots),
     }
-    grid = line_grid(ceil_div(batch.extent, r.tile.rows))
     # No stages: what a step loads, the step before has stored.
     options = {"num_warps": r.tile.warps, "num_stages": 1}
-    return hooks.emit(kernel, "recurrence", arguments, grid, options)
+    blocks = ceil_div(batch.extent, r.tile.rows)
+    if call.marks is not None:
+        across = ceil_div(call.units, r.tile.units)
+        arguments |= {
+            "marks": r.context.pointers[call.marks.buffer],
+            "blocks": r.text(blocks),
+            "across": r.text(across),
+            "DEPTH": str(r.tile.depth),
+        }
+        del arguments["load_projection"]
+        grid = line_grid(product((call.steps + 1, blocks, across)))
+        return hooks.emit(kernel, "spread_recurrence", arguments, grid, options)
+    arguments |= {
+        "program": program_id(r.context),
+        "units": r.text(call.units),
+        "size": r.text(call.size),
+        "columns": r.text(column.extent),
+        "DOTS": str(r.tile.dots),
+    }
+    return hooks.emit(kernel, "recurrence", arguments, line_grid(blocks), options)
 
 
 def _padded(units: Expr, tile: RecurrenceTile) -> Expr:
@@ -200,7 +231,7 @@ def _write_matrix(hooks: Hooks, r: _Recurrence, view: View, name: str, column: E
     axes = (Axis(_DEPTH, r.call.size), Axis(_UNIT, r.call.units))
     depth, across = axes if gated else axes[::-1]
     with hooks.function(name, "gate", "k", "n") as body:
-        body.take_dim(TileDim("k", (depth,), r.tile.units, 0))
+        body.take_dim(TileDim("k", (depth,), r.tile.depth, 0))
         body.take_dim(TileDim("n", (across,), r.tile.units, 1))
         body.name_axis(_GATE, "gate", None)
         _return_block(body, r, view, (depth.symbol, column), ("k", "n"))

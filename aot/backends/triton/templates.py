@@ -13,7 +13,7 @@ from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_
 from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_conv import emit_conv
 from aot.backends.triton.template_matmul import emit_matmul, fills_processors
-from aot.backends.triton.template_recurrence import emit_recurrence, recurrence_workspace
+from aot.backends.triton.template_recurrence import SPREAD, emit_recurrence, recurrence_workspace
 from aot.backends.triton.template_resample import emit_resample
 from aot.backends.triton.template_resample2 import emit_resample2
 from aot.backends.triton.template_resample_outer import MOST_INSIDE, workspace
@@ -32,6 +32,7 @@ from aot.ir.templates import (
     KeyParts,
     Matmul,
     Recurrence,
+    RecurrenceSupport,
     Resample,
     Resample2,
     Resample2Support,
@@ -136,7 +137,9 @@ _ROWS = (
     Template(AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS), emit_attention, _always),
     Template(ConvSupport(Conv, _takes_type, in_place=True), emit_conv, _always),
     Template(Support(Matmul, _takes_type), emit_matmul, fills_processors),
-    Template(Support(Recurrence), emit_recurrence, _always, recurrence_workspace),
+    Template(
+        RecurrenceSupport(Recurrence, spread=SPREAD), emit_recurrence, _always, recurrence_workspace
+    ),
     Template(Support(Resample, _takes_walks), emit_resample, _never),
     Template(Resample2Support(Resample2, walks=WALKS), emit_resample2, _never, workspace),
     Template(Support(Scan, takes_producer=True), emit_scan, _never),

@@ -7,7 +7,7 @@ from aot.ir.templates.attention import Attention, AttentionSupport, KeyParts
 from aot.ir.templates.base import Support, TemplateCall
 from aot.ir.templates.conv import Conv, ConvSupport
 from aot.ir.templates.matmul import Matmul
-from aot.ir.templates.recurrence import Recurrence
+from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
 from aot.ir.templates.resample import Resample
 from aot.ir.templates.resample2 import Resample2, Resample2Support, Walks
 from aot.ir.templates.scan import Scan
@@ -22,10 +22,12 @@ __all__ = [
     "KeyParts",
     "Matmul",
     "Recurrence",
+    "RecurrenceSupport",
     "Resample",
     "Resample2",
     "Resample2Support",
     "Scan",
+    "Spread",
     "Support",
     "TemplateCall",
     "Walks",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from aot.errors import InternalError
+from aot.ir.dtypes import INT32
+from aot.ir.hints import Hints
 from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.scalar import Node, binary, const, index_value, reduce_, unary, where
-from aot.ir.templates.base import Array, LoopOp, Strides, Support, TemplateCall
+from aot.ir.templates.base import Array, LoopOp, Split, Strides, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
-from aot.symbolic import Expr, integer, is_int, product, var
+from aot.symbolic import Expr, ceil_div, integer, is_int, product, var
 
 GATES: Mapping[str, int] = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
 """Gates of a unit, by the kind of cell."""
@@ -40,6 +42,8 @@ class Recurrence(TemplateCall):
         state: (batch, units), of "lstm": its state before the first step.
         bias: (units), of "gru": what the reset gate multiplies along with the state's part.
         projection: (units, size), of "lstm": what is seen is the output times this.
+        marks: Zeros, in which work units that share out a step count which steps are done; the one
+            operand that a kernel changes, and nobody else reads.
     """
 
     kind: ClassVar[str] = "recurrence"
@@ -53,6 +57,7 @@ class Recurrence(TemplateCall):
     state: View | None = None
     bias: View | None = None
     projection: View | None = None
+    marks: View | None = None
 
     @property
     def steps(self) -> Expr:
@@ -106,6 +111,30 @@ class Recurrence(TemplateCall):
             return ""
         return "" if own[-1] == 1 else f"operand {role} is not contiguous along its vectors"
 
+    # ---- over several work units a step ----
+
+    def split(
+        self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
+    ) -> Split | None:
+        """The marks of a call whose steps are shared out, and the nest that clears them."""
+        assert isinstance(support, RecurrenceSupport)
+        sizes = tuple(a.extent for a in self.weight.axes)
+        spread, known = support.spread, all(is_int(s) for s in sizes)
+        if spread is None or not known or self.projection is not None or self.marks is not None:
+            return None
+        elements, depth = int(product(sizes)), int(sizes[0])
+        if elements < spread.least_elements or depth > spread.most_depth:
+            return None
+        name = f"{self.name}_marks"
+        batch = self.x.axes[1].extent
+        axis = Axis(var("mark"), (self.steps + 1) * ceil_div(batch, spread.rows) + 1)
+        builder.temp(name, INT32, (axis.extent,))
+        clear = Store(name, (axis.symbol,), const(0, INT32))
+        marks = View(name, (axis,), (axis.symbol,))
+        nest = LoopNest(name, (axis,), (), (clear,), self.origin)
+        reason = f"one work unit would read {elements} weights at each step"
+        return Split([nest, replace(self, marks=marks)], "steps shared out", reason)
+
     # ---- as nests ----
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
@@ -117,6 +146,28 @@ class Recurrence(TemplateCall):
         if not is_int(self.steps):
             raise InternalError(f"{self.name}: a device without the template has no dynamic steps")
         return _Unrolled(self, builder).nests()
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where a device's work units share out each step, and wait for those of the step before.
+
+    Attributes:
+        least_elements: Of the weight; a work unit alone reads fewer quickly.
+        most_depth: Elements that are seen of a state, of which a work unit holds all.
+        rows: Elements of the batch that a work unit takes.
+    """
+
+    least_elements: int
+    most_depth: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class RecurrenceSupport(Support[Recurrence]):
+    """`spread`: None on devices whose work units do not wait for each other."""
+
+    spread: Spread | None = None
 
 
 SeenAndState = tuple[Any, Any]

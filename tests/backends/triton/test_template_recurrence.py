@@ -51,6 +51,7 @@ def given(*shapes, dtype=torch.float32) -> Args:
 
 LSTM = layer(4, 3, 20, 4)
 PROJECTED = [(4, 3, 5), (1, 3, 9), (1, 3, 70), (280, 5), (280, 9), (9, 70)]
+SHARED = layer(3, 5, 150, 4)
 CASES = {
     "lstm": (lstm, given(*LSTM[:2], *LSTM[1:])),
     "lstm, several blocks": (lstm, given(*layer(3, 2, 70, 4)[:2], *layer(3, 2, 70, 4)[1:])),
@@ -61,6 +62,8 @@ CASES = {
         both_ways,
         given((4, 3, 5), (2, 3, 16), *[(16, 5), (16, 16)] * 2),
     ),
+    "lstm, steps shared out": (lstm, given(*SHARED[:2], *SHARED[1:])),
+    "gru, steps shared out": (gru, given(*layer(3, 9, 150, 3))),
     "many rows": (gru, given(*layer(2, 1061, 18, 3))),
 }
 
@@ -97,6 +100,22 @@ def test_values_at_other_sizes(steps, rows):
     check_close(model, run, given((steps, rows, 5)))
 
 
+@pytest.mark.parametrize(("steps", "rows"), ((1, 1), (5, 6)))
+def test_shared_steps_at_other_sizes(steps, rows):
+    weights = given((450, 5), (450, 150)) * 2
+
+    def run(x):
+        state = torch.zeros(2, x.shape[1], 150, dtype=x.dtype)
+        wide = [w.to(x.dtype) for w in weights]
+        return torch.gru(x, state, wide, False, 1, 0.0, False, True, False)
+
+    dims = ({0: torch.export.Dim("steps", min=1), 1: torch.export.Dim("rows", min=1)},)
+    model = captured(run, given((4, 3, 5)), dims)
+    sources = emitted(model).functions
+    assert sum("spread_recurrence(" in source.text for source in sources) == 2
+    check_close(model, run, given((steps, rows, 5)))
+
+
 def test_an_epilogue_is_part_of_the_kernel():
     def run(*args):
         return gru(*args)[0].relu() + 1
@@ -127,11 +146,11 @@ def test_programs_take_few_rows_while_multiprocessors_are_idle():
 def test_blocks_follow_the_units():
     assert [tile(1, units).units for units in (3, 20, 64, 500)] == [16, 32, 64, 64]
     assert tile(1, 500, FLOAT64).units == 32
-    assert tile(1, 64).warps < tile(1000, 64).warps
+    assert tile(1, 16).warps < tile(1, 64).warps
 
 
 @pytest.mark.parametrize("arch", ("sm_80", "sm_90"))
-@pytest.mark.parametrize("rows", (4, 1000))
-def test_machine_code(arch, rows):
-    code = machine_code(captured(nn.LSTM(16, 64), given((8, rows, 16))), "recurrence", arch)
+@pytest.mark.parametrize(("rows", "units"), ((4, 64), (1000, 64), (4, 256)))
+def test_machine_code(arch, rows, units):
+    code = machine_code(captured(nn.LSTM(16, units), given((8, rows, 16))), "recurrence", arch)
     assert code.local_bytes == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,11 +11,13 @@ import torch
 
 from aot.errors import InternalError
 from aot.ir.loops import LoopGraph
+from aot.ir.nests import LoopNest
 from aot.ir.origin import NO_ORIGIN
-from aot.ir.templates import Recurrence, Support
+from aot.ir.templates import Recurrence, RecurrenceSupport, Spread, Support
 from aot.ir.templates.recurrence import GATES
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
 from aot.passes.expand_templates import expand_templates
+from aot.passes.split_templates import split_templates
 from aot.symbolic import as_expr, to_text
 from tests.ir.templates.views import strides, view
 from tests.schedule.graphs import BARE, BATCH, S0, Size, interpret, make_graph
@@ -117,6 +120,33 @@ def test_nests_without_steps_are_refused() -> None:
     graph = graph_of("tanh", 0, backwards=False, ends=False, projected=False)
     with pytest.raises(InternalError, match="has no steps"):
         expand_templates(graph, BARE)
+
+
+SPREAD = RecurrenceSupport(Recurrence, spread=Spread(least_elements=36, most_depth=3, rows=4))
+SPREADING = replace(BARE, templates=(SPREAD,))
+
+
+def test_steps_are_shared_out_where_the_device_can_wait() -> None:
+    graph = graph_of("lstm", S0, backwards=True, ends=True, projected=False)
+    (clear, call) = split_templates(graph, SPREADING).ops
+    assert isinstance(clear, LoopNest) and isinstance(call, Recurrence) and call.marks is not None
+    assert to_text(clear.axes[0].extent) == "s0 + 2"
+    given = values(graph, 5)
+    (expected,) = interpret(graph, given, {}, {"s0": 5})
+    (found,) = interpret(split_templates(graph, SPREADING), given, {}, {"s0": 5})
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_small_and_projected_steps_and_those_of_other_devices_are_not() -> None:
+    small = graph_of("gru", S0, backwards=False, ends=False, projected=False)
+    projected = graph_of("lstm", S0, backwards=False, ends=False, projected=True)
+    assert split_templates(small, SPREADING) is small
+    assert split_templates(projected, SPREADING) is projected
+    alone = replace(BARE, templates=(RecurrenceSupport(Recurrence),))
+    large = graph_of("lstm", S0, backwards=False, ends=False, projected=False)
+    assert split_templates(large, alone) is large
+    shallow = replace(SPREAD, spread=Spread(least_elements=1, most_depth=2, rows=4))
+    assert split_templates(large, replace(BARE, templates=(shallow,))) is large
 
 
 def call_of(**more: object) -> Recurrence:
