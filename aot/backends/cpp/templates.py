@@ -23,6 +23,7 @@ from aot.ir.templates import (
     Conv,
     ConvSupport,
     Matmul,
+    MatmulSupport,
     Recurrence,
     RecurrenceSupport,
     Scan,
@@ -87,7 +88,7 @@ def _states_weight(call: Recurrence) -> View:
 _ROWS = (
     Template(AttentionSupport(Attention), emit_attention),
     Template(ConvSupport(Conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
-    Template(Support(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
+    Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(
         RecurrenceSupport(Recurrence),
         emit_recurrence,

@@ -1,8 +1,8 @@
 """Recurrences, with a fused epilogue: `device/recurrence.py`.
 
 Programs take few elements of the batch each while multiprocessors are idle: their steps wait for
-memory and for each other, not for arithmetic. Where the matrix is large, a program takes one step of
-a few units.
+memory and for each other, not for arithmetic. Where the matrix is large, a program takes one step
+of a few units.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from aot.ir.templates.argsort import Argsort, ArgsortSupport
 from aot.ir.templates.attention import Attention, AttentionSupport, KeyParts
 from aot.ir.templates.base import Support, TemplateCall
 from aot.ir.templates.conv import Conv, ConvSupport
-from aot.ir.templates.matmul import Matmul
+from aot.ir.templates.matmul import Matmul, MatmulSupport
 from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
 from aot.ir.templates.resample import Resample
 from aot.ir.templates.resample2 import Resample2, Resample2Support, Walks
@@ -21,6 +21,7 @@ __all__ = [
     "ConvSupport",
     "KeyParts",
     "Matmul",
+    "MatmulSupport",
     "Recurrence",
     "RecurrenceSupport",
     "Resample",
