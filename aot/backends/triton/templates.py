@@ -16,7 +16,7 @@ from aot.backends.triton.template_matmul import emit_matmul, fills_processors
 from aot.backends.triton.template_resample import emit_resample
 from aot.backends.triton.template_resample2 import emit_resample2
 from aot.backends.triton.template_resample_outer import MOST_INSIDE, workspace
-from aot.backends.triton.template_scan import emit_scan
+from aot.backends.triton.template_scan import LONGEST, emit_scan
 from aot.errors import InternalError
 from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -34,6 +34,7 @@ from aot.ir.templates import (
     Resample2,
     Resample2Support,
     Scan,
+    ScanSupport,
     Support,
     TemplateCall,
     Walks,
@@ -136,6 +137,6 @@ _ROWS = (
     Template(Support(Matmul, _takes_type), emit_matmul, fills_processors),
     Template(Support(Resample, _takes_walks), emit_resample, _never),
     Template(Resample2Support(Resample2, walks=WALKS), emit_resample2, _never, workspace),
-    Template(Support(Scan, takes_producer=True), emit_scan, _never),
+    Template(ScanSupport(Scan, takes_producer=True, longest=LONGEST), emit_scan, _never),
 )
 TEMPLATES: Mapping[type[TemplateCall], Template] = {row.support.kind: row for row in _ROWS}

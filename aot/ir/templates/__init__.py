@@ -9,7 +9,7 @@ from aot.ir.templates.conv import Conv, ConvSupport
 from aot.ir.templates.matmul import Matmul
 from aot.ir.templates.resample import Resample
 from aot.ir.templates.resample2 import Resample2, Resample2Support, Walks
-from aot.ir.templates.scan import Scan
+from aot.ir.templates.scan import Scan, ScanSupport
 
 __all__ = [
     "Argsort",
@@ -24,6 +24,7 @@ __all__ = [
     "Resample2",
     "Resample2Support",
     "Scan",
+    "ScanSupport",
     "Support",
     "TemplateCall",
     "Walks",
