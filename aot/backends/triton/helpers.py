@@ -14,7 +14,7 @@ from importlib import resources
 
 _FILES = (
     *("integers", "combining", "sorting", "special", "loops"),
-    *("scan", "gemv", "matmul", "argsort", "conv", "attention"),
+    *("scan", "gemv", "matmul", "argsort", "digits", "conv", "attention"),
 )
 """Of `device/`, in the order in which a kernel's text has their functions."""
 

@@ -12,6 +12,7 @@ from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_argsort
 from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_conv import emit_conv
+from aot.backends.triton.template_digits import emit_digits
 from aot.backends.triton.template_matmul import emit_matmul, fills_processors
 from aot.backends.triton.template_resample import emit_resample
 from aot.backends.triton.template_resample2 import emit_resample2
@@ -28,6 +29,7 @@ from aot.ir.templates import (
     AttentionSupport,
     Conv,
     ConvSupport,
+    DigitPlaces,
     KeyParts,
     Matmul,
     Resample,
@@ -47,6 +49,13 @@ TENSOR_CORE_TYPES = frozenset(("float32", "float16", "bfloat16"))
 
 SORT_RUN = SORT_COLUMNS // 2
 """Elements of the runs that longer rows are merged from."""
+
+PASS_PROBES = 8
+"""Steps of a binary search that take about as long as a digit's pass.
+
+Each step is a load that waits for the one before. A pass reads keys twice and positions once, moves
+both, and scans four words for each element.
+"""
 
 KEY_PARTS = KeyParts(query_tile=16, least_keys=128, block=64, fewest=6, many_keys=512)
 """Attention of few queries is cut by these numbers.
@@ -131,9 +140,14 @@ def _never(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bool:
 
 
 _ROWS = (
-    Template(ArgsortSupport(Argsort, _takes_rows, run=SORT_RUN), emit_argsort, _never),
+    Template(
+        ArgsortSupport(Argsort, _takes_rows, run=SORT_RUN, pass_probes=PASS_PROBES),
+        emit_argsort,
+        _never,
+    ),
     Template(AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS), emit_attention, _always),
     Template(ConvSupport(Conv, _takes_type, in_place=True), emit_conv, _always),
+    Template(Support(DigitPlaces), emit_digits, _never),
     Template(Support(Matmul, _takes_type), emit_matmul, fills_processors),
     Template(Support(Resample, _takes_walks), emit_resample, _never),
     Template(Resample2Support(Resample2, walks=WALKS), emit_resample2, _never, workspace),

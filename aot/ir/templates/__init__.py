@@ -6,6 +6,7 @@ from aot.ir.templates.argsort import Argsort, ArgsortSupport
 from aot.ir.templates.attention import Attention, AttentionSupport, KeyParts
 from aot.ir.templates.base import Support, TemplateCall
 from aot.ir.templates.conv import Conv, ConvSupport
+from aot.ir.templates.digits import DigitPlaces
 from aot.ir.templates.matmul import Matmul
 from aot.ir.templates.resample import Resample
 from aot.ir.templates.resample2 import Resample2, Resample2Support, Walks
@@ -18,6 +19,7 @@ __all__ = [
     "AttentionSupport",
     "Conv",
     "ConvSupport",
+    "DigitPlaces",
     "KeyParts",
     "Matmul",
     "Resample",

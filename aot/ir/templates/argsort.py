@@ -3,7 +3,8 @@
 Rows that are too long for the device's template are sorted in runs, which are merged in pairs.
 Elements become integers in the same order. In a merge each element finds its place by a binary
 search in the other run, so that no element waits for another: n log(n)^2 steps, where counting
-what comes before each element takes n^2.
+what comes before each element takes n^2. From some length on it is better to sort digit by digit
+(`templates/digits.py`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from aot.ir.scalar import (
 )
 from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
+from aot.ir.templates.digits import digit_shifts, radix_order
 from aot.ir.tensors import Dim
 from aot.symbolic import (
     Expr,
@@ -74,8 +76,37 @@ class Argsort(TemplateCall):
         return np.asarray(x.shape[-1] - 1 - last)[..., : shape[-1]]
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
+        """Sorted digit by digit, where the device does that and it takes less than merging."""
+        wish = support if isinstance(support, ArgsortSupport) else ArgsortSupport(Argsort)
+        most, run = _greatest(builder.dims, self.x.axes[1].extent), wish.run
+        probes = 0
+        while run < most:
+            probes += run.bit_length()
+            run *= 2
+        passes = len(digit_shifts(builder.dtype(self.x.buffer)))
+        if wish.pass_probes and probes > passes * wish.pass_probes:
+            return self._by_digits(builder, most)
+        return self._merged(builder, wish.run)
+
+    def _by_digits(self, builder: NestBuilder, most: int) -> list[LoopOp]:
+        held = INT64 if builder.dtype(self.x.buffer).compute.itemsize == 8 else INT32
+        axes = (Axis(_ROW, self.x.axes[0].extent), Axis(_COLUMN, self.x.axes[1].extent))
+        name = builder.temp(f"{self.name}_keys", held, tuple(a.extent for a in axes))
+        store = Store(name, (_ROW, _COLUMN), self._key(builder, _COLUMN))
+        keys = View(name, axes, (_ROW, _COLUMN))
+        places = INT32 if most < _MOST else INT64
+        source = builder.dtype(self.x.buffer)
+        ops, order = radix_order(builder, self.name, self.origin, source, keys, places)
+        found = load(order, places, tuple(a.symbol for a in self.output.axes))
+        last = self.stored(cast(found, INT64), builder)
+        return [
+            LoopNest(name, axes, (), (store,), self.origin),
+            *ops,
+            LoopNest(self.name, self.output.axes, (), (last,), self.origin),
+        ]
+
+    def _merged(self, builder: NestBuilder, run: int) -> list[LoopOp]:
         """Runs that the device's template sorts, or single elements, merged until one is left."""
-        run = support.run if isinstance(support, ArgsortSupport) else 1
         rows, columns = (a.extent for a in self.x.axes)
         blocks = ceil_div(columns, integer(run))
         ops, padded = self._padded(builder, blocks, run)
@@ -114,20 +145,25 @@ class Argsort(TemplateCall):
     def _padded(self, builder: NestBuilder, blocks: Expr, run: int) -> tuple[list[LoopOp], str]:
         """(rows * blocks, run): keys of the rows' elements, filled up with the greatest."""
         row, column = self.x.axes
-        source = builder.dtype(self.x.buffer)
-        held = INT64 if source.compute.itemsize == 8 else INT32
         at = _BLOCK * run + _COLUMN
         inside = binary("lt", index_value(at), index_value(column.extent))
-        value = builder.load(self.x, {row.symbol: _ROW, column.symbol: at}, inside)
-        key = order_key(value, held, equal_zeros=True) if source.is_float else cast(value, held)
-        if self.descending:
-            key = unary("bitnot", key)
+        key = self._key(builder, at, inside)
+        held = key.dtype
         shape = (product((row.extent, blocks)), integer(run))
         name = builder.temp(f"{self.name}_padded", held, shape)
         filled = where(inside, key, const(greatest_key(held), held))
         store = Store(name, (_ROW * blocks + _BLOCK, _COLUMN), filled)
         axes = (Axis(_ROW, row.extent), Axis(_BLOCK, blocks), Axis(_COLUMN, integer(run)))
         return [LoopNest(f"{self.name}_pad", axes, (), (store,), self.origin)], name
+
+    def _key(self, builder: NestBuilder, column: Expr, inside: Node | None = None) -> Node:
+        """An integer in the order of the elements of row _ROW."""
+        source = builder.dtype(self.x.buffer)
+        held = INT64 if source.compute.itemsize == 8 else INT32
+        at = {a.symbol: e for a, e in zip(self.x.axes, (_ROW, column), strict=True)}
+        value = builder.load(self.x, at, inside)
+        key = order_key(value, held, equal_zeros=True) if source.is_float else cast(value, held)
+        return unary("bitnot", key) if self.descending else key
 
 
 @dataclass(frozen=True)
@@ -137,9 +173,12 @@ class ArgsortSupport(Support[Argsort]):
     Attributes:
         run: Elements of rows that it sorts well; longer ones are merged from such runs. A power of
             two.
+        pass_probes: Rows are sorted digit by digit where merging would take more steps of binary
+            searches for each digit; 0: they are always merged.
     """
 
     run: int = 1
+    pass_probes: int = 0
 
 
 @dataclass(frozen=True)

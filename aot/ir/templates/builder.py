@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from aot.ir.dtypes import DType
+from aot.ir.hints import Hints, hints_of
 from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, cast, load
@@ -40,13 +42,20 @@ class NestBuilder:
 
     `nests`: the nest that writes a buffer, before any expansion. `gathers`: the device gathers at
     the cost of any read (it evaluates whole tiles of points), and needs no contiguous panels.
+    `units`: parallel work units from which a launch keeps it busy.
     """
 
     buffers: dict[str, Buffer]
     nests: Mapping[str, LoopNest]
     dims: tuple[Dim, ...] = ()
     gathers: bool = False
+    units: int = 1
     derived: list[DerivedWeight] = field(default_factory=list)
+
+    @cached_property
+    def hints(self) -> Hints:
+        """Example values of the dims."""
+        return hints_of(self.dims)
 
     def temp(self, name: str, dtype: DType, shape: tuple[Expr, ...]) -> str:
         """A new temporary's name."""
