@@ -141,7 +141,9 @@ def _never(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bool:
 
 _ROWS = (
     Template(
-        ArgsortSupport(Argsort, _takes_rows, run=SORT_RUN, pass_probes=PASS_PROBES),
+        ArgsortSupport(
+            Argsort, _takes_rows, run=SORT_RUN, pass_probes=PASS_PROBES, longest=4 * SORT_RUN
+        ),
         emit_argsort,
         _never,
     ),

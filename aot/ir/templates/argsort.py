@@ -10,12 +10,13 @@ what comes before each element takes n^2. From some length on it is better to so
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from aot.ir.dtypes import INT32, INT64, DType
+from aot.ir.hints import Hints
 from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.order_keys import greatest_key, order_key
 from aot.ir.scalar import (
@@ -23,25 +24,29 @@ from aot.ir.scalar import (
     binary,
     cast,
     check_index,
+    clamp_index,
     const,
     index_value,
     load,
     unary,
     where,
 )
-from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
+from aot.ir.templates.base import Array, LoopOp, Split, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.digits import digit_shifts, radix_order
 from aot.ir.tensors import Dim
 from aot.symbolic import (
     Expr,
     FloorDiv,
+    Modulo,
     Ranges,
     Symbol,
     ceil_div,
     dim,
     integer,
+    is_int,
     product,
+    substitute,
     var,
 )
 
@@ -87,6 +92,84 @@ class Argsort(TemplateCall):
         if wish.pass_probes and probes > passes * wish.pass_probes:
             return self._by_digits(builder, most)
         return self._merged(builder, wish.run)
+
+    def split(
+        self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
+    ) -> Split | None:
+        """The first few of each part of long rows, and of these again."""
+        longest = support.longest if isinstance(support, ArgsortSupport) else 0
+        rows, columns = (hints.value(a.extent) for a in self.x.axes)
+        kept = self.output.axes[1].extent
+        known = is_int(kept) and is_int(self.x.axes[1].extent)
+        if not longest or not known or not 0 < 2 * rows <= units or columns <= longest:
+            return None
+        part = longest // 2
+        while part * 2 * units < rows * columns:
+            part *= 2
+        # Parts have to leave few enough for the next step to be much shorter.
+        if part < 4 * int(kept):
+            return None
+        parts = -(-columns // part)
+        ops, own = self._parts(builder, parts, part)
+        first = replace(self, name=f"{self.name}_parts", output=own.output, x=own.x)
+        first = replace(first, descending=own.descending)
+        best, last = self._best(builder, own, parts, part)
+        following = best[-1]
+        assert isinstance(following, Argsort)
+        again = following.split(builder, support, units, hints)
+        ops += [first, *best[:-1], *(again.ops if again is not None else (following,)), last]
+        reason = f"{rows} rows of {columns} elements would leave the device idle"
+        return Split(ops, f"the first {kept} of parts of {part} elements", reason)
+
+    def _parts(self, builder: NestBuilder, parts: int, part: int) -> tuple[list[LoopOp], Argsort]:
+        """The rows' parts as rows, filled up where they need be: (m * parts, part)."""
+        row, column = self.x.axes
+        count, kept = row.extent * parts, self.output.axes[1].extent
+        axes = (Axis(_ROW, count), Axis(_COLUMN, integer(part)))
+        name = builder.temp(f"{self.name}_places", INT64, (count, kept))
+        places = View(name, (Axis(_ROW, count), Axis(_COLUMN, kept)), (_ROW, _COLUMN))
+        if column.extent == parts * part:
+            at = {
+                row.symbol: FloorDiv(_ROW, integer(parts)),
+                column.symbol: Modulo(_ROW, integer(parts)) * part + _COLUMN,
+            }
+            view = View(self.x.buffer, axes, tuple(substitute(e, at) for e in self.x.index))
+            return [], replace(self, output=places, x=view)
+        ops, padded = self._padded(builder, integer(parts), part)
+        view = View(padded, axes, (_ROW, _COLUMN))
+        return ops, replace(self, output=places, x=view, descending=False)
+
+    def _best(
+        self, builder: NestBuilder, own: Argsort, parts: int, part: int
+    ) -> tuple[list[LoopOp], LoopNest]:
+        """Operations that find the first of what parts gave; the nest that stores positions.
+
+        `own`: what gave them, (m * parts, k).
+        """
+        row, kept = self.x.axes[0], self.output.axes[1].extent
+        dtype, few = builder.dtype(own.x.buffer), kept * parts
+        some = builder.temp(f"{self.name}_some", dtype, (row.extent, few))
+        best = builder.temp(f"{self.name}_best", INT64, (row.extent, kept))
+        which = _ROW * parts + _BLOCK
+        place = load(own.output.buffer, INT64, (which, _COLUMN))
+        binds = {_PROBE: clamp_index(place, integer(part - 1), narrow=True)}
+        at = {a.symbol: e for a, e in zip(own.x.axes, (which, _PROBE), strict=True)}
+        value = load(own.x.buffer, dtype, [substitute(e, at) for e in own.x.index], binds)
+        axes = (Axis(_ROW, row.extent), Axis(_BLOCK, integer(parts)), Axis(_COLUMN, kept))
+        index = (_ROW, _BLOCK * kept + _COLUMN)
+        picked = LoopNest(some, axes, (), (Store(some, index, value),), self.origin)
+        rows = Axis(_ROW, row.extent)
+        candidates = View(some, (rows, Axis(_COLUMN, few)), (_ROW, _COLUMN))
+        order = View(best, (rows, Axis(_COLUMN, kept)), (_ROW, _COLUMN))
+        following = Argsort(best, order, self.origin, candidates, own.descending)
+        own_row, own_column = (a.symbol for a in self.output.axes)
+        number = clamp_index(load(best, INT64, (own_row, own_column)), few - 1, narrow=True)
+        asked = (own_row * parts + FloorDiv(_PROBE, kept), Modulo(_PROBE, kept))
+        inside = load(own.output.buffer, INT64, asked, {_PROBE: number})
+        start = index_value(FloorDiv(_PROBE, kept) * part, {_PROBE: number})
+        store = self.stored(binary("add", start, inside), builder)
+        last = LoopNest(self.name, self.output.axes, (), (store,), self.origin)
+        return [picked, following], last
 
     def _by_digits(self, builder: NestBuilder, most: int) -> list[LoopOp]:
         held = INT64 if builder.dtype(self.x.buffer).compute.itemsize == 8 else INT32
@@ -175,10 +258,13 @@ class ArgsortSupport(Support[Argsort]):
             two.
         pass_probes: Rows are sorted digit by digit where merging would take more steps of binary
             searches for each digit; 0: they are always merged.
+        longest: Elements of a row whose first few one work unit finds in less time than it takes
+            to launch kernels for its parts; 0: rows stay whole.
     """
 
     run: int = 1
     pass_probes: int = 0
+    longest: int = 0
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tests.backends.triton.templates import (
     machine_code,
     template_kinds,
 )
+from tests.conformance.executors import interpret_triton
 from tests.settings import seeded
 
 NAN, INF = float("nan"), float("inf")
@@ -111,6 +112,42 @@ def test_the_first_few_of_long_rows(largest, monkeypatch):
     model = captured(function, (x,))
     assert "for start" in emitted(model).functions[0].text
     check_exact(model, function, (x,))
+
+
+FEW = {
+    "parts of equal length": (distinct(1, 1 << 15)[0], 0, 1),
+    "a rest": (distinct(1, 30001)[0], 0, 1),
+    "several rows": (distinct(2, 1 << 15), 1, 1),
+    "columns": (distinct(2, 1 << 15).t().contiguous(), 0, 1),
+    "twice": (distinct(1, 1 << 19)[0], 0, 2),
+}
+
+
+@pytest.mark.parametrize("largest", (True, False))
+@pytest.mark.parametrize("name", FEW)
+def test_the_first_few_of_parts_of_few_long_rows(name, largest):
+    x, axis, steps = FEW[name]
+    x = x.clone()
+    x.view(-1)[-1] = NAN
+
+    def function(x):
+        return torch.topk(x, 70, axis, largest=largest)
+
+    model = captured(function, (x,))
+    assert template_kinds(model) == ["argsort"] * (steps + 1)
+    check_exact(model, function, (x,))
+
+
+def test_equal_ones_in_several_parts_keep_their_order():
+    def function(x):
+        return torch.topk(x, 9, largest=False)[1]
+
+    x = torch.ones(20001)
+    x[[5, 9000, 15000]] = 0.0
+    (found,) = interpret_triton(captured(function, (x,)), (x,))
+    assert found.tolist() == [5, 9000, 15000, 0, 1, 2, 3, 4, 6]
+    (found,) = interpret_triton(captured(function, (x,)), (torch.full((20001,), NAN),))
+    assert found.tolist() == list(range(9))
 
 
 @pytest.mark.parametrize("shape", ((1, 1), (3, 300), (7, 20), (0, 5)))
