@@ -33,7 +33,7 @@ from aot.ir.scalar import (
 )
 from aot.ir.templates.base import Array, LoopOp, Split, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
-from aot.ir.templates.digits import digit_shifts, radix_order
+from aot.ir.templates.digits import digits_of, radix_order
 from aot.ir.tensors import Dim
 from aot.symbolic import (
     Expr,
@@ -88,7 +88,7 @@ class Argsort(TemplateCall):
         while run < most:
             probes += run.bit_length()
             run *= 2
-        passes = len(digit_shifts(builder.dtype(self.x.buffer)))
+        _, passes = digits_of(builder.dtype(self.x.buffer))
         if wish.pass_probes and probes > passes * wish.pass_probes:
             return self._by_digits(builder, most)
         return self._merged(builder, wish.run)
@@ -172,13 +172,14 @@ class Argsort(TemplateCall):
         return [picked, following], last
 
     def _by_digits(self, builder: NestBuilder, most: int) -> list[LoopOp]:
-        held = INT64 if builder.dtype(self.x.buffer).compute.itemsize == 8 else INT32
+        source, key = builder.dtype(self.x.buffer), self._key(builder, _COLUMN)
+        unused, _ = digits_of(source)
+        if unused:
+            key = binary("shr", key, const(unused, key.dtype))
         axes = (Axis(_ROW, self.x.axes[0].extent), Axis(_COLUMN, self.x.axes[1].extent))
-        name = builder.temp(f"{self.name}_keys", held, tuple(a.extent for a in axes))
-        store = Store(name, (_ROW, _COLUMN), self._key(builder, _COLUMN))
-        keys = View(name, axes, (_ROW, _COLUMN))
+        name = builder.temp(f"{self.name}_keys", key.dtype, tuple(a.extent for a in axes))
+        store, keys = Store(name, (_ROW, _COLUMN), key), View(name, axes, (_ROW, _COLUMN))
         places = INT32 if most < _MOST else INT64
-        source = builder.dtype(self.x.buffer)
         ops, order = radix_order(builder, self.name, self.origin, source, keys, places)
         found = load(order, places, tuple(a.symbol for a in self.output.axes))
         last = self.stored(cast(found, INT64), builder)

@@ -1,6 +1,7 @@
 """Sorting rows digit by digit, from the lowest one: a radix sort.
 
 A pass moves each element to its place in the order of one digit, and keeps the order of equal ones.
+What it moves of a key are the digits that are left: so passes are alike, and share their kernels.
 Rows are cut into parts: how often a part has each digit is counted, the running sums of these
 numbers, digit by digit, say where the elements of a part begin, and a template counts which of them
 comes first. (Knuth, The Art of Computer Programming 3, 5.2.5; Satish, Harris, Garland, Designing
@@ -56,10 +57,9 @@ _ROW, _COLUMN, _PART, _PLACE, _GOAL = (var(n) for n in ("i0", "i1", "i2", "r0", 
 
 @dataclass(frozen=True)
 class DigitPlaces(TemplateCall):
-    """x (m, n), integers -> output (m, n): each element's place in its row by one digit, stable.
+    """x (m, n), integers -> output (m, n): each one's place in its row by the last digit, stable.
 
     Attributes:
-        shift: The digit's lowest bit.
         signed: The digit's highest bit is the sign: with it, elements come first.
         part: Elements of the parts.
         ends: (m, DIGITS * parts) how many elements come up to the end of a part, digit by digit.
@@ -68,14 +68,13 @@ class DigitPlaces(TemplateCall):
     kind: ClassVar[str] = "digit places"
 
     x: View
-    shift: int
     signed: bool
     part: int
     ends: View
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """The places, from the digits alone."""
-        digits = ((operands["x"] >> self.shift) & (DIGITS - 1)) ^ self._turned
+        digits = (operands["x"] & (DIGITS - 1)) ^ self._turned
         order = np.argsort(digits, axis=-1, kind="stable")
         places = np.empty(shape, np.int64)
         np.put_along_axis(places, order, np.arange(shape[-1])[None, :], -1)
@@ -103,8 +102,7 @@ class DigitPlaces(TemplateCall):
         """An element's digit, int32."""
         at = {a.symbol: e for a, e in zip(self.x.axes, (row, column), strict=True)}
         key = builder.load(self.x, at, inside)
-        digit = cast(binary("shr", key, const(self.shift, key.dtype)), INT32)
-        digit = binary("and", digit, const(DIGITS - 1, INT32))
+        digit = cast(binary("and", key, const(DIGITS - 1, key.dtype)), INT32)
         return binary("xor", digit, const(self._turned, INT32)) if self._turned else digit
 
 
@@ -134,9 +132,9 @@ class _Sort:
         axes = (Axis(_ROW, self.rows), Axis(_COLUMN, columns))
         return LoopNest(name, axes, (), stores, self.origin)
 
-    def step(self, keys: str, order: str | None, shift: int, signed: bool) -> _Pass:
+    def step(self, number: int, keys: str, order: str | None, signed: bool) -> _Pass:
         """One pass: `keys` and `order` (None: as they are) as buffers (rows, columns)."""
-        name, size = f"{self.name}_{shift}", self.parts * DIGITS
+        name, size = f"{self.name}_{number}", self.parts * DIGITS
         ends = self.view(f"{name}_ends", size)
         found = self.view(f"{name}_places", self.columns)
         call = DigitPlaces(
@@ -144,7 +142,6 @@ class _Sort:
             found,
             self.origin,
             self.view(keys, self.columns),
-            shift,
             signed,
             self.part,
             ends,
@@ -226,7 +223,7 @@ class _Pass:
         moved = {f"{self.name}_order": cast(here, sort.places)}
         if keeps_keys:
             key = builder.load(self.call.x, {})
-            moved[f"{self.name}_keys"] = key
+            moved[f"{self.name}_keys"] = binary("shr", key, const(DIGIT_BITS, key.dtype))
         stores = tuple(
             Store(
                 builder.temp(name, value.dtype, shape), (_ROW, _GOAL), value, binds=((_GOAL, goal),)
@@ -236,16 +233,20 @@ class _Pass:
         return sort.nest(f"{self.name}_moved", sort.columns, stores)
 
 
-def digit_shifts(dtype: DType) -> range:
-    """The lowest bits of the digits that keys of a type differ by, of floats `order_key`s."""
-    bits = 8 * dtype.compute.itemsize
+def digits_of(dtype: DType) -> tuple[int, int]:
+    """The bits that the keys of a type may all have alike at their end, and digits above these.
+
+    Keys are integers themselves, and `order_key`s of floats.
+    """
     if dtype == BOOL:
-        return range(0, DIGIT_BITS, DIGIT_BITS)
+        return 0, 1
     if not dtype.is_float:
-        return range(0, 8 * dtype.itemsize, DIGIT_BITS)
+        return 0, 8 * dtype.itemsize // DIGIT_BITS
+    bits = 8 * dtype.compute.itemsize
     # Half types are computed in float32; the rest of its mantissa is 0.
     unused = bits - 8 * dtype.itemsize - (3 if dtype == FLOAT16 else 0)
-    return range(unused // DIGIT_BITS * DIGIT_BITS, bits, DIGIT_BITS)
+    digits = -(-(bits - unused) // DIGIT_BITS)
+    return bits - digits * DIGIT_BITS, digits
 
 
 def radix_order(
@@ -258,7 +259,8 @@ def radix_order(
         name: What their names begin with.
         origin: Of the model.
         source: The type of the elements that the keys are of.
-        keys: A whole buffer (m, n): integers in the order of the elements.
+        keys: A whole buffer (m, n): integers in the order of the elements, without the bits that
+            all have alike.
         places: The type of positions in a row.
 
     Returns:
@@ -269,12 +271,12 @@ def radix_order(
     while part < MOST_PART and part * _ROOM * builder.units < points:
         part *= 2
     sort = _Sort(builder, name, origin, rows, columns, part, places)
-    shifts = digit_shifts(source)
+    _, digits = digits_of(source)
     ops: list[LoopOp] = []
     held, order = keys.buffer, None
-    for shift in shifts:
-        last = shift == shifts[-1]
-        step = sort.step(held, order, shift, last and source.kind in "fi")
+    for number in range(digits):
+        last = number == digits - 1
+        step = sort.step(number, held, order, last and source.kind in "fi")
         ops += step.ops(keeps_keys=not last)
         held, order = f"{step.name}_keys", f"{step.name}_order"
     assert order is not None

@@ -115,26 +115,22 @@ def test_the_first_few_of_long_rows(largest, monkeypatch):
 
 
 FEW = {
-    "parts of equal length": (distinct(1, 1 << 15)[0], 0, 1),
-    "a rest": (distinct(1, 30001)[0], 0, 1),
-    "several rows": (distinct(2, 1 << 15), 1, 1),
-    "columns": (distinct(2, 1 << 15).t().contiguous(), 0, 1),
-    "twice": (distinct(1, 1 << 19)[0], 0, 2),
+    "parts with a rest": (distinct(1, 8999)[0], 0, True),
+    "columns in equal parts": (distinct(2, 12288).t().contiguous(), 0, False),
 }
 
 
-@pytest.mark.parametrize("largest", (True, False))
 @pytest.mark.parametrize("name", FEW)
-def test_the_first_few_of_parts_of_few_long_rows(name, largest):
-    x, axis, steps = FEW[name]
+def test_the_first_few_of_parts_of_few_long_rows(name):
+    x, axis, largest = FEW[name]
     x = x.clone()
     x.view(-1)[-1] = NAN
 
     def function(x):
-        return torch.topk(x, 70, axis, largest=largest)
+        return torch.topk(x, 9, axis, largest=largest)
 
     model = captured(function, (x,))
-    assert template_kinds(model) == ["argsort"] * (steps + 1)
+    assert template_kinds(model) == ["argsort", "argsort"]
     check_exact(model, function, (x,))
 
 
@@ -142,11 +138,11 @@ def test_equal_ones_in_several_parts_keep_their_order():
     def function(x):
         return torch.topk(x, 9, largest=False)[1]
 
-    x = torch.ones(20001)
-    x[[5, 9000, 15000]] = 0.0
+    x = torch.ones(9001)
+    x[[5, 4100, 9000]] = 0.0
     (found,) = interpret_triton(captured(function, (x,)), (x,))
-    assert found.tolist() == [5, 9000, 15000, 0, 1, 2, 3, 4, 6]
-    (found,) = interpret_triton(captured(function, (x,)), (torch.full((20001,), NAN),))
+    assert found.tolist() == [5, 4100, 9000, 0, 1, 2, 3, 4, 6]
+    (found,) = interpret_triton(captured(function, (x,)), (torch.full((9001,), NAN),))
     assert found.tolist() == list(range(9))
 
 
