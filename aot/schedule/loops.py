@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from aot.ir.kernels import FusedKernel, NestKernel, Stage, Strip, TemplateKernel
 from aot.ir.loops import reads, writes
-from aot.ir.machine import Machine
 from aot.ir.nests import Axis, LoopNest
 from aot.schedule.groups import Group, with_outer
 from aot.schedule.index_set_splitting import MAX_BLOCKS, split_index_sets, split_points
@@ -21,11 +20,8 @@ from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.strides import StridedAccess
 from aot.schedule.vectorisation import nests_reduce, order_by_stride, stage_cost
 
-NARROW = 8
-"""Extent up to which a shared loop may become an inner one, to merge with the vector loop."""
-
 GAIN = 0.15
-"""Share of the vector instructions that doing so must save."""
+"""Share of its price that a kernel must save for a shared loop to become an inner one."""
 
 
 def build_kernel(
@@ -38,7 +34,7 @@ def build_kernel(
     drafts = drop_unread(form_stages(scheduler.graph, group), needed)
     if not any(nest.conflicts for nest in group.nests):  # whose points keep their order
         split = strip.axis if strip is not None else None
-        drafts = split_index_sets(scheduler.graph, drafts, split)
+        drafts = split_index_sets(scheduler, drafts, split)
     stages = tuple(_order_stage(scheduler, group.outer, d, strip) for d in drafts)
     return _finish(name, group, stages, strip, needed)
 
@@ -123,7 +119,10 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
         return outer, Strip(vector, machine.line_points)
     total = hints.volume(group.outer)
     while rest and hints.volume(inner) < machine.small_unit:
-        if hints.volume(rest[:-1]) < machine.cut_units and total > 16 * machine.small_unit:
+        if (
+            hints.volume(rest[:-1]) < machine.cut_units
+            and total > machine.cut_units * machine.small_unit
+        ):
             break
         inner.insert(0, rest.pop())
     for axis in [a for a in rest if 0 < len(split_points(group.nests, a)) < MAX_BLOCKS]:
@@ -170,7 +169,7 @@ def _row_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]
     rest = tuple(a for a in group.outer if a != chosen)
     machine = scheduler.machine
     most = machine.kept_points if nests_reduce(group.nests) else machine.strip_points
-    share, least = scheduler.hints.volume(group.outer) // machine.cut_units, least_strip(machine)
+    share, least = scheduler.hints.volume(group.outer) // machine.cut_units, machine.least_strip
     size = min(most, max(least, share // least * least))
     return with_outer(group, rest), Strip(chosen, size)
 
@@ -180,11 +179,13 @@ def _narrow_inner(scheduler: Scheduler, group: Group) -> Group | None:
 
     Colours of an image, say, with channels last: together with the columns they are contiguous.
     """
+    machine = scheduler.machine
     before = _merged_cost(scheduler, group)
     for axis in group.outer:
         rest = tuple(a for a in group.outer if a != axis)
         units = scheduler.hints.volume(rest)
-        if scheduler.hints.value(axis.extent) > NARROW or units < scheduler.machine.cut_units:
+        half = 2 * scheduler.hints.value(axis.extent) <= machine.lanes
+        if not half or units < machine.cut_units:
             continue
         inner = with_outer(group, rest)
         if _merged_cost(scheduler, inner) < before * (1 - GAIN):
@@ -235,12 +236,7 @@ def parallel_units(scheduler: Scheduler, group: Group) -> int:
     if chosen is None:
         return hints.volume(group.outer)
     rest = hints.volume(a for a in group.outer if a != chosen)
-    return rest * -(-hints.value(chosen.extent) // least_strip(scheduler.machine))
-
-
-def least_strip(machine: Machine) -> int:
-    """Elements of the shortest strip: four vectors of the widest kind."""
-    return 4 * machine.lanes
+    return rest * -(-hints.value(chosen.extent) // scheduler.machine.least_strip)
 
 
 def _order_stage(

@@ -14,7 +14,7 @@ from aot.ir.decisions import Decision
 from aot.ir.dtypes import DType
 from aot.ir.hints import Hints, hints_of
 from aot.ir.loops import LoopGraph, reads
-from aot.ir.machine import Machine
+from aot.ir.machine import CrossedTile, Machine
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.rewrite import in_parts, split_axis, substitute_axes, with_roots
 from aot.ir.scalar import (
@@ -46,21 +46,6 @@ from aot.symbolic import (
     row_major_strides,
     var,
 )
-
-LEAST_PART = 1024
-"""Points of the shortest partial reduction worth its own result."""
-
-RARE = 4
-"""Work units that there is room for beside each, from which parts with a rest pay."""
-
-STRIP = 64
-"""Contiguous results that make one work unit."""
-
-TILE_HEIGHTS = (16, *range(15, 7, -1), *range(17, 33))
-"""Rows of a tile that is reduced along both axes (`crossed.py`), the best first.
-
-Fewer have too few loads in flight, and too many partial results of columns for what is read.
-"""
 
 SPLITTABLE = frozenset(("sum", "prod", "min", "max", "any", "all"))
 
@@ -114,7 +99,7 @@ class _Splitter:
     def split(self, nest: LoopNest) -> tuple[LoopNest, ...]:
         reduces = _reduces(nest)
         # A worker that loops finds positions as it goes.
-        known = SPLITTABLE | EXTREMES.keys() if self.machine.tiles else SPLITTABLE
+        known = SPLITTABLE | EXTREMES.keys() if not self.machine.local_buffers else SPLITTABLE
         plain = all(n.attr in known for n in reduces) and len(nest.stores) > 0
         points = self.hints.volume((*nest.axes, *nest.reduction))
         if not reduces or not plain or points < self.machine.simple_points:
@@ -131,8 +116,9 @@ class _Splitter:
             return nest, None
         chunk: Axis | None = None
         searches = any(n.attr in EXTREMES for n in _reduces(nest))
-        if self.machine.tiles and not searches and self._read_by_rows(nest, main):
-            nest, chunk = self._tile_rows(nest)
+        tile = self.machine.crossed
+        if tile is not None and not searches and self._read_by_rows(nest, main):
+            nest, chunk = self._tile_rows(nest, tile)
             if chunk is not None:
                 reason = f"another nest reduces {main.buffer} along rows: one tile serves both"
                 return nest, _Plan(chunk, None, None, reason)
@@ -145,7 +131,7 @@ class _Splitter:
         if units < enough:
             nest, chunk = self._chunk(nest, main, rest)
         reason = f"{units} parallel units are few"
-        plain = narrow is None and chunk is None and not self.machine.tiles
+        plain = narrow is None and chunk is None and tile is None
         if plain and self._read_by_rows(nest, main):
             nest, chunk = self._row_blocks(nest, main)
             reason = f"another nest reduces {main.buffer} along rows: both can read blocks of rows"
@@ -168,7 +154,7 @@ class _Splitter:
         self, nest: LoopNest, main: StridedAccess
     ) -> tuple[Axis, Axis] | tuple[None, None]:
         """The contiguous reduction axis and the kept axis beside it, when the former is short."""
-        if self.machine.tiles:
+        if self.machine.gathers:
             return None, None
         for axis in nest.reduction:
             if main.stride(axis.symbol) != 1 or self.hints.value(axis.extent) >= self.machine.lanes:
@@ -188,7 +174,7 @@ class _Splitter:
             if stride is not None and stride == wide:
                 extent = max(1, self.hints.value(product((axis.extent, wide))))
                 width = max(1, self.hints.value(axis.extent))
-                return points // width * -(-extent // STRIP)
+                return points // width * -(-extent // self.machine.least_strip)
         return points
 
     def _read_by_rows(self, nest: LoopNest, main: StridedAccess) -> bool:
@@ -210,14 +196,14 @@ class _Splitter:
             for m in moves
         )
 
-    def _tile_rows(self, nest: LoopNest) -> tuple[LoopNest, Axis | None]:
+    def _tile_rows(self, nest: LoopNest, tile: CrossedTile) -> tuple[LoopNest, Axis | None]:
         """The only reduction axis cut into blocks as high as a tile."""
         (axis, *more) = nest.reduction
         if more or not axis.extent.is_Integer:
             return nest, None
         extent = int(axis.extent)
-        for high in TILE_HEIGHTS:
-            if extent % high == 0 and extent // high >= self.machine.units // 4:
+        for high in tile.heights:
+            if extent % high == 0 and extent // high >= self.machine.units // tile.share:
                 return _split_axis(nest, axis, extent // high)
         return nest, None
 
@@ -250,22 +236,24 @@ class _Splitter:
         extent = self.hints.value(axis.extent)
         others = self.hints.volume(a for a in nest.reduction if a != axis)
         enough = self.machine.units
-        if self.machine.tiles:
+        if not self.machine.local_buffers:  # where a work unit would sum up many results
             enough = -(-enough // max(1, self._units(nest, main, None)))
         if (
-            enough <= extent <= 512
+            enough <= extent <= self.machine.most_parts
             and others * extent >= self.machine.simple_points // 4
-            and others >= 64
+            and others >= self.machine.least_strip
         ):
             return nest, axis
-        parts = _divisor(extent, others, enough) if axis.extent.is_Integer else None
+        parts = self._divisor(extent, others, enough) if axis.extent.is_Integer else None
         if parts is not None:
             return _split_axis(nest, axis, parts)
-        if not self.machine.tiles or enough < RARE:
+        if self.machine.local_buffers or enough < self.machine.least_parts:
             return nest, None
-        if extent * others < 2 * self.machine.tile_row_points:
+        if extent * others < 2 * self.machine.row_points:
             return nest, None
-        return self._padded_axis(nest, axis, min(4 * enough, extent * others // LEAST_PART))
+        return self._padded_axis(
+            nest, axis, min(4 * enough, extent * others // self.machine.part_points)
+        )
 
     def _padded_axis(self, nest: LoopNest, axis: Axis, parts: int) -> tuple[LoopNest, Axis]:
         """An axis in about so many parts, at any size; what lies behind its end changes nothing."""
@@ -288,6 +276,13 @@ class _Splitter:
             return with_args(node, (where(inside, guard_loads(value, inside), none),))
 
         return with_roots(moved, rebuild(moved.roots, visit)), outer
+
+    def _divisor(self, extent: int, others: int, enough: int) -> int | None:
+        """Parts to cut an axis of that extent into, evenly, each of enough points."""
+        for parts in range(8 * enough, enough - 1, -1):
+            if extent % parts == 0 and extent // parts * others >= self.machine.part_points:
+                return parts
+        return None
 
     def _declare(self, name: str, node: Node, axes: tuple[Axis, ...]) -> None:
         shape = tuple(a.extent for a in axes)
@@ -418,14 +413,6 @@ def _partials(reduces: list[Node]) -> list[Node]:
 def _inside_reductions(nest: LoopNest) -> list[Node]:
     roots = [n.args[0] for n in postorder(nest.roots) if n.op == "reduce"]
     return postorder(roots)
-
-
-def _divisor(extent: int, others: int, enough: int) -> int | None:
-    """Parts to cut an axis of that extent into, evenly, each of enough points."""
-    for parts in range(8 * enough, enough - 1, -1):
-        if extent % parts == 0 and extent // parts * others >= LEAST_PART:
-            return parts
-    return None
 
 
 def _split_axis(nest: LoopNest, axis: Axis, parts: int) -> tuple[LoopNest, Axis]:

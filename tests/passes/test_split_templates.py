@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from aot.ir.nests import LoopNest
-from aot.ir.templates import Attention, AttentionSupport, KeyParts, Scan, ScanSupport
+from aot.ir.templates import Attention, AttentionSupport, KeyParts, Parts, Scan, ScanSupport
 from aot.ir.tensors import Dim
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.passes.split_templates import split_templates
@@ -62,7 +62,9 @@ def test_devices_that_are_busy_keep_calls_whole() -> None:
     assert split_templates(graph, replace(SPLITS, units=1)) is graph
 
 
-SCANS = replace(DEVICE, templates=(ScanSupport(Scan, longest=4096),), units=4)
+SCANS = replace(
+    DEVICE, templates=(ScanSupport(Scan, parts=Parts(longest=4096, least=1024, room=4)),), units=4
+)
 
 
 @pytest.mark.parametrize("combine", ["sum", "prod", "max", "min", "logaddexp"])

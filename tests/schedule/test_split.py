@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,11 +16,9 @@ from aot.ir.tensors import Dim
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.split import split_reductions
 from aot.symbolic import as_expr, dim
-from tests.schedule.graphs import DEVICE, check_same, interpret, reduce_op
+from tests.schedule.graphs import DEVICE, TILES, check_same, interpret, reduce_op
 from tests.schedule.steps import laid, text
 from tests.settings import seeded
-
-TILES = replace(DEVICE, tiles=True, units=64)
 
 
 def _split(graph: LoopGraph, machine: Machine = DEVICE) -> tuple[list[str], list[str]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aot.backends.triton.attention_tile import HEAD_SIZE
+from aot.backends.triton.conv_walk import VECTOR
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_argsort
@@ -27,11 +28,14 @@ from aot.ir.templates import (
     ArgsortSupport,
     Attention,
     AttentionSupport,
+    ByDigits,
     Conv,
     ConvSupport,
     DigitPlaces,
     KeyParts,
     Matmul,
+    MatmulSupport,
+    Parts,
     Resample,
     Resample2,
     Resample2Support,
@@ -50,12 +54,15 @@ TENSOR_CORE_TYPES = frozenset(("float32", "float16", "bfloat16"))
 SORT_RUN = SORT_COLUMNS // 2
 """Elements of the runs that longer rows are merged from."""
 
-PASS_PROBES = 8
-"""Steps of a binary search that take about as long as a digit's pass.
+SCANNED = Parts(longest=LONGEST, least=1024, room=4)
+"""Four programs to each place for one end at nearly the same time."""
 
-Each step is a load that waits for the one before. A pass reads keys twice and positions once, moves
-both, and scans four words for each element.
-"""
+FIRST_FEW = Parts(longest=2 * SORT_COLUMNS, least=SORT_COLUMNS, room=2)
+"""Parts leave as many candidates each: longer ones leave less for the next step."""
+
+DIGITS = ByDigits(probes=8, parts=Parts(longest=0, least=1024, room=4))
+"""A step of a binary search is a load that waits for the one before. A pass reads keys twice and
+positions once, moves both, and scans four words for each element."""
 
 KEY_PARTS = KeyParts(query_tile=16, least_keys=128, block=64, fewest=6, many_keys=512)
 """Attention of few queries is cut by these numbers.
@@ -141,18 +148,16 @@ def _never(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bool:
 
 _ROWS = (
     Template(
-        ArgsortSupport(
-            Argsort, _takes_rows, run=SORT_RUN, pass_probes=PASS_PROBES, longest=4 * SORT_RUN
-        ),
+        ArgsortSupport(Argsort, _takes_rows, run=SORT_RUN, digits=DIGITS, parts=FIRST_FEW),
         emit_argsort,
         _never,
     ),
     Template(AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS), emit_attention, _always),
-    Template(ConvSupport(Conv, _takes_type, in_place=True), emit_conv, _always),
+    Template(ConvSupport(Conv, _takes_type, in_place=True, vector=VECTOR), emit_conv, _always),
     Template(Support(DigitPlaces), emit_digits, _never),
-    Template(Support(Matmul, _takes_type), emit_matmul, fills_processors),
+    Template(MatmulSupport(Matmul, _takes_type), emit_matmul, fills_processors),
     Template(Support(Resample, _takes_walks), emit_resample, _never),
     Template(Resample2Support(Resample2, walks=WALKS), emit_resample2, _never, workspace),
-    Template(ScanSupport(Scan, takes_producer=True, longest=LONGEST), emit_scan, _never),
+    Template(ScanSupport(Scan, takes_producer=True, parts=SCANNED), emit_scan, _never),
 )
 TEMPLATES: Mapping[type[TemplateCall], Template] = {row.support.kind: row for row in _ROWS}

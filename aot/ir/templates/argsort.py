@@ -31,7 +31,7 @@ from aot.ir.scalar import (
     unary,
     where,
 )
-from aot.ir.templates.base import Array, LoopOp, Split, Support, TemplateCall
+from aot.ir.templates.base import Array, LoopOp, Parts, Split, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.digits import digits_of, radix_order
 from aot.ir.tensors import Dim
@@ -89,25 +89,23 @@ class Argsort(TemplateCall):
             probes += run.bit_length()
             run *= 2
         _, passes = digits_of(builder.dtype(self.x.buffer))
-        if wish.pass_probes and probes > passes * wish.pass_probes:
-            return self._by_digits(builder, most)
+        if wish.digits is not None and probes > passes * wish.digits.probes:
+            return self._by_digits(builder, wish.digits.parts, most)
         return self._merged(builder, wish.run)
 
     def split(
         self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
     ) -> Split | None:
         """The first few of each part of long rows, and of these again."""
-        longest = support.longest if isinstance(support, ArgsortSupport) else 0
+        wish = support.parts if isinstance(support, ArgsortSupport) else None
         rows, columns = (hints.value(a.extent) for a in self.x.axes)
         kept = self.output.axes[1].extent
         known = is_int(kept) and is_int(self.x.axes[1].extent)
-        if not longest or not known or not 0 < 2 * rows <= units or columns <= longest:
+        if wish is None or not known or not 0 < wish.room * rows <= units:
             return None
-        part = longest // 2
-        while part * 2 * units < rows * columns:
-            part *= 2
+        part = wish.size(rows * columns, units)
         # Parts have to leave few enough for the next step to be much shorter.
-        if part < 4 * int(kept):
+        if columns <= wish.longest or part < 4 * int(kept):
             return None
         parts = -(-columns // part)
         ops, own = self._parts(builder, parts, part)
@@ -171,7 +169,7 @@ class Argsort(TemplateCall):
         last = LoopNest(self.name, self.output.axes, (), (store,), self.origin)
         return [picked, following], last
 
-    def _by_digits(self, builder: NestBuilder, most: int) -> list[LoopOp]:
+    def _by_digits(self, builder: NestBuilder, parts: Parts, most: int) -> list[LoopOp]:
         source, key = builder.dtype(self.x.buffer), self._key(builder, _COLUMN)
         unused, _ = digits_of(source)
         if unused:
@@ -180,7 +178,7 @@ class Argsort(TemplateCall):
         name = builder.temp(f"{self.name}_keys", key.dtype, tuple(a.extent for a in axes))
         store, keys = Store(name, (_ROW, _COLUMN), key), View(name, axes, (_ROW, _COLUMN))
         places = INT32 if most < _MOST else INT64
-        ops, order = radix_order(builder, self.name, self.origin, source, keys, places)
+        ops, order = radix_order(builder, self.name, self.origin, source, keys, places, parts)
         found = load(order, places, tuple(a.symbol for a in self.output.axes))
         last = self.stored(cast(found, INT64), builder)
         return [
@@ -257,15 +255,26 @@ class ArgsortSupport(Support[Argsort]):
     Attributes:
         run: Elements of rows that it sorts well; longer ones are merged from such runs. A power of
             two.
-        pass_probes: Rows are sorted digit by digit where merging would take more steps of binary
-            searches for each digit; 0: they are always merged.
-        longest: Elements of a row whose first few one work unit finds in less time than it takes
-            to launch kernels for its parts; 0: rows stay whole.
+        digits: How rows are sorted digit by digit; None: they are merged.
+        parts: Of long rows of which the first few are wanted; None: rows stay whole.
     """
 
     run: int = 1
-    pass_probes: int = 0
-    longest: int = 0
+    digits: ByDigits | None = None
+    parts: Parts | None = None
+
+
+@dataclass(frozen=True)
+class ByDigits:
+    """When a backend sorts digit by digit, and how.
+
+    Attributes:
+        probes: Steps of a binary search that take about as long as a digit's pass.
+        parts: Of rows, in which digits are counted.
+    """
+
+    probes: int
+    parts: Parts
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,8 @@ class TemplateCall(ABC):
         """Multiplications and additions; one for each result of a kind without them."""
         return product([axis.extent for axis in self.output.axes])
 
-    def better_as_nests(self, hints: Hints) -> str:
-        """Why no device's template should compute it; "" where one should."""
+    def better_as_nests(self, support: Support[Any], hints: Hints) -> str:
+        """Why the device's template should not compute it; "" where it should."""
         return ""
 
     # ---- what it wants of memory ----
@@ -186,6 +186,30 @@ def _own_fields(call: TemplateCall) -> list[Any]:
 
 
 LoopOp = LoopNest | TemplateCall
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How a backend wants few long rows to be cut, so that they keep the device busy.
+
+    Attributes:
+        longest: Elements of a row that one work unit computes in less time than it takes to launch
+            kernels for its parts.
+        least: Elements of the shortest part.
+        room: Parts in all, for each work unit from which a launch keeps the device busy.
+    """
+
+    longest: int
+    least: int
+    room: int
+
+    def size(self, points: int, units: int) -> int:
+        """Elements of the parts of so many elements: a power of two times the least."""
+        part = self.least
+        while part * self.room * units < points:
+            part *= 2
+        return part
+
 
 K = TypeVar("K", bound=TemplateCall)
 

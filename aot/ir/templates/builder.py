@@ -40,16 +40,16 @@ def stored_weight(
 class NestBuilder:
     """Declares the buffers and derived weights of expansions; local to one run of a pass.
 
-    `nests`: the nest that writes a buffer, before any expansion. `gathers`: the device gathers at
-    the cost of any read (it evaluates whole tiles of points), and needs no contiguous panels.
-    `units`: parallel work units from which a launch keeps it busy.
+    `nests`: the nest that writes a buffer, before any expansion. `lanes`: of vectors that read
+    neighbours; None where the device reads what lies apart at the same cost. `units`: parallel work
+    units from which a launch keeps it busy.
     """
 
     buffers: dict[str, Buffer]
     nests: Mapping[str, LoopNest]
     dims: tuple[Dim, ...] = ()
-    gathers: bool = False
-    units: int = 1
+    lanes: int | None = None
+    units: int | None = None
     derived: list[DerivedWeight] = field(default_factory=list)
 
     @cached_property

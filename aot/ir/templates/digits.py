@@ -30,7 +30,7 @@ from aot.ir.scalar import (
     reduce_,
     where,
 )
-from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
+from aot.ir.templates.base import Array, LoopOp, Parts, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.scan import Scan
 from aot.symbolic import Expr, FloorDiv, Modulo, ceil_div, integer, var
@@ -45,12 +45,6 @@ WORD_DIGITS = 64 // COUNT_BITS
 
 MOST_PART = 1 << (COUNT_BITS - 1)
 """Elements of the longest part."""
-
-LEAST_PART = 1024
-"""Of the shortest one."""
-
-_ROOM = 4
-"""Parts for each work unit that keeps the device busy."""
 
 _ROW, _COLUMN, _PART, _PLACE, _GOAL = (var(n) for n in ("i0", "i1", "i2", "r0", "u0"))
 
@@ -250,7 +244,13 @@ def digits_of(dtype: DType) -> tuple[int, int]:
 
 
 def radix_order(
-    builder: NestBuilder, name: str, origin: Origin, source: DType, keys: View, places: DType
+    builder: NestBuilder,
+    name: str,
+    origin: Origin,
+    source: DType,
+    keys: View,
+    places: DType,
+    parts: Parts,
 ) -> tuple[list[LoopOp], str]:
     """Operations that sort rows by their keys, ascending and stable.
 
@@ -262,14 +262,13 @@ def radix_order(
         keys: A whole buffer (m, n): integers in the order of the elements, without the bits that
             all have alike.
         places: The type of positions in a row.
+        parts: How rows are cut.
 
     Returns:
         The operations, and the buffer (m, n) of each place's position in the row.
     """
     rows, columns = (a.extent for a in keys.axes)
-    points, part = builder.hints.volume(keys.axes), LEAST_PART
-    while part < MOST_PART and part * _ROOM * builder.units < points:
-        part *= 2
+    part = min(parts.size(builder.hints.volume(keys.axes), builder.units or 1), MOST_PART)
     sort = _Sort(builder, name, origin, rows, columns, part, places)
     _, digits = digits_of(source)
     ops: list[LoopOp] = []

@@ -16,7 +16,7 @@ from aot.ir.dtypes import INT64, DType
 from aot.ir.hints import Hints
 from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.scalar import Node, binary, cast, const, index_value, load, reduce_, unary, where
-from aot.ir.templates.base import Array, LoopOp, Split, Support, TemplateCall
+from aot.ir.templates.base import Array, LoopOp, Parts, Split, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.symbolic import Expr, ceil_div, integer, var
 
@@ -29,13 +29,6 @@ _COMBINE: Mapping[str, np.ufunc] = {
 }
 
 
-_LEAST_PART = 1024
-"""Elements of the shortest part: what a few warps scan at once."""
-
-_ROOM = 4
-"""Parts for each work unit that keeps the device busy; whole rows are fewer than a share of these.
-"""
-
 _ROW, _PART, _PLACE = var("i0"), var("i1"), var("r0")
 
 
@@ -44,11 +37,10 @@ class ScanSupport(Support["Scan"]):
     """A backend's template for scans.
 
     Attributes:
-        longest: Elements of a row that one work unit scans in less time than it takes to launch
-            kernels for its parts; 0: rows stay whole.
+        parts: Of few long rows; None: rows stay whole.
     """
 
-    longest: int = 0
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True)
@@ -90,14 +82,14 @@ class Scan(TemplateCall):
         self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
     ) -> Split | None:
         """Long rows in parts, where rows are too few to keep the device busy."""
-        longest = support.longest if isinstance(support, ScanSupport) else 0
+        wish = support.parts if isinstance(support, ScanSupport) else None
         rows, columns = (hints.value(a.extent) for a in self.x.axes)
-        idle = 0 < _ROOM * rows <= units and columns > longest
-        if not longest or self.part is not None or not idle:
+        if wish is None or self.part is not None or columns <= wish.longest:
             return None
-        part = _LEAST_PART
-        while part * _ROOM * units < rows * columns:
-            part *= 2
+        # With more rows, reading them once is better than all processors reading them twice.
+        if not 0 < wish.room * rows <= units:
+            return None
+        part = wish.size(rows * columns, units)
         parts = ceil_div(self.x.axes[1].extent, integer(part))
         held = builder.dtype(self.x.buffer).compute
         if not held.is_float and self.combine in ("sum", "prod"):

@@ -13,6 +13,7 @@ from aot.ir.hints import Hints
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import Buffer
 from aot.ir.templates.argsort import Argsort, ArgsortSupport
+from aot.ir.templates.base import Parts
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.rowwise import order_along
 from aot.symbolic import as_expr
@@ -86,9 +87,8 @@ def test_rows_that_the_template_takes_are_left_to_it() -> None:
 
 PARTS = replace(
     DEVICE,
-    templates=(*DEVICE.templates, ArgsortSupport(Argsort, run=8, longest=32)),
+    templates=(*DEVICE.templates, ArgsortSupport(Argsort, run=8, parts=Parts(32, 16, 2))),
     units=4,
-    tiles=True,
 )
 
 

@@ -19,7 +19,7 @@ from aot.ir.dtypes import (
     UINT8,
     DType,
 )
-from aot.ir.templates import Argsort, ArgsortSupport, DigitPlaces, Support
+from aot.ir.templates import Argsort, ArgsortSupport, ByDigits, DigitPlaces, Parts, Support
 from aot.ir.templates.digits import DIGITS, digits_of
 from aot.passes.change_calls import change_calls
 from aot.passes.expand_templates import expand_templates
@@ -27,10 +27,8 @@ from tests.ir.templates.test_argsort import graph_of, refuses
 from tests.schedule.graphs import DEVICE, S0, interpret, run_passes
 from tests.settings import seeded
 
-SORTS = ArgsortSupport(Argsort, refuses, run=8, pass_probes=1)
-RADIX = replace(
-    DEVICE, templates=(*DEVICE.templates, SORTS, Support(DigitPlaces)), units=1, tiles=True
-)
+SORTS = ArgsortSupport(Argsort, refuses, run=8, digits=ByDigits(1, Parts(0, 1024, 4)))
+RADIX = replace(DEVICE, templates=(*DEVICE.templates, SORTS, Support(DigitPlaces)), units=1)
 """A device that sorts rows of more than 16 elements digit by digit."""
 
 TYPES = (FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT8, UINT8, INT32, INT64, BOOL)
@@ -75,7 +73,7 @@ def test_rows_of_any_size() -> None:
 
 
 def test_short_rows_are_merged() -> None:
-    dear = replace(SORTS, pass_probes=8)
+    dear = replace(SORTS, digits=ByDigits(8, Parts(0, 1024, 4)))
     machine = replace(RADIX, templates=(*DEVICE.templates, dear, Support(DigitPlaces)))
     made = run_passes(graph_of((2, 60), FLOAT32), machine)
     assert not any(isinstance(op, DigitPlaces) for op in made.ops)
