@@ -69,6 +69,7 @@ class Machine:
         row_points: A row of so many is one step of a work unit, or a few, in registers.
         part_points: A partial reduction of fewer is not worth a result of its own.
         most_parts: So many partial results are combined in no time.
+        least_parts: Parts of unequal length pay from so many for each result on.
 
     Strips of a loop, in elements of 4 bytes:
         strip_points: In pointwise kernels.
@@ -111,6 +112,7 @@ class Machine:
     row_points: int = 1 << 15
     part_points: int = 1024
     most_parts: int = 512
+    least_parts: int = 4
     compared_points: int = 1 << 19
     strip_points: int = 4096
     kept_points: int = 512
