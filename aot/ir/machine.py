@@ -31,6 +31,7 @@ class Machine:
     Prices, as bytes of memory traffic that take about as long:
         launch_bytes: Handing a kernel to the workers.
         instruction_bytes: A vector instruction.
+        passing_bytes: Finding that a point is another worker's.
 
     Caches:
         large_bytes: A buffer of so many is no longer in a cache when it is read again.
@@ -68,6 +69,7 @@ class Machine:
     in_order: bool = True
     launch_bytes: int = 1 << 15
     instruction_bytes: int = 8
+    passing_bytes: int = 16
     large_bytes: int = 4 << 20
     block_bytes: int = 1 << 18
     serial_points: int = 1 << 14

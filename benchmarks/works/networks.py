@@ -7,6 +7,7 @@ arguments, so tests run the same modules small.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -111,7 +112,7 @@ class Recommender(nn.Module):
 def _layers(*widths: int) -> nn.Sequential:
     """Linear layers with ReLU between them."""
     parts: list[nn.Module] = []
-    for k, (inputs, outputs) in enumerate(zip(widths, widths[1:], strict=False)):
+    for k, (inputs, outputs) in enumerate(pairwise(widths)):
         parts += [nn.ReLU()] * (k > 0) + [nn.Linear(inputs, outputs)]
     return nn.Sequential(*parts)
 
