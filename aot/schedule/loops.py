@@ -118,8 +118,9 @@ def _whole_draft(group: Group) -> StageDraft:
 def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
     """The loops of one pointwise iteration space: which are inner, and the strips of one of them.
 
-    The vector axis is inner; with it, in this order: an axis that square tiles need; loops until a
-    work unit has `small_unit` points; loops that conditions cut, so that each piece has its code.
+    The vector axis is inner; with it, in this order: an axis that square tiles need; a short one
+    between the elements of a long vector axis; loops until a work unit has `small_unit` points;
+    loops that conditions cut, so that each piece has its code.
     """
     hints, machine = scheduler.hints, scheduler.machine
     cost = stage_cost(scheduler, (), _whole_draft(group))
@@ -136,6 +137,11 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
         inner.insert(0, transposed)
         outer = with_outer(group, tuple(rest))
         return outer, Strip(vector, machine.line_points)
+    between = _between(scheduler, cost.moves, vector, rest)
+    if between is not None and hints.value(vector.extent) > machine.strip_points:
+        rest.remove(between)
+        inner.insert(0, between)
+        return with_outer(group, tuple(rest)), Strip(vector, machine.strip_points)
     total = hints.volume(group.outer)
     while rest and hints.volume(inner) < machine.small_unit:
         if hints.volume(rest[:-1]) < machine.cut_units and total > 16 * machine.small_unit:
@@ -171,6 +177,21 @@ def _transposed_axis(
             along, across = move.stride(vector.symbol), move.stride(axis.symbol)
             if long and across == 1 and along not in (0, 1):
                 return axis
+    return None
+
+
+def _between(
+    scheduler: Scheduler, moves: tuple[StridedAccess, ...], vector: Axis, rest: list[Axis]
+) -> Axis | None:
+    """A short axis whose elements lie between those of `vector` in memory.
+
+    Inside strips of `vector`, a cache line that several of its points need is loaded once.
+    """
+    for axis in rest:
+        short = 1 < scheduler.hints.value(axis.extent) <= NARROW
+        strides = [(m.stride(axis.symbol), m.stride(vector.symbol)) for m in moves]
+        if short and any(near == 1 and far not in (None, 0, 1) for near, far in strides):
+            return axis
     return None
 
 

@@ -19,6 +19,9 @@ from aot.symbolic import Symbol
 _CONTIGUOUS, _INVARIANT, _STRIDED, _SCATTERED = 1.0, 0.2, 10.0, 14.0
 """Price of one vector of an access: stride 1, 0 (hoisted), another, or unknown (gathers)."""
 
+_JOINED = 4.0
+"""Price of joining a lane of a vector with memory, one after the other."""
+
 _HORIZONTAL = 8.0
 """Price of adding up the lanes of a vector, once for each result."""
 
@@ -48,7 +51,7 @@ class StageCost:
         extent = max(1, self.hints.value(axis.extent))
         vectors = points / extent * -(-extent // self.lanes)
         still = _CONTIGUOUS if axis.symbol in self.values else _INVARIANT
-        price = sum(_price(m, axis.symbol, still) for m in self.moves) + self.operations
+        price = sum(_price(m, axis.symbol, still, self.lanes) for m in self.moves) + self.operations
         total = vectors * price
         kept = self.hints.volume((*self.outer, *self.stage.inner))
         if axis in self.stage.reduction:
@@ -65,8 +68,10 @@ class StageCost:
         return choice
 
 
-def _price(move: StridedAccess, symbol: Symbol, still: float) -> float:
+def _price(move: StridedAccess, symbol: Symbol, still: float, lanes: int) -> float:
     stride = move.stride(symbol)
+    if move.joins and stride != 1:
+        return _JOINED * lanes
     if stride is None:
         return _SCATTERED
     if stride == 0:
