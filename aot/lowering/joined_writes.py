@@ -72,7 +72,7 @@ class Joined:
 
     @property
     def tells_nothing(self) -> bool:
-        """Whether no value is held as `nothing`: the least key would be a NaN's, which has another."""
+        """Whether no value is held as `nothing`: the least key would be a NaN's own."""
         return self._keyed
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from aot.ir.conditions import at_least, fold_conditions
+from aot.ir.conditions import changes, fold_conditions
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import substitute_axes, with_roots
@@ -20,16 +20,16 @@ from aot.schedule.stages import StageDraft
 from aot.symbolic import Expr, Symbol, coefficient_of, integer, product, var
 
 MAX_PIECES = 8
+"""Conditions up to which a loop may stay whole; more take longer than any pieces."""
+
+MAX_BLOCKS = 256
 """Pieces of one loop; each is code of its own."""
 
-MAX_BLOCKS = 64
-"""Pieces of a loop with much work in each turn, such as a stack of many rows."""
+MEAN_PIECE = 16
+"""Elements that one of few pieces should have on average, or vectors are not worth it."""
 
 LEAST_BLOCK = 256
-"""Points of the stage that each of these should have."""
-
-MEAN_PIECE = 16
-"""Elements that a piece should have on average, or vectors are not worth it."""
+"""Points of the stage that do for it, too: those of a stack of many rows."""
 
 
 def split_index_sets(
@@ -59,11 +59,13 @@ def _end(axis: Axis) -> tuple[int, ...]:
 def _worth_cutting(stage: StageDraft, axis: Axis, count: int) -> bool:
     if count < 2 or not axis.extent.is_Integer:
         return False
-    if count <= MAX_PIECES and int(axis.extent) >= MEAN_PIECE * count:
+    if count > MAX_PIECES:
+        return count <= MAX_BLOCKS
+    if int(axis.extent) >= MEAN_PIECE * count:
         return True
     others = product([a.extent for a in stage.inner if a != axis])
     around = others.is_Integer and int(others) * int(axis.extent) >= LEAST_BLOCK * count
-    return bool(around) and count <= MAX_BLOCKS
+    return bool(around)
 
 
 def split_points(nests: Iterable[LoopNest], axis: Axis) -> list[int]:
@@ -75,20 +77,20 @@ def split_points(nests: Iterable[LoopNest], axis: Axis) -> list[int]:
     if not axis.extent.is_Integer:
         return []
     for node in postorder([r for n in nests for r in n.roots]):
-        compared = at_least(node)
-        if compared is None:
-            continue
-        expr = compared[0]
-        slope = coefficient_of(expr, axis.symbol)
-        if slope is None or slope not in (1, -1):
-            continue
-        rest = (expr - slope * axis.symbol).expand()
-        if rest.is_Integer:
-            # axis + rest >= 0 begins at -rest; rest - axis >= 0 ends after rest.
-            place = -int(rest) if slope == 1 else int(rest) + 1
-            if 0 < place < int(axis.extent):
-                found.add(place)
-    return sorted(found)
+        found.update(place for expr in changes(node) if (place := _change(expr, axis)) is not None)
+    return sorted(place for place in found if 0 < place < int(axis.extent))
+
+
+def _change(expr: Expr, axis: Axis) -> int | None:
+    """Where along the axis an expression changes between negative and not; None: not known."""
+    slope = coefficient_of(expr, axis.symbol)
+    if slope is None or slope not in (1, -1):
+        return None
+    rest = (expr - slope * axis.symbol).expand()
+    if not rest.is_Integer:
+        return None
+    # axis + rest >= 0 begins at -rest; rest - axis >= 0 ends after rest.
+    return -int(rest) if slope == 1 else int(rest) + 1
 
 
 def _piece(graph: LoopGraph, stage: StageDraft, axis: Axis, begin: int, end: int) -> StageDraft:
