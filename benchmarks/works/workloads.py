@@ -73,7 +73,7 @@ def _recurrent(batch: int, steps: int, inputs: int, width: int) -> tuple[nn.Modu
     return networks.Recurrent(inputs, width), (torch.randn(batch, steps, inputs),)
 
 
-FEW = {"hidden": 32, "inner": 16, "experts": 4, "chosen": 2}
+FEW = {"hidden": 32, "inner": 16, "experts": 3, "chosen": 2}
 NARROW = {"width": 16, "bottom": (32,), "top": (32, 16)}
 
 WORKLOADS = (
