@@ -27,6 +27,8 @@ class Machine:
         joins: (Mode of a store, name of an element type) by which values can join memory; None:
             all.
         in_order: One worker does all points of a nest that may meet, in their order.
+        private_points: Elements that private copies of what values join may have in all, so that
+            values for one element need not wait for each other; 0: there are no copies.
 
     Prices, as bytes of memory traffic that take about as long:
         launch_bytes: Handing a kernel to the workers.
@@ -67,6 +69,7 @@ class Machine:
     languages: frozenset[str] = frozenset()
     joins: frozenset[tuple[str, str]] | None = None
     in_order: bool = True
+    private_points: int = 0
     launch_bytes: int = 1 << 15
     instruction_bytes: int = 8
     passing_bytes: int = 16

@@ -1,175 +1,135 @@
 """Conflicts: points of a nest that meet in one element of what it stores.
 
 A worker that does such points in their order needs nothing more. On a device whose points come in
-any order, values join memory by its atomic operations. The last writer of an element is found by
-them, too: points leave their numbers there, of which the greatest stays, and then each stores the
-value of the point that it finds; where there are few points, each looks for a later one instead.
-What the device has no operation for is turned round: each element looks for the points that name
-it, which costs the product of both.
+any order, values join memory by its atomic operations; where elements are few, they join private
+copies, which are joined at the end, so that fewer wait for each other. The last writer of an
+element is found by notes (`last_writer`). What the device has no operation for is turned round:
+each element looks for the points that name it, which costs the product of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from aot.ir.decisions import Decision
-from aot.ir.dtypes import INT64
-from aot.ir.kernel_facts import index_exprs
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, Buffer, LoopNest, Store, neutral, numbered_axes
 from aot.ir.scalar import (
     Node,
     binary,
-    bound_index,
-    check_index,
     const,
     index_value,
     load,
-    postorder,
     reduce_,
     substitute_index,
     where,
 )
-from aot.symbolic import Expr, Symbol, product, ravel, unravel, var
+from aot.ir.templates.base import LoopOp
+from aot.passes.last_writer import Resolved, last_wins
+from aot.symbolic import Expr, Modulo, Symbol, integer, product, ravel, var
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
 """By the modes of stores that join."""
 
-_LAST = var("last")
-"""The number of the point whose value an element gets."""
+_FEW_WAIT = 8
+"""So many points for an element of a copy wait for each other in less time than copies take."""
 
 
 def resolve_conflicts(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph whose nests with conflicts are such as the machine has, each with a decision."""
-    if not any(isinstance(op, LoopNest) and op.conflicts for op in graph.ops):
+    ops: list[LoopOp] = []
+    buffers: dict[str, Buffer] = {}
+    decisions: list[Decision] = []
+    for op in graph.ops:
+        if not isinstance(op, LoopNest) or not op.conflicts:
+            ops.append(op)
+            continue
+        made = _resolved(op, graph, machine)
+        ops += made.nests
+        buffers |= {buffer.name: buffer for buffer in made.buffers}
+        if made.verdict:
+            (store,) = op.stores
+            decisions.append(Decision("conflict", (store.buffer,), made.verdict, made.reason))
+    if tuple(ops) == graph.ops and not decisions:
         return graph
-    resolver = _Resolver(graph, machine)
-    ops = [
-        made
-        for op in graph.ops
-        for made in (resolver.nests(op) if isinstance(op, LoopNest) and op.conflicts else [op])
-    ]
     return replace(
         graph,
-        buffers={**graph.buffers, **resolver.buffers},
+        buffers={**graph.buffers, **buffers},
         ops=tuple(ops),
-        decisions=(*graph.decisions, *resolver.decisions),
+        decisions=(*graph.decisions, *decisions),
     )
 
 
-@dataclass
-class _Resolver:
-    """What has been decided so far, and the buffers that it takes."""
-
-    graph: LoopGraph
-    machine: Machine
-    buffers: dict[str, Buffer] = field(default_factory=dict)
-    decisions: list[Decision] = field(default_factory=list)
-
-    def nests(self, nest: LoopNest) -> list[LoopNest]:
-        """The nests that do what `nest` does, in a way that the machine has."""
-        (store,) = nest.stores
-        dtype = self.graph.buffers[store.buffer].dtype
-        if self.machine.in_order:
-            self._decide(store, "in memory", "one worker does points that may meet, in order")
-            return [nest]
-        if store.mode == "last":
-            return self._last_wins(nest, store)
-        if self.machine.joins is None or (store.mode, dtype.name) in self.machine.joins:
-            exact = not dtype.is_float or store.mode in ("maximum", "minimum")
-            order = "which changes no result" if exact else "so last bits differ from run to run"
-            self._decide(store, "atomic operations", f"points come in any order, {order}")
-            return [nest]
-        reason = f"the device has no atomic {store.mode} of {dtype}; in the order of the points"
-        self._decide(store, "each element looks for its points", reason)
-        return [_turned_round(nest, self.graph.buffers[store.buffer])]
-
-    def _decide(self, store: Store, verdict: str, reason: str) -> None:
-        self.decisions.append(Decision("conflict", (store.buffer,), verdict, reason))
-
-    def _last_wins(self, nest: LoopNest, store: Store) -> list[LoopNest]:
-        """Nests that find the last point of each element, and one that stores its value."""
-        meeting = [axis for axis in nest.axes if axis not in nest.free_axes]
-        count = product([axis.extent for axis in meeting])
-        plain = replace(nest, stores=(replace(store, mode="set"),))
-        same = not _symbols([store.value]) & {axis.symbol for axis in meeting}
-        if count == 1 or same:
-            return [plain]
-        # Axes along which points never meet count only where they say which element is named.
-        asked = _symbols(node for _, node in store.binds)
-        axes = tuple(a for a in nest.axes if a in meeting or a.symbol in asked)
-        number = ravel([axis.symbol for axis in meeting], [axis.extent for axis in meeting])
-        if self._few(axes, meeting):
-            found, last = self._searched(nest, store, axes, meeting, number)
-            self._decide(store, "each point looks for the last", "there are few points")
-        else:
-            found, last = self._noted(nest, store, axes, number)
-            reason = "points come in any order: elements note the last that names them"
-            self._decide(store, "notes of the last point", reason)
-        checked = check_index(last, count, wrap=False)
-        at = unravel(_LAST, [axis.extent for axis in meeting])
-        moved = dict(zip([axis.symbol for axis in meeting], at, strict=True))
-        (value,) = substitute_index([store.value], moved, {_LAST: checked})
-        return [*found, replace(plain, stores=(replace(store, mode="set", value=value),))]
-
-    def _few(self, axes: Sequence[Axis], meeting: Sequence[Axis]) -> bool:
-        """Whether comparing points costs no more than a note for each, at any size."""
-        pairs = self.graph.ranges().greatest(product([a.extent for a in (*axes, *meeting)]))
-        return pairs is not None and pairs <= self.machine.compared_points
-
-    def _noted(
-        self, nest: LoopNest, store: Store, axes: tuple[Axis, ...], number: Expr
-    ) -> tuple[list[LoopNest], Node]:
-        """Nests that note each element's last point; how a point reads it."""
-        used = {axis.symbol for axis in axes}.union(symbol for symbol, _ in store.binds)
-        kept = [k for k, expr in enumerate(store.index) if expr.free_symbols & used]
-        shape = tuple(self.graph.buffers[store.buffer].shape[k] for k in kept)
-        place, binds = bound_index([store.index[k] for k in kept], dict(store.binds))
-        none, notes = (self._temp(f"{store.buffer}_{n}", shape) for n in ("unnoted", "notes"))
-        elements = numbered_axes("i", shape)
-        point = tuple(axis.symbol for axis in elements)
-        cleared = Store(none, point, const(0, INT64))
-        noted = Store(notes, place, index_value(number), "maximum", binds, none)
-        clear = LoopNest(f"{nest.name}_clear", elements, (), (cleared,), nest.origin)
-        note = LoopNest(f"{nest.name}_note", axes, (), (noted,), nest.origin)
-        return [clear, note], load(notes, INT64, place, dict(binds))
-
-    def _searched(
-        self,
-        nest: LoopNest,
-        store: Store,
-        axes: tuple[Axis, ...],
-        meeting: Sequence[Axis],
-        number: Expr,
-    ) -> tuple[list[LoopNest], Node]:
-        """A nest in which each point compares itself with all that it may meet."""
-        others = tuple(Axis(var(f"other_{a.symbol}"), a.extent) for a in meeting)
-        moved = {a.symbol: o.symbol for a, o in zip(meeting, others, strict=True)}
-        places = [index_value(e, dict(store.binds)) for e in store.index]
-        same: Node | None = None
-        for own, other in zip(places, substitute_index(places, moved), strict=True):
-            if own != other:
-                equal = binary("eq", own, other)
-                same = equal if same is None else binary("and", same, equal)
-        (theirs,) = substitute_index([index_value(number)], moved)
-        found = theirs if same is None else where(same, theirs, const(0, INT64))
-        last = self._temp(f"{store.buffer}_last", tuple(axis.extent for axis in axes))
-        point = tuple(axis.symbol for axis in axes)
-        stored = Store(last, point, reduce_("max", found))
-        search = LoopNest(f"{nest.name}_last", axes, others, (stored,), nest.origin)
-        return [search], load(last, INT64, point)
-
-    def _temp(self, name: str, shape: tuple[Expr, ...]) -> str:
-        self.buffers[name] = Buffer(name, INT64, shape, None, "temp")
-        return name
+def _resolved(nest: LoopNest, graph: LoopGraph, machine: Machine) -> Resolved:
+    """The nests that do what `nest` does, in a way that the machine has."""
+    (store,) = nest.stores
+    dtype = graph.buffers[store.buffer].dtype
+    if machine.in_order:
+        reason = "one worker does points that may meet, in order"
+        return Resolved((nest,), "in memory", reason)
+    if store.mode == "last":
+        return last_wins(nest, graph, machine)
+    if machine.joins is None or (store.mode, dtype.name) in machine.joins:
+        exact = not dtype.is_float or store.mode in ("maximum", "minimum")
+        order = "which changes no result" if exact else "so last bits differ from run to run"
+        copies = _copies(nest, graph, machine)
+        if copies > 1:
+            reason = f"{copies} copies of few elements; points come in any order, {order}"
+            return _private(nest, graph.buffers[store.buffer], copies, reason)
+        return Resolved((nest,), "atomic operations", f"points come in any order, {order}")
+    reason = f"the device has no atomic {store.mode} of {dtype}; in the order of the points"
+    turned = _turned_round(nest, graph.buffers[store.buffer])
+    return Resolved((turned,), "each element looks for its points", reason)
 
 
-def _symbols(roots: Iterable[Node]) -> set[Symbol]:
-    """Symbols in the indices that values depend on."""
-    exprs = (e for node in postorder(roots) for e in index_exprs(node))
-    return {symbol for expr in exprs for symbol in expr.free_symbols}
+def _copies(nest: LoopNest, graph: LoopGraph, machine: Machine) -> int:
+    """Private copies of the elements that keep points from waiting, a power of 2; 1: none."""
+    (store,) = nest.stores
+    ranges = graph.ranges()
+    elements = ranges.greatest(product(graph.buffers[store.buffer].shape))
+    if not elements:
+        return 1
+    most = machine.private_points // elements
+    points = ranges.greatest(product([axis.extent for axis in nest.axes]))
+    if points is not None:
+        most = min(most, points // (_FEW_WAIT * elements))
+    return 1 << max(most.bit_length() - 1, 0)
+
+
+def _private(nest: LoopNest, buffer: Buffer, copies: int, reason: str) -> Resolved:
+    """Points in turn join copies of the elements, which are joined with what was there."""
+    (store,) = nest.stores
+    meeting = [axis for axis in nest.axes if axis not in nest.free_axes]
+    number = ravel([axis.symbol for axis in meeting], [axis.extent for axis in meeting])
+    shape = (*buffer.shape, integer(copies))
+    none, held = (
+        Buffer(f"{buffer.name}_{name}", buffer.dtype, shape, None, "temp")
+        for name in ("uncopied", "copies")
+    )
+    everywhere = numbered_axes("i", shape)
+    point = tuple(axis.symbol for axis in everywhere)
+    nothing = const(neutral(store.mode, buffer.dtype), buffer.dtype)
+    clear = replace(
+        _bare(nest, "clear"), axes=everywhere, stores=(Store(none.name, point, nothing),)
+    )
+    place = (*store.index, Modulo(number, copies))
+    joined = replace(
+        _bare(nest, "copies"),
+        axes=nest.axes,
+        stores=(replace(store, buffer=held.name, index=place, base=none.name),),
+    )
+    *elements, along = everywhere
+    of_copies = reduce_(_REDUCTIONS[store.mode], load(held.name, buffer.dtype, point))
+    old = load(store.base, buffer.dtype, point[:-1])
+    total = Store(buffer.name, point[:-1], binary(store.mode, old, of_copies))
+    last = replace(nest, axes=tuple(elements), reduction=(along,), stores=(total,))
+    return Resolved((clear, joined, last), "private copies", reason, (none, held))
+
+
+def _bare(nest: LoopNest, suffix: str) -> LoopNest:
+    """A nest of the same origin, without loops and stores yet."""
+    return LoopNest(f"{nest.name}_{suffix}", (), (), (), nest.origin)
 
 
 def _turned_round(nest: LoopNest, buffer: Buffer) -> LoopNest:

@@ -84,16 +84,26 @@ def build_family(name: str, settings: Settings) -> None:
             return
 
 
-def time_family(name: str, settings: Settings, sender: Connection) -> None:
-    """Times each size until one takes too long; sends an event for all that it learns."""
+def serve(names: Connection, settings: Settings, sender: Connection) -> None:
+    """Times the families that `names` brings, one after the other; "end" follows each one's events.
+
+    For each, the sizes until one takes too long.
+    """
     torch.set_num_threads(1)
     if settings.device == "cpu":
         limit = int(settings.memory * GIB)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     with torch.no_grad():
-        for event in _times(family_named(name), settings):
-            sender.send(event)
-    sender.close()
+        while True:
+            try:
+                name = names.recv()
+            except EOFError:
+                return
+            for event in _times(family_named(name), settings):
+                sender.send(event)
+            sender.send(Event("end", 0))
+            if settings.device == "cuda":
+                torch.cuda.empty_cache()
 
 
 def _path(family: Family, n: int, settings: Settings) -> Path:

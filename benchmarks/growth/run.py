@@ -3,37 +3,28 @@
     python -m benchmarks.growth.run [--device cpu|cuda] [--only REGEX] [--rows] [--most-seconds S]
                                     [--json OUT] [--jobs N] …
 
-Each family runs in a process of its own, which may hang, die or ask for too much memory: the run
-goes on. What --only leaves out stays as it is in the JSON file, from which the page is written.
+Families run in processes of their own, which may hang, die or ask for too much memory: the run
+goes on. On a GPU they are built while others are timed. What --only leaves out stays as it is in
+the JSON file, from which the page is written.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import platform
 import re
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from benchmarks.growth.families import FAMILIES, scaled_families
 from benchmarks.growth.family import Family
-from benchmarks.growth.measure import Event, Settings, build_family, time_family
+from benchmarks.growth.measure import Settings
+from benchmarks.growth.processes import Timer, build_all
 from benchmarks.growth.table import Row, page, row_from_json
 
 RESULTS = Path(__file__).parents[1] / "results"
 TITLES = {"cpu": "CPU, one thread", "cuda": "GPU"}
-BUILDING = 180.0
-"""Seconds for a package, its inputs and a first call of eager."""
-
-PATIENCE = 20.0
-"""So many times the longest call may pass before a family is given up."""
-
 HEAD = """# Growth: families of problems at n, 4n, 16n, 64n, beside eager
 
 `make growth` writes this page and `growth_<device>.json`; benchmarks/growth/README.md says what is
@@ -57,17 +48,18 @@ def main() -> None:
             options.seconds,
             options.memory,
         )
-        if options.jobs > 1:
-            _build_all(chosen, settings, options.jobs)
-        for family in chosen:
-            row = rows[family.name] = _timed(family, settings)
-            ratio = "" if row.ratio is None else f"{row.ratio:8.2f}"
-            own, other = (row.exponent(who) or 0.0 for who in ("ours", "eager"))
-            print(
-                f"{family.name:36s} {ratio:8s} {own:.2f} {other:.2f} {'; '.join(row.notes)}",
-                flush=True,
-            )
-            _write(out, options.note, rows)
+        built = build_all(chosen, settings, options.jobs)
+        with Timer(settings) as timer:
+            for family in chosen:
+                built[family.name].result()
+                row = rows[family.name] = timer.row(family)
+                ratio = "" if row.ratio is None else f"{row.ratio:8.2f}"
+                own, other = (row.exponent(who) or 0.0 for who in ("ours", "eager"))
+                print(
+                    f"{family.name:36s} {ratio:8s} {own:.2f} {other:.2f} {'; '.join(row.notes)}",
+                    flush=True,
+                )
+                _write(out, options.note, rows)
     _write_page(out.parent)
 
 
@@ -103,57 +95,6 @@ def _own_target(device: str) -> str:
 
     major, minor = torch.cuda.get_device_capability(0)
     return f"cuda:sm_{major}{minor}"
-
-
-def _build_all(families: Sequence[Family], settings: Settings, jobs: int) -> None:
-    """All packages, `jobs` families at a time; what hangs is left to its timing."""
-
-    def build(family: Family) -> None:
-        process = _process(build_family, family.name, settings)
-        process.join(BUILDING)
-        process.kill()
-        process.join()
-
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(build, families))
-
-
-def _process(target: object, *args: object) -> BaseProcess:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.growth.measure"])
-    process = context.Process(target=target, args=args)  # type: ignore[arg-type]
-    process.start()
-    return process
-
-
-def _timed(family: Family, settings: Settings) -> Row:
-    """The row of a process that times the family, up to where it ends or is ended."""
-    receiver, sender = multiprocessing.get_context("forkserver").Pipe(duplex=False)
-    process = _process(time_family, family.name, settings, sender)
-    sender.close()
-    row = Row(family.name)
-    listen(row, receiver, process, settings)
-    process.kill()
-    process.join()
-    return row
-
-
-def listen(row: Row, receiver: Connection, process: BaseProcess, settings: Settings) -> None:
-    """Takes events until there are no more, or one is too long in coming."""
-    last = Event("begin", 0)
-    while True:
-        patience = BUILDING if last.what in ("begin", "stop") else PATIENCE * settings.most
-        if not receiver.poll(patience):
-            row.notes.append(f"no answer within {patience:g} s after {last.what} at {last.n}")
-            return
-        try:
-            last = receiver.recv()
-        except EOFError:
-            process.join()
-            if process.exitcode:
-                row.notes.append(f"exit status {process.exitcode} at {last.n}")
-            return
-        row.take(last)
 
 
 def _read(path: Path) -> dict[str, list[dict[str, object]]]:

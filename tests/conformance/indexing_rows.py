@@ -132,6 +132,12 @@ MEETING = (
         _many,
         NUMBERS,
     ),
+    Row(
+        "scatter_reduce products many",
+        _elements(lambda x, i, v: x.scatter_reduce(0, i, v, "prod")),
+        _many,
+        NUMBERS,
+    ),
     # Eager's threads race here: those that meet bring one value (see test_resolve_conflicts).
     Row("index_put many", lambda x, v: x.index_put((MANY,), v[MANY]), _many, ALL),
     Row("index_put of pairs many", lambda x, v: x.index_put((MANY, MANY % 4), v[MANY, 0]), _many),

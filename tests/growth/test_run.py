@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks.growth.measure import Event, Settings
-from benchmarks.growth.run import PATIENCE, listen
+from benchmarks.growth.processes import PATIENCE, listen
 from benchmarks.growth.table import Row
 
 ROOT = Path(__file__).parents[2]
@@ -27,12 +27,13 @@ def heard(*events: Event, exitcode: int = 0, silent: bool = False) -> Row:
     row = Row("x")
     process = SimpleNamespace(join=lambda: None, exitcode=exitcode)
     settings = Settings("cpu", "cpu", Path(), most=0.1 / PATIENCE, seconds=1.0, memory=1.0)
-    listen(row, receiver, process, settings)
+    ended = bool(events) and events[-1].what == "end"
+    assert listen(row, receiver, process, settings) is ended
     return row
 
 
 def test_times_and_the_reason_of_the_end_are_kept() -> None:
-    row = heard(*BEGUN, Event("ours", 64, 0.5), Event("stop", 64, text="enough"))
+    row = heard(*BEGUN, Event("ours", 64, 0.5), Event("stop", 64, text="enough"), Event("end", 0))
     assert row.ratio == 2.0
     assert row.notes == ["enough at 64"]
 

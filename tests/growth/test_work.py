@@ -16,12 +16,10 @@ from benchmarks.growth.work import TARGETS, Growth, growth_of_work
 EVERY = 4
 BOTH = tuple(TARGETS)
 
-SEARCHED = "each element of the result looks for the updates that name it"
 PAIRS = "each element looks at all others"
 UNROLLED = "tracing unrolls the steps: the number of kernels grows"
 
 KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
-    "scatter_reduce prod": (SEARCHED, ("cuda",)),
     "mode, one row": (PAIRS, BOTH),
     "LSTM, n steps": (UNROLLED, BOTH),
     "GRU, n steps": (UNROLLED, BOTH),

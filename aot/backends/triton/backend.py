@@ -67,6 +67,7 @@ class TritonBackend:
             languages=frozenset((TRITON,)),
             joins=ATOMICS,
             in_order=False,
+            private_points=1 << 17,
         )
 
     def _gpu(self, target: Target) -> Gpu:

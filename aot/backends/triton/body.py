@@ -20,8 +20,10 @@ from aot.symbolic import Expr, Symbol, affine_coefficients, integer
 NOWHERE: frozenset[str] = frozenset()
 
 _ATOMIC = {"add": "add", "maximum": "max", "minimum": "min"}
+"""Instructions by the mode of a store; products compare and swap (`atomic_mul`)."""
+
 ATOMICS = frozenset(
-    [("add", name) for name in ("float32", "float64", "int32", "int64")]
+    [(mode, name) for mode in ("add", "mul") for name in ("float32", "float64", "int32", "int64")]
     + [(mode, name) for mode in ("maximum", "minimum") for name in ("int32", "int64")]
 )
 """(mode of a store, element type) that GPUs join in memory at once.
@@ -328,25 +330,40 @@ class Body(Scoped[Value]):
         whole = dims | value.dims
         if store.conflicts:  # each point counts, even where neither place nor value varies
             whole = frozenset(self._dims)
-        address = self._address(store.buffer, text, dims, whole)
         masks = self.masks(whole) + self._filled(n for _, n in store.binds)
-        mask = ""
-        if masks:
-            joined = " & ".join(masks)
-            spread = f"tl.broadcast_to({joined}, {self.shape(whole)})" if len(whole) > 1 else joined
-            mask = f", mask={spread}"
+        mask = " & ".join(masks)
+        if masks and len(whole) > 1:
+            mask = f"tl.broadcast_to({mask}, {self.shape(whole)})"
         dtype = self.context.buffers[store.buffer].dtype
         stored = conversion(value.text, value.dtype, dtype) if value.dtype != dtype else value.text
         stored = f"({stored}).to({memory_type(dtype)})"
         if whole != value.dims:
             stored = f"tl.broadcast_to({stored}, {self.shape(whole)})"
+        if store.mode == "mul":
+            self._multiply(store.buffer, text, stored, mask or "True", whole)
+            return
+        address = self._address(store.buffer, text, dims, whole)
+        masked = f", mask={mask}" if masks else ""
         if not store.conflicts:
-            self.writer.line(f"tl.store({address}, {stored}{mask})")
+            self.writer.line(f"tl.store({address}, {stored}{masked})")
             return
         if (store.mode, dtype.name) not in ATOMICS:
             raise InternalError(f"{store.buffer}: GPUs have no atomic {store.mode} of {dtype}")
         function = f"tl.atomic_{_ATOMIC[store.mode]}"
-        self.writer.line(f"{function}({address}, {stored}{mask}, sem='relaxed')")
+        self.writer.line(f"{function}({address}, {stored}{masked}, sem='relaxed')")
+
+    def _multiply(
+        self, buffer: str, offset: str, value: str, mask: str, dims: frozenset[str]
+    ) -> None:
+        """Multiplies elements of a buffer; the function takes no scalars."""
+        shape = self.shape(dims) if dims else "[1]"
+        places = f"({offset}) + tl.zeros({shape}, {self.context.index_type})"
+        chosen = f"({mask}) & tl.full({shape}, True, tl.int1)"
+        bits = f"tl.int{8 * self.context.buffers[buffer].dtype.itemsize}"
+        pointer = self.context.pointers[buffer]
+        self.writer.line(
+            f"atomic_mul({pointer}, {places}, tl.broadcast_to({value}, {shape}), {chosen}, {bits})"
+        )
 
     def spread(self, value: Value, dims: frozenset[str]) -> str:
         """The value's text with the whole shape of `dims`."""

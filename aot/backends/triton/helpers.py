@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 
 _FILES = (
-    *("integers", "combining", "sorting", "special", "loops"),
+    *("integers", "combining", "sorting", "special", "loops", "memory"),
     *("scan", "gemv", "matmul", "argsort", "conv", "attention"),
 )
 """Of `device/`, in the order in which a kernel's text has their functions."""

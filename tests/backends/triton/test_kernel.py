@@ -74,6 +74,10 @@ TEXTS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         lambda x, i, y: x.index_add(0, i, y),
         (ROWS, torch.zeros(7, dtype=torch.int64), torch.zeros(7, 1000)),
     ),
+    "scatter_product": (
+        lambda x, i, y: x.scatter_reduce(0, i, y, "prod"),
+        (ROWS[0], torch.zeros(7, dtype=torch.int64), torch.zeros(7)),
+    ),
     "concatenation": (lambda x, y: torch.cat([x[:, :10], y * 2], 1), (ROWS, ROWS)),
 }
 
