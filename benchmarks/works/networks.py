@@ -118,7 +118,10 @@ def _layers(*widths: int) -> nn.Sequential:
 
 
 class _Experts(nn.Module):
-    """The router and the experts' weights, which both mixtures share."""
+    """The router and the experts' weights, which both mixtures share.
+
+    The router computes in its own type, which stays wide where the experts are bfloat16.
+    """
 
     def __init__(self, hidden: int, inner: int, experts: int, chosen: int) -> None:
         super().__init__()
@@ -130,8 +133,9 @@ class _Experts(nn.Module):
 
     def route(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The weights and the numbers of each token's experts."""
-        weights, numbers = torch.topk(self.router(x).softmax(-1), self.chosen)
-        return weights / weights.sum(-1, keepdim=True), numbers
+        scores = self.router(x.to(self.router.weight.dtype)).softmax(-1)
+        weights, numbers = torch.topk(scores, self.chosen)
+        return (weights / weights.sum(-1, keepdim=True)).to(x.dtype), numbers
 
 
 class MixtureOfExperts(_Experts):
@@ -158,7 +162,7 @@ class MixtureOfExperts(_Experts):
         flat = numbers.flatten()
         order = flat.argsort(stable=True)
         sorted_ = flat[order]
-        counts = torch.zeros_like(self.router.weight[:, 0], dtype=flat.dtype)
+        counts = flat.new_zeros(self.experts)
         counts = counts.index_add(0, flat, torch.ones_like(flat))
         starts = counts.cumsum(0) - counts
         place = torch.arange(flat.shape[0], device=x.device) - starts[sorted_]

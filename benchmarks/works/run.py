@@ -31,6 +31,7 @@ from torch.utils import _pytree as pytree
 
 import aot
 from aot.errors import AotError
+from aot.frontend.weights import to_array
 from benchmarks.works.table import Row, Times, read_rows, write_page, write_rows
 from benchmarks.works.workloads import WORKLOADS, Inputs, Workload, workload_named
 from tests.comparing import complaint
@@ -64,18 +65,18 @@ def main() -> None:
 def _build_all(chosen: Sequence[Workload], folder: Path, options: argparse.Namespace) -> list[Row]:
     """Packages them, each in a process of its own; rows without times."""
     target = options.target or _own_target(options.device)
-    jobs = [(w.name, folder, target, options.small) for w in chosen]
+    jobs = [(w.name, folder, target, options.device, options.small) for w in chosen]
     with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool:
         return pool.starmap(build, jobs, chunksize=1)
 
 
-def build(name: str, folder: Path, target: str, small: bool) -> Row:
+def build(name: str, folder: Path, target: str, device: str, small: bool) -> Row:
     """Packages one workload as `folder`/`name`.pkg; what failed is said in the row."""
     workload = workload_named(name)
     start = time.perf_counter()
     try:
         with torch.no_grad():
-            module, inputs = workload.make(small=small)
+            module, inputs = workload.make(device, small=small)
             start = time.perf_counter()
             report = aot.package(
                 module,
@@ -116,7 +117,7 @@ def _timed(built: Row, folder: Path, options: argparse.Namespace) -> Row:
     """The row with its verdict and times, where there is a package."""
     if built.wrong:
         return built
-    module, inputs = workload_named(built.name).make(small=options.small)
+    module, inputs = workload_named(built.name).make(options.device, small=options.small)
     module = module.to(options.device)
     inputs = tuple(x.to(options.device) for x in inputs)
     times: list[Times] = []
@@ -141,7 +142,7 @@ def _wrong(calls: Mapping[str, Call], module: nn.Module, inputs: Inputs) -> str:
     precise = copy.deepcopy(module).double()
     wide = tuple(x.double() if x.is_floating_point() else x for x in inputs)
     results = (calls["ours"](), calls["eager"](), precise(*wide))
-    arrays = [[torch.as_tensor(t).cpu().numpy() for t in pytree.tree_leaves(r)] for r in results]
+    arrays = [[to_array(torch.as_tensor(t).cpu()) for t in pytree.tree_leaves(r)] for r in results]
     found = (complaint(*parts) for parts in zip(*arrays, strict=True))
     return next((text for text in found if text), "")
 

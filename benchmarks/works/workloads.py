@@ -30,6 +30,7 @@ class Workload:
         size: What its inputs are, in words.
         real, small: Make the network and its inputs.
         dynamic: As torch.export takes it; of the inputs, in order.
+        half: Parameters that are bfloat16 on a GPU, and with them what is float among the inputs.
     """
 
     name: str
@@ -37,12 +38,22 @@ class Workload:
     real: Callable[[], tuple[nn.Module, Inputs]]
     small: Callable[[], tuple[nn.Module, Inputs]]
     dynamic: Any = None
+    half: tuple[str, ...] = ()
 
-    def make(self, *, small: bool = False) -> tuple[nn.Module, Inputs]:
-        """The network in eval mode and its inputs, the same in every process."""
+    def make(self, device: str, *, small: bool = False) -> tuple[nn.Module, Inputs]:
+        """The network in eval mode and its inputs, as users of that device have them, on the host.
+
+        They are the same in every process.
+        """
         torch.manual_seed(0)
         module, inputs = (self.small if small else self.real)()
-        return module.eval().requires_grad_(requires_grad=False), inputs
+        module.eval().requires_grad_(requires_grad=False)
+        if device == "cuda" and self.half:
+            for name in self.half:
+                parameter = module.get_parameter(name)
+                parameter.data = parameter.data.bfloat16()
+            inputs = tuple(x.bfloat16() if x.is_floating_point() else x for x in inputs)
+        return module, inputs
 
 
 def _graph(nodes: int, edges: int, features: int, heads: int) -> tuple[nn.Module, Inputs]:
@@ -74,6 +85,7 @@ def _recurrent(batch: int, steps: int, inputs: int, width: int) -> tuple[nn.Modu
 
 
 FEW = {"hidden": 32, "inner": 16, "experts": 3, "chosen": 2}
+EXPERTS = ("gate", "up", "down")
 NARROW = {"width": 16, "bottom": (32,), "top": (32, 16)}
 
 WORKLOADS = (
@@ -91,15 +103,19 @@ WORKLOADS = (
     ),
     Workload(
         "experts with room",
-        "64 experts, 8 chosen, 16,384 tokens of 512, SwiGLU of 256, capacity 1.25",
+        "64 experts (bfloat16 on a GPU), 8 chosen, 16,384 tokens of 512, SwiGLU of 256, room for "
+        "1.25 times the mean",
         lambda: _experts(networks.MixtureOfExperts, 16_384),
         lambda: _experts(networks.MixtureOfExperts, 64, **FEW),
+        half=EXPERTS,
     ),
     Workload(
         "experts in a loop",
-        "64 experts, 8 chosen, 16,384 tokens of 512, SwiGLU of 256, no token dropped",
+        "64 experts (bfloat16 on a GPU), 8 chosen, 16,384 tokens of 512, SwiGLU of 256, no token "
+        "dropped",
         lambda: _experts(networks.LoopOfExperts, 16_384),
         lambda: _experts(networks.LoopOfExperts, 64, **FEW),
+        half=EXPERTS,
     ),
     Workload(
         "LSTM",

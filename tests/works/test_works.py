@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 import aot
 from aot.frontend.capture import capture_module
+from aot.frontend.weights import to_array
 from benchmarks.works.table import Row, Times, read_rows, table, write_page, write_rows
 from benchmarks.works.workloads import WORKLOADS, Inputs, Workload, workload_named
 from tests.comparing import complaint
@@ -30,7 +31,7 @@ each = pytest.mark.parametrize("workload", RUNS, ids=lambda w: w.name)
 
 
 def arrays(nested: object) -> list[np.ndarray]:
-    return [torch.as_tensor(leaf).numpy() for leaf in pytree.tree_leaves(nested)]
+    return [to_array(torch.as_tensor(leaf)) for leaf in pytree.tree_leaves(nested)]
 
 
 def check(module: nn.Module, inputs: Inputs, ours: Sequence[np.ndarray]) -> None:
@@ -44,7 +45,7 @@ def check(module: nn.Module, inputs: Inputs, ours: Sequence[np.ndarray]) -> None
 @each
 @torch.no_grad()
 def test_small_on_the_cpu(workload: Workload, tmp_path: Path) -> None:
-    module, inputs = workload.make(small=True)
+    module, inputs = workload.make("cpu", small=True)
     path = tmp_path / "small.pkg"
     aot.package(module, inputs, path=path, targets=[f"cpu:{level()}"], golden=False)
     for threads in (1, 3):
@@ -56,7 +57,7 @@ def test_small_on_the_cpu(workload: Workload, tmp_path: Path) -> None:
 @each
 @torch.no_grad()
 def test_small_in_triton_s_interpreter(workload: Workload) -> None:
-    module, inputs = workload.make(small=True)
+    module, inputs = workload.make("cuda", small=True)
     captured = capture_module(module, inputs, dynamic_shapes=workload.dynamic)
     check(module, inputs, interpret_triton(captured, inputs))
 
