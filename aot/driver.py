@@ -319,9 +319,17 @@ def _link(
 ) -> Linked:
     graphs = [e.graph for e in emitted.values]
     placed = place_weights(emitted.names, graphs)
+    devices = [program.target.device for program in programs]
     parts = [
         replace(
-            _program_parts(program, memory[k], emitted[k], binaries[k], placed[k]),
+            _program_parts(
+                program,
+                memory[k],
+                emitted[k],
+                binaries[k],
+                placed[k],
+                alone=devices.count(program.target.device) == 1,
+            ),
             operators=used_libraries(emitted[k].graph, program.target.device, carried),
         )
         for k, program in enumerate(programs)
@@ -367,12 +375,14 @@ def _program_parts(
     emitted: EmittedGraph,
     binaries: Sequence[KernelBinary],
     weights: Mapping[str, str],
+    *,
+    alone: bool,
 ) -> ProgramParts:
     images = [image for binary in binaries for image in binary.images]
     return ProgramParts(
         device=program.target.device,
-        # An architecture's own program says which; libraries of several levels say theirs.
-        arch=program.target.archs[0] if images else "",
+        # An architecture's own program says which; the libraries of a device's only one say theirs.
+        arch="" if alone and not images else program.target.archs[0],
         graph=emitted.graph,
         memory=memory,
         launches=emitted.launches,

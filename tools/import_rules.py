@@ -3,8 +3,8 @@
     symbolic <- ir <- {lowering, passes, schedule, backends, link} <- driver <- cli
 
 Siblings in braces do not import each other; `frontend` alone sees torch (and `api`, which takes
-torch's modules) and `symbolic` alone sees sympy; `report` is imported by driver, api and cli only;
-the runtime's loader sees nothing of `aot`.
+torch's modules), and asks `lowering` what it has; `symbolic` alone sees sympy; `report` is imported
+by driver, api and cli only; the runtime's loader sees nothing of `aot`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "version": (),
     "symbolic": BASE,
     "ir": (*BASE, "symbolic"),
-    "frontend": (*BASE, "symbolic", "ir"),
+    "frontend": (*BASE, "symbolic", "ir", "lowering"),
     "lowering": (*BASE, "symbolic", "ir"),
     "passes": (*BASE, "symbolic", "ir"),
     "schedule": (*BASE, "symbolic", "ir"),

@@ -9,6 +9,25 @@ from aot.ir.templates.base import Support, TemplateCall
 
 
 @dataclass(frozen=True)
+class CrossedTile:
+    """A tile that a work unit holds in registers and reduces along both of its axes.
+
+    Attributes:
+        heights: Rows of the tiles that a longer matrix is cut into, the best first. Fewer have too
+            few loads in flight, and too many partial results of columns for what is read.
+        least_rows, most_rows: That it may have; all of a work unit's rows are in it.
+        least_columns: That it is worth the trouble for.
+        share: It pays from one tile for so many of the device's work units on.
+    """
+
+    heights: tuple[int, ...] = (16, *range(15, 7, -1), *range(17, 33))
+    least_rows: int = 4
+    most_rows: int = 64
+    least_columns: int = 64
+    share: int = 4
+
+
+@dataclass(frozen=True)
 class Machine:
     """What passes and the scheduler know of a device. Bytes are bytes, lanes and strips elements.
 
@@ -16,9 +35,11 @@ class Machine:
         local_bytes: Memory private to one work unit that local buffers may take; about its cache.
         grain_bytes: Bytes that a thread of its own should at least move.
         templates: What the backend has for the kinds of template calls.
-        tiles: A work unit evaluates whole tiles of points in registers, as a GPU's program does;
-            nests recompute what they read of each other, but for reduced values. Otherwise it
-            loops over points, one vector at a time, and has local buffers.
+        local_buffers: What nests of a kernel read of each other lies in memory of the work unit,
+            which loops over points, one vector at a time. Otherwise it evaluates many points at
+            once in registers, and nests recompute what they read, but for reduced values.
+        crossed: The tiles that are reduced along both axes at one read; None: there are none.
+        gathers: Elements that lie apart are read at the cost of neighbours.
         alignment: Of the addresses that kernels are given, in bytes; 1: any will do.
         lanes: Elements of 4 bytes in the widest vector.
         units: Parallel work units from which a launch keeps the device busy.
@@ -46,7 +67,9 @@ class Machine:
         small_unit: A work unit of fewer takes one more of the outer loops inside.
         compared_points: So many comparisons of points with each other take no longer than another
             launch.
-        tile_row_points: A row of so many is one tile, or a few, where there are `tiles`.
+        row_points: A row of so many is one step of a work unit, or a few, in registers.
+        part_points: A partial reduction of fewer is not worth a result of its own.
+        most_parts: So many partial results are combined in no time.
 
     Strips of a loop, in elements of 4 bytes:
         strip_points: In pointwise kernels.
@@ -55,13 +78,23 @@ class Machine:
 
     Recomputation, in the prices of `hints.body_weight`:
         cheap_weight: A body up to this may be evaluated by several users instead of being stored.
+        cheap_repeats: So often at most.
         division_weight: A load whose index divides.
+
+    Accesses of a vector loop, in vector instructions; of neighbouring elements they are one:
+        invariant_price: Of the same element at each point: loaded before the loop.
+        strided_price: Of elements that lie evenly apart.
+        scattered_price: Of elements anywhere.
+        joined_price: Joining a lane with memory, one after the other.
+        horizontal_price: Adding up the lanes of a vector, once for each result.
     """
 
     local_bytes: int
     grain_bytes: int
     templates: tuple[Support[Any], ...] = ()
-    tiles: bool = False
+    local_buffers: bool = True
+    crossed: CrossedTile | None = None
+    gathers: bool = False
     alignment: int = 1
     lanes: int = 16
     units: int = 8
@@ -78,13 +111,26 @@ class Machine:
     serial_points: int = 1 << 14
     simple_points: int = 1 << 16
     small_unit: int = 256
-    tile_row_points: int = 1 << 15
+    row_points: int = 1 << 15
+    part_points: int = 1024
+    most_parts: int = 512
     compared_points: int = 1 << 19
     strip_points: int = 4096
     kept_points: int = 512
     line_points: int = 32
     cheap_weight: int = 4
+    cheap_repeats: int = 8
     division_weight: int = 4
+    invariant_price: float = 0.2
+    strided_price: float = 10.0
+    scattered_price: float = 14.0
+    joined_price: float = 4.0
+    horizontal_price: float = 8.0
+
+    @property
+    def least_strip(self) -> int:
+        """Elements of the shortest strip: four vectors."""
+        return 4 * self.lanes
 
     def support(self, kind: type[TemplateCall]) -> Support[Any] | None:
         """What the backend has for a kind of template call; None: nothing."""

@@ -10,18 +10,13 @@ from numpy.typing import NDArray
 
 from aot.ir.dtypes import FLOAT64
 from aot.ir.scalar import Node, const
+from aot.ir.templates.windows import AxisWindows
 from aot.lowering import exprs as e
 from aot.lowering.builder import GraphBuilder
 from aot.lowering.promotion import size_node
 from aot.symbolic import Expr, Minimum, as_expr, ceil_div
 
 Floats = NDArray[np.float64]
-
-LANES = 16
-"""Greatest panel: one vector of float32 on the widest machines."""
-
-LEAST_PANEL = 8
-"""Least panel of a size that it divides; other sizes are padded to whole panels of LANES."""
 
 MAX_PRECISION = 22
 """Eager shifts weights of bytes up by at most so many bits."""
@@ -90,20 +85,6 @@ class Resize:
             return (size - 1) / (out - 1) if out > 1 else 0.0
         return size / out
 
-    @property
-    def panel(self) -> int:
-        """Outputs of a panel: the divisor of the size that wastes least, or LANES with padding.
-
-        Panels that divide the size let later passes go panel by panel too. A panel of d outputs
-        costs as many vectors as its run has inputs, about d * scale + taps.
-        """
-        scale = self.scale_value()
-        if scale is None or not self.out.is_Integer:
-            return LANES
-        sizes = [d for d in range(LEAST_PANEL, LANES + 1) if int(self.out) % d == 0]
-        taps = self.filter.taps * max(scale, 1.0)
-        return min(sizes, key=lambda d: (d * scale + taps) / d, default=LANES)
-
     def scale(self, builder: GraphBuilder) -> Node:
         """The same as a node, float64."""
         known = self.scale_value()
@@ -161,28 +142,18 @@ def _static_weights(resize: Resize, scale: float) -> Floats:
     return resize.filter.values(np.arange(wide) + 1 - wide // 2 - (real - np.floor(real)))
 
 
-def extents(resize: Resize) -> tuple[Expr, Expr]:
-    """(taps, span): exact for static sizes, upper bounds otherwise; never more than the data."""
-    scale = resize.scale_value()
-    if scale is not None and resize.size.is_Integer and resize.out.is_Integer:
-        taps, span = _static_extents(resize, scale)
-        return as_expr(taps), as_expr(span)
-    whole = as_expr(math.ceil(scale)) if scale is not None else ceil_div(resize.size, resize.out)
+def windows_of(resize: Resize) -> AxisWindows:
+    """The inputs that outputs read: exactly for static sizes, bounds otherwise."""
+    scale, size, out = resize.scale_value(), resize.size, resize.out
+    step = as_expr(math.ceil(scale)) if scale is not None else ceil_div(size, out)
     if resize.align and scale is None:  # (size - 1) / (out - 1) may be above size / out
-        whole = ceil_div(resize.size, Minimum(resize.out, as_expr(1 << 30))) * 2
+        step = ceil_div(size, Minimum(out, as_expr(1 << 30))) * 2
     wide = resize.filter.taps
-    bound = whole * wide + 1 if resize.filter.antialias else as_expr(wide)
-    span = whole * resize.panel + bound
-    return Minimum(bound, resize.size), Minimum(span, resize.size)
-
-
-def _static_extents(resize: Resize, scale: float) -> tuple[int, int]:
-    size, out = int(resize.size), int(resize.out)
-    windows = [_window(resize, scale, size, k) for k in range(out)]
-    taps = max((end - first for first, end in windows), default=1)
-    panels = [windows[k : k + resize.panel] for k in range(0, out, resize.panel)]
-    span = max((max(e for _, e in p) - p[0][0] for p in panels), default=1)
-    return min(max(taps, 1), size), min(max(span, 1), size)
+    reach = step * wide + 1 if resize.filter.antialias else as_expr(wide)
+    each: tuple[tuple[int, int], ...] = ()
+    if scale is not None and size.is_Integer and out.is_Integer:
+        each = tuple(_window(resize, scale, int(size), k) for k in range(int(out)))
+    return AxisWindows(size, step, reach, each)
 
 
 def _window(resize: Resize, scale: float, size: int, at: int) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from functools import partial
 from aot.ir.dtypes import FLOAT32, FLOAT64, INT32, INT64, UINT8, DType
 from aot.ir.scalar import Node, cast, const, reduce_
 from aot.ir.templates.resample import Resample
+from aot.ir.templates.windows import AxisWindows
 from aot.lowering import exprs as e
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
 from aot.lowering.interpolation import (
@@ -29,8 +30,8 @@ from aot.lowering.interpolation import (
     LEAST_TOO_BIG,
     MAX_PRECISION,
     Resize,
-    extents,
     fits_float32,
+    windows_of,
 )
 from aot.lowering.promotion import size_node
 from aot.symbolic import Expr
@@ -43,16 +44,14 @@ class ResampledAxis:
     """The tables of one axis. Weights beyond a window are 0, and runs always lie in the data.
 
     `first`: (out,), the first input of each output's window. `weigh`: the weight of an input
-    position for an output position, float64. `taps`, `span`: inputs that one output, or one panel
-    of outputs, reads at most. `bits`: () for bytes, the power of two of the weights. `sums`: the
-    type that products are added in.
+    position for an output position, float64. `windows`: the inputs that outputs read. `bits`: ()
+    for bytes, the power of two of the weights. `sums`: the type that products are added in.
     """
 
     resize: Resize
     first: Tensor
     weigh: Callable[[Node, Expr, Node | None], Node]
-    taps: Expr
-    span: Expr
+    windows: AxisWindows
     bits: Tensor | None
     sums: DType
 
@@ -78,12 +77,12 @@ def make_axis(builder: GraphBuilder, resize: Resize, dtype: DType) -> ResampledA
     """The tables of an axis for data of `dtype`."""
     made = _antialiased(builder, resize) if resize.filter.antialias else _plain(builder, resize)
     first, weigh, greatest = made
-    taps, span = extents(resize)
+    windows = windows_of(resize)
     if dtype != UINT8:
-        return ResampledAxis(resize, first, weigh, taps, span, None, dtype.compute)
-    bits = _precision(builder, greatest(taps))
+        return ResampledAxis(resize, first, weigh, windows, None, dtype.compute)
+    bits = _precision(builder, greatest(windows.taps))
     sums = FLOAT32 if fits_float32(resize) else INT32
-    return ResampledAxis(resize, first, weigh, taps, span, bits, sums)
+    return ResampledAxis(resize, first, weigh, windows, bits, sums)
 
 
 Weigh = Callable[[Node, Expr, Node | None], Node]
@@ -177,7 +176,7 @@ def _antialiased(builder: GraphBuilder, resize: Resize) -> tuple[Tensor, Weigh, 
         position = e.add(first.load(at), builder.index_node(r[0]))
         return reduce_("sum", raw(position, at[0], None))
 
-    taps, _ = extents(resize)
+    taps = windows_of(resize).taps
     total = builder.reduction((resize.out,), (taps,), [(FLOAT64, summed)])[0]
 
     def weigh(position: Node, at: Expr, mask: Node | None) -> Node:
@@ -211,7 +210,7 @@ def _precision(builder: GraphBuilder, greatest: Tensor) -> Tensor:
 def resample(x: Tensor, axis: ResampledAxis, position: int, result: DType) -> Tensor:
     """x resized along the axis at `position`."""
     builder, resize = x.builder, axis.resize
-    limit = resize.size - axis.taps
+    limit = resize.size - axis.windows.taps
 
     def start(at: Shape) -> Node:
         return e.minimum(axis.first.load(at), builder.index_node(limit))
@@ -222,15 +221,14 @@ def resample(x: Tensor, axis: ResampledAxis, position: int, result: DType) -> Te
         place = e.add(starts.load(at[:1]), builder.index_node(at[1]))
         return axis.quantised(axis.weigh(place, at[0], None))
 
-    weights = builder.pointwise((resize.out, axis.taps), axis.sums, weight)
+    weights = builder.pointwise((resize.out, axis.windows.taps), axis.sums, weight)
     call = partial(
         Resample,
         x=identity_view(x),
         starts=identity_view(starts),
         weights=identity_view(weights),
         axis=position,
-        span=axis.span,
-        panel=resize.panel,
+        windows=axis.windows,
         subtract=BYTE_OFFSET if axis.signed and x.dtype == UINT8 else 0,
         add=BYTE_OFFSET if axis.signed and result == UINT8 else 0,
         bits=None if axis.bits is None else identity_view(axis.bits),

@@ -22,7 +22,8 @@ Change = Callable[[NestBuilder, TemplateCall], Replacement | None]
 def change_calls(graph: LoopGraph, machine: Machine, change: Change) -> LoopGraph:
     """The graph with some template calls replaced; the same one where all stay."""
     nests = {n: op for op in graph.ops if isinstance(op, LoopNest) for n in writes(op)}
-    builder = NestBuilder(dict(graph.buffers), nests, graph.dims, gathers=machine.tiles)
+    lanes = None if machine.gathers else machine.lanes
+    builder = NestBuilder(dict(graph.buffers), nests, graph.dims, lanes)
     ops: list[LoopOp] = []
     decisions: list[Decision] = []
     for op in graph.ops:

@@ -29,4 +29,4 @@ def _reason(graph: LoopGraph, call: TemplateCall, machine: Machine, hints: Hints
     support = machine.support(type(call))
     if support is None:
         return f"the device has no template for {call.kind}"
-    return support.accepts(call, graph.buffers, hints) or call.better_as_nests(hints)
+    return support.accepts(call, graph.buffers, hints) or call.better_as_nests(support, hints)

@@ -202,7 +202,7 @@ class _Choice:
         if is_dear((value,)):
             return False, f"a transcendental function would be evaluated {repeats:.1f} times"
         big = sum(hints.elements(graph.buffers[b].shape) * 2 >= points for b in sources)
-        limit = machine.cheap_weight if repeats <= 8 else 1
+        limit = machine.cheap_weight if repeats <= machine.cheap_repeats else 1
         if weight > limit:
             return False, f"{weight} operations would be repeated {repeats:.1f} times"
         if big > 1:

@@ -269,7 +269,7 @@ def _store_order(layouts: _Layouts, nest: LoopNest, store: Store, leader: Node) 
     for k, expr in enumerate(store.index):
         symbols = [s for s in expr.free_symbols if s in reach]
         if not symbols and expr.is_Integer:
-            moves.append((1 << 62, k))
+            moves.append((2 * _FAR, k))
         elif not symbols:
             return None
         else:

@@ -110,7 +110,8 @@ def default_device(plan: Plan) -> str:
 def program_of(plan: Plan, device: str, arch: str) -> Program:
     """The program of a kind of device that runs on an architecture (or level) of it."""
     programs = [program for program in plan.programs if program.device == device]
-    return next((program for program in programs if program.arch == arch), programs[0])
+    found = (p for p in programs if arch == p.arch or arch in {found.isa for found in p.libraries})
+    return next(found, programs[0])
 
 
 def translated(error: aot_runtime.AotError) -> AotError:

@@ -26,12 +26,6 @@ from aot.schedule.tile_kernels import with_producers_recomputed
 from aot.schedule.vectorisation import order_by_stride
 from aot.symbolic import Symbol, coefficient_of, product
 
-MOST_ROWS = 64
-"""Rows that a tile may have; all of a work unit's rows are in it."""
-
-LEAST_ROWS = 4
-LEAST_COLUMNS = 64
-
 
 @dataclass(frozen=True)
 class Crossing:
@@ -51,8 +45,11 @@ def is_crossed(group: Group) -> bool:
     return any(n.reduction and n.axes != group.outer for n in group.nests)
 
 
-def crossing(graph: LoopGraph, hints: Hints, group: Group) -> Crossing | str:
+def crossing(scheduler: Scheduler, group: Group) -> Crossing | str:
     """The group's nests over the rows and columns of one tile; or why that cannot be."""
+    graph, hints, tile = scheduler.graph, scheduler.hints, scheduler.machine.crossed
+    if tile is None:
+        return "the device holds no such tiles"
     nests = with_producers_recomputed(graph, group.nests)
     count = len(group.outer)
     model = next((n for n in nests if n.reduction and len(n.axes) > count), None)
@@ -60,9 +57,9 @@ def crossing(graph: LoopGraph, hints: Hints, group: Group) -> Crossing | str:
         return "nothing reduces beside the outer loops"
     rows, columns = _rows_and_columns(graph, hints, model, model.axes[count:])
     volume = product([a.extent for a in rows])
-    if not volume.is_Integer or not LEAST_ROWS <= int(volume) <= MOST_ROWS:
+    if not volume.is_Integer or not tile.least_rows <= int(volume) <= tile.most_rows:
         return f"{volume} rows are no tile's height"
-    if hints.volume(columns) < LEAST_COLUMNS:
+    if hints.volume(columns) < tile.least_columns:
         return "the columns are few"
     known = dict(_places(model, (*rows, *columns)))
     found: list[LoopNest] = []
@@ -174,7 +171,7 @@ def build_crossed_kernel(
     Raises:
         ValueError: `crossing` refuses the group.
     """
-    found = crossing(scheduler.graph, scheduler.hints, group)
+    found = crossing(scheduler, group)
     if isinstance(found, str):
         raise ValueError(f"{group.name} is no crossing: {found}")
     drafts = drop_unread(_drafts(found, len(group.outer)), needed)

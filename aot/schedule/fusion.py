@@ -189,7 +189,7 @@ def build_kernels(graph: LoopGraph, groups: Sequence[Group], machine: Machine) -
         needed = frozenset(
             b for b in group.writes if readers.get(b, set()) - {k} or b in graph.results
         )
-        tiles = machine.tiles and group.template is None
+        tiles = not machine.local_buffers and group.template is None
         build = build_tile_kernel if tiles else build_kernel
         if tiles and is_crossed(group):
             build = build_crossed_kernel

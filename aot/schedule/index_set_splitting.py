@@ -12,10 +12,12 @@ from itertools import pairwise
 
 from aot.ir.conditions import changes, fold_conditions
 from aot.ir.loops import LoopGraph
+from aot.ir.machine import Machine
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import substitute_axes, with_roots
 from aot.ir.scalar import postorder
 from aot.schedule.canonical import simplify
+from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft
 from aot.symbolic import Expr, Symbol, coefficient_of, integer, product, var
 
@@ -25,30 +27,25 @@ MAX_PIECES = 8
 MAX_BLOCKS = 256
 """Pieces of one loop; each is code of its own."""
 
-MEAN_PIECE = 16
-"""Elements that one of few pieces should have on average, or vectors are not worth it."""
-
-LEAST_BLOCK = 256
-"""Points of the stage that do for it, too: those of a stack of many rows."""
-
 
 def split_index_sets(
-    graph: LoopGraph, stages: tuple[StageDraft, ...], whole: Axis | None
+    scheduler: Scheduler, stages: tuple[StageDraft, ...], whole: Axis | None
 ) -> tuple[StageDraft, ...]:
     """The stages with their loops in pieces. `whole`: an axis that must stay in one."""
     result: list[StageDraft] = []
     for stage in stages:
-        result.extend(_cut(graph, stage, whole))
+        result.extend(_cut(scheduler, stage, whole))
     return tuple(result)
 
 
-def _cut(graph: LoopGraph, stage: StageDraft, whole: Axis | None) -> tuple[StageDraft, ...]:
+def _cut(scheduler: Scheduler, stage: StageDraft, whole: Axis | None) -> tuple[StageDraft, ...]:
     if stage.reduction:
         return (stage,)
     for axis in stage.inner:
         places = [0, *split_points(stage.nests, axis), *_end(axis)]
-        if axis != whole and _worth_cutting(stage, axis, len(places) - 1):
-            return tuple(_piece(graph, stage, axis, begin, end) for begin, end in pairwise(places))
+        if axis != whole and _worth_cutting(scheduler.machine, stage, axis, len(places) - 1):
+            ends = pairwise(places)
+            return tuple(_piece(scheduler.graph, stage, axis, *between) for between in ends)
     return (stage,)
 
 
@@ -56,15 +53,16 @@ def _end(axis: Axis) -> tuple[int, ...]:
     return (int(axis.extent),) if axis.extent.is_Integer else ()
 
 
-def _worth_cutting(stage: StageDraft, axis: Axis, count: int) -> bool:
+def _worth_cutting(machine: Machine, stage: StageDraft, axis: Axis, count: int) -> bool:
+    """Few pieces should be whole vectors on average, or work units of their own."""
     if count < 2 or not axis.extent.is_Integer:
         return False
     if count > MAX_PIECES:
         return count <= MAX_BLOCKS
-    if int(axis.extent) >= MEAN_PIECE * count:
+    if int(axis.extent) >= machine.lanes * count:
         return True
     others = product([a.extent for a in stage.inner if a != axis])
-    around = others.is_Integer and int(others) * int(axis.extent) >= LEAST_BLOCK * count
+    around = others.is_Integer and int(others) * int(axis.extent) >= machine.small_unit * count
     return bool(around)
 
 

@@ -22,9 +22,6 @@ from aot.schedule.tile_kernels import tile_refusal
 TOLERATED_SHARE = 0.1
 """Part of the instructions that a fusion may add whatever it saves."""
 
-TILE_SHARE = 4
-"""Part of the device's work units that large tiles must at least make."""
-
 MAX_NESTS = 48
 """Nests in one kernel; beyond it compile time grows faster than run time falls."""
 
@@ -201,7 +198,7 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
         whole = len(one.outer) == len(a.outer) and len(two.outer) == len(b.outer)
         if not whole and not _shares_blocks(state, first, second, joined):
             return _no("they are independent and their iteration spaces differ")
-    if state.machine.tiles:
+    if not state.machine.local_buffers:
         refused = tile_refusal(joined.nests, joined.outer) or _few_tiles(state, a, b, joined)
         reason = _agreement(joined) if related else "independent, over the same outer loops"
         return Verdict(not refused, refused or reason, None if refused else joined)
@@ -219,14 +216,15 @@ def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
 
 def _crosses(state: FusionState, first: int, second: int, joined: Group) -> bool:
     """True when the nests reduce tiles of the same large data along either axis."""
-    if not state.machine.tiles or not joined.outer or not is_crossed(joined):
+    tile = state.machine.crossed
+    if tile is None or not joined.outer or not is_crossed(joined):
         return False
     grows = is_crossed(state.groups[first]) or is_crossed(state.groups[second])
     if not grows and state.saved_bytes(first, second) <= state.machine.large_bytes:
         return False
-    if state.hints.volume(joined.outer) < state.machine.units // TILE_SHARE:
+    if state.hints.volume(joined.outer) < state.machine.units // tile.share:
         return False
-    return not isinstance(crossing(state.graph, state.hints, joined), str)
+    return not isinstance(crossing(state.scheduler, joined), str)
 
 
 def _shares_blocks(state: FusionState, first: int, second: int, joined: Group) -> bool:
@@ -281,7 +279,7 @@ def _few_tiles(state: FusionState, a: Group, b: Group, joined: Group) -> str:
     hints = state.hints
     points = max(_points(hints, n) for n in joined.nests)
     units = hints.volume(joined.outer)
-    if units >= state.machine.units or points <= state.machine.tile_row_points * units:
+    if units >= state.machine.units or points <= state.machine.row_points * units:
         return ""
     if units >= max(hints.volume(a.outer), hints.volume(b.outer)):
         return ""

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from aot.ir.kernels import FusedKernel, NestKernel, Shares, Stage, Strip, TemplateKernel
 from aot.ir.loops import reads, writes
-from aot.ir.machine import Machine
 from aot.ir.nests import Axis, LoopNest
 from aot.schedule.conflicts import in_order, leading_free, shares_of
 from aot.schedule.groups import Group, with_outer
@@ -20,11 +19,8 @@ from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.strides import StridedAccess
 from aot.schedule.vectorisation import nests_reduce, order_by_stride, stage_cost
 
-NARROW = 8
-"""Extent up to which a shared loop may become an inner one, to merge with the vector loop."""
-
 GAIN = 0.15
-"""Share of the vector instructions that doing so must save."""
+"""Share of its price that a kernel must save for a shared loop to become an inner one."""
 
 
 def build_kernel(
@@ -38,7 +34,7 @@ def build_kernel(
     group, strip = _choose_inner(scheduler, group)
     drafts = drop_unread(form_stages(scheduler.graph, group), needed)
     split = strip.axis if strip is not None else None
-    drafts = split_index_sets(scheduler.graph, drafts, split)
+    drafts = split_index_sets(scheduler, drafts, split)
     stages = tuple(_order_stage(scheduler, group.outer, d, strip) for d in drafts)
     return _finish(name, group, stages, strip, needed)
 
@@ -144,7 +140,10 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
         return with_outer(group, tuple(rest)), Strip(vector, machine.strip_points)
     total = hints.volume(group.outer)
     while rest and hints.volume(inner) < machine.small_unit:
-        if hints.volume(rest[:-1]) < machine.cut_units and total > 16 * machine.small_unit:
+        if (
+            hints.volume(rest[:-1]) < machine.cut_units
+            and total > machine.cut_units * machine.small_unit
+        ):
             break
         inner.insert(0, rest.pop())
     for axis in [a for a in rest if 0 < len(split_points(group.nests, a)) < MAX_BLOCKS]:
@@ -188,7 +187,7 @@ def _between(
     Inside strips of `vector`, a cache line that several of its points need is loaded once.
     """
     for axis in rest:
-        short = 1 < scheduler.hints.value(axis.extent) <= NARROW
+        short = 1 < scheduler.hints.value(axis.extent) <= scheduler.machine.lanes // 2
         strides = [(m.stride(axis.symbol), m.stride(vector.symbol)) for m in moves]
         if short and any(near == 1 and far not in (None, 0, 1) for near, far in strides):
             return axis
@@ -206,7 +205,7 @@ def _row_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]
     rest = tuple(a for a in group.outer if a != chosen)
     machine = scheduler.machine
     most = machine.kept_points if nests_reduce(group.nests) else machine.strip_points
-    share, least = scheduler.hints.volume(group.outer) // machine.cut_units, least_strip(machine)
+    share, least = scheduler.hints.volume(group.outer) // machine.cut_units, machine.least_strip
     size = min(most, max(least, share // least * least))
     return with_outer(group, rest), Strip(chosen, size)
 
@@ -216,11 +215,13 @@ def _narrow_inner(scheduler: Scheduler, group: Group) -> Group | None:
 
     Colours of an image, say, with channels last: together with the columns they are contiguous.
     """
+    machine = scheduler.machine
     before = _merged_cost(scheduler, group)
     for axis in group.outer:
         rest = tuple(a for a in group.outer if a != axis)
         units = scheduler.hints.volume(rest)
-        if scheduler.hints.value(axis.extent) > NARROW or units < scheduler.machine.cut_units:
+        half = 2 * scheduler.hints.value(axis.extent) <= machine.lanes
+        if not half or units < machine.cut_units:
             continue
         inner = with_outer(group, rest)
         if _merged_cost(scheduler, inner) < before * (1 - GAIN):
@@ -271,12 +272,7 @@ def parallel_units(scheduler: Scheduler, group: Group) -> int:
     if chosen is None:
         return hints.volume(group.outer)
     rest = hints.volume(a for a in group.outer if a != chosen)
-    return rest * -(-hints.value(chosen.extent) // least_strip(scheduler.machine))
-
-
-def least_strip(machine: Machine) -> int:
-    """Elements of the shortest strip: four vectors of the widest kind."""
-    return 4 * machine.lanes
+    return rest * -(-hints.value(chosen.extent) // scheduler.machine.least_strip)
 
 
 def _order_stage(

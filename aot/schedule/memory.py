@@ -27,6 +27,7 @@ from aot.schedule.timeline import timeline
 from aot.symbolic import Expr, Symbol
 
 ALIGNMENT = 64
+"""Of places, in bytes: docs/format.md says so to readers of plans."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
 from aot.ir.loops import LoopGraph, reads
-from aot.ir.machine import Machine
+from aot.ir.machine import CrossedTile, Machine
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.rewrite import split_axis, substitute_axes, with_roots
 from aot.ir.scalar import Access, Node, load, postorder, rebuild, reduce_, with_args
@@ -29,18 +29,6 @@ from aot.symbolic import (
     row_major_strides,
     var,
 )
-
-LEAST_PART = 1024
-"""Points of the shortest partial reduction worth its own result."""
-
-STRIP = 64
-"""Contiguous results that make one work unit."""
-
-TILE_HEIGHTS = (16, *range(15, 7, -1), *range(17, 33))
-"""Rows of a tile that is reduced along both axes (`crossed.py`), the best first.
-
-Fewer have too few loads in flight, and too many partial results of columns for what is read.
-"""
 
 SPLITTABLE = frozenset(("sum", "prod", "min", "max", "any", "all"))
 
@@ -108,8 +96,9 @@ class _Splitter:
         if main is None:
             return nest, None
         chunk: Axis | None = None
-        if self.machine.tiles and self._read_by_rows(nest, main):
-            nest, chunk = self._tile_rows(nest)
+        tile = self.machine.crossed
+        if tile is not None and self._read_by_rows(nest, main):
+            nest, chunk = self._tile_rows(nest, tile)
             if chunk is not None:
                 reason = f"another nest reduces {main.buffer} along rows: one tile serves both"
                 return nest, _Plan(chunk, None, None, reason)
@@ -120,7 +109,7 @@ class _Splitter:
         if units < enough:
             nest, chunk = self._chunk(nest, main, rest)
         reason = f"{units} parallel units are few"
-        plain = narrow is None and chunk is None and not self.machine.tiles
+        plain = narrow is None and chunk is None and tile is None
         if plain and self._read_by_rows(nest, main):
             nest, chunk = self._row_blocks(nest, main)
             reason = f"another nest reduces {main.buffer} along rows: both can read blocks of rows"
@@ -143,7 +132,7 @@ class _Splitter:
         self, nest: LoopNest, main: StridedAccess
     ) -> tuple[Axis, Axis] | tuple[None, None]:
         """The contiguous reduction axis and the kept axis beside it, when the former is short."""
-        if self.machine.tiles:
+        if self.machine.gathers:
             return None, None
         for axis in nest.reduction:
             if main.stride(axis.symbol) != 1 or self.hints.value(axis.extent) >= self.machine.lanes:
@@ -163,7 +152,7 @@ class _Splitter:
             if stride is not None and stride == wide:
                 extent = max(1, self.hints.value(product((axis.extent, wide))))
                 width = max(1, self.hints.value(axis.extent))
-                return points // width * -(-extent // STRIP)
+                return points // width * -(-extent // self.machine.least_strip)
         return points
 
     def _read_by_rows(self, nest: LoopNest, main: StridedAccess) -> bool:
@@ -185,14 +174,14 @@ class _Splitter:
             for m in moves
         )
 
-    def _tile_rows(self, nest: LoopNest) -> tuple[LoopNest, Axis | None]:
+    def _tile_rows(self, nest: LoopNest, tile: CrossedTile) -> tuple[LoopNest, Axis | None]:
         """The only reduction axis cut into blocks as high as a tile."""
         (axis, *more) = nest.reduction
         if more or not axis.extent.is_Integer:
             return nest, None
         extent = int(axis.extent)
-        for high in TILE_HEIGHTS:
-            if extent % high == 0 and extent // high >= self.machine.units // 4:
+        for high in tile.heights:
+            if extent % high == 0 and extent // high >= self.machine.units // tile.share:
                 return _split_axis(nest, axis, extent // high)
         return nest, None
 
@@ -225,20 +214,27 @@ class _Splitter:
         extent = self.hints.value(axis.extent)
         others = self.hints.volume(a for a in nest.reduction if a != axis)
         enough = self.machine.units
-        if self.machine.tiles:
+        if not self.machine.local_buffers:  # where a work unit would sum up many results
             enough = -(-enough // max(1, self._units(nest, main, None)))
         if (
-            enough <= extent <= 512
+            enough <= extent <= self.machine.most_parts
             and others * extent >= self.machine.simple_points // 4
-            and others >= 64
+            and others >= self.machine.least_strip
         ):
             return nest, axis
         if not axis.extent.is_Integer:
             return nest, None
-        parts = _divisor(extent, others, enough)
+        parts = self._divisor(extent, others, enough)
         if parts is None:
             return nest, None
         return _split_axis(nest, axis, parts)
+
+    def _divisor(self, extent: int, others: int, enough: int) -> int | None:
+        """Parts to cut an axis of that extent into, evenly, each of enough points."""
+        for parts in range(8 * enough, enough - 1, -1):
+            if extent % parts == 0 and extent // parts * others >= self.machine.part_points:
+                return parts
+        return None
 
     def _declare(self, name: str, node: Node, axes: tuple[Axis, ...]) -> None:
         shape = tuple(a.extent for a in axes)
@@ -351,14 +347,6 @@ def _reduces(nest: LoopNest) -> list[Node]:
 def _inside_reductions(nest: LoopNest) -> list[Node]:
     roots = [n.args[0] for n in postorder(nest.roots) if n.op == "reduce"]
     return postorder(roots)
-
-
-def _divisor(extent: int, others: int, enough: int) -> int | None:
-    """Parts to cut an axis of that extent into, evenly, each of enough points."""
-    for parts in range(8 * enough, enough - 1, -1):
-        if extent % parts == 0 and extent // parts * others >= LEAST_PART:
-            return parts
-    return None
 
 
 def _split_axis(nest: LoopNest, axis: Axis, parts: int) -> tuple[LoopNest, Axis]:

@@ -9,21 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from aot.ir.hints import Hints, body_weight
+from aot.ir.machine import Machine
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.scalar import Node, postorder
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft
 from aot.schedule.strides import StridedAccess, strided_accesses, symbols_as_values
 from aot.symbolic import Symbol
-
-_CONTIGUOUS, _INVARIANT, _STRIDED, _SCATTERED = 1.0, 0.2, 10.0, 14.0
-"""Price of one vector of an access: stride 1, 0 (hoisted), another, or unknown (gathers)."""
-
-_JOINED = 4.0
-"""Price of joining a lane of a vector with memory, one after the other."""
-
-_HORIZONTAL = 8.0
-"""Price of adding up the lanes of a vector, once for each result."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +27,7 @@ class StageCost:
     """
 
     hints: Hints
-    lanes: int
+    machine: Machine
     stage: StageDraft
     outer: tuple[Axis, ...]
     moves: tuple[StridedAccess, ...]
@@ -49,14 +41,24 @@ class StageCost:
         if axis is None:
             return float(points * (len(self.moves) + self.operations))
         extent = max(1, self.hints.value(axis.extent))
-        vectors = points / extent * -(-extent // self.lanes)
-        still = _CONTIGUOUS if axis.symbol in self.values else _INVARIANT
-        price = sum(_price(m, axis.symbol, still, self.lanes) for m in self.moves) + self.operations
+        vectors = points / extent * -(-extent // self.machine.lanes)
+        price = sum(self._access(move, axis.symbol) for move in self.moves) + self.operations
         total = vectors * price
         kept = self.hints.volume((*self.outer, *self.stage.inner))
         if axis in self.stage.reduction:
-            return total + kept * (_HORIZONTAL + self.after)
-        return total + kept * self.after / self.lanes
+            return total + kept * (self.machine.horizontal_price + self.after)
+        return total + kept * self.after / self.machine.lanes
+
+    def _access(self, move: StridedAccess, symbol: Symbol) -> float:
+        """Of one vector of an access."""
+        stride = move.stride(symbol)
+        if move.joins and stride != 1:
+            return self.machine.joined_price * self.machine.lanes
+        if stride is None:
+            return self.machine.scattered_price
+        if stride == 0 and symbol not in self.values:
+            return self.machine.invariant_price
+        return 1.0 if stride in (0, 1) else self.machine.strided_price
 
     def best(self, candidates: Sequence[Axis]) -> tuple[float, Axis | None]:
         """The cheapest candidate, scalar code among them; the last of equals."""
@@ -68,17 +70,6 @@ class StageCost:
         return choice
 
 
-def _price(move: StridedAccess, symbol: Symbol, still: float, lanes: int) -> float:
-    stride = move.stride(symbol)
-    if move.joins and stride != 1:
-        return _JOINED * lanes
-    if stride is None:
-        return _SCATTERED
-    if stride == 0:
-        return still
-    return _CONTIGUOUS if stride == 1 else _STRIDED
-
-
 def stage_cost(scheduler: Scheduler, outer: tuple[Axis, ...], stage: StageDraft) -> StageCost:
     """The cost model of one stage inside those outer loops."""
     moves = tuple(
@@ -88,8 +79,8 @@ def stage_cost(scheduler: Scheduler, outer: tuple[Axis, ...], stage: StageDraft)
     whole = body_weight([r for n in stage.nests for r in n.roots])
     inside = body_weight(everywhere)
     values = symbols_as_values(everywhere)
-    hints, lanes = scheduler.hints, scheduler.machine.lanes
-    return StageCost(hints, lanes, stage, outer, moves, inside, whole - inside, values)
+    hints, machine = scheduler.hints, scheduler.machine
+    return StageCost(hints, machine, stage, outer, moves, inside, whole - inside, values)
 
 
 def _per_point(nest: LoopNest) -> tuple[Node, ...]:

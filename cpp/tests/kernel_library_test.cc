@@ -53,6 +53,23 @@ TEST(the_best_level_is_chosen) {
               "no CPU kernels for x86-64-v3");
 }
 
+TEST(levels_may_have_programs_of_their_own) {
+  Builder builder = aot_test::small_package();
+  builder.program()["arch"] = "x86-64-v2";
+  aot_test::json other = builder.program();
+  other["arch"] = "x86-64-v9";
+  other["libraries"][0]["isa"] = "x86-64-v9";
+  builder.plan["programs"].insert(builder.plan["programs"].begin(), other);
+  const Loaded loaded(builder);
+  const auto programs = loaded.plan.programs_for("cpu");
+  CHECK_EQ(programs.size(), size_t{2});
+  for (const char* isa : {"", "x86-64-v2"}) {
+    CHECK_EQ(aot_rt::choose_cpu_program(programs, isa).arch, "x86-64-v2");
+  }
+  CHECK_FAILS(aot_rt::choose_cpu_program(programs, "x86-64-v9"), AOT_UNAVAILABLE,
+              "the package has x86-64-v9, x86-64-v2; this CPU supports up to x86-64-v");
+}
+
 TEST(no_library_at_all) {
   Builder builder = aot_test::small_package();
   builder.program()["libraries"] = aot_test::json::array();

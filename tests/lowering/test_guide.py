@@ -21,7 +21,8 @@ from tests.conformance.executors import EXECUTORS
 from tests.settings import seeded
 
 GUIDE = Path(__file__).parents[2] / "docs" / "adding-an-op.md"
-ADDED = ("aten.hardswish.default", "aten.flip.default")
+APART, REFUSED = ADDED = ("aten.hardswish.default", "aten.flip.default")
+"""Without their rows, torch takes the first one apart; the other one is refused."""
 
 
 class Both(nn.Module):
@@ -52,7 +53,16 @@ def test_operators_without_a_row_are_refused(without: Mapping[str, Row]) -> None
     x = numbers()
     with pytest.raises(UnsupportedOperators) as raised:
         EXECUTORS["loops"](captured(x), (x,))
-    assert all(name in str(raised.value) for name in ADDED)
+    assert REFUSED in str(raised.value) and APART not in str(raised.value)
+
+
+def test_operators_with_a_row_stay_whole(without: Mapping[str, Row]) -> None:
+    def operators() -> set[str]:
+        return {str(node.target) for node in captured(numbers()).program.graph.nodes}
+
+    assert APART not in operators()
+    REGISTRY.row(APART)(lambda call, x: x)
+    assert APART in operators()
 
 
 @pytest.mark.parametrize("executor", ["loops", "kernels", "triton", "cpu:x86-64-v3"])

@@ -45,7 +45,7 @@ def test_a_resize_is_two_passes_whose_tables_need_no_input(
     assert {call.kind for call in passes} == {"resample"}
     byte = dtype == torch.uint8
     horizontal, vertical = passes if byte else passes[::-1]  # eager rounds bytes after the rows
-    assert (horizontal.axis, horizontal.panel) == (3, 10)
+    assert (horizontal.axis, horizontal.windows.panel(16)) == (3, 10)
     assert shape_of(horizontal) == ["1", "3", "50" if byte else "24", "40"]
     assert vertical.axis == 2
     assert shape_of(vertical) == ["1", "3", "24", "40" if byte else "60"]

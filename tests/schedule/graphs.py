@@ -13,10 +13,19 @@ from aot.ir.flow import Outline, Straight
 from aot.ir.interpreter import interpret_kernels, interpret_loops
 from aot.ir.kernels import KernelGraph
 from aot.ir.loops import LoopGraph
-from aot.ir.machine import Machine
+from aot.ir.machine import CrossedTile, Machine
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, binary, const, index_value, reduce_, unary, where
-from aot.ir.templates import Attention, AttentionSupport, Conv, ConvSupport, Matmul, Scan, Support
+from aot.ir.templates import (
+    Attention,
+    AttentionSupport,
+    Conv,
+    ConvSupport,
+    Matmul,
+    MatmulSupport,
+    Scan,
+    Support,
+)
 from aot.ir.tensors import Dim, Signature, TensorGraph, TensorType, Tree
 from aot.ir.verify import verify_kernels, verify_loops
 from aot.link.derive import DerivedStore
@@ -28,10 +37,18 @@ from tests.settings import seeded
 DEVICE = Machine(
     local_bytes=256 << 10,
     grain_bytes=64 << 10,
-    templates=(Support(Matmul), ConvSupport(Conv), AttentionSupport(Attention), Support(Scan)),
+    templates=(
+        MatmulSupport(Matmul),
+        ConvSupport(Conv),
+        AttentionSupport(Attention),
+        Support(Scan),
+    ),
 )
 BARE = replace(DEVICE, templates=())
 """The same without a template."""
+
+TILES = replace(BARE, local_buffers=False, crossed=CrossedTile(), gathers=True, units=64)
+"""One that keeps values in registers, as a GPU does."""
 
 S0 = dim("s0")
 BATCH = Dim("s0", 0, 64, 3, (0, 0, 1, 0), "batch")

@@ -12,7 +12,7 @@ from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
 from tests.launches import template_kernels
 from tests.schedule.graphs import (
-    DEVICE,
+    TILES,
     Body,
     binary_op,
     check_same,
@@ -23,12 +23,7 @@ from tests.schedule.graphs import (
     unary_op,
 )
 
-TILES = replace(
-    DEVICE,
-    tiles=True,
-    units=64,
-    templates=(Support(Scan, takes_producer=True),),
-)
+SCANS = replace(TILES, templates=(Support(Scan, takes_producer=True),))
 
 LARGE = (2048, 1024)
 """Of float32: enough bytes for a second read to matter."""
@@ -36,7 +31,7 @@ LARGE = (2048, 1024)
 
 def fused(body: Body, *shapes: Sequence[int]) -> tuple[LoopGraph, KernelGraph]:
     graph = run_passes(make_graph(body, {f"x{k}": s for k, s in enumerate(shapes)}))
-    return graph, fuse(graph, TILES)
+    return graph, fuse(graph, SCANS)
 
 
 def readers(graph: KernelGraph, name: str) -> list[NestKernel]:

@@ -16,7 +16,7 @@ from aot.schedule.index_set_splitting import split_index_sets, split_points
 from aot.schedule.stages import StageDraft, form_stages
 from aot.symbolic import Expr
 from tests.schedule.graphs import BATCH, S0, concatenate, pointwise, unary_op
-from tests.schedule.steps import check_parts, groups, laid, text
+from tests.schedule.steps import check_parts, groups, laid, scheduler, text
 
 
 def _joined(axis: int):
@@ -34,7 +34,7 @@ def _stages(graph: LoopGraph, outer: int) -> tuple[StageDraft, ...]:
 
 def test_the_halves_of_a_concatenation_are_loops_of_their_own() -> None:
     graph = laid(_joined(1), {"x": (4, 100), "y": (4, 60)})
-    cut = split_index_sets(graph, _stages(graph, 1), None)
+    cut = split_index_sets(scheduler(graph), _stages(graph, 1), None)
     nests = [nest for stage in cut for nest in stage.nests]
     assert text(*nests).splitlines() == [
         "n0 = nest(n0_i0<4, n0_i1_from0<100) { buf2[n0_i0, n0_i1_from0] = x[n0_i0, n0_i1_from0] }",
@@ -48,7 +48,7 @@ def test_an_axis_that_must_stay_whole_stays() -> None:
     graph = laid(_joined(1), {"x": (4, 100), "y": (4, 60)})
     stages = _stages(graph, 1)
     (axis,) = stages[0].inner
-    assert split_index_sets(graph, stages, axis) == stages
+    assert split_index_sets(scheduler(graph), stages, axis) == stages
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_an_axis_that_must_stay_whole_stays() -> None:
 def test_loops_that_are_not_worth_it_stay(left, right) -> None:
     graph = laid(_joined(1), {"x": left, "y": right}, dims=(BATCH,))
     stages = _stages(graph, 1)
-    assert split_index_sets(graph, stages, None) == stages
+    assert split_index_sets(scheduler(graph), stages, None) == stages
 
 
 def _beside(builder: GraphBuilder, *parts: Tensor) -> Sequence[Tensor]:
@@ -92,7 +92,7 @@ def _stacked(builder: GraphBuilder, *parts: Tensor) -> Sequence[Tensor]:
 )
 def test_many_conditions_are_worth_short_pieces(body, width, piece) -> None:
     graph = laid(body, {f"x{k}": (4, width) for k in range(12)})
-    cut = split_index_sets(graph, _stages(graph, 1), None)
+    cut = split_index_sets(scheduler(graph), _stages(graph, 1), None)
     assert [[int(a.extent) for a in stage.inner] for stage in cut] == [piece] * 12
     nests = [nest for stage in cut for nest in stage.nests]
     assert "where" not in text(*nests)
@@ -102,7 +102,7 @@ def test_many_conditions_are_worth_short_pieces(body, width, piece) -> None:
 
 def test_rows_in_blocks_need_much_inside() -> None:
     graph = laid(_joined(0), {"x": (3, 200), "y": (5, 200)})
-    cut = split_index_sets(graph, _stages(graph, 0), None)
+    cut = split_index_sets(scheduler(graph), _stages(graph, 0), None)
     assert [[int(a.extent) for a in stage.inner] for stage in cut] == [[3, 200], [5, 200]]
     check_parts(graph, [nest for stage in cut for nest in stage.nests])
 
@@ -119,4 +119,4 @@ def test_places_are_where_a_condition_changes_inside_of_the_loop() -> None:
 def test_a_nest_without_conditions_is_left_alone() -> None:
     graph = laid(lambda _, x: [unary_op("exp", x)], {"x": (4, 100)})
     stages = _stages(graph, 1)
-    assert split_index_sets(graph, stages, None) == stages
+    assert split_index_sets(scheduler(graph), stages, None) == stages

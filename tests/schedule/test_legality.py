@@ -11,13 +11,14 @@ from aot.ir.hints import hints_of
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
 from aot.ir.nests import Store
-from aot.ir.templates import Matmul, Scan, Support
+from aot.ir.templates import Matmul, MatmulSupport, Scan, Support
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule import legality
 from aot.schedule.legality import FusionState, Verdict, can_fuse
 from aot.symbolic import as_expr
 from tests.schedule.graphs import (
     DEVICE,
+    TILES,
     Body,
     Size,
     binary_op,
@@ -29,8 +30,7 @@ from tests.schedule.graphs import (
 )
 from tests.schedule.steps import check_groups, groups, laid
 
-TILES = replace(DEVICE, tiles=True, units=64, templates=())
-PROLOGUES = replace(DEVICE, templates=(Support(Matmul), Support(Scan, takes_producer=True)))
+PROLOGUES = replace(DEVICE, templates=(MatmulSupport(Matmul), Support(Scan, takes_producer=True)))
 
 
 def state_of(graph: LoopGraph, machine: Machine = DEVICE, many: Sequence[str] = ()) -> FusionState:
@@ -51,7 +51,7 @@ def judged(
     state = state_of(graph, machine)
     verdict = can_fuse(state, *pair)
     assert verdict.ok == (verdict.fused is not None)
-    if verdict.fused is not None and not machine.tiles:
+    if verdict.fused is not None and machine.local_buffers:
         others = [g for k, g in state.groups.items() if k not in pair]
         in_turn = sorted((*others, verdict.fused), key=lambda g: g.position)
         check_groups(graph, in_turn)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -14,10 +13,8 @@ from aot.ir.scalar import reduce_, unary
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.split import split_reductions
 from aot.symbolic import as_expr
-from tests.schedule.graphs import DEVICE, check_same, reduce_op
+from tests.schedule.graphs import DEVICE, TILES, check_same, reduce_op
 from tests.schedule.steps import laid, text
-
-TILES = replace(DEVICE, tiles=True, units=64)
 
 
 def _split(graph: LoopGraph, machine: Machine = DEVICE) -> tuple[list[str], list[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.kernels import KernelGraph
@@ -14,7 +13,7 @@ from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
 from aot.symbolic import Expr, as_expr
 from tests.schedule.graphs import (
-    DEVICE,
+    TILES,
     Body,
     binary_op,
     make_graph,
@@ -22,8 +21,6 @@ from tests.schedule.graphs import (
     run_passes,
     unary_op,
 )
-
-TILES = replace(DEVICE, tiles=True, units=64, templates=())
 
 
 def fused(body: Body, **inputs: Sequence[int]) -> KernelGraph:

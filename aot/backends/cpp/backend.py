@@ -18,6 +18,7 @@ from aot.backends.cpp.kernel import (
     emit_kernel,
 )
 from aot.backends.cpp.launch import grain_of
+from aot.backends.cpp.levels import LEVELS, Level
 from aot.backends.cpp.operands import packing_recipes
 from aot.backends.cpp.prepare import prepare_kernels
 from aot.backends.cpp.templates import TEMPLATES, template_of
@@ -26,7 +27,7 @@ from aot.errors import InternalError
 from aot.ir.declarations import Declaration, declare
 from aot.ir.kernels import FusedKernel, KernelGraph, Launch, NestKernel, WorkUnits
 from aot.ir.machine import Machine
-from aot.options import CPU_LEVELS, BuildOptions, Target
+from aot.options import BuildOptions, Target
 from aot.symbolic import integer
 
 _ISA = (
@@ -38,7 +39,12 @@ _ISA = (
 
 @dataclass(frozen=True)
 class CppBackend:
-    """Generates C++17 against aot/vec and aot/tmpl, compiles it with the host's compiler."""
+    """Generates C++17 against aot/vec and aot/tmpl, compiles it with the host's compiler.
+
+    `levels`: what there are targets for.
+    """
+
+    levels: tuple[Level, ...] = LEVELS
 
     @property
     def name(self) -> str:
@@ -47,15 +53,21 @@ class CppBackend:
 
     def supports(self, target: Target) -> bool:
         """True for the CPU levels that aot/vec knows."""
-        return target.device == "cpu" and all(a in CPU_LEVELS for a in target.archs)
+        known = {level.name for level in self.levels}
+        return target.device == "cpu" and known.issuperset(target.archs)
 
     def programs(self, target: Target) -> tuple[Target, ...]:
-        """One: its levels are libraries of the same kernels."""
-        return (target,)
+        """One for all levels of equal machines, which are libraries of the same kernels."""
+        alike: dict[Machine, list[str]] = {}
+        for arch in target.archs:
+            machine = self.machine(Target(target.device, (arch,)))
+            alike.setdefault(machine, []).append(arch)
+        return tuple(Target(target.device, tuple(archs)) for archs in alike.values())
 
     def machine(self, target: Target) -> Machine:
-        """What the scheduler may assume of a current x86-64 server core."""
+        """What the scheduler may assume of a current x86-64 server core at the target's levels."""
         return Machine(
+            lanes=max(level.lanes for level in self.levels if level.name in target.archs),
             local_bytes=256 * 1024,
             templates=tuple(row.support for row in TEMPLATES.values()),
             grain_bytes=64 * 1024,

@@ -22,6 +22,7 @@ from aot.ir.templates import (
     Conv,
     ConvSupport,
     Matmul,
+    MatmulSupport,
     Scan,
     Support,
     TemplateCall,
@@ -80,7 +81,7 @@ def _right(call: Matmul) -> View:
 _ROWS = (
     Template(AttentionSupport(Attention), emit_attention),
     Template(ConvSupport(Conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
-    Template(Support(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
+    Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(Support(Scan), emit_scan),
     Template(ArgsortSupport(Argsort), emit_argsort),
 )

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.lanes import VectorAxis, lane_step
+from aot.backends.cpp.levels import LEVELS
 from aot.backends.cpp.text import lane_type
 from aot.ir.hints import body_weight, is_dear
 from aot.ir.kernels import Stage
 from aot.ir.scalar import Access, Node, postorder
 
-_WIDEST_REGISTER = 64
-_NARROWEST_REGISTER = 16
+_NARROWEST_REGISTER, *_, _WIDEST_REGISTER = (level.register_bytes for level in LEVELS)
 _LANE_BYTES = {"double": 8, "int64_t": 8, "float": 4, "int32_t": 4, "int16_t": 2}
 
 

@@ -28,7 +28,7 @@ from aot.ir.kernels import (
     NestKernel,
     TemplateKernel,
 )
-from aot.ir.machine import Machine
+from aot.ir.machine import CrossedTile, Machine
 from aot.ir.user_kernel import TRITON
 from aot.options import BuildOptions, Target
 
@@ -61,7 +61,9 @@ class TritonBackend:
             local_bytes=64 * 1024,
             templates=tuple(row.support for row in TEMPLATES.values()),
             grain_bytes=64 * 1024,
-            tiles=True,
+            local_buffers=False,
+            crossed=CrossedTile(),
+            gathers=True,
             alignment=ALIGNMENT,
             units=self._gpu(target).units,
             languages=frozenset((TRITON,)),

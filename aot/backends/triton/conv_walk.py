@@ -18,6 +18,9 @@ from aot.ir.templates.conv import Conv
 from aot.ir.views import view_strides
 from aot.symbolic import Expr, ceil_div, integer, product, row_major_strides, var
 
+VECTOR = 8
+"""Elements of half precision that one load of a thread reads: 16 bytes."""
+
 
 @dataclass(frozen=True)
 class ConvOperand:
@@ -61,7 +64,7 @@ class Convolution:
     @property
     def last(self) -> bool:
         """True when channels are walked fastest."""
-        return self.call.channels_fastest(self.x.strides)
+        return self.call.channels_fastest(self.x.strides, VECTOR)
 
     @property
     def depth(self) -> Expr:

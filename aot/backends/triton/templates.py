@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aot.backends.triton.attention_tile import HEAD_SIZE
+from aot.backends.triton.conv_walk import VECTOR
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_argsort
@@ -30,6 +31,7 @@ from aot.ir.templates import (
     ConvSupport,
     KeyParts,
     Matmul,
+    MatmulSupport,
     Resample,
     Resample2,
     Resample2Support,
@@ -132,8 +134,8 @@ def _never(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bool:
 _ROWS = (
     Template(ArgsortSupport(Argsort, _takes_rows, run=SORT_RUN), emit_argsort, _never),
     Template(AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS), emit_attention, _always),
-    Template(ConvSupport(Conv, _takes_type, in_place=True), emit_conv, _always),
-    Template(Support(Matmul, _takes_type), emit_matmul, fills_processors),
+    Template(ConvSupport(Conv, _takes_type, in_place=True, vector=VECTOR), emit_conv, _always),
+    Template(MatmulSupport(Matmul, _takes_type), emit_matmul, fills_processors),
     Template(Support(Resample, _takes_walks), emit_resample, _never),
     Template(Resample2Support(Resample2, walks=WALKS), emit_resample2, _never, workspace),
     Template(Support(Scan, takes_producer=True), emit_scan, _never),

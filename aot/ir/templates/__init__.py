@@ -6,7 +6,7 @@ from aot.ir.templates.argsort import Argsort, ArgsortSupport
 from aot.ir.templates.attention import Attention, AttentionSupport, KeyParts
 from aot.ir.templates.base import Support, TemplateCall
 from aot.ir.templates.conv import Conv, ConvSupport
-from aot.ir.templates.matmul import Matmul
+from aot.ir.templates.matmul import Matmul, MatmulSupport
 from aot.ir.templates.resample import Resample
 from aot.ir.templates.resample2 import Resample2, Resample2Support, Walks
 from aot.ir.templates.scan import Scan
@@ -20,6 +20,7 @@ __all__ = [
     "ConvSupport",
     "KeyParts",
     "Matmul",
+    "MatmulSupport",
     "Resample",
     "Resample2",
     "Resample2Support",

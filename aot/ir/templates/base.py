@@ -109,8 +109,8 @@ class TemplateCall(ABC):
         """Multiplications and additions; one for each result of a kind without them."""
         return product([axis.extent for axis in self.output.axes])
 
-    def better_as_nests(self, hints: Hints) -> str:
-        """Why no device's template should compute it; "" where one should."""
+    def better_as_nests(self, support: Support[Any], hints: Hints) -> str:
+        """Why the device's template should not compute it; "" where it should."""
         return ""
 
     # ---- what it wants of memory ----

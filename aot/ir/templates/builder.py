@@ -38,14 +38,14 @@ def stored_weight(
 class NestBuilder:
     """Declares the buffers and derived weights of expansions; local to one run of a pass.
 
-    `nests`: the nest that writes a buffer, before any expansion. `gathers`: the device gathers at
-    the cost of any read (it evaluates whole tiles of points), and needs no contiguous panels.
+    `nests`: the nest that writes a buffer, before any expansion. `lanes`: of vectors that read
+    neighbours; None where the device reads what lies apart at the same cost.
     """
 
     buffers: dict[str, Buffer]
     nests: Mapping[str, LoopNest]
     dims: tuple[Dim, ...] = ()
-    gathers: bool = False
+    lanes: int | None = None
     derived: list[DerivedWeight] = field(default_factory=list)
 
     def temp(self, name: str, dtype: DType, shape: tuple[Expr, ...]) -> str:

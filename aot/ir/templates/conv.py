@@ -28,9 +28,6 @@ from aot.symbolic import (
     var,
 )
 
-VECTOR_CHANNELS = 8
-"""Elements of a 16-byte vector of half precision."""
-
 
 @dataclass(frozen=True)
 class Conv(TemplateCall):
@@ -87,7 +84,7 @@ class Conv(TemplateCall):
         """Images with channels last or first, as the device wants; weights as they are walked."""
         assert isinstance(support, ConvSupport)
         if role == "w":
-            return self._weight_walk(strides) if support.in_place else self.w.axes
+            return self._weight_walk(support, strides) if support.in_place else self.w.axes
         axes = self.output.axes if role == "output" else self.x.axes
         return (axes[0], *axes[2:], axes[1]) if support.channels_last else axes
 
@@ -102,37 +99,36 @@ class Conv(TemplateCall):
         own = strides[role]
         assert own is not None
         if support.in_place:
-            return self._misfit_weight(strides) if role == "w" else self._misfit_input(own)
+            if role == "w":
+                return self._misfit_weight(support, strides)
+            far = own[1] not in (0, 1) and self.channels_fastest(own, support.vector)
+            return "its channels are not contiguous" if far else ""
         apart = role == "x" and self.is_depthwise and self.x.axes[1].extent != 1 and own[1] != 1
         return "operand x is not contiguous along its vectors" if apart else ""
 
-    def channels_fastest(self, x: Sequence[Expr] | None) -> bool:
+    def channels_fastest(self, x: Sequence[Expr] | None, vector: int) -> bool:
         """True when a template in place walks channels fastest in an input of these strides.
 
-        A few channels (less than a vector) with a stride are walked outside of the taps; an input
-        with many is copied, so that they are contiguous.
+        A few channels (less than a `vector` has) with a stride are walked outside of the taps; an
+        input with many is copied, so that they are contiguous.
         """
         if x is None:
             return True
         channels = self.w.axes[1].extent
-        few = is_int(channels) and int(channels) < VECTOR_CHANNELS and not self.is_depthwise
+        few = is_int(channels) and int(channels) < vector and not self.is_depthwise
         return x[1] in (0, 1) or not few
 
-    def _weight_walk(self, strides: Strides) -> tuple[Axis, ...]:
-        last = self.channels_fastest(strides.get("x"))
+    def _weight_walk(self, support: ConvSupport, strides: Strides) -> tuple[Axis, ...]:
+        last = self.channels_fastest(strides.get("x"), support.vector)
         outputs, channels, *kernel = self.w.axes
         depth = (*kernel, channels) if last else (channels, *kernel)
-        whole = _whole_vectors(product([a.extent for a in depth])) and self.groups == 1
-        if whole or (last and _whole_vectors(channels.extent)):
+        whole = support.fills(product([a.extent for a in depth])) and self.groups == 1
+        if whole or (last and support.fills(channels.extent)):
             return (outputs, *depth)
         return (*depth, outputs)
 
-    def _misfit_input(self, own: Sequence[Expr]) -> str:
-        apart = own[1] not in (0, 1) and self.channels_fastest(own)
-        return "its channels are not contiguous" if apart else ""
-
-    def _misfit_weight(self, strides: Strides) -> str:
-        order, own = self._weight_walk(strides), strides["w"]
+    def _misfit_weight(self, support: ConvSupport, strides: Strides) -> str:
+        order, own = self._weight_walk(support, strides), strides["w"]
         assert own is not None
         dense = dict(zip(order, row_major_strides([a.extent for a in order]), strict=True))
         fits = all(s == dense[a] for a, s in zip(self.w.axes, own, strict=True) if a.extent != 1)
@@ -173,14 +169,16 @@ class ConvSupport(Support[Conv]):
         channels_last: It likes images with channels innermost; otherwise as they are numbered.
         in_place: It reads its operands where they lie, so that they should lie in the order in
             which it walks them; otherwise it packs them.
+        vector: Elements that it reads at once where they lie.
     """
 
     channels_last: bool = True
     in_place: bool = False
+    vector: int = 1
 
-
-def _whole_vectors(elements: Expr) -> bool:
-    return is_int(elements) and int(elements) % VECTOR_CHANNELS == 0
+    def fills(self, elements: Expr) -> bool:
+        """True when so many elements are whole vectors."""
+        return is_int(elements) and int(elements) % self.vector == 0
 
 
 def _inside(mask: Node | None, place: Expr, size: Expr) -> Node:

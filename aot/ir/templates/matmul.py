@@ -15,12 +15,6 @@ from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.symbolic import Expr, integer, product, var
 
-TINY_WEIGHT = 4096
-"""Elements of a second operand up to which a product is expanded."""
-
-TINY_WORK = 1 << 17
-"""Multiplications up to which a product with a tiny second operand is expanded."""
-
 
 @dataclass(frozen=True)
 class Matmul(TemplateCall):
@@ -40,17 +34,18 @@ class Matmul(TemplateCall):
         out = [axis.extent for axis in self.output.axes]
         return product((*out, self.a.axes[-1].extent, integer(2)))
 
-    def better_as_nests(self, hints: Hints) -> str:
+    def better_as_nests(self, support: Support[Any], hints: Hints) -> str:
         """A template's packing and tiles cost more than they save for a tiny second operand.
 
         As nests, chains of tiny layers become a single kernel.
         """
+        assert isinstance(support, MatmulSupport)
         right = self.b.axes
         if not all(a.extent.is_Integer for a in right):
             return ""
         weight = hints.volume(right)
         work = hints.volume((*self.output.axes, right[-2]))
-        if weight <= TINY_WEIGHT and work <= TINY_WORK:
+        if weight <= support.tiny_weight and work <= support.tiny_work:
             return f"its second operand has only {weight} elements"
         return ""
 
@@ -69,3 +64,16 @@ class Matmul(TemplateCall):
         left, right = builder.load(a, at_a), builder.load(b, at_b)
         value = reduce_("sum", binary("mul", left, right))
         return [LoopNest(self.name, axes, (k,), (self.stored(value, builder),), self.origin)]
+
+
+@dataclass(frozen=True)
+class MatmulSupport(Support[Matmul]):
+    """A backend's template for matrix products.
+
+    Attributes:
+        tiny_weight: Elements of a second operand for which loops are better than packing and tiles,
+        tiny_work: where there are no more multiplications than these.
+    """
+
+    tiny_weight: int = 4096
+    tiny_work: int = 1 << 17

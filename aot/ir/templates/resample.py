@@ -1,6 +1,6 @@
 """Resizing along one axis: weighted sums of neighbours, with weights in tables.
 
-As loop nests, devices that loop over points do the innermost axis in panels of up to 16 outputs. A
+As loop nests, devices that read vectors of neighbours do the innermost axis in panels of outputs. A
 panel reads one contiguous run of inputs, `span` long, and its weights are a small dense band (span,
 panel): each input is a scalar that meets a panel of weights, contiguous in memory. That is several
 times more multiplications than taps, and still far cheaper than gathering each tap of each output.
@@ -31,6 +31,7 @@ from aot.ir.scalar import (
 )
 from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
+from aot.ir.templates.windows import AxisWindows
 from aot.symbolic import (
     Expr,
     FloorDiv,
@@ -60,8 +61,7 @@ class Resample(TemplateCall):
 
     Attributes:
         axis: Of `size`.
-        span: Inputs that hold all that a panel of outputs along the last axis reads.
-        panel: Outputs of a panel.
+        windows: Which inputs the outputs read.
         subtract: What turns bytes into signed numbers before they are multiplied.
         add: What turns results back.
         bits: (): results are bytes, and weights are scaled by 2^bits (integers) or rounded to so
@@ -75,8 +75,7 @@ class Resample(TemplateCall):
     starts: View
     weights: View
     axis: int
-    span: int | Expr
-    panel: int | Expr
+    windows: AxisWindows
     subtract: int = 0
     add: int = 0
     bits: View | None = None
@@ -122,10 +121,10 @@ class Resample(TemplateCall):
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
         """Gathers, or panels along the innermost axis."""
         resample = _Resample(builder, self)
-        if builder.gathers:
+        if builder.lanes is None:
             resample.gathers(checked=False)
         elif self.axis == len(self.output.axes) - 1:
-            resample.panels()
+            resample.panels(self.windows.panel(builder.lanes))
         else:
             resample.gathers(checked=True)
         return resample.ops
@@ -185,10 +184,10 @@ class _Resample:
         total = self.finished(binary("mul", value, weight), shift)
         self.ops.append(self._loop(call.name, axes, (taps,), call.output.buffer, total))
 
-    def panels(self) -> None:
+    def panels(self, panel: int) -> None:
         """The innermost axis in panels: (..., panels, outputs of a panel), then as whole rows."""
         call = self.call
-        span, lanes = as_expr(call.span), as_expr(call.panel)
+        span, lanes = call.windows.span(panel), as_expr(panel)
         out, taps = (a.extent for a in call.weights.axes)
         panels, limit = ceil_div(out, lanes), self._last_start(span)
         first = _minimum(self.at(call.starts, (_I * lanes,)), limit)
@@ -198,16 +197,16 @@ class _Resample:
         rows = [a.extent for a in call.output.axes[:-1]]
         tap = Axis(var("r0"), span)
         axes = numbered_axes("i", (*rows, panels, lanes))
-        *lead, panel, lane = (a.symbol for a in axes)
-        value = self._input(starts, limit, (*lead, panel), tap.symbol)
+        *lead, at, lane = (a.symbol for a in axes)
+        value = self._input(starts, limit, (*lead, at), tap.symbol)
         if self.builder.dtype(call.x.buffer) != self.sums:
             # Each input is converted once, in vectors, and not for every output that reads it.
             point = [a.symbol for a in numbered_axes("i", (*rows, panels, span))]
             run = self._input(starts, limit, point[:-1], point[-1])
             runs = self._nest("runs", self.sums, (*rows, panels, span), run)
-            value = self._read(runs, (*lead, panel, tap.symbol))
-        weight = self._read(band, (panel, tap.symbol, lane))
-        shift = self._read(shifts, (panel, lane)) if shifts else None
+            value = self._read(runs, (*lead, at, tap.symbol))
+        weight = self._read(band, (at, tap.symbol, lane))
+        shift = self._read(shifts, (at, lane)) if shifts else None
         total = self.finished(binary("mul", value, weight), shift)
         shape = (*rows, panels, lanes)
         panelled = self.builder.temp(f"{call.name}_panels", self.result, shape)

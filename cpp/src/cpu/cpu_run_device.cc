@@ -69,10 +69,10 @@ std::unique_ptr<Session> make_cpu_session(std::shared_ptr<Package> package, int3
                                           const SessionOptions& options) {
   if (index != 0) fail(AOT_UNAVAILABLE, "no device 'cpu:", index, "': there is one, 'cpu'");
   const Plan& plan = package->plan();
-  const Program& program = *plan.programs_for("cpu").front();
+  const Program& program = choose_cpu_program(plan.programs_for("cpu"), options.isa);
   Package* const owner = package.get();
-  std::shared_ptr<WeightPlace> place =
-      package->weight_place("cpu", [&] { return std::make_unique<HostWeights>(*owner, program); });
+  std::shared_ptr<WeightPlace> place = package->weight_place(
+      cat("cpu ", program.arch), [&] { return std::make_unique<HostWeights>(*owner, program); });
   std::shared_ptr<WorkspacePool> workspaces = place->workspaces;
   return std::make_unique<Session>(
       SessionParts{std::move(package), &plan, &program, std::move(place), std::move(workspaces)},

@@ -7,27 +7,45 @@
 namespace aot_rt {
 namespace {
 
-std::string list_levels(const Program& program) {
+struct Choice {
+  const Program* program = nullptr;
+  const Library* library = nullptr;
+};
+
+std::string list_levels(const std::vector<const Program*>& programs) {
   std::string text;
-  for (const Library& library : program.libraries) {
-    text += cat(text.empty() ? "" : ", ", library.isa);
+  for (const Program* program : programs) {
+    for (const Library& library : program->libraries) {
+      text += cat(text.empty() ? "" : ", ", library.isa);
+    }
   }
   return text.empty() ? "none" : text;
+}
+
+Choice choose(const std::vector<const Program*>& programs, std::string_view isa) {
+  const int cpu = cpu_isa_rank();
+  Choice best;
+  for (const Program* program : programs) {
+    for (const Library& library : program->libraries) {
+      const int rank = isa_rank(library.isa);
+      if (rank == 0 || rank > cpu || (!isa.empty() && library.isa != isa)) continue;
+      if (best.library == nullptr || rank > isa_rank(best.library->isa)) best = {program, &library};
+    }
+  }
+  if (best.library != nullptr) return best;
+  fail(AOT_UNAVAILABLE, "no CPU kernels for ", isa.empty() ? "this CPU" : isa, ": the package has ",
+       list_levels(programs), "; this CPU supports up to ", isa_name(cpu));
 }
 
 }  // namespace
 
 const Library& choose_library(const Program& program, std::string_view isa) {
-  const int cpu = cpu_isa_rank();
-  const Library* best = nullptr;
-  for (const Library& library : program.libraries) {
-    const int rank = isa_rank(library.isa);
-    if (rank == 0 || rank > cpu || (!isa.empty() && library.isa != isa)) continue;
-    if (best == nullptr || rank > isa_rank(best->isa)) best = &library;
-  }
-  if (best != nullptr) return *best;
-  fail(AOT_UNAVAILABLE, "no CPU kernels for ", isa.empty() ? "this CPU" : isa, ": the package has ",
-       list_levels(program), "; this CPU supports up to ", isa_name(cpu));
+  return *choose({&program}, isa).library;
+}
+
+const Program& choose_cpu_program(const std::vector<const Program*>& programs,
+                                  std::string_view isa) {
+  return *choose(programs, isa).program;
 }
 
 KernelLibrary::KernelLibrary(const Library& library, const Program& program)

@@ -16,6 +16,10 @@ namespace aot_rt {
 // empty). Throws UNAVAILABLE, which lists what the package has and what the CPU has.
 const Library& choose_library(const Program& program, std::string_view isa);
 
+// The program that has that library: levels may have programs of their own. Throws likewise.
+const Program& choose_cpu_program(const std::vector<const Program*>& programs,
+                                  std::string_view isa);
+
 // A loaded library. Immutable, shared by sessions.
 class KernelLibrary {
  public:

@@ -40,7 +40,7 @@ def test_results_are_stored_in_the_type_of_their_buffer() -> None:
             CALL.output.buffer, BFLOAT16, tuple(a.extent for a in axes), None, "temp"
         )
     }
-    store = CALL.stored(const(1.5, FLOAT32), NestBuilder(buffers, {}, (), gathers=False))
+    store = CALL.stored(const(1.5, FLOAT32), NestBuilder(buffers, {}))
     assert (store.buffer, store.index) == (CALL.output.buffer, CALL.output.index)
     assert store.value.dtype == BFLOAT16
     assert operand_dtype(CALL, buffers) == BFLOAT16

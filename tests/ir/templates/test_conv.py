@@ -56,7 +56,7 @@ def test_images_have_channels_where_the_device_likes_them() -> None:
 
 
 def test_weights_are_walked_as_the_input_is() -> None:
-    in_place = ConvSupport(Conv, in_place=True)
+    in_place = ConvSupport(Conv, in_place=True, vector=8)
     assert order(conv(16, 16), "w", in_place, None) == [0, 2, 3, 1]
     # Rows of depth that are no whole vectors: outputs fastest.
     assert order(conv(16, 3), "w", in_place, (192, 64, 8, 1)) == [1, 2, 3, 0]
@@ -65,7 +65,7 @@ def test_weights_are_walked_as_the_input_is() -> None:
 
 
 def test_what_it_cannot_read_in_place() -> None:
-    in_place, many = ConvSupport(Conv, in_place=True), conv(16, 16)
+    in_place, many = ConvSupport(Conv, in_place=True, vector=8), conv(16, 16)
     apart = {"x": strides(1024, 64, 8, 1), "w": strides(144, 9, 3, 1)}
     assert "not contiguous" in many.misfit("x", in_place, apart)
     assert "another order" in many.misfit("w", in_place, {**apart, "x": strides(1024, 1, 128, 16)})

@@ -6,7 +6,7 @@ import pytest
 
 from aot.ir.hints import Hints
 from aot.ir.origin import NO_ORIGIN
-from aot.ir.templates.matmul import Matmul
+from aot.ir.templates.matmul import Matmul, MatmulSupport
 from aot.symbolic import Expr, dim
 from tests.ir.templates.views import view
 
@@ -33,4 +33,10 @@ def test_each_step_of_the_depth_is_two_operations() -> None:
     ids=["tiny", "tiny at the example", "large weight", "much work", "unknown depth"],
 )
 def test_tiny_second_operands_are_better_as_nests(rows, depth, columns, nests) -> None:
-    assert bool(product(rows, depth, columns).better_as_nests(HINTS)) is nests
+    support = MatmulSupport(Matmul)
+    assert bool(product(rows, depth, columns).better_as_nests(support, HINTS)) is nests
+
+
+def test_what_is_tiny_is_for_the_device_to_say() -> None:
+    support = MatmulSupport(Matmul, tiny_weight=255)
+    assert product(8, 16, 16).better_as_nests(support, HINTS) == ""

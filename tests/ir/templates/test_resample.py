@@ -7,12 +7,15 @@ from dataclasses import replace
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.templates.resample import Resample
 from aot.ir.templates.resample2 import Resample2
+from aot.ir.templates.windows import AxisWindows
+from aot.symbolic import as_expr
 from tests.ir.templates.views import view
 
 
 def resize(taps: int, axis: int = 0) -> Resample:
     tables = view(6), view(6, taps)
-    return Resample("r", view(6, 8), NO_ORIGIN, view(9, 8), *tables, axis, span=9, panel=4)
+    windows = AxisWindows(as_expr(9), as_expr(2), as_expr(taps))
+    return Resample("r", view(6, 8), NO_ORIGIN, view(9, 8), *tables, axis, windows)
 
 
 def test_each_tap_is_two_operations() -> None:
