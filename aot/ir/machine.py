@@ -47,6 +47,8 @@ class Machine:
         languages: Of the kernels that a model may bring along.
         joins: (Mode of a store, name of an element type) by which values can join memory; None:
             all.
+        least_shares: Of a kernel's work, where each worker looks at all points for its own: with
+            fewer, they gain little over what they pass.
         in_order: One worker does all points of a nest that may meet, in their order.
         private_points: Elements that private copies of what values join may have in all, so that
             values for one element need not wait for each other; 0: there are no copies.
@@ -102,6 +104,7 @@ class Machine:
     languages: frozenset[str] = frozenset()
     joins: frozenset[tuple[str, str]] | None = None
     in_order: bool = True
+    least_shares: int = 4
     private_points: int = 0
     launch_bytes: int = 1 << 15
     instruction_bytes: int = 8

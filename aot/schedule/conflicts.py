@@ -19,9 +19,6 @@ from aot.schedule.groups import Group
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft
 
-FEWEST = 4
-"""Shares that are worth it: with fewer, workers gain little over what they pass."""
-
 
 def leading_free(group: Group) -> tuple[Axis, ...]:
     """The loops outside of all along which points may meet."""
@@ -56,6 +53,10 @@ def shares_of(scheduler: Scheduler, stage: Stage) -> Shares | None:
         price = hints.volume(inside) * weight
         most = min(hints.value(size), price // scheduler.machine.passing_bytes)
         # Nothing runs for an empty dimension, and so nobody would see indices into it.
-        if inside != stage.order and most >= FEWEST and ranges.nonnegative(size - 1):
+        if (
+            inside != stage.order
+            and most >= scheduler.machine.least_shares
+            and ranges.nonnegative(size - 1)
+        ):
             found.append(Shares(dimension, most))
     return max(found, key=lambda shares: shares.most, default=None)
