@@ -37,6 +37,7 @@ this one makes, and by running that, not by the end of a build."""
 
 SPANNING: Mapping[str, str] = {
     "tests/conformance/": "every operator, on every backend",
+    "tests/works/": "the workloads of benchmarks/works, and what a run writes of them",
     "tests/growth/": "the measures of growth in benchmarks/growth, and what they find",
     "tests/examples/": "the examples, packaged and run",
     "tests/models/": "architectures of transformers, packaged and run",

@@ -47,6 +47,8 @@ class Machine:
         languages: Of the kernels that a model may bring along.
         joins: (Mode of a store, name of an element type) by which values can join memory; None:
             all.
+        least_shares: Of a kernel's work, where each worker looks at all points for its own: with
+            fewer, they gain little over what they pass.
         in_order: One worker does all points of a nest that may meet, in their order.
         private_points: Elements that private copies of what values join may have in all, so that
             values for one element need not wait for each other; 0: there are no copies.
@@ -54,6 +56,7 @@ class Machine:
     Prices, as bytes of memory traffic that take about as long:
         launch_bytes: Handing a kernel to the workers.
         instruction_bytes: A vector instruction.
+        passing_bytes: Finding that a point is another worker's.
 
     Caches:
         large_bytes: A buffer of so many is no longer in a cache when it is read again.
@@ -85,6 +88,7 @@ class Machine:
         invariant_price: Of the same element at each point: loaded before the loop.
         strided_price: Of elements that lie evenly apart.
         scattered_price: Of elements anywhere.
+        joined_price: Joining a lane with memory, one after the other.
         horizontal_price: Adding up the lanes of a vector, once for each result.
     """
 
@@ -101,9 +105,11 @@ class Machine:
     languages: frozenset[str] = frozenset()
     joins: frozenset[tuple[str, str]] | None = None
     in_order: bool = True
+    least_shares: int = 4
     private_points: int = 0
     launch_bytes: int = 1 << 15
     instruction_bytes: int = 8
+    passing_bytes: int = 16
     large_bytes: int = 4 << 20
     block_bytes: int = 1 << 18
     serial_points: int = 1 << 14
@@ -123,6 +129,7 @@ class Machine:
     invariant_price: float = 0.2
     strided_price: float = 10.0
     scattered_price: float = 14.0
+    joined_price: float = 4.0
     horizontal_price: float = 8.0
 
     @property

@@ -13,10 +13,14 @@ from aot.backends.cpp.reduction import Accumulator, finish, reduction_of
 from aot.backends.cpp.text import index_text
 from aot.backends.cpp.values import Body
 from aot.backends.cpp.width import Width
-from aot.ir.kernels import Stage, Strip
+from aot.ir.kernel_facts import share_level
+from aot.ir.kernels import Shares, Stage, Strip
 from aot.ir.nests import Axis, LoopNest, Store
 from aot.ir.scalar import Access, IndexValue, Node, postorder
 from aot.symbolic import Symbol, integer, is_int, ravel
+
+_LISTED = 256
+"""Points in a worker's list of those that are its own."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class StageEmitter:
     """Writes one stage into a body. Use once: `emit`.
 
     `bounds`: ranges of the axes that do not run over their extent. `alignment`: what the vector
-    loop's variable is a multiple of; None: of the lanes, as when it starts at 0.
+    loop's variable is a multiple of; None: of the lanes, as when it starts at 0. `shares`: by which
+    a worker does some of the points only.
     """
 
     def __init__(
@@ -63,8 +68,11 @@ class StageEmitter:
         width: Width,
         bounds: Mapping[Axis, Bounds],
         alignment: int | None = None,
+        shares: Shares | None = None,
     ) -> None:
         self._body = body
+        self._shares = shares
+        self._sharing = None if shares is None else _sharing_loop(stage, shares)
         self._stage = stage
         self._width = width
         self._limits = bounds
@@ -128,9 +136,43 @@ class StageEmitter:
                         self._emit_level(depth)
                         self._open_kept(depth + 1)
             return
-        with self._scalar_loop(axis):
+        with self._own_points(axis) if depth == self._sharing else self._scalar_loop(axis):
             self._emit_level(depth)
             self._open_kept(depth + 1)
+
+    @contextmanager
+    def _own_points(self, axis: Axis) -> Iterator[None]:
+        """A loop over the points whose element is among the worker's units.
+
+        They are listed first, a block at a time and without a branch: one that nobody can predict
+        would keep the processor from loading for the points that follow.
+        """
+        body, name = self._body, self._body.context.names[axis.symbol]
+        end = self._bounds(axis)[1]
+        block, stop, own, count = (body.fresh(n) for n in ("block", "stop", "own", "count"))
+        head = f"for (int64_t {block} = 0; {block} < {end}; {block} += {_LISTED})"
+        with body.scope(head):
+            body.writer.line(f"const int64_t {stop} = aot::imin({end}, {block} + {_LISTED});")
+            body.writer.line(f"int64_t {own}[{_LISTED}], {count} = 0;")
+            with body.scope(f"for (int64_t {name} = {block}; {name} < {stop}; ++{name})"):
+                body.writer.line(f"{own}[{count}] = {name};")
+                unit = self._unit()
+                body.writer.line(f"{count} += {unit} >= begin && {unit} < end;")
+            point = body.fresh("point")
+            with body.scope(f"for (int64_t {point} = 0; {point} < {count}; ++{point})"):
+                body.writer.line(f"const int64_t {name} = {own}[{point}];")
+                yield
+
+    def _unit(self) -> str:
+        """The unit that a point belongs to."""
+        ((store,),) = (nest.stores for nest in self._stage.nests)
+        assert self._shares is not None
+        index = store.index[self._shares.dimension]
+        binds = {s: self._body.value(n) for s, n in store.binds if s in index.free_symbols}
+        unit = self._body.fresh("unit")
+        text = index_text(index, self._body.uniform_names(binds))
+        self._body.writer.line(f"const int64_t {unit} = {text};")
+        return unit
 
     def _bounds(self, axis: Axis) -> tuple[str, str]:
         if axis in self._limits:
@@ -296,6 +338,12 @@ class StageEmitter:
         stores: list[Store] = [s for n in nests for s in n.stores]
         for store in stores:
             self._body.store(store)
+
+
+def _sharing_loop(stage: Stage, shares: Shares) -> int:
+    """The loop at which it shows whose a point is."""
+    ((store,),) = (nest.stores for nest in stage.nests)
+    return share_level(store, shares.dimension, stage.order)
 
 
 def _symbols(node: Node) -> set[Symbol]:
