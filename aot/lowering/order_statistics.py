@@ -14,7 +14,7 @@ from aot.lowering.promotion import size_node
 from aot.lowering.reductions import domain, reduced
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
-from aot.lowering.rowwise import order_along, picked
+from aot.lowering.rowwise import order_along, picked, running
 from aot.lowering.views import moved, reshaped, sliced
 from aot.symbolic import Expr, as_expr, product
 
@@ -138,11 +138,19 @@ def mode(call: Call, x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[T
     builder, size = x.builder, x.shape[axis]
     ordered = picked(x, order_along(x, axis, size, descending=False), axis)
 
-    def count(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
-        own, other = ordered.load(index), ordered.load(replace(index, axis, rindex[0]))
-        return reduce_("sum", cast(e.eq(own, other), INT64))
+    def begun(at: tuple[Expr, ...]) -> Node:
+        here = builder.index_node(at[axis])
+        later = e.gt(here, 0)
+        before = ordered.load(replace(at, axis, at[axis] - 1), later)
+        return e.select(e.and_(later, e.eq(ordered.load(at), before)), 0, here)
 
-    counts = builder.reduction(x.shape, (size,), [(INT64, count)])[0]
+    starts = running(builder.pointwise(x.shape, INT64, begun), axis, INT64, "max")
+
+    def count(at: tuple[Expr, ...]) -> Node:
+        return e.sub(builder.index_node(at[axis]), starts.load(at))
+
+    # How many equal ones lie before each element in ascending order.
+    counts = builder.pointwise(x.shape, INT64, count)
     over = domain(counts, axis, keepdim=True)
     # The first of the most frequent ones in ascending order is the least.
     best = reduced(builder, over, [(INT64, lambda read: reduce_("argmax", read(counts)))])[0]

@@ -16,11 +16,9 @@ from benchmarks.growth.work import TARGETS, Growth, growth_of_work
 EVERY = 4
 BOTH = tuple(TARGETS)
 
-PAIRS = "each element looks at all others"
 UNROLLED = "tracing unrolls the steps: the number of kernels grows"
 
 KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
-    "mode, one row": (PAIRS, BOTH),
     "LSTM, n steps": (UNROLLED, BOTH),
     "GRU, n steps": (UNROLLED, BOTH),
     "RNN, n steps": (UNROLLED, BOTH),
