@@ -10,13 +10,12 @@ from aot.ir.scalar import Node, cast
 from aot.lowering import exprs as e
 from aot.lowering.axes import replace, wrap_dim
 from aot.lowering.builder import GraphBuilder, PointBody, Tensor
-from aot.lowering.joined_writes import count_at, join_fresh
+from aot.lowering.joined_writes import count_at, count_up_to, join_fresh
 from aot.lowering.pointwise import narrow
 from aot.lowering.promotion import TensorLike, element, promote
 from aot.lowering.reductions import norm_of
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
-from aot.lowering.rowwise import running
 from aot.lowering.searching import first_where
 from aot.lowering.views import reshaped
 from aot.symbolic import Expr, product, unravel
@@ -201,17 +200,17 @@ def _bags(indices: Tensor, offsets: Tensor, bags: Expr, padding: int) -> Tensor:
     def place(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return (at_value(builder, offsets.load(at), places, wrap=False),)
 
-    begun = running(count_at(builder, (places,), offsets.shape, place), 0, INT64, "sum")
+    begun = count_up_to(builder, (places,), offsets.shape, place)
 
     def bag(at: tuple[Expr, ...]) -> Node:
-        number = begun.load(at)
+        number = cast(begun.load(at), INT64)
         # Before the first offset, and behind the last one where that ends the bags.
         outside = e.or_(e.eq(number, 0), e.gt(number, builder.index_node(bags)))
         if padding >= 0:
             outside = e.or_(outside, e.eq(cast(indices.load(at), INT64), padding))
-        return e.select(outside, builder.index_node(bags), e.sub(number, 1))
+        return cast(e.select(outside, builder.index_node(bags), e.sub(number, 1)), begun.dtype)
 
-    return builder.pointwise(indices.shape, INT64, bag)
+    return builder.pointwise(indices.shape, begun.dtype, bag)
 
 
 def _joined_bags(

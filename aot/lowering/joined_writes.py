@@ -16,7 +16,8 @@ from aot.ir.scalar import Node, binary, cast, const
 from aot.lowering import exprs as e
 from aot.lowering.builder import GraphBuilder, PointBody, Tensor
 from aot.lowering.pointwise import narrow
-from aot.symbolic import Expr
+from aot.lowering.rowwise import running
+from aot.symbolic import Expr, product
 
 Place = Callable[[tuple[Expr, ...]], Sequence[Expr]]
 """Where the value of a point goes; may hold `indirect` symbols."""
@@ -145,6 +146,18 @@ def count_at(
     """How many of the points go to each element of a shape, int32."""
     none = builder.pointwise(shape, INT32, lambda _: const(0, INT32))
     return builder.update(none, points, place, lambda _: const(1, INT32), "add")
+
+
+def count_up_to(
+    builder: GraphBuilder, shape: Sequence[Expr], points: Sequence[Expr], place: Place
+) -> Tensor:
+    """How many of the points go to each element along the last dimension or to one before it.
+
+    int32 where they are known to be few enough.
+    """
+    most = builder.ranges.greatest(product(points))
+    dtype = INT32 if most is not None and most < 1 << 31 else INT64
+    return running(count_at(builder, shape, points, place), len(shape) - 1, dtype, "sum")
 
 
 def join_fresh(

@@ -11,8 +11,8 @@ from aot.ir.scalar import Node, binary, cast
 from aot.ir.templates.scan import Scan
 from aot.lowering import exprs as e
 from aot.lowering.axes import replace, wrap_dim
-from aot.lowering.builder import GraphBuilder, Tensor, identity_view
-from aot.lowering.joined_writes import count_at, join_fresh
+from aot.lowering.builder import GraphBuilder, PointBody, Tensor, identity_view
+from aot.lowering.joined_writes import count_up_to, join_fresh
 from aot.lowering.pointwise import narrow
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
@@ -58,23 +58,38 @@ def _segments(
 
     As many segments lie before a position as have ended there: a running count of ends.
     """
-    *lead, size = shape
-    places = size + 1
-
-    def end(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return (*at[:-1], builder.indirect(bounds(at)[1], places, wrap=False))
-
-    ends = count_at(builder, (*lead, places), (*lead, count), end)
-    ended = running(ends, len(lead), INT64, "sum")
+    ended = _ended(builder, shape, count, lambda at: bounds(at)[1])
 
     def segment(at: tuple[Expr, ...]) -> Node:
-        number, none = ended.load(at), builder.index_node(count)
+        number, none = cast(ended.load(at), INT64), builder.index_node(count)
         there = e.lt(number, none)
         own = builder.indirect(e.select(there, number, 0), count, wrap=False)
         begun = e.le(bounds((*at[:-1], own))[0], builder.index_node(at[-1]))
         return e.select(e.and_(there, begun), number, none)
 
     return builder.pointwise(shape, INT64, segment)
+
+
+def _ended(builder: GraphBuilder, shape: Sequence[Expr], count: Expr, end: PointBody) -> Tensor:
+    """At each position along the last dimension of `shape`, and behind it, how many have ended.
+
+    `end`: where each of the `count` segments ends, a position or the one behind the last.
+    """
+    *lead, size = shape
+    places = size + 1
+
+    def place(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return (*at[:-1], builder.indirect(end(at), places, wrap=False))
+
+    return count_up_to(builder, (*lead, places), (*lead, count), place)
+
+
+@REGISTRY.row("aot.ended.default")
+def ended(call: Call, ends: Tensor, size: Expr) -> Tensor:
+    """At each of `size` positions, how many of the rising `ends` are not above it."""
+    builder = call.builder
+    counts = _ended(builder, (size,), ends.shape[0], lambda at: cast(ends.load(at), INT64))
+    return builder.pointwise((size,), INT64, lambda at: cast(counts.load(at), INT64))
 
 
 @REGISTRY.row("aten.segment_reduce.default")

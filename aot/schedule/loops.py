@@ -165,13 +165,13 @@ def _transposed_axis(
     vector: Axis,
     rest: list[Axis],
 ) -> Axis | None:
-    """A long axis, with an access that is contiguous along it and strided along `vector`.
+    """An axis of a cache line or more, an access contiguous along it and strided along `vector`.
 
     Strips of `vector` with this axis inside are square tiles, as for a transposition.
     """
     for axis in rest:
         extents = (scheduler.hints.value(a.extent) for a in (axis, vector))
-        long = min(extents) >= scheduler.machine.line_points
+        long = min(extents) >= scheduler.machine.lanes
         for move in moves:
             along, across = move.stride(vector.symbol), move.stride(axis.symbol)
             if long and across == 1 and along not in (0, 1):

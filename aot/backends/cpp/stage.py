@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from aot.backends.cpp.blocking import Blocking, choose_blocking
+from aot.backends.cpp.fetching import fetch_ahead
 from aot.backends.cpp.indexing import Vector
 from aot.backends.cpp.lanes import VectorAxis
 from aot.backends.cpp.reduction import Accumulator, finish, reduction_of
@@ -108,6 +109,7 @@ class StageEmitter:
 
     def emit(self) -> None:
         """Writes the stage."""
+        self._fetch(-1, self._body.context.outer)
         self._emit_level(-1)
         self._open_kept(0)
 
@@ -118,6 +120,11 @@ class StageEmitter:
         for node in postorder(self._roots):
             if self._levels[node] == level and node not in self._after and not _is_lazy(node):
                 self._body.value(node)
+
+    def _fetch(self, level: int, axes: Collection[Symbol]) -> None:
+        """Fetches what iterations to come of the loop at `level` name, over one of these axes."""
+        inner = [a.symbol for a in self._loops[level + 1 :]]
+        fetch_ahead(self._body, self._stage, axes, inner)
 
     # ---- loops over kept axes ----
 
@@ -137,6 +144,7 @@ class StageEmitter:
                         self._open_kept(depth + 1)
             return
         with self._own_points(axis) if depth == self._sharing else self._scalar_loop(axis):
+            self._fetch(depth, [axis.symbol])
             self._emit_level(depth)
             self._open_kept(depth + 1)
 
@@ -286,6 +294,7 @@ class StageEmitter:
             return
         if blocking is None or not blocked:
             with self._scalar_loop(axis):
+                self._fetch(depth, [axis.symbol])
                 self._emit_level(depth)
                 self._open_reduction(depth + 1, groups, blocking)
             return
@@ -300,6 +309,7 @@ class StageEmitter:
                 accumulator.declare_part(body)
             body.writer.line(f"const int64_t {stop} = aot::imin({end}, {block} + {blocking.size});")
             with body.scope(f"for (int64_t {name} = {block}; {name} < {stop}; ++{name})"):
+                self._fetch(depth, [axis.symbol])
                 self._emit_level(depth)
                 self._open_reduction(depth + 1, groups, blocking)
             for accumulator in every:

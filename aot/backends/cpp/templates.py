@@ -13,6 +13,7 @@ from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
 from aot.backends.cpp.template_recurrence import emit_recurrence, pack_recurrence
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
 from aot.errors import InternalError
+from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer, DerivedWeight, View
 from aot.ir.templates import (
@@ -30,6 +31,7 @@ from aot.ir.templates import (
     Support,
     TemplateCall,
 )
+from aot.symbolic import is_int
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,21 @@ def template_of(kernel: TemplateKernel) -> Template:
     return row
 
 
+_FEW_TAPS = 16
+"""Along a line: so many products of each output take less than to turn its channels."""
+
+
+def _takes_conv(call: Conv, buffers: Mapping[str, Buffer], _: Hints) -> str:
+    """Depthwise kernels have channels innermost and a packed weight; else nests are better."""
+    if not call.is_depthwise:
+        return ""
+    if buffers[call.w.buffer].kind != "weight":
+        return "a depthwise weight that is computed"
+    taps = call.w.axes[2].extent
+    line = len(call.w.axes) == 3 and is_int(taps) and int(taps) <= _FEW_TAPS
+    return "a depthwise convolution along a line" if line else ""
+
+
 def _conv_weight(call: Conv) -> View:
     return call.w
 
@@ -87,7 +104,7 @@ def _states_weight(call: Recurrence) -> View:
 
 _ROWS = (
     Template(AttentionSupport(Attention), emit_attention),
-    Template(ConvSupport(Conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
+    Template(ConvSupport(Conv, _takes_conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
     Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(
         RecurrenceSupport(Recurrence),
