@@ -173,6 +173,29 @@ def cos_tail(s: mp.mpf) -> mp.mpf:
     return (mp.cos(mp.sqrt(s)) - 1 + s / 2) / s**2 if s > mp.mpf("1e-12") else mp.mpf(1) / 24
 
 
+def erfinv_quotient(center: str, power: int) -> Function:
+    """erfinv(x) / x as a function of t = w**(1 / power) - center, w = -log(1 - x * x)."""
+
+    def value(t: mp.mpf) -> mp.mpf:
+        w = (t + mp.mpf(center)) ** power
+        x = mp.sqrt(-mp.expm1(-w))
+        return mp.erfinv(x) / x if w > mp.mpf("1e-30") else 1 / TWO_OVER_SQRT_PI
+
+    return value
+
+
+def erfinv_fit(lo: str, hi: str, center: str, degree: int, power: int, bits: int) -> Fit:
+    """A fit of `erfinv_quotient`, w**(1 / power) in [lo, hi]."""
+    target = erfinv_quotient(center, power)
+    low, high = (str(mp.mpf(end) - mp.mpf(center)) for end in (lo, hi))
+    return Fit(target, low, high, degree, lambda t: 1 / target(t), bits=bits, refit=False)
+
+
+def lgamma_quotient(t: mp.mpf) -> mp.mpf:
+    """lgamma(2 + t) / t."""
+    return mp.loggamma(2 + t) / t if t != 0 else mp.digamma(2)
+
+
 def named_fits() -> dict[str, Fit]:
     """Every fit that the headers quote, by name."""
     ln2, third, half = mp.log(2), mp.mpf(1) / 3, mp.mpf(1) / 2
@@ -196,6 +219,20 @@ def named_fits() -> dict[str, Fit]:
         "asin": Fit(odd(mp.asin, half * third), "0", "0.25", 5, odd_weight(mp.asin)),
         "atan": Fit(odd(mp.atan, -third), "0", "1", 8, odd_weight(mp.atan)),
         "sinh": Fit(odd(mp.sinh, half * third), "0", "1", 3, odd_weight(mp.sinh)),
+        "erfinv": erfinv_fit("0", "5", "2.5", 9, 1, 24),
+        "erfinv_tail": erfinv_fit("2.236", "4.1", "3.1", 8, 2, 24),
+        "erfinv64": erfinv_fit("0", "6.25", "3.125", 22, 1, 53),
+        "erfinv64_tail": erfinv_fit("2.5", "4", "3.25", 18, 2, 53),
+        "erfinv64_far": erfinv_fit("4", "6.1", "5", 17, 2, 53),
+        "lgamma64": Fit(
+            lgamma_quotient,
+            "-0.5",
+            "0.5",
+            20,
+            lambda t: 1 / lgamma_quotient(t),
+            bits=53,
+            refit=False,
+        ),
         "exp64": Fit(exp_tail, f"-{r}", r, 10, exp_weight, bits=53),
         "log64": Fit(log_quotient, "0", "0.0401", 8, lambda s: s / 2, bits=53),
         "pow_log": Fit(log_lead, "-0.25", "0.5", 9, tail_weight(mp.log1p, 3), bits=53),

@@ -37,6 +37,7 @@ this one makes, and by running that, not by the end of a build."""
 
 SPANNING: Mapping[str, str] = {
     "tests/conformance/": "every operator, on every backend",
+    "tests/works/": "the workloads of benchmarks/works, and what a run writes of them",
     "tests/growth/": "the measures of growth in benchmarks/growth, and what they find",
     "tests/examples/": "the examples, packaged and run",
     "tests/models/": "architectures of transformers, packaged and run",
@@ -84,6 +85,9 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
         "aot/backends/triton/device/special.py",
     ),
     "tests/backends/triton/test_template_argsort.py": ("aot/backends/triton/device/argsort.py",),
+    "tests/backends/triton/test_template_recurrence.py": (
+        "aot/backends/triton/device/recurrence.py",
+    ),
     "tests/backends/triton/test_template_attention.py": (
         "aot/backends/triton/attention_tile.py",
         "aot/backends/triton/device/attention.py",

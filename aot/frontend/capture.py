@@ -22,6 +22,7 @@ from aot.frontend.decompose import decomposition_table
 from aot.frontend.labels import wanted_sizes
 from aot.frontend.open_dims import narrowed_by_model, traceable
 from aot.frontend.places import UserCode, first_lines, is_users, place_of_error
+from aot.frontend.recurrent import WholeLayers
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
 from aot.frontend.user_kernels import analysing_kernels, launches_kernels
 
@@ -124,9 +125,10 @@ def _traced(source: ModelSource, names: Sequence[str]) -> ExportedProgram:
     args, kwargs = traceable(example, wanted_sizes(example, names, shapes))
 
     def export(dynamic_shapes: ShapeSpec) -> ExportedProgram:
-        return torch.export.export(
-            source.module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False
-        )
+        with WholeLayers():
+            return torch.export.export(
+                source.module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False
+            )
 
     try:
         return export(shapes)

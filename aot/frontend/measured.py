@@ -24,7 +24,7 @@ from aot.frontend.measuring import (
 from aot.frontend.sizes import finite
 from aot.frontend.uniques import UNIQUES
 from aot.ir.dtypes import FLOAT32, FLOAT64, INT64, DType
-from aot.ir.tensors import SizeRelation, TensorOp, TensorType, ValueRef
+from aot.ir.tensors import SizeRelation, TensorType, ValueRef
 from aot.symbolic import Expr, integer, product, row_major_strides
 
 
@@ -164,7 +164,7 @@ def _bincount(context: Context, call: MeasuredCall) -> Any:
 
 
 def _repeat_interleave(context: Context, call: MeasuredCall) -> Any:
-    """Elements, each as often as a tensor says: each place of the result looks for its own."""
+    """Elements, each as often as a tensor says."""
     x, repeats, axis = (*call.args, None)[:3]
     rank = len(context.ops.types[x.name].shape)
     if axis is None and rank != 1:
@@ -199,17 +199,8 @@ def _repeated_places(
     size = context.type_of(call.result).shape[along]
     type_ = dense(INT64, count)
     ends = emit(context, call, "aten.cumsum.default", (repeats, 0), f"{call.name}.ends", type_)
-    names = (f"{call.name}.places", f"{call.name}.at")
-    for name in names:
-        context.ops.declare(name, dense(INT64, size))
-    places, searched = (("dtype", INT64),), (("right", True),)
-    context.ops.add(
-        TensorOp("aten.arange.default", (size,), places, names[:1], call.origin),
-        TensorOp(
-            "aten.bucketize.Tensor", (ValueRef(names[0]), ends), searched, names[1:], call.origin
-        ),
-    )
-    return ValueRef(names[1])
+    name, type_ = f"{call.name}.at", dense(INT64, size)
+    return emit(context, call, "aot.ended.default", (ends, size), name, type_)
 
 
 _READERS: Mapping[str, Callable[[Context, MeasuredCall], Any]] = {

@@ -19,6 +19,7 @@ from aot.frontend.measured import MEASURING, read_measured, read_number
 from aot.frontend.measuring import MeasuredCall
 from aot.frontend.operators import is_custom, is_given, operator_name, read_operator, without_code
 from aot.frontend.random_state import draws, next_draw
+from aot.frontend.recurrent import length_relations
 from aot.frontend.size_numbers import number_of_sizes
 from aot.frontend.user_kernels import LAUNCH, read_launch
 from aot.ir.dtypes import BOOL, FLOAT64
@@ -210,6 +211,7 @@ def _read_tensor_call(context: Context, call: NodeCall) -> None:
     if draws(target, args):
         kept = (*kept, ("draw", next_draw(context)))
     context.measured.require(*position_relations(context, target, args, call.origin))
+    context.measured.require(*length_relations(context, target, args, call.origin))
     ops.add(TensorOp(target, args, kept, names, call.origin))
     refs = tuple(None if n is None else ValueRef(n) for n in names)
     context.bindings.bind(node.name, refs if several else refs[0])

@@ -25,7 +25,7 @@ def fold_conditions(roots: Iterable[Node], ranges: Ranges) -> list[Node]:
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         fresh = with_args(node, args)
-        if fresh.op in _COMPARISONS:
+        if fresh.op in _COMPARISONS or fresh.op == "eq":
             return _decided(fresh, ranges)
         if fresh.op == "and":
             return _both(fresh)
@@ -47,6 +47,15 @@ def index_of(node: Node) -> Expr | None:
     return None
 
 
+def changes(node: Node) -> tuple[Expr, ...]:
+    """The expressions that are negative on one side of where a comparison changes."""
+    found = at_least(node)
+    if found is not None:
+        return (found[0],)
+    difference = _difference(node)
+    return () if difference is None else (difference, difference - 1)
+
+
 def at_least(node: Node) -> tuple[Expr, bool] | None:
     """(e, sense) when the comparison is `e >= 0` (sense true) or its opposite; None otherwise."""
     if node.op not in _COMPARISONS:
@@ -65,7 +74,21 @@ _COMPARISONS: dict[str, Callable[[Expr, Expr], tuple[Expr, bool]]] = {
 }
 
 
+def _difference(node: Node) -> Expr | None:
+    """Left without right of an equation of indices; None for another node."""
+    if node.op != "eq":
+        return None
+    left, right = (index_of(a) for a in node.args)
+    return None if left is None or right is None else (left - right).expand()
+
+
 def _decided(node: Node, ranges: Ranges) -> Node:
+    difference = _difference(node)
+    if difference is not None:
+        if all(ranges.nonnegative(e) for e in (difference, -difference)):
+            return _TRUE
+        apart = (difference - 1, -difference - 1)
+        return _FALSE if any(ranges.nonnegative(e.expand()) for e in apart) else node
     found = at_least(node)
     if found is None:
         return node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from aot.errors import InternalError
 from aot.ir.kernels import (
@@ -15,7 +15,7 @@ from aot.ir.kernels import (
     TemplateKernel,
     kernel_ops,
 )
-from aot.ir.nests import Axis, Buffer, LoopNest, View
+from aot.ir.nests import Axis, Buffer, LoopNest, Store, View
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, postorder
 from aot.ir.templates.base import K
 from aot.ir.tensors import RANDOM_STATE
@@ -86,6 +86,16 @@ def index_exprs(node: Node) -> tuple[Expr, ...]:
     if isinstance(node.attr, IndexValue):
         return (node.attr.expr,)
     return (node.attr.size,) if isinstance(node.attr, IndexCheck) else ()
+
+
+def share_level(store: Store, dimension: int, loops: Sequence[Axis]) -> int:
+    """The innermost of the loops on which a dimension's index depends; -1: none."""
+    used = set(store.index[dimension].free_symbols)
+    for symbol, bound in store.binds:
+        if symbol in used:
+            exprs = (e for node in postorder([bound]) for e in index_exprs(node))
+            used.update(s for expr in exprs for s in expr.free_symbols)
+    return max((k for k, axis in enumerate(loops) if axis.symbol in used), default=-1)
 
 
 def maybe_empty(bound: Iterable[Node], ranges: Ranges) -> tuple[Expr, ...]:

@@ -26,6 +26,7 @@ __all__ = [
     "NestKernel",
     "Packed",
     "Placement",
+    "Shares",
     "Stage",
     "Strip",
     "TemplateKernel",
@@ -74,6 +75,20 @@ class Strip:
 
 
 @dataclass(frozen=True)
+class Shares:
+    """Points that may meet are shared among workers by where they store.
+
+    The work units are the indices of one `dimension` of the buffer that the kernel's only store
+    writes. A worker goes through all points and does those whose index is among its units, so the
+    points of an element keep their order. `most`: shares from which looking for its points costs a
+    worker more than doing them.
+    """
+
+    dimension: int
+    most: int
+
+
+@dataclass(frozen=True)
 class NestKernel:
     """Loop nests in one launch: for each point of `outer`, each stage in turn.
 
@@ -81,6 +96,7 @@ class NestKernel:
     unit: they hold the inner extents of their nest for the current point of `outer` (dimensions
     indexed by outer axes alone vanish).
     `reads`/`writes`: buffers outside the kernel, in argument order.
+    `shares`: what the work is divided by instead; then there are no `outer` loops and no strips.
     """
 
     name: str
@@ -90,6 +106,7 @@ class NestKernel:
     local: tuple[str, ...]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    shares: Shares | None = None
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ class Machine:
         languages: Of the kernels that a model may bring along.
         joins: (Mode of a store, name of an element type) by which values can join memory; None:
             all.
+        least_shares: Of a kernel's work, where each worker looks at all points for its own: with
+            fewer, they gain little over what they pass.
         in_order: One worker does all points of a nest that may meet, in their order.
         private_points: Elements that private copies of what values join may have in all, so that
             values for one element need not wait for each other; 0: there are no copies.
@@ -54,6 +56,7 @@ class Machine:
     Prices, as bytes of memory traffic that take about as long:
         launch_bytes: Handing a kernel to the workers.
         instruction_bytes: A vector instruction.
+        passing_bytes: Finding that a point is another worker's.
 
     Caches:
         large_bytes: A buffer of so many is no longer in a cache when it is read again.
@@ -69,6 +72,7 @@ class Machine:
         row_points: A row of so many is one step of a work unit, or a few, in registers.
         part_points: A partial reduction of fewer is not worth a result of its own.
         most_parts: So many partial results are combined in no time.
+        least_parts: Parts of unequal length pay from so many for each result on.
 
     Strips of a loop, in elements of 4 bytes:
         strip_points: In pointwise kernels.
@@ -84,6 +88,7 @@ class Machine:
         invariant_price: Of the same element at each point: loaded before the loop.
         strided_price: Of elements that lie evenly apart.
         scattered_price: Of elements anywhere.
+        joined_price: Joining a lane with memory, one after the other.
         horizontal_price: Adding up the lanes of a vector, once for each result.
     """
 
@@ -100,9 +105,11 @@ class Machine:
     languages: frozenset[str] = frozenset()
     joins: frozenset[tuple[str, str]] | None = None
     in_order: bool = True
+    least_shares: int = 4
     private_points: int = 0
     launch_bytes: int = 1 << 15
     instruction_bytes: int = 8
+    passing_bytes: int = 16
     large_bytes: int = 4 << 20
     block_bytes: int = 1 << 18
     serial_points: int = 1 << 14
@@ -111,6 +118,7 @@ class Machine:
     row_points: int = 1 << 15
     part_points: int = 1024
     most_parts: int = 512
+    least_parts: int = 4
     compared_points: int = 1 << 19
     strip_points: int = 4096
     kept_points: int = 512
@@ -121,6 +129,7 @@ class Machine:
     invariant_price: float = 0.2
     strided_price: float = 10.0
     scattered_price: float = 14.0
+    joined_price: float = 4.0
     horizontal_price: float = 8.0
 
     @property

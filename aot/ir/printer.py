@@ -337,7 +337,9 @@ def _kernel_lines(kernel: Kernel) -> list[str]:
         case NestKernel():
             strip = kernel.strip
             strips = "" if strip is None else f" strips {strip.axis.symbol} of {strip.size}"
-            head = f"kernel {kernel.name} for({_loops(kernel.outer)}){strips}"
+            shares = kernel.shares
+            shared = "" if shares is None else f" shares of dimension {shares.dimension}"
+            head = f"kernel {kernel.name} for({_loops(kernel.outer)}){strips}{shared}"
             return [head, touched, *_body_lines(kernel)]
         case TemplateKernel():
             return [f"kernel {kernel.name} for()", touched, *_body_lines(kernel)]

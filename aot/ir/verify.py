@@ -29,6 +29,8 @@ Kernel graph, besides 2 to 9 for the nests and templates in execution order:
     with a packed weight in place of its operand, and with workspaces.
 14. A packed weight is derived from the operand that it stands for, which is a weight.
 15. A workspace is a temporary that no other kernel touches.
+16. A kernel whose workers share what it stores to has nothing else that is parallel, one stage of
+    one nest that does not reduce, and loops inside those that say whose a point is.
 """
 
 from __future__ import annotations
@@ -38,12 +40,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from aot.errors import InternalError
 from aot.ir.flow import Branch, Flow, Span, items_of, parts_of, slices_of, touched_by
-from aot.ir.kernel_facts import outer_axes, strip_of
+from aot.ir.kernel_facts import outer_axes, share_level, strip_of
 from aot.ir.kernels import (
     FusedKernel,
     Kernel,
     KernelGraph,
     ModelKernel,
+    NestKernel,
     Stage,
     TemplateKernel,
     fused_parts,
@@ -327,6 +330,7 @@ def _verify_kernel(kernel: Kernel, fail: Fail) -> None:
     for part in parts:
         for stage in part.stages:
             _verify_stage(part, stage, fail)
+        _verify_shares(part, fail)
     ops = list(kernel_ops(kernel))
     local = {name for part in parts for name in part.local}
     written = {name for op in ops for name in writes(op)}
@@ -358,6 +362,20 @@ def _verify_prepared(graph: KernelGraph, fail: Fail) -> None:
         derived = (operand.fqn or operand.name) in sources.get(packed.form, ())
         if operand.kind != "weight" or not derived:
             fail(f"{part.name}: {packed.form} is not derived from the weight {operand.name}")
+
+
+def _verify_shares(kernel: FusedKernel, fail: Fail) -> None:
+    """Invariant 16."""
+    if not isinstance(kernel, NestKernel) or kernel.shares is None:
+        return
+    nests = [nest for stage in kernel.stages for nest in stage.nests]
+    stores = [store for nest in nests for store in nest.stores]
+    if kernel.outer or kernel.strip is not None or len(nests) != 1 or len(stores) != 1:
+        fail("shares what it stores to, and has more than one nest with one store")
+    (stage,) = kernel.stages
+    level = share_level(stores[0], kernel.shares.dimension, stage.order)
+    if stage.reduction or not 0 <= level < len(stage.order) - 1:
+        fail("shares what it stores to, but not by loops outside of others")
 
 
 def _verify_stage(kernel: FusedKernel, stage: Stage, fail: Fail) -> None:

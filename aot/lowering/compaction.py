@@ -10,7 +10,7 @@ from functools import partial
 
 from aot.ir.dtypes import BOOL, INT64
 from aot.ir.nests import Store
-from aot.ir.scalar import Node, cast, check_index, const, where
+from aot.ir.scalar import Node, cast, check_index, const, reduce_, where
 from aot.ir.templates.scan import Scan
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor, identity_view
@@ -25,14 +25,7 @@ def counted(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     All int64; of shapes (1, n), (1, n) and ().
     """
     builder, count = x.builder, product(x.shape)
-    flags = builder.pointwise(
-        (builder.one, count),
-        INT64,
-        lambda at: cast(cast(x.load(unravel(at[1], x.shape)), BOOL), INT64),
-    )
-    running = builder.template(
-        partial(Scan, x=identity_view(flags), combine="sum"), (builder.one, count), INT64
-    )
+    flags, running = _running(x)
 
     def last(at: tuple[Expr, ...]) -> Node:
         some = e.gt(builder.index_node(count), 0)
@@ -41,20 +34,43 @@ def counted(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return flags, running, builder.pointwise((), INT64, last)
 
 
+def _flag(x: Tensor, number: Expr) -> Node:
+    """1 where the element of that number is not 0, else 0."""
+    return cast(cast(x.load(unravel(number, x.shape)), BOOL), INT64)
+
+
+def _running(x: Tensor) -> tuple[Tensor, Tensor]:
+    """For the n elements of x: 1 where one is not 0, and their running sum; int64, (1, n)."""
+    builder, count = x.builder, product(x.shape)
+    flags = builder.pointwise(
+        (builder.one, count),
+        INT64,
+        lambda at: _flag(x, at[1]),
+    )
+    running = builder.template(
+        partial(Scan, x=identity_view(flags), combine="sum"), (builder.one, count), INT64
+    )
+    return flags, running
+
+
 @REGISTRY.row("aot.partition.default")
 def partition(call: Call, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Row-major positions of the elements that are not 0, then of the others; how many are not 0.
+    """Row-major positions of elements that are not 0, then of the others; how many are not 0.
 
-    Each element's place follows from a running count, so that every place is written once.
+    Each element's place follows from a running count, so that every place is written once, by the
+    kernel that counts. It does not know where the others begin: they come in the opposite order.
     """
     builder, count = call.builder, product(x.shape)
-    flags, running, total = counted(x)
+    flags, running = _running(x)
+    total = builder.reduction(
+        (), (count,), [(INT64, lambda _, at: reduce_("sum", _flag(x, at[0])))]
+    )[0]
     positions = builder.empty((count,), INT64)
 
     def place(at: tuple[Expr, ...]) -> Store:
         here, before = builder.index_node(at[0]), running.load((builder.zero, at[0]))
         kept = e.gt(flags.load((builder.zero, at[0])), 0)
-        behind = e.sub(e.add(total.load(()), here), before)
+        behind = e.sub(e.sub(builder.index_node(count), 1), e.sub(here, before))
         goal = check_index(where(kept, e.sub(before, 1), behind), count, wrap=False)
         symbol = var("u0")
         return Store(positions.buffer, (symbol,), here, binds=((symbol, goal),))

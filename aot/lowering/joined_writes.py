@@ -16,7 +16,8 @@ from aot.ir.scalar import Node, binary, cast, const
 from aot.lowering import exprs as e
 from aot.lowering.builder import GraphBuilder, PointBody, Tensor
 from aot.lowering.pointwise import narrow
-from aot.symbolic import Expr
+from aot.lowering.rowwise import running
+from aot.symbolic import Expr, product
 
 Place = Callable[[tuple[Expr, ...]], Sequence[Expr]]
 """Where the value of a point goes; may hold `indirect` symbols."""
@@ -64,6 +65,17 @@ class Joined:
         value = from_order_key(held, self.dtype.compute)
         return e.neg(value) if self.kind == "min" else value
 
+    def held_of(self, x: Tensor) -> Tensor:
+        """A tensor's own elements as they are held."""
+        if x.dtype == self.held:
+            return x
+        return x.builder.pointwise(x.shape, self.held, lambda at: self.hold(x.load(at)))
+
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether no value is held as `nothing`: the least key would be a NaN's own."""
+        return self._keyed
+
     @property
     def nothing(self) -> Node:
         """What changes no value that it joins."""
@@ -84,31 +96,46 @@ def join_at(
     `include_self`: x's own element counts; where nothing joins, it stays in any case.
     Means of integers round down.
     """
+    if kind == "mean":
+        return _means(x, points, place, value, include_self)
     builder, joined = x.builder, Joined(x.dtype, kind)
-    if include_self:
-        start = x
-        if x.dtype != joined.held:
-            start = builder.pointwise(x.shape, joined.held, lambda at: joined.hold(x.load(at)))
-        total = joined.onto(start, points, place, value)
-    else:
-        total, joined = _join_fresh(builder, x.shape, x.dtype, points, place, value, kind)
-    counted = kind == "mean" or not include_self
-    if not counted and total.dtype == x.dtype:
+    if joined.tells_nothing and not include_self:
+        total, _ = join_fresh(builder, x.shape, x.dtype, points, place, value, kind)
+
+        def chosen(at: tuple[Expr, ...]) -> Node:
+            held = total.load(at)
+            found = narrow(joined.give(held), x.dtype)
+            return e.select(e.eq(held, joined.nothing), x.load(at), found)
+
+        return builder.pointwise(x.shape, x.dtype, chosen)
+    start = joined.held_of(x)
+    if not include_self:  # what is joined starts from nothing
+        start = builder.update(start, points, place, lambda _: joined.nothing)
+    total = joined.onto(start, points, place, value)
+    if total.dtype == x.dtype:
         return total
-    hits = count_at(builder, x.shape, points, place) if counted else None
+    return builder.pointwise(
+        x.shape, x.dtype, lambda at: narrow(joined.give(total.load(at)), x.dtype)
+    )
+
+
+def _means(
+    x: Tensor, points: Sequence[Expr], place: Place, value: PointBody, include_self: bool
+) -> Tensor:
+    """`join_at` by means: sums, divided by how many were added up."""
+    builder, joined = x.builder, Joined(x.dtype, "mean")
+    if include_self:
+        total = joined.onto(joined.held_of(x), points, place, value)
+    else:
+        total, joined = join_fresh(builder, x.shape, x.dtype, points, place, value, "mean")
+    hits = count_at(builder, x.shape, points, place)
 
     def result(at: tuple[Expr, ...]) -> Node:
-        found = joined.give(total.load(at))
-        if hits is None:
-            return narrow(found, x.dtype)
-        count = hits.load(at)
-        if kind == "mean":
-            # Where nothing joins, x's own is chosen below.
-            parts = e.add(count, 1) if include_self else e.maximum(count, 1)
-            found = _quotient(found, cast(parts, found.dtype))
-        if include_self:
-            return narrow(found, x.dtype)
-        return e.select(e.gt(count, 0), narrow(found, x.dtype), x.load(at))
+        found, count = joined.give(total.load(at)), hits.load(at)
+        # Where nothing joins, x's own is chosen below.
+        parts = e.add(count, 1) if include_self else e.maximum(count, 1)
+        found = narrow(_quotient(found, cast(parts, found.dtype)), x.dtype)
+        return found if include_self else e.select(e.gt(count, 0), found, x.load(at))
 
     return builder.pointwise(x.shape, x.dtype, result)
 
@@ -121,7 +148,19 @@ def count_at(
     return builder.update(none, points, place, lambda _: const(1, INT32), "add")
 
 
-def _join_fresh(
+def count_up_to(
+    builder: GraphBuilder, shape: Sequence[Expr], points: Sequence[Expr], place: Place
+) -> Tensor:
+    """How many of the points go to each element along the last dimension or to one before it.
+
+    int32 where they are known to be few enough.
+    """
+    most = builder.ranges.greatest(product(points))
+    dtype = INT32 if most is not None and most < 1 << 31 else INT64
+    return running(count_at(builder, shape, points, place), len(shape) - 1, dtype, "sum")
+
+
+def join_fresh(
     builder: GraphBuilder,
     shape: Sequence[Expr],
     dtype: DType,

@@ -65,10 +65,16 @@ def _flattened(x: Tensor) -> tuple[View, Expr]:
     return x.builder.view(x, shape, reshape_index(x.builder.ranges, x.shape, shape)), rows
 
 
-def _transposed(weight: Tensor) -> View:
+def transposed(weight: Tensor) -> View:
     """weight[n, k] as (k, n)."""
     n, k = weight.shape
     return weight.builder.view(weight, (k, n), lambda at: (at[1], at[0]))
+
+
+def rows_times(x: Tensor, weight: Tensor) -> Tensor:
+    """x[..., k] as rows (m, k), times weight[n, k] transposed, in the type that x computes in."""
+    a, rows = _flattened(x)
+    return accumulated(a, transposed(weight), x, (rows, weight.shape[0]))
 
 
 @REGISTRY.row("aten.linear.default")
@@ -79,8 +85,7 @@ def linear(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None) ->
         return rounded(vector, x.dtype) if bias is None else plus(vector, bias, x.dtype)
     if x.rank == 1:
         x = reshaped(x, (as_expr(1), x.shape[0]))
-    a, rows = _flattened(x)
-    out = accumulated(a, _transposed(weight), x, (rows, weight.shape[0]))
+    out = rows_times(x, weight)
     result = rounded(out, x.dtype) if bias is None else plus(out, bias, x.dtype)
     shape = call.result_type().shape
     return result if len(shape) == 2 else reshaped(result, shape)

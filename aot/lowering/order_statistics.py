@@ -14,7 +14,7 @@ from aot.lowering.promotion import size_node
 from aot.lowering.reductions import domain, reduced
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
-from aot.lowering.rowwise import order_along, picked
+from aot.lowering.rowwise import order_along, picked, running
 from aot.lowering.views import moved, reshaped, sliced
 from aot.symbolic import Expr, as_expr, product
 
@@ -136,21 +136,22 @@ def mode(call: Call, x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[T
     axis, keep = wrap_dim(dim, x.rank), keepdim and x.rank > 0
     x = _line(x)
     builder, size = x.builder, x.shape[axis]
-    ordered = picked(x, order_along(x, axis, size, descending=False), axis)
+    order = order_along(x, axis, size, descending=False)
+    ordered = picked(x, order, axis)
 
-    def count(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
-        own, other = ordered.load(index), ordered.load(replace(index, axis, rindex[0]))
-        return reduce_("sum", cast(e.eq(own, other), INT64))
+    def start(at: tuple[Expr, ...]) -> Node:
+        here = builder.index_node(at[axis])
+        before = ordered.load(replace(at, axis, at[axis] - 1), e.gt(here, 0))
+        return e.select(e.ne(ordered.load(at), before), here, 0)
 
-    counts = builder.reduction(x.shape, (size,), [(INT64, count)])[0]
-    over = domain(counts, axis, keepdim=True)
-    # The first of the most frequent ones in ascending order is the least.
-    best = reduced(builder, over, [(INT64, lambda read: reduce_("argmax", read(counts)))])[0]
-    values = picked(ordered, best, axis)
+    starts = running(builder.pointwise(x.shape, INT64, start), axis, INT64, "max")
 
-    def last(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
-        same = e.eq(x.load(replace(index, axis, rindex[0])), values.load(index))
-        return reduce_("max", e.select(same, builder.index_node(rindex[0]), 0))
+    def behind(at: tuple[Expr, ...]) -> Node:
+        return e.sub(builder.index_node(at[axis]), starts.load(at))
 
-    positions = builder.reduction(values.shape, (size,), [(INT64, last)])[0]
-    return _results(x, positions, axis, keep)
+    lengths = builder.pointwise(x.shape, INT64, behind)
+    over = domain(lengths, axis, keepdim=True)
+    # Where the first of the longest runs ends: in ascending order it is that of the least element,
+    # and equal ones are in the order of their positions.
+    best = reduced(builder, over, [(INT64, lambda read: reduce_("argmax", read(lengths)))])[0]
+    return _results(x, picked(order, best, axis), axis, keep)

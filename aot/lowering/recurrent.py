@@ -1,24 +1,27 @@
-"""Recurrent layers, step by step: LSTM, GRU and the plain ones.
+"""Recurrent layers: LSTM, GRU and the plain ones.
 
-The input's part of all steps is one matrix product; each step adds the state's part. Steps are
-unrolled, so the sequence length must be static.
+The input's part of all steps' gates is one matrix product; the steps, which wait for each other,
+are one template call for each layer and direction (`ir/templates/recurrence.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
+from aot.ir.dtypes import DType
+from aot.ir.nests import View
 from aot.ir.scalar import Node, cast, where
+from aot.ir.templates.recurrence import Recurrence
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
-from aot.lowering.matmul import accumulated, plus, rounded
+from aot.lowering.matmul import plus, rounded, rows_times, transposed
 from aot.lowering.registry import Call, CannotLower, SeveralResults
 from aot.lowering.reshape import reshape_index
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
-from aot.symbolic import Expr, as_expr, product
+from aot.symbolic import Expr, as_expr, is_int
 
 Shape = tuple[Expr, ...]
 WeightList = Sequence[Tensor]
@@ -26,6 +29,17 @@ WeightList = Sequence[Tensor]
 _JOINED_AT_ONCE = 8
 """Tensors that one nest concatenates: each element selects among so many, so steps are joined as a
 tree, not all at once."""
+
+
+_CELLS: Mapping[str, str] = {
+    "aten.gru.input": "gru",
+    "aot.gru.default": "gru",
+    "aten.rnn_tanh.input": "tanh",
+    "aot.rnn_tanh.default": "tanh",
+    "aten.rnn_relu.input": "relu",
+    "aot.rnn_relu.default": "relu",
+}
+"""Layers of one state: operator -> cell, as templates.Recurrence calls it."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +63,6 @@ class Shapes:
     batch_first: bool
 
 
-State = tuple[Tensor, ...]
-"""(hidden,) or, for LSTM, (hidden, cell), each (batch, size)."""
-
-
-class CellStep(Protocol):
-    """One step of a cell."""
-
-    def __call__(self, layer: Layer, inputs: Tensor, at: int, state: State) -> State:
-        """The next state; `inputs`: the input's part of all steps, (steps, batch, gates)."""
-
-
 def _split_params(params: WeightList, shapes: Shapes) -> list[Layer]:
     """Layers and directions in the operator's order."""
     each = len(params) // (shapes.layers * shapes.directions)
@@ -73,136 +76,134 @@ def _split_params(params: WeightList, shapes: Shapes) -> list[Layer]:
     return found
 
 
-def _times_weight(x: Tensor, weight: Tensor) -> Tensor:
-    """X (rows, k) times weight (n, k) transposed, in the type that x computes in."""
-    n, k = weight.shape
-    b = weight.builder.view(weight, (k, n), lambda at: (at[1], at[0]))
-    a = x.builder.view(x, x.shape, lambda at: at)
-    return accumulated(a, b, x, (x.shape[0], n))
+@dataclass(frozen=True)
+class _Given:
+    """What a layer gets: its input (steps, batch, size), and its states before the first step.
+
+    Attributes:
+        x: The input; (batch, steps, size) where `batch_first`.
+        initial: (hidden,) or, for LSTM, (hidden, cell), each (batch, size).
+        batch_first: Of x alone.
+        ends: Whether LSTM's last cell is wanted.
+    """
+
+    x: Tensor
+    initial: Sequence[Tensor]
+    batch_first: bool
+    ends: bool
 
 
-def _input_part(x: Tensor, layer: Layer, bias: Tensor | None) -> Tensor:
-    """The input's part of all steps' gates: (steps, batch, gates), in the type x computes in."""
-    steps, batch, size = x.shape
-    rows, gates = product((steps, batch)), layer.input.shape[0]
-    flat = moved(x, (rows, size), reshape_index(x.builder.ranges, x.shape, (rows, size)))
-    made = _times_weight(flat, layer.input)
+@dataclass(frozen=True)
+class _Made:
+    """What a layer gives: its hidden states (steps, batch, size), and the last states."""
+
+    seen: Tensor
+    finals: Sequence[Tensor]
+
+
+def _run_layer(given: _Given, layer: Layer, cell: str, backwards: bool) -> _Made:
+    """One layer in one direction."""
+    inputs = _input_part(given.x, layer, cell)
+    steps, batch, gates = inputs.shape
+    if given.batch_first:
+        steps, batch = batch, steps
+    turn = (1, 0, 2) if given.batch_first else (0, 1, 2)
+    builder, dtype = given.x.builder, inputs.dtype
+    hidden, *state = (_whole(rounded(t, dtype)) for t in given.initial)
+    weight, projection = (
+        None if w is None else transposed(rounded(w, dtype))
+        for w in (layer.hidden, layer.projection)
+    )
+    assert weight is not None
+    size, units = given.initial[0].shape[1], given.initial[-1].shape[1]
+    out = builder.template(
+        partial(
+            Recurrence,
+            x=builder.view(inputs, (steps, batch, gates), lambda at: [at[k] for k in turn]),
+            weight=weight,
+            hidden=hidden,
+            cell=cell,
+            backwards=backwards,
+            ends=given.ends,
+            state=state[0] if state else None,
+            bias=_new_bias(layer, units) if cell == "gru" else None,
+            projection=projection,
+        ),
+        (steps + 1, batch, units) if given.ends else (steps, batch, size),
+        dtype,
+    )
+    out = rounded(out, given.x.dtype)
+    last = as_expr(0) if backwards else steps - 1
+    finals = [moved(out, (batch, size), lambda at: (last, *at))]
+    if given.ends:
+        finals.append(moved(out, (batch, units), lambda at: (steps, *at)))
+    seen = moved(out, (steps, batch, size), lambda at: at) if given.ends else out
+    return _Made(seen, finals)
+
+
+def _input_part(x: Tensor, layer: Layer, cell: str) -> Tensor:
+    """The input's part of all gates with what biases add: x's shape, but for the last dimension.
+
+    In the type that x computes in.
+    """
+    made = rows_times(x, layer.input)
+    bias = _gates_bias(layer, made.dtype, cell)
     if bias is not None:
         made = plus(made, bias, made.dtype)
-    shape = (steps, batch, gates)
+    shape = (*x.shape[:-1], layer.input.shape[0])
     return moved(made, shape, reshape_index(x.builder.ranges, made.shape, shape))
 
 
-def _gate(
-    inputs: Tensor, hidden: Tensor, at: int, size: Expr, bias: Tensor | None = None
-) -> Callable[[Shape, int], tuple[Node, Node]]:
-    """A function of ((batch, unit), gate) that gives the input's part and the state's part of it.
+def _gates_bias(layer: Layer, dtype: DType, cell: str) -> Tensor | None:
+    """Both biases of all gates, but of GRU's new gate, which has its hidden one to itself."""
+    own, hidden = layer.input_bias, layer.hidden_bias
+    if own is None or hidden is None:
+        return None
+    gates = own.shape[0]
+    both = gates - layer.hidden.shape[1] if cell == "gru" else gates
 
-    `inputs`: (steps, batch, gates * size), read at the step `at`. `hidden`: (batch, gates * size).
-    """
+    def body(at: Shape) -> Node:
+        there = None
+        if both != gates:
+            there = e.lt(own.builder.index_node(at[0]), own.builder.index_node(both))
+        return e.add(cast(own.load(at), dtype), cast(hidden.load(at, there), dtype))
 
-    def parts(index: Shape, gate: int) -> tuple[Node, Node]:
-        column = index[1] + gate * size
-        own = hidden.load((index[0], column))
-        if bias is not None:
-            own = e.add(own, cast(bias.load((column,)), own.dtype))
-        return inputs.load((as_expr(at), index[0], column)), own
-
-    return parts
-
-
-def _lstm_step(layer: Layer, inputs: Tensor, at: int, state: State) -> State:
-    hidden, cell = state
-    size = cell.shape[1]
-    parts = _gate(inputs, _times_weight(hidden, layer.hidden), at, size)
-
-    def gate(index: Shape, number: int) -> Node:
-        return e.add(*parts(index, number))
-
-    def next_cell(index: Shape) -> Node:
-        kept = e.mul(e.sigmoid(gate(index, 1)), cast(cell.load(index), inputs.dtype))
-        return e.add(kept, e.mul(e.sigmoid(gate(index, 0)), e.tanh(gate(index, 2))))
-
-    def cell_out(index: Shape) -> Node:
-        return cast(next_cell(index), cell.dtype)
-
-    def hidden_out(index: Shape) -> Node:
-        return cast(e.mul(e.sigmoid(gate(index, 3)), e.tanh(next_cell(index))), hidden.dtype)
-
-    outputs = [(hidden.dtype, hidden_out), (cell.dtype, cell_out)]
-    made, new_cell = hidden.builder.pointwise_many(cell.shape, outputs)
-    if layer.projection is not None:
-        made = rounded(_times_weight(made, layer.projection), hidden.dtype)
-    return made, new_cell
+    return own.builder.pointwise(own.shape, dtype, body)
 
 
-def _gru_step(layer: Layer, inputs: Tensor, at: int, state: State) -> State:
-    (hidden,) = state
+def _new_bias(layer: Layer, units: Expr) -> View | None:
+    """GRU's hidden bias of the new gate."""
     bias = layer.hidden_bias
-    parts = _gate(inputs, _times_weight(hidden, layer.hidden), at, hidden.shape[1], bias)
-
-    def body(index: Shape) -> Node:
-        reset = e.sigmoid(e.add(*parts(index, 0)))
-        update = e.sigmoid(e.add(*parts(index, 1)))
-        given, own = parts(index, 2)
-        new = e.tanh(e.add(given, e.mul(reset, own)))
-        old = cast(hidden.load(index), new.dtype)
-        return cast(e.add(e.mul(e.sub(old, new), update), new), hidden.dtype)
-
-    return (hidden.builder.pointwise(hidden.shape, hidden.dtype, body),)
+    if bias is None:
+        return None
+    wide = rounded(bias, bias.dtype.compute)
+    return wide.builder.view(wide, (units,), lambda at: (at[0] + 2 * units,))
 
 
-def _plain_step(activation: Callable[[Node], Node]) -> CellStep:
-    def step(layer: Layer, inputs: Tensor, at: int, state: State) -> State:
-        (hidden,) = state
-        parts = _gate(inputs, _times_weight(hidden, layer.hidden), at, hidden.shape[1])
-
-        def body(index: Shape) -> Node:
-            return cast(activation(e.add(*parts(index, 0))), hidden.dtype)
-
-        return (hidden.builder.pointwise(hidden.shape, hidden.dtype, body),)
-
-    return step
+def _whole(tensor: Tensor) -> View:
+    return tensor.builder.view(tensor, tensor.shape, lambda at: at)
 
 
-def _run(
-    x: Tensor, layers: Sequence[Layer], states: Sequence[State], shapes: Shapes, step: CellStep
-) -> tuple[Tensor, list[State]]:
-    """All layers over x (steps, batch, size): the last one's hidden states, and final states."""
-    finals: list[State] = []
+def _run(given: _Given, params: WeightList, shapes: Shapes, cell: str) -> _Made:
+    """All layers: the last one's hidden states, and the last states of all, a tensor a kind."""
+    ends: list[Sequence[Tensor]] = []
+    layers = _split_params(params, shapes)
     for k in range(shapes.layers):
         sides = []
         for d in range(shapes.directions):
             number = k * shapes.directions + d
-            hidden, final = _run_layer(x, layers[number], states[number], bool(d), step)
-            sides.append(hidden)
-            finals.append(final)
+            initial = [_one_of(t, number) for t in given.initial]
+            made = _run_layer(replace(given, initial=initial), layers[number], cell, bool(d))
+            sides.append(made.seen)
+            ends.append(made.finals)
         x = sides[0] if len(sides) == 1 else _side_by_side(sides[0], sides[1])
-    return x, finals
+        given = replace(given, x=x, batch_first=False)
+    finals = [_stacked(states) for states in zip(*ends, strict=True)]
+    return _Made(given.x, finals)
 
 
-def _run_layer(
-    x: Tensor, layer: Layer, state: State, backwards: bool, step: CellStep
-) -> tuple[Tensor, State]:
-    bias = layer.input_bias
-    if bias is not None and layer.hidden_bias is not None and step is not _gru_step:
-        bias = _sum(bias, layer.hidden_bias)
-    inputs = _input_part(x, layer, bias)
-    order = range(int(x.shape[0]))
-    hidden: dict[int, Tensor] = {}
-    for at in reversed(order) if backwards else order:
-        state = step(layer, inputs, at, state)
-        hidden[at] = state[0]
-    return _stacked([hidden[at] for at in order]), state
-
-
-def _sum(a: Tensor, b: Tensor) -> Tensor:
-    dtype = a.dtype.compute
-
-    def body(at: Shape) -> Node:
-        return e.add(cast(a.load(at), dtype), cast(b.load(at), dtype))
-
-    return a.builder.pointwise(a.shape, dtype, body)
+def _one_of(states: Tensor, number: int) -> Tensor:
+    return moved(states, states.shape[1:], lambda at: (as_expr(number), *at))
 
 
 def _stacked(parts: Sequence[Tensor]) -> Tensor:
@@ -249,32 +250,19 @@ def _side_by_side(a: Tensor, b: Tensor) -> Tensor:
     return builder.pointwise((*a.shape[:-1], size + b.shape[-1]), a.dtype, body)
 
 
-def _states(initial: Sequence[Tensor], count: int) -> list[State]:
-    """Initial states (layers * directions, batch, size), one each."""
-
-    def pick(tensor: Tensor, number: int) -> Tensor:
-        return moved(tensor, tensor.shape[1:], lambda at: (as_expr(number), *at))
-
-    return [tuple(pick(t, k) for t in initial) for k in range(count)]
-
-
 def _recurrent(
-    x: Tensor, initial: Sequence[Tensor], params: WeightList, shapes: Shapes, step: CellStep
+    call: Call, given: _Given, params: WeightList, shapes: Shapes, cell: str
 ) -> SeveralResults:
     """(outputs, final states…) as the operators give them.
 
     Raises:
-        CannotLower: The sequence length is 0, or not known when the package is built.
+        CannotLower: There are no steps.
     """
-    if shapes.batch_first:
-        x = _swapped(x)
-    if not x.shape[0].is_Integer or int(x.shape[0]) == 0:
-        raise CannotLower("its sequence length is not fixed; steps are unrolled")
-    count = shapes.layers * shapes.directions
-    layers = _split_params(params, shapes)
-    out, finals = _run(x, layers, _states(initial, count), shapes, step)
-    ends = [_stacked([state[k] for state in finals]) for k in range(len(initial))]
-    return (_swapped(out) if shapes.batch_first else out, *ends)
+    if is_int(given.x.shape[1 if shapes.batch_first else 0], 0):
+        raise CannotLower("its sequence has no steps")
+    made = _run(given, params, shapes, cell)
+    absent = (None,) * (len(call.op.outputs) - 1 - len(made.finals))
+    return (_swapped(made.seen) if shapes.batch_first else made.seen, *made.finals, *absent)
 
 
 def _swapped(x: Tensor) -> Tensor:
@@ -290,7 +278,7 @@ def _shapes(
     return Shapes(layers, 2 if bidirectional else 1, biases, batch_first)
 
 
-@REGISTRY.row("aten.lstm.input")
+@REGISTRY.row("aten.lstm.input", "aot.lstm.default")
 def lstm(
     call: Call,
     x: Tensor,
@@ -305,10 +293,11 @@ def lstm(
 ) -> SeveralResults:
     """LSTM with `initial` = (hidden, cell), optional projection."""
     shapes = _shapes(biases, layers, dropout, train, (bidirectional, batch_first))
-    return _recurrent(x, initial, params, shapes, _lstm_step)
+    given = _Given(x, initial, batch_first, ends=call.op.outputs[2] is not None)
+    return _recurrent(call, given, params, shapes, "lstm")
 
 
-@REGISTRY.row("aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input")
+@REGISTRY.row(*_CELLS)
 def simple_recurrent(
     call: Call,
     x: Tensor,
@@ -323,15 +312,5 @@ def simple_recurrent(
 ) -> SeveralResults:
     """GRU and the plain cells: one state."""
     shapes = _shapes(biases, layers, dropout, train, (bidirectional, batch_first))
-    return _recurrent(x, (initial,), params, shapes, _STEPS[call.op.target.split(".")[1]])
-
-
-def _relu(x: Node) -> Node:
-    return e.maximum(x, 0.0)
-
-
-_STEPS: dict[str, CellStep] = {
-    "gru": _gru_step,
-    "rnn_tanh": _plain_step(e.tanh),
-    "rnn_relu": _plain_step(_relu),
-}
+    given = _Given(x, (initial,), batch_first, ends=False)
+    return _recurrent(call, given, params, shapes, _CELLS[call.op.target])

@@ -12,6 +12,7 @@ from aot.lowering import exprs as e
 from aot.lowering.axes import wrap_dim
 from aot.lowering.bags import Runs
 from aot.lowering.builder import Tensor, identity_view
+from aot.lowering.joined_writes import count_up_to
 from aot.lowering.pointwise import narrow
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
@@ -51,6 +52,18 @@ def _segments(
         return x.builder.index_node(ravel(unravel(bag, (*lead, count))[:-1], lead) * size)
 
     return Runs.between(x.builder, product((*lead, count)), size, between, first if lead else None)
+
+
+@REGISTRY.row("aot.ended.default")
+def ended(call: Call, ends: Tensor, size: Expr) -> Tensor:
+    """At each of `size` positions, how many of the rising `ends` are not above it."""
+    builder, places = call.builder, size + 1
+
+    def place(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return (builder.indirect(cast(ends.load(at), INT64), places, wrap=False),)
+
+    counts = count_up_to(builder, (places,), ends.shape, place)
+    return builder.pointwise((size,), INT64, lambda at: cast(counts.load(at), INT64))
 
 
 @REGISTRY.row("aten.segment_reduce.default")

@@ -23,7 +23,7 @@ def change_calls(graph: LoopGraph, machine: Machine, change: Change) -> LoopGrap
     """The graph with some template calls replaced; the same one where all stay."""
     nests = {n: op for op in graph.ops if isinstance(op, LoopNest) for n in writes(op)}
     lanes = None if machine.gathers else machine.lanes
-    builder = NestBuilder(dict(graph.buffers), nests, graph.dims, lanes)
+    builder = NestBuilder(dict(graph.buffers), nests, graph.dims, lanes, machine.units)
     ops: list[LoopOp] = []
     decisions: list[Decision] = []
     for op in graph.ops:

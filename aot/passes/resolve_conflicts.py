@@ -66,7 +66,7 @@ def _resolved(nest: LoopNest, graph: LoopGraph, machine: Machine) -> Resolved:
     (store,) = nest.stores
     dtype = graph.buffers[store.buffer].dtype
     if machine.in_order:
-        reason = "one worker does points that may meet, in order"
+        reason = "one worker does the points of an element, in order"
         return Resolved((nest,), "in memory", reason)
     if store.mode == "last":
         return last_wins(nest, graph, machine)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from aot.ir.conditions import at_least, fold_conditions
+from aot.ir.conditions import changes, fold_conditions
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, LoopNest
@@ -22,10 +22,10 @@ from aot.schedule.stages import StageDraft
 from aot.symbolic import Expr, Symbol, coefficient_of, integer, product, var
 
 MAX_PIECES = 8
-"""Pieces of one loop; each is code of its own."""
+"""Conditions up to which a loop may stay whole; more take longer than any pieces."""
 
-MAX_BLOCKS = 64
-"""Pieces of a loop with much work in each turn, such as a stack of many rows."""
+MAX_BLOCKS = 256
+"""Pieces of one loop; each is code of its own."""
 
 
 def split_index_sets(
@@ -54,14 +54,16 @@ def _end(axis: Axis) -> tuple[int, ...]:
 
 
 def _worth_cutting(machine: Machine, stage: StageDraft, axis: Axis, count: int) -> bool:
-    """Pieces should be whole vectors on average, or work units of their own."""
+    """Few pieces should be whole vectors on average, or work units of their own."""
     if count < 2 or not axis.extent.is_Integer:
         return False
-    if count <= MAX_PIECES and int(axis.extent) >= machine.lanes * count:
+    if count > MAX_PIECES:
+        return count <= MAX_BLOCKS
+    if int(axis.extent) >= machine.lanes * count:
         return True
     others = product([a.extent for a in stage.inner if a != axis])
     around = others.is_Integer and int(others) * int(axis.extent) >= machine.small_unit * count
-    return bool(around) and count <= MAX_BLOCKS
+    return bool(around)
 
 
 def split_points(nests: Iterable[LoopNest], axis: Axis) -> list[int]:
@@ -73,20 +75,20 @@ def split_points(nests: Iterable[LoopNest], axis: Axis) -> list[int]:
     if not axis.extent.is_Integer:
         return []
     for node in postorder([r for n in nests for r in n.roots]):
-        compared = at_least(node)
-        if compared is None:
-            continue
-        expr = compared[0]
-        slope = coefficient_of(expr, axis.symbol)
-        if slope is None or slope not in (1, -1):
-            continue
-        rest = (expr - slope * axis.symbol).expand()
-        if rest.is_Integer:
-            # axis + rest >= 0 begins at -rest; rest - axis >= 0 ends after rest.
-            place = -int(rest) if slope == 1 else int(rest) + 1
-            if 0 < place < int(axis.extent):
-                found.add(place)
-    return sorted(found)
+        found.update(place for expr in changes(node) if (place := _change(expr, axis)) is not None)
+    return sorted(place for place in found if 0 < place < int(axis.extent))
+
+
+def _change(expr: Expr, axis: Axis) -> int | None:
+    """Where along the axis an expression changes between negative and not; None: not known."""
+    slope = coefficient_of(expr, axis.symbol)
+    if slope is None or slope not in (1, -1):
+        return None
+    rest = (expr - slope * axis.symbol).expand()
+    if not rest.is_Integer:
+        return None
+    # axis + rest >= 0 begins at -rest; rest - axis >= 0 ends after rest.
+    return -int(rest) if slope == 1 else int(rest) + 1
 
 
 def _piece(graph: LoopGraph, stage: StageDraft, axis: Axis, begin: int, end: int) -> StageDraft:

@@ -5,13 +5,12 @@ For devices that loop over points, one vector at a time; `tile_kernels.py` is fo
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from dataclasses import replace
 
-from aot.ir.kernels import FusedKernel, NestKernel, Stage, Strip, TemplateKernel
+from aot.ir.kernels import FusedKernel, NestKernel, Shares, Stage, Strip, TemplateKernel
 from aot.ir.loops import reads, writes
 from aot.ir.nests import Axis, LoopNest
+from aot.schedule.conflicts import in_order, leading_free, shares_of
 from aot.schedule.groups import Group, with_outer
 from aot.schedule.index_set_splitting import MAX_BLOCKS, split_index_sets, split_points
 from aot.schedule.merge import merge_axes, merge_outer
@@ -30,17 +29,42 @@ def build_kernel(
     """The kernel of a group. `needed`: buffers that something outside the group reads."""
     if group.template is not None:
         return template_kernel(scheduler, group, name, needed)
+    if any(nest.conflicts for nest in group.nests):
+        return _conflicting_kernel(scheduler, group, name, needed)
     group, strip = _choose_inner(scheduler, group)
     drafts = drop_unread(form_stages(scheduler.graph, group), needed)
-    if not any(nest.conflicts for nest in group.nests):  # whose points keep their order
-        split = strip.axis if strip is not None else None
-        drafts = split_index_sets(scheduler, drafts, split)
+    split = strip.axis if strip is not None else None
+    drafts = split_index_sets(scheduler, drafts, split)
     stages = tuple(_order_stage(scheduler, group.outer, d, strip) for d in drafts)
     return _finish(name, group, stages, strip, needed)
 
 
+def _conflicting_kernel(
+    scheduler: Scheduler, group: Group, name: str, needed: frozenset[str]
+) -> FusedKernel:
+    """Parallel along loops where points never meet, or by where they store, if either will do."""
+    leading = leading_free(group)
+    if scheduler.hints.volume(leading) < scheduler.machine.units:
+        (stage,) = _stages(scheduler, with_outer(group, ()), needed)
+        shares = shares_of(scheduler, stage)
+        if shares is not None:
+            return _finish(name, with_outer(group, ()), (stage,), None, needed, shares)
+    group = with_outer(group, leading)
+    return _finish(name, group, _stages(scheduler, group, needed), None, needed)
+
+
+def _stages(scheduler: Scheduler, group: Group, needed: frozenset[str]) -> tuple[Stage, ...]:
+    drafts = drop_unread(form_stages(scheduler.graph, group), needed)
+    return tuple(_order_stage(scheduler, group.outer, d, None) for d in drafts)
+
+
 def _finish(
-    name: str, group: Group, stages: tuple[Stage, ...], strip: Strip | None, needed: frozenset[str]
+    name: str,
+    group: Group,
+    stages: tuple[Stage, ...],
+    strip: Strip | None,
+    needed: frozenset[str],
+    shares: Shares | None = None,
 ) -> FusedKernel:
     nests = [n for s in stages for n in s.nests]
     written = list(dict.fromkeys(b for n in nests for b in writes(n)))
@@ -54,7 +78,7 @@ def _finish(
     left = tuple(b for b in read if b not in written)
     stored = tuple(b for b in written if b in needed)
     if group.template is None:
-        return NestKernel(name, group.outer, stages, strip, local, left, stored)
+        return NestKernel(name, group.outer, stages, strip, local, left, stored, shares)
     return TemplateKernel(name, group.template, stages, local, left, stored, group.prologue)
 
 
@@ -77,18 +101,9 @@ def _choose_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | No
     """
     if not group.outer:
         return group, None
-    if any(nest.conflicts for nest in group.nests):
-        return _conflicting_inner(group), None
     if all(n.axes == group.outer and not n.reduction for n in group.nests):
         return _pointwise_inner(scheduler, merge_outer(scheduler.graph, group))
     return _row_inner(scheduler, group)
-
-
-def _conflicting_inner(group: Group) -> Group:
-    """What is outside of all loops along which points may meet stays parallel."""
-    (nest,) = group.nests
-    leading = tuple(itertools.takewhile(nest.free_axes.__contains__, group.outer[:-1]))
-    return with_outer(group, leading)
 
 
 def _whole_draft(group: Group) -> StageDraft:
@@ -99,8 +114,9 @@ def _whole_draft(group: Group) -> StageDraft:
 def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
     """The loops of one pointwise iteration space: which are inner, and the strips of one of them.
 
-    The vector axis is inner; with it, in this order: an axis that square tiles need; loops until a
-    work unit has `small_unit` points; loops that conditions cut, so that each piece has its code.
+    The vector axis is inner; with it, in this order: an axis that square tiles need; a short one
+    between the elements of a long vector axis; loops until a work unit has `small_unit` points;
+    loops that conditions cut, so that each piece has its code.
     """
     hints, machine = scheduler.hints, scheduler.machine
     cost = stage_cost(scheduler, (), _whole_draft(group))
@@ -117,6 +133,11 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
         inner.insert(0, transposed)
         outer = with_outer(group, tuple(rest))
         return outer, Strip(vector, machine.line_points)
+    between = _between(scheduler, cost.moves, vector, rest)
+    if between is not None and hints.value(vector.extent) > machine.strip_points:
+        rest.remove(between)
+        inner.insert(0, between)
+        return with_outer(group, tuple(rest)), Strip(vector, machine.strip_points)
     total = hints.volume(group.outer)
     while rest and hints.volume(inner) < machine.small_unit:
         if (
@@ -144,17 +165,32 @@ def _transposed_axis(
     vector: Axis,
     rest: list[Axis],
 ) -> Axis | None:
-    """A long axis, with an access that is contiguous along it and strided along `vector`.
+    """An axis of a cache line or more, an access contiguous along it and strided along `vector`.
 
     Strips of `vector` with this axis inside are square tiles, as for a transposition.
     """
     for axis in rest:
         extents = (scheduler.hints.value(a.extent) for a in (axis, vector))
-        long = min(extents) >= scheduler.machine.line_points
+        long = min(extents) >= scheduler.machine.lanes
         for move in moves:
             along, across = move.stride(vector.symbol), move.stride(axis.symbol)
             if long and across == 1 and along not in (0, 1):
                 return axis
+    return None
+
+
+def _between(
+    scheduler: Scheduler, moves: tuple[StridedAccess, ...], vector: Axis, rest: list[Axis]
+) -> Axis | None:
+    """A short axis whose elements lie between those of `vector` in memory.
+
+    Inside strips of `vector`, a cache line that several of its points need is loaded once.
+    """
+    for axis in rest:
+        short = 1 < scheduler.hints.value(axis.extent) <= scheduler.machine.lanes // 2
+        strides = [(m.stride(axis.symbol), m.stride(vector.symbol)) for m in moves]
+        if short and any(near == 1 and far not in (None, 0, 1) for near, far in strides):
+            return axis
     return None
 
 
@@ -247,23 +283,12 @@ def _order_stage(
     ordered = order_by_stride(scheduler.hints, cost.moves, draft.domain)
     candidates = draft.domain
     if any(nest.conflicts for nest in draft.nests):
-        ordered, candidates = _in_order(draft, ordered)
+        ordered, candidates = in_order(draft, ordered)
     vector = _stage_vector(cost.best(candidates)[1], draft, strip)
     kept = [a for a in ordered if a in draft.inner and a != vector]
     reduced = [a for a in ordered if a in draft.reduction and a != vector]
     tail = [vector] if vector is not None else []
     return Stage(draft.inner, draft.reduction, (*kept, *reduced, *tail), vector, draft.nests)
-
-
-def _in_order(draft: StageDraft, ordered: Sequence[Axis]) -> tuple[list[Axis], tuple[Axis, ...]]:
-    """Loops along which points may meet in the nest's order, outside of the others.
-
-    Also the loops of which one may become the vector, innermost, without a change of that order.
-    """
-    (nest,) = draft.nests
-    free = tuple(axis for axis in ordered if axis in nest.free_axes)
-    meeting = tuple(axis for axis in nest.axes if axis in draft.inner and axis not in free)
-    return [*meeting, *free], (*meeting[-1:], *free)
 
 
 def _stage_vector(best: Axis | None, draft: StageDraft, strip: Strip | None) -> Axis | None:

@@ -2,7 +2,8 @@
 
 Done where a single nest would leave processors idle (few results, many operands), or where memory
 runs across it: with channels last, a group's few channels are the innermost loop, too short for
-vectors, while all channels together are contiguous.
+vectors, while all channels together are contiguous. A part of a search for positions gives the
+extreme value that it found, too (`schedule/positions.py`).
 """
 
 from __future__ import annotations
@@ -10,20 +11,36 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from aot.ir.decisions import Decision
+from aot.ir.dtypes import DType
 from aot.ir.hints import Hints, hints_of
 from aot.ir.loops import LoopGraph, reads
 from aot.ir.machine import CrossedTile, Machine
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
-from aot.ir.rewrite import split_axis, substitute_axes, with_roots
-from aot.ir.scalar import Access, Node, load, postorder, rebuild, reduce_, with_args
+from aot.ir.rewrite import in_parts, split_axis, substitute_axes, with_roots
+from aot.ir.scalar import (
+    Access,
+    Node,
+    binary,
+    const,
+    guard_loads,
+    index_value,
+    load,
+    postorder,
+    rebuild,
+    reduce_,
+    where,
+    with_args,
+)
 from aot.ir.templates.base import LoopOp
 from aot.schedule.canonical import simplify
+from aot.schedule.positions import EXTREMES, best_part, extreme, position
 from aot.schedule.strides import StridedAccess, strided_accesses
 from aot.symbolic import (
     Expr,
     FloorDiv,
     Modulo,
     Symbol,
+    ceil_div,
     integer,
     product,
     row_major_strides,
@@ -80,8 +97,10 @@ class _Splitter:
     decisions: list[Decision] = field(default_factory=list)
 
     def split(self, nest: LoopNest) -> tuple[LoopNest, ...]:
-        reduces = [n for n in postorder(nest.roots) if n.op == "reduce"]
-        plain = all(n.attr in SPLITTABLE for n in reduces) and len(nest.stores) > 0
+        reduces = _reduces(nest)
+        # A worker that loops finds positions as it goes.
+        known = SPLITTABLE | EXTREMES.keys() if not self.machine.local_buffers else SPLITTABLE
+        plain = all(n.attr in known for n in reduces) and len(nest.stores) > 0
         points = self.hints.volume((*nest.axes, *nest.reduction))
         if not reduces or not plain or points < self.machine.simple_points:
             return (nest,)
@@ -96,8 +115,9 @@ class _Splitter:
         if main is None:
             return nest, None
         chunk: Axis | None = None
+        searches = any(n.attr in EXTREMES for n in _reduces(nest))
         tile = self.machine.crossed
-        if tile is not None and self._read_by_rows(nest, main):
+        if tile is not None and not searches and self._read_by_rows(nest, main):
             nest, chunk = self._tile_rows(nest, tile)
             if chunk is not None:
                 reason = f"another nest reduces {main.buffer} along rows: one tile serves both"
@@ -105,6 +125,8 @@ class _Splitter:
         narrow, beside = self._narrow_axis(nest, main)
         enough = self.machine.units
         rest = [a for a in nest.reduction if a != narrow]
+        # The parts of a search lie one behind the other.
+        rest = rest[:1] if searches else rest
         units = self._units(nest, main, narrow)
         if units < enough:
             nest, chunk = self._chunk(nest, main, rest)
@@ -222,12 +244,38 @@ class _Splitter:
             and others >= self.machine.least_strip
         ):
             return nest, axis
-        if not axis.extent.is_Integer:
+        parts = self._divisor(extent, others, enough) if axis.extent.is_Integer else None
+        if parts is not None:
+            return _split_axis(nest, axis, parts)
+        if self.machine.local_buffers or enough < self.machine.least_parts:
             return nest, None
-        parts = self._divisor(extent, others, enough)
-        if parts is None:
+        if extent * others < 2 * self.machine.row_points:
             return nest, None
-        return _split_axis(nest, axis, parts)
+        return self._padded_axis(
+            nest, axis, min(4 * enough, extent * others // self.machine.part_points)
+        )
+
+    def _padded_axis(self, nest: LoopNest, axis: Axis, parts: int) -> tuple[LoopNest, Axis]:
+        """An axis in about so many parts, at any size; what lies behind its end changes nothing."""
+        lanes = self.machine.lanes
+        length: Expr = product((ceil_div(axis.extent, integer(parts * lanes)), integer(lanes)))
+        if axis.extent.is_Integer:
+            parts = -(-int(axis.extent) // int(length))
+        outer = Axis(var(f"{axis.symbol}_part"), integer(parts))
+        inner = Axis(var(f"{axis.symbol}_in"), length)
+        at = product((outer.symbol, length)) + inner.symbol
+        reduction = in_parts(nest.reduction, axis, (outer, inner))
+        moved = substitute_axes(nest, {axis.symbol: at}, nest.axes, reduction)
+        inside = binary("lt", index_value(at), index_value(axis.extent))
+
+        def visit(node: Node, args: tuple[Node, ...]) -> Node:
+            if node.op != "reduce":
+                return with_args(node, args)
+            (value,) = args
+            none = const(_neutral(str(node.attr), value.dtype), value.dtype)
+            return with_args(node, (where(inside, guard_loads(value, inside), none),))
+
+        return with_roots(moved, rebuild(moved.roots, visit)), outer
 
     def _divisor(self, extent: int, others: int, enough: int) -> int | None:
         """Parts to cut an axis of that extent into, evenly, each of enough points."""
@@ -251,14 +299,14 @@ class _Splitter:
         axes = (*chunk, *partial.axes)
         point: tuple[Expr, ...] = tuple(a.symbol for a in axes)
         stores: list[Store] = []
-        for node in _reduces(partial):
+        for node in _partials(_reduces(partial)):
             name = f"{nest.stores[0].buffer}_part{len(stores)}"
             self._declare(name, node, axes)
             stores.append(Store(name, point, node))
         first = LoopNest(
             f"{nest.name}_part", axes, inner, tuple(stores), nest.origin, nest.absorbed
         )
-        return (*spread, self._simple(first), self._combining(nest, plan, stores))
+        return (*spread, self._simple(first), *self._combining(nest, plan, stores))
 
     def _joined(self, nest: LoopNest, plan: _Plan) -> tuple[LoopNest, Axis | None]:
         """The nest with the narrow axis and the one beside it as a single axis."""
@@ -279,20 +327,32 @@ class _Splitter:
         known = [a for a in more if a is not None]
         return simplify(self.graph, nest, *known)
 
-    def _combining(self, nest: LoopNest, plan: _Plan, partials: list[Store]) -> LoopNest:
-        """The nest that reduces the partial results, with everything that followed."""
+    def _combining(
+        self, nest: LoopNest, plan: _Plan, partials: list[Store]
+    ) -> tuple[LoopNest, ...]:
+        """The nests that reduce the partial results, the last one with everything that followed."""
+        chunk = (plan.chunk.symbol,) if plan.chunk is not None else ()
+        inner = [a for a in nest.reduction if a not in plan.kept]
         combined: dict[int, Node] = {}
-        for node, store in zip(_reduces(nest), partials, strict=True):
-            chunk = (plan.chunk.symbol,) if plan.chunk is not None else ()
+        nests: list[LoopNest] = []
+        made = dict(zip(_partials(_reduces(nest)), partials, strict=True))
+        for node in _reduces(nest):
+            if node.attr in EXTREMES and plan.chunk is not None:
+                name = f"{nest.stores[0].buffer}_best{len(nests)}"
+                self._declare(name, node, nest.axes)
+                best, part = best_part(nest, node, made[extreme(node)], name, plan.chunk)
+                nests.append(best)
+                combined[id(node)] = position(nest, made[node], part, inner)
+                continue
             point = (*chunk, *(_joined_index(a, plan) for a in nest.axes))
-            partial = load(store.buffer, node.dtype.compute, point)
+            partial = load(made[node].buffer, node.dtype.compute, point)
             combined[id(node)] = reduce_(str(node.attr), partial, node.dtype)
 
         def visit(node: Node, args: tuple[Node, ...]) -> Node:
             return combined.get(id(node)) or with_args(node, args)
 
-        values = rebuild(nest.roots, visit)
-        return replace(with_roots(nest, values), reduction=plan.kept)
+        last = with_roots(nest, rebuild(nest.roots, visit))
+        return (*nests, replace(last, reduction=plan.kept if _reduces(last) else ()))
 
     def _spread_operands(
         self, nest: LoopNest, joined: Axis
@@ -344,6 +404,12 @@ def _reduces(nest: LoopNest) -> list[Node]:
     return [n for n in postorder(nest.roots) if n.op == "reduce"]
 
 
+def _partials(reduces: list[Node]) -> list[Node]:
+    """What a part gives, each once; a search needs the extreme besides its position."""
+    both = (n for r in reduces for n in ((extreme(r), r) if r.attr in EXTREMES else (r,)))
+    return list(dict.fromkeys(both))
+
+
 def _inside_reductions(nest: LoopNest) -> list[Node]:
     roots = [n.args[0] for n in postorder(nest.roots) if n.op == "reduce"]
     return postorder(roots)
@@ -353,3 +419,10 @@ def _split_axis(nest: LoopNest, axis: Axis, parts: int) -> tuple[LoopNest, Axis]
     outer = Axis(var(f"{axis.symbol}_part"), integer(parts))
     inner = Axis(var(f"{axis.symbol}_in"), integer(int(axis.extent) // parts))
     return split_axis(nest, axis, (outer, inner)), outer
+
+
+def _neutral(reduction: str, dtype: DType) -> float:
+    """What changes no result of a reduction; of a search, what is found last."""
+    least, greatest = dtype.ends
+    starts = {"sum": 0, "prod": 1, "any": 0, "all": 1, "min": greatest, "argmin": greatest}
+    return starts.get(reduction, least)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.ir.loops import LoopGraph
-from aot.ir.nests import Axis, Buffer, LoopNest
+from aot.ir.nests import JOINING, Axis, Buffer, LoopNest
 from aot.ir.scalar import Access, IndexValue, Node, postorder
 from aot.symbolic import Expr, Ranges, Symbol, coefficient_of, integer, product
 
@@ -16,7 +16,8 @@ class StridedAccess:
     """One access: its element offset in the buffer, and whether it stores.
 
     `indirect`: loop variables that values in the offset (read from memory) depend on. `guard`:
-    those that decide whether the access happens at all.
+    those that decide whether the access happens at all. `joins`: a store that joins values in
+    memory.
     """
 
     buffer: str
@@ -24,6 +25,7 @@ class StridedAccess:
     store: bool
     indirect: frozenset[Symbol]
     guard: frozenset[Symbol] = frozenset()
+    joins: bool = False
 
     def stride(self, symbol: Symbol) -> Expr | None:
         """Elements moved per turn of that loop; None when that is not constant."""
@@ -50,7 +52,15 @@ def strided_accesses(
     for store in nest.stores:
         offset = buffer_offset(graph.buffers, store.buffer, store.index, known)
         bound = tuple(n for _, n in store.binds)
-        found.append(StridedAccess(store.buffer, offset, store=True, indirect=variables(bound)))
+        found.append(
+            StridedAccess(
+                store.buffer,
+                offset,
+                store=True,
+                indirect=variables(bound),
+                joins=store.mode in JOINING,
+            )
+        )
     return tuple(dict.fromkeys(found))
 
 

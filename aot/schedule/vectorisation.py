@@ -52,6 +52,8 @@ class StageCost:
     def _access(self, move: StridedAccess, symbol: Symbol) -> float:
         """Of one vector of an access."""
         stride = move.stride(symbol)
+        if move.joins and stride != 1:
+            return self.machine.joined_price * self.machine.lanes
         if stride is None:
             return self.machine.scattered_price
         if stride == 0 and symbol not in self.values:

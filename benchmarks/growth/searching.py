@@ -17,6 +17,13 @@ ROW = 1024
 SORTED = 1.1
 """About the exponent of n log n from 2^16 to 2^20."""
 
+BY_DIGITS = 2**20
+"""A GPU sorts rows of as many 64-bit integers digit by digit. It merges shorter ones, where a step
+is a whole binary search."""
+
+IN_PARTS = 2**16
+"""A GPU scans rows of as many elements in parts, and reads them twice."""
+
 
 def _row(function: Callable[[Tensor], Any]) -> Callable[[int, Draw], Problem]:
     """One row of n elements."""
@@ -112,7 +119,7 @@ PAIRS = {
 FAMILIES: tuple[Family, ...] = (
     *table(SEARCHES, top=2**20),
     *table(MEMBERS, top=2**20, least=2**12),
-    *table(ORDERED, top=2**20, least=2**16, work=SORTED),
+    *table(ORDERED, top=2**20, least=BY_DIGITS, work=SORTED),
     *table(
         {f"{k}, one row": _distinct(0)(f) for k, f in SORTS.items()},
         top=2**20,
@@ -125,7 +132,7 @@ FAMILIES: tuple[Family, ...] = (
         least=2**16,
         work=SORTED,
     ),
-    *table({f"{k}, one row": _row(f) for k, f in SCANS.items()}),
+    *table({f"{k}, one row": _row(f) for k, f in SCANS.items()}, least=IN_PARTS),
     *table({f"{k}, many rows": _rows(f) for k, f in SCANS.items()}),
     *table(PAIRS, top=2**11, least=2**8, work=2.0, device_times=4),
 )

@@ -154,7 +154,7 @@ ATTENTION = (
 
 def _lstm(layers: int, both: bool, first: bool) -> Callable[..., Any]:
     def run(x: Any, h: Any, c: Any, *weights: Any) -> Any:
-        biases = len(weights) == 4 * layers * (1 + both)
+        biases = len(weights) >= 4 * layers * (1 + both)
         return torch.lstm(x, (h, c), list(weights), biases, layers, 0.0, False, both, first)
 
     return run
@@ -185,14 +185,39 @@ RECURRENT = (
         _lstm(1, False, False),
         [(4, 2, 5), (1, 2, 3), (1, 2, 3), *_layer(5, 4, False)],
     ),
+    _row(
+        "lstm projected, batch first",
+        _lstm(1, False, True),
+        [(2, 4, 5), (1, 2, 2), (1, 2, 3), (12, 5), (12, 2), (12,), (12,), (2, 3)],
+        REAL,
+    ),
+    _row(
+        "lstm of many units",
+        lambda *tensors: _lstm(1, False, False)(*tensors)[0].tanh(),
+        [(3, 35, 20), (1, 35, 70), (1, 35, 70), (280, 20), (280, 70)],
+    ),
     _row("gru", _one_state(torch.gru, 1, False), [(4, 2, 5), (1, 2, 3), *_layer(5, 3)], REAL),
     _row(
         "gru both ways",
         _one_state(torch.gru, 1, True),
         [(4, 2, 5), (2, 2, 3), *_layer(5, 3) * 2],
     ),
-    _row("rnn tanh", _one_state(torch.rnn_tanh, 1, False), [(4, 2, 5), (1, 2, 3), *_layer(5, 1)]),
-    _row("rnn relu", _one_state(torch.rnn_relu, 1, False), [(4, 2, 5), (1, 2, 3), *_layer(5, 1)]),
+    _row(
+        "gru without bias",
+        _one_state(torch.gru, 1, False),
+        [(1, 2, 5), (1, 2, 3), *_layer(5, 3, False)],
+    ),
+    _row(
+        "rnn tanh",
+        _one_state(torch.rnn_tanh, 1, False),
+        [(4, 2, 5), (1, 2, 3), *_layer(5, 1)],
+        REAL,
+    ),
+    _row(
+        "rnn relu, both ways",
+        _one_state(torch.rnn_relu, 1, True),
+        [(4, 2, 5), (2, 2, 3), *_layer(5, 1) * 2],
+    ),
 )
 
 ROWS = (*MATMUL, *CONVOLUTION, *ATTENTION, *RECURRENT)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aot.ir.conditions import fold_conditions
-from aot.ir.dtypes import FLOAT32
+from aot.ir.conditions import changes, fold_conditions
+from aot.ir.dtypes import BOOL, FLOAT32
 from aot.ir.scalar import Node, binary, const, index_value, load, where
 from aot.symbolic import Ranges, as_expr, dim, var
 
@@ -31,6 +31,11 @@ def compare(op: str, bound: object) -> Node:
         ("gt", -1, True),
         ("lt", dim("s0"), True),
         ("ge", dim("s0"), False),
+        ("eq", 3, None),
+        ("eq", 8, False),
+        ("eq", -1, False),
+        ("eq", I0, True),
+        ("eq", dim("s0"), False),
     ],
 )
 def test_comparisons(op: str, bound: object, decided: bool | None) -> None:
@@ -56,3 +61,17 @@ def test_selections_and_guards_follow() -> None:
 def test_open_conditions_stay_as_they_are() -> None:
     node = where(compare("lt", 3), load("x", FLOAT32, (I0,)), const(0, FLOAT32))
     assert fold_conditions([node], RANGES) == [node]
+
+
+def test_an_equation_holds_where_the_range_is_one_point() -> None:
+    node = binary("eq", index_value(I0), index_value(as_expr(0)))
+    (folded,) = fold_conditions([node], Ranges({I0: as_expr(1)}, {}))
+    assert folded == const(True, BOOL)
+
+
+def test_where_conditions_change() -> None:
+    assert changes(compare("lt", 3)) == (I0 - 3,)
+    assert changes(compare("gt", 3)) == (3 - I0,)
+    assert changes(compare("eq", 3)) == (I0 - 3, I0 - 4)
+    assert changes(load("x", FLOAT32, (I0,))) == ()
+    assert changes(binary("eq", load("x", FLOAT32, (I0,)), const(3.0, FLOAT32))) == ()

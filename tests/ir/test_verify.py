@@ -14,6 +14,7 @@ from aot.ir.kernels import (
     KernelGraph,
     NestKernel,
     Packed,
+    Shares,
     Stage,
     Strip,
     TemplateKernel,
@@ -182,6 +183,14 @@ KERNELS: dict[str, tuple[str, Callable[[], KernelGraph]]] = {
     "strip of a foreign axis": (
         "strip's axis",
         lambda: _kernels(replace(KERNEL, strip=Strip(axes(i1=4)[0], 8))),
+    ),
+    "shares besides strips": (
+        "more than one nest with one store",
+        lambda: _kernels(replace(KERNEL, shares=Shares(0, 4), strip=Strip(LOOP[0], 2))),
+    ),
+    "shares by the innermost loop": (
+        "not by loops outside of others",
+        lambda: _kernels(replace(KERNEL, shares=Shares(0, 4))),
     ),
     "a nest reads its own stage": (
         "of its own stage",

@@ -49,7 +49,7 @@ def test_a_state_of_too_many_dimensions() -> None:
     captured = traced_otherwise(
         nn.LSTM(3, 4),
         torch.zeros(5, 2, 3),
-        "aten.lstm.input",
+        "aot.lstm.default",
         lambda results: (results[0], *(r.unsqueeze(0) for r in results[1:])),
     )
     assert "traces a result of 3 dimensions as one of 4; a newer version" in reason(captured)

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis
+from aot.ir.scalar import Node, binary, const, where
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.groups import with_outer
 from aot.schedule.index_set_splitting import split_index_sets, split_points
 from aot.schedule.stages import StageDraft, form_stages
-from tests.schedule.graphs import BATCH, S0, concatenate, unary_op
+from aot.symbolic import Expr
+from tests.schedule.graphs import BATCH, S0, concatenate, pointwise, unary_op
 from tests.schedule.steps import check_parts, groups, laid, scheduler, text
 
 
@@ -55,6 +58,46 @@ def test_loops_that_are_not_worth_it_stay(left, right) -> None:
     graph = laid(_joined(1), {"x": left, "y": right}, dims=(BATCH,))
     stages = _stages(graph, 1)
     assert split_index_sets(scheduler(graph), stages, None) == stages
+
+
+def _beside(builder: GraphBuilder, *parts: Tensor) -> Sequence[Tensor]:
+    """Inputs of two columns side by side."""
+
+    def point(at: tuple[Expr, ...]) -> Node:
+        column, value = builder.index_node(at[1]), const(0, FLOAT32)
+        for k, part in reversed(list(enumerate(parts))):
+            inside = binary("lt", column, const(2 * k + 2, INT64))
+            mask = binary("and", inside, binary("ge", column, const(2 * k, INT64)))
+            value = where(inside, part.load((at[0], at[1] - 2 * k), mask), value)
+        return value
+
+    return [pointwise(builder, (4, 2 * len(parts)), point)]
+
+
+def _stacked(builder: GraphBuilder, *parts: Tensor) -> Sequence[Tensor]:
+    """Inputs of rows, stacked."""
+
+    def point(at: tuple[Expr, ...]) -> Node:
+        value = const(0, FLOAT32)
+        for k, part in enumerate(parts):
+            here = binary("eq", builder.index_node(at[1]), const(k, INT64))
+            value = where(here, part.load((at[0], at[2]), here), value)
+        return value
+
+    return [pointwise(builder, (4, len(parts), 8), point)]
+
+
+@pytest.mark.parametrize(
+    ("body", "width", "piece"), [(_beside, 2, [2]), (_stacked, 8, [1, 8])], ids=("cat", "stack")
+)
+def test_many_conditions_are_worth_short_pieces(body, width, piece) -> None:
+    graph = laid(body, {f"x{k}": (4, width) for k in range(12)})
+    cut = split_index_sets(scheduler(graph), _stages(graph, 1), None)
+    assert [[int(a.extent) for a in stage.inner] for stage in cut] == [piece] * 12
+    nests = [nest for stage in cut for nest in stage.nests]
+    assert "where" not in text(*nests)
+    assert " if " not in text(*nests)
+    check_parts(graph, nests)
 
 
 def test_rows_in_blocks_need_much_inside() -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from aot.ir.dtypes import INT64
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
+from aot.ir.nests import LoopNest
 from aot.ir.scalar import reduce_, unary
+from aot.ir.tensors import Dim
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.split import split_reductions
-from aot.symbolic import as_expr
-from tests.schedule.graphs import DEVICE, TILES, check_same, reduce_op
+from aot.symbolic import as_expr, dim
+from tests.schedule.graphs import DEVICE, TILES, check_same, interpret, reduce_op
 from tests.schedule.steps import laid, text
+from tests.settings import seeded
 
 
 def _split(graph: LoopGraph, machine: Machine = DEVICE) -> tuple[list[str], list[str]]:
@@ -56,13 +60,75 @@ def test_reductions_of_enough_units_stay(shape: tuple[int, ...], axis: int) -> N
     assert split_reductions(graph, DEVICE) is graph
 
 
-def test_positions_of_a_greatest_value_stay() -> None:
+def _extreme(kind: str, shape: tuple[int, ...]) -> LoopGraph:
     def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
-        found = [(INT64, lambda at, r: reduce_("argmax", x.load(r)))]
-        return [builder.reduction([], x.shape, found)[0]]
+        found = [
+            (x.dtype, lambda at, r: reduce_(kind, x.load((*at, *r)))),
+            (INT64, lambda at, r: reduce_("arg" + kind, x.load((*at, *r)))),
+        ]
+        return builder.reduction(x.shape[:-1], x.shape[-1:], found)
 
-    graph = laid(body, {"x": (1 << 17,)})
+    return laid(body, {"x": shape})
+
+
+def test_positions_of_a_greatest_value_stay_where_a_worker_loops() -> None:
+    graph = _extreme("max", (1 << 17,))
     assert split_reductions(graph, DEVICE) is graph
+
+
+def _loops(graph: LoopGraph) -> list[tuple[list[int], list[int], int]]:
+    """Of each nest of the split graph, whose values are checked: axes, reduction, stores."""
+    split = split_reductions(graph, TILES)
+    check_same(graph, split, tolerance=1e-3)
+    nests = [op for op in split.ops if isinstance(op, LoopNest)]
+    return [
+        ([int(a.extent) for a in n.axes], [int(a.extent) for a in n.reduction], len(n.stores))
+        for n in nests
+    ]
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_positions_are_those_of_the_first_best_part(kind: str) -> None:
+    graph = _extreme(kind, (2, 1 << 17))
+    assert _loops(graph) == [([128, 2], [1024], 2), ([2], [128], 1), ([2], [128], 2)]
+
+
+@pytest.mark.parametrize("kind", ["sum", "prod", "min", "max"])
+def test_the_last_part_of_a_tile_need_not_be_full(kind: str) -> None:
+    graph = laid(lambda _, x: [reduce_op(kind, x, 0)], {"x": (100003,)})
+    assert split_reductions(graph, DEVICE) is graph
+    assert _loops(graph) == [([97], [1040], 1), ([], [97], 1)]
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_positions_in_parts_with_a_rest(kind: str) -> None:
+    graph = _extreme(kind, (100003,))
+    assert _loops(graph) == [([97], [1040], 2), ([], [97], 1), ([], [97], 2)]
+
+
+def test_positions_of_equals_are_the_first_ones() -> None:
+    graph = _extreme("max", (1 << 17,))
+    split = split_reductions(graph, TILES)
+    x = np.zeros(1 << 17, np.float32)
+    for places in ((), (5, 70000), (99999, 131071)):
+        x[list(places)] += 1
+        _, found = interpret(split, {"x": x}, {}, {})
+        assert found == x.argmax()
+    x[[3000, 90000]] = np.nan
+    assert interpret(split, {"x": x}, {}, {})[1] == 3000
+
+
+def test_parts_of_an_unknown_length_are_as_many_at_any_size() -> None:
+    rows = Dim("s0", 0, 1 << 20, 1 << 18, (0, 0, 0, 0), "rows")
+    graph = laid(lambda _, x: [reduce_op("sum", x, 0)], {"x": (dim("s0"),)}, {}, (rows,))
+    split = split_reductions(graph, TILES)
+    first, last = split.ops
+    assert isinstance(first, LoopNest) and isinstance(last, LoopNest)
+    assert [int(a.extent) for a in (*first.axes, *last.reduction)] == [256, 256]
+    for size in (0, 3, 100003):
+        x = np.random.default_rng(seeded()).standard_normal(size).astype(np.float32)
+        (found,) = interpret(split, {"x": x}, {}, {"s0": size})
+        np.testing.assert_allclose(found, x.sum(dtype=np.float64), rtol=1e-3, atol=1e-2)
 
 
 def test_few_neighbours_of_one_result_are_reduced_last() -> None:

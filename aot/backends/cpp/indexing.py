@@ -13,7 +13,23 @@ from aot.errors import InternalError
 from aot.ir.dtypes import INT64, DType
 from aot.ir.operations import COMPARE
 from aot.ir.scalar import IndexValue, Node
-from aot.symbolic import Expr, Symbol, coefficient_of, depends_on, expand, integer
+from aot.symbolic import (
+    Add,
+    Expr,
+    FloorDiv,
+    Modulo,
+    Mul,
+    Symbol,
+    coefficient_of,
+    depends_on,
+    expand,
+    integer,
+    number_and_rest,
+    terms,
+)
+
+_EXACT = 1 << 48
+"""`floor_div` of aot/kernel/prelude.h takes lanes up to twice this."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +88,7 @@ class Indexer:
         if step is not None:
             base, delta = (index_text(e, self.uniform_names(binds)) for e in (expr, step))
             return f"aot::iota<int64_t, {vector.lanes}>({base}, {delta})"
-        linear = self._linear(expr, binds)
+        linear = self._linear(expr, binds) or self._divided(expr, binds)
         if linear is not None:
             return linear
         names = self.uniform_names(binds)
@@ -104,6 +120,53 @@ class Indexer:
         if rest != 0:
             parts.append(self.index_vector(rest, binds))
         return " + ".join(parts)
+
+    def turned(self, expr: Expr, binds: Mapping[Symbol, Value]) -> tuple[Expr, Modulo] | None:
+        """(row, place) where `expr` is a remainder that rises by 1 a lane, on top of one row."""
+        moving = [t for t in terms(expr) if self.step(t, binds) != 0]
+        if len(moving) != 1 or not isinstance(moving[0], Modulo):
+            return None
+        place = moving[0]
+        dividend, divisor = place.args
+        if not divisor.is_Integer or self.step(dividend, binds) != 1:
+            return None
+        return expand(expr - place), place
+
+    def _divided(self, expr: Expr, binds: Mapping[Symbol, Value]) -> str | None:
+        """`expr` of quotients and remainders by numbers, on whole vectors; None where it is not."""
+        if self.step(expr, binds) is not None:
+            return self.index_vector(expr, binds)
+        found = [(s, v) for s, v in binds.items() if s == expr]
+        if found:
+            return found[0][1].text
+        if isinstance(expr, Add):
+            return self._sum(expr, binds)
+        if isinstance(expr, Mul):
+            number, rest = number_and_rest(expr)
+            inner = self._divided(rest, binds) if number.is_Integer and number != 1 else None
+            return None if inner is None else f"({inner}) * int64_t{{{number}}}"
+        if isinstance(expr, (FloorDiv, Modulo)):
+            dividend, divisor = expr.args
+            inner = self._divided(dividend, binds) if self._divides(dividend, divisor) else None
+            name = "floor_div" if isinstance(expr, FloorDiv) else "floor_mod"
+            return None if inner is None else f"aot::{name}({inner}, {divisor})"
+        return None
+
+    def _sum(self, expr: Expr, binds: Mapping[Symbol, Value]) -> str | None:
+        """The terms with a step as one vector, and each of the others."""
+        even = [t for t in terms(expr) if self.step(t, binds) is not None]
+        parts = [self._divided(t, binds) for t in terms(expr) if t not in even]
+        if even:
+            parts.append(self.index_vector(Add(*even), binds))
+        known = [p for p in parts if p is not None]
+        return " + ".join(known) if len(known) == len(parts) else None
+
+    def _divides(self, dividend: Expr, divisor: Expr) -> bool:
+        """Whether `floor_div` on lanes is exact: small numbers, known beforehand."""
+        bounds = self.context.ranges.bounds(dividend)
+        if bounds is None or not divisor.is_Integer or int(divisor) <= 0:
+            return False
+        return all(b.is_Integer and abs(int(b)) < _EXACT for b in bounds)
 
     def address(self, pointer: str, offset: Expr, binds: Mapping[Symbol, Value]) -> str:
         """The address of the first lane's element."""

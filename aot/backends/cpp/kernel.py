@@ -111,12 +111,12 @@ def emit_kernel(kernel: NestKernel, graph: KernelGraph) -> EmittedKernel:
     for line in dict.fromkeys(line for w in widths for line in w.declarations()):
         writer.line(line)
     _hoist(body, kernel)
-    work = _work(kernel)
+    work = _work(kernel, graph)
     if _is_serial(kernel):
         writer.line(f"end = begin < end ? {index_text(work, context.names)} : 0, begin = 0;")
         work = integer(1)
     emitters = [
-        StageEmitter(body, stage, width, strip_bounds(kernel.strip))
+        StageEmitter(body, stage, width, strip_bounds(kernel.strip), shares=kernel.shares)
         for stage, width in zip(kernel.stages, widths, strict=True)
     ]
     with _UnitLoop(body, kernel):
@@ -219,12 +219,17 @@ def _without_idle_strip(kernel: NestKernel) -> NestKernel:
 
 def _is_serial(kernel: NestKernel) -> bool:
     """True when points of different units may meet in one element."""
+    if kernel.shares is not None:
+        return False
     nests = [nest for stage in kernel.stages for nest in stage.nests if nest.conflicts]
     strip = () if kernel.strip is None else (kernel.strip.axis,)
     return any(not {*kernel.outer, *strip} <= {*nest.free_axes} for nest in nests)
 
 
-def _work(kernel: NestKernel) -> Expr:
+def _work(kernel: NestKernel, graph: KernelGraph) -> Expr:
+    if kernel.shares is not None:
+        (name,) = kernel.writes
+        return graph.buffers[name].shape[kernel.shares.dimension]
     units = [a.extent for a in kernel.outer]
     if kernel.strip is not None:
         units.append(ceil_div(kernel.strip.axis.extent, kernel.strip.size))
@@ -237,6 +242,7 @@ class _UnitLoop:
     def __init__(self, body: Body, kernel: NestKernel) -> None:
         self._body = body
         self._strip = kernel.strip
+        self._shared = kernel.shares is not None
         names = body.context.names
         single = [a for a in kernel.outer if is_int(a.extent, 1)]
         self._constant = [names[a.symbol] for a in single]
@@ -252,7 +258,9 @@ class _UnitLoop:
         writer.line("if (begin >= end) return;")
         for name in self._constant:
             writer.line(f"constexpr int64_t {name} = 0;")
-        if len(self._counters) == 1:
+        if self._shared:  # a worker's units are not counted: whose a point is, the stage asks
+            self._scope = body.scope("")
+        elif len(self._counters) == 1:
             self._scope = body.scope(
                 f"for (int64_t {self._counters[0][0]} = begin; "
                 f"{self._counters[0][0]} < end; ++{self._counters[0][0]})"

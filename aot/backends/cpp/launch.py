@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aot.ir.hints import body_weight, hints_of
-from aot.ir.kernels import FusedKernel, KernelGraph, Stage
+from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel, Stage
 from aot.symbolic import Expr, integer
 
 _BYTES_PER_OP = 1
@@ -15,7 +15,10 @@ def grain_of(kernel: FusedKernel, graph: KernelGraph, work: Expr, grain_bytes: i
     hints = hints_of(graph.dims)
     units = max(hints.value(work), 1)
     total = sum(_stage_cost(stage, graph) for stage in kernel.stages)
-    return integer(max(1, -(-grain_bytes * units // max(total, 1)))) if total else integer(1)
+    grain = max(1, -(-grain_bytes * units // total)) if total else 1
+    if isinstance(kernel, NestKernel) and kernel.shares is not None:
+        grain = max(grain, -(-units // kernel.shares.most))
+    return integer(grain)
 
 
 def _stage_cost(stage: Stage, graph: KernelGraph) -> int:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from aot.backends.cpp.blocking import Blocking, choose_blocking
+from aot.backends.cpp.fetching import fetch_ahead
 from aot.backends.cpp.indexing import Vector
 from aot.backends.cpp.lanes import VectorAxis
 from aot.backends.cpp.reduction import Accumulator, finish, reduction_of
 from aot.backends.cpp.text import index_text
 from aot.backends.cpp.values import Body
 from aot.backends.cpp.width import Width
-from aot.ir.kernels import Stage, Strip
+from aot.ir.kernel_facts import share_level
+from aot.ir.kernels import Shares, Stage, Strip
 from aot.ir.nests import Axis, LoopNest, Store
 from aot.ir.scalar import Access, IndexValue, Node, postorder
 from aot.symbolic import Symbol, integer, is_int, ravel
+
+_LISTED = 256
+"""Points in a worker's list of those that are its own."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,8 @@ class StageEmitter:
     """Writes one stage into a body. Use once: `emit`.
 
     `bounds`: ranges of the axes that do not run over their extent. `alignment`: what the vector
-    loop's variable is a multiple of; None: of the lanes, as when it starts at 0.
+    loop's variable is a multiple of; None: of the lanes, as when it starts at 0. `shares`: by which
+    a worker does some of the points only.
     """
 
     def __init__(
@@ -63,8 +69,11 @@ class StageEmitter:
         width: Width,
         bounds: Mapping[Axis, Bounds],
         alignment: int | None = None,
+        shares: Shares | None = None,
     ) -> None:
         self._body = body
+        self._shares = shares
+        self._sharing = None if shares is None else _sharing_loop(stage, shares)
         self._stage = stage
         self._width = width
         self._limits = bounds
@@ -100,6 +109,7 @@ class StageEmitter:
 
     def emit(self) -> None:
         """Writes the stage."""
+        self._fetch(-1, self._body.context.outer)
         self._emit_level(-1)
         self._open_kept(0)
 
@@ -110,6 +120,11 @@ class StageEmitter:
         for node in postorder(self._roots):
             if self._levels[node] == level and node not in self._after and not _is_lazy(node):
                 self._body.value(node)
+
+    def _fetch(self, level: int, axes: Collection[Symbol]) -> None:
+        """Fetches what iterations to come of the loop at `level` name, over one of these axes."""
+        inner = [a.symbol for a in self._loops[level + 1 :]]
+        fetch_ahead(self._body, self._stage, axes, inner)
 
     # ---- loops over kept axes ----
 
@@ -128,9 +143,44 @@ class StageEmitter:
                         self._emit_level(depth)
                         self._open_kept(depth + 1)
             return
-        with self._scalar_loop(axis):
+        with self._own_points(axis) if depth == self._sharing else self._scalar_loop(axis):
+            self._fetch(depth, [axis.symbol])
             self._emit_level(depth)
             self._open_kept(depth + 1)
+
+    @contextmanager
+    def _own_points(self, axis: Axis) -> Iterator[None]:
+        """A loop over the points whose element is among the worker's units.
+
+        They are listed first, a block at a time and without a branch: one that nobody can predict
+        would keep the processor from loading for the points that follow.
+        """
+        body, name = self._body, self._body.context.names[axis.symbol]
+        end = self._bounds(axis)[1]
+        block, stop, own, count = (body.fresh(n) for n in ("block", "stop", "own", "count"))
+        head = f"for (int64_t {block} = 0; {block} < {end}; {block} += {_LISTED})"
+        with body.scope(head):
+            body.writer.line(f"const int64_t {stop} = aot::imin({end}, {block} + {_LISTED});")
+            body.writer.line(f"int64_t {own}[{_LISTED}], {count} = 0;")
+            with body.scope(f"for (int64_t {name} = {block}; {name} < {stop}; ++{name})"):
+                body.writer.line(f"{own}[{count}] = {name};")
+                unit = self._unit()
+                body.writer.line(f"{count} += {unit} >= begin && {unit} < end;")
+            point = body.fresh("point")
+            with body.scope(f"for (int64_t {point} = 0; {point} < {count}; ++{point})"):
+                body.writer.line(f"const int64_t {name} = {own}[{point}];")
+                yield
+
+    def _unit(self) -> str:
+        """The unit that a point belongs to."""
+        ((store,),) = (nest.stores for nest in self._stage.nests)
+        assert self._shares is not None
+        index = store.index[self._shares.dimension]
+        binds = {s: self._body.value(n) for s, n in store.binds if s in index.free_symbols}
+        unit = self._body.fresh("unit")
+        text = index_text(index, self._body.uniform_names(binds))
+        self._body.writer.line(f"const int64_t {unit} = {text};")
+        return unit
 
     def _bounds(self, axis: Axis) -> tuple[str, str]:
         if axis in self._limits:
@@ -244,6 +294,7 @@ class StageEmitter:
             return
         if blocking is None or not blocked:
             with self._scalar_loop(axis):
+                self._fetch(depth, [axis.symbol])
                 self._emit_level(depth)
                 self._open_reduction(depth + 1, groups, blocking)
             return
@@ -258,6 +309,7 @@ class StageEmitter:
                 accumulator.declare_part(body)
             body.writer.line(f"const int64_t {stop} = aot::imin({end}, {block} + {blocking.size});")
             with body.scope(f"for (int64_t {name} = {block}; {name} < {stop}; ++{name})"):
+                self._fetch(depth, [axis.symbol])
                 self._emit_level(depth)
                 self._open_reduction(depth + 1, groups, blocking)
             for accumulator in every:
@@ -296,6 +348,12 @@ class StageEmitter:
         stores: list[Store] = [s for n in nests for s in n.stores]
         for store in stores:
             self._body.store(store)
+
+
+def _sharing_loop(stage: Stage, shares: Shares) -> int:
+    """The loop at which it shows whose a point is."""
+    ((store,),) = (nest.stores for nest in stage.nests)
+    return share_level(store, shares.dimension, stage.order)
 
 
 def _symbols(node: Node) -> set[Symbol]:

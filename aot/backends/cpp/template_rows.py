@@ -26,8 +26,8 @@ from aot.ir.templates.argsort import Argsort
 from aot.ir.templates.scan import Scan
 from aot.symbolic import Expr, Maximum, Minimum, as_expr, ceil_div, integer, product
 
-_SCAN_ROWS = 4
-"""kScanRows in aot/tmpl/scan.h."""
+_SCAN_ROWS, _SCAN_COLUMNS = 4, 1024
+"""kScanRows and kScanColumns in aot/tmpl/scan.h."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     config = {"aot::tmpl::Combine COMBINE": f"aot::tmpl::Combine::{call.combine}"}
     rows, columns = (a.extent for a in t.call.x.axes)
     padded = product((ceil_div(columns, 16), integer(16)))
-    scratch = product((padded, integer(_SCAN_ROWS * t.out_dtype.compute.itemsize)))
+    held = Minimum(padded, integer(_SCAN_COLUMNS))
+    scratch = product((held, integer(_SCAN_ROWS * t.out_dtype.compute.itemsize)))
     return _finish(t, "scan", "Scan", config, {}, (ceil_div(rows, _SCAN_ROWS), scratch))
 
 

@@ -11,8 +11,10 @@ from aot.backends.cpp.template_attention import emit_attention
 from aot.backends.cpp.template_bags import emit_bags
 from aot.backends.cpp.template_conv import emit_conv, pack_conv
 from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
+from aot.backends.cpp.template_recurrence import emit_recurrence, pack_recurrence
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
 from aot.errors import InternalError
+from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer, DerivedWeight, View
 from aot.ir.templates import (
@@ -26,10 +28,13 @@ from aot.ir.templates import (
     ConvSupport,
     Matmul,
     MatmulSupport,
+    Recurrence,
+    RecurrenceSupport,
     Scan,
     Support,
     TemplateCall,
 )
+from aot.symbolic import is_int
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,21 @@ def template_of(kernel: TemplateKernel) -> Template:
     return row
 
 
+_FEW_TAPS = 16
+"""Along a line: so many products of each output take less than to turn its channels."""
+
+
+def _takes_conv(call: Conv, buffers: Mapping[str, Buffer], _: Hints) -> str:
+    """Depthwise kernels have channels innermost and a packed weight; else nests are better."""
+    if not call.is_depthwise:
+        return ""
+    if buffers[call.w.buffer].kind != "weight":
+        return "a depthwise weight that is computed"
+    taps = call.w.axes[2].extent
+    line = len(call.w.axes) == 3 and is_int(taps) and int(taps) <= _FEW_TAPS
+    return "a depthwise convolution along a line" if line else ""
+
+
 def _conv_weight(call: Conv) -> View:
     return call.w
 
@@ -81,11 +101,20 @@ def _right(call: Matmul) -> View:
     return call.b
 
 
+def _states_weight(call: Recurrence) -> View:
+    return call.weight
+
+
 _ROWS = (
     Template(AttentionSupport(Attention), emit_attention),
     Template(BagsSupport(Bags), emit_bags),
-    Template(ConvSupport(Conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
+    Template(ConvSupport(Conv, _takes_conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
     Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
+    Template(
+        RecurrenceSupport(Recurrence),
+        emit_recurrence,
+        PackedOperand(_states_weight, pack_recurrence),
+    ),
     Template(Support(Scan), emit_scan),
     Template(ArgsortSupport(Argsort), emit_argsort),
 )

@@ -173,6 +173,15 @@ class Body(Indexer, Scoped[Value]):
         elif vector.count is not None:
             suffix, last = "_n", f", {vector.count}"
         types = f"<{lane}, {vector.lanes}>"
+        turned = self.turned(offset, binds) if step is None else None
+        if turned is not None:
+            row, place = turned
+            address, first = (
+                self.address(pointer, row, binds),
+                index_text(place, self.context.names),
+            )
+            size = place.args[1]
+            return f"aot::load_turned{suffix}{types}({address}, {first}, {size}{last})"
         if step is None:
             index = self.index_vector(offset, binds)
             return f"aot::gather{suffix}{types}({pointer}, {index}{last})"

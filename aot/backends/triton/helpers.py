@@ -14,7 +14,7 @@ from importlib import resources
 
 _FILES = (
     *("integers", "combining", "sorting", "special", "loops", "memory"),
-    *("scan", "gemv", "matmul", "argsort", "conv", "attention", "bags"),
+    *("scan", "gemv", "matmul", "argsort", "digits", "conv", "attention", "recurrence", "bags"),
 )
 """Of `device/`, in the order in which a kernel's text has their functions."""
 

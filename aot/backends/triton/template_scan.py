@@ -1,17 +1,17 @@
 """Running sums, products and extrema along the rows of a matrix, with a fused epilogue.
 
 A program takes a block of rows and walks its columns in blocks; each block is scanned as a tree,
-from the results of the one before.
+from the results of the one before. Of long rows a program may walk a part alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aot.backends.triton.context import KernelContext, TileDim, make_context
-from aot.backends.triton.dot import finish_tile
+from aot.backends.triton.dot import finish_tile, open_batch
 from aot.backends.triton.gpu import Gpu
-from aot.backends.triton.hooks import Hooks
+from aot.backends.triton.hooks import Hooks, places
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
 from aot.backends.triton.ops import conversion
 from aot.backends.triton.text import index_text, value_type
@@ -21,9 +21,18 @@ from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis
-from aot.ir.scalar import Access, Node, load, loads, substitute_index
+from aot.ir.scalar import (
+    Access,
+    Node,
+    binary,
+    const,
+    index_value,
+    load,
+    loads,
+    substitute_index,
+)
 from aot.ir.templates.scan import Scan
-from aot.symbolic import ceil_div, coefficient_of, is_int, substitute
+from aot.symbolic import Expr, ceil_div, coefficient_of, integer, is_int, product, substitute, var
 
 _FUNCTIONS = {
     "sum": "plus",
@@ -39,6 +48,11 @@ _BYTES = 32768
 
 _THREAD_BYTES = 32
 """Of values for each thread, at least."""
+
+LONGEST = 1 << 15
+"""Elements of a row that one program scans in less time than three launches take: four blocks."""
+
+_WHICH = var("part")
 
 _ACROSS = 32
 """Rows of a block where neighbouring elements of memory belong to different rows."""
@@ -69,8 +83,13 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
     across = _walks_rows(context, element, row, column)
     size = 4 if x.dtype.is_float and x.dtype.compute.itemsize == 4 else 8
     tile = scan_tile(row, column, hints, gpu.units, across=across, size=size)
+    if call.part is not None:
+        tile = replace(tile, columns=min(tile.columns, call.part))
     rows = TileDim("m", (row,), tile.rows, 0)
     columns = TileDim("n", (column,), tile.columns, 1)
+    if call.part is not None:
+        extents = {**context.ranges.extents, _WHICH: ceil_div(column.extent, integer(call.part))}
+        context = replace(context, ranges=context.ranges.with_extents(extents))
     hooks = Hooks(context)
     with hooks.function("load", "m", "n") as body:
         body.take_dim(rows)
@@ -101,8 +120,33 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
         "COLUMNS": str(tile.columns),
         "LOOPED": str(tile.looped),
     }
-    grid = line_grid(ceil_div(row.extent, tile.rows))
-    return hooks.emit(kernel, "scan_rows", arguments, grid, {"num_warps": tile.warps})
+    programs, function = ceil_div(row.extent, tile.rows), "scan_rows"
+    if call.part is not None:
+        parts = ceil_div(column.extent, integer(call.part))
+        _start_from_before(call, hooks, context, rows, parts)
+        where = places(context, parts)
+        arguments = {**arguments, "program": where["batch"], "part": where["program"]}
+        arguments = {k: v for k, v in arguments.items() if k not in ("end", "LOOPED")}
+        arguments["PART"] = str(call.part)
+        programs, function = product((programs, parts)), "scan_part"
+    return hooks.emit(kernel, function, arguments, line_grid(programs), {"num_warps": tile.warps})
+
+
+def _start_from_before(
+    call: Scan, hooks: Hooks, context: KernelContext, rows: TileDim, parts: Expr
+) -> None:
+    """Writes the function that loads the results at the end of the part before."""
+    view = call.before
+    assert view is not None
+    row, part = view.axes
+    mapping = {row.symbol: rows.axes[0].symbol, part.symbol: _WHICH - 1}
+    later = binary("gt", index_value(_WHICH), const(0, INT64))
+    index = tuple(substitute(e, mapping) for e in view.index)
+    result = load(view.buffer, context.buffers[view.buffer].dtype, index, mask=later)
+    with hooks.function("before", "m", "part") as body:
+        body.take_dim(rows)
+        open_batch(body, (Axis(_WHICH, parts),), "part")
+        body.writer.line(f"return {body.spread(body.value(result), frozenset(('m',)))}")
 
 
 def _walks_rows(context: KernelContext, element: Node, row: Axis, column: Axis) -> bool:

@@ -14,11 +14,13 @@ from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_
 from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_bags import emit_bags
 from aot.backends.triton.template_conv import emit_conv
+from aot.backends.triton.template_digits import emit_digits
 from aot.backends.triton.template_matmul import emit_matmul, fills_processors
+from aot.backends.triton.template_recurrence import SPREAD, emit_recurrence, recurrence_workspace
 from aot.backends.triton.template_resample import emit_resample
 from aot.backends.triton.template_resample2 import emit_resample2
 from aot.backends.triton.template_resample_outer import MOST_INSIDE, workspace
-from aot.backends.triton.template_scan import emit_scan
+from aot.backends.triton.template_scan import LONGEST, emit_scan
 from aot.errors import InternalError
 from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -31,15 +33,21 @@ from aot.ir.templates import (
     BagParts,
     Bags,
     BagsSupport,
+    ByDigits,
     Conv,
     ConvSupport,
+    DigitPlaces,
     KeyParts,
     Matmul,
     MatmulSupport,
+    Parts,
+    Recurrence,
+    RecurrenceSupport,
     Resample,
     Resample2,
     Resample2Support,
     Scan,
+    ScanSupport,
     Support,
     TemplateCall,
     Walks,
@@ -52,6 +60,16 @@ TENSOR_CORE_TYPES = frozenset(("float32", "float16", "bfloat16"))
 
 SORT_RUN = SORT_COLUMNS // 2
 """Elements of the runs that longer rows are merged from."""
+
+SCANNED = Parts(longest=LONGEST, least=1024, room=4)
+"""Four programs to each place for one end at nearly the same time."""
+
+FIRST_FEW = Parts(longest=2 * SORT_COLUMNS, least=SORT_COLUMNS, room=2)
+"""Parts leave as many candidates each: longer ones leave less for the next step."""
+
+DIGITS = ByDigits(probes=8, parts=Parts(longest=0, least=1024, room=4))
+"""A step of a binary search is a load that waits for the one before. A pass reads keys twice and
+positions once, moves both, and scans four words for each element."""
 
 KEY_PARTS = KeyParts(query_tile=16, least_keys=128, block=64, fewest=6, many_keys=512)
 """Attention of few queries is cut by these numbers.
@@ -144,13 +162,21 @@ def _never(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bool:
 
 
 _ROWS = (
-    Template(ArgsortSupport(Argsort, _takes_rows, run=SORT_RUN), emit_argsort, _never),
+    Template(
+        ArgsortSupport(Argsort, _takes_rows, run=SORT_RUN, digits=DIGITS, parts=FIRST_FEW),
+        emit_argsort,
+        _never,
+    ),
     Template(AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS), emit_attention, _always),
     Template(BagsSupport(Bags, parts=BAG_PARTS), emit_bags, _never),
     Template(ConvSupport(Conv, _takes_type, in_place=True, vector=VECTOR), emit_conv, _always),
+    Template(Support(DigitPlaces), emit_digits, _never),
     Template(MatmulSupport(Matmul, _takes_type), emit_matmul, fills_processors),
+    Template(
+        RecurrenceSupport(Recurrence, spread=SPREAD), emit_recurrence, _always, recurrence_workspace
+    ),
     Template(Support(Resample, _takes_walks), emit_resample, _never),
     Template(Resample2Support(Resample2, walks=WALKS), emit_resample2, _never, workspace),
-    Template(Support(Scan, takes_producer=True), emit_scan, _never),
+    Template(ScanSupport(Scan, takes_producer=True, parts=SCANNED), emit_scan, _never),
 )
 TEMPLATES: Mapping[type[TemplateCall], Template] = {row.support.kind: row for row in _ROWS}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from aot.ir.templates.argsort import Argsort, ArgsortSupport
+from aot.ir.templates.argsort import Argsort, ArgsortSupport, ByDigits
 from aot.ir.templates.attention import Attention, AttentionSupport, KeyParts
 from aot.ir.templates.bags import BagParts, Bags, BagsSupport
-from aot.ir.templates.base import Support, TemplateCall
+from aot.ir.templates.base import Parts, Support, TemplateCall
 from aot.ir.templates.conv import Conv, ConvSupport
+from aot.ir.templates.digits import DigitPlaces
 from aot.ir.templates.matmul import Matmul, MatmulSupport
+from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
 from aot.ir.templates.resample import Resample
 from aot.ir.templates.resample2 import Resample2, Resample2Support, Walks
-from aot.ir.templates.scan import Scan
+from aot.ir.templates.scan import Scan, ScanSupport
 
 __all__ = [
     "Argsort",
@@ -20,15 +22,22 @@ __all__ = [
     "BagParts",
     "Bags",
     "BagsSupport",
+    "ByDigits",
     "Conv",
     "ConvSupport",
+    "DigitPlaces",
     "KeyParts",
     "Matmul",
     "MatmulSupport",
+    "Parts",
+    "Recurrence",
+    "RecurrenceSupport",
     "Resample",
     "Resample2",
     "Resample2Support",
     "Scan",
+    "ScanSupport",
+    "Spread",
     "Support",
     "TemplateCall",
     "Walks",

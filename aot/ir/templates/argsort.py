@@ -3,18 +3,20 @@
 Rows that are too long for the device's template are sorted in runs, which are merged in pairs.
 Elements become integers in the same order. In a merge each element finds its place by a binary
 search in the other run, so that no element waits for another: n log(n)^2 steps, where counting
-what comes before each element takes n^2.
+what comes before each element takes n^2. From some length on it is better to sort digit by digit
+(`templates/digits.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from aot.ir.dtypes import INT32, INT64, DType
+from aot.ir.hints import Hints
 from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.order_keys import greatest_key, order_key
 from aot.ir.scalar import (
@@ -22,24 +24,29 @@ from aot.ir.scalar import (
     binary,
     cast,
     check_index,
+    clamp_index,
     const,
     index_value,
     load,
     unary,
     where,
 )
-from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
+from aot.ir.templates.base import Array, LoopOp, Parts, Split, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
+from aot.ir.templates.digits import digits_of, radix_order
 from aot.ir.tensors import Dim
 from aot.symbolic import (
     Expr,
     FloorDiv,
+    Modulo,
     Ranges,
     Symbol,
     ceil_div,
     dim,
     integer,
+    is_int,
     product,
+    substitute,
     var,
 )
 
@@ -74,8 +81,114 @@ class Argsort(TemplateCall):
         return np.asarray(x.shape[-1] - 1 - last)[..., : shape[-1]]
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
+        """Sorted digit by digit, where the device does that and it takes less than merging."""
+        wish = support if isinstance(support, ArgsortSupport) else ArgsortSupport(Argsort)
+        most, run = _greatest(builder.dims, self.x.axes[1].extent), wish.run
+        probes = 0
+        while run < most:
+            probes += run.bit_length()
+            run *= 2
+        _, passes = digits_of(builder.dtype(self.x.buffer))
+        if wish.digits is not None and probes > passes * wish.digits.probes:
+            return self._by_digits(builder, wish.digits.parts, most)
+        return self._merged(builder, wish.run)
+
+    def split(
+        self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
+    ) -> Split | None:
+        """The first few of each part of long rows, and of these again."""
+        wish = support.parts if isinstance(support, ArgsortSupport) else None
+        rows, columns = (hints.value(a.extent) for a in self.x.axes)
+        kept = self.output.axes[1].extent
+        known = is_int(kept) and is_int(self.x.axes[1].extent)
+        if wish is None or not known or not 0 < wish.room * rows <= units:
+            return None
+        part = wish.size(rows * columns, units)
+        # Parts have to leave few enough for the next step to be much shorter.
+        if columns <= wish.longest or part < 4 * int(kept):
+            return None
+        parts = -(-columns // part)
+        ops, own = self._parts(builder, parts, part)
+        first = replace(self, name=f"{self.name}_parts", output=own.output, x=own.x)
+        first = replace(first, descending=own.descending)
+        best, last = self._best(builder, own, parts, part)
+        following = best[-1]
+        assert isinstance(following, Argsort)
+        again = following.split(builder, support, units, hints)
+        ops += [first, *best[:-1], *(again.ops if again is not None else (following,)), last]
+        reason = f"{rows} rows of {columns} elements would leave the device idle"
+        return Split(ops, f"the first {kept} of parts of {part} elements", reason)
+
+    def _parts(self, builder: NestBuilder, parts: int, part: int) -> tuple[list[LoopOp], Argsort]:
+        """The rows' parts as rows, filled up where they need be: (m * parts, part)."""
+        row, column = self.x.axes
+        count, kept = row.extent * parts, self.output.axes[1].extent
+        axes = (Axis(_ROW, count), Axis(_COLUMN, integer(part)))
+        name = builder.temp(f"{self.name}_places", INT64, (count, kept))
+        places = View(name, (Axis(_ROW, count), Axis(_COLUMN, kept)), (_ROW, _COLUMN))
+        if column.extent == parts * part:
+            at = {
+                row.symbol: FloorDiv(_ROW, integer(parts)),
+                column.symbol: Modulo(_ROW, integer(parts)) * part + _COLUMN,
+            }
+            view = View(self.x.buffer, axes, tuple(substitute(e, at) for e in self.x.index))
+            return [], replace(self, output=places, x=view)
+        ops, padded = self._padded(builder, integer(parts), part)
+        view = View(padded, axes, (_ROW, _COLUMN))
+        return ops, replace(self, output=places, x=view, descending=False)
+
+    def _best(
+        self, builder: NestBuilder, own: Argsort, parts: int, part: int
+    ) -> tuple[list[LoopOp], LoopNest]:
+        """Operations that find the first of what parts gave; the nest that stores positions.
+
+        `own`: what gave them, (m * parts, k).
+        """
+        row, kept = self.x.axes[0], self.output.axes[1].extent
+        dtype, few = builder.dtype(own.x.buffer), kept * parts
+        some = builder.temp(f"{self.name}_some", dtype, (row.extent, few))
+        best = builder.temp(f"{self.name}_best", INT64, (row.extent, kept))
+        which = _ROW * parts + _BLOCK
+        place = load(own.output.buffer, INT64, (which, _COLUMN))
+        binds = {_PROBE: clamp_index(place, integer(part - 1), narrow=True)}
+        at = {a.symbol: e for a, e in zip(own.x.axes, (which, _PROBE), strict=True)}
+        value = load(own.x.buffer, dtype, [substitute(e, at) for e in own.x.index], binds)
+        axes = (Axis(_ROW, row.extent), Axis(_BLOCK, integer(parts)), Axis(_COLUMN, kept))
+        index = (_ROW, _BLOCK * kept + _COLUMN)
+        picked = LoopNest(some, axes, (), (Store(some, index, value),), self.origin)
+        rows = Axis(_ROW, row.extent)
+        candidates = View(some, (rows, Axis(_COLUMN, few)), (_ROW, _COLUMN))
+        order = View(best, (rows, Axis(_COLUMN, kept)), (_ROW, _COLUMN))
+        following = Argsort(best, order, self.origin, candidates, own.descending)
+        own_row, own_column = (a.symbol for a in self.output.axes)
+        number = clamp_index(load(best, INT64, (own_row, own_column)), few - 1, narrow=True)
+        asked = (own_row * parts + FloorDiv(_PROBE, kept), Modulo(_PROBE, kept))
+        inside = load(own.output.buffer, INT64, asked, {_PROBE: number})
+        start = index_value(FloorDiv(_PROBE, kept) * part, {_PROBE: number})
+        store = self.stored(binary("add", start, inside), builder)
+        last = LoopNest(self.name, self.output.axes, (), (store,), self.origin)
+        return [picked, following], last
+
+    def _by_digits(self, builder: NestBuilder, parts: Parts, most: int) -> list[LoopOp]:
+        source, key = builder.dtype(self.x.buffer), self._key(builder, _COLUMN)
+        unused, _ = digits_of(source)
+        if unused:
+            key = binary("shr", key, const(unused, key.dtype))
+        axes = (Axis(_ROW, self.x.axes[0].extent), Axis(_COLUMN, self.x.axes[1].extent))
+        name = builder.temp(f"{self.name}_keys", key.dtype, tuple(a.extent for a in axes))
+        store, keys = Store(name, (_ROW, _COLUMN), key), View(name, axes, (_ROW, _COLUMN))
+        places = INT32 if most < _MOST else INT64
+        ops, order = radix_order(builder, self.name, self.origin, source, keys, places, parts)
+        found = load(order, places, tuple(a.symbol for a in self.output.axes))
+        last = self.stored(cast(found, INT64), builder)
+        return [
+            LoopNest(name, axes, (), (store,), self.origin),
+            *ops,
+            LoopNest(self.name, self.output.axes, (), (last,), self.origin),
+        ]
+
+    def _merged(self, builder: NestBuilder, run: int) -> list[LoopOp]:
         """Runs that the device's template sorts, or single elements, merged until one is left."""
-        run = support.run if isinstance(support, ArgsortSupport) else 1
         rows, columns = (a.extent for a in self.x.axes)
         blocks = ceil_div(columns, integer(run))
         ops, padded = self._padded(builder, blocks, run)
@@ -114,20 +227,25 @@ class Argsort(TemplateCall):
     def _padded(self, builder: NestBuilder, blocks: Expr, run: int) -> tuple[list[LoopOp], str]:
         """(rows * blocks, run): keys of the rows' elements, filled up with the greatest."""
         row, column = self.x.axes
-        source = builder.dtype(self.x.buffer)
-        held = INT64 if source.compute.itemsize == 8 else INT32
         at = _BLOCK * run + _COLUMN
         inside = binary("lt", index_value(at), index_value(column.extent))
-        value = builder.load(self.x, {row.symbol: _ROW, column.symbol: at}, inside)
-        key = order_key(value, held, equal_zeros=True) if source.is_float else cast(value, held)
-        if self.descending:
-            key = unary("bitnot", key)
+        key = self._key(builder, at, inside)
+        held = key.dtype
         shape = (product((row.extent, blocks)), integer(run))
         name = builder.temp(f"{self.name}_padded", held, shape)
         filled = where(inside, key, const(greatest_key(held), held))
         store = Store(name, (_ROW * blocks + _BLOCK, _COLUMN), filled)
         axes = (Axis(_ROW, row.extent), Axis(_BLOCK, blocks), Axis(_COLUMN, integer(run)))
         return [LoopNest(f"{self.name}_pad", axes, (), (store,), self.origin)], name
+
+    def _key(self, builder: NestBuilder, column: Expr, inside: Node | None = None) -> Node:
+        """An integer in the order of the elements of row _ROW."""
+        source = builder.dtype(self.x.buffer)
+        held = INT64 if source.compute.itemsize == 8 else INT32
+        at = {a.symbol: e for a, e in zip(self.x.axes, (_ROW, column), strict=True)}
+        value = builder.load(self.x, at, inside)
+        key = order_key(value, held, equal_zeros=True) if source.is_float else cast(value, held)
+        return unary("bitnot", key) if self.descending else key
 
 
 @dataclass(frozen=True)
@@ -137,9 +255,26 @@ class ArgsortSupport(Support[Argsort]):
     Attributes:
         run: Elements of rows that it sorts well; longer ones are merged from such runs. A power of
             two.
+        digits: How rows are sorted digit by digit; None: they are merged.
+        parts: Of long rows of which the first few are wanted; None: rows stay whole.
     """
 
     run: int = 1
+    digits: ByDigits | None = None
+    parts: Parts | None = None
+
+
+@dataclass(frozen=True)
+class ByDigits:
+    """When a backend sorts digit by digit, and how.
+
+    Attributes:
+        probes: Steps of a binary search that take about as long as a digit's pass.
+        parts: Of rows, in which digits are counted.
+    """
+
+    probes: int
+    parts: Parts
 
 
 @dataclass(frozen=True)

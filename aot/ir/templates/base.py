@@ -187,6 +187,30 @@ def _own_fields(call: TemplateCall) -> list[Any]:
 
 LoopOp = LoopNest | TemplateCall
 
+
+@dataclass(frozen=True)
+class Parts:
+    """How a backend wants few long rows to be cut, so that they keep the device busy.
+
+    Attributes:
+        longest: Elements of a row that one work unit computes in less time than it takes to launch
+            kernels for its parts.
+        least: Elements of the shortest part.
+        room: Parts in all, for each work unit from which a launch keeps the device busy.
+    """
+
+    longest: int
+    least: int
+    room: int
+
+    def size(self, points: int, units: int) -> int:
+        """Elements of the parts of so many elements: a power of two times the least."""
+        part = self.least
+        while part * self.room * units < points:
+            part *= 2
+        return part
+
+
 K = TypeVar("K", bound=TemplateCall)
 
 

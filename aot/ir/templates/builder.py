@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from aot.ir.dtypes import DType
+from aot.ir.hints import Hints, hints_of
 from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, cast, load
@@ -39,14 +41,21 @@ class NestBuilder:
     """Declares the buffers and derived weights of expansions; local to one run of a pass.
 
     `nests`: the nest that writes a buffer, before any expansion. `lanes`: of vectors that read
-    neighbours; None where the device reads what lies apart at the same cost.
+    neighbours; None where the device reads what lies apart at the same cost. `units`: parallel work
+    units from which a launch keeps it busy.
     """
 
     buffers: dict[str, Buffer]
     nests: Mapping[str, LoopNest]
     dims: tuple[Dim, ...] = ()
     lanes: int | None = None
+    units: int | None = None
     derived: list[DerivedWeight] = field(default_factory=list)
+
+    @cached_property
+    def hints(self) -> Hints:
+        """Example values of the dims."""
+        return hints_of(self.dims)
 
     def temp(self, name: str, dtype: DType, shape: tuple[Expr, ...]) -> str:
         """A new temporary's name."""

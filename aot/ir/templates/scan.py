@@ -1,19 +1,24 @@
-"""Running results along rows."""
+"""Running results along rows.
+
+Where few rows are long, a device with many work units is kept busy by their parts: first the result
+of each part, then these results' running results, from which each part is scanned by itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import INT64, DType
+from aot.ir.hints import Hints
 from aot.ir.nests import Axis, LoopNest, Store, View
-from aot.ir.scalar import Node, binary, const, index_value, load, reduce_, unary, where
-from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
+from aot.ir.scalar import Node, binary, cast, const, index_value, load, reduce_, unary, where
+from aot.ir.templates.base import Array, LoopOp, Parts, Split, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
-from aot.symbolic import var
+from aot.symbolic import Expr, ceil_div, integer, var
 
 _COMBINE: Mapping[str, np.ufunc] = {
     "sum": np.add,
@@ -24,22 +29,47 @@ _COMBINE: Mapping[str, np.ufunc] = {
 }
 
 
+_ROW, _PART, _PLACE = var("i0"), var("i1"), var("r0")
+
+
+@dataclass(frozen=True)
+class ScanSupport(Support["Scan"]):
+    """A backend's template for scans.
+
+    Attributes:
+        parts: Of few long rows; None: rows stay whole.
+    """
+
+    parts: Parts | None = None
+
+
 @dataclass(frozen=True)
 class Scan(TemplateCall):
     """x (m, n) -> output (m, n): running results along n.
 
     Attributes:
         combine: "sum", "prod", "max", "min" (NaN stays), or "logaddexp" (of floats).
+        part: Elements of the parts in which rows are scanned, where `before` is given.
+        before: (m, parts) the running results at the end of each part: what the next starts from.
     """
 
     kind: ClassVar[str] = "scan"
 
     x: View
     combine: str
+    part: int | None = None
+    before: View | None = None
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """Running results along the last dimension."""
-        return np.asarray(_COMBINE[self.combine].accumulate(operands["x"], axis=-1))
+        x, combine = operands["x"], _COMBINE[self.combine]
+        if self.part is None:
+            return np.asarray(combine.accumulate(x, axis=-1))
+        before, done = operands["before"], []
+        for k, start in enumerate(range(0, x.shape[-1], self.part)):
+            own = combine.accumulate(x[:, start : start + self.part], axis=-1)
+            done.append(combine(before[:, k - 1 : k], own) if k else own)
+        return np.concatenate(done, axis=-1) if done else x
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
         """Each result reduces what is before it: n^2 steps, for devices without the template."""
@@ -47,6 +77,62 @@ class Scan(TemplateCall):
             return self._logaddexp(builder)
         value = self._before(builder, lambda x: x, self.combine)
         return [self._nest(self.name, self.stored(value, builder))]
+
+    def split(
+        self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
+    ) -> Split | None:
+        """Long rows in parts, where rows are too few to keep the device busy."""
+        wish = support.parts if isinstance(support, ScanSupport) else None
+        rows, columns = (hints.value(a.extent) for a in self.x.axes)
+        if wish is None or self.part is not None or columns <= wish.longest:
+            return None
+        # With more rows, reading them once is better than all processors reading them twice.
+        if not 0 < wish.room * rows <= units:
+            return None
+        part = wish.size(rows * columns, units)
+        parts = ceil_div(self.x.axes[1].extent, integer(part))
+        held = builder.dtype(self.x.buffer).compute
+        if not held.is_float and self.combine in ("sum", "prod"):
+            held = INT64
+        shape = (self.x.axes[0].extent, parts)
+        ops = self._results_of_parts(builder, held, shape, part)
+        ends = builder.temp(f"{self.name}_ends", held, shape)
+        axes = (Axis(_ROW, shape[0]), Axis(_PART, parts))
+        whole, running = (View(name, axes, (_ROW, _PART)) for name in (f"{self.name}_parts", ends))
+        ops.append(Scan(ends, running, self.origin, whole, self.combine))
+        ops.append(replace(self, part=part, before=running))
+        reason = f"{rows} rows of {columns} elements would leave the device idle"
+        return Split(ops, f"parts of {part} elements", reason)
+
+    def _results_of_parts(
+        self, builder: NestBuilder, held: DType, shape: tuple[Expr, Expr], part: int
+    ) -> list[LoopOp]:
+        """Nests that combine the elements of each part, (m, parts)."""
+        row, column = self.x.axes
+        axes, over = (Axis(_ROW, shape[0]), Axis(_PART, shape[1])), Axis(_PLACE, integer(part))
+        at = _PART * part + _PLACE
+        inside = binary("lt", index_value(at), index_value(column.extent))
+        element = builder.load(self.x, {row.symbol: _ROW, column.symbol: at}, inside)
+
+        def nest(name: str, value: Node) -> LoopNest:
+            store = Store(builder.temp(name, held, shape), (_ROW, _PART), value)
+            return LoopNest(name, axes, (over,), (store,), self.origin)
+
+        def reduced(reduction: str, value: Node) -> Node:
+            value = cast(value, held)
+            return reduce_(reduction, where(inside, value, _neutral(reduction, held)))
+
+        name = f"{self.name}_parts"
+        if self.combine != "logaddexp":
+            return [nest(name, reduced(self.combine, element))]
+        greatest = f"{self.name}_most"
+        top = load(greatest, held, (_ROW, _PART))
+        shift = where(unary("isinf", top), const(0.0, held), top)
+        total = reduced("sum", unary("exp", binary("sub", cast(element, held), shift)))
+        return [
+            nest(greatest, reduced("max", element)),
+            nest(name, binary("add", unary("log", total), shift)),
+        ]
 
     def _logaddexp(self, builder: NestBuilder) -> list[LoopOp]:
         """The logarithm of the sum of exp(x - maximum), plus the maximum."""

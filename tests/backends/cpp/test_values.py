@@ -19,8 +19,19 @@ from aot.ir.dtypes import (
     INT64,
     UINT8,
 )
+from aot.ir.nests import LoopNest, Store
 from aot.ir.operations import COMPARE, ROWS
-from aot.ir.scalar import binary, cast, const, index_value, make, unary, where
+from aot.ir.origin import NO_ORIGIN
+from aot.ir.scalar import (
+    binary,
+    cast,
+    check_index,
+    const,
+    index_value,
+    make,
+    unary,
+    where,
+)
 from aot.ir.tensors import Dim
 from aot.symbolic import FloorDiv, Modulo, as_expr, dim, var
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
@@ -373,3 +384,72 @@ def test_divisions_of_negative_positions_round_down():
         out = maker.output(f"o{k}", dtype, [5, 40])
         maker.kernel([nest("n", [i, j], [], (out, [i.symbol, j.symbol], value))], outer=1)
     Program(maker.graph()).check({"x": rng.normal(size=(5, 40)).astype("f4")}, exact=True)
+
+
+@pytest.mark.parametrize("stride", [-1, 2])
+def test_turned_and_spread_neighbours_are_read_as_vectors_within_the_row(stride):
+    """The last vector ends with the row's last element: behind it lies what must not be read."""
+    maker, inputs = GraphMaker(), {}
+    (i,) = axes(64)
+    for dtype in (FLOAT32, FLOAT64, INT32, INT16, UINT8, BFLOAT16):
+        maker.buffer(f"x{dtype}", dtype, [64 if stride < 0 else 127])
+        place = 63 - i.symbol if stride < 0 else 2 * i.symbol
+        value = maker.read(f"x{dtype}", place)
+        maker.kernel(
+            [nest("n", [i], [], (maker.output(f"o{dtype}", dtype, [64]), [i.symbol], value))]
+        )
+        inputs[f"x{dtype}"] = np.arange(64 if stride < 0 else 127).astype(dtype.numpy)
+    Program(maker.graph()).check(inputs, exact=True)
+
+
+def test_rings_are_read_as_vectors_but_where_they_close():
+    maker = GraphMaker()
+    i, j = axes(3, 100)
+    maker.buffer("x", FLOAT32, [3, 45])
+    value = maker.read("x", i.symbol, Modulo(j.symbol + 38, as_expr(45)))
+    out = maker.output("o", FLOAT32, [3, 100])
+    maker.kernel([nest("n", [i, j], [], (out, [i.symbol, j.symbol], value))], outer=1)
+    program = Program(maker.graph())
+    text = program.emitted.functions[0].text
+    assert "load_turned" in text and "gather" not in text
+    program.check({"x": np.arange(135, dtype="f4").reshape(3, 45)}, exact=True)
+
+
+def test_quotients_of_lanes_are_exact_at_every_multiple():
+    maker = GraphMaker()
+    (i,) = axes(700)
+    parts = [(FloorDiv, 3, 7, 342), (Modulo, 5, 11, 171), (FloorDiv, 256, 0, 171)]
+    for k, (kind, scale, offset, divisor) in enumerate(parts):
+        place = kind(scale * i.symbol + offset, as_expr(divisor))
+        value = index_value(2 * place + 3 * i.symbol)
+        maker.kernel([nest("n", [i], [], (maker.output(f"o{k}", INT64, [700]), [i.symbol], value))])
+    large = index_value(FloorDiv(i.symbol * (1 << 38) + 1, as_expr((1 << 38) + 1)))
+    maker.kernel([nest("n", [i], [], (maker.output("large", INT64, [700]), [i.symbol], large))])
+    program = Program(maker.graph())
+    assert all("lanes_of" not in f.text for f in program.emitted.functions)
+    program.check({}, exact=True)
+
+
+@pytest.mark.parametrize(("mode", "join"), [("add", np.add), ("minimum", np.minimum)])
+def test_lanes_that_name_one_element_are_joined_first(mode, join):
+    """Runs of every length, whole vectors of one index among them."""
+    maker = GraphMaker()
+    (i,) = axes(500)
+    maker.buffer("x", INT32, [500])
+    maker.buffer("at", INT64, [500])
+    goal = check_index(maker.read("at", i.symbol), as_expr(40), wrap=False)
+    symbol = var("u0")
+    out = maker.output("o", INT32, [40])
+    value = maker.read("x", i.symbol)
+    store = Store(out, (symbol,), value, mode, ((symbol, goal),))
+    maker.kernel([LoopNest("n", (i,), (), (store,), NO_ORIGIN)])
+    program = Program(maker.graph())
+    rng = np.random.default_rng(seeded(41))
+    at = np.sort(rng.integers(0, 40, 500))
+    x = rng.integers(-50, 50, 500).astype("i4")
+    wanted = np.full(40, 0x55555555, "i4")  # what the runner fills memory with
+    join.at(wanted, at, x)
+    for level in program._tables:
+        (got,), fault = program.run(level, {"x": x, "at": at}, {})
+        assert fault == 0
+        np.testing.assert_array_equal(got, wanted)

@@ -88,10 +88,10 @@ def template_kinds(model: Captured) -> list[str]:
 
 
 def machine_code(model: Captured, kind: str, arch: str) -> MachineCode:
-    """The machine code of the kernel with that template."""
+    """The machine code of the last kernel with that template."""
     graph = emitted(model, arch)
     kernels = {k.name for k in template_kernels(graph.graph) if k.template.kind == kind}
-    (name,) = [launch.function for launch in graph.launches if launch.kernel in kernels]
+    (*_, name) = [launch.function for launch in graph.launches if launch.kernel in kernels]
     (source,) = [f for f in graph.functions if f.name == name]
     (image,) = compile_kernels([source], arch, 1, default_cache_dir(environment()))
     return disassemble(image, arch)

@@ -13,6 +13,7 @@ from tests.backends.triton.templates import (
     machine_code,
     template_kinds,
 )
+from tests.conformance.executors import interpret_triton
 from tests.settings import seeded
 
 NAN, INF = float("nan"), float("inf")
@@ -111,6 +112,38 @@ def test_the_first_few_of_long_rows(largest, monkeypatch):
     model = captured(function, (x,))
     assert "for start" in emitted(model).functions[0].text
     check_exact(model, function, (x,))
+
+
+FEW = {
+    "parts with a rest": (distinct(1, 8999)[0], 0, True),
+    "columns in equal parts": (distinct(2, 12288).t().contiguous(), 0, False),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_the_first_few_of_parts_of_few_long_rows(name):
+    x, axis, largest = FEW[name]
+    x = x.clone()
+    x.view(-1)[-1] = NAN
+
+    def function(x):
+        return torch.topk(x, 9, axis, largest=largest)
+
+    model = captured(function, (x,))
+    assert template_kinds(model) == ["argsort", "argsort"]
+    check_exact(model, function, (x,))
+
+
+def test_equal_ones_in_several_parts_keep_their_order():
+    def function(x):
+        return torch.topk(x, 9, largest=False)[1]
+
+    x = torch.ones(9001)
+    x[[5, 4100, 9000]] = 0.0
+    (found,) = interpret_triton(captured(function, (x,)), (x,))
+    assert found.tolist() == [5, 4100, 9000, 0, 1, 2, 3, 4, 6]
+    (found,) = interpret_triton(captured(function, (x,)), (torch.full((9001,), NAN),))
+    assert found.tolist() == list(range(9))
 
 
 @pytest.mark.parametrize("shape", ((1, 1), (3, 300), (7, 20), (0, 5)))

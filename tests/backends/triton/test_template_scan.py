@@ -110,12 +110,69 @@ def tile(rows, columns, *, across=False):
     return scan_tile(*axes, hints_of(()), 512, across=across, size=4)
 
 
+LONG = {
+    "sums, with an epilogue": (lambda x: x.cumsum(0) * 2, real(40000)),
+    "along columns": (lambda x: x.cumsum(0), real(40000, 3)),
+    "a producer": (lambda x: x.relu().cumsum(1), real(2, 40000)),
+    "logarithms": (lambda x: x.logcumsumexp(0), real(40000)),
+    "halves": (lambda x: x.cumsum(0), 0.1 * real(40000, dtype=torch.float16)),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_few_long_rows_are_scanned_in_parts(name):
+    function, x = LONG[name]
+    model = captured(function, (x,))
+    assert template_kinds(model) == ["scan", "scan"]
+    check_close(model, function, (x,))
+
+
+LONG_WHOLE = {
+    "sums": (lambda x: x.cumsum(0), whole(40000)),
+    "narrow": (lambda x: x.cumsum(0, dtype=torch.int32), whole(40000, dtype=torch.int32)),
+    "bools": (lambda x: (x > 0).cumsum(0), whole(40000)),
+    "extremes": (lambda x: torch.cummax(x, 1), whole(3, 40000, low=-99, high=99)),
+    "real extremes": (lambda x: torch.cummin(x, 0), real(40000)),
+}
+
+
+@pytest.mark.parametrize("name", LONG_WHOLE)
+def test_whole_values_of_long_rows(name):
+    function, x = LONG_WHOLE[name]
+    check_exact(captured(function, (x,)), function, (x,))
+
+
+@pytest.mark.parametrize("size", (0, 1, 2047, 2048, 40000, 70001))
+def test_parts_of_rows_of_other_lengths(size):
+    def function(x):
+        return x.cumsum(0)
+
+    model = captured(function, (whole(50000),), ({0: torch.export.Dim("n", min=0)},))
+    check_exact(model, function, (whole(size),))
+
+
+def test_a_nan_in_an_earlier_part_spreads():
+    x = real(40000)
+    x[4500] = float("nan")
+
+    def function(x):
+        return torch.cummax(x, 0).values, x.cumsum(0).isnan()
+
+    check_exact(captured(function, (x,)), function, (x,))
+
+
 def test_blocks_follow_the_sizes():
     assert tile(4096, 1 << 17).looped
     assert not tile(4096, 1024).looped
     assert tile(100000, 16).rows > 16
     assert tile(100, 16).rows == 1
     assert tile(4096, 512, across=True).rows == 32
+
+
+@pytest.mark.parametrize("arch", ("sm_80", "sm_90"))
+def test_machine_code_of_parts(arch):
+    code = machine_code(captured(lambda x: x.cumsum(0), (real(1 << 20),)), "scan", arch)
+    assert code.local_bytes == 0
 
 
 @pytest.mark.parametrize("arch", ("sm_80", "sm_90"))

@@ -13,6 +13,7 @@ from aot.ir.hints import Hints
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import Buffer
 from aot.ir.templates.argsort import Argsort, ArgsortSupport
+from aot.ir.templates.base import Parts
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.rowwise import order_along
 from aot.symbolic import as_expr
@@ -82,3 +83,34 @@ def test_rows_that_the_template_takes_are_left_to_it() -> None:
     graph = graph_of((3, 16), FLOAT32)
     assert runs_of(run_passes(graph, RUNS)) == [16]
     assert runs_of(run_passes(graph, DEVICE)) == []
+
+
+PARTS = replace(
+    DEVICE,
+    templates=(*DEVICE.templates, ArgsortSupport(Argsort, run=8, parts=Parts(32, 16, 2))),
+    units=4,
+)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, INT64, UINT8, BOOL])
+@pytest.mark.parametrize("columns", [64, 100, 1000])
+def test_the_first_few_are_those_of_the_parts(dtype: DType, columns: int, descending: bool) -> None:
+    graph = graph_of((2, columns), dtype, descending, kept=3)
+    made = run_passes(graph, PARTS)
+    calls = [op for op in made.ops if isinstance(op, Argsort)]
+    rows = [int(c.x.axes[0].extent) for c in calls]
+    assert rows[0] > rows[-1] == 2 and len(calls) == len(rows) >= 2
+    assert [d.verdict for d in made.decisions if d.stage == "split"] == [
+        f"the first 3 of parts of {calls[0].x.axes[1].extent} elements"
+    ]
+    x = sample(dtype, 2, columns)
+    (expected,), (order,) = (interpret(g, {"x": x}, {}) for g in (graph, made))
+    assert np.array_equal(order, expected)
+
+
+@pytest.mark.parametrize(("shape", "kept"), [((2, 32), 3), ((3, 64), 3), ((2, 64), 5)], ids=str)
+def test_rows_stay_whole(shape: tuple[int, int], kept: int) -> None:
+    """Short ones, many, and those of which more are wanted than parts could leave out."""
+    calls = runs_of(run_passes(graph_of(shape, FLOAT32, kept=kept), PARTS))
+    assert calls == [shape[1]]

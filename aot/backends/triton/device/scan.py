@@ -1,7 +1,7 @@
 """Running results along the rows of a matrix.
 
 A program takes a block of rows and walks its columns in blocks; each block is scanned as a tree,
-from the results of the one before.
+from the results of the one before. Of long rows a program may walk a part alone.
 """
 
 import triton
@@ -46,3 +46,35 @@ def scan_rows(
         n = tl.arange(0, COLUMNS)[None, :]
         values = load(args, m, n).to(KIND)
         finish(args, m, n, running(args, values))
+
+
+@triton.jit
+def scan_part(
+    args,
+    load,
+    running,
+    total,
+    before,
+    finish,
+    program,
+    part,
+    combine,
+    KIND: tl.constexpr,
+    NEUTRAL: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    PART: tl.constexpr,
+):
+    """As `scan_rows`, of a part of PART columns of ROWS rows.
+
+    before(args, m, part): the results at the end of the part before; of the first one any.
+    """
+    m = program * ROWS + tl.arange(0, ROWS)[:, None]
+    neutral = tl.full([ROWS, 1], NEUTRAL, KIND)
+    carry = tl.where(part > 0, before(args, m, part).to(KIND), neutral)
+    for start in range(0, PART, COLUMNS):
+        n = part * PART + start + tl.arange(0, COLUMNS)[None, :]
+        values = load(args, m, n).to(KIND)
+        scanned = running(args, values)
+        finish(args, m, n, combine(carry, scanned))
+        carry = combine(carry, total(args, values)[:, None])

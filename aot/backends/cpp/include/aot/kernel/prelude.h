@@ -15,6 +15,17 @@ AOT_INLINE int64_t imax(int64_t a, int64_t b) { return a > b ? a : b; }
 AOT_INLINE int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 AOT_INLINE int64_t floor_mod(int64_t a, int64_t b) { return a % b + (a % b < 0 ? b : 0); }
 
+// The same on lanes of |x| < 2^49: a float64 tells x + 1/2 from every multiple of b.
+template <int N>
+AOT_INLINE Vec<int64_t, N> floor_div(Vec<int64_t, N> a, int64_t b) {
+  const Vec<double, N> middle = convert<double>(a) + 0.5;
+  return convert<int64_t>(floor(middle * (1.0 / static_cast<double>(b))));
+}
+template <int N>
+AOT_INLINE Vec<int64_t, N> floor_mod(Vec<int64_t, N> a, int64_t b) {
+  return a - floor_div(a, b) * Vec<int64_t, N>(b);
+}
+
 // A uniform value in all lanes.
 template <int N, class T>
 AOT_INLINE Vec<T, N> spread(Vec<T, 1> x) {
@@ -94,6 +105,44 @@ AOT_INLINE Vec<int64_t, N> check_index(Vec<int64_t, N> x, int64_t size, int64_t 
   return select(x > last, Vec<int64_t, N>(last), x);
 }
 
+// An index in memory as `check_index` gives it, without a word of what is out of range.
+template <bool Wrap, class S>
+AOT_INLINE int64_t index_at(const S* p, int64_t size) {
+  const int64_t x = static_cast<int64_t>(*p);
+  return imax(imin(Wrap && x < 0 ? x + size : x, size - 1), 0);
+}
+// Asks for the cache lines of so many bytes.
+template <int64_t BYTES, class S>
+AOT_INLINE void fetch(const S* p) {
+  for (int64_t b = 0; b < BYTES; b += 64) {
+    __builtin_prefetch(reinterpret_cast<const char*>(p) + b);
+  }
+}
+
+// Elements first, first + 1, … of a ring of `size` elements at p: neighbours, unless the lanes pass
+// the ring's end.
+template <int N>
+AOT_INLINE Vec<int64_t, N> ring_places(int64_t first, int64_t size) {
+  int64_t x[N];
+  for (int64_t i = 0; i < N; ++i) x[i] = (first + i) % size;
+  return load<int64_t, N>(x);
+}
+template <class T, int N, class S>
+AOT_INLINE Vec<T, N> load_turned(const S* p, int64_t first, int64_t size) {
+  if (first + N <= size) return load<T, N>(p + first);
+  return gather<T, N>(p, ring_places<N>(first, size));
+}
+template <class T, int N, class S>
+AOT_INLINE Vec<T, N> load_turned_n(const S* p, int64_t first, int64_t size, int64_t n) {
+  if (first + imin(n, N) <= size) return load_n<T, N>(p + first, n);
+  return gather_n<T, N>(p, ring_places<N>(first, size), n);
+}
+template <class T, int N, class S>
+AOT_INLINE Vec<T, N> load_turned_m(const S* p, int64_t first, int64_t size, Mask<N> m) {
+  if (first + N <= size) return load_m<T, N>(p + first, m);
+  return gather_m<T, N>(p, ring_places<N>(first, size), m);
+}
+
 // Joins the first `n` lanes with as many neighbours in memory.
 template <class S, class T, int N, class F>
 AOT_INLINE void join(S* p, Vec<T, N> v, int64_t n, const F& f) {
@@ -104,9 +153,15 @@ AOT_INLINE void join(S* p, Vec<T, N> v, int64_t n, const F& f) {
   }
 }
 
-// Joins lanes with memory one after the other: several lanes may name one element.
+// Joins lanes with memory one after the other: several lanes may name one element. When all name
+// the same one they are joined first: each would wait until the one before it is stored.
 template <class S, class T, int N, class F>
 AOT_INLINE void join_at(S* p, Vec<int64_t, N> index, Vec<T, N> v, int64_t n, const F& f) {
+  if (N > 1 && n == N && all(index == index[0])) {
+    S* const at = p + index[0];
+    store(at, f(load<T, 1>(at), Vec<T, 1>(reduce(f, v))));
+    return;
+  }
   for (int i = 0; i < N; ++i) {
     if (i >= n) break;
     S* const at = p + index[i];

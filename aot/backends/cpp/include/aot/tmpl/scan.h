@@ -4,10 +4,11 @@
 //   void scan(const ScanArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi);
 //
 // Work units are blocks of kScanRows rows: work = ceil(m / kScanRows). The rows of a block advance
-// together, which hides the latency of the one addition that each element waits for. Sums of floats
-// accumulate in double, as eager's do.
-//   scratch = kScanRows * (n rounded up to 16) * sizeof(compute_t<A>)
-//   epi(0, m0, m1, 0, n, const compute_t<A>* tile, int64_t ld)    tile[(m - m0) * ld + j]
+// together, which hides the latency of the one addition that each element waits for; in a row by
+// itself sums and extrema are taken within vectors. Sums of floats accumulate in double, as eager's
+// do. The epilogue takes kScanColumns columns at a time, from the cache.
+//   scratch = kScanRows * min(n rounded up to 16, kScanColumns) * sizeof(compute_t<A>)
+//   epi(0, m0, m1, n0, n1, const compute_t<A>* tile, int64_t ld)    tile[(m - m0) * ld + j - n0]
 #ifndef AOT_TMPL_SCAN_H_
 #define AOT_TMPL_SCAN_H_
 
@@ -19,6 +20,7 @@
 namespace aot::tmpl {
 
 inline constexpr int64_t kScanRows = 4;
+inline constexpr int64_t kScanColumns = 1024;
 
 enum class Combine { sum, prod, max, min, logaddexp };
 
@@ -39,7 +41,9 @@ namespace detail {
 // Sums and products of integers wrap, so they accumulate without a sign.
 template <class T, Combine C>
 struct ScanAccumulator {
-  using type = std::conditional_t<C == Combine::max || C == Combine::min, int64_t, uint64_t>;
+  using Wide = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  static constexpr bool kSigned = C == Combine::max || C == Combine::min;
+  using type = std::conditional_t<kSigned, Wide, std::make_unsigned_t<Wide>>;
 };
 template <Combine C>
 struct ScanAccumulator<float, C> {
@@ -73,20 +77,115 @@ AOT_INLINE Acc combined(Acc a, Acc b) {
   return top + Acc(__builtin_log1p(__builtin_exp(double(low - top))));
 }
 
+template <class Cfg>
+using scan_accumulator = typename ScanAccumulator<compute_t<typename Cfg::A>, Cfg::COMBINE>::type;
+
+// ROWS rows from x on, `n` columns, behind what acc holds of each.
 template <class Cfg, int ROWS>
-AOT_INLINE void scan_rows(const ScanArgs<Cfg>& p, int64_t m0, compute_t<typename Cfg::A>* tile,
+AOT_INLINE void scan_rows(const ScanArgs<Cfg>& p, const typename Cfg::A* x, int64_t n,
+                          scan_accumulator<Cfg> (&acc)[ROWS], compute_t<typename Cfg::A>* tile,
                           int64_t ld) {
   using T = compute_t<typename Cfg::A>;
-  using Acc = typename ScanAccumulator<T, Cfg::COMBINE>::type;
-  Acc acc[ROWS];
-  AOT_UNROLL for (int r = 0; r < ROWS; ++r) acc[r] = neutral<Cfg::COMBINE, Acc>();
-  const typename Cfg::A* x = p.x + m0 * p.row;
-  for (int64_t j = 0; j < p.n; ++j) {
+  for (int64_t j = 0; j < n; ++j) {
     AOT_UNROLL for (int r = 0; r < ROWS; ++r) {
-      const Acc value = Acc(widen(x[r * p.row + j * p.col]));
+      const auto value = scan_accumulator<Cfg>(widen(x[r * p.row + j * p.col]));
       acc[r] = combined<Cfg::COMBINE>(acc[r], value);
       tile[r * ld + j] = T(acc[r]);
     }
+  }
+}
+
+// Running values of a vector of one row's elements at a time, where they can be combined in another
+// order: each lane with the lanes 1, 2, 4 … before it.
+template <class Cfg>
+struct RowVector {
+  using A = typename Cfg::A;
+  using T = compute_t<A>;
+  using Acc = scan_accumulator<Cfg>;
+  static constexpr Combine C = Cfg::COMBINE;
+  static constexpr int kLanes = Simd<Acc>::kLanes;
+  using V = typename Simd<Acc>::V;
+  typedef A Elements
+      __attribute__((vector_size(kLanes * sizeof(A)), aligned(alignof(A)), may_alias));
+  typedef T Results
+      __attribute__((vector_size(kLanes * sizeof(T)), aligned(alignof(T)), may_alias));
+
+  static AOT_INLINE V combine(V a, V b) {
+    if constexpr (C == Combine::sum) return a + b;
+    if constexpr (C == Combine::max) return (a != a) | (a >= b) ? a : b;
+    return (a != a) | (a <= b) ? a : b;
+  }
+  template <int S, int... L>
+  static AOT_INLINE V shifted(V v, V before, std::integer_sequence<int, L...>) {
+    return __builtin_shufflevector(before, v, (L < S ? L : kLanes + L - S)...);
+  }
+  template <int... L>
+  static AOT_INLINE V last(V v, std::integer_sequence<int, L...>) {
+    return __builtin_shufflevector(v, v, (L * 0 + kLanes - 1)...);
+  }
+  template <int S = 1>
+  static AOT_INLINE V running(V v, V before) {
+    if constexpr (S < kLanes) {
+      const V moved = shifted<S>(v, before, std::make_integer_sequence<int, kLanes>());
+      return running<2 * S>(combine(moved, v), before);
+    } else {
+      return v;
+    }
+  }
+  static AOT_INLINE V load(const A* x, int64_t col) {
+    if constexpr (std::is_arithmetic_v<A>) {
+      if (col == 1) return __builtin_convertvector(*reinterpret_cast<const Elements*>(x), V);
+    }
+    V v;
+    for (int l = 0; l < kLanes; ++l) v[l] = Acc(widen(x[l * col]));
+    return v;
+  }
+
+  // Whole vectors of `n` columns; how many columns these are.
+  static AOT_INLINE int64_t scan(const A* x, int64_t col, int64_t n, Acc& acc, T* tile) {
+    const V before = Simd<Acc>::set1(neutral<C, Acc>());
+    V carry = Simd<Acc>::set1(acc);
+    int64_t j = 0;
+    for (; j + kLanes <= n; j += kLanes) {
+      const V v = running(load(x + j * col, col), before);
+      const V out = combine(carry, v);
+      *reinterpret_cast<Results*>(tile + j) = __builtin_convertvector(out, Results);
+      carry = combine(carry, last(v, std::make_integer_sequence<int, kLanes>()));
+    }
+    acc = carry[0];
+    return j;
+  }
+};
+
+// `n` columns of one row.
+template <class Cfg>
+AOT_INLINE void scan_row(const ScanArgs<Cfg>& p, const typename Cfg::A* x, int64_t n,
+                         scan_accumulator<Cfg> (&acc)[1], compute_t<typename Cfg::A>* tile) {
+  int64_t done = 0;
+  constexpr Combine C = Cfg::COMBINE;
+  if constexpr (C == Combine::sum || C == Combine::max || C == Combine::min) {
+    done = RowVector<Cfg>::scan(x, p.col, n, acc[0], tile);
+  }
+  scan_rows<Cfg, 1>(p, x + done * p.col, n - done, acc, tile + done, 0);
+}
+
+// ROWS rows from m on, as far as the epilogue takes them at a time.
+template <class Cfg, int ROWS, class Epi>
+AOT_INLINE void scan_block(const ScanArgs<Cfg>& p, int64_t m, compute_t<typename Cfg::A>* tile,
+                           const Epi& epi) {
+  using Acc = scan_accumulator<Cfg>;
+  const int64_t ld = min64(round_up(p.n, 16), kScanColumns);
+  Acc acc[ROWS];
+  AOT_UNROLL for (int r = 0; r < ROWS; ++r) acc[r] = neutral<Cfg::COMBINE, Acc>();
+  for (int64_t j = 0; j < p.n; j += kScanColumns) {
+    const int64_t stop = min64(j + kScanColumns, p.n);
+    const typename Cfg::A* const x = p.x + m * p.row + j * p.col;
+    if constexpr (ROWS == 1) {
+      scan_row<Cfg>(p, x, stop - j, acc, tile);
+    } else {
+      scan_rows<Cfg, ROWS>(p, x, stop - j, acc, tile, ld);
+    }
+    epi(0, m, m + ROWS, j, stop, tile, ld);
   }
 }
 
@@ -95,17 +194,14 @@ AOT_INLINE void scan_rows(const ScanArgs<Cfg>& p, int64_t m0, compute_t<typename
 template <class Cfg, class Epi>
 AOT_INLINE void scan(const ScanArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
                      const Epi& epi) {
-  using T = compute_t<typename Cfg::A>;
-  T* const tile = static_cast<T*>(scratch);
-  const int64_t ld = round_up(p.n, 16);
+  auto* const tile = static_cast<compute_t<typename Cfg::A>*>(scratch);
   for (int64_t unit = begin; unit < end; ++unit) {
     const int64_t m0 = unit * kScanRows, m1 = min64(m0 + kScanRows, p.m);
     if (m1 - m0 == kScanRows) {
-      detail::scan_rows<Cfg, int(kScanRows)>(p, m0, tile, ld);
+      detail::scan_block<Cfg, int(kScanRows)>(p, m0, tile, epi);
     } else {
-      for (int64_t m = m0; m < m1; ++m) detail::scan_rows<Cfg, 1>(p, m, tile + (m - m0) * ld, ld);
+      for (int64_t m = m0; m < m1; ++m) detail::scan_block<Cfg, 1>(p, m, tile, epi);
     }
-    epi(0, m0, m1, 0, p.n, tile, ld);
   }
 }
 

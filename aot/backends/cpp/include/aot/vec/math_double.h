@@ -1,4 +1,5 @@
-// float64: exp, expm1, log, tanh and sigmoid in registers; the rest lane by lane with libm.
+// float64: exp, expm1, log, tanh and sigmoid in registers, from v3 on sin, cos and tan; the rest
+// lane by lane with libm.
 #ifndef AOT_VEC_MATH_DOUBLE_H_
 #define AOT_VEC_MATH_DOUBLE_H_
 
@@ -102,6 +103,65 @@ AOT_INLINE Vec<double, N> log(Vec<double, N> x) {
   return detail::log_specials(x, y);
 }
 
+#if AOT_ISA_LEVEL >= 3
+namespace detail {
+// As in math_trig.h, with pi/2 in three doubles; sin and cos of |r| <= pi/4 by Taylor's series.
+template <int N>
+struct Reduced64 {
+  Vec<double, N> sine, cosine;
+  Mask<N> odd;              // the quadrant is 1 or 3
+  Vec<int64_t, N> negated;  // the sign of quadrants 2 and 3, as a sign bit
+};
+template <int N>
+AOT_INLINE Reduced64<N> reduce_half_pi(Vec<double, N> x, int turns) {
+  const Vec<double, N> sum = fma(x, 0x1.45f306dc9c883p-1, kMagic<double>);
+  const Vec<double, N> n = sum - kMagic<double>;
+  const Vec<double, N> first = fnma(n, 0x1.921fb54442d18p0, x);
+  const Vec<double, N> r = fnma(n, -0x1.f1976b7ed8fbcp-110, fnma(n, 0x1.1a62633145c07p-54, first)),
+                       s = r * r;
+  const Vec<double, N> p =
+      poly(s, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800.0,
+           -1.0 / 1307674368000.0, 1.0 / 355687428096000.0);
+  const Vec<double, N> q =
+      poly(s, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600,
+           -1.0 / 87178291200.0, 1.0 / 20922789888000.0, -1.0 / 6402373705728000.0);
+  const Vec<int64_t, N> quadrant = bitcast<int64_t>(sum) + int64_t{turns};
+  const Vec<double, N> cosine = fma(s * s, q, fma(s, -0.5, Vec<double, N>(1.0)));
+  return {fma(r * s, p, r), cosine, (quadrant & 1) != 0, (quadrant & 2) << 62};
+}
+// y, except where |x| is beyond the reduction: there libm's, on each lane.
+template <class F, int N>
+AOT_INLINE Vec<double, N> beyond_bound(F f, Vec<double, N> x, Vec<double, N> y) {
+  const Mask<N> far = ~(abs(x) <= 0x1p17);
+  if (AOT_UNLIKELY(any(far))) y = select(far, map_lanes(f, x), y);
+  return y;
+}
+template <int N>
+AOT_INLINE Vec<double, N> sin_turned(Vec<double, N> x, int turns) {
+  const Reduced64<N> a = reduce_half_pi(x, turns);
+  const Vec<double, N> y = select(a.odd, a.cosine, a.sine);
+  return bitcast<double>(bitcast<int64_t>(y) ^ a.negated);
+}
+}  // namespace detail
+
+template <int N>
+AOT_INLINE Vec<double, N> sin(Vec<double, N> x) {
+  const Vec<double, N> y = select(x == 0.0, x, detail::sin_turned(x, 0));  // -0.0 stays
+  return detail::beyond_bound([](double v) { return __builtin_sin(v); }, x, y);
+}
+template <int N>
+AOT_INLINE Vec<double, N> cos(Vec<double, N> x) {
+  return detail::beyond_bound([](double v) { return __builtin_cos(v); }, x,
+                              detail::sin_turned(x, 1));
+}
+template <int N>
+AOT_INLINE Vec<double, N> tan(Vec<double, N> x) {
+  const detail::Reduced64<N> a = detail::reduce_half_pi(x, 0);
+  const Vec<double, N> y = select(a.odd, -a.cosine, a.sine) / select(a.odd, a.sine, a.cosine);
+  return detail::beyond_bound([](double v) { return __builtin_tan(v); }, x, select(x == 0.0, x, y));
+}
+#endif
+
 #define AOT_LIBM(NAME)                                                         \
   template <int N>                                                             \
   AOT_INLINE Vec<double, N> NAME(Vec<double, N> x) {                           \
@@ -116,9 +176,11 @@ AOT_LIBM(exp2)
 AOT_LIBM(log2)
 AOT_LIBM(log10)
 AOT_LIBM(log1p)
+#if AOT_ISA_LEVEL < 3
 AOT_LIBM(sin)
 AOT_LIBM(cos)
 AOT_LIBM(tan)
+#endif
 AOT_LIBM(asin)
 AOT_LIBM(acos)
 AOT_LIBM(atan)

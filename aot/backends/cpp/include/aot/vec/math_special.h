@@ -1,106 +1,126 @@
-// Rarely used functions, one lane at a time in float64: gamma, Bessel and inverse error functions.
-// Each series is summed to float64 accuracy; float32 results are those rounded.
+// Inverse error function and modified Bessel functions, in registers. The Bessel functions are
+// summed in float64 for both types.
 #ifndef AOT_VEC_MATH_SPECIAL_H_
 #define AOT_VEC_MATH_SPECIAL_H_
 
-#include "aot/vec/arith.h"
-
-extern "C" double lgamma_r(double x, int* sign) noexcept(true);  // libm's, without its global
+#include "aot/vec/math_gamma.h"
 
 namespace aot {
 namespace detail {
 
-#define AOT_RARE static __attribute__((noinline, unused))
-
-constexpr double kPi = 3.14159265358979323846;
-
-AOT_RARE double lgamma_of(double x) {
-  int sign;
-  return ::lgamma_r(x, &sign);
+// erfinv(x) = x P(w), w = -log(1 - x^2), on pieces of w (M. Giles, "Approximating the erfinv
+// function", 2012); far out P is a function of sqrt(w). Fits "erfinv" and "erfinv64", the pieces
+// further out "_tail" and "_far". What lies beyond +-1 is NaN as its logarithm is.
+template <int N>
+AOT_INLINE Vec<float, N> erfinv_quotient(Vec<float, N> w) {
+  const Vec<float, N> t = w - 2.5f, r = sqrt(w) - 3.1f;
+  const Vec<float, N> near =
+      poly(t, 0x1.805c5ep0f, 0x1.f91e8ap-3f, -0x1.11c4ecp-8f, -0x1.486616p-10f, 0x1.c9e6c8p-13f,
+           -0x1.4d15a2p-18f, -0x1.d0c19ep-19f, 0x1.f48be8p-22f, 0x1.8f2214p-26f, -0x1.2e0eb4p-27f);
+  const Vec<float, N> far =
+      poly(r, 0x1.777422p1f, 0x1.00dbcap0f, 0x1.e8cc9cp-8f, -0x1.72e8aap-8f, 0x1.0ed9ecp-8f,
+           -0x1.788d34p-9f, 0x1.562e16p-10f, -0x1.7bb668p-15f, -0x1.4f26dap-13f);
+  return select(w < 5.0f, near, far);
+}
+template <int N>
+AOT_INLINE Vec<double, N> erfinv_quotient(Vec<double, N> w) {
+  const Vec<double, N> t = w - 3.125;
+  const Vec<double, N> near = poly(
+      t, 0x1.a755e7c99ae87p0, 0x1.ebd80d9b13e23p-3, -0x1.8b6c33114fb89p-8, -0x1.845769484d9bap-11,
+      0x1.879c2a214402ep-13, -0x1.d1d1f7b9a6298p-17, -0x1.6e8a5445c9134p-20, 0x1.c6b4f5f6d1781p-22,
+      -0x1.f36cd3452f418p-26, -0x1.1a9e3e3283727p-28, 0x1.20f4614642737p-30, -0x1.dc5759fbdd5a4p-35,
+      -0x1.c88177f38ee32p-37, 0x1.729f370ebc14fp-39, -0x1.6f87a19488befp-44, -0x1.6d1b0796fb3c3p-45,
+      0x1.df15140047ffp-48, 0x1.72cf4872ad20ep-56, -0x1.3558e1dda30b3p-53, 0x1.9d1a916b55fd9p-57,
+      0x1.8641b381d748cp-60, -0x1.8fab5ea81492p-63, -0x1.46b5fc7cf0905p-68);
+  const Mask<N> beyond = w >= 6.25;
+  if (!any(beyond)) return near;
+  const Vec<double, N> root = sqrt(w), r = root - 3.25, q = root - 5.0;
+  const Vec<double, N> tail = poly(
+      r, 0x1.8abcc380d5a47p1, 0x1.0158a6d641d3bp0, 0x1.5ffcfe5b7a377p-8, -0x1.ebadabb8a20bbp-9,
+      0x1.468eeca3e3f0dp-9, -0x1.ba92412fd0f07p-10, 0x1.f3cc560d3e44fp-11, -0x1.7448a9296e8e8p-12,
+      0x1.932c6779b5ff6p-16, 0x1.1e6859b536c7dp-14, -0x1.8cee0566a45f6p-15, 0x1.a298bc6db930cp-17,
+      0x1.882ba122e5049p-19, -0x1.0d58c12167f92p-18, 0x1.941e5ba1744eep-20, 0x1.34609063b5cd4p-26,
+      -0x1.2a3aee516eca8p-22, 0x1.864f5c4ebe935p-24, 0x1.bbd0cbeed2a92p-29);
+  const Vec<double, N> far = poly(
+      q, 0x1.3664ddd1ad7fbp2, 0x1.02a30d1fba104p0, -0x1.22ea5df0467c3p-13, -0x1.c2f36a9e57ec3p-13,
+      0x1.3ebf4eb1350dcp-14, -0x1.4a34919898326p-16, 0x1.2fbd2908b3eap-18, -0x1.0a8fb2f9e5b46p-20,
+      0x1.ebc940ef0194cp-23, -0x1.2250873f4261bp-24, 0x1.f4b64f631fd96p-26, -0x1.04d3979e4a67dp-26,
+      0x1.05cfb0f302301p-27, -0x1.e7ff91515a0c6p-29, 0x1.9d96fb24fcf5bp-30, -0x1.af13060ad5914p-32,
+      -0x1.cd15648810b52p-36, 0x1.1aef6d80f9ed2p-35);
+  return select(beyond, select(w < 16.0, tail, far), near);
 }
 
-// Recurrence up to x >= 12, then the asymptotic series; reflection for x < 0.
-AOT_RARE double digamma_of(double x) {
-  constexpr double kBernoulli[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
-                                   1.0 / 132, -691.0 / 32760, 1.0 / 12};
-  if (x == 0) return __builtin_copysign(__builtin_inf(), -x);
-  double shift = 0;
-  if (x < 0) {
-    const double whole = __builtin_trunc(x);
-    if (whole == x) return __builtin_nan("");
-    shift = -kPi / __builtin_tan(kPi * (x - whole));
-    x = 1 - x;
+// 1 / (k! (k + order)!) for k < kBesselNear, and ((2 k)! / k!)^2-like products of odd squares over
+// k! 8^k for k < kBesselFar (DLMF 10.25.2 and 10.40.1).
+constexpr int kBesselNear = 36;
+constexpr int kBesselFar = 26;
+struct BesselSeries {
+  double near[kBesselNear] = {}, far[kBesselFar] = {};
+  constexpr explicit BesselSeries(int order) {
+    near[0] = far[0] = 1;
+    for (int k = 1; k < kBesselNear; ++k) near[k] = near[k - 1] / (double(k) * (k + order));
+    for (int k = 1; k < kBesselFar; ++k) {
+      far[k] = far[k - 1] * ((2 * k - 1) * (2 * k - 1) - 4 * order * order) / (8.0 * k);
+    }
   }
-  for (; x < 12; x += 1) shift -= 1 / x;
-  const double inverse = 1 / (x * x);
-  double power = inverse, series = 0;
-  for (double b : kBernoulli) {
-    series += b * power;
-    power *= inverse;
+};
+
+// The sum of c[k] x^k: even and odd powers apart, which halves the wait of each term for the last.
+template <int COUNT, int N>
+AOT_INLINE Vec<double, N> power_series(const double (&c)[COUNT], Vec<double, N> x) {
+  static_assert(COUNT % 2 == 0);
+  const Vec<double, N> square = x * x;
+  Vec<double, N> even(c[COUNT - 2]), odd(c[COUNT - 1]);
+  for (int k = COUNT - 4; k >= 0; k -= 2) {
+    even = fma(even, square, c[k]);
+    odd = fma(odd, square, c[k + 1]);
   }
-  return shift + __builtin_log(x) - 0.5 / x - series;
+  return fma(odd, x, even);
 }
 
-// Winitzki's closed form (relative error 4e-3), then Halley's iteration, which triples the digits.
-// Near 1 the residual is taken from erfc, where nothing cancels.
-AOT_RARE double erfinv_of(double y) {
-  const double a = __builtin_fabs(y);
-  if (!(a < 1)) return a == 1 ? __builtin_copysign(__builtin_inf(), y) : __builtin_nan("");
-  if (a < 1e-8) return y * 0.88622692545275801365;  // sqrt(pi) / 2
-  const double l = __builtin_log1p(-a * a), k = 2 / (kPi * 0.147) + l / 2;
-  double x = __builtin_sqrt(__builtin_sqrt(k * k - l / 0.147) - k);
-  for (int i = 0; i < 3; ++i) {
-    const double residual = a < 0.5 ? __builtin_erf(x) - a : (1 - a) - __builtin_erfc(x);
-    const double u = residual * 0.88622692545275801365 * __builtin_exp(x * x);
-    x -= u / (1 + x * u);
-  }
-  return __builtin_copysign(x, y);
-}
-
-// Modified Bessel function of order 0 or 1, times exp(-|x|) if `scaled`. The power series has
+// Modified Bessel function of order 0 or 1, times exp(-|x|) if SCALED. The power series has
 // positive terms only; the asymptotic one is accurate from |x| = 20 on.
-AOT_RARE double bessel_i(double x, int order, bool scaled) {
-  const double a = __builtin_fabs(x);
-  double out;
-  if (a < 20) {
-    const double q = a * a / 4;
-    double term = order == 0 ? 1 : a / 2, sum = 0;
-    for (int k = 1; term > sum * 1e-17; ++k) {
-      sum += term;
-      term *= q / (static_cast<double>(k) * (k + order));
+template <int ORDER, bool SCALED, int N>
+AOT_INLINE Vec<double, N> bessel_i(Vec<double, N> x) {
+  static constexpr BesselSeries kSeries(ORDER);
+  using V = Vec<double, N>;
+  const V a = abs(x), half = a * 0.5;
+  const Mask<N> beyond = a >= 20.0;
+  const V limited = select(beyond, 0.0, half);
+  V out = power_series(kSeries.near, limited * limited);
+  if (ORDER == 1) out = out * half;
+  if (SCALED) out = out * exp(-a);
+  if (any(beyond)) {
+    V far = power_series(kSeries.far, V(1.0) / a) / sqrt(a * (2 * kPi));
+    if (!SCALED) {
+      const V root = exp(half);  // its square may overflow before the product does
+      far = select(a == kInf<double>, a, far * root * root);
     }
-    out = scaled ? sum * __builtin_exp(-a) : sum;
-  } else {
-    double term = 1, sum = 0;
-    for (int k = 1; k < 30 && __builtin_fabs(term) > 1e-17; ++k) {
-      sum += term;
-      const double odd = 2 * k - 1;
-      term *= (odd * odd - 4 * order * order) / (8 * k * a);
-    }
-    const double root = __builtin_exp(a / 2);  // its square may overflow before the product does
-    out = sum / __builtin_sqrt(2 * kPi * a);
-    if (!scaled) out = out * root * root;
-    if (a == __builtin_inf()) out = scaled ? 0 : a;
+    out = select(beyond, far, out);
   }
-  if (x != x) return x;
-  return order == 1 && x < 0 ? -out : out;
+  return ORDER == 1 ? copysign(out, x) : out;
 }
 
 }  // namespace detail
 
-#define AOT_LANEWISE(NAME, CALL)                                           \
-  template <class T, int N>                                                \
-  AOT_INLINE Vec<T, N> NAME(Vec<T, N> x) {                                 \
-    return detail::map_lanes([](T v) { return static_cast<T>(CALL); }, x); \
+template <class T, int N>
+AOT_INLINE Vec<T, N> erfinv(Vec<T, N> x) {
+  const Vec<T, N> a = abs(x);
+  const Vec<T, N> w = -log((T(1) - a) * (a + T(1)));
+  const Vec<T, N> y = x * detail::erfinv_quotient(w);
+  return select(a == T(1), copysign(Vec<T, N>(detail::kInf<T>), x), y);
+}
+
+#define AOT_BESSEL(NAME, ORDER, SCALED)                                     \
+  template <class T, int N>                                                 \
+  AOT_INLINE Vec<T, N> NAME(Vec<T, N> x) {                                  \
+    return convert<T>(detail::bessel_i<ORDER, SCALED>(convert<double>(x))); \
   }
-AOT_LANEWISE(lgamma, detail::lgamma_of(v))
-AOT_LANEWISE(digamma, detail::digamma_of(v))
-AOT_LANEWISE(erfinv, detail::erfinv_of(v))
-AOT_LANEWISE(i0, detail::bessel_i(v, 0, false))
-AOT_LANEWISE(i0e, detail::bessel_i(v, 0, true))
-AOT_LANEWISE(i1, detail::bessel_i(v, 1, false))
-AOT_LANEWISE(i1e, detail::bessel_i(v, 1, true))
-#undef AOT_LANEWISE
+AOT_BESSEL(i0, 0, false)
+AOT_BESSEL(i0e, 0, true)
+AOT_BESSEL(i1, 1, false)
+AOT_BESSEL(i1e, 1, true)
+#undef AOT_BESSEL
 
 template <int N>
 AOT_INLINE Vec<float, N> erfc(Vec<float, N> x) {

@@ -4,6 +4,8 @@
 #ifndef AOT_VEC_MEMORY_H_
 #define AOT_VEC_MEMORY_H_
 
+#include <utility>
+
 #include "aot/vec/gather.h"
 #include "aot/vec/half.h"
 
@@ -195,8 +197,49 @@ AOT_INLINE Vec<T, N> broadcast(const S* p) {
 }
 
 // ---- elements p[0], p[stride], p[2 * stride], ...; the stride counts elements ----
+namespace detail {
+template <class T, int N, int... L>
+AOT_INLINE Vec<T, N> picked_backwards(Vec<T, N> v, std::integer_sequence<int, L...>) {
+  return Vec<T, N>::of(__builtin_shufflevector(v.r, v.r, (L < N ? N - 1 - L : L)...));
+}
+template <class T, int N, int... L>
+AOT_INLINE Vec<T, N> picked_evens(Vec<T, N> a, Vec<T, N> b, std::integer_sequence<int, L...>) {
+  constexpr int kSecond = Vec<T, N>::kRegLanes + 1 - N;
+  return Vec<T, N>::of(__builtin_shufflevector(a.r, b.r,
+                                               (2 * L < N ? 2 * L
+                                                : L < N   ? kSecond + 2 * L
+                                                          : 0)...));
+}
+// p[0], p[-1], …: neighbours, turned round.
+template <class T, int N>
+AOT_INLINE Vec<T, N> load_backwards(const T* p) {
+  if constexpr (Vec<T, N>::kSplit) {
+    return Vec<T, N>::of(load_backwards<T, N / 2>(p), load_backwards<T, N / 2>(p - N / 2));
+  } else {
+    constexpr auto kLanes = std::make_integer_sequence<int, Vec<T, N>::kRegLanes>();
+    return picked_backwards(load<T, N>(p - (N - 1)), kLanes);
+  }
+}
+// p[0], p[2], …, of two overlapping loads that end with the last of them.
+template <class T, int N>
+AOT_INLINE Vec<T, N> load_evens(const T* p) {
+  if constexpr (Vec<T, N>::kSplit) {
+    return Vec<T, N>::of(load_evens<T, N / 2>(p), load_evens<T, N / 2>(p + N));
+  } else {
+    constexpr auto kLanes = std::make_integer_sequence<int, Vec<T, N>::kRegLanes>();
+    return picked_evens(load<T, N>(p), load<T, N>(p + (N - 1)), kLanes);
+  }
+}
+}  // namespace detail
+
 template <class T, int N, class S>
 AOT_INLINE Vec<T, N> load_strided(const S* p, int64_t stride) {
+  using Raw = detail::RawType<S>;
+  if (N > 1 && __builtin_constant_p(stride) && (stride == -1 || stride == 2)) {
+    const Raw* const raw = detail::raw(p);
+    return detail::Storage<S>::template widen<T>(stride == 2 ? detail::load_evens<Raw, N>(raw)
+                                                             : detail::load_backwards<Raw, N>(raw));
+  }
   return detail::Storage<S>::template widen<T>(
       detail::load_steps<detail::RawType<S>, N>(detail::raw(p), stride, Mask<N>(true)));
 }

@@ -1,0 +1,138 @@
+"""Fetching ahead: rows that loaded indices name are asked for some iterations before their turn.
+
+Where a row's place is data, the processor cannot guess the next one, and each row waits for memory
+by itself. An index that lies in memory can be read ahead, and a fetch of any address is harmless:
+the kernel's own check of the index stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from aot.backends.cpp.indexing import Value
+from aot.backends.cpp.text import index_text
+from aot.backends.cpp.values import Body
+from aot.ir.dtypes import INT64
+from aot.ir.kernels import Stage
+from aot.ir.nests import JOINING, Buffer
+from aot.ir.scalar import Access, IndexCheck, Node, loads
+from aot.symbolic import (
+    Expr,
+    Symbol,
+    coefficient_of,
+    integer,
+    is_int,
+    product,
+    substitute,
+    var,
+)
+
+_ITERATIONS = 16
+"""So far ahead: memory answers while about as many rows are worked on."""
+
+_ROW_BYTES = 256
+"""Of a row that are fetched; what comes behind the processor sees coming."""
+
+_CACHED_BYTES = 1 << 20
+"""A buffer of so many is in the cache that answers at once."""
+
+_AHEAD = var("ahead")
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A contiguous row of a buffer, at an index whose one bound value a load gives.
+
+    `check`: what holds the value within bounds; `source`: the load.
+    """
+
+    buffer: str
+    index: tuple[Expr, ...]
+    symbol: Symbol
+    check: IndexCheck
+    source: Access
+
+
+def fetch_ahead(
+    body: Body, stage: Stage, axes: Collection[Symbol], inner: Collection[Symbol]
+) -> None:
+    """Writes the fetches of rows that the innermost open loop's next iterations name.
+
+    `axes`: the variables that the loop counts up; `inner`: those of the loops inside.
+    """
+    for row in _rows(stage):
+        _fetch(body, stage, row, axes, inner)
+
+
+def _rows(stage: Stage) -> Iterator[_Row]:
+    seen: set[_Row] = set()
+    for nest in stage.nests:
+        named = [
+            (n.attr.buffer, n.attr.index, tuple(zip(n.attr.binds, n.args, strict=False)))
+            for n in loads(nest.roots)
+            if isinstance(n.attr, Access)
+        ]
+        named += [(s.buffer, s.index, s.binds) for s in nest.stores if s.mode in JOINING]
+        for buffer, index, binds in named:
+            found = _named(binds[0][1]) if len(binds) == 1 else None
+            if found is not None:
+                row = _Row(buffer, index, binds[0][0], *found)
+                if row not in seen:
+                    seen.add(row)
+                    yield row
+
+
+def _named(node: Node) -> tuple[IndexCheck, Access] | None:
+    """The check and the load of a checked value that is loaded from a known place."""
+    if not isinstance(node.attr, IndexCheck):
+        return None
+    source = node.args[0]
+    while source.op == "cast" and not source.args[0].dtype.is_float:
+        source = source.args[0]
+    plain = isinstance(source.attr, Access) and not source.args
+    return (node.attr, source.attr) if plain else None  # type: ignore[return-value]
+
+
+def _fetch(
+    body: Body, stage: Stage, row: _Row, axes: Collection[Symbol], inner: Collection[Symbol]
+) -> None:
+    """Nothing where the loop's iterations name the same row, or rows that need no fetch."""
+    context, vector, names = body.context, stage.vector, body.context.names
+    buffer = context.buffers[row.buffer]
+    if vector is None or vector.symbol not in inner or _is_cached(buffer):
+        return
+    if context.buffers[row.source.buffer].kind == "weight":
+        return  # a table of the package's, such as that of a resizing, names neighbours in turn
+    place = context.offset(row.source.buffer, row.source.index)
+    start = context.offset(row.buffer, row.index)
+    steps = [c for s in axes if (c := coefficient_of(place, s)) is not None and c.is_positive]
+    last = context.ranges.bounds(place)
+    fixed = last is not None and all(is_int(s) for s in steps)
+    if not steps or not fixed or place.free_symbols & {*inner}:
+        return
+    if coefficient_of(start, vector.symbol) != 1:
+        return
+    assert last is not None
+    far = index_text(place + _ITERATIONS * min(int(s) for s in steps), names)
+    within = f"aot::imin({far}, {index_text(last[1], names)})"
+    size, wrap = index_text(row.check.size, names), "true" if row.check.wrap else "false"
+    ahead = body.fresh("ahead")
+    source = f"{context.pointers[row.source.buffer]} + {within}"
+    body.writer.line(f"const int64_t {ahead} = aot::index_at<{wrap}>({source}, {size});")
+    start = substitute(start, {row.symbol: _AHEAD, **dict.fromkeys(inner, integer(0))})
+    at = body.address(
+        context.pointers[row.buffer], start, {_AHEAD: Value(ahead, INT64, "1", constant=True)}
+    )
+    body.writer.line(f"aot::fetch<{_row_bytes(buffer, vector.extent)}>({at});")
+
+
+def _is_cached(buffer: Buffer) -> bool:
+    size = product(buffer.shape) * buffer.dtype.itemsize
+    return is_int(size) and int(size) <= _CACHED_BYTES
+
+
+def _row_bytes(buffer: Buffer, extent: Expr) -> int:
+    if not is_int(extent):
+        return _ROW_BYTES
+    return min(int(extent) * buffer.dtype.itemsize, _ROW_BYTES)

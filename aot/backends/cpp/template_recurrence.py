@@ -1,0 +1,177 @@
+"""Recurrences: a call of aot/tmpl/recurrence.h with a fused epilogue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.kernel import NAME, EmittedKernel, declare_arguments, make_context
+from aot.backends.cpp.operands import pack_weight, strided, template_type
+from aot.backends.cpp.packing import PANEL, packed_matmul_shape
+from aot.backends.cpp.text import Writer, index_text
+from aot.backends.cpp.tile import (
+    COLUMN,
+    ROW,
+    TileSpace,
+    emit_epilogue,
+    epilogue_nests,
+    tile_context,
+    tile_space,
+)
+from aot.backends.cpp.values import Body
+from aot.ir.dtypes import DType
+from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
+from aot.ir.kernels import KernelGraph, TemplateKernel
+from aot.ir.nests import Buffer, DerivedWeight, View
+from aot.ir.templates.recurrence import GATES, Recurrence
+from aot.symbolic import Expr, ceil_div, integer, is_int, product
+
+_EPILOGUE = (
+    "const auto {name} = [=](int64_t step, int64_t m0, int64_t m1, const {element}* tile, "
+    "int64_t ld)"
+)
+
+_ROWS, _MANY_ROWS = 16, 32
+"""Elements of the batch that a work unit takes: many where the weight is beyond `_CACHED`."""
+
+_CACHED = 1 << 19
+"""Bytes of a weight that a core's second-level cache gives to every step of every work unit."""
+
+
+@dataclass(frozen=True)
+class _Recurrence:
+    """One recurrence kernel, taken apart."""
+
+    kernel: TemplateKernel
+    graph: KernelGraph
+    call: Recurrence
+    context: KernelContext
+    space: TileSpace
+    dtype: DType
+
+    @property
+    def rows(self) -> int:
+        """Elements of the batch of a work unit."""
+        sizes = [a.extent for a in self.call.weight.axes]
+        if not all(is_int(s) for s in sizes):
+            return _ROWS
+        return _ROWS if int(product(sizes)) * self.dtype.itemsize <= _CACHED else _MANY_ROWS
+
+    @property
+    def scratch(self) -> Expr:
+        """Bytes; the twin of the places that `Recurrence` of recurrence.h takes."""
+        call, units = self.call, self.call.units
+        gates = units * GATES[call.cell]
+        elements = self.rows * (_padded(gates) + 3 * _padded(units))
+        if self.kernel.packed is None:
+            elements += call.size * _padded(gates)
+        if call.projection is not None:
+            elements += units * _padded(call.size)
+        return product((elements, integer(self.dtype.itemsize)))
+
+    def text(self, expr: Expr) -> str:
+        """A size or offset in C++."""
+        return index_text(expr, self.context.names)
+
+
+def emit_recurrence(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
+    """The function of a kernel whose template is a recurrence."""
+    t = _take_apart(kernel, graph)
+    writer = Writer(1)
+    body = Body(t.context, writer)
+    sizes = kernel_sizes(kernel, graph.buffers, graph_dims(graph))
+    declare_arguments(body, kernel, sizes)
+    writer.line("if (begin >= end) return;")
+    nests = epilogue_nests(kernel, t.space, t.context)
+    columns = f"const int64_t n0 = 0, n1 = {t.text(t.space.columns.extent)};"
+    emit_epilogue(body, nests, t.space, t.dtype, _EPILOGUE, (columns,))
+    writer.line(f"aot::tmpl::RecurrenceArgs<{NAME}_config> call;")
+    for name, value in _fields(t).items():
+        writer.line(f"call.{name} = {value};")
+    writer.line("aot::tmpl::recurrence(call, begin, end, args->scratch, epilogue);")
+    return EmittedKernel(
+        writer.text(),
+        argument_buffers(kernel),
+        sizes,
+        ceil_div(t.space.rows.extent, t.rows),
+        t.scratch,
+        head=_config(t),
+        headers=("aot/tmpl/recurrence.h",),
+        grain=1,
+    )
+
+
+def pack_recurrence(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Buffer, DerivedWeight]:
+    """The buffer for the packed form of a weight, and how it is computed."""
+    view = template_call(kernel, Recurrence).weight
+    depth, columns = (int(a.extent) for a in view.axes)
+    shape = packed_matmul_shape(depth, columns, graph.buffers[view.buffer].dtype.numpy)
+    return pack_weight(graph.buffers[view.buffer], view, "pack_matmul", shape)
+
+
+def _padded(size: Expr) -> Expr:
+    return product((ceil_div(size, PANEL), integer(PANEL)))
+
+
+def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Recurrence:
+    call = template_call(kernel, Recurrence)
+    step, row, column = call.output.axes
+    axes = {step.symbol: step.symbol, row.symbol: ROW, column.symbol: COLUMN}
+    space = tile_space(row.extent, column.extent, axes)
+    dtype = graph.buffers[call.x.buffer].dtype
+    context = tile_context(make_context(kernel, graph), space, dtype)
+    known = {**context.ranges.extents, step.symbol: step.extent}
+    context = replace(
+        context,
+        names={**context.names, step.symbol: "step"},
+        ranges=context.ranges.with_extents(known),
+    )
+    return _Recurrence(kernel, graph, call, context, space, dtype)
+
+
+def _config(t: _Recurrence) -> str:
+    call = t.call
+    flags = {
+        "BACKWARDS": call.backwards,
+        "ENDS": call.ends,
+        "PACKED": t.kernel.packed is not None,
+        "PROJECTED": call.projection is not None,
+        "BIAS": call.bias is not None,
+    }
+    lines = [
+        f"struct {NAME}_config : aot::tmpl::RecurrenceConfig {{",
+        f"  using A = {template_type(t.dtype)};",
+        f"  static constexpr aot::tmpl::Cell CELL = aot::tmpl::Cell::{call.cell};",
+        f"  static constexpr int64_t ROWS = {t.rows};",
+        *(f"  static constexpr bool {n} = {str(flag).lower()};" for n, flag in flags.items()),
+        "};",
+    ]
+    return "\n".join(["namespace {", *lines, "}", ""])
+
+
+def _fields(t: _Recurrence) -> dict[str, str]:
+    """The arguments: places and strides of the operands, and sizes."""
+    call = t.call
+    at, (step, row, _) = _place(t, call.x)
+    fields = {"x": at, "x_step": step, "x_row": row}
+    for role in ("weight", "hidden", "state", "projection"):
+        view: View | None = getattr(call, role)
+        if view is not None:
+            at, strides = _place(t, view)
+            fields[role] = f"{{{', '.join((at, *strides))}}}"
+    if call.bias is not None:
+        fields["bias"], _ = _place(t, call.bias)
+    sizes = {"steps": call.steps, "units": call.units, "size": call.size}
+    fields |= {name: t.text(size) for name, size in sizes.items()}
+    return {**fields, "batch": t.text(t.space.rows.extent)}
+
+
+def _place(t: _Recurrence, view: View) -> tuple[str, list[str]]:
+    """Where an operand begins, and its strides; a packed one has no use for these."""
+    kind, name = template_type(t.dtype), t.kernel.argument(view.buffer)
+    pointer = t.context.pointers[name]
+    if name != view.buffer:
+        return f"reinterpret_cast<const {kind}*>({pointer})", ["0" for _ in view.axes]
+    found = strided(t.call, view, t.graph.buffers, t.context.ranges)
+    place = f"{pointer} + ({t.text(found.offset)})"
+    return f"reinterpret_cast<const {kind}*>({place})", [t.text(s) for s in found.strides]

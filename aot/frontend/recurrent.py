@@ -1,0 +1,118 @@
+"""Recurrent layers, captured whole.
+
+`torch.export` traces a layer of open length by walking its steps, and so fixes how many there are.
+While a model is captured, calls of layers are calls of operators of ours, of which torch knows
+nothing but the types and sizes of their results; `lowering/recurrent.py` has what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from aot.frontend.context import Context
+from aot.ir.origin import Origin
+from aot.ir.tensors import SizeRelation
+from aot.symbolic import as_expr
+
+_ARGUMENTS = 9
+_ONE_STATE = ("gru", "rnn_tanh", "rnn_relu")
+_REST = "bool biases, int layers, float dropout, bool train, bool bidirectional, bool batch_first"
+
+_untyped: Any = torch
+"""torch, for functions of it that have no types."""
+
+_library = _untyped.library.Library("aot", "FRAGMENT")
+
+
+class WholeLayers(TorchFunctionMode):
+    """Inside of it, calls of recurrent layers on padded sequences are calls of our operators.
+
+    Packed sequences have operators of their own in torch, which stay what they are.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The call, of our operator if there is one."""
+        ours = _LAYERS.get(func)
+        if ours is not None and not kwargs and len(args) == _ARGUMENTS:
+            return ours(*args)
+        return func(*args, **(kwargs or {}))
+
+
+def _of_lstm(
+    x: torch.Tensor, initial: Sequence[torch.Tensor], weights: Sequence[torch.Tensor], *rest: Any
+) -> tuple[torch.Tensor, ...]:
+    hidden, cell = initial
+    return _seen(x, hidden, *rest), torch.empty_like(hidden), torch.empty_like(cell)
+
+
+def _of_one_state(
+    x: torch.Tensor, hidden: torch.Tensor, weights: Sequence[torch.Tensor], *rest: Any
+) -> tuple[torch.Tensor, ...]:
+    return _seen(x, hidden, *rest), torch.empty_like(hidden)
+
+
+def _seen(
+    x: torch.Tensor,
+    hidden: torch.Tensor,
+    biases: bool,
+    layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> torch.Tensor:
+    """Of the type and the sizes of what is seen of all steps; sizes are checked as eager does."""
+    _untyped._check(x.dim() == 3, lambda: "a recurrent layer takes inputs of three dimensions")
+    first, second, _ = x.shape
+    steps, batch = (second, first) if batch_first else (first, second)
+    _untyped._check(steps > 0, lambda: "Expected sequence length to be larger than 0 in RNN")
+    _untyped._check(batch == hidden.shape[1], lambda: "the state is not of the input's batch")
+    directions = 2 if bidirectional else 1
+    made = x.new_empty((steps, batch, directions * hidden.shape[2]))
+    return made.transpose(0, 1) if batch_first else made
+
+
+def length_relations(
+    context: Context, target: str, args: Sequence[Any], origin: Origin
+) -> tuple[SizeRelation, ...]:
+    """That a recurrent layer has a step to take, as eager checks at each call.
+
+    torch takes open sizes to be no less than 2, and so says nothing of it.
+    """
+    if target not in _TARGETS:
+        return ()
+    steps = context.ops.types[args[0].name].shape[1 if args[-1] else 0]
+    text = f"Expected sequence length to be larger than 0 in RNN, at {origin.place}"
+    return (SizeRelation(as_expr(1), "<=", steps, text),)
+
+
+def _define(name: str, state: str, results: str, sizes: Callable[..., Any]) -> None:
+    """Declares the operator; where it runs at all, torch's own does."""
+    _library.define(f"{name}(Tensor x, {state}, Tensor[] weights, {_REST}) -> ({results})")
+    _library.impl(name, sizes, "Meta")
+    _library.impl(name, getattr(torch.ops.aten, name).input, "CompositeExplicitAutograd")
+
+
+_define("lstm", "Tensor[] initial", "Tensor, Tensor, Tensor", _of_lstm)
+for _name in _ONE_STATE:
+    _define(_name, "Tensor hidden", "Tensor, Tensor", _of_one_state)
+
+_LAYERS: Mapping[Any, Callable[..., Any]] = {
+    getattr(torch, name): getattr(torch.ops.aot, name).default for name in ("lstm", *_ONE_STATE)
+}
+_TARGETS = frozenset(
+    target
+    for name in ("lstm", *_ONE_STATE)
+    for target in (f"aot.{name}.default", f"aten.{name}.input")
+)
+"""Names of the operators in exported programs; aten's in those that users exported."""
