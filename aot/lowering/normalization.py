@@ -13,6 +13,7 @@ from aot.ir.scalar import Node, cast, const, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.axes import widened, wrap_dim
 from aot.lowering.builder import GraphBuilder, Tensor
+from aot.lowering.matmul import rounded
 from aot.lowering.pointwise import narrow
 from aot.lowering.promotion import size_node
 from aot.lowering.reductions import Domain, ElementAt, Moments, domain, moments, reduced
@@ -39,10 +40,11 @@ def _row_peak(builder: GraphBuilder, x: Tensor, over: Domain, compute: DType) ->
 def softmax(call: Call, x: Tensor, dim: int, logarithm: bool, safe: bool = False) -> Tensor:
     """Softmax (or its logarithm) along `dim`: greatest element, sum of exponentials, result.
 
-    `safe`: rows of nothing but -inf give 0 instead of NaN.
+    x is first converted to the result's type, as in eager. `safe`: rows of nothing but -inf give 0
+    instead of NaN.
     """
     builder, result = call.builder, call.result_type()
-    compute = (x.dtype if x.dtype.is_float else result.dtype).compute
+    x, compute = rounded(x, result.dtype), result.dtype.compute
     over = domain(x, wrap_dim(dim, x.rank)) if x.rank else domain(x, None)
     peak = _row_peak(builder, x, over, compute)
 

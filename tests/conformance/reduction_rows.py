@@ -94,6 +94,8 @@ DIM: dict[str, tuple[Callable[..., Any], Dtypes]] = {
     "softmax": (lambda x, d, _: F.softmax(x, d), FLOATS),
     "log_softmax": (lambda x, d, _: F.log_softmax(x, d), FLOATS),
     "softmax in float32": (lambda x, d, _: F.softmax(x, d, dtype=torch.float32), FLOATS),
+    "softmax in float64": (lambda x, d, _: F.softmax(x, d, dtype=torch.float64), FLOATS),
+    "log_softmax in float64": (lambda x, d, _: F.log_softmax(x, d, dtype=torch.float64), FLOATS),
     "softmin": (lambda x, d, _: F.softmin(x, d), FLOATS),
     "normalize": (lambda x, d, _: F.normalize(x, dim=d), FLOATS),
     "cosine_similarity": (lambda x, d, _: F.cosine_similarity(x, x + 1, d), FLOATS[:2]),
