@@ -8,13 +8,14 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
 
 from aot.errors import AotError, DynamicShapeError, ExportError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
@@ -106,11 +107,26 @@ def capture(source: ModelSource, operators: Sequence[str] = ()) -> Captured:
         InputMismatch, ExportError, DynamicShapeError: See aot.errors.
     """
     _check_arguments(source)
+    args, kwargs = _one_for_each((source.args, source.kwargs))
+    source = replace(source, args=args, kwargs=kwargs)
     with eval_mode(source.module), _quiet(), torch.no_grad():
         names = _parameter_names(source)
         with UserCode(_export_error(source)):
             program = _traced(source, names)
         return _decomposed(program, source, source.module, names, operators)
+
+
+def _one_for_each(example: Any) -> Any:
+    """The example with a tensor for each input: torch takes one that is given twice for one."""
+    seen: set[int] = set()
+
+    def own(x: torch.Tensor) -> torch.Tensor:
+        if id(x) in seen:
+            return x.detach().clone(memory_format=torch.preserve_format)
+        seen.add(id(x))
+        return x
+
+    return pytree.tree_map_only(torch.Tensor, own, example)
 
 
 def _traced(source: ModelSource, names: Sequence[str]) -> ExportedProgram:

@@ -28,11 +28,12 @@ def wanted_sizes(
     if isinstance(shapes, Mapping):
         specs = {str(k): v for k, v in shapes.items()}
     elif isinstance(shapes, (tuple, list)):
-        specs = dict(zip(named, shapes, strict=False))
+        whole = named if len(shapes) >= len(named) else dict.fromkeys(map(_catch_all, named))
+        specs = dict(zip(whole, shapes, strict=False))
     wanted: dict[InputAxis, Any] = {}
     position = 0
     for name, value in named.items():
-        position = _walk(value, _spec_of(name, specs), position, wanted)
+        position = _walk(value, _spec_of(name, value, specs), position, wanted)
     return wanted
 
 
@@ -44,13 +45,22 @@ def label_of(wanted: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _spec_of(name: str, specs: Mapping[str, Any]) -> Any:
-    """The parameter's part; `args_1` is the second of the catch-all parameter `args`."""
+def _catch_all(name: str) -> str:
+    """The catch-all parameter of an input; the name itself where it has none."""
     base, _, number = name.rpartition("_")
-    group = specs.get(base)
-    if name not in specs and isinstance(group, (tuple, list)) and number.isdigit():
-        return group[int(number)] if int(number) < len(group) else None
-    return specs.get(name)
+    return base if base and number.isdigit() else name
+
+
+def _spec_of(name: str, value: Any, specs: Mapping[str, Any]) -> Any:
+    """The parameter's part; `args_1` is the second of the catch-all parameter `args`."""
+    base, number = _catch_all(name), name.rpartition("_")[2]
+    group = specs.get(name, specs.get(base))
+    if base == name or not isinstance(group, (tuple, list)):
+        return specs.get(name)
+    of_inputs = any(isinstance(item, Mapping) for item in group)
+    if name in specs and not (of_inputs and isinstance(value, torch.Tensor)):
+        return group
+    return group[int(number)] if int(number) < len(group) else None
 
 
 def _walk(value: Any, spec: Any, position: int, wanted: dict[InputAxis, Any]) -> int:

@@ -175,3 +175,25 @@ dynamic_shapes = (None, {2: torch.export.Dim("n")})
     (tmp_path / "model.py").write_text(text)
     graph, _ = ingest(capture_file(tmp_path / "model.py"))
     assert [d.label for d in graph.dims] == ["n"]
+
+
+def test_one_tensor_given_for_two_inputs_is_two_inputs() -> None:
+    class Digits(torch.nn.Module):
+        def forward(self, a, b):
+            return a * 10 + b
+
+    same = torch.ones(3)
+    program = capture_module(Digits(), (same, same)).program.module()
+    assert program(torch.ones(3), torch.full((3,), 5.0)).tolist() == [15.0] * 3
+
+
+@pytest.mark.parametrize("inputs", [1, 3])
+def test_sizes_of_a_catch_all_parameter_may_come_in_a_tuple(inputs: int) -> None:
+    class Sum(torch.nn.Module):
+        def forward(self, *rows):
+            return sum(rows)
+
+    sizes = ({0: torch.export.Dim("n", min=1)},) * inputs
+    captured = capture_module(Sum(), (torch.ones(3),) * inputs, dynamic_shapes=(sizes,))
+    graph, _ = ingest(captured)
+    assert [d.label for d in graph.dims] == ["n"]
