@@ -39,6 +39,9 @@ MOST_COLUMNS = 512
 LANES = 128
 """Threads of a program."""
 
+HELD = 128
+"""Points that a thread keeps for a second reduction, each in one of its 255 registers."""
+
 
 @dataclass(frozen=True)
 class ShortTile:
@@ -82,7 +85,8 @@ def short_tile(
     ):
         high, across, warps = _one_row(max(1, hints.volume(columns)))
     else:
-        high, across, warps = _blocks(rows, columns, points, apart, hints, units)
+        again = sum(bool(s.order) for s in kernel.stages) > 1
+        high, across, warps = _blocks(rows, columns, points, apart, again, hints, units)
     return ShortTile(
         TileDim("x", rows, high, 0), TileDim("y", columns, across, 1), merged, apart, warps
     )
@@ -204,12 +208,17 @@ def _blocks(
     columns: tuple[Axis, ...],
     length: int,
     apart: bool,
+    again: bool,
     hints: Hints,
     units: int,
 ) -> tuple[int, int, int]:
-    """(rows, columns, warps): more results a thread the shorter their sums, if all are busy."""
+    """(rows, columns, warps): more results a thread the shorter their sums, if all are busy.
+
+    `again`: what is read is reduced more than once.
+    """
     deep, wide = max(1, hints.volume(rows)), max(1, hints.volume(columns))
-    points = LANES * (16 if length <= SHORTEST and not apart else 8)
+    each = 16 if length <= SHORTEST and not apart else 8
+    points = LANES * (min(each, max(1, HELD // length)) if again else each)
     least = LANES
     # Scattered reads take longer to come: more threads wait for them.
     units = 2 * units if apart and length > SHORTEST else units

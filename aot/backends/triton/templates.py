@@ -71,6 +71,10 @@ DIGITS = ByDigits(probes=8, parts=Parts(longest=0, least=1024, room=4))
 """A step of a binary search is a load that waits for the one before. A pass reads keys twice and
 positions once, moves both, and scans four words for each element."""
 
+DEEP = Parts(longest=8192, least=2048, room=1)
+"""A step of a tile's walk takes half a microsecond, so that 2048 steps in blocks of 64 take as long
+as some launches."""
+
 KEY_PARTS = KeyParts(query_tile=16, least_keys=128, block=64, fewest=6, many_keys=512)
 """Attention of few queries is cut by these numbers.
 
@@ -171,7 +175,7 @@ _ROWS = (
     Template(BagsSupport(Bags, parts=BAG_PARTS), emit_bags, _never),
     Template(ConvSupport(Conv, _takes_type, in_place=True, vector=VECTOR), emit_conv, _always),
     Template(Support(DigitPlaces), emit_digits, _never),
-    Template(MatmulSupport(Matmul, _takes_type), emit_matmul, fills_processors),
+    Template(MatmulSupport(Matmul, _takes_type, deep=DEEP), emit_matmul, fills_processors),
     Template(
         RecurrenceSupport(Recurrence, spread=SPREAD), emit_recurrence, _always, recurrence_workspace
     ),

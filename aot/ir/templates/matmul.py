@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from aot.ir.hints import Hints
 from aot.ir.nests import Axis, LoopNest, View
-from aot.ir.scalar import binary, reduce_
-from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
+from aot.ir.scalar import binary, load, reduce_
+from aot.ir.templates.base import Array, LoopOp, Parts, Split, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
-from aot.symbolic import Expr, integer, product, var
+from aot.symbolic import Expr, integer, is_int, product, substitute, var
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,53 @@ class Matmul(TemplateCall):
         value = reduce_("sum", binary("mul", left, right))
         return [LoopNest(self.name, axes, (k,), (self.stored(value, builder),), self.origin)]
 
+    # ---- in parts ----
+
+    def split(
+        self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
+    ) -> Split | None:
+        """A deep product with few results as products of parts of the depth, and their sums."""
+        assert isinstance(support, MatmulSupport)
+        wish, depth = support.deep, self.a.axes[-1].extent
+        if wish is None or not is_int(depth) or int(depth) <= wish.longest:
+            return None
+        *batch, m, n = self.output.axes
+        high, wide = (-(-hints.value(a.extent) // support.least_tile) for a in (m, n))
+        tiles = max(1, hints.volume(batch) * high * wide)
+        most = min(wish.room * units // tiles, int(depth) // wish.least)
+        parts = next((p for p in range(most, 1, -1) if int(depth) % p == 0), 1)
+        if parts == 1:
+            return None
+        reason = f"{tiles} tiles of results leave the device idle for a depth of {depth}"
+        return Split(self._in_parts(builder, parts), f"{parts} parts of the depth", reason)
+
+    def _in_parts(self, builder: NestBuilder, parts: int) -> list[LoopOp]:
+        part, results = Axis(var("part"), integer(parts)), self.output.axes
+        dtype = builder.dtype(self.a.buffer).compute
+        axes = (part, *results)
+        point = tuple(a.symbol for a in axes)
+        sums = builder.temp(f"{self.name}_parts", dtype, tuple(a.extent for a in axes))
+        products = replace(
+            self,
+            output=View(sums, axes, point),
+            a=_cut(self.a, len(self.a.axes) - 1, part),
+            b=_cut(self.b, len(self.b.axes) - 2, part),
+        )
+        total = self.stored(reduce_("sum", load(sums, dtype, point)), builder)
+        return [
+            products,
+            LoopNest(f"{self.name}_sums", results, (part,), (total,), self.origin),
+        ]
+
+
+def _cut(view: View, k: int, part: Axis) -> View:
+    """The view with the axis `k` in parts, whose number is the first axis."""
+    whole = view.axes[k]
+    size = integer(int(whole.extent) // int(part.extent))
+    at = {whole.symbol: part.symbol * size + whole.symbol}
+    axes = (part, *view.axes[:k], Axis(whole.symbol, size), *view.axes[k + 1 :])
+    return View(view.buffer, axes, tuple(substitute(e, at) for e in view.index))
+
 
 @dataclass(frozen=True)
 class MatmulSupport(Support[Matmul]):
@@ -73,7 +120,11 @@ class MatmulSupport(Support[Matmul]):
     Attributes:
         tiny_weight: Elements of a second operand for which loops are better than packing and tiles,
         tiny_work: where there are no more multiplications than these.
+        deep: Depths that it wants in parts where there are few tiles of results, if ever.
+        least_tile: Rows and columns of the smallest tile.
     """
 
     tiny_weight: int = 4096
     tiny_work: int = 1 << 17
+    deep: Parts | None = None
+    least_tile: int = 16

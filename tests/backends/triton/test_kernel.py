@@ -114,6 +114,13 @@ def test_few_long_rows_are_reduced_in_two_steps() -> None:
     assert int(first[0]) >= 512
 
 
+def test_what_is_reduced_twice_stays_in_registers() -> None:
+    """64 points a result: two results a thread for a variance, eight for a sum."""
+    columns = torch.zeros(64, 1 << 20)
+    assert "tl.arange(0, 256)" in only(emitted(lambda x: x.var(0), columns))
+    assert "tl.arange(0, 1024)" in only(emitted(lambda x: x.sum(0), columns))
+
+
 def test_equal_kernels_share_a_function() -> None:
     square = torch.zeros(1000, 1000)
     source = emitted(lambda x, y: (x.softmax(-1) @ y).softmax(-1), square, square)

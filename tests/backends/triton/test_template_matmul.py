@@ -8,6 +8,7 @@ import torch
 from aot.frontend.capture import capture_module
 from aot.frontend.weights import to_array
 from tests.backends.triton.interpret import run_emitted
+from tests.backends.triton.templates import kernels_of
 from tests.comparing import difference
 from tests.conformance import executors
 from tests.conformance.executors import interpret_triton
@@ -46,3 +47,19 @@ def test_products_by_descriptors(size, monkeypatch):
         exact = module.double()(module.example.double())
 
     assert difference(actual, to_array(eager), torch.bfloat16, to_array(exact)) == ""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_deep_product_is_computed_in_parts(dtype):
+    class Deep(torch.nn.Module):
+        def forward(self, x, y):
+            return (x @ y).relu()
+
+    torch.manual_seed(seeded())
+    args = torch.randn(9, 1 << 14, dtype=dtype), torch.randn(1 << 14, 24, dtype=dtype)
+    captured = capture_module(Deep(), args)
+    assert "8 parts of the depth" in [d.verdict for d in kernels_of(captured).decisions]
+    (actual,) = interpret_triton(captured, args)
+    x, y = (a.double() for a in args)
+    eager, exact = Deep()(*args), Deep()(x, y)
+    assert difference(actual, to_array(eager), dtype, to_array(exact)) == ""
