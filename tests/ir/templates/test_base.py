@@ -10,7 +10,7 @@ from aot.ir.nests import Buffer
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import const
 from aot.ir.templates import Attention, Matmul, Support
-from aot.ir.templates.base import operand_dtype, takes_all
+from aot.ir.templates.base import TemplateCall, operand_dtype, takes_all
 from aot.ir.templates.builder import NestBuilder
 from tests.ir.templates.views import view
 
@@ -55,6 +55,6 @@ def test_a_backend_that_says_nothing_takes_every_call() -> None:
 def test_a_kind_that_says_nothing_stays_as_it_is() -> None:
     support = Support(Attention)
     product = Matmul("m", view(4, 6), NO_ORIGIN, view(4, 8), view(8, 6))
-    assert product.split(None, support, 64, Hints({})) is None
+    assert TemplateCall.split(product, None, support, 64, Hints({})) is None
     assert Matmul.joined(product, product, support, lambda _: None) is None
     assert product.composed(lambda _: None, lambda _: True, lambda *_: None) is product
