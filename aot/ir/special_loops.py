@@ -72,7 +72,7 @@ def _fraction(a: float, x: float) -> float:
         d = 1.0 / ((step * d + b) or 1e-300)
         c = (b + step / c) or 1e-300
         value *= c * d
-        if abs(c * d - 1.0) < 1e-16:
+        if abs(c * d - 1.0) < 5e-16:
             break
     return _density(a, x) * a * value
 

@@ -51,7 +51,7 @@ def gamma_fraction(a, x):
     c = tl.full([], 1e300, b.dtype) + 0.0 * b
     value, change = d, d + 2.0
     k = tl.full([], 0.0, b.dtype)
-    while any_true(tl.abs(change - 1.0) >= 1e-16) & (k < 10000.0):
+    while any_true(tl.abs(change - 1.0) >= 5e-16) & (k < 10000.0):
         k += 1.0
         step = k * (a - k)
         b += 2.0
@@ -113,8 +113,10 @@ def gamma_sides(a, x):
     area = gamma_tail(tl.where(large, s, 300.0), tl.where(large, t, 300.0))
     s, t = tl.where(large, 1.0, s), tl.where(large, 1.0, t)
     density = gamma_density(s, t)
-    series = density * gamma_series(s, tl.where(is_upper, s, t))
-    fraction = density * s * gamma_fraction(s, tl.where(is_upper, t, s + 1.0))
+    # Lanes of the other side take operands that need no steps.
+    series = density * gamma_series(s, tl.where(is_upper, 0.0, t))
+    own, outside = tl.where(is_upper, s, 1.0), tl.where(is_upper, t, 2.0)
+    fraction = density * s * gamma_fraction(own, outside)
     value = tl.where(large, area, tl.where(is_upper, fraction, series))
     return good, is_upper, value
 

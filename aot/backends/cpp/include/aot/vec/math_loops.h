@@ -71,7 +71,7 @@ AOT_RARE double igamma_of(double a, double x, bool upper) {
       c = b + an / c;
       if (c == 0) c = 1e-300;
       h *= c * d;
-      if (__builtin_fabs(c * d - 1) < 1e-16) break;
+      if (__builtin_fabs(c * d - 1) < 5e-16) break;
     }
     value = gamma_density(a, x) * a * h;
     is_upper = true;
