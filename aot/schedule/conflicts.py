@@ -54,7 +54,8 @@ def shares_of(scheduler: Scheduler, stage: Stage) -> Shares | None:
         most = min(hints.value(size), price // scheduler.machine.passing_bytes)
         # Nothing runs for an empty dimension, and so nobody would see indices into it.
         if (
-            inside != stage.order
+            inside
+            and inside != stage.order
             and most >= scheduler.machine.least_shares
             and ranges.nonnegative(size - 1)
         ):

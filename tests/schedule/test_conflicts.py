@@ -80,6 +80,14 @@ def test_little_to_do_at_a_point_is_left_to_one_worker(x, i, v) -> None:
     assert _kernel(0, x, i, v).shares is None
 
 
+def test_points_without_loops_inside_are_not_shared_however_dear() -> None:
+    graph = laid(_added(0), {"x": (7,), "i": (50,), "v": (50,)})
+    fused = fuse(graph, replace(DEVICE, passing_bytes=1))
+    check_same(graph, fused, {})
+    (kernel,) = (k for k in fused.kernels if isinstance(k, NestKernel) and _meets(k))
+    assert kernel.shares is None
+
+
 def test_a_dimension_that_may_be_empty_is_not_shared() -> None:
     """Nothing would run for it, and nobody see that its indices are wrong."""
     assert _kernel(0, (S0, 64), (50,), (50, 64), dims=(BATCH,)).shares is None
