@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.ir.dtypes import DType
@@ -70,10 +70,20 @@ JOINING = ("add", "mul", "maximum", "minimum")
 """Modes of stores that join: operations whose result depends on no order, but for roundings."""
 
 
+REDUCTIONS: Mapping[str, str] = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
+"""What many values become that join by a mode of JOINING."""
+
+
 def neutral(mode: str, dtype: DType) -> float:
     """What changes no value of a type that it joins by a mode of JOINING."""
+    return neutral_of(REDUCTIONS[mode], dtype)
+
+
+def neutral_of(reduction: str, dtype: DType) -> float:
+    """What changes no result of a reduction; of a search, what is found last."""
     least, greatest = dtype.ends
-    return {"add": 0, "mul": 1, "maximum": least, "minimum": greatest}[mode]
+    starts = {"sum": 0, "prod": 1, "any": 0, "all": 1, "min": greatest, "argmin": greatest}
+    return starts.get(reduction, least)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from aot.ir.decisions import Decision
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
-from aot.ir.nests import Axis, Buffer, LoopNest, Store, neutral, numbered_axes
+from aot.ir.nests import REDUCTIONS, Axis, Buffer, LoopNest, Store, neutral, numbered_axes
 from aot.ir.scalar import (
     Node,
     binary,
@@ -28,9 +28,6 @@ from aot.ir.scalar import (
 from aot.ir.templates.base import LoopOp
 from aot.passes.last_writer import Resolved, last_wins
 from aot.symbolic import Expr, Modulo, Symbol, integer, product, ravel, var
-
-_REDUCTIONS = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
-"""By the modes of stores that join."""
 
 _FEW_WAIT = 8
 """So many points for an element of a copy wait for each other in less time than copies take."""
@@ -120,7 +117,7 @@ def _private(nest: LoopNest, buffer: Buffer, copies: int, reason: str) -> Resolv
         stores=(replace(store, buffer=held.name, index=place, base=none.name),),
     )
     *elements, along = everywhere
-    of_copies = reduce_(_REDUCTIONS[store.mode], load(held.name, buffer.dtype, point))
+    of_copies = reduce_(REDUCTIONS[store.mode], load(held.name, buffer.dtype, point))
     old = load(store.base, buffer.dtype, point[:-1])
     total = Store(buffer.name, point[:-1], binary(store.mode, old, of_copies))
     last = replace(nest, axes=tuple(elements), reduction=(along,), stores=(total,))
@@ -162,7 +159,7 @@ def _turned_round(nest: LoopNest, buffer: Buffer) -> LoopNest:
     if hit is not None:
         value = where(hit, value, const(neutral(store.mode, buffer.dtype), buffer.dtype))
     if reduction:
-        value = reduce_(_REDUCTIONS[store.mode], value)
+        value = reduce_(REDUCTIONS[store.mode], value)
     point = tuple(axis.symbol for axis in elements)
     old = load(store.base, buffer.dtype, point)
     joined = Store(store.buffer, point, binary(store.mode, old, value))

@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from aot.ir.decisions import Decision
-from aot.ir.dtypes import DType
 from aot.ir.hints import Hints, hints_of
 from aot.ir.loops import LoopGraph, reads
 from aot.ir.machine import CrossedTile, Machine
-from aot.ir.nests import Axis, Buffer, LoopNest, Store
+from aot.ir.nests import Axis, Buffer, LoopNest, Store, neutral_of
 from aot.ir.rewrite import in_parts, split_axis, substitute_axes, with_roots
 from aot.ir.scalar import (
     Access,
@@ -272,7 +271,7 @@ class _Splitter:
             if node.op != "reduce":
                 return with_args(node, args)
             (value,) = args
-            none = const(_neutral(str(node.attr), value.dtype), value.dtype)
+            none = const(neutral_of(str(node.attr), value.dtype), value.dtype)
             return with_args(node, (where(inside, guard_loads(value, inside), none),))
 
         return with_roots(moved, rebuild(moved.roots, visit)), outer
@@ -419,10 +418,3 @@ def _split_axis(nest: LoopNest, axis: Axis, parts: int) -> tuple[LoopNest, Axis]
     outer = Axis(var(f"{axis.symbol}_part"), integer(parts))
     inner = Axis(var(f"{axis.symbol}_in"), integer(int(axis.extent) // parts))
     return split_axis(nest, axis, (outer, inner)), outer
-
-
-def _neutral(reduction: str, dtype: DType) -> float:
-    """What changes no result of a reduction; of a search, what is found last."""
-    least, greatest = dtype.ends
-    starts = {"sum": 0, "prod": 1, "any": 0, "all": 1, "min": greatest, "argmin": greatest}
-    return starts.get(reduction, least)

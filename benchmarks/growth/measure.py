@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import statistics
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -17,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 import aot
 from aot.errors import AotError
+from benchmarks.clocks import device_seconds, host_seconds
 from benchmarks.growth.families import family_named
 from benchmarks.growth.family import STEP, Blank, Calls, Draw, Family
 
@@ -167,7 +167,7 @@ def _size(family: Family, n: int, settings: Settings) -> Generator[Event, None, 
 
 def _both(n: int, calls: dict[str, Call], settings: Settings) -> Generator[Event, None, str]:
     """The events of one size; returns who was too slow for a larger one, or ""."""
-    clock = _device_seconds if settings.device == "cuda" else _host_seconds
+    clock = device_seconds if settings.device == "cuda" else host_seconds
     results, first = {}, {}
     for who, call in calls.items():
         first[who] = clock(lambda c=call, w=who: results.update({w: c()}), 1)
@@ -201,24 +201,6 @@ def _in_turn(
         for who, call in calls.items():
             seen[who].append(clock(call, batch))
     return {who: statistics.median(seconds) for who, seconds in seen.items()}
-
-
-def _host_seconds(call: Call, count: int) -> float:
-    start = time.perf_counter()
-    for _ in range(count):
-        call()
-    return (time.perf_counter() - start) / count
-
-
-def _device_seconds(call: Call, count: int) -> float:
-    """Seconds a call between events around `count` enqueued calls."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(count):
-        call()
-    end.record()
-    torch.cuda.synchronize()
-    return float(start.elapsed_time(end)) * 1e-3 / count
 
 
 def difference(ours: Any, eager: Any) -> str:

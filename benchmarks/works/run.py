@@ -32,6 +32,7 @@ from torch.utils import _pytree as pytree
 import aot
 from aot.errors import AotError
 from aot.frontend.weights import to_array
+from benchmarks.clocks import device_seconds, host_seconds
 from benchmarks.works.table import Row, Times, read_rows, write_page, write_rows
 from benchmarks.works.workloads import WORKLOADS, Inputs, Workload, workload_named
 from tests.comparing import complaint
@@ -149,7 +150,7 @@ def _wrong(calls: Mapping[str, Call], module: nn.Module, inputs: Inputs) -> str:
 
 def _in_turn(calls: Mapping[str, Call], device: str, seconds: float) -> dict[str, float]:
     """Median seconds of a call of each side, called in turn."""
-    clock = _device_seconds if device == "cuda" else _host_seconds
+    clock = device_seconds if device == "cuda" else host_seconds
     for call in calls.values():
         clock(call, 1)
     once = {who: clock(call, 1) for who, call in calls.items()}
@@ -166,24 +167,6 @@ def _in_turn(calls: Mapping[str, Call], device: str, seconds: float) -> dict[str
 
 def _batch(seconds: float) -> int:
     return max(1, min(100, int(BATCH_SECONDS / seconds)))
-
-
-def _host_seconds(call: Call, count: int) -> float:
-    start = time.perf_counter()
-    for _ in range(count):
-        call()
-    return (time.perf_counter() - start) / count
-
-
-def _device_seconds(call: Call, count: int) -> float:
-    """Seconds a call between events around `count` enqueued calls."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(count):
-        call()
-    end.record()
-    torch.cuda.synchronize()
-    return float(start.elapsed_time(end)) * 1e-3 / count
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from aot.ir.kernel_facts import (
     outer_axes,
     strip_of,
 )
-from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel
+from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel, TemplateKernel
 from aot.ir.nests import Buffer
 from aot.ir.scalar import Access, Node, postorder
 from aot.symbolic import (
@@ -123,6 +123,17 @@ def emit_kernel(kernel: NestKernel, graph: KernelGraph) -> EmittedKernel:
         for emitter in emitters:
             emitter.emit()
     return EmittedKernel(writer.text(), argument_buffers(kernel), sizes, work, scratch)
+
+
+def open_template(
+    kernel: TemplateKernel, graph: KernelGraph, context: KernelContext
+) -> tuple[Body, tuple[Expr, ...]]:
+    """The body of a template's function, which begins with its arguments; and its sizes."""
+    body = Body(context, Writer(1))
+    sizes = kernel_sizes(kernel, graph.buffers, graph_dims(graph))
+    declare_arguments(body, kernel, sizes)
+    body.writer.line("if (begin >= end) return;")
+    return body, sizes
 
 
 def declare_arguments(body: Body, kernel: FusedKernel, sizes: Sequence[Symbol]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from aot.backends.cpp.attention_heuristic import AttentionBlocking, attention_blocking
 from aot.backends.cpp.context import KernelContext
-from aot.backends.cpp.kernel import NAME, EmittedKernel, declare_arguments, make_context
+from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
 from aot.backends.cpp.operands import greatest, strided, template_type
 from aot.backends.cpp.text import Writer, index_text, literal
 from aot.backends.cpp.tile import (
@@ -23,7 +23,7 @@ from aot.backends.cpp.values import Body
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, DType
 from aot.ir.hints import hints_of
-from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
+from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import LoopNest, Store, View
 from aot.ir.scalar import binary, cast, const, load, where
@@ -61,11 +61,8 @@ class _Attention:
 def emit_attention(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is attention."""
     t = _take_apart(kernel, graph)
-    writer = Writer(1)
-    body = Body(t.context, writer)
-    sizes = kernel_sizes(kernel, graph.buffers, graph_dims(graph))
-    declare_arguments(body, kernel, sizes)
-    writer.line("if (begin >= end) return;")
+    body, sizes = open_template(kernel, graph, t.context)
+    writer = body.writer
     has_mask = _emit_mask(body, t)
     nests = epilogue_nests(kernel, t.space, t.context)
     lines = (f"constexpr int64_t n0 = 0, n1 = {t.blocking.dv};",)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aot.backends.cpp.context import KernelContext
-from aot.backends.cpp.kernel import NAME, EmittedKernel, declare_arguments, make_context
+from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
 from aot.backends.cpp.operands import Strided, strided
-from aot.backends.cpp.text import Writer, index_text, memory_type
+from aot.backends.cpp.text import index_text, memory_type
 from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
@@ -16,9 +16,8 @@ from aot.backends.cpp.tile import (
     tile_context,
     tile_space,
 )
-from aot.backends.cpp.values import Body
 from aot.ir.hints import hints_of
-from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
+from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import View
 from aot.ir.templates.bags import Bags
@@ -99,11 +98,8 @@ def emit_bags(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     space = tile_space(bag.extent, column.extent, {bag.symbol: ROW, column.symbol: COLUMN})
     context = tile_context(make_context(kernel, graph), space, dtype)
     t = _Bags(kernel, graph, call, context)
-    writer = Writer(1)
-    body = Body(context, writer)
-    sizes = kernel_sizes(kernel, graph.buffers, graph_dims(graph))
-    declare_arguments(body, kernel, sizes)
-    writer.line("if (begin >= end) return;")
+    body, sizes = open_template(kernel, graph, context)
+    writer = body.writer
     emit_epilogue(body, epilogue_nests(kernel, space, context), space, dtype)
     writer.line(f"aot::tmpl::BagsArgs<{NAME}_config> call;")
     for name, value in t.fields().items():

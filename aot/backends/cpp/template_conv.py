@@ -12,9 +12,9 @@ from aot.backends.cpp.gemm_heuristic import PANEL
 from aot.backends.cpp.kernel import (
     NAME,
     EmittedKernel,
-    declare_arguments,
     kernel_ranges,
     make_context,
+    open_template,
 )
 from aot.backends.cpp.operands import (
     Strided,
@@ -37,7 +37,7 @@ from aot.backends.cpp.values import Body
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
-from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
+from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer, DerivedWeight, View
 from aot.ir.templates.conv import Conv
@@ -91,11 +91,8 @@ class _Convolution:
 def emit_conv(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is a convolution."""
     c = _take_apart(kernel, graph)
-    writer = Writer(1)
-    body = Body(c.context, writer)
-    sizes = kernel_sizes(kernel, graph.buffers, graph_dims(graph))
-    declare_arguments(body, kernel, sizes)
-    writer.line("if (begin >= end) return;")
+    body, sizes = open_template(kernel, graph, c.context)
+    writer = body.writer
     emit_epilogue(body, epilogue_nests(kernel, c.space, c.context), c.space, c.dtype.compute)
     made = _depthwise(body, c) if c.depthwise else _general(body, c, graph)
     return EmittedKernel(

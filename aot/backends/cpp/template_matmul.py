@@ -7,7 +7,7 @@ from math import prod
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
-from aot.backends.cpp.kernel import NAME, EmittedKernel, declare_arguments, make_context
+from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
 from aot.backends.cpp.operands import (
     Strided,
     greatest,
@@ -17,7 +17,7 @@ from aot.backends.cpp.operands import (
     template_type,
 )
 from aot.backends.cpp.packing import packed_matmul_shape
-from aot.backends.cpp.text import Writer, index_text
+from aot.backends.cpp.text import index_text
 from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
@@ -30,7 +30,7 @@ from aot.backends.cpp.tile import (
 from aot.backends.cpp.values import Body
 from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
-from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
+from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Buffer, DerivedWeight, View
 from aot.ir.templates.matmul import Matmul
@@ -95,11 +95,8 @@ class _Product:
 def emit_matmul(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is a matmul."""
     p = _take_apart(kernel, graph)
-    writer = Writer(1)
-    body = Body(p.context, writer)
-    sizes = kernel_sizes(kernel, graph.buffers, graph_dims(graph))
-    declare_arguments(body, kernel, sizes)
-    writer.line("if (begin >= end) return;")
+    body, sizes = open_template(kernel, graph, p.context)
+    writer = body.writer
     row_tiles, column_tiles = ceil_div(p.m, p.blocking.mb), ceil_div(p.n, p.blocking.nb)
     writer.line(f"const int64_t row_tiles = {p.text(row_tiles)};")
     if p.batch:

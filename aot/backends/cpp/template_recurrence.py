@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aot.backends.cpp.context import KernelContext
-from aot.backends.cpp.kernel import NAME, EmittedKernel, declare_arguments, make_context
+from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
 from aot.backends.cpp.operands import pack_weight, strided, template_type
 from aot.backends.cpp.packing import PANEL, packed_matmul_shape
-from aot.backends.cpp.text import Writer, index_text
+from aot.backends.cpp.text import index_text
 from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
@@ -18,9 +18,8 @@ from aot.backends.cpp.tile import (
     tile_context,
     tile_space,
 )
-from aot.backends.cpp.values import Body
 from aot.ir.dtypes import DType
-from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
+from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer, DerivedWeight, View
 from aot.ir.templates.recurrence import GATES, Recurrence
@@ -77,11 +76,8 @@ class _Recurrence:
 def emit_recurrence(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is a recurrence."""
     t = _take_apart(kernel, graph)
-    writer = Writer(1)
-    body = Body(t.context, writer)
-    sizes = kernel_sizes(kernel, graph.buffers, graph_dims(graph))
-    declare_arguments(body, kernel, sizes)
-    writer.line("if (begin >= end) return;")
+    body, sizes = open_template(kernel, graph, t.context)
+    writer = body.writer
     nests = epilogue_nests(kernel, t.space, t.context)
     columns = f"const int64_t n0 = 0, n1 = {t.text(t.space.columns.extent)};"
     emit_epilogue(body, nests, t.space, t.dtype, _EPILOGUE, (columns,))

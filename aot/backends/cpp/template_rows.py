@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aot.backends.cpp.context import KernelContext
-from aot.backends.cpp.kernel import NAME, EmittedKernel, declare_arguments, make_context
+from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
 from aot.backends.cpp.operands import Strided, strided, template_type
-from aot.backends.cpp.text import Writer, index_text
+from aot.backends.cpp.text import index_text
 from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
@@ -18,9 +18,8 @@ from aot.backends.cpp.tile import (
     tile_context,
     tile_space,
 )
-from aot.backends.cpp.values import Body
 from aot.ir.dtypes import BOOL, UINT8, DType
-from aot.ir.kernel_facts import argument_buffers, graph_dims, kernel_sizes, template_call
+from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.templates.argsort import Argsort
 from aot.ir.templates.scan import Scan
@@ -111,11 +110,8 @@ def _finish(
     extra: Mapping[str, str],
     launch: tuple[Expr, Expr],
 ) -> EmittedKernel:
-    writer = Writer(1)
-    body = Body(t.context, writer)
-    sizes = kernel_sizes(t.kernel, t.graph.buffers, graph_dims(t.graph))
-    declare_arguments(body, t.kernel, sizes)
-    writer.line("if (begin >= end) return;")
+    body, sizes = open_template(t.kernel, t.graph, t.context)
+    writer = body.writer
     nests = epilogue_nests(t.kernel, t.space, t.context)
     emit_epilogue(body, nests, t.space, t.out_dtype.compute)
     writer.line(f"aot::tmpl::{prefix}Args<{NAME}_config> call;")

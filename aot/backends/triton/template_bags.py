@@ -20,9 +20,9 @@ from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
-from aot.ir.nests import Axis
+from aot.ir.nests import Axis, neutral_of
 from aot.ir.scalar import const, where
-from aot.ir.templates.bags import Bags, neutral_number
+from aot.ir.templates.bags import Bags
 from aot.ir.templates.builder import NestBuilder
 from aot.symbolic import ceil_div, is_int, product, var
 
@@ -115,7 +115,7 @@ def emit_bags(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
         "points": index_text(call.points, context.names),
         "combine": combine,
         "KIND": value_type(kind),
-        "NEUTRAL": _number(neutral_number(call.combine, kind.numpy)),
+        "NEUTRAL": _number(neutral_of(call.combine, kind)),
         "BAGS": str(tile.bags),
     }
     if tile.spread:
@@ -137,7 +137,7 @@ def _write_load(hooks: Hooks, call: Bags, graph: KernelGraph, tile: BagsTile) ->
         body.take_dim(TileDim("n", (column,), tile.columns, 1))
         value, counts = call.element(_builder(graph), point.symbol, column.symbol)
         if counts is not None:
-            nothing = neutral_number(call.combine, value.dtype.numpy)
+            nothing = neutral_of(call.combine, value.dtype)
             value = where(counts, value, const(nothing, value.dtype))
         body.writer.line(f"return {body.spread(body.value(value), frozenset(('p', 'n')))}")
 

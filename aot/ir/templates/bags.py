@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from aot.ir.dtypes import INT64, DType
+from aot.ir.dtypes import FLOAT64, INT64, DType
 from aot.ir.hints import Hints
-from aot.ir.nests import Axis, LoopNest, Store, View
+from aot.ir.nests import Axis, LoopNest, Store, View, neutral_of
 from aot.ir.scalar import (
     Node,
     binary,
@@ -77,7 +77,8 @@ class Bags(TemplateCall):
         x, ends = operands["x"], operands["ends"]
         rows = operands.get("rows", np.arange(len(x)))
         weights = operands.get("weights", np.ones(len(rows), x.dtype))
-        nothing, reduce = neutral_number(self.combine, x.dtype), _COMBINE[self.combine].reduce
+        held = FLOAT64 if x.dtype.kind == "f" else INT64
+        nothing, reduce = neutral_of(self.combine, held), _COMBINE[self.combine].reduce
         out = np.empty(shape, x.dtype)
         for bag, begin in enumerate(operands["begins"]):
             own = slice(int(begin), int(ends[bag]))
@@ -138,7 +139,7 @@ class Bags(TemplateCall):
         inside = binary("and", binary("le", begin, point), binary("lt", point, end))
         if counts is not None:
             inside = binary("and", inside, counts)
-        nothing = const(neutral_number(self.combine, value.dtype.numpy), value.dtype)
+        nothing = const(neutral_of(self.combine, value.dtype), value.dtype)
         reduced = reduce_(self.combine, where(inside, value, nothing))
         over = (Axis(_POINT, self.points),)
         store = self.stored(reduced, builder)
@@ -217,16 +218,6 @@ class BagsSupport(Support[Bags]):
     """
 
     parts: BagParts | None = None
-
-
-def neutral_number(combine: str, dtype: np.dtype[Any]) -> float:
-    """What changes no value of that type."""
-    if combine in ("sum", "prod"):
-        return int(combine == "prod")
-    if dtype.kind == "f":
-        return np.inf if combine == "min" else -np.inf
-    limits = np.iinfo(dtype)
-    return int(limits.max if combine == "min" else limits.min)
 
 
 def _share(size: Node, number: Expr, parts: int) -> Node:

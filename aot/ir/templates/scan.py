@@ -14,7 +14,7 @@ import numpy as np
 
 from aot.ir.dtypes import INT64, DType
 from aot.ir.hints import Hints
-from aot.ir.nests import Axis, LoopNest, Store, View
+from aot.ir.nests import Axis, LoopNest, Store, View, neutral_of
 from aot.ir.scalar import Node, binary, cast, const, index_value, load, reduce_, unary, where
 from aot.ir.templates.base import Array, LoopOp, Parts, Split, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
@@ -169,5 +169,4 @@ class Scan(TemplateCall):
 
 
 def _neutral(reduction: str, dtype: DType) -> Node:
-    least, greatest = dtype.ends
-    return const({"sum": 0, "prod": 1, "max": least, "min": greatest}[reduction], dtype)
+    return const(neutral_of(reduction, dtype), dtype)
