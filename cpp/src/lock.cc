@@ -66,6 +66,11 @@ void Lock::unlock() noexcept {
   if ((before & kAwaited) != 0) wake_one(&word_);
 }
 
+bool Lock::lost() const noexcept {
+  const uint32_t seen = word_.load(std::memory_order_relaxed);
+  return seen != 0 && !of_this_process(seen);
+}
+
 void Lock::refuse(bool own) const {
   if (own) {
     fail(AOT_INVALID_ARGUMENT, what_,

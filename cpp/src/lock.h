@@ -22,6 +22,8 @@ class Lock {
   void lock();
   bool try_lock() noexcept;
   void unlock() noexcept;
+  // Whether lock() can never succeed here, since the holder stayed in the process forked from.
+  bool lost() const noexcept;
 
  private:
   [[noreturn]] void refuse(bool own) const;

@@ -15,30 +15,33 @@ size_t Workspace::bytes() const {
 }
 
 std::unique_ptr<Workspace> WorkspacePool::take(const Workspace* wanted) {
-  {
-    const std::lock_guard<Lock> lock(lock_);
-    if (!free_.empty()) {
-      const auto same = [wanted](const auto& workspace) { return workspace.get() == wanted; };
-      const auto found = std::find_if(free_.begin(), free_.end(), same);
-      if (found != free_.end()) found->swap(free_.back());
-      std::unique_ptr<Workspace> taken = std::move(free_.back());
-      free_.pop_back();
-      return taken;
-    }
-    free_.reserve(free_.capacity() + 1);  // so that giving it back needs no memory
+  std::unique_ptr<Workspace> taken = take_idle(wanted);
+  if (taken == nullptr) {
+    taken = std::make_unique<Workspace>();
+    taken->arenas.resize(scopes_);
   }
-  auto made = std::make_unique<Workspace>();
-  made->arenas.resize(scopes_);
-  return made;
+  return taken;
+}
+
+std::unique_ptr<Workspace> WorkspacePool::take_idle(const Workspace* wanted) {
+  if (lock_.lost()) return nullptr;
+  const std::lock_guard<Lock> lock(lock_);
+  if (free_.empty()) {
+    free_.reserve(free_.capacity() + 1);  // so that giving it back needs no memory
+    return nullptr;
+  }
+  const auto same = [wanted](const auto& workspace) { return workspace.get() == wanted; };
+  const auto found = std::find_if(free_.begin(), free_.end(), same);
+  if (found != free_.end()) found->swap(free_.back());
+  std::unique_ptr<Workspace> taken = std::move(free_.back());
+  free_.pop_back();
+  return taken;
 }
 
 void WorkspacePool::give_back(std::unique_ptr<Workspace> workspace) noexcept {
-  try {
-    const std::lock_guard<Lock> lock(lock_);
-    free_.push_back(std::move(workspace));
-  } catch (const Error&) {
-    // A pool that a fork has left locked: what is not given back is freed.
-  }
+  if (lock_.lost()) return;  // freed
+  const std::lock_guard<Lock> lock(lock_);
+  free_.push_back(std::move(workspace));
 }
 
 size_t WorkspacePool::trim() {

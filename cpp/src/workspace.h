@@ -19,7 +19,8 @@ struct Workspace {
 };
 
 // The workspaces of a program on a device, for all sessions that share them: as many as have ever
-// run at one time. Any thread.
+// run at one time. Any thread. A process forked while another thread was in the pool cannot have
+// what is in it: each of its runs there gets new memory.
 class WorkspacePool {
  public:
   // `scopes`: of the program.
@@ -36,6 +37,9 @@ class WorkspacePool {
   size_t idle_bytes();
 
  private:
+  // Null when there is none to be had.
+  std::unique_ptr<Workspace> take_idle(const Workspace* wanted);
+
   size_t scopes_;
   Lock lock_;
   std::vector<std::unique_ptr<Workspace>> free_;  // given back last, taken first
