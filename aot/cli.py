@@ -22,6 +22,7 @@ import click
 from rich.console import Console
 
 from aot import options as build_options
+from aot.backends.registry import begin
 from aot.errors import AotError, InternalError, UsageError, VerificationFailed
 from aot.link.reader import PackageFile
 from aot.lowering.lower import supported_operators
@@ -175,6 +176,7 @@ def _torch_side() -> ModuleType:
 
 
 def _build(model: Path, options: BuildOptions, observer: Observer) -> BuildReport:
+    begin(options)  # compilers work while torch is imported and the model captured
     driver = _torch_side().driver
     kept = Keep()
     observers: list[Observer] = [observer, kept]
