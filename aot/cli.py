@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
+from aot import garbage
 from aot import options as build_options
 from aot.backends.registry import begin
 from aot.errors import AotError, InternalError, UsageError, VerificationFailed
@@ -170,7 +171,8 @@ def _options(
 
 def _torch_side() -> ModuleType:
     # Imported here: it brings torch along, which the other commands do without.
-    from aot import api
+    with garbage.kept_for_good():
+        from aot import api
 
     return api
 
@@ -580,6 +582,7 @@ def run_command(arguments: Sequence[str]) -> int:
 def main() -> NoReturn:
     """The `aot-package` program."""
     signal.signal(signal.SIGTERM, _terminate)
+    garbage.search_seldom()
     sys.exit(run_command(sys.argv[1:]))
 
 
