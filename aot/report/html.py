@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import jinja2
+
 from aot.report.explain import places, short_group
 from aot.report.model import (
     TYPICAL_CORE,
@@ -24,9 +26,6 @@ def explain_html(report: BuildReport, roofline: Roofline = TYPICAL_CORE) -> str:
         report: What the build did.
         roofline: The machine that the bars are drawn for.
     """
-    # Imported here: every other command does without.
-    import jinja2
-
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
