@@ -12,7 +12,10 @@ from aot.passes.change_calls import Replacement, change_calls
 
 
 def expand_templates(graph: LoopGraph, machine: Machine) -> LoopGraph:
-    """The graph with nests for the calls that the device has no template for, or a slower one."""
+    """The graph with nests for the calls that the device has no template for, or a slower one.
+
+    What a call becomes may have calls of other kinds: these are expanded in their turn.
+    """
     hints = hints_of(graph.dims)
 
     def expanded(builder: NestBuilder, call: TemplateCall) -> Replacement | None:
@@ -22,7 +25,11 @@ def expand_templates(graph: LoopGraph, machine: Machine) -> LoopGraph:
         decision = Decision("expand", (call.name,), "loop nests", reason)
         return decision, call.expand(builder, machine.support(type(call)))
 
-    return change_calls(graph, machine, expanded)
+    while True:
+        changed = change_calls(graph, machine, expanded)
+        if changed is graph:
+            return graph
+        graph = changed
 
 
 def _reason(graph: LoopGraph, call: TemplateCall, machine: Machine, hints: Hints) -> str:

@@ -13,6 +13,7 @@ from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
 from aot.ir.templates.resample import Resample
 from aot.ir.templates.resample2 import Resample2, Resample2Support, Walks
 from aot.ir.templates.scan import Scan, ScanSupport
+from aot.ir.templates.true_places import TruePlaces, TruePlacesSupport
 
 __all__ = [
     "Argsort",
@@ -40,5 +41,7 @@ __all__ = [
     "Spread",
     "Support",
     "TemplateCall",
+    "TruePlaces",
+    "TruePlacesSupport",
     "Walks",
 ]

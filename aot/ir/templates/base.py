@@ -68,6 +68,8 @@ class TemplateCall(ABC):
     """As dumps, reports and messages call it."""
     broadcasts: ClassVar[frozenset[str]] = frozenset()
     """Roles of operands that may have stride 0 along all axes but the last."""
+    changes: ClassVar[frozenset[str]] = frozenset()
+    """Roles of operands that kernels write, too; nobody else reads what is left in them."""
     follows: ClassVar[str] = ""
     """The role whose layout suits the result best; "": any layout is as good."""
 

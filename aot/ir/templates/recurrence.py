@@ -47,6 +47,7 @@ class Recurrence(TemplateCall):
     """
 
     kind: ClassVar[str] = "recurrence"
+    changes: ClassVar[frozenset[str]] = frozenset(("marks",))
 
     x: View
     weight: View
