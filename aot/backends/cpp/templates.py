@@ -12,7 +12,7 @@ from aot.backends.cpp.template_bags import emit_bags
 from aot.backends.cpp.template_concat import emit_concat
 from aot.backends.cpp.template_conv import emit_conv, pack_conv
 from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
-from aot.backends.cpp.template_recurrence import emit_recurrence, pack_recurrence
+from aot.backends.cpp.template_recurrence import SHARED, emit_recurrence, pack_recurrence
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
 from aot.errors import InternalError
 from aot.ir.hints import Hints
@@ -115,7 +115,7 @@ _ROWS = (
     Template(ConvSupport(Conv, _takes_conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
     Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(
-        RecurrenceSupport(Recurrence),
+        RecurrenceSupport(Recurrence, spread=SHARED),
         emit_recurrence,
         PackedOperand(_states_weight, pack_recurrence),
     ),
