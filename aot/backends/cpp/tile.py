@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.stage import Bounds, StageEmitter
-from aot.backends.cpp.text import lane_type
-from aot.backends.cpp.values import Body
+from aot.backends.cpp.values import Body, pointer_type
 from aot.backends.cpp.width import choose_width
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
@@ -48,7 +47,7 @@ def tile_space(
 def tile_context(context: KernelContext, space: TileSpace, dtype: DType) -> KernelContext:
     """The kernel's context with names for the tile and its coordinates.
 
-    `dtype`: the type that the template computes in.
+    `dtype`: of the tile's elements, in which the template computes.
     """
     size = (space.rows.extent, space.columns.extent)
     tile = Buffer(TILE, dtype, size, (LEADING, integer(1)), "temp")
@@ -132,7 +131,7 @@ def emit_epilogue(
 ) -> None:
     """Writes a function object that runs the nests on one tile, as `epilogue`.
 
-    The body's context must be `tile_context`'s. `dtype`: the type that the template computes in.
+    The body's context must be `tile_context`'s. `dtype`: of the tile's elements.
     `head`: the function object's head, which names m0, m1, n0, n1, tile and ld; `lines` come first
     inside and may define some of them.
     """
@@ -147,10 +146,10 @@ def emit_epilogue(
         space.columns: Bounds("n0", "n1", sizes),
     }
     alignment = _PANEL if space.aligned and width.most <= _PANEL else 1 << 30
-    with body.scope(head.format(name="epilogue", element=lane_type(dtype)), "};"):
+    with body.scope(head.format(name="epilogue", element=pointer_type(dtype)), "};"):
         for line in (*lines, *width.declarations()):
             body.writer.line(line)
         const = "" if any(s.buffer == TILE for n in nests for s in n.stores) else "const "
-        element = f"{const}{lane_type(dtype)}"
+        element = f"{const}{pointer_type(dtype)}"
         body.writer.line(f"{element}* const tile_origin = tile - m0 * ld - n0;")
         StageEmitter(body, stage, width, bounds, alignment).emit()

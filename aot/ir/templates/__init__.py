@@ -6,6 +6,7 @@ from aot.ir.templates.argsort import Argsort, ArgsortSupport, ByDigits
 from aot.ir.templates.attention import Attention, AttentionSupport, KeyParts
 from aot.ir.templates.bags import BagParts, Bags, BagsSupport
 from aot.ir.templates.base import Parts, Support, TemplateCall
+from aot.ir.templates.concat import Concat, ConcatSupport
 from aot.ir.templates.conv import Conv, ConvSupport
 from aot.ir.templates.digits import DigitPlaces
 from aot.ir.templates.matmul import Matmul, MatmulSupport
@@ -24,6 +25,8 @@ __all__ = [
     "Bags",
     "BagsSupport",
     "ByDigits",
+    "Concat",
+    "ConcatSupport",
     "Conv",
     "ConvSupport",
     "DigitPlaces",

@@ -111,7 +111,7 @@ class TemplateCall(ABC):
         """Multiplications and additions; one for each result of a kind without them."""
         return product([axis.extent for axis in self.output.axes])
 
-    def better_as_nests(self, support: Support[Any], hints: Hints) -> str:
+    def better_as_nests(self, support: Support[Any], builder: NestBuilder) -> str:
         """Why the device's template should not compute it; "" where it should."""
         return ""
 
