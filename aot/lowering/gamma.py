@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+
 from aot.ir.dtypes import FLOAT64
 from aot.ir.scalar import Node, binary, cast, unary
 from aot.lowering import exprs as e

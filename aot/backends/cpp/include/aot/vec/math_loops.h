@@ -177,12 +177,13 @@ AOT_INLINE Vec<T, N> igammac(Vec<T, N> a, Vec<T, N> x) {
 }
 
 // Polynomials of degree n at x; n is whole.
-#define AOT_POLYNOMIAL(NAME, FIRST, NEXT)                                                      \
-  template <class T, int N>                                                                    \
-  AOT_INLINE Vec<T, N> NAME(Vec<T, N> at, Vec<T, N> degree) {                                  \
-    using V = Vec<double, N>;                                                                  \
-    const V x = convert<double>(at), n = convert<double>(degree);                              \
-    return convert<T>(detail::recurrence(FIRST, n, [x](double k, V p, V q) { return NEXT; })); \
+#define AOT_POLYNOMIAL(NAME, FIRST, NEXT)                                                         \
+  template <class T, int N>                                                                       \
+  AOT_INLINE Vec<T, N> NAME(Vec<T, N> at, Vec<T, N> degree) {                                     \
+    using V = Vec<double, N>;                                                                     \
+    const V x = convert<double>(at), n = convert<double>(degree);                                 \
+    return convert<T>(                                                                            \
+        detail::recurrence(FIRST, n, [x]([[maybe_unused]] double k, V p, V q) { return NEXT; })); \
   }
 AOT_POLYNOMIAL(chebyshev_t, x, 2.0 * x * p - q)
 AOT_POLYNOMIAL(chebyshev_u, 2.0 * x, 2.0 * x * p - q)
