@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from aot.backends.cpp.gemm_heuristic import PANEL, matmul_blocking
+from aot.backends.cpp.packing import even
 
 # Below this many channels a tap is too short a run of k, and kernel rows are joined in a patch.
 _PATCH_CHANNELS = 16
@@ -34,7 +35,7 @@ class ConvBlocking:
     """Template arguments of `aot::tmpl::conv` and what the plan needs to launch it.
 
     The fields are those of `ConvConfig` in aot/tmpl/conv.h; `grain` is the number of units worth
-    a thread of their own.
+    a thread of their own. `pairs`: input and weight are bfloat16, multiplied in pairs.
     """
 
     shape: ConvShape
@@ -48,6 +49,7 @@ class ConvBlocking:
     grain: int
     accumulator_bytes: int
     narrow_b: bool
+    pairs: bool = False
 
     def work(self, pixels: int) -> int:
         """Work units of a launch: groups * ceil(oc / nb) * ceil(pixels / mb)."""
@@ -73,7 +75,8 @@ class ConvBlocking:
             return 0
         kd, kh, _ = self.shape.kernel
         rows = (self.rows - 1) * self.shape.stride[1] + (kh - 1) * self.shape.dilation[1] + 1
-        return kd * rows * self.shape.ic * self.accumulator_bytes
+        channels = even(self.shape.ic) if self.pairs else self.shape.ic
+        return kd * rows * channels * self.accumulator_bytes
 
     def scratch_bytes(self, ow: int) -> int:
         """Bytes of scratch for rows of `ow` outputs: the twin of `conv_scratch` in conv.h."""
@@ -92,12 +95,13 @@ def conv_blocking(
     accumulator_bytes: int = 4,
     a_bytes: int | None = None,
     b_bytes: int | None = None,
+    pairs: bool = False,
 ) -> ConvBlocking:
     """Chooses the blocking of a convolution.
 
     `pixels` (output pixels of all images) and `ow` (output width) are the sizes, or typical ones.
     `channels_contiguous` is true when the input's channels have stride 1; sizes of stored elements
-    are as in `matmul_blocking`.
+    are as in `matmul_blocking`; `pairs`: both operands are bfloat16.
     """
     narrow_a = a_bytes is not None and a_bytes < accumulator_bytes
     patch = not channels_contiguous or narrow_a or shape.ic < _PATCH_CHANNELS
@@ -124,4 +128,5 @@ def conv_blocking(
         grain=base.grain,
         accumulator_bytes=accumulator_bytes,
         narrow_b=base.narrow_b,
+        pairs=pairs,
     )

@@ -22,7 +22,7 @@ from aot.backends.cpp.operands import (
     strided,
     template_type,
 )
-from aot.backends.cpp.packing import packed_matmul_shape
+from aot.backends.cpp.packing import packed_channels, packed_matmul_shape
 from aot.backends.cpp.text import Writer, index_text
 from aot.backends.cpp.tile import (
     COLUMN,
@@ -35,7 +35,7 @@ from aot.backends.cpp.tile import (
 )
 from aot.backends.cpp.values import Body
 from aot.errors import InternalError
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import BFLOAT16, DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -193,7 +193,8 @@ def pack_conv(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Buffer, Deriv
     x = strided(call, call.x, buffers, kernel_ranges(kernel, graph))
     if buffer.dtype == buffers[call.x.buffer].dtype and _is_depthwise(shape, x):
         return pack_weight(buffer, view, "pack_depthwise", (taps, shape.groups))
-    matrix = packed_matmul_shape(taps * shape.ic, shape.oc, buffer.dtype.numpy)
+    channels = packed_channels(shape.ic, buffer.dtype.numpy)
+    matrix = packed_matmul_shape(taps * channels, shape.oc, buffer.dtype.numpy)
     sizes = (shape.groups, *matrix)
     return pack_weight(buffer, view, "pack_conv", sizes, (("groups", shape.groups),))
 
@@ -274,6 +275,7 @@ def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
         accumulator_bytes=c.dtype.compute.itemsize,
         a_bytes=c.dtype.itemsize,
         b_bytes=stored.itemsize,
+        pairs=c.dtype == stored == BFLOAT16,
     )
     writer = body.writer
     values = {"G": c.shape.groups, "IC": c.shape.ic, "OC": c.shape.oc}

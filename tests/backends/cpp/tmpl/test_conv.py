@@ -196,6 +196,7 @@ def full(shape, n, size, dtype="float32", channels_last=True, **overrides) -> Ca
         accumulator_bytes=8 if dtype == "float64" else 4,
         a_bytes=half,
         b_bytes=half,
+        pairs=dtype == "bfloat16",
     )
     return Case(shape, n, size, dtype, channels_last, replace(blocking, **overrides))
 
@@ -254,6 +255,10 @@ def all_cases() -> dict[str, Case]:
         table[f"conv2_{dtype}"] = full(*CASES[2], dtype=dtype)
         table[f"conv8_{dtype}"] = full(*CASES[8], dtype=dtype)
         table[f"few0_{dtype}"] = full(*PATCHED[0], dtype=dtype)
+    for dtype in ("float64", "bfloat16", "float16"):
+        for i, case in enumerate((*CASES[1:4], *PATCHED)):
+            table[f"first{i}_{dtype}"] = full(*case, dtype=dtype, channels_last=False)
+    table["chunks_pairs"] = full(*CASES[6], "bfloat16", kb=40, mb=50, mc=30, nc=16, nb=16)
     for dtype in ("float32", "float64", "bfloat16"):
         for i, case in enumerate(DEPTHWISE_CASES):
             table[f"depthwise{i}_{dtype}"] = Case(*case, dtype=dtype)
