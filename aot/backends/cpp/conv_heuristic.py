@@ -12,6 +12,8 @@ from aot.backends.cpp.packing import even
 _PATCH_CHANNELS = 16
 _PATCH_PIXELS = 448
 _POINTER_BYTES = 8
+# Pixels of a turned tile: four lines of cache of a channel, stored at once.
+_TURN = 64
 # A strip of rows over all of K stays in L1 up to this K, and the weights of a block in L2.
 _WHOLE_K = 640
 _WHOLE_WEIGHT = 512 * 1024
@@ -36,6 +38,7 @@ class ConvBlocking:
 
     The fields are those of `ConvConfig` in aot/tmpl/conv.h; `grain` is the number of units worth
     a thread of their own. `pairs`: input and weight are bfloat16, multiplied in pairs.
+    `turned`: the epilogue gets tiles whose pixels are contiguous.
     """
 
     shape: ConvShape
@@ -50,6 +53,7 @@ class ConvBlocking:
     accumulator_bytes: int
     narrow_b: bool
     pairs: bool = False
+    turned: bool = False
 
     def work(self, pixels: int) -> int:
         """Work units of a launch: groups * ceil(oc / nb) * ceil(pixels / mb)."""
@@ -61,7 +65,10 @@ class ConvBlocking:
         kd, kh, kw = self.shape.kernel
         taps = kd * kh * (1 if self.patch and self.shape.dilation[2] == 1 else kw)
         table = -(-taps * self.mc * _POINTER_BYTES // 64) * 64
-        elements = self.mc * (self.nc + PANEL)
+        whole = -(-self.mc // PANEL) * PANEL if self.turned else self.mc
+        elements = whole * (self.nc + PANEL)
+        if self.turned:
+            elements += self.nc * (_TURN + PANEL)
         if self.narrow_b:
             elements += 4 * PANEL * self.kb
         if not self.patch:
@@ -86,6 +93,11 @@ class ConvBlocking:
         return self.scratch_base + (columns + 1) * self.scratch_per_column
 
 
+def needs_patch(shape: ConvShape, channels_contiguous: bool, narrow: bool) -> bool:
+    """Whether input passes through scratch: other layouts, narrow types and few channels."""
+    return not channels_contiguous or narrow or shape.ic < _PATCH_CHANNELS
+
+
 def conv_blocking(
     shape: ConvShape,
     pixels: int,
@@ -96,15 +108,17 @@ def conv_blocking(
     a_bytes: int | None = None,
     b_bytes: int | None = None,
     pairs: bool = False,
+    turned: bool = False,
 ) -> ConvBlocking:
     """Chooses the blocking of a convolution.
 
     `pixels` (output pixels of all images) and `ow` (output width) are the sizes, or typical ones.
     `channels_contiguous` is true when the input's channels have stride 1; sizes of stored elements
-    are as in `matmul_blocking`; `pairs`: both operands are bfloat16.
+    are as in `matmul_blocking`; `pairs`: both operands are bfloat16;
+    `turned`: the output's pixels are contiguous, and its channels are not.
     """
     narrow_a = a_bytes is not None and a_bytes < accumulator_bytes
-    patch = not channels_contiguous or narrow_a or shape.ic < _PATCH_CHANNELS
+    patch = needs_patch(shape, channels_contiguous, narrow_a)
     k = shape.ic * prod(shape.kernel)
     base = matmul_blocking(
         pixels, shape.oc, k, accumulator_bytes=accumulator_bytes, b_bytes=b_bytes
@@ -129,4 +143,5 @@ def conv_blocking(
         accumulator_bytes=accumulator_bytes,
         narrow_b=base.narrow_b,
         pairs=pairs,
+        turned=turned and patch,
     )

@@ -12,7 +12,8 @@
 //             (KW - 1) * DW + 1 is what a row of output reads; iw does not matter without PATCH.
 //             Python's twin of the formula: conv_heuristic.ConvBlocking.scratch_bytes.
 // Epi is called as in matmul.h, with b = 0, m = the output pixel (n, od, oh, ow) flattened, and
-// n = the output channel among all groups:  epi(0, m0, m1, n0, n1, tile, ld).
+// n = the output channel among all groups:  epi(0, m0, m1, n0, n1, tile, ld). With TURNED, where the
+// output's pixels are contiguous, the tile is tile[(n - n0) * ld + (m - m0)], of one plane.
 //
 // W is packed: [G][ceil(OC/16)][KD][KH][KW][IC][16] (packing.pack_conv_weight), 64-byte aligned.
 // Without PATCH, channels must be contiguous (sc = 1) and A its own compute type. With PATCH, the
@@ -45,6 +46,7 @@ struct ConvConfig {
   static constexpr int64_t KB = 256;  // chunk of K
   static constexpr int64_t ROWS = 1;  // with PATCH: the most output rows of a block
   static constexpr bool PATCH = false;
+  static constexpr bool TURNED = false;  // needs PATCH
 };
 
 template <class Cfg>
@@ -75,7 +77,11 @@ struct ConvShape {
   static constexpr int64_t kLd = Cfg::NC + kPanel;
   static constexpr bool kWidenB = !std::is_same_v<typename Cfg::B, T>;
   static constexpr int64_t kTable = round_up(kTaps * Cfg::MC * int64_t(sizeof(T*)), 64);
-  static constexpr int64_t kTile = Cfg::MC * kLd * int64_t(sizeof(T));
+  // Turned tiles: whole blocks are transposed, so that there are whole blocks of rows.
+  static constexpr int64_t kTurn = 64, kTurnLd = kTurn + kPanel;
+  static constexpr int64_t kRows = Cfg::TURNED ? round_up(Cfg::MC, kPanel) : Cfg::MC;
+  static constexpr int64_t kTurned = Cfg::TURNED ? Cfg::NC * kTurnLd * int64_t(sizeof(T)) : 0;
+  static constexpr int64_t kTile = kRows * kLd * int64_t(sizeof(T));
   static constexpr int64_t kWide = kWidenB ? panel_copy_elements(Cfg::KB) * int64_t(sizeof(T)) : 0;
 };
 
@@ -85,7 +91,7 @@ template <class Cfg>
 constexpr int64_t conv_scratch(int64_t iw) {
   using S = detail::ConvShape<Cfg>;
   const int64_t input = Cfg::PATCH ? Cfg::KD * S::kPatchRows * iw * S::kIc : Cfg::IC;
-  return S::kTile + S::kTable + S::kWide + input * int64_t(sizeof(typename S::T));
+  return S::kTile + S::kTable + S::kWide + S::kTurned + input * int64_t(sizeof(typename S::T));
 }
 
 namespace detail {
@@ -97,12 +103,14 @@ struct ConvRun {
   using S = ConvShape<Cfg>;
   using T = typename S::T;
   static_assert(Cfg::PATCH || std::is_same_v<A, T>, "narrow inputs need PATCH");
+  static_assert(Cfg::PATCH || !Cfg::TURNED, "only a patch serves one plane at a time");
   static constexpr int64_t kPanelStride = packed_rows<B>(S::kK) * kPanel;
 
   const ConvArgs<Cfg>& p;
   T* tile;
   const T** table;  // [kTaps][MC]
   T* b_copy;
+  T* turned;
   T* input;  // IC zeros, or the patch
   const Epi& epi;
   bool dots = false;  // the patch holds pairs of bfloat16, for the machine's dot products
@@ -112,7 +120,8 @@ struct ConvRun {
     tile = reinterpret_cast<T*>(at);
     table = reinterpret_cast<const T**>(at + S::kTile);
     b_copy = reinterpret_cast<T*>(at + S::kTile + S::kTable);
-    input = reinterpret_cast<T*>(at + S::kTile + S::kTable + S::kWide);
+    turned = reinterpret_cast<T*>(at + S::kTile + S::kTable + S::kWide);
+    input = reinterpret_cast<T*>(at + S::kTile + S::kTable + S::kWide + S::kTurned);
     if constexpr (!Cfg::PATCH) {
       zero_row(input, Cfg::IC);
     }
@@ -176,15 +185,19 @@ struct ConvRun {
       const B* w = p.w + (g * ceil_div(Cfg::OC, kPanel) + nc / kPanel) * kPanelStride;
       const int64_t c0 = g * Cfg::OC + nc, c1 = g * Cfg::OC + ne;
       const int64_t pixels = m1 - m0, panels = ceil_div(ne - nc, kPanel);
-      const auto whole = [&] { epi(0, m0, m1, c0, c1, tile, S::kLd); };
+      int64_t done = 0;  // rows that the epilogue has had
       const auto part = [&](int64_t i0, int64_t i1) {
-        epi(0, m0 + i0, m0 + i1, c0, c1, tile + i0 * S::kLd, S::kLd);
+        if constexpr (Cfg::TURNED) {
+          done = turn(m0, done, i1, i1 == pixels, c0, c1);
+        } else {
+          epi(0, m0 + i0, m0 + i1, c0, c1, tile + i0 * S::kLd, S::kLd);
+        }
       };
 #if defined(AOT_TMPL_BF16_UNITS)
       if constexpr (S::kPairs) {
         if (dots) {  // a pair of bfloat16 takes the place of a float
           const PackedB<T> pairs{reinterpret_cast<const T*>(w), kPanelStride / 2};
-          multiply<Bf16Dot>(pixels, S::kRun / 2, pairs, panels, part, whole);
+          multiply<Bf16Dot>(pixels, S::kRun / 2, pairs, panels, part);
           continue;
         }
       }
@@ -195,18 +208,37 @@ struct ConvRun {
                                         NarrowB<T, B>{w, kPanelStride, b_copy}, panels, tile,
                                         S::kLd},
             RowsInPlace());
-        whole();
+        part(0, pixels);
       } else {
-        multiply<MultiplyAdd<T>>(pixels, S::kRun, PackedB<T>{w, kPanelStride}, panels, part, whole);
+        multiply<MultiplyAdd<T>>(pixels, S::kRun, PackedB<T>{w, kPanelStride}, panels, part);
       }
     }
   }
 
+  // Hands rows [done, end) of the tile, whose first is pixel m0, to the epilogue, turned and a good
+  // run of pixels at a time; the rest wait unless they are the last. Returns those handed over.
+  AOT_INLINE int64_t turn(int64_t m0, int64_t done, int64_t end, bool last, int64_t c0,
+                          int64_t c1) const {
+    constexpr int64_t kL = Simd<T>::kLanes;
+    while (end - done >= S::kTurn || (last && done < end)) {
+      const int64_t count = min64(S::kTurn, end - done);
+      for (int64_t r = 0; r < count; r += kL) {
+        for (int64_t c = 0; c < c1 - c0; c += kL) {
+          transpose_block(tile + (done + r) * S::kLd + c, S::kLd, turned + c * S::kTurnLd + r,
+                          S::kTurnLd);
+        }
+      }
+      epi(0, m0 + done, m0 + done + count, c0, c1, turned, S::kTurnLd);
+      done += count;
+    }
+    return done;
+  }
+
   // Pixels times panels of W that are read in place; `kc` k's a tap, as Op counts them. Calls
-  // part(i0, i1) with rows of the tile as they are finished, or whole() at the end.
-  template <class Op, class Part, class Whole>
+  // part(i0, i1) with rows of the tile as they are finished.
+  template <class Op, class Part>
   AOT_INLINE void multiply(int64_t pixels, int64_t kc, const PackedB<T>& w, int64_t panels,
-                           const Part& part, const Whole& whole) const {
+                           const Part& part) const {
     const BlockArgs<T, PackedB<T>> args{table, Cfg::MC, pixels, S::kTaps, kc,
                                         w,     panels,  tile,   S::kLd};
     if (S::kTaps * kc <= Cfg::KB && p.n * p.od * p.oh * p.ow > 4 * Cfg::MC) {
@@ -214,7 +246,7 @@ struct ConvRun {
       block_by_strips<Op>(args, part);
     } else {
       block_by_panels<Op, Cfg::KB>(args, RowsInPlace());
-      whole();
+      part(0, pixels);
     }
   }
 

@@ -26,6 +26,22 @@ void copy_rows(const S* src, int64_t row, int64_t col, int64_t rows, int64_t kc,
   }
 }
 
+// Rows of bfloat16 as pairs in the places of floats: pair k of row i is dst[i * ld + k], the last one
+// completed by a zero. Strides of src as in copy_rows.
+inline void copy_pairs(const Bf16* src, int64_t row, int64_t col, int64_t rows, int64_t kc,
+                       float* dst, int64_t ld) {
+  for (int64_t i = 0; i < rows; ++i) {
+    Bf16* const out = reinterpret_cast<Bf16*>(dst + i * ld);
+    const Bf16* const in = src + i * row;
+    if (col == 1) {
+      __builtin_memcpy(out, in, uint64_t(kc) * sizeof(Bf16));
+    } else {
+      for (int64_t k = 0; k < kc; ++k) out[k] = in[k * col];
+    }
+    if (kc % 2 != 0) out[kc] = Bf16{};
+  }
+}
+
 // k's [k0, k0 + kc) of `panels` packed panels of a narrow type, as [panels][kc][16] of T.
 template <class B, class T>
 void widen_panels(const B* src, int64_t panel_stride, int64_t panels, int64_t k0, int64_t kc,
