@@ -22,10 +22,17 @@ def dtype_of(dtype: torch.dtype) -> DType | None:
 
 def to_array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor's values, C-contiguous; shares memory when the tensor already is."""
-    plain = tensor.detach().cpu().contiguous()
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     if plain.dtype == torch.bfloat16:
         return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return plain.numpy()
+
+
+def in_pairs(array: np.ndarray) -> np.ndarray:
+    """A C-contiguous array as graphs of reals hold it: complex values as a last dimension of 2."""
+    if array.dtype.kind != "c":
+        return array
+    return array.reshape(-1).view(array.real.dtype).reshape(*array.shape, 2)
 
 
 class TorchWeights:
@@ -50,7 +57,7 @@ class TorchWeights:
 
     def array(self, fqn: str) -> np.ndarray:
         """The weight's values (bfloat16 through ml_dtypes). Raises KeyError for an unknown name."""
-        return to_array(self._tensors[fqn])
+        return in_pairs(to_array(self._tensors[fqn]))
 
 
 def weight_specs(
@@ -78,7 +85,8 @@ def weight_specs(
         dtype = dtype_of(tensor.dtype)
         if dtype is not None:
             kept = any(n in saved for n in (name, *aliases))
-            found.append(WeightSpec(name, dtype, tuple(tensor.shape), tuple(aliases), kept))
+            shape = (*tensor.shape, 2) if dtype.is_complex else tuple(tensor.shape)
+            found.append(WeightSpec(name, dtype.part, shape, tuple(aliases), kept))
     return tuple(found)
 
 
