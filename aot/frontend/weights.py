@@ -10,6 +10,7 @@ import torch
 from torch.export import ExportedProgram
 
 from aot.ir.dtypes import DTYPES, DType
+from aot.ir.pairs import in_pairs
 from aot.ir.weights import WeightSpec
 
 _OURS: Mapping[torch.dtype, DType] = {getattr(torch, name): dtype for name, dtype in DTYPES.items()}
@@ -26,13 +27,6 @@ def to_array(tensor: torch.Tensor) -> np.ndarray:
     if plain.dtype == torch.bfloat16:
         return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return plain.numpy()
-
-
-def in_pairs(array: np.ndarray) -> np.ndarray:
-    """A C-contiguous array as graphs of reals hold it: complex values as a last dimension of 2."""
-    if array.dtype.kind != "c":
-        return array
-    return array.reshape(-1).view(array.real.dtype).reshape(*array.shape, 2)
 
 
 class TorchWeights:
@@ -56,7 +50,11 @@ class TorchWeights:
         return self._specs
 
     def array(self, fqn: str) -> np.ndarray:
-        """The weight's values (bfloat16 through ml_dtypes). Raises KeyError for an unknown name."""
+        """The weight's values: bfloat16 through ml_dtypes, complex ones in pairs.
+
+        Raises:
+            KeyError: No weight has that name.
+        """
         return in_pairs(to_array(self._tensors[fqn]))
 
 
