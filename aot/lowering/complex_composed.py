@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from aot.ir.dtypes import BOOL, DType
-from aot.ir.tensors import ValueRef
+from aot.ir.dtypes import BOOL, COMPLEX128, FLOAT64, DType
+from aot.ir.tensors import TensorType, ValueRef
 from aot.lowering.complex_parts import COMPOSED, ComplexCall, Parts, Value, part_type, plain
 
 F = TypeVar("F", bound=Callable[..., Value])
@@ -148,6 +148,38 @@ def added_elementwise(call: ComplexCall, x: Value, a: Value, b: Value, *, value:
     operator = "mul" if call.target == "aten.addcmul.default" else "div"
     made = call.call(f"aten.{operator}.Tensor", a, b)
     return call.call("aten.add.Tensor", x, made, alpha=value)
+
+
+_SUMS = {
+    "aten.prod.default": "aten.sum.default",
+    "aten.prod.dim_int": "aten.sum.dim_IntList",
+    "aten.cumprod.default": "aten.cumsum.default",
+}
+"""Products of numbers -> what their arguments add up by."""
+
+
+@_row("prod.default", "prod.dim_int", "cumprod.default")
+def prod(call: ComplexCall, x: Value, *args: Any, **_: Any) -> Value:
+    """The product of the magnitudes, turned by the sum of the arguments; computed in float64.
+
+    A sum of arguments loses digits as it grows, which those of float32 cannot spare.
+    """
+
+    def typed(type_: TensorType, dtype: DType) -> TensorType:
+        return replace(type_, dtype=dtype)
+
+    inside, result = call.type_of(x), call.result
+    wide = call.call("aten._to_copy.default", x, type_=typed(inside, COMPLEX128))
+    sizes, turns = (
+        call.call(f"aten.{name}.default", wide, type_=typed(inside, FLOAT64))
+        for name in ("abs", "angle")
+    )
+    given = [a for a in args if not isinstance(a, DType)]
+    size = call.real(call.target, sizes, *given, type_=typed(result, FLOAT64))
+    turn = call.real(_SUMS[call.target], turns, *given, type_=typed(result, FLOAT64))
+    made = call.call("aten.polar.default", size, turn, type_=typed(result, COMPLEX128))
+    found: Value = call.call("aten._to_copy.default", made)
+    return found
 
 
 def _magnitudes(call: ComplexCall, x: Parts) -> ValueRef:

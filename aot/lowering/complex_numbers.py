@@ -232,10 +232,11 @@ def acosh(z: Complex) -> Complex:
 
 def atanh(z: Complex) -> Complex:
     """The inverse hyperbolic tangent."""
-    left, right = e.sub(e.lift(1.0, z.re), z.re), e.add(z.re, 1.0)
+    size = e.absolute(z.re)
+    left, right = e.sub(e.lift(1.0, size), size), e.add(size, 1.0)
     square = e.mul(z.im, z.im)
     distance = e.add(e.mul(left, left), square)
-    re = e.mul(e.log1p(e.div(e.mul(z.re, 4.0), distance)), 0.25)
+    re = e.copysign(e.mul(e.log1p(e.div(e.mul(size, 4.0), distance)), 0.25), z.re)
     im = binary("atan2", e.mul(z.im, 2.0), e.sub(e.mul(left, right), square))
     return Complex(re, e.mul(im, 0.5))
 
@@ -259,9 +260,14 @@ def sinc(z: Complex) -> Complex:
 
 
 def power(a: Complex, b: Complex) -> Complex:
-    """exp(b log(a)); 0 where a is 0 and b is not, 1 where b is 0."""
+    """|a|^b.re exp(-b.im arg(a)), turned; 0 where a is 0 and b is not, 1 where b is 0.
+
+    A power of the magnitude keeps digits that an exponential of a product loses.
+    """
     zero, one = e.lift(0.0, a.re), e.lift(1.0, a.re)
-    made = exp(mul(b, log(a)))
+    size, turn = absolute(a), angle(a)
+    grown = e.mul(e.power(size, b.re), e.exp(e.neg(e.mul(b.im, turn))))
+    made = polar(grown, e.fma(b.re, turn, e.mul(b.im, e.log(size))))
     nothing = e.and_(e.eq(a.re, 0.0), e.eq(a.im, 0.0))
     made = select(nothing, Complex(zero, zero), made)
     return select(e.and_(e.eq(b.re, 0.0), e.eq(b.im, 0.0)), Complex(one, zero), made)

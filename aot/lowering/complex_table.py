@@ -57,15 +57,16 @@ PARTWISE: Mapping[str, tuple[int, ...]] = {
     **_named(
         (0,),
         """sum.default sum.dim_IntList mean.default mean.dim cumsum.default trace.default
-        sum_to_size.default""",
+        sum_to_size.default nan_to_num.default""",
     ),
     **_named((1,), "scalar_tensor.default"),
     **_named((0, 1), "copy.default slice_scatter.default select_scatter.default"),
     **_named((0, 1), "diagonal_scatter.default"),
     **_named((0, 2), "constant_pad_nd.default masked_fill.Scalar masked_fill.Tensor"),
-    **_named((0, 2), "index_put.default _unsafe_index_put.default masked_scatter.default"),
+    **_named((0, 2), "index_put.default _unsafe_index_put.default masked_scatter.default put.default"),
     **_named((0, 3), "scatter.src scatter.value scatter_add.default index_copy.default"),
     **_named((0, 3), "index_add.default index_fill.int_Scalar index_fill.int_Tensor"),
+    **_named((0, 3), "pad.default"),
     **_named((1, 2), "where.self where.ScalarOther where.ScalarSelf where.Scalar"),
     **_named((1,), "full.default full_like.default fill.Scalar fill.Tensor"),
     **_named((2,), "new_full.default"),
@@ -79,6 +80,6 @@ the others, such as indices, sizes and conditions, are the same for both.
 PRODUCTS = frozenset(
     f"aten.{overload}"
     for overload in """mm.default bmm.default matmul.default mv.default dot.default linear.default
-    convolution.default""".split()
+    convolution.default linalg_cross.default cross.default""".split()
 )
 """Operators that are linear in each of their first two arguments, and may add a third."""
