@@ -225,8 +225,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class ComplexValues:
-    """What callers see as complex, and graphs of reals hold as real tensors with a last dimension
-    of 2: positions of inputs and outputs, names of states."""
+    """What callers see as complex, and graphs of reals hold with a last dimension of 2.
+
+    `inputs` and `outputs` are positions, `states` names in the model.
+    """
 
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()

@@ -20,8 +20,8 @@ from aot.errors import InternalError
 from aot.link.expr_check import expr_problems
 from aot.link.plan import (
     DTYPE_BYTES,
-    TENSOR_DTYPES,
     RELATIONS,
+    TENSOR_DTYPES,
     Plan,
     TensorSpec,
     Tree,

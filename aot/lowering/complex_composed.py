@@ -1,4 +1,4 @@
-"""Operators on complex tensors that are composed of simpler ones, on their parts or on themselves."""
+"""Operators on complex tensors that are composed of simpler ones, of real or of complex values."""
 
 from __future__ import annotations
 
@@ -178,13 +178,11 @@ def prod(call: ComplexCall, x: Value, *args: Any, **_: Any) -> Value:
     size = call.real(call.target, sizes, *given, type_=typed(result, FLOAT64))
     turn = call.real(_SUMS[call.target], turns, *given, type_=typed(result, FLOAT64))
     made = call.call("aten.polar.default", size, turn, type_=typed(result, COMPLEX128))
-    found: Value = call.call("aten._to_copy.default", made)
-    return found
+    return call.call("aten._to_copy.default", made)
 
 
-def _magnitudes(call: ComplexCall, x: Parts) -> ValueRef:
-    found: ValueRef = call.call("aten.abs.default", x, type_=call.type_of(x))
-    return found
+def _magnitudes(call: ComplexCall, x: Parts) -> Value:
+    return call.call("aten.abs.default", x, type_=call.type_of(x))
 
 
 @_row("linalg_vector_norm.default")

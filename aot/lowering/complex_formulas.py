@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import FLOAT64, DType
 from aot.ir.scalar import Node
 from aot.lowering import complex_numbers as c
 from aot.lowering import exprs as e
@@ -25,9 +25,14 @@ Operand = TensorLike | complex | tuple[Tensor, Tensor]
 Body = Callable[..., Complex | Node]
 
 
-def elementwise(call: Call, operands: Sequence[Operand], body: Body) -> Results:
-    """`body` of the operands' elements: both parts, or one real tensor."""
-    compute = _computed(call, operands).compute
+def elementwise(
+    call: Call, operands: Sequence[Operand], body: Body, compute: DType | None = None
+) -> Results:
+    """`body` of the operands' elements: both parts, or one real tensor.
+
+    `compute`: the type of the arithmetic, if it is not that of the operands.
+    """
+    compute = compute or _computed(call, operands).compute
     shape = call.result_type().shape
 
     def point(index: tuple[Expr, ...]) -> tuple[Node, ...]:
@@ -145,21 +150,16 @@ def _sum(call: Call, a: Operand, b: Operand, alpha: Any, join: Body) -> Results:
 
 @_row("pow.Tensor_Tensor", "pow.Scalar")
 def pow_(call: Call, a: Operand, b: Operand) -> Results:
-    """a to the power of b."""
-    return elementwise(call, (a, b), c.power)
+    """a to the power of b; in float64, because the result's argument loses digits as it grows."""
+    return elementwise(call, (a, b), c.power, FLOAT64)
 
 
 @_row("pow.Tensor_Scalar")
 def pow_scalar(call: Call, a: Operand, exponent: Any) -> Results:
     """a to the power of a number, by products and roots where there are some."""
-
-    def body(z: Complex, by: Complex) -> Complex:
-        is_real = not isinstance(exponent, complex) or exponent.imag == 0
-        value = exponent.real if isinstance(exponent, complex) else exponent
-        simple = c.constant_power(z, float(value)) if is_real else None
-        return simple or c.power(z, by)
-
-    return elementwise(call, (a, exponent), body)
+    if isinstance(exponent, (int, float)) and float(exponent) in c.POWERS:
+        return elementwise(call, (a,), c.POWERS[float(exponent)])
+    return pow_(call, a, exponent)
 
 
 @_row("polar.default")
@@ -178,4 +178,3 @@ def lerp(call: Call, a: Operand, b: Operand, weight: Operand) -> Results:
         return c.select(e.lt(c.absolute(w), 0.5), c.add(x, c.mul(w, step)), far)
 
     return elementwise(call, (a, b, weight), body)
-

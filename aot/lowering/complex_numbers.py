@@ -88,9 +88,7 @@ def div(a: Complex, b: Complex) -> Complex:
     # (a.re + i a.im) * (1 - i ratio), or the same with the roles of the divisor's parts exchanged.
     first, second = e.select(upright, a.re, a.im), e.select(upright, a.im, a.re)
     re = e.div(e.add(first, e.mul(second, ratio)), scale)
-    turned = e.select(
-        upright, e.sub(a.im, e.mul(a.re, ratio)), e.sub(e.mul(a.im, ratio), a.re)
-    )
+    turned = e.select(upright, e.sub(a.im, e.mul(a.re, ratio)), e.sub(e.mul(a.im, ratio), a.re))
     zero = e.and_(e.eq(great, 0.0), e.eq(small, 0.0))
     plain = e.absolute(b.re)
     by_zero = Complex(e.div(a.re, plain), e.div(a.im, plain))
@@ -158,9 +156,7 @@ def sqrt(z: Complex) -> Complex:
     root = e.sqrt(half)
     other = e.div(e.absolute(z.im), e.mul(root, 2.0))
     right = e.not_(e.lt(z.re, 0.0))
-    found = Complex(
-        e.select(right, root, other), e.copysign(e.select(right, other, root), z.im)
-    )
+    found = Complex(e.select(right, root, other), e.copysign(e.select(right, other, root), z.im))
     zero = Complex(e.lift(0.0, z.re), z.im)
     found = select(e.and_(e.eq(z.re, 0.0), e.eq(z.im, 0.0)), zero, found)
     infinite = Complex(e.absolute(z.im), z.im)
@@ -278,20 +274,17 @@ def square(z: Complex) -> Complex:
     return mul(z, z)
 
 
-def constant_power(z: Complex, exponent: float) -> Complex | None:
-    """z ** exponent by products and roots where eager does so, else None."""
-    one = Complex(e.lift(1.0, z.re), e.lift(0.0, z.re))
-    forms: dict[float, Callable[[], Complex]] = {
-        0.0: lambda: one,
-        1.0: lambda: z,
-        2.0: lambda: square(z),
-        3.0: lambda: mul(square(z), z),
-        0.5: lambda: sqrt(z),
-        -0.5: lambda: rsqrt(z),
-        -1.0: lambda: reciprocal(z),
-        -2.0: lambda: reciprocal(square(z)),
-    }
-    return forms[exponent]() if exponent in forms else None
+POWERS: dict[float, ComplexUnary] = {
+    0.0: lambda z: Complex(e.lift(1.0, z.re), e.lift(0.0, z.re)),
+    1.0: lambda z: z,
+    2.0: square,
+    3.0: lambda z: mul(square(z), z),
+    0.5: sqrt,
+    -0.5: rsqrt,
+    -1.0: reciprocal,
+    -2.0: lambda z: reciprocal(square(z)),
+}
+"""Exponents whose powers are products and roots, as in eager."""
 
 
 def _rescaled(function: ComplexUnary, by: float) -> ComplexUnary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from aot.ir.dtypes import DType
 from aot.ir.origin import NO_ORIGIN, Origin
@@ -25,6 +25,7 @@ class Parts:
 
 
 Value = Parts | ValueRef
+Part = Literal["re", "im"]
 
 
 def stored(type_: TensorType) -> TensorType:
@@ -134,11 +135,15 @@ class ComplexCall:
         made = part_type(self.result) if type_ is None else type_
         return self.emitter.emit(target, args, f"{self.name}.of", made, **kwargs)
 
-    def call(self, target: str, *args: Any, type_: TensorType | None = None, **kwargs: Any) -> Any:
+    def call(
+        self, target: str, *args: Any, type_: TensorType | None = None, **kwargs: Any
+    ) -> Value:
         """An operator on complex values, with a result of this one's type, or of another."""
         result = (f"{self.name}.of", type_ or self.result)
         made = replace(self, target=target, args=args, kwargs=kwargs, results=(result,))
-        return apply(made)[0]
+        found = apply(made)[0]
+        assert found is not None
+        return found
 
     def type_of(self, value: Value) -> TensorType:
         """The type of a real value, or of a complex one's parts."""
@@ -149,15 +154,15 @@ class ComplexCall:
         dense = replace(type_, strides=row_major_strides(type_.shape))
         return self.real("aten.full.default", type_.shape, 0, type_=dense, dtype=type_.dtype)
 
-    def part(self, argument: Any, imaginary: bool) -> Any:
+    def part(self, argument: Any, which: Part) -> Any:
         """The real or the imaginary part of an argument that is a number, a tensor, or several."""
         if isinstance(argument, Parts):
-            return argument.im if imaginary else argument.re
+            return argument.re if which == "re" else argument.im
         if isinstance(argument, complex):
-            return argument.imag if imaginary else argument.real
+            return argument.real if which == "re" else argument.imag
         if isinstance(argument, tuple):
-            return tuple(self.part(a, imaginary) for a in argument)
-        if not imaginary or argument is None:
+            return tuple(self.part(a, which) for a in argument)
+        if which == "re" or argument is None:
             return argument
         return self.zeros(self.type_of(argument)) if isinstance(argument, ValueRef) else 0
 
@@ -181,16 +186,13 @@ def apply(call: ComplexCall) -> tuple[Value | None, ...]:
 def _partwise(call: ComplexCall) -> tuple[Value | None, ...]:
     values = PARTWISE[call.target]
 
-    def on(imaginary: bool) -> tuple[ValueRef, ...]:
-        args = [
-            call.part(a, imaginary) if k in values else plain(a) for k, a in enumerate(call.args)
-        ]
+    def on(which: Part) -> tuple[ValueRef, ...]:
+        args = [call.part(a, which) if k in values else plain(a) for k, a in enumerate(call.args)]
         kwargs = {name: plain(a) for name, a in call.kwargs.items()}
-        suffix = "im" if imaginary else "re"
-        wanted = [None if r is None else (f"{r[0]}.{suffix}", part_type(r[1])) for r in call.results]
+        wanted = [r and (f"{r[0]}.{which}", part_type(r[1])) for r in call.results]
         return call.emitter.emit_many(call.target, args, kwargs, wanted)
 
-    made = iter(Parts(re, im) for re, im in zip(on(False), on(True), strict=True))
+    made = iter(Parts(re, im) for re, im in zip(on("re"), on("im"), strict=True))
     return tuple(None if result is None else next(made) for result in call.results)
 
 
@@ -205,13 +207,14 @@ def _product(call: ComplexCall) -> tuple[Value | None, ...]:
     added, others = rest[:1], rest[1:]
     none = [None] if others else []
 
-    def product(first: bool, second: bool, more: Sequence[Any]) -> ValueRef:
+    def product(first: Part, second: Part, more: Sequence[Any]) -> ValueRef:
         return call.real(call.target, call.part(a, first), call.part(b, second), *more, *others)
 
-    re = product(False, False, [call.part(x, False) for x in added])
-    im = product(False, True, [call.part(x, True) for x in added])
-    minus, plus = product(True, True, none), product(True, False, none)
-    return (Parts(call.real("aten.sub.Tensor", re, minus), call.real("aten.add.Tensor", im, plus)),)
+    re = product("re", "re", [call.part(x, "re") for x in added])
+    im = product("re", "im", [call.part(x, "im") for x in added])
+    minus, plus = product("im", "im", none), product("im", "re", none)
+    re, im = call.real("aten.sub.Tensor", re, minus), call.real("aten.add.Tensor", im, plus)
+    return (Parts(re, im),)
 
 
 def _formula(call: ComplexCall) -> tuple[Value | None, ...]:

@@ -63,7 +63,9 @@ PARTWISE: Mapping[str, tuple[int, ...]] = {
     **_named((0, 1), "copy.default slice_scatter.default select_scatter.default"),
     **_named((0, 1), "diagonal_scatter.default"),
     **_named((0, 2), "constant_pad_nd.default masked_fill.Scalar masked_fill.Tensor"),
-    **_named((0, 2), "index_put.default _unsafe_index_put.default masked_scatter.default put.default"),
+    **_named(
+        (0, 2), "index_put.default _unsafe_index_put.default masked_scatter.default put.default"
+    ),
     **_named((0, 3), "scatter.src scatter.value scatter_add.default index_copy.default"),
     **_named((0, 3), "index_add.default index_fill.int_Scalar index_fill.int_Tensor"),
     **_named((0, 3), "pad.default"),

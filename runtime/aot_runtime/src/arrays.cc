@@ -395,6 +395,8 @@ bool Inputs::read_exchanged(Leaf& leaf, py::handle object, Exchanges* exchanges)
     PyErr_Clear();  // __dlpack__ says it in its words
     return false;
   }
+  // A tensor may be the conjugate of its memory: the view does not say so, __dlpack__ refuses.
+  if (view.dtype.code == kDLComplex) return false;
   const auto rank = static_cast<size_t>(view.ndim);
   leaf.layout.resize(2 * rank);
   std::copy_n(view.shape, rank, leaf.layout.data());

@@ -1,6 +1,7 @@
 """Which OpInfo samples the sweep leaves out, and which results it cannot compare: data.
 
-Left out is what a later version will package (linear algebra, FFT, sparse and quantised types) and what is no forward operator of the API. Everything else counts, packaged or refused.
+Left out is what a later version will package (linear algebra, FFT, sparse and quantised types) and
+what is no forward operator of the API. Everything else counts, packaged or refused.
 """
 
 from __future__ import annotations
