@@ -35,6 +35,7 @@ from aot.link.steps import (
     control_step,
     slice_steps,
 )
+from aot.link.tensor_types import complex_dtype
 from aot.symbolic import Expr, FloorDiv, as_expr, decode, encode, product
 
 
@@ -428,9 +429,7 @@ def _seen(spec: plan.TensorSpec, is_complex: bool) -> plan.TensorSpec:
     if not is_complex:
         return spec
     strides = tuple(encode(FloorDiv(decode(s), as_expr(2))) for s in spec.strides[:-1])
-    return replace(
-        spec, dtype=plan.complex_dtype(spec.dtype), shape=spec.shape[:-1], strides=strides
-    )
+    return replace(spec, dtype=complex_dtype(spec.dtype), shape=spec.shape[:-1], strides=strides)
 
 
 def _output_name(position: int, count: int) -> str:

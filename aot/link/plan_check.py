@@ -21,7 +21,6 @@ from aot.link.expr_check import expr_problems
 from aot.link.plan import (
     DTYPE_BYTES,
     RELATIONS,
-    TENSOR_DTYPES,
     Plan,
     TensorSpec,
     Tree,
@@ -32,6 +31,7 @@ from aot.link.plan import (
     TreeSequence,
 )
 from aot.link.program_check import program_problems
+from aot.link.tensor_types import TENSOR_DTYPES
 
 
 def check_plan(plan: Plan, entries: Iterable[str] | None = None) -> None:

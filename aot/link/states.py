@@ -13,7 +13,8 @@ from aot.ir.nests import Buffer
 from aot.ir.weights import WeightStore
 from aot.link.entries import array_bytes
 from aot.link.package import Entry
-from aot.link.plan import StateSpec, complex_dtype
+from aot.link.plan import StateSpec
+from aot.link.tensor_types import complex_dtype
 from aot.symbolic import evaluate
 
 

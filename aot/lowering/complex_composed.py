@@ -8,9 +8,16 @@ from typing import Any, TypeVar
 
 from aot.ir.dtypes import BOOL, COMPLEX128, FLOAT64, DType
 from aot.ir.tensors import TensorType, ValueRef
-from aot.lowering.complex_parts import COMPOSED, ComplexCall, Parts, Value, part_type, plain
+from aot.lowering.complex_parts import (
+    COMPOSED,
+    ComplexCall,
+    ComplexParts,
+    GraphValue,
+    part_type,
+    plain,
+)
 
-F = TypeVar("F", bound=Callable[..., Value])
+F = TypeVar("F", bound=Callable[..., GraphValue])
 
 
 def _row(*overloads: str) -> Callable[[F], F]:
@@ -22,50 +29,50 @@ def _row(*overloads: str) -> Callable[[F], F]:
 
 
 @_row("view_as_real.default", "view_as_real_copy.default")
-def view_as_real(call: ComplexCall, x: Parts) -> Value:
+def view_as_real(call: ComplexCall, x: ComplexParts) -> GraphValue:
     """The parts in a new last dimension."""
     return call.real("aten.stack.default", (x.re, x.im), -1)
 
 
 @_row("view_as_complex.default", "view_as_complex_copy.default")
-def view_as_complex(call: ComplexCall, x: ValueRef) -> Value:
+def view_as_complex(call: ComplexCall, x: ValueRef) -> GraphValue:
     """The last dimension's two elements as parts."""
     return call.emitter.separated(x, call.name, call.result)
 
 
 @_row("real.default")
-def real(call: ComplexCall, x: Parts) -> Value:
+def real(call: ComplexCall, x: ComplexParts) -> GraphValue:
     """The real part."""
     return x.re
 
 
 @_row("imag.default")
-def imag(call: ComplexCall, x: Parts) -> Value:
+def imag(call: ComplexCall, x: ComplexParts) -> GraphValue:
     """The imaginary part."""
     return x.im
 
 
 @_row("complex.default")
-def complex_(call: ComplexCall, re: ValueRef, im: ValueRef) -> Value:
+def complex_(call: ComplexCall, re: ValueRef, im: ValueRef) -> GraphValue:
     """Two real tensors as parts, each broadcast to the common shape."""
     shape = call.result.shape
-    return Parts(*(call.real("aten.expand.default", part, shape) for part in (re, im)))
+    return ComplexParts(*(call.real("aten.expand.default", part, shape) for part in (re, im)))
 
 
 @_row("_conj.default", "conj.default", "conj_physical.default", "_conj_physical.default")
-def conj(call: ComplexCall, x: Parts) -> Value:
+def conj(call: ComplexCall, x: ComplexParts) -> GraphValue:
     """The imaginary part negated."""
-    return Parts(x.re, call.real("aten.neg.default", x.im))
+    return ComplexParts(x.re, call.real("aten.neg.default", x.im))
 
 
 @_row("_conj_copy.default")
-def conj_copy(call: ComplexCall, x: Parts) -> Value:
+def conj_copy(call: ComplexCall, x: ComplexParts) -> GraphValue:
     """As `conj`."""
     return conj(call, x)
 
 
 @_row("_to_copy.default", "to.dtype", "to.dtype_layout", "type_as.default", "_cast.default")
-def to(call: ComplexCall, x: Value, *_: Any, **__: Any) -> Value:
+def to(call: ComplexCall, x: GraphValue, *_: Any, **__: Any) -> GraphValue:
     """In another type: a real tensor has no imaginary part, and becoming real drops it.
 
     Bool is whether a part is not 0.
@@ -76,20 +83,20 @@ def to(call: ComplexCall, x: Value, *_: Any, **__: Any) -> Value:
         return call.real("aten._to_copy.default", part, type_=wanted, dtype=wanted.dtype)
 
     if isinstance(x, ValueRef):
-        return Parts(cast(x), call.zeros(wanted))
+        return ComplexParts(cast(x), call.zeros(wanted))
     if call.result.dtype.is_complex:
-        return Parts(cast(x.re), cast(x.im))
+        return ComplexParts(cast(x.re), cast(x.im))
     return truth(call, x) if call.result.dtype == BOOL else cast(x.re)
 
 
-def truth(call: ComplexCall, x: Parts) -> ValueRef:
+def truth(call: ComplexCall, x: ComplexParts) -> ValueRef:
     """Whether an element is not 0."""
     type_ = replace(call.type_of(x), dtype=BOOL)
     parts = (call.real("aten.ne.Scalar", p, 0, type_=type_) for p in (x.re, x.im))
     return call.real("aten.logical_or.default", *parts, type_=type_)
 
 
-def _through_truth(call: ComplexCall, x: Parts, *args: Any, **kwargs: Any) -> Value:
+def _through_truth(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> GraphValue:
     """Operators that ask of every element whether it is 0."""
     return call.real(call.target, truth(call, x), *args, type_=call.result, **kwargs)
 
@@ -102,9 +109,9 @@ _row(
 
 
 @_row("logical_and.default", "logical_or.default", "logical_xor.default")
-def logical(call: ComplexCall, a: Value, b: Value) -> Value:
+def logical(call: ComplexCall, a: GraphValue, b: GraphValue) -> GraphValue:
     """Logic on whether elements are not 0."""
-    operands = (truth(call, x) if isinstance(x, Parts) else x for x in (a, b))
+    operands = (truth(call, x) if isinstance(x, ComplexParts) else x for x in (a, b))
     return call.real(call.target, *operands, type_=call.result)
 
 
@@ -112,17 +119,23 @@ def logical(call: ComplexCall, a: Value, b: Value) -> Value:
     *("ones.default", "ones_like.default", "new_ones.default", "eye.default", "eye.m"),
     *("arange.default", "arange.start", "arange.start_step"),
 )
-def without_imaginary(call: ComplexCall, *args: Any, **kwargs: Any) -> Value:
+def without_imaginary(call: ComplexCall, *args: Any, **kwargs: Any) -> GraphValue:
     """Operators that make tensors whose imaginary part is 0."""
-    first = [a.re if isinstance(a, Parts) else plain(a) for a in args]
+    first = [a.re if isinstance(a, ComplexParts) else plain(a) for a in args]
     given = {name: plain(a) for name, a in kwargs.items()}
-    return Parts(call.real(call.target, *first, **given), call.zeros(part_type(call.result)))
+    return ComplexParts(call.real(call.target, *first, **given), call.zeros(part_type(call.result)))
 
 
 @_row("addmm.default", "baddbmm.default", "addmv.default")
 def added_product(
-    call: ComplexCall, added: Value, a: Value, b: Value, *, beta: Any = 1, alpha: Any = 1
-) -> Value:
+    call: ComplexCall,
+    added: GraphValue,
+    a: GraphValue,
+    b: GraphValue,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+) -> GraphValue:
     """Gives beta * added + alpha * (a times b); `added` is not read when beta is 0."""
     target = {
         "aten.addmm.default": "aten.mm.default",
@@ -136,14 +149,16 @@ def added_product(
 
 
 @_row("vdot.default")
-def vdot(call: ComplexCall, a: Parts, b: Parts) -> Value:
+def vdot(call: ComplexCall, a: ComplexParts, b: ComplexParts) -> GraphValue:
     """The sum of products of two vectors, the first conjugated."""
-    turned = Parts(a.re, call.real("aten.neg.default", a.im, type_=call.type_of(a)))
+    turned = ComplexParts(a.re, call.real("aten.neg.default", a.im, type_=call.type_of(a)))
     return call.call("aten.dot.default", turned, b)
 
 
 @_row("addcmul.default", "addcdiv.default")
-def added_elementwise(call: ComplexCall, x: Value, a: Value, b: Value, *, value: Any = 1) -> Value:
+def added_elementwise(
+    call: ComplexCall, x: GraphValue, a: GraphValue, b: GraphValue, *, value: Any = 1
+) -> GraphValue:
     """Gives x + value * (a times or divided by b)."""
     operator = "mul" if call.target == "aten.addcmul.default" else "div"
     made = call.call(f"aten.{operator}.Tensor", a, b)
@@ -159,7 +174,7 @@ _SUMS = {
 
 
 @_row("prod.default", "prod.dim_int", "cumprod.default")
-def prod(call: ComplexCall, x: Value, *args: Any, **_: Any) -> Value:
+def prod(call: ComplexCall, x: GraphValue, *args: Any, **_: Any) -> GraphValue:
     """The product of the magnitudes, turned by the sum of the arguments; computed in float64.
 
     A sum of arguments loses digits as it grows, which those of float32 cannot spare.
@@ -181,12 +196,12 @@ def prod(call: ComplexCall, x: Value, *args: Any, **_: Any) -> Value:
     return call.call("aten._to_copy.default", made)
 
 
-def _magnitudes(call: ComplexCall, x: Parts) -> Value:
+def _magnitudes(call: ComplexCall, x: ComplexParts) -> GraphValue:
     return call.call("aten.abs.default", x, type_=call.type_of(x))
 
 
 @_row("linalg_vector_norm.default")
-def vector_norm(call: ComplexCall, x: Parts, *args: Any, **kwargs: Any) -> Value:
+def vector_norm(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> GraphValue:
     """The norm of the magnitudes."""
     given = {name: plain(a) for name, a in kwargs.items()}
     given.pop("dtype", None)
@@ -194,7 +209,7 @@ def vector_norm(call: ComplexCall, x: Parts, *args: Any, **kwargs: Any) -> Value
     return call.real(call.target, _magnitudes(call, x), *positional, type_=call.result, **given)
 
 
-def _variances(call: ComplexCall, x: Parts, *args: Any, **kwargs: Any) -> ValueRef:
+def _variances(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> ValueRef:
     """The sum of the variances of both parts: the mean squared distance from the mean."""
     target = call.target.replace("std", "var")
     parts = (call.real(target, p, *args, type_=call.result, **kwargs) for p in (x.re, x.im))
@@ -202,12 +217,12 @@ def _variances(call: ComplexCall, x: Parts, *args: Any, **kwargs: Any) -> ValueR
 
 
 @_row("var.default", "var.dim", "var.correction")
-def var(call: ComplexCall, x: Parts, *args: Any, **kwargs: Any) -> Value:
+def var(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> GraphValue:
     """The variance."""
     return _variances(call, x, *args, **kwargs)
 
 
 @_row("std.default", "std.dim", "std.correction")
-def std(call: ComplexCall, x: Parts, *args: Any, **kwargs: Any) -> Value:
+def std(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> GraphValue:
     """The square root of the variance."""
     return call.real("aten.sqrt.default", _variances(call, x, *args, **kwargs), type_=call.result)

@@ -21,12 +21,12 @@ from aot.lowering.registry import Call, Lowering, Results
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr
 
-Operand = TensorLike | complex | tuple[Tensor, Tensor]
-Body = Callable[..., Complex | Node]
+ComplexOperand = TensorLike | complex | tuple[Tensor, Tensor]
+ComplexBody = Callable[..., Complex | Node]
 
 
 def elementwise(
-    call: Call, operands: Sequence[Operand], body: Body, compute: DType | None = None
+    call: Call, operands: Sequence[ComplexOperand], body: ComplexBody, compute: DType | None = None
 ) -> Results:
     """`body` of the operands' elements: both parts, or one real tensor.
 
@@ -47,7 +47,7 @@ def elementwise(
     return made if len(made) > 1 else made[0]
 
 
-def _computed(call: Call, operands: Sequence[Operand]) -> DType:
+def _computed(call: Call, operands: Sequence[ComplexOperand]) -> DType:
     """The type of the parts: that of a complex result, else what the operands promote to."""
     if len(call.op.outputs) == 2:
         return call.result_type().dtype
@@ -58,7 +58,7 @@ def _computed(call: Call, operands: Sequence[Operand]) -> DType:
     return promote_float(*plain)
 
 
-def _element(call: Call, operand: Operand, index: Sequence[Expr], dtype: DType) -> Complex:
+def _element(call: Call, operand: ComplexOperand, index: Sequence[Expr], dtype: DType) -> Complex:
     if isinstance(operand, complex):
         operand_parts: tuple[TensorLike, TensorLike] = (operand.real, operand.imag)
     elif isinstance(operand, tuple):
@@ -72,15 +72,15 @@ def _row(*overloads: str) -> Callable[[Lowering], Lowering]:
     return REGISTRY.row(*(f"{FORMULA}aten.{overload}" for overload in overloads))
 
 
-def _unary(body: Body) -> Lowering:
-    def lower(call: Call, z: Operand, **_: Any) -> Results:
+def _unary(body: ComplexBody) -> Lowering:
+    def lower(call: Call, z: ComplexOperand, **_: Any) -> Results:
         return elementwise(call, (z,), body)
 
     return lower
 
 
-def _binary(body: Body) -> Lowering:
-    def lower(call: Call, a: Operand, b: Operand) -> Results:
+def _binary(body: ComplexBody) -> Lowering:
+    def lower(call: Call, a: ComplexOperand, b: ComplexOperand) -> Results:
         return elementwise(call, (a, b), body)
 
     return lower
@@ -94,11 +94,11 @@ def _other(a: Complex, b: Complex) -> Node:
     return e.or_(e.ne(a.re, b.re), e.ne(a.im, b.im))
 
 
-def _test(both: Callable[[Node, Node], Node], test: Callable[[Node], Node]) -> Body:
+def _test(both: Callable[[Node, Node], Node], test: Callable[[Node], Node]) -> ComplexBody:
     return lambda z: both(test(z.re), test(z.im))
 
 
-_TO_REAL: dict[str, Body] = {
+_TO_REAL: dict[str, ComplexBody] = {
     "abs": c.absolute,
     "absolute": c.absolute,
     "angle": c.angle,
@@ -110,7 +110,7 @@ _TO_REAL: dict[str, Body] = {
 for _name, _body in {**c.UNARY, **_TO_REAL}.items():
     _row(f"{_name}.default")(_unary(_body))
 
-_BINARY: dict[str, tuple[Body, str]] = {
+_BINARY: dict[str, tuple[ComplexBody, str]] = {
     "mul": (c.mul, "Tensor Scalar"),
     "multiply": (c.mul, "Tensor Scalar"),
     "div": (c.div, "Tensor Scalar"),
@@ -125,37 +125,39 @@ for _name, (_body, _overloads) in _BINARY.items():
 
 
 @_row("add.Tensor", "add.Scalar")
-def add(call: Call, a: Operand, b: Operand, alpha: Any = 1) -> Results:
+def add(call: Call, a: ComplexOperand, b: ComplexOperand, alpha: Any = 1) -> Results:
     """Gives a + alpha * b."""
     return _sum(call, a, b, alpha, c.add)
 
 
 @_row("sub.Tensor", "sub.Scalar")
-def sub(call: Call, a: Operand, b: Operand, alpha: Any = 1) -> Results:
+def sub(call: Call, a: ComplexOperand, b: ComplexOperand, alpha: Any = 1) -> Results:
     """Gives a - alpha * b."""
     return _sum(call, a, b, alpha, c.sub)
 
 
 @_row("rsub.Tensor", "rsub.Scalar")
-def rsub(call: Call, a: Operand, b: Operand, alpha: Any = 1) -> Results:
+def rsub(call: Call, a: ComplexOperand, b: ComplexOperand, alpha: Any = 1) -> Results:
     """Gives b - alpha * a."""
     return _sum(call, b, a, alpha, c.sub)
 
 
-def _sum(call: Call, a: Operand, b: Operand, alpha: Any, join: Body) -> Results:
+def _sum(
+    call: Call, a: ComplexOperand, b: ComplexOperand, alpha: Any, join: ComplexBody
+) -> Results:
     if alpha == 1:
         return elementwise(call, (a, b), join)
     return elementwise(call, (a, b, alpha), lambda x, y, by: join(x, c.mul(by, y)))
 
 
 @_row("pow.Tensor_Tensor", "pow.Scalar")
-def pow_(call: Call, a: Operand, b: Operand) -> Results:
+def pow_(call: Call, a: ComplexOperand, b: ComplexOperand) -> Results:
     """a to the power of b; in float64, because the result's argument loses digits as it grows."""
     return elementwise(call, (a, b), c.power, FLOAT64)
 
 
 @_row("pow.Tensor_Scalar")
-def pow_scalar(call: Call, a: Operand, exponent: Any) -> Results:
+def pow_scalar(call: Call, a: ComplexOperand, exponent: Any) -> Results:
     """a to the power of a number, by products and roots where there are some."""
     if isinstance(exponent, (int, float)) and float(exponent) in c.POWERS:
         return elementwise(call, (a,), c.POWERS[float(exponent)])
@@ -163,13 +165,13 @@ def pow_scalar(call: Call, a: Operand, exponent: Any) -> Results:
 
 
 @_row("polar.default")
-def polar(call: Call, magnitude: Operand, phase: Operand) -> Results:
+def polar(call: Call, magnitude: ComplexOperand, phase: ComplexOperand) -> Results:
     """The numbers of these magnitudes and arguments."""
     return elementwise(call, (magnitude, phase), lambda r, t: c.polar(r.re, t.re))
 
 
 @_row("lerp.Scalar", "lerp.Tensor")
-def lerp(call: Call, a: Operand, b: Operand, weight: Operand) -> Results:
+def lerp(call: Call, a: ComplexOperand, b: ComplexOperand, weight: ComplexOperand) -> Results:
     """Gives a + weight * (b - a), counted from the nearer end."""
 
     def body(x: Complex, y: Complex, w: Complex) -> Complex:

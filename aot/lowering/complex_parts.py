@@ -17,14 +17,14 @@ FORMULA = "complex."
 
 
 @dataclass(frozen=True)
-class Parts:
+class ComplexParts:
     """A complex value: those of its real and its imaginary parts."""
 
     re: ValueRef
     im: ValueRef
 
 
-Value = Parts | ValueRef
+GraphValue = ComplexParts | ValueRef
 Part = Literal["re", "im"]
 
 
@@ -81,16 +81,16 @@ class Emitter:
         self.ops.append(made)
         return tuple(ValueRef(name) for name in names if name is not None)
 
-    def separated(self, whole: ValueRef, name: str, type_: TensorType) -> Parts:
+    def separated(self, whole: ValueRef, name: str, type_: TensorType) -> ComplexParts:
         """The parts of a value in memory. `type_`: its complex type; `name`: of the value."""
-        return Parts(
+        return ComplexParts(
             *(
                 self.emit("aten.select.int", (whole, -1, k), f"{name}.{part}", part_type(type_))
                 for k, part in enumerate(("re", "im"))
             )
         )
 
-    def joined(self, value: Parts, name: str) -> ValueRef:
+    def joined(self, value: ComplexParts, name: str) -> ValueRef:
         """The value as it lies in memory, under that very name."""
         self.name(name, "aten.stack.default", ((value.re, value.im), -1))
         return ValueRef(name)
@@ -107,7 +107,7 @@ class ComplexCall:
     Attributes:
         emitter: Takes what it is made of.
         target: ATen's name of it.
-        args: Complex values as `Parts`.
+        args: Complex values as `ComplexParts`.
         kwargs: Too.
         results: Name and type of each result, None of one that nothing reads.
     """
@@ -137,7 +137,7 @@ class ComplexCall:
 
     def call(
         self, target: str, *args: Any, type_: TensorType | None = None, **kwargs: Any
-    ) -> Value:
+    ) -> GraphValue:
         """An operator on complex values, with a result of this one's type, or of another."""
         result = (f"{self.name}.of", type_ or self.result)
         made = replace(self, target=target, args=args, kwargs=kwargs, results=(result,))
@@ -145,9 +145,9 @@ class ComplexCall:
         assert found is not None
         return found
 
-    def type_of(self, value: Value) -> TensorType:
+    def type_of(self, value: GraphValue) -> TensorType:
         """The type of a real value, or of a complex one's parts."""
-        return self.emitter.types[value.re.name if isinstance(value, Parts) else value.name]
+        return self.emitter.types[value.re.name if isinstance(value, ComplexParts) else value.name]
 
     def zeros(self, type_: TensorType) -> ValueRef:
         """Zeros of a type."""
@@ -156,7 +156,7 @@ class ComplexCall:
 
     def part(self, argument: Any, which: Part) -> Any:
         """The real or the imaginary part of an argument that is a number, a tensor, or several."""
-        if isinstance(argument, Parts):
+        if isinstance(argument, ComplexParts):
             return argument.re if which == "re" else argument.im
         if isinstance(argument, complex):
             return argument.real if which == "re" else argument.imag
@@ -167,14 +167,14 @@ class ComplexCall:
         return self.zeros(self.type_of(argument)) if isinstance(argument, ValueRef) else 0
 
 
-Composition = Callable[..., Value]
+Composition = Callable[..., GraphValue]
 """composition(call, *args, **kwargs): the only result of an operator, of simpler ones."""
 
 COMPOSED: dict[str, Composition] = {}
 """Operators that are composed of others; `complex_composed.py` fills it."""
 
 
-def apply(call: ComplexCall) -> tuple[Value | None, ...]:
+def apply(call: ComplexCall) -> tuple[GraphValue | None, ...]:
     """The results of an operator, by the way that the tables know: by a formula, if none does."""
     if call.target in COMPOSED:
         return (COMPOSED[call.target](call, *call.args, **call.kwargs),)
@@ -183,7 +183,7 @@ def apply(call: ComplexCall) -> tuple[Value | None, ...]:
     return _product(call) if call.target in PRODUCTS else _formula(call)
 
 
-def _partwise(call: ComplexCall) -> tuple[Value | None, ...]:
+def _partwise(call: ComplexCall) -> tuple[GraphValue | None, ...]:
     values = PARTWISE[call.target]
 
     def on(which: Part) -> tuple[ValueRef, ...]:
@@ -192,7 +192,7 @@ def _partwise(call: ComplexCall) -> tuple[Value | None, ...]:
         wanted = [r and (f"{r[0]}.{which}", part_type(r[1])) for r in call.results]
         return call.emitter.emit_many(call.target, args, kwargs, wanted)
 
-    made = iter(Parts(re, im) for re, im in zip(on("re"), on("im"), strict=True))
+    made = iter(ComplexParts(re, im) for re, im in zip(on("re"), on("im"), strict=True))
     return tuple(None if result is None else next(made) for result in call.results)
 
 
@@ -201,7 +201,7 @@ def plain(argument: Any) -> Any:
     return argument.part if isinstance(argument, DType) else argument
 
 
-def _product(call: ComplexCall) -> tuple[Value | None, ...]:
+def _product(call: ComplexCall) -> tuple[GraphValue | None, ...]:
     """Four products of parts. What is added is with those whose sign is plus."""
     a, b, *rest = call.args
     added, others = rest[:1], rest[1:]
@@ -214,14 +214,14 @@ def _product(call: ComplexCall) -> tuple[Value | None, ...]:
     im = product("re", "im", [call.part(x, "im") for x in added])
     minus, plus = product("im", "im", none), product("im", "re", none)
     re, im = call.real("aten.sub.Tensor", re, minus), call.real("aten.add.Tensor", im, plus)
-    return (Parts(re, im),)
+    return (ComplexParts(re, im),)
 
 
-def _formula(call: ComplexCall) -> tuple[Value | None, ...]:
+def _formula(call: ComplexCall) -> tuple[GraphValue | None, ...]:
     """An operator of the table of lowerings, which takes both parts of its operands."""
 
     def pairs(argument: Any) -> Any:
-        if isinstance(argument, Parts):
+        if isinstance(argument, ComplexParts):
             return argument.re, argument.im
         if isinstance(argument, tuple):
             return tuple(pairs(a) for a in argument)
@@ -237,10 +237,10 @@ def _formula(call: ComplexCall) -> tuple[Value | None, ...]:
     target, args = FORMULA + call.target, [pairs(a) for a in call.args]
     made = iter(call.emitter.emit_many(target, args, kwargs, wanted))
 
-    def value(result: tuple[str, TensorType] | None) -> Value | None:
+    def value(result: tuple[str, TensorType] | None) -> GraphValue | None:
         if result is None:
             return None
         first = next(made)
-        return Parts(first, next(made)) if result[1].dtype.is_complex else first
+        return ComplexParts(first, next(made)) if result[1].dtype.is_complex else first
 
     return tuple(value(result) for result in call.results)

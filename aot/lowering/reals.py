@@ -37,7 +37,7 @@ from aot.ir.tensors import (
     reads_of,
 )
 from aot.lowering import complex_composed  # noqa: F401  fills the table
-from aot.lowering.complex_parts import ComplexCall, Emitter, Parts, apply, stored
+from aot.lowering.complex_parts import ComplexCall, ComplexParts, Emitter, apply, stored
 
 
 def in_reals(graph: TensorGraph) -> TensorGraph:
@@ -101,14 +101,14 @@ class _Walk:
     types: dict[str, TensorType]
 
     def block(
-        self, ops: Iterable[GraphOp], given: Iterable[str], around: Mapping[str, Parts]
+        self, ops: Iterable[GraphOp], given: Iterable[str], around: Mapping[str, ComplexParts]
     ) -> tuple[GraphOp, ...]:
         """The operators of a block over reals.
 
         Args:
             ops: Those of the block.
             given: Values that the block begins with, whole ones.
-            around: Parts of complex values from around the block.
+            around: ComplexParts of complex values from around the block.
         """
         emitter, parts = Emitter(self.types), dict(around)
         self._separate(emitter, parts, given, NO_ORIGIN)
@@ -122,14 +122,18 @@ class _Walk:
         return tuple(emitter.ops)
 
     def _separate(
-        self, emitter: Emitter, parts: dict[str, Parts], names: Iterable[str | None], at: Origin
+        self,
+        emitter: Emitter,
+        parts: dict[str, ComplexParts],
+        names: Iterable[str | None],
+        at: Origin,
     ) -> None:
         emitter.origin = at
         for name in names:
             if name is not None and name in self.complex_names:
                 parts[name] = emitter.separated(ValueRef(name), name, self.source[name])
 
-    def _control(self, op: GraphOp, parts: Mapping[str, Parts]) -> GraphOp:
+    def _control(self, op: GraphOp, parts: Mapping[str, ComplexParts]) -> GraphOp:
         """A control operator with blocks over reals."""
 
         def inner(block: Block, given: Sequence[str] = ()) -> Block:
@@ -144,7 +148,7 @@ class _Walk:
             return replace(op, condition=condition, body=body)
         return op
 
-    def _tensor_op(self, emitter: Emitter, parts: dict[str, Parts], op: TensorOp) -> None:
+    def _tensor_op(self, emitter: Emitter, parts: dict[str, ComplexParts], op: TensorOp) -> None:
         if self.complex_names.isdisjoint((*reads_of(op), *(n for n in op.outputs if n))):
             emitter.ops.append(op)
             return

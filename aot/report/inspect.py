@@ -18,11 +18,11 @@ from aot.link.plan import (
     StateSpec,
     Step,
     TensorSpec,
-    tensor_dtype_bytes,
 )
 from aot.link.provenance import BOM_ENTRY, SLSA_ENTRY
 from aot.link.reader import PackageFile
 from aot.link.signatures import decode_signatures
+from aot.link.tensor_types import tensor_dtype_bytes
 from aot.report.model import format_bytes
 
 
