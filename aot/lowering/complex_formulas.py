@@ -130,7 +130,7 @@ def add(call: Call, a: ComplexOperand, b: ComplexOperand, alpha: Any = 1) -> Res
     return _sum(call, a, b, alpha, c.add)
 
 
-@_row("sub.Tensor", "sub.Scalar")
+@_row("sub.Tensor", "sub.Scalar", "subtract.Tensor", "subtract.Scalar")
 def sub(call: Call, a: ComplexOperand, b: ComplexOperand, alpha: Any = 1) -> Results:
     """Gives a - alpha * b."""
     return _sum(call, a, b, alpha, c.sub)

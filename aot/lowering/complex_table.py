@@ -59,7 +59,7 @@ PARTWISE: Mapping[str, tuple[int, ...]] = {
         """sum.default sum.dim_IntList mean.default mean.dim cumsum.default trace.default
         sum_to_size.default nan_to_num.default""",
     ),
-    **_named((1,), "scalar_tensor.default"),
+    **_named((0,), "scalar_tensor.default"),
     **_named((0, 1), "copy.default slice_scatter.default select_scatter.default"),
     **_named((0, 1), "diagonal_scatter.default"),
     **_named((0, 2), "constant_pad_nd.default masked_fill.Scalar masked_fill.Tensor"),

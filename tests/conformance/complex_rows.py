@@ -116,6 +116,8 @@ VIEWS: dict[str, Callable[..., Any]] = {
     "adjoint": lambda x: x.mH if x.dim() == 2 else x,
     "transposes": lambda x: x.transpose(-1, 0) if x.dim() else x,
     "flip": lambda x: x.flip(-1) if x.dim() else x,
+    "named flips": lambda x: (x.fliplr(), x.flipud()) if x.dim() == 2 else x,
+    "scalar tensors": lambda x: x + torch.scalar_tensor(-5 + 2j, dtype=x.dtype),
     "slices": lambda x: x[..., 1:] if x.dim() else x,
     "cat": lambda x: torch.cat([x, x.conj(), x.real]) if x.dim() else x,
     "stack": lambda x: torch.stack([x, x * 2], -1),
