@@ -30,6 +30,8 @@ TOLERANCE = {
     torch.float32: 2e-6,
     torch.float16: 2.0**-9,
     torch.bfloat16: 2.0**-6,
+    torch.complex128: 1e-12,
+    torch.complex64: 2e-6,
 }
 """A result may be off by this much of itself: two roundings of the type, and for the wide ones the
 few ulp that vectorised functions are allowed."""
@@ -71,6 +73,8 @@ def difference(
     """
     if actual.dtype != eager.dtype or actual.shape != eager.shape:
         return f"{actual.dtype}{list(actual.shape)}, eager {eager.dtype}{list(eager.shape)}"
+    if dtype.is_complex:
+        return _complex_difference(actual, eager, dtype, exact, nearby)
     if not dtype.is_floating_point:
         wrong = np.argwhere(actual != eager)
         return _first(wrong, actual, eager) if len(wrong) else ""
@@ -89,6 +93,29 @@ def difference(
     within = np.abs(a - x) <= allowed
     if slack is not None and not within.all():
         within |= np.abs(a - x) <= allowed + slack()
+    wrong = np.argwhere(~within)
+    return _first(wrong, actual, exact) if len(wrong) else ""
+
+
+def _complex_difference(
+    actual: Array, eager: Array, dtype: torch.dtype, exact: Array, nearby: float
+) -> str:
+    """As `difference`, of the parts: each may be off by a part of the whole number's magnitude.
+
+    A number of which eager, or the reference, has a part that is no finite number may be any such
+    number: eager's own vectors and their remainders do not agree there.
+    """
+    a, e, x = (v.astype(np.complex128) for v in (actual, eager, exact))
+    finite = np.isfinite(e) & np.isfinite(x)
+    with np.errstate(over="ignore"):
+        representable = np.isfinite(exact.astype(actual.dtype))
+    special = ~finite & (np.isfinite(a) & ~(np.isfinite(e) | np.isfinite(x)))
+    lost = finite & ~np.isfinite(a) & representable
+    if special.any() or lost.any():
+        return _first(np.argwhere(special | lost), actual, eager)
+    finite &= np.isfinite(a)
+    a, e, x = (np.where(finite, v, 0.0) for v in (a, e, x))
+    within = np.abs(a - x) <= _allowed(np.abs(e - x), np.abs(x), dtype, nearby)
     wrong = np.argwhere(~within)
     return _first(wrong, actual, exact) if len(wrong) else ""
 

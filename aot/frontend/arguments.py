@@ -38,7 +38,7 @@ def node_argument(argument: Any, values: Mapping[str, Any], sizes: SizeTranslato
         return dtype
     if isinstance(argument, torch.SymInt):
         return sizes.expr(argument)
-    if argument is None or isinstance(argument, (bool, int, float, str)):
+    if argument is None or isinstance(argument, (bool, int, float, complex, str)):
         return argument
     if isinstance(argument, (torch.device, torch.layout, torch.memory_format)):
         return str(argument)

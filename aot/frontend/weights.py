@@ -10,6 +10,7 @@ import torch
 from torch.export import ExportedProgram
 
 from aot.ir.dtypes import DTYPES, DType
+from aot.ir.pairs import in_pairs
 from aot.ir.weights import WeightSpec
 
 _OURS: Mapping[torch.dtype, DType] = {getattr(torch, name): dtype for name, dtype in DTYPES.items()}
@@ -22,7 +23,7 @@ def dtype_of(dtype: torch.dtype) -> DType | None:
 
 def to_array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor's values, C-contiguous; shares memory when the tensor already is."""
-    plain = tensor.detach().cpu().contiguous()
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     if plain.dtype == torch.bfloat16:
         return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return plain.numpy()
@@ -49,8 +50,12 @@ class TorchWeights:
         return self._specs
 
     def array(self, fqn: str) -> np.ndarray:
-        """The weight's values (bfloat16 through ml_dtypes). Raises KeyError for an unknown name."""
-        return to_array(self._tensors[fqn])
+        """The weight's values: bfloat16 through ml_dtypes, complex ones in pairs.
+
+        Raises:
+            KeyError: No weight has that name.
+        """
+        return in_pairs(to_array(self._tensors[fqn]))
 
 
 def weight_specs(
@@ -78,7 +83,8 @@ def weight_specs(
         dtype = dtype_of(tensor.dtype)
         if dtype is not None:
             kept = any(n in saved for n in (name, *aliases))
-            found.append(WeightSpec(name, dtype, tuple(tensor.shape), tuple(aliases), kept))
+            shape = (*tensor.shape, 2) if dtype.is_complex else tuple(tensor.shape)
+            found.append(WeightSpec(name, dtype.part, shape, tuple(aliases), kept))
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class DType:
-    """An element type. `kind`: 'f' float, 'i' signed, 'u' unsigned, 'b' bool."""
+    """An element type. `kind`: 'f' float, 'i' signed, 'u' unsigned, 'b' bool, 'c' complex."""
 
     name: str
     itemsize: int
@@ -32,6 +32,19 @@ class DType:
     def is_integral(self) -> bool:
         """True for the signed and unsigned integers; not for bool."""
         return self.kind in "iu"
+
+    @property
+    def is_complex(self) -> bool:
+        """True for the complex types, which tensor graphs alone know: see `part`."""
+        return self.kind == "c"
+
+    @property
+    def part(self) -> DType:
+        """The type of the real and of the imaginary part; of a type that is real, itself.
+
+        A complex tensor in memory is one of this type, with a last dimension of 2.
+        """
+        return _PARTS.get(self, self)
 
     @property
     def compute(self) -> DType:
@@ -64,5 +77,12 @@ INT8 = DType("int8", 1, "i")
 UINT8 = DType("uint8", 1, "u")
 BOOL = DType("bool", 1, "b")
 
+COMPLEX128 = DType("complex128", 16, "c")
+COMPLEX64 = DType("complex64", 8, "c")
+_PARTS = {COMPLEX128: FLOAT64, COMPLEX64: FLOAT32}
+
 ALL_DTYPES = (FLOAT64, FLOAT32, FLOAT16, BFLOAT16, INT64, INT32, INT16, INT8, UINT8, BOOL)
-DTYPES = {d.name: d for d in ALL_DTYPES}
+"""The types of loops and kernels."""
+COMPLEX_DTYPES = (COMPLEX128, COMPLEX64)
+DTYPES = {d.name: d for d in (*ALL_DTYPES, *COMPLEX_DTYPES)}
+"""All types that models have, by name."""

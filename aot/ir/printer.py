@@ -257,7 +257,7 @@ def _argument(argument: object) -> str:
         return f"[{inner}]"
     if isinstance(argument, str):
         return repr(argument)
-    plain = argument is None or isinstance(argument, (bool, int, float, DType, ValueRef))
+    plain = argument is None or isinstance(argument, (bool, int, float, complex, DType, ValueRef))
     return str(argument) if plain else to_text(argument)
 
 

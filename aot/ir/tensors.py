@@ -56,7 +56,7 @@ class ValueRef:
 
 
 Argument = Any
-"""ValueRef, DType, Expr (a symbolic size), bool, int, float, str, None, or a tuple of Arguments."""
+"""ValueRef, DType, Expr (a symbolic size), a number, str, None, or a tuple of Arguments."""
 
 
 @dataclass(frozen=True)
@@ -224,11 +224,27 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class ComplexValues:
+    """What callers see as complex, and graphs of reals hold with a last dimension of 2.
+
+    `inputs` and `outputs` are positions, `states` names in the model.
+    """
+
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    states: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Signature:
-    """How inputs and outputs nest in the model's own call."""
+    """How inputs and outputs nest in the model's own call.
+
+    `complex`: in graphs of reals; a graph with complex values says it by their types.
+    """
 
     parameters: tuple[Parameter, ...]
     result: Tree
+    complex: ComplexValues = ComplexValues()
 
 
 RANDOM_STATE = "@random"

@@ -20,7 +20,11 @@ class WeightStore(Protocol):
         """Every weight that the model has, used or not, in the model's order."""
 
     def array(self, fqn: str) -> np.ndarray[Any, Any]:
-        """The weight's values (bfloat16 through ml_dtypes). Raises KeyError for an unknown name."""
+        """The weight's values: bfloat16 through ml_dtypes, complex ones in pairs (`ir/pairs.py`).
+
+        Raises:
+            KeyError: No weight has that name.
+        """
 
 
 @dataclass(frozen=True)

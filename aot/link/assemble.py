@@ -35,7 +35,8 @@ from aot.link.steps import (
     control_step,
     slice_steps,
 )
-from aot.symbolic import Expr, as_expr, encode, product
+from aot.link.tensor_types import complex_dtype
+from aot.symbolic import Expr, FloorDiv, as_expr, decode, encode, product
 
 
 @dataclass(frozen=True)
@@ -159,16 +160,22 @@ def _with_program(
     parts: Assembly, program: ProgramParts, origins: Mapping[Origin, int]
 ) -> plan.Plan:
     graph = program.graph
-    changed = {m.target for m in graph.mutations}
+    changed, signature = {m.target for m in graph.mutations}, graph.signature
     return plan.Plan(
         compiler=parts.compiler,
         model=graph.name,
-        inputs=tuple(_spec(graph.buffers[n], n, n in changed) for n in graph.inputs),
+        inputs=tuple(
+            _seen(_spec(graph.buffers[n], n, n in changed), k in signature.complex.inputs)
+            for k, n in enumerate(graph.inputs)
+        ),
         outputs=tuple(
-            _spec(graph.buffers[n], _output_name(k, len(graph.outputs)))
+            _seen(
+                _spec(graph.buffers[n], _output_name(k, len(graph.outputs))),
+                k in signature.complex.outputs,
+            )
             for k, n in enumerate(graph.outputs)
         ),
-        signature=_signature(graph.signature),
+        signature=_signature(signature),
         programs=(_program(program, origins, parts.states),),
         origins=tuple(origins),
         dims=tuple(_dim(d) for d in graph.dims),
@@ -415,6 +422,14 @@ def _spec(buffer: GraphBuffer, name: str, changed: bool = False) -> plan.TensorS
         tuple(encode(e) for e in buffer.strides),
         changed,
     )
+
+
+def _seen(spec: plan.TensorSpec, is_complex: bool) -> plan.TensorSpec:
+    """A tensor as callers see it: pairs of reals are complex numbers."""
+    if not is_complex:
+        return spec
+    strides = tuple(encode(FloorDiv(decode(s), as_expr(2))) for s in spec.strides[:-1])
+    return replace(spec, dtype=complex_dtype(spec.dtype), shape=spec.shape[:-1], strides=strides)
 
 
 def _output_name(position: int, count: int) -> str:

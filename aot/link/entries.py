@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import DTYPES
+from aot.ir.pairs import in_pairs
 from aot.link.package import Entry
 from aot.link.plan import GoldenSet
 
@@ -17,7 +18,10 @@ Array = np.ndarray[Any, Any]
 MAX_GOLDEN_BYTES = 16 << 20
 """Golden sets larger than this are left out: they shall not dominate a package."""
 
-_RELATIVE = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-3, "bfloat16": 4e-2}
+_RELATIVE = {
+    **{"float64": 1e-9, "float32": 1e-4, "float16": 5e-3, "bfloat16": 4e-2},
+    **{"complex128": 1e-9, "complex64": 1e-4},
+}
 """Tolerance of an element relative to the output's greatest magnitude, by dtype. The reference is
 eager in the same dtype, whose own error grows with the depth of a network; other dtypes: exact."""
 
@@ -56,12 +60,14 @@ def _tolerance(output: Array) -> float:
     relative = _RELATIVE.get(output.dtype.name, 0.0)
     if not relative:
         return 0.0
-    magnitudes = np.abs(output.astype(np.float64))
+    wide = np.complex128 if output.dtype.kind == "c" else np.float64
+    magnitudes = np.abs(output.astype(wide))
     finite = magnitudes[np.isfinite(magnitudes)]
     return float(f"{relative * (float(finite.max()) if finite.size else 0.0):.3g}")
 
 
 def _array_entry(name: str, array: Array) -> Entry:
+    array = in_pairs(array)
     return Entry(name, DTYPES[array.dtype.name].name, array.shape, array_bytes(lambda: array))
 
 

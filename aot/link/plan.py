@@ -35,7 +35,7 @@ DTYPE_BYTES = {
     "uint8": 1,
     "bool": 1,
 }
-"""Element types of a package and their sizes in bytes."""
+"""Element types of buffers and entries, and their sizes in bytes."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from aot.link.plan import (
     TreeSequence,
 )
 from aot.link.program_check import program_problems
+from aot.link.tensor_types import TENSOR_DTYPES
 
 
 def check_plan(plan: Plan, entries: Iterable[str] | None = None) -> None:
@@ -115,7 +116,7 @@ def _weights(plan: Plan, entries: set[str] | None) -> Iterator[str]:
 
 
 def _tensor(what: str, spec: TensorSpec, dims: set[str]) -> Iterator[str]:
-    if spec.dtype not in DTYPE_BYTES:
+    if spec.dtype not in TENSOR_DTYPES:
         yield f"{what} has the unknown dtype {spec.dtype!r}"
     if len(spec.shape) != len(spec.strides):
         yield f"{what} has {len(spec.shape)} sizes but {len(spec.strides)} strides"
@@ -129,7 +130,7 @@ def _states(plan: Plan, entries: set[str] | None) -> Iterator[str]:
         yield f"states repeat a name: {names}"
     for i, state in enumerate(plan.states):
         what = f"state {i} ({state.name})"
-        if state.dtype not in DTYPE_BYTES:
+        if state.dtype not in TENSOR_DTYPES:
             yield f"{what} has the unknown dtype {state.dtype!r}"
         if any(size < 0 for size in state.shape):
             yield f"{what} has the shape {state.shape}"

@@ -9,6 +9,7 @@ from aot.lowering import (  # noqa: F401  each fills the registry
     attention,
     binary,
     compaction,
+    complex_formulas,
     convolution,
     creation,
     distances,

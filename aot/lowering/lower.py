@@ -11,6 +11,7 @@ from aot.ir.origin import Origin
 from aot.ir.tensors import TensorGraph, TensorOp
 from aot.lowering import families
 from aot.lowering.builder import GraphBuilder
+from aot.lowering.complex_parts import FORMULA
 from aot.lowering.registry import CannotLower, Row, lower_op
 
 
@@ -31,7 +32,7 @@ def lower(graph: TensorGraph) -> LoopGraph:
     ops = [op for op in graph.ops if isinstance(op, TensorOp)]
     if len(ops) != len(graph.ops):
         raise errors.InternalError(f"{graph.name} has control flow: it is to be outlined first")
-    missing = [(op, "") for op in ops if op.target not in rows]
+    missing = [(op, _missing(op)) for op in ops if op.target not in rows]
     if missing:
         raise _unsupported(missing)
     builder = GraphBuilder(graph)
@@ -88,7 +89,7 @@ def _unsupported(calls: Sequence[tuple[TensorOp, str]]) -> errors.UnsupportedOpe
     """The error of these calls, grouped by operator and reason."""
     grouped: dict[tuple[str, str], list[Origin]] = {}
     for op, reason in calls:
-        places = grouped.setdefault((op.target, reason), [])
+        places = grouped.setdefault((op.target.removeprefix(FORMULA), reason), [])
         if op.origin not in places:
             places.append(op.origin)
     return errors.UnsupportedOperators(
@@ -97,6 +98,11 @@ def _unsupported(calls: Sequence[tuple[TensorOp, str]]) -> errors.UnsupportedOpe
             for (target, reason), places in grouped.items()
         ]
     )
+
+
+def _missing(op: TensorOp) -> str:
+    """Why there is no row; "" where the operator's name says it all."""
+    return "on complex numbers" if op.target.startswith(FORMULA) else ""
 
 
 def _public(origin: Origin) -> errors.Origin:

@@ -47,6 +47,7 @@ from aot.ir.tensors import (
     dims_in,
     reads_of,
 )
+from aot.lowering.reals import in_reals
 from aot.symbolic import row_major_strides
 
 _NO_SIGNATURE = Signature((), Tree("tuple"))
@@ -62,8 +63,9 @@ def outline(graph: TensorGraph) -> Outline[TensorGraph]:
     """The straight parts of a graph, in the order and under the conditions in which they run.
 
     A graph without control flow is its own only part. Values that pass between parts have dense
-    strides: eager's where they are, else row-major.
+    strides: eager's where they are, else row-major. Complex values become pairs of reals first.
     """
+    graph = in_reals(graph)
     if all(isinstance(op, TensorOp) for op in graph.ops):
         return Outline(graph, (Straight(graph),))
     state = _Outline(graph, dict(graph.types))

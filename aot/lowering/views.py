@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aot.ir.dtypes import DType
@@ -232,9 +232,16 @@ def unbind(call: Call, x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return tuple(piece(k) for k in range(len(call.op.outputs)))
 
 
+_FLIPPED: Mapping[str, tuple[int, ...]] = {
+    "aten.fliplr.default": (1,),
+    "aten.flipud.default": (0,),
+}
+
+
 @REGISTRY.row("aten.flip.default", "aten.fliplr.default", "aten.flipud.default")
-def flip(call: Call, x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """x backwards along `dims`."""
+def flip(call: Call, x: Tensor, dims: tuple[int, ...] = ()) -> Tensor:
+    """x backwards along `dims`; or along the one that the operator's name says."""
+    dims = _FLIPPED.get(call.op.target, dims)
     turned = {wrap_dim(d, x.rank) for d in dims}
 
     def index(at: tuple[Expr, ...]) -> list[Expr]:

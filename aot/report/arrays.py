@@ -12,6 +12,7 @@ import numpy as np
 
 import aot.symbolic as sym
 from aot.errors import InputMismatch, PackageWriteError, UsageError
+from aot.ir.pairs import from_pairs
 from aot.link.plan import Dim, Plan, TensorSpec
 from aot.link.reader import PackageFile
 
@@ -32,11 +33,19 @@ def entry_array(package: PackageFile, name: str) -> Array:
     return np.frombuffer(package.data(name), numpy_dtype(info.dtype)).reshape(info.shape).copy()
 
 
+def tensor_array(package: PackageFile, name: str, spec: TensorSpec) -> Array:
+    """An entry that holds values of an input or an output, as callers see them."""
+    return from_pairs(entry_array(package, name), numpy_dtype(spec.dtype))
+
+
 def golden_inputs(package: PackageFile, index: int = 0) -> list[Array]:
     """The example inputs of a golden set; none when the package has no such set."""
     if index >= len(package.plan.golden):
         return []
-    return [entry_array(package, name) for name in package.plan.golden[index].inputs]
+    names, plan = package.plan.golden[index].inputs, package.plan
+    return [
+        tensor_array(package, name, spec) for name, spec in zip(names, plan.inputs, strict=True)
+    ]
 
 
 def load_inputs(plan: Plan, path: Path) -> list[Array]:
@@ -156,7 +165,10 @@ def _random(
     if np.issubdtype(dtype, np.integer):
         low, high = (0, 1) if example is None or not example.size else _bounds(example)
         return generator.integers(low, high, shape, dtype, endpoint=True)
-    return generator.standard_normal(shape).astype(dtype)
+    values: Array = generator.standard_normal(shape)
+    if dtype.kind == "c":
+        values = values + 1j * generator.standard_normal(shape)
+    return values.astype(dtype)
 
 
 def _bounds(example: Array) -> tuple[int, int]:

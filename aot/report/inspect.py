@@ -10,7 +10,6 @@ from typing import Any
 from aot.errors import UsageError
 from aot.link.declarations import KernelDeclaration, decode_declarations
 from aot.link.plan import (
-    DTYPE_BYTES,
     CallStep,
     Dim,
     Expr,
@@ -23,6 +22,7 @@ from aot.link.plan import (
 from aot.link.provenance import BOM_ENTRY, SLSA_ENTRY
 from aot.link.reader import PackageFile
 from aot.link.signatures import decode_signatures
+from aot.link.tensor_types import tensor_dtype_bytes
 from aot.report.model import format_bytes
 
 
@@ -203,7 +203,7 @@ def expr_text(expr: Expr, labels: Mapping[str, str] | None = None) -> str:
 
 def state_nbytes(state: StateSpec) -> int:
     """Bytes that each session holds for a state."""
-    return math.prod(state.shape) * DTYPE_BYTES[state.dtype]
+    return math.prod(state.shape) * tensor_dtype_bytes(state.dtype)
 
 
 def tensor_text(spec: TensorSpec, labels: Mapping[str, str] | None = None) -> str:

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from aot.errors import CorruptPackage, InputMismatch, InternalError
+from aot.ir.pairs import in_pairs
 from aot.link.plan import CallStep, GoldenSet, Step
 from aot.link.reader import PackageFile
 from aot.options import on_host
-from aot.report.arrays import Array, entry_array, golden_inputs
+from aot.report.arrays import Array, golden_inputs, tensor_array
 from aot.report.runtime import (
     LoadedModel,
     default_device,
@@ -143,7 +144,7 @@ def _compare_set(
     outputs = model.run(golden_inputs(package, index))
     found: list[Comparison] = []
     for k, spec in enumerate(package.plan.outputs):
-        expected = entry_array(package, golden.outputs[k])
+        expected = tensor_array(package, golden.outputs[k], spec)
         error, allowed = difference(outputs[k], expected, golden.atol[k], golden.rtol[k])
         found.append(Comparison(model.place, index, spec.name, error, allowed))
     return found
@@ -160,7 +161,7 @@ def difference(actual: Array, expected: Array, atol: float, rtol: float) -> tupl
         return float("inf"), atol
     if not expected.size:
         return 0.0, atol
-    a, e = actual.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
+    a, e = (in_pairs(x).astype(np.float64).ravel() for x in (actual, expected))
     same = (a == e) | (np.isnan(a) & np.isnan(e))
     with np.errstate(invalid="ignore"):
         gap = np.where(same, 0.0, np.abs(a - e))

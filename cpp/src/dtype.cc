@@ -6,11 +6,12 @@ namespace aot_rt {
 namespace {
 
 constexpr DType kTypes[] = {
-    {"float64", "F64", 8, kDLFloat}, {"float32", "F32", 4, kDLFloat},
-    {"float16", "F16", 2, kDLFloat}, {"bfloat16", "BF16", 2, kDLBfloat},
-    {"int64", "I64", 8, kDLInt},     {"int32", "I32", 4, kDLInt},
-    {"int16", "I16", 2, kDLInt},     {"int8", "I8", 1, kDLInt},
-    {"uint8", "U8", 1, kDLUInt},     {"bool", "BOOL", 1, kDLBool},
+    {"float64", "F64", 8, kDLFloat},     {"float32", "F32", 4, kDLFloat},
+    {"float16", "F16", 2, kDLFloat},     {"bfloat16", "BF16", 2, kDLBfloat},
+    {"int64", "I64", 8, kDLInt},         {"int32", "I32", 4, kDLInt},
+    {"int16", "I16", 2, kDLInt},         {"int8", "I8", 1, kDLInt},
+    {"uint8", "U8", 1, kDLUInt},         {"bool", "BOOL", 1, kDLBool},
+    {"complex64", "C64", 8, kDLComplex}, {"complex128", "C128", 16, kDLComplex},
 };
 
 struct SafetensorsOnly {
@@ -19,7 +20,7 @@ struct SafetensorsOnly {
 };
 
 constexpr SafetensorsOnly kOthers[] = {
-    {"U16", 2}, {"U32", 4}, {"U64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}, {"C64", 8},
+    {"U16", 2}, {"U32", 4}, {"U64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1},
 };
 
 }  // namespace
@@ -36,6 +37,11 @@ const DType* find_dtype(DLDataType dtype) {
     if (dtype.code == row.code && dtype.bits == row.size * 8 && dtype.lanes == 1) return &row;
   }
   return nullptr;
+}
+
+const DType& stored_dtype(const DType& dtype) {
+  if (dtype.code != kDLComplex) return dtype;
+  return *find_dtype(DLDataType{kDLFloat, static_cast<uint8_t>(dtype.size * 4), 1});
 }
 
 const DType* find_safetensors_dtype(std::string_view name) {

@@ -23,6 +23,10 @@ const DType* find_dtype(std::string_view name);
 // The row of a DLPack type, or nullptr.
 const DType* find_dtype(DLDataType dtype);
 
+// The type of the buffers that hold tensors of a type: of complex ones that of their parts, which
+// lie in pairs; of others itself.
+const DType& stored_dtype(const DType& dtype);
+
 // The row of a safetensors dtype, or nullptr.
 const DType* find_safetensors_dtype(std::string_view name);
 

@@ -314,13 +314,18 @@ class Parser {
   std::vector<int32_t> arena_position_;  // by buffer; -1: not placed yet
 };
 
+// Whether a buffer is of the type in which a tensor is stored.
+bool holds(const Buffer& buffer, const TensorSpec& tensor) {
+  return buffer.dtype == &stored_dtype(*tensor.dtype);
+}
+
 void check_outputs(const Program& program, const Plan& plan, const std::string& where) {
   if (program.outputs.size() != plan.outputs.size()) {
     fail(AOT_CORRUPT_PACKAGE, where, ".outputs names ", program.outputs.size(),
          " buffers, the plan has ", plan.outputs.size(), " outputs");
   }
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    if (program.buffer_of_output(i).dtype != plan.outputs[i].dtype) {
+    if (!holds(program.buffer_of_output(i), plan.outputs[i])) {
       fail(AOT_CORRUPT_PACKAGE, where, ".outputs[", i, "]: the buffer's dtype is not the output's");
     }
     if (program.buffer_of_output(i).storage == Storage::kSlice) {  // nowhere behind its loop
@@ -344,7 +349,7 @@ void check_entry(const Buffer& buffer, const Wrong& wrong) {
 }
 
 void check_state(const Buffer& buffer, const State& state, const Wrong& wrong) {
-  if (buffer.dtype != state.spec.dtype) {
+  if (!holds(buffer, state.spec)) {
     wrong(": its dtype is not that of its state");
   }
   if (!buffer.bytes.is_constant() || buffer.bytes.constant() > state.bytes) {
@@ -372,7 +377,7 @@ void check_buffers(const Program& program, const Plan& plan, const std::string& 
     if (buffer.storage == Storage::kInput) {
       if (given[index]) wrong(" is a second buffer of its input");
       given[index] = true;
-      if (buffer.dtype != plan.inputs[index].dtype) {
+      if (!holds(buffer, plan.inputs[index])) {
         wrong(": its dtype is not that of its input");
       }
     }
@@ -389,7 +394,7 @@ void check_updates(const Program& program, const Plan& plan, const std::string& 
     const Buffer& buffer = program.buffers[static_cast<size_t>(update.buffer)];
     const TensorSpec& target = update.input ? plan.inputs[index] : plan.states[index].spec;
     const std::string what = cat(where, ".updates[", i, "]");
-    if (buffer.dtype != target.dtype) {
+    if (!holds(buffer, target)) {
       fail(AOT_CORRUPT_PACKAGE, what, ": its buffer's dtype is not that of '", target.name, "'");
     }
     if (buffer.storage != Storage::kArena) {

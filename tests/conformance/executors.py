@@ -6,7 +6,7 @@ An executor takes a captured program and its inputs, and gives the flat outputs 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from aot.ir.interpreter import bind_dims, interpret_kernels, interpret_outline
 from aot.ir.interpreter_flow import Operators
 from aot.ir.kernels import KernelGraph
 from aot.ir.machine import Machine
+from aot.ir.pairs import from_pairs, in_pairs
 from aot.ir.tensors import TensorGraph
 from aot.link.derive import DerivedStore
 from aot.lowering.lower import lower_outline
@@ -46,7 +47,8 @@ def interpret_lowered(captured: Captured, inputs: Args) -> list[np.ndarray]:
     loops = lower_outline(outline(graph))
     verify_stage(loops)
     arrays = _named(graph.inputs, inputs)
-    return list(interpret_outline(loops, arrays, weights.array, _dims(graph, inputs)))
+    found = interpret_outline(loops, arrays, weights.array, _dims(graph, inputs))
+    return _seen(graph, found)
 
 
 def interpret_fused(
@@ -61,11 +63,18 @@ def interpret_fused(
     store = DerivedStore(weights, kernels.derived, kernels.buffers, backend.recipes())
     arrays = _named(kernels.inputs, inputs)
     dims = _dims(graph, inputs)
-    return list(interpret_kernels(kernels, arrays, store.array, dims, operators=operators))
+    found = interpret_kernels(kernels, arrays, store.array, dims, operators=operators)
+    return _seen(graph, found)
 
 
 def _named(names: tuple[str, ...], inputs: Args) -> dict[str, np.ndarray]:
-    return {name: to_array(t) for name, t in zip(names, inputs, strict=True)}
+    return {name: in_pairs(to_array(t)) for name, t in zip(names, inputs, strict=True)}
+
+
+def _seen(graph: TensorGraph, found: Iterable[np.ndarray]) -> list[np.ndarray]:
+    """The results as callers see them: complex ones are pairs in graphs of reals."""
+    types = [graph.types[name].dtype.numpy for name in graph.outputs]
+    return [from_pairs(array, dtype) for array, dtype in zip(found, types, strict=True)]
 
 
 def scheduled(graph: TensorGraph, machine: Machine) -> KernelGraph:
@@ -96,7 +105,7 @@ def interpret_triton(captured: Captured, inputs: Args) -> list[np.ndarray]:
     run = run_flow if kernels.flow else run_emitted
     outputs, fault = run(emitted, arrays, store.array, _dims(graph, inputs), in_place)
     assert fault == 0, "a kernel reports a wrong index"
-    return outputs
+    return _seen(graph, outputs)
 
 
 def packaged(target: Target) -> Executor:

@@ -172,6 +172,8 @@ def _expected(row: Row, sample: Args, device: str) -> list[Expected]:
 def _widened(value: Any) -> Any:
     if _is_tensor(value) and value.dtype.is_floating_point:
         return value.double()
+    if _is_tensor(value) and value.dtype.is_complex:
+        return value.to(torch.complex128)
     return value
 
 

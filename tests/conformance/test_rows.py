@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conformance import (
+    complex_rows,
     control_rows,
     elementwise_rows,
     image_rows,
@@ -28,6 +29,7 @@ ROWS: tuple[Row, ...] = (
     *indexing_rows.ROWS,
     *control_rows.ROWS,
     *unique_rows.ROWS,
+    *complex_rows.ROWS,
 )
 
 

@@ -63,7 +63,9 @@ def test_each_code_has_a_class() -> None:
         (1.5, "ShapeMismatch", "has 0 dimensions, the model takes 2"),
         (np.zeros((2, 8)), "InvalidArgument", "has dtype float64, the model takes float32"),
         (np.zeros((2, 8), np.uint32), "InvalidArgument", "has dtype uint32"),
-        (np.zeros((2, 8), np.complex64), "InvalidArgument", "elements of format 'Zf'"),
+        (np.zeros((2, 8), np.complex64), "InvalidArgument", "has dtype complex64"),
+        (np.zeros((2, 8), np.clongdouble), "InvalidArgument", "elements of format 'Zg'"),
+        (1 + 2j, "InvalidArgument", r"is the number \(1\+2j\), which float32 does not hold"),
         (np.zeros((2, 8), ">f4"), "InvalidArgument", "elements of format '>f'"),
         (
             np.zeros((2, 8), [("a", "f4"), ("b", "u1")])["a"],

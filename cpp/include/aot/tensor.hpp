@@ -2,6 +2,7 @@
 #ifndef AOT_TENSOR_HPP_
 #define AOT_TENSOR_HPP_
 
+#include <complex>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -33,6 +34,9 @@ constexpr DLDataType dtype_of() {
     return {kDLBfloat, 16, 1};
   } else if constexpr (std::is_floating_point_v<E>) {
     return {kDLFloat, bits, 1};
+  } else if constexpr (std::is_same_v<E, std::complex<float>> ||
+                       std::is_same_v<E, std::complex<double>>) {
+    return {kDLComplex, bits, 1};
   } else {
     static_assert(std::is_integral_v<E>, "not an element type");
     return {std::is_signed_v<E> ? uint8_t{kDLInt} : uint8_t{kDLUInt}, bits, 1};

@@ -20,11 +20,12 @@ struct Format {
 };
 
 constexpr Format kFormats[] = {
-    {{kDLFloat, 64, 1}, "float64", "d"}, {{kDLFloat, 32, 1}, "float32", "f"},
-    {{kDLFloat, 16, 1}, "float16", "e"}, {{kDLBfloat, 16, 1}, "bfloat16", "H"},
-    {{kDLInt, 64, 1}, "int64", "q"},     {{kDLInt, 32, 1}, "int32", "i"},
-    {{kDLInt, 16, 1}, "int16", "h"},     {{kDLInt, 8, 1}, "int8", "b"},
-    {{kDLUInt, 8, 1}, "uint8", "B"},     {{kDLBool, 8, 1}, "bool", "?"},
+    {{kDLFloat, 64, 1}, "float64", "d"},      {{kDLFloat, 32, 1}, "float32", "f"},
+    {{kDLFloat, 16, 1}, "float16", "e"},      {{kDLBfloat, 16, 1}, "bfloat16", "H"},
+    {{kDLInt, 64, 1}, "int64", "q"},          {{kDLInt, 32, 1}, "int32", "i"},
+    {{kDLInt, 16, 1}, "int16", "h"},          {{kDLInt, 8, 1}, "int8", "b"},
+    {{kDLUInt, 8, 1}, "uint8", "B"},          {{kDLBool, 8, 1}, "bool", "?"},
+    {{kDLComplex, 64, 1}, "complex64", "Zf"}, {{kDLComplex, 128, 1}, "complex128", "Zd"},
 };
 
 const Format* find_format(DLDataType dtype) {
@@ -39,6 +40,8 @@ DLDataType buffer_dtype(const Py_buffer& buffer) {
   const char* code = buffer.format != nullptr ? buffer.format : "B";
   if (*code == '@' || *code == '=' || *code == '<' || (*code == '>' && buffer.itemsize == 1))
     ++code;
+  const bool is_complex = code[0] == 'Z' && (code[1] == 'f' || code[1] == 'd') && code[2] == '\0';
+  if (is_complex) return {kDLComplex, static_cast<uint8_t>(buffer.itemsize * 8), 1};
   if (code[0] == '\0' || code[1] != '\0') return {0, 0, 0};
   const auto bits = static_cast<uint8_t>(buffer.itemsize * 8);
   switch (*code) {
@@ -108,6 +111,13 @@ bool store_float(void* to, DLDataType dtype, double value) {
     return false;
   }
   return true;
+}
+
+bool store_complex(void* to, DLDataType dtype, Py_complex value) {
+  if (dtype.code != kDLComplex) return false;
+  const DLDataType part{kDLFloat, static_cast<uint8_t>(dtype.bits / 2), 1};
+  return store_float(to, part, value.real) &&
+         store_float(static_cast<uint8_t*>(to) + part.bits / 8, part, value.imag);
 }
 
 bool store_int(void* to, DLDataType dtype, long long value) {
@@ -261,14 +271,15 @@ bool Inputs::read_number(Leaf& leaf, py::handle object, const aot_tensor_info* i
   PyObject* value = object.ptr();
   const bool is_bool = PyBool_Check(value);
   const bool is_int = PyLong_CheckExact(value);
-  if (!is_bool && !is_int && !PyFloat_CheckExact(value)) return false;
+  const bool is_complex = PyComplex_CheckExact(value);
+  if (!is_bool && !is_int && !is_complex && !PyFloat_CheckExact(value)) return false;
   if (info == nullptr) return true;
   if (info->changed != 0) {
     raise(AOT_INVALID_ARGUMENT, std::string("the model changes the input '") + info->name +
                                     "', which cannot be a Python number: give a writable array");
   }
   leaf.view.dtype = info->dtype;
-  leaf.view.data = &leaf.number;
+  leaf.view.data = leaf.number;
   bool stored = false;
   if (is_bool) {
     stored = info->dtype.code == kDLBool;
@@ -277,6 +288,10 @@ bool Inputs::read_number(Leaf& leaf, py::handle object, const aot_tensor_info* i
     int overflow = 0;
     const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
     stored = overflow == 0 && store_int(leaf.view.data, info->dtype, number);
+  } else if (is_complex || info->dtype.code == kDLComplex) {
+    const Py_complex number = PyComplex_AsCComplex(value);
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    stored = store_complex(leaf.view.data, info->dtype, number);
   } else {
     const double number = is_int ? PyLong_AsDouble(value) : PyFloat_AsDouble(value);
     if (PyErr_Occurred() != nullptr) throw py::error_already_set();
@@ -380,6 +395,8 @@ bool Inputs::read_exchanged(Leaf& leaf, py::handle object, Exchanges* exchanges)
     PyErr_Clear();  // __dlpack__ says it in its words
     return false;
   }
+  // A tensor may be the conjugate of its memory: the view does not say so, __dlpack__ refuses.
+  if (view.dtype.code == kDLComplex) return false;
   const auto rank = static_cast<size_t>(view.ndim);
   leaf.layout.resize(2 * rank);
   std::copy_n(view.shape, rank, leaf.layout.data());

@@ -82,7 +82,7 @@ class Inputs {
 
     DLTensor view{};
     std::vector<int64_t> layout;  // shape, then strides
-    double number = 0;            // storage of a Python number, any type
+    double number[2] = {};        // storage of a Python number, any type
     Py_buffer buffer{};           // held when buffer.obj is set
     py::object owner;             // DLPack capsule, or the array itself
     const Exchange* exchange = nullptr;

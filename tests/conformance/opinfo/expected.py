@@ -84,11 +84,8 @@ def _run(case: Case, tensors: Sequence[torch.Tensor]) -> list[Any]:
 
 
 def _exact(case: Case, eager: list[Any]) -> list[Any]:
-    wide = [t.double() if t.is_floating_point() else t for t in case.tensors]
-    leaves = tuple(
-        torch.float64 if isinstance(x, torch.dtype) and x.is_floating_point else x
-        for x in case.leaves
-    )
+    wide = [_widened(t) for t in case.tensors]
+    leaves = tuple(_wide_type(x) if isinstance(x, torch.dtype) else x for x in case.leaves)
     try:
         exact = _run(replace(case, leaves=leaves), wide)
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
@@ -96,6 +93,16 @@ def _exact(case: Case, eager: list[Any]) -> list[Any]:
         return eager
     alike = len(exact) == len(eager) and all(map(_same_shape, exact, eager))
     return exact if alike else eager
+
+
+def _wide_type(dtype: torch.dtype) -> torch.dtype:
+    if dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if dtype.is_floating_point else dtype
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(_wide_type(tensor.dtype))
 
 
 def _same_shape(a: Any, b: Any) -> bool:
@@ -109,7 +116,7 @@ def compare(case: Case, actual: Sequence[np.ndarray], wanted: Expected) -> str:
     ):
         own, best = _tensor(eager), _tensor(exact)
         problem = _problem(a, own, best, wanted.values)
-        if problem and wanted.values and own.is_floating_point():
+        if problem and wanted.values and (own.is_floating_point() or own.is_complex()):
             nearby = _error_nearby(case, position, _greatest_error(eager, exact))
             moved = partial(_slack, case, position, own)
             problem = difference(a, to_array(own), own.dtype, to_array(best), nearby, moved)
@@ -151,14 +158,17 @@ def _error_nearby(case: Case, position: int, own: float) -> float:
 
 
 def _greatest_error(eager: Any, exact: Any) -> float:
-    error = (_tensor(eager).double() - _tensor(exact).double()).abs()
+    error = (_widened(_tensor(eager)) - _widened(_tensor(exact))).abs()
     return float(error.nan_to_num(0.0, 0.0, 0.0).amax()) if error.numel() else 0.0
 
 
 def _last_bits_changed(tensor: torch.Tensor, draw: int) -> torch.Tensor:
+    draws = torch.Generator().manual_seed(draw)
+    if tensor.is_complex():
+        parts = torch.view_as_real(tensor.resolve_conj())
+        return torch.view_as_complex(_last_bits_changed(parts, draw))
     if not tensor.is_floating_point():
         return tensor
-    draws = torch.Generator().manual_seed(draw)
     steps = torch.randint(-1, 2, tensor.shape, generator=draws, dtype=torch.float64)
     return (tensor.double() * (1.0 + steps * torch.finfo(tensor.dtype).eps)).to(tensor.dtype)
 

@@ -1,0 +1,228 @@
+"""Operators on complex tensors that are composed of simpler ones, of real or of complex values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from aot.ir.dtypes import BOOL, COMPLEX128, FLOAT64, DType
+from aot.ir.tensors import TensorType, ValueRef
+from aot.lowering.complex_parts import (
+    COMPOSED,
+    ComplexCall,
+    ComplexParts,
+    GraphValue,
+    part_type,
+    plain,
+)
+
+F = TypeVar("F", bound=Callable[..., GraphValue])
+
+
+def _row(*overloads: str) -> Callable[[F], F]:
+    def register(compose: F) -> F:
+        COMPOSED.update({f"aten.{overload}": compose for overload in overloads})
+        return compose
+
+    return register
+
+
+@_row("view_as_real.default", "view_as_real_copy.default")
+def view_as_real(call: ComplexCall, x: ComplexParts) -> GraphValue:
+    """The parts in a new last dimension."""
+    return call.real("aten.stack.default", (x.re, x.im), -1)
+
+
+@_row("view_as_complex.default", "view_as_complex_copy.default")
+def view_as_complex(call: ComplexCall, x: ValueRef) -> GraphValue:
+    """The last dimension's two elements as parts."""
+    return call.emitter.separated(x, call.name, call.result)
+
+
+@_row("real.default")
+def real(call: ComplexCall, x: ComplexParts) -> GraphValue:
+    """The real part."""
+    return x.re
+
+
+@_row("imag.default")
+def imag(call: ComplexCall, x: ComplexParts) -> GraphValue:
+    """The imaginary part."""
+    return x.im
+
+
+@_row("complex.default")
+def complex_(call: ComplexCall, re: ValueRef, im: ValueRef) -> GraphValue:
+    """Two real tensors as parts, each broadcast to the common shape."""
+    shape = call.result.shape
+    return ComplexParts(*(call.real("aten.expand.default", part, shape) for part in (re, im)))
+
+
+@_row("_conj.default", "conj.default", "conj_physical.default", "_conj_physical.default")
+def conj(call: ComplexCall, x: ComplexParts) -> GraphValue:
+    """The imaginary part negated."""
+    return ComplexParts(x.re, call.real("aten.neg.default", x.im))
+
+
+@_row("_conj_copy.default")
+def conj_copy(call: ComplexCall, x: ComplexParts) -> GraphValue:
+    """As `conj`."""
+    return conj(call, x)
+
+
+@_row("_to_copy.default", "to.dtype", "to.dtype_layout", "type_as.default", "_cast.default")
+def to(call: ComplexCall, x: GraphValue, *_: Any, **__: Any) -> GraphValue:
+    """In another type: a real tensor has no imaginary part, and becoming real drops it.
+
+    Bool is whether a part is not 0.
+    """
+    wanted = part_type(call.result)
+
+    def cast(part: ValueRef) -> ValueRef:
+        return call.real("aten._to_copy.default", part, type_=wanted, dtype=wanted.dtype)
+
+    if isinstance(x, ValueRef):
+        return ComplexParts(cast(x), call.zeros(wanted))
+    if call.result.dtype.is_complex:
+        return ComplexParts(cast(x.re), cast(x.im))
+    return truth(call, x) if call.result.dtype == BOOL else cast(x.re)
+
+
+def truth(call: ComplexCall, x: ComplexParts) -> ValueRef:
+    """Whether an element is not 0."""
+    type_ = replace(call.type_of(x), dtype=BOOL)
+    parts = (call.real("aten.ne.Scalar", p, 0, type_=type_) for p in (x.re, x.im))
+    return call.real("aten.logical_or.default", *parts, type_=type_)
+
+
+def _through_truth(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> GraphValue:
+    """Operators that ask of every element whether it is 0."""
+    return call.real(call.target, truth(call, x), *args, type_=call.result, **kwargs)
+
+
+_row(
+    *(f"any.{overload}" for overload in ("default", "dim", "dims")),
+    *(f"all.{overload}" for overload in ("default", "dim", "dims")),
+    *("count_nonzero.default", "count_nonzero.dim_IntList", "logical_not.default"),
+)(_through_truth)
+
+
+@_row("logical_and.default", "logical_or.default", "logical_xor.default")
+def logical(call: ComplexCall, a: GraphValue, b: GraphValue) -> GraphValue:
+    """Logic on whether elements are not 0."""
+    operands = (truth(call, x) if isinstance(x, ComplexParts) else x for x in (a, b))
+    return call.real(call.target, *operands, type_=call.result)
+
+
+@_row(
+    *("ones.default", "ones_like.default", "new_ones.default", "eye.default", "eye.m"),
+    *("arange.default", "arange.start", "arange.start_step"),
+)
+def without_imaginary(call: ComplexCall, *args: Any, **kwargs: Any) -> GraphValue:
+    """Operators that make tensors whose imaginary part is 0."""
+    first = [a.re if isinstance(a, ComplexParts) else plain(a) for a in args]
+    given = {name: plain(a) for name, a in kwargs.items()}
+    return ComplexParts(call.real(call.target, *first, **given), call.zeros(part_type(call.result)))
+
+
+@_row("addmm.default", "baddbmm.default", "addmv.default")
+def added_product(
+    call: ComplexCall,
+    added: GraphValue,
+    a: GraphValue,
+    b: GraphValue,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+) -> GraphValue:
+    """Gives beta * added + alpha * (a times b); `added` is not read when beta is 0."""
+    target = {
+        "aten.addmm.default": "aten.mm.default",
+        "aten.baddbmm.default": "aten.bmm.default",
+        "aten.addmv.default": "aten.mv.default",
+    }[call.target]
+    product = call.call(target, a, b)
+    if alpha != 1:
+        product = call.call("aten.mul.Tensor", product, alpha)
+    return product if beta == 0 else call.call("aten.add.Tensor", product, added, alpha=beta)
+
+
+@_row("vdot.default")
+def vdot(call: ComplexCall, a: ComplexParts, b: ComplexParts) -> GraphValue:
+    """The sum of products of two vectors, the first conjugated."""
+    turned = ComplexParts(a.re, call.real("aten.neg.default", a.im, type_=call.type_of(a)))
+    return call.call("aten.dot.default", turned, b)
+
+
+@_row("addcmul.default", "addcdiv.default")
+def added_elementwise(
+    call: ComplexCall, x: GraphValue, a: GraphValue, b: GraphValue, *, value: Any = 1
+) -> GraphValue:
+    """Gives x + value * (a times or divided by b)."""
+    operator = "mul" if call.target == "aten.addcmul.default" else "div"
+    made = call.call(f"aten.{operator}.Tensor", a, b)
+    return call.call("aten.add.Tensor", x, made, alpha=value)
+
+
+_SUMS = {
+    "aten.prod.default": "aten.sum.default",
+    "aten.prod.dim_int": "aten.sum.dim_IntList",
+    "aten.cumprod.default": "aten.cumsum.default",
+}
+"""Products of numbers -> what their arguments add up by."""
+
+
+@_row("prod.default", "prod.dim_int", "cumprod.default")
+def prod(call: ComplexCall, x: GraphValue, *args: Any, **_: Any) -> GraphValue:
+    """The product of the magnitudes, turned by the sum of the arguments; computed in float64.
+
+    A sum of arguments loses digits as it grows, which those of float32 cannot spare.
+    """
+
+    def typed(type_: TensorType, dtype: DType) -> TensorType:
+        return replace(type_, dtype=dtype)
+
+    inside, result = call.type_of(x), call.result
+    wide = call.call("aten._to_copy.default", x, type_=typed(inside, COMPLEX128))
+    sizes, turns = (
+        call.call(f"aten.{name}.default", wide, type_=typed(inside, FLOAT64))
+        for name in ("abs", "angle")
+    )
+    given = [a for a in args if not isinstance(a, DType)]
+    size = call.real(call.target, sizes, *given, type_=typed(result, FLOAT64))
+    turn = call.real(_SUMS[call.target], turns, *given, type_=typed(result, FLOAT64))
+    made = call.call("aten.polar.default", size, turn, type_=typed(result, COMPLEX128))
+    return call.call("aten._to_copy.default", made)
+
+
+def _magnitudes(call: ComplexCall, x: ComplexParts) -> GraphValue:
+    return call.call("aten.abs.default", x, type_=call.type_of(x))
+
+
+@_row("linalg_vector_norm.default")
+def vector_norm(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> GraphValue:
+    """The norm of the magnitudes."""
+    given = {name: plain(a) for name, a in kwargs.items()}
+    given.pop("dtype", None)
+    positional = [a for a in args if not isinstance(a, DType)]
+    return call.real(call.target, _magnitudes(call, x), *positional, type_=call.result, **given)
+
+
+def _variances(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> ValueRef:
+    """The sum of the variances of both parts: the mean squared distance from the mean."""
+    target = call.target.replace("std", "var")
+    parts = (call.real(target, p, *args, type_=call.result, **kwargs) for p in (x.re, x.im))
+    return call.real("aten.add.Tensor", *parts, type_=call.result)
+
+
+@_row("var.default", "var.dim", "var.correction")
+def var(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> GraphValue:
+    """The variance."""
+    return _variances(call, x, *args, **kwargs)
+
+
+@_row("std.default", "std.dim", "std.correction")
+def std(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> GraphValue:
+    """The square root of the variance."""
+    return call.real("aten.sqrt.default", _variances(call, x, *args, **kwargs), type_=call.result)
