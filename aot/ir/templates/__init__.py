@@ -8,6 +8,7 @@ from aot.ir.templates.bags import BagParts, Bags, BagsSupport
 from aot.ir.templates.base import Parts, Support, TemplateCall
 from aot.ir.templates.conv import Conv, ConvSupport
 from aot.ir.templates.digits import DigitPlaces
+from aot.ir.templates.library import Library, LibraryCall, Routine, Sizes
 from aot.ir.templates.matmul import Matmul, MatmulSupport
 from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
 from aot.ir.templates.resample import Resample
@@ -27,6 +28,8 @@ __all__ = [
     "ConvSupport",
     "DigitPlaces",
     "KeyParts",
+    "Library",
+    "LibraryCall",
     "Matmul",
     "MatmulSupport",
     "Parts",
@@ -35,8 +38,10 @@ __all__ = [
     "Resample",
     "Resample2",
     "Resample2Support",
+    "Routine",
     "Scan",
     "ScanSupport",
+    "Sizes",
     "Spread",
     "Support",
     "TemplateCall",
