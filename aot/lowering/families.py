@@ -33,6 +33,7 @@ from aot.lowering import (  # noqa: F401  each fills the registry
     scattering,
     segments,
     special,
+    spectral,
     unary,
     uniques,
     upsampling,

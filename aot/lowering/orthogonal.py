@@ -55,6 +55,22 @@ def qr(call: Call, a: Tensor, mode: str = "reduced") -> SeveralResults:
     return _product(turned, found.part("tau"), start), r
 
 
+def completed(q: Tensor) -> Tensor:
+    """Orthonormal columns (m x n, n <= m), and behind them others to make m in all."""
+    m, n = q.shape[-2:]
+    if m == n:
+        return q
+    found = call_routine(ROUTINES["qr"], Matrices(q))
+    start = Matrices(identity(q, found.batch, m, m))
+    all_ = _product(found.part("reflections"), found.part("tau"), start)
+
+    def body(at: Shape) -> Node:
+        own = e.lt(q.builder.index_node(at[-1]), q.builder.index_node(n))
+        return e.select(own, q.load(at, own), all_.load(at))
+
+    return q.builder.pointwise(all_.shape, q.dtype, body)
+
+
 @REGISTRY.row("aten.linalg_householder_product.default", "aten.orgqr.default")
 def householder_product(call: Call, a: Tensor, tau: Tensor) -> Tensor:
     """The first columns of H_1 H_2 ..., as many as a has."""

@@ -68,11 +68,13 @@ class RoutineKernel:
         name: Of the class in `header`.
         header: Of its library.
         workspace: What it needs beside its records.
+        options: That its configuration has in any case.
     """
 
     name: str
     header: str
     workspace: Workspace
+    options: tuple[str, ...] = ()
 
 
 def _nothing(s: Sizes) -> Expr:
@@ -86,6 +88,8 @@ def _turning(rows: Expr, columns: Expr) -> tuple[tuple[Expr, Expr], ...]:
 
 
 _FACTORS = Workspace(_nothing, lambda s: ((s.m, s.n),), lambda s: s.m + s.n)
+_SYMMETRIC = Workspace(lambda s: s.n * s.n, lambda s: ((s.n, s.n), (integer(3), s.n)), _nothing)
+_COLUMNS = Workspace(lambda s: s.m * s.n, lambda s: ((s.n, s.m),), _nothing)
 _KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "cholesky"): RoutineKernel(
         "Cholesky", "aot/linalg/cholesky.h", Workspace(_nothing, lambda s: ((s.n, s.n),), _nothing)
@@ -122,6 +126,10 @@ _KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
             _nothing,
         ),
     ),
+    ("linalg", "eigh"): RoutineKernel("Eigh", "aot/linalg/eigh.h", _SYMMETRIC),
+    ("linalg", "eigvalsh"): RoutineKernel("Eigh", "aot/linalg/eigh.h", _SYMMETRIC, ("values",)),
+    ("linalg", "svd"): RoutineKernel("Svd", "aot/linalg/svd.h", _COLUMNS),
+    ("linalg", "svdvals"): RoutineKernel("Svd", "aot/linalg/svd.h", _COLUMNS, ("values",)),
     ("linalg", "triangular"): RoutineKernel(
         "SolveTriangular",
         "aot/linalg/lu.h",
@@ -197,7 +205,8 @@ class _Call:
 
     def config(self) -> str:
         """What the template is compiled for."""
-        options = [f"  static constexpr bool {o.upper()} = true;" for o in self.call.options]
+        chosen = (*self.routine.options, *self.call.options)
+        options = [f"  static constexpr bool {o.upper()} = true;" for o in chosen]
         lines = [
             f"struct {NAME}_config : aot::linalg::RoutineConfig {{",
             f"  using A = {template_type(self.dtype)};",

@@ -2,7 +2,8 @@
 
 Factorizations are few; the lowerings make the operators of them. Conventions are LAPACK's, whose
 names the field uses: cholesky is potrf, lu getrf, solve gesv, inverse getri, triangular trtrs,
-qr geqrf, reflectors orgqr.
+qr geqrf, reflections ormqr, eigh syev, svd gesvj (of matrices with at least as many rows as
+columns).
 """
 
 from __future__ import annotations
@@ -58,6 +59,18 @@ def _qr_parts(s: Sizes) -> Parts:
 
 def _reflections_parts(s: Sizes) -> Parts:
     return {"product": (s.m - 1, s.r)}
+
+
+def _eigh_parts(s: Sizes) -> Parts:
+    return {**_eigvalsh_parts(s), "vectors": (s.n, s.n)}
+
+
+def _eigvalsh_parts(s: Sizes) -> Parts:
+    return {"values": (s.n,)}
+
+
+def _svd_parts(s: Sizes) -> Parts:
+    return {**_eigvalsh_parts(s), "ut": (s.n, s.m), "vt": (s.n, s.n)}
 
 
 # ---- what they mean ----
@@ -116,8 +129,8 @@ def _solve(a: Array, b: Array, options: Options) -> Sequence[Array]:
 
 
 def _inverse(a: Array, _: Array, options: Options) -> Sequence[Array]:
-    *_, info, x = _solve(a, np.eye(len(a)), options)
-    return x, info
+    solved = _solve(a, np.eye(len(a)), options)
+    return solved[-1], solved[-2]
 
 
 def _qr(a: Array, _: Array, options: Options) -> Sequence[Array]:
@@ -142,6 +155,28 @@ def _reflections(a: Array, b: Array, options: Options) -> Sequence[Array]:
         v = np.concatenate([[1.0], a[k + 1 :, k]])
         x[k:] -= tau[k] * np.outer(v, v @ x[k:])
     return (x,)
+
+
+def _eigh(a: Array, _: Array, options: Options) -> Sequence[Array]:
+    if not np.isfinite(a).all():
+        return np.full(len(a), np.nan), np.full(a.shape, np.nan)
+    return tuple(np.linalg.eigh(a))
+
+
+def _eigvalsh(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    return _eigh(a, b, options)[:1]
+
+
+def _svd(a: Array, _: Array, options: Options) -> Sequence[Array]:
+    m, n = a.shape
+    if not np.isfinite(a).all():
+        return tuple(np.full(shape, np.nan) for shape in ((n,), (n, m), (n, n)))
+    u, values, vt = np.linalg.svd(a, full_matrices=False)
+    return values, u.T, vt
+
+
+def _svdvals(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    return _svd(a, b, options)[:1]
 
 
 # ---- what they cost ----
@@ -181,6 +216,10 @@ def _qr_flops(s: Sizes) -> Expr:
 
 def _reflections_flops(s: Sizes) -> Expr:
     return 4 * s.m * s.n * s.r
+
+
+def _sweeps_flops(s: Sizes) -> Expr:
+    return 24 * s.m * s.n * s.n
 
 
 _BOTH = ("a", "b")

@@ -65,7 +65,7 @@ Lanes<T> cholesky_lanes(LaneMatrix<T> a, int64_t n) {
 
 // Record: L by rows, info.
 template <class Cfg>
-struct Cholesky {
+struct Cholesky : Finished {
   using T = typename Cfg::A;
 
   template <class Args>

@@ -150,7 +150,7 @@ struct LaneFactors {
 
 // Record: L and U by rows, pivots from 1 on, the order of the rows, info.
 template <class Cfg>
-struct Lu {
+struct Lu : Finished {
   using T = typename Cfg::A;
 
   template <class Args>
@@ -191,7 +191,7 @@ struct Lu {
 
 // Record: as of Lu, then X of A X = B by rows.
 template <class Cfg>
-struct Solve {
+struct Solve : Finished {
   using T = typename Cfg::A;
 
   template <class Args>
@@ -232,7 +232,7 @@ struct Solve {
 
 // Record: the inverse by rows, info.
 template <class Cfg>
-struct Inverse {
+struct Inverse : Finished {
   using T = typename Cfg::A;
 
   template <class Args>
@@ -274,7 +274,7 @@ struct Inverse {
 // Record: the order in which exchanges (a row of rows' numbers from 1 on) leave the rows, from 0 on;
 // and the way back. Numbers that are no rows exchange nothing.
 template <class Cfg>
-struct Order {
+struct Order : Finished {
   using T = typename Cfg::A;
 
   static void run(Seen<T> pivots, int64_t n, T* order, T* back, int64_t step) {
@@ -305,7 +305,7 @@ struct Order {
 
 // Record: X of T X = B by rows, T the triangle that Cfg names.
 template <class Cfg>
-struct SolveTriangular {
+struct SolveTriangular : Finished {
   using T = typename Cfg::A;
   using Shape = Triangle<Cfg::UPPER, Cfg::UNIT>;
 

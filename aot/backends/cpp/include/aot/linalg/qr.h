@@ -173,7 +173,7 @@ void reflect_lanes(LaneMatrix<T> a, int64_t rows, T* tau) {
 
 // Record: R and the reflections by rows (m x n), taus.
 template <class Cfg>
-struct Qr {
+struct Qr : Finished {
   using T = typename Cfg::A;
 
   template <class Args>
@@ -197,7 +197,7 @@ struct Qr {
 // Record: H_1 ... H_k B (m x r, B is b), or H_k ... H_1 B with BACK; a has the reflections below its
 // diagonal (m x n) and their taus as its last row, which is no part of m.
 template <class Cfg>
-struct Reflections {
+struct Reflections : Finished {
   using T = typename Cfg::A;
 
   template <class Args>

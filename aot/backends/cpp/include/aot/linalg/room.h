@@ -28,6 +28,12 @@ struct Room {
   }
 };
 
+// A routine whose records are finished as they are computed; others put each in order afterwards.
+struct Finished {
+  template <class Args, class T>
+  static AOT_INLINE void finish(const Args&, T*) {}
+};
+
 constexpr int64_t leading(int64_t columns) { return round_up(columns, kPanel) + kPanel; }
 
 // A matrix wherever it lies; strides in elements.

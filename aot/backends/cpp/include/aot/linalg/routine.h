@@ -23,6 +23,7 @@ struct RoutineConfig {
   static constexpr int64_t GROUP = 1;
   static constexpr bool UPPER = false, UNIT = false;  // of SolveTriangular
   static constexpr bool BACK = false;                 // of Reflections
+  static constexpr bool VALUES = false;               // of Eigh and Svd: no vectors
 };
 
 // a (batch, m, n) and, for some, b (batch, its rows, r). Strides are in elements.
@@ -53,6 +54,7 @@ AOT_INLINE void routine(const RoutineArgs<Cfg>& p, int64_t begin, int64_t end, v
     T* const record = room.take<T>(ld);
     for (int64_t k = first; k < last; ++k) {
       Routine::one(p, k, record, room);
+      Routine::finish(p, record);
       epi(k, k + 1, 0, p.record, record, ld);
     }
     return;
@@ -63,6 +65,7 @@ AOT_INLINE void routine(const RoutineArgs<Cfg>& p, int64_t begin, int64_t end, v
     const int64_t lanes = min64(kLanes<T>, last - k);
     Routine::lanes(p, k, lanes, records, room);
     separate(records, p.record, apart, ld);
+    for (int64_t l = 0; l < lanes; ++l) Routine::finish(p, apart + l * ld);
     epi(k, k + lanes, 0, p.record, apart, ld);
   }
 }
