@@ -77,6 +77,16 @@ def cholesky_ex(
     return mirrored(factor) if upper else factor, found.part("info", INT32)
 
 
+@REGISTRY.row("aten.cholesky.default")
+def cholesky(call: Call, a: Tensor, upper: bool = False) -> Tensor:
+    """The deprecated operator, which says nothing of failures but by raising inside.
+
+    Raises:
+        CannotLower: Always.
+    """
+    raise CannotLower("torch.cholesky is deprecated: call torch.linalg.cholesky")
+
+
 @REGISTRY.row("aten.cholesky_solve.default")
 def cholesky_solve(call: Call, b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
     """X of A X = b from a factor of A."""

@@ -18,7 +18,7 @@ def _nothing(like: Tensor) -> Tensor:
 
 
 @REGISTRY.row("aten._linalg_eigh.default")
-def eigh(call: Call, a: Tensor, UPLO: str = "L", compute_v: bool = True) -> SeveralResults:  # noqa: N803
+def eigh(call: Call, a: Tensor, UPLO: str = "L", compute_v: bool = True) -> SeveralResults:
     """(eigenvalues in ascending order, eigenvectors as columns) of one triangle."""
     matrices = Matrices(a, turned=UPLO.upper() == "U")
     if not compute_v or call.op.outputs[1] is None:

@@ -103,13 +103,13 @@ LU = (
 
 
 def _rectangles(dtype: torch.dtype) -> Sequence[Args]:
-    shapes = ((2, 2), (3, 4, 2), (18, 3, 5), (2, 9, 9), (45, 37), (37, 70))
+    shapes = ((2, 2), (3, 4, 2), (18, 3, 5))  # those of larger ones are rebuilt in another test
     return [(ordinary(dtype, *s) + 4 * torch.eye(*s[-2:], dtype=dtype),) for s in shapes]
 
 
 def _times_q(a: torch.Tensor) -> list[torch.Tensor]:
     turned, tau = torch.geqrf(a)
-    other = a.flip(-1)
+    other = a.cos()
     return [
         torch.ormqr(turned, tau, other),
         torch.ormqr(turned, tau, other, transpose=True),

@@ -1,4 +1,4 @@
-"""Dense linear algebra on every executor that has it; on others, that it is refused with a reason."""
+"""Dense linear algebra on every executor that has it; others refuse it, with a reason."""
 
 from __future__ import annotations
 

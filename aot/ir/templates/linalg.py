@@ -232,6 +232,10 @@ _ROWS = (
     Routine(LINALG, "solve", _solve_parts, _solve, _solve_flops, _BOTH),
     Routine(LINALG, "inverse", _inverse_parts, _inverse, _inverse_flops),
     Routine(LINALG, "order", _order_parts, _order, _order_flops),
+    Routine(LINALG, "eigh", _eigh_parts, _eigh, _sweeps_flops),
+    Routine(LINALG, "eigvalsh", _eigvalsh_parts, _eigvalsh, _sweeps_flops),
+    Routine(LINALG, "svd", _svd_parts, _svd, _sweeps_flops),
+    Routine(LINALG, "svdvals", _eigvalsh_parts, _svdvals, _sweeps_flops),
     Routine(LINALG, "qr", _qr_parts, _qr, _qr_flops),
     Routine(
         LINALG, "reflections", _reflections_parts, _reflections, _reflections_flops, _BOTH, _BACK
