@@ -113,7 +113,6 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
         "aot/frontend/sizes.py",
     ),
     "tests/frontend/test_measured.py": (
-        "aot/frontend/assertions.py",
         "aot/frontend/measuring.py",
         "aot/frontend/size_numbers.py",
     ),

@@ -1,8 +1,7 @@
-"""The model's assertions: of tensors, and of sizes that it measures; positions that it measures."""
+"""The model's assertions: of tensors, and of sizes that it measures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,7 +10,6 @@ from aot.frontend.context import Context, NodeCall
 from aot.ir.dtypes import BOOL
 from aot.ir.origin import Origin
 from aot.ir.tensors import Assertion, SizeRelation, TensorType, ValueRef
-from aot.symbolic import as_expr
 
 ASSERTIONS = ("aten._assert", "aten.sym_constrain", "aten._functional_sym_constrain")
 """How their names begin. Those of sizes that inputs bind say what guards say already."""
@@ -109,32 +107,3 @@ def _relation(context: Context, expr: Any, message: str, origin: Origin) -> Size
     place = f", at {origin.place}" if origin.place else ""
     text = f"an assertion of the model fails: {message}{place}"
     return SizeRelation(left, relation, right, text)
-
-
-_POSITIONS = {
-    "aten.select.int": 1,
-    "aten.select_copy.int": 1,
-    "aten.select_scatter.default": 2,
-    "aten.narrow.default": 1,
-    "aten.narrow_copy.default": 1,
-}
-"""Operators that take a position: where their dimension stands, followed by the position."""
-
-
-def position_relations(
-    context: Context, target: str, args: Sequence[Any], origin: Origin
-) -> tuple[SizeRelation, ...]:
-    """That a measured position lies in its dimension, as eager checks at each call."""
-    place = _POSITIONS.get(target)
-    if place is None:
-        return ()
-    position = as_expr(args[place + 1])
-    length = args[place + 2] if "narrow" in target else 1
-    if not {d.name for d in context.measured.dims} & {str(s) for s in position.free_symbols}:
-        return ()
-    size = context.ops.types[args[0].name].shape[args[place]]
-    text = f"a position that the model computes is out of range, at {origin.place}"
-    return (
-        SizeRelation(as_expr(0), "<=", position, text),
-        SizeRelation(position + length, "<=", size, text),
-    )

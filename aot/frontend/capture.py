@@ -6,7 +6,7 @@ import inspect
 import logging
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,25 +17,17 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from aot.errors import AotError, DynamicShapeError, ExportError, InputMismatch, ModelFileError
+from aot.errors import AotError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
 from aot.frontend.decompose import decomposition_table
+from aot.frontend.failures import export_error, place_of_model, violates_range, without_graphs
 from aot.frontend.labels import wanted_sizes
 from aot.frontend.open_dims import narrowed_by_model, traceable
-from aot.frontend.places import UserCode, first_lines, is_users, place_of_error
+from aot.frontend.places import UserCode, first_lines
 from aot.frontend.recurrent import WholeLayers
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
+from aot.frontend.structures import register_dataclasses
 from aot.frontend.user_kernels import analysing_kernels, launches_kernels
-
-_TORCH_ADVICE = (
-    "The error above occurred",
-    "For more information",
-    "For more debugging help",
-    "For extended logs",
-    "For C++ stack trace",
-    "If you suspect",
-    "consider using data-dependent",
-)
 
 
 @dataclass(frozen=True)
@@ -111,7 +103,7 @@ def capture(source: ModelSource, operators: Sequence[str] = ()) -> Captured:
     source = replace(source, args=args, kwargs=kwargs)
     with eval_mode(source.module), _quiet(), torch.no_grad():
         names = _parameter_names(source)
-        with UserCode(_export_error(source)):
+        with UserCode(export_error(source, names)):
             program = _traced(source, names)
         return _decomposed(program, source, source.module, names, operators)
 
@@ -129,6 +121,9 @@ def _one_for_each(example: Any) -> Any:
     return pytree.tree_map_only(torch.Tensor, own, example)
 
 
+_UNKNOWN_RESULT = "in output, which is not a known type"
+
+
 def _traced(source: ModelSource, names: Sequence[str]) -> ExportedProgram:
     """Exports the module; sizes that the user left open become as wide as the model allows.
 
@@ -141,16 +136,19 @@ def _traced(source: ModelSource, names: Sequence[str]) -> ExportedProgram:
     args, kwargs = traceable(example, wanted_sizes(example, names, shapes))
 
     def export(dynamic_shapes: ShapeSpec) -> ExportedProgram:
-        with WholeLayers():
+        with WholeLayers(), without_graphs():
             return torch.export.export(
                 source.module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False
             )
 
+    register_dataclasses(example)
     try:
         return export(shapes)
     except (RuntimeError, AssertionError) as error:
+        if _UNKNOWN_RESULT in str(error) and register_dataclasses(source.module(*args, **kwargs)):
+            return _traced(source, names)
         narrowed = narrowed_by_model(shapes)
-        if not _violates_range(error) or narrowed is shapes:
+        if not violates_range(error) or narrowed is shapes:
             raise
         return export(narrowed)
 
@@ -181,7 +179,7 @@ def _decomposed(
     guards = tuple(getattr(program, "_guards_code", None) or ())
     merge_aliases(program)
     apart = launches_kernels(program, operators)
-    with UserCode(_export_error(source)), _without_guards(program), analysing_kernels():
+    with UserCode(export_error(source)), _without_guards(program), analysing_kernels():
         lowered = program.run_decompositions(
             decomposition_table(), decompose_custom_triton_ops=apart
         )
@@ -250,14 +248,6 @@ def _check_arguments(source: ModelSource) -> None:
         ) from error
 
 
-def place_of_model(source: ModelSource) -> str:
-    """The place of the module's forward ("file:line") when the user wrote it, else the file."""
-    code = getattr(source.module.forward, "__code__", None)
-    if code is not None and is_users(code.co_filename):
-        return f"{code.co_filename}:{code.co_firstlineno}"
-    return str(source.path or "")
-
-
 def _parameter_names(source: ModelSource) -> tuple[str, ...]:
     signature = inspect.signature(source.module.forward)
     bound = signature.bind(*source.args, **source.kwargs)
@@ -300,86 +290,3 @@ def _quiet() -> Iterator[None]:
     finally:
         for name, level in levels.items():
             logging.getLogger(name).setLevel(level)
-
-
-def _export_error(source: ModelSource) -> Callable[[BaseException], AotError]:
-    """Sorts a failure of torch.export: the inputs, the dynamic shapes, or the model."""
-
-    def convert(error: BaseException) -> AotError:
-        where = place_of_error(error, source.root) or place_of_model(source)
-        details = first_lines(error, _TORCH_ADVICE)
-        if type(error).__name__ == "UserError" and _about_shapes(str(error)):
-            return DynamicShapeError(
-                "the model does not allow the dynamic shapes that were asked for",
-                where=place_of_model(source),
-                details=details,
-                advice=_shape_advice(str(error)),
-            )
-        eager = _eager_failure(source)
-        if eager is not None:
-            return InputMismatch(
-                "the model itself fails with the example inputs",
-                where=place_of_error(eager, source.root) or where,
-                details=first_lines(eager),
-            )
-        tied = _tied_buffers(source.module)
-        if tied:
-            return ExportError(
-                f"torch.export cannot trace the model, whose buffers {' and '.join(tied)} are the "
-                "same memory",
-                where=where,
-                details=details,
-                advice="When the model changes one of them, register the tensor once.",
-            )
-        return ExportError("torch.export cannot trace the model", where=where, details=details)
-
-    return convert
-
-
-def _tied_buffers(module: torch.nn.Module) -> list[str]:
-    """Names of the first buffers found that are one tensor."""
-    names: dict[int, list[str]] = {}
-    for name, buffer in module.named_buffers(remove_duplicate=False):
-        names.setdefault(id(buffer), []).append(name)
-    return next((found for found in names.values() if len(found) > 1), [])
-
-
-def _about_shapes(message: str) -> bool:
-    return "Constraints violated" in message or "dynamic_shapes" in message
-
-
-def _violates_range(error: BaseException) -> bool:
-    """Whether some dimension's range is too wide for the model, and none is a constant in it."""
-    text = str(error)
-    # torch fails an assertion of its own where it would print a bound that is no integer.
-    broken = isinstance(error, AssertionError) and text.startswith("Expected op to be '=='")
-    return broken or ("Constraints violated" in text and "to be a constant" not in text)
-
-
-def _shape_advice(message: str) -> str:
-    if "to be a constant (1)" in message or "to be a constant (0)" in message:
-        return "Use an example size of at least 2 in dynamic dimensions: torch fixes 0 and 1."
-    if "specialized it to be a constant" in message:
-        return (
-            "Make the dimension static. Where nothing in the model asks for this very size, some "
-            "size computed from it is 0 or 1 in the example, which torch fixes: use a larger one."
-        )
-    if "generated guard" in message:
-        return "Give the named dimensions the range that the guards allow: Dim(…, min=…, max=…)."
-    return ""
-
-
-def _eager_failure(source: ModelSource) -> BaseException | None:
-    """What the model raises when it just runs; None when it works."""
-    failures: list[BaseException] = []
-
-    def keep(error: BaseException) -> AotError:
-        failures.append(error)
-        return InputMismatch(str(error))
-
-    try:
-        with UserCode(keep):
-            source.module(*source.args, **source.kwargs)
-    except InputMismatch:
-        return failures[0] if failures else None
-    return None

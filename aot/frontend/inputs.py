@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import torch
@@ -73,7 +74,7 @@ def _read_input(context: Context, node: torch.fx.Node) -> Tree:
         )
     if not isinstance(value, torch.Tensor):
         context.bindings.bind(node.name, value)
-        return Tree("constant", value)
+        return Tree("constant", value.name if isinstance(value, Enum) else value)
     if dtype_of(value.dtype) is None:
         raise ExportError(f"the input {node.name} has the element type {value.dtype}")
     context.bindings.bind(node.name, ValueRef(node.name))

@@ -11,17 +11,18 @@ import torch
 
 from aot.errors import ExportError
 from aot.frontend.arguments import is_no_op, reject
-from aot.frontend.assertions import (
-    ASSERTIONS,
-    EFFECT,
-    position_relations,
-    read_assertion,
-    read_effect,
-)
+from aot.frontend.assertions import ASSERTIONS, EFFECT, read_assertion, read_effect
 from aot.frontend.associative import ASSOCIATIVE_SCAN, read_associative_scan
 from aot.frontend.context import Context, NodeCall
 from aot.frontend.control import CONTROL, ControlCall, read_control
 from aot.frontend.measured import MEASURING, read_measured, read_number
+from aot.frontend.measured_slices import (
+    END,
+    SLICES,
+    read_slice,
+    settled_position,
+    slice_symbols,
+)
 from aot.frontend.measuring import MeasuredCall
 from aot.frontend.operators import is_custom, is_given, operator_name, read_operator, without_code
 from aot.frontend.random_state import draws, next_draw
@@ -100,6 +101,8 @@ def _read_call(context: Context, call: NodeCall) -> None:
         _read_effect(context, call)
     elif target in MEASURING and not known:
         _read_measuring(context, call)
+    elif target in SLICES and node.meta.get("unbacked_bindings"):
+        _read_slice(context, call)
     elif isinstance(value, _NUMBERS):
         _read_number(context, call)
     elif target == _ITEM:
@@ -183,6 +186,19 @@ def _read_measuring(context: Context, call: NodeCall) -> None:
         _refuse(context, call, call.target, error)
 
 
+def _read_slice(context: Context, call: NodeCall) -> None:
+    """A slice whose length or beginning tensors' values determine."""
+    length, offset = slice_symbols(call.node.meta["unbacked_bindings"])
+    try:
+        # Where torch knows the length, the end says nothing more, and may have no counterpart.
+        needed = (a if length or k != END else None for k, a in enumerate(call.node.args))
+        args = tuple(context.argument(a) for a in needed)
+        measured = MeasuredCall(call.name, args, call.value, length, ("-oo", "oo"), call.origin)
+        context.bindings.bind(call.node.name, read_slice(context, measured, offset))
+    except ValueError as error:
+        _refuse(context, call, call.target, error)
+
+
 def _read_number(context: Context, call: NodeCall) -> None:
     """A number that is known, or that sizes determine."""
     value: Any = call.value
@@ -227,7 +243,8 @@ def _read_tensor_call(context: Context, call: NodeCall) -> None:
     kept = tuple((k, v) for k, v in kwargs.items() if k not in _MEANINGLESS)
     if draws(target, args):
         kept = (*kept, ("draw", next_draw(context)))
-    context.measured.require(*position_relations(context, target, args, call.origin))
+    args, relations = settled_position(context, target, args, call.origin)
+    context.measured.require(*relations)
     context.measured.require(*length_relations(context, target, args, call.origin))
     ops.add(TensorOp(target, args, kept, names, call.origin))
     refs = tuple(None if n is None else ValueRef(n) for n in names)

@@ -14,6 +14,7 @@ from aot.frontend.context import Context, NodeCall
 from aot.ir.dtypes import DType
 from aot.ir.origin import Origin
 from aot.ir.tensors import OperatorCall, ValueRef
+from aot.lowering.families import rows
 from aot.symbolic import is_int, row_major_strides
 
 _OURS = ("aten", "prims", "aot")
@@ -41,8 +42,10 @@ def is_given(name: str, operators: Sequence[str]) -> bool:
 
 
 def is_custom(name: str) -> bool:
-    """Whether a name is not of torch's own operators, which we may have lowerings for."""
-    return name.partition("::")[0] not in _OURS
+    """Whether a name is neither of torch's own operators nor of a library's with a lowering."""
+    space, _, rest = name.partition("::")
+    overload = rest if "." in rest else f"{rest}.default"
+    return space not in _OURS and f"{space}.{overload}" not in rows()
 
 
 def without_code(name: str, origin: Origin) -> MissingOperator:

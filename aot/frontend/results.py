@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 import torch
@@ -40,7 +41,7 @@ def read_outputs(context: Context) -> tuple[tuple[str, ...], Tree]:
             leaves.append(Tree("leaf", len(names)))
             names.append(_output_value(context, value, len(names)))
         else:
-            leaves.append(Tree("constant", value))
+            leaves.append(Tree("constant", value.name if isinstance(value, Enum) else value))
     rest: Iterator[Tree] = iter(leaves)
     return tuple(names), tree_of(program.call_spec.out_spec, rest)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,29 +27,31 @@ def tree_of(spec: Any, leaves: Iterator[Tree]) -> Tree:
     children = tuple(tree_of(child, leaves) for child in children_of(spec))
     if spec.type is None or spec.type is type(None):
         return Tree("constant", None)
-    keys = _keys(spec, len(children))
+    kind = tuple if spec.type is namedtuple else spec.type  # torch's word for all their classes
+    keys = _keys(spec, kind, len(children))
     if keys is not None:
         return Tree("dict", None, children, keys)
-    if issubclass(spec.type, tuple):
+    if issubclass(kind, tuple):
         return Tree("tuple", None, children)
-    if issubclass(spec.type, list):
+    if issubclass(kind, list):
         return Tree("list", None, children)
     raise ExportError(
-        f"inputs or outputs use the container {spec.type.__name__}, which a package cannot hold",
-        advice="Use tuples, lists and dicts with text keys in forward's inputs and outputs.",
+        f"inputs or outputs use the container {kind.__name__}, which a package cannot hold",
+        advice="Use tuples, lists, dataclasses, and dicts whose keys are text or whole numbers in "
+        "forward's inputs and outputs.",
     )
 
 
-def _keys(spec: Any, count: int) -> tuple[str, ...] | None:
+def _keys(spec: Any, kind: type[Any], count: int) -> tuple[str | int, ...] | None:
     """The keys of a dict-like container; None for a sequence."""
-    if issubclass(spec.type, (tuple, list)):
+    if issubclass(kind, (tuple, list)):
         return None
     context = spec.context
     # Dicts keep their keys as context; registered dataclasses and model outputs add more to it.
     options = [context, *(context if isinstance(context, (tuple, list)) else ())]
     for option in options:
         fits = isinstance(option, (list, tuple)) and len(option) == count
-        if fits and all(isinstance(k, str) for k in option):
+        if fits and all(type(k) in (str, int) for k in option):
             return tuple(option)
     return None
 

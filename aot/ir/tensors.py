@@ -205,13 +205,13 @@ class Tree:
     """Nesting of arguments or results. kind: leaf, constant, tuple, list, dict.
 
     leaf: `value` is the position in the graph's inputs or outputs. constant: `value` is a Python
-    scalar or None. dict: `keys` parallel to `children`.
+    scalar or None; of an enumeration, the member's name. dict: `keys` parallel to `children`.
     """
 
     kind: str
     value: Any = None
     children: tuple[Tree, ...] = ()
-    keys: tuple[str, ...] = ()
+    keys: tuple[str | int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -131,9 +131,9 @@ class TreeSequence:
 
 @dataclass(frozen=True)
 class TreeDict:
-    """A dict with string keys, in the model's order."""
+    """A dict whose keys are text or whole numbers, in the model's order."""
 
-    items: tuple[tuple[str, Tree], ...]
+    items: tuple[tuple[str | int, Tree], ...]
 
 
 Tree: TypeAlias = TreeInput | TreeOutput | TreeConstant | TreeSequence | TreeDict

@@ -277,11 +277,12 @@ def _tree_in(v: JsonValue) -> Tree:
     raise v.wrong("a tree: input, output, constant, tuple, list or dict")
 
 
-def _pair_in(v: JsonValue) -> tuple[str, Tree]:
+def _pair_in(v: JsonValue) -> tuple[str | int, Tree]:
     both = v.each(lambda item: item)
     if len(both) != 2:
         raise v.wrong("a pair of key and tree")
-    return both[0].text(), _tree_in(both[1])
+    key = both[0].integer() if isinstance(both[0].value, int) else both[0].text()
+    return key, _tree_in(both[1])
 
 
 def _parameter_in(v: JsonValue) -> Parameter:

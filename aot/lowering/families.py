@@ -15,6 +15,7 @@ from aot.lowering import (  # noqa: F401  each fills the registry
     fractional_pooling,
     gamma,
     grid_sampling,
+    grouped,
     histograms,
     indexing,
     joining,
@@ -44,5 +45,5 @@ from aot.lowering.rows import REGISTRY
 
 
 def rows() -> Mapping[str, Row]:
-    """ATen overload -> its lowering, of all families."""
+    """Operator overload -> its lowering, of all families."""
     return REGISTRY.rows

@@ -94,10 +94,11 @@ def linear(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None) ->
 @REGISTRY.row("aten.mm.default", "aten.bmm.default")
 def mm(call: Call, a: Tensor, b: Tensor) -> Tensor:
     """(m, k) times (k, n), or a batch of them."""
-    return rounded(_product(a, b, call.result_type().shape), a.dtype)
+    return rounded(products(a, b, call.result_type().shape), a.dtype)
 
 
-def _product(a: Tensor, b: Tensor, shape: Sequence[Expr]) -> Tensor:
+def products(a: Tensor, b: Tensor, shape: Sequence[Expr]) -> Tensor:
+    """(*batch, m, k) times (*batch, k, n), of that shape, in the type that products add up in."""
     batch = tuple(shape[:-2])
     return accumulated(_batched(a, batch), _batched(b, batch), a, shape)
 
@@ -122,7 +123,7 @@ def addmm(
     call: Call, added: Tensor, a: Tensor, b: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> Tensor:
     """Gives beta * added + alpha * (a times b)."""
-    return plus(_product(a, b, call.result_type().shape), added, a.dtype, alpha, beta)
+    return plus(products(a, b, call.result_type().shape), added, a.dtype, alpha, beta)
 
 
 @REGISTRY.row("aten.addbmm.default")
@@ -162,10 +163,10 @@ def matmul(call: Call, a: Tensor, b: Tensor) -> Tensor:
     if a.rank == 1:
         wide = reshaped(a, (as_expr(1), a.shape[0]))
         shape = (*b.shape[:-2], as_expr(1), b.shape[-1])
-        return reshaped(rounded(_product(wide, b, shape), a.dtype), (*b.shape[:-2], b.shape[-1]))
+        return reshaped(rounded(products(wide, b, shape), a.dtype), (*b.shape[:-2], b.shape[-1]))
     shape = _matmul_shape(a, b)
     if b.rank > 2 or a.rank == 2:
-        return rounded(_product(a, b, shape), a.dtype)
+        return rounded(products(a, b, shape), a.dtype)
     left, rows = _flattened(a)
     right = b.builder.view(b, b.shape, lambda at: at)
     out = accumulated(left, right, a, (rows, b.shape[1]))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from enum import Enum
 from operator import itemgetter
 from typing import Any
 
@@ -120,14 +122,14 @@ def _children(kind: str, value: Any) -> list[Any]:
     """What a tree of several holds, still unchecked.
 
     Raises:
-        CorruptPackage: It is no list, or a dict's entry no pair of a name and something.
+        CorruptPackage: It is no list, or a dict's entry no pair of a key and something.
     """
     if not isinstance(value, list):
         raise CorruptPackage(f"plan.signature: a {kind} of {value!r:.60}")
     if kind != "dict":
         return value
     for entry in value:
-        if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[0], str):
+        if not isinstance(entry, list) or len(entry) != 2 or type(entry[0]) not in {str, int}:
             raise CorruptPackage(f"plan.signature: {entry!r:.60} is no entry of a dict")
     return [child for _, child in value]
 
@@ -177,12 +179,16 @@ def _flatten(tree: Tree, value: Any, leaves: list[Any], path: str) -> None:
             )
         leaves[content] = value
     elif kind == "constant":
+        if isinstance(value, Enum):
+            value = value.name
         if type(value) is not type(content) or value != content:
             raise InvalidArgument(
                 f"argument '{path}' is {value!r}, but the model was packaged with {content!r}"
             )
     elif kind == "dict":
         keys = [key for key, _ in content]
+        if is_dataclass(value):
+            value = {key: getattr(value, str(key)) for key in keys if hasattr(value, str(key))}
         if not isinstance(value, Mapping) or set(value) != set(keys):
             got = sorted(map(str, value)) if isinstance(value, Mapping) else type(value).__name__
             raise InvalidArgument(f"argument '{path}' must be a dict with keys {keys}, got {got}")

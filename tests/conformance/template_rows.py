@@ -32,12 +32,49 @@ def _row(
     return Row(name, function, _shapes(*shapes), tuple(dtypes))
 
 
+def _grouped() -> tuple[Row, ...]:
+    """Products of groups; torch traces them in bfloat16 alone."""
+    ends = [torch.tensor(e, dtype=torch.int32) for e in ([4, 12, 12, 32], [0, 0, 32, 32], [32] * 4)]
+
+    def of(*shapes: tuple[int, ...]) -> Callable[[torch.dtype], Sequence[Args]]:
+        return lambda dtype: [(*(ordinary(dtype, *s) for s in shapes), e) for e in ends]
+
+    def by_rows(a: Any, b: Any, offs: Any = None) -> Any:
+        if a.dtype != torch.float64:  # which has no kernel
+            return torch._grouped_mm(a, b, offs=offs)
+        if offs is None:
+            return a @ b
+        group = torch.searchsorted(offs, torch.arange(int(offs[-1])), right=True)
+        if a.dim() == 2:
+            return (a[:, None] @ b[group])[:, 0]
+        return (a[group] @ b.T[:, :, None])[:, :, 0].T
+
+    bf16 = (torch.bfloat16,)
+    return (
+        Row("grouped rows", by_rows, of((32, 16), (4, 16, 24)), bf16),
+        Row(
+            "grouped rows transposed",
+            lambda a, b, offs: by_rows(a, b.mT, offs),
+            of((32, 16), (4, 24, 16)),
+            bf16,
+        ),
+        Row("grouped columns", by_rows, of((4, 8, 16), (16, 32)), bf16),
+        Row(
+            "grouped batches",
+            by_rows,
+            _shapes((4, 8, 16), (4, 16, 24)),
+            bf16,
+        ),
+    )
+
+
 MATMUL = (
     _row("mm", torch.mm, [(7, 9), (9, 17)], PRODUCTS),
     _row("mm transposed", lambda a, b: torch.mm(a.t(), b.t()), [(9, 7), (17, 9)]),
     _row("mm no terms", torch.mm, [(3, 0), (0, 5)]),
     _row("mm of broadcasts", lambda a, b: a.expand(70, 90) @ b.expand(90, 50), [(70, 1), (1, 50)]),
     _row("bmm", torch.bmm, [(3, 7, 9), (3, 9, 5)], PRODUCTS),
+    *_grouped(),
     _row("matmul vectors", torch.matmul, [(33,), (33,)]),
     _row("matmul vector matrix", torch.matmul, [(9,), (2, 9, 5)]),
     _row("matmul matrix vector", torch.matmul, [(2, 3, 9), (9,)]),

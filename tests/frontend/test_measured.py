@@ -204,3 +204,41 @@ def test_as_many_values_as_a_mask_selects(tmp_path: Path) -> None:
     for wrong in (np.abs(x), np.array([1, -1, -2, -3], np.float32)):
         with pytest.raises(aot_runtime.InvalidArgument, match="index"):
             model(wrong, values)
+
+
+def _sliced(x: torch.Tensor, at: torch.Tensor) -> Any:
+    number = at.item()
+    return x[:number], x[number:], x[1 : number + 1 : 2]
+
+
+@pytest.mark.parametrize(
+    ("forward", "positions"),
+    [
+        (_sliced, (4, 0, 8, 12, -3, -20)),
+        (torch.tensor_split, ([2, 5], [5, 2], [0, 8], [-3, -1], [9, 20])),
+        (lambda x, at: x[at.item()], (1, 7, 0, -1, -8)),
+        (lambda x, at: x.narrow(0, at.item(), 2), (1, 6, 0, -2, -8)),
+    ],
+    ids=["slices", "tensor_split", "select", "narrow"],
+)
+def test_measured_positions_count_from_either_end(
+    tmp_path: Path, forward: Any, positions: tuple[Any, ...]
+) -> None:
+    x = torch.arange(24.0).reshape(8, 3)
+    model = package(tmp_path / "m.pkg", forward, x, torch.tensor(positions[0]))
+    for position in positions:
+        at = torch.tensor(position)
+        got, want = model(x, at), forward(x, at)
+        pairs = [(got, want)] if isinstance(want, torch.Tensor) else zip(got, want, strict=True)
+        for ours, theirs in pairs:
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_measured_slice_of_a_known_length_stays_inside(tmp_path: Path) -> None:
+    def forward(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return x.narrow(0, at.item(), 2)
+
+    x = torch.arange(8.0)
+    model = package(tmp_path / "m.pkg", forward, x, torch.tensor(1))
+    with pytest.raises(aot_runtime.ShapeMismatch, match="position that the model computes"):
+        model(x.numpy(), np.array(7))

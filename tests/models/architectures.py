@@ -153,10 +153,7 @@ def _several(name: str, side: int = 32, **options: Any) -> Architecture:
 
 _DISTIL = {"vocab_size": VOCABULARY, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}
 _DISENTANGLED = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
-_EXPERTS = {
-    **{"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2},
-    "experts_implementation": "batched_mm",  # the others look at which experts were chosen
-}
+_EXPERTS = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2}
 
 ENCODERS = (
     _encoder("Bert"),

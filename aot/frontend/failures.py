@@ -1,0 +1,248 @@
+"""Why torch.export could not trace a model: what is wrong, where, and what its author can do."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+
+import torch
+
+from aot.errors import AotError, DynamicShapeError, ExportError, InputMismatch
+from aot.frontend.labels import wanted_sizes
+from aot.frontend.places import UserCode, first_lines, is_users, place_of_error
+from aot.frontend.source import ModelSource
+from aot.frontend.structures import named_leaves, without_counterpart
+
+_TORCH_ADVICE = (
+    "The error above occurred",
+    "For more information",
+    "For more debugging help",
+    "For extended logs",
+    "For C++ stack trace",
+    "If you suspect",
+    "consider using data-dependent",
+)
+
+
+@dataclass(frozen=True)
+class _Cause:
+    """One way in which tracing fails.
+
+    Attributes:
+        sign: What "TypeOfError: message" begins with, or has in it, as a regular expression.
+        message: What is wrong with the model.
+        advice: What its author can do.
+    """
+
+    sign: str
+    message: str
+    advice: str
+
+
+_CAUSES = (
+    _Cause(
+        r"^GuardOnDataDependentSymNode: Could not guard",
+        "a decision of the model depends on the values of a tensor, which are known only when it "
+        "runs",
+        "Write a branch as torch.cond (one side runs) or torch.where (both do), a loop as "
+        "torch.while_loop. Where the decision is always the same, say so before it: "
+        "torch._check(condition).",
+    ),
+    _Cause(
+        r"^GuardOnDataDependentSymNode: Could not extract",
+        "the model uses a number as a constant that it computes from the values of a tensor",
+        "Repeat by torch.while_loop; give a number that never changes to the model as an int.",
+    ),
+    _Cause(
+        r"Exporting a ScriptModule is not supported",
+        "TorchScript modules cannot be traced",
+        "Package the Python module that the script was made from.",
+    ),
+    _Cause(
+        r"\.numpy\(\) is not supported",
+        "the model leaves PyTorch: it asks a tensor for a NumPy array",
+        "Use operators of PyTorch, or make this part a custom operator: docs/custom-operators.md.",
+    ),
+    _Cause(
+        r"Found <class .* in output",
+        "forward gives an object that torch cannot look into",
+        "Return tensors, tuples, lists, dicts or dataclasses of them, or register the class: "
+        "torch.utils._pytree.register_pytree_node.",
+    ),
+)
+
+
+def place_of_model(source: ModelSource) -> str:
+    """The place of the module's forward ("file:line") when the user wrote it, else the file."""
+    code = getattr(source.module.forward, "__code__", None)
+    if code is not None and is_users(code.co_filename):
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    return str(source.path or "")
+
+
+def export_error(
+    source: ModelSource, names: tuple[str, ...] = ()
+) -> Callable[[BaseException], AotError]:
+    """Sorts a failure of torch.export: the inputs, the dynamic shapes, or the model.
+
+    Args:
+        source: The model.
+        names: Of forward's parameters, in the order of the example inputs.
+    """
+
+    def convert(error: BaseException) -> AotError:
+        where = place_of_error(error, source.root) or place_of_model(source)
+        details = first_lines(error, _TORCH_ADVICE)
+        if type(error).__name__ == "UserError" and _about_shapes(str(error)):
+            return DynamicShapeError(
+                "the model does not allow the dynamic shapes that were asked for",
+                where=place_of_model(source),
+                details=details,
+                advice=_shape_advice(str(error)),
+            )
+        outside = _size_out_of_range(source, names) if _NOT_IN_RANGE in str(error) else ""
+        if outside:
+            return DynamicShapeError(
+                outside,
+                where=place_of_model(source),
+                advice="Give an example within the range, or ask for a wider one: "
+                "Dim(…, min=…, max=…).",
+            )
+        values = (*source.args, *source.kwargs.values())
+        odd = without_counterpart(names, values)
+        if odd is not None:
+            return _without_counterpart(source, *odd)
+        meta = next((n for n, t in _weights(source.module) if t.is_meta), "")
+        if meta:
+            return ExportError(
+                f"the weight {meta} is on the meta device, where tensors have no values",
+                where=place_of_model(source),
+                advice="Load the weights before packaging: load_state_dict(…, assign=True).",
+            )
+        eager = _eager_failure(source)
+        if eager is not None:
+            return InputMismatch(
+                "the model itself fails with the example inputs",
+                where=place_of_error(eager, source.root) or where,
+                details=first_lines(eager),
+            )
+        tied = _tied_buffers(source.module)
+        if tied:
+            return ExportError(
+                f"torch.export cannot trace the model, whose buffers {' and '.join(tied)} are the "
+                "same memory",
+                where=where,
+                details=details,
+                advice="When the model changes one of them, register the tensor once.",
+            )
+        text = first_lines(error)
+        for cause in _CAUSES:
+            if re.search(cause.sign, text):
+                return ExportError(cause.message, where=where, details=details, advice=cause.advice)
+        return ExportError("torch.export cannot trace the model", where=where, details=details)
+
+    return convert
+
+
+_NOT_IN_RANGE = " not in range ["
+
+
+def _size_out_of_range(source: ModelSource, names: tuple[str, ...]) -> str:
+    """Which size of the example is outside of the range that was asked for; "" for none."""
+    example = source.args, source.kwargs
+    values = (*source.args, *source.kwargs.values())
+    leaves = [leaf for n, v in zip(names, values, strict=False) for leaf in named_leaves(v, n)]
+    tensors = [(path, leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
+    wanted = wanted_sizes(example, names, source.dynamic_shapes)
+    for (position, axis), asked in wanted.items():
+        path, tensor = tensors[position]
+        low, high = getattr(asked, "min", None), getattr(asked, "max", None)
+        size = tensor.shape[axis]
+        if (low is not None and size < low) or (high is not None and size > high):
+            return (
+                f"the example's {path} has {size} elements along dimension {axis}, for which "
+                f"{low} to {high} was asked for"
+            )
+    return ""
+
+
+def _without_counterpart(source: ModelSource, path: str, kind: type[object]) -> ExportError:
+    return ExportError(
+        f"the argument {path} is a {kind.__name__}, which a package cannot hold",
+        where=place_of_model(source),
+        advice="Arguments are tensors, numbers, text, None, and tuples, lists, dicts and "
+        "dataclasses of them: make the rest of such values in forward, or in a module around it.",
+    )
+
+
+def _weights(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
+@contextmanager
+def without_graphs() -> Iterator[None]:
+    """Keeps from standard error the graph that torch prints of a model that it cannot trace."""
+    shown, sys.stderr = sys.stderr, StringIO()
+    graph = ""
+    try:
+        yield
+    except RuntimeError as error:
+        graph = f"{getattr(error, 'partial_fx_graph', '')}"
+        raise
+    finally:
+        written, sys.stderr = sys.stderr.getvalue(), shown
+        sys.stderr.write(written.replace(f"{graph}\n", "") if graph else written)
+
+
+def _tied_buffers(module: torch.nn.Module) -> list[str]:
+    """Names of the first buffers found that are one tensor."""
+    names: dict[int, list[str]] = {}
+    for name, buffer in module.named_buffers(remove_duplicate=False):
+        names.setdefault(id(buffer), []).append(name)
+    return next((found for found in names.values() if len(found) > 1), [])
+
+
+def _about_shapes(message: str) -> bool:
+    return "Constraints violated" in message or "dynamic_shapes" in message
+
+
+def violates_range(error: BaseException) -> bool:
+    """Whether some dimension's range is too wide for the model, and none is a constant in it."""
+    text = str(error)
+    # torch fails an assertion of its own where it would print a bound that is no integer.
+    broken = isinstance(error, AssertionError) and text.startswith("Expected op to be '=='")
+    return broken or ("Constraints violated" in text and "to be a constant" not in text)
+
+
+def _shape_advice(message: str) -> str:
+    if "to be a constant (1)" in message or "to be a constant (0)" in message:
+        return "Use an example size of at least 2 in dynamic dimensions: torch fixes 0 and 1."
+    if "specialized it to be a constant" in message:
+        return (
+            "Make the dimension static. Where nothing in the model asks for this very size, some "
+            "size computed from it is 0 or 1 in the example, which torch fixes: use a larger one."
+        )
+    if "generated guard" in message:
+        return "Give the named dimensions the range that the guards allow: Dim(…, min=…, max=…)."
+    return ""
+
+
+def _eager_failure(source: ModelSource) -> BaseException | None:
+    """What the model raises when it just runs; None when it works."""
+    failures: list[BaseException] = []
+
+    def keep(error: BaseException) -> AotError:
+        failures.append(error)
+        return InputMismatch(str(error))
+
+    try:
+        with UserCode(keep):
+            source.module(*source.args, **source.kwargs)
+    except InputMismatch:
+        return failures[0] if failures else None
+    return None

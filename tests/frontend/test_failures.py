@@ -1,0 +1,101 @@
+"""Why a model cannot be traced: each cause has its own sentence and its own way out."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from aot import package
+from aot.errors import DynamicShapeError, ExportError
+
+
+class Calls(nn.Module):
+    """A module around a function."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+X = torch.arange(3.0)
+
+
+def build(folder: Path, function: Any, *args: Any) -> None:
+    package(Calls(function), args, path=folder / "m.pkg")
+
+
+def decides(x: torch.Tensor) -> torch.Tensor:
+    return x if (x > 0).all() else -x
+
+
+def unrolls(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(int(x.sum().int().item())):
+        x = x * 2
+    return x
+
+
+class Opaque:
+    """Nothing that torch looks into."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x
+
+
+@pytest.mark.parametrize(
+    ("function", "message", "advice"),
+    [
+        (decides, "a decision of the model depends on the values of a tensor", r"torch\.cond"),
+        (unrolls, "uses a number as a constant that it computes", r"torch\.while_loop"),
+        (lambda x: torch.from_numpy(x.numpy() + 1), "leaves PyTorch", "custom operator"),
+        (Opaque, "gives an object that torch cannot look into", "register_pytree_node"),
+    ],
+    ids=["decision", "number", "numpy", "object"],
+)
+def test_causes_have_their_own_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], function: Any, message: str, advice: str
+) -> None:
+    with pytest.raises(ExportError, match=message) as caught:
+        build(tmp_path, function, X)
+    assert advice.replace("\\", "") in caught.value.advice
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_script_is_no_module_to_trace(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="TorchScript"):
+        package(torch.jit.script(nn.Linear(3, 3)), (X,), path=tmp_path / "m.pkg")
+
+
+def test_weights_without_values_are_named(tmp_path: Path) -> None:
+    module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3, device="meta"))
+    with pytest.raises(ExportError, match=r"weight 1\.weight is on the meta device"):
+        package(module, (X,), path=tmp_path / "m.pkg")
+
+
+def test_an_example_outside_of_its_range_is_named(tmp_path: Path) -> None:
+    rows = torch.export.Dim("rows", min=4, max=8)
+    with pytest.raises(DynamicShapeError, match=r"input has 3 elements along dimension 0.*4 to 8"):
+        package(
+            nn.Linear(3, 3),
+            (torch.ones(3, 3),),
+            path=tmp_path / "m.pkg",
+            dynamic_shapes=({0: rows},),
+        )
+
+
+def test_what_a_model_prints_while_it_is_traced_is_shown(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def talks(x: torch.Tensor) -> torch.Tensor:
+        print("traced", file=sys.stderr)
+        return decides(x)
+
+    with pytest.raises(ExportError):
+        build(tmp_path, talks, X)
+    assert capfd.readouterr().err.splitlines().count("traced") >= 1
