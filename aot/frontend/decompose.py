@@ -52,7 +52,7 @@ def _pinv(
         sizes, v, most = values, vt.mT, values[..., :1]
     counts = sizes > torch.maximum(atol.unsqueeze(-1), rtol.unsqueeze(-1) * most)
     inverse = torch.where(counts, values.reciprocal(), none)
-    return (v * inverse.unsqueeze(-2)) @ u.mT
+    return torch.matmul(v * inverse.unsqueeze(-2), u.mT)
 
 
 OURS = {torch.ops.aten.linalg_pinv.atol_rtol_tensor: _pinv}

@@ -3,8 +3,8 @@
     python -m benchmarks.linalg.run [--only REGEX] [--write]
 
 Batches of 10^4 small matrices, and single ones of 1024^2. Ours and eager's runs alternate, and the
-least of each counts: another process that takes the core makes both slower. `--write` makes
-benchmarks/results/linalg.md.
+least of each counts, in time of the processor: what other processes take is left out. `--write`
+makes benchmarks/results/linalg.md of the rows that ran.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def _least(run: Callable[[], Any], other: Callable[[], Any]) -> tuple[float, flo
     turns = 0
     while turns < 3 or (time.perf_counter() - start < 0.5 and turns < 50):
         for k, each in enumerate((run, other)):
-            before = time.perf_counter()
+            before = time.process_time()
             each()
-            best[k] = min(best[k], 1e3 * (time.perf_counter() - before))
+            best[k] = min(best[k], 1e3 * (time.process_time() - before))
         turns += 1
     return best[0], best[1]
 
@@ -113,8 +113,8 @@ def table(timed: list[Timed]) -> str:
     lines = [
         "# Dense linear algebra",
         "",
-        "Made by `python -m benchmarks.linalg.run --write`: one thread, milliseconds of the least",
-        "run, ours / eager (PyTorch with MKL). B is the number of matrices, n their size.",
+        "Made by `python -m benchmarks.linalg.run --write`: one thread, milliseconds of",
+        "the processor in the least of several runs, ours / eager (PyTorch with MKL). B matrices of n x n.",
         "",
         "| operator | type | B | n | ours | eager | ours / eager |",
         "|---|---|---|---|---|---|---|",
