@@ -9,7 +9,7 @@ from functools import partial
 from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.nests import View
 from aot.ir.scalar import cast
-from aot.ir.templates.library import LibraryCall, Routine, Sizes
+from aot.ir.templates.library import LibraryCall, LibraryRoutine, Sizes
 from aot.lowering.builder import Tensor
 from aot.lowering.registry import CannotLower
 from aot.lowering.reshape import reshape_index
@@ -69,7 +69,7 @@ class Matrices:
 
 
 @dataclass(frozen=True)
-class Results:
+class Records:
     """What a call gave: records (batch, record).
 
     Attributes:
@@ -80,7 +80,7 @@ class Results:
     """
 
     records: Tensor
-    routine: Routine
+    routine: LibraryRoutine
     sizes: Sizes
     batch: Shape
 
@@ -98,8 +98,8 @@ class Results:
 
 
 def call_routine(
-    routine: Routine, a: Matrices, b: Matrices | None = None, options: Sequence[str] = ()
-) -> Results:
+    routine: LibraryRoutine, a: Matrices, b: Matrices | None = None, options: Sequence[str] = ()
+) -> Records:
     """One call for all matrices; batches are broadcast.
 
     Raises:
@@ -118,7 +118,7 @@ def call_routine(
         options=tuple(sorted(options)),
     )
     shape = (product(batch), routine.record(sizes))
-    return Results(tensor.builder.template(call, shape, tensor.dtype), routine, sizes, batch)
+    return Records(tensor.builder.template(call, shape, tensor.dtype), routine, sizes, batch)
 
 
 def broadcast(a: Shape, b: Shape) -> Shape:

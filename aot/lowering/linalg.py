@@ -9,14 +9,11 @@ from aot.ir.scalar import Node, cast, const, reduce_, unary
 from aot.ir.templates.linalg import ROUTINES, least
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
-from aot.lowering.library import Matrices, Results, Shape, broadcast, call_routine
+from aot.lowering.library import Matrices, Records, Shape, broadcast, call_routine
 from aot.lowering.registry import Call, CannotLower, SeveralResults
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
 from aot.symbolic import Expr, as_expr
-
-Inside = Callable[[Expr, Expr], Node]
-"""Whether an element at a row and a column is kept."""
 
 
 def _checks(check_errors: bool) -> None:
@@ -62,7 +59,7 @@ def triangle(x: Tensor, shape: Shape, keep: Callable[[Node, Node], Node], unit: 
 # ---- Cholesky ----
 
 
-def _factor(a: Tensor, upper: bool) -> Results:
+def _factor(a: Tensor, upper: bool) -> Records:
     return call_routine(ROUTINES["cholesky"], Matrices(a, turned=upper))
 
 
@@ -188,7 +185,7 @@ def lu_unpack(
     return tuple(nothing if x is None else x for x in found)
 
 
-def _order(pivots: Tensor, lu: Tensor) -> Results:
+def _order(pivots: Tensor, lu: Tensor) -> Records:
     """The order in which exchanges of rows leave them, and the way back."""
     rows, known, dtype = lu.shape[-2], pivots.shape[-1], lu.dtype
 
@@ -271,7 +268,7 @@ def inv_ex(call: Call, a: Tensor, *, check_errors: bool = False) -> tuple[Tensor
 
 
 def _over_pivots(
-    found: Results, op: str, dtype: DType, body: Callable[[Node, Node], Node]
+    found: Records, op: str, dtype: DType, body: Callable[[Node, Node], Node]
 ) -> Tensor:
     """A reduction over body(element of U's diagonal, whether its row was exchanged)."""
     factors, pivots = found.part("lu"), found.part("pivots", INT64)

@@ -113,8 +113,8 @@ def table(timed: list[Timed]) -> str:
     lines = [
         "# Dense linear algebra",
         "",
-        "Made by `python -m benchmarks.linalg.run --write`: one thread, milliseconds of",
-        "the processor in the least of several runs, ours / eager (PyTorch with MKL). B matrices of n x n.",
+        "Made by `python -m benchmarks.linalg.run --write`: one thread, milliseconds of the",
+        "processor in the least of several runs, ours / eager (MKL). B matrices, n x n.",
         "",
         "| operator | type | B | n | ours | eager | ours / eager |",
         "|---|---|---|---|---|---|---|",

@@ -8,7 +8,7 @@ from aot.ir.templates.bags import BagParts, Bags, BagsSupport
 from aot.ir.templates.base import Parts, Support, TemplateCall
 from aot.ir.templates.conv import Conv, ConvSupport
 from aot.ir.templates.digits import DigitPlaces
-from aot.ir.templates.library import Library, LibraryCall, Routine, Sizes
+from aot.ir.templates.library import LibraryCall, LibraryRoutine, RoutineLibrary, Sizes
 from aot.ir.templates.matmul import Matmul, MatmulSupport
 from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
 from aot.ir.templates.resample import Resample
@@ -28,8 +28,8 @@ __all__ = [
     "ConvSupport",
     "DigitPlaces",
     "KeyParts",
-    "Library",
     "LibraryCall",
+    "LibraryRoutine",
     "Matmul",
     "MatmulSupport",
     "Parts",
@@ -38,7 +38,7 @@ __all__ = [
     "Resample",
     "Resample2",
     "Resample2Support",
-    "Routine",
+    "RoutineLibrary",
     "Scan",
     "ScanSupport",
     "Sizes",

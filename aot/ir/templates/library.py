@@ -36,7 +36,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Library:
+class RoutineLibrary:
     """Where routines come from.
 
     Attributes:
@@ -50,12 +50,12 @@ class Library:
     licence: str
 
 
-Parts = Mapping[str, Shape]
+RecordParts = Mapping[str, Shape]
 """The parts of a record, in order, and their shapes."""
 
 
 @dataclass(frozen=True, repr=False)
-class Routine:
+class LibraryRoutine:
     """A contract.
 
     Attributes:
@@ -69,9 +69,9 @@ class Routine:
         options: Which of the call's options it knows.
     """
 
-    library: Library
+    library: RoutineLibrary
     name: str
-    parts: Callable[[Sizes], Parts]
+    parts: Callable[[Sizes], RecordParts]
     compute: Callable[[Array, Array, frozenset[str]], Sequence[Array]]
     flops: Callable[[Sizes], Expr]
     roles: tuple[str, ...] = ("a",)
@@ -113,7 +113,7 @@ class LibraryCall(TemplateCall):
     kind: ClassVar[str] = "library"
 
     a: View
-    routine: Routine
+    routine: LibraryRoutine
     b: View | None = None
     options: tuple[str, ...] = ()
 

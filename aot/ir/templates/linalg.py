@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from aot.ir.templates.base import Array
-from aot.ir.templates.library import Library, Parts, Routine, Sizes
+from aot.ir.templates.library import LibraryRoutine, RecordParts, RoutineLibrary, Sizes
 from aot.symbolic import Expr, FloorDiv, Minimum, integer
 
-LINALG = Library("linalg", version=1, licence="as this project's")
+LINALG = RoutineLibrary("linalg", version=1, licence="as this project's")
 
 Options = frozenset[str]
 
@@ -29,47 +29,47 @@ def least(m: Expr, n: Expr) -> Expr:
 # ---- what records hold ----
 
 
-def _cholesky_parts(s: Sizes) -> Parts:
+def _cholesky_parts(s: Sizes) -> RecordParts:
     return {"factor": (s.n, s.n), "info": ()}
 
 
-def _lu_parts(s: Sizes) -> Parts:
+def _lu_parts(s: Sizes) -> RecordParts:
     return {"lu": (s.m, s.n), "pivots": (least(s.m, s.n),), "order": (s.m,), "info": ()}
 
 
-def _solve_parts(s: Sizes) -> Parts:
+def _solve_parts(s: Sizes) -> RecordParts:
     return {**_lu_parts(s), "x": (s.n, s.r)}
 
 
-def _inverse_parts(s: Sizes) -> Parts:
+def _inverse_parts(s: Sizes) -> RecordParts:
     return {"inverse": (s.n, s.n), "info": ()}
 
 
-def _order_parts(s: Sizes) -> Parts:
+def _order_parts(s: Sizes) -> RecordParts:
     return {"order": (s.n,), "back": (s.n,)}
 
 
-def _triangular_parts(s: Sizes) -> Parts:
+def _triangular_parts(s: Sizes) -> RecordParts:
     return {"x": (s.n, s.r)}
 
 
-def _qr_parts(s: Sizes) -> Parts:
+def _qr_parts(s: Sizes) -> RecordParts:
     return {"reflections": (s.m, s.n), "tau": (least(s.m, s.n),)}
 
 
-def _reflections_parts(s: Sizes) -> Parts:
+def _reflections_parts(s: Sizes) -> RecordParts:
     return {"product": (s.m - 1, s.r)}
 
 
-def _eigh_parts(s: Sizes) -> Parts:
+def _eigh_parts(s: Sizes) -> RecordParts:
     return {**_eigvalsh_parts(s), "vectors": (s.n, s.n)}
 
 
-def _eigvalsh_parts(s: Sizes) -> Parts:
+def _eigvalsh_parts(s: Sizes) -> RecordParts:
     return {"values": (s.n,)}
 
 
-def _svd_parts(s: Sizes) -> Parts:
+def _svd_parts(s: Sizes) -> RecordParts:
     return {**_eigvalsh_parts(s), "ut": (s.n, s.m), "vt": (s.n, s.n)}
 
 
@@ -227,21 +227,21 @@ _BACK = frozenset({"back"})
 _SHAPES = frozenset({"upper", "unit"})
 
 _ROWS = (
-    Routine(LINALG, "cholesky", _cholesky_parts, _cholesky, _cholesky_flops),
-    Routine(LINALG, "lu", _lu_parts, _lu, _lu_flops),
-    Routine(LINALG, "solve", _solve_parts, _solve, _solve_flops, _BOTH),
-    Routine(LINALG, "inverse", _inverse_parts, _inverse, _inverse_flops),
-    Routine(LINALG, "order", _order_parts, _order, _order_flops),
-    Routine(LINALG, "eigh", _eigh_parts, _eigh, _sweeps_flops),
-    Routine(LINALG, "eigvalsh", _eigvalsh_parts, _eigvalsh, _sweeps_flops),
-    Routine(LINALG, "svd", _svd_parts, _svd, _sweeps_flops),
-    Routine(LINALG, "svdvals", _eigvalsh_parts, _svdvals, _sweeps_flops),
-    Routine(LINALG, "qr", _qr_parts, _qr, _qr_flops),
-    Routine(
+    LibraryRoutine(LINALG, "cholesky", _cholesky_parts, _cholesky, _cholesky_flops),
+    LibraryRoutine(LINALG, "lu", _lu_parts, _lu, _lu_flops),
+    LibraryRoutine(LINALG, "solve", _solve_parts, _solve, _solve_flops, _BOTH),
+    LibraryRoutine(LINALG, "inverse", _inverse_parts, _inverse, _inverse_flops),
+    LibraryRoutine(LINALG, "order", _order_parts, _order, _order_flops),
+    LibraryRoutine(LINALG, "eigh", _eigh_parts, _eigh, _sweeps_flops),
+    LibraryRoutine(LINALG, "eigvalsh", _eigvalsh_parts, _eigvalsh, _sweeps_flops),
+    LibraryRoutine(LINALG, "svd", _svd_parts, _svd, _sweeps_flops),
+    LibraryRoutine(LINALG, "svdvals", _eigvalsh_parts, _svdvals, _sweeps_flops),
+    LibraryRoutine(LINALG, "qr", _qr_parts, _qr, _qr_flops),
+    LibraryRoutine(
         LINALG, "reflections", _reflections_parts, _reflections, _reflections_flops, _BOTH, _BACK
     ),
-    Routine(
+    LibraryRoutine(
         LINALG, "triangular", _triangular_parts, _triangular, _triangular_flops, _BOTH, _SHAPES
     ),
 )
-ROUTINES: Mapping[str, Routine] = {row.name: row for row in _ROWS}
+ROUTINES: Mapping[str, LibraryRoutine] = {row.name: row for row in _ROWS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -220,10 +220,6 @@ def test_nothing_to_compute(tmp_path: Path, shape: tuple[int, ...]) -> None:
 # ---- matrices that have no factors ----
 
 
-def _raising(operator: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> Sequence[Any]:
-    return operator, inputs
-
-
 INDEFINITE = torch.stack([torch.eye(3), torch.diag(torch.tensor([1.0, -2.0, 3.0]))])
 SINGULAR = torch.stack([torch.eye(3), torch.ones(3, 3)])
 
@@ -248,7 +244,7 @@ def test_where_eager_raises_a_run_fails(
     good = matrices[:1].expand(2, 3, 3).contiguous()
     model = aot_runtime.load(packaged(tmp_path / "m.pkg", operator, good))
     np.testing.assert_array_equal(np.asarray(model(good)), operator(good).numpy())
-    with pytest.raises(torch.linalg.LinAlgError):
+    with pytest.raises(RuntimeError):
         operator(matrices)
     with pytest.raises(aot_runtime.InvalidArgument, match=message):
         model(matrices)
