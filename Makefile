@@ -9,7 +9,7 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp test-gpu matrix soak conformance models programs hostile sweeps lint tidy format golden bench growth works size clean
+.PHONY: help setup demo test test-fast test-cpp test-gpu matrix soak conformance models programs hostile sweeps lint tidy format golden bench growth shapes works size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ bench: setup ## time the examples on this machine: package, load, run
 
 growth: setup ## every operator at n, 4n, 16n, 64n beside eager: ARGS='--device cuda --only sort'
 	@$(PY) -m benchmarks.growth.run $(ARGS)
+
+shapes: setup ## random shapes, times and errors beside eager: ARGS='--device cuda --seed 1 --count 400'
+	@$(PY) -m benchmarks.shapes.run $(ARGS)
 
 works: setup ## a graph network, a recommender, experts, an LSTM beside eager: ARGS='--device cuda --jobs 4'
 	@$(PY) -m benchmarks.works.run $(ARGS)

@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 
 from aot import driver, options
 from aot import tune as tune  # noqa: PLC0414  the command line finds it here
+from aot.backends.registry import begin
 from aot.errors import UsageError
 from aot.frontend.capture import capture_file, capture_module, capture_program
 from aot.frontend.eager import eager_call
@@ -67,16 +68,19 @@ def package(
         operators=tuple(operators),
         operator_libraries=tuple(Path(path) for path in operator_libraries),
     )
+    if isinstance(module_or_program, ExportedProgram) and (
+        args or kwargs or dynamic_shapes is not None
+    ):
+        raise UsageError(
+            "a saved program has its inputs and dynamic shapes already",
+            advice="Leave out args, kwargs and dynamic_shapes, or give the module itself.",
+        )
+    begin(chosen)  # compilers work while the model is captured
     if not isinstance(module_or_program, ExportedProgram):
         module = module_or_program
         more = {"dynamic_shapes": dynamic_shapes, "extra_inputs": extra_inputs}
         return driver.build(
             lambda called: capture_module(module, args, kwargs, operators=called, **more), chosen
-        )
-    if args or kwargs or dynamic_shapes is not None:
-        raise UsageError(
-            "a saved program has its inputs and dynamic shapes already",
-            advice="Leave out args, kwargs and dynamic_shapes, or give the module itself.",
         )
     program = module_or_program
     return driver.build(lambda called: capture_program(program, operators=called), chosen)

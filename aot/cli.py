@@ -21,7 +21,9 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
+from aot import garbage
 from aot import options as build_options
+from aot.backends.registry import begin
 from aot.errors import AotError, InternalError, UsageError, VerificationFailed
 from aot.link.reader import PackageFile
 from aot.lowering.lower import supported_operators
@@ -169,12 +171,14 @@ def _options(
 
 def _torch_side() -> ModuleType:
     # Imported here: it brings torch along, which the other commands do without.
-    from aot import api
+    with garbage.kept_for_good():
+        from aot import api
 
     return api
 
 
 def _build(model: Path, options: BuildOptions, observer: Observer) -> BuildReport:
+    begin(options)  # compilers work while torch is imported and the model captured
     driver = _torch_side().driver
     kept = Keep()
     observers: list[Observer] = [observer, kept]
@@ -578,6 +582,7 @@ def run_command(arguments: Sequence[str]) -> int:
 def main() -> NoReturn:
     """The `aot-package` program."""
     signal.signal(signal.SIGTERM, _terminate)
+    garbage.search_seldom()
     sys.exit(run_command(sys.argv[1:]))
 
 

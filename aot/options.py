@@ -139,6 +139,11 @@ class BuildOptions:
             )
 
     @property
+    def compiles(self) -> bool:
+        """Whether compilers run, or would but for what the cache holds."""
+        return self.stop_after is None or STAGES.index(self.stop_after) >= STAGES.index("build")
+
+    @property
     def has_weight_program(self) -> bool:
         """Whether weights can be replaced at run time."""
         return self.swappable or self.keep_originals

@@ -54,6 +54,9 @@ class DeviceBackend:
     def tools(self, target: Target, options: BuildOptions) -> tuple[tuple[str, str], ...]:
         return (("fakec", "1.0"),)
 
+    def begin(self, target: Target, options: BuildOptions) -> None:
+        """Nothing."""
+
     def prepare(self, graph: KernelGraph, target: Target) -> KernelGraph:
         return HOST.prepare(graph, ALL_CPU)
 

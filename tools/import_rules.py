@@ -21,6 +21,7 @@ BASE = ("errors", "options", "version")
 
 ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
+    "garbage": (),
     "options": ("errors",),
     "version": (),
     "symbolic": BASE,
@@ -44,8 +45,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *BASE,
         *("ir", "frontend", "lowering", "schedule", "backends", "link", "driver", "report"),
     ),
-    "cli": (*BASE, "api", "driver", "report", "link", "lowering", "trust_commands"),
-    "api": (*BASE, "driver", "frontend", "report", "tune"),
+    "cli": (
+        *BASE,
+        *("api", "backends", "driver", "garbage", "report", "link", "lowering", "trust_commands"),
+    ),
+    "api": (*BASE, "backends", "driver", "frontend", "report", "tune"),
     "__init__": ("api",),
 }
 """Part of `aot` -> parts that it may import, besides itself."""

@@ -39,6 +39,7 @@ SPANNING: Mapping[str, str] = {
     "tests/conformance/": "every operator, on every backend",
     "tests/works/": "the workloads of benchmarks/works, and what a run writes of them",
     "tests/growth/": "the measures of growth in benchmarks/growth, and what they find",
+    "tests/shapes/": "the random cases of benchmarks/shapes, and what a run writes of them",
     "tests/examples/": "the examples, packaged and run",
     "tests/models/": "architectures of transformers, packaged and run",
     "tests/programs/": "random programs, packaged and run",

@@ -17,6 +17,9 @@ from aot.options import BuildOptions, Target
 
 Array = np.ndarray[Any, Any]
 
+UNNAMED = "@NAME@"
+"""A function's name in a text that has none yet."""
+
 
 @dataclass(frozen=True)
 class KernelSource:
@@ -33,6 +36,8 @@ class KernelSource:
             before it touches what that may write, and ends after it.
         declaration: What it is called with, and the memory that it touches then; None in sources
             that no package gets.
+        unnamed: The text with `UNNAMED` for the name, by which equal functions of other models are
+            known; "" where the text does for that.
     """
 
     name: str
@@ -43,6 +48,7 @@ class KernelSource:
     faults: bool = False
     waits: bool = False
     declaration: Declaration | None = None
+    unnamed: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,9 @@ class Backend(Protocol):
 
     def tools(self, target: Target, options: BuildOptions) -> tuple[tuple[str, str], ...]:
         """Name and version of each compiler that `compile` uses, for the package's provenance."""
+
+    def begin(self, target: Target, options: BuildOptions) -> None:
+        """Starts, beside the caller, what `compile` wants for any model; never fails."""
 
     def prepare(self, graph: KernelGraph, target: Target) -> KernelGraph:
         """The graph as this backend launches it, with its decisions.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 from aot.errors import ToolchainError
@@ -14,7 +15,7 @@ def keep(path: Path, data: bytes) -> None:
     Raises:
         ToolchainError: The place cannot be written.
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -6,7 +6,7 @@ from aot.backends.base import Backend
 from aot.backends.cpp.backend import CppBackend
 from aot.backends.triton.backend import TritonBackend
 from aot.errors import UsageError
-from aot.options import Target
+from aot.options import BuildOptions, Target
 
 BACKENDS: tuple[Backend, ...] = (CppBackend(), TritonBackend())
 
@@ -21,3 +21,14 @@ def backend_for(target: Target) -> Backend:
         if backend.supports(target):
             return backend
     raise UsageError(f"no backend makes code for {target}")
+
+
+def begin(options: BuildOptions) -> None:
+    """Starts, beside the caller, what compiling for the options' targets wants for any model.
+
+    Raises:
+        UsageError: No backend makes code for a target.
+    """
+    if options.compiles:
+        for target in options.targets:
+            backend_for(target).begin(target, options)

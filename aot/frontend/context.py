@@ -195,13 +195,18 @@ class Refusals:
 class Bindings:
     """What names of one graph stand for: its FX nodes, and masks that were measured there."""
 
-    def __init__(self, true_places: Mapping[str, ValueRef] | None = None) -> None:
+    def __init__(
+        self,
+        true_counts: Mapping[str, Expr] | None = None,
+        true_places: Mapping[str, ValueRef] | None = None,
+    ) -> None:
         self._nodes: dict[str, Any] = {}
+        self._true_counts = dict(true_counts or {})
         self._true_places = dict(true_places or {})
 
     def inner(self) -> Bindings:
         """Those of a block: it sees no nodes of the graph around it, but what was measured."""
-        return Bindings(self._true_places)
+        return Bindings(self._true_counts, self._true_places)
 
     @property
     def nodes(self) -> Mapping[str, Any]:
@@ -212,6 +217,11 @@ class Bindings:
         return self._nodes
 
     @property
+    def true_counts(self) -> Mapping[str, Expr]:
+        """Mask -> how many true elements it has, where they were counted."""
+        return self._true_counts
+
+    @property
     def true_places(self) -> Mapping[str, ValueRef]:
         """Mask -> the indices of its true elements, where they were computed."""
         return self._true_places
@@ -219,6 +229,10 @@ class Bindings:
     def bind(self, node: str, value: Any) -> None:
         """The node stands for the value."""
         self._nodes[node] = value
+
+    def bind_true_count(self, mask: str, count: Expr) -> None:
+        """The mask has so many true elements."""
+        self._true_counts[mask] = count
 
     def bind_true_places(self, mask: str, indices: ValueRef) -> None:
         """The mask's true elements are at these indices, a row each."""

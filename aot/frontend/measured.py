@@ -19,6 +19,7 @@ from aot.frontend.measuring import (
     flattened,
     is_mask,
     name_size,
+    true_count,
     true_places,
 )
 from aot.frontend.sizes import finite
@@ -94,9 +95,20 @@ def _masked_select(context: Context, call: MeasuredCall) -> Any:
         context.measured.overstate(call.symbol, str(count))
     pair = []
     for value, name in ((x, f"{call.name}.all"), (mask, f"{call.name}.mask")):
-        type_ = TensorType(context.ops.types[value.name].dtype, shape, row_major_strides(shape))
+        known = context.ops.types[value.name]
+        if known.shape == shape:
+            pair.append(value)
+            continue
+        type_ = TensorType(known.dtype, shape, row_major_strides(shape))
         pair.append(emit(context, call, "aten.expand.default", (value, shape), name, type_))
-    return _pick(context, call, pair[0], (pair[1],))
+    return _select(context, call, pair[0], pair[1])
+
+
+def _select(context: Context, call: MeasuredCall, x: ValueRef, mask: ValueRef) -> ValueRef:
+    """The elements of x where a mask of its shape is true."""
+    name_size(context, call, true_count(context, call, mask, call.name))
+    target, type_ = "aot.select_true.default", context.type_of(call.result)
+    return emit(context, call, target, (x, mask), call.name, type_)
 
 
 def _broadcast(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -108,6 +120,11 @@ def _broadcast(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, ...]:
 
 def _pick(context: Context, call: MeasuredCall, x: ValueRef, indices: Sequence[Any]) -> ValueRef:
     """x[indices]."""
+    shape = context.ops.types[x.name].shape
+    if len(indices) == 1 and shape and is_mask(context, indices[0]):
+        (mask,) = indices
+        if context.ops.types[mask.name].shape == shape:
+            return _select(context, call, x, mask)
     named, size = _without_masks(context, call, indices)
     if size is not None:
         name_size(context, call, size)

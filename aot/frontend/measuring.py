@@ -9,11 +9,14 @@ from aot.errors import wrongly_traced
 from aot.frontend.context import Context
 from aot.ir.dtypes import BOOL, INT64, UINT8, DType
 from aot.ir.origin import Origin
-from aot.ir.tensors import SizeRead, TensorOp, TensorType, ValueRef
+from aot.ir.tensors import SizeRead, TensorType, ValueRef
 from aot.symbolic import Expr, integer, is_int, product, row_major_strides
 
 _HINT = 64
-"""Of a measured size without an upper bound, for cost models."""
+"""Of a measured size of which nothing is known, for cost models."""
+
+_TRUE = 2
+"""One of so many elements is true, for cost models."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,16 @@ class MeasuredCall:
     origin: Origin
 
 
-def bind_dim(context: Context, call: MeasuredCall, value: str, low: int, high: int | None) -> Expr:
-    """A new dim, read from an int64 without dimensions."""
-    hint = max(low, _HINT if high is None else min(_HINT, high))
+def bind_dim(
+    context: Context,
+    call: MeasuredCall,
+    value: str,
+    low: int,
+    high: int | None,
+    hint: int = _HINT,
+) -> Expr:
+    """A new dim, read from an int64 without dimensions. `hint`: about what it will be."""
+    hint = max(low, min(hint, hint if high is None else high))
     label = f"{call.origin.operator.removeprefix('aten.').partition('.')[0]} of {call.name}"
     size = context.measured.add(low, high, hint, label)
     context.ops.add(SizeRead(str(size), value, call.origin))
@@ -87,30 +97,29 @@ def is_mask(context: Context, index: Any) -> bool:
     return isinstance(index, ValueRef) and context.ops.types[index.name].dtype in (BOOL, UINT8)
 
 
-def partition(
-    context: Context, call: MeasuredCall, mask: ValueRef, name: str
-) -> tuple[ValueRef, Expr]:
-    """Positions in the flat mask, the true elements' first, and the dim that counts these."""
+def true_count(context: Context, call: MeasuredCall, mask: ValueRef, name: str) -> Expr:
+    """The dim that counts the mask's true elements; `name` begins that of what is read."""
+    known = context.bindings.true_counts.get(mask.name)
+    if known is not None:
+        return known
     most = product(context.ops.types[mask.name].shape)
-    positions, count = f"{name}.positions", f"{name}.count"
-    context.ops.declare(positions, dense(INT64, most))
-    context.ops.declare(count, dense(INT64))
-    outputs = (positions, count)
-    context.ops.add(TensorOp("aot.partition.default", (mask,), (), outputs, call.origin))
     if is_int(most, 0):
-        return ValueRef(positions), integer(0)
-    size = bind_dim(context, call, count, 0, int(most) if is_int(most) else None)
-    return ValueRef(positions), size
+        return integer(0)
+    count = emit(context, call, "aot.true_count.default", (mask,), f"{name}.count", dense(INT64))
+    high = int(most) if is_int(most) else None
+    hint = _HINT if high is None else -(-high // _TRUE)
+    size = bind_dim(context, call, count.name, 0, high, hint)
+    context.bindings.bind_true_count(mask.name, size)
+    return size
 
 
 def true_places(context: Context, call: MeasuredCall, mask: ValueRef, name: str) -> ValueRef:
     """Indices of the true elements, a row each; `name` begins those of what computes them."""
     known = context.bindings.true_places.get(mask.name)
     if known is None:
-        shape = context.ops.types[mask.name].shape
-        positions, size = partition(context, call, mask, name)
-        type_ = dense(INT64, size, integer(len(shape)))
-        args = (positions, shape)
-        known = emit(context, call, "aot.unravel.default", args, f"{name}.indices", type_)
+        rank = len(context.ops.types[mask.name].shape)
+        type_ = dense(INT64, true_count(context, call, mask, name), integer(rank))
+        name = f"{name}.indices"
+        known = emit(context, call, "aot.true_places.default", (mask,), name, type_)
         context.bindings.bind_true_places(mask.name, known)
     return known

@@ -14,7 +14,7 @@ from aot.frontend.measuring import (
     emit,
     flattened,
     name_size,
-    partition,
+    true_count,
 )
 from aot.ir.dtypes import BOOL, INT64
 from aot.ir.tensors import TensorOp, TensorType, ValueRef
@@ -26,7 +26,8 @@ class _Runs:
     """The slices of `x` along `dim`, as runs.
 
     `flags`: whether each slice, in order, differs from the one before it. `order`: which slice is
-    at each place; None where they are in the order that is meant.
+    at each place; None where they are in the order that is meant. `ordered`: the elements in order,
+    where slices are elements; else None.
     """
 
     context: Context
@@ -35,6 +36,7 @@ class _Runs:
     dim: int
     flags: ValueRef
     order: ValueRef | None
+    ordered: ValueRef | None
 
     def emit(self, target: str, args: tuple[Any, ...], name: str, *shape: Expr) -> ValueRef:
         """An operator whose result are positions or counts."""
@@ -52,12 +54,11 @@ class _Runs:
         `inverse`, `counts`: what torch says of the last two results, of which some have no counts.
         """
         context, call = self.context, self.call
-        positions, size = partition(context, call, self.flags, call.name)
+        size = true_count(context, call, self.flags, call.name)
         name_size(context, call, size)
         if not call.symbol:
             size = context.type_of(call.result[0]).shape[self.dim]
-        first = integer(0)
-        starts = self.emit("aten.slice.Tensor", (positions, 0, first, size), "starts", size)
+        starts = self.emit("aot.true_positions.default", (self.flags,), "starts", size)
         picked = self._values(starts, size)
         results = [picked, self._inverse(context.type_of(inverse))]
         if counts is not None:
@@ -65,11 +66,14 @@ class _Runs:
         return tuple(results)
 
     def _values(self, starts: ValueRef, size: Expr) -> ValueRef:
+        name, type_ = f"{self.call.name}.0", self.context.type_of(self.call.result[0])
+        if self.ordered is not None:
+            target = "aot.select_true.default"
+            return emit(self.context, self.call, target, (self.ordered, self.flags), name, type_)
         at = starts
         if self.order is not None:
             at = self.emit("aten.index_select.default", (self.order, 0, starts), "at", size)
-        type_ = self.context.type_of(self.call.result[0])
-        name, args = f"{self.call.name}.0", (self.x, self.dim, at)
+        args = (self.x, self.dim, at)
         return emit(self.context, self.call, "aten.index_select.default", args, name, type_)
 
     def _inverse(self, type_: TensorType) -> ValueRef:
@@ -111,7 +115,8 @@ def _in_order(context: Context, call: MeasuredCall, x: ValueRef, dim: int, keys:
     context.ops.declare(names[1], dense(INT64, *type_.shape))
     context.ops.add(TensorOp("aten.sort.default", (keys, 0), (), names, call.origin))
     flags = _changes(context, call, ValueRef(names[0]), 0)
-    return _Runs(context, call, x, dim, flags, ValueRef(names[1]))
+    ordered = ValueRef(names[0]) if keys == x else None
+    return _Runs(context, call, x, dim, flags, ValueRef(names[1]), ordered)
 
 
 def _unique(context: Context, call: MeasuredCall) -> Any:
@@ -148,7 +153,8 @@ def _runs_of_neighbours(
         raise ValueError(f"torch traces dim={dim} wrongly; write dim={dim + rank}")
     axis = dim % max(rank, 1)
     flags = _changes(context, call, x, axis)
-    return _Runs(context, call, x, axis, flags, None).results(*call.result[1:])
+    ordered = x if rank == 1 else None
+    return _Runs(context, call, x, axis, flags, None, ordered).results(*call.result[1:])
 
 
 UNIQUES: Mapping[str, Callable[[Context, MeasuredCall], Any]] = {

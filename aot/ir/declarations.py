@@ -14,6 +14,7 @@ from aot.errors import InternalError
 from aot.ir.kernels import Grid, Kernel, KernelGraph, Launch, WorkUnits, kernel_ops
 from aot.ir.layouts import element_span
 from aot.ir.nests import LoopNest
+from aot.ir.templates.base import TemplateCall
 from aot.ir.tensors import SizeRelation
 from aot.symbolic import Expr, Symbol, as_expr, dim, encode, integer, product, substitute
 
@@ -154,15 +155,23 @@ def access_of(kernel: Kernel, name: str) -> str:
 
     A workspace counts as written: what the kernel reads there it has written itself.
     """
+    ops = kernel_ops(kernel)
+    if any(name in _changed(op) for op in ops if isinstance(op, TemplateCall)):
+        return "update"
     if name not in kernel.writes:
         return "read"
     added = any(
         store.buffer == name and store.conflicts
-        for op in kernel_ops(kernel)
+        for op in ops
         if isinstance(op, LoopNest)
         for store in op.stores
     )
     return "update" if added or name in kernel.reads else "write"
+
+
+def _changed(call: TemplateCall) -> frozenset[str]:
+    """Buffers of the operands that the call's kernel writes, too."""
+    return frozenset(view.buffer for role, view in call.operands if role in call.changes)
 
 
 class _Variables:

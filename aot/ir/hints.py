@@ -68,8 +68,9 @@ def body_weight(roots: Iterable[Node]) -> int:
 
 def is_dear(roots: Iterable[Node]) -> bool:
     """True when a transcendental function is evaluated below `roots`."""
-    return any(_is_function(n.op) for n in postorder(roots))
+    return any(is_function(n.op) for n in postorder(roots))
 
 
-def _is_function(op: str) -> bool:
+def is_function(op: str) -> bool:
+    """Whether a scalar operation is a transcendental function."""
     return op in OPERATIONS and OPERATIONS[op].price == DEAR

@@ -112,6 +112,17 @@ def _polynomial(
 
 igamma = _elementwise(_incomplete(upper=False))
 igammac = _elementwise(_incomplete(upper=True))
+
+
+def _chebyshev(first: Callable[[float], float]) -> Callable[[Array, Array], Array]:
+    """Chebyshev's polynomials differ in the one of degree 1 only, DLMF 18.9.1."""
+    return _elementwise(_polynomial(first, lambda x, k, p, q: 2 * x * p - q))
+
+
+chebyshev_t = _chebyshev(lambda x: x)
+chebyshev_u = _chebyshev(lambda x: 2 * x)
+chebyshev_v = _chebyshev(lambda x: 2 * x - 1)
+chebyshev_w = _chebyshev(lambda x: 2 * x + 1)
 hermite_h = _elementwise(_polynomial(lambda x: 2 * x, lambda x, k, p, q: 2 * (x * p - k * q)))
 hermite_he = _elementwise(_polynomial(lambda x: x, lambda x, k, p, q: x * p - k * q))
 laguerre_l = _elementwise(

@@ -99,8 +99,12 @@ class GraphBuilder:
 
     def indirect(self, value: Node, size: Expr, wrap: bool = True) -> Expr:
         """A symbol that stands for an integer value used as an index into a dimension of `size`."""
+        return self.bound(check_index(value, size, wrap))
+
+    def bound(self, value: Node) -> Expr:
+        """A symbol that stands for an int64 value, which is an index already."""
         symbol = var(f"u{len(self.binds)}")
-        self.binds[symbol] = check_index(value, size, wrap)
+        self.binds[symbol] = value
         return symbol
 
     def index_node(self, expr: Expr) -> Node:

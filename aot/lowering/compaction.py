@@ -1,7 +1,7 @@
 """Where a tensor is true: what operators with results of measured sizes are made of.
 
-The front end takes such an operator apart. A partition says where the true elements are and how
-many; that number is read and becomes a dim; what follows has plain sizes.
+The front end takes such an operator apart. The true elements are counted; that number is read and
+becomes a dim; what follows has plain sizes, and looks for the elements by their flags.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 from functools import partial
 
 from aot.ir.dtypes import BOOL, INT64
-from aot.ir.nests import Store
-from aot.ir.scalar import Node, cast, check_index, const, reduce_, where
+from aot.ir.scalar import Node, cast, clamp_index, const, reduce_
 from aot.ir.templates.scan import Scan
+from aot.ir.templates.true_places import TruePlaces
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor, identity_view
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
-from aot.symbolic import Expr, product, unravel, var
+from aot.symbolic import Expr, product, unravel
+
+_LARGE = 1 << 31
+"""Positions from which do not fit into 32 bits."""
 
 
 def counted(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -53,51 +56,53 @@ def _running(x: Tensor) -> tuple[Tensor, Tensor]:
     return flags, running
 
 
-@REGISTRY.row("aot.partition.default")
-def partition(call: Call, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Row-major positions of elements that are not 0, then of the others; how many are not 0.
-
-    Each element's place follows from a running count, so that every place is written once, by the
-    kernel that counts. It does not know where the others begin: they come in the opposite order.
-    """
-    builder, count = call.builder, product(x.shape)
-    flags, running = _running(x)
-    total = builder.reduction(
-        (), (count,), [(INT64, lambda _, at: reduce_("sum", _flag(x, at[0])))]
-    )[0]
-    positions = builder.empty((count,), INT64)
-
-    def place(at: tuple[Expr, ...]) -> Store:
-        here, before = builder.index_node(at[0]), running.load((builder.zero, at[0]))
-        kept = e.gt(flags.load((builder.zero, at[0])), 0)
-        behind = e.sub(e.sub(builder.index_node(count), 1), e.sub(here, before))
-        goal = check_index(where(kept, e.sub(before, 1), behind), count, wrap=False)
-        symbol = var("u0")
-        return Store(positions.buffer, (symbol,), here, binds=((symbol, goal),))
-
-    builder.scatter(positions, (count,), place)
-    return positions, total
+@REGISTRY.row("aot.true_count.default")
+def true_count(call: Call, x: Tensor) -> Tensor:
+    """How many elements are not 0."""
+    shape = (product(x.shape),)
+    value = call.builder.reduction(
+        (), shape, [(INT64, lambda _, at: reduce_("sum", _flag(x, at[0])))]
+    )
+    return value[0]
 
 
-@REGISTRY.row("aot.unravel.default")
-def unravelled(call: Call, positions: Tensor, shape: tuple[Expr, ...]) -> Tensor:
-    """The indices, a row each, of row-major positions in a tensor of that shape."""
-    builder = call.builder
+@REGISTRY.row("aot.true_places.default")
+def true_places(call: Call, x: Tensor) -> Tensor:
+    """The indices of the elements that are not 0, a row each, as many as the result has."""
+    shape = call.result_type().shape
+    if not x.rank:
+        return call.builder.pointwise(shape, INT64, lambda _: const(0, INT64))
+    return call.builder.template(partial(TruePlaces, x=identity_view(x)), shape, INT64)
 
-    def point(at: tuple[Expr, ...]) -> Node:
-        if not shape:
-            return const(0, INT64)
-        inner: Expr = builder.one
-        found: Node | None = None
-        column = builder.index_node(at[1])
-        position = positions.load((at[0],))
-        for k in reversed(range(len(shape))):
-            index = e.floordiv(position, builder.index_node(inner)) if inner != 1 else position
-            if k > 0:
-                index = e.mod(index, builder.index_node(shape[k]))
-            found = index if found is None else where(e.eq(column, k), index, found)
-            inner = inner * shape[k]
-        assert found is not None
-        return found
 
-    return builder.pointwise(call.result_type().shape, INT64, point)
+@REGISTRY.row("aot.true_positions.default")
+def true_positions(call: Call, x: Tensor) -> Tensor:
+    """The row-major positions of the elements that are not 0, as many as the result has."""
+    (count,) = call.result_type().shape
+    found = _positions(x, count)
+    return call.builder.pointwise(
+        (count,), INT64, lambda at: found.load((at[0], call.builder.zero))
+    )
+
+
+@REGISTRY.row("aot.select_true.default")
+def select_true(call: Call, x: Tensor, mask: Tensor) -> Tensor:
+    """The elements of x where a mask of its shape is true, as many as the result has."""
+    builder, (count,) = call.builder, call.result_type().shape
+    found, last = _positions(mask, count), product(mask.shape) - 1
+    most = builder.ranges.greatest(last)
+
+    def chosen(at: tuple[Expr, ...]) -> Node:
+        number = clamp_index(
+            found.load((at[0], builder.zero)), last, narrow=most is not None and most < _LARGE
+        )
+        return x.load(unravel(builder.bound(number), x.shape))
+
+    return builder.pointwise((count,), x.dtype, chosen)
+
+
+def _positions(x: Tensor, count: Expr) -> Tensor:
+    """Row-major positions of the first `count` elements that are not 0: (count, 1)."""
+    builder, size = x.builder, product(x.shape)
+    flat = builder.view(x, (size,), lambda at: unravel(at[0], x.shape))
+    return builder.template(partial(TruePlaces, x=flat), (count, builder.one), INT64)

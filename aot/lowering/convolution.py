@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 from aot.ir.scalar import Node, cast, const
 from aot.ir.templates.conv import Conv
@@ -14,7 +15,7 @@ from aot.lowering.matmul import plus, rounded
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
-from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, ceil_div, is_int
+from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, ceil_div, is_int, unravel
 
 Shape = tuple[Expr, ...]
 Ints = tuple[int, ...]
@@ -52,9 +53,9 @@ def convolution(
     if lone:
         x = moved(x, (as_expr(1), *x.shape), lambda at: at[1:])
     if transposed:
-        extra = _spread(output_padding, spatial)
-        x, weight, geometry = _as_forward(x, weight, geometry, extra)
-    out = _forward(x, weight, bias, geometry)
+        out = _transposed(x, weight, bias, geometry, _spread(output_padding, spatial))
+    else:
+        out = _forward(x, weight, bias, geometry)
     if lone:
         return moved(out, out.shape[1:], lambda at: (as_expr(0), *at))
     return out
@@ -107,64 +108,124 @@ def _sizes(x: Tensor, weight: Tensor, geometry: Geometry) -> Shape:
     return tuple(sizes)
 
 
-def _as_forward(
-    x: Tensor, weight: Tensor, geometry: Geometry, extra: Ints
-) -> tuple[Tensor, Tensor, Geometry]:
-    """A transposed convolution as a plain one: x spread by the stride, the kernel turned round.
+@dataclass(frozen=True)
+class _Phases:
+    """One spatial dimension of a transposed convolution, taken apart by its stride.
 
-    Returns the spread x with its border, the kernel, and how it moves: step by step, unpadded.
+    Output `o` gets x[i] * w[t] where i * stride + t * dilation = o + padding. Of o + padding =
+    q * stride + phase, each phase meets every stride-th place of the kernel: a convolution that
+    moves step by step, with `taps` of its own. All phases read the same x, so they are outputs of
+    one convolution; none multiplies the zeros that spreading x by the stride would insert.
+
+    Attributes:
+        stride, dilation: Of the transposed convolution; without a stride the taps keep their
+            dilation, else its gaps are taps of zeros.
+        kernel: The weight's extent.
+        taps: Those of a phase.
+        padding: Of the forward convolution, on both sides.
+        shift: From an output to o + padding, less the places before the first that it computes.
     """
-    kernel = [_number(size) for size in weight.shape[2:]]
-    turned = _turned(weight, geometry.groups)
-    before, sizes = [], []
-    steps = zip(geometry.stride, geometry.padding, geometry.dilation, strict=True)
-    for k, (s, p, d) in enumerate(steps):
-        border = d * (kernel[k] - 1) - p
-        before.append(border)
-        sizes.append((x.shape[2 + k] - 1) * s + 1 + 2 * border + extra[k])
-    spatial = len(geometry.stride)
-    forward = replace(geometry, stride=(1,) * spatial, padding=(0,) * spatial)
-    return _spread_out(x, geometry.stride, before, sizes), turned, forward
+
+    stride: int
+    dilation: int
+    kernel: int
+    taps: int
+    padding: int
+    shift: int
+
+    @property
+    def spread(self) -> int:
+        """Between the taps of a phase, in x."""
+        return self.dilation if self.stride == 1 else 1
+
+    def place(self, phase: Expr, tap: Expr) -> Expr:
+        """Where a phase's tap, the last first, is among the places that the kernel covers."""
+        return phase + (self.taps - 1 - tap) * (self.stride if self.stride > 1 else self.dilation)
 
 
-def _turned(weight: Tensor, groups: int) -> Tensor:
-    """weight[g * ci, co, *kernel] as [g * co, ci, *kernel] with the kernel reversed."""
-    inputs, outputs = ceil_div(weight.shape[0], groups), weight.shape[1]
-    kernel = weight.shape[2:]
+def _phases(kernel: int, stride: int, padding: int, dilation: int, extra: int) -> _Phases:
+    """`extra`: of the output, beyond what the kernel covers."""
+    covered = dilation * (kernel - 1) + 1
+    taps = kernel if stride == 1 else -(-covered // stride)
+    reach = (covered - 1) if stride == 1 else taps - 1
+    around = max(reach - padding // stride, (covered - 1 + extra - padding) // stride, 0)
+    shift = padding - (reach - around) * stride
+    return _Phases(stride, dilation, kernel, taps, around, shift)
+
+
+def _transposed(
+    x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, extra: Ints
+) -> Tensor:
+    """A transposed convolution: a plain one whose outputs are all phases, and these side by side.
+
+    weight[g * ci, co, *kernel]; the plain one's output channels are (group, *phases, co).
+    """
+    given = (geometry.stride, geometry.padding, geometry.dilation, extra)
+    numbers = zip(weight.shape[2:], *given, strict=True)
+    dims = [_phases(_number(k), s, p, d, more) for k, s, p, d, more in numbers]
+    outputs, groups = weight.shape[1], geometry.groups
+    count = prod(d.stride for d in dims)
+    if bias is not None and count > 1:
+        bias = moved(
+            bias,
+            (outputs * (groups * count),),
+            lambda at: (FloorDiv(at[0], outputs * count) * outputs + Modulo(at[0], outputs),),
+        )
+    forward = Geometry(
+        (1,) * len(dims), tuple(d.padding for d in dims), tuple(d.spread for d in dims), groups
+    )
+    out = _forward(x, _by_phase(weight, dims, groups), bias, forward)
+    sizes = []
+    for k, (d, p, more) in enumerate(zip(dims, geometry.padding, extra, strict=True)):
+        covered = d.dilation * (d.kernel - 1) + 1
+        sizes.append((x.shape[2 + k] - 1) * d.stride + covered - 2 * p + more)
+    if count == 1 and not any(d.shift for d in dims) and tuple(sizes) == out.shape[2:]:
+        return out
 
     def index(at: Shape) -> Shape:
-        flipped = [size - 1 - i for i, size in zip(at[2:], kernel, strict=True)]
-        if groups == 1:
-            return (at[1], at[0], *flipped)
-        group, out = FloorDiv(at[0], outputs), Modulo(at[0], outputs)
-        return (group * inputs + at[1], out, *flipped)
+        group, channel = _group_of(at[1], outputs, groups)
+        shifted = [i + d.shift for i, d in zip(at[2:], dims, strict=True)]
+        places = [FloorDiv(q, as_expr(d.stride)) for q, d in zip(shifted, dims, strict=True)]
+        phase = as_expr(0)
+        for q, d in zip(shifted, dims, strict=True):
+            phase = phase * d.stride + Modulo(q, as_expr(d.stride))
+        return (at[0], (group * count + phase) * outputs + channel, *places)
 
-    return moved(weight, (outputs * groups, inputs, *kernel), index)
+    return moved(out, (x.shape[0], outputs * groups, *sizes), index)
 
 
-def _spread_out(
-    x: Tensor, stride: Sequence[int], before: Sequence[int], sizes: Sequence[Expr]
-) -> Tensor:
-    """Spreads x: stride - 1 zeros between neighbours, `before` zeros ahead (negative: cut off)."""
-    builder = x.builder
-    if all(s == 1 for s in stride) and not any(before) and tuple(sizes) == x.shape[2:]:
-        return x
+def _group_of(channel: Expr, per_group: Expr, groups: int) -> tuple[Expr, Expr]:
+    if groups == 1:
+        return as_expr(0), channel
+    return FloorDiv(channel, per_group), Modulo(channel, per_group)
+
+
+def _by_phase(weight: Tensor, dims: Sequence[_Phases], groups: int) -> Tensor:
+    """weight[g * ci, co, *kernel] as [g * phases * co, ci, *taps]; zero where there is no tap."""
+    builder = weight.builder
+    inputs, outputs = ceil_div(weight.shape[0], groups), weight.shape[1]
+    strides = [d.stride for d in dims]
+    count = prod(strides)
 
     def body(at: Shape) -> Node:
-        index: list[Expr] = list(at[:2])
+        group, rest = _group_of(at[0], outputs * count, groups)
+        phase, channel = (
+            (as_expr(0), rest) if count == 1 else (FloorDiv(rest, outputs), Modulo(rest, outputs))
+        )
+        phases = unravel(phase, [as_expr(s) for s in strides])
+        index: list[Expr] = [group * inputs + at[1], channel]
         mask: Node | None = None
-        for k, (s, b) in enumerate(zip(stride, before, strict=True)):
-            node = builder.index_node(at[2 + k] - b)
-            size = builder.index_node(x.shape[2 + k] * s)
-            inside = e.and_(e.ge(node, 0), e.lt(node, size))
-            if s == 1:
-                index.append(at[2 + k] - b)
-            else:  # whole steps are added before the division: kernels divide no negative numbers
-                steps = max(-(-b // s), 0)
-                shifted = at[2 + k] - b + steps * s
-                inside = e.and_(inside, e.eq(builder.index_node(Modulo(shifted, as_expr(s))), 0))
-                index.append(FloorDiv(shifted, as_expr(s)) - steps)
-            mask = inside if mask is None else e.and_(mask, inside)
-        return cast(x.load(index, mask), x.dtype)
+        for d, own, tap in zip(dims, phases, at[2:], strict=True):
+            place = d.place(own, tap)
+            index.append(FloorDiv(place, as_expr(d.dilation)))
+            covered = d.dilation * (d.kernel - 1) + 1
+            if d.stride > 1 and d.taps * d.stride > covered:
+                inside = e.lt(builder.index_node(place), covered)
+                mask = inside if mask is None else e.and_(mask, inside)
+            if d.stride > 1 and d.dilation > 1:
+                gap = builder.index_node(Modulo(place, as_expr(d.dilation)))
+                mask = e.eq(gap, 0) if mask is None else e.and_(mask, e.eq(gap, 0))
+        return cast(weight.load(index, mask), weight.dtype)
 
-    return builder.pointwise((*x.shape[:2], *sizes), x.dtype, body)
+    shape = (outputs * (groups * count), inputs, *(as_expr(d.taps) for d in dims))
+    return builder.pointwise(shape, weight.dtype, body)

@@ -15,7 +15,7 @@ from aot.lowering.pointwise import narrow
 from aot.lowering.reductions import norm_of
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
-from aot.symbolic import Expr
+from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, integer
 
 
 def _distance(a: Node, b: Node, order: float) -> Node:
@@ -45,26 +45,23 @@ def pdist(call: Call, x: Tensor, p: float = 2.0) -> Tensor:
     result, builder = call.result_type(), call.builder
     compute, (count, size) = result.dtype.compute, x.shape
 
-    def pair(k: Expr) -> tuple[Node, Node]:
-        """The rows of the k-th pair, from the root of a quadratic equation as in eager."""
+    def pair(k: Expr) -> tuple[Expr, Expr]:
+        """The rows of the k-th pair, from the root of a quadratic equation as in eager.
+
+        All that follows from the first row is a position, and computed as one.
+        """
         n, position = builder.index_node(count), builder.index_node(k)
         half = e.sub(cast(n, FLOAT64), 0.5)
         root = e.sub(e.mul(half, half), e.add(cast(e.add(position, position), FLOAT64), 1.0))
-        i = cast(e.sub(half, e.sqrt(root)), INT64)
-        before = e.sub(e.mul(n, i), cast(_triangle(i), INT64))
-        return i, e.add(e.add(e.sub(position, before), i), 1)
+        i = at_value(builder, cast(e.sub(half, e.sqrt(root)), INT64), count, wrap=False)
+        j = k - count * i + FloorDiv(i * (i + 1), integer(2)) + i + 1
+        return i, Maximum(integer(0), Minimum(count - 1, j))
 
     def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
-        i, j = (at_value(builder, row, count, wrap=False) for row in pair(index[0]))
-        a, b = (cast(x.load((row, rindex[0])), compute) for row in (i, j))
+        a, b = (cast(x.load((row, rindex[0])), compute) for row in pair(index[0]))
         return narrow(_distance(a, b, float(p)), result.dtype)
 
     return builder.reduction(result.shape, (size,), [(result.dtype, body)])[0]
-
-
-def _triangle(i: Node) -> Node:
-    """i (i + 1) / 2."""
-    return e.shr(e.mul(i, e.add(i, 1)), 1)
 
 
 @REGISTRY.row("aten._trilinear.default")

@@ -1,4 +1,4 @@
-"""Relatives of the gamma function: zeta, polygamma, the incomplete gamma functions; in float64.
+"""Relatives of the gamma function: zeta, polygamma, the incomplete gamma functions.
 
 Formulas are those of the NIST Digital Library of Mathematical Functions (DLMF); what happens at
 poles and infinities is eager's choice.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from aot.ir.dtypes import FLOAT64
 from aot.ir.scalar import Node, binary, cast, unary
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
+from aot.lowering.exprs import BinaryBody
 from aot.lowering.pointwise import binary_rows, elementwise, promote_float
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
@@ -28,11 +28,6 @@ _BERNOULLI = (
     *(1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510),
     *(43867 / 798, -174611 / 330, 854513 / 138, -236364091 / 2730),
 )
-
-
-def in_double(body: Callable[[Node, Node], Node]) -> Callable[[Node, Node], Node]:
-    """`body` evaluated in float64; the result in the operands' type."""
-    return lambda a, b: cast(body(cast(a, FLOAT64), cast(b, FLOAT64)), a.dtype)
 
 
 def _right_zeta(s: Node, q: Node, power: Power) -> Node:
@@ -71,8 +66,20 @@ def zeta(s: Node, q: Node) -> Node:
     """Hurwitz' zeta function: the sum over k >= 0 of (q + k) ** -s.
 
     Infinite at s = 1 and at the poles q = 0, -1, …; NaN for s < 1, and for q < 0 with a broken s.
+    Evaluated in float64.
     """
-    value = _zeta_sum(s, q, lambda x: e.power(x, e.neg(s)))
+    if s.dtype != FLOAT64:
+        return cast(_zeta(cast(s, FLOAT64), cast(q, FLOAT64), _quick_power), s.dtype)
+    return _zeta(s, q, e.power)
+
+
+def _quick_power(x: Node, exponent: Node) -> Node:
+    """x ** exponent for x >= 0, with the digits that float32 has use for."""
+    return e.exp(e.mul(exponent, e.log(x)))
+
+
+def _zeta(s: Node, q: Node, power: BinaryBody) -> Node:
+    value = _zeta_sum(s, q, lambda x: power(x, e.neg(s)))
     broken = e.and_(e.lt(q, 0.0), e.ne(s, e.floor(s)))
     value = e.select(e.or_(broken, e.isnan(e.add(s, q))), math.nan, value)
     pole = e.and_(e.le(q, 0.0), e.eq(q, e.floor(q)))
@@ -145,16 +152,16 @@ def _incomplete(op: str, at_zero: float) -> Callable[[Node, Node], Node]:
     return body
 
 
-TWO_OPERANDS: dict[str, Any] = {
+TWO_OPERANDS: dict[str, BinaryBody] = {
     "igamma": _incomplete("igamma", 0.0),
     "igammac": _incomplete("igammac", 1.0),
     "special_zeta": zeta,
 }
+"""Bodies in the operands' type: what they evaluate in float64 has its digits."""
+
 _OVERLOADS = {
     "igamma": ("default",),
     "igammac": ("default",),
     "special_zeta": ("default", "self_scalar", "other_scalar"),
 }
-binary_rows(
-    {name: in_double(body) for name, body in TWO_OPERANDS.items()}, promote_float, _OVERLOADS
-)
+binary_rows(TWO_OPERANDS, promote_float, _OVERLOADS)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from aot.ir.nests import View
 from aot.ir.scalar import Node, cast, const, where
+from aot.ir.templates.concat import FEW_PARTS, Concat, chosen_part
 from aot.lowering import exprs as e
 from aot.lowering.axes import clamp_position, remove, replace, wrap_dim, wrap_position
 from aot.lowering.builder import Tensor
 from aot.lowering.masks import between, conjunction, known_ranges
 from aot.lowering.promotion import number
 from aot.lowering.registry import Call, CannotLower
+from aot.lowering.reshape import reshape_index
 from aot.lowering.rows import REGISTRY
-from aot.lowering.views import moved, turned
-from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, Modulo, as_expr, is_int
+from aot.lowering.views import moved, reshaped, turned
+from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, Modulo, as_expr, is_int, product
 
 
 @REGISTRY.row("aten.cat.default", "aten.concat.default", "aten.concatenate.default")
@@ -25,28 +29,43 @@ def cat(call: Call, tensors: tuple[Tensor, ...], dim: int = 0) -> Tensor:
     parts = [t for t in tensors if t.rank == rank and not (rank > 1 and t.shape == (0,))]
     parts = [t for t in parts if t.shape[wrap_dim(dim, rank)] != 0] or parts[:1]
     axis = wrap_dim(dim, rank)
-    starts = [as_expr(0)]
-    for part in parts:
-        starts.append(starts[-1] + part.shape[axis])
+    if len(parts) > FEW_PARTS:
+        return _many(call, parts, axis)
+    widths = [part.shape[axis] for part in parts]
 
     def point(index: tuple[Expr, ...]) -> Node:
+        def element(number: int, own: Expr, mask: Node | None) -> Node:
+            return cast(parts[number].load(replace(index, axis, own), mask), result.dtype)
+
         ranges = known_ranges(builder, index, result.shape)
-        chosen: Node | None = None
-        for part, start in reversed(list(zip(parts, starts, strict=False))):
-            own = replace(index, axis, index[axis] - start)
-            mask = conjunction(between(builder, ranges, own[axis], 0, part.shape[axis]))
-            value = cast(part.load(own, mask), result.dtype)
-            if chosen is None:
-                chosen = value
-            else:
-                inside = e.lt(
-                    builder.index_node(index[axis]),
-                    builder.index_node(start + part.shape[axis]),
-                )
-                chosen = where(inside, value, chosen)
-        return chosen if chosen is not None else const(0, result.dtype)
+        return chosen_part(index[axis], ranges, widths, element)
 
     return builder.pointwise(result.shape, result.dtype, point)
+
+
+def _many(call: Call, parts: Sequence[Tensor], axis: int) -> Tensor:
+    """Tensors side by side along `axis`, or along a new one there, as a template call.
+
+    What is before the axis are rows of a matrix, the rest are columns.
+    """
+    result, builder = call.result_type(), call.builder
+
+    def part(x: Tensor) -> View:
+        if x.dtype != result.dtype:
+            source = x
+            x = builder.pointwise(
+                x.shape, result.dtype, lambda at: cast(source.load(at), result.dtype)
+            )
+        shape = _matrix(x.shape, axis)
+        return builder.view(x, shape, reshape_index(builder.ranges, x.shape, shape))
+
+    made = partial(Concat, parts=tuple(part(x) for x in parts))
+    flat = builder.template(made, _matrix(result.shape, axis), result.dtype)
+    return reshaped(flat, result.shape)
+
+
+def _matrix(shape: Sequence[Expr], axis: int) -> tuple[Expr, Expr]:
+    return product(shape[:axis]), product(shape[axis:])
 
 
 @REGISTRY.row("aten.stack.default")
@@ -54,6 +73,8 @@ def stack(call: Call, tensors: tuple[Tensor, ...], dim: int = 0) -> Tensor:
     """Tensors of one shape along a new dimension."""
     result, builder = call.result_type(), call.builder
     axis = dim % len(result.shape)
+    if len(tensors) > FEW_PARTS:
+        return _many(call, tensors, axis)
 
     def point(index: tuple[Expr, ...]) -> Node:
         own = remove(index, axis)

@@ -1,8 +1,8 @@
 """Orthogonal polynomials of a degree that is data: rows of an element's and a degree's tensor.
 
-Chebyshev's have closed forms (DLMF 18.5); the others are three-term recurrences (DLMF 18.9), a
-scalar operation each. Everything is evaluated in float64. Degrees are truncated to integers; below
-0 the result is 0.
+All are three-term recurrences (DLMF 18.9), a scalar operation each. Chebyshev's have closed forms
+as well (DLMF 18.5), which are for high degrees. Everything is evaluated in float64. Degrees are
+truncated to integers; below 0 the result is 0.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from aot.lowering.pointwise import binary_rows, promote_float
 
 _HERMITE_DEGREES = {4: 128.0, 8: 512.0}
 """Bytes of a type -> the degree beyond which eager gives NaN."""
+
+_STEPS = {4: 64.0, 8: 6.0}
+"""Bytes of a type -> the degree up to which a Chebyshev polynomial is computed step by step, whose
+roundings grow with the degree: in float64 as far as eager does it."""
 
 
 def _in_double(body: BinaryBody) -> BinaryBody:
@@ -94,8 +98,20 @@ _MIRRORED = {"t": "t", "u": "u", "v": "w", "w": "v"}
 """Kind -> the kind it becomes, but for the sign (-1)**n, when x changes its sign."""
 
 
-def chebyshev(kind: str) -> BinaryBody:
-    """Chebyshev's polynomial of the first to fourth kind (t, u, v, w), DLMF 18.5.1-18.5.4."""
+def chebyshev(kind: str, steps: float) -> BinaryBody:
+    """Chebyshev's polynomial of the first to fourth kind (t, u, v, w); by steps up to a degree."""
+    closed = _closed_form(kind)
+
+    def body(x: Node, n: Node) -> Node:
+        few = e.le(n, steps)
+        near = binary(f"chebyshev_{kind}", x, e.select(few, n, 0.0))
+        return e.select(few, near, closed(x, n))
+
+    return body
+
+
+def _closed_form(kind: str) -> BinaryBody:
+    """DLMF 18.5.1-18.5.4."""
 
     def body(x: Node, n: Node) -> Node:
         other = _MIRRORED[kind]
@@ -110,11 +126,17 @@ def chebyshev(kind: str) -> BinaryBody:
         right = e.select(e.eq(x, 1.0), at_one, above)
         left = e.select(e.eq(x, -1.0), at_minus_one, below)
         left = e.select(_is_odd(n), e.neg(left), left)
-        value = e.select(e.lt(size, 1.0), inside, e.select(e.lt(x, 0.0), left, right))
-        # A polynomial of degree 0 is 1 even where x is not finite.
-        return e.select(e.eq(n, 0.0), 1.0, value)
+        return e.select(e.lt(size, 1.0), inside, e.select(e.lt(x, 0.0), left, right))
 
     return body
+
+
+def _chebyshev_row(kind: str, *, shifted: bool = False) -> BinaryBody:
+    def build(x: Node, n: Node) -> Node:
+        body = chebyshev(kind, _STEPS[x.dtype.itemsize])
+        return _in_double(_shifted(body) if shifted else body)(x, n)
+
+    return build
 
 
 def _shifted(body: BinaryBody) -> BinaryBody:
@@ -137,9 +159,9 @@ def _hermite(op: str) -> BinaryBody:
 
 
 POLYNOMIALS: dict[str, BinaryBody] = {
-    **{f"chebyshev_polynomial_{kind}": _in_double(chebyshev(kind)) for kind in "tuvw"},
+    **{f"chebyshev_polynomial_{kind}": _chebyshev_row(kind) for kind in "tuvw"},
     **{
-        f"shifted_chebyshev_polynomial_{kind}": _in_double(_shifted(chebyshev(kind)))
+        f"shifted_chebyshev_polynomial_{kind}": _chebyshev_row(kind, shifted=True)
         for kind in "tuvw"
     },
     "hermite_polynomial_h": _hermite("hermite_h"),

@@ -11,6 +11,7 @@ from aot.ir.dtypes import BOOL, FLOAT32, INT32, INT64, DType
 from aot.ir.scalar import Node, binary, cast, const, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.axes import wrap_dims
+from aot.lowering.binary import constant_power
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.pointwise import narrow
 from aot.lowering.promotion import size_node
@@ -348,7 +349,8 @@ def norm_of(value: Node, order: float) -> Node:
         return reduce_("sum", cast(e.ne(value, 0.0), value.dtype))
     if order == 1.0:
         return reduce_("sum", size)
-    total = reduce_("sum", e.power(size, order))
+    power = constant_power(size, order)
+    total = reduce_("sum", e.power(size, order) if power is None else power)
     return binary("pow", total, const(1.0 / order, value.dtype))
 
 

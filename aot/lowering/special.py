@@ -1,4 +1,4 @@
-"""Special functions of one operand as scalar expressions, evaluated in float64.
+"""Special functions of one operand as scalar expressions, most of them evaluated in float64.
 
 Series are Chebyshev's, from `special_tables`; which function of which variable each one is, and
 where the formula comes from, stands in tools/chebyshev.py. DLMF is the NIST Digital Library of
@@ -187,10 +187,21 @@ _TAIL_LOW, _TAIL_HIGH = 0.0256, 0.55
 
 
 def ndtri(p: Node) -> Node:
-    """The normal quantile: through erfinv in the middle; a series and a step of Halley's outside.
+    """The normal quantile: through erfinv in the middle; outside in float64.
 
     NaN outside of [0, 1], infinite at its ends.
     """
+    less = e.minimum(p, e.sub(1.0, p))
+    middle = e.mul(unary("erfinv", e.sub(e.mul(2.0, p), 1.0)), math.sqrt(2.0))
+    tail = in_double(_quantile_tail)(p)
+    value = e.select(e.lt(less, _TAIL), tail, middle)
+    # -inf and inf at the ends, NaN beyond them.
+    ends = e.select(e.eq(p, 0.0), -math.inf, e.select(e.eq(p, 1.0), math.inf, e.lift(math.nan, p)))
+    return e.select(e.gt(less, 0.0), value, ends)
+
+
+def _quantile_tail(p: Node) -> Node:
+    """The normal quantile far from 1/2, in float64: a series and a step of Halley's."""
     less = e.minimum(p, e.sub(1.0, p))
     r = e.sqrt(e.mul(-2.0, e.log(less)))
     middle_of, width = (_TAIL_LOW + _TAIL_HIGH) / 2, (_TAIL_HIGH - _TAIL_LOW) / 2
@@ -202,16 +213,10 @@ def ndtri(p: Node) -> Node:
     step = e.div(step, e.add(1.0, e.mul(e.mul(guess, step), 0.5)))
     # Where the density underflows the guess has to do.
     left = e.select(e.lt(r, 37.6), e.sub(guess, step), guess)
-    tail = e.select(e.gt(p, 0.5), e.neg(left), left)
-    middle = e.mul(unary("erfinv", e.sub(e.mul(2.0, p), 1.0)), math.sqrt(2.0))
-    value = e.select(e.lt(less, _TAIL), tail, middle)
-    # -inf and inf at the ends, NaN beyond them.
-    ends = e.log(e.div(less, e.sub(1.0, less)))
-    ends = e.select(e.eq(p, 1.0), e.neg(ends), ends)
-    return e.select(e.gt(less, 0.0), value, ends)
+    return e.select(e.gt(p, 0.5), e.neg(left), left)
 
 
-ONE_OPERAND: dict[str, UnaryBody] = {
+_IN_DOUBLE: dict[str, UnaryBody] = {
     "bessel_j0": bessel_j(0),
     "bessel_j1": bessel_j(1),
     "bessel_y0": bessel_y(0),
@@ -224,12 +229,12 @@ ONE_OPERAND: dict[str, UnaryBody] = {
     "airy_ai": airy_ai,
     "erfcx": erfcx,
     "log_ndtr": log_ndtr,
+}
+ONE_OPERAND: dict[str, UnaryBody] = {
+    **{name: in_double(body) for name, body in _IN_DOUBLE.items()},
     "ndtri": ndtri,
 }
-
-unary_rows(
-    {name: in_double(body) for name, body in ONE_OPERAND.items()}, promote_float, "aten.special_"
-)
+unary_rows(ONE_OPERAND, promote_float, "aten.special_")
 
 
 def _bessel_i(op: str) -> UnaryBody:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from aot.ir.decisions import Decision
-from aot.ir.hints import Hints, hints_of
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
 from aot.ir.templates.base import TemplateCall
@@ -12,21 +11,28 @@ from aot.passes.change_calls import Replacement, change_calls
 
 
 def expand_templates(graph: LoopGraph, machine: Machine) -> LoopGraph:
-    """The graph with nests for the calls that the device has no template for, or a slower one."""
-    hints = hints_of(graph.dims)
+    """The graph with nests for the calls that the device has no template for, or a slower one.
+
+    What a call becomes may have calls of other kinds: these are expanded in their turn.
+    """
 
     def expanded(builder: NestBuilder, call: TemplateCall) -> Replacement | None:
-        reason = _reason(graph, call, machine, hints)
+        reason = _reason(builder, call, machine)
         if not reason:
             return None
         decision = Decision("expand", (call.name,), "loop nests", reason)
         return decision, call.expand(builder, machine.support(type(call)))
 
-    return change_calls(graph, machine, expanded)
+    while True:
+        changed = change_calls(graph, machine, expanded)
+        if changed is graph:
+            return graph
+        graph = changed
 
 
-def _reason(graph: LoopGraph, call: TemplateCall, machine: Machine, hints: Hints) -> str:
+def _reason(builder: NestBuilder, call: TemplateCall, machine: Machine) -> str:
     support = machine.support(type(call))
     if support is None:
         return f"the device has no template for {call.kind}"
-    return support.accepts(call, graph.buffers, hints) or call.better_as_nests(support, hints)
+    refused = support.accepts(call, builder.buffers, builder.hints)
+    return refused or call.better_as_nests(support, builder)

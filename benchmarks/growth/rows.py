@@ -32,12 +32,54 @@ ELEMENTWISE: dict[str, Function] = {
     "polygamma 2": lambda x: torch.polygamma(2, x + 3),
     "zeta": lambda x: torch.special.zeta(x + 4, x + 2),
     "igamma": lambda x: torch.igamma(x + 2, x + 3),
-    "hermite_polynomial_h": lambda x: torch.special.hermite_polynomial_h(x, x * 4 + 4),
+    "igamma, large": lambda x: torch.igamma(x * 20 + 300, x * 30 + 300),
     "pow": lambda x: torch.pow(x + 2, x),
     "atan2": lambda x: torch.atan2(x, x + 0.5),
     "remainder": lambda x: torch.remainder(x, 0.3),
     "frexp": torch.frexp,
 }
+SPECIAL: dict[str, tuple[float, float]] = {
+    "airy_ai": (-4, 4),
+    "bessel_j1": (-20, 20),
+    "bessel_y0": (0.1, 20),
+    "bessel_y1": (0.1, 20),
+    "entr": (0, 1),
+    "erfc": (-3, 3),
+    "exp2": (-3, 3),
+    "expit": (-3, 3),
+    "expm1": (-1, 1),
+    "i0e": (-30, 30),
+    "i1": (-5, 5),
+    "log1p": (-0.5, 1),
+    "logit": (0, 1),
+    "modified_bessel_i0": (-9, 9),
+    "modified_bessel_i1": (-9, 9),
+    "modified_bessel_k1": (0.1, 9),
+    "ndtr": (-3, 3),
+    "round": (-9, 9),
+    "scaled_modified_bessel_k0": (0.1, 9),
+    "scaled_modified_bessel_k1": (0.1, 9),
+    "spherical_bessel_j0": (-9, 9),
+}
+"""Functions of torch.special that ELEMENTWISE has not got, and where they are evaluated."""
+
+WIDE: dict[str, tuple[float, float]] = {
+    "bessel_j0": (-30, 30),
+    "digamma": (-9, 20),
+    "gammaln": (-9, 20),
+    "i1e": (-30, 30),
+    "log_ndtr": (-30, 5),
+    "ndtri": (0, 0.1),
+}
+"""Some of them where neighbours take different ways, or the longer one."""
+
+POLYNOMIALS = (
+    *(f"{shifted}chebyshev_polynomial_{k}" for shifted in ("", "shifted_") for k in "tuvw"),
+    *("hermite_polynomial_h", "hermite_polynomial_he"),
+    *("laguerre_polynomial_l", "legendre_polynomial_p"),
+)
+"""Functions of torch.special of an element and a degree: here of degrees from 0 to 7."""
+
 WHOLE: dict[str, Function] = {
     "sum": torch.sum,
     "prod": torch.prod,
@@ -115,8 +157,24 @@ def _of_shape(function: Function, *shape: int) -> Callable[[int, Draw], Problem]
     return problem
 
 
+def _between(name: str, low: float, high: float) -> Callable[[int, Draw], Problem]:
+    """A function of torch.special on an interval."""
+    return lambda n, d: (getattr(torch.special, name), d.floats(64, n // 64, low=low, high=high))
+
+
+def _of_degrees(name: str) -> Callable[[int, Draw], Problem]:
+    return lambda n, d: (
+        getattr(torch.special, name),
+        d.floats(64, n // 64),
+        d.floats(64, n // 64, low=0, high=8),
+    )
+
+
 FAMILIES: tuple[Family, ...] = (
     *table({k: _of_shape(f, 64, 0) for k, f in ELEMENTWISE.items()}),
+    *table({k: _between(k, *ends) for k, ends in SPECIAL.items()}),
+    *table({f"{k}, far": _between(k, *ends) for k, ends in WIDE.items()}),
+    *table({k: _of_degrees(k) for k in POLYNOMIALS}),
     *table({f"{k}, one row": lambda n, d, f=f: (f, d.floats(n)) for k, f in WHOLE.items()}),
     *table({f"{k}, rows of 64": _of_shape(f, 0, 64) for k, f in ROWS.items()}),
     *table({f"{k}, 64 columns": _of_shape(f, 0, 64) for k, f in COLUMNS.items()}),

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from benchmarks.growth.families import FAMILIES, scaled_families
 from benchmarks.growth.family import Family
-from benchmarks.growth.measure import Settings
-from benchmarks.growth.processes import Timer, build_all
+from benchmarks.growth.measure import build_family, times_of
 from benchmarks.growth.table import Row, page, row_from_json
+from benchmarks.processes import Settings, Timer, build_all, own_target
 
 RESULTS = Path(__file__).parents[1] / "results"
 TITLES = {"cpu": "CPU, one thread", "cuda": "GPU"}
@@ -42,17 +42,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(
             options.device,
-            options.target or _own_target(options.device),
+            options.target or own_target(options.device),
             Path(folder),
             options.most_seconds,
             options.seconds,
             options.memory,
         )
-        built = build_all(chosen, settings, options.jobs)
-        with Timer(settings) as timer:
+        names = [family.name for family in chosen]
+        built = build_all(names, build_family, settings, options.jobs)
+        with Timer(times_of, settings) as timer:
             for family in chosen:
                 built[family.name].result()
-                row = rows[family.name] = timer.row(family)
+                row = rows[family.name] = Row(family.name)
+                timer.tell(family.name, row)
                 ratio = "" if row.ratio is None else f"{row.ratio:8.2f}"
                 own, other = (row.exponent(who) or 0.0 for who in ("ours", "eager"))
                 print(
@@ -83,18 +85,6 @@ def _options() -> argparse.Namespace:
 def _chosen(options: argparse.Namespace) -> list[Family]:
     every = [*FAMILIES, *(scaled_families() if options.rows else ())]
     return [family for family in every if re.search(options.only, family.name)]
-
-
-def _own_target(device: str) -> str:
-    """Of the best level, or the first GPU, of this machine."""
-    if device == "cpu":
-        import aot_runtime
-
-        return f"cpu:{aot_runtime.cpu_isa()}"
-    import torch
-
-    major, minor = torch.cuda.get_device_capability(0)
-    return f"cuda:sm_{major}{minor}"
 
 
 def _read(path: Path) -> dict[str, list[dict[str, object]]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.growth.fit import exponent
-from benchmarks.growth.measure import Event
+from benchmarks.processes import Event
 
 FLOOR = 50e-6
 """Seconds below which a time is that of a call, not of its work."""

@@ -16,13 +16,11 @@ import multiprocessing
 import os
 import platform
 import re
-import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import aot_runtime
 import torch
@@ -32,20 +30,13 @@ from torch.utils import _pytree as pytree
 import aot
 from aot.errors import AotError
 from aot.frontend.weights import to_array
-from benchmarks.clocks import device_seconds, host_seconds
+from benchmarks.clocks import BATCH_SECONDS, Call, device_seconds, host_seconds, in_turn
+from benchmarks.processes import own_target
 from benchmarks.works.table import Row, Times, read_rows, write_page, write_rows
 from benchmarks.works.workloads import WORKLOADS, Inputs, Workload, workload_named
 from tests.comparing import complaint
 
 RESULTS = Path(__file__).parents[1] / "results"
-
-ROUNDS = (3, 30)
-"""Least and most calls, or batches of calls, of either side."""
-
-BATCH_SECONDS = 0.02
-"""Of a batch between two events on a GPU: launches queue up, so their cost is hidden."""
-
-Call = Callable[[], Any]
 
 
 def main() -> None:
@@ -65,7 +56,7 @@ def main() -> None:
 
 def _build_all(chosen: Sequence[Workload], folder: Path, options: argparse.Namespace) -> list[Row]:
     """Packages them, each in a process of its own; rows without times."""
-    target = options.target or _own_target(options.device)
+    target = options.target or own_target(options.device)
     jobs = [(w.name, folder, target, options.device, options.small) for w in chosen]
     with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool:
         return pool.starmap(build, jobs, chunksize=1)
@@ -106,14 +97,6 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _own_target(device: str) -> str:
-    """Of the best level, or the first GPU, of this machine."""
-    if device == "cpu":
-        return f"cpu:{aot_runtime.cpu_isa()}"
-    major, minor = torch.cuda.get_device_capability(0)
-    return f"cuda:sm_{major}{minor}"
-
-
 def _timed(built: Row, folder: Path, options: argparse.Namespace) -> Row:
     """The row with its verdict and times, where there is a package."""
     if built.wrong:
@@ -149,24 +132,13 @@ def _wrong(calls: Mapping[str, Call], module: nn.Module, inputs: Inputs) -> str:
 
 
 def _in_turn(calls: Mapping[str, Call], device: str, seconds: float) -> dict[str, float]:
-    """Median seconds of a call of each side, called in turn."""
-    clock = device_seconds if device == "cuda" else host_seconds
+    """Median seconds of a call of each side, called in turn; the first call is not counted."""
+    clock, batch_seconds = host_seconds, 0.0
+    if device == "cuda":
+        clock, batch_seconds = device_seconds, BATCH_SECONDS
     for call in calls.values():
         clock(call, 1)
-    once = {who: clock(call, 1) for who, call in calls.items()}
-    batch = {who: _batch(s) if device == "cuda" else 1 for who, s in once.items()}
-    least, most = ROUNDS
-    spent = sum(once[who] * batch[who] for who in calls)
-    rounds = min(max(int(seconds / spent), least), most)
-    seen: dict[str, list[float]] = {who: [] for who in calls}
-    for _ in range(rounds):
-        for who, call in calls.items():
-            seen[who].append(clock(call, batch[who]))
-    return {who: statistics.median(taken) for who, taken in seen.items()}
-
-
-def _batch(seconds: float) -> int:
-    return max(1, min(100, int(BATCH_SECONDS / seconds)))
+    return in_turn(calls, clock, seconds, batch_seconds)
 
 
 if __name__ == "__main__":

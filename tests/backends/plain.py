@@ -58,6 +58,9 @@ class PlainBackend:
         """The host's compiler."""
         return (("c++", find_toolchain(options.compiler).version),)
 
+    def begin(self, target: Target, options: BuildOptions) -> None:
+        """Nothing."""
+
     def prepare(self, graph: KernelGraph, target: Target) -> KernelGraph:
         """The graph as it is: this backend packs nothing and joins nothing."""
         return graph

@@ -55,6 +55,11 @@ CUBE: dict[str, Callable[..., Any]] = {
     "triu": lambda x: (x.triu(), x.triu(3), x.triu(-2)),
     "contiguous": lambda x: x.contiguous(),
     "cat": lambda x: (torch.cat([x, x[:1], x[:0]]), torch.cat([x, x, x[..., :1]], -1)),
+    "cat many": lambda x: (
+        torch.cat([x[..., k:] for k in range(4)] * 3, -1),
+        torch.cat([x, x[:1], x[:0]] * 4),
+        torch.stack([x.sin(), x, x.mT.contiguous().mT] * 4, -2),
+    ),
     "stack": lambda x: (torch.stack([x, x.flip(0)], 1), torch.stack([x], -1)),
     "pad constant": lambda x: (F.pad(x, (1, 2)), F.pad(x, (0, 0, 3, -1, -1, 2), value=1)),
     "slice_scatter": lambda x: x.slice_scatter(x[:, 1:3].clone(), 1, 3, 5),

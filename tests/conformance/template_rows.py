@@ -125,6 +125,17 @@ CONVOLUTION = (
         lambda x, w: F.conv_transpose2d(x, w, None, 3, (4, 0), 2, 1, (1, 2)),
         [(2, 4, 7, 8), (4, 6, 4, 3)],
     ),
+    _row(
+        "conv_transpose1d phases",
+        _conv(F.conv_transpose1d, 3, 1, 1, 2),
+        [(2, 4, 9), (4, 3, 7), (6,)],
+        REAL,
+    ),
+    _row(
+        "conv_transpose2d gaps",
+        lambda x, w: F.conv_transpose2d(x, w, None, (2, 1), (0, 3), (1, 0), 1, (2, 3)),
+        [(2, 4, 5, 6), (4, 3, 3, 2)],
+    ),
     _row("conv_transpose3d", F.conv_transpose3d, [(1, 2, 3, 4, 3), (2, 4, 2, 2, 2)]),
 )
 

@@ -9,9 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.growth.measure import Event, Settings
-from benchmarks.growth.processes import PATIENCE, listen
 from benchmarks.growth.table import Row
+from benchmarks.processes import PATIENCE, Event, Settings, listen
 
 ROOT = Path(__file__).parents[2]
 BEGUN = (Event("begin", 64), Event("eager", 64, 0.25))

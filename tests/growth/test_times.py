@@ -8,9 +8,10 @@ import torch
 from benchmarks.growth.families import FAMILIES, family_named
 from benchmarks.growth.family import Blank, Draw, Family
 from benchmarks.growth.fit import exponent
-from benchmarks.growth.measure import Event, difference
+from benchmarks.growth.measure import difference
 from benchmarks.growth.scaled import PREFIX, scaled_family
 from benchmarks.growth.table import FLOOR, Row, page, row_from_json
+from benchmarks.processes import Event
 from tests.conformance.indexing_rows import ROWS as INDEXING
 
 SIZES = (64, 256, 1024, 4096)

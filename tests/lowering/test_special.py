@@ -9,7 +9,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from aot.ir.dtypes import FLOAT64
+from aot.ir.dtypes import FLOAT32, FLOAT64
 from aot.ir.numpy_ops import constant, convert
 from aot.ir.operations import OPERATIONS
 from aot.ir.scalar import Node, fold, load
@@ -21,8 +21,9 @@ Array = np.ndarray[Any, Any]
 
 
 def evaluated(body: Callable[..., Node], *values: Array) -> Array:
-    """The body's value for operands in float64, as the interpreter computes it."""
+    """The body's value for operands in float64 or float32, as the interpreter computes it."""
     operands = {f"x{k}": v for k, v in enumerate(values)}
+    dtype = FLOAT32 if values[0].dtype == np.float32 else FLOAT64
 
     def visit(node: Node, args: tuple[Array, ...]) -> Array:
         if node.op == "load":
@@ -36,7 +37,7 @@ def evaluated(body: Callable[..., Node], *values: Array) -> Array:
         return OPERATIONS[node.op].meaning(*args)
 
     with np.errstate(all="ignore"):
-        return fold([body(*(load(name, FLOAT64, ()) for name in operands))], visit)[0]
+        return fold([body(*(load(name, dtype, ()) for name in operands))], visit)[0]
 
 
 EXACT: dict[str, tuple[Callable[[Any], Any], float, float]] = {
@@ -100,9 +101,30 @@ def test_incomplete_gamma_functions(a: float) -> None:
     np.testing.assert_allclose(both, 1.0, rtol=1e-15)
 
 
+def test_float32_has_its_digits_of_what_is_evaluated_in_float64() -> None:
+    s = np.array([1.5, 2.0, 7.25, 30.0, 2.0, 3.0], np.float32)
+    q = np.array([0.125, 9.0, 120.5, 0.75, -5.5, -0.25], np.float32)
+    exact = [float(mp.zeta(a, b)) for a, b in zip(s.tolist(), q.tolist(), strict=True)]
+    found = evaluated(TWO_OPERANDS["special_zeta"], s, q)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, exact, rtol=2e-7)
+    p = np.array([1e-30, 1e-3, 0.1, 0.3, 0.5, 0.75, 0.999], np.float32)
+    quantiles = [float(mp.sqrt(2) * mp.erfinv(2 * mp.mpf(v) - 1)) for v in p[1:].tolist()]
+    found = evaluated(ONE_OPERAND["ndtri"], p)
+    np.testing.assert_allclose(found[1:], quantiles, rtol=1e-6)
+    assert found[0] == pytest.approx(-11.4640249, rel=1e-6)
+    ends = evaluated(ONE_OPERAND["ndtri"], np.array([0, 1, -0.5, 2, np.nan], np.float32))
+    np.testing.assert_array_equal(ends, [-np.inf, np.inf, np.nan, np.nan, np.nan])
+
+
 def _laguerre(n: int, x: float) -> Any:
     terms = (mp.binomial(n, k) * (-mp.mpf(x)) ** k / mp.factorial(k) for k in range(n + 1))
     return mp.fsum(terms)
+
+
+def _sines(n: int, x: float, sign: int) -> Any:
+    """U(n) plus or minus U(n - 1): Chebyshev's polynomials of the fourth and third kind."""
+    return mp.chebyu(n, x) + (sign * mp.chebyu(n - 1, x) if n else 0)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +132,8 @@ def _laguerre(n: int, x: float) -> Any:
     [
         ("chebyshev_polynomial_t", mp.chebyt),
         ("chebyshev_polynomial_u", mp.chebyu),
+        ("chebyshev_polynomial_v", lambda n, x: _sines(n, x, -1)),
+        ("chebyshev_polynomial_w", lambda n, x: _sines(n, x, 1)),
         ("hermite_polynomial_h", mp.hermite),
         ("laguerre_polynomial_l", _laguerre),
         ("legendre_polynomial_p", mp.legendre),

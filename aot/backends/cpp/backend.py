@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
+from aot.backends.base import UNNAMED, Array, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.cpp.build import Builder, Unit, make_units
 from aot.backends.cpp.kernel import (
-    NAME,
     SIGNATURE,
     EmittedKernel,
     base_offsets,
@@ -20,6 +19,7 @@ from aot.backends.cpp.kernel import (
 from aot.backends.cpp.launch import grain_of
 from aot.backends.cpp.levels import LEVELS, Level
 from aot.backends.cpp.operands import packing_recipes
+from aot.backends.cpp.precompiled import start
 from aot.backends.cpp.prepare import prepare_kernels
 from aot.backends.cpp.templates import TEMPLATES, template_of
 from aot.backends.cpp.toolchain import find_toolchain
@@ -81,6 +81,11 @@ class CppBackend:
         """The host's C++ compiler."""
         return (("c++", find_toolchain(options.compiler).version),)
 
+    def begin(self, target: Target, options: BuildOptions) -> None:
+        """Precompiles the headers of the target's levels, where a cache can keep them."""
+        if options.cache_dir is not None:
+            start(options.compiler, target.archs, options.cache_dir, options.jobs)
+
     def prepare(self, graph: KernelGraph, target: Target) -> KernelGraph:
         """The graph with packed weights."""
         return prepare_kernels(graph)
@@ -115,7 +120,9 @@ class CppBackend:
         Raises:
             ToolchainError: No compiler was found, or it refused the source.
         """
-        built = _builder(options).build(_units(source), target.archs)
+        builder = _builder(options)
+        units = _units(source, few=not builder.toolchain.precompiles)
+        built = builder.build(units, target.archs)
         return tuple(KernelBinary("cpu", arch, built[arch]) for arch in target.archs)
 
 
@@ -148,14 +155,15 @@ def _launch(
 
 
 def _source(name: str, emitted: EmittedKernel, declaration: Declaration) -> KernelSource:
-    function = f'extern "C" void {NAME}{SIGNATURE} {{\n{emitted.body}}}\n'
-    text = (emitted.head + function).replace(NAME, name)
-    return KernelSource(name, text, emitted.headers, declaration=declaration)
+    function = f'extern "C" void {UNNAMED}{SIGNATURE} {{\n{emitted.body}}}\n'
+    unnamed = emitted.head + function
+    text = unnamed.replace(UNNAMED, name)
+    return KernelSource(name, text, emitted.headers, declaration=declaration, unnamed=unnamed)
 
 
-def _units(source: EmittedGraph) -> tuple[Unit, ...]:
-    units = make_units(source.functions, "AOT_ISA_NAME")
-    return (*units[:-1], Unit(units[-1].name, _ISA + units[-1].text))
+def _units(source: EmittedGraph, *, few: bool) -> tuple[Unit, ...]:
+    units = make_units(source.functions, "AOT_ISA_NAME", few=few)
+    return (*units[:-1], replace(units[-1], text=_ISA + units[-1].text))
 
 
 def _builder(options: BuildOptions) -> Builder:

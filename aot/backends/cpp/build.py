@@ -5,46 +5,68 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
-from aot.backends.base import KernelSource
+from aot.backends.base import UNNAMED, KernelSource
+from aot.backends.cpp.precompiled import header_flags
 from aot.backends.cpp.toolchain import Toolchain, headers_digest, include_directories
 from aot.backends.kept import keep
 from aot.errors import CompilerFailed
 
-_UNITS = 2
+_UNIT_TEXT = 16 << 10
+"""Characters of functions after which a unit ends."""
+
+_UNIT_FUNCTIONS = 4
+"""Functions of a unit in the mean; fewer are compiled again when one changes, more at less cost."""
+
+_ALONE = 3
+"""Compilations of a level by which precompiling the headers for them alone is paid for."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A translation unit: file name without suffix, and text."""
+    """A translation unit: file name without suffix, and text.
+
+    `vectors`: whether it includes more than the kernels' contract.
+    """
 
     name: str
     text: str
+    vectors: bool = True
 
 
 @dataclass(frozen=True)
 class Builder:
-    """Compiles units for several ISA levels. `keep`: where sources stay when a compiler fails."""
+    """Compiles units for several ISA levels. `keep`: where sources stay when a compiler fails.
+
+    Objects are kept as well as libraries: after a change of a model, what has not changed is linked
+    as it is.
+    """
 
     toolchain: Toolchain
     cache: Path | None
     jobs: int
     keep: Path
 
+    @cached_property
+    def _headers(self) -> str:
+        return headers_digest(include_directories())
+
     def key(self, units: Sequence[Unit], arch: str) -> str:
         """The content hash of one ISA level's shared object."""
+        texts = (u.name + "\0" + u.text for u in units)
+        return self._digest(arch, *self.toolchain.link_flags(arch), *texts)
+
+    def _digest(self, arch: str, *parts: str) -> str:
         digest = hashlib.sha256()
-        for part in (
-            self.toolchain.key(),
-            headers_digest(include_directories()),
-            *self.toolchain.compile_flags(arch),
-            *self.toolchain.link_flags(arch),
-            *(u.name + "\0" + u.text for u in units),
-        ):
+        compiler = (self.toolchain.key(), self._headers, *self.toolchain.compile_flags(arch))
+        for part in (*compiler, *parts):
             digest.update(part.encode())
             digest.update(b"\0")
         return digest.hexdigest()
@@ -55,7 +77,7 @@ class Builder:
         Raises:
             CompilerFailed: With the command, its stderr and the kept source.
         """
-        found = {arch: self._cached(self.key(units, arch)) for arch in archs}
+        found = {arch: self._cached(self.key(units, arch), "so") for arch in archs}
         missing = [arch for arch, data in found.items() if data is None]
         if missing:
             with tempfile.TemporaryDirectory(prefix="aot-build-") as name:
@@ -65,29 +87,59 @@ class Builder:
     def _build_missing(
         self, units: Sequence[Unit], archs: Sequence[str], root: Path
     ) -> dict[str, bytes]:
-        for unit in units:
-            (root / f"{unit.name}.cpp").write_text(unit.text, encoding="utf-8")
         # Largest units first, so that no long job is left for the end.
         order = sorted(units, key=lambda u: -len(u.text))
-        jobs = [(arch, unit) for unit in order for arch in reversed(archs)]
+        jobs = [
+            (unit, arch)
+            for unit in order
+            for arch in reversed(archs)
+            if not self._take_kept(root, unit, arch)
+        ]
+        for unit, _ in jobs:
+            (root / f"{unit.name}.cpp").write_text(unit.text, encoding="utf-8")
         with ThreadPoolExecutor(self.jobs) as pool:
-            list(pool.map(lambda job: self._compile(root, *job), jobs))
+            headers = self._header_flags(jobs, root, pool)
+            list(pool.map(lambda job: self._compile(root, job[0], job[1], headers), jobs))
             objects = pool.map(lambda arch: self._link(root, arch, units), archs)
             built = dict(zip(archs, objects, strict=True))
         for arch, data in built.items():
-            self._keep_cached(self.key(units, arch), data)
+            self._keep_cached(self.key(units, arch), "so", data)
         return built
 
-    def _compile(self, root: Path, arch: str, unit: Unit) -> None:
-        includes = [f"-I{d}" for d in include_directories()]
+    def _header_flags(
+        self, jobs: Sequence[tuple[Unit, str]], root: Path, pool: ThreadPoolExecutor
+    ) -> dict[str, tuple[str, ...]]:
+        """For each level that has something to compile, what its precompiled headers are used by.
+
+        Without a cache they are made for this build, where it has enough to compile.
+        """
+        counts = Counter(arch for unit, arch in jobs if unit.vectors)
+        archs = [arch for arch, count in counts.items() if self.cache or count > _ALONE]
+        place = self.cache or root
+        flags = pool.map(lambda arch: header_flags(self.toolchain, arch, place), archs)
+        return dict(zip(archs, flags, strict=True))
+
+    def _take_kept(self, root: Path, unit: Unit, arch: str) -> bool:
+        """Puts the object that an earlier build has kept, if there is one, where it is linked."""
+        data = self._cached(self._digest(arch, unit.text), "o")
+        if data is not None:
+            (root / _object(unit, arch)).write_bytes(data)
+        return data is not None
+
+    def _compile(
+        self, root: Path, unit: Unit, arch: str, headers: Mapping[str, Sequence[str]]
+    ) -> None:
+        precompiled = headers.get(arch, ()) if unit.vectors else ()
+        includes = [*precompiled, *(f"-I{d}" for d in include_directories())]
         flags = self.toolchain.compile_flags(arch)
-        source, target = f"{unit.name}.cpp", f"{unit.name}.{arch}.o"
+        source, target = f"{unit.name}.cpp", _object(unit, arch)
         command = [*self.toolchain.command, *flags, *includes, "-c", source, "-o", target]
         self._run(command, root, unit)
+        self._keep_cached(self._digest(arch, unit.text), "o", (root / target).read_bytes())
 
     def _link(self, root: Path, arch: str, units: Sequence[Unit]) -> bytes:
         target = f"kernels.{arch}.so"
-        objects = [f"{u.name}.{arch}.o" for u in units]
+        objects = [_object(u, arch) for u in units]
         flags = self.toolchain.link_flags(arch)
         self._run([*self.toolchain.command, *objects, *flags, "-o", target], root, units[0])
         return (root / target).read_bytes()
@@ -101,53 +153,90 @@ class Builder:
         kept.write_text(unit.text, encoding="utf-8")
         raise CompilerFailed(command, ran.stderr, kept, ran.returncode)
 
-    def _path(self, key: str) -> Path | None:
-        return None if self.cache is None else self.cache / "cpp" / key[:2] / f"{key}.so"
+    def _path(self, key: str, suffix: str) -> Path | None:
+        return None if self.cache is None else self.cache / "cpp" / key[:2] / f"{key}.{suffix}"
 
-    def _cached(self, key: str) -> bytes | None:
-        path = self._path(key)
+    def _cached(self, key: str, suffix: str) -> bytes | None:
+        path = self._path(key, suffix)
         if path is None or not path.is_file():
             return None
         return path.read_bytes()
 
-    def _keep_cached(self, key: str, data: bytes) -> None:
-        path = self._path(key)
+    def _keep_cached(self, key: str, suffix: str, data: bytes) -> None:
+        path = self._path(key, suffix)
         if path is not None:
             keep(path, data)
 
 
-def make_units(functions: Sequence[KernelSource], isa_placeholder: str) -> tuple[Unit, ...]:
-    """Distributes functions over translation units of about equal length, and adds the table.
+def _object(unit: Unit, arch: str) -> str:
+    return f"{unit.name}.{arch}.o"
 
-    `isa_placeholder`: the C++ expression of the ISA level's name.
+
+def make_units(
+    functions: Sequence[KernelSource], isa_placeholder: str, *, few: bool = False
+) -> tuple[Unit, ...]:
+    """Distributes functions over translation units, and adds the table.
+
+    Equal functions are one, known by its text and not by the name in the plan: a changed kernel
+    changes its own unit and the table, wherever it is.
+
+    Args:
+        functions: In the order of the table.
+        isa_placeholder: The C++ expression of the ISA level's name.
+        few: Two units, for a compiler that reads all headers again for each.
     """
-    count = max(1, min(_UNITS, len(functions)))
-    buckets: list[list[KernelSource]] = [[] for _ in range(count)]
-    lengths = [0] * count
-    for function in sorted(functions, key=lambda f: (-len(f.text), f.name)):
-        smallest = lengths.index(min(lengths))
-        buckets[smallest].append(function)
-        lengths[smallest] += len(function.text)
-    position = {f.name: k for k, f in enumerate(functions)}
+    symbols = {f.name: _symbol(f) for f in functions}
+    once = {symbols[f.name]: f for f in reversed(functions)}
+    buckets = _buckets([f for f in functions if once[symbols[f.name]] is f])
+    if few:
+        buckets = [list(chain(*bucket)) for bucket in (buckets[::2], buckets[1::2]) if bucket]
     units = []
     for k, bucket in enumerate(buckets):
-        ordered = sorted(bucket, key=lambda f: position[f.name])
-        headers = sorted({h for f in ordered for h in f.headers})
+        headers = sorted({h for f in bucket for h in f.headers})
         includes = "".join(f'#include "{h}"\n' for h in headers)
-        text = "\n".join([_HEAD + includes, *(f.text for f in ordered)])
-        units.append(Unit(f"kernels{k}", text))
-    return (*units, Unit("table", _table(functions, isa_placeholder)))
+        texts = (f.unnamed.replace(UNNAMED, symbols[f.name]) or f.text for f in bucket)
+        units.append(Unit(f"kernels{k}", "\n".join([_HEAD + includes, *texts])))
+    return (*units, Unit("table", _table(functions, symbols, isa_placeholder), vectors=False))
+
+
+def _symbol(function: KernelSource) -> str:
+    """What the linker calls it: stripped in the end, so no package has it."""
+    if not function.unnamed:
+        return function.name
+    return f"kernel_{_digest(function)}"
+
+
+def _buckets(functions: Sequence[KernelSource]) -> list[list[KernelSource]]:
+    """What is compiled together: a function that instantiates templates takes long and is alone.
+
+    Of the others, the text alone decides whether a unit ends with it, so that the units after a
+    changed one stay as they are.
+    """
+    buckets: list[list[KernelSource]] = [[]]
+    for function in functions:
+        if function.headers:
+            continue
+        buckets[-1].append(function)
+        full = sum(len(f.text) for f in buckets[-1]) > _UNIT_TEXT
+        if full or int(_digest(function), 16) % _UNIT_FUNCTIONS == 0:
+            buckets.append([])
+    return [*([f] for f in functions if f.headers), *filter(None, buckets)]
+
+
+def _digest(function: KernelSource) -> str:
+    return hashlib.sha256((function.unnamed or function.text).encode()).hexdigest()[:24]
 
 
 _HEAD = '#include "aot/kernel/prelude.h"\n'
 
 
-def _table(functions: Sequence[KernelSource], isa: str) -> str:
+def _table(functions: Sequence[KernelSource], symbols: Mapping[str, str], isa: str) -> str:
     signature = "(const aot_kernel_args*, int64_t, int64_t);"
     lines = ['#include "aot/kernel_abi.h"', 'extern "C" {']
-    lines += [f"void {f.name}{signature}" for f in functions]
+    lines += [f"void {symbol}{signature}" for symbol in dict.fromkeys(symbols.values())]
     lines += ["}", "namespace {", "const aot_kernel_entry kEntries[] = {"]
-    lines += [f'    {{"{f.name}", {f.name}}},' for f in functions] or ["    {nullptr, nullptr},"]
+    entries = [f'    {{"{f.name}", {symbols[f.name]}}},' for f in functions]
+    lines += entries or ["    {nullptr, nullptr},"]
     lines += [
         "};",
         f"const aot_kernel_library kLibrary = {{AOT_KERNEL_ABI_VERSION, {len(functions)}, "

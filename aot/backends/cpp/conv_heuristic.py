@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from math import prod
 
 from aot.backends.cpp.gemm_heuristic import PANEL, matmul_blocking
+from aot.backends.cpp.packing import even
 
 # Below this many channels a tap is too short a run of k, and kernel rows are joined in a patch.
 _PATCH_CHANNELS = 16
 _PATCH_PIXELS = 448
 _POINTER_BYTES = 8
+# Pixels of a turned tile: four lines of cache of a channel, stored at once.
+_TURN = 64
 # A strip of rows over all of K stays in L1 up to this K, and the weights of a block in L2.
 _WHOLE_K = 640
 _WHOLE_WEIGHT = 512 * 1024
@@ -34,7 +37,8 @@ class ConvBlocking:
     """Template arguments of `aot::tmpl::conv` and what the plan needs to launch it.
 
     The fields are those of `ConvConfig` in aot/tmpl/conv.h; `grain` is the number of units worth
-    a thread of their own.
+    a thread of their own. `pairs`: input and weight are bfloat16, multiplied in pairs.
+    `turned`: the epilogue gets tiles whose pixels are contiguous.
     """
 
     shape: ConvShape
@@ -48,6 +52,8 @@ class ConvBlocking:
     grain: int
     accumulator_bytes: int
     narrow_b: bool
+    pairs: bool = False
+    turned: bool = False
 
     def work(self, pixels: int) -> int:
         """Work units of a launch: groups * ceil(oc / nb) * ceil(pixels / mb)."""
@@ -59,7 +65,10 @@ class ConvBlocking:
         kd, kh, kw = self.shape.kernel
         taps = kd * kh * (1 if self.patch and self.shape.dilation[2] == 1 else kw)
         table = -(-taps * self.mc * _POINTER_BYTES // 64) * 64
-        elements = self.mc * (self.nc + PANEL)
+        whole = -(-self.mc // PANEL) * PANEL if self.turned else self.mc
+        elements = whole * (self.nc + PANEL)
+        if self.turned:
+            elements += self.nc * (_TURN + PANEL)
         if self.narrow_b:
             elements += 4 * PANEL * self.kb
         if not self.patch:
@@ -73,7 +82,8 @@ class ConvBlocking:
             return 0
         kd, kh, _ = self.shape.kernel
         rows = (self.rows - 1) * self.shape.stride[1] + (kh - 1) * self.shape.dilation[1] + 1
-        return kd * rows * self.shape.ic * self.accumulator_bytes
+        channels = even(self.shape.ic) if self.pairs else self.shape.ic
+        return kd * rows * channels * self.accumulator_bytes
 
     def scratch_bytes(self, ow: int) -> int:
         """Bytes of scratch for rows of `ow` outputs: the twin of `conv_scratch` in conv.h."""
@@ -81,6 +91,11 @@ class ConvBlocking:
             self.shape.dilation[2]
         )
         return self.scratch_base + (columns + 1) * self.scratch_per_column
+
+
+def needs_patch(shape: ConvShape, channels_contiguous: bool, narrow: bool) -> bool:
+    """Whether input passes through scratch: other layouts, narrow types and few channels."""
+    return not channels_contiguous or narrow or shape.ic < _PATCH_CHANNELS
 
 
 def conv_blocking(
@@ -92,15 +107,18 @@ def conv_blocking(
     accumulator_bytes: int = 4,
     a_bytes: int | None = None,
     b_bytes: int | None = None,
+    pairs: bool = False,
+    turned: bool = False,
 ) -> ConvBlocking:
     """Chooses the blocking of a convolution.
 
     `pixels` (output pixels of all images) and `ow` (output width) are the sizes, or typical ones.
     `channels_contiguous` is true when the input's channels have stride 1; sizes of stored elements
-    are as in `matmul_blocking`.
+    are as in `matmul_blocking`; `pairs`: both operands are bfloat16;
+    `turned`: the output's pixels are contiguous, and its channels are not.
     """
     narrow_a = a_bytes is not None and a_bytes < accumulator_bytes
-    patch = not channels_contiguous or narrow_a or shape.ic < _PATCH_CHANNELS
+    patch = needs_patch(shape, channels_contiguous, narrow_a)
     k = shape.ic * prod(shape.kernel)
     base = matmul_blocking(
         pixels, shape.oc, k, accumulator_bytes=accumulator_bytes, b_bytes=b_bytes
@@ -124,4 +142,6 @@ def conv_blocking(
         grain=base.grain,
         accumulator_bytes=accumulator_bytes,
         narrow_b=base.narrow_b,
+        pairs=pairs,
+        turned=turned and patch,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from aot.backends.base import UNNAMED
 from aot.backends.cpp.context import (
     STRIP_START,
     KernelContext,
@@ -42,7 +43,7 @@ from aot.symbolic import (
     product,
 )
 
-NAME = "@NAME@"
+NAME = UNNAMED
 """Stands for the function's name in emitted text."""
 
 SIGNATURE = "(const aot_kernel_args* args, int64_t begin, int64_t end)"

@@ -22,7 +22,17 @@ _PIECE = 512
 
 def packed_rows(k: int, dtype: np.dtype[Any]) -> int:
     """Rows of a packed panel for `k` values of k: bfloat16 rounds up to whole pairs."""
-    return k + k % 2 if dtype.name == "bfloat16" else k
+    return even(k) if dtype.name == "bfloat16" else k
+
+
+def even(count: int) -> int:
+    """The next even number, itself included."""
+    return count + count % 2
+
+
+def packed_channels(channels: int, dtype: np.dtype[Any]) -> int:
+    """Input channels of a packed convolution weight: no pair of bfloat16 straddles two taps."""
+    return packed_rows(channels, dtype)
 
 
 def packed_matmul_shape(k: int, n: int, dtype: np.dtype[Any]) -> tuple[int, ...]:
@@ -86,7 +96,7 @@ def pack_conv_weight(weight: Array, groups: int) -> Array:
 
     Every group is a matrix of K = prod(kernel) * IC/groups rows, k = (position, ic), and
     N = OC/groups columns, packed by `pack_matmul_weight`. Returns
-    (groups, *packed_matmul_shape(K, N)).
+    (groups, *packed_matmul_shape(K, N)). Beyond the channels, up to `packed_channels`, are zeros.
 
     Raises:
         ValueError: `groups` is less than 1, or does not divide OC.
@@ -95,7 +105,12 @@ def pack_conv_weight(weight: Array, groups: int) -> Array:
     if groups < 1 or oc % groups:
         raise ValueError(f"{oc} output channels do not divide into {groups} groups")
     per = oc // groups
-    by_position = np.moveaxis(weight, 1, -1).reshape(oc, -1)  # (OC, position * ic)
+    last = np.moveaxis(weight, 1, -1)
+    missing = packed_channels(weight.shape[1], weight.dtype) - weight.shape[1]
+    if missing:
+        zeros = np.zeros((*last.shape[:-1], missing), weight.dtype)
+        last = np.concatenate([last, zeros], axis=-1)
+    by_position = last.reshape(oc, -1)  # (OC, position * ic)
     return np.stack(
         [pack_matmul_weight(by_position[g * per : (g + 1) * per].T) for g in range(groups)]
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from aot.backends.cpp.packing import PANEL
+from aot.backends.cpp.packing import PANEL, even
 from aot.ir.dtypes import DType
 from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.origin import NO_ORIGIN
@@ -59,13 +59,21 @@ def _matmul(point: Sequence[Expr], axes: Sequence[Axis], params: Params) -> Read
     return {**read, k.symbol: row, n.symbol: column}, _beyond(row, k.extent, column, n.extent)
 
 
+_PAIRED = 5
+"""Dimensions of a packed convolution weight whose k's lie in pairs."""
+
+
 def _conv(point: Sequence[Expr], axes: Sequence[Axis], params: Params) -> Read:
     outputs, channels, *kernel = axes
     per = integer(int(outputs.extent) // params["groups"])
     row, column = _place(point[1:])
-    depth = (*kernel, channels)
-    read = {**_at(row, depth), outputs.symbol: point[0] * per + column}
-    return read, _beyond(row, product([a.extent for a in depth]), column, per)
+    count = int(channels.extent)
+    walked = even(count) if len(point) == _PAIRED else count
+    read = _at(row, (*kernel, Axis(channels.symbol, integer(walked))))
+    bounds = _beyond(row, product([a.extent for a in kernel]) * walked, column, per)
+    if walked != count:
+        bounds.append((read[channels.symbol], channels.extent))
+    return {**read, outputs.symbol: point[0] * per + column}, bounds
 
 
 def _depthwise(point: Sequence[Expr], axes: Sequence[Axis], params: Params) -> Read:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from aot.backends.cpp.blocking import Blocking, choose_blocking
 from aot.backends.cpp.fetching import fetch_ahead
+from aot.backends.cpp.guards import find_guards
 from aot.backends.cpp.indexing import Vector
 from aot.backends.cpp.lanes import VectorAxis
 from aot.backends.cpp.reduction import Accumulator, finish, reduction_of
@@ -109,6 +110,7 @@ class StageEmitter:
 
     def emit(self) -> None:
         """Writes the stage."""
+        self._body.guards = find_guards(self._roots)
         self._fetch(-1, self._body.context.outer)
         self._emit_level(-1)
         self._open_kept(0)

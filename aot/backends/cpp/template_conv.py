@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from aot.backends.cpp.context import KernelContext
-from aot.backends.cpp.conv_heuristic import ConvBlocking, ConvShape, conv_blocking
+from aot.backends.cpp.conv_heuristic import ConvBlocking, ConvShape, conv_blocking, needs_patch
 from aot.backends.cpp.gemm_heuristic import PANEL
 from aot.backends.cpp.kernel import (
     NAME,
@@ -22,7 +22,7 @@ from aot.backends.cpp.operands import (
     strided,
     template_type,
 )
-from aot.backends.cpp.packing import packed_matmul_shape
+from aot.backends.cpp.packing import packed_channels, packed_matmul_shape
 from aot.backends.cpp.text import Writer, index_text
 from aot.backends.cpp.tile import (
     COLUMN,
@@ -35,17 +35,19 @@ from aot.backends.cpp.tile import (
 )
 from aot.backends.cpp.values import Body
 from aot.errors import InternalError
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import BFLOAT16, DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
-from aot.ir.nests import Buffer, DerivedWeight, View
+from aot.ir.nests import Buffer, DerivedWeight, Store, View
 from aot.ir.templates.conv import Conv
-from aot.symbolic import Expr, ceil_div, integer, is_int, product, unravel
+from aot.symbolic import Expr, Symbol, ceil_div, integer, is_int, product, substitute, unravel, var
 
 _DEPTHWISE_COLUMNS = 16
 _DEPTHWISE_CHANNELS = 256
 _UNIT_MACS = 600_000
+
+_IMAGE = var("tile_image")
 
 Triple = tuple[Expr, Expr, Expr]
 
@@ -62,6 +64,7 @@ class _Convolution:
     space: TileSpace
     shape: ConvShape
     images: Expr
+    pixels: Expr
     sizes: Triple
     out: Triple
     x: Strided
@@ -93,7 +96,8 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     c = _take_apart(kernel, graph)
     body, sizes = open_template(kernel, graph, c.context)
     writer = body.writer
-    emit_epilogue(body, epilogue_nests(kernel, c.space, c.context), c.space, c.dtype.compute)
+    nests = epilogue_nests(kernel, c.space, c.context)
+    emit_epilogue(body, nests, c.space, c.dtype.compute, lines=_image_lines(c))
     made = _depthwise(body, c) if c.depthwise else _general(body, c, graph)
     return EmittedKernel(
         writer.text(),
@@ -132,17 +136,14 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
     call, buffers = template_call(kernel, Conv), graph.buffers
     x_view, w_view = call.x, call.w
     shape = _shape(call, w_view)
-    batch, channel, *spatial = call.output.axes
+    batch, _, *spatial = call.output.axes
     out = [a.extent for a in spatial]
-    pixels = product((batch.extent, *out))
-    places = unravel(ROW, (batch.extent, *out))
-    axes = {batch.symbol: places[0], channel.symbol: COLUMN}
-    axes.update({a.symbol: place for a, place in zip(spatial, places[1:], strict=True)})
-    aligned = shape.groups == 1 or shape.oc % PANEL == 0
-    space = tile_space(pixels, channel.extent, axes, aligned=aligned)
     dtype = buffers[x_view.buffer].dtype
-    context = tile_context(make_context(kernel, graph), space, dtype.compute)
-    x = strided(call, x_view, buffers, context.ranges)
+    made = make_context(kernel, graph)
+    x = strided(call, x_view, buffers, made.ranges)
+    narrow = dtype != dtype.compute
+    turned = needs_patch(shape, x.strides[1] == 1, narrow) and not _is_depthwise(shape, x)
+    space, context = _space(kernel, made, shape, dtype.compute, turned=turned)
     w_dtype = buffers[w_view.buffer].dtype
     packed = kernel.packed is not None
     return _Convolution(
@@ -151,6 +152,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
         space,
         shape,
         batch.extent,
+        product((batch.extent, *out)),
         _triple([a.extent for a in x_view.axes[2:]], integer(1)),
         _triple(out, integer(1)),
         x,
@@ -162,6 +164,59 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
         packed,
         packed and w_dtype == dtype and _is_depthwise(shape, x),
     )
+
+
+def _space(
+    kernel: TemplateKernel, made: KernelContext, shape: ConvShape, compute: DType, *, turned: bool
+) -> tuple[TileSpace, KernelContext]:
+    """How tiles lie in the output: turned, if that is asked for and all stores run along pixels."""
+    batch, channel, *spatial = template_call(kernel, Conv).output.axes
+    out = [a.extent for a in spatial]
+    if turned:  # rows are the pixels of one image
+        image = integer(0) if is_int(batch.extent, 1) else _IMAGE
+        rows, places = product(out), (image, *unravel(ROW, out))
+        made = replace(
+            made,
+            names={**made.names, _IMAGE: "image"},
+            ranges=made.ranges.with_extents({**made.ranges.extents, _IMAGE: batch.extent}),
+        )
+    else:
+        rows, places = product((batch.extent, *out)), unravel(ROW, (batch.extent, *out))
+    axes = {batch.symbol: places[0], channel.symbol: COLUMN}
+    axes.update({a.symbol: place for a, place in zip(spatial, places[1:], strict=True)})
+    aligned = shape.groups == 1 or shape.oc % PANEL == 0
+    space = replace(tile_space(rows, channel.extent, axes, aligned=aligned), turned=turned)
+    context = tile_context(made, space, compute)
+    if turned and not _along_pixels(kernel, space, context):
+        return _space(kernel, made, shape, compute, turned=False)
+    return space, context
+
+
+def _along_pixels(kernel: TemplateKernel, space: TileSpace, context: KernelContext) -> bool:
+    """Whether all stores of the epilogue are contiguous along pixels, and none along channels."""
+
+    def step(store: Store, symbol: Symbol) -> Expr:
+        index = [substitute(e, {symbol: symbol + 1}) for e in store.index]
+        here = context.offset(store.buffer, store.index)
+        return context.ranges.simplify(context.offset(store.buffer, index) - here)
+
+    stores = [store for nest in epilogue_nests(kernel, space, context) for store in nest.stores]
+    return all(
+        store.buffer not in context.locals_ and step(store, ROW) == 1 and step(store, COLUMN) != 1
+        for store in stores
+    )
+
+
+def _image_lines(c: _Convolution) -> list[str]:
+    """In a turned epilogue, pixels become those of their image."""
+    if not c.space.turned or is_int(c.images, 1):
+        return []
+    pixels = c.text(c.space.rows.extent)
+    return [
+        f"const int64_t image = m0 / ({pixels});",
+        f"m0 -= image * ({pixels});",
+        f"m1 -= image * ({pixels});",
+    ]
 
 
 def _shape(call: Conv, w_view: View) -> ConvShape:
@@ -193,7 +248,8 @@ def pack_conv(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Buffer, Deriv
     x = strided(call, call.x, buffers, kernel_ranges(kernel, graph))
     if buffer.dtype == buffers[call.x.buffer].dtype and _is_depthwise(shape, x):
         return pack_weight(buffer, view, "pack_depthwise", (taps, shape.groups))
-    matrix = packed_matmul_shape(taps * shape.ic, shape.oc, buffer.dtype.numpy)
+    channels = packed_channels(shape.ic, buffer.dtype.numpy)
+    matrix = packed_matmul_shape(taps * channels, shape.oc, buffer.dtype.numpy)
     sizes = (shape.groups, *matrix)
     return pack_weight(buffer, view, "pack_conv", sizes, (("groups", shape.groups),))
 
@@ -268,12 +324,14 @@ def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
     stored = c.w_dtype if c.packed else c.dtype.compute
     blocking = conv_blocking(
         c.shape,
-        hints.value(c.space.rows.extent),
+        hints.value(c.pixels),
         hints.value(c.out[2]),
         channels_contiguous=c.x.strides[1] == 1,
         accumulator_bytes=c.dtype.compute.itemsize,
         a_bytes=c.dtype.itemsize,
         b_bytes=stored.itemsize,
+        pairs=c.dtype == stored == BFLOAT16,
+        turned=c.space.turned,
     )
     writer = body.writer
     values = {"G": c.shape.groups, "IC": c.shape.ic, "OC": c.shape.oc}
@@ -283,6 +341,7 @@ def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
         f"  using A = {template_type(c.dtype)};",
         f"  using B = {template_type(stored)};",
         f"  static constexpr bool PATCH = {'true' if blocking.patch else 'false'};",
+        *["  static constexpr bool TURNED = true;"] * blocking.turned,
     ]
     scratch = _scratch(c, blocking)
     writer.line(f"aot::tmpl::ConvArgs<{NAME}_config> call;")
@@ -294,7 +353,7 @@ def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
     _assign(writer, {**_fields(c), "sc": c.text(c.x.strides[1]), "w": weight})
     writer.line("aot::tmpl::conv(call, begin, end, args->scratch, epilogue);")
     tiles = -(-c.shape.oc // blocking.nb)
-    work = product((integer(c.shape.groups * tiles), ceil_div(c.space.rows.extent, blocking.mb)))
+    work = product((integer(c.shape.groups * tiles), ceil_div(c.pixels, blocking.mb)))
     config = _config("ConvConfig", c, types, values)
     return _Made(config, "aot/tmpl/conv.h", work, scratch, blocking.grain)
 

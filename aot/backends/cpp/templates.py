@@ -9,10 +9,11 @@ from typing import Any
 from aot.backends.cpp.kernel import EmittedKernel
 from aot.backends.cpp.template_attention import emit_attention
 from aot.backends.cpp.template_bags import emit_bags
+from aot.backends.cpp.template_concat import emit_concat
 from aot.backends.cpp.template_conv import emit_conv, pack_conv
 from aot.backends.cpp.template_library import emit_library, takes_routine
 from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
-from aot.backends.cpp.template_recurrence import emit_recurrence, pack_recurrence
+from aot.backends.cpp.template_recurrence import SHARED, emit_recurrence, pack_recurrence
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
 from aot.errors import InternalError
 from aot.ir.hints import Hints
@@ -25,6 +26,8 @@ from aot.ir.templates import (
     AttentionSupport,
     Bags,
     BagsSupport,
+    Concat,
+    ConcatSupport,
     Conv,
     ConvSupport,
     LibraryCall,
@@ -110,11 +113,12 @@ def _states_weight(call: Recurrence) -> View:
 _ROWS = (
     Template(AttentionSupport(Attention), emit_attention),
     Template(BagsSupport(Bags), emit_bags),
+    Template(ConcatSupport(Concat), emit_concat),
     Template(ConvSupport(Conv, _takes_conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
     Template(Support(LibraryCall, takes_routine), emit_library),
     Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(
-        RecurrenceSupport(Recurrence),
+        RecurrenceSupport(Recurrence, spread=SHARED),
         emit_recurrence,
         PackedOperand(_states_weight, pack_recurrence),
     ),

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.stage import Bounds, StageEmitter
-from aot.backends.cpp.text import lane_type
-from aot.backends.cpp.values import Body
+from aot.backends.cpp.values import Body, pointer_type
 from aot.backends.cpp.width import choose_width
 from aot.errors import InternalError
 from aot.ir.dtypes import DType
@@ -29,13 +28,25 @@ class TileSpace:
 
     `rows`, `columns`: axes over ROW and COLUMN with the extents of the whole result. `axes`: each
     of the template's output axes as an expression over ROW, COLUMN and outer symbols. `aligned`:
-    every tile begins at a multiple of 16 columns.
+    every tile begins at a multiple of 16 columns. `turned`: rows are contiguous in tiles, and
+    vectors run along them.
     """
 
     rows: Axis
     columns: Axis
     axes: Mapping[Symbol, Expr]
     aligned: bool
+    turned: bool = False
+
+    @property
+    def loops(self) -> tuple[Axis, Axis]:
+        """The loops over a tile, what is contiguous innermost."""
+        return (self.columns, self.rows) if self.turned else (self.rows, self.columns)
+
+    @property
+    def strides(self) -> tuple[Expr, Expr]:
+        """Of rows and columns in a tile."""
+        return (integer(1), LEADING) if self.turned else (LEADING, integer(1))
 
 
 def tile_space(
@@ -48,10 +59,10 @@ def tile_space(
 def tile_context(context: KernelContext, space: TileSpace, dtype: DType) -> KernelContext:
     """The kernel's context with names for the tile and its coordinates.
 
-    `dtype`: the type that the template computes in.
+    `dtype`: of the tile's elements, in which the template computes.
     """
     size = (space.rows.extent, space.columns.extent)
-    tile = Buffer(TILE, dtype, size, (LEADING, integer(1)), "temp")
+    tile = Buffer(TILE, dtype, size, space.strides, "temp")
     names = {ROW: "row", COLUMN: "column", LEADING: "ld"}
     extents = {ROW: size[0], COLUMN: size[1]}
     return replace(
@@ -72,10 +83,9 @@ def epilogue_nests(
     result = load(TILE, context.buffers[output.buffer].dtype, (ROW, COLUMN))
     target = tuple(context.ranges.simplify(substitute(e, space.axes)) for e in output.index)
     nests: list[LoopNest] = []
-    axes = (space.rows, space.columns)
     if output.buffer not in kernel.local:
         store = Store(output.buffer, target, result)
-        nests.append(LoopNest(f"{call.name}_store", axes, (), (store,), call.origin))
+        nests.append(LoopNest(f"{call.name}_store", space.loops, (), (store,), call.origin))
     for stage in kernel.stages:
         for nest in stage.nests:
             nests.append(_on_tile(nest, call, space, context, target, result))
@@ -112,7 +122,7 @@ def _on_tile(
         binds = tuple((symbol, next(rebuilt)) for symbol, _ in store.binds)
         index = tuple(simplify(substitute(e, mapping)) for e in store.index)
         stores.append(replace(store, index=index, value=value, binds=binds))
-    return LoopNest(nest.name, (space.rows, space.columns), (), tuple(stores), nest.origin)
+    return LoopNest(nest.name, space.loops, (), tuple(stores), nest.origin)
 
 
 MATRIX_HEAD = (
@@ -132,25 +142,27 @@ def emit_epilogue(
 ) -> None:
     """Writes a function object that runs the nests on one tile, as `epilogue`.
 
-    The body's context must be `tile_context`'s. `dtype`: the type that the template computes in.
+    The body's context must be `tile_context`'s. `dtype`: of the tile's elements.
     `head`: the function object's head, which names m0, m1, n0, n1, tile and ld; `lines` come first
     inside and may define some of them.
     """
-    axes = (space.rows, space.columns)
-    vector = None if is_int(space.columns.extent, 1) else space.columns
+    axes = space.loops
+    vector = None if is_int(axes[1].extent, 1) else axes[1]
     stage = Stage(axes, (), axes, vector, tuple(nests))
     width = replace(choose_width(stage, body.context, 0), unroll=1, wide="L0")
     size = int(space.columns.extent) if is_int(space.columns.extent) else 1
-    sizes = (size, _PANEL) if space.aligned else (1,)
+    by_panels = space.aligned and not space.turned
+    sizes = (size, _PANEL) if by_panels else (1,)
     bounds = {
         space.rows: Bounds("m0", "m1", (1,)),
         space.columns: Bounds("n0", "n1", sizes),
     }
-    alignment = _PANEL if space.aligned and width.most <= _PANEL else 1 << 30
-    with body.scope(head.format(name="epilogue", element=lane_type(dtype)), "};"):
+    alignment = _PANEL if by_panels and width.most <= _PANEL else 1 << 30
+    with body.scope(head.format(name="epilogue", element=pointer_type(dtype)), "};"):
         for line in (*lines, *width.declarations()):
             body.writer.line(line)
         const = "" if any(s.buffer == TILE for n in nests for s in n.stores) else "const "
-        element = f"{const}{lane_type(dtype)}"
-        body.writer.line(f"{element}* const tile_origin = tile - m0 * ld - n0;")
+        element = f"{const}{pointer_type(dtype)}"
+        corner = "n0 * ld - m0" if space.turned else "m0 * ld - n0"
+        body.writer.line(f"{element}* const tile_origin = tile - {corner};")
         StageEmitter(body, stage, width, bounds, alignment).emit()

@@ -54,6 +54,11 @@ class Toolchain:
     family: str
     version: str
 
+    @property
+    def precompiles(self) -> bool:
+        """Whether headers are precompiled as g++ does it: a file for the header, used if valid."""
+        return self.family == "gcc"
+
     def arch_flags(self, arch: str) -> tuple[str, ...]:
         """Flags that choose an ISA level such as "x86-64-v3"."""
         if self.family == "zig":

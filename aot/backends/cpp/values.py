@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.guards import Guard
 from aot.backends.cpp.indexing import Indexer, Value, Vector
 from aot.backends.cpp.ops import conversion, operation, reinterpretation
 from aot.backends.cpp.text import (
@@ -34,6 +35,8 @@ class Body(Indexer, Scoped[Value]):
         Scoped.__init__(self)
         self.writer = writer
         self._registers: dict[str, Value] = {}
+        self.guards: Mapping[Node, Guard] = {}
+        """The selections that are written with branches."""
 
     @contextmanager
     def scope(self, head: str, tail: str = "}") -> Iterator[None]:
@@ -50,6 +53,8 @@ class Body(Indexer, Scoped[Value]):
 
     def operands(self, node: Node) -> tuple[Node, ...]:
         """None for a comparison of positions, which has an instruction of its own."""
+        if node in self.guards:
+            return self.guards[node].before
         return () if self.is_narrow(node) else node.args
 
     def as_lanes(self, value: Value, lanes: str) -> str:
@@ -71,6 +76,8 @@ class Body(Indexer, Scoped[Value]):
         if self.is_narrow(node):
             text, lanes = self.compare_positions(node)
             return self.name(text, BOOL, lanes)
+        if node in self.guards:
+            return self._guarded(node, self.guards[node])
         args = [self.known(a) for a in node.args]
         if node.op == "const":
             text = literal(node.attr, node.dtype)  # type: ignore[arg-type]
@@ -101,6 +108,24 @@ class Body(Indexer, Scoped[Value]):
             test = condition.text if condition.constant else f"{condition.text}[0]"
             return f"{test} ? {a} : {b}"
         return f"aot::select({self.as_lanes(condition, lanes)}, {a}, {b})"
+
+    def _guarded(self, node: Node, guard: Guard) -> Value:
+        """A selection whose sides are evaluated where a lane wants them."""
+        given = [self.known(a) for a in guard.before]
+        lanes = next((v.lanes for v in given if v.lanes != "1"), "1")
+        condition = self.as_lanes(self.known(node.args[0]), lanes)
+        chosen = self.fresh("x")
+        plain = [self.known(a) for k, a in enumerate(node.args) if k and k not in guard.sides]
+        start = self.as_lanes(plain[0], lanes) if plain else literal(0, node.dtype)
+        kind = value_type(node.dtype, lanes)
+        self.writer.line(f"{kind} {chosen} = {kind}({start});")
+        for side in guard.sides:
+            test = f"aot::any({condition})" if side == 1 else f"!aot::all({condition})"
+            with self.scope(f"if ({test})"):
+                own = self.as_lanes(self.value(node.args[side]), lanes)
+                pair = f"{own}, {chosen}" if side == 1 else f"{chosen}, {own}"
+                self.writer.line(f"{chosen} = aot::select({condition}, {pair});")
+        return Value(chosen, node.dtype, lanes)
 
     def _check(self, check: IndexCheck, text: str, lanes: str) -> str:
         size = index_text(check.size, self.context.names)

@@ -86,6 +86,9 @@ class TritonBackend:
         triton = find_triton(arch)
         return ("triton", triton.version), ("ptxas", triton.assembler_version.splitlines()[-1])
 
+    def begin(self, target: Target, options: BuildOptions) -> None:
+        """Nothing."""
+
     def prepare(self, graph: KernelGraph, target: Target) -> KernelGraph:
         """The graph with workspaces and joined launches."""
         return prepare_kernels(graph, self._gpu(target))

@@ -15,6 +15,7 @@ from importlib import resources
 _FILES = (
     *("integers", "combining", "sorting", "special", "loops", "memory"),
     *("scan", "gemv", "matmul", "argsort", "digits", "conv", "attention", "recurrence", "bags"),
+    "true_places",
 )
 """Of `device/`, in the order in which a kernel's text has their functions."""
 

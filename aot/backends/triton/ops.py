@@ -56,12 +56,19 @@ _BOOL: dict[str, Callable[..., str]] = {
     "abs": lambda a: a,
 }
 
-_LOOPS = ("igamma", "igammac", "hermite_h", "hermite_he", "laguerre_l", "legendre_p")
+_LOOPS = (
+    *("chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w"),
+    *("hermite_h", "hermite_he", "laguerre_l", "legendre_p"),
+)
 """Operations that are device functions with loops, of the same names."""
 
 
 def _called(name: str) -> Callable[..., str]:
     return lambda a, b: f"{name}({a}, {b})"
+
+
+def _widened(name: str) -> Callable[..., str]:
+    return lambda a, b: f"{name}({a}.to(tl.float64), {b}.to(tl.float64)).to(tl.float32)"
 
 
 _FLOAT: dict[str, Callable[..., str]] = {
@@ -86,6 +93,7 @@ _FLOAT: dict[str, Callable[..., str]] = {
     **{name: _called(name) for name in _LOOPS},
 }
 _BY_WIDTH: dict[str, tuple[Callable[..., str], Callable[..., str]]] = {
+    **{name: (_widened(name), _called(name)) for name in ("igamma", "igammac")},
     "div": (lambda a, b: f"tl.div_rn({a}, {b})", lambda a, b: f"{a} / {b}"),
     "reciprocal": (
         lambda a: f"tl.div_rn(tl.full([], 1.0, tl.float32), {a})",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aot.backends.triton.context import KernelContext, TileDim
 from aot.backends.triton.tiling import power_above
-from aot.ir.hints import Hints
+from aot.ir.hints import Hints, is_function
 from aot.ir.kernel_facts import index_exprs
 from aot.ir.kernels import FusedKernel, NestKernel, Stage
 from aot.ir.nests import Axis
@@ -39,6 +39,16 @@ MOST_COLUMNS = 512
 LANES = 128
 """Threads of a program."""
 
+MOST_CODE = 2048
+"""Instructions of functions in a kernel, about: more would outgrow the instruction cache, and the
+compiler would read what all of them want before the first one."""
+
+FUNCTION = 64
+"""Instructions of a function that the device has no instruction for, about."""
+
+_QUICK = frozenset(("exp", "exp2", "log", "log2", "sigmoid"))
+"""Functions that the device has an instruction for."""
+
 HELD = 128
 """Points that a thread keeps for a second reduction, each in one of its 255 registers."""
 
@@ -69,6 +79,9 @@ def short_tile(
     if points > FEW_POINTS and results < MANY_RESULTS:
         return None
     touched = accesses(kernel, context, None)
+    fitting = MOST_CODE // max(1, *(_code(s, hints) for s in kernel.stages))
+    if fitting < 1:
+        return None
     rows, columns, merged = _split(kernel, touched, hints)
     inner = {a.symbol for s in kernel.stages for a in s.order}
     apart = False
@@ -86,7 +99,8 @@ def short_tile(
         high, across, warps = _one_row(max(1, hints.volume(columns)))
     else:
         again = sum(bool(s.order) for s in kernel.stages) > 1
-        high, across, warps = _blocks(rows, columns, points, apart, again, hints, units)
+        held = min(fitting, max(1, HELD // points)) if again else fitting
+        high, across, warps = _blocks(rows, columns, points, apart, held, hints, units)
     return ShortTile(
         TileDim("x", rows, high, 0), TileDim("y", columns, across, 1), merged, apart, warps
     )
@@ -104,6 +118,14 @@ def _is_short(stage: Stage) -> bool:
         points *= int(axis.extent)
     nodes = len(postorder([r for n in stage.nests for r in n.roots]))
     return points <= MOST_POINTS and points * nodes <= MOST_NODES
+
+
+def _code(stage: Stage, hints: Hints) -> int:
+    """Instructions that the functions of a stage's points become for one result, about."""
+    reduces = [n for n in postorder([r for n in stage.nests for r in n.roots]) if n.op == "reduce"]
+    inside = postorder([a for n in reduces for a in n.args])
+    functions = sum(is_function(n.op) and n.op not in _QUICK for n in inside)
+    return FUNCTION * functions * hints.volume(stage.order)
 
 
 @dataclass(frozen=True)
@@ -208,17 +230,17 @@ def _blocks(
     columns: tuple[Axis, ...],
     length: int,
     apart: bool,
-    again: bool,
+    most: int,
     hints: Hints,
     units: int,
 ) -> tuple[int, int, int]:
     """(rows, columns, warps): more results a thread the shorter their sums, if all are busy.
 
-    `again`: what is read is reduced more than once.
+    `most`: results of a thread.
     """
     deep, wide = max(1, hints.volume(rows)), max(1, hints.volume(columns))
     each = 16 if length <= SHORTEST and not apart else 8
-    points = LANES * (min(each, max(1, HELD // length)) if again else each)
+    points = LANES * min(each, power_above(most + 1) // 2)
     least = LANES
     # Scattered reads take longer to come: more threads wait for them.
     units = 2 * units if apart and length > SHORTEST else units

@@ -21,6 +21,7 @@ from aot.backends.triton.template_resample import emit_resample
 from aot.backends.triton.template_resample2 import emit_resample2
 from aot.backends.triton.template_resample_outer import MOST_INSIDE, workspace
 from aot.backends.triton.template_scan import LONGEST, emit_scan
+from aot.backends.triton.template_true_places import COMPACTED, emit_true_places
 from aot.errors import InternalError
 from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -50,6 +51,8 @@ from aot.ir.templates import (
     ScanSupport,
     Support,
     TemplateCall,
+    TruePlaces,
+    TruePlacesSupport,
     Walks,
 )
 from aot.ir.templates.base import operand_dtype
@@ -182,5 +185,6 @@ _ROWS = (
     Template(Support(Resample, _takes_walks), emit_resample, _never),
     Template(Resample2Support(Resample2, walks=WALKS), emit_resample2, _never, workspace),
     Template(ScanSupport(Scan, takes_producer=True, parts=SCANNED), emit_scan, _never),
+    Template(TruePlacesSupport(TruePlaces, parts=COMPACTED), emit_true_places, _never),
 )
 TEMPLATES: Mapping[type[TemplateCall], Template] = {row.support.kind: row for row in _ROWS}

@@ -6,6 +6,7 @@ from aot.ir.templates.argsort import Argsort, ArgsortSupport, ByDigits
 from aot.ir.templates.attention import Attention, AttentionSupport, KeyParts
 from aot.ir.templates.bags import BagParts, Bags, BagsSupport
 from aot.ir.templates.base import Parts, Support, TemplateCall
+from aot.ir.templates.concat import Concat, ConcatSupport
 from aot.ir.templates.conv import Conv, ConvSupport
 from aot.ir.templates.digits import DigitPlaces
 from aot.ir.templates.library import LibraryCall, LibraryRoutine, RoutineLibrary, Sizes
@@ -14,6 +15,7 @@ from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
 from aot.ir.templates.resample import Resample
 from aot.ir.templates.resample2 import Resample2, Resample2Support, Walks
 from aot.ir.templates.scan import Scan, ScanSupport
+from aot.ir.templates.true_places import TruePlaces, TruePlacesSupport
 
 __all__ = [
     "Argsort",
@@ -24,6 +26,8 @@ __all__ = [
     "Bags",
     "BagsSupport",
     "ByDigits",
+    "Concat",
+    "ConcatSupport",
     "Conv",
     "ConvSupport",
     "DigitPlaces",
@@ -45,5 +49,7 @@ __all__ = [
     "Spread",
     "Support",
     "TemplateCall",
+    "TruePlaces",
+    "TruePlacesSupport",
     "Walks",
 ]

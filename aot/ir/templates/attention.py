@@ -111,7 +111,7 @@ class Attention(TemplateCall):
         keys, width = (axis.extent for axis in self.v.axes[-2:])
         return product((*rows, keys, depth + width, integer(2)))
 
-    def better_as_nests(self, support: Support[Any], hints: Hints) -> str:
+    def better_as_nests(self, support: Support[Any], builder: NestBuilder) -> str:
         """Templates hold a head's row (d and dv elements) in registers: both must be known."""
         sizes = (self.q.axes[3].extent, self.output.axes[3].extent)
         return "" if all(s.is_Integer for s in sizes) else "the size of a head is dynamic"

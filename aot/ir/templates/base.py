@@ -68,6 +68,8 @@ class TemplateCall(ABC):
     """As dumps, reports and messages call it."""
     broadcasts: ClassVar[frozenset[str]] = frozenset()
     """Roles of operands that may have stride 0 along all axes but the last."""
+    changes: ClassVar[frozenset[str]] = frozenset()
+    """Roles of operands that kernels write, too; nobody else reads what is left in them."""
     follows: ClassVar[str] = ""
     """The role whose layout suits the result best; "": any layout is as good."""
 
@@ -109,7 +111,7 @@ class TemplateCall(ABC):
         """Multiplications and additions; one for each result of a kind without them."""
         return product([axis.extent for axis in self.output.axes])
 
-    def better_as_nests(self, support: Support[Any], hints: Hints) -> str:
+    def better_as_nests(self, support: Support[Any], builder: NestBuilder) -> str:
         """Why the device's template should not compute it; "" where it should."""
         return ""
 

@@ -12,7 +12,7 @@ from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, cast, load
 from aot.ir.tensors import Dim
-from aot.symbolic import Expr, Symbol, row_major_strides, substitute
+from aot.symbolic import Expr, Ranges, Symbol, dim, row_major_strides, substitute
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,11 @@ class NestBuilder:
     def hints(self) -> Hints:
         """Example values of the dims."""
         return hints_of(self.dims)
+
+    @cached_property
+    def ranges(self) -> Ranges:
+        """What is known of the dims."""
+        return Ranges({}, {dim(d.name): (d.minimum, d.maximum) for d in self.dims})
 
     def temp(self, name: str, dtype: DType, shape: tuple[Expr, ...]) -> str:
         """A new temporary's name."""

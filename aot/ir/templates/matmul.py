@@ -34,7 +34,7 @@ class Matmul(TemplateCall):
         out = [axis.extent for axis in self.output.axes]
         return product((*out, self.a.axes[-1].extent, integer(2)))
 
-    def better_as_nests(self, support: Support[Any], hints: Hints) -> str:
+    def better_as_nests(self, support: Support[Any], builder: NestBuilder) -> str:
         """A template's packing and tiles cost more than they save for a tiny second operand.
 
         As nests, chains of tiny layers become a single kernel.
@@ -43,8 +43,8 @@ class Matmul(TemplateCall):
         right = self.b.axes
         if not all(a.extent.is_Integer for a in right):
             return ""
-        weight = hints.volume(right)
-        work = hints.volume((*self.output.axes, right[-2]))
+        weight = builder.hints.volume(right)
+        work = builder.hints.volume((*self.output.axes, right[-2]))
         if weight <= support.tiny_weight and work <= support.tiny_work:
             return f"its second operand has only {weight} elements"
         return ""

@@ -7,21 +7,24 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from aot.backends.base import EmittedGraph, KernelSource
+from aot.backends.base import UNNAMED, EmittedGraph, KernelSource
 from aot.backends.cpp import build as build_module
 from aot.backends.cpp.backend import CppBackend
+from aot.backends.cpp.build import Builder, make_units
+from aot.backends.cpp.kernel import SIGNATURE
 from aot.backends.cpp.toolchain import Toolchain, find_toolchain
 from aot.backends.registry import backend_for
 from aot.errors import CompilerFailed, ToolchainError, ToolchainMissing, UsageError
 from aot.ir.dtypes import FLOAT32
 from aot.ir.scalar import unary
-from aot.options import ALL_CPU, BuildOptions, Target
+from aot.options import ALL_CPU, BuildOptions, Target, default_cache_dir, environment
 from tests.backends.kernel_runner import GraphMaker, Program, axes, machine_levels, nest
 
 ONE = Target("cpu", ("x86-64-v2",))
@@ -36,8 +39,19 @@ def small_graph(op="exp"):
     return maker.graph()
 
 
+def cache_of(tmp_path):
+    """An empty cache but for precompiled headers, which are those of all tests."""
+    cache = tmp_path / "cache"
+    headers = default_cache_dir(environment()) / "cpp" / "headers"
+    headers.mkdir(parents=True, exist_ok=True)
+    (cache / "cpp").mkdir(parents=True, exist_ok=True)
+    if not (cache / "cpp" / "headers").exists():
+        (cache / "cpp" / "headers").symlink_to(headers)
+    return cache
+
+
 def options(tmp_path, **more):
-    return BuildOptions(jobs=2, cache_dir=tmp_path / "cache", **more)
+    return BuildOptions(jobs=2, cache_dir=cache_of(tmp_path), **more)
 
 
 def test_objects_depend_on_nothing_but_libc_and_libm_and_export_one_symbol(tmp_path):
@@ -141,3 +155,98 @@ def test_headers_travel_with_the_package():
 
     for header in ("aot/kernel/prelude.h", "aot/vec/vec.h", "aot/kernel_abi.h"):
         assert any((Path(d) / header).exists() for d in include_directories()), header
+
+
+def source_of(name, value, headers=()):
+    unnamed = f'extern "C" void {UNNAMED}{SIGNATURE} {{ *args->fault = {value}; }}\n'
+    text = unnamed.replace(UNNAMED, name)
+    return KernelSource(name, text, headers, unnamed=unnamed)
+
+
+def test_a_changed_function_changes_its_own_unit_and_the_table():
+    functions = [source_of(f"k{k}", k) for k in range(24)]
+    before = make_units(functions, '"level"')
+    for k in (0, 11, 23):
+        changed = [*functions[:k], source_of(f"k{k}", 1000 + k), *functions[k + 1 :]]
+        after = make_units(changed, '"level"')
+        new = {unit.text for unit in after} - {unit.text for unit in before}
+        # Its own, one more where it ended a unit or ends one now, and the table.
+        assert len(new) <= 4 < len(before)
+
+
+def test_functions_that_move_are_not_compiled_again():
+    functions = [source_of(f"k{k}", k) for k in range(24)]
+    moved = [source_of("k0", 77), *(source_of(f"k{k + 1}", k) for k in range(24))]
+    before, after = make_units(functions, '"level"'), make_units(moved, '"level"')
+    assert len({unit.text for unit in after} - {unit.text for unit in before}) <= 3
+    assert '{"k24", ' in after[-1].text
+
+
+def test_functions_of_one_text_are_compiled_once_and_have_an_entry_each():
+    *units, table = make_units([source_of("k0", 1), source_of("k1", 1)], '"level"')
+    assert sum(unit.text.count("*args->fault") for unit in units) == 1
+    assert re.findall(r'{"(k\d)", (kernel_\w+)}', table.text) == [
+        ("k0", symbol := re.search(r"kernel_\w{24}", units[0].text)[0]),
+        ("k1", symbol),
+    ]
+
+
+def test_a_function_of_a_template_is_a_unit_of_its_own():
+    plain = [source_of(f"k{k}", k) for k in range(8)]
+    dear = source_of("dear", 99, ("aot/tmpl/matmul.h",))
+    units = make_units([*plain[:4], dear, *plain[4:]], '"level"')
+    assert [u.text.count("extern") for u in units if "matmul.h" in u.text] == [1]
+    assert {u.text for u in units[1:-1]} == {u.text for u in make_units(plain, '"level"')[:-1]}
+
+
+def test_compilers_that_read_headers_for_each_unit_get_two():
+    functions = [source_of(f"k{k}", k) for k in range(24)]
+    assert len(make_units(functions, '"level"', few=True)) == 3
+    assert len(make_units(functions[:1], '"level"', few=True)) == 2
+    assert len(make_units([], '"level"', few=True)) == 1
+
+
+def test_objects_of_an_earlier_build_are_linked_as_they_are(tmp_path, monkeypatch):
+    functions = [source_of(f"k{k}", k) for k in range(12)]
+    builder = Builder(find_toolchain(), cache_of(tmp_path), 1, tmp_path / "keep")
+    builder.build(make_units(functions, '"level"'), ONE.archs)
+    compiled = []
+    run = Builder._run
+
+    def counted(self, command, root, unit):
+        compiled.extend([unit.text] if "-c" in command else [])
+        run(self, command, root, unit)
+
+    monkeypatch.setattr(Builder, "_run", counted)
+    units = make_units([source_of("k0", 55), *functions[1:]], '"level"')
+    library = builder.build(units, ONE.archs)
+    assert len(compiled) <= 3 < len(units)
+    monkeypatch.undo()
+    whole = Builder(find_toolchain(), None, 1, tmp_path / "keep").build(units, ONE.archs)
+    assert whole == library
+
+
+def test_builds_at_the_same_time_share_a_cache(tmp_path):
+    units = make_units([source_of(f"k{k}", k) for k in range(6)], '"level"')
+    cache = cache_of(tmp_path)
+    builders = [Builder(find_toolchain(), cache, 2, tmp_path) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        built = list(pool.map(lambda builder: builder.build(units, ONE.archs), builders))
+    assert built.count(built[0]) == 4
+    assert not list(cache.rglob("*.tmp"))
+
+
+def test_a_cache_that_is_only_read_serves_what_it_has(tmp_path, monkeypatch):
+    units = make_units([source_of("k0", 1)], '"level"')
+    builder = Builder(find_toolchain(), cache_of(tmp_path), 1, tmp_path)
+    first = builder.build(units, ONE.archs)
+
+    def refuse(*arguments, **options):
+        raise PermissionError("read-only file system")
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    assert builder.build(units, ONE.archs) == first
+    other = make_units([source_of("k0", 2)], '"level"')
+    with pytest.raises(ToolchainError, match="cannot be kept"):
+        builder.build(other, ONE.archs)

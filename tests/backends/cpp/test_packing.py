@@ -64,9 +64,12 @@ def test_matmul_rejects_other_ranks():
 def unpacked(packed, shape):
     """The inverse of `pack_conv_weight`; `shape` is the weight's (OC, IC/groups, *kernel)."""
     groups, oc, ic, kernel = packed.shape[0], shape[0], shape[1], shape[2:]
-    k, per = ic * int(np.prod(kernel)), oc // groups
+    walked = packing.packed_channels(ic, packed.dtype)
+    k, per = walked * int(np.prod(kernel)), oc // groups
     rows = [unpacked_matmul(packed[g], k, per).T for g in range(groups)]
-    return np.moveaxis(np.concatenate(rows).reshape(oc, *kernel, ic), -1, 1)
+    last = np.concatenate(rows).reshape(oc, *kernel, walked)
+    assert not last[..., ic:].astype(np.float32).any()
+    return np.moveaxis(last[..., :ic], -1, 1)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from aot.backends.cpp.operands import pack_weight, packing_recipes
-from aot.backends.cpp.packing import packed_matmul_shape
+from aot.backends.cpp.packing import packed_channels, packed_matmul_shape
 from aot.ir.dtypes import DTYPES
 from aot.ir.interpreter import run_op
 from aot.ir.nests import Axis, Buffer, View
@@ -60,8 +60,9 @@ def test_a_batch_of_matrices() -> None:
 )
 def test_convolutions(shape: tuple[int, ...], groups: int, dtype: str) -> None:
     outputs, channels, *kernel = shape
-    depth = channels * int(np.prod(kernel))
-    matrix = packed_matmul_shape(depth, outputs // groups, np.dtype(TYPES[dtype]))
+    element = np.dtype(TYPES[dtype])
+    depth = packed_channels(channels, element) * int(np.prod(kernel))
+    matrix = packed_matmul_shape(depth, outputs // groups, element)
     check(shape, dtype, "pack_conv", (groups, *matrix), (("groups", groups),))
 
 

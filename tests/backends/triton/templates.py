@@ -16,9 +16,11 @@ from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
 from aot.ir.kernels import KernelGraph
-from aot.lowering.lower import lower
+from aot.lowering.lower import lower_outline
+from aot.lowering.outline import outline
 from aot.options import Target, default_cache_dir, environment
 from aot.schedule.fusion import fuse
+from aot.schedule.join import join
 from tests.backends.emitting import emit
 from tests.backends.triton.disassembly import MachineCode, disassemble
 from tests.comparing import difference
@@ -76,7 +78,8 @@ def captured(function: Callable[..., Any], args: Args, dims: Any = None) -> Capt
 
 def kernels_of(model: Captured, arch: str = "sm_90") -> KernelGraph:
     machine = TritonBackend().machine(Target("cuda", (arch,)))
-    return fuse(run_passes(lower(ingest(model)[0]), machine), machine)
+    parts = lower_outline(outline(ingest(model)[0]))
+    return join(parts.map(lambda part: fuse(run_passes(part, machine), machine)))
 
 
 def emitted(model: Captured, arch: str = "sm_90") -> EmittedGraph:

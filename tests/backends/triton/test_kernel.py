@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,22 @@ def test_what_is_reduced_twice_stays_in_registers() -> None:
     columns = torch.zeros(64, 1 << 20)
     assert "tl.arange(0, 256)" in only(emitted(lambda x: x.var(0), columns))
     assert "tl.arange(0, 1024)" in only(emitted(lambda x: x.sum(0), columns))
+
+
+def test_functions_of_many_points_are_not_written_out() -> None:
+    """They would outgrow the instruction cache, and what they read would fit no registers."""
+    few, many = (torch.zeros(n, 1 << 20) for n in (8, 64))
+    norm = partial(torch.linalg.vector_norm, ord=2.5, dim=0)
+    assert only(emitted(norm, few)).count("libdevice.pow(") == 8 + 1
+    assert only(emitted(norm, many)).count("libdevice.pow(") == 2
+    assert "tl.arange(0, 512)" in only(emitted(norm, few))
+    assert only(emitted(lambda x: x.exp().sum(0), many)).count("libdevice.exp(") == 64
+
+
+def test_powers_that_are_products_are_no_functions() -> None:
+    text = only(emitted(lambda x: torch.linalg.vector_norm(x, 3, 0), torch.zeros(64, 1 << 20)))
+    assert text.count("libdevice.pow(") == 1
+    assert "tl.arange(0, 1024)" in text
 
 
 def test_equal_kernels_share_a_function() -> None:

@@ -116,6 +116,18 @@ def test_shared_steps_at_other_sizes(steps, rows):
     check_close(model, run, given((steps, rows, 5)))
 
 
+def test_marks_are_declared_as_changed():
+    graph = emitted(captured(nn.LSTM(16, 256), given((8, 4, 16))))
+    functions = {f.name: f.declaration for f in graph.functions}
+    accesses = [
+        declared.access
+        for _, launch in graph.kernels()
+        for name, declared in zip(launch.buffers, functions[launch.function].buffers, strict=True)
+        if name.endswith("_marks")
+    ]
+    assert accesses == ["write", "update"]
+
+
 def test_an_epilogue_is_part_of_the_kernel():
     def run(*args):
         return gru(*args)[0].relu() + 1

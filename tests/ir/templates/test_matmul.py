@@ -11,10 +11,12 @@ from aot.ir.origin import NO_ORIGIN
 from aot.ir.templates.base import Parts, Split
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.matmul import Matmul, MatmulSupport
+from aot.ir.tensors import Dim
 from aot.symbolic import Expr, dim
 from tests.ir.templates.views import view
 
 HINTS = Hints({dim("s0"): 10})
+BUILDER = NestBuilder({}, {}, (Dim("s0", 0, 64, 10, (0, 0, 0, 0), "rows"),))
 
 
 def product(rows: int | Expr, depth: int | Expr, columns: int) -> Matmul:
@@ -38,12 +40,12 @@ def test_each_step_of_the_depth_is_two_operations() -> None:
 )
 def test_tiny_second_operands_are_better_as_nests(rows, depth, columns, nests) -> None:
     support = MatmulSupport(Matmul)
-    assert bool(product(rows, depth, columns).better_as_nests(support, HINTS)) is nests
+    assert bool(product(rows, depth, columns).better_as_nests(support, BUILDER)) is nests
 
 
 def test_what_is_tiny_is_for_the_device_to_say() -> None:
     support = MatmulSupport(Matmul, tiny_weight=255)
-    assert product(8, 16, 16).better_as_nests(support, HINTS) == ""
+    assert product(8, 16, 16).better_as_nests(support, BUILDER) == ""
 
 
 def in_parts(call: Matmul, units: int = 64) -> Split | None:

@@ -155,6 +155,36 @@ def by_recurrence(x, n, first, step):
 
 
 @triton.jit
+def chebyshev_step(x, k, p, q):
+    """The polynomial of degree k + 1 from those of k and k - 1, for all four kinds."""
+    return 2.0 * x * p - q
+
+
+@triton.jit
+def chebyshev_t(x, n):
+    """Chebyshev's polynomial of the first kind, of degree n."""
+    return by_recurrence(x, n, x, chebyshev_step)
+
+
+@triton.jit
+def chebyshev_u(x, n):
+    """Chebyshev's polynomial of the second kind, of degree n."""
+    return by_recurrence(x, n, 2.0 * x, chebyshev_step)
+
+
+@triton.jit
+def chebyshev_v(x, n):
+    """Chebyshev's polynomial of the third kind, of degree n."""
+    return by_recurrence(x, n, 2.0 * x - 1.0, chebyshev_step)
+
+
+@triton.jit
+def chebyshev_w(x, n):
+    """Chebyshev's polynomial of the fourth kind, of degree n."""
+    return by_recurrence(x, n, 2.0 * x + 1.0, chebyshev_step)
+
+
+@triton.jit
 def hermite_h(x, n):
     """Hermite's polynomial of degree n, as physicists have it."""
     return by_recurrence(x, n, 2.0 * x, hermite_h_step)

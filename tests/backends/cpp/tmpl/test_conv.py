@@ -18,7 +18,7 @@ HEADER = """
 using namespace aot::tmpl;
 #define EXPORT extern "C" __attribute__((visibility("default")))
 // Bias, and a store to [n][c][pixel], so that every index is checked.
-template <class T>
+template <class T, bool TURNED = false>
 struct Epilogue {
   T* c;
   const T* bias;
@@ -28,7 +28,7 @@ struct Epilogue {
     for (int64_t m = m0; m < m1; ++m) {
       for (int64_t n = n0; n < n1; ++n) {
         const int64_t at = (m / pixels * channels + n) * pixels + m % pixels;
-        c[at] = tile[(m - m0) * ld + n - n0] + bias[n];
+        c[at] = tile[TURNED ? (n - n0) * ld + m - m0 : (m - m0) * ld + n - n0] + bias[n];
       }
     }
   }
@@ -55,7 +55,7 @@ CONV = (
   using B = A;
   static constexpr int64_t G = {g}, IC = {ic}, OC = {oc};
   static constexpr int64_t MB = {mb}, NB = {nb}, MC = {mc}, NC = {nc}, KB = {kb}, ROWS = {rows};
-  static constexpr bool PATCH = {patch};
+  static constexpr bool PATCH = {patch}, TURNED = {turned};
 }};
 EXPORT int64_t scratch_{name}(int64_t iw) {{ return conv_scratch<Cfg>(iw); }}
 """
@@ -63,7 +63,7 @@ EXPORT int64_t scratch_{name}(int64_t iw) {{ return conv_scratch<Cfg>(iw); }}
     + """
   const ConvArgs<Cfg> p{{x, sn, sc, sd, sh, sw, w, n, d, h, wd, od, oh, ow}};
   conv<Cfg>(p, begin, end, scratch,
-            Epilogue<compute_t<Cfg::A>>{{c, bias, od * oh * ow, Cfg::G * Cfg::OC}});
+            Epilogue<compute_t<Cfg::A>, Cfg::TURNED>{{c, bias, od * oh * ow, Cfg::G * Cfg::OC}});
 }}
 }}  // namespace {name}
 """
@@ -179,11 +179,9 @@ class Case:
         }
         if b is None:
             return DEPTHWISE.format(base="DepthwiseConfig", **common)
-        patch = "true" if b.patch else "false"
+        flags = {"patch": str(b.patch).lower(), "turned": str(b.turned).lower()}
         sizes = {"mb": b.mb, "nb": b.nb, "mc": b.mc, "nc": b.nc, "kb": b.kb, "rows": b.rows}
-        return CONV.format(
-            base="ConvConfig", ic=shape.ic, oc=shape.oc, patch=patch, **sizes, **common
-        )
+        return CONV.format(base="ConvConfig", ic=shape.ic, oc=shape.oc, **flags, **sizes, **common)
 
 
 def full(shape, n, size, dtype="float32", channels_last=True, **overrides) -> Case:
@@ -196,6 +194,7 @@ def full(shape, n, size, dtype="float32", channels_last=True, **overrides) -> Ca
         accumulator_bytes=8 if dtype == "float64" else 4,
         a_bytes=half,
         b_bytes=half,
+        pairs=dtype == "bfloat16",
     )
     return Case(shape, n, size, dtype, channels_last, replace(blocking, **overrides))
 
@@ -246,14 +245,26 @@ def all_cases() -> dict[str, Case]:
     for i, case in enumerate(PATCHED):
         table[f"few{i}_last"] = full(*case)
         table[f"few{i}_first"] = full(*case, channels_last=False)
+        table[f"few{i}_turned"] = full(*case, channels_last=i % 2 > 0, turned=True)
     table["split"] = full(*PATCHED[0], mb=19, mc=19, rows=2)
     table["first1"] = full(*CASES[1], channels_last=False)
+    table["turned1"] = full(*CASES[1], channels_last=False, turned=True)
+    table["turned1_large"] = full(
+        square(16, 17, 3, padding=1), 2, (1, 19, 17), "float32", False, turned=True, kb=640
+    )
+    table["turned2_float64"] = full(*CASES[2], "float64", False, turned=True)
+    table["turned8_bfloat16"] = full(*CASES[8], "bfloat16", False, turned=True)
+    table["turned_chunks"] = full(*CASES[6], "bfloat16", turned=True, kb=40, nc=16, nb=16)
     table["first8"] = full(*CASES[8], channels_last=False)
     table["chunks"] = full(*CASES[6], kb=40, mb=50, mc=30, nc=16, nb=16)
     for dtype in ("float64", "bfloat16", "float16"):
         table[f"conv2_{dtype}"] = full(*CASES[2], dtype=dtype)
         table[f"conv8_{dtype}"] = full(*CASES[8], dtype=dtype)
         table[f"few0_{dtype}"] = full(*PATCHED[0], dtype=dtype)
+    for dtype in ("float64", "bfloat16", "float16"):
+        for i, case in enumerate((*CASES[1:4], *PATCHED)):
+            table[f"first{i}_{dtype}"] = full(*case, dtype=dtype, channels_last=False)
+    table["chunks_pairs"] = full(*CASES[6], "bfloat16", kb=40, mb=50, mc=30, nc=16, nb=16)
     for dtype in ("float32", "float64", "bfloat16"):
         for i, case in enumerate(DEPTHWISE_CASES):
             table[f"depthwise{i}_{dtype}"] = Case(*case, dtype=dtype)

@@ -120,6 +120,10 @@ def variants() -> dict[str, Variant]:
         "small": Variant(SMALL),
         "wide": Variant(matmul_blocking(11, 128, 10, m_max=200)),
         "k_outer": Variant(matmul_blocking(140, 64, 600, m_max=200, a_contiguous=False)),
+        "k_outer_bfloat16": Variant(
+            matmul_blocking(140, 64, 600, m_max=200, a_contiguous=False, a_bytes=2, b_bytes=2),
+            "bfloat16",
+        ),
     }
     for dtype in ("float64", "int64", "int32", "int16", "int8", "uint8"):
         size = np.dtype(dtype).itemsize
@@ -303,16 +307,19 @@ def test_half_types_compute_in_float32(level, dtype, shape):
 
 
 @pytest.mark.parametrize("unit", ["kBf16Dot", "kBf16None"])
-@pytest.mark.parametrize("shape", [(1, 20, 32), (50, 40, 1034), (13, 70, 29), (3, 16, 0)])
+@pytest.mark.parametrize(
+    "shape", [(1, 20, 32), (50, 40, 1034), (13, 70, 29), (40, 33, 1037), (3, 16, 0)]
+)
 def test_lesser_bfloat16_units(level, unit, shape):
     source = f"#define AOT_TMPL_BF16_AT_MOST {unit}\n" + HEADER
     source += VARIANTS["bfloat16"].text("bfloat16")
     check(level, "bfloat16", shape, source=source)
 
 
-@pytest.mark.parametrize("shape", [(13, 35, 29), (140, 64, 600)])
-def test_strided_k_is_copied(level, shape):
-    check(level, "k_outer", shape, k_outer=True, batch=2)
+@pytest.mark.parametrize("name", ["k_outer", "k_outer_bfloat16"])
+@pytest.mark.parametrize("shape", [(13, 35, 29), (140, 64, 600), (9, 20, 1031)])
+def test_strided_k_is_copied(level, shape, name):
+    check(level, name, shape, k_outer=True, batch=2)
 
 
 @pytest.mark.parametrize("layout", ["rows", "columns", "strided"])

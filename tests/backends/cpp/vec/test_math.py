@@ -12,6 +12,7 @@ import zlib
 import mpmath
 import numpy as np
 import pytest
+from numpy.polynomial import Chebyshev, Hermite, Laguerre
 
 from tests.backends.cpp.vec.build import LEVELS, build, call, levels
 from tests.settings import seeded
@@ -267,3 +268,52 @@ def test_error_function_limits(level):
     np.testing.assert_array_equal(run(level, "f32_erfc", ends), [0, 2, np.nan])
     np.testing.assert_array_equal(run(level, "f32_i0e", ends), [0, 0, np.nan])
     np.testing.assert_array_equal(run(level, "f32_i1", ends), [np.inf, -np.inf, np.nan])
+
+
+@functools.cache
+def incomplete_gamma(dtype):
+    """Shapes and limits around each other, and P and Q there."""
+    rng = np.random.default_rng(seeded(31))
+    a = np.exp(rng.uniform(np.log(0.02), np.log(3e3), 60)).astype(dtype)
+    x = (a * rng.uniform(0.4, 1.8, 60) + 0.05).astype(dtype)
+    with mpmath.workdps(30):
+        pairs = list(zip(a.tolist(), x.tolist(), strict=True))
+        lower = [float(mpmath.gammainc(s, 0, t, regularized=True)) for s, t in pairs]
+        upper = [float(mpmath.gammainc(s, t, mpmath.inf, regularized=True)) for s, t in pairs]
+    return a, x, np.array(lower), np.array(upper)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_incomplete_gamma_functions(level, dtype):
+    a, x, lower, upper = incomplete_gamma(dtype)
+    # The side that is 1 minus the other has the other's absolute error.
+    close = {"rtol": 2e-7, "atol": 2e-8} if dtype == np.float32 else {"rtol": 2e-12, "atol": 1e-14}
+    np.testing.assert_allclose(run(level, f"{PREFIX[dtype]}_igamma", a, x), lower, **close)
+    np.testing.assert_allclose(run(level, f"{PREFIX[dtype]}_igammac", a, x), upper, **close)
+    outside = [np.array(v, dtype) for v in ([-1, 1, 0, np.nan], [1, -1, 1, 1])]
+    assert np.isnan(run(level, f"{PREFIX[dtype]}_igamma", *outside)).all()
+
+
+def second_kind(n):
+    """Chebyshev's polynomial of the second kind: a derivative of the first kind's."""
+    return Chebyshev.basis(n + 1).deriv() / (n + 1)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("name", "exact"),
+    [
+        ("chebyshev_t", Chebyshev.basis),
+        ("chebyshev_w", lambda n: second_kind(n) + second_kind(n - 1)),
+        ("hermite_h", Hermite.basis),
+        ("laguerre_l", Laguerre.basis),
+    ],
+)
+def test_polynomials_whose_degrees_differ_from_lane_to_lane(level, name, exact):
+    x = np.tile(np.linspace(-1.5, 1.5, 7), 8)
+    n = np.repeat(np.arange(1.0, 9.0), 7)
+    expected = [exact(int(k))(v) for k, v in zip(n.tolist(), x.tolist(), strict=True)]
+    np.testing.assert_allclose(run(level, f"f64_{name}", x, n), expected, rtol=1e-12, atol=1e-12)
+    endless = run(level, f"f64_{name}", np.array([0.5, np.nan]), np.array([1e300, 0.0]))
+    np.testing.assert_array_equal(endless, [np.nan, 1.0])

@@ -12,15 +12,19 @@
 //             (KW - 1) * DW + 1 is what a row of output reads; iw does not matter without PATCH.
 //             Python's twin of the formula: conv_heuristic.ConvBlocking.scratch_bytes.
 // Epi is called as in matmul.h, with b = 0, m = the output pixel (n, od, oh, ow) flattened, and
-// n = the output channel among all groups:  epi(0, m0, m1, n0, n1, tile, ld).
+// n = the output channel among all groups:  epi(0, m0, m1, n0, n1, tile, ld). With TURNED, where the
+// output's pixels are contiguous, the tile is tile[(n - n0) * ld + (m - m0)], of one plane.
 //
 // W is packed: [G][ceil(OC/16)][KD][KH][KW][IC][16] (packing.pack_conv_weight), 64-byte aligned.
 // Without PATCH, channels must be contiguous (sc = 1) and A its own compute type. With PATCH, the
 // rows of input that a block needs are first copied into scratch, padded, widened, channels last:
-// for few input channels (then a kernel row is one run of k), other layouts and narrow types.
+// for few input channels (then a kernel row is one run of k), other layouts and narrow types. Where
+// input and weight are bfloat16 and the machine multiplies that, the copy is not widened; pairs of k
+// must not straddle taps then, so an odd number of channels has one of zeros behind it, also in W.
 #ifndef AOT_TMPL_CONV_H_
 #define AOT_TMPL_CONV_H_
 
+#include "aot/tmpl/bf16.h"
 #include "aot/tmpl/gemm.h"
 
 namespace aot::tmpl {
@@ -42,6 +46,7 @@ struct ConvConfig {
   static constexpr int64_t KB = 256;  // chunk of K
   static constexpr int64_t ROWS = 1;  // with PATCH: the most output rows of a block
   static constexpr bool PATCH = false;
+  static constexpr bool TURNED = false;  // needs PATCH
 };
 
 template <class Cfg>
@@ -59,16 +64,24 @@ namespace detail {
 template <class Cfg>
 struct ConvShape {
   using T = compute_t<typename Cfg::A>;
+  // Both operands are bfloat16: an even number of channels lies in the patch and in W.
+  static constexpr bool kPairs =
+      std::is_same_v<typename Cfg::A, Bf16> && std::is_same_v<typename Cfg::B, Bf16>;
+  static constexpr int64_t kIc = kPairs ? round_up(Cfg::IC, 2) : Cfg::IC;
   // In a patch, neighbouring kernel columns are neighbours in memory unless dilated.
   static constexpr bool kRuns = Cfg::PATCH && Cfg::DW == 1;
   static constexpr int64_t kTaps = Cfg::KD * Cfg::KH * (kRuns ? 1 : Cfg::KW);
-  static constexpr int64_t kRun = Cfg::IC * (kRuns ? Cfg::KW : 1);
+  static constexpr int64_t kRun = kIc * (kRuns ? Cfg::KW : 1);
   static constexpr int64_t kK = kTaps * kRun;
   static constexpr int64_t kPatchRows = (Cfg::ROWS - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
   static constexpr int64_t kLd = Cfg::NC + kPanel;
   static constexpr bool kWidenB = !std::is_same_v<typename Cfg::B, T>;
   static constexpr int64_t kTable = round_up(kTaps * Cfg::MC * int64_t(sizeof(T*)), 64);
-  static constexpr int64_t kTile = Cfg::MC * kLd * int64_t(sizeof(T));
+  // Turned tiles: whole blocks are transposed, so that there are whole blocks of rows.
+  static constexpr int64_t kTurn = 64, kTurnLd = kTurn + kPanel;
+  static constexpr int64_t kRows = Cfg::TURNED ? round_up(Cfg::MC, kPanel) : Cfg::MC;
+  static constexpr int64_t kTurned = Cfg::TURNED ? Cfg::NC * kTurnLd * int64_t(sizeof(T)) : 0;
+  static constexpr int64_t kTile = kRows * kLd * int64_t(sizeof(T));
   static constexpr int64_t kWide = kWidenB ? panel_copy_elements(Cfg::KB) * int64_t(sizeof(T)) : 0;
 };
 
@@ -77,8 +90,8 @@ struct ConvShape {
 template <class Cfg>
 constexpr int64_t conv_scratch(int64_t iw) {
   using S = detail::ConvShape<Cfg>;
-  const int64_t input = Cfg::PATCH ? Cfg::KD * S::kPatchRows * iw * Cfg::IC : Cfg::IC;
-  return S::kTile + S::kTable + S::kWide + input * int64_t(sizeof(typename S::T));
+  const int64_t input = Cfg::PATCH ? Cfg::KD * S::kPatchRows * iw * S::kIc : Cfg::IC;
+  return S::kTile + S::kTable + S::kWide + S::kTurned + input * int64_t(sizeof(typename S::T));
 }
 
 namespace detail {
@@ -90,24 +103,31 @@ struct ConvRun {
   using S = ConvShape<Cfg>;
   using T = typename S::T;
   static_assert(Cfg::PATCH || std::is_same_v<A, T>, "narrow inputs need PATCH");
+  static_assert(Cfg::PATCH || !Cfg::TURNED, "only a patch serves one plane at a time");
   static constexpr int64_t kPanelStride = packed_rows<B>(S::kK) * kPanel;
 
   const ConvArgs<Cfg>& p;
   T* tile;
   const T** table;  // [kTaps][MC]
   T* b_copy;
+  T* turned;
   T* input;  // IC zeros, or the patch
   const Epi& epi;
+  bool dots = false;  // the patch holds pairs of bfloat16, for the machine's dot products
 
   ConvRun(const ConvArgs<Cfg>& args, void* scratch, const Epi& e) : p(args), epi(e) {
     char* at = static_cast<char*>(scratch);
     tile = reinterpret_cast<T*>(at);
     table = reinterpret_cast<const T**>(at + S::kTile);
     b_copy = reinterpret_cast<T*>(at + S::kTile + S::kTable);
-    input = reinterpret_cast<T*>(at + S::kTile + S::kTable + S::kWide);
+    turned = reinterpret_cast<T*>(at + S::kTile + S::kTable + S::kWide);
+    input = reinterpret_cast<T*>(at + S::kTile + S::kTable + S::kWide + S::kTurned);
     if constexpr (!Cfg::PATCH) {
       zero_row(input, Cfg::IC);
     }
+#if defined(AOT_TMPL_BF16_UNITS)
+    if constexpr (S::kPairs) dots = bf16_unit() >= kBf16Dot;
+#endif
   }
 
   // Where an output pixel is.
@@ -135,7 +155,12 @@ struct ConvRun {
       if constexpr (Cfg::PATCH) {
         const int64_t row = m / p.ow;  // a patch serves rows of one plane
         end = min64(end, (row + min64(Cfg::ROWS, p.oh - row % p.oh)) * p.ow);
-        fill_patch(g, pixel(m), (end - 1) / p.ow - row + 1);
+        const int64_t rows = (end - 1) / p.ow - row + 1;
+        if (S::kPairs && dots) {
+          fill_patch(g, pixel(m), rows, reinterpret_cast<A*>(input));
+        } else {
+          fill_patch(g, pixel(m), rows, input);
+        }
       }
       const int64_t blocks = ceil_div(end - m, Cfg::MC), first = m;
       for (int64_t i = 0; i < blocks; ++i) {
@@ -148,36 +173,80 @@ struct ConvRun {
 
   AOT_INLINE void block(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
                         int64_t patch_row) const {
-    if constexpr (Cfg::PATCH) {
-      patch_pointers(m0, m1, patch_row);
-    } else {
+    if constexpr (!Cfg::PATCH) {
       input_pointers(g, m0, m1);
+    } else if (S::kPairs && dots) {
+      patch_pointers(m0, m1, patch_row, reinterpret_cast<const A*>(input));
+    } else {
+      patch_pointers<T>(m0, m1, patch_row, input);
     }
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
       const B* w = p.w + (g * ceil_div(Cfg::OC, kPanel) + nc / kPanel) * kPanelStride;
       const int64_t c0 = g * Cfg::OC + nc, c1 = g * Cfg::OC + ne;
-      const auto run = [&](const auto& source, const auto& multiply) {
-        multiply(BlockArgs<T, std::decay_t<decltype(source)>>{
-            table, Cfg::MC, m1 - m0, S::kTaps, S::kRun, source, ceil_div(ne - nc, kPanel), tile,
-            S::kLd});
+      const int64_t pixels = m1 - m0, panels = ceil_div(ne - nc, kPanel);
+      int64_t done = 0;  // rows that the epilogue has had
+      const auto part = [&](int64_t i0, int64_t i1) {
+        if constexpr (Cfg::TURNED) {
+          done = turn(m0, done, i1, i1 == pixels, c0, c1);
+        } else {
+          epi(0, m0 + i0, m0 + i1, c0, c1, tile + i0 * S::kLd, S::kLd);
+        }
       };
-      if constexpr (S::kWidenB) {
-        run(NarrowB<T, B>{w, kPanelStride, b_copy},
-            [](const auto& a) { block_by_panels<MultiplyAdd<T>, Cfg::KB>(a, RowsInPlace()); });
-        epi(0, m0, m1, c0, c1, tile, S::kLd);
-      } else if (S::kK <= Cfg::KB && p.n * p.od * p.oh * p.ow > 4 * Cfg::MC) {
-        // Many pixels per unit of W mean that it is warm: finish strip by strip.
-        run(PackedB<T>{w, kPanelStride}, [&](const auto& a) {
-          block_by_strips<MultiplyAdd<T>>(a, [&](int64_t i0, int64_t i1) {
-            epi(0, m0 + i0, m0 + i1, c0, c1, tile + i0 * S::kLd, S::kLd);
-          });
-        });
-      } else {
-        run(PackedB<T>{w, kPanelStride},
-            [](const auto& a) { block_by_panels<MultiplyAdd<T>, Cfg::KB>(a, RowsInPlace()); });
-        epi(0, m0, m1, c0, c1, tile, S::kLd);
+#if defined(AOT_TMPL_BF16_UNITS)
+      if constexpr (S::kPairs) {
+        if (dots) {  // a pair of bfloat16 takes the place of a float
+          const PackedB<T> pairs{reinterpret_cast<const T*>(w), kPanelStride / 2};
+          multiply<Bf16Dot>(pixels, S::kRun / 2, pairs, panels, part);
+          continue;
+        }
       }
+#endif
+      if constexpr (S::kWidenB) {
+        block_by_panels<MultiplyAdd<T>, Cfg::KB>(
+            BlockArgs<T, NarrowB<T, B>>{table, Cfg::MC, pixels, S::kTaps, S::kRun,
+                                        NarrowB<T, B>{w, kPanelStride, b_copy}, panels, tile,
+                                        S::kLd},
+            RowsInPlace());
+        part(0, pixels);
+      } else {
+        multiply<MultiplyAdd<T>>(pixels, S::kRun, PackedB<T>{w, kPanelStride}, panels, part);
+      }
+    }
+  }
+
+  // Hands rows [done, end) of the tile, whose first is pixel m0, to the epilogue, turned and a good
+  // run of pixels at a time; the rest wait unless they are the last. Returns those handed over.
+  AOT_INLINE int64_t turn(int64_t m0, int64_t done, int64_t end, bool last, int64_t c0,
+                          int64_t c1) const {
+    constexpr int64_t kL = Simd<T>::kLanes;
+    while (end - done >= S::kTurn || (last && done < end)) {
+      const int64_t count = min64(S::kTurn, end - done);
+      for (int64_t r = 0; r < count; r += kL) {
+        for (int64_t c = 0; c < c1 - c0; c += kL) {
+          transpose_block(tile + (done + r) * S::kLd + c, S::kLd, turned + c * S::kTurnLd + r,
+                          S::kTurnLd);
+        }
+      }
+      epi(0, m0 + done, m0 + done + count, c0, c1, turned, S::kTurnLd);
+      done += count;
+    }
+    return done;
+  }
+
+  // Pixels times panels of W that are read in place; `kc` k's a tap, as Op counts them. Calls
+  // part(i0, i1) with rows of the tile as they are finished.
+  template <class Op, class Part>
+  AOT_INLINE void multiply(int64_t pixels, int64_t kc, const PackedB<T>& w, int64_t panels,
+                           const Part& part) const {
+    const BlockArgs<T, PackedB<T>> args{table, Cfg::MC, pixels, S::kTaps, kc,
+                                        w,     panels,  tile,   S::kLd};
+    if (S::kTaps * kc <= Cfg::KB && p.n * p.od * p.oh * p.ow > 4 * Cfg::MC) {
+      // Many pixels per unit of W mean that it is warm: finish strip by strip.
+      block_by_strips<Op>(args, part);
+    } else {
+      block_by_panels<Op, Cfg::KB>(args, RowsInPlace());
+      part(0, pixels);
     }
   }
 
@@ -224,62 +293,65 @@ struct ConvRun {
     return (p.ow - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
   }
 
-  // input[kd][row][column][c]: what `rows` output rows from q's on read, zeros where that is
-  // outside the data.
-  void fill_patch(int64_t g, const Pixel& q, int64_t rows) const {
+  // patch[kd][row][column][c]: what `rows` output rows from q's on read, zeros where that is
+  // outside the data; of T or, as they are, of A.
+  template <class E>
+  void fill_patch(int64_t g, const Pixel& q, int64_t rows, E* patch) const {
     const int64_t width = patch_width();
     const int64_t used = (rows - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
     for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
       const int64_t d = q.od * Cfg::SD - Cfg::PD + kd * Cfg::DD;
       for (int64_t r = 0; r < used; ++r) {
         const int64_t h = q.oh * Cfg::SH - Cfg::PH + r;
-        T* out = input + (kd * S::kPatchRows + r) * width * Cfg::IC;
+        E* out = patch + (kd * S::kPatchRows + r) * width * S::kIc;
         if (uint64_t(d) < uint64_t(p.d) && uint64_t(h) < uint64_t(p.h)) {
           patch_line(p.x + q.n * p.sn + d * p.sd + h * p.sh + g * Cfg::IC * p.sc, width, out);
         } else {
-          zero_row(out, width * Cfg::IC);
+          zero_row(out, width * S::kIc);
         }
       }
     }
   }
 
-  AOT_INLINE void patch_line(const A* line, int64_t width, T* out) const {
+  template <class E>
+  AOT_INLINE void patch_line(const A* line, int64_t width, E* out) const {
     const int64_t left = min64(Cfg::PW, width), right = max64(left, min64(width, p.wd + Cfg::PW));
-    zero_row(out, left * Cfg::IC);
-    zero_row(out + right * Cfg::IC, (width - right) * Cfg::IC);
-    out += left * Cfg::IC;
+    zero_row(out, left * S::kIc);
+    zero_row(out + right * S::kIc, (width - right) * S::kIc);
+    out += left * S::kIc;
     line += (left - Cfg::PW) * p.sw;
-    if (p.sc == 1 && p.sw == Cfg::IC) {
-      widen_row(line, (right - left) * Cfg::IC, out);
-      return;
-    }
-    if (p.sw == 1 && Cfg::IC <= 4) {  // an interleaving that the compiler makes vectors of
-      for (int64_t i = 0; i < right - left; ++i) {
-        AOT_UNROLL for (int64_t c = 0; c < Cfg::IC; ++c) {
-          out[i * Cfg::IC + c] = widen(line[c * p.sc + i]);
-        }
+    const int64_t columns = right - left;
+    if (p.sc == 1 && p.sw == Cfg::IC && Cfg::IC == S::kIc) {
+      copy_row(line, columns * Cfg::IC, out);
+    } else if (p.sc == 1) {
+      for (int64_t i = 0; i < columns; ++i) {
+        copy_row(line + i * p.sw, Cfg::IC, out + i * S::kIc);
+        if (S::kIc != Cfg::IC) zero_row(out + i * S::kIc + Cfg::IC, S::kIc - Cfg::IC);
       }
-      return;
-    }
-    for (int64_t c = 0; c < Cfg::IC; ++c) {
-      for (int64_t i = 0; i < right - left; ++i) {
-        out[i * Cfg::IC + c] = widen(line[c * p.sc + i * p.sw]);
+    } else if (p.sw == 1) {
+      interleave<Cfg::IC, S::kIc>(line, p.sc, columns, out);
+    } else {
+      for (int64_t i = 0; i < columns; ++i) {
+        for (int64_t c = 0; c < S::kIc; ++c) {
+          out[i * S::kIc + c] = c < Cfg::IC ? as<E>(line[c * p.sc + i * p.sw]) : as<E>(A{});
+        }
       }
     }
   }
 
   // table[tap][i]: into the patch, whose first row belongs to output row `patch_row`.
-  void patch_pointers(int64_t m0, int64_t m1, int64_t patch_row) const {
+  template <class E>
+  void patch_pointers(int64_t m0, int64_t m1, int64_t patch_row, const E* patch) const {
     const int64_t width = patch_width();
     int64_t row = m0 / p.ow - patch_row, ow = m0 % p.ow;
     for (int64_t i = 0; i < m1 - m0; ++i) {
-      const T* base = input + (row * Cfg::SH * width + ow * Cfg::SW) * Cfg::IC;
+      const E* base = patch + (row * Cfg::SH * width + ow * Cfg::SW) * S::kIc;
       const T** out = table + i;
       for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
         for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
           const int64_t line = (kd * S::kPatchRows + kh * Cfg::DH) * width;
           for (int64_t kw = 0; kw < (S::kRuns ? 1 : Cfg::KW); ++kw, out += Cfg::MC) {
-            *out = base + (line + kw * Cfg::DW) * Cfg::IC;
+            *out = reinterpret_cast<const T*>(base + (line + kw * Cfg::DW) * S::kIc);
           }
         }
       }

@@ -147,18 +147,28 @@ struct MatmulRun {
     const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
     const B* const panels = p.b + b * p.b_batch + n0 / kPanel * b_panel();
     const int64_t np = ceil_div(n1 - n0, kPanel);
-    if (unit == kBf16Tiles && k() > 0 && k() % Bf16Tiles::kStep == 0) {
+    if (!Cfg::COPY_A && unit == kBf16Tiles && k() > 0 && k() % Bf16Tiles::kStep == 0) {
       Bf16Tiles{first, p.a_row, m1 - m0, k(), panels, b_panel(), np, tile, kLd}.run();
-    } else if (unit >= kBf16Dot && k() % 2 == 0) {
+    } else if (unit >= kBf16Dot) {
       // A pair of bfloat16 takes the place of a float.
       const float* rows[Cfg::MC];
-      for (int64_t i = 0; i < m1 - m0; ++i) {
-        rows[i] = reinterpret_cast<const float*>(first + i * p.a_row);
-      }
       const PackedB<float> source{reinterpret_cast<const float*>(panels), b_panel() / 2};
-      block_by_panels<Bf16Dot, Cfg::KB>(
-          BlockArgs<float, PackedB<float>>{rows, 0, m1 - m0, 1, k() / 2, source, np, tile, kLd},
-          RowsInPlace());
+      const BlockArgs<float, PackedB<float>> args{
+          rows, 0, m1 - m0, 1, ceil_div(k(), 2), source, np, tile, kLd};
+      if (Cfg::COPY_A || k() % 2 != 0) {  // pairs that are neighbours, the last with a zero
+        float* const copy = tile + Cfg::MC * kLd;
+        for (int64_t i = 0; i < m1 - m0; ++i) rows[i] = copy + i * kCopyLd;
+        block_by_panels<Bf16Dot, Cfg::KB>(args, [&](MicroArgs<float>& m) {
+          copy_pairs(first + 2 * m.k0 * p.a_col, p.a_row, p.a_col, m1 - m0,
+                     min64(2 * m.kc, k() - 2 * m.k0), copy, kCopyLd);
+          m.k0 = 0;
+        });
+      } else {
+        for (int64_t i = 0; i < m1 - m0; ++i) {
+          rows[i] = reinterpret_cast<const float*>(first + i * p.a_row);
+        }
+        block_by_panels<Bf16Dot, Cfg::KB>(args, RowsInPlace());
+      }
     } else {
       return false;
     }
@@ -169,8 +179,7 @@ struct MatmulRun {
 
   void block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
 #if defined(AOT_TMPL_BF16_UNITS)
-    if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16> && !Cfg::STRIDED_B &&
-                  !Cfg::COPY_A) {
+    if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16> && !Cfg::STRIDED_B) {
       if (native_block(b, m0, m1, n0, n1)) return;
     }
 #endif

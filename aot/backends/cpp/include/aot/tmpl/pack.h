@@ -26,6 +26,22 @@ void copy_rows(const S* src, int64_t row, int64_t col, int64_t rows, int64_t kc,
   }
 }
 
+// Rows of bfloat16 as pairs in the places of floats: pair k of row i is dst[i * ld + k], the last one
+// completed by a zero. Strides of src as in copy_rows.
+inline void copy_pairs(const Bf16* src, int64_t row, int64_t col, int64_t rows, int64_t kc,
+                       float* dst, int64_t ld) {
+  for (int64_t i = 0; i < rows; ++i) {
+    Bf16* const out = reinterpret_cast<Bf16*>(dst + i * ld);
+    const Bf16* const in = src + i * row;
+    if (col == 1) {
+      __builtin_memcpy(out, in, uint64_t(kc) * sizeof(Bf16));
+    } else {
+      for (int64_t k = 0; k < kc; ++k) out[k] = in[k * col];
+    }
+    if (kc % 2 != 0) out[kc] = Bf16{};
+  }
+}
+
 // k's [k0, k0 + kc) of `panels` packed panels of a narrow type, as [panels][kc][16] of T.
 template <class B, class T>
 void widen_panels(const B* src, int64_t panel_stride, int64_t panels, int64_t k0, int64_t kc,
@@ -73,15 +89,15 @@ AOT_INLINE void transpose_rows(typename Simd<T>::V* r) {
   }
 }
 
-// The L x L block at src (rows `row` apart), transposed, to dst (rows of a panel apart); L is the
-// lanes of a vector.
+// The L x L block at src (rows `row` apart), transposed, to dst (rows `to` apart); L is the lanes of
+// a vector.
 template <class T>
-AOT_INLINE void transpose_block(const T* src, int64_t row, T* dst) {
+AOT_INLINE void transpose_block(const T* src, int64_t row, T* dst, int64_t to = kPanel) {
   using S = Simd<T>;
   typename S::V r[S::kLanes];
   AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) r[i] = S::load(src + i * row);
   transpose_rows<S::kLanes / 2, T>(r);
-  AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) S::store(dst + i * kPanel, r[i]);
+  AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) S::store(dst + i * to, r[i]);
 }
 
 // Columns that are contiguous along k: dst[p][k][j] = src[(16 p + j) * column + k], zero from
@@ -144,6 +160,90 @@ void pack_any(const S* src, int64_t row, int64_t column, int64_t kc, int64_t n, 
         out[k * kPanel] = j < n ? T(widen(src[k * row + j * column])) : T(0);
       }
     }
+  }
+}
+
+// One element of a storage type as E: itself, or widened.
+template <class E, class S>
+AOT_INLINE E as(S x) {
+  if constexpr (std::is_same_v<E, S>) {
+    return x;
+  } else {
+    return E(widen(x));
+  }
+}
+
+// out[i] = in[i] for i < n, as E.
+template <class S, class E>
+AOT_INLINE void copy_row(const S* in, int64_t n, E* out) {
+  if constexpr (std::is_same_v<S, E>) {
+    __builtin_memcpy(out, in, uint64_t(n) * sizeof(S));
+  } else {
+    widen_row(in, n, out);
+  }
+}
+
+// What interleave moves at once: an element, or two of 16 bits that stay so.
+template <class S, class E>
+struct Interleaved {
+  static constexpr int kEach = std::is_same_v<S, E> && sizeof(S) == 2 ? 2 : 1;
+  using T = compute_t<S>;
+  using V = typename Simd<T>::V;
+
+  // Unit u of a vector of columns, zeros in the place of elements from C on.
+  template <int64_t C>
+  static AOT_INLINE V load(const S* line, int64_t row, int64_t u) {
+    if constexpr (kEach == 1) {
+      return u < C ? load_widened<T>(line + u * row) : V{};
+    } else {
+      using W = typename Simd<T>::Words;
+      typename Simd<T>::Halves low, high{};
+      __builtin_memcpy(&low, line + 2 * u * row, sizeof(low));
+      if (2 * u + 1 < C) __builtin_memcpy(&high, line + (2 * u + 1) * row, sizeof(high));
+      return V(__builtin_convertvector(low, W) | __builtin_convertvector(high, W) << 16);
+    }
+  }
+};
+
+// out[i * LD + c] = line[c * row + i] for i < n and c < C, as E, and zero for C <= c < LD. LD is even
+// for pairs.
+template <int64_t C, int64_t LD, class S, class E>
+void interleave(const S* line, int64_t row, int64_t n, E* out) {
+  using I = Interleaved<S, E>;
+  using T = typename I::T;
+  constexpr int64_t kL = Simd<T>::kLanes, kUnits = LD / I::kEach;
+  int64_t i = 0;
+  for (; i + kL <= n; i += kL) {
+    T* const to = reinterpret_cast<T*>(out + i * LD);
+    if constexpr (kUnits == 1) {
+      Simd<T>::store(to, I::template load<C>(line + i, row, 0));
+    } else if constexpr (kUnits < kL) {
+      typename Simd<T>::V r[kL] = {};
+      T block[kL * kL];
+      AOT_UNROLL for (int64_t u = 0; u < kUnits; ++u) {
+        r[u] = I::template load<C>(line + i, row, u);
+      }
+      transpose_rows<kL / 2, T>(r);
+      AOT_UNROLL for (int64_t k = 0; k < kL; ++k) Simd<T>::store(block + k * kL, r[k]);
+      AOT_UNROLL for (int64_t k = 0; k < kL; ++k) {
+        __builtin_memcpy(to + k * kUnits, block + k * kL, kUnits * sizeof(T));
+      }
+    } else {
+      for (int64_t next = 0; next < kUnits; next += kL) {
+        const int64_t first = min64(next, kUnits - kL);  // the last block overlaps the one before
+        typename Simd<T>::V r[kL];
+        AOT_UNROLL for (int64_t u = 0; u < kL; ++u) {
+          r[u] = I::template load<C>(line + i, row, first + u);
+        }
+        transpose_rows<kL / 2, T>(r);
+        AOT_UNROLL for (int64_t k = 0; k < kL; ++k) {
+          Simd<T>::store(to + k * kUnits + first, r[k]);
+        }
+      }
+    }
+  }
+  for (; i < n; ++i) {
+    for (int64_t c = 0; c < LD; ++c) out[i * LD + c] = as<E>(c < C ? line[c * row + i] : S{});
   }
 }
 

@@ -121,7 +121,7 @@ struct Simd {
   }
 };
 
-AOT_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+AOT_INLINE constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 AOT_INLINE constexpr int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 AOT_INLINE constexpr int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 AOT_INLINE constexpr int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }

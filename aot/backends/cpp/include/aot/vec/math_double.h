@@ -1,5 +1,5 @@
-// float64: exp, expm1, log, tanh and sigmoid in registers, from v3 on sin, cos and tan; the rest
-// lane by lane with libm.
+// float64: exp, expm1, log, log1p, tanh and sigmoid in registers, from v3 on sin, cos, tan and erfc
+// (math_special.h); the rest lane by lane with libm.
 #ifndef AOT_VEC_MATH_DOUBLE_H_
 #define AOT_VEC_MATH_DOUBLE_H_
 
@@ -103,6 +103,14 @@ AOT_INLINE Vec<double, N> log(Vec<double, N> x) {
   return detail::log_specials(x, y);
 }
 
+// log(w), w = 1 + x rounded, and what the rounding left out.
+template <int N>
+AOT_INLINE Vec<double, N> log1p(Vec<double, N> x) {
+  const Vec<double, N> w = x + 1.0;
+  const Vec<double, N> y = log(w) + (x - (w - 1.0)) / w;
+  return select((w == 0.0) | (w == detail::kInf<double>), log(w), select(abs(x) < 0x1p-54, x, y));
+}
+
 #if AOT_ISA_LEVEL >= 3
 namespace detail {
 // As in math_trig.h, with pi/2 in three doubles; sin and cos of |r| <= pi/4 by Taylor's series.
@@ -175,7 +183,6 @@ AOT_INLINE Vec<double, N> tan(Vec<double, N> x) {
 AOT_LIBM(exp2)
 AOT_LIBM(log2)
 AOT_LIBM(log10)
-AOT_LIBM(log1p)
 #if AOT_ISA_LEVEL < 3
 AOT_LIBM(sin)
 AOT_LIBM(cos)
@@ -190,7 +197,9 @@ AOT_LIBM(asinh)
 AOT_LIBM(acosh)
 AOT_LIBM(atanh)
 AOT_LIBM(erf)
+#if AOT_ISA_LEVEL < 3
 AOT_LIBM(erfc)
+#endif
 AOT_LIBM(cbrt)
 AOT_LIBM_2(pow)
 AOT_LIBM_2(atan2)

@@ -8,20 +8,10 @@
 
 #include "aot/vec/math_double.h"
 
-extern "C" double lgamma_r(double x, int* sign) noexcept(true);  // libm's, without its global
-
 namespace aot {
 namespace detail {
 
-#define AOT_RARE static __attribute__((noinline, unused))
-
 constexpr double kPi = 3.14159265358979323846;
-
-// For loops on one lane.
-AOT_RARE double lgamma_of(double x) {
-  int sign;
-  return ::lgamma_r(x, &sign);
-}
 
 // sin(pi r) / (pi r) and cos(pi r) for |r| <= 1/2, of s = (pi r)^2: Taylor's series.
 template <int N>

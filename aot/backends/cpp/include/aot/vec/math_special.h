@@ -1,5 +1,5 @@
-// Inverse error function and modified Bessel functions, in registers. The Bessel functions are
-// summed in float64 for both types.
+// Complementary and inverse error functions and modified Bessel functions, in registers. The Bessel
+// functions are summed in float64 for both types.
 #ifndef AOT_VEC_MATH_SPECIAL_H_
 #define AOT_VEC_MATH_SPECIAL_H_
 
@@ -101,6 +101,24 @@ AOT_INLINE Vec<double, N> bessel_i(Vec<double, N> x) {
   return ORDER == 1 ? copysign(out, x) : out;
 }
 
+#if AOT_ISA_LEVEL >= 3
+// (1 + 2 a) exp(a^2) erfc(a) of t = 1 - 7.5 / (a + 3.75): the Chebyshev series ERFCX of
+// tools/chebyshev.py. float32 has use for its first terms.
+constexpr double kScaledErfc[] = {
+    1.1775789345674017,     -0.004590054580646478,   -0.08424913336651792,
+    0.05920993999819189,    -0.026658668435305753,   0.009074997670705265,
+    -0.002413163540417608,  0.0004907758365258086,   -6.916973302501207e-05,
+    4.13902798607301e-06,   7.74038306619849e-07,    -2.1886401049234397e-07,
+    1.076499946567091e-08,  4.521959811218287e-09,   -7.754400208831351e-10,
+    -6.318088340886684e-11, 2.86879501093067e-11,    1.9455868545777347e-13,
+    -9.65469674843344e-13,  3.25254814814874e-14,    3.3478119482868056e-14,
+    -1.864562880419313e-15, -1.2507950530688648e-15, 7.418235256624044e-17,
+    5.068148904796111e-17};
+template <class T>
+constexpr int kErfcTerms = sizeof(T) == 4 ? 14 : sizeof(kScaledErfc) / sizeof(double);
+
+#endif
+
 }  // namespace detail
 
 template <class T, int N>
@@ -122,10 +140,32 @@ AOT_BESSEL(i1, 1, false)
 AOT_BESSEL(i1e, 1, true)
 #undef AOT_BESSEL
 
+#if AOT_ISA_LEVEL >= 3
+// erfc(x) = exp(-x^2) times that, mirrored for x < 0; x^2 in two parts.
+template <class T, int N>
+AOT_INLINE Vec<T, N> erfc(Vec<T, N> x) {
+  using detail::kErfcTerms;
+  using detail::kScaledErfc;
+  using V = Vec<T, N>;
+  const V a = detail::min_or_second(splat<T, N>(30), abs(x));
+  const V t = T(1) - T(7.5) / (a + T(3.75)), twice = t + t;
+  V last = splat<T, N>(T(kScaledErfc[kErfcTerms<T> - 1])), before = splat<T, N>(0);
+  AOT_UNROLL for (int k = kErfcTerms<T> - 2; k > 0; --k) {
+    const V next = fma(twice, last, T(kScaledErfc[k]) - before);
+    before = last;
+    last = next;
+  }
+  const V scaled = fma(t, last, T(kScaledErfc[0]) - before) / (a + a + T(1));
+  const V square = a * a, low = fma(a, a, -square);
+  const V right = exp(-square) * fnma(scaled, low, scaled);
+  return select(x < T(0), T(2) - right, right);
+}
+#else
 template <int N>
 AOT_INLINE Vec<float, N> erfc(Vec<float, N> x) {
   return detail::map_lanes([](float v) { return static_cast<float>(__builtin_erfc(v)); }, x);
 }
+#endif
 template <int N>
 AOT_INLINE Vec<float, N> cbrt(Vec<float, N> x) {
   return detail::map_lanes([](float v) { return __builtin_cbrtf(v); }, x);

@@ -1,0 +1,21 @@
+// Every header that a generated source may include: what is precompiled, once for each level.
+#ifndef AOT_KERNEL_EVERY_H_
+#define AOT_KERNEL_EVERY_H_
+
+#include "aot/kernel/prelude.h"
+#include "aot/tmpl/attention.h"
+#include "aot/tmpl/bags.h"
+#include "aot/tmpl/bf16.h"
+#include "aot/tmpl/conv.h"
+#include "aot/tmpl/depthwise.h"
+#include "aot/tmpl/gemm.h"
+#include "aot/tmpl/matmul.h"
+#include "aot/tmpl/micro.h"
+#include "aot/tmpl/pack.h"
+#include "aot/tmpl/recurrence.h"
+#include "aot/tmpl/scan.h"
+#include "aot/tmpl/simd.h"
+#include "aot/tmpl/softmax.h"
+#include "aot/tmpl/sort.h"
+
+#endif  // AOT_KERNEL_EVERY_H_

@@ -1,0 +1,1 @@
+"""Where the time of `aot-package` goes, in processor seconds."""

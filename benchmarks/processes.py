@@ -1,0 +1,219 @@
+"""The processes that build and time problems, one by one: each of them may hang or die."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+BUILDING = 180.0
+"""Seconds for a package, its inputs and a first call of eager."""
+
+PATIENCE = 20.0
+"""So many times the longest call may pass before a problem is given up."""
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run measures.
+
+    Attributes:
+        device: "cpu" (one thread) or "cuda".
+        target: What packages are built for.
+        folder: Where they lie.
+        most: A problem ends with the size at which a call of either side takes longer, in seconds.
+        seconds: For the calls of one size, both sides together.
+        memory: GiB that the process may take on the host.
+    """
+
+    device: str
+    target: str
+    folder: Path
+    most: float
+    seconds: float
+    memory: float
+
+
+@dataclass(frozen=True)
+class Event:
+    """What the process tells: `what` at size `n`.
+
+    "begin": another size is next; "stop": `text` says why the problem ends here; "end": so it does.
+    All others are its own: "eager" and "ours" are the seconds of one call of either.
+    """
+
+    what: str
+    n: int
+    seconds: float = 0.0
+    text: str = ""
+
+
+class Row(Protocol):
+    """What is known of a problem: it takes the events of its process."""
+
+    notes: list[str]
+
+    def take(self, event: Event) -> None:
+        """Adds what the process tells."""
+
+
+Build = Callable[[str, Settings], None]
+"""Packages the problem of a name; a function of a module, as another process calls it."""
+
+Times = Callable[[str, Settings], Iterator[Event]]
+"""The events of the problem of a name; a function of a module."""
+
+
+def own_target(device: str) -> str:
+    """Of the best level, or the first GPU, of this machine."""
+    if device == "cpu":
+        import aot_runtime
+
+        return f"cpu:{aot_runtime.cpu_isa()}"
+    major, minor = torch.cuda.get_device_capability(0)
+    return f"cuda:sm_{major}{minor}"
+
+
+def build_all(
+    names: Iterable[str], build: Build, settings: Settings, jobs: int
+) -> dict[str, Future[None]]:
+    """Packages, `jobs` problems at a time, by their names; what hangs is left to its timing.
+
+    On a CPU all are built before this returns: its cores are what is timed. A single job leaves
+    each package to the timing, too.
+    """
+
+    def build_one(name: str) -> None:
+        process = _process(_building, build, name, settings)
+        process.join(BUILDING)
+        process.kill()
+        process.join()
+
+    pool = ThreadPoolExecutor(jobs)
+    begin = build_one if jobs > 1 else lambda name: None
+    built = {name: pool.submit(begin, name) for name in names}
+    pool.shutdown(wait=False)
+    if settings.device == "cpu":
+        wait_for(built.values())
+    return built
+
+
+class Timer:
+    """A process that times one problem after the other; another one when it hangs or dies.
+
+    On a CPU each problem has a process, whose memory is bounded, to itself; on a GPU, where a
+    process takes seconds to begin, one does many.
+    """
+
+    def __init__(self, times: Times, settings: Settings) -> None:
+        self._times = times
+        self._settings = settings
+        self._process: BaseProcess | None = None
+
+    def __enter__(self) -> Timer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def tell(self, name: str, row: Row) -> None:
+        """Gives the row the events of the problem of a name, up to where it ends or is ended."""
+        if self._process is None:
+            self._begin()
+        assert self._process is not None
+        try:
+            self._names.send(name)
+        except OSError:  # it died behind its last problem
+            self._end()
+            self.tell(name, row)
+            return
+        alive = listen(row, self._events, self._process, self._settings)
+        if not alive or self._settings.device == "cpu":
+            self._end()
+
+    def _begin(self) -> None:
+        context = multiprocessing.get_context("forkserver")
+        asked, self._names = context.Pipe(duplex=False)
+        self._events, told = context.Pipe(duplex=False)
+        self._process = _process(_serve, self._times, asked, self._settings, told)
+        asked.close()
+        told.close()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._names.close()
+            self._process.kill()
+            self._process.join()
+            self._process = None
+
+
+def listen(row: Row, receiver: Connection, process: BaseProcess, settings: Settings) -> bool:
+    """Takes a problem's events; whether the process is ready for another one.
+
+    It is not where an event was too long in coming, or the process ended.
+    """
+    last = Event("begin", 0)
+    while True:
+        patience = BUILDING if last.what in ("begin", "stop") else PATIENCE * settings.most
+        if not receiver.poll(patience):
+            row.notes.append(f"no answer within {patience:g} s after {last.what} at {last.n}")
+            return False
+        try:
+            event = receiver.recv()
+        except EOFError:
+            process.join()
+            row.notes.append(f"exit status {process.exitcode} at {last.n}")
+            return False
+        if event.what == "end":
+            return True
+        last = event
+        row.take(last)
+
+
+def _building(build: Build, name: str, settings: Settings) -> None:
+    torch.set_num_threads(1)
+    build(name, settings)
+
+
+def _serve(times: Times, names: Connection, settings: Settings, sender: Connection) -> None:
+    """Times what `names` brings, one after the other; "end" follows each one's events."""
+    torch.set_num_threads(1)
+    if settings.device == "cpu":
+        limit = int(settings.memory * GIB)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    with torch.no_grad():
+        while True:
+            try:
+                name = names.recv()
+            except EOFError:
+                return
+            for event in times(name, settings):
+                sender.send(event)
+            sender.send(Event("end", 0))
+            if settings.device == "cuda":
+                torch.cuda.empty_cache()
+
+
+def first_line(error: BaseException) -> str:
+    """An error in one line of a page."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else ''}"[:120]
+
+
+def _process(target: object, *args: object) -> BaseProcess:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["benchmarks.preload"])
+    process = context.Process(target=target, args=args)  # type: ignore[arg-type]
+    process.start()
+    return process

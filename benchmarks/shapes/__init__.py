@@ -1,0 +1,1 @@
+"""Random shapes of products, convolutions, attention and rows, beside eager."""

@@ -1,0 +1,130 @@
+"""Packages one case, compares it with float64 and times it beside eager, in its own process."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import aot_runtime
+import numpy as np
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+import aot
+from aot.errors import AotError
+from aot.frontend.weights import to_array
+from benchmarks.clocks import BATCH_SECONDS, Call, device_seconds, in_turn, processor_seconds
+from benchmarks.processes import Event, Settings, first_line
+from benchmarks.shapes.case import Tensor, convert
+from benchmarks.shapes.cases import case_at, place_of
+from tests.comparing import TOLERANCE, complaint
+
+HOST_BATCH_SECONDS = 0.002
+"""Of a batch of calls on a CPU, which hides what a clock costs."""
+
+AGAIN = 1.05
+"""A ratio above it is measured again, and again: what else the machine does must not decide."""
+
+TIMES = 3
+"""How often at most."""
+
+Array = np.ndarray[Any, Any]
+
+
+def build_case(name: str, settings: Settings) -> None:
+    """Packages a case; one that cannot be is left to the timing, which says why."""
+    _build(name, settings)
+
+
+def _path(name: str, settings: Settings) -> Path:
+    return settings.folder / f"{name}.{settings.device}.pkg"
+
+
+def _build(name: str, settings: Settings) -> str:
+    """Why there is no package; "" when there is."""
+    path = _path(name, settings)
+    if path.exists():
+        return ""
+    seed, index = place_of(name)
+    try:
+        with torch.no_grad():
+            module, inputs = case_at(seed, index, settings.device).build(settings.device, index)
+            aot.package(module, inputs, path=path, targets=[settings.target], golden=False)
+    except (AotError, RuntimeError) as error:
+        return first_line(error)
+    return ""
+
+
+def times_of(name: str, settings: Settings) -> Iterator[Event]:
+    """Errors of both sides, a complaint where ours is outside the rule, then seconds of both."""
+    seed, index = place_of(name)
+    yield Event("begin", index)
+    problem = _build(name, settings)
+    if problem:
+        yield Event("stop", index, text=f"no package: {problem}")
+        return
+    threads = 1 if settings.device == "cpu" else None
+    try:
+        module, inputs = case_at(seed, index, settings.device).build(settings.device, index)
+        model = aot_runtime.load(_path(name, settings), settings.device, num_threads=threads)
+        calls = {"eager": lambda: module(*inputs), "ours": lambda: model(*inputs)}
+        yield from compared(index, calls, module, inputs)
+        for seconds in _timed(calls, settings):
+            for who, taken in seconds.items():
+                yield Event(who, index, taken)
+    except (aot_runtime.AotError, RuntimeError, MemoryError) as error:
+        yield Event("stop", index, text=first_line(error))
+
+
+def _timed(calls: Mapping[str, Call], settings: Settings) -> Iterator[dict[str, float]]:
+    """Seconds of both sides, measured again while ours takes longer.
+
+    On a CPU those of the process's own processors, so that its neighbours' are left out.
+    """
+    clock, batch_seconds = processor_seconds, HOST_BATCH_SECONDS
+    if settings.device == "cuda":
+        clock, batch_seconds = device_seconds, BATCH_SECONDS
+    for _ in range(TIMES):
+        seconds = in_turn(calls, clock, settings.seconds, batch_seconds)
+        yield seconds
+        if seconds["ours"] <= AGAIN * seconds["eager"]:
+            return
+
+
+def compared(
+    index: int, calls: Mapping[str, Call], module: nn.Module, inputs: tuple[Tensor, ...]
+) -> Iterator[Event]:
+    """Greatest errors beside float64's magnitude, as "… error", and what is wrong, as "wrong"."""
+    results = {who: _arrays(call()) for who, call in calls.items()}
+    exact = _arrays(copy.deepcopy(module).double()(*(convert(x, torch.float64) for x in inputs)))
+    wrong = ""
+    for who, found in results.items():
+        errors = [_error(f, x) for f, x in zip(found, exact, strict=True)]
+        yield Event(f"{who} error", index, max(errors))
+    for ours, eager, reference in zip(results["ours"], results["eager"], exact, strict=True):
+        wrong = wrong or complaint(ours, eager, reference, _floor(reference, eager))
+    if wrong:
+        yield Event("wrong", index, text=wrong)
+
+
+def _floor(exact: Array, eager: Array) -> float | None:
+    """An error that is never too much: float64 is its own reference, whose errors nobody knows."""
+    if eager.dtype != np.float64 or not exact.size:
+        return None
+    return TOLERANCE[torch.float64] * float(np.abs(exact).max())
+
+
+def _arrays(nested: Any) -> list[Array]:
+    leaves = [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(nested)]
+    return [to_array(leaf.cpu()) for leaf in leaves]
+
+
+def _error(found: Array, exact: Array) -> float:
+    """The greatest distance, beside the greatest magnitude; 0 of integers."""
+    if exact.dtype.kind not in "fV" or not exact.size:
+        return 0.0
+    scale = float(np.abs(exact).max())
+    return float(np.abs(found.astype(np.float64) - exact).max()) / (scale or 1.0)

@@ -1,0 +1,83 @@
+"""What a row takes, what counts, and the page."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.processes import Event
+from benchmarks.shapes.measure import compared
+from benchmarks.shapes.table import FLOORS, SLOWER, WORST, Row, page, row_from_json
+
+ROOT = Path(__file__).parents[2]
+
+
+def row(index: int, ours: float, eager: float = 1e-3, family: str = "linear") -> Row:
+    """A row of these times."""
+    made = Row(index, family, f"case {index}")
+    made.take(Event("begin", index))
+    made.take(Event("ours", index, ours))
+    made.take(Event("eager", index, eager))
+    return made
+
+
+def test_the_least_times_count() -> None:
+    made = row(0, 3e-3)
+    made.take(Event("ours", 0, 1e-3))
+    made.take(Event("eager", 0, 2e-3))
+    assert made.ratio == 1.0
+    assert row_from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+def test_times_below_the_floor_do_not_count() -> None:
+    floor = FLOORS["cpu"]
+    assert not row(0, floor, 0.9 * floor).counts("cpu")
+    assert row(0, floor, 1.1 * floor).counts("cpu")
+    assert not Row(0, "linear", "never timed").counts("cpu")
+
+
+def test_the_page_lists_the_worst_and_the_wrong() -> None:
+    rows = [row(k, 1e-3 * 0.25) for k in range(WORST + 3)]
+    rows += [row(100 + k, 1e-3 * (SLOWER + 0.1)) for k in range(WORST + 2)]
+    wrong, failed = row(200, 1e-3, family="rows"), Row(201, "batched", "failed")
+    wrong.take(Event("wrong", 200, text="error 1 | scale 2"))
+    wrong.take(Event("ours error", 200, 0.5))
+    failed.take(Event("stop", 201, text="no package"))
+    text = page([*rows, wrong, failed], "cpu", "## CPU")
+    mean = math.sqrt(0.25 ** ((WORST + 3) / (WORST + 2.5)) * 1.25 ** ((WORST + 2) / (WORST + 2.5)))
+    assert f"| linear | {2 * WORST + 5} | {2 * WORST + 5} | {mean:.2f} | {WORST + 2} |" in text
+    assert all(f"| {100 + k} | case" in text for k in range(WORST + 2))
+    assert "| 3 | case" not in text, "as fast ones are not listed where there are enough worse"
+    assert "| 200 | case 200 | 1 ms | 1 ms | 1.00 | 5.0e-01 | – | error 1 / scale 2 |" in text
+    assert "| 201 | failed | – | – | – | – | – | no package |" in text
+    assert "| batched | 1 | 0 | nan | 0 | 0 | 0 | 1 |" in text
+
+
+@pytest.mark.parametrize(("factor", "kinds"), [(1.0, []), (1.01, ["wrong"])])
+def test_what_is_off_is_said(factor: float, kinds: list[str]) -> None:
+    module, x = torch.nn.Softmax(-1), torch.randn(4, 64)
+    calls = {"eager": lambda: module(x), "ours": lambda: factor * module(x)}
+    events = list(compared(0, calls, module, (x,)))
+    assert [event.what for event in events] == ["eager error", "ours error", *kinds]
+    errors = np.array([event.seconds for event in events[:2]])
+    assert (errors < 1e-6).tolist() == [True, factor == 1.0]
+
+
+@pytest.mark.slow
+def test_a_run_writes_the_numbers_and_the_page(tmp_path: Path) -> None:
+    numbers = tmp_path / "shapes_cpu.json"
+    command = [sys.executable, "-m", "benchmarks.shapes.run", "--seed", "5", "--index", "3,8"]
+    options = ["--seconds", "0.01", "--note", "here", "--json", str(numbers)]
+    done = subprocess.run(
+        [*command, *options], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("seed 5\n")
+    rows = json.loads(numbers.read_text())["rows"]
+    assert [r["index"] for r in rows] == [3, 8]
+    assert all(r["wrong"] == "" and r["ratio"] > 0 for r in rows)
+    assert "Seed 5. here; torch" in (tmp_path / "shapes.md").read_text()
