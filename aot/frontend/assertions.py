@@ -17,6 +17,12 @@ ASSERTIONS = ("aten._assert", "aten.sym_constrain", "aten._functional_sym_constr
 _OF_VALUES = ("aten._assert_async", "aten._assert_scalar", "aten._functional_assert")
 """Those whose first argument must hold; the others say what types and ranges say already."""
 
+EFFECT = "with_effects"
+"""What torch wraps around an operator that must not move or vanish, with a token that orders it."""
+
+_FACTORS = "aten._linalg_check_errors.default"
+"""Raises where info, an int32 for each matrix, says that a factorization failed."""
+
 _RELATIONS = {
     "GreaterThan": ("<=", True),
     "StrictGreaterThan": ("<", True),
@@ -51,6 +57,37 @@ def read_assertion(context: Context, call: NodeCall) -> tuple[SizeRelation, ...]
     if isinstance(value, ValueRef):
         context.ops.add(Assertion(_truth(context, call, value), message, call.origin))
     return ()
+
+
+def read_effect(context: Context, call: NodeCall) -> None:
+    """Adds the assertion that an effect is.
+
+    Raises ValueError for one that has no counterpart.
+    """
+    _, operator, *args = call.node.args
+    if str(operator) != _FACTORS:
+        raise ValueError("an operator with effects that packages do not have")
+    info, name = context.argument(args[0]), context.argument(args[1])
+    if not isinstance(info, ValueRef):
+        raise ValueError("it checks no result of a factorization")
+    shape = context.ops.types[info.name]
+    each = TensorType(BOOL, shape.shape, shape.strides)
+    whole = TensorType(BOOL, (), ())
+    good, all_good = f"{call.name}.good", f"{call.name}.all_good"
+    ref = context.ops.call("aten.eq.Scalar", (info, 0), good, each, call.origin)
+    ref = context.ops.call("aten.all.default", (ref,), all_good, whole, call.origin)
+    context.ops.add(Assertion(ref.name, f"{name}: {_FAILURES.get(name, _SINGULAR)}", call.origin))
+
+
+_SINGULAR = "the input matrix is singular"
+_FAILURES = {
+    "linalg.cholesky": "the input is not positive-definite",
+    "linalg.eigh": "the algorithm did not converge",
+    "linalg.eigvalsh": "the algorithm did not converge",
+    "linalg.svd": "the algorithm did not converge",
+    "linalg.svdvals": "the algorithm did not converge",
+}
+"""What has failed, by the operator's name as torch gives it."""
 
 
 def _truth(context: Context, call: NodeCall, value: ValueRef) -> str:

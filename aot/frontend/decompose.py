@@ -24,4 +24,36 @@ def decomposition_table() -> dict[Any, Any]:
     table: dict[Any, Any] = torch.export.default_decompositions()
     kept = {overload: how for overload, how in table.items() if str(overload) not in lowered}
     more = [getattr(torch.ops.aten, name).default for name in TAKEN_APART]
-    return {**kept, **torch._decomp.get_decompositions(more)}
+    return {**kept, **torch._decomp.get_decompositions(more), **OURS}
+
+
+def _pinv(
+    a: torch.Tensor,
+    *,
+    atol: torch.Tensor | None = None,
+    rtol: torch.Tensor | None = None,
+    hermitian: bool = False,
+) -> torch.Tensor:
+    """The pseudoinverse; singular values up to the greater of both tolerances count as 0."""
+    if 0 in a.shape:
+        return a.new_zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]))
+    none = torch.zeros((), dtype=a.dtype, device=a.device)
+    if rtol is None:
+        default = torch.finfo(a.dtype).eps * max(a.shape[-2:])
+        rtol = torch.full((), default, dtype=a.dtype, device=a.device)
+        rtol = rtol if atol is None else torch.where(atol > 0, none, rtol)
+    atol = none if atol is None else atol
+    if hermitian:
+        values, u = torch.linalg.eigh(a)
+        sizes, v = values.abs(), u
+        most = sizes.amax(-1, keepdim=True)
+    else:
+        u, values, vt = torch.linalg.svd(a, full_matrices=False)
+        sizes, v, most = values, vt.mT, values[..., :1]
+    counts = sizes > torch.maximum(atol.unsqueeze(-1), rtol.unsqueeze(-1) * most)
+    inverse = torch.where(counts, values.reciprocal(), none)
+    return torch.matmul(v * inverse.unsqueeze(-2), u.mT)
+
+
+OURS = {torch.ops.aten.linalg_pinv.atol_rtol_tensor: _pinv}
+"""Operators that torch does not take apart, made of those that have a lowering."""

@@ -54,6 +54,8 @@ def read_inputs(context: Context, names: Sequence[str]) -> tuple[Parameter, ...]
             leaves.append(_read_input(context, node))
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             _read_weight(context, node, spec, ties, changes=str(spec.target) in changed)
+        elif spec.kind is InputKind.TOKEN:
+            context.bindings.bind(node.name, None)
         else:
             raise ExportError(f"the model uses {spec.kind.name} {spec.target}, not supported")
     return tuple(parameters_of(program.call_spec.in_spec, leaves, names))

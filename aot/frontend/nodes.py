@@ -11,7 +11,7 @@ import torch
 
 from aot.errors import ExportError
 from aot.frontend.arguments import is_no_op, reject
-from aot.frontend.assertions import ASSERTIONS, read_assertion
+from aot.frontend.assertions import ASSERTIONS, EFFECT, read_assertion, read_effect
 from aot.frontend.associative import ASSOCIATIVE_SCAN, read_associative_scan
 from aot.frontend.context import Context, NodeCall
 from aot.frontend.control import CONTROL, ControlCall, read_control
@@ -97,6 +97,8 @@ def _read_call(context: Context, call: NodeCall) -> None:
         _read_custom(context, call, custom)
     elif target.startswith(ASSERTIONS):
         _read_assertion(context, call)
+    elif target == EFFECT:
+        _read_effect(context, call)
     elif target in MEASURING and not known:
         _read_measuring(context, call)
     elif target in SLICES and node.meta.get("unbacked_bindings"):
@@ -153,6 +155,15 @@ def _read_assertion(context: Context, call: NodeCall) -> None:
         context.measured.require(*read_assertion(context, call))
     except ValueError as error:
         context.refusals.add(reject(call.target, call.origin, str(error)))
+
+
+def _read_effect(context: Context, call: NodeCall) -> None:
+    try:
+        read_effect(context, call)
+    except ValueError as error:
+        context.refusals.add(reject(str(call.node.args[1]), call.origin, str(error)))
+    # Users are the effects that come after it, and the results of those that have any.
+    context.bindings.bind(call.node.name, _unknown(call))
 
 
 def _read_measuring(context: Context, call: NodeCall) -> None:

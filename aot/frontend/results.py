@@ -69,7 +69,7 @@ def read_mutations(context: Context) -> tuple[Mutation, ...]:
     names = {spec.target: spec.arg.name for spec in signature.input_specs if spec.target}
     found: dict[str, str] = {}
     for spec in signature.output_specs:
-        if spec.kind is OutputKind.USER_OUTPUT:
+        if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.TOKEN):
             continue
         if spec.kind not in (*_STATES, OutputKind.USER_INPUT_MUTATION):
             raise ExportError(f"the exported program gives a {spec.kind.name} of {spec.target}")

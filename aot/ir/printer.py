@@ -37,6 +37,7 @@ from aot.ir.nests import Axis, Buffer, LoopNest, View
 from aot.ir.origin import Origin
 from aot.ir.printer_scalar import ScalarPrinter, index_text
 from aot.ir.templates.base import LoopOp, TemplateCall
+from aot.ir.templates.library import LibraryRoutine
 from aot.ir.tensors import (
     Assertion,
     Cond,
@@ -257,7 +258,9 @@ def _argument(argument: object) -> str:
         return f"[{inner}]"
     if isinstance(argument, str):
         return repr(argument)
-    plain = argument is None or isinstance(argument, (bool, int, float, complex, DType, ValueRef))
+    plain = argument is None or isinstance(
+        argument, (bool, int, float, complex, DType, ValueRef, LibraryRoutine)
+    )
     return str(argument) if plain else to_text(argument)
 
 

@@ -11,6 +11,7 @@ from aot.backends.cpp.template_attention import emit_attention
 from aot.backends.cpp.template_bags import emit_bags
 from aot.backends.cpp.template_concat import emit_concat
 from aot.backends.cpp.template_conv import emit_conv, pack_conv
+from aot.backends.cpp.template_library import emit_library, takes_routine
 from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
 from aot.backends.cpp.template_recurrence import SHARED, emit_recurrence, pack_recurrence
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
@@ -29,6 +30,7 @@ from aot.ir.templates import (
     ConcatSupport,
     Conv,
     ConvSupport,
+    LibraryCall,
     Matmul,
     MatmulSupport,
     Recurrence,
@@ -113,6 +115,7 @@ _ROWS = (
     Template(BagsSupport(Bags), emit_bags),
     Template(ConcatSupport(Concat), emit_concat),
     Template(ConvSupport(Conv, _takes_conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
+    Template(Support(LibraryCall, takes_routine), emit_library),
     Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(
         RecurrenceSupport(Recurrence, spread=SHARED),

@@ -9,6 +9,7 @@ from aot.ir.templates.base import Parts, Support, TemplateCall
 from aot.ir.templates.concat import Concat, ConcatSupport
 from aot.ir.templates.conv import Conv, ConvSupport
 from aot.ir.templates.digits import DigitPlaces
+from aot.ir.templates.library import LibraryCall, LibraryRoutine, RoutineLibrary, Sizes
 from aot.ir.templates.matmul import Matmul, MatmulSupport
 from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
 from aot.ir.templates.resample import Resample
@@ -31,6 +32,8 @@ __all__ = [
     "ConvSupport",
     "DigitPlaces",
     "KeyParts",
+    "LibraryCall",
+    "LibraryRoutine",
     "Matmul",
     "MatmulSupport",
     "Parts",
@@ -39,8 +42,10 @@ __all__ = [
     "Resample",
     "Resample2",
     "Resample2Support",
+    "RoutineLibrary",
     "Scan",
     "ScanSupport",
+    "Sizes",
     "Spread",
     "Support",
     "TemplateCall",

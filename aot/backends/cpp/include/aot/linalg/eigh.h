@@ -1,0 +1,202 @@
+// A = V diag(w) V^T of symmetric matrices, of which the lower triangle is read; w ascends.
+//
+// Small matrices side by side by Jacobi's rotations; one matrix by reflections to a tridiagonal one
+// and implicit QL steps there.
+#ifndef AOT_LINALG_EIGH_H_
+#define AOT_LINALG_EIGH_H_
+
+#include "aot/linalg/jacobi.h"
+#include "aot/linalg/qr.h"
+
+namespace aot::linalg {
+
+// Diagonal a, and rows of `v` as its eigenvectors if there is one.
+template <class T>
+void jacobi_lanes(LaneMatrix<T> a, LaneMatrix<T> v) {
+  using V = Lanes<T>;
+  const int64_t n = a.columns;
+  V most(T(0));
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j <= i; ++j) most = maximum(most, abs(a.get(i, j)));
+  }
+  const V small = most * V(rounding<T>() / T(4));
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    bool turned = false;
+    for (int64_t x = 0; x < n; ++x) {
+      for (int64_t y = x + 1; y < n; ++y) {
+        const V between = a.get(x, y);
+        const auto turns = abs(between) > small;  // NaN turns nothing
+        if (!any(turns)) continue;
+        turned = true;
+        const Rotation<V> r = rotation(a.get(x, x), a.get(y, y), between, turns);
+        rotate_rows(a, x, y, r);
+        for (int64_t i = 0; i < n; ++i) {
+          const V p = a.get(i, x), q = a.get(i, y);
+          a.set(i, x, fnma(r.s, q, r.c * p));
+          a.set(i, y, fma(r.s, p, r.c * q));
+        }
+        const V rest = select(turns, V(T(0)), between);
+        a.set(x, y, rest);
+        a.set(y, x, rest);
+        if (v.at) rotate_rows(v, x, y, r);
+      }
+    }
+    if (!turned) return;
+  }
+}
+
+// a (dense, n x n) becomes tridiagonal, d and e; rows of a keep the reflections.
+template <class T>
+void tridiagonalise(T* a, int64_t n, T* d, T* e, T* tau, T* w) {
+  for (int64_t k = 0; k < n; ++k) {
+    d[k] = a[k * n + k];
+    e[k] = tau[k] = T(0);
+    const int64_t rest = n - k - 1;
+    if (rest == 0) break;
+    T* const v = a + k * n + k + 1;
+    tau[k] = reflect(v, 1, rest);
+    e[k] = v[0];
+    if (tau[k] == T(0)) continue;
+    v[0] = T(1);
+    T* const below = a + (k + 1) * n + k + 1;
+    for (int64_t i = 0; i < rest; ++i) w[i] = tau[k] * dot(below + i * n, v, rest);
+    add_row(-tau[k] / 2 * dot(w, v, rest), v, w, rest);
+    for (int64_t i = 0; i < rest; ++i) {
+      add_row(-v[i], w, below + i * n, rest);
+      add_row(-w[i], v, below + i * n, rest);
+    }
+  }
+}
+
+// Rows of q: the columns of the reflections' product, H_0 H_1 ...
+template <class T>
+void joined_reflections(const T* a, int64_t n, const T* tau, T* q) {
+  make_identity(OneMatrix<T>{q, n});
+  for (int64_t k = n - 2; k >= 0; --k) {
+    if (tau[k] == T(0)) continue;
+    const int64_t rest = n - k - 1;
+    const T* const v = a + k * n + k + 1;
+    T* const block = q + (k + 1) * n + k + 1;
+    for (int64_t i = 0; i < rest; ++i) {
+      T* const row = block + i * n;
+      add_row(-tau[k] * dot(row, v, rest), v, row, rest);
+    }
+  }
+}
+
+// The eigenvalues of (d, e) in d; rows of `v`, if there is one, are rotated along. 0, or how many
+// values had not converged.
+template <class T>
+int64_t tridiagonal_values(T* d, T* e, int64_t n, OneMatrix<T> v) {
+  for (int64_t l = 0; l < n; ++l) {
+    for (int step = 0;; ++step) {
+      int64_t m = l;
+      while (m + 1 < n && abs(e[m]) > rounding<T>() * (abs(d[m]) + abs(d[m + 1]))) ++m;
+      if (m == l) break;
+      if (step == 60) return n - l;
+      T g = (d[l + 1] - d[l]) / (T(2) * e[l]);
+      const T size = sqrt(g * g + T(1));
+      g = d[m] - d[l] + e[l] / (g < T(0) ? g - size : g + size);
+      T s(1), c(1), p(0);
+      int64_t i = m - 1;
+      for (; i >= l; --i) {
+        const T f = s * e[i], b = c * e[i];
+        const T h = hypot(f, g);
+        e[i + 1] = h;
+        if (h == T(0)) break;
+        s = f / h;
+        c = g / h;
+        const T at = d[i + 1] - p;
+        const T r = (d[i] - at) * s + T(2) * c * b;
+        p = s * r;
+        d[i + 1] = at + p;
+        g = c * r - b;
+        if (v.at) rotate_rows(v, i, i + 1, Rotation<Vec<T, 1>>{Vec<T, 1>(c), Vec<T, 1>(s)});
+      }
+      if (i >= l) {
+        d[i + 1] -= p;
+        e[m] = T(0);
+        continue;
+      }
+      d[l] -= p;
+      e[l] = g;
+      e[m] = T(0);
+    }
+  }
+  return 0;
+}
+
+// Record: w, and but for VALUES V by rows, with eigenvectors as its columns.
+template <class Cfg>
+struct Eigh {
+  using T = typename Cfg::A;
+
+  template <class Args>
+  static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
+    const int64_t n = p.n;
+    const LaneMatrix<T> a{room.take<T>(n * n * kLanes<T>), n};
+    gather_lanes(p.matrix_a(first), p.a_batch, lanes, n, n, a.at);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = i + 1; j < n; ++j) a.set(i, j, a.get(j, i));
+    }
+    LaneMatrix<T> v{Cfg::VALUES ? nullptr : record + n * kLanes<T>, n};
+    if (v.at) make_identity(v);
+    jacobi_lanes(a, v);
+    for (int64_t i = 0; i < n; ++i) store(record + i * kLanes<T>, a.get(i, i));
+  }
+
+  template <class Args>
+  static void one(const Args& p, int64_t matrix, T* record, Room room) {
+    const int64_t n = p.n;
+    T* const a = room.take<T>(n * n);
+    T *const e = room.take<T>(n), *const tau = room.take<T>(n), *const w = room.take<T>(n);
+    const Seen<T> seen = p.matrix_a(matrix);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j <= i; ++j) {
+        a[i * n + j] = a[j * n + i] = seen.at[i * seen.row + j * seen.col];
+      }
+    }
+    tridiagonalise(a, n, record, e, tau, w);
+    OneMatrix<T> v{Cfg::VALUES ? nullptr : record + n, n};
+    if (v.at) joined_reflections(a, n, tau, v.at);
+    if (tridiagonal_values(record, e, n, v)) {
+      for (int64_t i = 0; i < n; ++i) record[i] = T(0) / T(0);
+    }
+  }
+
+  // Ascending values, and vectors as columns.
+  template <class Args>
+  static void finish(const Args& p, T* record) {
+    const int64_t n = p.n;
+    T* const v = record + n;
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t least = i;
+      for (int64_t k = i + 1; k < n; ++k) least = record[k] < record[least] ? k : least;
+      if (least == i) continue;
+      const T held = record[i];
+      record[i] = record[least];
+      record[least] = held;
+      if (!Cfg::VALUES) swap_rows(v + i * n, v + least * n, n);
+    }
+    if (!Cfg::VALUES) transpose(v, n);
+  }
+
+  static void transpose(T* v, int64_t n) {
+    constexpr int64_t kTile = 32;
+    for (int64_t i0 = 0; i0 < n; i0 += kTile) {
+      for (int64_t j0 = 0; j0 <= i0; j0 += kTile) {
+        for (int64_t i = i0; i < min64(n, i0 + kTile); ++i) {
+          for (int64_t j = j0; j < min64(i, j0 + kTile); ++j) {
+            const T held = v[i * n + j];
+            v[i * n + j] = v[j * n + i];
+            v[j * n + i] = held;
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace aot::linalg
+
+#endif  // AOT_LINALG_EIGH_H_

@@ -1,0 +1,118 @@
+// Jacobi's rotations, for one matrix and for matrices side by side: what eigenvalues (eigh.h) and
+// singular values (svd.h) of small matrices come from.
+#ifndef AOT_LINALG_JACOBI_H_
+#define AOT_LINALG_JACOBI_H_
+
+#include "aot/linalg/lanes.h"
+
+namespace aot::linalg {
+
+inline constexpr int kSweeps = 40;  // more than any matrix of numbers has needed
+
+template <class T>
+constexpr T rounding() {
+  return sizeof(T) == 8 ? T(2.220446049250313e-16) : T(1.1920929e-7);
+}
+
+// One matrix with LaneMatrix' interface: a number where that has a vector.
+template <class T>
+struct OneMatrix {
+  T* at;
+  int64_t columns;
+  AOT_INLINE Vec<T, 1> get(int64_t i, int64_t j) const {
+    return load<T, 1>(at + i * columns + j);
+  }
+  AOT_INLINE void set(int64_t i, int64_t j, Vec<T, 1> v) const { store(at + i * columns + j, v); }
+};
+
+template <class V>
+struct Rotation {
+  V c, s;
+};
+
+// The rotation that makes (p, r; r, q) diagonal; none where not `turns`.
+template <class V, class M>
+AOT_INLINE Rotation<V> rotation(V p, V q, V r, M turns) {
+  using T = typename V::Elem;
+  const V one(T(1)), zero(T(0));
+  const V angle = (q - p) / select(turns, r + r, one);
+  const V t = one / (abs(angle) + sqrt(fma(angle, angle, one)));
+  const V tan = select(turns, select(angle < zero, -t, t), zero);
+  const V c = one / sqrt(fma(tan, tan, one));
+  return {c, tan * c};
+}
+
+// Rows x and y of a: c x - s y and s x + c y.
+template <class T>
+AOT_INLINE void rotate_rows(LaneMatrix<T> a, int64_t x, int64_t y, Rotation<Lanes<T>> r) {
+  for (int64_t j = 0; j < a.columns; ++j) {
+    const Lanes<T> p = a.get(x, j), q = a.get(y, j);
+    a.set(x, j, fnma(r.s, q, r.c * p));
+    a.set(y, j, fma(r.s, p, r.c * q));
+  }
+}
+template <class T>
+AOT_INLINE void rotate_rows(OneMatrix<T> a, int64_t x, int64_t y, Rotation<Vec<T, 1>> r) {
+  constexpr int kWide = native_lanes<T>();
+  const Vec<T, kWide> c(r.c[0]), s(r.s[0]);
+  T *const p = a.at + x * a.columns, *const q = a.at + y * a.columns;
+  int64_t j = 0;
+  for (; j + kWide <= a.columns; j += kWide) {
+    const auto u = load<T, kWide>(p + j), v = load<T, kWide>(q + j);
+    store(p + j, fnma(s, v, c * u));
+    store(q + j, fma(s, u, c * v));
+  }
+  for (; j < a.columns; ++j) {
+    const Vec<T, 1> u = a.get(x, j), v = a.get(y, j);
+    a.set(x, j, fnma(r.s, v, r.c * u));
+    a.set(y, j, fma(r.s, u, r.c * v));
+  }
+}
+
+// The product of rows x and y.
+template <class T>
+AOT_INLINE Lanes<T> row_product(LaneMatrix<T> a, int64_t x, int64_t y) {
+  Lanes<T> sum(T(0));
+  for (int64_t j = 0; j < a.columns; ++j) sum = fma(a.get(x, j), a.get(y, j), sum);
+  return sum;
+}
+template <class T>
+AOT_INLINE T dot(const T* p, const T* q, int64_t n) {
+  constexpr int kWide = 2 * native_lanes<T>();
+  Vec<T, kWide> sums(T(0));
+  int64_t j = 0;
+  for (; j + kWide <= n; j += kWide) {
+    sums = fma(load<T, kWide>(p + j), load<T, kWide>(q + j), sums);
+  }
+  T sum = reduce_sum(sums);
+  for (; j < n; ++j) sum += p[j] * q[j];
+  return sum;
+}
+template <class T>
+AOT_INLINE Vec<T, 1> row_product(OneMatrix<T> a, int64_t x, int64_t y) {
+  return Vec<T, 1>(dot(a.at + x * a.columns, a.at + y * a.columns, a.columns));
+}
+
+// y += f x
+template <class T>
+AOT_INLINE void add_row(T f, const T* x, T* y, int64_t n) {
+  constexpr int kWide = native_lanes<T>();
+  int64_t j = 0;
+  for (; j + kWide <= n; j += kWide) {
+    store(y + j, fma(Vec<T, kWide>(f), load<T, kWide>(x + j), load<T, kWide>(y + j)));
+  }
+  for (; j < n; ++j) y[j] += f * x[j];
+}
+
+template <class M>
+void make_identity(M a) {
+  using V = decltype(a.get(0, 0));
+  using T = typename V::Elem;
+  for (int64_t i = 0; i < a.columns; ++i) {
+    for (int64_t j = 0; j < a.columns; ++j) a.set(i, j, V(i == j ? T(1) : T(0)));
+  }
+}
+
+}  // namespace aot::linalg
+
+#endif  // AOT_LINALG_JACOBI_H_

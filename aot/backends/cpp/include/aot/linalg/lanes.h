@@ -1,0 +1,85 @@
+// Small matrices of a batch side by side: a vector has one element of as many matrices as it has
+// lanes, so that an algorithm for one matrix is written once, with a vector for a number.
+#ifndef AOT_LINALG_LANES_H_
+#define AOT_LINALG_LANES_H_
+
+#include "aot/linalg/room.h"
+
+namespace aot::linalg {
+
+// Sizes up to which matrices are computed side by side; SMALL in template_library.py. Of 32, and
+// what a routine puts beside them.
+inline constexpr int64_t kSmall = 33;
+
+template <class T>
+inline constexpr int kLanes = native_lanes<T>();
+template <class T>
+using Lanes = Vec<T, kLanes<T>>;
+
+// A matrix of vectors by rows: element (i, j) of every lane's matrix.
+template <class T>
+struct LaneMatrix {
+  T* at;
+  int64_t columns;
+  AOT_INLINE T* place(int64_t i, int64_t j) const { return at + (i * columns + j) * kLanes<T>; }
+  AOT_INLINE Lanes<T> get(int64_t i, int64_t j) const {
+    return load<T, kLanes<T>>(place(i, j));
+  }
+  AOT_INLINE void set(int64_t i, int64_t j, Lanes<T> v) const { store(place(i, j), v); }
+};
+
+// Rows of `count` elements, `stride` apart, one a lane, as `count` vectors.
+template <class T>
+void interleave(const T* from, int64_t stride, int64_t count, T* to) {
+  constexpr int64_t kSide = transpose_lanes<T>();
+  static_assert(kSide == kLanes<T> || kSide < kLanes<T>);
+  int64_t e = 0;
+  if constexpr (kSide == kLanes<T>) {
+    for (; e + kSide <= count; e += kSide) {
+      transpose_block(from + e, stride, to + e * kLanes<T>, kLanes<T>);
+    }
+  }
+  for (; e < count; ++e) {
+    for (int64_t l = 0; l < kLanes<T>; ++l) to[e * kLanes<T> + l] = from[l * stride + e];
+  }
+}
+
+// The way back: `count` vectors as a row for each lane.
+template <class T>
+void separate(const T* from, int64_t count, T* to, int64_t stride) {
+  constexpr int64_t kSide = transpose_lanes<T>();
+  int64_t e = 0;
+  if constexpr (kSide == kLanes<T>) {
+    for (; e + kSide <= count; e += kSide) {
+      transpose_block(from + e * kLanes<T>, kLanes<T>, to + e, stride);
+    }
+  }
+  for (; e < count; ++e) {
+    for (int64_t l = 0; l < kLanes<T>; ++l) to[l * stride + e] = from[e * kLanes<T> + l];
+  }
+}
+
+// `lanes` matrices, `batch` elements apart; the last one stands in for those that are missing.
+template <class T>
+void gather_lanes(Seen<T> first, int64_t batch, int64_t lanes, int64_t rows, int64_t columns,
+                  T* to) {
+  const bool whole = lanes == kLanes<T> && first.col == 1;
+  if (whole && first.row == columns) return interleave(first.at, batch, rows * columns, to);
+  for (int64_t i = 0; i < rows; ++i) {
+    T* const row = to + i * columns * kLanes<T>;
+    if (whole) {
+      interleave(first.at + i * first.row, batch, columns, row);
+      continue;
+    }
+    for (int64_t j = 0; j < columns; ++j) {
+      const T* const at = first.at + i * first.row + j * first.col;
+      for (int64_t l = 0; l < kLanes<T>; ++l) {
+        row[j * kLanes<T> + l] = at[min64(l, lanes - 1) * batch];
+      }
+    }
+  }
+}
+
+}  // namespace aot::linalg
+
+#endif  // AOT_LINALG_LANES_H_

@@ -1,0 +1,84 @@
+// Scratch memory of a routine, and copies of matrices into it and out of it.
+//
+// A single matrix lies there by rows, `ld` elements apart: whole panels, and one more, so that rows
+// of a power of two do not fall on each other in a cache. What is beside the matrix in its last
+// panel are zeros, which products may read and write.
+#ifndef AOT_LINALG_ROOM_H_
+#define AOT_LINALG_ROOM_H_
+
+#include "aot/tmpl/simd.h"
+#include "aot/vec/vec.h"
+
+namespace aot::linalg {
+
+using tmpl::ceil_div;
+using tmpl::kPanel;
+using tmpl::max64;
+using tmpl::min64;
+using tmpl::round_up;
+
+// Handed on by value: what a callee takes is free again when it returns.
+struct Room {
+  char* at;
+  template <class T>
+  AOT_INLINE T* take(int64_t elements) {
+    T* const taken = reinterpret_cast<T*>(at);
+    at += round_up(elements * int64_t(sizeof(T)), 64);
+    return taken;
+  }
+};
+
+// A routine whose records are finished as they are computed; others put each in order afterwards.
+struct Finished {
+  template <class Args, class T>
+  static AOT_INLINE void finish(const Args&, T*) {}
+};
+
+constexpr int64_t leading(int64_t columns) { return round_up(columns, kPanel) + kPanel; }
+
+// A matrix wherever it lies; strides in elements.
+template <class T>
+struct Seen {
+  const T* at;
+  int64_t row, col;
+};
+
+// The matrix as dense rows, zeros beside it up to the end of its last panel. Tiles keep what is read
+// across rows in a cache.
+template <class T>
+void copy_in(Seen<T> from, int64_t rows, int64_t columns, T* to, int64_t ld) {
+  constexpr int64_t kTile = 32;
+  for (int64_t i0 = 0; i0 < rows; i0 += kTile) {
+    const int64_t i1 = min64(i0 + kTile, rows);
+    for (int64_t j0 = 0; j0 < columns; j0 += kTile) {
+      const int64_t j1 = min64(j0 + kTile, columns);
+      for (int64_t i = i0; i < i1; ++i) {
+        const T* const in = from.at + i * from.row;
+        for (int64_t j = j0; j < j1; ++j) to[i * ld + j] = in[j * from.col];
+      }
+    }
+    for (int64_t i = i0; i < i1; ++i) {
+      for (int64_t j = columns; j < round_up(columns, kPanel); ++j) to[i * ld + j] = T(0);
+    }
+  }
+}
+
+template <class T>
+AOT_INLINE void swap_rows(T* a, T* b, int64_t n) {
+  constexpr int kLanes = native_lanes<T>();
+  int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    const auto x = load<T, kLanes>(a + j), y = load<T, kLanes>(b + j);
+    store(a + j, y);
+    store(b + j, x);
+  }
+  for (; j < n; ++j) {
+    const T x = a[j];
+    a[j] = b[j];
+    b[j] = x;
+  }
+}
+
+}  // namespace aot::linalg
+
+#endif  // AOT_LINALG_ROOM_H_

@@ -1,0 +1,133 @@
+// A = U diag(s) V^T of matrices with at least as many rows as columns; s descends.
+//
+// Columns of A, which lie as rows in scratch, are rotated until they are orthogonal (one-sided
+// Jacobi): then they are U diag(s), and the rotations' product is V^T.
+#ifndef AOT_LINALG_SVD_H_
+#define AOT_LINALG_SVD_H_
+
+#include "aot/linalg/jacobi.h"
+
+namespace aot::linalg {
+
+// Rows of w made orthogonal; those of v, if there is one, are rotated along.
+template <class M>
+void make_orthogonal(M w, int64_t rows, M v) {
+  using V = decltype(w.get(0, 0));
+  using T = typename V::Elem;
+  const V small(rounding<T>() * sqrt(T(w.columns)));
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    bool turned = false;
+    for (int64_t x = 0; x < rows; ++x) {
+      for (int64_t y = x + 1; y < rows; ++y) {
+        const V own = row_product(w, x, x), other = row_product(w, y, y);
+        const V between = row_product(w, x, y);
+        const auto turns = abs(between) > small * (sqrt(own) * sqrt(other));
+        if (!any(turns)) continue;
+        turned = true;
+        const Rotation<V> r = rotation(own, other, between, turns);
+        rotate_rows(w, x, y, r);
+        if (v.at) rotate_rows(v, x, y, r);
+      }
+    }
+    if (!turned) return;
+  }
+}
+
+// The greatest size of an element, or 1 where it is 0: sums of squares are of parts of it.
+template <class M>
+auto scale_of(M a, int64_t rows) {
+  using V = decltype(a.get(0, 0));
+  using T = typename V::Elem;
+  V most(T(0));
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < a.columns; ++j) most = maximum(most, abs(a.get(i, j)));
+  }
+  most = select(most == V(T(0)), V(T(1)), most);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < a.columns; ++j) a.set(i, j, a.get(i, j) / most);
+  }
+  return most;
+}
+
+// Record: s, and but for VALUES U^T (n x m) and V^T (n x n) by rows.
+template <class Cfg>
+struct Svd {
+  using T = typename Cfg::A;
+
+  template <class M>
+  static void run(M w, int64_t n, M v, M s) {
+    const auto scale = scale_of(w, n);
+    if (v.at) make_identity(v);
+    make_orthogonal(w, n, v);
+    for (int64_t i = 0; i < n; ++i) s.set(i, 0, scale * sqrt(row_product(w, i, i)));
+  }
+
+  template <class Args>
+  static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
+    using M = LaneMatrix<T>;
+    const int64_t n = p.n, m = p.m;
+    T* const behind = record + n * kLanes<T>;
+    T* const w = Cfg::VALUES ? room.take<T>(m * n * kLanes<T>) : behind;
+    const Seen<T> a = p.matrix_a(first);
+    gather_lanes(Seen<T>{a.at, a.col, a.row}, p.a_batch, lanes, n, m, w);
+    run(M{w, m}, n, M{Cfg::VALUES ? nullptr : behind + n * m * kLanes<T>, n}, M{record, 1});
+  }
+
+  template <class Args>
+  static void one(const Args& p, int64_t matrix, T* record, Room room) {
+    using M = OneMatrix<T>;
+    const int64_t n = p.n, m = p.m;
+    T* const w = Cfg::VALUES ? room.take<T>(m * n) : record + n;
+    const Seen<T> a = p.matrix_a(matrix);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < m; ++j) w[i * m + j] = a.at[j * a.row + i * a.col];
+    }
+    run(M{w, m}, n, M{Cfg::VALUES ? nullptr : record + n + n * m, n}, M{record, 1});
+  }
+
+  // Descending values; rows of U^T of length 1, any orthogonal ones where a value is 0.
+  template <class Args>
+  static void finish(const Args& p, T* s) {
+    const int64_t n = p.n, m = p.m;
+    T *const u = s + n, *const v = u + n * m;
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t most = i;
+      for (int64_t k = i + 1; k < n; ++k) most = s[k] > s[most] ? k : most;
+      if (most == i) continue;
+      const T held = s[i];
+      s[i] = s[most];
+      s[most] = held;
+      if (Cfg::VALUES) continue;
+      swap_rows(u + i * m, u + most * m, m);
+      swap_rows(v + i * n, v + most * n, n);
+    }
+    if (Cfg::VALUES) return;
+    for (int64_t i = 0; i < n; ++i) {
+      const T size = sqrt(dot(u + i * m, u + i * m, m));
+      if (size <= T(0) || s[i] <= rounding<T>() * rounding<T>() * s[0]) {
+        fill(u, i, m);
+      } else {
+        for (int64_t j = 0; j < m; ++j) u[i * m + j] /= size;
+      }
+    }
+  }
+
+  // Row i of length 1, orthogonal to those before: a unit vector without its parts along them.
+  static void fill(T* u, int64_t i, int64_t m) {
+    T* const row = u + i * m;
+    for (int64_t unit = 0; unit < m; ++unit) {
+      for (int64_t j = 0; j < m; ++j) row[j] = j == unit ? T(1) : T(0);
+      for (int again = 0; again < 2; ++again) {
+        for (int64_t k = 0; k < i; ++k) add_row(-dot(u + k * m, row, m), u + k * m, row, m);
+      }
+      const T size = sqrt(dot(row, row, m));
+      if (size * size * T(2 * m) < T(1)) continue;  // some unit vector keeps 1 / sqrt(m)
+      for (int64_t j = 0; j < m; ++j) row[j] /= size;
+      return;
+    }
+  }
+};
+
+}  // namespace aot::linalg
+
+#endif  // AOT_LINALG_SVD_H_

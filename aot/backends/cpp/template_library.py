@@ -1,0 +1,288 @@
+"""Calls of routines of libraries: a call of aot/linalg/routine.h with a fused epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
+from aot.backends.cpp.operands import strided, template_type
+from aot.backends.cpp.text import index_text
+from aot.backends.cpp.tile import (
+    COLUMN,
+    ROW,
+    emit_epilogue,
+    epilogue_nests,
+    tile_context,
+    tile_space,
+)
+from aot.ir.dtypes import FLOAT32, FLOAT64, DType
+from aot.ir.hints import Hints, hints_of
+from aot.ir.kernel_facts import argument_buffers, template_call
+from aot.ir.kernels import KernelGraph, TemplateKernel
+from aot.ir.nests import Buffer, View
+from aot.ir.templates.library import LibraryCall, Sizes
+from aot.symbolic import Expr, Maximum, Minimum, as_expr, ceil_div, integer, is_int, product
+
+SMALL = 33
+"""kSmall in aot/linalg/lanes.h: matrices up to this size are computed side by side."""
+
+_GROUP = 16
+"""Elements of a batch that a work unit takes where their matrices are small: whole vectors of every
+level."""
+
+_VECTOR, _PANEL = 64, 16
+"""Bytes of the widest vector, and columns of a panel (kPanel in aot/tmpl/simd.h)."""
+
+_DEPTH = 256
+"""kDepth in aot/linalg/product.h."""
+
+_REFLECTIONS = 32
+"""kReflections in aot/linalg/qr.h."""
+
+_UNIT_FLOPS = 1 << 16
+"""That are worth a thread."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The scratch memory of a routine, beside its records.
+
+    Attributes:
+        lanes: Elements of one matrix of those that are computed side by side.
+        single: Matrices (rows, columns) of an element of the batch that is computed alone.
+        words: Numbers of 32 bits that it needs there.
+    """
+
+    lanes: Callable[[Sizes], Expr]
+    single: Callable[[Sizes], tuple[tuple[Expr, Expr], ...]]
+    words: Callable[[Sizes], Expr]
+
+
+@dataclass(frozen=True)
+class RoutineKernel:
+    """What there is for a routine.
+
+    Attributes:
+        name: Of the class in `header`.
+        header: Of its library.
+        workspace: What it needs beside its records.
+        options: That its configuration has in any case.
+    """
+
+    name: str
+    header: str
+    workspace: Workspace
+    options: tuple[str, ...] = ()
+
+
+def _nothing(s: Sizes) -> Expr:
+    return integer(0)
+
+
+def _turning(rows: Expr, columns: Expr) -> tuple[tuple[Expr, Expr], ...]:
+    """Reflections as one (`Joined` in qr.h), and what it is applied by."""
+    count = integer(_REFLECTIONS)
+    return (rows, count), (count, count), (integer(1), count), (2 * count, columns)
+
+
+_FACTORS = Workspace(_nothing, lambda s: ((s.m, s.n),), lambda s: s.m + s.n)
+_SYMMETRIC = Workspace(lambda s: s.n * s.n, lambda s: ((s.n, s.n), (integer(3), s.n)), _nothing)
+_COLUMNS = Workspace(lambda s: s.m * s.n, lambda s: ((s.n, s.m),), _nothing)
+_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
+    ("linalg", "cholesky"): RoutineKernel(
+        "Cholesky", "aot/linalg/cholesky.h", Workspace(_nothing, lambda s: ((s.n, s.n),), _nothing)
+    ),
+    ("linalg", "lu"): RoutineKernel("Lu", "aot/linalg/lu.h", _FACTORS),
+    ("linalg", "solve"): RoutineKernel(
+        "Solve",
+        "aot/linalg/lu.h",
+        Workspace(lambda s: s.n * s.r, lambda s: ((s.n, s.n), (s.n, s.r)), lambda s: 2 * s.n),
+    ),
+    ("linalg", "inverse"): RoutineKernel(
+        "Inverse",
+        "aot/linalg/lu.h",
+        Workspace(
+            lambda s: s.n * s.n + 2 * s.n + 1,
+            lambda s: ((s.n, s.n), (s.n, s.n)),
+            lambda s: 2 * s.n,
+        ),
+    ),
+    ("linalg", "order"): RoutineKernel(
+        "Order", "aot/linalg/lu.h", Workspace(_nothing, lambda s: (), _nothing)
+    ),
+    ("linalg", "qr"): RoutineKernel(
+        "Qr",
+        "aot/linalg/qr.h",
+        Workspace(_nothing, lambda s: ((s.m, s.n), *_turning(s.m, s.n)), _nothing),
+    ),
+    ("linalg", "reflections"): RoutineKernel(
+        "Reflections",
+        "aot/linalg/qr.h",
+        Workspace(
+            lambda s: s.m * s.n,
+            lambda s: ((s.m, s.n), (s.m, s.r), *_turning(s.m, s.r)),
+            _nothing,
+        ),
+    ),
+    ("linalg", "eigh"): RoutineKernel("Eigh", "aot/linalg/eigh.h", _SYMMETRIC),
+    ("linalg", "eigvalsh"): RoutineKernel("Eigh", "aot/linalg/eigh.h", _SYMMETRIC, ("values",)),
+    ("linalg", "svd"): RoutineKernel("Svd", "aot/linalg/svd.h", _COLUMNS),
+    ("linalg", "svdvals"): RoutineKernel("Svd", "aot/linalg/svd.h", _COLUMNS, ("values",)),
+    ("linalg", "triangular"): RoutineKernel(
+        "SolveTriangular",
+        "aot/linalg/lu.h",
+        Workspace(lambda s: s.n * s.n, lambda s: ((s.n, s.r),), _nothing),
+    ),
+}
+
+
+def takes_routine(call: LibraryCall, buffers: Mapping[str, Buffer], hints: Hints) -> str:
+    """Why there is no kernel for a call; "" where there is."""
+    dtype = buffers[call.a.buffer].dtype
+    if dtype not in (FLOAT32, FLOAT64):
+        return f"its routines take no {dtype}"
+    known = (call.routine.library.name, call.routine.name) in _KERNELS
+    return "" if known else f"there is no kernel for {call.routine!r}"
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A kernel with a call, and what its text is made from."""
+
+    kernel: TemplateKernel
+    graph: KernelGraph
+    call: LibraryCall
+    context: KernelContext
+    dtype: DType
+
+    @property
+    def routine(self) -> RoutineKernel:
+        """What is called."""
+        return _KERNELS[self.call.routine.library.name, self.call.routine.name]
+
+    @property
+    def group(self) -> int:
+        """Elements of the batch of a work unit."""
+        hints = hints_of(self.graph.dims)
+        return _GROUP if max(hints.value(s) for s in _all(self.call.sizes)) <= SMALL else 1
+
+    @property
+    def units(self) -> Expr:
+        """How many work units there are."""
+        return ceil_div(self.call.output.axes[0].extent, self.group)
+
+    @property
+    def grain(self) -> int:
+        """Work units that are worth a thread, at the sizes of the example."""
+        hints = hints_of(self.graph.dims)
+        flops = hints.value(self.call.routine.flops(self.call.sizes)) * self.group
+        return max(1, _UNIT_FLOPS // max(flops, 1))
+
+    def text(self, expr: Expr) -> str:
+        """A size or offset in C++."""
+        return index_text(expr, self.context.names)
+
+    def fields(self) -> dict[str, str]:
+        """The arguments of the template."""
+        call = self.call
+        sizes = {"m": call.sizes.m, "n": call.sizes.n, "r": call.sizes.r}
+        batch, record = (axis.extent for axis in call.output.axes)
+        found = {
+            name: self.text(e) for name, e in {**sizes, "batch": batch, "record": record}.items()
+        }
+        for role, view in call.operands:
+            found |= self._operand(role, view)
+        return found
+
+    def _operand(self, role: str, view: View) -> dict[str, str]:
+        place = strided(self.call, view, self.graph.buffers, self.context.ranges)
+        pointer = f"{self.context.pointers[view.buffer]} + ({self.text(place.offset)})"
+        names = (f"{role}_batch", f"{role}_row", f"{role}_col")
+        strides = dict(zip(names, map(self.text, place.strides), strict=True))
+        return {role: f"reinterpret_cast<const {template_type(self.dtype)}*>({pointer})", **strides}
+
+    def config(self) -> str:
+        """What the template is compiled for."""
+        chosen = (*self.routine.options, *self.call.options)
+        options = [f"  static constexpr bool {o.upper()} = true;" for o in chosen]
+        lines = [
+            f"struct {NAME}_config : aot::linalg::RoutineConfig {{",
+            f"  using A = {template_type(self.dtype)};",
+            f"  static constexpr int64_t GROUP = {self.group};",
+            *options,
+            "};",
+        ]
+        return "\n".join(["namespace {", *lines, "}", ""])
+
+
+def emit_library(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
+    """The function of a kernel whose template is a call of a routine."""
+    call = template_call(kernel, LibraryCall)
+    row, column = call.output.axes
+    dtype = graph.buffers[call.a.buffer].dtype
+    space = tile_space(row.extent, column.extent, {row.symbol: ROW, column.symbol: COLUMN})
+    context = tile_context(make_context(kernel, graph), space, dtype)
+    t = _Call(kernel, graph, call, context, dtype)
+    body, sizes = open_template(kernel, graph, context)
+    writer = body.writer
+    emit_epilogue(body, epilogue_nests(kernel, space, context), space, dtype, _EPILOGUE)
+    config = f"{NAME}_config"
+    writer.line(f"aot::linalg::RoutineArgs<{config}> call{{}};")
+    for name, value in t.fields().items():
+        writer.line(f"call.{name} = {value};")
+    routine = f"aot::linalg::{t.routine.name}<{config}>"
+    writer.line(f"aot::linalg::routine<{routine}>(call, begin, end, args->scratch, epilogue);")
+    return EmittedKernel(
+        writer.text(),
+        argument_buffers(kernel),
+        sizes,
+        t.units,
+        scratch_bytes(call, t.routine.workspace, dtype.itemsize),
+        head=t.config(),
+        headers=(t.routine.header, "aot/linalg/routine.h"),
+        grain=t.grain,
+    )
+
+
+_EPILOGUE = (
+    "const auto {name} = [=](int64_t m0, int64_t m1, int64_t n0, int64_t n1, "
+    "const {element}* tile, int64_t ld)"
+)
+
+
+def scratch_bytes(call: LibraryCall, workspace: Workspace, itemsize: int) -> Expr:
+    """Bytes of scratch: records, the routine's own, and what products of its matrices take."""
+    sizes, everything = call.sizes, _all(call.sizes)
+    if all(is_int(s) for s in everything):
+        small = max(int(s) for s in everything) <= SMALL
+        made = _side_by_side if small else _alone
+        return made(call, workspace, sizes, itemsize)
+    few = Sizes(*(Minimum(s, integer(SMALL)) for s in everything))
+    apart = _side_by_side(call, workspace, few, itemsize)
+    return (apart + _alone(call, workspace, sizes, itemsize)).expand()
+
+
+def _all(sizes: Sizes) -> tuple[Expr, Expr, Expr]:
+    return sizes.m, sizes.n, sizes.r
+
+
+def _side_by_side(call: LibraryCall, workspace: Workspace, sizes: Sizes, itemsize: int) -> Expr:
+    record = call.routine.record(sizes)
+    return _VECTOR * (record + _padded(record) + workspace.lanes(sizes) + 1)
+
+
+def _alone(call: LibraryCall, workspace: Workspace, sizes: Sizes, itemsize: int) -> Expr:
+    matrices = workspace.single(sizes)
+    elements = [_padded(call.routine.record(sizes))]
+    elements += [product((rows, _padded(columns) + _PANEL)) for rows, columns in matrices]
+    greatest = as_expr(Maximum(*_all(sizes)))
+    elements += [_DEPTH * (greatest + _padded(greatest))]  # of a product
+    words = 2 * greatest + workspace.words(sizes)  # addresses of rows are two
+    spare = _VECTOR * (len(elements) + 8)  # each begins a line of the cache
+    return (itemsize * sum(elements, integer(0)) + 4 * words + spare).expand()
+
+
+def _padded(size: Expr) -> Expr:
+    return product((ceil_div(size, _PANEL), integer(_PANEL)))

@@ -1,0 +1,148 @@
+"""Calls of routines of a library: what no loop nest says, an element of a batch at a time.
+
+A *routine* is a row of a table (`ROUTINES` of the library's module), which is its contract: what it
+is given, what it gives, what it costs and means. What a device runs for it is a row of a backend's
+table, under the same name. A routine gives one *record* for each element of a batch: all its
+results, its parts, one after the other in the type of its operands; results are views of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from aot.errors import MissingOperator, UnsupportedOperators
+from aot.ir.nests import View
+from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
+from aot.ir.templates.builder import NestBuilder
+from aot.symbolic import Expr, integer, product
+
+Shape = tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of one element of a call's batch: a is m x n, b has r columns (0 where there is none).
+
+    A routine of vectors is given them as matrices of one row.
+    """
+
+    m: Expr
+    n: Expr
+    r: Expr
+
+
+@dataclass(frozen=True)
+class RoutineLibrary:
+    """Where routines come from.
+
+    Attributes:
+        name: First part of its routines' names.
+        version: Of what its routines promise; another one is another kernel.
+        licence: Of the code that packages with such a call carry.
+    """
+
+    name: str
+    version: int
+    licence: str
+
+
+RecordParts = Mapping[str, Shape]
+"""The parts of a record, in order, and their shapes."""
+
+
+@dataclass(frozen=True, repr=False)
+class LibraryRoutine:
+    """A contract.
+
+    Attributes:
+        library: Whose it is.
+        name: In its library.
+        parts: Of a record, from the sizes.
+        compute: The parts of one element of a batch in NumPy, from a, b (None where there is none)
+            and the call's options.
+        flops: Of one element of a batch.
+        roles: The operands.
+        options: Which of the call's options it knows.
+    """
+
+    library: RoutineLibrary
+    name: str
+    parts: Callable[[Sizes], RecordParts]
+    compute: Callable[[Array, Array, frozenset[str]], Sequence[Array]]
+    flops: Callable[[Sizes], Expr]
+    roles: tuple[str, ...] = ("a",)
+    options: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"{self.library.name}.{self.name} (version {self.library.version})"
+
+    def record(self, sizes: Sizes) -> Expr:
+        """Elements of a record."""
+        counts = [product(shape) for shape in self.parts(sizes).values()]
+        return sum(counts, integer(0)).expand()
+
+    def place(self, part: str, sizes: Sizes) -> tuple[Expr, Shape]:
+        """Where a part begins in a record, and its shape.
+
+        Raises:
+            KeyError: The routine has no such part.
+        """
+        before = integer(0)
+        for name, shape in self.parts(sizes).items():
+            if name == part:
+                return before.expand(), shape
+            before += product(shape)
+        raise KeyError(part)
+
+
+@dataclass(frozen=True)
+class LibraryCall(TemplateCall):
+    """a (batch, m, n) and perhaps b (batch, its rows, r) -> output (batch, record).
+
+    Attributes:
+        a: The first operand.
+        routine: What is called.
+        b: The second operand, of a's type.
+        options: Of those that the routine knows.
+    """
+
+    kind: ClassVar[str] = "library"
+
+    a: View
+    routine: LibraryRoutine
+    b: View | None = None
+    options: tuple[str, ...] = ()
+
+    @property
+    def sizes(self) -> Sizes:
+        """Of one element of the batch."""
+        _, m, n = (axis.extent for axis in self.a.axes)
+        return Sizes(m, n, integer(0) if self.b is None else self.b.axes[2].extent)
+
+    def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
+        """Record by record."""
+        a, b = operands["a"], operands.get("b", operands["a"])
+        out = np.zeros(shape)
+        for k in range(shape[0]):
+            parts = self.routine.compute(a[k], b[k], frozenset(self.options))
+            out[k] = np.concatenate([np.ravel(part) for part in parts])
+        return out
+
+    def flops(self) -> Expr:
+        """Of all elements of the batch."""
+        return product((self.a.axes[0].extent, self.routine.flops(self.sizes)))
+
+    def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
+        """There is no form as loop nests.
+
+        Raises:
+            UnsupportedOperators: Always.
+        """
+        reason = f"one of the targets has no kernel for the routine {self.routine!r}"
+        advice = "Package for the CPU alone (--target cpu), or split the model before this operator"
+        operator = self.origin.operator or repr(self.routine)
+        raise UnsupportedOperators([MissingOperator(operator, (self.origin,), reason, advice)])

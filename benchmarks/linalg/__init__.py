@@ -1,0 +1,1 @@
+"""Dense linear algebra beside eager's LAPACK."""

@@ -1,0 +1,276 @@
+"""Routines of libraries as packages: what eager promises of factors, on three levels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aot_runtime
+import numpy as np
+import pytest
+import torch
+from torch import linalg
+from torch.export import Dim
+
+import aot
+from tests.settings import seeded
+
+Array = np.ndarray[Any, Any]
+LEVELS = ("x86-64-v2", "x86-64-v3", aot_runtime.cpu_isa())
+BOUND = {torch.float32: 2e-5, torch.float64: 4e-14}
+"""Of what is rebuilt from factors, as a part of the matrix' norm; each is a few times what eager's
+own factors miss it by."""
+
+
+class Model(torch.nn.Module):
+    """A function of tensors."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.function(*inputs)
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seeded(sum(shape)))
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def packaged(
+    path: Path, function: Callable[..., Any], *inputs: torch.Tensor, shapes: Any = None
+) -> Path:
+    aot.package(Model(function), inputs, path=path, golden=False, dynamic_shapes=shapes)
+    return path
+
+
+def as_list(made: Any) -> list[Array]:
+    return [np.asarray(x).astype(np.float64) for x in made]
+
+
+def close(found: Array, wanted: Array, dtype: torch.dtype) -> None:
+    norm = np.abs(wanted).max(initial=1e-30)
+    assert np.abs(found - wanted).max(initial=0.0) <= BOUND[dtype] * norm
+
+
+def orthonormal(columns: Array, dtype: torch.dtype) -> None:
+    found = np.swapaxes(columns, -1, -2) @ columns
+    close(found, np.broadcast_to(np.eye(found.shape[-1]), found.shape), dtype)
+
+
+def eigen_is_right(a: Array, values: Array, vectors: Array, dtype: torch.dtype) -> None:
+    whole = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)
+    close((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2), whole, dtype)
+    orthonormal(vectors, dtype)
+    assert (np.diff(values) >= 0).all()
+    close(values, np.linalg.eigvalsh(whole), dtype)
+
+
+def svd_is_right(a: Array, u: Array, s: Array, vt: Array, dtype: torch.dtype) -> None:
+    k = s.shape[-1]
+    close((u[..., :k] * s[..., None, :]) @ vt[..., :k, :], a, dtype)
+    orthonormal(u, dtype)
+    orthonormal(np.swapaxes(vt, -1, -2), dtype)
+    assert (np.diff(s) <= 0).all() and (s >= 0).all()
+    close(s, np.linalg.svd(a, compute_uv=False), dtype)
+
+
+def special(n: int, dtype: torch.dtype) -> torch.Tensor:
+    """Zeros, equal values, a matrix of rank one, and a graded one."""
+    eye = torch.eye(n, dtype=torch.float64)
+    ones = torch.ones(n, n, dtype=torch.float64)
+    graded = torch.diag(10.0 ** -torch.arange(n, dtype=torch.float64))
+    turned = eye.flip(0)
+    return torch.stack([0 * eye, eye, -3 * eye, ones, graded, turned]).to(dtype)
+
+
+SQUARES = (
+    lambda d: normal(3, 1, 1, dtype=d),
+    lambda d: normal(19, 4, 4, dtype=d),
+    lambda d: special(5, d),
+    lambda d: special(40, d),
+    lambda d: normal(2, 50, 50, dtype=d),
+)
+
+
+@pytest.mark.parametrize("dtype", BOUND, ids=str)
+def test_eigenvectors_rebuild_their_matrices(tmp_path: Path, dtype: torch.dtype) -> None:
+    def function(*matrices: torch.Tensor) -> Any:
+        return [part for a in matrices for part in linalg.eigh(a)]
+
+    matrices = [make(dtype) for make in SQUARES]
+    path = packaged(tmp_path / "m.pkg", function, *matrices)
+    for isa in LEVELS:
+        made = as_list(aot_runtime.load(path, isa=isa)(*matrices))
+        for k, a in enumerate(matrices):
+            eigen_is_right(a.double().numpy(), *made[2 * k : 2 * k + 2], dtype)
+
+
+@pytest.mark.parametrize("dtype", BOUND, ids=str)
+def test_singular_vectors_rebuild_their_matrices(tmp_path: Path, dtype: torch.dtype) -> None:
+    def function(*matrices: torch.Tensor) -> Any:
+        return [part for a in matrices for part in linalg.svd(a, full_matrices=False)]
+
+    rectangles = [normal(4, 5, 3, dtype=dtype), normal(35, 60, dtype=dtype)]
+    matrices = [*(make(dtype) for make in SQUARES), *rectangles]
+    path = packaged(tmp_path / "m.pkg", function, *matrices)
+    for isa in LEVELS:
+        made = as_list(aot_runtime.load(path, isa=isa)(*matrices))
+        for k, a in enumerate(matrices):
+            svd_is_right(a.double().numpy(), *made[3 * k : 3 * k + 3], dtype)
+
+
+@pytest.mark.parametrize("dtype", BOUND, ids=str)
+def test_reflections_rebuild_their_matrices(tmp_path: Path, dtype: torch.dtype) -> None:
+    def function(*matrices: torch.Tensor) -> Any:
+        return [part for a in matrices for part in linalg.qr(a, mode="complete")]
+
+    shapes = ((19, 7, 7), (3, 20, 33), (2, 45, 37), (37, 70), (130, 90))
+    matrices = [normal(*shape, dtype=dtype) for shape in shapes]
+    path = packaged(tmp_path / "m.pkg", function, *matrices)
+    for isa in LEVELS:
+        made = as_list(aot_runtime.load(path, isa=isa)(*matrices))
+        for k, a in enumerate(matrices):
+            q, r = made[2 * k : 2 * k + 2]
+            close(q @ r, a.double().numpy(), dtype)
+            orthonormal(q, dtype)
+            np.testing.assert_array_equal(r, np.triu(r))
+
+
+def test_what_is_made_of_singular_values(tmp_path: Path) -> None:
+    def function(a: torch.Tensor, b: torch.Tensor) -> Any:
+        return [
+            linalg.svdvals(a),
+            linalg.eigvalsh(b),
+            linalg.matrix_norm(a, "nuc"),
+            linalg.matrix_norm(a, 2),
+            linalg.cond(b),
+            linalg.matrix_rank(b),
+            linalg.pinv(a),
+            linalg.pinv(b @ b.mT, hermitian=True),
+        ]
+
+    a, b = normal(3, 5, 4, dtype=torch.float64), normal(2, 6, 6, dtype=torch.float64)
+    b = b + 6 * torch.eye(6, dtype=torch.float64)
+    path = packaged(tmp_path / "m.pkg", function, a, b)
+    for found, wanted in zip(aot_runtime.load(path)(a, b), function(a, b), strict=True):
+        np.testing.assert_allclose(np.asarray(found), wanted.numpy(), rtol=1e-11, atol=1e-12)
+
+
+def test_vectors_of_full_matrices(tmp_path: Path) -> None:
+    shapes = ((6, 4), (2, 3, 5), (40, 36))
+
+    def function(*matrices: torch.Tensor) -> Any:
+        return [part for a in matrices for part in linalg.svd(a)]
+
+    matrices = [normal(*shape, dtype=torch.float64) for shape in shapes]
+    made = as_list(aot_runtime.load(packaged(tmp_path / "m.pkg", function, *matrices))(*matrices))
+    for k, a in enumerate(matrices):
+        u, s, vt = made[3 * k : 3 * k + 3]
+        assert u.shape[-1] == a.shape[-2] and vt.shape[-1] == a.shape[-1]
+        svd_is_right(a.numpy(), u, s, vt, torch.float64)
+
+
+# ---- sizes and threads ----
+
+
+def _factors(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    square = a.mT @ a + torch.eye(a.shape[-1])
+    q, r = linalg.qr(a)
+    return [linalg.cholesky(square), linalg.solve(square, b), linalg.inv(square), q @ r]
+
+
+def test_dynamic_sizes_and_threads(tmp_path: Path) -> None:
+    batch, n, columns = Dim("batch", min=1), Dim("n", min=2), Dim("columns", min=1)
+    rows = Dim("rows", min=2)
+    example = (normal(3, 9, 5), normal(3, 5, 2))
+    shapes = ((({0: batch, 1: rows, 2: n}), {0: batch, 1: n, 2: columns}),)
+    path = packaged(tmp_path / "m.pkg", _factors, *example, shapes=shapes)
+    for threads in (1, 3):
+        model = aot_runtime.load(path, num_threads=threads)
+        for size in ((1, 2, 2, 1), (50, 8, 3, 4), (2, 70, 40, 5), (17, 34, 33, 40)):
+            a = normal(*size[:3])
+            b = normal(size[0], size[2], size[3])
+            made = as_list(model(a, b))
+            for found, wanted in zip(made, _factors(a.double(), b.double()), strict=True):
+                close(found / 100, wanted.numpy() / 100, torch.float32)
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 4), (2, 0, 0), (0, 0)], ids=str)
+def test_nothing_to_compute(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    def function(a: torch.Tensor) -> Any:
+        return [
+            linalg.cholesky(a),
+            linalg.inv(a),
+            linalg.det(a),
+            linalg.solve(a, a),
+            linalg.eigh(a)[0],
+            linalg.svdvals(a),
+            linalg.qr(a)[0],
+        ]
+
+    a = torch.zeros(shape)
+    made = aot_runtime.load(packaged(tmp_path / "m.pkg", function, a))(a)
+    for found, wanted in zip(made, function(a), strict=True):
+        np.testing.assert_array_equal(np.asarray(found), wanted.numpy())
+
+
+# ---- matrices that have no factors ----
+
+
+INDEFINITE = torch.stack([torch.eye(3), torch.diag(torch.tensor([1.0, -2.0, 3.0]))])
+SINGULAR = torch.stack([torch.eye(3), torch.ones(3, 3)])
+
+
+@pytest.mark.parametrize(
+    ("operator", "matrices", "message"),
+    [
+        (linalg.cholesky, INDEFINITE, "linalg.cholesky: the input is not positive-definite"),
+        (linalg.inv, SINGULAR, "linalg.inv: the input matrix is singular"),
+        (lambda a: linalg.solve(a, a), SINGULAR, "linalg.solve: the input matrix is singular"),
+        (
+            lambda a: linalg.lu_factor(a)[0],
+            SINGULAR,
+            "torch.linalg.lu_factor: the input matrix is singular",
+        ),
+    ],
+    ids=["cholesky", "inv", "solve", "lu_factor"],
+)
+def test_where_eager_raises_a_run_fails(
+    tmp_path: Path, operator: Callable[..., torch.Tensor], matrices: torch.Tensor, message: str
+) -> None:
+    good = matrices[:1].expand(2, 3, 3).contiguous()
+    model = aot_runtime.load(packaged(tmp_path / "m.pkg", operator, good))
+    np.testing.assert_array_equal(np.asarray(model(good)), operator(good).numpy())
+    with pytest.raises(RuntimeError):
+        operator(matrices)
+    with pytest.raises(aot_runtime.InvalidArgument, match=message):
+        model(matrices)
+
+
+@pytest.mark.parametrize("n", [3, 40])
+def test_info_says_which_pivot_is_missing(tmp_path: Path, n: int) -> None:
+    def function(a: torch.Tensor, b: torch.Tensor) -> Any:
+        factors = linalg.lu_factor_ex(b)
+        inverse, solved = linalg.inv_ex(b).info, linalg.solve_ex(b, b).info
+        return [linalg.cholesky_ex(a).info, factors.info, inverse, solved, linalg.det(b)]
+
+    definite, singular = torch.eye(n).repeat(4, 1, 1), torch.eye(n).repeat(4, 1, 1)
+    definite[1, 2, 2], definite[2, 0, 0], definite[3, n - 1, n - 1] = -1.0, float("nan"), 0.0
+    singular[1, 1, 1], singular[2, 0, 0], singular[3, n - 1, n - 1] = 0.0, 0.0, 0.0
+    path = packaged(tmp_path / "m.pkg", function, definite, singular)
+    for isa in LEVELS:
+        made = aot_runtime.load(path, isa=isa)(definite, singular)
+        for found, wanted in zip(made, function(definite, singular), strict=True):
+            np.testing.assert_array_equal(np.asarray(found), wanted.numpy())
+
+
+def test_nan_stays(tmp_path: Path) -> None:
+    def function(a: torch.Tensor) -> Any:
+        return [linalg.inv_ex(a)[0], linalg.det(a), linalg.eigvalsh(a), linalg.svdvals(a)]
+
+    a = torch.full((2, 3, 3), float("nan"))
+    made = aot_runtime.load(packaged(tmp_path / "m.pkg", function, a))(a)
+    assert all(np.isnan(np.asarray(x)).all() for x in made)

@@ -1,0 +1,135 @@
+"""Rows of dense linear algebra. Devices without the routines refuse them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from tests.conformance.harness import Args, Row, ordinary
+
+REAL = (torch.float32, torch.float64)
+SIZES = ((2,), (3, 1), (2, 9), (18, 5), (2, 40))
+"""Batches and sizes of square matrices: side by side in vectors' lanes, and one by one."""
+
+linalg = torch.linalg
+
+
+def strong(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    """Well-conditioned matrices whose pivots are not on the diagonal."""
+    n = shape[-1]
+    return ordinary(dtype, *shape) + 4 * n * torch.eye(n, dtype=dtype).roll(1, 0)
+
+
+def positive(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    """Positive definite matrices; what is above the diagonal is another one's."""
+    half, n = ordinary(dtype, *shape), shape[-1]
+    return (half @ half.mT + 4 * n * torch.eye(n, dtype=dtype)).tril() + half.triu(1)
+
+
+def _squares(
+    make: Callable[..., torch.Tensor], columns: int = 0
+) -> Callable[[torch.dtype], Sequence[Args]]:
+    def samples(dtype: torch.dtype) -> Sequence[Args]:
+        shapes = [(*s, s[-1]) for s in SIZES]
+        right = [(ordinary(dtype, *s[:-1], columns),) if columns else () for s in shapes]
+        return [(make(dtype, *s), *b) for s, b in zip(shapes, right, strict=True)]
+
+    return samples
+
+
+def _row(
+    name: str, function: Callable[..., Any], make: Callable[..., torch.Tensor], columns: int = 0
+) -> Row:
+    return Row(name, function, _squares(make, columns), REAL)
+
+
+def _first(a: torch.Tensor) -> torch.Tensor:
+    return a if a.dim() == 2 else a[0]
+
+
+def _of_factors(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    factors = linalg.lu_factor(a)
+    return [
+        linalg.lu_solve(*factors, b),
+        linalg.lu_solve(*factors, b, adjoint=True),
+        linalg.lu_solve(*factors, b.mT, left=False),
+        linalg.lu_solve(*factors, b.mT, left=False, adjoint=True),
+    ]
+
+
+def _triangles(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    t = a.roll(-1, -2)
+    return [
+        linalg.solve_triangular(t, b, upper=True),
+        linalg.solve_triangular(t.mT, b, upper=False),
+        linalg.solve_triangular(t, b.mT, upper=False, left=False),
+        linalg.solve_triangular(t / 99.0, b, upper=True, unitriangular=True),
+        linalg.solve_triangular(_first(t), b, upper=True),
+        torch.triangular_solve(b, t, upper=False, transpose=True)[0],
+    ]
+
+
+CHOLESKY = (
+    _row("cholesky", linalg.cholesky, positive),
+    _row("cholesky_ex upper", lambda a: linalg.cholesky_ex(a.mT, upper=True), positive),
+    _row(
+        "cholesky_solve",
+        lambda a, b: torch.cholesky_solve(b, linalg.cholesky(a)),
+        positive,
+        3,
+    ),
+    _row("cholesky_inverse", lambda a: torch.cholesky_inverse(a.triu(), upper=True), positive),
+)
+LU = (
+    _row("lu_factor", linalg.lu_factor_ex, strong),
+    _row("lu", linalg.lu, strong),
+    _row("lu wide", lambda a: linalg.lu(a[..., : max(1, a.shape[-1] // 2), :]), strong),
+    _row("lu tall", lambda a: linalg.lu(a[..., : max(1, a.shape[-1] // 2)]), strong),
+    _row("lu_unpack", lambda a: torch.lu_unpack(*linalg.lu_factor(a)), strong),
+    _row("lu_solve", _of_factors, strong, 3),
+    _row("solve", linalg.solve, strong, 5),
+    _row("solve from the right", lambda a, b: linalg.solve(a, b.mT, left=False), strong, 4),
+    _row("solve of vectors", lambda a, b: linalg.solve(a, b[..., 0]), strong, 1),
+    _row("solve of many for one", lambda a, b: linalg.solve(_first(a), b), strong, 2),
+    _row("inverse", torch.inverse, strong),
+    _row("inverse of transposed", lambda a: linalg.inv_ex(a.mT), strong),
+    _row("det", linalg.det, strong),
+    _row("slogdet", linalg.slogdet, strong),
+    _row("matrix_power", lambda a: linalg.matrix_power(a, -2), strong),
+    _row("solve_triangular", _triangles, strong, 3),
+)
+
+
+def _rectangles(dtype: torch.dtype) -> Sequence[Args]:
+    shapes = ((2, 2), (3, 4, 2), (18, 3, 5))  # those of larger ones are rebuilt in another test
+    return [(ordinary(dtype, *s) + 4 * torch.eye(*s[-2:], dtype=dtype),) for s in shapes]
+
+
+def _times_q(a: torch.Tensor) -> list[torch.Tensor]:
+    turned, tau = torch.geqrf(a)
+    other = a.cos()
+    return [
+        torch.ormqr(turned, tau, other),
+        torch.ormqr(turned, tau, other, transpose=True),
+        torch.ormqr(turned, tau, other.mT, left=False),
+        torch.ormqr(turned, tau, other.mT, left=False, transpose=True),
+    ]
+
+
+def _first_columns(a: torch.Tensor) -> torch.Tensor:
+    tall = a if a.shape[-2] >= a.shape[-1] else a.mT
+    return linalg.householder_product(*torch.geqrf(tall))
+
+
+QR = (
+    Row("geqrf", torch.geqrf, _rectangles, REAL),
+    Row("qr", linalg.qr, _rectangles, REAL),
+    Row("qr complete", lambda a: linalg.qr(a, mode="complete"), _rectangles, REAL),
+    Row("qr without q", lambda a: linalg.qr(a, mode="r")[1], _rectangles, REAL),
+    Row("householder_product", _first_columns, _rectangles, REAL),
+    Row("ormqr", _times_q, _rectangles, REAL),
+)
+
+ROWS: tuple[Row, ...] = (*CHOLESKY, *LU, *QR)
