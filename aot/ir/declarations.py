@@ -155,7 +155,7 @@ def access_of(kernel: Kernel, name: str) -> str:
 
     A workspace counts as written: what the kernel reads there it has written itself.
     """
-    ops = kernel_ops(kernel)
+    ops = tuple(kernel_ops(kernel))
     if any(name in _changed(op) for op in ops if isinstance(op, TemplateCall)):
         return "update"
     if name not in kernel.writes:

@@ -186,12 +186,18 @@ def apply(call: ComplexCall) -> tuple[GraphValue | None, ...]:
 def _partwise(call: ComplexCall) -> tuple[GraphValue | None, ...]:
     values = PARTWISE[call.target]
 
-    def on(which: Part) -> tuple[ValueRef, ...]:
+    def on(which: Part, *, whole: bool = False) -> tuple[ValueRef, ...]:
         args = [call.part(a, which) if k in values else plain(a) for k, a in enumerate(call.args)]
         kwargs = {name: plain(a) for name, a in call.kwargs.items()}
-        wanted = [r and (f"{r[0]}.{which}", part_type(r[1])) for r in call.results]
+        wanted = [
+            r and (r if whole else (f"{r[0]}.{which}", part_type(r[1]))) for r in call.results
+        ]
         return call.emitter.emit_many(call.target, args, kwargs, wanted)
 
+    if not any(r and r[1].dtype.is_complex for r in call.results):
+        # A new real tensor of an operator that takes a complex one for its type alone.
+        real = iter(on("re", whole=True))
+        return tuple(None if result is None else next(real) for result in call.results)
     made = iter(ComplexParts(re, im) for re, im in zip(on("re"), on("im"), strict=True))
     return tuple(None if result is None else next(made) for result in call.results)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
 from enum import Enum
 from operator import itemgetter
 from typing import Any
@@ -187,7 +186,7 @@ def _flatten(tree: Tree, value: Any, leaves: list[Any], path: str) -> None:
             )
     elif kind == "dict":
         keys = [key for key, _ in content]
-        if is_dataclass(value):
+        if hasattr(type(value), "__dataclass_fields__"):  # the module is slow to import
             value = {key: getattr(value, str(key)) for key in keys if hasattr(value, str(key))}
         if not isinstance(value, Mapping) or set(value) != set(keys):
             got = sorted(map(str, value)) if isinstance(value, Mapping) else type(value).__name__

@@ -20,7 +20,6 @@ with warnings.catch_warnings():
     from torch._export.db.examples import all_examples
 
 import aot
-from aot.errors import AotError
 from tests.comparing import complaint
 from tests.examples.accuracy import arrays_of, default_double, widen
 
@@ -29,14 +28,6 @@ CASES = {
     for name, case in sorted(all_examples().items())
     if case.support_level is SupportLevel.SUPPORTED
 }
-
-_SIZES = "depends on the values of a tensor"
-_WAITING = {
-    "assume_constant_result": _SIZES,
-    "pytree_flatten": "dicts with text keys",
-}
-"""Program -> words of the error that refuses it. One that packages fails its test until its row is
-removed."""
 
 
 def _package(name: str, path: Path) -> Any:
@@ -54,7 +45,7 @@ def _package(name: str, path: Path) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [n for n in CASES if n not in _WAITING])
+@pytest.mark.parametrize("name", list(CASES))
 def test_supported_program_matches_eager(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     _package(name, tmp_path / "case.pkg")
@@ -91,15 +82,3 @@ def _called(case: Any, model: torch.nn.Module, convert: Any) -> Any:
 def _tensor(leaf: Any) -> Any:
     """A number as a tensor of its own type: packages return tensors of no dimension."""
     return leaf if isinstance(leaf, torch.Tensor) else torch.as_tensor(np.asarray(leaf))
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", _WAITING)
-def test_refused_program_says_why(name: str, tmp_path: Path) -> None:
-    with pytest.raises(AotError) as raised:
-        _package(name, tmp_path / "case.pkg")
-    assert _WAITING[name] in str(raised.value)
-
-
-def test_every_waiting_program_exists() -> None:
-    assert set(_WAITING) <= set(CASES)

@@ -69,7 +69,9 @@ def test_every_header_is_among_those_that_are_precompiled():
     listed = subprocess.run(
         [*command, "-xc++", own / EVERY], capture_output=True, text=True, check=True
     ).stdout
-    assert [str(path) for path in own.rglob("*.h") if str(path) not in listed] == []
+    # Linear algebra is in few models, and long.
+    own_headers = [path for path in own.rglob("*.h") if path.parent.name != "linalg"]
+    assert [str(path) for path in own_headers if str(path) not in listed] == []
 
 
 def test_a_library_has_the_same_bytes_with_and_without(tmp_path):

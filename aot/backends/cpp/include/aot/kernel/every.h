@@ -6,6 +6,7 @@
 #include "aot/tmpl/attention.h"
 #include "aot/tmpl/bags.h"
 #include "aot/tmpl/bf16.h"
+#include "aot/tmpl/concat.h"
 #include "aot/tmpl/conv.h"
 #include "aot/tmpl/depthwise.h"
 #include "aot/tmpl/gemm.h"

@@ -105,8 +105,10 @@ struct RowVector {
   static constexpr Combine C = Cfg::COMBINE;
   static constexpr int kLanes = Simd<Acc>::kLanes;
   using V = typename Simd<Acc>::V;
-  typedef A Elements
-      __attribute__((vector_size(kLanes * sizeof(A)), aligned(alignof(A)), may_alias));
+  // Of halves, which are classes here, there are none: they are widened one by one.
+  using Element = std::conditional_t<std::is_arithmetic_v<A>, A, T>;
+  typedef Element Elements
+      __attribute__((vector_size(kLanes * sizeof(Element)), aligned(alignof(A)), may_alias));
   typedef T Results
       __attribute__((vector_size(kLanes * sizeof(T)), aligned(alignof(T)), may_alias));
 
