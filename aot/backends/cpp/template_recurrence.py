@@ -57,7 +57,7 @@ class SharedSteps(Spread):
 
 
 SHARED = SharedSteps(
-    least_elements=1 << 16, most_depth=4096, rows=_ROWS, most_batch=_ROWS, panel=PANEL
+    least_elements=1 << 16, most_depth=4096, rows=_ROWS, most_batch=_ROWS, whole=PANEL
 )
 """Of smaller matrices a step takes little longer than to tell other threads that it is over."""
 

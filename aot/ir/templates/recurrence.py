@@ -127,9 +127,7 @@ class Recurrence(TemplateCall):
         if elements < spread.least_elements or depth > spread.most_depth:
             return None
         batch = self.x.axes[1].extent
-        if spread.most_batch is not None and hints.value(batch) > spread.most_batch:
-            return None
-        if spread.panel is not None and depth % spread.panel:
+        if hints.value(batch) > spread.most_batch or depth % spread.whole:
             return None
         name = f"{self.name}_marks"
         dtype, count = spread.marks(self, builder.dtype(self.x.buffer))
@@ -162,15 +160,15 @@ class Spread:
         least_elements: Of the weight; a work unit alone reads fewer quickly.
         most_depth: Elements that are seen of a state, of which a work unit holds all.
         rows: Elements of the batch that a work unit takes.
-        most_batch: With more elements of the batch, work units have enough; None: they never have.
-        panel: What the units of a state must be a multiple of; None: of nothing.
+        most_batch: Elements of the batch from which work units have enough without sharing steps.
+        whole: What the units of a state must be a multiple of.
     """
 
     least_elements: int
     most_depth: int
     rows: int
-    most_batch: int | None = None
-    panel: int | None = None
+    most_batch: int = 1 << 62
+    whole: int = 1
 
     def marks(self, call: Recurrence, dtype: DType) -> tuple[DType, Expr]:
         """The type of the marks of a call on elements of `dtype`, and how many there are."""
