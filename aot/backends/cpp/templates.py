@@ -13,7 +13,7 @@ from aot.backends.cpp.template_concat import emit_concat
 from aot.backends.cpp.template_conv import emit_conv, pack_conv
 from aot.backends.cpp.template_library import emit_library, takes_routine
 from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
-from aot.backends.cpp.template_recurrence import SHARED, emit_recurrence, pack_recurrence
+from aot.backends.cpp.template_recurrence import emit_recurrence, pack_recurrence
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
 from aot.errors import InternalError
 from aot.ir.hints import Hints
@@ -118,7 +118,7 @@ _ROWS = (
     Template(Support(LibraryCall, takes_routine), emit_library),
     Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(
-        RecurrenceSupport(Recurrence, spread=SHARED),
+        RecurrenceSupport(Recurrence),
         emit_recurrence,
         PackedOperand(_states_weight, pack_recurrence),
     ),
