@@ -41,6 +41,7 @@ NO_FACTS: Mapping[str, str] = {
     "aot/ir/operations.py: CHEAP": "an operation's price is in the one table of operations,",
     "aot/ir/operations.py: MIDDLE": "as a multiple of an addition's:",
     "aot/ir/operations.py: DEAR": "the same on every device so far",
+    "aot/ir/operations.py: LOOPED": "as the others of the table",
     "aot/schedule/index_set_splitting.py: MAX_BLOCKS": "bounds a kernel's text",
     "aot/schedule/legality.py: TOLERATED_SHARE": "how far prices are trusted, in whatever unit",
 }

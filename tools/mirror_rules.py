@@ -85,6 +85,8 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
         "aot/backends/triton/device/loops.py",
         "aot/backends/triton/device/special.py",
     ),
+    "tests/ir/templates/test_base.py": ("aot/ir/templates/builder.py",),
+    "tests/backends/triton/test_template_matmul.py": ("aot/backends/triton/device/matmul.py",),
     "tests/backends/triton/test_template_argsort.py": ("aot/backends/triton/device/argsort.py",),
     "tests/backends/triton/test_template_recurrence.py": (
         "aot/backends/triton/device/recurrence.py",
@@ -94,6 +96,7 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
         "aot/backends/triton/device/attention.py",
     ),
     "tests/backends/triton/test_template_conv.py": (
+        "aot/backends/triton/device/conv.py",
         "aot/backends/triton/conv_tiling.py",
         "aot/backends/triton/conv_walk.py",
     ),

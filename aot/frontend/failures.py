@@ -104,25 +104,9 @@ def export_error(
                 details=details,
                 advice=_shape_advice(str(error)),
             )
-        outside = _size_out_of_range(source, names) if _NOT_IN_RANGE in str(error) else ""
-        if outside:
-            return DynamicShapeError(
-                outside,
-                where=place_of_model(source),
-                advice="Give an example within the range, or ask for a wider one: "
-                "Dim(…, min=…, max=…).",
-            )
-        values = (*source.args, *source.kwargs.values())
-        odd = without_counterpart(names, values)
-        if odd is not None:
-            return _without_counterpart(source, *odd)
-        meta = next((n for n, t in _weights(source.module) if t.is_meta), "")
-        if meta:
-            return ExportError(
-                f"the weight {meta} is on the meta device, where tensors have no values",
-                where=place_of_model(source),
-                advice="Load the weights before packaging: load_state_dict(…, assign=True).",
-            )
+        given = _wrong_with_what_is_given(source, names, str(error))
+        if given is not None:
+            return given
         eager = _eager_failure(source)
         if eager is not None:
             return InputMismatch(
@@ -146,6 +130,32 @@ def export_error(
         return ExportError("torch.export cannot trace the model", where=where, details=details)
 
     return convert
+
+
+def _wrong_with_what_is_given(
+    source: ModelSource, names: tuple[str, ...], message: str
+) -> AotError | None:
+    """An example out of range, an argument of an odd type, weights without values; else None."""
+    where = place_of_model(source)
+    outside = _size_out_of_range(source, names) if _NOT_IN_RANGE in message else ""
+    if outside:
+        return DynamicShapeError(
+            outside,
+            where=where,
+            advice="Give an example within the range, or ask for a wider one: "
+            "Dim(…, min=…, max=…).",
+        )
+    odd = without_counterpart(names, (*source.args, *source.kwargs.values()))
+    if odd is not None:
+        return _without_counterpart(source, *odd)
+    meta = next((n for n, t in _weights(source.module) if t.is_meta), "")
+    if meta:
+        return ExportError(
+            f"the weight {meta} is on the meta device, where tensors have no values",
+            where=where,
+            advice="Load the weights before packaging: load_state_dict(…, assign=True).",
+        )
+    return None
 
 
 _NOT_IN_RANGE = " not in range ["

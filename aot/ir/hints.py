@@ -73,4 +73,4 @@ def is_dear(roots: Iterable[Node]) -> bool:
 
 def is_function(op: str) -> bool:
     """Whether a scalar operation is a transcendental function."""
-    return op in OPERATIONS and OPERATIONS[op].price == DEAR
+    return op in OPERATIONS and OPERATIONS[op].price >= DEAR

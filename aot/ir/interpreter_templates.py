@@ -46,7 +46,7 @@ def run_template(
     wide = {role: _widened(a) for role, a in operands.items()}
     space = _space(call.output, sizes)
     with np.errstate(all="ignore"):
-        result = call.interpret(wide, space.shape)
+        result = call.at_sizes(sizes).interpret(wide, space.shape)
     if result.shape != space.shape:
         raise InternalError(f"{call.name}: {result.shape} for an output of {space.shape}")
     if result.size == 0:

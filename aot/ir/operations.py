@@ -18,8 +18,9 @@ from aot.ir import special_loops as loops
 
 Array = np.ndarray[Any, Any]
 
-CHEAP, MIDDLE, DEAR = 1, 4, 16
-"""Prices of one evaluation, an addition being 1: an instruction, a slow one, a function."""
+CHEAP, MIDDLE, DEAR, LOOPED = 1, 4, 16, 400
+"""Prices of one evaluation, an addition being 1: an instruction, a slow one, a function, and one of
+several loops of tens of steps."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,8 @@ ROWS: tuple[Operation, ...] = (
     *_exact(2, MIDDLE, div=np.divide, floordiv=np.floor_divide, truncdiv=ours.truncdiv),
     *_exact(2, MIDDLE, mod=np.remainder, nextafter=np.nextafter),
     *_function(2, fmod=np.fmod, gcd=ours.gcd),
-    Operation("igamma", 2, loops.igamma, price=DEAR, approximated=True),
-    Operation("igammac", 2, loops.igammac, price=DEAR, approximated=True),
+    Operation("igamma", 2, loops.igamma, price=LOOPED, approximated=True),
+    Operation("igammac", 2, loops.igammac, price=LOOPED, approximated=True),
     *_function(2, chebyshev_t=loops.chebyshev_t, chebyshev_u=loops.chebyshev_u),
     *_function(2, chebyshev_v=loops.chebyshev_v, chebyshev_w=loops.chebyshev_w),
     *_function(2, hermite_h=loops.hermite_h, hermite_he=loops.hermite_he),

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aot.ir.dtypes import FLOAT64, INT64
 from aot.ir.scalar import Node, cast, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.axes import wrap_dim
 from aot.lowering.builder import Tensor
-from aot.lowering.indexing import at_value
 from aot.lowering.pointwise import narrow
 from aot.lowering.reductions import norm_of
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
-from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, integer
+from aot.lowering.triangles import Triangle
+from aot.symbolic import Expr
 
 
 def _distance(a: Node, b: Node, order: float) -> Node:
@@ -44,24 +43,21 @@ def pdist(call: Call, x: Tensor, p: float = 2.0) -> Tensor:
     """The distances of order p between every two rows of x: the upper triangle, row by row."""
     result, builder = call.result_type(), call.builder
     compute, (count, size) = result.dtype.compute, x.shape
+    pairs = Triangle(builder, count)
 
-    def pair(k: Expr) -> tuple[Expr, Expr]:
-        """The rows of the k-th pair, from the root of a quadratic equation as in eager.
+    def column(at: tuple[Expr, ...]) -> Node:
+        inside = e.lt(builder.index_node(at[1]), builder.index_node(count))
+        return e.select(inside, x.load(at[::-1], inside), 0.0)
 
-        All that follows from the first row is a position, and computed as one.
-        """
-        n, position = builder.index_node(count), builder.index_node(k)
-        half = e.sub(cast(n, FLOAT64), 0.5)
-        root = e.sub(e.mul(half, half), e.add(cast(e.add(position, position), FLOAT64), 1.0))
-        i = at_value(builder, cast(e.sub(half, e.sqrt(root)), INT64), count, wrap=False)
-        j = k - count * i + FloorDiv(i * (i + 1), integer(2)) + i + 1
-        return i, Maximum(integer(0), Minimum(count - 1, j))
+    columns = builder.pointwise((size, pairs.reach), x.dtype, column)
 
     def body(index: tuple[Expr, ...], rindex: tuple[Expr, ...]) -> Node:
-        a, b = (cast(x.load((row, rindex[0])), compute) for row in pair(index[0]))
+        rows = pairs.rows(index, lambda row: columns.load((rindex[0], row)))
+        a, b = (cast(row, compute) for row in rows)
         return narrow(_distance(a, b, float(p)), result.dtype)
 
-    return builder.reduction(result.shape, (size,), [(result.dtype, body)])[0]
+    folded = builder.reduction(pairs.shape, (size,), [(result.dtype, body)])[0]
+    return pairs.unfolded(folded, result.shape)
 
 
 @REGISTRY.row("aten._trilinear.default")

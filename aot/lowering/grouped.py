@@ -65,7 +65,11 @@ def grouped_mm(
 
 
 def _groups(call: Call, ends: Tensor, count: Expr) -> Tensor:
-    """The group of each of `count` positions; as many as there are groups for none."""
+    """The group of each of `count` positions; as many as there are groups for none.
+
+    Each looks for its group among the few ends, within the kernel that asks. `ended` of
+    segments.py counts them for ends as many as positions, by a scatter and a scan.
+    """
     builder = call.builder
 
     def group(at: Shape) -> Node:

@@ -14,9 +14,9 @@ from aot.lowering.promotion import size_node
 from aot.lowering.reductions import domain, reduced
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
-from aot.lowering.rowwise import order_along, picked, running
-from aot.lowering.views import moved, reshaped, sliced
-from aot.symbolic import Expr, as_expr, product
+from aot.lowering.rowwise import at_rank, order_along, picked, running
+from aot.lowering.views import moved, reshaped
+from aot.symbolic import Expr, FloorDiv, as_expr, product
 
 
 def _at_rank(x: Tensor, axis: int, kept: Expr, place: Callable[[tuple[Expr, ...]], Node]) -> Tensor:
@@ -60,17 +60,18 @@ def kthvalue(
     """The k-th least element, counted from 1, NaN greatest; of equals the k-th in order."""
     axis, keep = wrap_dim(dim, x.rank), keepdim and x.rank > 0
     x = _line(x)
-    order = order_along(x, axis, as_expr(k), descending=False)
-    return _results(x, sliced(order, axis, as_expr(k) - 1, as_expr(1)), axis, keep)
+    return _results(x, at_rank(x, axis, as_expr(k) - 1), axis, keep)
 
 
 def _median_positions(x: Tensor, axis: int, skips_nan: bool) -> Tensor:
     """Positions, of size 1 along `axis`, of the lower median; the first NaN where it counts."""
     builder, size = x.builder, x.shape[axis]
-    if not x.dtype.is_float:
-        half = (size - 1) // 2
-        order = order_along(x, axis, half + 1, descending=False)
-        return sliced(order, axis, half, as_expr(1))
+    # Where NaNs count, a line that has one has its median without its order.
+    half = (
+        None if x.dtype.is_float and skips_nan else at_rank(x, axis, FloorDiv(size - 1, as_expr(2)))
+    )
+    if half is not None and not x.dtype.is_float:
+        return half
     over = domain(x, axis, keepdim=True)
     outputs: list[Any] = [
         (INT64, lambda read: reduce_("sum", cast(e.isnan(read(x)), INT64))),
@@ -79,17 +80,16 @@ def _median_positions(x: Tensor, axis: int, skips_nan: bool) -> Tensor:
     nans, first = reduced(builder, over, outputs)
 
     def middle(at: tuple[Expr, ...]) -> Node:
-        last = e.sub(size_node(builder, size - 1, INT64), nans.load(at) if skips_nan else 0)
+        last = e.sub(size_node(builder, size - 1, INT64), nans.load(at))
         return e.shr(e.maximum(last, 0), 1)
 
-    at_middle = _at_rank(x, axis, size, middle)
-    if skips_nan:
-        return at_middle
+    if half is None:
+        return _at_rank(x, axis, size, middle)
 
     def point(at: tuple[Expr, ...]) -> Node:
-        return e.select(e.gt(nans.load(at), 0), first.load(at), at_middle.load(at))
+        return e.select(e.gt(nans.load(at), 0), first.load(at), half.load(at))
 
-    return builder.pointwise(at_middle.shape, INT64, point)
+    return builder.pointwise(half.shape, INT64, point)
 
 
 def _median_dim(x: Tensor, dim: int, keepdim: bool, skips_nan: bool) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -105,9 +106,17 @@ def cummin(call: Call, x: Tensor, dim: int) -> tuple[Tensor, ...]:
 
 def order_along(x: Tensor, axis: int, kept: Expr, descending: bool) -> Tensor:
     """Positions along `axis` of the first `kept` elements in sorted order, stable."""
+    return _ordered(x, axis, kept, partial(Argsort, descending=descending))
+
+
+def at_rank(x: Tensor, axis: int, rank: Expr) -> Tensor:
+    """Positions, of size 1 along `axis`, of the elements that `rank` others come before."""
+    return _ordered(x, axis, as_expr(1), partial(Argsort, descending=False, skipped=rank))
+
+
+def _ordered(x: Tensor, axis: int, kept: Expr, call: Callable[..., Argsort]) -> Tensor:
     shape = (product(remove(x.shape, axis)), kept)
-    call = partial(Argsort, x=_rows(x, axis), descending=descending)
-    matrix = x.builder.template(call, shape, INT64)
+    matrix = x.builder.template(partial(call, x=_rows(x, axis)), shape, INT64)
     return _unrows(matrix, replace(x.shape, axis, kept), axis)
 
 

@@ -7,7 +7,7 @@ it reads most). Row-major is the default. Operands that still are no plain strid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,13 +15,13 @@ from aot.errors import InternalError
 from aot.ir.decisions import Decision
 from aot.ir.hints import Hints, hints_of
 from aot.ir.layouts import is_dense
-from aot.ir.loops import LoopGraph, bases
+from aot.ir.loops import LoopGraph, bases, reads
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View, numbered_axes
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Access, Node, load, loads
-from aot.ir.templates.base import LoopOp, Strides, Support, TemplateCall
-from aot.ir.templates.builder import stored_weight
+from aot.ir.templates.base import LoopOp, Strides, Support, TemplateCall, operand_dtype
+from aot.ir.templates.builder import multiple_of, stored_weight
 from aot.ir.views import strides_of_order, view_strides, wanted_order
 from aot.symbolic import (
     Expr,
@@ -165,7 +165,7 @@ def _separate_outputs(graph: LoopGraph) -> LoopGraph:
 
 def _ask_template(layouts: _Layouts, call: TemplateCall) -> None:
     """What a template call wants of its temporaries."""
-    support = _support(layouts.machine, call)
+    support = _support(layouts.machine, call, layouts.graph.buffers)
     for role, view in call.operands:
         if not layouts.open(view.buffer):
             continue
@@ -181,7 +181,7 @@ def _ask_template(layouts: _Layouts, call: TemplateCall) -> None:
         layouts.decide(call.output.buffer, order, f"{call.name} writes it in that order")
 
 
-def _support(machine: Machine, call: TemplateCall) -> Support[Any]:
+def _support(machine: Machine, call: TemplateCall, buffers: Mapping[str, Buffer]) -> Support[Any]:
     """What the device has for a call; only calls that it has a template for are left by now.
 
     Raises:
@@ -190,7 +190,7 @@ def _support(machine: Machine, call: TemplateCall) -> Support[Any]:
     found = machine.support(type(call))
     if found is None:
         raise InternalError(f"{call.name}: layouts for {call.kind}, which the device has not")
-    return found
+    return found.of_type(operand_dtype(call, buffers))
 
 
 def _default(layouts: _Layouts, call: TemplateCall) -> None:
@@ -218,12 +218,45 @@ def _follow_reads(layouts: _Layouts, nest: LoopNest) -> None:
         if not layouts.open(store.buffer):
             continue
         shape = layouts.graph.buffers[store.buffer].shape
+        reader, order = _often_read(layouts, store.buffer)
+        if order is not None:
+            layouts.decide(store.buffer, order, f"{reader} reads it again and again in that order")
+            continue
         leader = _leader(layouts, nest, layouts.hints.elements(shape))
         order = _store_order(layouts, nest, store, leader) if leader is not None else None
         access = leader.attr if leader is not None else None
         source = access.buffer if isinstance(access, Access) else ""
         reason = f"{nest.name} reads {source} in that order" if source else ""
         layouts.decide(store.buffer, order or tuple(range(len(shape))), reason)
+
+
+def _often_read(layouts: _Layouts, buffer: str) -> tuple[str, Order | None]:
+    """A nest that reads each element many times, and the order of dimensions in which it runs.
+
+    What it sums over comes first: so the neighbours of its results are neighbours in the buffer.
+    None where there is no such nest, or vectors of its results would not be full.
+    """
+    shape = layouts.graph.buffers[buffer].shape
+    least = max(1, layouts.hints.elements(shape)) * layouts.machine.cheap_repeats
+    for nest in layouts.graph.ops:
+        if not isinstance(nest, LoopNest) or not nest.reduction:
+            continue
+        depth = {axis.symbol: k for k, axis in enumerate(nest.axes)}
+        if layouts.hints.volume((*nest.axes, *nest.reduction)) < least:
+            continue
+        for access in (n.attr for n in loads(nest.roots)):
+            if not isinstance(access, Access) or access.buffer != buffer or access.binds:
+                continue
+            inner = [
+                max((depth.get(s, -1) for s in i.free_symbols), default=-1) for i in access.index
+            ]
+            order = tuple(sorted(range(len(shape)), key=lambda k: (inner[k], k)))
+            full = (
+                layouts.hints.value(shape[order[-1]]) >= layouts.machine.lanes if order else False
+            )
+            if full and inner[order[-1]] == len(nest.axes) - 1:
+                return nest.name, order
+    return "", None
 
 
 def _leader(layouts: _Layouts, nest: LoopNest, elements: int) -> Node | None:
@@ -315,8 +348,9 @@ class _Copies:
         """The operation behind the copies that it needs."""
         if isinstance(op, LoopNest):
             return [op]
-        support = _support(self.machine, op)
+        support = _support(self.machine, op, self.graph.buffers)
         strides = {role: self._strides(view) for role, view in op.operands}
+        strides["output"] = self._stored(op.output.buffer)
         copies: list[LoopOp] = []
 
         def fitting(role: str, view: View) -> View:
@@ -324,13 +358,21 @@ class _Copies:
             if not reason:
                 return view
             self.decisions.append(Decision("layout", (view.buffer, op.name), "copied", reason))
-            nest, seen = self._copy(op, role, view, op.walk(role, support, strides) or view.axes)
+            walk = self._walk(op, role, view, support, strides)
+            nest, seen = self._copy(op, role, view, walk, op.row_bytes(role, support))
             if nest is not None:
                 copies.append(nest)
             return seen
 
         fitted = op.with_views(fitting)  # makes the copies
         return [*copies, fitted]
+
+    def _stored(self, result: str) -> Sequence[Expr] | None:
+        """The strides of what nests store from a call's result; None where these differ."""
+        nests = [op for op in self.graph.ops if isinstance(op, LoopNest) and result in reads(op)]
+        names = [store.buffer for nest in nests for store in nest.stores]
+        found = {tuple(self.graph.buffers[name].strides or ()) for name in names}
+        return found.pop() if len(found) == 1 else None
 
     def _strides(self, view: View) -> Sequence[Expr] | None:
         """Elements between neighbours along the view's axes; None when it is no plain view."""
@@ -347,22 +389,43 @@ class _Copies:
             return ""
         if strides[role] is None:
             return f"operand {role} is no plain view of it"
-        return call.misfit(role, support, strides)
+        return call.misfit(role, support, strides) or self._odd_rows(call, role, view, support)
+
+    def _odd_rows(self, call: TemplateCall, role: str, view: View, support: Support[Any]) -> str:
+        """Says so where an operand's rows start where the template reads them slowly."""
+        strides, wanted = self._strides(view), call.row_bytes(role, support)
+        size = self.graph.buffers[view.buffer].dtype.itemsize
+        steps = [s for s in strides or () if s not in (0, 1)]
+        if all(s.is_Integer and int(s) * size % wanted == 0 for s in steps):
+            return ""
+        return f"rows of operand {role} do not start at multiples of {wanted} bytes"
+
+    def _walk(
+        self, call: TemplateCall, role: str, view: View, support: Support[Any], strides: Strides
+    ) -> tuple[Axis, ...]:
+        """The axes of a copy in the best order of memory, or in the one that they are in."""
+        best, known = call.walk(role, support, strides), strides[role]
+        if best is not None or known is None or call.row_bytes(role, support) == 1:
+            return best or view.axes
+        (last,) = [k for k, s in enumerate(known) if s == 1][-1:] or [len(known) - 1]
+        return (*(a for k, a in enumerate(view.axes) if k != last), view.axes[last])
 
     def _copy(
-        self, call: TemplateCall, role: str, view: View, walk: tuple[Axis, ...]
+        self, call: TemplateCall, role: str, view: View, walk: tuple[Axis, ...], row_bytes: int
     ) -> tuple[LoopNest | None, View]:
         """The nest that copies an operand, its axes in memory as given, and the view of the copy.
 
-        No nest for a weight, which is stored so when the package is built.
+        Its rows start at multiples of `row_bytes`. No nest for a weight, which is stored so when
+        the package is built.
         """
         source, name = self.graph.buffers[view.buffer], f"{call.name}_{role}"
+        each = max(1, row_bytes // source.dtype.itemsize)
         if source.kind == "weight":
-            stored = stored_weight(name, source, view, walk, call.origin)
+            stored = stored_weight(name, source, view, walk, call.origin, each)
             self.buffers[name] = stored.buffer
             self.derived.append(stored.derived)
             return None, stored.view
-        shape = tuple(a.extent for a in view.axes)
+        shape = tuple(multiple_of(each, a.extent) if a == walk[-1] else a.extent for a in view.axes)
         point = tuple(a.symbol for a in view.axes)
         value = load(source.name, source.dtype, view.index)
         order = tuple(view.axes.index(axis) for axis in walk)

@@ -33,8 +33,9 @@ from aot.schedule.fusion import fuse
 from aot.schedule.join import join
 from aot.symbolic import dim, product
 from benchmarks.growth.families import FAMILIES, scaled_families
-from benchmarks.growth.family import Blank, Calls, Family
+from benchmarks.growth.family import Blank, Family
 from tests.backends.triton.disassembly import MachineCode, disassemble
+from tests.calls import Calls
 
 BANDWIDTH = 4e12
 """Bytes a second that an H200 moves."""

@@ -103,6 +103,8 @@ class Family:
         work: The exponent of an algorithm as good as eager's, beside n; None: that of the bytes
             of inputs and outputs.
         device_times: How much larger n is on a GPU.
+        last_wins: Places are written several times. Which write stays is the last one's on a CPU
+            with one thread, and ours everywhere; on a GPU eager leaves it open.
     """
 
     name: str
@@ -111,24 +113,13 @@ class Family:
     least: int = 2**14
     work: float | None = None
     device_times: int = DEVICE_TIMES
+    last_wins: bool = False
 
     def sizes(self, device: str) -> tuple[int, ...]:
         """What is timed on a device, rising."""
         top = self.top * (1 if device == "cpu" else self.device_times)
         sizes = (top // STEP**k for k in reversed(range(SIZES)))
         return tuple(dict.fromkeys(max(n, 1) for n in sizes))
-
-
-class Calls(torch.nn.Module):
-    """A function as a module, as packaging wants it."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        """The function's result."""
-        return self.function(*args)
 
 
 def table(problems: dict[str, Callable[[int, Draw], Problem]], **settings: Any) -> list[Family]:

@@ -124,16 +124,12 @@ WRITING = {
         d.order(n),
         d.floats(n),
     ),
-    "scatter, duplicates": _elements(lambda x, i, s: x.scatter(0, i, s), 4),
-    "scatter, along rows": _columns(lambda x, i, s: x.scatter(1, i, s)),
     "scatter, a number": lambda n, d: (
         lambda x, i: x.scatter(0, i, 1.0),
         d.floats(n),
         d.places(n, n),
     ),
     "index_put, distinct": _into(lambda x, i, s: x.index_put((i,), s)),
-    "index_put, duplicates": _onto(lambda x, i, s: x.index_put((i,), s), 4),
-    "index_put, pairs": _put_pairs,
     "index_put, a mask": _put_mask,
     "index_copy": _into(lambda x, i, s: x.index_copy(0, i, s)),
     "index_fill": lambda n, d: (
@@ -141,7 +137,6 @@ WRITING = {
         d.floats(n, WIDTH),
         d.places(n, n // 4),
     ),
-    "put": _elements(lambda x, i, s: x.put(i, s)),
     "masked_scatter": lambda n, d: (
         lambda x, y: torch.masked_scatter(x, y > 0, y),
         d.floats(n),
@@ -153,6 +148,13 @@ WRITING = {
         d.floats(n),
     ),
     "one_hot": lambda n, d: (lambda i: F.one_hot(i, 32), d.places(32, n // 16)),
+}
+LAST_WINS = {
+    "scatter, duplicates": _elements(lambda x, i, s: x.scatter(0, i, s), 4),
+    "scatter, along rows": _columns(lambda x, i, s: x.scatter(1, i, s)),
+    "index_put, duplicates": _onto(lambda x, i, s: x.index_put((i,), s), 4),
+    "index_put, pairs": _put_pairs,
+    "put": _elements(lambda x, i, s: x.put(i, s)),
 }
 READING = {
     "gather": lambda n, d: (lambda x, i: x.gather(0, i), d.floats(n), d.places(n, n)),
@@ -194,5 +196,6 @@ READING = {
 FAMILIES = (
     *table(ACCUMULATING, top=2**20),
     *table(WRITING, top=2**20),
+    *table(LAST_WINS, top=2**20, last_wins=True),
     *table(READING, top=2**22),
 )

@@ -21,6 +21,7 @@ from benchmarks.growth.families import FAMILIES, scaled_families
 from benchmarks.growth.family import Family
 from benchmarks.growth.measure import build_family, times_of
 from benchmarks.growth.table import Row, page, row_from_json
+from benchmarks.options import bounded_options
 from benchmarks.processes import Settings, Timer, build_all, own_target
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -66,19 +67,8 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--target", help="default: this machine's own level or GPU")
-    parser.add_argument("--only", default="", help="a regular expression of names")
+    parser = bounded_options("growth", __doc__, seconds=0.5, most=2.0)
     parser.add_argument("--rows", action="store_true", help="the tests' operator rows too, scaled")
-    parser.add_argument("--most-seconds", type=float, default=2.0, help="of a call, then it ends")
-    parser.add_argument("--seconds", type=float, default=0.5, help="for the calls of one size")
-    parser.add_argument("--memory", type=float, default=12.0, help="GiB of a family, on the CPU")
-    parser.add_argument("--jobs", type=int, default=1, help="packages built at the same time")
-    parser.add_argument(
-        "--json", type=Path, help="default: benchmarks/results/growth_<device>.json"
-    )
-    parser.add_argument("--note", default="", help="when, where and how quiet, for the page")
     return parser.parse_args()
 
 

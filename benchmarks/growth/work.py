@@ -20,8 +20,9 @@ from aot.passes.pipeline import run_passes
 from aot.schedule.fusion import fuse
 from aot.schedule.join import join
 from aot.symbolic import dim
-from benchmarks.growth.family import STEP, Blank, Calls, Family
+from benchmarks.growth.family import STEP, Blank, Family
 from benchmarks.growth.fit import exponent
+from tests.calls import Calls
 
 TARGETS = {"cpu": "cpu", "cuda": "cuda:sm_90"}
 """Device -> the target whose machine the kernels are made for."""

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.shapes.case import SHORT, Calls, Case, Numbers, Tensor
+from benchmarks.shapes.case import SHORT, Case, Numbers, Tensor
+from tests.calls import Calls
 
 HEADS = (32, 40, 48, 64, 64, 72, 80, 96, 128, 128, 160, 192, 256)
 

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -66,18 +66,6 @@ SCALES = {
     ),
 }
 """A case takes eager 50 µs to 100 ms, on one CPU thread and on a GPU; the tests' ones less."""
-
-
-class Calls(nn.Module):
-    """A function as a module, as packaging wants it."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        """The function's result."""
-        return self.function(*args)
 
 
 @dataclass(frozen=True)

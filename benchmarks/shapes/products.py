@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.shapes.case import SHORT, Calls, Case, Numbers, Tensor
+from benchmarks.shapes.case import SHORT, Case, Numbers, Tensor
+from tests.calls import Calls
 
 Unary = Callable[[Tensor], Tensor]
 

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.shapes.case import ELEMENT_WORK, SHORT, Calls, Case, Numbers, Tensor
+from benchmarks.shapes.case import ELEMENT_WORK, SHORT, Case, Numbers, Tensor
+from tests.calls import Calls
 
 Function = Callable[[Tensor], Any]
 

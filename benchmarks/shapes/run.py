@@ -23,6 +23,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.options import bounded_options
 from benchmarks.processes import Settings, Timer, build_all, own_target
 from benchmarks.shapes.cases import case_at, family_at, name_of
 from benchmarks.shapes.measure import build_case, times_of
@@ -64,21 +65,10 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--target", help="default: this machine's own level or GPU")
+    parser = bounded_options("shapes", __doc__, seconds=0.5, most=5.0)
     parser.add_argument("--seed", type=int, default=None, help="default: today, as 20261123")
     parser.add_argument("--count", type=int, default=200, help="cases, of all families")
-    parser.add_argument("--only", default="", help="a regular expression of cases' texts")
     parser.add_argument("--index", default="", help="places, with commas: these cases alone")
-    parser.add_argument("--most-seconds", type=float, default=5.0, help="of a call, with patience")
-    parser.add_argument("--seconds", type=float, default=0.5, help="for the calls of one case")
-    parser.add_argument("--memory", type=float, default=12.0, help="GiB of a case, on the CPU")
-    parser.add_argument("--jobs", type=int, default=1, help="packages built at the same time")
-    parser.add_argument(
-        "--json", type=Path, help="default: benchmarks/results/shapes_<device>.json"
-    )
-    parser.add_argument("--note", default="", help="when, where and how quiet, for the page")
     options = parser.parse_args()
     if options.seed is None:
         options.seed = int(f"{datetime.date.today():%Y%m%d}")

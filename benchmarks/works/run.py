@@ -31,6 +31,7 @@ import aot
 from aot.errors import AotError
 from aot.frontend.weights import to_array
 from benchmarks.clocks import BATCH_SECONDS, Call, device_seconds, host_seconds, in_turn
+from benchmarks.options import common_options
 from benchmarks.processes import own_target
 from benchmarks.works.table import Row, Times, read_rows, write_page, write_rows
 from benchmarks.works.workloads import WORKLOADS, Inputs, Workload, workload_named
@@ -85,15 +86,8 @@ def build(name: str, folder: Path, target: str, device: str, small: bool) -> Row
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--target", help="default: this machine's own level or GPU")
-    parser.add_argument("--only", default="", help="a regular expression of names")
-    parser.add_argument("--seconds", type=float, default=10.0, help="for the calls of one setting")
-    parser.add_argument("--jobs", type=int, default=1, help="packages built at the same time")
+    parser = common_options("works", __doc__, seconds=10.0)
     parser.add_argument("--small", action="store_true", help="the sizes of the tests")
-    parser.add_argument("--json", type=Path, help="default: benchmarks/results/works_<device>.json")
-    parser.add_argument("--note", default="", help="when, where and how quiet, for the page")
     return parser.parse_args()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -188,7 +189,14 @@ def _zeros(dtype: torch.dtype) -> Sequence[Args]:
 COUNTS = (
     *(_cdist(p) for p in (0.0, 1.0, 2.0, 3.5, math.inf)),
     Row("pdist", F.pdist, _vectors((6, 4)), REAL[:2]),
-    Row("pdist of one", lambda x: F.pdist(x, 1.0), _vectors((1, 4))),
+    *(
+        Row(f"pdist, p {p}", partial(F.pdist, p=p), _vectors((41, 5)), REAL)
+        for p in (2.0, math.inf)
+    ),
+    *(
+        Row(f"pdist of {count}", lambda x: F.pdist(x, 1.0), _vectors((count, 4)))
+        for count in (0, 1, 2, 3)
+    ),
     Row("bilinear", F.bilinear, _vectors((2, 3), (2, 4), (5, 3, 4), (5,)), REAL),
     *(_lengths(r, i) for r in ("sum", "mean", "prod", "max", "min") for i in (None, 0.5)),
     Row("segment_reduce offsets", _offsets, _vectors((2, 4, 3))),

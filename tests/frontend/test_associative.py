@@ -17,20 +17,12 @@ from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.tensors import Loop, TensorGraph, TensorOp
 from aot.options import CPU_LEVELS, Target, from_environment
+from tests.calls import Calls
 from tests.settings import seeded
 
 
-class _Model(torch.nn.Module):
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args)
-
-
 def ingested(function: Any, *args: torch.Tensor) -> TensorGraph:
-    return ingest(capture_module(_Model(function), args))[0]
+    return ingest(capture_module(Calls(function), args))[0]
 
 
 def scanned(combine: Any) -> Any:
@@ -62,7 +54,7 @@ def test_a_number_of_slices_that_varies(tmp_path: Path) -> None:
     def forward(x: torch.Tensor) -> Any:
         return scanned(lambda a, b: [b + a])(x), scanned(lambda a, b: [a * 0.5 + b])(x)
 
-    made = capture_module(_Model(forward), (torch.ones(5, 2),), dynamic_shapes=(({0: Dim("n")},),))
+    made = capture_module(Calls(forward), (torch.ones(5, 2),), dynamic_shapes=(({0: Dim("n")},),))
     assert any(isinstance(op, Loop) for op in ingest(made)[0].ops)
     options = from_environment(
         output=tmp_path / "m.pkg", targets=(Target("cpu", (CPU_LEVELS[0],)),), golden=False

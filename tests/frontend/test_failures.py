@@ -10,18 +10,7 @@ from torch import nn
 
 from aot import package
 from aot.errors import DynamicShapeError, ExportError
-
-
-class Calls(nn.Module):
-    """A module around a function."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)
-
+from tests.calls import Calls
 
 X = torch.arange(3.0)
 

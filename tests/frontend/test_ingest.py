@@ -17,21 +17,11 @@ from aot.frontend.weights import TorchWeights
 from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.tensors import TensorGraph, Tree
 from aot.symbolic import dim, to_text
-
-
-class Call(torch.nn.Module):
-    """A function of tensors as a module."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)
+from tests.calls import Calls
 
 
 def read(module: Any, *args: Any, **settings: Any) -> tuple[TensorGraph, TorchWeights]:
-    wrapped = module if isinstance(module, torch.nn.Module) else Call(module)
+    wrapped = module if isinstance(module, torch.nn.Module) else Calls(module)
     return ingest(capture_module(wrapped, args, **settings))
 
 
@@ -345,7 +335,7 @@ def test_scale_factors_give_integer_sizes() -> None:
 
 def test_examples_are_flat_arrays_with_eagers_outputs() -> None:
     captured = capture_module(
-        Call(lambda x: {"y": x + 1}), (torch.ones(2),), extra_inputs=[(torch.zeros(2),)]
+        Calls(lambda x: {"y": x + 1}), (torch.ones(2),), extra_inputs=[(torch.zeros(2),)]
     )
     first, second = examples(captured)
     np.testing.assert_array_equal(first.outputs[0], [2, 2])

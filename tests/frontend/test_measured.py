@@ -17,19 +17,11 @@ from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.tensors import Assertion, SizeRead
 from aot.options import CPU_LEVELS, Target, from_environment
-
-
-class _Model(torch.nn.Module):
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args)
+from tests.calls import Calls
 
 
 def captured(function: Any, *args: torch.Tensor) -> Captured:
-    return capture_module(_Model(function), args)
+    return capture_module(Calls(function), args)
 
 
 def package(path: Path, function: Any, *args: torch.Tensor) -> aot_runtime.Model:
@@ -143,7 +135,7 @@ def test_sizes_decide_a_branch_and_give_numbers(tmp_path: Path) -> None:
         many = (n > 2) & (n * 3 != 12)
         return torch.cond(many, lambda x: x + 1, lambda x: x - 1, (x,)), n / 4, many
 
-    made = capture_module(_Model(forward), (torch.ones(5),), dynamic_shapes=(({0: Dim("n")},),))
+    made = capture_module(Calls(forward), (torch.ones(5),), dynamic_shapes=(({0: Dim("n")},),))
     options = from_environment(
         output=tmp_path / "m.pkg", targets=(Target("cpu", (CPU_LEVELS[0],)),), golden=False
     )
@@ -182,7 +174,7 @@ def test_distinct_elements_of_an_input_of_any_size(tmp_path: Path) -> None:
         values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True)
         return values, inverse, counts, values[inverse]
 
-    made = capture_module(_Model(forward), (torch.arange(5.0),), dynamic_shapes=(({0: Dim("n")},),))
+    made = capture_module(Calls(forward), (torch.arange(5.0),), dynamic_shapes=(({0: Dim("n")},),))
     options = from_environment(
         output=tmp_path / "m.pkg", targets=(Target("cpu", (CPU_LEVELS[0],)),), golden=False
     )

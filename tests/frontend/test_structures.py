@@ -10,10 +10,10 @@ import aot_runtime
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from aot.api import package
 from aot.errors import ExportError
+from tests.calls import Calls
 
 
 @dataclasses.dataclass
@@ -29,17 +29,6 @@ class Mode(enum.Enum):
 
     ADD = 1
     MULTIPLY = 2
-
-
-class Calls(nn.Module):
-    """A module around a function."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)
 
 
 def loaded(folder: Path, function: Any, *args: Any, **options: Any) -> Any:

@@ -8,7 +8,7 @@ import torch
 from benchmarks.growth.families import FAMILIES, family_named
 from benchmarks.growth.family import Blank, Draw, Family
 from benchmarks.growth.fit import exponent
-from benchmarks.growth.measure import difference
+from benchmarks.growth.measure import by_one_thread, difference
 from benchmarks.growth.scaled import PREFIX, scaled_family
 from benchmarks.growth.table import FLOOR, Row, page, row_from_json
 from benchmarks.processes import Event
@@ -87,6 +87,18 @@ def test_differences_are_told(ours: list[float], said: str) -> None:
 
 def test_whole_numbers_are_equal_or_not() -> None:
     assert difference(torch.tensor([1, 2]), torch.tensor([1, 3])) == "1 of 2 differ"
+
+
+def test_of_several_writes_the_last_one_is_the_truth() -> None:
+    (family,) = (f for f in FAMILIES if f.name == "put")
+    assert family.last_wins
+    threads = torch.get_num_threads()
+    function, x, places, values = family.problem(4096, Draw())
+    expected = x.tolist()
+    for place, value in zip(places.tolist(), values.tolist(), strict=True):
+        expected[place] = value
+    assert by_one_thread(function, (x, places, values)).tolist() == expected
+    assert torch.get_num_threads() == threads
 
 
 def test_names_are_unique_and_lead_to_their_family() -> None:

@@ -18,17 +18,7 @@ from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 
 from aot import api
-
-
-class Of(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Tensor) -> Any:
-        return self.function(*args)
+from tests.calls import Calls
 
 
 class Tagger(nn.Module):
@@ -158,19 +148,19 @@ def cases() -> dict[str, Case]:
         "mlp": Case(_mlp, (torch.randn(4, 8),)),
         "mlp_batch": Case(lambda: _Batch(_mlp()), (torch.randn(4, 8),), batch),
         "lstm": Case(Tagger, (torch.randn(1, 6, 8),)),
-        "resize": Case(lambda: Of(_resize), (torch.randn(1, 2, 6, 5),)),
-        "nonzero": Case(lambda: Of(_found), (torch.randn(12),)),
-        "cond": Case(lambda: Of(_branch), (torch.randn(3, 4),)),
-        "while": Case(lambda: Of(_while), (torch.randn(3, 4), torch.tensor(5))),
-        "scan": Case(lambda: Of(_scan), (torch.randn(5, 3, 4), torch.randn(3, 4))),
+        "resize": Case(lambda: Calls(_resize), (torch.randn(1, 2, 6, 5),)),
+        "nonzero": Case(lambda: Calls(_found), (torch.randn(12),)),
+        "cond": Case(lambda: Calls(_branch), (torch.randn(3, 4),)),
+        "while": Case(lambda: Calls(_while), (torch.randn(3, 4), torch.tensor(5))),
+        "scan": Case(lambda: Calls(_scan), (torch.randn(5, 3, 4), torch.randn(3, 4))),
         "scan_rows": Case(
             _Scan,
             (torch.randn(5, 3, 4), torch.randn(3, 4)),
             {"dynamic_shapes": (rows, {})},
         ),
-        "checked": Case(lambda: Of(_checked), (torch.randn(3), torch.tensor(5))),
+        "checked": Case(lambda: Calls(_checked), (torch.randn(3), torch.tensor(5))),
         "cache": Case(Cache, (torch.randn(1, 1, 16), torch.tensor([3]))),
-        "changed": Case(lambda: Of(_changed), (torch.randn(3, 4), torch.randn(3, 4))),
+        "changed": Case(lambda: Calls(_changed), (torch.randn(3, 4), torch.randn(3, 4))),
         "swappable": Case(_mlp, (torch.randn(4, 8),), {"swappable": True}),
         "embedding": Case(lambda: nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 4)), (tokens,)),
         "conv": Case(_conv, (torch.randn(2, 3, 8, 8),)),

@@ -21,19 +21,11 @@ from aot.lowering.lower import lower_outline
 from aot.lowering.outline import outline
 from aot.lowering.reals import in_reals
 from aot.options import ALL_CPU, parse_target
-
-
-class _Model(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args)
+from tests.calls import Calls
 
 
 def read(function: Callable[..., Any], *args: torch.Tensor) -> TensorGraph:
-    return ingest(capture_module(_Model(function), args))[0]
+    return ingest(capture_module(Calls(function), args))[0]
 
 
 Z = torch.randn(3, 4, dtype=torch.complex64)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from aot.ir.loops import reads
+from aot.ir.scalar import Node, binary, reduce_, unary
 from aot.ir.templates.conv import Conv
 from aot.ir.templates.matmul import Matmul
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
 from aot.passes.inline import inline_producers
 from aot.passes.layout import choose_layouts, own_outputs
-from aot.symbolic import FloorDiv, Modulo, as_expr, row_major_strides
+from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, row_major_strides
 from tests.passes.parts import nests, templates
 from tests.schedule.graphs import (
     DEVICE,
@@ -42,6 +43,28 @@ def test_convolution_chains_stay_channels_last() -> None:
     # The promise to the caller is kept by a copy that will be an epilogue.
     (result,) = laid.outputs
     assert laid.buffers[result].strides == row_major_strides(laid.buffers[result].shape)
+    check_same(graph, laid, tolerance=1e-4)
+
+
+def test_what_sums_read_again_and_again_lies_as_they_run() -> None:
+    """A vector of the results reads neighbours, though the buffer's own source has them apart."""
+
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        turned = builder.pointwise(
+            (as_expr(5), as_expr(64)), x.dtype, lambda at: unary("tanh", x.load(at[::-1]))
+        )
+
+        def product_of(at: tuple[Expr, ...], over: tuple[Expr, ...]) -> Node:
+            left, right = (turned.load((over[0], k)) for k in at)
+            return reduce_("sum", binary("mul", left, right))
+
+        return builder.reduction((as_expr(64), as_expr(64)), (as_expr(5),), [(x.dtype, product_of)])
+
+    graph = make_graph(body, {"x": (64, 5)})
+    laid = choose_layouts(graph, DEVICE)
+    first, _ = nests(laid)
+    (store,) = first.stores
+    assert laid.buffers[store.buffer].strides == row_major_strides(laid.buffers[store.buffer].shape)
     check_same(graph, laid, tolerance=1e-4)
 
 

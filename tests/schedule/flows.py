@@ -21,16 +21,8 @@ from aot.lowering.outline import outline
 from aot.passes import pipeline
 from aot.schedule.fusion import fuse
 from aot.schedule.join import join
+from tests.calls import Calls
 from tests.schedule.graphs import DEVICE
-
-
-class _Model(torch.nn.Module):
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args)
 
 
 def branching(x: torch.Tensor) -> torch.Tensor:
@@ -47,7 +39,7 @@ def repeating(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def scheduled(function: Any, *examples: torch.Tensor) -> tuple[Outline[LoopGraph], KernelGraph]:
     """The model's parts after all passes, and its kernels, which compute the same."""
-    graph, weights = ingest(capture_module(_Model(function), examples[:1]))
+    graph, weights = ingest(capture_module(Calls(function), examples[:1]))
     loops = pipeline.run_passes(lower_outline(outline(graph)), DEVICE)
     kernels = join(loops.map(lambda part: fuse(part, DEVICE)))
     verify_kernels(kernels)

@@ -14,6 +14,18 @@ _PATCH_PIXELS = 448
 _POINTER_BYTES = 8
 # Pixels of a turned tile: four lines of cache of a channel, stored at once.
 _TURN = 64
+# Pixels and elements of input of a block of planes.
+_PLANE_PIXELS = 448
+_PLANE_ELEMENTS = 16 * 1024
+# What makes the template of panels compute in vain or turn much for little: outputs of less than
+# half a panel, or a short sum. Beyond _LONG_K its kernel's chains are the better ones.
+_FEW_OUTPUTS = PANEL // 2
+_SHORT_K = 32
+_LONG_K = 320
+# What a unit of planes should have at least.
+_PLANE_MACS = 150_000
+PLANE_COLUMNS = 8
+"""Of outputs at least, for vectors along them to be better than vectors along channels."""
 # A strip of rows over all of K stays in L1 up to this K, and the weights of a block in L2.
 _WHOLE_K = 640
 _WHOLE_WEIGHT = 512 * 1024
@@ -145,3 +157,65 @@ def conv_blocking(
         pairs=pairs,
         turned=turned and patch,
     )
+
+
+@dataclass(frozen=True)
+class PlanesBlocking:
+    """Template arguments of `aot::tmpl::planes` and what the plan needs to launch it.
+
+    `rows`, `columns`: the most output rows and columns of a block; `narrow`: elements are stored
+    narrower than the type that is computed in, which has `accumulator_bytes`; `grain` as in
+    `ConvBlocking`.
+    """
+
+    shape: ConvShape
+    rows: int
+    columns: int
+    accumulator_bytes: int
+    narrow: bool
+    grain: int
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch: the twin of `planes_scratch` in aot/tmpl/planes.h."""
+        shape = self.shape
+        taps = shape.ic * prod(shape.kernel)
+        elements = min(shape.oc, PANEL) * (_panels(self.rows * self.columns) + PANEL)
+        elements += _plane_elements(shape, self.rows, self.columns)
+        if self.narrow:
+            elements += _panels(taps * shape.oc)
+        return elements * self.accumulator_bytes
+
+
+def by_planes(shape: ConvShape, ow: int, *, pixels_contiguous: bool) -> bool:
+    """Whether vectors should run along pixels, of rows that are typically `ow` outputs long."""
+    k = shape.ic * prod(shape.kernel)
+    few = shape.oc <= _FEW_OUTPUTS or k <= _SHORT_K
+    lone = shape.ic == shape.oc == 1
+    return pixels_contiguous and ow >= PLANE_COLUMNS and (lone or (few and k <= _LONG_K))
+
+
+def planes_blocking(
+    shape: ConvShape, oh: int, ow: int, *, accumulator_bytes: int = 4, narrow: bool = False
+) -> PlanesBlocking:
+    """Chooses the blocking for planes of `oh` rows of `ow` outputs, or typical ones."""
+    columns = min(max(ow, 1), _PLANE_PIXELS)
+    rows = max(1, min(max(oh, 1), _PLANE_PIXELS // columns))
+    while rows > 1 and _plane_elements(shape, rows, columns) > _PLANE_ELEMENTS:
+        rows -= 1
+    macs = rows * columns * shape.oc * shape.ic * prod(shape.kernel)
+    grain = max(1, _PLANE_MACS // macs)
+    return PlanesBlocking(shape, rows, columns, accumulator_bytes, narrow, grain)
+
+
+def _plane_elements(shape: ConvShape, rows: int, columns: int) -> int:
+    """Elements of the input that a block reads, as they lie in scratch."""
+    kd, kh, kw = shape.kernel
+    used = (rows - 1) * shape.stride[1] + (kh - 1) * shape.dilation[1] + 1
+    reach = (kw - 1) * shape.dilation[2] // shape.stride[2] + 1
+    line = shape.stride[2] * (_panels(columns) + _panels(reach))
+    return shape.ic * kd * used * line
+
+
+def _panels(elements: int) -> int:
+    return -(-elements // PANEL) * PANEL

@@ -129,9 +129,25 @@ def pack_depthwise_weight(weight: Array) -> Array:
     return np.ascontiguousarray(weight.reshape(weight.shape[0], -1).T)
 
 
+def pack_planes_weight(weight: Array, groups: int) -> Array:
+    """Packs a convolution weight (OC, IC/groups, *kernel) as (groups, K, OC/groups).
+
+    K runs over channels, then positions: a weight has those of its group's other outputs beside it.
+
+    Raises:
+        ValueError: `groups` is less than 1, or does not divide OC.
+    """
+    oc = weight.shape[0]
+    if groups < 1 or oc % groups:
+        raise ValueError(f"{oc} output channels do not divide into {groups} groups")
+    grouped = weight.reshape(groups, oc // groups, -1)
+    return np.ascontiguousarray(grouped.transpose(0, 2, 1))
+
+
 RECIPES: dict[str, Callable[..., Array]] = {
     "pack_matmul": pack_matmul_weight,
     "pack_conv": pack_conv_weight,
     "pack_depthwise": pack_depthwise_weight,
+    "pack_planes": pack_planes_weight,
 }
 """Packing functions by the names that derived weights use."""

@@ -82,6 +82,12 @@ def _depthwise(point: Sequence[Expr], axes: Sequence[Axis], params: Params) -> R
     return {**_at(point[0], kernel), outputs.symbol: point[1], channel.symbol: zero}, []
 
 
+def _planes(point: Sequence[Expr], axes: Sequence[Axis], params: Params) -> Read:
+    outputs, *depth = axes
+    per = integer(int(outputs.extent) // params["groups"])
+    return {**_at(point[1], depth), outputs.symbol: point[0] * per + point[2]}, []
+
+
 def _place(point: Sequence[Expr]) -> tuple[Expr, Expr]:
     """Row and column of the matrix at a point of its panels."""
     panel, row, within, *pair = point
@@ -108,4 +114,5 @@ _READS: dict[str, Callable[[Sequence[Expr], Sequence[Axis], Params], Read]] = {
     "pack_matmul": _matmul,
     "pack_conv": _conv,
     "pack_depthwise": _depthwise,
+    "pack_planes": _planes,
 }

@@ -1,4 +1,4 @@
-"""Convolutions: a call of aot/tmpl/conv.h or depthwise.h with a fused epilogue."""
+"""Convolutions: a call of aot/tmpl/conv.h, depthwise.h or planes.h with a fused epilogue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from aot.backends.cpp.context import KernelContext
-from aot.backends.cpp.conv_heuristic import ConvBlocking, ConvShape, conv_blocking, needs_patch
+from aot.backends.cpp.conv_heuristic import (
+    ConvBlocking,
+    ConvShape,
+    by_planes,
+    conv_blocking,
+    needs_patch,
+    planes_blocking,
+)
 from aot.backends.cpp.gemm_heuristic import PANEL
 from aot.backends.cpp.kernel import (
     NAME,
@@ -56,7 +63,8 @@ Triple = tuple[Expr, Expr, Expr]
 class _Convolution:
     """One convolution kernel, taken apart; sizes and strides as (depth, height, width).
 
-    `packed`: the weight is packed beforehand; else it is packed at run time.
+    `packed`: the weight is packed beforehand; else it is packed at run time. `depthwise`: vectors
+    run along channels of a group each; `planes`: along pixels.
     """
 
     kernel: TemplateKernel
@@ -75,6 +83,7 @@ class _Convolution:
     w_dtype: DType
     packed: bool
     depthwise: bool
+    planes: bool
 
     @property
     def w_argument(self) -> str:
@@ -98,7 +107,10 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     writer = body.writer
     nests = epilogue_nests(kernel, c.space, c.context)
     emit_epilogue(body, nests, c.space, c.dtype.compute, lines=_image_lines(c))
-    made = _depthwise(body, c) if c.depthwise else _general(body, c, graph)
+    if c.planes and c.packed:
+        made = _planes(body, c, graph)
+    else:
+        made = _depthwise(body, c) if c.depthwise else _general(body, c, graph)
     return EmittedKernel(
         writer.text(),
         argument_buffers(kernel),
@@ -146,6 +158,9 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
     space, context = _space(kernel, made, shape, dtype.compute, turned=turned)
     w_dtype = buffers[w_view.buffer].dtype
     packed = kernel.packed is not None
+    lone = shape.groups > 1 and shape.ic == shape.oc == 1 and x.strides[1] != 1
+    long = hints_of(graph.dims).value(out[-1])
+    planes = by_planes(shape, long, pixels_contiguous=x.strides[-1] == 1)
     return _Convolution(
         kernel,
         context,
@@ -163,6 +178,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
         w_dtype,
         packed,
         packed and w_dtype == dtype and _is_depthwise(shape, x),
+        planes and w_dtype == dtype and (space.turned or lone),
     )
 
 
@@ -245,6 +261,10 @@ def pack_conv(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Buffer, Deriv
     call, buffers = template_call(kernel, Conv), graph.buffers
     view, buffer, shape = call.w, buffers[call.w.buffer], _shape(call, call.w)
     taps = prod(shape.kernel)
+    if _take_apart(kernel, graph).planes:
+        groups = (("groups", shape.groups),)
+        depth = taps * shape.ic
+        return pack_weight(buffer, view, "pack_planes", (shape.groups, depth, shape.oc), groups)
     x = strided(call, call.x, buffers, kernel_ranges(kernel, graph))
     if buffer.dtype == buffers[call.x.buffer].dtype and _is_depthwise(shape, x):
         return pack_weight(buffer, view, "pack_depthwise", (taps, shape.groups))
@@ -317,6 +337,30 @@ def _depthwise(body: Body, c: _Convolution) -> _Made:
         integer(_DEPTHWISE_COLUMNS * width * c.dtype.compute.itemsize),
         max(1, _UNIT_MACS // 4 // macs),
     )
+
+
+def _planes(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
+    writer, hints = body.writer, hints_of(graph.dims)
+    kind, compute = template_type(c.dtype), c.dtype.compute
+    blocking = planes_blocking(
+        c.shape,
+        hints.value(c.out[1]),
+        hints.value(c.out[2]),
+        accumulator_bytes=compute.itemsize,
+        narrow=c.dtype != compute,
+    )
+    values = {"G": c.shape.groups, "IC": c.shape.ic, "OC": c.shape.oc}
+    values.update({"ROWS": blocking.rows, "COLS": blocking.columns})
+    lone = [] if c.space.turned else ["  static constexpr bool LONE = true;"]
+    config = _config("PlanesConfig", c, [f"  using A = {kind};", *lone], values)
+    writer.line(f"aot::tmpl::PlanesArgs<{NAME}_config> call;")
+    weight = f"reinterpret_cast<const {kind}*>({c.context.pointers[c.w_argument]})"
+    _assign(writer, {**_fields(c), "sc": c.text(c.x.strides[1]), "w": weight})
+    writer.line("aot::tmpl::planes(call, begin, end, args->scratch, epilogue);")
+    steps = ceil_div(c.out[1], blocking.rows)
+    work = product((c.images, integer(c.shape.groups), c.out[0], steps))
+    scratch = integer(blocking.scratch_bytes)
+    return _Made(config, "aot/tmpl/planes.h", work, scratch, blocking.grain)
 
 
 def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:

@@ -77,9 +77,11 @@ def emit_argsort(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     t = _take_apart(kernel, graph, call)
     config = {"bool DESCENDING": "true" if call.descending else "false"}
     rows, columns = (a.extent for a in t.call.x.axes)
-    kept = t.call.output.axes[1].extent
-    scratch = sort_room(columns, kept) * 32 + kept * 8
-    return _finish(t, "argsort", "Sort", config, {"k": t.text(kept)}, (rows, scratch))
+    scratch = sort_room(columns, call.kept) * 32 + call.kept * 8
+    extra = {"k": t.text(call.kept)}
+    if call.skipped is not None:
+        extra["first"] = t.text(call.skipped)
+    return _finish(t, "argsort", "Sort", config, extra, (rows, scratch))
 
 
 def sort_room(n: Expr, k: Expr) -> Expr:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aot.backends.cpp.conv_heuristic import PLANE_COLUMNS
 from aot.backends.cpp.kernel import EmittedKernel
 from aot.backends.cpp.template_attention import emit_attention
 from aot.backends.cpp.template_bags import emit_bags
@@ -114,7 +115,11 @@ _ROWS = (
     Template(AttentionSupport(Attention), emit_attention),
     Template(BagsSupport(Bags), emit_bags),
     Template(ConcatSupport(Concat), emit_concat),
-    Template(ConvSupport(Conv, _takes_conv), emit_conv, PackedOperand(_conv_weight, pack_conv)),
+    Template(
+        ConvSupport(Conv, _takes_conv, row=PLANE_COLUMNS),
+        emit_conv,
+        PackedOperand(_conv_weight, pack_conv),
+    ),
     Template(Support(LibraryCall, takes_routine), emit_library),
     Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(
@@ -123,6 +128,6 @@ _ROWS = (
         PackedOperand(_states_weight, pack_recurrence),
     ),
     Template(Support(Scan), emit_scan),
-    Template(ArgsortSupport(Argsort), emit_argsort),
+    Template(ArgsortSupport(Argsort, skips=True), emit_argsort),
 )
 TEMPLATES: Mapping[type[TemplateCall], Template] = {row.support.kind: row for row in _ROWS}

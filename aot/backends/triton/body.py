@@ -134,7 +134,7 @@ class Body(Scoped[Value]):
         sizes = ["1"] * self.rank
         for name in dims:
             dim = self._dims[name]
-            sizes[dim.position if self.rank == 2 else 0] = str(dim.block)
+            sizes[dim.position if self.rank == 2 else 0] = dim.width or str(dim.block)
         return f"[{', '.join(sizes)}]"
 
     def masks(self, dims: Iterable[str]) -> list[str]:

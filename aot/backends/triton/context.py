@@ -39,7 +39,8 @@ class TileDim:
     """A dimension of the tile: the axes that it flattens (last one fastest) and its block size.
 
     `position`: 0 for rows, 1 for columns. `name`: of the index in the text. `scattered`: its points
-    are any, also beyond the axes.
+    are any, also beyond the axes. `width`: the text of the block's size where blocks of several
+    sizes, all multiples of `block`, are given to one function; else "".
     """
 
     name: str
@@ -47,6 +48,7 @@ class TileDim:
     block: int
     position: int
     scattered: bool = False
+    width: str = ""
 
     @property
     def points(self) -> Expr:

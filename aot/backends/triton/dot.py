@@ -54,9 +54,14 @@ def open_batch(body: Body, batch: tuple[Axis, ...], number: str) -> None:
         rest = f"{rest} // ({extent})"
 
 
-def precision(dtype: DType) -> str:
-    """tl.dot's `input_precision`, such that float32 products are kept whole."""
-    return '"ieee"' if dtype == FLOAT32 else "None"
+def precision(dtype: DType, *, split: bool = False) -> str:
+    """tl.dot's `input_precision`, such that float32 products are as exact as eager's.
+
+    `split`: they are three products of numbers of 11 bits, whose sum is off by 2^-22 of itself.
+    """
+    if dtype != FLOAT32:
+        return "None"
+    return '"tf32x3"' if split else '"ieee"'
 
 
 def finish_tile(body: Body, kernel: TemplateKernel, text: str, dims: frozenset[str]) -> None:

@@ -60,6 +60,25 @@ _SINGLE = (
     DotTile(32, 64, 32, 4, 3),
     DotTile(32, 32, 32, 4, 3),
 )
+_SPLIT = (
+    DotTile(128, 128, 32, 8, 3),
+    DotTile(128, 64, 32, 4, 3, resident=2),
+    DotTile(64, 128, 32, 4, 3, resident=2),
+    DotTile(64, 64, 64, 4, 3, resident=2),
+    DotTile(64, 64, 32, 4, 3, resident=2),
+    DotTile(32, 64, 32, 4, 3, resident=2),
+    DotTile(16, 64, 64, 4, 3, resident=2),
+)
+"""Of float32 as products of halves of its digits."""
+
+_ASYNC_ROWS = 64
+"""Rows of the smallest asynchronous product."""
+
+_DIGITS = 128
+"""Registers of a lane that hold digits: half of all, the rest are for sums and addresses."""
+
+_LANES = 32
+
 _OVERLAPPED = DotTile(128, 128, 64, 4, 3, resident=2)
 """Two blocks share a multiprocessor: one computes its epilogue while the other multiplies."""
 
@@ -68,8 +87,12 @@ _FLAT = (
     DotTile(FEW_ROWS, 32, 128, 4, 5),
     DotTile(FEW_ROWS, 16, 256, 2, 4),
 )
-_RATE = {2: 3.75e6, 4: 0.25e6}
-"""Multiply-adds of a multiprocessor in a microsecond, by the operands' bytes."""
+_RATE = {2: 3.75e6, 4: 0.3e6}
+"""Multiply-adds of a multiprocessor in a microsecond, by the operands' bytes.
+
+Of float32 as products of halves of its digits, tiles of 16 to 128 KiB all came to that: the digits
+are taken apart in registers, and one part goes back to shared memory.
+"""
 
 
 def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
@@ -79,42 +102,61 @@ def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
     """
     sizes = (size.batch, size.rows, size.columns, size.depth, 1 + dear)
     problem = Problem("matmul", sizes, size.dtype.name)
-    measured = gpu.tuning.choose(problem, gpu.arch, [asdict(t) for t in _candidates(size)])
+    measured = gpu.tuning.choose(problem, gpu.arch, [asdict(t) for t in _candidates(size, gpu)])
     if measured is not None:
         return fitted(DotTile(**measured), size, gpu)
     if size.rows <= FEW_ROWS:
         best = _flat_tile(size, gpu)
     else:
-        half = size.dtype.itemsize == 2
-        table = _half_tiles(gpu) if half else _SINGLE
-        best = min(table, key=lambda tile: _microseconds(tile, size, gpu))
-        large = best.rows == 128 and half
+        best = min(_tiles(size, gpu), key=lambda tile: _microseconds(tile, size, gpu))
+        large = best.rows == 128 and size.dtype.itemsize == 2
         if dear and large and _blocks(best, size) >= 2 * gpu.multiprocessors:
             best = _OVERLAPPED
     return fitted(best, size, gpu)
 
 
-def _half_tiles(gpu: Gpu) -> tuple[DotTile, ...]:
-    """Tiles of two-byte operands; programs share where tensor cores work beside other programs."""
-    return (_OVERLAPPED, *_HALF) if gpu.async_dots else _HALF
+def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
+    """Tiles of more rows; programs share where tensor cores work beside other programs."""
+    if size.dtype.itemsize == 2:
+        return (_OVERLAPPED, *_HALF) if gpu.async_dots else _HALF
+    return _SPLIT if gpu.splits_floats else _SINGLE
 
 
-def _candidates(size: Size) -> list[DotTile]:
+def _candidates(size: Size, gpu: Gpu) -> list[DotTile]:
     """Tiles worth a measurement."""
     if size.rows <= FEW_ROWS:
         flat = [tile for tile in _FLAT if tile.columns <= size.columns] or [_FLAT[-1]]
         return [replace(t, depth=d, stages=s) for t in flat for d in (64, 128, 256) for s in (3, 5)]
-    half = size.dtype.itemsize == 2
-    table = (*_HALF, _OVERLAPPED) if half else _SINGLE
-    return [replace(tile, stages=stages) for tile in table for stages in (2, 3, 4, 5)]
+    return [replace(tile, stages=s) for tile in _tiles(size, gpu) for s in (2, 3, 4, 5)]
 
 
 def fitted(tile: DotTile, size: Size, gpu: Gpu) -> DotTile:
     """The tile with no more depth than there is, and no more stages than shared memory holds."""
-    depth = max(16, min(tile.depth, 1 << max(0, size.depth - 1).bit_length()))
+    depth = min(tile.depth, 1 << max(0, size.depth - 1).bit_length())
+    if size.dtype.itemsize == 4 and gpu.splits_floats:
+        depth = min(depth, _split_depth(tile, gpu))
+    depth = max(16, depth)
     each = (tile.rows + tile.columns) * depth * size.dtype.itemsize
     room = gpu.shared_bytes // tile.resident - _RESERVED
+    if size.dtype.itemsize == 4 and gpu.splits_floats:
+        room -= 2 * tile.columns * depth * size.dtype.itemsize  # both halves of the digits
     return replace(tile, depth=depth, stages=max(1, min(tile.stages, room // each)))
+
+
+def _split_depth(tile: DotTile, gpu: Gpu) -> int:
+    """The depth up to which both halves of the operands' digits stay in a warp's registers.
+
+    Warps halve the block's longer side in turn, and each holds its rows and columns of all of the
+    depth. Asynchronous products read columns from shared memory.
+    """
+    if gpu.async_dots and tile.rows >= _ASYNC_ROWS:
+        return tile.depth
+    rows, columns, warps = tile.rows, tile.columns, tile.warps
+    while warps > 1:
+        rows, columns = (rows // 2, columns) if rows >= columns else (rows, columns // 2)
+        warps //= 2
+    most = _DIGITS * _LANES // (2 * (rows + columns))
+    return 1 << most.bit_length() - 1
 
 
 def _blocks(tile: DotTile, size: Size) -> int:

@@ -67,8 +67,12 @@ def _called(name: str) -> Callable[..., str]:
     return lambda a, b: f"{name}({a}, {b})"
 
 
-def _widened(name: str) -> Callable[..., str]:
-    return lambda a, b: f"{name}({a}.to(tl.float64), {b}.to(tl.float64)).to(tl.float32)"
+def _incomplete(name: str) -> tuple[Callable[..., str], Callable[..., str]]:
+    """An incomplete gamma function: in float64, with as many steps as the result's type needs."""
+    return (
+        lambda a, b: f"{name}({a}.to(tl.float64), {b}.to(tl.float64), True).to(tl.float32)",
+        lambda a, b: f"{name}({a}, {b}, False)",
+    )
 
 
 _FLOAT: dict[str, Callable[..., str]] = {
@@ -93,7 +97,7 @@ _FLOAT: dict[str, Callable[..., str]] = {
     **{name: _called(name) for name in _LOOPS},
 }
 _BY_WIDTH: dict[str, tuple[Callable[..., str], Callable[..., str]]] = {
-    **{name: (_widened(name), _called(name)) for name in ("igamma", "igammac")},
+    **{name: _incomplete(name) for name in ("igamma", "igammac")},
     "div": (lambda a, b: f"tl.div_rn({a}, {b})", lambda a, b: f"{a} / {b}"),
     "reciprocal": (
         lambda a: f"tl.div_rn(tl.full([], 1.0, tl.float32), {a})",

@@ -54,6 +54,9 @@ _LOG2E = math.log2(math.e)
 _DEPTH, _MEMBER = var("depth"), var("member")
 _KV_HEAD, _KEY = var("kv_head"), var("key")
 
+_LEAST_COLUMNS = 16
+"""Columns of the narrowest block that tensor cores take."""
+
 _LANES = 8
 """Columns after which those repeat that one thread has of a product of tensor cores."""
 
@@ -86,6 +89,16 @@ class _Attention:
         """Batch, heads and queries of the result, and the columns of a value."""
         *_, batch, heads, queries, column = self.call.output.axes
         return batch, heads, queries, Axis(column.symbol, self.call.v.axes[3].extent)
+
+    @property
+    def depth_pieces(self) -> tuple[int, int]:
+        """Columns of queries and keys in the blocks that they are multiplied in."""
+        return column_pieces(int(self.depth.extent), self.dtype)
+
+    @property
+    def value_pieces(self) -> tuple[int, int]:
+        """Columns of values in the blocks that they are multiplied in."""
+        return column_pieces(int(self.axes[3].extent), self.dtype)
 
     @property
     def lanes(self) -> int:
@@ -172,7 +185,7 @@ def emit_attention(
     with hooks.function("finish", "pair", "part", "m", "n", "acc", "top", "total") as body:
         _open_heads(body, t)
         _take_rows(body, t)
-        body.take_dim(_columns("n", t.axes[3]))
+        body.take_dim(_columns("n", t.axes[3], t.value_pieces))
         if t.parts is None:
             finish_tile(body, t.kernel, "acc", frozenset(("m", "n")))
         else:
@@ -188,8 +201,8 @@ def _sizes(t: _Attention) -> dict[str, str]:
         "keys": t.text(t.keys),
         "part_keys": t.text(t.part_keys),
         "ROWS": str(t.tile.rows),
-        "DEPTH": str(_columns("c", t.depth).block),
-        "VALUE": str(_columns("n", t.axes[3]).block),
+        **{"DEPTH": str(t.depth_pieces[0]), "MORE_DEPTH": str(t.depth_pieces[1])},
+        **{"VALUE": str(t.value_pieces[0]), "MORE_VALUE": str(t.value_pieces[1])},
         "KEYS": str(t.tile.keys),
         "WHOLE": str(not (t.keys.is_Integer and int(t.keys) < t.tile.keys)),
         "EDGE": str(t.edge),
@@ -296,8 +309,21 @@ def _locate(body: Body, t: _Attention, hints: Hints) -> None:
         line(f"return program // ({count}), 0, tile, tile")
 
 
-def _columns(name: str, axis: Axis) -> TileDim:
-    return TileDim(name, (axis,), power_above(max(16, int(axis.extent))), 1)
+def _columns(name: str, axis: Axis, pieces: tuple[int, int]) -> TileDim:
+    whole, more = pieces
+    return TileDim(name, (axis,), more or whole, 1, width=f"{name}.shape[1]" if more else "")
+
+
+def column_pieces(extent: int, dtype: DType) -> tuple[int, int]:
+    """The columns of a head as tensor cores take them: a power of two, and those behind it, or 0.
+
+    What is added up to a whole power of two would be multiplied for nothing.
+    """
+    whole = power_above(max(_LEAST_COLUMNS, extent))
+    first = whole // 2
+    more = power_above(max(_LEAST_COLUMNS, extent - first))
+    fewer = first >= 2 * _LEAST_COLUMNS and first + more < whole and dtype.itemsize == 2
+    return (first, more) if fewer else (whole, 0)
 
 
 def _open_heads(body: Body, t: _Attention) -> None:
@@ -345,14 +371,18 @@ def _write_loads(hooks: Hooks, t: _Attention) -> None:
     with hooks.function("load_q", "pair", "m", "c") as body:
         _open_heads(body, t)
         _take_rows(body, t)
-        body.take_dim(_columns("c", t.depth))
+        body.take_dim(_columns("c", t.depth, t.depth_pieces))
         place = (t.axes[1].symbol, t.axes[2].symbol, _DEPTH)
         _return_block(body, t, t.call.q, place, ("m", "c"))
-    operands = (("load_k", t.call.k, "c", t.depth), ("load_v", t.call.v, "n", t.axes[3]))
-    for name, view, column, axis in operands:
+    operands = (
+        ("load_k", t.call.k, _columns("c", t.depth, t.depth_pieces)),
+        ("load_v", t.call.v, _columns("n", t.axes[3], t.value_pieces)),
+    )
+    for name, view, columns in operands:
+        column, (axis,) = columns.name, columns.axes
         with hooks.function(name, "pair", "k", column, "EDGE: tl.constexpr") as body:
             _open_heads(body, t)
-            body.take_dim(_columns(column, axis))
+            body.take_dim(columns)
             for _ in _branches(body, t, 0):
                 _return_block(body, t, view, (_KV_HEAD, _KEY, axis.symbol), ("k", column))
     if t.call.mask is not None:

@@ -7,6 +7,7 @@ and the depth is every pair of tap and input channel. The functions are those of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import TileDim
@@ -16,10 +17,11 @@ from aot.backends.triton.dot import finish_tile, precision
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks, in_tuple, places
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
-from aot.backends.triton.tiling import power_above
+from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis
+from aot.ir.templates.conv import Narrow
 from aot.symbolic import Expr, ceil_div, integer, is_int, product, var
 
 TINY_GROUP = 8
@@ -28,6 +30,24 @@ TINY_GROUP = 8
 UNROLLED = 64
 """Multiplications a point up to which a direct convolution has no loop."""
 
+_FEW = Narrow(inputs=8, outputs=8, outputs_of_steps=8)
+NARROW = {
+    "float32": replace(_FEW, outputs=32),
+    "float16": _FEW,
+    "bfloat16": _FEW,
+}
+"""Up to where each thread sums by itself. Tensor cores take halves from 16 outputs on; with steps,
+every program that shares an input's rows reads more lines of it than it has use for."""
+
+_NARROW_OUTPUTS = 8
+"""Outputs whose sums fit into a thread's registers."""
+
+_NARROW_POINTS = 512
+_NARROW_LEAST = 128
+_NARROW_WARPS = 4
+_NARROW_CODE = 1024
+"""Multiplications of a thread up to which there is no loop over taps."""
+
 _DIRECT_COLUMNS = 64
 _DIRECT_POINTS = 2048
 
@@ -35,6 +55,8 @@ _DIRECT_POINTS = 2048
 def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
     """The kernel of a convolution and its epilogue."""
     conv = take_apart(kernel, graph, gpu)
+    if conv.call.is_narrow(NARROW.get(conv.dtype.name, Narrow())):
+        return _emit_narrow(conv, hints, gpu)
     if _is_direct(conv):
         return _emit_direct(conv, hints, gpu)
     size = ConvSize(
@@ -246,3 +268,68 @@ def _direct_tile(conv: Convolution, hints: Hints, gpu: Gpu) -> tuple[int, int]:
     while rows > 8 and -(-points // rows) * across < gpu.units:
         rows //= 2
     return rows, columns
+
+
+def _emit_narrow(conv: Convolution, hints: Hints, gpu: Gpu) -> EmittedKernel:
+    """All channels of some positions in a program; a thread's sums of all of them in registers."""
+    inputs, taps = int(conv.inputs), product(conv.taps)
+    outputs = _most_at_once(int(conv.outputs))
+    across = int(conv.outputs) // outputs
+    rows = _NARROW_POINTS
+    points = hints.volume(conv.positions)
+    while rows > _NARROW_LEAST and -(-points // rows) * across < gpu.units:
+        rows //= 2
+    each = inputs * outputs * (rows // (WARP * _NARROW_WARPS))
+    arguments = {
+        "program": program_id(conv.context),
+        "across": str(across),
+        "taps": conv.text(taps),
+        "ROWS": str(rows),
+        "CHANNELS": str(inputs),
+        "OUTPUTS": str(outputs),
+        "UNROLLED": str(is_int(taps) and int(taps) * each <= _NARROW_CODE),
+    }
+    down = ceil_div(product([a.extent for a in conv.positions]), rows)
+    grid = line_grid(product((down, integer(across))))
+    hooks = _narrow_hooks(conv, rows)
+    options = {"num_warps": _NARROW_WARPS}
+    return hooks.emit(conv.kernel, "conv_narrow", arguments, grid, options, early=False)
+
+
+def _most_at_once(outputs: int) -> int:
+    """Outputs of a program: a divisor of them all."""
+    return next(n for n in range(_NARROW_OUTPUTS, 0, -1) if outputs % n == 0)
+
+
+def _narrow_hooks(conv: Convolution, rows: int) -> Hooks:
+    dim = TileDim("m", conv.positions, rows, 0)
+    hooks, pointers = Hooks(conv.context), conv.context.pointers
+    with hooks.function("window", "m") as body:
+        body.take_dim(dim)
+        walk = ConvWalk(body, conv, integer(0))
+        walk.rows()
+        body.writer.line(f"return {in_tuple(walk.seen)}")
+    with hooks.function("load_x", "m", "seen", "tap", "c") as body:
+        body.take_dim(dim)
+        walk = ConvWalk(body, conv, integer(0))
+        body.writer.line(f"{in_tuple(walk.seen)} = seen")
+        _name_step(walk)
+        address = f"x_at + ({walk.text(walk.x_step())})"
+        _write_load(body, pointers[conv.x.buffer], address, [*walk.inside(), *body.masks(("m",))])
+    with hooks.function("load_w", "tap", "c", "n") as body:
+        walk = ConvWalk(body, conv, integer(0))
+        body.name_axis(conv.channel.symbol, "n", None)
+        walk.columns()
+        _name_step(walk)
+        _write_load(body, pointers[conv.w.buffer], f"w_at + ({walk.text(walk.w_step())})", ())
+    with hooks.function("finish", "m", "n", "acc") as body:
+        body.take_dim(dim)
+        body.name_axis(conv.channel.symbol, "n", None)
+        finish_tile(body, conv.kernel, "acc", frozenset(("m",)))
+    return hooks
+
+
+def _name_step(walk: ConvWalk) -> None:
+    """Names the tap and the channel that a function is given."""
+    walk.decode("tap", walk.taps)
+    walk.body.name_axis(walk.input.symbol, "c", None)

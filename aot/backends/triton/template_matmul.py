@@ -42,8 +42,8 @@ from aot.symbolic import (
 GROUP = 8
 """Blocks of rows that programs of neighbouring numbers take turns in."""
 
-ALIGNED = 8
-"""Elements of two bytes that a descriptor's strides and start are multiples of: 16 bytes."""
+ALIGNED = 16
+"""Bytes that a descriptor's strides and start are multiples of."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,12 @@ def emit_matmul(
     arguments = {
         **{"down": down, "across": across, "depth": depth},
         **{"ROWS": str(tile.rows), "COLUMNS": str(tile.columns), "DEPTH": str(tile.depth)},
-        "GROUP": str(GROUP),
+        **{"GROUP": str(GROUP), "PRECISION": precision(dtype, split=gpu.splits_floats)},
     }
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
     many = hints.value(count) >= gpu.multiprocessors and tile.rows >= 64
-    copied = _copied(call, left, right, context) if gpu.copies_blocks and many else None
+    copies = gpu.copies_blocks and many and (dtype.itemsize == 2 or gpu.splits_floats)
+    copied = _copied(call, left, right, context) if copies else None
     if copied is not None:
         seats = gpu.multiprocessors * tile.resident
         arguments |= _by_copies(context, tile, copied, seats)
@@ -99,7 +100,6 @@ def emit_matmul(
     _load(hooks, "load_left", left, tuple(batch), (rows, depths[0]))
     _load(hooks, "load_right", right, tuple(batch), (depths[1], columns))
     arguments |= places(context, product(blocks) if batch else None)
-    arguments["PRECISION"] = precision(dtype)
     return hooks.emit(kernel, "matmul", arguments, line_grid(count), options, early=False)
 
 
@@ -154,8 +154,7 @@ def _copied(
 ) -> tuple[_Copied, _Copied] | None:
     """Both operands as descriptors see them; None where they cannot be copied by descriptors."""
     *batch, row, column = call.output.axes
-    halves = all(context.buffers[o.buffer].dtype.itemsize == 2 for o in (left, right))
-    if batch or context.wide or not halves:
+    if batch or context.wide:
         return None
     found = (_matrix(left, row, context), _matrix(right, column, context))
     return None if found[0] is None or found[1] is None else (found[0], found[1])
@@ -168,15 +167,16 @@ def _matrix(source: Operand, axis: Axis, context: KernelContext) -> _Copied | No
     if solved is None:
         return None
     (along, deep), start = solved
-    if deep == 1 and _is_aligned(along) and _is_aligned(start):
+    each = ALIGNED // context.buffers[source.buffer].dtype.itemsize
+    if deep == 1 and _is_multiple(along, each) and _is_multiple(start, each):
         return _Copied(source.buffer, axis.extent, source.depth.extent, along, start, flipped=False)
-    if along == 1 and _is_aligned(deep) and _is_aligned(start):
+    if along == 1 and _is_multiple(deep, each) and _is_multiple(start, each):
         return _Copied(source.buffer, source.depth.extent, axis.extent, deep, start, flipped=True)
     return None
 
 
-def _is_aligned(number: Expr) -> bool:
-    return bool(number.is_Integer) and int(number) >= 0 and int(number) % ALIGNED == 0
+def _is_multiple(number: Expr, each: int) -> bool:
+    return bool(number.is_Integer) and int(number) >= 0 and int(number) % each == 0
 
 
 def _by_copies(

@@ -43,8 +43,15 @@ _FUNCTIONS = {
 }
 """How two results become one: device functions."""
 
+_SCANNED, _REDUCED = "tl.associative_scan(values, 1, {})", "tl.reduce(values, 1, {})"
+_RUNNING, _TOTAL = {"logaddexp": "log_running(values)"}, {"logaddexp": "log_total(values)"}
+"""Texts of the running results and the last ones of rows, where others than of the function."""
+
 _BYTES = 32768
 """Of the values of a block of rows and columns: 32 of float32 for each thread."""
+
+_LOG_BYTES = 8192
+"""The same of logarithms: two numbers a value, and functions, take four times the registers."""
 
 _THREAD_BYTES = 32
 """Of values for each thread, at least."""
@@ -82,7 +89,8 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
         (element,) = substitute_index((nest.stores[0].value,), mapping)
     across = _walks_rows(context, element, row, column)
     size = 4 if x.dtype.is_float and x.dtype.compute.itemsize == 4 else 8
-    tile = scan_tile(row, column, hints, gpu.units, across=across, size=size)
+    most = _LOG_BYTES if call.combine == "logaddexp" else _BYTES
+    tile = scan_tile(row, column, hints, gpu.units, across=across, size=size, most=most // size)
     if call.part is not None:
         tile = replace(tile, columns=min(tile.columns, call.part))
     rows = TileDim("m", (row,), tile.rows, 0)
@@ -99,9 +107,9 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
     # Triton does not take functions that are arguments for these.
     combine = _FUNCTIONS[call.combine]
     with hooks.function("running", "values") as body:
-        body.writer.line(f"return tl.associative_scan(values, 1, {combine})")
+        body.writer.line(f"return {_RUNNING.get(call.combine, _SCANNED).format(combine)}")
     with hooks.function("total", "values") as body:
-        body.writer.line(f"return tl.reduce(values, 1, {combine})")
+        body.writer.line(f"return {_TOTAL.get(call.combine, _REDUCED).format(combine)}")
     with hooks.function("finish", "m", "n", "scanned") as body:
         body.take_dim(rows)
         body.take_dim(columns)
@@ -162,13 +170,13 @@ def _walks_rows(context: KernelContext, element: Node, row: Axis, column: Axis) 
 
 
 def scan_tile(
-    row: Axis, column: Axis, hints: Hints, units: int, *, across: bool, size: int
+    row: Axis, column: Axis, hints: Hints, units: int, *, across: bool, size: int, most: int
 ) -> ScanTile:
     """The blocks of a scan.
 
     `across`: neighbours in memory belong to different rows. `size`: bytes of an accumulated value.
+    `most`: values of a block.
     """
-    most = _BYTES // size
     rows, columns = max(1, hints.value(row.extent)), max(1, hints.value(column.extent))
     short = max(1, most // power_above(columns))
     high = _ACROSS if across else min(short, power_above(max(1, rows // units)))

@@ -13,8 +13,8 @@ from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_argsort
 from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_bags import emit_bags
-from aot.backends.triton.template_conv import emit_conv
-from aot.backends.triton.template_digits import emit_digits
+from aot.backends.triton.template_conv import NARROW, emit_conv
+from aot.backends.triton.template_digits import PART, emit_digit_counts, emit_digits
 from aot.backends.triton.template_matmul import emit_matmul, fills_processors
 from aot.backends.triton.template_recurrence import SPREAD, emit_recurrence, recurrence_workspace
 from aot.backends.triton.template_resample import emit_resample
@@ -37,6 +37,7 @@ from aot.ir.templates import (
     ByDigits,
     Conv,
     ConvSupport,
+    DigitCounts,
     DigitPlaces,
     KeyParts,
     Matmul,
@@ -56,6 +57,7 @@ from aot.ir.templates import (
     Walks,
 )
 from aot.ir.templates.base import operand_dtype
+from aot.ir.templates.matmul import AlignedRows
 from aot.symbolic import is_int
 
 TENSOR_CORE_TYPES = frozenset(("float32", "float16", "bfloat16"))
@@ -70,13 +72,17 @@ SCANNED = Parts(longest=LONGEST, least=1024, room=4)
 FIRST_FEW = Parts(longest=2 * SORT_COLUMNS, least=SORT_COLUMNS, room=2)
 """Parts leave as many candidates each: longer ones leave less for the next step."""
 
-DIGITS = ByDigits(probes=8, parts=Parts(longest=0, least=1024, room=4))
+DIGITS = ByDigits(probes=8, part=PART)
 """A step of a binary search is a load that waits for the one before. A pass reads keys twice and
-positions once, moves both, and scans four words for each element."""
+positions once, and moves both."""
 
 DEEP = Parts(longest=8192, least=2048, room=1)
 """A step of a tile's walk takes half a microsecond, so that 2048 steps in blocks of 64 take as long
 as some launches."""
+
+ROWS = AlignedRows(bytes=16, least_uses=64, least_work=1 << 28)
+"""What descriptors and the widest loads take. Odd rows took four times as long on an H200 (7021 x
+4095 by 4095 x 515 halves: 420 us, with both operands copied 120), a copy a tenth of that."""
 
 KEY_PARTS = KeyParts(query_tile=16, least_keys=128, block=64, fewest=6, many_keys=512)
 """Attention of few queries is cut by these numbers.
@@ -176,9 +182,19 @@ _ROWS = (
     ),
     Template(AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS), emit_attention, _always),
     Template(BagsSupport(Bags, parts=BAG_PARTS), emit_bags, _never),
-    Template(ConvSupport(Conv, _takes_type, in_place=True, vector=VECTOR), emit_conv, _always),
-    Template(Support(DigitPlaces), emit_digits, _never),
-    Template(MatmulSupport(Matmul, _takes_type, deep=DEEP), emit_matmul, fills_processors),
+    Template(
+        ConvSupport(
+            Conv, _takes_type, in_place=True, vector=VECTOR, narrow_of=tuple(NARROW.items())
+        ),
+        emit_conv,
+        _always,
+    ),
+    # Their instructions count on the warps of a program, which shared launches may change.
+    Template(Support(DigitCounts), emit_digit_counts, _always),
+    Template(Support(DigitPlaces), emit_digits, _always),
+    Template(
+        MatmulSupport(Matmul, _takes_type, deep=DEEP, rows=ROWS), emit_matmul, fills_processors
+    ),
     Template(
         RecurrenceSupport(Recurrence, spread=SPREAD), emit_recurrence, _always, recurrence_workspace
     ),

@@ -75,6 +75,9 @@ def point_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: 
             max(1, min(8, high * wide // (WARP * THREAD_POINTS))),
         )
     points = hints.volume(kernel.outer)
+    if _repeats(kernel):
+        block = min(WARP, power_above(max(1, points)))
+        return PointTile((TileDim("x", kernel.outer, block, 0),), 1)
     block = max(128, min(1024, power_above(points // units)))
     block = min(block, power_above(max(1, points)))
     each = _thread_points(kernel)
@@ -83,6 +86,15 @@ def point_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: 
         dim = TileDim("x", kernel.outer, block, 0)
         return PointTile((dim,), max(1, block // (WARP * each)))
     return PointTile((TileDim("x", kernel.outer, block, 0),), max(1, min(4, block // 128)))
+
+
+def _repeats(kernel: NestKernel) -> bool:
+    """True when a store is tried again where other programs were in between (`atomic_mul`).
+
+    All points of a tile are, so a tile is a warp, whose threads wait for each other anyway.
+    """
+    stores = (s for stage in kernel.stages for nest in stage.nests for s in nest.stores)
+    return any(s.conflicts and s.mode == "mul" for s in stores)
 
 
 def _thread_points(kernel: NestKernel) -> int:

@@ -8,7 +8,7 @@ from aot.ir.templates.bags import BagParts, Bags, BagsSupport
 from aot.ir.templates.base import Parts, Support, TemplateCall
 from aot.ir.templates.concat import Concat, ConcatSupport
 from aot.ir.templates.conv import Conv, ConvSupport
-from aot.ir.templates.digits import DigitPlaces
+from aot.ir.templates.digits import DigitCounts, DigitPlaces
 from aot.ir.templates.library import LibraryCall, LibraryRoutine, RoutineLibrary, Sizes
 from aot.ir.templates.matmul import Matmul, MatmulSupport
 from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
@@ -30,6 +30,7 @@ __all__ = [
     "ConcatSupport",
     "Conv",
     "ConvSupport",
+    "DigitCounts",
     "DigitPlaces",
     "KeyParts",
     "LibraryCall",

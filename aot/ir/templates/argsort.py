@@ -43,6 +43,7 @@ from aot.symbolic import (
     Symbol,
     ceil_div,
     dim,
+    evaluate,
     integer,
     is_int,
     product,
@@ -64,16 +65,34 @@ class Argsort(TemplateCall):
 
     Attributes:
         descending: Whether the greatest come first.
+        skipped: How many of the first in order the output leaves out; None for none.
     """
 
     kind: ClassVar[str] = "argsort"
 
     x: View
     descending: bool
+    skipped: Expr | None = None
+
+    @property
+    def kept(self) -> Expr:
+        """How many of the first elements in order are looked for."""
+        found = self.output.axes[1].extent
+        return found if self.skipped is None else found + self.skipped
+
+    def at_sizes(self, sizes: Mapping[Symbol, int]) -> Argsort:
+        """The call with the number of those it skips."""
+        if self.skipped is None:
+            return self
+        return replace(self, skipped=integer(int(evaluate(self.skipped, sizes))))
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """Positions of the elements in sorted order, stable, NaN greatest."""
         x = operands["x"]
+        if self.skipped is not None:
+            order = replace(self, skipped=None).interpret(operands, x.shape)
+            first = int(self.skipped)
+            return order[..., first : first + shape[-1]]
         if not self.descending:
             return np.asarray(np.argsort(x, axis=-1, kind="stable"))[..., : shape[-1]]
         # Sorting the reversed row and reversing again keeps the order of equal elements.
@@ -82,6 +101,8 @@ class Argsort(TemplateCall):
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
         """Sorted digit by digit, where the device does that and it takes less than merging."""
+        if self.skipped is not None:
+            return self._with_skipped(builder, self.skipped)
         wish = support if isinstance(support, ArgsortSupport) else ArgsortSupport(Argsort)
         most, run = _greatest(builder.dims, self.x.axes[1].extent), wish.run
         probes = 0
@@ -90,8 +111,27 @@ class Argsort(TemplateCall):
             run *= 2
         _, passes = digits_of(builder.dtype(self.x.buffer))
         if wish.digits is not None and probes > passes * wish.digits.probes:
-            return self._by_digits(builder, wish.digits.parts, most)
+            return self._by_digits(builder, wish.digits.part, most)
         return self._merged(builder, wish.run)
+
+    def better_as_nests(self, support: Support[Any], builder: NestBuilder) -> str:
+        """Where some are left out and the template gives all from the first on."""
+        if self.skipped is None or (isinstance(support, ArgsortSupport) and support.skips):
+            return ""
+        return "the device's template gives all from the first in order on"
+
+    def _with_skipped(self, builder: NestBuilder, skipped: Expr) -> list[LoopOp]:
+        """All from the first in order on, and a nest that leaves out those skipped."""
+        shape = (self.x.axes[0].extent, self.kept)
+        name = builder.temp(f"{self.name}_all", INT64, shape)
+        axes = (Axis(_ROW, shape[0]), Axis(_COLUMN, shape[1]))
+        every = View(name, axes, (_ROW, _COLUMN))
+        row, column = (a.symbol for a in self.output.axes)
+        store = self.stored(load(name, INT64, (row, column + skipped)), builder)
+        return [
+            replace(self, name=name, output=every, skipped=None),
+            LoopNest(self.name, self.output.axes, (), (store,), self.origin),
+        ]
 
     def split(
         self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
@@ -169,7 +209,7 @@ class Argsort(TemplateCall):
         last = LoopNest(self.name, self.output.axes, (), (store,), self.origin)
         return [picked, following], last
 
-    def _by_digits(self, builder: NestBuilder, parts: Parts, most: int) -> list[LoopOp]:
+    def _by_digits(self, builder: NestBuilder, part: int, most: int) -> list[LoopOp]:
         source, key = builder.dtype(self.x.buffer), self._key(builder, _COLUMN)
         unused, _ = digits_of(source)
         if unused:
@@ -178,7 +218,7 @@ class Argsort(TemplateCall):
         name = builder.temp(f"{self.name}_keys", key.dtype, tuple(a.extent for a in axes))
         store, keys = Store(name, (_ROW, _COLUMN), key), View(name, axes, (_ROW, _COLUMN))
         places = INT32 if most < _MOST else INT64
-        ops, order = radix_order(builder, self.name, self.origin, source, keys, places, parts)
+        ops, order = radix_order(builder, self.name, self.origin, source, keys, places, part)
         found = load(order, places, tuple(a.symbol for a in self.output.axes))
         last = self.stored(cast(found, INT64), builder)
         return [
@@ -257,11 +297,13 @@ class ArgsortSupport(Support[Argsort]):
             two.
         digits: How rows are sorted digit by digit; None: they are merged.
         parts: Of long rows of which the first few are wanted; None: rows stay whole.
+        skips: Whether it leaves out the first in order in less time than it finds them.
     """
 
     run: int = 1
     digits: ByDigits | None = None
     parts: Parts | None = None
+    skips: bool = False
 
 
 @dataclass(frozen=True)
@@ -270,11 +312,11 @@ class ByDigits:
 
     Attributes:
         probes: Steps of a binary search that take about as long as a digit's pass.
-        parts: Of rows, in which digits are counted.
+        part: Elements of the parts of rows in which digits are counted.
     """
 
     probes: int
-    parts: Parts
+    part: int
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from aot.ir.origin import Origin
 from aot.ir.scalar import Node
 from aot.ir.scalar import cast as converted
 from aot.ir.templates.builder import NestBuilder
-from aot.symbolic import Expr, Ranges, product
+from aot.symbolic import Expr, Ranges, Symbol, product
 
 Array = np.ndarray[Any, Any]
 
@@ -97,6 +97,10 @@ class TemplateCall(ABC):
         dtype = builder.dtype(self.output.buffer)
         return Store(self.output.buffer, self.output.index, converted(value, dtype))
 
+    def at_sizes(self, sizes: Mapping[Symbol, int]) -> Self:
+        """The call with those of its attributes that are index expressions as numbers."""
+        return self
+
     # ---- what it computes and costs ----
 
     @abstractmethod
@@ -129,8 +133,19 @@ class TemplateCall(ABC):
         return False
 
     def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
-        """Why the template cannot read an operand of these plain strides; "" when it can."""
+        """Why the template cannot read an operand of these plain strides; "" when it can.
+
+        `strides`: of the operands by role, and as "output" of what is stored of the result, where
+        that is one order.
+        """
         return ""
+
+    def row_bytes(self, role: str, support: Support[Any]) -> int:
+        """Bytes that an operand's rows had better start at multiples of; 1: anywhere.
+
+        Where they do not, the operand is copied: it has to be worth that.
+        """
+        return 1
 
     # ---- what it may become ----
 
@@ -235,6 +250,10 @@ class Support(Generic[K]):
     kind: type[K]
     accepts: Callable[[K, Mapping[str, Buffer], Hints], str] = takes_all
     takes_producer: bool = False
+
+    def of_type(self, dtype: DType) -> Support[K]:
+        """The same with what holds for operands of a type alone."""
+        return self
 
 
 def operand_dtype(call: TemplateCall, buffers: Mapping[str, Buffer]) -> DType:

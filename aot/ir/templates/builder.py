@@ -10,9 +10,19 @@ from aot.ir.dtypes import DType
 from aot.ir.hints import Hints, hints_of
 from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View
 from aot.ir.origin import Origin
-from aot.ir.scalar import Node, cast, load
+from aot.ir.scalar import Node, binary, cast, index_value, load
 from aot.ir.tensors import Dim
-from aot.symbolic import Expr, Ranges, Symbol, dim, row_major_strides, substitute
+from aot.symbolic import (
+    Expr,
+    Ranges,
+    Symbol,
+    ceil_div,
+    dim,
+    integer,
+    product,
+    row_major_strides,
+    substitute,
+)
 
 
 @dataclass(frozen=True)
@@ -25,15 +35,33 @@ class StoredWeight:
 
 
 def stored_weight(
-    name: str, source: Buffer, view: View, order: tuple[Axis, ...], origin: Origin
+    name: str,
+    source: Buffer,
+    view: View,
+    order: tuple[Axis, ...],
+    origin: Origin,
+    each: int = 1,
 ) -> StoredWeight:
-    """A view of a weight as a derived one, dense with its axes in that order, outermost first."""
-    shape, point = tuple(a.extent for a in order), tuple(a.symbol for a in order)
+    """A view of a weight as a derived one, dense with its axes in that order, outermost first.
+
+    Zeros make the length of its rows a multiple of `each`.
+    """
+    point, last = tuple(a.symbol for a in order), order[-1]
+    stored = (*order[:-1], Axis(last.symbol, multiple_of(each, last.extent)))
+    shape = tuple(a.extent for a in stored)
     buffer = Buffer(name, source.dtype, shape, row_major_strides(shape), "weight", name)
-    copy = Store(name, point, load(source.name, source.dtype, view.index))
-    nest = LoopNest(name, order, (), (copy,), origin)
+    inside = None
+    if stored[-1] != last:
+        inside = binary("lt", index_value(last.symbol), index_value(last.extent))
+    copy = Store(name, point, load(source.name, source.dtype, view.index, mask=inside))
+    nest = LoopNest(name, stored, (), (copy,), origin)
     derived = DerivedWeight(name, "fold", (source.name,), (), (nest,))
     return StoredWeight(buffer, derived, View(name, view.axes, point))
+
+
+def multiple_of(each: int, size: Expr) -> Expr:
+    """The size, made a multiple."""
+    return product((ceil_div(size, integer(each)), integer(each))) if each > 1 else size
 
 
 @dataclass(frozen=True)

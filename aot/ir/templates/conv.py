@@ -8,12 +8,13 @@ and channels) fastest where its rows are whole vectors, else outputs fastest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from aot.ir.dtypes import DType
 from aot.ir.nests import Axis, LoopNest, View
 from aot.ir.scalar import Node, binary, index_value, reduce_
 from aot.ir.templates.base import Array, LoopOp, Strides, Support, TemplateCall
@@ -27,6 +28,21 @@ from aot.symbolic import (
     row_major_strides,
     var,
 )
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """Channels of one group up to which a template reads operands of any order.
+
+    Attributes:
+        inputs: Of the input.
+        outputs: Of the output, where neighbouring places see neighbours.
+        outputs_of_steps: The same where a stride lies between what they see.
+    """
+
+    inputs: int = 0
+    outputs: int = 0
+    outputs_of_steps: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,6 +68,15 @@ class Conv(TemplateCall):
         """True when every group has one input and one output channel."""
         channels = self.x.axes[1].extent
         return bool(self.groups == channels and self.w.axes[0].extent == channels)
+
+    def is_narrow(self, narrow: Narrow) -> bool:
+        """True for one group of at most so many input channels and outputs."""
+        outputs, inputs, *_ = (axis.extent for axis in self.w.axes)
+        if self.groups > 1 or not (is_int(inputs) and is_int(outputs)):
+            return False
+        steps = any(step != 1 for step in self.stride)
+        most = narrow.outputs_of_steps if steps else narrow.outputs
+        return int(inputs) <= narrow.inputs and int(outputs) <= most
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """Cross-correlation, `groups` at a time."""
@@ -83,6 +108,8 @@ class Conv(TemplateCall):
     def walk(self, role: str, support: Support[Any], strides: Strides) -> tuple[Axis, ...] | None:
         """Images with channels last or first, as the device wants; weights as they are walked."""
         assert isinstance(support, ConvSupport)
+        if self.is_narrow(support.narrow):
+            return None
         if role == "w":
             return self._weight_walk(support, strides) if support.in_place else self.w.axes
         axes = self.output.axes if role == "output" else self.x.axes
@@ -99,11 +126,17 @@ class Conv(TemplateCall):
         own = strides[role]
         assert own is not None
         if support.in_place:
+            if self.is_narrow(support.narrow):
+                return ""
             if role == "w":
                 return self._misfit_weight(support, strides)
             far = own[1] not in (0, 1) and self.channels_fastest(own, support.vector)
             return "its channels are not contiguous" if far else ""
         apart = role == "x" and self.is_depthwise and self.x.axes[1].extent != 1 and own[1] != 1
+        long, stored = self.output.axes[-1].extent, strides.get("output")
+        rows = support.row and is_int(long) and int(long) >= support.row
+        if rows and own[-1] == 1 and stored and stored[-1] == 1:
+            return ""
         return "operand x is not contiguous along its vectors" if apart else ""
 
     def channels_fastest(self, x: Sequence[Expr] | None, vector: int) -> bool:
@@ -170,11 +203,21 @@ class ConvSupport(Support[Conv]):
         in_place: It reads its operands where they lie, so that they should lie in the order in
             which it walks them; otherwise it packs them.
         vector: Elements that it reads at once where they lie.
+        narrow: What does in any order, if `in_place`; `narrow_of`: by the name of the type.
+        row: From so many outputs a row on it takes depthwise planes whose pixels are neighbours as
+            they are, if the result is stored so too; 0 where it does not.
     """
 
     channels_last: bool = True
     in_place: bool = False
     vector: int = 1
+    narrow: Narrow = Narrow()
+    narrow_of: tuple[tuple[str, Narrow], ...] = ()
+    row: int = 0
+
+    def of_type(self, dtype: DType) -> ConvSupport:
+        """The same with what holds for operands of a type alone."""
+        return replace(self, narrow=dict(self.narrow_of).get(dtype.name, Narrow()))
 
     def fills(self, elements: Expr) -> bool:
         """True when so many elements are whole vectors."""

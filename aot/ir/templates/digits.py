@@ -3,9 +3,9 @@
 A pass moves each element to its place in the order of one digit, and keeps the order of equal ones.
 What it moves of a key are the digits that are left: so passes are alike, and share their kernels.
 Rows are cut into parts: how often a part has each digit is counted, the running sums of these
-numbers, digit by digit, say where the elements of a part begin, and a template counts which of them
-comes first. (Knuth, The Art of Computer Programming 3, 5.2.5; Satish, Harris, Garland, Designing
-efficient sorting algorithms for manycore GPUs, IPDPS 2009.)
+numbers, digit by digit, say where the elements of a part begin, and a template finds the order of
+the elements in it. (Knuth, The Art of Computer Programming 3, 5.2.5; Satish, Harris, Garland,
+Designing efficient sorting algorithms for manycore GPUs, IPDPS 2009.)
 """
 
 from __future__ import annotations
@@ -28,48 +28,95 @@ from aot.ir.scalar import (
     index_value,
     load,
     reduce_,
-    where,
 )
-from aot.ir.templates.base import Array, LoopOp, Parts, Support, TemplateCall
+from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.scan import Scan
 from aot.symbolic import Expr, FloorDiv, Modulo, ceil_div, integer, var
 
-DIGIT_BITS = 4
+DIGIT_BITS = 8
 DIGITS = 1 << DIGIT_BITS
 
-COUNT_BITS = 16
-"""Of the number of a part's elements with one digit: four such numbers are one of 64 bits."""
-
-WORD_DIGITS = 64 // COUNT_BITS
-
-MOST_PART = 1 << (COUNT_BITS - 1)
-"""Elements of the longest part."""
-
-_ROW, _COLUMN, _PART, _PLACE, _GOAL = (var(n) for n in ("i0", "i1", "i2", "r0", "u0"))
+_ROW, _COLUMN, _PLACE, _GOAL = (var(n) for n in ("i0", "i1", "r0", "u0"))
 
 
 @dataclass(frozen=True)
-class DigitPlaces(TemplateCall):
-    """x (m, n), integers -> output (m, n): each one's place in its row by the last digit, stable.
+class _OfDigits(TemplateCall):
+    """What is found of the last digits of x (m, n), integers, in parts of rows.
 
     Attributes:
         signed: The digit's highest bit is the sign: with it, elements come first.
         part: Elements of the parts.
+    """
+
+    x: View
+    signed: bool
+    part: int
+
+    def digit(
+        self, builder: NestBuilder, row: Expr, column: Expr, inside: Node | None = None
+    ) -> Node:
+        """An element's digit, int32."""
+        at = {a.symbol: e for a, e in zip(self.x.axes, (row, column), strict=True)}
+        key = builder.load(self.x, at, inside)
+        digit = cast(binary("and", key, const(DIGITS - 1, key.dtype)), INT32)
+        return binary("xor", digit, const(self._turned, INT32)) if self._turned else digit
+
+    @property
+    def _turned(self) -> int:
+        """What digits are changed by: the sign's bit is 0 where elements come last."""
+        return DIGITS // 2 if self.signed else 0
+
+    def _digits(self, operands: Mapping[str, Array]) -> Array:
+        return np.asarray((operands["x"] & (DIGITS - 1)) ^ self._turned)
+
+
+@dataclass(frozen=True)
+class DigitCounts(_OfDigits):
+    """x (m, n), integers -> output (m, DIGITS * parts): how often a part has a digit.
+
+    The parts of the first digit come first.
+    """
+
+    kind: ClassVar[str] = "digit counts"
+
+    def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
+        """The counts, from the digits alone."""
+        digits, parts = self._digits(operands), shape[1] // DIGITS
+        found = np.zeros(shape, np.int64)
+        columns = digits * parts + np.arange(digits.shape[1]) // self.part
+        np.add.at(found, (np.arange(shape[0])[:, None], columns), 1)
+        return found
+
+    def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
+        """Each digit is looked for by itself, for devices without the template."""
+        row, column = (a.symbol for a in self.output.axes)
+        size = self.x.axes[1].extent
+        parts = ceil_div(size, integer(self.part))
+        at = Modulo(column, parts) * self.part + _PLACE
+        inside = binary("lt", index_value(at), index_value(size))
+        digit = cast(self.digit(builder, row, at, inside), INT64)
+        mine = binary("eq", digit, index_value(FloorDiv(column, parts)))
+        store = self.stored(reduce_("sum", cast(binary("and", mine, inside), INT64)), builder)
+        over = Axis(_PLACE, integer(self.part))
+        return [LoopNest(self.name, self.output.axes, (over,), (store,), self.origin)]
+
+
+@dataclass(frozen=True)
+class DigitPlaces(_OfDigits):
+    """x (m, n), integers -> output (m, n): each one's place in its row by the last digit, stable.
+
+    Attributes:
         ends: (m, DIGITS * parts) how many elements come up to the end of a part, digit by digit.
     """
 
     kind: ClassVar[str] = "digit places"
 
-    x: View
-    signed: bool
-    part: int
     ends: View
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """The places, from the digits alone."""
-        digits = (operands["x"] & (DIGITS - 1)) ^ self._turned
-        order = np.argsort(digits, axis=-1, kind="stable")
+        order = np.argsort(self._digits(operands), axis=-1, kind="stable")
         places = np.empty(shape, np.int64)
         np.put_along_axis(places, order, np.arange(shape[-1])[None, :], -1)
         return places
@@ -84,20 +131,6 @@ class DigitPlaces(TemplateCall):
         before = cast(binary("or", binary("lt", theirs, mine), equal), INT64)
         store = self.stored(reduce_("sum", before), builder)
         return [LoopNest(self.name, self.output.axes, (other,), (store,), self.origin)]
-
-    @property
-    def _turned(self) -> int:
-        """What digits are changed by: the sign's bit is 0 where elements come last."""
-        return DIGITS // 2 if self.signed else 0
-
-    def digit(
-        self, builder: NestBuilder, row: Expr, column: Expr, inside: Node | None = None
-    ) -> Node:
-        """An element's digit, int32."""
-        at = {a.symbol: e for a, e in zip(self.x.axes, (row, column), strict=True)}
-        key = builder.load(self.x, at, inside)
-        digit = cast(binary("and", key, const(DIGITS - 1, key.dtype)), INT32)
-        return binary("xor", digit, const(self._turned, INT32)) if self._turned else digit
 
 
 @dataclass(frozen=True)
@@ -129,18 +162,11 @@ class _Sort:
     def step(self, number: int, keys: str, order: str | None, signed: bool) -> _Pass:
         """One pass: `keys` and `order` (None: as they are) as buffers (rows, columns)."""
         name, size = f"{self.name}_{number}", self.parts * DIGITS
-        ends = self.view(f"{name}_ends", size)
-        found = self.view(f"{name}_places", self.columns)
-        call = DigitPlaces(
-            f"{name}_places",
-            found,
-            self.origin,
-            self.view(keys, self.columns),
-            signed,
-            self.part,
-            ends,
-        )
-        return _Pass(self, name, call, order)
+        own, counts = self.view(keys, self.columns), self.view(f"{name}_counts", size)
+        ends, found = self.view(f"{name}_ends", size), self.view(f"{name}_places", self.columns)
+        counting = DigitCounts(counts.buffer, counts, self.origin, own, signed, self.part)
+        call = DigitPlaces(found.buffer, found, self.origin, own, signed, self.part, ends)
+        return _Pass(self, name, counting, call, order)
 
 
 @dataclass(frozen=True)
@@ -149,65 +175,20 @@ class _Pass:
 
     sort: _Sort
     name: str
+    counting: DigitCounts
     call: DigitPlaces
     order: str | None
 
-    def ops(self, keeps_keys: bool) -> list[LoopOp]:
-        """In order: the last one stores `{name}_order`, and `{name}_keys` where wanted."""
-        sort, size = self.sort, self.sort.parts * DIGITS
-        counts = sort.builder.temp(f"{self.name}_counts", sort.places, (sort.rows, size))
-        sort.builder.temp(self.call.ends.buffer, sort.places, (sort.rows, size))
-        sort.builder.temp(self.call.output.buffer, sort.places, (sort.rows, sort.columns))
-        one = Store(counts, (_ROW, _COLUMN), cast(self._count(), sort.places))
-        running = Scan(
-            f"{self.name}_ends", self.call.ends, sort.origin, sort.view(counts, size), "sum"
-        )
-        return [
-            self._counting(),
-            sort.nest(counts, size, (one,)),
-            running,
-            self.call,
-            self._moving(keeps_keys),
-        ]
+    def ops(self, left: int) -> list[LoopOp]:
+        """In order: the last one stores `{name}_order`, and `{name}_keys`, the digits `left`."""
+        sort, counts = self.sort, self.counting.output
+        for view in (counts, self.call.ends, self.call.output):
+            shape = tuple(a.extent for a in view.axes)
+            sort.builder.temp(view.buffer, sort.places, shape)
+        running = Scan(f"{self.name}_ends", self.call.ends, sort.origin, counts, "sum")
+        return [self.counting, running, self.call, self._moving(left)]
 
-    def _counting(self) -> LoopNest:
-        """How often each part has each digit, WORD_DIGITS numbers in one."""
-        sort, builder = self.sort, self.sort.builder
-        at = _PART * sort.part + _PLACE
-        inside = binary("lt", index_value(at), index_value(sort.columns))
-        digit = self.call.digit(builder, _ROW, at, inside)
-        bits = const(COUNT_BITS, INT64)
-        low = binary("and", cast(digit, INT64), const(WORD_DIGITS - 1, INT64))
-        one = binary("shl", const(1, INT64), binary("mul", low, bits))
-        stores = []
-        for word in range(DIGITS // WORD_DIGITS):
-            first, behind = (const(k * WORD_DIGITS, INT32) for k in (word, word + 1))
-            here = binary("and", binary("ge", digit, first), binary("lt", digit, behind))
-            value = where(binary("and", here, inside), one, const(0, INT64))
-            name = builder.temp(self._word(word), INT64, (sort.rows, sort.parts))
-            stores.append(Store(name, (_ROW, _PART), reduce_("sum", value)))
-        axes = (Axis(_ROW, sort.rows), Axis(_PART, sort.parts))
-        over = Axis(_PLACE, integer(sort.part))
-        return LoopNest(f"{self.name}_words", axes, (over,), tuple(stores), sort.origin)
-
-    def _word(self, number: int) -> str:
-        return f"{self.name}_words{number}"
-
-    def _count(self) -> Node:
-        """How often a part has a digit: column digit * parts + part."""
-        digit = FloorDiv(_COLUMN, self.sort.parts)
-        at = (_ROW, Modulo(_COLUMN, self.sort.parts))
-        low = index_value(Modulo(digit, integer(WORD_DIGITS)) * COUNT_BITS)
-        number = index_value(FloorDiv(digit, integer(WORD_DIGITS)))
-        count: Node | None = None
-        for word in range(DIGITS // WORD_DIGITS):
-            held = load(self._word(word), INT64, at)
-            mine = binary("eq", number, const(word, INT64))
-            count = held if count is None else where(mine, held, count)
-        assert count is not None
-        return binary("and", binary("shr", count, low), const((1 << COUNT_BITS) - 1, INT64))
-
-    def _moving(self, keeps_keys: bool) -> LoopNest:
+    def _moving(self, left: int) -> LoopNest:
         """Puts each element in its place."""
         sort, builder, own = self.sort, self.sort.builder, (_ROW, _COLUMN)
         shape = (sort.rows, sort.columns)
@@ -215,9 +196,11 @@ class _Pass:
         goal = clamp_index(place, sort.columns - 1, narrow=sort.places == INT32)
         here = index_value(_COLUMN) if self.order is None else load(self.order, sort.places, own)
         moved = {f"{self.name}_order": cast(here, sort.places)}
-        if keeps_keys:
+        if left:
             key = builder.load(self.call.x, {})
-            moved[f"{self.name}_keys"] = binary("shr", key, const(DIGIT_BITS, key.dtype))
+            rest = binary("shr", key, const(DIGIT_BITS, key.dtype))
+            narrow = left * DIGIT_BITS <= 8 * INT32.itemsize
+            moved[f"{self.name}_keys"] = cast(rest, INT32) if narrow else rest
         stores = tuple(
             Store(
                 builder.temp(name, value.dtype, shape), (_ROW, _GOAL), value, binds=((_GOAL, goal),)
@@ -250,7 +233,7 @@ def radix_order(
     source: DType,
     keys: View,
     places: DType,
-    parts: Parts,
+    part: int,
 ) -> tuple[list[LoopOp], str]:
     """Operations that sort rows by their keys, ascending and stable.
 
@@ -262,21 +245,20 @@ def radix_order(
         keys: A whole buffer (m, n): integers in the order of the elements, without the bits that
             all have alike.
         places: The type of positions in a row.
-        parts: How rows are cut.
+        part: Elements of the parts that rows are cut into.
 
     Returns:
         The operations, and the buffer (m, n) of each place's position in the row.
     """
     rows, columns = (a.extent for a in keys.axes)
-    part = min(parts.size(builder.hints.volume(keys.axes), builder.units or 1), MOST_PART)
     sort = _Sort(builder, name, origin, rows, columns, part, places)
     _, digits = digits_of(source)
     ops: list[LoopOp] = []
     held, order = keys.buffer, None
     for number in range(digits):
-        last = number == digits - 1
-        step = sort.step(number, held, order, last and source.kind in "fi")
-        ops += step.ops(keeps_keys=not last)
+        left = digits - number - 1
+        step = sort.step(number, held, order, not left and source.kind in "fi")
+        ops += step.ops(left)
         held, order = f"{step.name}_keys", f"{step.name}_order"
     assert order is not None
     return ops, order

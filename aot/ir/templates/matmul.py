@@ -51,7 +51,18 @@ class Matmul(TemplateCall):
 
     def packs(self, role: str, support: Support[Any]) -> bool:
         """Weights on the right are stored in the order in which tiles read them."""
-        return role == "b"
+        assert isinstance(support, MatmulSupport)
+        return role == "b" and support.rows is None
+
+    def row_bytes(self, role: str, support: Support[Any]) -> int:
+        """What the backend asks for, where each element that is copied is multiplied often."""
+        assert isinstance(support, MatmulSupport)
+        wish, sizes = support.rows, [a.extent for a in (*self.a.axes, self.b.axes[-1])]
+        if wish is None or len(sizes) != 3 or not all(is_int(size) for size in sizes):
+            return 1
+        m, k, n = (int(size) for size in sizes)
+        worth = min(m, n) >= wish.least_uses and m * k * n >= wish.least_work
+        return wish.bytes if worth else 1
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
         """One nest that sums products."""
@@ -114,6 +125,21 @@ def _cut(view: View, k: int, part: Axis) -> View:
 
 
 @dataclass(frozen=True)
+class AlignedRows:
+    """Rows of operands that a backend reads much faster where they start at multiples of `bytes`.
+
+    Attributes:
+        bytes: A power of two.
+        least_uses: Multiplications of an element from which a copy of it is worth its time, where
+        least_work: there are as many in all.
+    """
+
+    bytes: int
+    least_uses: int
+    least_work: int
+
+
+@dataclass(frozen=True)
 class MatmulSupport(Support[Matmul]):
     """A backend's template for matrix products.
 
@@ -122,9 +148,11 @@ class MatmulSupport(Support[Matmul]):
         tiny_work: where there are no more multiplications than these.
         deep: Depths that it wants in parts where there are few tiles of results, if ever.
         least_tile: Rows and columns of the smallest tile.
+        rows: Where it wants operands' rows to start; None: anywhere, and it packs weights.
     """
 
     tiny_weight: int = 4096
     tiny_work: int = 1 << 17
     deep: Parts | None = None
     least_tile: int = 16
+    rows: AlignedRows | None = None

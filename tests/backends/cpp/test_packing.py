@@ -95,6 +95,17 @@ def test_convolution_rejects_uneven_groups():
         packing.pack_conv_weight(np.zeros((5, 1, 1), np.float32), 2)
 
 
+def test_planes_layout():
+    values = np.arange(6 * 2 * 9).reshape(6, 2, 3, 3).astype(np.float32)
+    packed = packing.pack_planes_weight(values, 2)
+    assert packed.shape == (2, 18, 3) and packed[1, 9 + 5, 2] == values[5, 1, 1, 2]
+
+
+def test_planes_reject_uneven_groups():
+    with pytest.raises(ValueError, match="groups"):
+        packing.pack_planes_weight(np.zeros((5, 1, 1), np.float32), 2)
+
+
 def test_depthwise_layout():
     values = np.arange(6 * 9).reshape(6, 1, 3, 3).astype(np.float32)
     packed = packing.pack_depthwise_weight(values)

@@ -66,5 +66,11 @@ def test_convolutions(shape: tuple[int, ...], groups: int, dtype: str) -> None:
     check(shape, dtype, "pack_conv", (groups, *matrix), (("groups", groups),))
 
 
+@pytest.mark.parametrize(("shape", "groups"), [((6, 3, 2, 3), 2), ((5, 1, 4), 5)])
+def test_convolutions_of_planes(shape: tuple[int, ...], groups: int) -> None:
+    packed = (groups, int(np.prod(shape[1:])), shape[0] // groups)
+    check(shape, "float32", "pack_planes", packed, (("groups", groups),))
+
+
 def test_depthwise_convolutions() -> None:
     check((20, 1, 3, 2), "float32", "pack_depthwise", (6, 20))

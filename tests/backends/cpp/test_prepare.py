@@ -70,7 +70,13 @@ def test_equal_uses_of_a_weight_share_its_packed_form() -> None:
 
 @pytest.mark.parametrize(
     ("groups", "recipe", "last"),
-    [(1, "pack_conv", False), (4, "pack_conv", False), (32, "pack_depthwise", True)],
+    [
+        (1, "pack_conv", False),
+        (4, "pack_planes", False),
+        (32, "pack_depthwise", True),
+        (32, "pack_planes", False),
+        (8, "pack_planes", False),
+    ],
 )
 def test_convolutions_pack_by_their_groups_and_the_layout(
     groups: int, recipe: str, last: bool

@@ -13,21 +13,11 @@ import torch
 from torch.export import Dim
 
 import aot
+from tests.calls import Calls
 from tests.settings import seeded
 
 WIDTHS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 100, 600, 0, 1, 2)
 TYPES = (torch.float32, torch.bfloat16, torch.float64, torch.int8, torch.int64, torch.bool)
-
-
-class Joined(torch.nn.Module):
-    """A function of any number of tensors."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *parts: torch.Tensor) -> Any:
-        return self.function(*parts)
 
 
 def numbers(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -41,7 +31,7 @@ def array(x: torch.Tensor) -> np.ndarray:
 
 def check(tmp_path: Path, function: Callable[..., Any], *parts: torch.Tensor) -> aot.BuildReport:
     """What eager gives, on every level of instructions, on one thread and on three."""
-    module, path = Joined(function), tmp_path / "m.pkg"
+    module, path = Calls(function), tmp_path / "m.pkg"
     report = aot.package(module, parts, path=path, golden=False)
     expected = module(*parts)
     for isa in ("x86-64-v2", "x86-64-v3", aot_runtime.cpu_isa()):
@@ -94,13 +84,13 @@ def test_computed_parts(tmp_path: Path) -> None:
 
 def test_dynamic_sizes(tmp_path: Path) -> None:
     path, rows, width = tmp_path / "m.pkg", Dim("rows", min=0), Dim("width", min=0)
-    module = Joined(lambda *x: torch.cat(x, 1))
+    module = Calls(lambda *x: torch.cat(x, 1))
     shapes = [{0: rows, 1: width} if k % 3 else {0: rows} for k in range(30)]
     aot.package(
         module,
         tuple(numbers(4, 5) for _ in shapes),
         path=path,
-        dynamic_shapes={"parts": tuple(shapes)},
+        dynamic_shapes={"args": tuple(shapes)},
         golden=False,
     )
     model = aot_runtime.load(path, num_threads=2)

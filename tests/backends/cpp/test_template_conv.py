@@ -31,6 +31,7 @@ CASES = {
     "grouped": {"c": 32, "o": 24, "k": (3, 3), "groups": 2, "padding": (1, 1)},
     "dilated": {"c": 16, "o": 16, "k": (3, 3), "dilation": (2, 2), "padding": (2, 2)},
     "depthwise": {"c": 48, "o": 48, "k": (3, 3), "groups": 48, "padding": (1, 1)},
+    "few": {"c": 6, "o": 9, "k": (3, 3), "groups": 3, "stride": (1, 2), "padding": (1, 3)},
     "one": {"c": 17, "o": 8, "k": (5,), "padding": (2,)},
     "three": {"c": 4, "o": 8, "k": (3, 3, 3), "padding": (1, 0, 1)},
 }
@@ -83,6 +84,9 @@ def test_convolutions_with_bias_relu_and_residual(layout):
     program = Program(maker.graph())
     texts = {f.name: f.text for f in program.emitted.functions}
     assert ("depthwise" in texts["k5"]) == (layout == "channels_last")
+    assert [name for name, text in texts.items() if "tmpl::planes(" in text] == (
+        [] if layout == "channels_last" else ["k5", "k6", "k7"]
+    )
     for batch in (0, 1, 3):
         inputs = {}
         for name, (x_shape, w_shape, y_shape) in shapes.items():

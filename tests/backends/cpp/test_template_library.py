@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import linalg
 from torch.export import Dim
 
 import aot
+from tests.calls import Calls
 from tests.settings import seeded
 
 Array = np.ndarray[Any, Any]
@@ -21,17 +23,6 @@ LEVELS = ("x86-64-v2", "x86-64-v3", aot_runtime.cpu_isa())
 BOUND = {torch.float32: 2e-5, torch.float64: 4e-14}
 """Of what is rebuilt from factors, as a part of the matrix' norm; each is a few times what eager's
 own factors miss it by."""
-
-
-class Model(torch.nn.Module):
-    """A function of tensors."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return self.function(*inputs)
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -42,7 +33,7 @@ def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 def packaged(
     path: Path, function: Callable[..., Any], *inputs: torch.Tensor, shapes: Any = None
 ) -> Path:
-    aot.package(Model(function), inputs, path=path, golden=False, dynamic_shapes=shapes)
+    aot.package(Calls(function), inputs, path=path, golden=False, dynamic_shapes=shapes)
     return path
 
 
@@ -50,31 +41,31 @@ def as_list(made: Any) -> list[Array]:
     return [np.asarray(x).astype(np.float64) for x in made]
 
 
-def close(found: Array, wanted: Array, dtype: torch.dtype) -> None:
+def assert_close(found: Array, wanted: Array, dtype: torch.dtype) -> None:
     norm = np.abs(wanted).max(initial=1e-30)
     assert np.abs(found - wanted).max(initial=0.0) <= BOUND[dtype] * norm
 
 
-def orthonormal(columns: Array, dtype: torch.dtype) -> None:
+def assert_orthonormal(columns: Array, dtype: torch.dtype) -> None:
     found = np.swapaxes(columns, -1, -2) @ columns
-    close(found, np.broadcast_to(np.eye(found.shape[-1]), found.shape), dtype)
+    assert_close(found, np.broadcast_to(np.eye(found.shape[-1]), found.shape), dtype)
 
 
-def eigen_is_right(a: Array, values: Array, vectors: Array, dtype: torch.dtype) -> None:
+def assert_eigen(a: Array, values: Array, vectors: Array, dtype: torch.dtype) -> None:
     whole = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)
-    close((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2), whole, dtype)
-    orthonormal(vectors, dtype)
+    assert_close((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2), whole, dtype)
+    assert_orthonormal(vectors, dtype)
     assert (np.diff(values) >= 0).all()
-    close(values, np.linalg.eigvalsh(whole), dtype)
+    assert_close(values, np.linalg.eigvalsh(whole), dtype)
 
 
-def svd_is_right(a: Array, u: Array, s: Array, vt: Array, dtype: torch.dtype) -> None:
+def assert_svd(a: Array, u: Array, s: Array, vt: Array, dtype: torch.dtype) -> None:
     k = s.shape[-1]
-    close((u[..., :k] * s[..., None, :]) @ vt[..., :k, :], a, dtype)
-    orthonormal(u, dtype)
-    orthonormal(np.swapaxes(vt, -1, -2), dtype)
+    assert_close((u[..., :k] * s[..., None, :]) @ vt[..., :k, :], a, dtype)
+    assert_orthonormal(u, dtype)
+    assert_orthonormal(np.swapaxes(vt, -1, -2), dtype)
     assert (np.diff(s) <= 0).all() and (s >= 0).all()
-    close(s, np.linalg.svd(a, compute_uv=False), dtype)
+    assert_close(s, np.linalg.svd(a, compute_uv=False), dtype)
 
 
 def special(n: int, dtype: torch.dtype) -> torch.Tensor:
@@ -95,48 +86,47 @@ SQUARES = (
 )
 
 
+def assert_factors(
+    path: Path,
+    factors: Callable[[torch.Tensor], Any],
+    matrices: list[torch.Tensor],
+    check: Callable[..., None],
+) -> None:
+    """What `factors` gives of each matrix passes `check`, on all levels."""
+
+    def function(*every: torch.Tensor) -> Any:
+        return [part for a in every for part in factors(a)]
+
+    count = len(factors(matrices[0]))
+    package = packaged(path / "m.pkg", function, *matrices)
+    for isa in LEVELS:
+        made = as_list(aot_runtime.load(package, isa=isa)(*matrices))
+        for k, a in enumerate(matrices):
+            check(a.double().numpy(), *made[count * k : count * (k + 1)], a.dtype)
+
+
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
 def test_eigenvectors_rebuild_their_matrices(tmp_path: Path, dtype: torch.dtype) -> None:
-    def function(*matrices: torch.Tensor) -> Any:
-        return [part for a in matrices for part in linalg.eigh(a)]
-
-    matrices = [make(dtype) for make in SQUARES]
-    path = packaged(tmp_path / "m.pkg", function, *matrices)
-    for isa in LEVELS:
-        made = as_list(aot_runtime.load(path, isa=isa)(*matrices))
-        for k, a in enumerate(matrices):
-            eigen_is_right(a.double().numpy(), *made[2 * k : 2 * k + 2], dtype)
+    assert_factors(tmp_path, linalg.eigh, [make(dtype) for make in SQUARES], assert_eigen)
 
 
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
 def test_singular_vectors_rebuild_their_matrices(tmp_path: Path, dtype: torch.dtype) -> None:
-    def function(*matrices: torch.Tensor) -> Any:
-        return [part for a in matrices for part in linalg.svd(a, full_matrices=False)]
-
     rectangles = [normal(4, 5, 3, dtype=dtype), normal(35, 60, dtype=dtype)]
     matrices = [*(make(dtype) for make in SQUARES), *rectangles]
-    path = packaged(tmp_path / "m.pkg", function, *matrices)
-    for isa in LEVELS:
-        made = as_list(aot_runtime.load(path, isa=isa)(*matrices))
-        for k, a in enumerate(matrices):
-            svd_is_right(a.double().numpy(), *made[3 * k : 3 * k + 3], dtype)
+    assert_factors(tmp_path, partial(linalg.svd, full_matrices=False), matrices, assert_svd)
 
 
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
 def test_reflections_rebuild_their_matrices(tmp_path: Path, dtype: torch.dtype) -> None:
-    def function(*matrices: torch.Tensor) -> Any:
-        return [part for a in matrices for part in linalg.qr(a, mode="complete")]
+    def assert_qr(a: Array, q: Array, r: Array, dtype: torch.dtype) -> None:
+        assert_close(q @ r, a, dtype)
+        assert_orthonormal(q, dtype)
+        np.testing.assert_array_equal(r, np.triu(r))
 
     shapes = ((19, 7, 7), (3, 20, 33), (2, 45, 37), (37, 70), (130, 90))
     matrices = [normal(*shape, dtype=dtype) for shape in shapes]
-    path = packaged(tmp_path / "m.pkg", function, *matrices)
-    for isa in LEVELS:
-        made = as_list(aot_runtime.load(path, isa=isa)(*matrices))
-        for k, a in enumerate(matrices):
-            q, r = made[2 * k : 2 * k + 2]
-            close(q @ r, a.double().numpy(), dtype)
-            orthonormal(q, dtype)
-            np.testing.assert_array_equal(r, np.triu(r))
+    assert_factors(tmp_path, partial(linalg.qr, mode="complete"), matrices, assert_qr)
 
 
 def test_what_is_made_of_singular_values(tmp_path: Path) -> None:
@@ -170,7 +160,7 @@ def test_vectors_of_full_matrices(tmp_path: Path) -> None:
     for k, a in enumerate(matrices):
         u, s, vt = made[3 * k : 3 * k + 3]
         assert u.shape[-1] == a.shape[-2] and vt.shape[-1] == a.shape[-1]
-        svd_is_right(a.numpy(), u, s, vt, torch.float64)
+        assert_svd(a.numpy(), u, s, vt, torch.float64)
 
 
 # ---- sizes and threads ----
@@ -195,7 +185,7 @@ def test_dynamic_sizes_and_threads(tmp_path: Path) -> None:
             b = normal(size[0], size[2], size[3])
             made = as_list(model(a, b))
             for found, wanted in zip(made, _factors(a.double(), b.double()), strict=True):
-                close(found / 100, wanted.numpy() / 100, torch.float32)
+                assert_close(found / 100, wanted.numpy() / 100, torch.float32)
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 4), (2, 0, 0), (0, 0)], ids=str)

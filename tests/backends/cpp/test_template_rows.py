@@ -92,6 +92,28 @@ def test_the_first_few_of_many_and_of_few(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+def test_ranks_of_long_rows(tmp_path: Path, dtype: torch.dtype) -> None:
+    """Whole digits are equal, or none: values that tie, that are near and that are far apart."""
+    torch.manual_seed(seeded())
+    tied_rows = tied((2, 5000), dtype)
+    spread = torch.randn(2, 5000).mul(1e4 if dtype.is_floating_point else 100).to(dtype)
+    near = torch.arange(5000).flip(0).expand(2, 5000).to(dtype).contiguous()
+    check(
+        tmp_path,
+        [
+            lambda x: torch.sort(x, stable=True)[0].kthvalue(1700)[0],
+            lambda x: x.kthvalue(1700)[0],
+            lambda x: x.kthvalue(5000)[0],
+            lambda x: x.median(1)[0],
+            lambda x: x.median(),
+        ],
+        tied_rows,
+        spread,
+        near,
+    )
+
+
 @pytest.mark.parametrize("dtype", [*INTEGERS, torch.bool])
 def test_integer_scans_are_exact(tmp_path: Path, dtype: torch.dtype) -> None:
     check(

@@ -76,9 +76,15 @@ def _round_to_tf32(data):
 
 def _dot(self, a, b, d, precision, *_):
     left, right = (_plain(x).astype(d.data.dtype) for x in (a, b))
-    if a.dtype.scalar == tl.float32 and precision != ir.INPUT_PRECISION.IEEE:
-        left, right = _round_to_tf32(left), _round_to_tf32(right)
-    return TensorHandle(np.matmul(left, right) + d.data, d.dtype.scalar)
+    if a.dtype.scalar != tl.float32 or precision == ir.INPUT_PRECISION.IEEE:
+        return TensorHandle(np.matmul(left, right) + d.data, d.dtype.scalar)
+    high, other = _round_to_tf32(left), _round_to_tf32(right)
+    total = np.matmul(high, other)
+    if precision == ir.INPUT_PRECISION.TF32x3:
+        low, rest = (_round_to_tf32(x - y) for x, y in ((left, high), (right, other)))
+        small = np.matmul(low, other) + np.matmul(high, rest)
+        total = total + np.where(np.isnan(small), np.float32(0), small)
+    return TensorHandle(total + d.data, d.dtype.scalar)
 
 
 def _arithmetic(method):
@@ -222,6 +228,24 @@ def _library_function(name):
 _LIBRARY = SimpleNamespace(**{name: _library_function(name) for name in (*_FUNCTIONS, "nextafter")})
 
 
+# ---- instructions ----
+
+
+def _like(tensor, data):
+    made = np.ascontiguousarray(data, tensor.handle.data.dtype)
+    return tl.tensor(TensorHandle(made, tensor.dtype), tensor.type)
+
+
+def _in_order_of_digits(packed, *_):
+    # The numbers are all different: any sort does it.
+    return _like(packed, np.sort(packed.handle.data))
+
+
+def _numbers_of_digits(packed, bits, *_):
+    digits = packed.handle.data >> int(bits)
+    return _like(packed, np.bincount(digits, minlength=digits.size))
+
+
 # ---- addresses ----
 
 
@@ -318,6 +342,12 @@ def _function(name, text):
         for waiting in ("gdc_launch_dependents", "gdc_wait"):
             if waiting in namespace:
                 namespace[waiting] = lambda: None
+        for ordering, here in (
+            ("in_order_of_digits", _in_order_of_digits),
+            ("numbers_of_digits", _numbers_of_digits),
+        ):
+            if ordering in namespace:  # its instructions are for the device
+                namespace[ordering] = here
         _modules[name, text] = namespace[name]
     return _modules[name, text]
 

@@ -23,6 +23,7 @@ from aot.schedule.fusion import fuse
 from aot.schedule.join import join
 from tests.backends.emitting import emit
 from tests.backends.triton.disassembly import MachineCode, disassemble
+from tests.calls import Calls
 from tests.comparing import difference
 from tests.conformance.executors import interpret_triton
 from tests.launches import calls_of, template_kernels
@@ -59,21 +60,10 @@ def qkv(
     )
 
 
-class Function(torch.nn.Module):
-    """A function of tensors as a model."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args)
-
-
 def captured(function: Callable[..., Any], args: Args, dims: Any = None) -> Captured:
     # The arguments of `forward` are one parameter, a tuple.
     shapes = None if dims is None else (dims,)
-    return capture_module(Function(function), args, dynamic_shapes=shapes)
+    return capture_module(Calls(function), args, dynamic_shapes=shapes)
 
 
 def kernels_of(model: Captured, arch: str = "sm_90") -> KernelGraph:

@@ -32,3 +32,17 @@ def test_stages_fit_into_shared_memory(arch, dtype):
         )
         stage = (tile.rows + tile.columns) * tile.depth * dtype.itemsize
         assert tile.resident * tile.stages * stage <= GPUS[arch].shared_bytes
+
+
+@pytest.mark.parametrize(
+    ("size", "arch"),
+    (
+        (Size(8, 2048, 512, 1, FLOAT32), "sm_90"),
+        (Size(8, 4096, 4096, 1, FLOAT32), "sm_80"),
+        (Size(4096, 4096, 4096, 1, FLOAT32), "sm_80"),
+    ),
+    ids=str,
+)
+def test_halves_of_digits_stay_in_registers(size, arch):
+    tile = dot_tile(size, GPUS[arch], dear=False)
+    assert (tile.rows + tile.columns) * tile.depth <= 64 * 32 * tile.warps

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from aot.backends.base import EmittedGraph
 from aot.backends.triton.backend import TritonBackend
@@ -24,6 +23,7 @@ from aot.schedule.fusion import fuse
 from aot.symbolic import decode, dim
 from tests.backends.emitting import emit
 from tests.backends.triton.interpret import run_emitted
+from tests.calls import Calls
 from tests.conftest import GoldenCheck
 from tests.launches import grid_of
 from tests.schedule.graphs import run_passes
@@ -32,19 +32,8 @@ TARGET = Target("cuda", ("sm_90",))
 BACKEND = TritonBackend()
 
 
-class Function(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args)
-
-
 def kernels_of(function: Callable[..., Any], *args: torch.Tensor, **options: Any) -> KernelGraph:
-    graph, _ = ingest(capture_module(Function(function), args, **options))
+    graph, _ = ingest(capture_module(Calls(function), args, **options))
     kernels = fuse(run_passes(lower(graph), BACKEND.machine(TARGET)), BACKEND.machine(TARGET))
     verify_kernels(kernels)
     return kernels

@@ -19,8 +19,9 @@ from aot.backends.triton.attention_tile import (
     problem,
 )
 from aot.backends.triton.gpu import GPUS, Gpu
+from aot.backends.triton.template_attention import column_pieces
 from aot.backends.triton.tuning import NOTHING, Measurement, as_config
-from aot.ir.dtypes import BFLOAT16
+from aot.ir.dtypes import BFLOAT16, FLOAT32
 from tests.backends.triton.templates import (
     captured,
     check_close,
@@ -172,7 +173,8 @@ def size(heads=64, queries=2048, keys=2048, depth=128, dtype=BFLOAT16, is_causal
 
 def test_tiles_follow_the_sizes():
     gpu = GPUS["sm_90"]
-    assert attention_tile(size(), gpu).rows == 64
+    assert attention_tile(size(), gpu).rows == 128
+    assert attention_tile(replace(size(), depth=64), gpu).rows == 64
     assert attention_tile(size(), GPUS["sm_80"]).rows == 128
     assert attention_tile(size(heads=12, queries=128), gpu).rows < 64
     assert attention_tile(size(queries=4), gpu).packed
@@ -231,3 +233,22 @@ def test_machine_code(name, arch):
     assert code.uses_tensor_cores == (name != "single precision")
     if name != "keys masked":  # an element or two of the mask for each thread
         assert code.vector_loads >= 0.8 * code.loads
+
+
+@pytest.mark.parametrize(("columns", "pieces"), [(40, (32, 16)), (72, (64, 16)), (96, (64, 32))])
+def test_columns_between_powers_of_two_are_multiplied_in_two_blocks(columns, pieces):
+    args = qkv(1, 2, 70, 100, columns, dtype=torch.bfloat16)
+
+    def attend(q, k, v):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+    model = captured(attend, args)
+    (text,) = [f.text for f in emitted(model).functions]
+    assert f"DEPTH={pieces[0]},\n        MORE_DEPTH={pieces[1]}" in text
+    check_close(model, attend, args)
+
+
+def test_columns_of_float32_and_near_a_power_are_one_block():
+    assert column_pieces(80, FLOAT32) == (128, 0)
+    assert column_pieces(120, BFLOAT16) == (128, 0)
+    assert column_pieces(20, BFLOAT16) == (32, 0)

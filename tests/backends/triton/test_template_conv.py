@@ -145,6 +145,16 @@ CASES: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
         model(12, 18, 3, groups=6),
         (tensor(1, 12, 7, 7),),
     ),
+    "few channels": lambda: (
+        model(8, 8, 3, padding=1, after=lambda y, r: F.relu(y) + r),
+        (tensor(2, 8, 9, 11), tensor(2, 8, 9, 11)),
+    ),
+    "few channels, channels last": lambda: (model(5, 7, 2, HALF, stride=2), (half(2, 5, 9, 8),)),
+    "few channels, three dimensions": lambda: (
+        model(4, 2, 3, torch.bfloat16, rank=3, padding=(1, 0, 2), dilation=(1, 1, 2)),
+        (tensor(1, 4, 4, 5, 6, dtype=torch.bfloat16),),
+    ),
+    "one channel, one dimension": lambda: (model(1, 1, 16, rank=1), (tensor(1, 1, 300),)),
     "one dimension": lambda: (model(16, 24, 3, rank=1, padding=1), (tensor(2, 16, 33),)),
     "three dimensions": lambda: (
         model(16, 8, (3, 1, 2), HALF, rank=3, padding=(1, 0, 1)),
@@ -190,6 +200,14 @@ BATCH = torch.export.Dim("batch", min=1, max=64)
 HEIGHT, WIDTH = torch.export.Dim("height", min=4), torch.export.Dim("width", min=4)
 
 
+@pytest.mark.parametrize("shape", ((2, 3, 13, 14), (1, 3, 4, 9), (5, 3, 20, 5)))
+def test_few_channels_at_other_sizes(shape: Shape) -> None:
+    module = model(3, 4, 3, after=torch.tanh, padding=1, stride=2)
+    dims = ({0: BATCH, 2: HEIGHT, 3: WIDTH},)
+    captured = capture_module(module, (tensor(4, 3, 10, 10),), dynamic_shapes=dims)
+    check(captured, module, (tensor(*shape),))
+
+
 @pytest.mark.parametrize("groups", (1, 16))
 @pytest.mark.parametrize("shape", ((2, 16, 13, 14), (1, 16, 4, 9), (3, 16, 20, 5)))
 def test_values_at_other_sizes(shape: Shape, groups: int) -> None:
@@ -209,6 +227,35 @@ def test_weights_of_inputs_are_read_too() -> None:
     args = (tensor(2, 16, 7, 7), tensor(8, 16, 3, 3))
     (found,) = interpret_triton(capture_module(Computed(), args), args)
     np.testing.assert_allclose(found, to_array(Computed()(*args)), rtol=0, atol=1e-4)
+
+
+def test_few_channels_are_read_where_they_lie() -> None:
+    """One launch and no stored weight, whichever order operands have."""
+    for last in (False, True):
+        source = emitted(model(8, 8, 3), tensor(1, 8, 9, 9, last=last))
+        assert len(source.launches) == 1
+        assert not source.graph.derived
+        assert "conv_narrow(" in source.functions[0].text
+
+
+def test_where_few_channels_end() -> None:
+    def is_narrow(module: Model, x: torch.Tensor) -> bool:
+        return any("conv_narrow(" in f.text for f in emitted(module, x).functions)
+
+    x = tensor(1, 8, 9, 9)
+    assert is_narrow(model(8, 32, 3), x)
+    assert not is_narrow(model(8, 33, 3), x)
+    assert not is_narrow(model(8, 9, 3, stride=2), x)
+    assert not is_narrow(model(8, 9, 3, HALF), x.half())
+    assert not is_narrow(model(9, 8, 3), tensor(1, 9, 9, 9))
+
+
+def test_not_a_number_stays_where_taps_see_it() -> None:
+    module, x = model(2, 2, 3, padding=1), tensor(1, 2, 9, 9)
+    x[0, 1, 4, 4] = float("nan")
+    (found,) = interpret_triton(capture_module(module, (x,)), (x,))
+    np.testing.assert_array_equal(np.isnan(found), to_array(module(x).isnan()))
+    assert np.isnan(found).sum() == 18
 
 
 def test_epilogues_and_batch_norm_make_one_kernel() -> None:
@@ -352,6 +399,7 @@ CODE: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
         model(64, 64, 3, HALF, padding=1, groups=64),
         (half(1, 64, 28, 28),),
     ),
+    "eight channels": lambda: (model(8, 8, 3, padding=1), (tensor(1, 8, 512, 512),)),
 }
 
 
@@ -361,8 +409,11 @@ CODE: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
 def test_machine_code(name: str, arch: str) -> None:
     code = machine_code(name, arch)
     assert code.local_bytes == 0
-    assert code.uses_tensor_cores == (name not in ("single precision", "depthwise"))
-    if name != "image":  # whose three channels are no vector
+    assert code.uses_tensor_cores == (
+        name not in ("single precision", "depthwise", "eight channels")
+    )
+    # Three channels are no vector, and few are read where they lie: taps begin anywhere.
+    if name not in ("image", "eight channels"):
         assert 2 * code.vector_loads >= code.loads > 0
 
 

@@ -29,11 +29,12 @@ def whole(dtype, low, high, *shape):
 
 
 ROWS = {
-    "float32": (real(70001), 8),
-    "bfloat16": (real(14000, torch.bfloat16), 4),
-    "float16": (real(20000, torch.float16), 5),
-    "int8": (whole(torch.int8, -128, 127, 12000), 2),
-    "uint8": (whole(torch.uint8, 0, 255, 2, 12000), 2),
+    "float32": (real(70001), 4),
+    "bfloat16": (real(14000, torch.bfloat16), 2),
+    "float16": (real(20000, torch.float16), 3),
+    "int8": (whole(torch.int8, -128, 127, 12000), 1),
+    "uint8": (whole(torch.uint8, 0, 255, 2, 12000), 1),
+    "int64": (whole(torch.int64, -(2**63), 2**63 - 1, 70_000) >> 17, 8),
     "bool": (whole(torch.int64, 0, 2, 12000) > 0, 1),
 }
 
@@ -51,7 +52,7 @@ def descending(x):
 def test_values(name, function):
     x, passes = ROWS[name]
     model = captured(function, (x,))
-    assert template_kinds(model) == ["scan", "digit places"] * passes
+    assert template_kinds(model) == ["digit counts", "scan", "digit places"] * passes
     check_exact(model, function, (x,))
 
 
@@ -80,9 +81,10 @@ def test_values_at_other_sizes(size):
 
 def test_three_launches_a_digit():
     source = emitted(captured(ascending, (real(1 << 17),)))
-    assert len(source.launches) == 8 * 3 + 1
-    # The first pass, the last one and those between, and what stores the result.
-    assert len(source.functions) == 3 + 1 + 3 + 1
+    assert len(source.launches) == 1 + 4 * 3 + 1
+    # Keys; counts of all digits but the last, and of that one; their sums; places in the first
+    # pass, in the last one, and between; results.
+    assert len(source.functions) == 1 + 2 + 1 + 3 + 1
 
 
 @pytest.mark.parametrize("arch", ("sm_80", "sm_90"))

@@ -8,11 +8,14 @@ import torch
 from aot.frontend.capture import capture_module
 from aot.frontend.weights import to_array
 from tests.backends.triton.interpret import run_emitted
-from tests.backends.triton.templates import kernels_of
+from tests.backends.triton.templates import captured, kernels_of, machine_code, tensors
 from tests.comparing import difference
 from tests.conformance import executors
 from tests.conformance.executors import interpret_triton
+from tests.launches import template_kernels
 from tests.settings import seeded
+
+_ADDING = ("FADD", "FFMA", "HGMMA", "HMMA")
 
 
 class Product(torch.nn.Module):
@@ -39,8 +42,8 @@ def test_products_by_descriptors(size, monkeypatch):
 
     monkeypatch.setattr(executors, "run_emitted", run)
     module = Product(*size)
-    captured = capture_module(module, (module.example,))
-    (actual,) = interpret_triton(captured, (module.example,))
+    model = capture_module(module, (module.example,))
+    (actual,) = interpret_triton(model, (module.example,))
     assert any("make_tensor_descriptor" in text for text in texts)
     with torch.no_grad():
         eager = module(module.example)
@@ -57,9 +60,50 @@ def test_a_deep_product_is_computed_in_parts(dtype):
 
     torch.manual_seed(seeded())
     args = torch.randn(9, 1 << 14, dtype=dtype), torch.randn(1 << 14, 24, dtype=dtype)
-    captured = capture_module(Deep(), args)
-    assert "8 parts of the depth" in [d.verdict for d in kernels_of(captured).decisions]
-    (actual,) = interpret_triton(captured, args)
+    model = capture_module(Deep(), args)
+    assert "8 parts of the depth" in [d.verdict for d in kernels_of(model).decisions]
+    (actual,) = interpret_triton(model, args)
     x, y = (a.double() for a in args)
     eager, exact = Deep()(*args), Deep()(x, y)
     assert difference(actual, to_array(eager), dtype, to_array(exact)) == ""
+
+
+@pytest.mark.parametrize("arch", ["sm_86", "sm_90"])
+def test_blocks_of_a_deep_product_are_summed_by_themselves(arch):
+    """One chain over the depth had up to nine times eager's error at 8192 terms."""
+    args = tensors((64, 8192), (8192, 64))
+    code = machine_code(captured(torch.matmul, args), "matmul", arch)
+    counts = {k: sum(n for i, n in code.instructions.items() if i.startswith(k)) for k in _ADDING}
+    assert code.uses_tensor_cores == (arch == "sm_90")
+    if code.uses_tensor_cores:  # in three products, which end in additions
+        assert counts["FADD"] > counts["HGMMA"] + counts["HMMA"] > 0
+    else:  # each thread's results, once a block of 16 to 128 terms
+        assert 16 * counts["FADD"] <= counts["FFMA"] <= 128 * counts["FADD"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_odd_rows_are_copied_where_that_is_worth_it(dtype):
+    """Weights when the package is built, what is given in a launch of its own."""
+
+    class Odd(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(seeded())
+            self.weight = torch.nn.Parameter(torch.randn(1021, 1027, dtype=dtype))
+
+        def forward(self, x):
+            return torch.nn.functional.linear(x, self.weight)
+
+    args = tensors((261, 1027), dtype=dtype)
+    model = capture_module(Odd(), args)
+    graph = kernels_of(model)
+    (call,) = template_kernels(graph)
+    shapes = [graph.buffers[v.buffer].shape for v in (call.template.a, call.template.b)]
+    room = 1028 if dtype == torch.float32 else 1032
+    assert shapes == [(261, room), (1021, room)]
+    (actual,) = interpret_triton(model, args)
+    eager, exact = Odd()(*args), Odd().double()(args[0].double())
+    assert difference(actual, to_array(eager), dtype, to_array(exact)) == ""
+    few = tensors((9, 1027), dtype=dtype)
+    (call,) = template_kernels(kernels_of(capture_module(Odd(), few)))
+    assert not call.template.a.buffer.endswith("_a")

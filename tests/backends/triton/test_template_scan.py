@@ -105,9 +105,31 @@ def test_an_epilogue_is_part_of_the_kernel():
     assert source.functions[0].text.count("tl.store(") == 1
 
 
+INF = float("inf")
+UNEVEN = {
+    "one infinity": [1.0, -INF, 2.0, INF, 3.0, -INF],
+    "nothing at first": [-INF, -INF, -500.0, -INF, 3.0],
+    "nothing": [-INF, -INF],
+    "infinities": [INF, INF, -INF],
+    "not a number": [1.0, float("nan"), 2.0, INF],
+    "far apart": [-9e37, -100.0, 100.0, -100.0, 3e38, 3e38],
+}
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+@pytest.mark.parametrize("length", (0, 33, 40000))
+def test_logarithms_of_sums_of_uneven_values(name, length):
+    x = torch.cat([real(length), torch.tensor(UNEVEN[name]), real(length)])
+
+    def function(x):
+        return x.logcumsumexp(0)
+
+    check_close(captured(function, (x,)), function, (x,))
+
+
 def tile(rows, columns, *, across=False):
     axes = (Axis(var("r"), integer(rows)), Axis(var("c"), integer(columns)))
-    return scan_tile(*axes, hints_of(()), 512, across=across, size=4)
+    return scan_tile(*axes, hints_of(()), 512, across=across, size=4, most=8192)
 
 
 LONG = {

@@ -15,8 +15,8 @@ from aot.ir.nests import Buffer
 from aot.ir.templates.argsort import Argsort, ArgsortSupport
 from aot.ir.templates.base import Parts
 from aot.lowering.builder import GraphBuilder, Tensor
-from aot.lowering.rowwise import order_along
-from aot.symbolic import as_expr
+from aot.lowering.rowwise import at_rank, order_along
+from aot.symbolic import FloorDiv, as_expr
 from tests.schedule.graphs import BATCH, DEVICE, S0, Size, interpret, make_graph, run_passes
 from tests.settings import seeded
 
@@ -83,6 +83,24 @@ def test_rows_that_the_template_takes_are_left_to_it() -> None:
     graph = graph_of((3, 16), FLOAT32)
     assert runs_of(run_passes(graph, RUNS)) == [16]
     assert runs_of(run_passes(graph, DEVICE)) == []
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, INT64, UINT8])
+@pytest.mark.parametrize("columns", [S0, as_expr(33)])
+def test_one_rank_is_what_the_whole_order_has_there(dtype: DType, columns: Size) -> None:
+    middle = FloorDiv(as_expr(columns) - 1, as_expr(2))
+    dims = [replace(BATCH, hint=60)] if columns == S0 else []
+    graph = make_graph(
+        lambda _, x: [at_rank(x, 1, middle)], {"x": (2, columns)}, dims=dims, dtypes={"x": dtype}
+    )
+    sizes = {"s0": 33} if columns == S0 else None
+    x = sample(dtype, 2, 33)
+    (found,) = interpret(graph, {"x": x}, {}, sizes)
+    assert np.array_equal(found, np.argsort(x, axis=-1, kind="stable")[:, 16:17])
+    check(graph, x, sizes)
+    skips = replace(DEVICE, templates=(*DEVICE.templates, ArgsortSupport(Argsort, skips=True)))
+    (call,) = (op for op in run_passes(graph, skips).ops if isinstance(op, Argsort))
+    assert call.skipped == middle
 
 
 PARTS = replace(

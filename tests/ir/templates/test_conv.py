@@ -79,4 +79,13 @@ def test_packing_takes_any_order_but_of_depthwise_inputs() -> None:
     depthwise = conv(4, 4, groups=4)
     assert "not contiguous" in depthwise.misfit("x", packing, {"x": strides(*PLAIN)})
     assert depthwise.misfit("x", packing, {"x": strides(*LAST)}) == ""
+    rows = ConvSupport(Conv, row=6)
+    first, last = strides(*PLAIN), strides(*LAST)
+    assert depthwise.misfit("x", rows, {"x": first, "output": first}) == ""
+    apart = strides(512, 128, 16, 2)
+    for support, x, output in ((rows, first, last), (rows, apart, first), (packing, first, first)):
+        assert "not contiguous" in depthwise.misfit("x", support, {"x": x, "output": output})
+    assert "not contiguous" in depthwise.misfit("x", rows, {"x": first, "output": None})
+    longer = ConvSupport(Conv, row=7)
+    assert "not contiguous" in depthwise.misfit("x", longer, {"x": first, "output": first})
     assert conv(4, 4).misfit("x", packing, {"x": strides(*PLAIN)}) == ""

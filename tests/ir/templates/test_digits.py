@@ -19,7 +19,14 @@ from aot.ir.dtypes import (
     UINT8,
     DType,
 )
-from aot.ir.templates import Argsort, ArgsortSupport, ByDigits, DigitPlaces, Parts, Support
+from aot.ir.templates import (
+    Argsort,
+    ArgsortSupport,
+    ByDigits,
+    DigitCounts,
+    DigitPlaces,
+    Support,
+)
 from aot.ir.templates.digits import DIGITS, digits_of
 from aot.passes.change_calls import change_calls
 from aot.passes.expand_templates import expand_templates
@@ -27,8 +34,9 @@ from tests.ir.templates.test_argsort import graph_of, refuses
 from tests.schedule.graphs import DEVICE, S0, interpret, run_passes
 from tests.settings import seeded
 
-SORTS = ArgsortSupport(Argsort, refuses, run=8, digits=ByDigits(1, Parts(0, 1024, 4)))
-RADIX = replace(DEVICE, templates=(*DEVICE.templates, SORTS, Support(DigitPlaces)), units=1)
+SORTS = ArgsortSupport(Argsort, refuses, run=8, digits=ByDigits(1, 1024))
+DIGIT_KINDS = (Support(DigitCounts), Support(DigitPlaces))
+RADIX = replace(DEVICE, templates=(*DEVICE.templates, SORTS, *DIGIT_KINDS), units=1)
 """A device that sorts rows of more than 16 elements digit by digit."""
 
 TYPES = (FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT8, UINT8, INT32, INT64, BOOL)
@@ -73,27 +81,27 @@ def test_rows_of_any_size() -> None:
 
 
 def test_short_rows_are_merged() -> None:
-    dear = replace(SORTS, digits=ByDigits(8, Parts(0, 1024, 4)))
-    machine = replace(RADIX, templates=(*DEVICE.templates, dear, Support(DigitPlaces)))
+    dear = replace(SORTS, digits=ByDigits(8, 1024))
+    machine = replace(RADIX, templates=(*DEVICE.templates, dear, *DIGIT_KINDS))
     made = run_passes(graph_of((2, 60), FLOAT32), machine)
     assert not any(isinstance(op, DigitPlaces) for op in made.ops)
 
 
 def test_digits_are_those_that_keys_differ_by() -> None:
     found = {t.name: digits_of(t) for t in TYPES}
-    assert found["float32"] == (0, 8) and found["float64"] == (0, 16)
-    assert found["bfloat16"] == (16, 4) and found["float16"] == (12, 5)
-    assert found["int64"] == (0, 16) and found["uint8"] == (0, 2) and found["bool"] == (0, 1)
+    assert found["float32"] == (0, 4) and found["float64"] == (0, 8)
+    assert found["bfloat16"] == (16, 2) and found["float16"] == (8, 3)
+    assert found["int64"] == (0, 8) and found["uint8"] == (0, 1) and found["bool"] == (0, 1)
 
 
 @pytest.mark.parametrize("dtype", [INT8, UINT8], ids=str)
 def test_nests_give_the_places_that_the_template_means(dtype: DType) -> None:
-    """What counts before it is not asked: every step of the sort is compared with a template."""
+    """Every step of the sort is compared with a template."""
     made = run_passes(graph_of((2, 300), dtype), RADIX)
     nests = expand_templates(made, DEVICE)
-    kept = [op for op in nests.ops if isinstance(op, DigitPlaces)]
+    kept = [op for op in nests.ops if isinstance(op, DigitCounts | DigitPlaces)]
     assert not kept and len(nests.ops) == len(made.ops)
     x = {"x": sample(dtype, 2, 300)}
     (expected,), (order,) = (interpret(g, x, {}) for g in (made, nests))
-    assert np.array_equal(order, expected) and DIGITS == 16
+    assert np.array_equal(order, expected) and DIGITS == 256
     assert change_calls(made, RADIX, lambda builder, call: None) is made

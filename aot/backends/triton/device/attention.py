@@ -5,6 +5,14 @@ running maximum and sum of each row (Dao et al., FlashAttention, NeurIPS 2022; D
 FlashAttention-2, ICLR 2024). Exponentials are powers of two of scores that carry the factor
 log2(e); under a mask that is added, their differences carry it: the mask's lowest number must not
 become an infinity, since a row of such numbers is the mean of all values.
+
+Of `attention`'s constants: scores are multiplied by SCALE, LATE together with the exponential. The
+mask is ADDED to them, or says which of them count. CAUSAL: queries see the keys up to their own
+position. PACKED: rows are those of several heads. PARTS: programs walk `part_keys` keys each. KEYS:
+those of a step. EDGE: those of a step at the edge, 0 if there is none. WHOLE: there are other
+steps. LANES: columns that a row's sum is kept in, or 0. MORE_DEPTH, MORE_VALUE: columns of queries
+and of values behind the first DEPTH and VALUE, multiplied by themselves, or 0: sizes between two
+powers of two.
 """
 
 import triton
@@ -35,7 +43,9 @@ def attention(
     PARTS: tl.constexpr,
     ROWS: tl.constexpr,
     DEPTH: tl.constexpr,
+    MORE_DEPTH: tl.constexpr,
     VALUE: tl.constexpr,
+    MORE_VALUE: tl.constexpr,
     KEYS: tl.constexpr,
     WHOLE: tl.constexpr,
     EDGE: tl.constexpr,
@@ -50,12 +60,6 @@ def attention(
     load_first_mask(args, pair, m, k): the same of the first block, where blocks are read ahead of
     their use: small ones, which nothing pipelines. sees(args, m, k): whether rows see keys at the
     edge; None if all do. finish(args, pair, part, m, n, acc, top, total): stores what rows become.
-
-    Scores are multiplied by SCALE, LATE together with the exponential. The mask is ADDED to them,
-    or says which of them count. CAUSAL: queries see the keys up to their own position. PACKED: rows
-    are those of several heads. PARTS: programs walk `part_keys` keys each. KEYS: those of a step.
-    EDGE: those of a step at the edge, 0 if there is none. WHOLE: there are other steps. LANES:
-    columns that a row's sum is kept in, or 0.
     """
     pair, part, first, second = locate(args, program)
     # The tile in the middle is its own partner: it is computed once.
@@ -63,54 +67,59 @@ def attention(
     for turn in range(0, turns):
         tile = tl.where(turn == 0, first, second) if PAIRED else first
         m = tile * ROWS + tl.arange(0, ROWS)[:, None]
-        c = tl.arange(0, DEPTH)[None, :]
-        n = tl.arange(0, VALUE)[None, :]
-        q = load_q(args, pair, m, c)
+        n = columns(VALUE)
+        q = load_q(args, pair, m, columns(DEPTH))
+        other_q = load_q(args, pair, m, columns(MORE_DEPTH) + DEPTH) if MORE_DEPTH else None
         top = tl.full([ROWS], float("-inf"), tl.float32)
         total = tl.zeros([ROWS, LANES] if LANES else [ROWS], tl.float32)
         acc = tl.zeros([ROWS, VALUE], tl.float32)
+        if MORE_VALUE:
+            more = tl.zeros([ROWS, MORE_VALUE], tl.float32)
         begin, whole, end = key_range(
             tile, part, queries, keys, part_keys, ROWS, KEYS, CAUSAL, PACKED, PARTS
         )
         if WHOLE:
             if load_first_mask is not None:
-                seen = load_first_mask(args, pair, m, begin + tl.arange(0, KEYS)[None, :])
+                seen = load_first_mask(args, pair, m, begin + columns(KEYS))
             for start in range(begin, whole, KEYS):
                 k = start + tl.arange(0, KEYS)[:, None]
-                transposed = tl.trans(load_k(args, pair, k, c, EDGE=False))
-                score = scores(q, transposed, SCALE, LATE, PRECISION)
+                score = scores(args, load_k, pair, k, q, other_q, SCALE, LATE, PRECISION, 0)
                 if load_first_mask is not None:
                     score = with_mask(score, seen, ADDED)
-                    after = tl.minimum(start + KEYS, whole - KEYS) + tl.arange(0, KEYS)[None, :]
+                    after = tl.minimum(start + KEYS, whole - KEYS) + columns(KEYS)
                     seen = load_mask(args, pair, m, after, EDGE=False)
                 elif load_mask is not None:
-                    columns = start + tl.arange(0, KEYS)[None, :]
-                    score = with_mask(score, load_mask(args, pair, m, columns, EDGE=False), ADDED)
-                power, change, top = powers(score, top, SCALE, LATE, ADDED)
-                total = add_powers(total, power, change, LANES)
-                v = load_v(args, pair, k, n, EDGE=False)
-                acc = values_added(acc * change[:, None], power, v, PRECISION)
+                    seen = load_mask(args, pair, m, start + columns(KEYS), EDGE=False)
+                    score = with_mask(score, seen, ADDED)
+                power, change, top, total = powers(score, top, total, SCALE, LATE, ADDED, LANES)
+                acc = with_values(args, load_v, pair, k, 0, acc, power, change, PRECISION, 0)
+                if MORE_VALUE:
+                    more = with_values(
+                        args, load_v, pair, k, VALUE, more, power, change, PRECISION, 0
+                    )
         if EDGE:
             for start in range(whole, end, EDGE):
                 k = start + tl.arange(0, EDGE)[:, None]
-                columns = start + tl.arange(0, EDGE)[None, :]
-                transposed = tl.trans(load_k(args, pair, k, c, EDGE=True))
-                score = scores(q, transposed, SCALE, LATE, PRECISION)
+                score = scores(args, load_k, pair, k, q, other_q, SCALE, LATE, PRECISION, 1)
                 if load_mask is not None:
-                    score = with_mask(score, load_mask(args, pair, m, columns, EDGE=True), ADDED)
+                    seen = load_mask(args, pair, m, start + columns(EDGE), EDGE=True)
+                    score = with_mask(score, seen, ADDED)
                 if sees is not None:
-                    score = tl.where(sees(args, m, columns), score, float("-inf"))
-                power, change, top = powers(score, top, SCALE, LATE, ADDED)
-                total = add_powers(total, power, change, LANES)
-                v = load_v(args, pair, k, n, EDGE=True)
-                acc = values_added(acc * change[:, None], power, v, PRECISION)
+                    score = tl.where(sees(args, m, start + columns(EDGE)), score, float("-inf"))
+                power, change, top, total = powers(score, top, total, SCALE, LATE, ADDED, LANES)
+                acc = with_values(args, load_v, pair, k, 0, acc, power, change, PRECISION, 1)
+                if MORE_VALUE:
+                    more = with_values(
+                        args, load_v, pair, k, VALUE, more, power, change, PRECISION, 1
+                    )
         total = tl.sum(total, 1) if LANES else total
         if PARTS:
             top = top if ADDED else top * 0.6931471805599453
-        else:
-            weight = tl.where(total == 0.0, 0.0, 1.0 / total)
-            acc = acc * weight[:, None]
-        finish(args, pair, part, m, n, acc, top[:, None], total[:, None])
+        weight = 1.0 if PARTS else tl.where(total == 0.0, 0.0, 1.0 / total)[:, None]
+        finish(args, pair, part, m, n, acc * weight, top[:, None], total[:, None])
+        if MORE_VALUE:
+            n = columns(MORE_VALUE) + VALUE
+            finish(args, pair, part, m, n, more * weight, top[:, None], total[:, None])
 
 
 @triton.jit
@@ -148,16 +157,49 @@ def key_range(
 
 
 @triton.jit
-def scores(q, transposed, SCALE: tl.constexpr, LATE: tl.constexpr, PRECISION: tl.constexpr):
-    """Products of queries and keys; unless LATE, they carry their factor."""
-    score = tl.dot(q, transposed, input_precision=PRECISION)
+def columns(COUNT: tl.constexpr):
+    """Numbers of columns, from 0."""
+    return tl.arange(0, COUNT)[None, :]
+
+
+@triton.jit
+def scores(
+    args,
+    load_k,
+    pair,
+    k,
+    q,
+    other_q,
+    SCALE: tl.constexpr,
+    LATE: tl.constexpr,
+    PRECISION: tl.constexpr,
+    EDGE: tl.constexpr,
+):
+    """Products of queries (`other_q`: their columns behind those of `q`, or None) and keys."""
+    block = load_k(args, pair, k, columns(q.shape[1]), EDGE=EDGE)
+    score = tl.dot(q, tl.trans(block), input_precision=PRECISION)
+    if other_q is not None:
+        block = load_k(args, pair, k, columns(other_q.shape[1]) + q.shape[1], EDGE=EDGE)
+        score = tl.dot(other_q, tl.trans(block), score, input_precision=PRECISION)
     return score if LATE else score * SCALE
 
 
 @triton.jit
-def values_added(acc, power, v, PRECISION: tl.constexpr):
-    """`acc` and the values of a block, weighted."""
-    return tl.dot(power.to(v.dtype), v, acc, input_precision=PRECISION)
+def with_values(
+    args,
+    load_v,
+    pair,
+    k,
+    first,
+    acc,
+    power,
+    change,
+    PRECISION: tl.constexpr,
+    EDGE: tl.constexpr,
+):
+    """What there was, changed, and a block's values in the columns from `first` on, weighted."""
+    v = load_v(args, pair, k, columns(acc.shape[1]) + first, EDGE=EDGE)
+    return tl.dot(power.to(v.dtype), v, acc * change[:, None], input_precision=PRECISION)
 
 
 @triton.jit
@@ -167,8 +209,16 @@ def with_mask(score, seen, ADDED: tl.constexpr):
 
 
 @triton.jit
-def powers(score, top, SCALE: tl.constexpr, LATE: tl.constexpr, ADDED: tl.constexpr):
-    """(exponentials of scores, what they change those before by, the new greatest scores)."""
+def powers(
+    score,
+    top,
+    total,
+    SCALE: tl.constexpr,
+    LATE: tl.constexpr,
+    ADDED: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    """(exponentials of scores, what they change those before by, greatest scores, sums)."""
     best = tl.max(score, 1)
     best = tl.maximum(top, best * SCALE if LATE else best)
     # While everything was -inf, any finite shift leaves the exponentials 0.
@@ -177,7 +227,8 @@ def powers(score, top, SCALE: tl.constexpr, LATE: tl.constexpr, ADDED: tl.conste
     change = top - shift
     if ADDED:
         power, change = power * 1.4426950408889634, change * 1.4426950408889634
-    return tl.exp2(power), tl.exp2(change), best
+    power, change = tl.exp2(power), tl.exp2(change)
+    return power, change, best, add_powers(total, power, change, LANES)
 
 
 @triton.jit

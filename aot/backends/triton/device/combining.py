@@ -38,6 +38,34 @@ def log_plus(a, b):
 
 
 @triton.jit
+def log_pairs(top, scale, other, other_scale):
+    """log(scale exp(top)) as two numbers, joined with another: no logarithm before the last one."""
+    less = tl.exp(-tl.abs(top - other))
+    # Of two equal infinities the difference is no number.
+    less = tl.where(top == other, tl.full([], 1.0, top.dtype), less)
+    own, others = tl.where(top < other, less, 1.0), tl.where(top < other, 1.0, less)
+    return max_nan(top, other), scale * own + other_scale * others
+
+
+@triton.jit
+def log_running(values):
+    """The logarithms of the running sums of exp(values) along the rows."""
+    ones = tl.full([], 1.0, values.dtype) + tl.zeros_like(values)
+    top, scale = tl.associative_scan((values, ones), 1, log_pairs)
+    return top + tl.log(scale)
+
+
+@triton.jit
+def log_total(values):
+    """The logarithm of the sum of exp(values) of each row."""
+    top = tl.reduce(values, 1, max_nan)
+    # Of two equal infinities the difference is no number.
+    known = tl.abs(top) < float("inf")
+    shift = tl.where(known | (top != top), top, 0.0)
+    return shift + tl.log(tl.sum(tl.exp(values - shift[:, None]), 1))
+
+
+@triton.jit
 def either(a, b):
     """Or."""
     return a | b

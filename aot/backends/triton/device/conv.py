@@ -85,3 +85,52 @@ def conv_tap(args, load_x, load_w, m, n, seen, tap, acc, CHANNELS: tl.constexpr)
         x = load_x(args, m, n, seen, tap, c).to(tl.float32)
         acc = acc + x * load_w(args, m, n, seen, tap, c).to(tl.float32)
     return acc
+
+
+@triton.jit
+def conv_narrow(
+    args,
+    window,
+    load_x,
+    load_w,
+    finish,
+    program,
+    across,
+    taps,
+    ROWS: tl.constexpr,
+    CHANNELS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    UNROLLED: tl.constexpr,
+):
+    """Computes OUTPUTS channels of ROWS output positions from all CHANNELS.
+
+    What a tap sees is loaded once for all of them, whose sums lie in registers; every thread has
+    the same weights at a time. `across` programs share the rows. window(args, m): what is known of
+    positions m before the walk. load_x(args, m, seen, tap, c): what a tap sees of channel c, by
+    that. load_w(args, tap, c, n): the weight of output n, a number. finish(args, m, n, acc): stores
+    what the sums of n become.
+    """
+    m = program // across * ROWS + tl.arange(0, ROWS)[:, None]
+    first = program % across * OUTPUTS
+    seen = window(args, m)
+    acc = (tl.zeros([ROWS, 1], tl.float32),) * OUTPUTS
+    if UNROLLED:
+        for tap in tl.static_range(taps):
+            acc = narrow_tap(args, load_x, load_w, m, first, seen, tap, acc, CHANNELS)
+    else:
+        for tap in range(taps):
+            acc = narrow_tap(args, load_x, load_w, m, first, seen, tap, acc, CHANNELS)
+    for n in tl.static_range(OUTPUTS):
+        finish(args, m, first + n, acc[n])
+
+
+@triton.jit
+def narrow_tap(args, load_x, load_w, m, first, seen, tap, acc, CHANNELS: tl.constexpr):
+    """`acc` with what a tap of `conv_narrow` adds."""
+    for c in tl.static_range(CHANNELS):
+        x = load_x(args, m, seen, tap, c).to(tl.float32)
+        sums = ()
+        for n in tl.static_range(len(acc)):
+            sums = sums + (acc[n] + x * load_w(args, tap, c, first + n).to(tl.float32),)  # noqa: RUF005
+        acc = sums
+    return acc

@@ -1,6 +1,7 @@
 """Functions whose loops depend on the data; every lane waits for the slowest of its tile.
 
-The formulas are those of aot/vec/math_loops.h, which names their sources. Operands are float64.
+The formulas are those of aot/vec/math_loops.h, which names their sources, or of what is named here.
+Operands are float64.
 """
 
 import triton
@@ -32,35 +33,54 @@ def gamma_term(b, x, width, point, weight):
 
 
 @triton.jit
-def gamma_series(a, x):
-    """The lower side's power series, relative to the density."""
+def gamma_series(a, x, SHORT: tl.constexpr):
+    """The lower side's power series, relative to the density; each lane ends with its own term.
+
+    SHORT: the result is rounded to float32. Four terms share a division, and a barrier at which
+    lanes are asked whether some goes on.
+    """
+    ENDS: tl.constexpr = 1e-9 if SHORT else 1e-17
     n = a + 0.0 * x
-    term, total = tl.full([], 1.0, n.dtype) + 0.0 * n, tl.full([], 1.0, n.dtype) + 0.0 * n
-    while any_true(term > total * 1e-17):
-        n += 1.0
-        term *= x / n
-        total += term
+    term, total = 1.0 + 0.0 * n, 1.0 + 0.0 * n
+    going = term > 0.0
+    while any_true(going):
+        last = n + 4.0
+        two = (n + 3.0) * last
+        three = (n + 2.0) * two
+        part = term / ((n + 1.0) * three)
+        total = tl.where(going, total + part * (x * (three + x * (two + x * (last + x)))), total)
+        term = part * (x * x) * (x * x)
+        going = going & (term > total * ENDS)
+        n = last
     return total
 
 
 @triton.jit
-def gamma_fraction(a, x):
-    """The upper side's continued fraction, relative to the density (Lentz)."""
+def gamma_fraction(a, x, SHORT: tl.constexpr):
+    """The upper side's continued fraction, relative to the density, for 1 + a <= x < 1e5.
+
+    Its convergents by J. Wallis' recurrence (DLMF 1.12.2), four at a time; the denominators, which
+    are positive here, are made 1 by the one division.
+    """
+    ENDS: tl.constexpr = 1e-9 if SHORT else 2e-15
     b = x + 1.0 - a
-    d = 1.0 / b
-    c = tl.full([], 1e300, b.dtype) + 0.0 * b
-    value, change = d, d + 2.0
+    value = 1.0 / b
+    top, below = value, 1.0 + 0.0 * b
+    top_before, below_before = 0.0 * b, value
+    going = value == value
     k = tl.full([], 0.0, b.dtype)
-    while any_true(tl.abs(change - 1.0) >= 5e-16) & (k < 10000.0):
-        k += 1.0
-        step = k * (a - k)
-        b += 2.0
-        d = step * d + b
-        d = 1.0 / tl.where(d == 0, 1e-300, d)
-        c = b + step / c
-        c = tl.where(c == 0, 1e-300, c)
-        change = c * d
-        value *= change
+    while any_true(going) & (k < 10000.0):
+        for _ in tl.static_range(4):
+            k += 1.0
+            step = k * (a - k)
+            b += 2.0
+            top, top_before = b * top + step * top_before, top
+            below, below_before = b * below + step * below_before, below
+        scale = 1.0 / below
+        top, top_before, below_before = top * scale, top_before * scale, below_before * scale
+        below = 1.0 + 0.0 * b
+        going = going & (tl.abs(top - value) >= ENDS * top)
+        value = tl.where(going, top, value)
     return value
 
 
@@ -104,34 +124,39 @@ def gamma_tail(a, x):
 
 
 @triton.jit
-def gamma_sides(a, x):
+def gamma_sides(a, x, SHORT: tl.constexpr):
     """(operands are in the domain, the side that is known is the upper one, its area)."""
     good = (a > 0) & (x > 0) & (a < float("inf")) & (x < float("inf"))
     s, t = tl.where(good, a, 1.0), tl.where(good, x, 1.0)
     large = s > 200.0
     is_upper = tl.where(large, t > s - 1.0, t >= s + 1.0)
-    area = gamma_tail(tl.where(large, s, 300.0), tl.where(large, t, 300.0))
-    s, t = tl.where(large, 1.0, s), tl.where(large, 1.0, t)
-    density = gamma_density(s, t)
-    # Lanes of the other side take operands that need no steps.
-    series = density * gamma_series(s, tl.where(is_upper, 0.0, t))
-    own, outside = tl.where(is_upper, s, 1.0), tl.where(is_upper, t, 2.0)
-    fraction = density * s * gamma_fraction(own, outside)
-    value = tl.where(large, area, tl.where(is_upper, fraction, series))
+    value = 0.0 * s * t
+    if any_true(large):
+        value += gamma_tail(tl.where(large, s, 300.0), tl.where(large, t, 300.0))
+    if any_true(s <= 200.0):
+        # Lanes of another side take operands that need no steps.
+        right = is_upper & (s <= 200.0)
+        s, t = tl.where(large, 1.0, s), tl.where(large, 1.0, t)
+        near = gamma_series(s, tl.where(right, 0.0, t), SHORT)
+        far = gamma_fraction(
+            tl.where(right, s, 1.0), tl.where(right, tl.minimum(t, 1e5), 2.0), SHORT
+        )
+        small = gamma_density(s, t) * tl.where(right, s * far, near)
+        value = tl.where(large, value, small)
     return good, is_upper, value
 
 
 @triton.jit
-def igamma(a, x):
-    """The regularised lower incomplete gamma function."""
-    good, is_upper, value = gamma_sides(a, x)
+def igamma(a, x, SHORT: tl.constexpr):
+    """The regularised lower incomplete gamma function; SHORT: float32 has its digits."""
+    good, is_upper, value = gamma_sides(a, x, SHORT)
     return tl.where(good, tl.where(is_upper, 1.0 - value, value), float("nan"))
 
 
 @triton.jit
-def igammac(a, x):
-    """The regularised upper incomplete gamma function."""
-    good, is_upper, value = gamma_sides(a, x)
+def igammac(a, x, SHORT: tl.constexpr):
+    """The regularised upper incomplete gamma function; SHORT: float32 has its digits."""
+    good, is_upper, value = gamma_sides(a, x, SHORT)
     return tl.where(good, tl.where(is_upper, value, 1.0 - value), float("nan"))
 
 

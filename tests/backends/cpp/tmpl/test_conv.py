@@ -7,14 +7,25 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from aot.backends.cpp.conv_heuristic import ConvBlocking, ConvShape, conv_blocking
-from aot.backends.cpp.packing import pack_conv_weight, pack_depthwise_weight
+from aot.backends.cpp.conv_heuristic import (
+    ConvBlocking,
+    ConvShape,
+    PlanesBlocking,
+    conv_blocking,
+    planes_blocking,
+)
+from aot.backends.cpp.packing import (
+    pack_conv_weight,
+    pack_depthwise_weight,
+    pack_planes_weight,
+)
 from tests.backends.cpp.tmpl.build import LEVELS, aligned, as_aligned, build, call, levels
 from tests.settings import seeded
 
 HEADER = """
 #include "aot/tmpl/conv.h"
 #include "aot/tmpl/depthwise.h"
+#include "aot/tmpl/planes.h"
 using namespace aot::tmpl;
 #define EXPORT extern "C" __attribute__((visibility("default")))
 // Bias, and a store to [n][c][pixel], so that every index is checked.
@@ -81,6 +92,23 @@ EXPORT int64_t scratch_{name}() {{ return depthwise_scratch<Cfg>(); }}
   const DepthwiseArgs<Cfg> p{{x, sn, sd, sh, sw, w, n, d, h, wd, od, oh, ow}};
   depthwise<Cfg>(p, begin, end, scratch,
                  Epilogue<compute_t<Cfg::A>>{{c, bias, od * oh * ow, Cfg::C}});
+}}
+}}  // namespace {name}
+"""
+)
+PLANES = (
+    CONFIG
+    + """
+  static constexpr int64_t G = {g}, IC = {ic}, OC = {oc}, ROWS = {rows}, COLS = {columns};
+  static constexpr bool LONE = {lone};
+}};
+EXPORT int64_t scratch_{name}() {{ return planes_scratch<Cfg>(); }}
+"""
+    + ARGUMENTS
+    + """
+  const PlanesArgs<Cfg> p{{x, sn, sc, sd, sh, sw, w, n, d, h, wd, od, oh, ow}};
+  planes<Cfg>(p, begin, end, scratch,
+              Epilogue<compute_t<Cfg::A>, !Cfg::LONE>{{c, bias, od * oh * ow, Cfg::G * Cfg::OC}});
 }}
 }}  // namespace {name}
 """
@@ -164,7 +192,8 @@ class Case:
     size: tuple[int, int, int]
     dtype: str = "float32"
     channels_last: bool = True
-    blocking: ConvBlocking | None = None
+    blocking: ConvBlocking | PlanesBlocking | None = None
+    lone: bool = False
 
     def text(self, name: str) -> str:
         b, shape = self.blocking, self.shape
@@ -179,6 +208,9 @@ class Case:
         }
         if b is None:
             return DEPTHWISE.format(base="DepthwiseConfig", **common)
+        if isinstance(b, PlanesBlocking):
+            sizes = {"rows": b.rows, "columns": b.columns, "lone": str(self.lone).lower()}
+            return PLANES.format(base="PlanesConfig", ic=shape.ic, oc=shape.oc, **sizes, **common)
         flags = {"patch": str(b.patch).lower(), "turned": str(b.turned).lower()}
         sizes = {"mb": b.mb, "nb": b.nb, "mc": b.mc, "nc": b.nc, "kb": b.kb, "rows": b.rows}
         return CONV.format(base="ConvConfig", ic=shape.ic, oc=shape.oc, **flags, **sizes, **common)
@@ -197,6 +229,17 @@ def full(shape, n, size, dtype="float32", channels_last=True, **overrides) -> Ca
         pairs=dtype == "bfloat16",
     )
     return Case(shape, n, size, dtype, channels_last, replace(blocking, **overrides))
+
+
+def in_planes(shape, n, size, dtype="float32", lone=False, **overrides) -> Case:
+    blocking = planes_blocking(
+        shape,
+        6,
+        40,
+        accumulator_bytes=8 if dtype == "float64" else 4,
+        narrow=dtype in ("bfloat16", "float16"),
+    )
+    return Case(shape, n, size, dtype, False, replace(blocking, **overrides), lone)
 
 
 def square(ic, oc, k, *, groups=1, stride=1, dilation=1, padding=0):
@@ -238,6 +281,20 @@ DEPTHWISE_CASES = [
     (square(1, 1, 3, groups=5, padding=3), 1, (1, 2, 1)),
     (ConvShape(20, 1, 1, (2, 3, 3), (1, 1, 2), (2, 1, 1), (1, 1, 0)), 2, (4, 5, 17)),
 ]
+PLANES_CASES = [
+    (square(1, 1, 3, groups=7, padding=1), 2, (1, 19, 40)),
+    (square(1, 1, 5, groups=3, stride=2, padding=2), 2, (1, 23, 75)),
+    (square(1, 2, 3, groups=4, padding=1), 1, (1, 9, 9)),
+    (square(1, 1, 3, groups=3, padding=3), 1, (1, 2, 1)),
+    (square(3, 23, 3, stride=2, padding=1), 2, (1, 21, 66)),
+    (square(4, 6, 4, stride=4), 1, (1, 16, 140)),
+    (square(4, 7, 3, groups=2, dilation=2, padding=2), 1, (1, 8, 33)),
+    (square(2, 3, 3, stride=2, dilation=3, padding=3), 1, (1, 9, 40)),
+    (square(1, 4, 3, padding=5), 1, (1, 3, 2)),
+    (square(2, 3, 3), 0, (1, 9, 40)),
+    (ConvShape(2, 3, 5, (1, 1, 9), (1, 1, 3), padding=(0, 0, 4)), 2, (1, 1, 200)),
+    (ConvShape(2, 3, 4, (2, 3, 3), (2, 1, 2), (1, 2, 1), (1, 1, 2)), 2, (5, 6, 30)),
+]
 
 
 def all_cases() -> dict[str, Case]:
@@ -268,6 +325,13 @@ def all_cases() -> dict[str, Case]:
     for dtype in ("float32", "float64", "bfloat16"):
         for i, case in enumerate(DEPTHWISE_CASES):
             table[f"depthwise{i}_{dtype}"] = Case(*case, dtype=dtype)
+    for i, case in enumerate(PLANES_CASES):
+        table[f"planes{i}"] = in_planes(*case)
+    for dtype in ("float64", "bfloat16", "float16"):
+        for i in (1, 3, 4, 6):
+            table[f"planes{i}_{dtype}"] = in_planes(*PLANES_CASES[i], dtype=dtype)
+    table["planes_lone"] = in_planes(*PLANES_CASES[0], lone=True)
+    table["planes_pieces"] = in_planes(*PLANES_CASES[4], rows=2, columns=10)
     return table
 
 
@@ -284,17 +348,25 @@ def test_matches_the_direct_sum(level, name, pieces):
     def work(pixels, out_shape):
         if blocking is None:
             return case.n * out_shape[2] * out_shape[3]
+        if isinstance(blocking, PlanesBlocking):
+            return case.n * shape.groups * out_shape[2] * -(-out_shape[3] // blocking.rows)
         return blocking.work(pixels)
 
     def scratch(ow):
         if blocking is None:
             return library[f"scratch_{name}"]()
+        if isinstance(blocking, PlanesBlocking):
+            assert library[f"scratch_{name}"]() == blocking.scratch_bytes
+            return blocking.scratch_bytes
         iw = (ow - 1) * shape.stride[2] + (shape.kernel[2] - 1) * shape.dilation[2] + 1
         assert library[f"scratch_{name}"](iw) == blocking.scratch_bytes(ow)
         return blocking.scratch_bytes(ow)
 
     def packer(w):
-        return pack_depthwise_weight(w) if blocking is None else pack_conv_weight(w, shape.groups)
+        if blocking is None:
+            return pack_depthwise_weight(w)
+        pack = pack_planes_weight if isinstance(blocking, PlanesBlocking) else pack_conv_weight
+        return pack(w, shape.groups)
 
     check(
         library[f"run_{name}"],

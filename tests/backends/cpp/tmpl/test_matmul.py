@@ -323,7 +323,18 @@ def test_strided_k_is_copied(level, shape, name):
 
 
 @pytest.mark.parametrize("layout", ["rows", "columns", "strided"])
-@pytest.mark.parametrize("shape", [(0, 5, 5), (1, 70, 60), (3, 16, 5), (40, 37, 60), (150, 100, 0)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (0, 5, 5),
+        (1, 70, 60),
+        (3, 16, 5),
+        (40, 37, 60),
+        (150, 100, 0),
+        (21, 70, 1037),
+        (7, 64, 1100),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
 def test_plain_b(level, layout, shape, dtype):
     check(level, f"plain_b_{dtype}", shape, b_layout=layout, batch=2, pieces=2)

@@ -68,6 +68,20 @@ struct Bf16Dot {
   }
 };
 
+// B as a matrix of bfloat16 of any strides, packed into `copy` as pairs; k's count pairs.
+struct PairsB {
+  const Bf16* b;            // the first column at k = 0
+  int64_t row, column;      // strides in elements
+  int64_t n, k;             // columns that exist from b on; rows, which are no pairs
+  float* copy;
+  AOT_INLINE Panels<float> view(int64_t j, int np, int64_t, int64_t from, int64_t depth) const {
+    pack_pairs(b + 2 * from * row + j * kPanel * column, row, column,
+               min64(2 * depth, k - 2 * from), min64(np * kPanel, n - j * kPanel), copy,
+               depth * kPanel);
+    return {copy, depth * kPanel, kPanel, copy};
+  }
+};
+
 // C[0..mrows) x [0..panels*16) = A * B with tiles: 32 x 32 results at a time in four of them.
 struct Bf16Tiles {
   const Bf16* a;

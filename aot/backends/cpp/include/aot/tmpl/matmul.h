@@ -145,41 +145,51 @@ struct MatmulRun {
   AOT_INLINE bool native_block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
     const Bf16Unit unit = bf16_unit();
     const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
-    const B* const panels = p.b + b * p.b_batch + n0 / kPanel * b_panel();
     const int64_t np = ceil_div(n1 - n0, kPanel);
-    if (!Cfg::COPY_A && unit == kBf16Tiles && k() > 0 && k() % Bf16Tiles::kStep == 0) {
-      Bf16Tiles{first, p.a_row, m1 - m0, k(), panels, b_panel(), np, tile, kLd}.run();
-    } else if (unit >= kBf16Dot) {
-      // A pair of bfloat16 takes the place of a float.
-      const float* rows[Cfg::MC];
-      const PackedB<float> source{reinterpret_cast<const float*>(panels), b_panel() / 2};
-      const BlockArgs<float, PackedB<float>> args{
-          rows, 0, m1 - m0, 1, ceil_div(k(), 2), source, np, tile, kLd};
-      if (Cfg::COPY_A || k() % 2 != 0) {  // pairs that are neighbours, the last with a zero
-        float* const copy = tile + Cfg::MC * kLd;
-        for (int64_t i = 0; i < m1 - m0; ++i) rows[i] = copy + i * kCopyLd;
-        block_by_panels<Bf16Dot, Cfg::KB>(args, [&](MicroArgs<float>& m) {
-          copy_pairs(first + 2 * m.k0 * p.a_col, p.a_row, p.a_col, m1 - m0,
-                     min64(2 * m.kc, k() - 2 * m.k0), copy, kCopyLd);
-          m.k0 = 0;
-        });
-      } else {
-        for (int64_t i = 0; i < m1 - m0; ++i) {
-          rows[i] = reinterpret_cast<const float*>(first + i * p.a_row);
-        }
-        block_by_panels<Bf16Dot, Cfg::KB>(args, RowsInPlace());
-      }
+    if (unit < kBf16Dot) return false;
+    if constexpr (Cfg::STRIDED_B) {
+      float* const copy = tile + Cfg::MC * (kLd + kCopyLd);
+      const B* const at = p.b + b * p.b_batch + n0 * p.b_col;
+      dots(first, m1 - m0, np, PairsB{at, p.b_row, p.b_col, n() - n0, k(), copy});
     } else {
-      return false;
+      const B* const panels = p.b + b * p.b_batch + n0 / kPanel * b_panel();
+      if (!Cfg::COPY_A && unit == kBf16Tiles && k() > 0 && k() % Bf16Tiles::kStep == 0) {
+        Bf16Tiles{first, p.a_row, m1 - m0, k(), panels, b_panel(), np, tile, kLd}.run();
+      } else {
+        dots(first, m1 - m0, np,
+             PackedB<float>{reinterpret_cast<const float*>(panels), b_panel() / 2});
+      }
     }
     epi(b, m0, m1, n0, n1, tile, kLd);
     return true;
+  }
+
+  // Rows from `first` on by `panels` panels of a source of pairs, which take the places of floats.
+  template <class Source>
+  AOT_INLINE void dots(const A* first, int64_t count, int64_t panels, const Source& source) const {
+    const float* rows[Cfg::MC];
+    const BlockArgs<float, Source> args{rows,   0,      count, 1,  ceil_div(k(), 2),
+                                        source, panels, tile,  kLd};
+    if (Cfg::COPY_A || k() % 2 != 0) {  // pairs that are neighbours, the last with a zero
+      float* const copy = tile + Cfg::MC * kLd;
+      for (int64_t i = 0; i < count; ++i) rows[i] = copy + i * kCopyLd;
+      block_by_panels<Bf16Dot, Cfg::KB>(args, [&](MicroArgs<float>& m) {
+        copy_pairs(first + 2 * m.k0 * p.a_col, p.a_row, p.a_col, count,
+                   min64(2 * m.kc, k() - 2 * m.k0), copy, kCopyLd);
+        m.k0 = 0;
+      });
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        rows[i] = reinterpret_cast<const float*>(first + i * p.a_row);
+      }
+      block_by_panels<Bf16Dot, Cfg::KB>(args, RowsInPlace());
+    }
   }
 #endif
 
   void block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
 #if defined(AOT_TMPL_BF16_UNITS)
-    if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16> && !Cfg::STRIDED_B) {
+    if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16>) {
       if (native_block(b, m0, m1, n0, n1)) return;
     }
 #endif

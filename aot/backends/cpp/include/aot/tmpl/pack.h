@@ -163,6 +163,51 @@ void pack_any(const S* src, int64_t row, int64_t column, int64_t kc, int64_t n, 
   }
 }
 
+// A matrix of bfloat16 of any strides as packed pairs in the places of floats: dst[p][k][j] holds
+// src[2 k * row + (16 p + j) * column] and the element a row on, zeros from row kc and column n on.
+inline void pack_pairs(const Bf16* src, int64_t row, int64_t column, int64_t kc, int64_t n,
+                       float* dst, int64_t panel_stride) {
+  using S = Simd<float>;
+  constexpr int64_t kL = S::kLanes;
+  const int64_t whole = kc / 2;
+  for (int64_t n0 = 0; n0 < n; n0 += kL) {
+    const Bf16* const in = src + n0 * column;
+    float* const out = dst + n0 / kPanel * panel_stride + n0 % kPanel;
+    int64_t k = 0;
+    if (n0 + kL <= n && column == 1) {
+      for (; k < whole; ++k) {
+        S::Halves low, high;
+        __builtin_memcpy(&low, in + 2 * k * row, sizeof(low));
+        __builtin_memcpy(&high, in + (2 * k + 1) * row, sizeof(high));
+        S::store(out + k * kPanel, S::V(__builtin_convertvector(low, S::Words) |
+                                        __builtin_convertvector(high, S::Words) << 16));
+      }
+    } else if (n0 + kL <= n && row == 1) {
+      for (; k + kL <= whole; k += kL) {
+        S::V r[kL];
+        AOT_UNROLL for (int64_t j = 0; j < kL; ++j) {
+          __builtin_memcpy(&r[j], in + j * column + 2 * k, sizeof(r[j]));
+        }
+        transpose_rows<kL / 2, float>(r);
+        AOT_UNROLL for (int64_t i = 0; i < kL; ++i) S::store(out + (k + i) * kPanel, r[i]);
+      }
+    }
+    for (; k < ceil_div(kc, 2); ++k) {
+      for (int64_t j = 0; j < kL; ++j) {
+        const bool there = n0 + j < n;
+        const Bf16* const at = in + 2 * k * row + j * column;
+        const Bf16 pair[2] = {there ? at[0] : Bf16{}, there && 2 * k + 1 < kc ? at[row] : Bf16{}};
+        __builtin_memcpy(out + k * kPanel + j, pair, sizeof(pair));
+      }
+    }
+  }
+  for (int64_t j = round_up(n, kL); j < round_up(n, kPanel); ++j) {  // vectors that are all beyond n
+    for (int64_t k = 0; k < ceil_div(kc, 2); ++k) {
+      dst[j / kPanel * panel_stride + k * kPanel + j % kPanel] = 0;
+    }
+  }
+}
+
 // One element of a storage type as E: itself, or widened.
 template <class E, class S>
 AOT_INLINE E as(S x) {

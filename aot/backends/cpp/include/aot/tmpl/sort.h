@@ -1,4 +1,5 @@
-// Positions of the first k elements of each row of a matrix in sorted order, stable.
+// Positions of the first k elements of each row of a matrix in sorted order, stable, but the
+// `first` ones.
 //
 //   template <class Cfg, class Epi>
 //   void argsort(const SortArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi&
@@ -8,9 +9,11 @@
 // above everything, -0.0 equal to 0.0; inverted when descending). A whole row is sorted by a
 // least-significant-digit radix sort (Knuth, TAOCP 3, 5.2.5), whose passes over digits that all
 // keys share are skipped. For few of many (4 k <= n), elements beyond the k-th best so far are
-// dropped as they come, and the survivors sorted whenever their room is full.
+// dropped as they come, and the survivors sorted whenever their room is full. Of a long row of which
+// the first ones are left out, elements whose leading digits belong to none of the wanted ranks are
+// dropped before anything is sorted, digit by digit: n steps for a few ranks.
 //   scratch = 2 * room * 16 + (k rounded up to 16) * 8, room = sort_room(n, k) items
-//   epi(0, m, m + 1, 0, k, const int64_t* tile, int64_t ld)       tile[j]: position in the row
+//   epi(0, m, m + 1, 0, k - first, const int64_t* tile, int64_t ld)  tile[j]: position in the row
 #ifndef AOT_TMPL_SORT_H_
 #define AOT_TMPL_SORT_H_
 
@@ -28,6 +31,7 @@ struct SortArgs {
   const typename Cfg::A* x;
   int64_t row, col;  // strides in elements
   int64_t m, n, k;   // k <= n
+  int64_t first = 0; // of the k
 };
 
 // Items that the two halves of the scratch hold. Python's twin: template_rows.sort_room.
@@ -103,7 +107,73 @@ AOT_INLINE SortItem* sort_items(SortItem* items, SortItem* other, int64_t count)
   return items;
 }
 
+// Items of a row whose ranks may be wanted, in their order, and how many are known to come before.
+struct Candidates {
+  int64_t count, before;
+};
+
+// How often each value of a digit occurs, and the values between which wanted ranks lie.
+template <int BITS>
+struct DigitRange {
+  static constexpr int64_t kValues = int64_t(1) << BITS;
+  int64_t counts[kValues] = {};
+  int64_t low = 0, high = 0;  // inclusive
+  int64_t below = 0;          // elements below `low`
+
+  // Of the ranks [first, last), of those counted.
+  AOT_INLINE void find(int64_t first, int64_t last) {
+    int64_t total = 0;
+    for (int64_t value = 0; value < kValues; ++value) {
+      if (total <= first) low = value, below = total;
+      if (total < last) high = value;
+      total += counts[value];
+    }
+  }
+};
+
+// The elements of a row that may have the ranks [first, last), by the digits of their keys.
+template <int BYTES, class Key>
+AOT_INLINE Candidates candidates(const Key& key_of, int64_t n, int64_t first, int64_t last,
+                                 SortItem* items) {
+  constexpr int kBits = BYTES == 1 ? 8 : 11;
+  constexpr uint64_t kMask = (uint64_t(1) << kBits) - 1;
+  int shift = 8 * BYTES - kBits;
+  Candidates found{0, 0};
+  {
+    DigitRange<kBits> range;
+    for (int64_t j = 0; j < n; ++j) ++range.counts[key_of(j) >> shift & kMask];
+    range.find(first, last);
+    for (int64_t j = 0; j < n; ++j) {
+      const uint64_t key = key_of(j);
+      const int64_t digit = int64_t(key >> shift & kMask);
+      items[found.count] = {key, j};
+      found.count += digit >= range.low && digit <= range.high;
+    }
+    found.before = range.below;
+    if (range.low != range.high) return found;
+  }
+  while (shift > 0 && found.count > DigitRange<kBits>::kValues) {
+    shift = shift > kBits ? shift - kBits : 0;
+    DigitRange<kBits> range;
+    for (int64_t i = 0; i < found.count; ++i) ++range.counts[items[i].key >> shift & kMask];
+    range.find(first - found.before, last - found.before);
+    int64_t left = 0;
+    for (int64_t i = 0; i < found.count; ++i) {
+      const SortItem item = items[i];
+      const int64_t digit = int64_t(item.key >> shift & kMask);
+      items[left] = item;
+      left += digit >= range.low && digit <= range.high;
+    }
+    found = {left, found.before + range.below};
+    if (range.low != range.high) break;
+  }
+  return found;
+}
+
 }  // namespace detail
+
+// Elements of the shortest row whose candidates are looked for by digits.
+constexpr int64_t kSelectedRow = 4096;
 
 template <class Cfg, class Epi>
 AOT_INLINE void argsort(const SortArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
@@ -120,8 +190,18 @@ AOT_INLINE void argsort(const SortArgs<Cfg>& p, int64_t begin, int64_t end, void
     int64_t count = 0;
     uint64_t bound = ~uint64_t(0);  // keys of this size and above are not among the first k
     bool bounded = false;
-    for (int64_t j = 0; j < p.n; ++j) {
-      const uint64_t key = detail::sort_key(widen(p.x[m * p.row + j * p.col])) ^ kInvert;
+    const auto key_of = [&](int64_t j) {
+      return detail::sort_key(widen(p.x[m * p.row + j * p.col])) ^ kInvert;
+    };
+    int64_t skipped = p.first;
+    const bool selects = p.first > 0 && room == p.n && p.n >= kSelectedRow;
+    if (selects) {
+      const auto found = detail::candidates<kBytes>(key_of, p.n, p.first, p.k, items);
+      count = found.count;
+      skipped -= found.before;
+    }
+    for (int64_t j = selects ? p.n : 0; j < p.n; ++j) {
+      const uint64_t key = key_of(j);
       if (bounded && key >= bound) continue;
       if (count == room) {
         detail::SortItem* const sorted = detail::sort_items<kBytes>(items, other, count);
@@ -135,8 +215,9 @@ AOT_INLINE void argsort(const SortArgs<Cfg>& p, int64_t begin, int64_t end, void
       items[count++] = {key, j};
     }
     const detail::SortItem* const sorted = detail::sort_items<kBytes>(items, other, count);
-    for (int64_t j = 0; j < p.k; ++j) tile[j] = sorted[j].position;
-    epi(0, m, m + 1, 0, p.k, tile, p.k);
+    const int64_t kept = p.k - p.first;
+    for (int64_t j = 0; j < kept; ++j) tile[j] = sorted[skipped + j].position;
+    epi(0, m, m + 1, 0, kept, tile, kept);
   }
 }
 

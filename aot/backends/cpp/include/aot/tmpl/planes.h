@@ -1,0 +1,288 @@
+// Convolution of planes: few channels in a group, 1 to 3 dimensions, where the pixels of a row are
+// neighbours in the input as in the output (channels first).
+//
+//   template <class Cfg, class Epi>
+//   void planes(const PlanesArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
+//               const Epi& epi);
+//
+// Vectors run along the output's pixels and every weight is broadcast, so that no channel is
+// computed in vain and nothing is turned. The rows of input that a block needs are first copied into
+// scratch, padded and widened; with a stride, columns of equal remainder lie side by side.
+//   work    = n * G * od * ceil(oh / ROWS)                (unit = ((n * G + g) * od + d) * rows + r)
+//   scratch = planes_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the formula
+//             is conv_heuristic.PlanesBlocking.scratch_bytes.
+// Epi is called as in conv.h with TURNED: epi(0, m0, m1, c0, c1, tile, ld), the tile being
+// tile[(c - c0) * ld + (m - m0)], of one plane. With one channel a group that is an ordinary tile
+// whose rows are one element apart, and LONE says that it is wanted so (ld = 1).
+//
+// Weights: [G][IC * KD * KH * KW][OC] (packing.pack_planes_weight).
+#ifndef AOT_TMPL_PLANES_H_
+#define AOT_TMPL_PLANES_H_
+
+#include "aot/tmpl/pack.h"
+
+namespace aot::tmpl {
+
+struct PlanesConfig {
+  using A = float;                 // element of input and weight
+  static constexpr int64_t G = 1;  // groups
+  static constexpr int64_t IC = 1, OC = 1;  // channels of one group
+  static constexpr int64_t KD = 1, KH = 1, KW = 1;
+  static constexpr int64_t SD = 1, SH = 1, SW = 1;
+  static constexpr int64_t DD = 1, DH = 1, DW = 1;
+  static constexpr int64_t PD = 0, PH = 0, PW = 0;
+  static constexpr int64_t ROWS = 1;   // the most output rows of a block
+  static constexpr int64_t COLS = 64;  // the most output columns; wider rows go piece by piece
+  static constexpr bool LONE = false;
+};
+
+template <class Cfg>
+struct PlanesArgs {
+  const typename Cfg::A* x;
+  int64_t sn, sc, sd, sh, sw;  // strides of the input in elements
+  const typename Cfg::A* w;
+  int64_t n, d, h, wd;
+  int64_t od, oh, ow;
+};
+
+namespace detail {
+
+inline constexpr int64_t kPlanesChannels = 16;  // output channels of a tile
+
+// Sizes that follow from a configuration, in elements.
+template <class Cfg>
+struct PlanesShape {
+  using T = compute_t<typename Cfg::A>;
+  static constexpr int64_t kK = Cfg::IC * Cfg::KD * Cfg::KH * Cfg::KW;
+  static constexpr int64_t kUsed = (Cfg::ROWS - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
+  // Columns of one remainder: whole vectors from every tap on.
+  static constexpr int64_t kPhase =
+      round_up(Cfg::COLS, kPanel) + round_up((Cfg::KW - 1) * Cfg::DW / Cfg::SW + 1, kPanel);
+  static constexpr int64_t kLine = Cfg::SW * kPhase;
+  static constexpr int64_t kLines = Cfg::IC * Cfg::KD * kUsed * kLine;
+  static constexpr int64_t kLd = round_up(Cfg::ROWS * Cfg::COLS, kPanel) + kPanel;
+  static constexpr int64_t kTile = min64(Cfg::OC, kPlanesChannels) * kLd;
+  static constexpr bool kWiden = !std::is_same_v<typename Cfg::A, T>;
+  static constexpr int64_t kWeights = kWiden ? round_up(kK * Cfg::OC, kPanel) : 0;
+};
+
+// Every second lane of a and b, from lane FROM on.
+template <int FROM, class V, int... L>
+AOT_INLINE V every_second(V a, V b, std::integer_sequence<int, L...>) {
+  return __builtin_shufflevector(a, b, (2 * L + FROM)...);
+}
+
+template <class Cfg, class Epi>
+struct PlanesRun {
+  using A = typename Cfg::A;
+  using S = PlanesShape<Cfg>;
+  using T = typename S::T;
+  using Vec = Simd<T>;
+  using V = typename Vec::V;
+  static constexpr int64_t kL = Vec::kLanes;
+  // Sums that stay in registers, with the vectors and the weight that they are made of.
+  static constexpr int kSums = kVectorRegisters >= 32 ? 16 : 8;
+  static constexpr int vectors_for(int channels) {
+    return kSums / channels < 8 ? kSums / channels : 8;
+  }
+
+  const PlanesArgs<Cfg>& p;
+  T* tile;
+  T* lines;
+  T* widened;  // weights of a group
+  const Epi& epi;
+
+  // `count` columns of a row from column `first` on, of which those outside the data are zeros.
+  void line(const A* row, int64_t first, int64_t count, T* out) const {
+    const int64_t left = min64(max64(-first, 0), count);
+    const int64_t right = max64(left, min64(count, p.wd - first));
+    if constexpr (Cfg::SW == 1) {
+      zero_row(out, left);
+      zero_row(out + right, S::kPhase - right);
+      if (p.sw == 1) {
+        copy_row(row + first + left, right - left, out + left);
+        return;
+      }
+    } else {
+      zero_row(out, S::kLine);
+    }
+    int64_t i = left;
+    if constexpr (Cfg::SW == 2) {
+      if (p.sw == 1 && right - left >= 2 * kL) {
+        for (; i < right; i += 2 * kL) {
+          const int64_t from = min64(i, right - 2 * kL);  // the last ones overlap those before
+          const A* const in = row + first + from;
+          const V a = load_widened<T>(in), b = load_widened<T>(in + kL);
+          constexpr auto lanes = std::make_integer_sequence<int, int(kL)>{};
+          T* const even = out + from % 2 * S::kPhase + from / 2;
+          T* const odd = out + (from + 1) % 2 * S::kPhase + (from + 1) / 2;
+          Vec::store(even, every_second<0>(a, b, lanes));
+          Vec::store(odd, every_second<1>(a, b, lanes));
+        }
+      }
+    }
+    for (; i < right; ++i) out[i % Cfg::SW * S::kPhase + i / Cfg::SW] = at(row, first + i);
+  }
+  AOT_INLINE T at(const A* row, int64_t column) const { return as<T>(row[column * p.sw]); }
+
+  // What `rows` output rows from (od, oh) on read of group g, for columns [ow, ow + columns).
+  void fill(const A* image, int64_t od, int64_t oh, int64_t rows, int64_t ow,
+            int64_t columns) const {
+    const int64_t used = (rows - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
+    const int64_t count = (columns - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
+    T* out = lines;
+    for (int64_t c = 0; c < Cfg::IC; ++c) {
+      for (int64_t kd = 0; kd < Cfg::KD; ++kd, out += S::kUsed * S::kLine) {
+        const int64_t d = od * Cfg::SD - Cfg::PD + kd * Cfg::DD;
+        for (int64_t r = 0; r < used; ++r) {
+          const int64_t h = oh * Cfg::SH - Cfg::PH + r;
+          if (uint64_t(d) < uint64_t(p.d) && uint64_t(h) < uint64_t(p.h)) {
+            line(image + c * p.sc + d * p.sd + h * p.sh, ow * Cfg::SW - Cfg::PW, count,
+                 out + r * S::kLine);
+          } else {
+            zero_row(out + r * S::kLine, S::kLine);
+          }
+        }
+      }
+    }
+  }
+
+  // Where vectors of a block lie: `across` in each row, the last within it where there is room.
+  struct Block {
+    int64_t columns, across, vectors;
+  };
+  struct Place {
+    int64_t row, across;
+  };
+
+  // Sums of NV vectors from `place` on, which moves behind them, for CH channels.
+  template <int CH, int NV>
+  AOT_INLINE void sums(const Block& block, Place& place, const T* w, T* out) const {
+    const T* in[NV];
+    T* to[NV];
+    AOT_UNROLL for (int j = 0; j < NV; ++j) {
+      const int64_t column = max64(0, min64(place.across * kL, block.columns - kL));
+      in[j] = lines + place.row * Cfg::SH * S::kLine + column;
+      to[j] = out + place.row * block.columns + column;
+      if (++place.across == block.across) place = {place.row + 1, 0};
+    }
+    V acc[CH][NV];
+    AOT_UNROLL for (int c = 0; c < CH; ++c) {
+      AOT_UNROLL for (int j = 0; j < NV; ++j) acc[c][j] = Vec::zero();
+    }
+    for (int64_t k = 0; k < Cfg::IC * Cfg::KD; ++k) {
+      for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
+        const int64_t from = (k * S::kUsed + kh * Cfg::DH) * S::kLine;
+        AOT_UNROLL for (int64_t kw = 0; kw < Cfg::KW; ++kw, w += Cfg::OC) {
+          const int64_t tap = from + kw * Cfg::DW % Cfg::SW * S::kPhase + kw * Cfg::DW / Cfg::SW;
+          V x[NV];
+          AOT_UNROLL for (int j = 0; j < NV; ++j) x[j] = Vec::load(in[j] + tap);
+          AOT_UNROLL for (int c = 0; c < CH; ++c) {
+            const V weight = Vec::set1(w[c]);
+            AOT_UNROLL for (int j = 0; j < NV; ++j) acc[c][j] = Vec::fma(x[j], weight, acc[c][j]);
+          }
+        }
+      }
+    }
+    AOT_UNROLL for (int c = 0; c < CH; ++c) {
+      // In order: what reaches beyond a narrow row is written again by the next one.
+      AOT_UNROLL for (int j = 0; j < NV; ++j) Vec::store(to[j] + c * S::kLd, acc[c][j]);
+    }
+  }
+
+  // All vectors of a block for CH channels.
+  template <int CH>
+  __attribute__((noinline)) void channels(const Block& block, const T* w, T* out) const {
+    constexpr int kV = vectors_for(CH);
+    Place place{0, 0};
+    int64_t v = 0;
+    for (; v + kV <= block.vectors; v += kV) sums<CH, kV>(block, place, w, out);
+    if (v < block.vectors && v > 0) {  // the last group overlaps the one before
+      v = block.vectors - kV;
+      place = {v / block.across, v % block.across};
+      sums<CH, kV>(block, place, w, out);
+      return;
+    }
+    for (; v < block.vectors; ++v) sums<CH, 1>(block, place, w, out);
+  }
+
+  // Channels [o0, o1) of a group into the tile.
+  void tile_of(const Block& block, const T* w, int64_t o0, int64_t o1) const {
+    for (int64_t o = o0; o < o1;) {
+      T* const out = tile + (o - o0) * S::kLd;
+      if (o1 - o >= 4) {
+        channels<4>(block, w + o, out);
+        o += 4;
+      } else if (o1 - o >= 2) {
+        channels<2>(block, w + o, out);
+        o += 2;
+      } else {
+        channels<1>(block, w + o, out);
+        o += 1;
+      }
+    }
+  }
+
+  const T* weights(int64_t g) const {
+    const A* const own = p.w + g * S::kK * Cfg::OC;
+    if constexpr (S::kWiden) {
+      for (int64_t i = 0; i < S::kK * Cfg::OC; ++i) widened[i] = widen(own[i]);
+      return widened;
+    } else {
+      return own;
+    }
+  }
+
+  // Output rows [oh, oh + rows) of one plane, its columns [ow, ow + columns).
+  void block(int64_t n, int64_t g, int64_t od, int64_t oh, int64_t rows, int64_t ow,
+             int64_t columns, const T* w) const {
+    fill(p.x + n * p.sn + g * Cfg::IC * p.sc, od, oh, rows, ow, columns);
+    const int64_t across = ceil_div(columns, kL);
+    const int64_t m = ((n * p.od + od) * p.oh + oh) * p.ow + ow;
+    for (int64_t o = 0; o < Cfg::OC; o += kPlanesChannels) {
+      const int64_t end = min64(o + kPlanesChannels, Cfg::OC);
+      tile_of({columns, across, rows * across}, w, o, end);
+      epi(0, m, m + rows * columns, g * Cfg::OC + o, g * Cfg::OC + end, tile,
+          Cfg::LONE ? 1 : S::kLd);
+    }
+  }
+};
+
+}  // namespace detail
+
+template <class Cfg>
+constexpr int64_t planes_scratch() {
+  using S = detail::PlanesShape<Cfg>;
+  return (S::kTile + S::kLines + S::kWeights) * int64_t(sizeof(typename S::T));
+}
+
+template <class Cfg, class Epi>
+void planes(const PlanesArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi) {
+  static_assert(!Cfg::LONE || Cfg::OC == 1, "a lone channel is a group's only one");
+  using R = detail::PlanesRun<Cfg, Epi>;
+  using T = typename R::T;
+  T* const at = static_cast<T*>(scratch);
+  const R run{p, at, at + R::S::kTile, at + R::S::kTile + R::S::kLines, epi};
+  const int64_t steps = ceil_div(p.oh, Cfg::ROWS);
+  int64_t group = -1;
+  const T* w = nullptr;
+  for (int64_t u = begin; u < end; ++u) {
+    const int64_t plane = u / steps, od = plane % p.od, image = plane / p.od;
+    const int64_t g = image % Cfg::G, n = image / Cfg::G;
+    const int64_t first = u % steps * Cfg::ROWS, last = min64(p.oh, first + Cfg::ROWS);
+    if (g != group) w = run.weights(group = g);
+    if (p.ow <= Cfg::COLS) {
+      run.block(n, g, od, first, last - first, 0, p.ow, w);
+      continue;
+    }
+    for (int64_t oh = first; oh < last; ++oh) {
+      for (int64_t ow = 0; ow < p.ow; ow += Cfg::COLS) {
+        run.block(n, g, od, oh, 1, ow, min64(Cfg::COLS, p.ow - ow), w);
+      }
+    }
+  }
+}
+
+}  // namespace aot::tmpl
+
+#endif  // AOT_TMPL_PLANES_H_
