@@ -70,6 +70,18 @@ _SINGLE = {
     256: AttentionTile(16, 32, 8, 2),
 }
 
+_SPLIT = {
+    64: AttentionTile(64, 32, 4, 2),
+    128: AttentionTile(128, 32, 8, 2),
+    256: AttentionTile(16, 32, 8, 2),
+}
+_SPLIT_IN_STEP = {
+    64: AttentionTile(64, 32, 4, 2),
+    128: AttentionTile(32, 32, 8, 2),
+    256: AttentionTile(16, 32, 8, 2),
+}
+"""Of float32 as products of halves of its digits: the largest whose digits stay in registers."""
+
 _SINGLE_KEYS = 64
 """Most keys of a packed tile in single precision: registers hold what is multiplied."""
 
@@ -82,9 +94,7 @@ def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
     if measured is not None:
         found = {key: bool(n) if key == "packed" else n for key, n in measured.items()}
         return AttentionTile(**found)  # type: ignore[arg-type]
-    half = _HALF if gpu.async_dots else _HALF_IN_STEP
-    table = half if size.dtype.itemsize == 2 else _SINGLE
-    tile = next(t for depth, t in table.items() if size.depth <= depth)
+    tile = next(t for depth, t in _table(size.dtype, gpu).items() if size.depth <= depth)
     if size.queries <= PACKED_QUERIES:
         block = max(32, 64 * 128 // power_above(size.depth))
         if size.dtype.itemsize > 2:
@@ -96,6 +106,15 @@ def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
     warps = tile.warps if rows == tile.rows else max(4, tile.warps * rows // tile.rows)
     keys = 2 * tile.keys if rows <= 32 and size.depth <= 64 else tile.keys
     return _fitted(replace(tile, rows=rows, keys=keys, warps=warps), size)
+
+
+def _table(dtype: DType, gpu: Gpu) -> dict[int, AttentionTile]:
+    """The tile of many queries by the greatest size of a head."""
+    if dtype.itemsize == 2:
+        return _HALF if gpu.async_dots else _HALF_IN_STEP
+    if gpu.splits_floats:
+        return _SPLIT if gpu.async_dots else _SPLIT_IN_STEP
+    return _SINGLE
 
 
 _WARPS = 4

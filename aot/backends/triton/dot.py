@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, Value
 from aot.backends.triton.text import index_text
-from aot.ir.dtypes import FLOAT32, DType
+from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.kernels import TemplateKernel
 from aot.ir.nests import Axis, Store
 from aot.ir.scalar import load
@@ -62,6 +62,11 @@ def precision(dtype: DType, *, split: bool = False) -> str:
     if dtype != FLOAT32:
         return "None"
     return '"tf32x3"' if split else '"ieee"'
+
+
+def sums_type(dtype: DType) -> str:
+    """The type of sums of products."""
+    return "tl.float64" if dtype == FLOAT64 else "tl.float32"
 
 
 def finish_tile(body: Body, kernel: TemplateKernel, text: str, dims: frozenset[str]) -> None:

@@ -178,7 +178,7 @@ def emit_attention(
     with hooks.function("locate", "program") as body:
         _locate(body, t, hints)
     _write_loads(hooks, t)
-    given = {"program": program_id(t.context), **_sizes(t), **_flags(t)}
+    given = {"program": program_id(t.context), **_sizes(t), **_flags(t, gpu)}
     given |= {
         name: "None" for name in ("load_mask", "load_first_mask", "sees") if name not in hooks
     }
@@ -210,7 +210,7 @@ def _sizes(t: _Attention) -> dict[str, str]:
     }
 
 
-def _flags(t: _Attention) -> dict[str, str]:
+def _flags(t: _Attention, gpu: Gpu) -> dict[str, str]:
     """What the device function is told of the computation."""
     scale = float(t.call.scale) * _LOG2E
     # Scores that a mask is added to carry their scale before.
@@ -223,7 +223,7 @@ def _flags(t: _Attention) -> dict[str, str]:
         "PACKED": str(t.members is not None),
         "PAIRED": str(t.paired),
         "PARTS": str(t.parts is not None),
-        "PRECISION": precision(t.dtype),
+        "PRECISION": precision(t.dtype, split=gpu.splits_floats),
     }
 
 

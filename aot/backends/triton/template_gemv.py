@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aot.backends.triton.context import KernelContext, TileDim
-from aot.backends.triton.dot import Operand, finish_tile, open_batch
+from aot.backends.triton.dot import Operand, finish_tile, open_batch, sums_type
 from aot.backends.triton.hooks import Hooks, places
 from aot.backends.triton.kernel import EmittedKernel, line_grid
 from aot.backends.triton.text import index_text
@@ -67,6 +67,7 @@ def emit_gemv(
         "DEPTH": str(depth),
         "AHEAD": str(_turns_ahead(right, context, depth)),
         "WAITS": str(context.early),
+        "SUMS": sums_type(context.buffers[right.buffer].dtype),
     }
     programs = product((*(a.extent for a in batch), blocks))
     options = {"num_warps": 4, "num_stages": 2}

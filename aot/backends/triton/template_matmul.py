@@ -15,6 +15,7 @@ from aot.backends.triton.dot import (
     open_batch,
     operand,
     precision,
+    sums_type,
     with_ranges,
 )
 from aot.backends.triton.dot_tiling import DotTile, Size, dot_tile
@@ -86,6 +87,7 @@ def emit_matmul(
         **{"down": down, "across": across, "depth": depth},
         **{"ROWS": str(tile.rows), "COLUMNS": str(tile.columns), "DEPTH": str(tile.depth)},
         **{"GROUP": str(GROUP), "PRECISION": precision(dtype, split=gpu.splits_floats)},
+        "SUMS": sums_type(dtype),
     }
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
     many = hints.value(count) >= gpu.multiprocessors and tile.rows >= 64

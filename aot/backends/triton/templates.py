@@ -23,6 +23,7 @@ from aot.backends.triton.template_resample_outer import MOST_INSIDE, workspace
 from aot.backends.triton.template_scan import LONGEST, emit_scan
 from aot.backends.triton.template_true_places import COMPACTED, emit_true_places
 from aot.errors import InternalError
+from aot.ir.dtypes import FLOAT64
 from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer
@@ -61,7 +62,7 @@ from aot.ir.templates.matmul import AlignedRows
 from aot.symbolic import is_int
 
 TENSOR_CORE_TYPES = frozenset(("float32", "float16", "bfloat16"))
-"""Names of the element types that products are computed of."""
+"""Names of the element types that convolutions and attention are computed of."""
 
 SORT_RUN = SORT_COLUMNS // 2
 """Elements of the runs that longer rows are merged from."""
@@ -144,6 +145,12 @@ def _takes_type(call: TemplateCall, buffers: Mapping[str, Buffer], hints: Hints)
     return f"the device's template for {call.kind} takes no {dtype}"
 
 
+def _takes_product(call: Matmul, buffers: Mapping[str, Buffer], hints: Hints) -> str:
+    if operand_dtype(call, buffers) == FLOAT64:
+        return ""
+    return _takes_type(call, buffers, hints)
+
+
 def _takes_heads(call: Attention, buffers: Mapping[str, Buffer], hints: Hints) -> str:
     sizes = (call.q.axes[3].extent, call.output.axes[3].extent)
     if any(is_int(s) and int(s) > HEAD_SIZE for s in sizes):
@@ -193,7 +200,7 @@ _ROWS = (
     Template(Support(DigitCounts), emit_digit_counts, _always),
     Template(Support(DigitPlaces), emit_digits, _always),
     Template(
-        MatmulSupport(Matmul, _takes_type, deep=DEEP, rows=ROWS), emit_matmul, fills_processors
+        MatmulSupport(Matmul, _takes_product, deep=DEEP, rows=ROWS), emit_matmul, fills_processors
     ),
     Template(
         RecurrenceSupport(Recurrence, spread=SPREAD), emit_recurrence, _always, recurrence_workspace

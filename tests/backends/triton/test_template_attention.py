@@ -217,6 +217,8 @@ CODE = {
     "short": (sdpa, qkv(1, 12, 128, 128, 64, dtype=BF16)),
     "large heads": (causal, qkv(1, 16, 2048, 2048, 256, dtype=BF16)),
     "single precision": (causal, qkv(1, 12, 512, 512, 128)),
+    "single precision, many": (causal, qkv(4, 12, 512, 512, 64)),
+    "single precision, large": (sdpa, qkv(1, 12, 512, 512, 256)),
 }
 
 
@@ -230,9 +232,16 @@ def test_machine_code(name, arch):
     function, args = CODE[name]
     code = machine_code(captured(function, args), "attention", arch)
     assert code.local_bytes <= SPILLED
-    assert code.uses_tensor_cores == (name != "single precision")
+    assert code.uses_tensor_cores
     if name != "keys masked":  # an element or two of the mask for each thread
         assert code.vector_loads >= 0.8 * code.loads
+
+
+def test_single_precision_without_fast_tensor_cores():
+    function, args = CODE["single precision"]
+    code = machine_code(captured(function, args), "attention", "sm_86")
+    assert code.local_bytes <= SPILLED
+    assert not code.uses_tensor_cores
 
 
 @pytest.mark.parametrize(("columns", "pieces"), [(40, (32, 16)), (72, (64, 16)), (96, (64, 32))])

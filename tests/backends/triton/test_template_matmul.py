@@ -8,7 +8,13 @@ import torch
 from aot.frontend.capture import capture_module
 from aot.frontend.weights import to_array
 from tests.backends.triton.interpret import run_emitted
-from tests.backends.triton.templates import captured, kernels_of, machine_code, tensors
+from tests.backends.triton.templates import (
+    captured,
+    check_close,
+    kernels_of,
+    machine_code,
+    tensors,
+)
 from tests.comparing import difference
 from tests.conformance import executors
 from tests.conformance.executors import interpret_triton
@@ -107,3 +113,19 @@ def test_odd_rows_are_copied_where_that_is_worth_it(dtype):
     few = tensors((9, 1027), dtype=dtype)
     (call,) = template_kernels(kernels_of(capture_module(Odd(), few)))
     assert not call.template.a.buffer.endswith("_a")
+
+
+@pytest.mark.parametrize("rows", (1, 70))
+def test_products_of_doubles_are_a_template(rows):
+    args = tensors((rows, 300), (300, 50), dtype=torch.float64)
+    model = captured(torch.matmul, args)
+    assert len(template_kernels(kernels_of(model))) == 1
+    check_close(model, torch.matmul, args)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_tensor_cores_multiply_doubles(arch):
+    args = tensors((256, 512), (512, 256), dtype=torch.float64)
+    code = machine_code(captured(torch.matmul, args), "matmul", arch)
+    assert code.uses_tensor_cores
+    assert not code.local_bytes

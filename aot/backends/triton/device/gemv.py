@@ -18,6 +18,7 @@ def gemv(
     DEPTH: tl.constexpr,
     AHEAD: tl.constexpr,
     WAITS: tl.constexpr,
+    SUMS: tl.constexpr,
 ):
     """Computes COLUMNS columns of a product with one row, walking `depth` elements DEPTH at a time.
 
@@ -25,10 +26,11 @@ def gemv(
     load_vector(args, batch, k): elements of the vector. Both are 0 beyond the end.
     finish(args, batch, n, total): stores what the sums of columns n become.
     program, batch: which block of columns, and of which product. AHEAD: turns whose part of the
-    matrix is read before this kernel waits for those before it, where it WAITS by itself.
+    matrix is read before this kernel waits for those before it, where it WAITS by itself. SUMS: the
+    type of sums.
     """
     n = program * COLUMNS + tl.arange(0, COLUMNS)[:, None]
-    acc = tl.zeros([COLUMNS, DEPTH], tl.float32)
+    acc = tl.zeros([COLUMNS, DEPTH], SUMS)
     lanes = tl.arange(0, DEPTH)[None, :]
     ahead = ()
     for turn in tl.static_range(AHEAD):
@@ -37,9 +39,9 @@ def gemv(
         gdc_launch_dependents()
         gdc_wait()
     for turn in tl.static_range(AHEAD):
-        matrix = ahead[turn].to(tl.float32)
-        acc += matrix * load_vector(args, batch, turn * DEPTH + lanes).to(tl.float32)
+        matrix = ahead[turn].to(SUMS)
+        acc += matrix * load_vector(args, batch, turn * DEPTH + lanes).to(SUMS)
     for start in range(AHEAD * DEPTH, depth, DEPTH):
-        matrix = load_matrix(args, batch, n, start + lanes).to(tl.float32)
-        acc += matrix * load_vector(args, batch, start + lanes).to(tl.float32)
+        matrix = load_matrix(args, batch, n, start + lanes).to(SUMS)
+        acc += matrix * load_vector(args, batch, start + lanes).to(SUMS)
     finish(args, batch, n, tl.sum(acc, 1)[:, None])

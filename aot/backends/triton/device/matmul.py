@@ -31,7 +31,7 @@ def block_added(acc, left, right, PRECISION: tl.constexpr):
     if left.dtype == tl.float32:
         # Triton makes a product and a plain addition to it one chain.
         return tl.fma(tl.dot(left, right, input_precision=PRECISION), 1.0, acc)
-    return tl.dot(left, right, acc, input_precision=PRECISION)
+    return tl.dot(left, right, acc, input_precision=PRECISION, out_dtype=acc.dtype)
 
 
 @triton.jit
@@ -50,17 +50,19 @@ def matmul(
     DEPTH: tl.constexpr,
     GROUP: tl.constexpr,
     PRECISION: tl.constexpr,
+    SUMS: tl.constexpr,
 ):
     """Computes one block of ROWS by COLUMNS, in steps of DEPTH of the `depth`.
 
     load_left(args, batch, m, k) and load_right(args, batch, k, n): blocks of the operands, 0 beyond
     the end. finish(args, batch, m, n, acc): stores what the block of the product becomes.
-    program, batch: which block (`block_of`), and of which product. PRECISION: that of tl.dot.
+    program, batch: which block (`block_of`), and of which product. PRECISION: that of tl.dot. SUMS:
+    the type of sums.
     """
     row, column = block_of(program, down, across, GROUP)
     m = row * ROWS + tl.arange(0, ROWS)[:, None]
     n = column * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    acc = tl.zeros([ROWS, COLUMNS], tl.float32)
+    acc = tl.zeros([ROWS, COLUMNS], SUMS)
     for start in range(0, depth, DEPTH):
         left = load_left(args, batch, m, start + tl.arange(0, DEPTH)[None, :])
         right = load_right(args, batch, start + tl.arange(0, DEPTH)[:, None], n)
@@ -83,6 +85,7 @@ def matmul_by_copies(
     DEPTH: tl.constexpr,
     GROUP: tl.constexpr,
     PRECISION: tl.constexpr,
+    SUMS: tl.constexpr,
     SEATS: tl.constexpr,
     LEFT_FLIPPED: tl.constexpr,
     RIGHT_FLIPPED: tl.constexpr,
@@ -98,7 +101,7 @@ def matmul_by_copies(
         m, n = row * ROWS, column * COLUMNS
         rows = m + tl.arange(0, ROWS)[:, None]
         columns = n + tl.arange(0, COLUMNS)[None, :]
-        acc = tl.zeros([ROWS, COLUMNS], tl.float32)
+        acc = tl.zeros([ROWS, COLUMNS], SUMS)
         for k in range(0, depth, DEPTH):
             first = left.load([k, m]).T if LEFT_FLIPPED else left.load([m, k])
             second = right.load([k, n]) if RIGHT_FLIPPED else right.load([n, k]).T
