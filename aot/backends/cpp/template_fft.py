@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
-from aot.backends.cpp.operands import Strided, strided, template_type
+from aot.backends.cpp.operands import Strided, strided, strides_of, template_type
 from aot.backends.cpp.text import Writer, index_text
 from aot.backends.cpp.tile import (
     COLUMN,
@@ -22,8 +23,9 @@ from aot.ir.hints import Hints, hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer, View
+from aot.ir.scalar import Access, substitute_index
 from aot.ir.templates.fft import Fft, radices
-from aot.symbolic import Expr, ceil_div, integer, is_int, product
+from aot.symbolic import Expr, ceil_div, integer, is_int, product, substitute
 
 _COLUMNS, _ROWS = 64, 16
 """kFftColumns and kFftRows in aot/tmpl/fft.h."""
@@ -36,6 +38,25 @@ _WIDEST = 8
 
 _UNIT_FLOPS = 1 << 16
 """That are worth a thread."""
+
+
+def _copied_to(kernel: TemplateKernel) -> View | None:
+    """Where the results go, over the call's axes, if they go there as they are and nowhere else."""
+    output = kernel.template.output
+    nests = [nest for stage in kernel.stages for nest in stage.nests]
+    if output.buffer not in kernel.local:
+        return None if nests else output
+    if len(nests) != 1 or len(nests[0].stores) != 1:
+        return None
+    (nest,), (store,) = nests, nests[0].stores
+    names = {a.symbol: b.symbol for a, b in zip(nest.axes, output.axes, strict=True)}
+    (value,) = substitute_index((store.value,), names)
+    access = value.attr
+    if not isinstance(access, Access) or access.masked or store.binds or store.conflicts:
+        return None
+    if store.base or (access.buffer, access.index) != (output.buffer, tuple(output.index)):
+        return None
+    return View(store.buffer, output.axes, tuple(substitute(e, names) for e in store.index))
 
 
 def takes_fft(call: Fft, buffers: Mapping[str, Buffer], hints: Hints) -> str:
@@ -61,12 +82,14 @@ class _Fft:
             return "SPLIT"
         return "ROWS" if is_int(self.call.re.axes[2].extent, 1) else "LANES"
 
-    @property
-    def is_direct(self) -> bool:
-        """Whether results are written where they belong: nothing else is done with them."""
-        buffer = self.call.output.buffer
-        alone = not self.kernel.stages and buffer not in self.kernel.local
-        return alone and is_int(self.place(self.call.output).strides[1], 1)
+    @cached_property
+    def destination(self) -> Strided | None:
+        """Where rows of results are written at once; None: an epilogue does more than to store."""
+        view = _copied_to(self.kernel)
+        if view is None:
+            return None
+        place = strides_of(view, self.graph.buffers, self.context.ranges)
+        return place if place is not None and is_int(place.strides[1], 1) else None
 
     @property
     def units(self) -> Expr:
@@ -74,7 +97,11 @@ class _Fft:
         outer, _, inner = (a.extent for a in self.call.re.axes)
         if self.shape == "ROWS":
             return ceil_div(outer, integer(_ROWS))
-        return product((outer, ceil_div(inner, integer(_COLUMNS)))) if self.is_direct else outer
+        return (
+            product((outer, ceil_div(inner, integer(_COLUMNS))))
+            if self.destination is not None
+            else outer
+        )
 
     @property
     def grain(self) -> int:
@@ -145,7 +172,7 @@ class _Fft:
             f"  static constexpr auto GIVEN = aot::tmpl::FftLanes::{self.given};",
             f"  static constexpr bool INVERSE = {str(self.call.inverse).lower()};",
             f"  static constexpr bool COARSE = {str(coarse).lower()};",
-            f"  static constexpr bool WHOLE = {str(not self.is_direct).lower()};",
+            f"  static constexpr bool WHOLE = {str(self.destination is None).lower()};",
             "};",
         ]
         return "\n".join(["namespace {", *lines, "}", ""])
@@ -156,7 +183,7 @@ class _Fft:
         bytes_ = integer(_VECTOR + 3 * max(n1, n2) * 2 * _VECTOR)
         if self.shape == "SPLIT":
             bytes_ += 2 * n1 * n2 * self.dtype.itemsize + 2 * _VECTOR
-        return (bytes_ + (0 if self.is_direct else self.tile_bytes())).expand()
+        return (bytes_ + (0 if self.destination is not None else self.tile_bytes())).expand()
 
     def tile_bytes(self) -> Expr:
         """Of the rows of results that an epilogue reads."""
@@ -179,7 +206,7 @@ def emit_fft(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     t = _Fft(kernel, graph, call, context, dtype)
     body, sizes = open_template(kernel, graph, context)
     writer = body.writer
-    if not t.is_direct:
+    if t.destination is None:
         emit_epilogue(body, epilogue_nests(kernel, space, context), space, dtype, _EPILOGUE)
     writer.line(f"aot::tmpl::FftArgs<{NAME}_config> call{{}};")
     for name, value in t.fields().items():
@@ -205,9 +232,10 @@ _EPILOGUE = (
 
 def _write_rows(t: _Fft, writer: Writer) -> None:
     """The call of the template, with where its rows of results go."""
-    if t.is_direct:
-        writer.line(f"auto* const out = {t.pointer(t.call.output, '')};")
-        step = t.text(t.place(t.call.output).strides[0])
+    if t.destination is not None:
+        view = _copied_to(t.kernel) or t.call.output
+        writer.line(f"auto* const out = {t.pointer(view, const='')};")
+        step = t.text(t.destination.strides[0])
         writer.line(f"const auto at = [=](int64_t k) {{ return out + k * ({step}); }};")
         writer.line("const auto done = [](int64_t) {};")
         room = "args->scratch"
