@@ -33,7 +33,7 @@ _HEAD = """# Operators
 Each operator of PyTorch's OpInfo database, in four types, with PyTorch's own samples: how many are
 packaged and give the right result (against float64; integers exactly), of how many that were tried.
 CPU: packages, run. GPU: the generated Triton kernels in Triton's interpreter. Sizes are static.
-Random operators are compared in type and shape. Some linear algebra, FFT, sparse and
+Random operators are compared in type and shape. Some linear algebra, sparse and
 quantised types are not counted: they are refused when a package is built.
 
 This page is made by `python -m tools.operators` from benchmarks/results/opinfo_*.json, which

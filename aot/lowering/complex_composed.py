@@ -10,11 +10,13 @@ from aot.ir.dtypes import BOOL, COMPLEX128, FLOAT64, DType
 from aot.ir.tensors import TensorType, ValueRef
 from aot.lowering.complex_parts import (
     COMPOSED,
+    FORMULA,
     ComplexCall,
     ComplexParts,
     GraphValue,
     part_type,
     plain,
+    stored,
 )
 
 F = TypeVar("F", bound=Callable[..., GraphValue])
@@ -226,3 +228,12 @@ def var(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> GraphV
 def std(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> GraphValue:
     """The square root of the variance."""
     return call.real("aten.sqrt.default", _variances(call, x, *args, **kwargs), type_=call.result)
+
+
+@_row("_fft_c2c.default", "_fft_r2c.default")
+def transform(call: ComplexCall, x: GraphValue, *args: Any) -> GraphValue:
+    """A Fourier transform gives both parts in one piece of memory."""
+    given = (x.re, x.im) if isinstance(x, ComplexParts) else x
+    target, type_ = FORMULA + call.target, stored(call.result)
+    whole = call.emitter.emit(target, (given, *args), f"{call.name}.whole", type_)
+    return replace(call.emitter.separated(whole, call.name, call.result), whole=whole)

@@ -18,10 +18,17 @@ FORMULA = "complex."
 
 @dataclass(frozen=True)
 class ComplexParts:
-    """A complex value: those of its real and its imaginary parts."""
+    """A complex value: those of its real and its imaginary parts.
+
+    Attributes:
+        re: The real part.
+        im: The imaginary part.
+        whole: The value as it lies in memory, where that is what the parts were separated from.
+    """
 
     re: ValueRef
     im: ValueRef
+    whole: ValueRef | None = None
 
 
 GraphValue = ComplexParts | ValueRef
@@ -92,7 +99,10 @@ class Emitter:
 
     def joined(self, value: ComplexParts, name: str) -> ValueRef:
         """The value as it lies in memory, under that very name."""
-        self.name(name, "aten.stack.default", ((value.re, value.im), -1))
+        if value.whole is not None:
+            self.name(name, "aten.alias.default", (value.whole,))
+        else:
+            self.name(name, "aten.stack.default", ((value.re, value.im), -1))
         return ValueRef(name)
 
     def name(self, name: str, target: str, args: Sequence[Any]) -> None:

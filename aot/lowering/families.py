@@ -13,6 +13,7 @@ from aot.lowering import (  # noqa: F401  each fills the registry
     convolution,
     creation,
     distances,
+    fourier,
     fractional_pooling,
     gamma,
     grid_sampling,

@@ -8,6 +8,7 @@ from tests.conformance import (
     complex_rows,
     control_rows,
     elementwise_rows,
+    fourier_rows,
     image_rows,
     indexing_rows,
     reduction_rows,
@@ -21,6 +22,7 @@ from tests.conformance.harness import Row, run_row
 
 ROWS: tuple[Row, ...] = (
     *elementwise_rows.ROWS,
+    *fourier_rows.ROWS,
     *reduction_rows.ROWS,
     *special_rows.ROWS,
     *structure_rows.ROWS,

@@ -57,11 +57,11 @@ class Strided:
     offset: Expr
 
 
-def strided(call: TemplateCall, view: View, buffers: Mapping[str, Buffer], r: Ranges) -> Strided:
-    """The view's strides.
+def strides_of(view: View, buffers: Mapping[str, Buffer], r: Ranges) -> Strided | None:
+    """The view's strides; None where it is no strided one.
 
     Raises:
-        InternalError: The view is not a strided one; the layout pass should have copied it.
+        InternalError: The layout pass gave its buffer no strides.
     """
     buffer = buffers[view.buffer]
     if buffer.strides is None:
@@ -70,9 +70,19 @@ def strided(call: TemplateCall, view: View, buffers: Mapping[str, Buffer], r: Ra
     terms = [i * s for i, s in zip(view.index, buffer.strides, strict=True)]
     offset = ranges.simplify(expand(Add(*terms)))
     found = affine_coefficients(offset, [a.symbol for a in view.axes])
+    return None if found is None else Strided(*found)
+
+
+def strided(call: TemplateCall, view: View, buffers: Mapping[str, Buffer], r: Ranges) -> Strided:
+    """The view's strides.
+
+    Raises:
+        InternalError: The view is not a strided one; the layout pass should have copied it.
+    """
+    found = strides_of(view, buffers, r)
     if found is None:
-        raise InternalError(f"{call.name} reads {view.buffer} at {offset}, which has no strides")
-    return Strided(*found)
+        raise InternalError(f"{call.name} reads {view.buffer} at {view.index}, without strides")
+    return found
 
 
 def not_private(kernel: TemplateKernel, view: View) -> str:

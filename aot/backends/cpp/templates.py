@@ -12,6 +12,7 @@ from aot.backends.cpp.template_attention import emit_attention
 from aot.backends.cpp.template_bags import emit_bags
 from aot.backends.cpp.template_concat import emit_concat
 from aot.backends.cpp.template_conv import emit_conv, pack_conv
+from aot.backends.cpp.template_fft import emit_fft, takes_fft
 from aot.backends.cpp.template_library import emit_library, takes_routine
 from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
 from aot.backends.cpp.template_recurrence import emit_recurrence, pack_recurrence
@@ -31,6 +32,7 @@ from aot.ir.templates import (
     ConcatSupport,
     Conv,
     ConvSupport,
+    Fft,
     LibraryCall,
     Matmul,
     MatmulSupport,
@@ -120,6 +122,7 @@ _ROWS = (
         emit_conv,
         PackedOperand(_conv_weight, pack_conv),
     ),
+    Template(Support(Fft, takes_fft), emit_fft),
     Template(Support(LibraryCall, takes_routine), emit_library),
     Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(

@@ -9,6 +9,7 @@ from aot.ir.templates.base import Parts, Support, TemplateCall
 from aot.ir.templates.concat import Concat, ConcatSupport
 from aot.ir.templates.conv import Conv, ConvSupport
 from aot.ir.templates.digits import DigitCounts, DigitPlaces
+from aot.ir.templates.fft import Fft
 from aot.ir.templates.library import LibraryCall, LibraryRoutine, RoutineLibrary, Sizes
 from aot.ir.templates.matmul import Matmul, MatmulSupport
 from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
@@ -32,6 +33,7 @@ __all__ = [
     "ConvSupport",
     "DigitCounts",
     "DigitPlaces",
+    "Fft",
     "KeyParts",
     "LibraryCall",
     "LibraryRoutine",

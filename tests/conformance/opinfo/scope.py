@@ -1,6 +1,6 @@
 """Which OpInfo samples the sweep leaves out, and which results it cannot compare: data.
 
-Left out is what a later version will package (some linear algebra, FFT, sparse and
+Left out is what a later version will package (some linear algebra, sparse and
 quantised types) and what is no forward operator of the API. Everything else counts, packaged or
 refused.
 """
@@ -25,7 +25,6 @@ OUT_OF_SCOPE: Mapping[str, str] = {
     # Factors are unique but for signs (eigh, svd), or what follows is for a later version.
     "linear algebra": r"""linalg_(eig|eigvals|eigh|svd|ldl_.*|lstsq.*)|cholesky|matrix_exp|svd
         |svd_lowrank|pca_lowrank""",
-    "FFT": r"fft_.*|stft|istft",
     "sparse": r"sparse_.*|to_sparse",
     "quantised": r"torch__scaled_mm.*",
     "gradients": r".*_backward.*|.*_grad|.*_grad_oriented|.*_subgradients_at_zero",

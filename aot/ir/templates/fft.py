@@ -1,0 +1,252 @@
+"""Discrete Fourier transforms along one axis, of lengths without large prime factors.
+
+A transform of n = r1 r2 ... points is a pass for each factor, each of n / r small transforms; the
+passes leave points in order (Stockham's form). A long row is n1 x n2: transforms of n1 points n2
+apart, factors, and transforms of n2 points (Gentleman and Sande, Fast Fourier transforms for fun
+and profit, 1966; Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992).
+Roots of unity come in tables, which are made in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from aot.ir.dtypes import DType
+from aot.ir.nests import Axis, LoopNest, Store, View
+from aot.ir.scalar import (
+    Node,
+    binary,
+    const,
+    index_value,
+    load,
+    reduce_,
+    substitute_index,
+    where,
+)
+from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
+from aot.ir.templates.builder import NestBuilder
+from aot.symbolic import Expr, FloorDiv, Modulo, integer, product, var
+
+GREATEST_PRIME = 31
+"""Of the lengths that are transformed by factors."""
+
+_WIDEST = 16
+"""Points of the small transforms that nests compute by their definition."""
+
+_B, _P, _K, _Q, _C, _I, _J = (var(f"i{d}") for d in range(7))
+
+Numbers = tuple[Node, Node]
+Points = Callable[[Expr, Expr], Numbers]
+"""points(position, column): the real and the imaginary part of a point of a column."""
+
+
+def radices(n: int, widest: int) -> tuple[int, ...]:
+    """Factors of n, a pass each: powers of two up to `widest`, then odd primes.
+
+    The two factors of a power of two that is left over are made alike: 16 = 4 x 4, not 8 x 2.
+    """
+    twos = (n & -n).bit_length() - 1
+    odd, primes = n >> twos, []
+    factor = 3
+    while factor * factor <= odd:
+        while odd % factor == 0:
+            primes.append(factor)
+            odd //= factor
+        factor += 2
+    if odd > 1:
+        primes.append(odd)
+    most = widest.bit_length() - 1
+    passes = -(-twos // most)
+    bits = [twos // passes + (k < twos % passes) for k in range(passes)]
+    return (*(1 << b for b in bits), *reversed(primes))
+
+
+@dataclass(frozen=True)
+class Fft(TemplateCall):
+    """re, im (outer, n, inner) -> output (outer, n * inner * 2): X[k] = scale sum of x[j] w^(jk).
+
+    A row of the output are the results of an element of outer as (n, inner, 2), parts last.
+    w = exp(-2 pi i / n), its conjugate if `inverse`. Tables hold powers of exp(-2 pi i / n).
+
+    Attributes:
+        re: The real parts.
+        roots: (n1, 2): powers of w for transforms of n1 points, n1 = n where there is no `others`.
+        scale: A factor of all results.
+        inverse: Whether it is the other direction, without its factor 1 / n.
+        im: The imaginary parts; not given: zeros.
+        others: (n2, 2): for those of n2 points; n = n1 n2. Only where `inner` is 1.
+        fine: (2, b, n2): parts of w^(i j) for i < b.
+        coarse: (2, n1 / b, n2): parts of w^(i b j).
+    """
+
+    kind: ClassVar[str] = "fft"
+
+    re: View
+    roots: View
+    scale: float = 1.0
+    inverse: bool = False
+    im: View | None = None
+    others: View | None = None
+    fine: View | None = None
+    coarse: View | None = None
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many points there are, as a product of two numbers."""
+        first = int(self.roots.axes[0].extent)
+        return first, 1 if self.others is None else int(self.others.axes[0].extent)
+
+    def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
+        """By NumPy."""
+        x = operands["re"].astype(np.complex128)
+        if "im" in operands:
+            x = x + 1j * operands["im"]
+        made = np.fft.ifft(x, axis=1, norm="forward") if self.inverse else np.fft.fft(x, axis=1)
+        made = self.scale * made
+        return np.stack([made.real, made.imag], -1).reshape(shape)
+
+    def flops(self) -> Expr:
+        """5 n log2(n) for each row, as everyone counts."""
+        n = self.re.axes[1].extent
+        each = integer(5 * int(n).bit_length())
+        return product((*(a.extent for a in self.re.axes), each))
+
+    def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
+        """A nest for each pass."""
+        made = _Nests(self, builder)
+        return [*made.passes(), made.last()]
+
+
+class _Nests:
+    """The nests of one call. Values lie as (outer, points, columns, inner), parts apart."""
+
+    def __init__(self, call: Fft, builder: NestBuilder) -> None:
+        self.call = call
+        self.builder = builder
+        self.dtype: DType = builder.dtype(call.re.buffer).compute
+        self.outer, _, self.inner = (a.extent for a in call.re.axes)
+        self.points: Points = self._given
+        self.columns = call.sizes[1]
+        self.ops: list[LoopOp] = []
+
+    def passes(self) -> list[LoopOp]:
+        """Those that transform."""
+        n1, n2 = self.call.sizes
+        self._transform(n1, self.call.roots)
+        if self.call.others is not None:
+            self._turn()
+            rows = self.points
+            self.points, self.columns = lambda at, column: rows(column, at), n1
+            self._transform(n2, self.call.others)
+        return self.ops
+
+    def last(self) -> LoopNest:
+        """Both parts as the output wants them."""
+        axes = self.call.output.axes
+        outer, column = (a.symbol for a in axes)
+        pair, part = FloorDiv(column, integer(2)), Modulo(column, integer(2))
+        point, inner = FloorDiv(pair, self.inner), Modulo(pair, self.inner)
+        columns = integer(self.columns)
+        re, im = self.points(FloorDiv(point, columns), Modulo(point, columns))
+        if self.call.inverse:
+            re, im = im, re
+        is_real = binary("eq", index_value(part), index_value(integer(0)))
+        value = where(is_real, re, im)
+        if self.call.scale != 1.0:
+            value = binary("mul", value, const(self.call.scale, self.dtype))
+        names = {_B: outer, _I: inner}
+        value = substitute_index((value,), names)[0]
+        store = self.call.stored(value, self.builder)
+        return LoopNest(self.call.name, axes, (), (store,), self.call.origin)
+
+    def _given(self, at: Expr, column: Expr) -> Numbers:
+        """The operands; the inverse is the transform with both parts exchanged."""
+        call, position = self.call, at * self.columns + column
+        parts = []
+        for view in (call.re, call.im):
+            if view is None:
+                parts.append(const(0.0, self.dtype))
+            else:
+                symbols = (a.symbol for a in view.axes)
+                place = dict(zip(symbols, (_B, position, _I), strict=True))
+                parts.append(self.builder.load(view, place))
+        re, im = parts
+        return (im, re) if call.inverse else (re, im)
+
+    def _table(self, view: View, *at: Expr) -> Node:
+        symbols = (a.symbol for a in view.axes)
+        return self.builder.load(view, dict(zip(symbols, at, strict=True)))
+
+    def _transform(self, n: int, roots: View) -> None:
+        """Passes over columns of n points."""
+        left, stride = n, 1
+        for radix in radices(n, _WIDEST):
+            left //= radix
+            turned = _J * left + _P
+            power = Modulo(_K * turned * stride, integer(n))
+            root = [self._table(roots, power, integer(c)) for c in range(2)]
+            point = self.points(_Q + stride * turned, _C)
+            parts = [reduce_("sum", x) for x in _product(point, (root[0], root[1]))]
+            axes = self._axes((_P, left), (_K, radix), (_Q, stride))
+            place = _Q + stride * (radix * _P + _K)
+            over = (Axis(_J, integer(radix)),)
+            self._store(n, parts, axes, over, place)
+            stride *= radix
+
+    def _turn(self) -> None:
+        """The factors between the transforms of both sizes."""
+        call, (n1, _) = self.call, self.call.sizes
+        assert call.fine is not None and call.coarse is not None
+        block = call.fine.axes[1].extent
+        value = self.points(_P, _C)
+        for table, row in ((call.fine, Modulo(_P, block)), (call.coarse, FloorDiv(_P, block))):
+            re, im = (self._table(table, integer(c), row, _C) for c in range(2))
+            value = _product(value, (re, im))
+        self._store(n1, list(value), self._axes((_P, n1)), (), _P)
+
+    def _axes(self, *inside: tuple[Any, int]) -> tuple[Axis, ...]:
+        own = tuple(Axis(symbol, integer(size)) for symbol, size in inside)
+        return (
+            Axis(_B, self.outer),
+            *own,
+            Axis(_C, integer(self.columns)),
+            Axis(_I, self.inner),
+        )
+
+    def _store(
+        self,
+        n: int,
+        parts: list[Node],
+        axes: tuple[Axis, ...],
+        over: tuple[Axis, ...],
+        place: Expr,
+    ) -> None:
+        """A nest that stores both parts, which are the points from now on."""
+        name = f"{self.call.name}_{len(self.ops)}"
+        shape = (self.outer, integer(n), integer(self.columns), self.inner)
+        names = [self.builder.temp(f"{name}_{part}", self.dtype, shape) for part in ("re", "im")]
+        stores = tuple(
+            Store(buffer, (_B, place, _C, _I), value)
+            for buffer, value in zip(names, parts, strict=True)
+        )
+        self.ops.append(LoopNest(name, axes, over, stores, self.call.origin))
+        dtype = self.dtype
+
+        def points(at: Expr, column: Expr) -> Numbers:
+            re, im = (load(buffer, dtype, (_B, at, column, _I)) for buffer in names)
+            return re, im
+
+        self.points = points
+
+
+def _product(a: Numbers, b: Numbers) -> Numbers:
+    """Of two complex numbers."""
+
+    def of(p: Node, q: Node, sign: str, r: Node, s: Node) -> Node:
+        return binary(sign, binary("mul", p, q), binary("mul", r, s))
+
+    return of(a[0], b[0], "sub", a[1], b[1]), of(a[0], b[1], "add", a[1], b[0])

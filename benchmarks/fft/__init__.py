@@ -1,0 +1,1 @@
+"""Fourier transforms beside eager's MKL."""

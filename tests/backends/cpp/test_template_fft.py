@@ -1,0 +1,72 @@
+"""Fourier transforms as packages: every shape of the kernel, on three levels, dynamic batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aot_runtime
+import numpy as np
+import pytest
+import torch
+from torch import fft
+from torch.export import Dim
+
+import aot
+from tests.calls import Calls
+from tests.settings import seeded
+
+LEVELS = ("x86-64-v2", "x86-64-v3")
+CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "short rows": (fft.ifft, (19, 30)),
+    "long rows in whole vectors": (fft.fft, (3, 1024)),
+    "long rows with a rest": (fft.ifft, (3, 35 * 33)),
+    "neighbours side by side": (lambda z: fft.fft(z, dim=0), (56, 70)),
+    "turned rows": (lambda z: fft.fft(z.t()), (96, 17)),
+    "real parts alone": (lambda z: fft.fft(z.real, n=117), (5, 117)),
+    "parts of other strides": (lambda z: fft.fft(torch.complex(z.real, z.t().imag)), (64, 64)),
+    "with an epilogue": (lambda z: torch.view_as_real(fft.fft(z)) * 2 + 1, (9, 72)),
+    "two tables of factors": (fft.fft, (3 << 16,)),
+}
+"""Name -> the function and the shape of its input."""
+
+
+def numbers(*shape: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seeded(sum(shape)))
+    return torch.randn(shape, generator=generator, dtype=torch.complex64)
+
+
+def assert_near(found: Any, wanted: torch.Tensor) -> None:
+    exact, made = wanted.numpy(), np.asarray(found)
+    assert made.shape == exact.shape
+    assert np.abs(made - exact).max() <= 1e-6 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_eager_in_float64(name: str, tmp_path: Path) -> None:
+    function, shape = CASES[name]
+    given = numbers(*shape)
+    path = tmp_path / "fft.pkg"
+    targets = [f"cpu:{'+'.join(LEVELS)}"]
+    aot.package(Calls(function), (given,), path=path, golden=False, targets=targets)
+    wanted = function(given.to(torch.complex128))
+    for level in LEVELS:
+        assert_near(aot_runtime.load(path, isa=level)(given.numpy()), wanted)
+
+
+def test_one_package_serves_every_batch(tmp_path: Path) -> None:
+    path = tmp_path / "fft.pkg"
+    shapes = (({0: Dim("batch", min=1, max=64)},),)
+    aot.package(
+        Calls(fft.fft2),
+        (numbers(3, 8, 12),),
+        path=path,
+        golden=False,
+        dynamic_shapes=shapes,
+        targets=["cpu:x86-64-v3"],
+    )
+    model = aot_runtime.load(path)
+    for batch in (1, 5, 33):
+        given = numbers(batch, 8, 12)
+        assert_near(model(given.numpy()), fft.fft2(given.to(torch.complex128)))

@@ -1,0 +1,47 @@
+"""Fourier transforms: how lengths are taken apart, dynamic sizes, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from aot.errors import UnsupportedOperators
+from aot.ir.templates import Fft
+from aot.lowering.fourier import split
+from tests.lowering.lowered import lowered, only_template, templates
+
+
+@pytest.mark.parametrize(
+    ("n", "wanted"), [(63, (63, 1)), (64, (8, 8)), (1000, (25, 40)), (127, (127, 1))]
+)
+def test_long_rows_are_products_of_numbers_that_are_alike(n: int, wanted: tuple[int, int]) -> None:
+    assert split(n) == wanted
+
+
+def test_real_numbers_are_half_as_many_complex_ones() -> None:
+    call = only_template(lowered(torch.fft.rfft, torch.randn(3, 64)), Fft)
+    assert call.im is not None
+    assert call.re.axes[1].extent == 32
+
+
+def test_a_great_prime_is_a_convolution_by_a_power_of_two_or_nearly() -> None:
+    graph = lowered(torch.fft.fft, torch.randn(3, 127, dtype=torch.complex64))
+    there, back = templates(graph)
+    assert isinstance(there, Fft)
+    assert isinstance(back, Fft)
+    assert there.re.axes[1].extent == back.re.axes[1].extent == 256
+    assert (there.inverse, back.inverse) == (False, True)
+
+
+def test_a_batch_may_be_dynamic() -> None:
+    batch = Dim("batch", min=1, max=64)
+    shapes = (({0: batch},),)
+    graph = lowered(torch.fft.rfft2, torch.randn(3, 8, 12), dynamic_shapes=shapes)
+    assert all(isinstance(call, Fft) for call in templates(graph))
+
+
+def test_a_dynamic_number_of_points_is_refused_with_advice() -> None:
+    size = Dim("size", min=4, max=64)
+    with pytest.raises(UnsupportedOperators, match=r"make that dimension static, or give n="):
+        lowered(torch.fft.fft, torch.randn(3, 8), dynamic_shapes=(({1: size},),))
