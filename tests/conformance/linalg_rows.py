@@ -1,4 +1,4 @@
-"""Rows of dense linear algebra. Devices without the routines refuse them."""
+"""Rows of dense linear algebra."""
 
 from __future__ import annotations
 
