@@ -11,6 +11,7 @@ from aot.frontend.ingest import ingest
 from aot.ir.loops import LoopGraph
 from aot.ir.templates.base import K, TemplateCall
 from aot.lowering.lower import lower
+from aot.lowering.reals import in_reals
 
 
 def lowered(function: Any, *args: Any, **settings: Any) -> LoopGraph:
@@ -19,7 +20,7 @@ def lowered(function: Any, *args: Any, **settings: Any) -> LoopGraph:
             return function(*tensors)
 
     module = function if isinstance(function, torch.nn.Module) else Model()
-    return lower(ingest(capture_module(module, args, **settings))[0])
+    return lower(in_reals(ingest(capture_module(module, args, **settings))[0]))
 
 
 def templates(graph: LoopGraph) -> list[TemplateCall]:
