@@ -91,6 +91,10 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
     "tests/backends/triton/test_template_recurrence.py": (
         "aot/backends/triton/device/recurrence.py",
     ),
+    "tests/backends/triton/test_template_library.py": (
+        "aot/backends/triton/device/linalg.py",
+        "aot/backends/triton/device/orthogonal.py",
+    ),
     "tests/backends/triton/test_template_attention.py": (
         "aot/backends/triton/attention_tile.py",
         "aot/backends/triton/device/attention.py",

@@ -10,6 +10,7 @@ from aot.lowering import (  # noqa: F401  each fills the registry
     binary,
     compaction,
     complex_formulas,
+    complex_linalg,
     convolution,
     creation,
     distances,

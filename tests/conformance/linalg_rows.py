@@ -1,4 +1,4 @@
-"""Rows of dense linear algebra. Devices without the routines refuse them."""
+"""Rows of dense linear algebra."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from tests.conformance.complex_rows import COMPLEX as COMPLEX_TYPES
+from tests.conformance.complex_rows import complexes
 from tests.conformance.harness import Args, Row, ordinary
 
 REAL = (torch.float32, torch.float64)
@@ -132,4 +134,36 @@ QR = (
     Row("ormqr", _times_q, _rectangles, REAL),
 )
 
-ROWS: tuple[Row, ...] = (*CHOLESKY, *LU, *QR)
+
+def _complex(dtype: torch.dtype) -> Sequence[Args]:
+    shapes = ((1, 1), (2, 20, 20), (2, 5, 5))
+    pivots = (4 * s[-1] * torch.eye(s[-1], dtype=dtype).roll(1, 0) for s in shapes)
+    right = (complexes(dtype, *s[:-1], 3) for s in shapes)
+    return [(complexes(dtype, *s) + p, b) for s, p, b in zip(shapes, pivots, right, strict=True)]
+
+
+def _solved(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    return [
+        linalg.solve(a, b),
+        linalg.solve(a, b.mT, left=False),
+        linalg.solve(a, b[..., 0]),
+        linalg.inv_ex(a)[0],
+    ]
+
+
+def _values(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    return [
+        linalg.svdvals(b),
+        linalg.svdvals(b.mT),
+        linalg.matrix_norm(b, 2),
+        linalg.cond(a),
+        linalg.eigvalsh(a),
+        linalg.eigvalsh(a, UPLO="U"),
+    ]
+
+
+OF_COMPLEX = (
+    Row("complex systems", _solved, _complex, COMPLEX_TYPES),
+    Row("complex singular values", _values, _complex, COMPLEX_TYPES[:1]),
+)
+ROWS: tuple[Row, ...] = (*CHOLESKY, *LU, *QR, *OF_COMPLEX)

@@ -16,6 +16,7 @@ _FILES = (
     *("integers", "combining", "sorting", "special", "loops", "memory"),
     *("scan", "gemv", "matmul", "argsort", "digits", "conv", "attention", "recurrence", "bags"),
     "true_places",
+    *("linalg", "orthogonal"),
 )
 """Of `device/`, in the order in which a kernel's text has their functions."""
 

@@ -15,6 +15,7 @@ from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_bags import emit_bags
 from aot.backends.triton.template_conv import NARROW, emit_conv
 from aot.backends.triton.template_digits import PART, emit_digit_counts, emit_digits
+from aot.backends.triton.template_library import emit_library, takes_small
 from aot.backends.triton.template_matmul import emit_matmul, fills_processors
 from aot.backends.triton.template_recurrence import SPREAD, emit_recurrence, recurrence_workspace
 from aot.backends.triton.template_resample import emit_resample
@@ -41,6 +42,7 @@ from aot.ir.templates import (
     DigitCounts,
     DigitPlaces,
     KeyParts,
+    LibraryCall,
     Matmul,
     MatmulSupport,
     Parts,
@@ -199,6 +201,7 @@ _ROWS = (
     # Their instructions count on the warps of a program, which shared launches may change.
     Template(Support(DigitCounts), emit_digit_counts, _always),
     Template(Support(DigitPlaces), emit_digits, _always),
+    Template(Support(LibraryCall, takes_small), emit_library, _never),
     Template(
         MatmulSupport(Matmul, _takes_product, deep=DEEP, rows=ROWS), emit_matmul, fills_processors
     ),

@@ -143,6 +143,9 @@ class LibraryCall(TemplateCall):
             UnsupportedOperators: Always.
         """
         reason = f"one of the targets has no kernel for the routine {self.routine!r}"
+        refused = support and support.accepts(self, builder.buffers, builder.hints)
+        if refused:
+            reason += f": {refused}"
         advice = "Package for the CPU alone (--target cpu), or split the model before this operator"
         operator = self.origin.operator or repr(self.routine)
         raise UnsupportedOperators([MissingOperator(operator, (self.origin,), reason, advice)])

@@ -1,0 +1,352 @@
+"""Factorizations of small matrices, and what follows from them, a tile of matrices at a time.
+
+A tile (batch, rows, columns) is a program's matrices in registers: its columns and rows are taken
+out as sums of which one term is not masked. Rows that are exchanged stay where they are: `place`
+says which row of the factors each is, and what is stored finds its place by it.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def exact_quotient(a, b):
+    """a / b, rounded once in single precision, too."""
+    return a / b if a.dtype == tl.float64 else tl.div_rn(a, b)
+
+
+@triton.jit
+def exact_root(a):
+    """The square root, rounded once in single precision, too."""
+    return tl.sqrt(a) if a.dtype == tl.float64 else tl.sqrt_rn(a)
+
+
+@triton.jit
+def matrix_tile(
+    args,
+    load,
+    m,
+    start,
+    columns,
+    ROWS: tl.constexpr,
+    HIGH: tl.constexpr,
+    WIDE: tl.constexpr,
+):
+    """Columns from `start` on of the matrices m, of ROWS rows and so many columns; then zeros.
+
+    load(args, m, n): elements n of the matrices m, row by row; 0 from their number on.
+    """
+    i = tl.arange(0, HIGH)[None, :, None]
+    j = start + tl.arange(0, WIDE)[None, None, :]
+    n = tl.where((i < ROWS) & (j < columns), i * columns + j, ROWS * columns)
+    shape: tl.constexpr = [m.shape[0], HIGH, WIDE]
+    flat: tl.constexpr = [m.shape[0] * HIGH * WIDE, 1]
+    which = tl.reshape(tl.broadcast_to(m[:, None, None], shape), flat)
+    values = load(args, which, tl.reshape(tl.broadcast_to(n, shape), flat))
+    return tl.reshape(values, shape)
+
+
+@triton.jit
+def keep_part(args, finish, m, place, inside, record, values):
+    """Stores values (batch, rows, columns) of the matrices m at places of their records.
+
+    inside: which of them there are. record: elements of a record.
+    finish(args, m, n, values): stores what elements n of the records m become, but beyond the end.
+    """
+    shape: tl.constexpr = values.shape
+    flat: tl.constexpr = [shape[0] * shape[1] * shape[2], 1]
+    n = tl.broadcast_to(tl.where(inside, place, record), shape)
+    which = tl.reshape(tl.broadcast_to(m[:, None, None], shape), flat)
+    finish(args, which, tl.reshape(n, flat), tl.reshape(values, flat))
+
+
+@triton.jit
+def keep_info(args, finish, m, place, record, info, KIND: tl.constexpr):
+    """Stores a number for each matrix."""
+    there = tl.full([1, 1, 1], 1, tl.int1)
+    keep_part(args, finish, m, place, there, record, info[:, :, None].to(KIND))
+
+
+@triton.jit
+def keep_rows(args, finish, m, first, start, columns, record, place, values, ROWS: tl.constexpr):
+    """Stores rows of columns from `start` on at their places in a part that begins at `first`."""
+    j = start + tl.arange(0, values.shape[2])[None, None, :]
+    row = place[:, :, None]
+    inside = (row < ROWS) & (j < columns)
+    keep_part(args, finish, m, first + row * columns + j, inside, record, values)
+
+
+@triton.jit
+def lower_factor(a, SIZE: tl.constexpr):
+    """(the lower factor of positive definite matrices' lower triangles, where that ended or 0)."""
+    i = tl.arange(0, a.shape[1])[None, :]
+    j = tl.arange(0, a.shape[2])[None, None, :]
+    a = tl.where(i[:, :, None] >= j, a, 0)
+    info = tl.zeros([a.shape[0], 1], tl.int32)
+    for k in range(SIZE):
+        column = tl.sum(tl.where(j == k, a, 0), 2)
+        pivot = tl.sum(tl.where(i == k, column, 0), 1)[:, None]
+        positive = pivot > 0
+        going = info == 0
+        info = tl.where(going & (positive == 0), k + 1, info)
+        going &= positive
+        root = exact_root(tl.where(going, pivot, 1))
+        factor = tl.where(i == k, root, exact_quotient(column, root))
+        factor = tl.where(i >= k, factor, 0)
+        rest = tl.where(j == k, factor[:, :, None], a - factor[:, :, None] * factor[:, None, :])
+        a = tl.where((i[:, :, None] >= j) & (j >= k) & going[:, :, None], rest, a)
+    return a, info
+
+
+@triton.jit
+def lower_upper(a, ROWS: tl.constexpr, COUNT: tl.constexpr):
+    """L and U with rows exchanged: (both in one, place of each row, exchanges, info).
+
+    The pivot is the first of equal ones in the order of places; a NaN at the place itself stays.
+    exchanges (batch, columns): with which place each of COUNT was exchanged, from 1 on.
+    """
+    i = tl.arange(0, a.shape[1])[None, :]
+    j = tl.arange(0, a.shape[2])[None, None, :]
+    number = tl.arange(0, a.shape[2])[None, :]
+    place = tl.zeros([a.shape[0], a.shape[1]], tl.int32) + i
+    exchanges = tl.zeros([a.shape[0], a.shape[2]], tl.int32)
+    info = tl.zeros([a.shape[0], 1], tl.int32)
+    for k in range(COUNT):
+        column = tl.sum(tl.where(j == k, a, 0), 2)
+        known = column == column
+        size = tl.where(known, tl.abs(column), tl.where(place == k, float("inf"), -1.0))
+        size = tl.where((place >= k) & (i < ROWS), size, -2.0)
+        most = tl.max(size, 1)[:, None]
+        first = tl.min(tl.where(size == most, place, a.shape[1]), 1)[:, None]
+        here = place == first
+        exchanges = tl.where(number == k, first + 1, exchanges)
+        place = tl.where(here, k, tl.where(place == k, first, place))
+        pivot = tl.sum(tl.where(here, column, 0), 1)[:, None]
+        row = tl.sum(tl.where(here[:, :, None], a, 0), 1)
+        info = tl.where((info == 0) & (pivot == 0), k + 1, info)
+        below = (place > k) & (pivot != 0)
+        factor = exact_quotient(column, tl.where(pivot == 0, 1, pivot))
+        rest = tl.where(j == k, factor[:, :, None], a - factor[:, :, None] * row[:, None, :])
+        a = tl.where(below[:, :, None] & (j >= k), rest, a)
+    return a, place, exchanges, info
+
+
+@triton.jit
+def substituted(a, place, x, SIZE: tl.constexpr, UPPER: tl.constexpr, UNIT: tl.constexpr):
+    """X of T X = x, T a triangle of a; rows of both have places. UNIT: its diagonal is 1."""
+    j = tl.arange(0, a.shape[2])[None, None, :]
+    for turn in range(SIZE):
+        k = SIZE - 1 - turn if UPPER else turn
+        column = tl.sum(tl.where(j == k, a, 0), 2)
+        here = place == k
+        row = tl.sum(tl.where(here[:, :, None], x, 0), 1)
+        if not UNIT:
+            pivot = tl.sum(tl.where(here, column, 0), 1)[:, None]
+            row = exact_quotient(row, pivot)
+            x = tl.where(here[:, :, None], row[:, None, :], x)
+        later = place < k if UPPER else place > k
+        x = tl.where(later[:, :, None], x - column[:, :, None] * row[:, None, :], x)
+    return x
+
+
+@triton.jit
+def small_cholesky(
+    args,
+    load_a,
+    load_b,
+    finish,
+    program,
+    right,
+    record,
+    KIND: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    MATRICES: tl.constexpr,
+    HIGH: tl.constexpr,
+    WIDE: tl.constexpr,
+    RIGHT: tl.constexpr,
+):
+    """Cholesky's factors of MATRICES matrices.
+
+    load_a, load_b: see `matrix_tile`. finish, record: see `keep_part`. right: columns of b.
+    ROWS, COLUMNS: of a. HIGH, WIDE: those of a tile with it. RIGHT: columns of tiles of b.
+    """
+    m = program * MATRICES + tl.arange(0, MATRICES)
+    a = matrix_tile(args, load_a, m, 0, COLUMNS, ROWS, HIGH, WIDE)
+    factor, info = lower_factor(a, COLUMNS)
+    place = tl.arange(0, HIGH)[None, :]
+    keep_rows(args, finish, m, 0, 0, COLUMNS, record, place, factor, ROWS)
+    keep_info(args, finish, m, ROWS * COLUMNS, record, info, KIND)
+
+
+@triton.jit
+def keep_factors(
+    args,
+    finish,
+    m,
+    record,
+    a,
+    place,
+    exchanges,
+    info,
+    KIND: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Stores the parts of LU; gives where the next one begins."""
+    count: tl.constexpr = ROWS if ROWS < COLUMNS else COLUMNS
+    keep_rows(args, finish, m, 0, 0, COLUMNS, record, place, a, ROWS)
+    after: tl.constexpr = ROWS * COLUMNS
+    j = tl.arange(0, a.shape[2])[None, None, :]
+    keep_part(args, finish, m, after + j, j < count, record, exchanges[:, None, :].to(KIND))
+    order = tl.zeros_like(place) + tl.arange(0, a.shape[1])[None, :]
+    where = place[:, :, None]
+    keep_part(
+        args, finish, m, after + count + where, where < ROWS, record, order[:, :, None].to(KIND)
+    )
+    keep_info(args, finish, m, after + count + ROWS, record, info, KIND)
+    return after + count + ROWS + 1
+
+
+@triton.jit
+def small_lu(
+    args,
+    load_a,
+    load_b,
+    finish,
+    program,
+    right,
+    record,
+    KIND: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    MATRICES: tl.constexpr,
+    HIGH: tl.constexpr,
+    WIDE: tl.constexpr,
+    RIGHT: tl.constexpr,
+):
+    """L and U of matrices, and how their rows are exchanged; see `small_cholesky`."""
+    m = program * MATRICES + tl.arange(0, MATRICES)
+    a = matrix_tile(args, load_a, m, 0, COLUMNS, ROWS, HIGH, WIDE)
+    count: tl.constexpr = ROWS if ROWS < COLUMNS else COLUMNS
+    a, place, exchanges, info = lower_upper(a, ROWS, count)
+    keep_factors(args, finish, m, record, a, place, exchanges, info, KIND, ROWS, COLUMNS)
+
+
+@triton.jit
+def small_solve(
+    args,
+    load_a,
+    load_b,
+    finish,
+    program,
+    right,
+    record,
+    KIND: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    MATRICES: tl.constexpr,
+    HIGH: tl.constexpr,
+    WIDE: tl.constexpr,
+    RIGHT: tl.constexpr,
+):
+    """The same, and X of A X = B, RIGHT columns at a time; see `small_cholesky`."""
+    m = program * MATRICES + tl.arange(0, MATRICES)
+    a = matrix_tile(args, load_a, m, 0, COLUMNS, ROWS, HIGH, WIDE)
+    a, place, exchanges, info = lower_upper(a, ROWS, COLUMNS)
+    first = keep_factors(args, finish, m, record, a, place, exchanges, info, KIND, ROWS, COLUMNS)
+    for start in range(0, right, RIGHT):
+        x = matrix_tile(args, load_b, m, start, right, ROWS, HIGH, RIGHT)
+        x = substituted(a, place, x, COLUMNS, UPPER=False, UNIT=True)
+        x = substituted(a, place, x, COLUMNS, UPPER=True, UNIT=False)
+        keep_rows(args, finish, m, first, start, right, record, place, x, ROWS)
+
+
+@triton.jit
+def small_inverse(
+    args,
+    load_a,
+    load_b,
+    finish,
+    program,
+    right,
+    record,
+    KIND: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    MATRICES: tl.constexpr,
+    HIGH: tl.constexpr,
+    WIDE: tl.constexpr,
+    RIGHT: tl.constexpr,
+):
+    """Inverses of matrices; see `small_cholesky`."""
+    m = program * MATRICES + tl.arange(0, MATRICES)
+    a = matrix_tile(args, load_a, m, 0, COLUMNS, ROWS, HIGH, WIDE)
+    a, place, _, info = lower_upper(a, ROWS, COLUMNS)
+    one = tl.arange(0, HIGH)[None, :, None] == tl.arange(0, WIDE)[None, None, :]
+    x = tl.broadcast_to(one, [MATRICES, HIGH, WIDE]).to(KIND)
+    x = substituted(a, place, x, COLUMNS, UPPER=False, UNIT=True)
+    x = substituted(a, place, x, COLUMNS, UPPER=True, UNIT=False)
+    keep_rows(args, finish, m, 0, 0, COLUMNS, record, place, x, ROWS)
+    keep_info(args, finish, m, ROWS * COLUMNS, record, info, KIND)
+
+
+@triton.jit
+def small_triangular(
+    args,
+    load_a,
+    load_b,
+    finish,
+    program,
+    right,
+    record,
+    KIND: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    MATRICES: tl.constexpr,
+    HIGH: tl.constexpr,
+    WIDE: tl.constexpr,
+    RIGHT: tl.constexpr,
+    UPPER: tl.constexpr = False,
+    UNIT: tl.constexpr = False,
+):
+    """X of T X = B for triangles T of matrices; see `small_cholesky` and `substituted`."""
+    m = program * MATRICES + tl.arange(0, MATRICES)
+    a = matrix_tile(args, load_a, m, 0, COLUMNS, ROWS, HIGH, WIDE)
+    place = tl.zeros([MATRICES, HIGH], tl.int32) + tl.arange(0, HIGH)[None, :]
+    for start in range(0, right, RIGHT):
+        x = matrix_tile(args, load_b, m, start, right, ROWS, HIGH, RIGHT)
+        x = substituted(a, place, x, COLUMNS, UPPER, UNIT)
+        keep_rows(args, finish, m, 0, start, right, record, place, x, ROWS)
+
+
+@triton.jit
+def small_order(
+    args,
+    load_a,
+    load_b,
+    finish,
+    program,
+    right,
+    record,
+    KIND: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    MATRICES: tl.constexpr,
+    HIGH: tl.constexpr,
+    WIDE: tl.constexpr,
+    RIGHT: tl.constexpr,
+):
+    """The order in which exchanges leave rows, and the way back; see `small_cholesky`."""
+    m = program * MATRICES + tl.arange(0, MATRICES)
+    exchanges = matrix_tile(args, load_a, m, 0, COLUMNS, 1, 1, WIDE).to(tl.int32) - 1
+    j = tl.arange(0, WIDE)[None, None, :]
+    order = tl.zeros([MATRICES, 1, WIDE], tl.int32) + j
+    for k in range(COLUMNS):
+        other = tl.sum(tl.where(j == k, exchanges, 0), 2)[:, :, None]
+        own = tl.sum(tl.where(j == k, order, 0), 2)[:, :, None]
+        taken = tl.sum(tl.where(j == other, order, 0), 2)[:, :, None]
+        order = tl.where(j == k, taken, tl.where(j == other, own, order))
+    keep_part(args, finish, m, j, j < COLUMNS, record, order.to(KIND))
+    back = tl.broadcast_to(j, [MATRICES, 1, WIDE]).to(KIND)
+    keep_part(args, finish, m, COLUMNS + order, j < COLUMNS, record, back)

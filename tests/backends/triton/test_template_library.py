@@ -1,0 +1,158 @@
+"""Small matrices on GPUs: results through Triton's interpreter, refusals, and machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import linalg
+from torch.export import Dim
+
+from aot.backends.triton.gpu import GPUS
+from aot.backends.triton.template_library import matrix_tile
+from aot.errors import UnsupportedOperators
+from aot.ir.dtypes import FLOAT32, FLOAT64
+from aot.ir.hints import hints_of
+from aot.ir.templates.library import LibraryCall
+from tests.backends.triton.templates import captured, check_close, kernels_of, machine_code
+from tests.conformance.executors import interpret_triton
+from tests.launches import calls_of
+from tests.settings import seeded
+
+Array = np.ndarray[Any, Any]
+BOUND = {torch.float32: 5e-6, torch.float64: 1e-14}
+"""Of what is rebuilt from factors, as a part of the greatest element."""
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seeded(sum(shape)))
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def made(function: Callable[..., Any], *args: torch.Tensor) -> list[Array]:
+    return [np.asarray(x, np.float64) for x in interpret_triton(captured(function, args), args)]
+
+
+def assert_close(found: Array, wanted: Array, dtype: torch.dtype) -> None:
+    norm = np.abs(wanted).max(initial=1.0) * wanted.shape[-1]
+    assert np.abs(found - wanted).max(initial=0.0) <= BOUND[dtype] * norm
+
+
+def assert_orthonormal(columns: Array, dtype: torch.dtype) -> None:
+    found = np.swapaxes(columns, -1, -2) @ columns
+    assert_close(found, np.broadcast_to(np.eye(found.shape[-1]), found.shape), dtype)
+
+
+def special(n: int, dtype: torch.dtype) -> torch.Tensor:
+    """Zeros, equal values, a matrix of rank one, and a graded one."""
+    eye, ones = torch.eye(n), torch.ones(n, n)
+    graded = torch.diag(10.0 ** -torch.arange(n))
+    return torch.stack([0 * eye, -3 * eye, ones, graded]).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", BOUND, ids=str)
+@pytest.mark.parametrize("make", [lambda d: normal(2, 5, 5, dtype=d), lambda d: special(4, d)])
+def test_eigenvectors_rebuild_their_matrices(
+    make: Callable[[torch.dtype], torch.Tensor], dtype: torch.dtype
+) -> None:
+    a = make(dtype)
+    values, vectors = made(linalg.eigh, a)
+    whole = (a.tril() + a.tril(-1).mT).double().numpy()
+    assert_close((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2), whole, dtype)
+    assert_orthonormal(vectors, dtype)
+    assert_close(values, np.linalg.eigvalsh(whole), dtype)
+
+
+@pytest.mark.parametrize("dtype", BOUND, ids=str)
+@pytest.mark.parametrize("make", [lambda d: normal(2, 6, 5, dtype=d), lambda d: special(4, d)])
+def test_singular_vectors_rebuild_their_matrices(
+    make: Callable[[torch.dtype], torch.Tensor], dtype: torch.dtype
+) -> None:
+    a = make(dtype)
+    u, s, vt = made(lambda a: linalg.svd(a, full_matrices=False), a)
+    assert_close((u * s[..., None, :]) @ vt, a.double().numpy(), dtype)
+    assert_orthonormal(u, dtype)
+    assert_orthonormal(np.swapaxes(vt, -1, -2), dtype)
+    assert_close(s, np.linalg.svd(a.double().numpy(), compute_uv=False), dtype)
+
+
+def test_numbers_that_are_not_finite_stay_in_their_matrix() -> None:
+    a = normal(3, 4, 4)
+    a[1, 2, 1] = float("nan")
+    values, singular = made(lambda a: (linalg.eigvalsh(a), linalg.svdvals(a)), a)
+    for found in (values, singular):
+        assert np.isnan(found[1]).all() and np.isfinite(found[[0, 2]]).all()
+
+
+@pytest.mark.parametrize("count", (1, 7))
+def test_batches_of_any_size(count: int) -> None:
+    def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return linalg.solve_ex(a, b)[0]
+
+    dims = {0: Dim("batch", max=1 << 20)}
+    model = captured(function, (normal(9, 3, 3), normal(9, 3, 2)), (dims, dims))
+    check_close(model, function, (normal(count, 3, 3), normal(count, 3, 2)))
+
+
+def test_many_columns_are_solved_for_in_turn() -> None:
+    def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return linalg.solve_ex(a, b)[0]
+
+    args = (normal(5, 5, dtype=torch.float64), normal(5, 70, dtype=torch.float64))
+    check_close(captured(function, args), function, args)
+
+
+def test_info_says_which_matrices_failed() -> None:
+    a = torch.stack([torch.eye(3), torch.diag(torch.tensor([1.0, 0.0, 2.0])), -torch.eye(3)])
+    found = made(lambda a: (linalg.cholesky_ex(a)[1], linalg.lu_factor_ex(a)[2]), a)
+    np.testing.assert_array_equal(found, [[0, 2, 1], [0, 2, 0]])
+
+
+def test_large_matrices_are_refused_with_the_reason() -> None:
+    with pytest.raises(UnsupportedOperators, match="matrices of up to 64 x 64") as caught:
+        kernels_of(captured(linalg.det, (normal(2, 65, 65),)))
+    assert "--target cpu" in caught.value.advice
+    model = captured(linalg.det, (normal(2, 9, 9),), ({1: Dim("n"), 2: Dim("n")},))
+    with pytest.raises(UnsupportedOperators, match="sizes are known"):
+        kernels_of(model)
+
+
+def tile(count: int, size: int, function: Callable[..., Any]) -> Any:
+    (call,) = calls_of(kernels_of(captured(function, (normal(count, size, size),))))
+    assert isinstance(call, LibraryCall)
+    return [matrix_tile(call, d, hints_of(()), GPUS["sm_90"]) for d in (FLOAT32, FLOAT64)]
+
+
+def test_small_matrices_share_a_program() -> None:
+    assert [t.matrices for t in tile(10000, 4, linalg.lu_factor_ex)] == [16, 8]
+    assert [t.matrices for t in tile(10, 4, linalg.lu_factor_ex)] == [1, 1]
+    assert [t.warps for t in tile(10000, 32, linalg.lu_factor_ex)] == [1, 2]
+    assert [t.warps for t in tile(10000, 32, linalg.inv_ex)] == [2, 4]
+
+
+MEASURED = {
+    "cholesky": lambda a: linalg.cholesky_ex(a)[0],
+    "inverse": lambda a: linalg.inv_ex(a)[0],
+    "qr": lambda a: linalg.qr(a)[0],
+    "eigh": lambda a: linalg.eigh(a)[1],
+    "svd": lambda a: linalg.svd(a, full_matrices=False)[0],
+}
+
+
+CASES = (
+    ("cholesky", "sm_80", torch.float32),
+    ("inverse", "sm_80", torch.float64),
+    ("inverse", "sm_90", torch.float32),
+    ("qr", "sm_80", torch.float64),
+    ("eigh", "sm_80", torch.float64),
+    ("svd", "sm_90", torch.float32),
+)
+
+
+@pytest.mark.parametrize(("name", "arch", "dtype"), CASES, ids=str)
+def test_machine_code_keeps_matrices_in_registers(name: str, arch: str, dtype: torch.dtype) -> None:
+    model = captured(MEASURED[name], (normal(10000, 32, 32, dtype=dtype),))
+    assert machine_code(model, "library", arch).local_bytes == 0

@@ -1,0 +1,51 @@
+"""Linear algebra of complex matrices: which routines are called, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import linalg
+
+from aot.errors import UnsupportedOperators
+from aot.ir.templates import LibraryCall
+from tests.lowering.lowered import lowered, templates
+
+A = torch.eye(4, dtype=torch.complex64).repeat(3, 1, 1)
+B, WIDE = A[..., :2], A[..., :2, :]
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "routine", "size"),
+    [
+        (lambda a: linalg.inv_ex(a)[0], (A,), "inverse", 8),
+        (lambda a: linalg.inv_ex(a)[1], (A,), "inverse", 8),
+        (lambda a, b: linalg.solve_ex(a, b)[0], (A, B), "solve", 8),
+        (lambda a, b: linalg.solve_ex(a, b)[1], (A, B), "solve", 8),
+        (linalg.svdvals, (WIDE,), "svdvals", 4),
+        (linalg.eigvalsh, (A,), "eigvalsh", 8),
+    ],
+)
+def test_real_matrices_of_twice_the_size_are_called_with(
+    function: Callable[..., Any], args: tuple[torch.Tensor, ...], routine: str, size: int
+) -> None:
+    (call,) = templates(lowered(function, *args))
+    assert isinstance(call, LibraryCall)
+    assert (call.routine.name, call.sizes.n) == (routine, size)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (linalg.svd, "singular vectors of complex matrices"),
+        (linalg.eigh, "eigenvectors of complex matrices"),
+        (lambda a: torch.ops.aten._linalg_solve_ex(a, a)[1], "factors of complex matrices"),
+        (lambda a: linalg.inv_ex(a, check_errors=True)[0], "without _ex"),
+    ],
+    ids=["svd", "eigh", "factors", "check_errors"],
+)
+def test_what_no_real_matrix_gives_is_refused(function: Callable[..., Any], reason: str) -> None:
+    with pytest.raises(UnsupportedOperators, match=reason):
+        lowered(function, A)
