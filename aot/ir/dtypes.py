@@ -74,6 +74,9 @@ INT64 = DType("int64", 8, "i")
 INT32 = DType("int32", 4, "i")
 INT16 = DType("int16", 2, "i")
 INT8 = DType("int8", 1, "i")
+UINT64 = DType("uint64", 8, "u")
+UINT32 = DType("uint32", 4, "u")
+UINT16 = DType("uint16", 2, "u")
 UINT8 = DType("uint8", 1, "u")
 BOOL = DType("bool", 1, "b")
 
@@ -81,7 +84,9 @@ COMPLEX128 = DType("complex128", 16, "c")
 COMPLEX64 = DType("complex64", 8, "c")
 _PARTS = {COMPLEX128: FLOAT64, COMPLEX64: FLOAT32}
 
-ALL_DTYPES = (FLOAT64, FLOAT32, FLOAT16, BFLOAT16, INT64, INT32, INT16, INT8, UINT8, BOOL)
+FLOATS = (FLOAT64, FLOAT32, FLOAT16, BFLOAT16)
+INTEGERS = (INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8)
+ALL_DTYPES = (*FLOATS, *INTEGERS, BOOL)
 """The types of loops and kernels."""
 COMPLEX_DTYPES = (COMPLEX128, COMPLEX64)
 DTYPES = {d.name: d for d in (*ALL_DTYPES, *COMPLEX_DTYPES)}

@@ -80,7 +80,8 @@ def reciprocal(x: Array) -> Array:
 def constant(value: Any, dtype: DType) -> Array:
     """A constant in its arithmetic type; integers wrap."""
     if dtype.is_integral:
-        return np.asarray(value, np.int64).astype(dtype.numpy)
+        bits = np.asarray(value % (1 << 64), np.uint64)
+        return bits.astype(dtype.numpy)
     return rounded(np.asarray(value, np.float64), dtype) if dtype.is_float else np.asarray(value)
 
 

@@ -14,6 +14,7 @@ from tests.conformance import (
     special_rows,
     structure_rows,
     template_rows,
+    type_rows,
     unique_rows,
 )
 from tests.conformance.executors import EXECUTORS
@@ -30,6 +31,7 @@ ROWS: tuple[Row, ...] = (
     *control_rows.ROWS,
     *unique_rows.ROWS,
     *complex_rows.ROWS,
+    *type_rows.ROWS,
 )
 
 

@@ -19,6 +19,9 @@ _LANE = {
     "int32": "int32_t",
     "int16": "int16_t",
     "int8": "int8_t",
+    "uint64": "uint64_t",
+    "uint32": "uint32_t",
+    "uint16": "uint16_t",
     "uint8": "uint8_t",
     "bool": "bool",
 }
@@ -66,6 +69,8 @@ def _integer_literal(value: int, dtype: DType) -> str:
     wrapped = wrapped_integer(value, dtype)
     if wrapped == -(1 << 63):
         return "INT64_MIN"
+    if dtype.kind == "u" and wrapped >= 1 << 63:
+        return f"{wrapped}ULL"
     return f"{wrapped}LL" if abs(wrapped) >= 1 << 31 else str(wrapped)
 
 

@@ -164,9 +164,9 @@ def conversion(text: str, source: DType, target: DType) -> str:
         return text if source == BOOL else f"({text} != 0)"
     if target in (FLOAT16, BFLOAT16):
         return f"{text}.to({memory_type(target)}).to(tl.float32)"
-    if source.is_float and target.name == "uint8":
+    if source.is_float and target.kind == "u" and target.itemsize < 8:
         # Through a wide integer: negative values wrap, as eager's do.
-        return f"{text}.to(tl.int64).to(tl.uint8)"
+        return f"{text}.to(tl.int64).to({value_type(target)})"
     if value_type(source) == value_type(target):
         return text
     return f"{text}.to({value_type(target)})"

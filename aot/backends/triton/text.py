@@ -19,6 +19,9 @@ _ELEMENT = {
     "int32": "i32",
     "int16": "i16",
     "int8": "i8",
+    "uint64": "u64",
+    "uint32": "u32",
+    "uint16": "u16",
     "uint8": "u8",
     "bool": "i1",
 }
@@ -31,6 +34,9 @@ _VALUE = {
     "int32": "tl.int32",
     "int16": "tl.int16",
     "int8": "tl.int8",
+    "uint64": "tl.uint64",
+    "uint32": "tl.uint32",
+    "uint16": "tl.uint16",
     "uint8": "tl.uint8",
     "bool": "tl.int1",
 }
