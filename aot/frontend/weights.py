@@ -24,8 +24,10 @@ def dtype_of(dtype: torch.dtype) -> DType | None:
 def to_array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor's values, C-contiguous; shares memory when the tensor already is."""
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    if plain.dtype == torch.bfloat16:
-        return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    ours = _OURS.get(plain.dtype)
+    if ours is not None and hasattr(ml_dtypes, ours.name):
+        bits = torch.uint8 if ours.itemsize == 1 else torch.int16
+        return plain.view(bits).numpy().view(ours.numpy)
     return plain.numpy()
 
 

@@ -32,6 +32,7 @@ from aot.lowering import (  # noqa: F401  each fills the registry
     recurrent,
     reductions,
     rowwise,
+    scaled,
     scattering,
     segments,
     special,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from aot.ir.dtypes import (
     BFLOAT16,
     BOOL,
+    FLOAT8S,
     FLOAT16,
     FLOAT32,
     FLOAT64,
@@ -28,9 +29,9 @@ Scalar = bool | int | float
 TensorLike = Tensor | Expr | Scalar
 """What an elementwise operator takes: a tensor, a symbolic size, or a Python number."""
 
-# Where the wide unsigned types stand among integers is all one: torch joins them with none.
+# Where wide unsigned and float8 types stand is all one: torch joins them with none of their kind.
 _INTEGERS = (BOOL, UINT8, INT8, INT16, UINT16, INT32, UINT32, INT64, UINT64)
-_ORDER = (*_INTEGERS, FLOAT16, BFLOAT16, FLOAT32, FLOAT64)
+_ORDER = (*_INTEGERS, *FLOAT8S, FLOAT16, BFLOAT16, FLOAT32, FLOAT64)
 _EXCEPTIONS = {frozenset((UINT8, INT8)): INT16, frozenset((FLOAT16, BFLOAT16)): FLOAT32}
 
 

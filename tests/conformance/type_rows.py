@@ -1,4 +1,4 @@
-"""Rows of the element types that few operators of eager know: wide unsigned integers."""
+"""Rows of the element types that few operators of eager know: wide unsigned integers, float8."""
 
 from __future__ import annotations
 
@@ -91,7 +91,73 @@ def _to_hash(dtype: torch.dtype) -> Sequence[Args]:
     return [(ordinary(dtype, 5, 33),), (specials(dtype)[:, None],), (ordinary(dtype, 3, 1000).t(),)]
 
 
+NUMBERS = (torch.float16, torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool)
 HASHED = (torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool)
+
+
+FLOAT8 = (
+    *(torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
+    torch.float8_e8m0fnu,
+)
+
+
+def _codes(dtype: torch.dtype) -> torch.Tensor:
+    return torch.arange(256, dtype=torch.int32).to(torch.uint8).view(dtype)
+
+
+def _numbers(dtype: torch.dtype) -> Sequence[Args]:
+    """Every float16, and ties of float32 and their neighbours, where the first type is meant."""
+    if dtype == torch.float16:
+        return [(torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(dtype),)]
+    if not dtype.is_floating_point:
+        return [(specials(dtype),)]
+    every = torch.cat([_codes(f).to(torch.float64).abs() for f in FLOAT8]).nan_to_num(posinf=1e9)
+    ends = every.unique()
+    ties = (ends[1:] + ends[:-1]) / 2
+    near = torch.cat((ties, ties.float().nextafter(ends[1:].float()).double(), ends * 1.0625))
+    return [(torch.cat((near, -near, specials(dtype).double())).to(dtype),)]
+
+
+def _to_float8(x: torch.Tensor) -> Results:
+    return tuple(x.to(dtype).view(torch.uint8) for dtype in FLOAT8)
+
+
+def _from_float8(x: torch.Tensor) -> Results:
+    # Without NaN: of what eager makes of it, NumPy complains, and its sign is anything.
+    none = x.isnan()
+    floats = (torch.where(none, 0.5, x.to(dtype)) for dtype in FLOATS)
+    others = (torch.where(none, 7, codes.int()) for codes in _to_float8(x))
+    whole = x.float().nan_to_num(1.0).clamp(-9e4, 9e4).to(torch.int64)
+    return (none, *floats, x.to(torch.bool), whole, *others)
+
+
+def _moved_float8(x: torch.Tensor, y: torch.Tensor, at: torch.Tensor) -> Results:
+    wide = (torch.cat((x, y)), torch.where(at > 1, x, y), x[at], x.roll(2), torch.zeros_like(x))
+    return tuple(t.view(torch.uint8) for t in (*wide, x.index_select(0, at), x.view(-1, 1).t()))
+
+
+def _few(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    return ordinary(torch.float32, *shape).to(dtype)
+
+
+def _moves(dtype: torch.dtype) -> Sequence[Args]:
+    return [(_few(dtype, 6), _few(dtype, 6), torch.tensor([5, 0, 2, 2, 1, 3]))]
+
+
+def _arithmetic_float8(x: torch.Tensor, y: torch.Tensor) -> Results:
+    return (x * y).float(), x == y, x != y, x.abs().float(), torch.isnan(x), x.any()
+
+
+def _scaled(
+    a: torch.Tensor, b: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor, dtype: torch.dtype
+) -> torch.Tensor:
+    return torch._scaled_mm(a, b.t(), scale_a=rows, scale_b=columns, out_dtype=dtype)
+
+
+def _products(dtype: torch.dtype) -> Sequence[Args]:
+    a, b = _few(dtype, 16, 64), _few(dtype, 32, 64)
+    one, rows, columns = torch.tensor(0.75), torch.rand(16, 1), torch.rand(1, 32)
+    return [(a, b, one, one, torch.float32), (a, b, rows, columns, torch.bfloat16)]
 
 
 def _row(name: str, function: Callable[..., Any], samples: Any, dtypes: Any, **more: bool) -> Row:
@@ -108,5 +174,16 @@ ROWS: tuple[Row, ...] = (
     _row("to unsigned", _to_unsigned, _within, (*FLOATS, *INTS, torch.bool), against_eager=True),
     _row("to uint64", lambda x: x.to(torch.uint64), _large, FLOATS[:2], against_eager=True),
     _row("unsigned bits", _bits, lambda d: [(_edges(d),)], UNSIGNED),
+    _row("to float8", _to_float8, _numbers, NUMBERS, against_eager=True),
+    _row("from float8", _from_float8, lambda d: [(_codes(d),)], FLOAT8, against_eager=True),
+    _row("float8 moved", _moved_float8, _moves, FLOAT8, against_eager=True),
+    _row(
+        "float8 arithmetic",
+        _arithmetic_float8,
+        lambda d: [(_few(d, 40), _few(d, 40))],
+        FLOAT8[:4],
+        against_eager=True,
+    ),
+    _row("scaled_mm", _scaled, _products, FLOAT8[:1], against_eager=True),
     _row("hash_tensor", _hashed, _to_hash, HASHED, against_eager=True),
 )

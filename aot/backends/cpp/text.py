@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from aot.backends.text import Lines, Spelling, exact_float, wrapped_integer
-from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, DType
+from aot.ir.dtypes import BOOL, FLOAT8S, DType
 from aot.symbolic import Expr, Symbol
 
 _LANE = {
@@ -15,6 +15,7 @@ _LANE = {
     "float32": "float",
     "float16": "float",
     "bfloat16": "float",
+    **{dtype.name: "float" for dtype in FLOAT8S},
     "int64": "int64_t",
     "int32": "int32_t",
     "int16": "int16_t",
@@ -25,7 +26,10 @@ _LANE = {
     "uint8": "uint8_t",
     "bool": "bool",
 }
-_MEMORY = {**_LANE, "float16": "aot::f16", "bfloat16": "aot::bf16", "bool": "bool"}
+_MEMORY = {
+    **{**_LANE, "float16": "aot::f16", "bfloat16": "aot::bf16"},
+    **{dtype.name: f"aot::f8{dtype.name.removeprefix('float8_')}" for dtype in FLOAT8S},
+}
 
 
 def lane_type(dtype: DType) -> str:
@@ -40,7 +44,7 @@ def memory_type(dtype: DType) -> str:
 
 def is_half(dtype: DType) -> bool:
     """True for the types that are float32 in registers."""
-    return dtype in (FLOAT16, BFLOAT16)
+    return dtype != dtype.compute
 
 
 def value_type(dtype: DType, lanes: str) -> str:
