@@ -49,6 +49,9 @@ def eager_call(
 
 def to_tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
     """The array as a tensor, sharing its memory."""
-    if array.dtype == ml_dtypes.bfloat16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    name = array.dtype.name
+    if not hasattr(ml_dtypes, name):
+        return torch.from_numpy(array)
+    bits = np.uint8 if array.itemsize == 1 else np.int16
+    tensor: torch.Tensor = torch.from_numpy(array.view(bits)).view(getattr(torch, name))
+    return tensor

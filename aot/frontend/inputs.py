@@ -27,7 +27,7 @@ from aot.frontend.sizes import (
     tensor_type,
     traced_ranges,
 )
-from aot.frontend.weights import dtype_of, identity_of
+from aot.frontend.weights import advice_on, dtype_of, identity_of
 from aot.ir.tensors import Dim, Parameter, SizeRelation, Tree, ValueRef
 from aot.symbolic import Expr, row_major_strides
 
@@ -76,7 +76,10 @@ def _read_input(context: Context, node: torch.fx.Node) -> Tree:
         context.bindings.bind(node.name, value)
         return Tree("constant", value.name if isinstance(value, Enum) else value)
     if dtype_of(value.dtype) is None:
-        raise ExportError(f"the input {node.name} has the element type {value.dtype}")
+        raise ExportError(
+            f"the input {node.name} has the element type {value.dtype}",
+            advice=advice_on(value.dtype),
+        )
     context.bindings.bind(node.name, ValueRef(node.name))
     return Tree("leaf", context.given.add_input(node.name))
 
@@ -106,7 +109,10 @@ def _read_weight(
     dtype = dtype_of(stored.dtype) if isinstance(stored, torch.Tensor) else None
     if not isinstance(stored, torch.Tensor) or dtype is None:
         kind = stored.dtype if isinstance(stored, torch.Tensor) else type(stored).__name__
-        raise ExportError(f"the model holds {fqn} of type {kind}, which packages cannot hold")
+        raise ExportError(
+            f"the model holds {fqn} of type {kind}, which packages cannot hold",
+            advice=advice_on(kind) if isinstance(kind, torch.dtype) else "",
+        )
     first = ties.setdefault(identity_of(stored), node.name)
     if first != node.name and (changes or first in given.states):
         other = given.states.get(first) or given.weights[first]

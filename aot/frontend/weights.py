@@ -21,11 +21,31 @@ def dtype_of(dtype: torch.dtype) -> DType | None:
     return _OURS.get(dtype)
 
 
+_ADVICE = (
+    ("complex32", "Convert it to complex64: eager has few operators of complex32 on CPUs."),
+    ("bits", "View it as uint8 (or uint16) and unpack it in the model with shifts and masks."),
+    (
+        "q",
+        "Give it as int8 or uint8 with its scale and zero point, and compute (q - zero) * scale.",
+    ),
+    ("", "View it as uint8, and unpack it in the model with shifts and masks."),
+)
+"""What to do about types that packages cannot hold, by how torch's names begin."""
+
+
+def advice_on(dtype: torch.dtype) -> str:
+    """What the user of an element type that packages cannot hold can do."""
+    name = str(dtype).removeprefix("torch.")
+    return next(advice for begin, advice in _ADVICE if name.startswith(begin))
+
+
 def to_array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor's values, C-contiguous; shares memory when the tensor already is."""
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    if plain.dtype == torch.bfloat16:
-        return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    ours = _OURS.get(plain.dtype)
+    if ours is not None and hasattr(ml_dtypes, ours.name):
+        bits = torch.uint8 if ours.itemsize == 1 else torch.int16
+        return plain.view(bits).numpy().view(ours.numpy)
     return plain.numpy()
 
 

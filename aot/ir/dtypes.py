@@ -48,8 +48,13 @@ class DType:
 
     @property
     def compute(self) -> DType:
-        """The type that arithmetic runs in: half types are widened to float32."""
-        return FLOAT32 if self in (FLOAT16, BFLOAT16) else self
+        """The type that arithmetic runs in: half types and float8 are widened to float32."""
+        return FLOAT32 if self.is_float and self.itemsize < FLOAT32.itemsize else self
+
+    @property
+    def is_float8(self) -> bool:
+        """True for the floats of 8 bits, which are for memory: eager computes little in them."""
+        return self.is_float and self.itemsize == 1
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -62,8 +67,8 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype (bfloat16 through ml_dtypes)."""
-        return np.dtype(ml_dtypes.bfloat16) if self == BFLOAT16 else np.dtype(self.name)
+        """The NumPy dtype (bfloat16 and float8 through ml_dtypes)."""
+        return np.dtype(getattr(ml_dtypes, self.name, self.name))
 
 
 FLOAT64 = DType("float64", 8, "f")
@@ -74,6 +79,9 @@ INT64 = DType("int64", 8, "i")
 INT32 = DType("int32", 4, "i")
 INT16 = DType("int16", 2, "i")
 INT8 = DType("int8", 1, "i")
+UINT64 = DType("uint64", 8, "u")
+UINT32 = DType("uint32", 4, "u")
+UINT16 = DType("uint16", 2, "u")
 UINT8 = DType("uint8", 1, "u")
 BOOL = DType("bool", 1, "b")
 
@@ -81,7 +89,16 @@ COMPLEX128 = DType("complex128", 16, "c")
 COMPLEX64 = DType("complex64", 8, "c")
 _PARTS = {COMPLEX128: FLOAT64, COMPLEX64: FLOAT32}
 
-ALL_DTYPES = (FLOAT64, FLOAT32, FLOAT16, BFLOAT16, INT64, INT32, INT16, INT8, UINT8, BOOL)
+FLOAT8_E4M3FN = DType("float8_e4m3fn", 1, "f")
+FLOAT8_E4M3FNUZ = DType("float8_e4m3fnuz", 1, "f")
+FLOAT8_E5M2 = DType("float8_e5m2", 1, "f")
+FLOAT8_E5M2FNUZ = DType("float8_e5m2fnuz", 1, "f")
+FLOAT8_E8M0FNU = DType("float8_e8m0fnu", 1, "f")
+
+FLOAT8S = (FLOAT8_E4M3FN, FLOAT8_E4M3FNUZ, FLOAT8_E5M2, FLOAT8_E5M2FNUZ, FLOAT8_E8M0FNU)
+FLOATS = (FLOAT64, FLOAT32, FLOAT16, BFLOAT16, *FLOAT8S)
+INTEGERS = (INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8)
+ALL_DTYPES = (*FLOATS, *INTEGERS, BOOL)
 """The types of loops and kernels."""
 COMPLEX_DTYPES = (COMPLEX128, COMPLEX64)
 DTYPES = {d.name: d for d in (*ALL_DTYPES, *COMPLEX_DTYPES)}

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from aot.errors import InternalError
+from aot.ir.dtypes import DTYPES
 from aot.ir.nests import Axis, Store
+from aot.ir.numpy_ops import in_memory
 from aot.ir.scalar import Access, Node
 from aot.symbolic import Expr, Symbol, affine_coefficients, evaluate
 
@@ -89,7 +91,11 @@ class Space:
             for k in range(len(shape))
         )
         # The ellipsis makes a view of 0-d arrays too, not a number.
-        return as_strided(array[tuple([*start, ...])], shape, strides)
+        part = array[tuple([*start, ...])]
+        if array.dtype.itemsize > 1:
+            return as_strided(part, shape, strides)
+        # NumPy makes views by the types' names, of which one float8 has none that it knows.
+        return as_strided(part.view(np.uint8), shape, strides).view(array.dtype)
 
 
 def _positions(
@@ -158,7 +164,9 @@ def write(
 ) -> None:
     """Stores `value` over the block; the space's last `reduction` axes have size 1 here."""
     shape = space.shape
-    stored = np.broadcast_to(value, shape).astype(array.dtype)
+    spread = np.broadcast_to(value, shape)
+    dtype = DTYPES[array.dtype.name]
+    stored = in_memory(spread, dtype) if dtype.is_float else spread.astype(array.dtype)
     if store.mode == "set" and not store.binds:
         view = space.strided(array, store.index, store.buffer)
         if view is not None:

@@ -14,6 +14,7 @@ from aot.ir.scalar import Node
 _REDUCE: dict[str, Callable[..., Array]] = {
     "sum": np.add.reduce,
     "prod": np.multiply.reduce,
+    "xor": np.bitwise_xor.reduce,
     "min": np.minimum.reduce,
     "max": np.maximum.reduce,
     "any": np.logical_or.reduce,
@@ -22,6 +23,7 @@ _REDUCE: dict[str, Callable[..., Array]] = {
 _COMBINE: dict[str, Callable[..., Array]] = {
     "sum": np.add,
     "prod": np.multiply,
+    "xor": np.bitwise_xor,
     "min": np.minimum,
     "max": np.maximum,
     "any": np.logical_or,
@@ -95,7 +97,7 @@ def identity(node: Node) -> Any:
             return kind == "min"
         info = np.iinfo(node.dtype.numpy)
         return info.max if kind == "min" else info.min
-    return {"sum": 0, "prod": 1, "any": False, "all": True, "argmin": 0, "argmax": 0}[kind]
+    return 1 if kind in ("prod", "all") else 0
 
 
 def finish(partial: Partial, ones: tuple[int, ...]) -> Array:

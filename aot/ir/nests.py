@@ -82,7 +82,8 @@ def neutral(mode: str, dtype: DType) -> float:
 def neutral_of(reduction: str, dtype: DType) -> float:
     """What changes no result of a reduction; of a search, what is found last."""
     least, greatest = dtype.ends
-    starts = {"sum": 0, "prod": 1, "any": 0, "all": 1, "min": greatest, "argmin": greatest}
+    zeros = dict.fromkeys(("sum", "xor", "any"), 0)
+    starts = {**zeros, "prod": 1, "all": 1, "min": greatest, "argmin": greatest}
     return starts.get(reduction, least)
 
 

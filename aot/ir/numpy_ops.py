@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import BOOL, DType
+from aot.ir.dtypes import BOOL, FLOAT8_E4M3FN, FLOAT8_E5M2, FLOAT8_E8M0FNU, DType
 
 Array = np.ndarray[Any, Any]
 
@@ -80,13 +80,40 @@ def reciprocal(x: Array) -> Array:
 def constant(value: Any, dtype: DType) -> Array:
     """A constant in its arithmetic type; integers wrap."""
     if dtype.is_integral:
-        return np.asarray(value, np.int64).astype(dtype.numpy)
+        bits = np.asarray(value % (1 << 64), np.uint64)
+        return bits.astype(dtype.numpy)
     return rounded(np.asarray(value, np.float64), dtype) if dtype.is_float else np.asarray(value)
 
 
 def rounded(x: Array, dtype: DType) -> Array:
     """`x` rounded to a float type, as an array of its arithmetic type."""
-    return x.astype(dtype.numpy).astype(dtype.compute.numpy)
+    return in_memory(x, dtype).astype(dtype.compute.numpy)
+
+
+def in_memory(x: Array, dtype: DType) -> Array:
+    """Numbers as elements of a float type in memory: of float8 what torch makes of float32."""
+    if not dtype.is_float8:
+        return x.astype(dtype.numpy)
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = x.astype(np.float32)
+        if dtype == FLOAT8_E8M0FNU:
+            return _powers(single)
+        if dtype == FLOAT8_E4M3FN:  # which keeps the greatest number for what is beyond
+            single = np.clip(single, -448, 448)
+        narrow = single.astype(dtype.numpy)
+    if dtype != FLOAT8_E5M2:
+        return narrow
+    # The one format with several NaNs: torch's has all bits.
+    codes = np.where(np.isnan(single), 0x7F, 0).astype(np.uint8) | narrow.view(np.uint8)
+    return codes.view(dtype.numpy)
+
+
+def _powers(x: Array) -> Array:
+    bits = np.ascontiguousarray(x).view(np.int32).reshape(x.shape) & 0x7FFFFFFF
+    exponent = bits >> 23
+    above = (bits & 0x400000 != 0) & ((bits & 0x3FFFFF != 0) | (exponent > 0))
+    codes = np.where(above & (exponent < 0xFF), exponent + 1, exponent).astype(np.uint8)
+    return codes.view(FLOAT8_E8M0FNU.numpy)
 
 
 def convert(x: Array, dtype: DType) -> Array:
@@ -98,5 +125,6 @@ def convert(x: Array, dtype: DType) -> Array:
 
 def reinterpret(x: Array, from_: DType, to: DType) -> Array:
     """The `bitcast` operation."""
-    bits = np.ascontiguousarray(x.astype(from_.numpy)).view(to.numpy)
+    held = in_memory(x, from_) if from_.is_float else x.astype(from_.numpy)
+    bits = np.ascontiguousarray(held).view(to.numpy)
     return bits.reshape(x.shape).astype(to.compute.numpy)

@@ -26,7 +26,7 @@ OTHER = frozenset("const index load cast bitcast where check_index reduce".split
 """Operations that have more than operands, or operands of several types."""
 
 OPS = OTHER | OPERATIONS.keys()
-REDUCTIONS = frozenset("sum prod min max any all argmin argmax".split())
+REDUCTIONS = frozenset("sum prod xor min max any all argmin argmax".split())
 
 
 @dataclass(frozen=True)

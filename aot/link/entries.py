@@ -20,6 +20,9 @@ MAX_GOLDEN_BYTES = 16 << 20
 
 _RELATIVE = {
     **{"float64": 1e-9, "float32": 1e-4, "float16": 5e-3, "bfloat16": 4e-2},
+    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz"), 0.13),
+    **dict.fromkeys(("float8_e5m2", "float8_e5m2fnuz"), 0.26),
+    "float8_e8m0fnu": 1.0,
     **{"complex128": 1e-9, "complex64": 1e-4},
 }
 """Tolerance of an element relative to the output's greatest magnitude, by dtype. The reference is

@@ -28,12 +28,14 @@ DTYPE_BYTES = {
     "float32": 4,
     "float16": 2,
     "bfloat16": 2,
+    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"), 1),
     "int64": 8,
     "int32": 4,
     "int16": 2,
-    "int8": 1,
-    "uint8": 1,
-    "bool": 1,
+    "uint64": 8,
+    "uint32": 4,
+    "uint16": 2,
+    **dict.fromkeys(("float8_e8m0fnu", "int8", "uint8", "bool"), 1),
 }
 """Element types of buffers and entries, and their sizes in bytes."""
 

@@ -34,6 +34,7 @@ from aot.lowering import (  # noqa: F401  each fills the registry
     recurrent,
     reductions,
     rowwise,
+    scaled,
     scattering,
     segments,
     special,

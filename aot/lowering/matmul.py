@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import BFLOAT16, DType
 from aot.ir.nests import View
 from aot.ir.scalar import Node, cast, const, reduce_
 from aot.ir.templates.matmul import Matmul
@@ -100,6 +100,8 @@ def mm(call: Call, a: Tensor, b: Tensor) -> Tensor:
 def products(a: Tensor, b: Tensor, shape: Sequence[Expr]) -> Tensor:
     """(*batch, m, k) times (*batch, k, n), of that shape, in the type that products add up in."""
     batch = tuple(shape[:-2])
+    if a.dtype.is_float8:  # which bfloat16 holds
+        a, b = rounded(a, BFLOAT16), rounded(b, BFLOAT16)
     return accumulated(_batched(a, batch), _batched(b, batch), a, shape)
 
 

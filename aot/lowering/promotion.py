@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from aot.ir.dtypes import (
     BFLOAT16,
     BOOL,
+    FLOAT8S,
     FLOAT16,
     FLOAT32,
     FLOAT64,
@@ -15,6 +16,9 @@ from aot.ir.dtypes import (
     INT32,
     INT64,
     UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
     DType,
 )
 from aot.ir.scalar import Node, cast, const
@@ -25,7 +29,9 @@ Scalar = bool | int | float
 TensorLike = Tensor | Expr | Scalar
 """What an elementwise operator takes: a tensor, a symbolic size, or a Python number."""
 
-_ORDER = (BOOL, UINT8, INT8, INT16, INT32, INT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64)
+# Where wide unsigned and float8 types stand is all one: torch joins them with none of their kind.
+_INTEGERS = (BOOL, UINT8, INT8, INT16, UINT16, INT32, UINT32, INT64, UINT64)
+_ORDER = (*_INTEGERS, *FLOAT8S, FLOAT16, BFLOAT16, FLOAT32, FLOAT64)
 _EXCEPTIONS = {frozenset((UINT8, INT8)): INT16, frozenset((FLOAT16, BFLOAT16)): FLOAT32}
 
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aot.ir.dtypes import BOOL, FLOAT32, INT32, INT64, DType
-from aot.ir.scalar import Node, binary, cast, const, reduce_
+from aot.ir.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
+from aot.ir.scalar import Node, binary, cast, const, make, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.axes import wrap_dims
 from aot.lowering.binary import constant_power
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.pointwise import narrow
 from aot.lowering.promotion import size_node
-from aot.lowering.registry import Call
+from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, as_expr, product
 
@@ -100,6 +100,22 @@ def reduce_one(call: Call, over: Domain, body: ElementBody) -> Tensor:
 def _plain(kind: str, x: Tensor, dtype: DType) -> ElementBody:
     """The reduction of x's elements in `dtype`'s arithmetic type."""
     return lambda read: reduce_(kind, cast(read(x), dtype.compute))
+
+
+@REGISTRY.row("aten.hash_tensor.default")
+def hash_tensor(
+    call: Call, x: Tensor, dim: Any = None, *, keepdim: bool = False, mode: int = 0
+) -> Tensor:
+    """The parity of each bit of the elements in 64 bits: floats in float64."""
+    if mode:
+        raise CannotLower(f"mode {mode}: torch documents 0 alone")
+
+    def bits(value: Node) -> Node:
+        if value.dtype.is_float:
+            return make("bitcast", INT64, cast(value, FLOAT64))
+        return cast(value, INT64)
+
+    return reduce_one(call, domain(x, dim, keepdim), lambda read: reduce_("xor", bits(read(x))))
 
 
 @REGISTRY.row("aten.sum.default", "aten.sum.dim_IntList")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from aot.ir.dtypes import BOOL, INT64, UINT8, DType
+from aot.ir.dtypes import BOOL, INT32, INT64, UINT8, UINT32, UINT64, DType
 from aot.ir.nests import View
-from aot.ir.scalar import Node, binary, const, index_value, unary, where
+from aot.ir.scalar import Node, binary, const, index_value, make, unary, where
 from aot.ir.templates.argsort import Argsort
 from aot.ir.templates.scan import Scan
 from aot.lowering.axes import insert, remove, replace, wrap_dim
@@ -116,8 +116,20 @@ def at_rank(x: Tensor, axis: int, rank: Expr) -> Tensor:
 
 def _ordered(x: Tensor, axis: int, kept: Expr, call: Callable[..., Argsort]) -> Tensor:
     shape = (product(remove(x.shape, axis)), kept)
+    x = _signed(x)
     matrix = x.builder.template(partial(call, x=_rows(x, axis)), shape, INT64)
     return _unrows(matrix, replace(x.shape, axis, kept), axis)
+
+
+def _signed(x: Tensor) -> Tensor:
+    """Wide unsigned integers as signed ones in the same order, which keys of sorts are."""
+    held = {UINT64: INT64, UINT32: INT32}.get(x.dtype)
+    if held is None:
+        return x
+    turn = const(held.ends[0], held)
+    return x.builder.pointwise(
+        x.shape, held, lambda at: binary("xor", make("bitcast", held, x.load(at)), turn)
+    )
 
 
 def picked(x: Tensor, positions: Tensor, axis: int) -> Tensor:

@@ -23,8 +23,8 @@ DEFAULT_SIZE = 8
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The NumPy type of one of our element types; bfloat16 is ml_dtypes'."""
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    """The NumPy type of one of our element types; those that NumPy lacks are ml_dtypes'."""
+    return np.dtype(getattr(ml_dtypes, name, name))
 
 
 def entry_array(package: PackageFile, name: str) -> Array:

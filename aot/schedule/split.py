@@ -46,7 +46,7 @@ from aot.symbolic import (
     var,
 )
 
-SPLITTABLE = frozenset(("sum", "prod", "min", "max", "any", "all"))
+SPLITTABLE = frozenset(("sum", "prod", "xor", "min", "max", "any", "all"))
 
 
 def split_reductions(graph: LoopGraph, machine: Machine) -> LoopGraph:

@@ -10,17 +10,15 @@ constexpr DType kTypes[] = {
     {"float16", "F16", 2, kDLFloat},     {"bfloat16", "BF16", 2, kDLBfloat},
     {"int64", "I64", 8, kDLInt},         {"int32", "I32", 4, kDLInt},
     {"int16", "I16", 2, kDLInt},         {"int8", "I8", 1, kDLInt},
-    {"uint8", "U8", 1, kDLUInt},         {"bool", "BOOL", 1, kDLBool},
+    {"uint64", "U64", 8, kDLUInt},       {"uint32", "U32", 4, kDLUInt},
+    {"uint16", "U16", 2, kDLUInt},       {"uint8", "U8", 1, kDLUInt},
+    {"bool", "BOOL", 1, kDLBool},        {"complex32", "C32", 4, kDLComplex},
     {"complex64", "C64", 8, kDLComplex}, {"complex128", "C128", 16, kDLComplex},
-};
-
-struct SafetensorsOnly {
-  const char* name;
-  int32_t size;
-};
-
-constexpr SafetensorsOnly kOthers[] = {
-    {"U16", 2}, {"U32", 4}, {"U64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1},
+    {"float8_e4m3fn", "F8_E4M3", 1, kDLFloat8_e4m3fn},
+    {"float8_e4m3fnuz", "F8_E4M3FNUZ", 1, kDLFloat8_e4m3fnuz},
+    {"float8_e5m2", "F8_E5M2", 1, kDLFloat8_e5m2},
+    {"float8_e5m2fnuz", "F8_E5M2FNUZ", 1, kDLFloat8_e5m2fnuz},
+    {"float8_e8m0fnu", "F8_E8M0", 1, kDLFloat8_e8m0fnu},
 };
 
 }  // namespace
@@ -52,15 +50,13 @@ const DType* find_safetensors_dtype(std::string_view name) {
 }
 
 int32_t safetensors_size(std::string_view name) {
-  if (const DType* row = find_safetensors_dtype(name)) return row->size;
-  for (const SafetensorsOnly& row : kOthers) {
-    if (name == row.name) return row.size;
-  }
-  return 0;
+  const DType* row = find_safetensors_dtype(name);
+  return row == nullptr ? 0 : row->size;
 }
 
 std::string dlpack_name(DLDataType dtype) {
-  if (dtype.code == kDLBool && dtype.bits == 8 && dtype.lanes == 1) return "bool";
+  const DType* row = find_dtype(dtype);
+  if (row != nullptr) return row->name;
   const char* family = nullptr;
   switch (dtype.code) {
     case kDLInt:
@@ -80,6 +76,13 @@ std::string dlpack_name(DLDataType dtype) {
       break;
     case kDLBool:
       family = "bool";
+      break;
+    case kDLFloat8_e4m3fn:
+    case kDLFloat8_e4m3fnuz:
+    case kDLFloat8_e5m2:
+    case kDLFloat8_e5m2fnuz:
+    case kDLFloat8_e8m0fnu:
+      family = find_dtype(DLDataType{dtype.code, 8, 1})->name;
       break;
     default:
       break;

@@ -30,8 +30,7 @@ const DType& stored_dtype(const DType& dtype);
 // The row of a safetensors dtype, or nullptr.
 const DType* find_safetensors_dtype(std::string_view name);
 
-// Bytes per element of a safetensors dtype, or 0 when it is not one. Knows more than find_dtype:
-// a file may carry types that no kernel uses.
+// Bytes per element of a safetensors dtype, or 0 when it is not one.
 int32_t safetensors_size(std::string_view name);
 
 inline DLDataType to_dlpack(const DType& dtype) {

@@ -25,6 +25,16 @@ _NUMPY_NAMES = {
     "U32": "uint32", "U64": "uint64", "C64": "complex64",
 }  # fmt: skip
 
+# Those of the types that ml_dtypes has.
+_ML_NAMES = {
+    "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2": "float8_e5m2", "F8_E5M2FNUZ": "float8_e5m2fnuz", "F8_E8M0": "float8_e8m0fnu",
+}  # fmt: skip
+ML_TYPES = frozenset(_ML_NAMES.values())
+"""Element types that NumPy knows by the package ml_dtypes."""
+
+_NO_ARRAYS = "complex32"  # which neither has
+
 
 def converter_for(leaves: list[Any]) -> Converter:
     """What turns outputs into the kind of the first array among `leaves`.
@@ -142,10 +152,12 @@ def to_numpy(output: Output | OperatorTensor) -> np.ndarray[Any, Any]:
     """An output as a writable NumPy array that shares its memory.
 
     Raises:
-        Unsupported: a bfloat16 output without the package ml_dtypes.
+        Unsupported: NumPy lacks the type, or has it by the package ml_dtypes, which is missing.
     """
+    name = output.dtype
+    foreign = numpy_dtype(name, "output") if name in ML_TYPES or name == _NO_ARRAYS else None
     array: np.ndarray[Any, Any] = numpy_module().asarray(output)
-    return array.view(_bfloat16("output")) if output.dtype == "bfloat16" else array
+    return array if foreign is None else array.view(foreign)
 
 
 def entry_to_numpy(entry: Entry) -> np.ndarray[Any, Any]:
@@ -155,8 +167,8 @@ def entry_to_numpy(entry: Entry) -> np.ndarray[Any, Any]:
         Unsupported: a type that NumPy lacks.
     """
     numpy = numpy_module()
-    if entry.dtype == "BF16":
-        dtype = _bfloat16("entry")
+    if entry.dtype in _ML_NAMES:
+        dtype = numpy_dtype(_ML_NAMES[entry.dtype], "entry")
     elif entry.dtype in _NUMPY_NAMES:
         dtype = numpy.dtype(_NUMPY_NAMES[entry.dtype])
     else:
@@ -169,10 +181,15 @@ def numpy_dtype(name: str, what: str) -> np.dtype[Any]:
     """NumPy's type for a type of the plan; `what` has it.
 
     Raises:
-        Unsupported: bfloat16 without the package ml_dtypes.
+        Unsupported: NumPy lacks it, or has it by the package ml_dtypes, which is missing.
     """
-    dtype: np.dtype[Any] = numpy_module().dtype(_bfloat16(what) if name == "bfloat16" else name)
-    return dtype
+    if name == _NO_ARRAYS:
+        raise Unsupported(
+            f"{what} of type {name}: NumPy has no such type; give the inputs as tensors of a "
+            "library that has it"
+        )
+    made: np.dtype[Any] = numpy_module().dtype(_ml_type(name, what) if name in ML_TYPES else name)
+    return made
 
 
 def numpy_module() -> Any:
@@ -182,12 +199,12 @@ def numpy_module() -> Any:
     return numpy
 
 
-def _bfloat16(what: str) -> Any:
+def _ml_type(name: str, what: str) -> Any:
     try:
         module = import_module("ml_dtypes")
     except ImportError as error:
         raise Unsupported(
-            f"{what} of type bfloat16: NumPy has none of its own; install ml_dtypes, "
+            f"{what} of type {name}: NumPy has none of its own; install ml_dtypes, "
             "or give the inputs as tensors of a library that has it"
         ) from error
-    return module.bfloat16
+    return getattr(module, name)

@@ -79,9 +79,9 @@ def _argument(value: Any) -> Any:
 
 def _array(tensor: _native.OperatorTensor) -> np.ndarray[Any, Any]:
     array: np.ndarray[Any, Any] = numpy_module().asarray(tensor)
-    if tensor.dtype != "bfloat16":
+    if tensor.dtype not in ML_TYPES:
         return array
-    return array.view(numpy_dtype("bfloat16", "an operator's tensor"))
+    return array.view(numpy_dtype(tensor.dtype, "an operator's tensor"))
 
 
 def _gpu_of(values: Sequence[Any]) -> int:

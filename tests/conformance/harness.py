@@ -27,6 +27,7 @@ from tests.settings import seeded
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 INTS = (*SIGNED, torch.uint8)
+UNSIGNED = (torch.uint64, torch.uint32, torch.uint16)
 BOOL = (torch.bool,)
 ALL = (*FLOATS, *INTS, *BOOL)
 
@@ -190,7 +191,7 @@ def specials(dtype: torch.dtype) -> torch.Tensor:
         return torch.tensor([True, False, True])
     if not dtype.is_floating_point:
         info = torch.iinfo(dtype)
-        low = [] if dtype == torch.uint8 else [-1, -7]
+        low = [-1, -7] if dtype.is_signed else []
         return torch.tensor([0, 1, 2, 7, 63, info.max, info.min, *low], dtype=dtype)
     info = torch.finfo(dtype)
     edges = [0.0, -0.0, math.inf, -math.inf, math.nan, info.max, -info.max, info.tiny]
@@ -204,5 +205,5 @@ def ordinary(dtype: torch.dtype, *shape: int, low: float = -3.0, high: float = 3
         return torch.rand(shape) > 0.5
     if dtype.is_floating_point:
         return (torch.rand(shape, dtype=torch.float64) * (high - low) + low).to(dtype)
-    start = max(int(low), 0) if dtype == torch.uint8 else int(low)
+    start = int(low) if dtype.is_signed else max(int(low), 0)
     return torch.randint(start, int(high) + 1, shape, dtype=dtype)

@@ -15,6 +15,7 @@ from tests.conformance import (
     special_rows,
     structure_rows,
     template_rows,
+    type_rows,
     unique_rows,
 )
 from tests.conformance.executors import EXECUTORS
@@ -32,6 +33,7 @@ ROWS: tuple[Row, ...] = (
     *control_rows.ROWS,
     *unique_rows.ROWS,
     *complex_rows.ROWS,
+    *type_rows.ROWS,
 )
 
 

@@ -8,13 +8,24 @@ from typing import Any
 import pytest
 import torch
 
-from aot.ir.dtypes import ALL_DTYPES, BOOL, FLOAT32, INT64, UINT8, DType
+from aot.ir.dtypes import (
+    ALL_DTYPES,
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    INT32,
+    INT64,
+    UINT8,
+    DType,
+)
 from aot.ir.tensors import Signature, TensorGraph, Tree
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.promotion import number, promote, promote_float, scalar_dtype, wrap_integer
 from aot.symbolic import as_expr
 
 BUILDER = GraphBuilder(TensorGraph("g", (), (), (), (), (), {}, Signature((), Tree("leaf", 0))))
+JOINED = (FLOAT32, FLOAT16, BFLOAT16, INT64, INT32, UINT8)
 KINDS = [*((d, rank) for d in ALL_DTYPES for rank in (0, 1)), True, 3, 2.5]
 
 
@@ -35,12 +46,15 @@ def test_promotes_as_torch(first: Any) -> None:
     for second in KINDS:
         if not (isinstance(first, tuple) or isinstance(second, tuple)):
             continue
-        expected = torch.result_type(_torch(first), _torch(second))
+        try:
+            expected = torch.result_type(_torch(first), _torch(second))
+        except RuntimeError:  # torch joins wide unsigned and float8 types with few others
+            continue
         assert f"torch.{promote(_ours(first), _ours(second))}" == str(expected), second
 
 
 def test_three_operands_join_within_their_priority() -> None:
-    for a, b, c in itertools.product(ALL_DTYPES[:6], repeat=3):
+    for a, b, c in itertools.product(JOINED, repeat=3):
         tensors = [_torch((d, 1)) for d in (a, b, c)]
         expected = (tensors[0] + tensors[1] + tensors[2]).dtype
         ours = promote(*(_ours((d, 1)) for d in (a, b, c)))

@@ -40,6 +40,9 @@ _C_TYPES = {
     "int32": "int32_t",
     "int16": "int16_t",
     "int8": "int8_t",
+    "uint64": "uint64_t",
+    "uint32": "uint32_t",
+    "uint16": "uint16_t",
     "uint8": "uint8_t",
 }
 

@@ -81,12 +81,12 @@ def conversion(text: str, source: DType, target: DType) -> str:
 def reinterpretation(text: str, source: DType, target: DType) -> str:
     """The bits of `text`, a value of dtype `source`, as a value of dtype `target`.
 
-    Half types are float32 in registers; their bits are those of the element in memory.
+    Half types and float8 are float32 in registers; their bits are those of the element in memory.
     """
     bits = (
         f"aot::detail::Storage<{memory_type(source)}>::narrow({text})" if is_half(source) else text
     )
     if is_half(target):
-        stored = f"aot::bitcast<uint16_t>({bits})"
+        stored = f"aot::bitcast<uint{8 * target.itemsize}_t>({bits})"
         return f"aot::detail::Storage<{memory_type(target)}>::widen<float>({stored})"
     return f"aot::bitcast<{lane_type(target)}>({bits})"

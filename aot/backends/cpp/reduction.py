@@ -15,12 +15,13 @@ from aot.symbolic import Expr
 _COMBINE = {
     "sum": "{a} + {b}",
     "prod": "{a} * {b}",
+    "xor": "{a} ^ {b}",
     "min": "aot::minimum({a}, {b})",
     "max": "aot::maximum({a}, {b})",
     "any": "{a} | {b}",
     "all": "{a} & {b}",
 }
-_FOLD = {"sum": "reduce_sum", "prod": "reduce_prod", "min": "reduce_min", "max": "reduce_max"}
+_FOLD = {kind: f"reduce_{kind}" for kind in ("sum", "prod", "xor", "min", "max")}
 _BOOL_KIND = {"min": "all", "max": "any", "prod": "all", "sum": "any"}
 
 
@@ -65,8 +66,8 @@ class Reduction:
     def _neutral(self) -> str:
         if self.kind in ("any", "all"):
             return "true" if self.kind == "all" else "false"
-        if self.kind in ("sum", "prod"):
-            return "0" if self.kind == "sum" else "1"
+        if self.kind in ("sum", "prod", "xor"):
+            return "1" if self.kind == "prod" else "0"
         return f"aot::{'greatest' if self.kind == 'min' else 'least'}<{lane_type(self.dtype)}>()"
 
     def combine(self, a: str, b: str) -> str:

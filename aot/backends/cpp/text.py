@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from aot.backends.text import Lines, Spelling, exact_float, wrapped_integer
-from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, DType
+from aot.ir.dtypes import BOOL, FLOAT8S, DType
 from aot.symbolic import Expr, Symbol
 
 _LANE = {
@@ -15,14 +15,21 @@ _LANE = {
     "float32": "float",
     "float16": "float",
     "bfloat16": "float",
+    **{dtype.name: "float" for dtype in FLOAT8S},
     "int64": "int64_t",
     "int32": "int32_t",
     "int16": "int16_t",
     "int8": "int8_t",
+    "uint64": "uint64_t",
+    "uint32": "uint32_t",
+    "uint16": "uint16_t",
     "uint8": "uint8_t",
     "bool": "bool",
 }
-_MEMORY = {**_LANE, "float16": "aot::f16", "bfloat16": "aot::bf16", "bool": "bool"}
+_MEMORY = {
+    **{**_LANE, "float16": "aot::f16", "bfloat16": "aot::bf16"},
+    **{dtype.name: f"aot::f8{dtype.name.removeprefix('float8_')}" for dtype in FLOAT8S},
+}
 
 
 def lane_type(dtype: DType) -> str:
@@ -37,7 +44,7 @@ def memory_type(dtype: DType) -> str:
 
 def is_half(dtype: DType) -> bool:
     """True for the types that are float32 in registers."""
-    return dtype in (FLOAT16, BFLOAT16)
+    return dtype != dtype.compute
 
 
 def value_type(dtype: DType, lanes: str) -> str:
@@ -66,6 +73,8 @@ def _integer_literal(value: int, dtype: DType) -> str:
     wrapped = wrapped_integer(value, dtype)
     if wrapped == -(1 << 63):
         return "INT64_MIN"
+    if dtype.kind == "u" and wrapped >= 1 << 63:
+        return f"{wrapped}ULL"
     return f"{wrapped}LL" if abs(wrapped) >= 1 << 31 else str(wrapped)
 
 

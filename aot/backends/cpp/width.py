@@ -14,7 +14,10 @@ from aot.ir.kernels import Stage
 from aot.ir.scalar import Access, Node, postorder
 
 _NARROWEST_REGISTER, *_, _WIDEST_REGISTER = (level.register_bytes for level in LEVELS)
-_LANE_BYTES = {"double": 8, "int64_t": 8, "float": 4, "int32_t": 4, "int16_t": 2}
+_LANE_BYTES = {
+    **{"double": 8, "int64_t": 8, "float": 4, "int32_t": 4, "int16_t": 2},
+    **{"uint64_t": 8, "uint32_t": 4, "uint16_t": 2},
+}
 
 
 @dataclass(frozen=True)

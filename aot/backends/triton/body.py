@@ -7,10 +7,16 @@ from contextlib import contextmanager
 
 from aot.backends.scoped import Scoped
 from aot.backends.triton.context import KernelContext, TileDim, Value
-from aot.backends.triton.ops import conversion, operation, reinterpretation
-from aot.backends.triton.text import Writer, index_text, literal, memory_type
+from aot.backends.triton.ops import (
+    conversion,
+    from_memory,
+    in_memory,
+    operation,
+    reinterpretation,
+)
+from aot.backends.triton.text import Writer, index_text, literal
 from aot.errors import InternalError
-from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, INT64, DType
+from aot.ir.dtypes import BOOL, INT64, DType
 from aot.ir.kernel_facts import maybe_empty
 from aot.ir.nests import Store
 from aot.ir.operations import COMPARE
@@ -217,8 +223,7 @@ class Body(Scoped[Value]):
             else:
                 guard = Value(f"({guard.text} & {test})", BOOL, guard.dims)
         raw = self.read(buffer, access.index, self._bound(access, args), guard)
-        wide = ".to(tl.float32)" if raw.dtype in (FLOAT16, BFLOAT16) else ""
-        return self.name(raw.text + wide, node.dtype, raw.dims)
+        return self.name(from_memory(raw.text, raw.dtype), node.dtype, raw.dims)
 
     def read(
         self,
@@ -335,8 +340,10 @@ class Body(Scoped[Value]):
         if masks and len(whole) > 1:
             mask = f"tl.broadcast_to({mask}, {self.shape(whole)})"
         dtype = self.context.buffers[store.buffer].dtype
-        stored = conversion(value.text, value.dtype, dtype) if value.dtype != dtype else value.text
-        stored = f"({stored}).to({memory_type(dtype)})"
+        # Memory rounds, so that nothing has to before.
+        same = value.dtype == dtype or dtype.is_float8
+        stored = value.text if same else conversion(value.text, value.dtype, dtype)
+        stored = in_memory(stored, dtype)
         if whole != value.dims:
             stored = f"tl.broadcast_to({stored}, {self.shape(whole)})"
         if store.mode == "mul":

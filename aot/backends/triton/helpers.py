@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 
 _FILES = (
-    *("integers", "combining", "sorting", "special", "loops", "memory"),
+    *("integers", "float8", "combining", "sorting", "special", "loops", "memory"),
     *("scan", "gemv", "matmul", "argsort", "digits", "conv", "attention", "recurrence", "bags"),
     "true_places",
     *("linalg", "orthogonal"),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from aot.backends.triton.text import memory_type, value_type
 from aot.errors import InternalError
-from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, DType
+from aot.ir.dtypes import BOOL, DType
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -162,18 +162,48 @@ def conversion(text: str, source: DType, target: DType) -> str:
     """`text`, a value of dtype `source`, as one of dtype `target`."""
     if target == BOOL:
         return text if source == BOOL else f"({text} != 0)"
-    if target in (FLOAT16, BFLOAT16):
-        return f"{text}.to({memory_type(target)}).to(tl.float32)"
-    if source.is_float and target.name == "uint8":
+    if target != target.compute:
+        return from_memory(in_memory(text, target), target)
+    if source.is_float and target.kind == "u" and target.itemsize < 8:
         # Through a wide integer: negative values wrap, as eager's do.
-        return f"{text}.to(tl.int64).to(tl.uint8)"
+        return f"{text}.to(tl.int64).to({value_type(target)})"
     if value_type(source) == value_type(target):
         return text
     return f"{text}.to({value_type(target)})"
 
 
+def in_memory(text: str, dtype: DType) -> str:
+    """`text`, a value of a dtype or a number to be rounded to it, as memory holds it."""
+    if not dtype.is_float8:
+        return f"({text}).to({memory_type(dtype)})"
+    return f"{_float8(dtype, 'code')}(({text}).to(tl.float32){_format(dtype)})"
+
+
+def from_memory(text: str, dtype: DType) -> str:
+    """`text`, an element as memory holds it, as a value of its dtype."""
+    if dtype.is_float8:
+        return f"{_float8(dtype, 'value')}({text}{_format(dtype)})"
+    return text if dtype == dtype.compute else f"{text}.to(tl.float32)"
+
+
+_FORMATS = {
+    "float8_e4m3fn": (3, 7, 0x7E, 0x7F),
+    "float8_e4m3fnuz": (3, 8, 0x80, 0x80),
+    "float8_e5m2": (2, 15, 0x7C, 0x7F),
+    "float8_e5m2fnuz": (2, 16, 0x80, 0x80),
+}
+"""What `float8_value` and `float8_code` take; the other float8 is all exponent."""
+
+
+def _float8(dtype: DType, what: str) -> str:
+    return f"float8_{what}" if dtype.name in _FORMATS else f"power8_{what}"
+
+
+def _format(dtype: DType) -> str:
+    return "".join(f", {number}" for number in _FORMATS.get(dtype.name, ()))
+
+
 def reinterpretation(text: str, source: DType, target: DType) -> str:
     """The bits of `text`, a value of dtype `source`, as a value of dtype `target`."""
-    narrow = f"{text}.to({memory_type(source)})" if source != source.compute else text
-    bits = f"{narrow}.to({memory_type(target)}, bitcast=True)"
-    return f"{bits}.to(tl.float32)" if target != target.compute else bits
+    narrow = in_memory(text, source) if source != source.compute else text
+    return from_memory(f"{narrow}.to({memory_type(target)}, bitcast=True)", target)

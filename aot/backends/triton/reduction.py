@@ -9,14 +9,14 @@ from aot.backends.triton.context import Value
 from aot.backends.triton.ops import conversion
 from aot.backends.triton.text import value_type
 from aot.errors import InternalError
-from aot.ir.dtypes import BOOL, INT32, INT64, DType
+from aot.ir.dtypes import BOOL, INT32, INT64, UINT32, UINT64, DType
 from aot.ir.nests import LoopNest
 from aot.ir.scalar import Node, cast, postorder
 from aot.symbolic import Expr, ravel
 
 _BOOL_KIND = {"min": "all", "max": "any", "prod": "all", "sum": "any"}
-_COMBINE = {"sum": "plus", "prod": "times", "any": "either", "all": "both"}
-_GREATEST = {"int64": 2**63 - 1, "int32": 2**31 - 1}
+_COMBINE = {"sum": "plus", "prod": "times", "xor": "parity", "any": "either", "all": "both"}
+_GREATEST = {"int64": 2**63 - 1, "int32": 2**31 - 1, "uint64": 2**64 - 1, "uint32": 2**32 - 1}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Reduction:
 
     def neutral(self) -> str:
         """The value that changes nothing."""
-        if self.kind in ("sum", "any"):
+        if self.kind in ("sum", "xor", "any"):
             return "0"
         if self.kind in ("prod", "all"):
             return "1"
@@ -54,7 +54,7 @@ class Reduction:
         if self.dtype.is_float:
             return "float('inf')" if largest else "float('-inf')"
         greatest = _GREATEST[self.dtype.name]
-        return str(greatest if largest else -greatest - 1)
+        return str(greatest if largest else 0 if self.dtype.kind == "u" else -greatest - 1)
 
 
 def reductions_of(nest: LoopNest) -> list[Reduction]:
@@ -72,7 +72,7 @@ def _reduction(node: Node, position: Expr) -> Reduction:
         return Reduction(node, value, kind, _accumulated(value.dtype), position)
     if node.dtype == BOOL:
         return Reduction(node, cast(value, BOOL), _BOOL_KIND[kind], INT32, position)
-    if kind not in ("sum", "prod", "min", "max"):
+    if kind not in ("sum", "prod", "xor", "min", "max"):
         raise InternalError(f"unknown reduction {kind!r}")
     return Reduction(node, value, kind, _accumulated(node.dtype), position)
 
@@ -80,7 +80,7 @@ def _reduction(node: Node, position: Expr) -> Reduction:
 def _accumulated(dtype: DType) -> DType:
     if dtype.is_float:
         return dtype.compute
-    return INT64 if dtype == INT64 else INT32
+    return dtype if dtype in (INT64, UINT64, UINT32) else INT32
 
 
 class Accumulator:

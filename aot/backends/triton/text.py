@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from aot.backends.text import Lines, Spelling, exact_float, wrapped_integer
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import FLOAT8S, DType
 from aot.symbolic import Expr, Symbol
 
 _ELEMENT = {
@@ -15,10 +15,14 @@ _ELEMENT = {
     "float32": "fp32",
     "float16": "fp16",
     "bfloat16": "bf16",
+    **{dtype.name: "u8" for dtype in FLOAT8S},
     "int64": "i64",
     "int32": "i32",
     "int16": "i16",
     "int8": "i8",
+    "uint64": "u64",
+    "uint32": "u32",
+    "uint16": "u16",
     "uint8": "u8",
     "bool": "i1",
 }
@@ -27,14 +31,21 @@ _VALUE = {
     "float32": "tl.float32",
     "float16": "tl.float32",
     "bfloat16": "tl.float32",
+    **{dtype.name: "tl.float32" for dtype in FLOAT8S},
     "int64": "tl.int64",
     "int32": "tl.int32",
     "int16": "tl.int16",
     "int8": "tl.int8",
+    "uint64": "tl.uint64",
+    "uint32": "tl.uint32",
+    "uint16": "tl.uint16",
     "uint8": "tl.uint8",
     "bool": "tl.int1",
 }
-_MEMORY = {**_VALUE, "float16": "tl.float16", "bfloat16": "tl.bfloat16"}
+_MEMORY = {
+    **{**_VALUE, "float16": "tl.float16", "bfloat16": "tl.bfloat16"},
+    **{dtype.name: "tl.uint8" for dtype in FLOAT8S},
+}
 
 
 def pointer_type(dtype: DType) -> str:
@@ -43,12 +54,12 @@ def pointer_type(dtype: DType) -> str:
 
 
 def value_type(dtype: DType) -> str:
-    """The type of a value of this dtype in registers: half types are float32."""
+    """The type of a value of this dtype in registers: half types and float8 are float32."""
     return _VALUE[dtype.name]
 
 
 def memory_type(dtype: DType) -> str:
-    """The type of an element in memory."""
+    """The type of an element in memory; float8 is bytes, which device functions convert."""
     return _MEMORY[dtype.name]
 
 

@@ -1,4 +1,5 @@
-/* The part of DLPack 1.0 that the runtime speaks, declared from its public ABI. C11 and C++17.
+/* The part of DLPack 1.0 that the runtime speaks, and the codes of the float8 types (1.1), declared from its public ABI.
+ * C11 and C++17.
  *
  * Layouts equal those of the official header, so tensors pass between this library and any other
  * that speaks DLPack. A program that needs declarations of a newer DLPack includes the official
@@ -62,7 +63,12 @@ typedef enum {
   kDLOpaqueHandle = 3U,
   kDLBfloat = 4U,
   kDLComplex = 5U,
-  kDLBool = 6U
+  kDLBool = 6U,
+  kDLFloat8_e4m3fn = 10U,
+  kDLFloat8_e4m3fnuz = 11U,
+  kDLFloat8_e5m2 = 12U,
+  kDLFloat8_e5m2fnuz = 13U,
+  kDLFloat8_e8m0fnu = 14U
 } DLDataTypeCode;
 
 typedef struct {

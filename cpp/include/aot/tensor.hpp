@@ -20,8 +20,24 @@ struct float16 {
 struct bfloat16 {
   uint16_t bits;
 };
+struct float8_e4m3fn {
+  uint8_t bits;
+};
+struct float8_e4m3fnuz {
+  uint8_t bits;
+};
+struct float8_e5m2 {
+  uint8_t bits;
+};
+struct float8_e5m2fnuz {
+  uint8_t bits;
+};
+struct float8_e8m0fnu {
+  uint8_t bits;
+};
 
-// DLPack's name of a C++ element type.
+// DLPack's name of a C++ element type. Of the float8 types by number: a program may have included an
+// official header of DLPack 1.0, which has no names for them.
 template <typename T>
 constexpr DLDataType dtype_of() {
   using E = std::remove_cv_t<T>;
@@ -32,6 +48,16 @@ constexpr DLDataType dtype_of() {
     return {kDLFloat, 16, 1};
   } else if constexpr (std::is_same_v<E, bfloat16>) {
     return {kDLBfloat, 16, 1};
+  } else if constexpr (std::is_same_v<E, float8_e4m3fn>) {
+    return {uint8_t{10}, 8, 1};
+  } else if constexpr (std::is_same_v<E, float8_e4m3fnuz>) {
+    return {uint8_t{11}, 8, 1};
+  } else if constexpr (std::is_same_v<E, float8_e5m2>) {
+    return {uint8_t{12}, 8, 1};
+  } else if constexpr (std::is_same_v<E, float8_e5m2fnuz>) {
+    return {uint8_t{13}, 8, 1};
+  } else if constexpr (std::is_same_v<E, float8_e8m0fnu>) {
+    return {uint8_t{14}, 8, 1};
   } else if constexpr (std::is_floating_point_v<E>) {
     return {kDLFloat, bits, 1};
   } else if constexpr (std::is_same_v<E, std::complex<float>> ||

@@ -16,7 +16,7 @@ bool lies_on_device(py::handle object) {
 struct Format {
   DLDataType dtype;
   const char* name;
-  const char* code;  // struct module; bfloat16 has none and travels as its bits
+  const char* code;  // struct module; types that it lacks travel as their bits
 };
 
 constexpr Format kFormats[] = {
@@ -24,9 +24,41 @@ constexpr Format kFormats[] = {
     {{kDLFloat, 16, 1}, "float16", "e"},      {{kDLBfloat, 16, 1}, "bfloat16", "H"},
     {{kDLInt, 64, 1}, "int64", "q"},          {{kDLInt, 32, 1}, "int32", "i"},
     {{kDLInt, 16, 1}, "int16", "h"},          {{kDLInt, 8, 1}, "int8", "b"},
-    {{kDLUInt, 8, 1}, "uint8", "B"},          {{kDLBool, 8, 1}, "bool", "?"},
+    {{kDLUInt, 64, 1}, "uint64", "Q"},        {{kDLUInt, 32, 1}, "uint32", "I"},
+    {{kDLUInt, 16, 1}, "uint16", "H"},        {{kDLUInt, 8, 1}, "uint8", "B"},
+    {{kDLBool, 8, 1}, "bool", "?"},           {{kDLComplex, 32, 1}, "complex32", "I"},
     {{kDLComplex, 64, 1}, "complex64", "Zf"}, {{kDLComplex, 128, 1}, "complex128", "Zd"},
+    {{kDLFloat8_e4m3fn, 8, 1}, "float8_e4m3fn", "B"},
+    {{kDLFloat8_e4m3fnuz, 8, 1}, "float8_e4m3fnuz", "B"},
+    {{kDLFloat8_e5m2, 8, 1}, "float8_e5m2", "B"},
+    {{kDLFloat8_e5m2fnuz, 8, 1}, "float8_e5m2fnuz", "B"},
+    {{kDLFloat8_e8m0fnu, 8, 1}, "float8_e8m0fnu", "B"},
 };
+
+// The types of ml_dtypes, which have no buffer format, and the NumPy type of their bits.
+struct Foreign {
+  const char* name;
+  const char* bits;
+};
+
+constexpr Foreign kForeign[] = {
+    {"bfloat16", "uint16"},       {"float8_e4m3fn", "uint8"},   {"float8_e4m3fnuz", "uint8"},
+    {"float8_e5m2", "uint8"},     {"float8_e5m2fnuz", "uint8"}, {"float8_e8m0fnu", "uint8"},
+};
+
+const Foreign* find_foreign(const std::string& name) {
+  for (const Foreign& row : kForeign) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
+
+const Format* find_format(const std::string& name) {
+  for (const Format& row : kFormats) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
 
 const Format* find_format(DLDataType dtype) {
   for (const Format& row : kFormats) {
@@ -120,9 +152,19 @@ bool store_complex(void* to, DLDataType dtype, Py_complex value) {
          store_float(static_cast<uint8_t*>(to) + part.bits / 8, part, value.imag);
 }
 
-bool store_int(void* to, DLDataType dtype, long long value) {
+// Python's integers are of any size; uint64 alone holds more than long long.
+bool store_int(void* to, DLDataType dtype, PyObject* number) {
   const bool is_signed = dtype.code == kDLInt;
-  if (!is_signed && dtype.code != kDLUInt) return false;
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  if (overflow > 0 && !is_signed && dtype.bits == 64) {
+    const unsigned long long large = PyLong_AsUnsignedLongLong(number);
+    const bool fits = PyErr_Occurred() == nullptr;
+    PyErr_Clear();
+    if (fits) store_as(to, large);
+    return fits;
+  }
+  if (overflow != 0 || (!is_signed && value < 0)) return false;
   const int bits = dtype.bits - (is_signed ? 1 : 0);
   if (bits < 63 && (value >= (1LL << bits) || value < (is_signed ? -(1LL << bits) : 0))) {
     return false;
@@ -285,9 +327,7 @@ bool Inputs::read_number(Leaf& leaf, py::handle object, const aot_tensor_info* i
     stored = info->dtype.code == kDLBool;
     if (stored) store_as(leaf.view.data, static_cast<uint8_t>(value == Py_True));
   } else if (is_int && (info->dtype.code == kDLInt || info->dtype.code == kDLUInt)) {
-    int overflow = 0;
-    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    stored = overflow == 0 && store_int(leaf.view.data, info->dtype, number);
+    stored = store_int(leaf.view.data, info->dtype, value);
   } else if (is_complex || info->dtype.code == kDLComplex) {
     const Py_complex number = PyComplex_AsCComplex(value);
     if (PyErr_Occurred() != nullptr) throw py::error_already_set();
@@ -307,20 +347,20 @@ bool Inputs::read_number(Leaf& leaf, py::handle object, const aot_tensor_info* i
 
 bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name, bool changed) {
   if (PyObject_CheckBuffer(object.ptr()) == 0) return false;
-  bool is_bfloat16 = false;
+  const Foreign* foreign = nullptr;
   if (PyObject_GetBuffer(object.ptr(), &leaf.buffer, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
-    // NumPy has no buffer format for bfloat16 of ml_dtypes: its bits have one.
+    // NumPy has no buffer format for the types of ml_dtypes: their bits have one.
     PyErr_Clear();
     if (!py::hasattr(object, "dtype") || !py::hasattr(object, "view")) return false;
     // Arrays of a device may offer a buffer only to refuse it.
     if (lies_on_device(object)) return false;
     const std::string dtype = py::str(object.attr("dtype"));
-    if (dtype != "bfloat16") {
+    foreign = find_foreign(dtype);
+    if (foreign == nullptr) {
       raise(AOT_INVALID_ARGUMENT,
             "input '" + name + "' has dtype " + dtype + ", which the runtime does not know");
     }
-    leaf.owner = object.attr("view")("uint16");
-    is_bfloat16 = true;
+    leaf.owner = object.attr("view")(foreign->bits);
     if (PyObject_GetBuffer(leaf.owner.ptr(), &leaf.buffer, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
       throw py::error_already_set();
     }
@@ -330,7 +370,8 @@ bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name,
     raise(AOT_INVALID_ARGUMENT,
           "the model writes '" + name + "', whose array is read-only: give a writable copy");
   }
-  leaf.view.dtype = is_bfloat16 ? DLDataType{kDLBfloat, 16, 1} : buffer_dtype(buffer);
+  leaf.view.dtype =
+      foreign != nullptr ? find_format(std::string(foreign->name))->dtype : buffer_dtype(buffer);
   if (leaf.view.dtype.lanes == 0) {
     raise(AOT_INVALID_ARGUMENT, "input '" + name + "' has elements of format '" +
                                     (buffer.format != nullptr ? buffer.format : "B") +

@@ -226,6 +226,8 @@ def _allocate(buffer, symbols, value):
 def _view(buffer, symbols, memory):
     shape, strides = _layout(buffer, symbols)
     elements = memory[: len(memory) // buffer.dtype.itemsize * buffer.dtype.itemsize]
-    typed = elements.view(buffer.dtype.numpy)
+    # By integers of the size: NumPy makes views by names of types, of which one float8 has none.
+    kind = f"u{buffer.dtype.itemsize}"
     steps = tuple(s * buffer.dtype.itemsize for s in strides)
-    return np.lib.stride_tricks.as_strided(typed, shape, steps)
+    strided = np.lib.stride_tricks.as_strided(elements.view(kind), shape, steps)
+    return strided.view(buffer.dtype.numpy)

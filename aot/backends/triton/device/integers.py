@@ -86,3 +86,9 @@ def integer_gcd(a, b):
         y = tl.where(x != 0, x, y)
         x = rest
     return y
+
+
+@triton.jit
+def parity(a, b):
+    """The bits that one of the two has."""
+    return a ^ b

@@ -53,6 +53,7 @@ AOT_WIDEN(uint16_t, int64_t, epu16_epi64, __m128i)
 AOT_WIDEN(int16_t, int32_t, epi16_epi32, __m256i)
 AOT_WIDEN(int16_t, int64_t, epi16_epi64, __m128i)
 AOT_WIDEN(int32_t, int64_t, epi32_epi64, __m256i)
+AOT_WIDEN(uint32_t, int64_t, epu32_epi64, __m256i)
 #undef AOT_WIDEN
 
 // Narrowing keeps the low bits.
@@ -176,12 +177,23 @@ AOT_CVT_LANES(32)
 
 template <class T>
 constexpr bool kIsSmallInt = !kIsFloat<T> && sizeof(T) < 4;
+// The unsigned types that have no instructions of their own: their bits are converted as signed
+// ones, where both mean the same.
+template <class T>
+constexpr bool kIsWideUnsigned = !kIsFloat<T> && !kIsSigned<T> && sizeof(T) >= 4;
+
+// uint64: halves of values from 2^63 on, whose last bit keeps what was lost above a tie.
+template <class B, int N>
+AOT_INLINE Vec<B, N> float_of_uint64(Vec<uint64_t, N> v);
+// Values from 2^63 on less 2^63; all others as int64, of which the bits are kept.
+template <class A, int N>
+AOT_INLINE Vec<uint64_t, N> uint64_of_float(Vec<A, N> v);
 
 }  // namespace detail
 
 // C-like conversion of every lane, as PyTorch's `to` on CPU does it:
 // - integer to narrower integer keeps the low bits; same width reinterprets;
-// - float to integer truncates; NaN and values out of range give INT_MIN / INT64_MIN (the x86
+// - float to integer truncates, to uint32 through int64, to uint64 as far as that reaches; NaN and values out of range give INT_MIN / INT64_MIN (the x86
 //   "indefinite" value), and then the low bits of that for 8- and 16-bit targets: uint8(-1.0f) is
 //   255, uint8(300.0f) is 44. float to 8/16 bits goes through int32, double to unsigned through
 //   int64 as PyTorch's static_cast_with_inter_type does;
@@ -194,6 +206,22 @@ AOT_INLINE Vec<B, N> convert(Vec<A, N> v) {
     return v;
   } else if constexpr (!kIsFloat<A> && !kIsFloat<B> && sizeof(A) == sizeof(B)) {
     return bitcast<B>(v);
+  } else if constexpr (!kIsFloat<A> && detail::kIsWideUnsigned<B>) {
+    return bitcast<B>(convert<detail::SignedOf<B>>(v));
+  } else if constexpr (detail::kIsWideUnsigned<A> && !kIsFloat<B> && sizeof(B) < sizeof(A)) {
+    return convert<B>(bitcast<detail::SignedOf<A>>(v));
+  } else if constexpr (detail::kIsWideUnsigned<A> && kIsFloat<B>) {
+    if constexpr (sizeof(A) == 4) {
+      return convert<B>(convert<int64_t>(v));
+    } else {
+      return detail::float_of_uint64<B>(v);
+    }
+  } else if constexpr (kIsFloat<A> && detail::kIsWideUnsigned<B>) {
+    if constexpr (sizeof(B) == 4) {
+      return convert<B>(convert<int64_t>(v));
+    } else {
+      return detail::uint64_of_float(v);
+    }
   } else if constexpr (kIsFloat<A> && kIsSmallInt<B>) {
     if constexpr (detail::kSame<A, double> && !detail::kIsSigned<B>) {
       return convert<B>(convert<int64_t>(v));

@@ -14,6 +14,8 @@ AOT_INLINE int64_t div64(int64_t a, int64_t b) {
   return a / b;
 }
 
+AOT_INLINE uint64_t div64(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
+
 // Euclid's algorithm on magnitudes.
 template <class T>
 AOT_INLINE T gcd_of(T a, T b) {
@@ -57,7 +59,8 @@ AOT_INLINE Vec<T, N> div_nonzero(Vec<T, N> a, Vec<T, N> b) {
   } else {
 #if AOT_ISA_LEVEL >= 4
     const Vec<T, N> bound(T(1) << 52);
-    if (AOT_LIKELY(all((abs(a) < bound) & (abs(b) < bound) & (a >= -(T(1) << 52))))) {
+    const Mask<N> small = (abs(a) < bound) & (abs(b) < bound);
+    if (AOT_LIKELY(all(kIsSigned<T> ? small & (a >= -(T(1) << 52)) : small))) {
       return div_in<double>(a, b);
     }
 #endif

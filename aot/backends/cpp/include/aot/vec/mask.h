@@ -275,6 +275,22 @@ AOT_INLINE Vec<B, N> convert(Mask<N> m) {
   return from_mask<B>(m);
 }
 
+namespace detail {
+template <class B, int N>
+AOT_INLINE Vec<B, N> float_of_uint64(Vec<uint64_t, N> v) {
+  const Vec<int64_t, N> bits = bitcast<int64_t>(v);
+  const Vec<B, N> half = convert<B>(bitcast<int64_t>((v >> 1) | (v & uint64_t{1})));
+  return select(bits < int64_t{0}, half + half, convert<B>(bits));
+}
+template <class A, int N>
+AOT_INLINE Vec<uint64_t, N> uint64_of_float(Vec<A, N> v) {
+  const Vec<A, N> end(A(0x1p63));
+  const Mask<N> large = v >= end;
+  const auto rest = bitcast<uint64_t>(convert<int64_t>(select(large, v - end, v)));
+  return select(large, rest ^ (uint64_t{1} << 63), rest);
+}
+}  // namespace detail
+
 }  // namespace aot
 
 #endif  // AOT_VEC_MASK_H_

@@ -20,6 +20,12 @@ struct Mul {
     return a * b;
   }
 };
+struct Xor {
+  template <class V>
+  AOT_MEMBER V operator()(V a, V b) const {
+    return a ^ b;
+  }
+};
 struct Minimum {
   template <class V>
   AOT_MEMBER V operator()(V a, V b) const {
@@ -52,6 +58,10 @@ AOT_INLINE T reduce_sum(Vec<T, N> v) {
 template <class T, int N>
 AOT_INLINE T reduce_prod(Vec<T, N> v) {
   return reduce(detail::Mul{}, v);
+}
+template <class T, int N>
+AOT_INLINE T reduce_xor(Vec<T, N> v) {
+  return reduce(detail::Xor{}, v);
 }
 // NaN if any lane is NaN.
 template <class T, int N>

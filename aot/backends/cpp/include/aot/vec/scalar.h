@@ -25,6 +25,9 @@ namespace aot {
   MACRO(NAME, double)                   \
   MACRO(NAME, int64_t)                  \
   MACRO(NAME, int32_t)                  \
+  MACRO(NAME, uint64_t)                 \
+  MACRO(NAME, uint32_t)                 \
+  MACRO(NAME, uint16_t)                 \
   MACRO(NAME, int16_t) MACRO(NAME, int8_t) MACRO(NAME, uint8_t)
 
 #define AOT_SCALAR_ROW(NAME) AOT_SCALAR_FLOATS(AOT_SCALAR_1, NAME)
