@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import json
+import os
+import shutil
 import socket
 import subprocess
 import time
@@ -64,6 +66,28 @@ def test_terse_builds_without_cmake(runtime: Path, tmp_path: Path) -> None:
     link = [f"-L{runtime / 'lib'}", f"-Wl,-rpath,{runtime / 'lib'}", "-laot_runtime"]
     program = tmp_path / "terse"
     done = run("g++", *flags, EXAMPLES / "cpp_hello" / "terse.cc", *link, "-o", program)
+    assert done.returncode == 0, done.stderr
+    assert run(program, tmp_path / "none.pkg").returncode == 1
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="needs pkg-config")
+def test_terse_builds_by_pkg_config_wherever_the_runtime_lies(
+    runtime: Path, tmp_path: Path
+) -> None:
+    moved = shutil.copytree(runtime, tmp_path / "moved", symlinks=True)
+    asked = ["pkg-config", "--cflags", "--libs", "aot_runtime"]
+    flags = subprocess.run(
+        asked,
+        env={**os.environ, "PKG_CONFIG_PATH": str(moved / "lib" / "pkgconfig")},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert all(str(moved) in flag for flag in flags if flag.startswith(("-I", "-L")))
+    program, rpath = tmp_path / "terse", f"-Wl,-rpath,{moved / 'lib'}"
+    done = run(
+        "g++", "-std=c++17", EXAMPLES / "cpp_hello" / "terse.cc", *flags, rpath, "-o", program
+    )
     assert done.returncode == 0, done.stderr
     assert run(program, tmp_path / "none.pkg").returncode == 1
 
