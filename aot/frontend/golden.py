@@ -30,9 +30,7 @@ class Example:
 
 def examples(captured: Captured) -> tuple[Example, ...]:
     """The example inputs and the extra inputs, each with eager's outputs."""
-    args, kwargs = captured.example
-    sets = ((args, kwargs), *((extra, kwargs) for extra in captured.extra_inputs))
-    return tuple(_run(captured, a, k) for a, k in sets)
+    return tuple(_run(captured, a, k) for a, k in (captured.example, *captured.extra))
 
 
 def _run(captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Example:

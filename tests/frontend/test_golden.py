@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 from torch.export import Dim
 
+from aot.errors import InputMismatch
 from aot.frontend.capture import capture_module
 from aot.frontend.golden import examples
 from tests.calls import Calls
@@ -51,3 +53,28 @@ def test_states_and_inputs_are_as_they_were() -> None:
 def test_an_input_that_is_an_output_is_a_copy() -> None:
     (first,) = examples(capture_module(Calls(lambda x: (x, x + 1)), (torch.zeros(2),)))
     assert [a.tolist() for a in first.outputs] == [[0, 0], [1, 1]]
+
+
+class Scaled(nn.Module):
+    def forward(self, x: torch.Tensor, *, by: torch.Tensor, plus: torch.Tensor) -> torch.Tensor:
+        return x * by + plus
+
+
+def test_extra_keyword_inputs_fill_up_from_the_example() -> None:
+    one, two = torch.ones(1), torch.full((1,), 2.0)
+    captured = capture_module(
+        Scaled(), (one,), {"by": two, "plus": one}, extra_kwargs=[{"by": one}, {"plus": two}]
+    )
+    assert [e.outputs[0].item() for e in examples(captured)] == [3, 2, 4]
+
+
+def test_extra_inputs_are_as_many_by_place_as_by_name() -> None:
+    one = torch.ones(1)
+    with pytest.raises(InputMismatch, match="1 extra inputs and 2 extra keyword inputs"):
+        capture_module(
+            Scaled(),
+            (one,),
+            {"by": one, "plus": one},
+            extra_inputs=[(one,)],
+            extra_kwargs=[{}, {}],
+        )
