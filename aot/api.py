@@ -13,7 +13,7 @@ from aot import driver, options
 from aot import tune as tune  # noqa: PLC0414  the command line finds it here
 from aot.backends.registry import begin
 from aot.errors import UsageError
-from aot.frontend.capture import capture_file, capture_module, capture_program
+from aot.frontend.capture import Captured, capture_file, capture_module, capture_program
 from aot.frontend.eager import eager_call
 from aot.report.model import BuildReport
 
@@ -80,12 +80,19 @@ def package(
     begin(chosen)  # compilers work while the model is captured
     if not isinstance(module_or_program, ExportedProgram):
         module = module_or_program
-        more = {"extra_inputs": extra_inputs, "extra_kwargs": extra_kwargs}
-        shapes = {"dynamic_shapes": dynamic_shapes}
-        return driver.build(
-            lambda called: capture_module(module, args, kwargs, operators=called, **shapes, **more),
-            chosen,
-        )
+
+        def captured(called: Sequence[str]) -> Captured:
+            return capture_module(
+                module,
+                args,
+                kwargs,
+                dynamic_shapes=dynamic_shapes,
+                extra_inputs=extra_inputs,
+                extra_kwargs=extra_kwargs,
+                operators=called,
+            )
+
+        return driver.build(captured, chosen)
     program = module_or_program
     return driver.build(lambda called: capture_program(program, operators=called), chosen)
 
