@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aot.version import VERSION as __version__
+
 if TYPE_CHECKING:
     from aot.api import package
 
-__all__ = ["package"]
+__all__ = ["__version__", "package"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from aot import driver, options
 from aot import tune as tune  # noqa: PLC0414  the command line finds it here
 from aot.backends.registry import begin
 from aot.errors import UsageError
-from aot.frontend.capture import capture_file, capture_module, capture_program
+from aot.frontend.capture import Captured, capture_file, capture_module, capture_program
 from aot.frontend.eager import eager_call
 from aot.report.model import BuildReport
 
@@ -27,6 +27,7 @@ def package(
     targets: Sequence[str] = options.DEFAULT_TARGETS,
     dynamic_shapes: Any = None,
     extra_inputs: Sequence[Sequence[Any]] = (),
+    extra_kwargs: Sequence[Mapping[str, Any]] = (),
     golden: bool = True,
     swappable: bool = False,
     keep_originals: bool = False,
@@ -44,6 +45,7 @@ def package(
         targets: As `--target`: "cpu", "cpu:x86-64-v3", "cuda:sm_80+sm_90", …; one package for all.
         dynamic_shapes: As `torch.export.export` takes it.
         extra_inputs: More positional inputs, of other sizes, for the golden values.
+        extra_kwargs: Keyword inputs of each of them; what is left out is as in `kwargs`.
         golden: Keep the example inputs and eager's outputs in the package, for `verify`.
         swappable: Weights can be replaced at run time, all of them together.
         keep_originals: The same, also some of them alone, or added to.
@@ -78,10 +80,19 @@ def package(
     begin(chosen)  # compilers work while the model is captured
     if not isinstance(module_or_program, ExportedProgram):
         module = module_or_program
-        more = {"dynamic_shapes": dynamic_shapes, "extra_inputs": extra_inputs}
-        return driver.build(
-            lambda called: capture_module(module, args, kwargs, operators=called, **more), chosen
-        )
+
+        def captured(called: Sequence[str]) -> Captured:
+            return capture_module(
+                module,
+                args,
+                kwargs,
+                dynamic_shapes=dynamic_shapes,
+                extra_inputs=extra_inputs,
+                extra_kwargs=extra_kwargs,
+                operators=called,
+            )
+
+        return driver.build(captured, chosen)
     program = module_or_program
     return driver.build(lambda called: capture_program(program, operators=called), chosen)
 

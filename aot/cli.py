@@ -24,14 +24,21 @@ from rich.console import Console
 from aot import garbage
 from aot import options as build_options
 from aot.backends.registry import begin
-from aot.errors import AotError, InternalError, UsageError, VerificationFailed
+from aot.errors import AotError, InternalError, ToolchainMissing, UsageError, VerificationFailed
 from aot.link.reader import PackageFile
 from aot.lowering.lower import supported_operators
 from aot.options import STAGES, BuildOptions
 from aot.report import bench as bench_report
 from aot.report import verify as verify_report
-from aot.report.arrays import golden_inputs, load_inputs, random_inputs, save_outputs
+from aot.report.arrays import (
+    golden_inputs,
+    load_inputs,
+    random_inputs,
+    save_outputs,
+    size_given,
+)
 from aot.report.explain import explain_text
+from aot.report.files import writing
 from aot.report.html import explain_html
 from aot.report.inspect import inspect_json, inspect_text
 from aot.report.model import TYPICAL_CORE, BuildReport, format_bytes, format_seconds
@@ -42,6 +49,7 @@ from aot.report.runtime import load_model
 from aot.report.summary import partial_report
 from aot.report.texts import stage_texts, verify_stage
 from aot.trust_commands import keygen, require_signers, sign
+from aot.version import VERSION
 
 INTERRUPTED = 130
 Command = Callable[..., Any]
@@ -62,7 +70,7 @@ class _DefaultToBuild(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="`aot-package MODEL -o PACKAGE` is short for `aot-package build MODEL -o PACKAGE`.",
 )
-@click.version_option(package_name="aot-package")
+@click.version_option(VERSION, prog_name="aot-package")
 def cli() -> None:
     """Packages a PyTorch model into one file that a small C++ and Python runtime loads and runs."""
 
@@ -171,8 +179,16 @@ def _options(
 
 def _torch_side() -> ModuleType:
     # Imported here: it brings torch along, which the other commands do without.
-    with garbage.kept_for_good():
-        from aot import api
+    try:
+        with garbage.kept_for_good():
+            from aot import api
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("aot"):
+            raise
+        raise ToolchainMissing(
+            f"this command needs {error.name}, which is not installed",
+            advice="pip install 'aot-package[compile]'",
+        ) from error
 
     return api
 
@@ -279,7 +295,8 @@ def explain(model: Path, html: Path | None, as_json: bool, debug: bool, **choice
     if as_json:
         _print_json(report.to_json())
     elif html is not None:
-        html.write_text(explain_html(report), encoding="utf-8")
+        with writing("the page", html, "--html"):
+            html.write_text(explain_html(report), encoding="utf-8")
         click.echo(str(html))
     else:
         click.echo(explain_text(report, TYPICAL_CORE), nl=False)
@@ -317,15 +334,8 @@ def _inputs(package: Path, npz: Path | None, sizes: Sequence[str], seed: int) ->
     with PackageFile(package) as file:
         if npz is not None:
             return load_inputs(file.plan, npz)
-        given = dict(_size(text) for text in sizes)
+        given = dict(size_given(text) for text in sizes)
         return random_inputs(file.plan, given, seed, golden_inputs(file))
-
-
-def _size(text: str) -> tuple[str, int]:
-    name, _, value = text.partition("=")
-    if not value.isdigit():
-        raise UsageError(f"--size wants DIM=N, not {text!r}")
-    return name, int(value)
 
 
 _given_inputs = _together(

@@ -18,6 +18,9 @@ configure_package_config_file(cmake/aot_runtimeConfig.cmake.in
   ${CMAKE_CURRENT_BINARY_DIR}/aot_runtimeConfig.cmake INSTALL_DESTINATION ${AOT_CMAKE_DIR})
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/aot_runtimeConfigVersion.cmake
   COMPATIBILITY SameMajorVersion)
+file(RELATIVE_PATH AOT_PC_TO_PREFIX
+  ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" AOT_PC_TO_PREFIX "${AOT_PC_TO_PREFIX}")
 configure_file(cmake/aot_runtime.pc.in ${CMAKE_CURRENT_BINARY_DIR}/aot_runtime.pc @ONLY)
 install(FILES
   ${CMAKE_CURRENT_BINARY_DIR}/aot_runtimeConfig.cmake

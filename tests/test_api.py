@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import aot
+from aot.cli import run_command
 from aot.errors import UsageError
 from tests.settings import seeded
 
@@ -39,6 +40,30 @@ def test_a_module_becomes_a_package_with_its_own_signature(tmp_path: Path) -> No
     assert set(result) == {"y", "total"}
     for name, value in result.items():
         np.testing.assert_allclose(value, expected[name].detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+class Columns(torch.nn.Module):
+    """Gives sizes, and computes nothing."""
+
+    def forward(self, x: torch.Tensor) -> tuple[int, float, None]:
+        return x.shape[1] + 1, x.shape[1] / 2, None
+
+
+def test_a_model_without_kernels_runs(tmp_path: Path) -> None:
+    aot.package(Columns(), (X,), path=tmp_path / "columns.pkg")
+    assert aot_runtime.load(tmp_path / "columns.pkg")(np.zeros((4, 10), np.float32)) == (
+        11,
+        5,
+        None,
+    )
+
+
+def test_sizes_are_given_and_verified(tmp_path: Path) -> None:
+    path = tmp_path / "columns.pkg"
+    columns = torch.export.Dim("columns", min=1, max=64)
+    aot.package(Columns(), (X,), path=path, dynamic_shapes=({1: columns},))
+    assert aot_runtime.load(path)(np.zeros((4, 33), np.float32)) == (34, 16.5, None)
+    assert run_command(["verify", str(path)]) == 0
 
 
 def test_a_program_becomes_a_package(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import aot_runtime
@@ -16,6 +17,7 @@ import aot
 from aot.cli import INTERRUPTED, run_command
 from aot.errors import CompilerFailed, ExportError, PackageWriteError
 from aot.options import CPU_LEVELS, STAGES, BuildOptions, default_cache_dir
+from aot.report import bench as bench_report
 from tests.kernels import reference, write_kernels
 from tests.report.samples import sample_report
 
@@ -213,7 +215,7 @@ def test_run_random_by_size_and_from_a_file(package: Path, tmp_path: Path, capsy
 @pytest.mark.parametrize(
     ("arguments", "code", "word"),
     [
-        (["--size", "depth=3"], 2, "no dynamic dim"),
+        (["--size", "depth=3"], 2, "no dynamic dim\n  what to do: Dynamic dims: batch.\n"),
         (["--size", "batch=65"], 2, "batch = 65 is not allowed"),
         (["--size", "batch"], 2, "--size wants DIM=N"),
         (["--inputs", "missing.npz"], 3, "cannot read inputs"),
@@ -307,6 +309,19 @@ def test_bench(package: Path, capsys) -> None:
     assert {kernel["kernel"] for kernel in result["kernels"]} == {"k0", "k1"}
 
 
+def test_the_time_of_kernels_is_of_the_runs_that_nothing_interrupted(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def profile(model: object, inputs: object, runs: int) -> list[aot_runtime.StepTime]:
+        return [aot_runtime.StepTime("k0", "m.py:1", runs, 10**9, 2000)] * 2
+
+    monkeypatch.setattr(bench_report, "profile", profile)
+    result = bench_report.measure(package, None, 1, [np.zeros((2, 4), np.float32)], 5)
+    assert [kernel.seconds for kernel in result.kernels] == [pytest.approx(4e-6)]
+    told = replace(result, percentiles={50: 1e-3}, rival={50: 1.0})
+    assert "ours takes 0.001 of its p50" in bench_report.text(told, 1)
+
+
 def test_bench_of_several_sessions(
     package: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -375,3 +390,61 @@ def test_termination_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
             signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+BLOCKED = """
+import sys
+sys.modules.update(dict.fromkeys(sys.argv.pop(1).split(",")))  # importing them fails
+from aot.__main__ import main
+main()
+"""
+
+
+def without(packages: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command where packages of others are not installed."""
+    command = [sys.executable, "-c", BLOCKED, packages, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_runtime_alone_has_a_version_and_says_what_is_missing() -> None:
+    blocked = "click,rich,jinja2,sympy,ml_dtypes,torch,safetensors"
+    done = without(blocked, "--version")
+    assert (done.returncode, done.stdout) == (0, f"aot-package, version {aot.__version__}\n")
+    done = without(blocked, "inspect", "m.pkg")
+    assert done.returncode == 4
+    assert done.stderr.startswith("error[TOOLCHAIN_MISSING]: this command needs ")
+    assert "pip install 'aot-package[compile]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_tools_need_no_torch(package: Path) -> None:
+    for arguments in (["inspect"], ["run"], ["verify"], ["bench", "--runs", "2"]):
+        command, *rest = arguments
+        done = without("torch,safetensors,triton,cryptography", command, package, *rest)
+        assert (done.returncode, done.stderr) == (0, "")
+    done = without("torch,safetensors", "model.py")
+    assert done.returncode == 4
+    assert "this command needs torch" in done.stderr
+
+
+def test_the_version_is_one() -> None:
+    assert aot.__version__ == aot_runtime.__version__
+    assert (Path(aot.__file__).parent / "py.typed").exists()
+
+
+def test_places_that_cannot_be_written_are_no_bug_of_ours(
+    driver: FakeDriver, package: Path, tmp_path: Path, capsys
+) -> None:
+    (tmp_path / "file").touch()
+    nowhere = tmp_path / "file" / "below"
+    for arguments, option in (
+        (["explain", "m.py", "--html", str(nowhere)], "--html"),
+        (["run", str(package), "-o", str(nowhere)], "-o"),
+        (["bench", str(package), "--runs", "1", "--trace", str(nowhere)], "--trace"),
+        (["m.py", "--dump", str(nowhere)], "--dump"),
+    ):
+        assert run_command(arguments) == 5, arguments
+        message = capsys.readouterr().err
+        assert "error[PACKAGE_WRITE]" in message
+        assert f"Choose another path with {option}." in message

@@ -50,7 +50,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("api", "backends", "driver", "garbage", "report", "link", "lowering", "trust_commands"),
     ),
     "api": (*BASE, "backends", "driver", "frontend", "report", "tune"),
-    "__init__": ("api",),
+    "__init__": ("api", "version"),
+    "__main__": ("version",),
 }
 """Part of `aot` -> parts that it may import, besides itself."""
 

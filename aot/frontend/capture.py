@@ -38,7 +38,7 @@ class Captured:
         name: The model's short name.
         program: Functional ATen operators, after our choice of decompositions.
         example: Positional and keyword example inputs.
-        extra_inputs: More positional inputs, of other sizes.
+        extra: More inputs, of other sizes: positional ones, and keyword ones.
         dynamic_shapes: What the user asked for; gives dims their labels.
         module: Computes reference outputs: the user's module in eval mode, or the program's.
         guards: torch's conditions on input sizes under which the program is valid, as Python text.
@@ -49,7 +49,7 @@ class Captured:
     name: str
     program: ExportedProgram
     example: tuple[tuple[Any, ...], Mapping[str, Any]]
-    extra_inputs: tuple[tuple[Any, ...], ...]
+    extra: tuple[tuple[tuple[Any, ...], Mapping[str, Any]], ...]
     dynamic_shapes: ShapeSpec
     module: torch.nn.Module
     guards: tuple[str, ...]
@@ -80,16 +80,18 @@ def capture_module(
     *,
     dynamic_shapes: ShapeSpec = None,
     extra_inputs: Sequence[Sequence[Any]] = (),
+    extra_kwargs: Sequence[Mapping[str, Any]] = (),
     name: str = "",
     operators: Sequence[str] = (),
 ) -> Captured:
     """Captures a module from Python. `operators` and errors: as `capture_file`."""
     extra = tuple(tuple(e) for e in extra_inputs)
+    more = tuple(dict(e) for e in extra_kwargs)
     chosen = name or type(module).__name__
-    return capture(
-        ModelSource(chosen, module, tuple(args), dict(kwargs or {}), dynamic_shapes, extra),
-        operators,
+    source = ModelSource(
+        chosen, module, tuple(args), dict(kwargs or {}), dynamic_shapes, extra, extra_kwargs=more
     )
+    return capture(source, operators)
 
 
 def capture(source: ModelSource, operators: Sequence[str] = ()) -> Captured:
@@ -187,7 +189,7 @@ def _decomposed(
         source.name,
         lowered,
         (source.args, source.kwargs),
-        source.extra_inputs,
+        _extra(source),
         source.dynamic_shapes,
         module,
         guards,
@@ -246,6 +248,26 @@ def _check_arguments(source: ModelSource) -> None:
             where=place_of_model(source),
             advice="Make `example_inputs` (and `example_kwargs`) match forward's parameters.",
         ) from error
+
+
+def _extra(source: ModelSource) -> tuple[tuple[tuple[Any, ...], dict[str, Any]], ...]:
+    """Each of the extra inputs with its keyword inputs, which those of the example fill up.
+
+    Raises:
+        InputMismatch: There are not as many of both.
+    """
+    args, kwargs = source.extra_inputs, source.extra_kwargs
+    if args and kwargs and len(args) != len(kwargs):
+        raise InputMismatch(
+            f"there are {len(args)} extra inputs and {len(kwargs)} extra keyword inputs",
+            where=str(source.path or ""),
+            advice="Give `extra_kwargs` one dict for each of `extra_inputs`; both may be empty.",
+        )
+    count = len(args) or len(kwargs)
+    return tuple(
+        (args[k] if args else source.args, {**source.kwargs, **(kwargs[k] if kwargs else {})})
+        for k in range(count)
+    )
 
 
 def _parameter_names(source: ModelSource) -> tuple[str, ...]:

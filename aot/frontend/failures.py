@@ -63,6 +63,13 @@ _CAUSES = (
         "Package the Python module that the script was made from.",
     ),
     _Cause(
+        r"__torch__\.torch\.classes|torch\.ScriptObject|LinearPackedParams",
+        "the model holds weights packed for one of torch's own engines, as quantize_dynamic and "
+        "torch.ao.quantization.convert make them",
+        "Package the module as it was before that step. Weights in 8 bits that are plain tensors "
+        "(int8 with scales, multiplied out in forward) can be packaged.",
+    ),
+    _Cause(
         r"\.numpy\(\) is not supported",
         "the model leaves PyTorch: it asks a tensor for a NumPy array",
         "Use operators of PyTorch, or make this part a custom operator: docs/custom-operators.md.",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.export.graph_signature import OutputKind
 from torch.utils import _pytree as pytree
 
 from aot.errors import AotError, InputMismatch
@@ -29,9 +30,7 @@ class Example:
 
 def examples(captured: Captured) -> tuple[Example, ...]:
     """The example inputs and the extra inputs, each with eager's outputs."""
-    args, kwargs = captured.example
-    sets = ((args, kwargs), *((extra, kwargs) for extra in captured.extra_inputs))
-    return tuple(_run(captured, a, k) for a, k in sets)
+    return tuple(_run(captured, a, k) for a, k in (captured.example, *captured.extra))
 
 
 def _run(captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Example:
@@ -40,7 +39,25 @@ def _run(captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     module = captured.module
     with eval_mode(module), kept_values(captured), torch.no_grad(), UserCode(_failing(captured)):
         result = _own_tensors(module(*args, **kwargs))
-    return Example(inputs, flat_arrays(result))
+    return Example(inputs, _outputs(captured, result))
+
+
+def _outputs(captured: Captured, result: Any) -> tuple[Array, ...]:
+    """What the package gives as tensors: tensors, and numbers that sizes determine."""
+    program = captured.program
+    output = next(n for n in program.graph.nodes if n.op == "output")
+    specs = program.graph_signature.output_specs
+    given = [
+        isinstance(item, torch.fx.Node)
+        for item, spec in zip(output.args[0], specs, strict=True)
+        if spec.kind is OutputKind.USER_OUTPUT
+    ]
+    leaves = zip(pytree.tree_leaves(result), given, strict=True)
+    return tuple(
+        to_array(leaf) if isinstance(leaf, torch.Tensor) else np.asarray(leaf)
+        for leaf, is_given in leaves
+        if is_given
+    )
 
 
 def _failing(captured: Captured) -> Callable[[BaseException], AotError]:

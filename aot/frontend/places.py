@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,8 +20,10 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]*(?:\n {4}([^\n]*))?')
 _NOT_THE_USERS = (
     str(Path(torch.__file__).parent),
     str(Path(__file__).parents[1]),
-    str(Path(traceback.__file__).parent / "importlib"),
 )
+_STANDARD = sysconfig.get_path("stdlib")
+_INSTALLED = ("site-packages", "dist-packages")
+"""Folders below it in which packages lie that are not the interpreter's."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,10 @@ def places_of(root: Path | None) -> SourcePaths:
 
 def is_users(file: str) -> bool:
     """True for a source file that is neither torch's, nor the interpreter's, nor ours."""
-    return not file.startswith(("<", *_NOT_THE_USERS)) and Path(file).is_absolute()
+    if file.startswith(("<", *_NOT_THE_USERS)) or not Path(file).is_absolute():
+        return False
+    below = file[len(_STANDARD) + 1 :] if file.startswith(f"{_STANDARD}/") else ""
+    return not below or below.startswith(_INSTALLED)
 
 
 def place_of_error(error: BaseException, root: Path | None = None) -> str:

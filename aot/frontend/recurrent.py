@@ -1,8 +1,9 @@
-"""Recurrent layers, captured whole.
+"""Layers whose tracing by torch would fix a length that is open.
 
-`torch.export` traces a layer of open length by walking its steps, and so fixes how many there are.
+`torch.export` traces a recurrent layer by walking its steps, and so fixes how many there are.
 While a model is captured, calls of layers are calls of operators of ours, of which torch knows
 nothing but the types and sizes of their results; `lowering/recurrent.py` has what they mean.
+Pooling along one axis, whose code in torch takes sizes as plain numbers, is pooling along two.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ _ARGUMENTS = 9
 _ONE_STATE = ("gru", "rnn_tanh", "rnn_relu")
 _REST = "bool biases, int layers, float dropout, bool train, bool bidirectional, bool batch_first"
 
+_OneSize = int | Sequence[int] | None
+"""A size along one axis, as torch takes it: alone or in a sequence."""
+
 _untyped: Any = torch
 """torch, for functions of it that have no types."""
 
@@ -31,7 +35,8 @@ _library = _untyped.library.Library("aot", "FRAGMENT")
 class WholeLayers(TorchFunctionMode):
     """Inside of it, calls of recurrent layers on padded sequences are calls of our operators.
 
-    Packed sequences have operators of their own in torch, which stay what they are.
+    `max_pool1d` is that of two axes, of which one has a single element. Packed sequences have
+    operators of their own in torch, which stay what they are.
     """
 
     def __torch_function__(
@@ -45,7 +50,40 @@ class WholeLayers(TorchFunctionMode):
         ours = _LAYERS.get(func)
         if ours is not None and not kwargs and len(args) == _ARGUMENTS:
             return ours(*args)
+        if func in _POOLING and not (kwargs or {}).get("return_indices"):
+            return _max_pool1d(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
+
+
+def _max_pool1d(
+    input: torch.Tensor,
+    kernel_size: _OneSize,
+    stride: _OneSize = (),
+    padding: _OneSize = 0,
+    dilation: _OneSize = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> torch.Tensor:
+    """As torch's of that name, for `input` of any length."""
+    _untyped._check(
+        input.dim() in (2, 3),
+        lambda: f"max_pool1d() expects an input of 2 or 3 dimensions, not {input.dim()}",
+    )
+    size = _one(kernel_size)
+    step = _one(stride) if isinstance(stride, int) or stride else size
+    pooled: torch.Tensor = torch.max_pool2d(
+        input.unsqueeze(-2),
+        (1, size),
+        (1, step),
+        (0, _one(padding)),
+        (1, _one(dilation)),
+        ceil_mode,
+    )
+    return pooled.squeeze(-2)
+
+
+def _one(size: _OneSize) -> int:
+    return size if isinstance(size, int) else next(iter(size or ()))
 
 
 def _of_lstm(
@@ -102,6 +140,9 @@ def _define(name: str, state: str, results: str, sizes: Callable[..., Any]) -> N
     _library.impl(name, sizes, "Meta")
     _library.impl(name, getattr(torch.ops.aten, name).input, "CompositeExplicitAutograd")
 
+
+_POOLING = (torch.max_pool1d, torch.nn.functional.max_pool1d)
+"""Both ways in which it is called; with indices, it is another operator."""
 
 _define("lstm", "Tensor[] initial", "Tensor, Tensor, Tensor", _of_lstm)
 for _name in _ONE_STATE:

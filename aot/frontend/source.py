@@ -32,6 +32,7 @@ class ModelSource:
         dynamic_shapes: As `torch.export` takes it, or None.
         extra_inputs: More positional inputs, of other sizes, for golden values and benchmarks.
         path: The model file, None when it came from Python.
+        extra_kwargs: Keyword inputs of each of `extra_inputs`; what is left out is as in `kwargs`.
     """
 
     name: str
@@ -41,6 +42,7 @@ class ModelSource:
     dynamic_shapes: ShapeSpec = None
     extra_inputs: tuple[tuple[Any, ...], ...] = ()
     path: Path | None = None
+    extra_kwargs: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def root(self) -> Path | None:
@@ -64,20 +66,28 @@ def read_model_file(path: Path) -> ModelSource:
             f"`model` is a {type(model).__name__}, not an nn.Module or a function that returns one",
             where=path,
         )
-    args = _call_if_function(_defined(module, "example_inputs", path), path)
-    extra = _call_if_function(getattr(module, "extra_inputs", ()), path)
-    kwargs = _call_if_function(getattr(module, "example_kwargs", {}), path)
-    shapes = _call_if_function(getattr(module, "dynamic_shapes", None), path)
+
+    def given(name: str, default: Any) -> Any:
+        return _call_if_function(getattr(module, name, default), path)
+
+    kwargs = given("example_kwargs", {})
     if not isinstance(kwargs, Mapping):
         raise ModelFileError("`example_kwargs` is not a dict", where=path)
+    if not kwargs:
+        _defined(module, "example_inputs", path)
+    extra = _sequence(given("extra_inputs", ()), "extra_inputs", path)
+    extra_kwargs = _sequence(given("extra_kwargs", ()), "extra_kwargs", path)
+    if not all(isinstance(e, Mapping) for e in extra_kwargs):
+        raise ModelFileError("`extra_kwargs` is not a list of dicts", where=path)
     return ModelSource(
         path.parent.name if path.stem == "model" else path.stem,
         model,
-        _inputs(args, "example_inputs", path),
+        _inputs(given("example_inputs", ()), "example_inputs", path),
         dict(kwargs),
-        shapes,
-        tuple(_inputs(e, "extra_inputs", path) for e in _sequence(extra, "extra_inputs", path)),
+        given("dynamic_shapes", None),
+        tuple(_inputs(e, "extra_inputs", path) for e in extra),
         path,
+        tuple(dict(e) for e in extra_kwargs),
     )
 
 
@@ -132,6 +142,14 @@ def _call_if_function(value: Any, path: Path, already: type | tuple[type, ...] =
 
 
 def _inputs(value: Any, name: str, path: Path) -> tuple[Any, ...]:
+    if isinstance(value, Mapping):
+        by_name = {"example_inputs": "example_kwargs", "extra_inputs": "extra_kwargs"}[name]
+        raise ModelFileError(
+            f"`{name}` holds a dict where a tuple of inputs is wanted",
+            where=path,
+            advice=f"Inputs that are given by name are in `{by_name}`; an input that is a dict is "
+            f"written as a tuple with a comma: `(inputs,)`.",
+        )
     if isinstance(value, torch.Tensor) or not isinstance(value, Sequence) or isinstance(value, str):
         raise ModelFileError(
             f"`{name}` is a {type(value).__name__}, not a tuple of inputs",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ import ml_dtypes
 import numpy as np
 
 import aot.symbolic as sym
-from aot.errors import InputMismatch, PackageWriteError, UsageError
+from aot.errors import InputMismatch, UsageError
 from aot.ir.pairs import from_pairs
 from aot.link.plan import Dim, Plan, TensorSpec
 from aot.link.reader import PackageFile
+from aot.report.files import writing
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -82,12 +83,8 @@ def save_outputs(plan: Plan, outputs: Sequence[Array], path: Path) -> None:
         PackageWriteError: The file cannot be written.
     """
     arrays = {spec.name: array for spec, array in zip(plan.outputs, outputs, strict=True)}
-    try:
+    with writing("outputs", path, "-o"):
         np.savez(path, allow_pickle=False, **arrays)
-    except OSError as error:
-        raise PackageWriteError(
-            f"cannot write outputs: {error.strerror or error}", where=path
-        ) from error
 
 
 def random_inputs(
@@ -115,15 +112,31 @@ def random_inputs(
     return arrays
 
 
+def size_given(text: str) -> tuple[str, int]:
+    """A dim's name and value from "DIM=N".
+
+    Raises:
+        UsageError: It is nothing like that.
+    """
+    name, _, value = text.partition("=")
+    if not value.isdigit():
+        raise UsageError(
+            f"--size wants DIM=N, not {text!r}",
+            advice="N is a whole number; `aot-package inspect` lists the dims.",
+        )
+    return name, int(value)
+
+
 def _dim_values(
     plan: Plan, sizes: Mapping[str, int], examples: Sequence[Array]
 ) -> dict[sym.Symbol, int]:
-    known = {name for dim in plan.dims for name in (dim.name, dim.label)}
+    given_by_inputs = [dim for dim in plan.dims if dim.source is not None]
+    known = {name for dim in given_by_inputs for name in (dim.name, dim.label)}
     unknown = [name for name in sizes if name not in known]
     if unknown:
         raise UsageError(
             f"--size names {', '.join(unknown)}, which is no dynamic dim",
-            advice="Dynamic dims: " + (", ".join(sorted(known)) or "none") + ".",
+            advice="Dynamic dims: " + (", ".join(_labels(given_by_inputs)) or "none") + ".",
         )
     values: dict[sym.Symbol, int] = {}
     for dim in plan.dims:
@@ -138,6 +151,10 @@ def _dim_values(
     return values
 
 
+def _labels(dims: Iterable[Dim]) -> list[str]:
+    return sorted({dim.label or dim.name for dim in dims})
+
+
 def _default_size(dim: Dim, examples: Sequence[Array]) -> int:
     source = dim.source
     if examples and source is not None:
@@ -150,9 +167,10 @@ def _default_size(dim: Dim, examples: Sequence[Array]) -> int:
 def _check_size(dim: Dim, value: int) -> None:
     if value < dim.min or (dim.max is not None and value > dim.max) or value % dim.multiple_of:
         upper = "any" if dim.max is None else str(dim.max)
+        unit = f", in multiples of {dim.multiple_of}" if dim.multiple_of != 1 else ""
         raise UsageError(
             f"{dim.label} = {value} is not allowed",
-            advice=f"It goes from {dim.min} to {upper}, in multiples of {dim.multiple_of}.",
+            advice=f"It goes from {dim.min} to {upper}{unit}.",
         )
 
 

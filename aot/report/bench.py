@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import PackageWriteError
+from aot.report.files import writing
 from aot.report.model import format_seconds
 from aot.report.runtime import LoadedModel, load_model, profile
 from aot.report.throughput import Throughput, measure_throughput
@@ -24,7 +24,10 @@ PERCENTILES = (50, 90, 99)
 
 @dataclass(frozen=True)
 class KernelTime:
-    """A kernel's part of a run: its name, model line, and mean seconds a run over all its steps."""
+    """A kernel's part of a run: its name, model line, and seconds over all its steps.
+
+    Each step's are the median of several runs, as the latency's p50 is.
+    """
 
     kernel: str
     origin: str
@@ -134,14 +137,8 @@ def write_trace(model: LoadedModel, inputs: Sequence[Any], path: Path) -> None:
         for _ in range(TRACED_RUNS):
             model.model.reset()
             model.run(inputs)
-    try:
+    with writing("the timeline", path, "--trace"):
         timeline.save(path)
-    except OSError as error:
-        raise PackageWriteError(
-            f"the timeline cannot be written: {error.strerror}",
-            where=path,
-            advice="Choose another path with --trace.",
-        ) from error
 
 
 def _timed(calls: Sequence[Callable[[], object]]) -> list[float]:
@@ -161,7 +158,7 @@ def _kernel_times(model: LoadedModel, inputs: Sequence[Any], runs: int) -> tuple
     sums: dict[tuple[str, str], float] = {}
     for step in profile(model, inputs, runs):
         key = (step.kernel, step.origin)
-        sums[key] = sums.get(key, 0.0) + step.nanoseconds * 1e-9 / runs
+        sums[key] = sums.get(key, 0.0) + step.median * 1e-9
     ordered = sorted(sums.items(), key=lambda item: -item[1])
     return tuple(KernelTime(kernel, origin, s) for (kernel, origin), s in ordered)
 
@@ -179,7 +176,7 @@ def _lines(result: BenchResult, kernels: int) -> Iterator[str]:
     yield f"latency    best {format_seconds(result.best)}, {spread} ({result.runs} runs)"
     if result.rival is not None:
         ratio = result.percentiles[50] / result.rival[50]
-        yield f"eager      {_spread(result.rival)}; ours takes {ratio:.2f} of its p50"
+        yield f"eager      {_spread(result.rival)}; ours takes {ratio:.2g} of its p50"
     if result.throughput is not None:
         many = result.throughput
         yield (
@@ -189,7 +186,7 @@ def _lines(result: BenchResult, kernels: int) -> Iterator[str]:
         )
     total = sum(kernel.seconds for kernel in result.kernels)
     if kernels and result.kernels:
-        yield f"kernels    {format_seconds(total)} in all, the slowest:"
+        yield f"kernels    {format_seconds(total)} in all, medians of profiled runs, the slowest:"
     for kernel in result.kernels[:kernels]:
         share = kernel.seconds / total if total else 0.0
         spent = format_seconds(kernel.seconds)

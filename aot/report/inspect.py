@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from aot.errors import UsageError
@@ -290,10 +290,24 @@ def _program_lines(package: PackageFile, program: Program) -> Iterator[str]:
     for step in program.steps:
         if isinstance(step, Step):
             used.setdefault(step.kernel, []).append(step.origin)
+    places: dict[str, list[str]] = {}
     for index, kernel in enumerate(program.kernels):
         origins = [str(package.plan.origins[o]) for o in dict.fromkeys(used.get(index, ()))]
         more = f" and {len(origins) - 1} more" if len(origins) > 1 else ""
-        yield f"    {kernel.name}  {origins[0] if origins else 'not launched'}{more}"
+        place = f"{origins[0] if origins else 'not launched'}{more}"
+        places.setdefault(place, []).append(kernel.name)
+    # Layers of one line of the model, unrolled, have a kernel each.
+    yield from (f"    {_names_text(names)}  {place}" for place, names in places.items())
+
+
+def _names_text(names: Sequence[str]) -> str:
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[: _NAMED - 1])} to {names[-1]}, {len(names)} kernels"
+
+
+_NAMED = 3
+"""Kernels of one place that are named; of more, the first ones and the last."""
 
 
 def _dim_text(dim: Dim) -> str:

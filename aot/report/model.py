@@ -31,18 +31,33 @@ class PerProgram(Generic[T]):
 
 @dataclass(frozen=True)
 class Roofline:
-    """What one thread of the build host can do at best: bytes and operations per second."""
+    """What one thread can do at best: bytes and operations per second.
+
+    Attributes:
+        bytes_per_second: From memory.
+        flops_per_second: Arithmetic.
+        caches: Bytes that a cache holds, smallest first, and bytes per second from it.
+    """
 
     bytes_per_second: float
     flops_per_second: float
+    caches: tuple[tuple[int, float], ...] = ()
 
     def seconds(self, nbytes: int, flops: int) -> float:
-        """The least time for moving and computing this much, overlapped."""
-        return max(nbytes / self.bytes_per_second, flops / self.flops_per_second)
+        """The least time for moving and computing this much, overlapped, all of it in a cache."""
+        fits = (speed for size, speed in self.caches if nbytes <= size)
+        return max(nbytes / next(fits, self.bytes_per_second), flops / self.flops_per_second)
 
 
-TYPICAL_CORE = Roofline(bytes_per_second=12e9, flops_per_second=80e9)
-"""A server core of today (AVX-512, float32), for orders of magnitude where nothing was measured."""
+TYPICAL_CORE = Roofline(
+    bytes_per_second=25e9,
+    flops_per_second=200e9,
+    caches=((1 << 15, 400e9), (1 << 20, 200e9), (1 << 25, 60e9)),
+)
+"""The best of a server core of today (AVX-512 of float32 at 3.2 GHz): no kernel is faster there.
+
+That a kernel takes several times as long is usual; what it took is for `bench` to say.
+"""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from aot.errors import InternalError
+from aot.report.files import writing
 from aot.report.model import StageTime, as_file_name
 
 
@@ -130,9 +131,10 @@ class Dump:
 
     @staticmethod
     def _write(folder: Path, name: str, texts: dict[str, str]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for suffix, text in texts.items():
-            (folder / f"{name}.{suffix}").write_text(text, encoding="utf-8")
+        with writing("the stages", folder, "--dump"):
+            folder.mkdir(parents=True, exist_ok=True)
+            for suffix, text in texts.items():
+                (folder / f"{name}.{suffix}").write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,10 @@
 //   POST /v2/models/model/infer     {"inputs": [{"name", "datatype", "shape", "data"}]}
 //
 // One package (the weights, once in memory) and a few sessions of one thread each: requests run at
-// the same time without a lock around the model. A request that finds no free session waits.
+// the same time without a lock around the model. A request that finds no free session waits. There
+// are four more connections at work than sessions, and a body has at most MAX_BODY_MB megabytes
+// (the environment's; 16 by default): JSON takes about eight times its size while it is read, so
+// memory is bounded by both.
 #include <httplib.h>
 
 #include <chrono>
@@ -112,10 +115,10 @@ void reply(httplib::Response& response, int status, const json& body) {
   response.set_content(body.dump(), "application/json");
 }
 
-void infer(const aot::Package& package, SessionPool& pool, const httplib::Request& request,
+void infer(const aot::Package& package, SessionPool& pool, const std::string& body,
            httplib::Response& response) {
   try {
-    const std::vector<service::InputBytes> bytes = parse_inputs(package, json::parse(request.body));
+    const std::vector<service::InputBytes> bytes = parse_inputs(package, json::parse(body));
     std::vector<aot::Tensor> inputs;
     for (const service::InputBytes& input : bytes) inputs.push_back(input.view());
     const auto outputs = pool.run(inputs);
@@ -139,22 +142,45 @@ httplib::Server* running = nullptr;  // for the signal handler, which takes no a
 
 void stop(int) { running->stop(); }
 
-int serve(const std::string& path, int port, int sessions) {
+int serve(const std::string& path, int port, int sessions, size_t max_body) {
   const aot::Package package = aot::Package::open(path).value();
   SessionPool pool(package, sessions);
   const json description = describe(package);
 
   httplib::Server server;
+  // Its default is SO_REUSEPORT, by which two services share a port and its requests.
+  server.set_socket_options([](int socket) {
+    const int yes = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  });
+  server.new_task_queue = [sessions] { return new httplib::ThreadPool(sessions + 4); };
+  server.set_payload_max_length(max_body);
+  server.set_read_timeout(30);
+  server.set_keep_alive_timeout(1);  // an idle connection holds a thread
+  // What the library refuses by itself (no such path, a large body) has an empty body.
+  server.set_error_handler([max_body](const httplib::Request&, httplib::Response& response) {
+    if (!response.body.empty()) return;
+    const std::string what = response.status == 413
+                                 ? "the body has more than " + std::to_string(max_body) + " bytes"
+                                 : "status " + std::to_string(response.status) + ": see README.md";
+    reply(response, response.status, {{"error", what}});
+  });
   server.Get("/v2/health/ready", [](const httplib::Request&, httplib::Response& response) {
     reply(response, 200, {{"ready", true}});
   });
   server.Get("/v2/models/model", [&](const httplib::Request&, httplib::Response& response) {
     reply(response, 200, description);
   });
-  server.Post("/v2/models/model/infer",
-              [&](const httplib::Request& request, httplib::Response& response) {
-                infer(package, pool, request, response);
-              });
+  server.Post("/v2/models/model/infer", [&](const httplib::Request&, httplib::Response& response,
+                                            const httplib::ContentReader& read) {
+    // Read here: the library takes at most 8 kB of the type that curl gives bodies.
+    std::string body;
+    const bool whole = read([&body](const char* data, size_t size) {
+      body.append(data, size);
+      return true;
+    });
+    if (whole) infer(package, pool, body, response);
+  });
   if (!server.bind_to_port("127.0.0.1", port)) {
     std::fprintf(stderr, "error: port %d is taken; give another one\n", port);
     return 1;
@@ -168,6 +194,16 @@ int serve(const std::string& path, int port, int sessions) {
   return 0;
 }
 
+// The number in `text` (`otherwise` without one), from 1 to `most`; 0, with a message, for others.
+int number(const char* text, const char* name, int otherwise, int most) {
+  if (text == nullptr) return otherwise;
+  char* end = nullptr;
+  const long value = std::strtol(text, &end, 10);
+  if (end != text && *end == '\0' && value >= 1 && value <= most) return static_cast<int>(value);
+  std::fprintf(stderr, "error: %s must be a number from 1 to %d, not '%s'\n", name, most, text);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -175,7 +211,11 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "usage: %s model.pkg [PORT] [SESSIONS]\n", argv[0]);
     return 2;
   }
-  return serve(argv[1], argc > 2 ? std::atoi(argv[2]) : 8000, argc > 3 ? std::atoi(argv[3]) : 4);
+  const int port = number(argc > 2 ? argv[2] : nullptr, "PORT", 8000, 65535);
+  const int sessions = number(argc > 3 ? argv[3] : nullptr, "SESSIONS", 4, 1024);
+  const int megabytes = number(std::getenv("MAX_BODY_MB"), "MAX_BODY_MB", 16, 1024);
+  if (port == 0 || sessions == 0 || megabytes == 0) return 2;
+  return serve(argv[1], port, sessions, static_cast<size_t>(megabytes) << 20);
 } catch (const aot::Error& error) {
   std::fprintf(stderr, "%s: %s\n", error.code_name(), error.what());
   return 1;

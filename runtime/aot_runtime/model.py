@@ -23,12 +23,23 @@ if TYPE_CHECKING:
 
 
 class StepTime(NamedTuple):
-    """Time of one step: wall nanoseconds summed over `calls`."""
+    """Time of one step: wall nanoseconds summed over `calls`.
+
+    `median`: nanoseconds of the middle one of all runs, which no run that was interrupted moves.
+    """
 
     kernel: str
     origin: str
     calls: int
     nanoseconds: int
+    median: int = 0
+
+
+def _step_time(runs: Sequence[tuple[str, str, int, int]]) -> StepTime:
+    kernel, origin, _, _ = runs[0]
+    times = sorted(nanoseconds for _, _, _, nanoseconds in runs)
+    calls = sum(count for _, _, count, _ in runs)
+    return StepTime(kernel, origin, calls, sum(times), times[len(times) // 2])
 
 
 class Added(NamedTuple):
@@ -357,11 +368,13 @@ class Model:
         )
         placing = self._placing(leaves, converter_for(leaves))
         session.run(leaves, *placing)
-        session.reset_profile()
+        rows: list[list[tuple[str, str, int, int]]] = []
         for _ in range(runs):
             session.reset()
+            session.reset_profile()
             session.run(leaves, *placing)
-        return [StepTime(*row) for row in session.profile()]
+            rows.append(session.profile())
+        return [_step_time(step) for step in zip(*rows, strict=True)]
 
     def trace(self, *, capacity: int = 65536, nvtx: bool = False, events: bool = True) -> Trace:
         """A timeline of the calls in its `with` block; see `Trace`.

@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import json
+import os
+import shutil
 import socket
 import subprocess
 import time
@@ -68,6 +70,28 @@ def test_terse_builds_without_cmake(runtime: Path, tmp_path: Path) -> None:
     assert run(program, tmp_path / "none.pkg").returncode == 1
 
 
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="needs pkg-config")
+def test_terse_builds_by_pkg_config_wherever_the_runtime_lies(
+    runtime: Path, tmp_path: Path
+) -> None:
+    moved = shutil.copytree(runtime, tmp_path / "moved", symlinks=True)
+    asked = ["pkg-config", "--cflags", "--libs", "aot_runtime"]
+    flags = subprocess.run(
+        asked,
+        env={**os.environ, "PKG_CONFIG_PATH": str(moved / "lib" / "pkgconfig")},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert all(str(moved) in flag for flag in flags if flag.startswith(("-I", "-L")))
+    program, rpath = tmp_path / "terse", f"-Wl,-rpath,{moved / 'lib'}"
+    done = run(
+        "g++", "-std=c++17", EXAMPLES / "cpp_hello" / "terse.cc", *flags, rpath, "-o", program
+    )
+    assert done.returncode == 0, done.stderr
+    assert run(program, tmp_path / "none.pkg").returncode == 1
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -75,10 +99,8 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def service(
-    runtime: Path, package: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """The URL of a running service with two sessions."""
+def service_program(runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The service, built."""
     if not any((Path(d) / "httplib.h").exists() for d in ("/usr/include", "/usr/local/include")):
         pytest.skip("needs httplib.h: apt install libcpp-httplib-dev")
     build = tmp_path_factory.mktemp("service")
@@ -86,9 +108,17 @@ def service(
     options = [f"-DCMAKE_PREFIX_PATH={runtime}", f"-DNLOHMANN_DIR={nlohmann}"]
     configure(EXAMPLES / "cpp_service", build, *options)
     cmake("--build", build)
+    return build / "service"
+
+
+@pytest.fixture(scope="module")
+def service(service_program: Path, package: Path) -> Iterator[str]:
+    """The URL of a running service with two sessions and bodies of at most a megabyte."""
     port = free_port()
     with subprocess.Popen(
-        [build / "service", package, str(port), "2"], stdout=subprocess.PIPE
+        [service_program, package, str(port), "2"],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "MAX_BODY_MB": "1"},
     ) as server:
         try:
             assert server.stdout is not None
@@ -163,3 +193,37 @@ def test_service_refuses_wrong_requests(service: str, body: object, word: str) -
     assert status == 400
     assert word in answer["error"]
     assert post(service, tensor(np.ones((1, 4), np.float32)))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("port", "sessions", "word"),
+    [("abc", "2", "PORT must be"), ("70000", "2", "PORT must be"), ("8000", "0", "SESSIONS must")],
+)
+def test_service_refuses_wrong_arguments(
+    service_program: Path, package: Path, port: str, sessions: str, word: str
+) -> None:
+    done = run(service_program, package, port, sessions)
+    assert done.returncode == 2
+    assert word in done.stderr
+
+
+def test_two_services_do_not_share_a_port(
+    service: str, service_program: Path, package: Path
+) -> None:
+    port = service.removesuffix("/v2").rpartition(":")[2]
+    done = run(service_program, package, port, 1)
+    assert done.returncode == 1
+    assert f"port {port} is taken" in done.stderr
+
+
+def test_bodies_have_a_limit_and_any_type(service: str) -> None:
+    # urllib sends the type of forms, as curl does.
+    x = np.ones((1, 4), np.float32)
+    assert post(service, {**tensor(x), "id": "x" * 100_000})[0] == 200
+    status, answer = post(service, {**tensor(x), "id": "x" * (3 << 19)})
+    assert status == 413
+    assert "the body has more than 1048576 bytes" in answer["error"]
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(f"{service}/nothing", timeout=5)
+    with caught.value as error:
+        assert "404" in json.load(error)["error"]

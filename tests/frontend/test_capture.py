@@ -34,7 +34,16 @@ def test_a_model_and_its_inputs_may_be_functions(tmp_path: Path) -> None:
     )
     captured = capture_file(write(tmp_path, text, "small.py"))
     assert captured.name == "small"
-    assert [tuple(i[0].shape) for i in captured.extra_inputs] == [(5, 3)]
+    assert [tuple(args[0].shape) for args, _ in captured.extra] == [(5, 3)]
+
+
+def test_inputs_may_be_given_by_name_alone(tmp_path: Path) -> None:
+    text = LINEAR + "example_kwargs = {'input': torch.ones(4, 3)}\n"
+    text += "extra_kwargs = [{'input': torch.ones(5, 3)}]\n"
+    text += "dynamic_shapes = {'input': {0: torch.export.Dim('rows')}}\n"
+    captured = capture_file(write(tmp_path, text))
+    assert captured.parameter_names == ("input",)
+    assert [tuple(kwargs["input"].shape) for _, kwargs in captured.extra] == [(5, 3)]
 
 
 def test_a_file_called_model_is_named_by_its_folder(tmp_path: Path) -> None:
@@ -80,6 +89,9 @@ def test_file_that_is_not_python_names_the_line(tmp_path: Path) -> None:
         (LINEAR + "def example_inputs():\n    raise KeyError('x')\n", "`example_inputs()` raises"),
         (LINEAR + "example_inputs = (torch.ones(1, 3),)\nextra_inputs = 3\n", "extra_inputs"),
         (LINEAR + "example_inputs = (torch.ones(1, 3),)\nexample_kwargs = 3\n", "example_kwargs"),
+        (LINEAR + "example_inputs = {'input': torch.ones(1, 3)}\n", "are in `example_kwargs`"),
+        (LINEAR + "example_inputs = ()\nextra_inputs = [{'input': 3}]\n", "are in `extra_kwargs`"),
+        (LINEAR + "example_inputs = ()\nextra_kwargs = [3]\n", "not a list of dicts"),
     ],
 )
 def test_what_a_model_file_must_define(tmp_path: Path, text: str, expected: str) -> None:

@@ -61,6 +61,15 @@ def test_a_script_is_no_module_to_trace(tmp_path: Path) -> None:
         package(torch.jit.script(nn.Linear(3, 3)), (X,), path=tmp_path / "m.pkg")
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_packed_weights_are_no_tensors(tmp_path: Path) -> None:
+    quantized = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(3, 3)), {nn.Linear})
+    with pytest.raises(ExportError, match="packed for one of torch's own engines") as caught:
+        package(quantized, (torch.ones(2, 3),), path=tmp_path / "m.pkg")
+    assert "before that step" in caught.value.advice
+    assert "contextlib" not in caught.value.where
+
+
 def test_weights_without_values_are_named(tmp_path: Path) -> None:
     module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3, device="meta"))
     with pytest.raises(ExportError, match=r"weight 1\.weight is on the meta device"):

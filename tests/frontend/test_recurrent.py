@@ -90,3 +90,20 @@ def test_the_operator_runs_as_torchs_own_does() -> None:
     weights, state = [w.detach() for w in layer.parameters()], [torch.zeros(1, 2, 7)] * 2
     ours = torch.ops.aot.lstm(x, state, weights, True, 1, 0.0, False, False, False)
     torch.testing.assert_close(ours[0], layer(x)[0])
+
+
+@pytest.mark.parametrize("settings", [{}, {"stride": 3, "padding": 1}, {"ceil_mode": True}])
+@pytest.mark.parametrize("batched", [True, False])
+def test_pooling_of_a_dynamic_length_is_that_of_two_axes(
+    settings: dict[str, Any], batched: bool
+) -> None:
+    layer, x = nn.MaxPool1d(2, **settings), torch.randn((2, 3, 11) if batched else (3, 11))
+    shapes = ({x.dim() - 1: Dim("steps", min=4)},)
+    traced = capture_module(layer, (x,), dynamic_shapes=shapes)
+    assert [d.label for d in ingest(traced)[0].dims] == ["steps"]
+    torch.testing.assert_close(traced.program.module()(x), layer(x), rtol=0, atol=0)
+
+
+def test_what_cannot_be_pooled_is_eagers_error() -> None:
+    with pytest.raises(InputMismatch, match="max_pool1d"):
+        capture_module(nn.MaxPool1d(2), (torch.ones(4),))

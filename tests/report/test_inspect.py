@@ -1,5 +1,6 @@
 """`inspect` reads everything from the file's data."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,18 @@ def test_what_kernels_declare(tmp_path: Path) -> None:
     assert {b["access"] for b in buffers} >= {"read", "write"}
     assert all(b["dtype"] == "float32" and b["bytes"] == "48" for b in buffers)
     assert "trusted" not in text
+
+
+def test_kernels_of_one_line_are_one_row(tmp_path: Path) -> None:
+    plan = small_plan()
+    (program,) = plan.programs
+    first = program.kernels[0]
+    many = tuple(replace(first, name=f"k{i}") for i in range(12))
+    steps = tuple(replace(program.steps[0], kernel=i) for i in range(12))
+    path = tmp_path / "unrolled.pkg"
+    unrolled = replace(plan, programs=(replace(program, kernels=many, steps=steps),))
+    write_package(path, unrolled, small_entries())
+    with PackageFile(path) as file:
+        lines = [line for line in inspect_text(file).splitlines() if line.startswith("    k0")]
+    (line,) = lines
+    assert line.startswith("    k0, k1 to k11, 12 kernels  ")

@@ -34,5 +34,10 @@ def test_roofline_takes_the_slower_of_the_two() -> None:
     assert roofline.seconds(2, 4000) == 4
 
 
+def test_a_least_time_is_of_the_smallest_cache_that_holds_all() -> None:
+    roofline = Roofline(100, 1000, caches=((10, 1000), (100, 500)))
+    assert [roofline.seconds(n, 0) for n in (10, 100, 200)] == [0.01, 0.2, 2]
+
+
 def test_time_of_a_build_is_the_sum_of_its_stages() -> None:
     assert sample_report().seconds == 1.75

@@ -205,7 +205,7 @@ def test_profile_counts_every_step(small: aot_runtime.Model) -> None:
     assert [t.kernel for t in times] == ["add_bias", "scale", "row_sum"]
     assert [t.calls for t in times] == [5, 5, 5]
     assert times[0].origin == "small.py:3 aten.add.Tensor"
-    assert all(t.nanoseconds > 0 for t in times)
+    assert all(0 < t.median <= t.nanoseconds for t in times)
 
 
 def test_observers_see_intermediate_values(small: aot_runtime.Model) -> None:

@@ -29,8 +29,9 @@ class Reader {
       : plan_(plan), program_(*program), where_(where) {}
 
   Declared read() {
-    if (program_.kernels.empty()) return {{}};
-    return program_.kernels[0].entry == nullptr ? libraries() : device_code();
+    if (program_.kernels.empty() && program_.libraries.empty()) return {{}};
+    const bool own_code = !program_.kernels.empty() && program_.kernels[0].entry != nullptr;
+    return own_code ? device_code() : libraries();
   }
 
  private:
