@@ -154,7 +154,9 @@ def _strided(buffer, symbols, value):
     memory = np.zeros(max(size, 1) if 0 not in shape else 1, buffer.dtype.numpy)
     memory.view(np.uint8)[...] = 0x55
     byte_strides = tuple(s * buffer.dtype.itemsize for s in strides)
-    array = np.lib.stride_tricks.as_strided(memory, shape, byte_strides)
+    # By integers of the size: NumPy makes views by names of types, of which one float8 has none.
+    bits = memory.view(f"u{buffer.dtype.itemsize}")
+    array = np.lib.stride_tricks.as_strided(bits, shape, byte_strides).view(buffer.dtype.numpy)
     if value is not None:
         array[...] = value
     return array

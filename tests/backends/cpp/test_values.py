@@ -124,14 +124,15 @@ def test_casts_between_all_dtypes():
     rng = np.random.default_rng(seeded(4))
     maker, inputs = GraphMaker(), {}
     (i,) = axes(N)
-    for source in ALL_DTYPES:
+    plain = [d for d in ALL_DTYPES if not d.is_float8]  # type rows convert each code of float8
+    for source in plain:
         values = sample(rng, source)
         if source.is_float:
             values = np.abs(values)
         inputs[maker.buffer(f"x{source}", source, [N])] = values
         x = maker.read(f"x{source}", i.symbol)
         stores = []
-        for target in ALL_DTYPES:
+        for target in plain:
             if target != source:
                 out = maker.output(f"{source}_{target}", target, [N])
                 stores.append((out, [i.symbol], cast(x, target)))
