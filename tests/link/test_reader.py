@@ -55,7 +55,7 @@ WRONG = {
     "no JSON object": (56).to_bytes(8, "little") + b"[]".ljust(56),
     "safetensors file but no package": container(lambda t: t.pop("__metadata__")),
     "metadata does not say": container(put("__metadata__", format="pt")),
-    "unknown dtype 'F8_E4M3'": container(put("weights/a", dtype="F8_E4M3")),
+    "unknown dtype 'F4'": container(put("weights/a", dtype="F4")),
     "row for entry weights/a is malformed": container(put("weights/a", shape="2x2")),
     "row for entry weights/a is malformed ": container(put("weights/a", data_offsets=[0])),
     "row for entry weights/a is malformed  ": container(put("weights/a", shape=[-2, -2])),

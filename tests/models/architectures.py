@@ -358,7 +358,6 @@ ARCHITECTURES = (*ENCODERS, *DECODERS, *CACHED, *PAIRS, *STATE_SPACES, *VISION, 
 REFUSED: Mapping[str, str] = {
     "Deberta": "depends on the values of a tensor",
     "Longformer": "data-dependent",
-    "FNet": "complex numbers",
     "Vilt": "data-dependent",
     "Jamba": "grouped_mm",
 }

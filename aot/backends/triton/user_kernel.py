@@ -9,7 +9,7 @@ from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import NAME, EmittedKernel
 from aot.backends.triton.text import index_text, literal, pointer_type, value_type
 from aot.errors import InternalError
-from aot.ir.dtypes import BOOL, FLOAT32, INT32, INT64
+from aot.ir.dtypes import BOOL, FLOAT32, INT32, INT64, DType
 from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, ModelKernel
 from aot.ir.tensors import ValueRef, names_in
@@ -17,6 +17,14 @@ from aot.symbolic import Symbol
 
 _TYPES = {"int32": INT32, "int64": INT64, "float": FLOAT32, "bool": BOOL}
 """What Triton makes of the numbers that a kernel is launched with."""
+
+_FLOAT8 = {
+    "float8_e4m3fn": "*fp8e4nv",
+    "float8_e5m2": "*fp8e5",
+    "float8_e4m3fnuz": "*fp8e4b8",
+    "float8_e5m2fnuz": "*fp8e5b16",
+}
+"""Triton's pointers to what our own kernels read as bytes."""
 
 
 def emit_user_kernel(kernel: ModelKernel, graph: KernelGraph, _: Hints, gpu: Gpu) -> EmittedKernel:
@@ -36,7 +44,7 @@ def emit_user_kernel(kernel: ModelKernel, graph: KernelGraph, _: Hints, gpu: Gpu
     given = [f"{name}={_text(kind, v, pointers, names)}" for name, kind, v in call.arguments]
     given += [f"{name}={text}" for name, text in own.constants]
     parameters = (*pointers.values(), *names.values())
-    types = (*(pointer_type(graph.buffers[b].dtype) for b in buffers), *("i64" for _ in sizes))
+    types = (*(_pointer(graph.buffers[b].dtype) for b in buffers), *("i64" for _ in sizes))
     body = f"    {own.function}({', '.join(given)})\n"
     return EmittedKernel(
         f"{own.text}\n\n@triton.jit\ndef {NAME}({', '.join(parameters)}):\n{body}",
@@ -49,6 +57,10 @@ def emit_user_kernel(kernel: ModelKernel, graph: KernelGraph, _: Hints, gpu: Gpu
         sizes=sizes,
         grid=own.grid,
     )
+
+
+def _pointer(dtype: DType) -> str:
+    return _FLOAT8.get(dtype.name) or pointer_type(dtype)
 
 
 def _sizes(values: Iterable[Any]) -> tuple[Symbol, ...]:

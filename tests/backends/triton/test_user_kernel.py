@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor, nn
-from torch.library import wrap_triton
+from torch.library import triton_op, wrap_triton
 
 import aot
 from aot.backends.triton.backend import TritonBackend
@@ -46,8 +46,31 @@ def check(case: Case, outputs: list[np.ndarray[Any, Any]], inputs: tuple[Tensor,
         torch.testing.assert_close(made, theirs.detach().float(), rtol=tolerance, atol=tolerance)
 
 
+@triton.jit
+def widen_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """out = x in float32."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n).to(tl.float32), mask=at < n)
+
+
+@triton_op("aot_test_triton::widen", mutates_args={})
+def widen(x: Tensor) -> Tensor:
+    out = torch.empty(x.shape, dtype=torch.float32)
+    wrap_triton(widen_kernel)[(1,)](x, out, x.numel(), 64)
+    return out
+
+
+class Widen(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return widen(x)
+
+
 def kernels_of(case: Case) -> KernelGraph:
-    graph, _ = ingest(captured(case))
+    return kernels_in(captured(case))
+
+
+def kernels_in(model: Captured) -> KernelGraph:
+    graph, _ = ingest(model)
     return scheduled(graph, TritonBackend().machine(TARGET))
 
 
@@ -72,6 +95,14 @@ def test_compiled(arch: str) -> None:
         own = [f for f in emitted.functions if "_kernel(" in f.text]
         images = compile_kernels(own, arch, 1, None)
         assert own and all(len(image.data) > 1000 for image in images)
+
+
+def test_float8_is_read_as_triton_has_it() -> None:
+    model = capture_module(Widen(), (torch.ones(64).to(torch.float8_e4m3fn),))
+    (own,) = emit(TritonBackend(), kernels_in(model), TARGET).functions
+    assert own.signature[0] == "*fp8e4nv"
+    (image,) = compile_kernels([own], "sm_90", 1, None)
+    assert len(image.data) > 1000
 
 
 @pytest.mark.gpu
