@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from .arrays import converter_for, numpy_dtype, numpy_module, working_in
+from .arrays import ML_TYPES, converter_for, numpy_dtype, numpy_module, working_in
 from .errors import InvalidArgument
 
 if TYPE_CHECKING:
