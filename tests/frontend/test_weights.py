@@ -19,6 +19,7 @@ def test_float8_becomes_an_array_of_its_bits() -> None:
     np.testing.assert_array_equal(array.view(np.uint8), [0x3C, 0xC0])
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf support")  # torch says so once a process
 def test_a_type_without_kernels_is_refused_with_what_to_do() -> None:
     class Held(torch.nn.Module):
         def __init__(self) -> None:
