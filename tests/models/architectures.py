@@ -358,6 +358,7 @@ ARCHITECTURES = (*ENCODERS, *DECODERS, *CACHED, *PAIRS, *STATE_SPACES, *VISION, 
 REFUSED: Mapping[str, str] = {
     "Deberta": "depends on the values of a tensor",
     "Longformer": "data-dependent",
+    "FNet": "number of points",
     "Vilt": "data-dependent",
     "Jamba": "grouped_mm",
 }
