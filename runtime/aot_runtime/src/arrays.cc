@@ -20,14 +20,22 @@ struct Format {
 };
 
 constexpr Format kFormats[] = {
-    {{kDLFloat, 64, 1}, "float64", "d"},      {{kDLFloat, 32, 1}, "float32", "f"},
-    {{kDLFloat, 16, 1}, "float16", "e"},      {{kDLBfloat, 16, 1}, "bfloat16", "H"},
-    {{kDLInt, 64, 1}, "int64", "q"},          {{kDLInt, 32, 1}, "int32", "i"},
-    {{kDLInt, 16, 1}, "int16", "h"},          {{kDLInt, 8, 1}, "int8", "b"},
-    {{kDLUInt, 64, 1}, "uint64", "Q"},        {{kDLUInt, 32, 1}, "uint32", "I"},
-    {{kDLUInt, 16, 1}, "uint16", "H"},        {{kDLUInt, 8, 1}, "uint8", "B"},
-    {{kDLBool, 8, 1}, "bool", "?"},           {{kDLComplex, 32, 1}, "complex32", "I"},
-    {{kDLComplex, 64, 1}, "complex64", "Zf"}, {{kDLComplex, 128, 1}, "complex128", "Zd"},
+    {{kDLFloat, 64, 1}, "float64", "d"},
+    {{kDLFloat, 32, 1}, "float32", "f"},
+    {{kDLFloat, 16, 1}, "float16", "e"},
+    {{kDLBfloat, 16, 1}, "bfloat16", "H"},
+    {{kDLInt, 64, 1}, "int64", "q"},
+    {{kDLInt, 32, 1}, "int32", "i"},
+    {{kDLInt, 16, 1}, "int16", "h"},
+    {{kDLInt, 8, 1}, "int8", "b"},
+    {{kDLUInt, 64, 1}, "uint64", "Q"},
+    {{kDLUInt, 32, 1}, "uint32", "I"},
+    {{kDLUInt, 16, 1}, "uint16", "H"},
+    {{kDLUInt, 8, 1}, "uint8", "B"},
+    {{kDLBool, 8, 1}, "bool", "?"},
+    {{kDLComplex, 32, 1}, "complex32", "I"},
+    {{kDLComplex, 64, 1}, "complex64", "Zf"},
+    {{kDLComplex, 128, 1}, "complex128", "Zd"},
     {{kDLFloat8_e4m3fn, 8, 1}, "float8_e4m3fn", "B"},
     {{kDLFloat8_e4m3fnuz, 8, 1}, "float8_e4m3fnuz", "B"},
     {{kDLFloat8_e5m2, 8, 1}, "float8_e5m2", "B"},
@@ -42,8 +50,8 @@ struct Foreign {
 };
 
 constexpr Foreign kForeign[] = {
-    {"bfloat16", "uint16"},       {"float8_e4m3fn", "uint8"},   {"float8_e4m3fnuz", "uint8"},
-    {"float8_e5m2", "uint8"},     {"float8_e5m2fnuz", "uint8"}, {"float8_e8m0fnu", "uint8"},
+    {"bfloat16", "uint16"},   {"float8_e4m3fn", "uint8"},   {"float8_e4m3fnuz", "uint8"},
+    {"float8_e5m2", "uint8"}, {"float8_e5m2fnuz", "uint8"}, {"float8_e8m0fnu", "uint8"},
 };
 
 const Foreign* find_foreign(const std::string& name) {
