@@ -6,7 +6,7 @@
 VENV ?= .venv
 PY := $(VENV)/bin/python
 ARGS ?=
-NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.txt' \) 2>/dev/null)
+NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.map' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-cpp test-gpu matrix soak conformance models programs hostile sweeps lint tidy format golden bench growth shapes works size clean
@@ -21,7 +21,7 @@ $(VENV)/.stamp-tools: scripts/setup scripts/requirements.txt
 	@VENV=$(VENV) scripts/setup tools
 
 # The project itself, in place: built again only when native sources or the build files change.
-$(VENV)/.stamp-project: $(VENV)/.stamp-tools pyproject.toml $(wildcard CMakeLists.txt) $(NATIVE)
+$(VENV)/.stamp-project: $(VENV)/.stamp-tools pyproject.toml runtime/pyproject.toml $(wildcard CMakeLists.txt) $(NATIVE)
 	@VENV=$(VENV) scripts/setup project
 
 demo: setup ## package a sentence encoder with real weights; run it from C++ and from Python
