@@ -13,11 +13,11 @@ import model_signing
 import numpy as np
 import pytest
 from aot_runtime import Policy
+from aot_runtime.format.reader import PackageFile
 from click.testing import CliRunner
 
 from aot.cli import cli, run_command
 from aot.errors import CorruptPackage, SignatureError, UsageError
-from aot.link.reader import PackageFile
 from aot.trust import signing
 from aot.trust.model_signing import sign_beside
 from tests.trust.packages import X, runnable, write, write_old
