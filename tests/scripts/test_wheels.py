@@ -39,11 +39,12 @@ target_link_libraries(app PRIVATE aot::runtime)
 
 
 def run(*command: object, **settings: str) -> str:
-    """The output of a command in an environment without this one's paths."""
+    """The output of a command in an environment, and a folder, without this one's modules."""
     clean = {n: v for n, v in os.environ.items() if n not in {"PYTHONPATH", "VIRTUAL_ENV"}}
     done = subprocess.run(
         [str(word) for word in command],
         env={**clean, **settings},
+        cwd="/",
         capture_output=True,
         text=True,
         check=False,
@@ -230,7 +231,7 @@ def test_the_compiler_packages_with_torch(wheels: Path, tmp_path: Path) -> None:
     bin = folder / "bin"
     wheel = wheels / f"aot_package-{VERSION}-py3-none-any.whl"
     pip = (bin / "python", "-m", "pip", "--disable-pip-version-check", "-qq")
-    # --force-reinstall: this environment may have both in place.
+    # What is installed here may have both in place.
     run(*pip, "install", "--no-deps", "--ignore-installed", *here, wheel)
     place = run(
         bin / "python", "-c", "import aot, aot_runtime as r; print(aot.__file__, r.__file__)"
