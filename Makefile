@@ -6,10 +6,10 @@
 VENV ?= .venv
 PY := $(VENV)/bin/python
 ARGS ?=
-NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.txt' \) 2>/dev/null)
+NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.map' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp test-gpu matrix soak conformance models programs hostile sweeps lint tidy format golden bench growth shapes works size clean
+.PHONY: help setup demo test test-fast test-cpp test-gpu wheels test-wheels matrix soak conformance models programs hostile sweeps lint tidy format golden bench growth shapes works size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ $(VENV)/.stamp-tools: scripts/setup scripts/requirements.txt
 	@VENV=$(VENV) scripts/setup tools
 
 # The project itself, in place: built again only when native sources or the build files change.
-$(VENV)/.stamp-project: $(VENV)/.stamp-tools pyproject.toml $(wildcard CMakeLists.txt) $(NATIVE)
+$(VENV)/.stamp-project: $(VENV)/.stamp-tools pyproject.toml runtime/pyproject.toml $(wildcard CMakeLists.txt) $(NATIVE)
 	@VENV=$(VENV) scripts/setup project
 
 demo: setup ## package a sentence encoder with real weights; run it from C++ and from Python
@@ -65,6 +65,12 @@ hostile: setup ## packages changed to do harm, opened and run under sanitizers: 
 
 sweeps: setup ## every case of the vector library and of the matrix templates (`make test` samples)
 	@$(PY) -m pytest tests/backends/cpp -n auto --sweeps $(ARGS)
+
+wheels: ## the sdists and wheels of a release, into dist/: ARGS=FOLDER, PYTHONS='python3.11 …'
+	@scripts/wheels $(ARGS)
+
+test-wheels: setup wheels ## install them in environments of their own, and use what is installed (minutes)
+	@$(PY) -m pytest tests/scripts/test_wheels.py --wheels $(or $(ARGS),dist)
 
 lint: setup ## ruff, mypy, clang-format; changes nothing
 	@VENV=$(VENV) scripts/lint

@@ -1,4 +1,4 @@
-"""`aot-package`, which tells in one line what is missing where only the runtime is installed."""
+"""`aot-package`, which tells in one line what is missing where not all of it is installed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,8 @@ from typing import NoReturn
 
 from aot.version import COMPILER
 
-NEEDED = {
-    "click": "tools",
-    "rich": "tools",
-    "jinja2": "tools",
-    "sympy": "tools",
-    "ml_dtypes": "tools",
-    "torch": "compile",
-    "safetensors": "compile",
-}
-"""Packages of others -> the extra of this project that brings them."""
+NEEDED = ("click", "jinja2", "ml_dtypes", "rich", "safetensors", "sympy", "torch")
+"""Packages of others that the compiler imports."""
 
 TOOLCHAIN = 4
 """The exit code that docs/errors.md gives a machine that lacks something."""
@@ -32,13 +24,12 @@ def main() -> NoReturn:
         cli = importlib.import_module("aot.cli")
         sys.exit(cli.main())
     except ModuleNotFoundError as error:
-        extra = NEEDED.get(error.name or "")
-        if extra is None:
+        if error.name not in NEEDED:
             raise
         print(
-            f"error[TOOLCHAIN_MISSING]: this command needs {error.name}, which is not installed\n"
-            f"  what to do: pip install 'aot-package[compile]' to package models, "
-            "'aot-package[tools]' to inspect, run, verify and time packages without torch.",
+            f"error[TOOLCHAIN_MISSING]: the compiler needs {error.name}, which is not installed\n"
+            "  what to do: pip install aot-package, which brings it; to inspect, run, verify and "
+            "time packages without it, there is `aot-runtime`.",
             file=sys.stderr,
         )
         sys.exit(TOOLCHAIN)

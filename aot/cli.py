@@ -2,57 +2,47 @@
 
 Exit codes: 0 done, 1 verification failed, 2 wrong usage, 3 the model or its inputs, 4 the
 toolchain, 5 a package or file, 70 our own bug, 130 interrupted. Results go to stdout (as JSON with
---json), progress and errors to stderr. This is the one module that may catch everything.
+--json), progress and errors to stderr. What is about packages alone is in `aot_runtime.tools`.
 """
 
 from __future__ import annotations
 
 import json
-import runpy
-import signal
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any, NoReturn
 
 import click
+from aot_runtime.tools import commands
+from aot_runtime.tools.bench import Rival
+from aot_runtime.tools.commands import Extras, print_json
+from aot_runtime.tools.failures import end_by_interrupt, exit_code
+from aot_runtime.tools.files import writing
+from aot_runtime.tools.units import format_bytes, format_seconds
 from rich.console import Console
 
 from aot import garbage
 from aot import options as build_options
 from aot.backends.registry import begin
-from aot.errors import AotError, InternalError, ToolchainMissing, UsageError, VerificationFailed
-from aot.link.reader import PackageFile
+from aot.errors import ToolchainMissing
 from aot.lowering.lower import supported_operators
 from aot.options import STAGES, BuildOptions
-from aot.report import bench as bench_report
-from aot.report import verify as verify_report
-from aot.report.arrays import (
-    golden_inputs,
-    load_inputs,
-    random_inputs,
-    save_outputs,
-    size_given,
-)
 from aot.report.explain import explain_text
-from aot.report.files import writing
 from aot.report.html import explain_html
-from aot.report.inspect import inspect_json, inspect_text
-from aot.report.model import TYPICAL_CORE, BuildReport, format_bytes, format_seconds
+from aot.report.model import TYPICAL_CORE, BuildReport
 from aot.report.observers import Dump, Keep, Observer, Several, Silent, Verify
 from aot.report.operators import coverage, coverage_text
 from aot.report.progress import Progress
-from aot.report.runtime import load_model
 from aot.report.summary import partial_report
 from aot.report.texts import stage_texts, verify_stage
 from aot.trust_commands import keygen, require_signers, sign
 from aot.version import VERSION
 
-INTERRUPTED = 130
-Command = Callable[..., Any]
+PROGRAM = "aot-package"
+Decorated = Callable[..., Any]
 
 
 class _DefaultToBuild(click.Group):
@@ -70,7 +60,7 @@ class _DefaultToBuild(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="`aot-package MODEL -o PACKAGE` is short for `aot-package build MODEL -o PACKAGE`.",
 )
-@click.version_option(VERSION, prog_name="aot-package")
+@click.version_option(VERSION, prog_name=PROGRAM)
 def cli() -> None:
     """Packages a PyTorch model into one file that a small C++ and Python runtime loads and runs."""
 
@@ -79,10 +69,10 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print the result a
 _debug = click.option("--debug", is_flag=True, help="Show tracebacks; keep generated sources.")
 
 
-def _together(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def _together(*decorators: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
     """Several click decorators as one, top to bottom."""
 
-    def apply(command: Command) -> Command:
+    def apply(command: Decorated) -> Decorated:
         for decorator in reversed(decorators):
             command = decorator(command)
         return command
@@ -127,48 +117,6 @@ _build_arguments = _together(
 )
 
 
-def _register(_context: click.Context, _option: click.Parameter, files: Sequence[Path]) -> None:
-    """Run the user's files, which register custom operators.
-
-    Raises:
-        UsageError: One of them raises when it is run.
-    """
-    for file in files:
-        try:
-            runpy.run_path(str(file))
-        except Exception as error:
-            raise UsageError(
-                "the file that registers operators fails",
-                where=file,
-                details=f"{type(error).__name__}: {error}",
-                advice="Let it call aot_runtime.register_operator: docs/custom-operators.md.",
-            ) from error
-
-
-_run_options = _together(
-    click.option(
-        "--register",
-        multiple=True,
-        type=click.Path(path_type=Path),
-        expose_value=False,
-        callback=_register,
-        help="A Python file that registers the model's custom operators, run first.",
-    ),
-    click.option("--device", help="Where to run: cpu, cuda, cuda:1; default: cpu if it can."),
-    click.option("--isa", help="Force an instruction set level, for example x86-64-v3."),
-    click.option("--threads", type=click.IntRange(1), help="Threads to run with."),
-)
-
-_package = click.argument("package", type=click.Path(path_type=Path))
-_sizes = click.option(
-    "--size",
-    "sizes",
-    multiple=True,
-    metavar="DIM=N",
-    help="Value of a dynamic dim, by label or symbol; may be repeated.",
-)
-
-
 def _options(
     targets: Sequence[str], no_cache: bool, check: bool, **choices: object
 ) -> BuildOptions:
@@ -187,7 +135,7 @@ def _torch_side() -> ModuleType:
             raise
         raise ToolchainMissing(
             f"this command needs {error.name}, which is not installed",
-            advice="pip install 'aot-package[compile]'",
+            advice=f"pip install {error.name}, or aot-package again, which brings it along.",
         ) from error
 
     return api
@@ -214,10 +162,6 @@ def _observed_build(model: Path, options: BuildOptions, quiet: bool) -> BuildRep
         return _build(model, options, Silent())
     with Progress(Console(stderr=True)) as progress:
         return _build(model, options, progress)
-
-
-def _print_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
 def _kernel_counts(report: BuildReport) -> str:
@@ -267,7 +211,7 @@ def build(
     )
     report = _observed_build(model, options, quiet=as_json)
     if as_json:
-        _print_json(report.to_json())
+        print_json(report.to_json())
     elif report.output is not None:
         click.echo(
             f"{report.output}: {format_bytes(report.nbytes)}, {_kernel_counts(report)} for "
@@ -293,204 +237,13 @@ def explain(model: Path, html: Path | None, as_json: bool, debug: bool, **choice
     options = _options(**choices, stop_after="plan_memory", debug=debug)
     report = _observed_build(model, options, quiet=as_json)
     if as_json:
-        _print_json(report.to_json())
+        print_json(report.to_json())
     elif html is not None:
         with writing("the page", html, "--html"):
             html.write_text(explain_html(report), encoding="utf-8")
         click.echo(str(html))
     else:
         click.echo(explain_text(report, TYPICAL_CORE), nl=False)
-
-
-@cli.command(short_help="Show what is in a package.")
-@_package
-@click.option("--weights", is_flag=True, help="List every weight.")
-@click.option("--target", help="Show this program's kernels alone: cpu, cuda, cuda:sm_90.")
-@click.option("--checksums", is_flag=True, help="Compare every entry's bytes with its SHA-256.")
-@_json
-@_debug
-def inspect(
-    *,
-    package: Path,
-    weights: bool,
-    target: str | None,
-    checksums: bool,
-    as_json: bool,
-    debug: bool,
-) -> None:
-    """Show what is in PACKAGE, from its data alone; nothing of it is run."""
-    with PackageFile(package) as file:
-        if as_json:
-            _print_json(inspect_json(file, target))
-        else:
-            click.echo(inspect_text(file, weights=weights, target=target), nl=False)
-        if checksums:
-            verify_report.check_entries(file)
-            if not as_json:
-                click.echo("checksums: all entries are as they were written")
-
-
-def _inputs(package: Path, npz: Path | None, sizes: Sequence[str], seed: int) -> list[Any]:
-    with PackageFile(package) as file:
-        if npz is not None:
-            return load_inputs(file.plan, npz)
-        given = dict(size_given(text) for text in sizes)
-        return random_inputs(file.plan, given, seed, golden_inputs(file))
-
-
-_given_inputs = _together(
-    click.option(
-        "--inputs",
-        "npz",
-        type=click.Path(path_type=Path),
-        help="A .npz file with one array for each input name; default: random by contract.",
-    ),
-    click.option("--seed", default=0, help="For random inputs."),
-)
-
-
-@cli.command(short_help="Run a package once.")
-@_package
-@_given_inputs
-@_sizes
-@_run_options
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Write the outputs to this .npz file."
-)
-@_json
-@_debug
-def run(
-    *,
-    package: Path,
-    npz: Path | None,
-    seed: int,
-    sizes: Sequence[str],
-    device: str | None,
-    isa: str | None,
-    threads: int | None,
-    output: Path | None,
-    as_json: bool,
-    debug: bool,
-) -> None:
-    """Run PACKAGE once, on inputs from a file or on random ones."""
-    model = load_model(package, isa, threads, device)
-    outputs = model.run(_inputs(package, npz, sizes, seed))
-    if output is not None:
-        save_outputs(model.plan, outputs, output)
-    rows = [
-        {"name": spec.name, "dtype": spec.dtype, "shape": list(array.shape)}
-        for spec, array in zip(model.plan.outputs, outputs, strict=True)
-    ]
-    if as_json:
-        _print_json({"outputs": rows, "file": str(output) if output else None})
-        return
-    for row, array in zip(rows, outputs, strict=True):
-        click.echo(f"{row['name']}: {row['dtype']}{row['shape']}")
-        if output is None:
-            click.echo(str(array))
-
-
-@cli.command(short_help="Check a package on this machine.")
-@_package
-@click.option(
-    "--key",
-    "keys",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="A public key (a .pub file of keygen) that must have signed it; may be repeated.",
-)
-@click.option(
-    "--signatures",
-    default=0,
-    type=click.IntRange(0),
-    help="How many of the keys must have signed; default: all.",
-)
-@_run_options
-@_json
-@_debug
-def verify(
-    *,
-    package: Path,
-    keys: Sequence[Path],
-    signatures: int,
-    device: str | None,
-    isa: str | None,
-    threads: int | None,
-    as_json: bool,
-    debug: bool,
-) -> None:
-    """Check PACKAGE: all its bytes, signatures, then its golden values on every level it has."""
-    with PackageFile(package) as file:
-        verify_report.check_entries(file)
-        signers = require_signers(file, keys, signatures) if keys else ()
-        # Who asked for signatures has an answer without golden values too.
-        golden = bool(file.plan.golden) or not keys
-        results = verify_report.compare_golden(file, isa, threads, device) if golden else []
-    wrong = [result for result in results if not result.ok]
-    if wrong:
-        raise VerificationFailed(
-            f"{len(wrong)} of {len(results)} outputs differ from their golden values",
-            where=package,
-            results=[str(result) for result in results],
-            records=[result.to_json() for result in results],
-        )
-    if as_json:
-        told = {"signers": list(signers)} if keys else {}
-        _print_json({**told, "results": [result.to_json() for result in results]})
-    else:
-        for signer in signers:
-            click.echo(f"signed by {signer}")
-        for result in results:
-            click.echo(str(result))
-
-
-@cli.command(short_help="Time a package.")
-@_package
-@_given_inputs
-@_sizes
-@_run_options
-@click.option("--runs", default=200, type=click.IntRange(1), help="Timed runs.")
-@click.option("--kernels", default=10, type=click.IntRange(0), help="Slowest kernels to list.")
-@click.option(
-    "--against",
-    type=click.Path(path_type=Path),
-    help="The model file: its time in eager PyTorch (needs torch), runs alternating.",
-)
-@click.option(
-    "--trace",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a timeline of some more runs to this file, for ui.perfetto.dev.",
-)
-@click.option("--sessions", default=1, type=click.IntRange(1), help="Also time so many at once.")
-@_json
-@_debug
-def bench(
-    *,
-    package: Path,
-    npz: Path | None,
-    seed: int,
-    sizes: Sequence[str],
-    device: str | None,
-    isa: str | None,
-    threads: int | None,
-    runs: int,
-    kernels: int,
-    against: Path | None,
-    trace: Path | None,
-    sessions: int,
-    as_json: bool,
-    debug: bool,
-) -> None:
-    """Time PACKAGE: load, latency percentiles, and the slowest kernels."""
-    inputs = _inputs(package, npz, sizes, seed)
-    rival = None if against is None else partial(_torch_side().eager, against, inputs)
-    result = bench_report.measure(
-        package, isa, threads, inputs, runs, rival, device, trace, sessions
-    )
-    if as_json:
-        _print_json(result.to_json())
-    else:
-        click.echo(bench_report.text(result, kernels), nl=False)
 
 
 @cli.command(short_help="Measure block sizes for a model's GPU kernels on this machine.")
@@ -521,7 +274,7 @@ def tune(
     report = tuning.tune(model, build_options.parse_target(target), options, rounds=rounds)
     kept = tuning.record(report, database)
     if as_json:
-        _print_json({**report.to_json(), "database": str(kept)})
+        print_json({**report.to_json(), "database": str(kept)})
     else:
         click.echo(tuning.text(report) + f"kept in {kept}")
 
@@ -537,61 +290,57 @@ def ops(table: bool, as_json: bool, debug: bool) -> None:
         kept = coverage()
         click.echo(json.dumps(kept.to_json()) if as_json else coverage_text(kept))
     elif as_json:
-        _print_json(names)
+        print_json(names)
     else:
         click.echo("\n".join(names))
 
 
+def _rival(model: Path, inputs: Sequence[Any]) -> Rival:
+    rival: Rival = partial(_torch_side().eager, model, inputs)
+    return rival
+
+
+def _of_runtime(name: str, short: str) -> click.Command:
+    """A command that the runtime has too; its options are for that to read."""
+
+    def command(arguments: Sequence[str]) -> None:
+        commands.run_command([name, *arguments], PROGRAM, Extras(_rival, require_signers))
+
+    return click.Command(
+        name,
+        callback=command,
+        params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
+        short_help=short,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True},
+    )
+
+
+for _name, (_short, _) in commands.COMMANDS.items():
+    cli.add_command(_of_runtime(_name, _short))
 cli.add_command(keygen)
 cli.add_command(sign)
 
 
-def _fail(error: AotError, as_json: bool, debug: bool) -> int:
-    """Print the error and give the exit code."""
-    if debug:
-        traceback.print_exception(error)
-    if as_json:
-        click.echo(json.dumps({"error": error.to_json()}, ensure_ascii=False))
-    click.echo(f"error[{error.code}]: {error}", err=True)
-    return error.exit_code
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    """SIGTERM as an interrupt, so that half-written files are removed.
-
-    Raises:
-        KeyboardInterrupt: Always.
-    """
-    raise KeyboardInterrupt
-
-
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command and give its exit code; prints, never raises."""
-    as_json, debug = "--json" in arguments, "--debug" in arguments
-    try:
-        result = cli.main(list(arguments), prog_name="aot-package", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted; nothing was changed", err=True)
-        return INTERRUPTED
-    except AotError as error:
-        return _fail(error, as_json, debug)
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`); that is its right.
-        sys.stderr.close()
-        return 0
-    except Exception as error:  # the last resort: our bug, told as such
-        wrapped = InternalError(f"{type(error).__name__}: {error}")
-        wrapped.__cause__ = error
-        return _fail(wrapped, as_json, debug)
-    return result if isinstance(result, int) else 0
+
+    def work() -> int:
+        try:
+            result = cli.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        except click.Abort as error:
+            raise KeyboardInterrupt from error
+        return result if isinstance(result, int) else 0
+
+    return exit_code(arguments, work)
 
 
 def main() -> NoReturn:
     """The `aot-package` program."""
-    signal.signal(signal.SIGTERM, _terminate)
+    end_by_interrupt()
     garbage.search_seldom()
     sys.exit(run_command(sys.argv[1:]))
 

@@ -14,6 +14,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
+from aot_runtime.format.container import WEIGHT_GROUPS
+from aot_runtime.format.declarations import Declaration
+from aot_runtime.format.plan import Plan
+
 from aot.backends.base import Backend, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.registry import backend_for
 from aot.errors import InternalError, UsageError
@@ -21,7 +25,6 @@ from aot.frontend.capture import Captured, capture_file
 from aot.frontend.golden import examples
 from aot.frontend.ingest import ingest
 from aot.frontend.operators import is_given
-from aot.ir.declarations import Declaration
 from aot.ir.flow import Outline
 from aot.ir.kernel_facts import calls_kernels, draws_numbers
 from aot.ir.kernels import KernelGraph, MemoryPlan
@@ -30,7 +33,6 @@ from aot.ir.machine import Machine
 from aot.ir.tensors import OperatorCall, TensorGraph, all_ops
 from aot.ir.weights import WeightStore
 from aot.link.assemble import Assembly, ProgramParts, RoutineParts, assemble
-from aot.link.container import WEIGHT_GROUPS
 from aot.link.declaration_check import check_declarations
 from aot.link.derive import DerivedStore
 from aot.link.entries import golden_entries
@@ -42,7 +44,6 @@ from aot.link.operator_library import (
 )
 from aot.link.package import Document, Entry, bytes_entry, write_package
 from aot.link.placing import place_weights, weight_entries
-from aot.link.plan import Plan
 from aot.link.provenance import BuildFacts, provenance_documents, tools_of
 from aot.link.replaceable import original_entries, weight_specs
 from aot.link.states import place_states

@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from aot_runtime.format import devices
+
 from aot.errors import UsageError
 
-CPU_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+CPU_LEVELS = devices.CPU_LEVELS
 """Instruction set levels of the `cpu` target, slowest first."""
 
 GPU_ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 """Architectures of the `cuda` target, oldest first."""
 
-HOST = "cpu"
+HOST = devices.HOST
 """The device that every machine has."""
 
 GPU = "cuda"
@@ -174,11 +176,6 @@ def parse_target(text: str) -> Target:
             f"unknown architecture {', '.join(unknown)} in target {text!r}", advice=names
         )
     return Target(device, tuple(arch for arch in known if arch in archs))
-
-
-def on_host(target: str) -> bool:
-    """True for a target, as text, that runs on the machine's own processors."""
-    return target.partition(":")[0] == HOST
 
 
 def merge_targets(targets: Sequence[Target]) -> tuple[Target, ...]:

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 
 import click
+from aot_runtime.format.reader import PackageFile
 
 from aot.errors import PackageWriteError, UsageError
-from aot.link.reader import PackageFile
 
 _INSTALL = "pip install 'aot-package[sign]'"
 KINDS = ("ed25519", "ecdsa-p256")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from aot_runtime.tools.loaded import load_model, profile
 
 from aot import driver
 from aot.backends.base import EmittedGraph
@@ -34,7 +35,6 @@ from aot.frontend.golden import flat_arrays
 from aot.frontend.ingest import ingest
 from aot.ir.kernels import KernelGraph
 from aot.options import BuildOptions, Target
-from aot.report.runtime import load_model, profile
 
 HEURISTIC = "the heuristic's choice"
 WORTH = 0.97

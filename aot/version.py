@@ -1,4 +1,7 @@
 """The compiler's name and version, as packages record it."""
 
-VERSION = "0.1.0"
+from aot_runtime.version import VERSION
+
+__all__ = ["COMPILER", "VERSION"]
+
 COMPILER = f"aot-package {VERSION}"

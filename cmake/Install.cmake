@@ -1,7 +1,10 @@
 # Library, headers, find_package(aot_runtime) and pkg-config files.
 include(CMakePackageConfigHelpers)
 
-set(AOT_INSTALL_TARGETS aot_runtime_static)
+set(AOT_INSTALL_TARGETS "")
+if(AOT_INSTALL_STATIC)
+  list(APPEND AOT_INSTALL_TARGETS aot_runtime_static)
+endif()
 if(AOT_BUILD_SHARED)
   list(APPEND AOT_INSTALL_TARGETS aot_runtime)
 endif()

@@ -36,12 +36,15 @@ SWEEPS = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden`: write the expected files instead of comparing with them.
 
-    `--sweeps`, `--seed`, `--level`: how much is run, and on what.
+    `--sweeps`, `--seed`, `--level`, `--wheels`: how much is run, and on what.
     """
     parser.addoption(
         "--update-golden",
         action="store_true",
         help="rewrite the expected texts of golden tests; review the diff like code",
+    )
+    parser.addoption(
+        "--wheels", type=Path, metavar="FOLDER", help="install what scripts/wheels has put there"
     )
     parser.addoption("--sweeps", action="store_true", help="run the sweeps whole, not a sample")
     parser.addoption(

@@ -5,11 +5,10 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+from aot_runtime.format.declarations import DeclaredBuffer, encode_declarations
+from aot_runtime.format.plan import Library, Plan, TreeOutput, WorkLaunch
 
-from aot.ir.declarations import DeclaredBuffer
-from aot.link.declarations import encode_declarations
 from aot.link.package import Entry, bytes_entry, write_package
-from aot.link.plan import Library, Plan, TreeOutput, WorkLaunch
 from tests.link.plans import host_declarations, host_program, small_plan
 
 ROOT = Path(__file__).parents[1]

@@ -12,12 +12,13 @@ from pathlib import Path
 import aot_runtime
 import numpy as np
 import pytest
+from aot_runtime.tools import bench as bench_report
+from aot_runtime.tools.failures import INTERRUPTED
 
 import aot
-from aot.cli import INTERRUPTED, run_command
+from aot.cli import run_command
 from aot.errors import CompilerFailed, ExportError, PackageWriteError
 from aot.options import CPU_LEVELS, STAGES, BuildOptions, default_cache_dir
-from aot.report import bench as bench_report
 from tests.kernels import reference, write_kernels
 from tests.report.samples import sample_report
 
@@ -165,7 +166,8 @@ def test_errors_as_json(driver: FakeDriver, capsys) -> None:
         (["m.py", "--stop-after", "fly"], "'fly' is not one of"),
         (["m.py", "--target", "tpu"], "unknown device"),
         (["m.py", "-j", "0"], "0 is not in the range"),
-        (["inspect"], "Missing argument"),
+        (["inspect"], "the following arguments are required: PACKAGE"),
+        (["bench", "m.pkg", "--runs", "0"], "'0' is not a number of at least 1"),
     ],
 )
 def test_wrong_usage_exits_2(driver: FakeDriver, capsys, arguments: list[str], word: str) -> None:
@@ -325,7 +327,7 @@ def test_the_time_of_kernels_is_of_the_runs_that_nothing_interrupted(
 def test_bench_of_several_sessions(
     package: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aot.report.throughput.ROUND_SECONDS", 0.01)
+    monkeypatch.setattr("aot_runtime.tools.throughput.ROUND_SECONDS", 0.01)
     arguments = ["bench", str(package), "--runs", "3", "--sessions", "3"]
     assert run_command(arguments) == 0
     out = capsys.readouterr().out
@@ -406,20 +408,20 @@ def without(packages: str, *arguments: object) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_runtime_alone_has_a_version_and_says_what_is_missing() -> None:
+def test_what_is_missing_is_told_in_one_line() -> None:
     blocked = "click,rich,jinja2,sympy,ml_dtypes,torch,safetensors"
     done = without(blocked, "--version")
     assert (done.returncode, done.stdout) == (0, f"aot-package, version {aot.__version__}\n")
     done = without(blocked, "inspect", "m.pkg")
     assert done.returncode == 4
-    assert done.stderr.startswith("error[TOOLCHAIN_MISSING]: this command needs ")
-    assert "pip install 'aot-package[compile]'" in done.stderr
+    assert done.stderr.startswith("error[TOOLCHAIN_MISSING]: the compiler needs ")
+    assert "there is `aot-runtime`" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow
-def test_tools_need_no_torch(package: Path) -> None:
-    for arguments in (["inspect"], ["run"], ["verify"], ["bench", "--runs", "2"]):
+def test_commands_about_packages_need_no_torch(package: Path) -> None:
+    for arguments in (["inspect"], ["plan"], ["run"], ["verify"], ["bench", "--runs", "2"]):
         command, *rest = arguments
         done = without("torch,safetensors,triton,cryptography", command, package, *rest)
         assert (done.returncode, done.stderr) == (0, "")

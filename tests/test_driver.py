@@ -9,6 +9,8 @@ import aot_runtime
 import numpy as np
 import pytest
 import torch
+from aot_runtime.format.plan import EntryStorage, GridLaunch, WorkLaunch
+from aot_runtime.format.reader import PackageFile
 
 from aot import driver
 from aot.backends.base import Backend, EmittedGraph, KernelBinary, KernelSource
@@ -19,8 +21,6 @@ from aot.frontend.capture import Captured, capture_module
 from aot.ir.images import KernelImage
 from aot.ir.kernels import Grid, KernelGraph
 from aot.ir.machine import Machine
-from aot.link.plan import EntryStorage, GridLaunch, WorkLaunch
-from aot.link.reader import PackageFile
 from aot.options import ALL_CPU, BuildOptions, Target, merge_targets, parse_target
 from aot.report.observers import Dump, Keep, Several, Verify
 from aot.report.summary import partial_report

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from aot_runtime.format.reader import PackageFile
 
 from aot import tune as tuning
 from aot.backends.triton import tuning as database
 from aot.backends.triton.tuning import read_database
 from aot.errors import PackageError, PackageWriteError, UsageError
 from aot.frontend.capture import capture_module
-from aot.link.reader import PackageFile
 from aot.options import BuildOptions, default_cache_dir, environment, parse_target
 from tests.settings import seeded
 

@@ -78,7 +78,10 @@ KINDS_IN = re.compile(r"aot/ir/templates/|aot/backends/\w+/template")
 NEVER = ("torch._inductor", "torch._dynamo", "torch.compile")
 RUNTIME = "runtime/aot_runtime/"
 RUNTIME_MAY = ("numpy", "aot_runtime", "ml_dtypes")
-RUNTIME_NOT = ("aot.", "torch", "sympy", "safetensors")
+RUNTIME_NOT = (
+    *("aot.", "click", "cryptography", "jinja2", "rich", "safetensors", "sympy", "torch"),
+    "triton",
+)
 
 
 def part_of(path: str) -> str:

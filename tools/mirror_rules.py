@@ -130,17 +130,13 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
     "tests/lowering/test_outline.py": ("aot/frontend/control.py",),
     "tests/lowering/test_special.py": ("aot/ir/special_loops.py",),
     "tests/ir/test_numpy_ops.py": ("aot/ir/special.py",),
-    "tests/link/test_plan.py": (
-        "aot/link/calls.py",
+    "tests/runtime/format/test_plan.py": (
+        "aot/link/plan_check.py",
         "aot/link/program_check.py",
-        "aot/link/program_json.py",
         "aot/link/steps_check.py",
-        "aot/link/steps_json.py",
     ),
-    "tests/link/test_reader.py": ("aot/link/container.py",),
     "tests/test_driver.py": ("aot/link/assemble.py", "aot/link/steps.py"),
-    "tests/runtime/test_operators.py": ("aot/link/operator_library.py", "aot/report/arrays.py"),
-    "tests/test_cli.py": ("aot/report/bench.py", "aot/report/verify.py"),
+    "tests/runtime/test_operators.py": ("aot/link/operator_library.py",),
     "tests/trust/test_signing.py": ("aot/trust_commands.py",),
 }
 """Tests -> the large modules, or folders of them, that are tested here and by no test of their

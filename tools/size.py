@@ -18,6 +18,8 @@ from tools.mirror_rules import OURS
 from tools.unused import unused_names
 from tools.words import doubled_names
 
+DEVICES = "runtime/aot_runtime/format/devices.py"
+FAILURES = "runtime/aot_runtime/tools/failures.py"
 MAX_FILE = 600
 MAX_MEDIAN = 200
 LONG_FUNCTION = 60
@@ -48,12 +50,12 @@ def table() -> list[Row]:
         _count("4", "hidden inputs outside cli.py", files, "hidden_inputs", ("aot/cli.py",)),
         _count(
             "5",
-            "device names outside backends/, options.py",
+            "device names outside backends/, options.py, devices.py",
             files,
             "device_literals",
-            ("aot/backends/", "aot/options.py", "tools/"),
+            ("aot/backends/", "aot/options.py", DEVICES, "tools/"),
         ),
-        _count("6", "broad excepts outside cli.py", files, "broad_excepts", ("aot/cli.py",)),
+        _count("6", "broad excepts outside failures.py", files, "broad_excepts", (FAILURES,)),
         _kinds(files),
         _machines(),
         _untyped(files),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from aot_runtime.format.declarations import Declaration
 
-from aot.ir.declarations import Declaration
 from aot.ir.images import KernelImage
 from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
 from aot.ir.machine import Machine

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import ml_dtypes
 import numpy as np
 import torch
+from aot_runtime.format.pairs import in_pairs
 from torch.export import ExportedProgram
 
 from aot.ir.dtypes import DTYPES, DType
-from aot.ir.pairs import in_pairs
 from aot.ir.weights import WeightSpec
 
 _OURS: Mapping[torch.dtype, DType] = {getattr(torch, name): dtype for name, dtype in DTYPES.items()}

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from aot_runtime.format.declarations import Declaration, Declared, DeclaredBuffer, Variable
+
 from aot.errors import InternalError
 from aot.ir.kernels import Grid, Kernel, KernelGraph, Launch, WorkUnits, kernel_ops
 from aot.ir.layouts import element_span
@@ -17,57 +19,6 @@ from aot.ir.nests import LoopNest
 from aot.ir.templates.base import TemplateCall
 from aot.ir.tensors import SizeRelation
 from aot.symbolic import Expr, Symbol, as_expr, dim, encode, integer, product, substitute
-
-Declared = int | str | tuple["Declared", ...]
-"""An expression in the plan's form, over the variables "v0", "v1", …"""
-
-
-@dataclass(frozen=True)
-class Variable:
-    """The values that a variable may have; `maximum` None: unbounded."""
-
-    minimum: int
-    maximum: int | None
-    multiple_of: int = 1
-
-
-@dataclass(frozen=True)
-class DeclaredBuffer:
-    """A buffer argument: the bytes, from its beginning, that the function may touch.
-
-    `access`: "read", "write" or "update" (both).
-    """
-
-    dtype: str
-    bytes: Declared
-    access: str
-
-
-@dataclass(frozen=True)
-class Declaration:
-    """What a function is called with, and what it touches then.
-
-    For all values of the variables in their ranges for which the relations hold, called with these
-    sizes and with units in [0, work) or with this grid, it touches no byte outside of the declared
-    ones, whatever the buffers hold, and ends.
-
-    Attributes:
-        variables: Ranges of v0, v1, ….
-        relations: (left, relation, right) between variables.
-        sizes: The value of each size argument.
-        buffers: In argument order.
-        work: Independent units; 0 where there is a grid.
-        scratch: Bytes for each worker; 0 where there is a grid.
-        grid: Program instances in three dimensions, for a device that counts in those.
-    """
-
-    variables: tuple[Variable, ...]
-    relations: tuple[tuple[Declared, str, Declared], ...]
-    sizes: tuple[Declared, ...]
-    buffers: tuple[DeclaredBuffer, ...]
-    work: Declared
-    scratch: Declared
-    grid: tuple[Declared, Declared, Declared] | None = None
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from aot_runtime.format import plan
+from aot_runtime.format.declarations import (
+    Declaration,
+    KernelDeclaration,
+    declared_code,
+    encode_declarations,
+)
+from aot_runtime.format.tensor_types import complex_dtype
+
 from aot.errors import InternalError, Origin
 from aot.ir import tensors
-from aot.ir.declarations import Declaration
 from aot.ir.images import KernelImage
 from aot.ir.kernels import (
     Grid,
@@ -24,8 +32,6 @@ from aot.ir.kernels import (
 from aot.ir.layouts import element_span
 from aot.ir.nests import Buffer as GraphBuffer
 from aot.ir.weights import Derivation
-from aot.link import plan
-from aot.link.declarations import KernelDeclaration, declared_code, encode_declarations
 from aot.link.operator_library import OperatorCode
 from aot.link.steps import (
     FlatStep,
@@ -35,7 +41,6 @@ from aot.link.steps import (
     control_step,
     slice_steps,
 )
-from aot.link.tensor_types import complex_dtype
 from aot.symbolic import Expr, FloorDiv, as_expr, decode, encode, product
 
 

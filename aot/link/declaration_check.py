@@ -15,10 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from aot.errors import InternalError
-from aot.ir.declarations import Declaration, Declared, DeclaredBuffer, Variable
-from aot.link.declarations import DeclaredCode, KernelDeclaration, declared_code
-from aot.link.plan import (
+from aot_runtime.format.declarations import (
+    Declaration,
+    Declared,
+    DeclaredBuffer,
+    DeclaredCode,
+    KernelDeclaration,
+    Variable,
+    declared_code,
+)
+from aot_runtime.format.plan import (
     EntryStorage,
     GridLaunch,
     InputStorage,
@@ -29,7 +35,9 @@ from aot.link.plan import (
     Step,
     WorkLaunch,
 )
-from aot.link.plan import Expr as PlanExpr
+from aot_runtime.format.plan import Expr as PlanExpr
+
+from aot.errors import InternalError
 from aot.symbolic import (
     Expr,
     Ranges,

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from aot_runtime.format.pairs import in_pairs
+from aot_runtime.format.plan import GoldenSet
 
 from aot.ir.dtypes import DTYPES
-from aot.ir.pairs import in_pairs
 from aot.link.package import Entry
-from aot.link.plan import GoldenSet
 
 Array = np.ndarray[Any, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from aot.link.plan import EXPR_OPS, Expr
+from aot_runtime.format.plan import EXPR_OPS, Expr
 
 
 def expr_problems(what: str, expr: Expr, dims: Collection[str]) -> Iterator[str]:

@@ -20,8 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from aot.errors import InternalError, PackageWriteError
-from aot.link.container import (
+from aot_runtime.format.container import (
     NO_HASH,
     VERSION,
     WEIGHT_GROUPS,
@@ -34,7 +33,7 @@ from aot.link.container import (
     lay_out,
     rows_sha256,
 )
-from aot.link.manifest import (
+from aot_runtime.format.manifest import (
     Digest,
     Hasher,
     Manifest,
@@ -43,9 +42,11 @@ from aot.link.manifest import (
     rows_of,
     unknown_digest,
 )
-from aot.link.plan import DTYPE_BYTES, KernelRef, Plan, Program, WeightProgram
+from aot_runtime.format.plan import DTYPE_BYTES, KernelRef, Plan, Program, WeightProgram
+from aot_runtime.format.plan_json import encode_plan
+
+from aot.errors import InternalError, PackageWriteError
 from aot.link.plan_check import check_plan
-from aot.link.plan_json import encode_plan
 
 Chunk: TypeAlias = bytes | bytearray | memoryview
 GROUPS = ("kernels/", "operators/", "provenance/", "weights/", "packed/", "state/", "golden/")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from aot_runtime.format.plan import EntryStorage, Plan
 
 from aot.errors import InternalError
 from aot.ir.kernels import KernelGraph
@@ -13,7 +14,6 @@ from aot.ir.nests import Buffer, DerivedWeight
 from aot.ir.weights import WeightStore
 from aot.link.entries import array_bytes
 from aot.link.package import Entry
-from aot.link.plan import EntryStorage, Plan
 from aot.symbolic import evaluate
 
 Array = np.ndarray[Any, Any]

@@ -16,9 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from aot.errors import InternalError
-from aot.link.expr_check import expr_problems
-from aot.link.plan import (
+from aot_runtime.format.plan import (
     DTYPE_BYTES,
     RELATIONS,
     Plan,
@@ -30,8 +28,11 @@ from aot.link.plan import (
     TreeOutput,
     TreeSequence,
 )
+from aot_runtime.format.tensor_types import TENSOR_DTYPES
+
+from aot.errors import InternalError
+from aot.link.expr_check import expr_problems
 from aot.link.program_check import program_problems
-from aot.link.tensor_types import TENSOR_DTYPES
 
 
 def check_plan(plan: Plan, entries: Iterable[str] | None = None) -> None:

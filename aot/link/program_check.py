@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from aot.link.expr_check import expr_problems
-from aot.link.plan import (
+from aot_runtime.format.plan import (
     DTYPE_BYTES,
     ArenaStorage,
     EntryStorage,
@@ -32,6 +31,8 @@ from aot.link.plan import (
     StateStorage,
     WeightProgram,
 )
+
+from aot.link.expr_check import expr_problems
 from aot.link.steps_check import step_problems
 
 

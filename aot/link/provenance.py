@@ -14,12 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aot.link.container import WEIGHT_GROUPS
+from aot_runtime.format.container import BOM_ENTRY, SLSA_ENTRY, WEIGHT_GROUPS
+
 from aot.link.package import Document
 from aot.version import VERSION
 
-SLSA_ENTRY = "provenance/slsa.json"
-BOM_ENTRY = "provenance/bom.json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "urn:aot-package:build:v1"

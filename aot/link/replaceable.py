@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aot_runtime.format.plan import EntryStorage, Plan, WeightSpec
+
 from aot.ir.weights import WeightStore
 from aot.link.assemble import ProgramParts
 from aot.link.entries import array_bytes
 from aot.link.package import Entry
-from aot.link.plan import EntryStorage, Plan, WeightSpec
 from aot.link.steps import control_buffers
 
 

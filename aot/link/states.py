@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from aot_runtime.format.plan import StateSpec
+from aot_runtime.format.tensor_types import complex_dtype
 
 from aot.ir.kernels import KernelGraph
 from aot.ir.nests import Buffer
 from aot.ir.weights import WeightStore
 from aot.link.entries import array_bytes
 from aot.link.package import Entry
-from aot.link.plan import StateSpec
-from aot.link.tensor_types import complex_dtype
 from aot.symbolic import evaluate
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from aot_runtime.format import plan
+
 from aot.errors import InternalError, Origin
 from aot.ir.flow import (
     Assert,
@@ -23,7 +25,6 @@ from aot.ir.flow import (
     touched_by,
 )
 from aot.ir.kernels import KernelGraph
-from aot.link import plan
 from aot.link.calls import call_step
 from aot.symbolic import encode
 

@@ -19,9 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from aot.link.calls import call_problems, exprs_of, operands_of
-from aot.link.expr_check import dims_of, expr_problems
-from aot.link.plan import (
+from aot_runtime.format.plan import (
     AnyStep,
     BranchStep,
     CallStep,
@@ -39,6 +37,9 @@ from aot.link.plan import (
     WorkLaunch,
     parts_of,
 )
+
+from aot.link.calls import call_problems, exprs_of, operands_of
+from aot.link.expr_check import dims_of, expr_problems
 
 
 def step_problems(plan: Plan, program: Program) -> Iterator[str]:

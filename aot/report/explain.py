@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from aot_runtime.tools.units import format_bytes, format_seconds
+
 from aot.errors import Origin
-from aot.report.model import (
-    BuildReport,
-    KernelReport,
-    ProgramReport,
-    Roofline,
-    format_bytes,
-    format_count,
-    format_seconds,
-)
+from aot.report.model import BuildReport, KernelReport, ProgramReport, Roofline, format_count
 
 
 def explain_text(report: BuildReport, roofline: Roofline | None = None) -> str:

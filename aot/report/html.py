@@ -6,17 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from aot_runtime.tools.units import format_bytes, format_seconds
 
 from aot.report.explain import places, short_group
-from aot.report.model import (
-    TYPICAL_CORE,
-    BuildReport,
-    ProgramReport,
-    Roofline,
-    format_bytes,
-    format_count,
-    format_seconds,
-)
+from aot.report.model import TYPICAL_CORE, BuildReport, ProgramReport, Roofline, format_count
 
 
 def explain_html(report: BuildReport, roofline: Roofline = TYPICAL_CORE) -> str:

@@ -189,19 +189,6 @@ class BuildReport:
         return plain
 
 
-def format_bytes(count: float) -> str:
-    """`count` with a decimal unit and three digits: "1.84 MB".
-
-    Raises:
-        AssertionError: Never, as the last unit always returns.
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(count) < 1000 or unit == "GB":
-            return f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}"
-        count /= 1000
-    raise AssertionError("unreachable: the last unit always returns")
-
-
 def format_count(count: float) -> str:
     """`count` with a decimal prefix and three digits: "2.5 G"."""
     for prefix in ("", " k", " M", " G"):
@@ -209,10 +196,3 @@ def format_count(count: float) -> str:
             return f"{count:.3g}{prefix}"
         count /= 1000
     return f"{count:.3g} T"
-
-
-def format_seconds(seconds: float) -> str:
-    """A time with the unit that suits it: "12.3 µs"."""
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.3g} µs"
-    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from aot_runtime.tools.files import writing
+
 from aot.errors import InternalError
-from aot.report.files import writing
 from aot.report.model import StageTime, as_file_name
 
 

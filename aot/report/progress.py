@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from aot_runtime.tools.units import format_seconds
 from rich.console import Console
 from rich.status import Status
 
 from aot.options import STAGES
-from aot.report.model import format_seconds
 
 
 class Progress:

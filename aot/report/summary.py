@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from aot_runtime.format.devices import on_host
+
 import aot.symbolic as sym
 from aot.errors import Origin
 from aot.ir.flow import CustomCall, items_of
@@ -23,7 +25,6 @@ from aot.ir.printer import print_kernel
 from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.work import buffer_bytes, kernel_bytes, kernel_flops
 from aot.link.operator_library import OperatorCode
-from aot.options import on_host
 from aot.report.model import (
     BuildReport,
     KernelReport,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from aot_runtime.format.plan import Plan
+from aot_runtime.format.plan_json import plan_text
+
 from aot.ir.flow import Outline, parts_of
 from aot.ir.kernels import KernelGraph, MemoryPlan
 from aot.ir.loops import LoopGraph
@@ -18,9 +21,7 @@ from aot.ir.printer import (
 from aot.ir.tensors import TensorGraph
 from aot.ir.verify import verify_kernels, verify_loops
 from aot.ir.verify_tensors import verify_tensors
-from aot.link.plan import Plan
 from aot.link.plan_check import check_plan
-from aot.link.plan_json import plan_text
 from aot.report.model import PerProgram, as_file_name
 
 

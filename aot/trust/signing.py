@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from aot_runtime.format.container import encode_header
+from aot_runtime.format.reader import PackageFile
+from aot_runtime.format.signatures import PackageSignature, decode_signatures, encode_signatures
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -24,10 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from aot.errors import CorruptPackage, PackageReadError, SignatureError, UsageError
-from aot.link.container import encode_header
 from aot.link.package import replace_header
-from aot.link.reader import PackageFile
-from aot.link.signatures import PackageSignature, decode_signatures, encode_signatures
 
 MANIFEST_TYPE = "application/vnd.aot-package.manifest+json"
 KINDS = ("ed25519", "ecdsa-p256")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from aot_runtime.format.pairs import from_pairs, in_pairs
 from torch.utils import _pytree as pytree
 
 from aot import driver
@@ -24,7 +25,6 @@ from aot.ir.interpreter import bind_dims, interpret_kernels, interpret_outline
 from aot.ir.interpreter_flow import Operators
 from aot.ir.kernels import KernelGraph
 from aot.ir.machine import Machine
-from aot.ir.pairs import from_pairs, in_pairs
 from aot.ir.tensors import TensorGraph
 from aot.link.derive import DerivedStore
 from aot.lowering.lower import lower_outline

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import aot_runtime
 import pytest
+from aot_runtime.tools.loaded import load_model
 
 from aot import driver, options
-from aot.report.runtime import load_model
 from tests.comparing import complaint
 from tests.examples.accuracy import Reference, references
 

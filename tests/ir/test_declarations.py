@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from aot_runtime.format.declarations import DeclaredBuffer, Variable
 
 from aot.backends.cpp.backend import CppBackend
 from aot.errors import InternalError
-from aot.ir.declarations import DeclaredBuffer, Variable, access_of, declare
+from aot.ir.declarations import access_of, declare
 from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.kernels import KernelGraph, Launch, WorkUnits
 from aot.ir.nests import Store

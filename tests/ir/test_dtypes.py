@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from aot_runtime.format.container import ITEM_BYTES, TO_SAFETENSORS
+from aot_runtime.format.plan import DTYPE_BYTES
 
 from aot.ir.dtypes import (
     ALL_DTYPES,
@@ -15,8 +17,6 @@ from aot.ir.dtypes import (
     UINT64,
     DType,
 )
-from aot.link.container import ITEM_BYTES, TO_SAFETENSORS
-from aot.link.plan import DTYPE_BYTES
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)

@@ -2,10 +2,14 @@
 
 from dataclasses import replace
 
-from aot.errors import Origin
-from aot.ir.declarations import Declaration, DeclaredBuffer, Variable
-from aot.link.declarations import KernelDeclaration, declared_code
-from aot.link.plan import (
+from aot_runtime.format.declarations import (
+    Declaration,
+    DeclaredBuffer,
+    KernelDeclaration,
+    Variable,
+    declared_code,
+)
+from aot_runtime.format.plan import (
     ArenaSlot,
     ArenaStorage,
     BranchStep,
@@ -51,6 +55,8 @@ from aot.link.plan import (
     WhileStep,
     WorkLaunch,
 )
+
+from aot.errors import Origin
 
 ROW_BYTES = ("*", 16, "s0")
 ROW_BLOCKS = ("//", ("+", "s0", 3), 4)

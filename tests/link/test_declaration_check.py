@@ -4,12 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aot_runtime.format.declarations import KernelDeclaration, Variable
+from aot_runtime.format.plan import Check, GridLaunch, Plan, Step, WorkLaunch
 
 from aot.errors import InternalError
-from aot.ir.declarations import Variable
 from aot.link.declaration_check import check_declarations, declaration_problems
-from aot.link.declarations import KernelDeclaration
-from aot.link.plan import Check, GridLaunch, Plan, Step, WorkLaunch
 from tests.link.plans import (
     control_plan,
     device_declarations,

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from aot_runtime.format.container import WEIGHTS_METADATA, decode_header
+from aot_runtime.format.reader import PackageFile
 from safetensors import safe_open
 
 from aot.errors import (
@@ -23,9 +25,7 @@ from aot.errors import (
     PackageWriteError,
     UsageError,
 )
-from aot.link.container import WEIGHTS_METADATA, decode_header
 from aot.link.package import Entry, Written, bytes_entry, write_package
-from aot.link.reader import PackageFile
 from aot.options import BuildOptions
 from tests.link.plans import small_plan, wide_plan
 

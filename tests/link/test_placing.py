@@ -5,6 +5,8 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
+from aot_runtime.format.plan import Buffer as PlanBuffer
+from aot_runtime.format.plan import EntryStorage
 
 from aot.errors import InternalError
 from aot.ir.dtypes import FLOAT32
@@ -13,8 +15,6 @@ from aot.ir.nests import Buffer, DerivedWeight
 from aot.ir.tensors import Signature, Tree
 from aot.link.assemble import Assembly, ProgramParts, assemble
 from aot.link.placing import place_weights, weight_entries
-from aot.link.plan import Buffer as PlanBuffer
-from aot.link.plan import EntryStorage
 from aot.symbolic import integer
 from tests.link.plans import device_program, host_program, wide_plan
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from aot_runtime.format.reader import PackageFile
 from click.testing import CliRunner
 
 import aot
 from aot.cli import cli
 from aot.link.provenance import BOM_ENTRY, SLSA_ENTRY, Tool, bill_of_materials, statement
-from aot.link.reader import PackageFile
 from tests.trust.packages import FACTS, write, write_old
 
 MODEL = """

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from aot_runtime.format.pairs import from_pairs, in_pairs
 
 from aot import driver
 from aot.backends.registry import backend_for
 from aot.errors import UnsupportedOperators
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
-from aot.ir.pairs import from_pairs, in_pairs
 from aot.ir.tensors import ComplexValues, TensorGraph, all_ops
 from aot.ir.verify_tensors import verify_tensors
 from aot.lowering.lower import lower_outline

@@ -1,8 +1,9 @@
 """Numbers for people."""
 
 import pytest
+from aot_runtime.tools.units import format_bytes, format_seconds
 
-from aot.report.model import Roofline, format_bytes, format_count, format_seconds
+from aot.report.model import Roofline, format_count
 from tests.report.samples import sample_report
 
 

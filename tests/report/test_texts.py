@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from aot_runtime.format.plan_json import plan_from_json, plan_text
 
 from aot import driver
 from aot.errors import InternalError
 from aot.frontend.capture import capture_module
-from aot.link.plan_json import plan_from_json, plan_text
 from aot.options import STAGES, BuildOptions
 from aot.passes.pipeline import PASSES
 from aot.report.model import PerProgram

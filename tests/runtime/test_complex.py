@@ -10,10 +10,10 @@ import aot_runtime
 import numpy as np
 import pytest
 import torch
+from aot_runtime.format.reader import PackageFile
+from aot_runtime.tools.verify import compare_golden
 
 from aot import api
-from aot.link.reader import PackageFile
-from aot.report.verify import compare_golden
 from tests.settings import seeded
 
 

@@ -12,11 +12,11 @@ import aot_runtime
 import numpy as np
 import pytest
 import torch
+from aot_runtime.format.declarations import decode_declarations
+from aot_runtime.format.reader import PackageFile
 
 import aot
 from aot.link.declaration_check import check_declarations
-from aot.link.declarations import decode_declarations
-from aot.link.reader import PackageFile
 
 FOLDER = Path(__file__).parents[1] / "packages"
 PACKAGES = sorted(FOLDER.glob("*.pkg"))

@@ -14,6 +14,9 @@ import aot_runtime
 import numpy as np
 import pytest
 import torch
+from aot_runtime.format.reader import PackageFile
+from aot_runtime.tools.loaded import load_model
+from aot_runtime.tools.verify import first_difference
 from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 
@@ -21,10 +24,7 @@ from aot import api
 from aot.cli import run_command
 from aot.errors import UnsupportedOperators, UsageError
 from aot.frontend.capture import capture_module
-from aot.link.reader import PackageFile
 from aot.report.model import BuildReport
-from aot.report.runtime import load_model
-from aot.report.verify import first_difference
 from tests import operators
 from tests.conformance.executors import interpret_fused
 from tests.settings import seeded

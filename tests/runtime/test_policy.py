@@ -13,10 +13,10 @@ import aot_runtime
 import numpy as np
 import pytest
 from aot_runtime import Policy, Refused
+from aot_runtime.format.reader import PackageFile
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from aot.link.package import replace_header
-from aot.link.reader import PackageFile
 from aot.trust import signing
 from tests.runtime.make_package import Package, compile_kernels
 from tests.trust.packages import X, runnable, write, write_old

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+from aot_runtime.format.container import FROM_SAFETENSORS, encode_header, lay_out
+from aot_runtime.format.manifest import BLOCK_BYTES
+from aot_runtime.format.plan_json import decode_plan
+from aot_runtime.format.reader import PackageFile
 
-from aot.link.container import FROM_SAFETENSORS, encode_header, lay_out
-from aot.link.manifest import BLOCK_BYTES
 from aot.link.package import Entry, write_package
-from aot.link.plan_json import decode_plan
 from aot.link.provenance import BuildFacts, Tool, provenance_documents
-from aot.link.reader import PackageFile
 from tests.runtime.make_package import Package, small_package
 
 X = np.arange(16, dtype=np.float32).reshape(2, 8)

@@ -13,11 +13,12 @@ import model_signing
 import numpy as np
 import pytest
 from aot_runtime import Policy
+from aot_runtime.format.reader import PackageFile
+from aot_runtime.tools.commands import run_command as runtime_command
 from click.testing import CliRunner
 
 from aot.cli import cli, run_command
 from aot.errors import CorruptPackage, SignatureError, UsageError
-from aot.link.reader import PackageFile
 from aot.trust import signing
 from aot.trust.model_signing import sign_beside
 from tests.trust.packages import X, runnable, write, write_old
@@ -98,6 +99,16 @@ def test_verify_says_who_signed(package: Path, keys: Path) -> None:
     with PackageFile(package) as file, pytest.raises(SignatureError, match="1 of 2 keys"):
         bob = signing.read_public_key(keys / "bob.pub")
         signing.require_signatures(file, [signing.read_public_key(keys / "alice.pub"), bob])
+
+
+def test_the_runtime_alone_says_whether_they_signed(package: Path, keys: Path, capsys) -> None:
+    sign(package, keys / "alice.key")
+    alice, bob = (["--key", str(keys / f"{name}.pub")] for name in ("alice", "bob"))
+    capsys.readouterr()
+    runtime_command(["verify", str(package), *alice, *bob, "--signatures", "1"], "aot-runtime")
+    assert f"signed by {keys / 'alice.pub'}\n" in capsys.readouterr().out
+    with pytest.raises(SignatureError, match="1 of 2 keys have signed this package, 2 must"):
+        runtime_command(["verify", str(package), *alice, *bob], "aot-runtime")
 
 
 def test_integrity_comes_first(package: Path, keys: Path) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from aot_runtime.format.declarations import Declaration
+
 from aot.backends.base import UNNAMED, Array, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.cpp.build import Builder, Unit, make_units
 from aot.backends.cpp.kernel import (
@@ -24,7 +26,7 @@ from aot.backends.cpp.prepare import prepare_kernels
 from aot.backends.cpp.templates import TEMPLATES, template_of
 from aot.backends.cpp.toolchain import find_toolchain
 from aot.errors import InternalError
-from aot.ir.declarations import Declaration, declare
+from aot.ir.declarations import declare
 from aot.ir.kernels import FusedKernel, KernelGraph, Launch, NestKernel, WorkUnits
 from aot.ir.machine import Machine
 from aot.options import BuildOptions, Target

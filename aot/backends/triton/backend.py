@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from aot_runtime.format.declarations import Declaration
+
 from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.triton.body import ATOMICS
 from aot.backends.triton.compile import ALIGNMENT, compile_kernels
@@ -16,7 +18,7 @@ from aot.backends.triton.templates import TEMPLATES, template_of
 from aot.backends.triton.toolchain import SHARED_LIMIT, find_triton
 from aot.backends.triton.tuning import Chooser, default_database
 from aot.backends.triton.user_kernel import emit_user_kernel
-from aot.ir.declarations import Declaration, declare
+from aot.ir.declarations import declare
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import (
     Grid,

@@ -7,14 +7,14 @@ import aot_runtime
 import numpy as np
 import pytest
 import torch
+from aot_runtime.format.reader import PackageFile
+from aot_runtime.tools.loaded import program_of, supported_levels
 
 from aot import driver
 from aot.backends.cpp.backend import CppBackend
 from aot.backends.cpp.levels import LEVELS
 from aot.frontend.capture import capture_module
-from aot.link.reader import PackageFile
 from aot.options import ALL_CPU, CPU_LEVELS, BuildOptions, Target
-from aot.report.runtime import program_of, supported_levels
 
 LANES = (4, 8, 8)
 APART = CppBackend(tuple(replace(u, lanes=n) for u, n in zip(LEVELS, LANES, strict=True)))

@@ -1,0 +1,23 @@
+# `cpack -G DEB` (or TGZ) in a build folder: the C and C++ interface as a package of the system's.
+set(CPACK_PACKAGE_NAME libaot-runtime-dev)
+set(CPACK_PACKAGE_VENDOR "The aot-package maintainers")
+set(CPACK_PACKAGE_CONTACT "The aot-package maintainers")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Runs PyTorch models packaged ahead of time")
+set(CPACK_PACKAGE_DESCRIPTION
+  "Library, headers, CMake and pkg-config files of the runtime of aot-package, and aot_run.")
+set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_CURRENT_SOURCE_DIR}/LICENSE)
+set(CPACK_COMPONENTS_ALL development)
+set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+# What the library needs exactly, where Debian's tool that knows is there.
+find_program(AOT_SHLIBDEPS dpkg-shlibdeps)
+if(AOT_SHLIBDEPS)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+else()
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libstdc++6, libgcc-s1")
+endif()
+include(CPack)

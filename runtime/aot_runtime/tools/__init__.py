@@ -1,0 +1,1 @@
+"""What `aot-runtime` does on the machines that run packages: inspect, verify, run, time."""
