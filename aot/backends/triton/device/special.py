@@ -100,7 +100,7 @@ def digamma(x):
     series = t * (1.0 / 120 - series)
     series = t * (1.0 / 12 - series)
     value = libdevice.log(y) - 0.5 / y - series - below
-    part = x - libdevice.trunc(x)
+    part = x - libdevice.rint(x)  # exact: near a pole its distance is all that counts
     mirrored = value - 3.141592653589793 / libdevice.tan(3.141592653589793 * part)
     value = tl.where(flip, mirrored, value)
     value = tl.where((x < 0) & (part == 0), float("nan"), value)
