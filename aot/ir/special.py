@@ -36,7 +36,8 @@ def _digamma(x: float) -> float:
     if x < 0.0:
         if x == math.floor(x):
             return math.nan
-        return _digamma(1.0 - x) - math.pi / math.tan(math.pi * (x - math.floor(x)))
+        # The distance to the nearest pole, which is exact and all that counts near it.
+        return _digamma(1.0 - x) - math.pi / math.tan(math.pi * (x - round(x)))
     shift = 0.0
     while x < 10.0:
         shift -= 1.0 / x
