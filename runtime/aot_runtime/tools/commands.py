@@ -1,4 +1,4 @@
-"""The commands about packages: `inspect`, `plan`, `run`, `verify`, `bench`.
+"""The commands about packages: `inspect`, `plan`, `run`, `verify`, `bench`, `compare`.
 
 They need NumPy and the loader. `aot-runtime` has them where packages run, `aot-package` beside its
 own. Results go to stdout (as JSON with --json); whoever calls `run_command` tells of errors.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import aot_runtime
 from aot_runtime.format.errors import SignatureError, UsageError, VerificationFailed
 from aot_runtime.format.plan_json import plan_text
 from aot_runtime.format.reader import PackageFile
-from aot_runtime.tools import bench, verify
+from aot_runtime.tools import bench, compare, verify
 from aot_runtime.tools.arrays import (
     golden_inputs,
     load_inputs,
@@ -201,12 +201,33 @@ def _bench(given: argparse.Namespace, extras: Extras) -> None:
         print(bench.text(result, given.kernels), end="")
 
 
+def _compare(given: argparse.Namespace, _extras: Extras) -> None:
+    """Tell what differs between PACKAGE and OTHER: contract, sizes, kernels, weights, outputs.
+
+    Where both take and give the same, they are run in turn on the same inputs and timed.
+    """
+    with PackageFile(given.package) as first, PackageFile(given.other) as second:
+        result = compare.compare_files(first, second)
+    if not (result.contract or given.data):
+        models = [
+            load_model(path, given.isa, given.threads, given.device)
+            for path in (given.package, given.other)
+        ]
+        outputs, times = compare.compare_runs(models[0], models[1], _inputs(given), given.runs)
+        result = replace(result, outputs=outputs, times=times)
+    if given.json:
+        print_json(result.to_json())
+    else:
+        print(compare.text(result), end="")
+
+
 COMMANDS: dict[str, tuple[str, Command]] = {
     "inspect": ("Show what is in a package.", _inspect),
     "plan": ("Print a package's plan as JSON.", _plan),
     "run": ("Run a package once.", _run),
     "verify": ("Check a package on this machine.", _verify),
     "bench": ("Time a package.", _bench),
+    "compare": ("Tell what differs between two packages.", _compare),
 }
 """Name -> what the list of commands says, and the command, whose text is its help."""
 
@@ -229,7 +250,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         )
         made[name].set_defaults(command=command)
         made[name].add_argument("package", type=Path, metavar="PACKAGE")
-    for add in (_add_inspect, _add_run_options, _add_inputs, _add_verify, _add_bench):
+    for add in (_add_inspect, _add_run_options, _add_inputs, _add_verify, _add_bench, _add_compare):
         add(made)
     for name, one in made.items():
         if name != "plan":  # which is JSON
@@ -249,7 +270,7 @@ def _add_inspect(made: Parsers) -> None:
 
 
 def _add_run_options(made: Parsers) -> None:
-    for name in ("run", "verify", "bench"):
+    for name in ("run", "verify", "bench", "compare"):
         add = made[name].add_argument
         add(
             "--register",
@@ -265,7 +286,7 @@ def _add_run_options(made: Parsers) -> None:
 
 
 def _add_inputs(made: Parsers) -> None:
-    for name in ("run", "bench"):
+    for name in ("run", "bench", "compare"):
         add = made[name].add_argument
         add(
             "--inputs",
@@ -321,6 +342,13 @@ def _add_bench(made: Parsers) -> None:
         help="write a timeline of some more runs to this file, for ui.perfetto.dev",
     )
     add("--sessions", type=_at_least(1), default=1, metavar="N", help="also time so many at once")
+
+
+def _add_compare(made: Parsers) -> None:
+    add = made["compare"].add_argument
+    add("other", type=Path, metavar="OTHER")
+    add("--data", action="store_true", help="compare what the files hold; run nothing")
+    add("--runs", type=_at_least(1), default=50, metavar="N", help="timed runs of each")
 
 
 def _at_least(least: int) -> Callable[[str], int]:

@@ -35,6 +35,7 @@ def test_every_command_runs_with_the_runtime_alone(tmp_path: Path) -> None:
         ["run", "-o", tmp_path / "out.npz"],
         ["verify"],
         ["bench", "--runs", "2", "--trace", tmp_path / "trace.json"],
+        ["compare", PACKAGE, "--runs", "1"],
     ):
         done = alone(command, PACKAGE, *more)
         assert (done.returncode, done.stderr) == (0, ""), command
