@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from aot.backends.cpp.blocking import Blocking, choose_blocking
 from aot.backends.cpp.fetching import fetch_ahead
-from aot.backends.cpp.guards import find_guards
 from aot.backends.cpp.indexing import Vector
 from aot.backends.cpp.lanes import VectorAxis
 from aot.backends.cpp.reduction import Accumulator, finish, reduction_of
 from aot.backends.cpp.text import index_text
 from aot.backends.cpp.values import Body
 from aot.backends.cpp.width import Width
+from aot.backends.guards import find_guards
 from aot.ir.kernel_facts import share_level
 from aot.ir.kernels import Shares, Stage, Strip
 from aot.ir.nests import Axis, LoopNest, Store

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from aot.backends.cpp.context import KernelContext
-from aot.backends.cpp.guards import Guard
 from aot.backends.cpp.indexing import Indexer, Value, Vector
 from aot.backends.cpp.ops import conversion, operation, reinterpretation
 from aot.backends.cpp.text import (
@@ -18,6 +17,7 @@ from aot.backends.cpp.text import (
     memory_type,
     value_type,
 )
+from aot.backends.guards import Guard
 from aot.backends.scoped import Scoped
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, INT64, UINT8, DType

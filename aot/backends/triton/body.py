@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from aot.backends.guards import Guard
 from aot.backends.scoped import Scoped
 from aot.backends.triton.context import KernelContext, TileDim, Value
 from aot.backends.triton.ops import (
@@ -14,7 +15,7 @@ from aot.backends.triton.ops import (
     operation,
     reinterpretation,
 )
-from aot.backends.triton.text import Writer, index_text, literal
+from aot.backends.triton.text import Writer, index_text, literal, value_type
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, INT64, DType
 from aot.ir.kernel_facts import maybe_empty
@@ -58,6 +59,8 @@ class Body(Scoped[Value]):
         self._names: dict[Symbol, str] = dict(context.names)
         self._dims: dict[str, TileDim] = {}
         self._reduced: dict[str, Value] = {}
+        self.guards: Mapping[Node, Guard] = {}
+        """The selections that are written with branches, which a whole tile takes or does not."""
 
     def wait(self) -> None:
         """Lets the next launch start, and waits for those before: only weights are read sooner."""
@@ -163,12 +166,16 @@ class Body(Scoped[Value]):
 
     def operands(self, node: Node) -> tuple[Node, ...]:
         """None for a comparison of positions, which is written from their indices."""
+        if node in self.guards:
+            return self.guards[node].before
         return () if self._is_position(node) else node.args
 
     def emit(self, node: Node) -> Value:
         """Writes a node."""
         if self._is_position(node):
             return self._compare_positions(node)
+        if node in self.guards:
+            return self._guarded(node, self.guards[node])
         args = [self.known(a) for a in node.args]
         attr = node.attr
         if isinstance(attr, Access):
@@ -191,6 +198,23 @@ class Body(Scoped[Value]):
             return self.name(text, node.dtype, dims)
         operand = args[-1].dtype if node.op == "where" else args[0].dtype
         return self.name(operation(node.op, operand, [a.text for a in args]), node.dtype, dims)
+
+    def _guarded(self, node: Node, guard: Guard) -> Value:
+        """A selection whose sides are evaluated where some point of the tile wants them."""
+        dims = NOWHERE.union(*(self.known(a).dims for a in guard.before))
+        condition = self.known(node.args[0]).text
+        plain = [self.known(a) for k, a in enumerate(node.args) if k and k not in guard.sides]
+        kind = value_type(node.dtype)
+        shape = self.shape(dims) if dims else "[]"
+        start = self.spread(plain[0], dims) if plain else f"tl.full({shape}, 0, {kind})"
+        chosen = self.name(start, node.dtype, dims)
+        for side in guard.sides:
+            wanted = condition if side == 1 else f"{condition} == 0"
+            with self.loop(f"if any_true({wanted})"):
+                own = self.value(node.args[side]).text
+                pair = f"{own}, {chosen.text}" if side == 1 else f"{chosen.text}, {own}"
+                self.writer.line(f"{chosen.text} = tl.where({condition}, {pair})")
+        return chosen
 
     def _bound(self, attr: Access | IndexValue, args: list[Value]) -> dict[Symbol, Value]:
         return dict(zip(attr.binds, args, strict=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aot.backends.guards import find_guards
 from aot.backends.triton.body import LET_NEXT_START, WAIT, Body
 from aot.backends.triton.context import (
     PROGRAM,
@@ -159,6 +160,7 @@ def _emit_points(
         body.open_dim(rows, f"{program} // ({text}) * {rows.block}")
         body.open_dim(columns, f"{program} % ({text}) * {columns.block}")
         programs = product((ceil_div(rows.points, rows.block), across))
+    body.guards = find_guards(r for s in kernel.stages for n in s.nests for r in n.roots)
     for stage in kernel.stages:
         for nest in stage.nests:
             for store in nest.stores:

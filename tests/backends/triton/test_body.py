@@ -145,3 +145,26 @@ def test_row_products_read_all_of_the_matrix_once(
         eager = module(module.example)
         exact = module.double()(module.example.double())
     assert difference(actual, to_array(eager), torch.bfloat16, to_array(exact)) == ""
+
+
+class Bessel(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.special.bessel_j0(x)
+
+
+@pytest.mark.parametrize(("least", "most"), [(0.0, 1.0), (20.0, 30.0), (0.0, 30.0)])
+def test_dear_sides_are_computed_in_tiles_that_want_them(
+    least: float, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[str] = []
+
+    def run(emitted, *rest):
+        texts.extend(f.text for f in emitted.functions)
+        return run_emitted(emitted, *rest)
+
+    monkeypatch.setattr(executors, "run_emitted", run)
+    module, x = Bessel(), torch.linspace(least, most, 700)
+    (actual,) = interpret_triton(capture_module(module, (x,)), (x,))
+    assert "    if any_true(" in texts[0]
+    exact = to_array(module(x.double()))
+    assert difference(actual, to_array(module(x)), torch.float32, exact) == ""

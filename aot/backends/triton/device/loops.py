@@ -137,10 +137,13 @@ def gamma_sides(a, x, SHORT: tl.constexpr):
         # Lanes of another side take operands that need no steps.
         right = is_upper & (s <= 200.0)
         s, t = tl.where(large, 1.0, s), tl.where(large, 1.0, t)
-        near = gamma_series(s, tl.where(right, 0.0, t), SHORT)
-        far = gamma_fraction(
-            tl.where(right, s, 1.0), tl.where(right, tl.minimum(t, 1e5), 2.0), SHORT
-        )
+        near, far = 0.0 * s * t, 0.0 * s * t
+        if any_true(right == 0):
+            near += gamma_series(s, tl.where(right, 0.0, t), SHORT)
+        if any_true(right):
+            far += gamma_fraction(
+                tl.where(right, s, 1.0), tl.where(right, tl.minimum(t, 1e5), 2.0), SHORT
+            )
         small = gamma_density(s, t) * tl.where(right, s * far, near)
         value = tl.where(large, value, small)
     return good, is_upper, value

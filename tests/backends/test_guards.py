@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aot.backends.cpp.guards import find_guards
+from aot.backends.guards import find_guards
 from aot.ir.dtypes import FLOAT32, FLOAT64
 from aot.ir.scalar import Node, binary, cast, const, load, unary, where
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
