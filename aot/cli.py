@@ -16,8 +16,9 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import click
+from aot_runtime.format.reader import PackageFile
 from aot_runtime.tools import commands
-from aot_runtime.tools.bench import Rival
+from aot_runtime.tools.bench import BenchResult, Observed, Rival
 from aot_runtime.tools.commands import Extras, print_json
 from aot_runtime.tools.failures import end_by_interrupt, exit_code
 from aot_runtime.tools.files import writing
@@ -31,7 +32,6 @@ from aot.errors import ToolchainMissing
 from aot.lowering.lower import supported_operators
 from aot.options import STAGES, BuildOptions
 from aot.report.explain import explain_text
-from aot.report.html import explain_html
 from aot.report.model import TYPICAL_CORE, BuildReport
 from aot.report.observers import Dump, Keep, Observer, Several, Silent, Verify
 from aot.report.operators import coverage, coverage_text
@@ -141,6 +141,13 @@ def _torch_side() -> ModuleType:
     return api
 
 
+def _page_side() -> ModuleType:
+    # Imported here: charts take half a second to import, and few commands draw any.
+    from aot.report import html
+
+    return html
+
+
 def _build(model: Path, options: BuildOptions, observer: Observer) -> BuildReport:
     begin(options)  # compilers work while torch is imported and the model captured
     driver = _torch_side().driver
@@ -240,7 +247,7 @@ def explain(model: Path, html: Path | None, as_json: bool, debug: bool, **choice
         print_json(report.to_json())
     elif html is not None:
         with writing("the page", html, "--html"):
-            html.write_text(explain_html(report), encoding="utf-8")
+            html.write_text(_page_side().explain_html(report), encoding="utf-8")
         click.echo(str(html))
     else:
         click.echo(explain_text(report, TYPICAL_CORE), nl=False)
@@ -300,11 +307,16 @@ def _rival(model: Path, inputs: Sequence[Any]) -> Rival:
     return rival
 
 
+def _page(package: PackageFile, result: BenchResult, observed: Observed) -> str:
+    text: str = _page_side().bench_html(package, result, observed)
+    return text
+
+
 def _of_runtime(name: str, short: str) -> click.Command:
     """A command that the runtime has too; its options are for that to read."""
 
     def command(arguments: Sequence[str]) -> None:
-        commands.run_command([name, *arguments], PROGRAM, Extras(_rival, require_signers))
+        commands.run_command([name, *arguments], PROGRAM, Extras(_rival, require_signers, _page))
 
     return click.Command(
         name,

@@ -324,6 +324,13 @@ def test_the_time_of_kernels_is_of_the_runs_that_nothing_interrupted(
     assert "ours takes 0.001 of its p50" in bench_report.text(told, 1)
 
 
+def test_bench_writes_a_page(package: Path, tmp_path: Path, capsys) -> None:
+    page = tmp_path / "page.html"
+    assert run_command(["bench", str(package), "--runs", "2", "--html", str(page)]) == 0
+    assert 'data-chart="timeline"' in page.read_text()
+    assert "latency" in capsys.readouterr().out
+
+
 def test_bench_of_several_sessions(
     package: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,8 @@ MAX_MEDIAN = 200
 LONG_FUNCTION = 60
 MAX_FUNCTION = 100
 MAX_LONG_SHARE = 0.02
-MAX_LOCAL_IMPORTS = 4
+MAX_LOCAL_IMPORTS = 5
+"""Of what takes long to import and few need: torch, the ecosystem's signer, charts, NumPy."""
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,23 @@ class KernelReport:
     text: str = ""
 
 
+@dataclass(frozen=True)
+class BufferReport:
+    """Memory that kernels read or write.
+
+    Attributes:
+        name: The buffer's name.
+        kind: "input", "output", "weight", "state", "temporary", or another word of the graph.
+        nbytes: Its size at the example's sizes.
+        offset: Where in the arena it lies; None of what lies elsewhere.
+    """
+
+    name: str
+    kind: str
+    nbytes: int
+    offset: int | None = None
+
+
 def as_file_name(target: str) -> str:
     """A target's name as part of a file's: "cuda_sm_80_sm_90"."""
     return target.replace(":", "_").replace("+", "_")
@@ -113,6 +130,7 @@ class ProgramReport:
         decisions: Every choice, with verdict and reason.
         arena_bytes: Bytes of temporaries at the example's sizes.
         on_host: True when it runs on the machine's own processors.
+        buffers: What its kernels read and write.
     """
 
     target: str
@@ -120,6 +138,7 @@ class ProgramReport:
     decisions: tuple[Decision, ...]
     arena_bytes: int
     on_host: bool = True
+    buffers: tuple[BufferReport, ...] = ()
 
     @property
     def operators(self) -> int:

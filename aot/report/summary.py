@@ -26,6 +26,7 @@ from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.work import buffer_bytes, kernel_bytes, kernel_flops
 from aot.link.operator_library import OperatorCode
 from aot.report.model import (
+    BufferReport,
     BuildReport,
     KernelReport,
     OperatorUse,
@@ -113,6 +114,26 @@ def program_report(target: str, graph: KernelGraph, memory: MemoryPlan | None) -
         decisions=graph.decisions,
         arena_bytes=0 if memory is None else arena_nbytes(memory, example_sizes(graph)),
         on_host=on_host(target),
+        buffers=buffer_reports(graph, memory),
+    )
+
+
+def buffer_reports(graph: KernelGraph, memory: MemoryPlan | None) -> tuple[BufferReport, ...]:
+    """What kernels read and write, at the example's sizes, in the order of their first launch.
+
+    What takes over another buffer's memory lies where that one does.
+    """
+    sizes = example_sizes(graph)
+    offsets = {} if memory is None else arena_offsets(memory, sizes)
+    for result, base in () if memory is None else memory.in_place:
+        if base in offsets:
+            offsets[result] = offsets[base]
+    named = dict.fromkeys(n for k in graph.kernels for n in (*k.reads, *k.writes))
+    return tuple(
+        BufferReport(
+            name, graph.buffers[name].kind, buffer_nbytes(graph, name, sizes), offsets.get(name)
+        )
+        for name in named
     )
 
 
@@ -123,12 +144,20 @@ def buffer_nbytes(graph: KernelGraph, name: str, sizes: SizeValues) -> int:
 
 def arena_nbytes(memory: MemoryPlan, sizes: SizeValues) -> int:
     """Bytes of the arena at the given sizes, placed as docs/format.md says."""
+    offsets = arena_offsets(memory, sizes)
+    ends = (offsets[p.buffer] + _number(p.size, sizes) for p in memory.placements)
+    return max(ends, default=0)
+
+
+def arena_offsets(memory: MemoryPlan, sizes: SizeValues) -> dict[str, int]:
+    """Where in the arena each temporary lies at the given sizes, as docs/format.md says."""
+    offsets: dict[str, int] = {}
     ends: dict[str, int] = {}
     for placement in memory.placements:
         start = max((ends[name] for name in placement.above), default=0)
-        start += -start % 64
-        ends[placement.buffer] = start + _number(placement.size, sizes)
-    return max(ends.values(), default=0)
+        offsets[placement.buffer] = start + -start % 64
+        ends[placement.buffer] = offsets[placement.buffer] + _number(placement.size, sizes)
+    return offsets
 
 
 def _report(graph: KernelGraph, kernel: Kernel, sizes: SizeValues) -> KernelReport:

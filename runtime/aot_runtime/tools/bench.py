@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from aot_runtime.format.plan import Plan, Program
 from aot_runtime.tools.files import writing
 from aot_runtime.tools.loaded import LoadedModel, load_model, profile
 from aot_runtime.tools.throughput import Throughput, measure_throughput
 from aot_runtime.tools.units import format_seconds
+from aot_runtime.trace import TraceEvent
 
 WARM_UP_RUNS = 3
 PROFILED_RUNS = 20
@@ -67,6 +69,23 @@ class BenchResult:
     def to_json(self) -> dict[str, Any]:
         """All fields."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a page shows of a package's runs, beside their latency.
+
+    Attributes:
+        program: The program that ran.
+        sizes: Dims that the inputs bind, to their values.
+        seconds: Of each step of the program, the median over the profiled runs; 0 without work.
+        events: A timeline of one run.
+    """
+
+    program: Program
+    sizes: dict[str, int]
+    seconds: tuple[float, ...]
+    events: tuple[TraceEvent, ...]
 
 
 Rival = Callable[[int], Callable[[], object]]
@@ -127,6 +146,35 @@ def measure(
     )
 
 
+def observe(
+    path: Path,
+    isa: str | None,
+    threads: int | None,
+    inputs: Sequence[Any],
+    runs: int,
+    device: str | None = None,
+) -> Observed:
+    """Load the package and look at its runs; arguments as of `measure`."""
+    model = load_model(path, isa, threads, device)
+    steps = profile(model, inputs, min(runs, PROFILED_RUNS))
+    model.run(inputs)  # what a first run resolves is no part of the timeline
+    model.model.reset()
+    with model.model.trace() as timeline:
+        model.run(inputs)
+    return Observed(
+        model.program,
+        bound_sizes(model.plan, inputs),
+        tuple(step.median * 1e-9 for step in steps),
+        tuple(timeline.events),
+    )
+
+
+def bound_sizes(plan: Plan, inputs: Sequence[Any]) -> dict[str, int]:
+    """The dims that inputs of these shapes bind."""
+    sources = ((dim.name, dim.source) for dim in plan.dims if dim.source is not None)
+    return {name: (inputs[s.input].shape[s.axis] - s.offset) // s.divisor for name, s in sources}
+
+
 def write_trace(model: LoadedModel, inputs: Sequence[Any], path: Path) -> None:
     """Write a timeline of `TRACED_RUNS` runs, in the trace-event format of Perfetto and Chrome.
 
@@ -172,11 +220,11 @@ def _lines(result: BenchResult, kernels: int) -> Iterator[str]:
     yield f"{result.isa}, {_threads(result.threads)}"
     yield f"load       {format_seconds(result.load)}"
     yield f"first run  {format_seconds(result.first)}"
-    spread = _spread(result.percentiles)
+    spread = percentiles_text(result.percentiles)
     yield f"latency    best {format_seconds(result.best)}, {spread} ({result.runs} runs)"
     if result.rival is not None:
         ratio = result.percentiles[50] / result.rival[50]
-        yield f"eager      {_spread(result.rival)}; ours takes {ratio:.2g} of its p50"
+        yield f"eager      {percentiles_text(result.rival)}; ours takes {ratio:.2g} of its p50"
     if result.throughput is not None:
         many = result.throughput
         yield (
@@ -197,5 +245,6 @@ def _threads(count: int) -> str:
     return f"{count} thread{'s' if count != 1 else ''}"
 
 
-def _spread(percentiles: Mapping[int, float]) -> str:
+def percentiles_text(percentiles: Mapping[int, float]) -> str:
+    """Percentiles for people: "p50 12 µs, p90 14 µs, p99 20 µs"."""
     return ", ".join(f"p{p} {format_seconds(s)}" for p, s in percentiles.items())

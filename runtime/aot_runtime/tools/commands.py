@@ -26,6 +26,7 @@ from aot_runtime.tools.arrays import (
     size_given,
 )
 from aot_runtime.tools.failures import register
+from aot_runtime.tools.files import writing
 from aot_runtime.tools.inspect import inspect_json, inspect_text
 from aot_runtime.tools.loaded import load_model
 
@@ -36,12 +37,14 @@ class Extras:
 
     Attributes:
         rival: A model file and inputs to what `bench --against` compares with; None: it cannot.
+        page: The text of a page of what `bench` found; None: there is nothing to make it with.
         signers: Those of the keys in files that have signed a package, of which so many must; None:
             the loader's policy says whether they have, without names.
     """
 
     rival: Callable[[Path, Sequence[Any]], bench.Rival] | None = None
     signers: Callable[[PackageFile, Sequence[Path], int], Sequence[str]] | None = None
+    page: Callable[[PackageFile, bench.BenchResult, bench.Observed], str] | None = None
 
 
 NO_EXTRAS = Extras()
@@ -184,6 +187,11 @@ def _bench(given: argparse.Namespace, extras: Extras) -> None:
                 advice="pip install aot-package, and then `aot-package bench … --against`.",
             )
         rival = extras.rival(given.against, inputs)
+    if given.html is not None and extras.page is None:
+        raise UsageError(
+            "--html makes a page with what the compiler brings along",
+            advice="pip install aot-package, and then `aot-package bench … --html`.",
+        )
     result = bench.measure(
         given.package,
         given.isa,
@@ -195,10 +203,28 @@ def _bench(given: argparse.Namespace, extras: Extras) -> None:
         given.trace,
         given.sessions,
     )
+    if given.html is not None and extras.page is not None:
+        _write_page(given, extras.page, result, inputs)
     if given.json:
         print_json(result.to_json())
     else:
         print(bench.text(result, given.kernels), end="")
+
+
+def _write_page(
+    given: argparse.Namespace,
+    page: Callable[[PackageFile, bench.BenchResult, bench.Observed], str],
+    result: bench.BenchResult,
+    inputs: Sequence[Any],
+) -> None:
+    """Write what `bench` found as a page."""
+    observed = bench.observe(
+        given.package, given.isa, given.threads, inputs, given.runs, given.device
+    )
+    with PackageFile(given.package) as file:
+        text = page(file, result, observed)
+    with writing("the page", given.html, "--html"):
+        given.html.write_text(text, encoding="utf-8")
 
 
 def _compare(given: argparse.Namespace, _extras: Extras) -> None:
@@ -341,6 +367,7 @@ def _add_bench(made: Parsers) -> None:
         metavar="FILE",
         help="write a timeline of some more runs to this file, for ui.perfetto.dev",
     )
+    add("--html", type=Path, metavar="FILE", help="write a page with charts (needs the compiler)")
     add("--sessions", type=_at_least(1), default=1, metavar="N", help="also time so many at once")
 
 

@@ -57,9 +57,14 @@ def test_the_plan_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(out)["programs"][0]["device"] == "cpu"
 
 
-def test_what_needs_the_compiler_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = told(capsys, "bench", PACKAGE, "--runs", "1", "--against", "model.py")
+@pytest.mark.parametrize("option", ["--against", "--html"])
+def test_what_needs_the_compiler_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str
+) -> None:
+    file = tmp_path / "file"
+    code, _, err = told(capsys, "bench", PACKAGE, "--runs", "1", option, file)
     assert code == 2
+    assert not file.exists()
     assert "pip install aot-package" in err
 
 
