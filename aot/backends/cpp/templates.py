@@ -16,6 +16,7 @@ from aot.backends.cpp.template_fft import emit_fft, takes_fft
 from aot.backends.cpp.template_library import emit_library, takes_routine
 from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
 from aot.backends.cpp.template_recurrence import emit_recurrence, pack_recurrence
+from aot.backends.cpp.template_resample_bytes import emit_resample_bytes
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
 from aot.errors import InternalError
 from aot.ir.hints import Hints
@@ -38,6 +39,7 @@ from aot.ir.templates import (
     MatmulSupport,
     Recurrence,
     RecurrenceSupport,
+    ResampleBytes,
     Scan,
     Support,
     TemplateCall,
@@ -130,6 +132,7 @@ _ROWS = (
         emit_recurrence,
         PackedOperand(_states_weight, pack_recurrence),
     ),
+    Template(Support(ResampleBytes), emit_resample_bytes),
     Template(Support(Scan), emit_scan),
     Template(ArgsortSupport(Argsort, skips=True), emit_argsort),
 )

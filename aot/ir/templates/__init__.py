@@ -15,6 +15,7 @@ from aot.ir.templates.matmul import Matmul, MatmulSupport
 from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
 from aot.ir.templates.resample import Resample
 from aot.ir.templates.resample2 import Resample2, Resample2Support, Walks
+from aot.ir.templates.resample_bytes import ResampleBytes
 from aot.ir.templates.scan import Scan, ScanSupport
 from aot.ir.templates.true_places import TruePlaces, TruePlacesSupport
 
@@ -45,6 +46,7 @@ __all__ = [
     "Resample",
     "Resample2",
     "Resample2Support",
+    "ResampleBytes",
     "RoutineLibrary",
     "Scan",
     "ScanSupport",
