@@ -97,8 +97,7 @@ class Resample(TemplateCall):
 
     def flops(self) -> Expr:
         """A multiplication and an addition for each output and tap."""
-        out = [axis.extent for axis in self.output.axes]
-        return product((*out, self.taps, integer(2)))
+        return flops_of_taps(self.output, self.weights)
 
     @property
     def taps(self) -> Expr:
@@ -128,6 +127,12 @@ class Resample(TemplateCall):
         else:
             resample.gathers(checked=True)
         return resample.ops
+
+
+def flops_of_taps(output: View, *weights: View) -> Expr:
+    """A multiplication and an addition for each output and tap of these tables (outputs, taps)."""
+    taps = sum((table.axes[1].extent for table in weights), integer(0))
+    return product((*(axis.extent for axis in output.axes), taps, integer(2)))
 
 
 def weighted_sums(x: Array, starts: Array, weights: Array, axis: int) -> Array:

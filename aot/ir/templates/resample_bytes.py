@@ -17,8 +17,8 @@ from aot.errors import InternalError
 from aot.ir.nests import Axis, View
 from aot.ir.templates.base import Array, LoopOp, Strides, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
-from aot.ir.templates.resample import Resample, weighted_sums
-from aot.symbolic import Expr, integer, is_int, product
+from aot.ir.templates.resample import Resample, flops_of_taps, weighted_sums
+from aot.symbolic import Expr, is_int
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,7 @@ class ResampleBytes(TemplateCall):
 
     def flops(self) -> Expr:
         """A multiplication and an addition for each output and tap along either axis."""
-        out = [axis.extent for axis in self.output.axes]
-        taps = self.weights.axes[1].extent + self.inner_weights.axes[1].extent
-        return product((*out, taps, integer(2)))
+        return flops_of_taps(self.output, self.weights, self.inner_weights)
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
         """Never: only devices with the template join calls.
