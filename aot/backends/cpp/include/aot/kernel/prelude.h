@@ -98,8 +98,7 @@ AOT_INLINE Vec<T, N> broadcast_m(const S* p, Mask<N> m) {
 template <int N>
 AOT_INLINE bool any_outside(Vec<int64_t, N> x, int64_t size, int64_t n) {
   if constexpr (Vec<int64_t, N>::kSplit) {
-    return any_outside(lo_half(x), size, n) |
-           any_outside(hi_half(x), size, n - N / 2);
+    return any_outside(lo_half(x), size, n) | any_outside(hi_half(x), size, n - N / 2);
   } else {
     const Vec<uint64_t, N> last(static_cast<uint64_t>(size));
     return any((bitcast<uint64_t>(x) >= last) & first_n<N>(n));
