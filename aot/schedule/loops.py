@@ -252,13 +252,17 @@ def group_cost(scheduler: Scheduler, group: Group) -> float:
 
 
 def _best_vector(scheduler: Scheduler, group: Group) -> tuple[float, Axis | None]:
-    """The least price, and the shared axis that it is for; None: each stage has its own best."""
+    """The least price, and the shared axis that it is for; None: each stage has its own best.
+
+    Of axes that cost the same, the one whose elements lie nearest to each other.
+    """
     drafts = form_stages(scheduler.graph, group)
     costs = [stage_cost(scheduler, group.outer, d) for d in drafts]
     best, chosen = sum(c.best(c.stage.domain)[0] for c in costs), None
-    for axis in group.outer:
+    moves = [move for cost in costs for move in cost.moves]
+    for axis in order_by_stride(scheduler.hints, moves, group.outer):
         total = sum(c.along(axis) for c in costs)
-        if total < best:
+        if total < best or (chosen is not None and total == best):
             best, chosen = total, axis
     return best, chosen
 

@@ -243,7 +243,10 @@ class _Splitter:
             and others >= self.machine.least_strip
         ):
             return nest, axis
-        parts = self._divisor(extent, others, enough) if axis.extent.is_Integer else None
+        choices = range(8 * enough, enough - 1, -1)
+        if _multiplies(nest):
+            choices = choices[::-1]
+        parts = self._divisor(extent, others, choices) if axis.extent.is_Integer else None
         if parts is not None:
             return _split_axis(nest, axis, parts)
         if self.machine.local_buffers or enough < self.machine.least_parts:
@@ -276,9 +279,9 @@ class _Splitter:
 
         return with_roots(moved, rebuild(moved.roots, visit)), outer
 
-    def _divisor(self, extent: int, others: int, enough: int) -> int | None:
-        """Parts to cut an axis of that extent into, evenly, each of enough points."""
-        for parts in range(8 * enough, enough - 1, -1):
+    def _divisor(self, extent: int, others: int, choices: range) -> int | None:
+        """The first choice of parts to cut an axis into, evenly, each of enough points."""
+        for parts in choices:
             if extent % parts == 0 and extent // parts * others >= self.machine.part_points:
                 return parts
         return None
@@ -412,6 +415,15 @@ def _partials(reduces: list[Node]) -> list[Node]:
 def _inside_reductions(nest: LoopNest) -> list[Node]:
     roots = [n.args[0] for n in postorder(nest.roots) if n.op == "reduce"]
     return postorder(roots)
+
+
+def _multiplies(nest: LoopNest) -> bool:
+    """Whether it takes a product of floats.
+
+    Long ones leave the range of normal numbers, below which many processors take a hundred cycles
+    for a step: each part has its own such steps, so that few parts are better.
+    """
+    return any(n.attr == "prod" and n.dtype.is_float for n in _reduces(nest))
 
 
 def _split_axis(nest: LoopNest, axis: Axis, parts: int) -> tuple[LoopNest, Axis]:

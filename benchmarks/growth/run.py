@@ -5,7 +5,7 @@
 
 Families run in processes of their own, which may hang, die or ask for too much memory: the run
 goes on. On a GPU they are built while others are timed. What --only leaves out stays as it is in
-the JSON file, from which the page is written.
+the JSON file, from which the page is written: `--only '^$'` writes it anew and times nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ TITLES = {"cpu": "CPU, one thread", "cuda": "GPU"}
 HEAD = """# Growth: families of problems at n, 4n, 16n, 64n, beside eager
 
 `make growth` writes this page and `growth_<device>.json`; benchmarks/growth/README.md says what is
-measured. Exponents are slopes of log time over log n, the largest sizes weighing most; ▲: above
-eager's by more than 0.1. Sorted by the ratio at the largest size that both reached.
+measured. Exponents are slopes of log time over log n, the largest sizes weighing most. ▲ and △ are
+above eager's by more than 0.1; △: ours is below eager at every size, and would be at the next one
+if both grew once more as in the last step. ▲ and ratios above 1.5 are exceptions, with the reason
+in the last column (benchmarks/growth/reasons.py). Sorted by the ratio at the largest size that both
+reached.
 """
 
 

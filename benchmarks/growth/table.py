@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.growth.fit import exponent
+from benchmarks.growth.reasons import REASONS
 from benchmarks.processes import Event
 
 FLOOR = 50e-6
@@ -18,6 +19,9 @@ STEEPER = 0.1
 
 SLOWER = 1.5
 """A ratio above it is one too many."""
+
+STEEP, LEADING = " ▲", " △"
+"""Marks of an exponent above eager's: of a row that has to be explained, and of one that leads."""
 
 AIMS = {"cpu": 0.5, "cuda": 0.8}
 """Geomean of the ratios at the largest sizes."""
@@ -54,10 +58,30 @@ class Row:
         return exponent([(n, s) for n, s in sorted(self.seconds[who].items()) if s > FLOOR])
 
     @property
+    def ratios(self) -> list[float]:
+        """Ours over eager at each size that both reached, the largest last."""
+        both = sorted(set(self.seconds["ours"]) & set(self.seconds["eager"]))
+        return [self.seconds["ours"][n] / self.seconds["eager"][n] for n in both]
+
+    @property
     def steeper(self) -> bool:
         """Whether our time grows faster than eager's."""
         ours, eager = self.exponent("ours"), self.exponent("eager")
         return ours is not None and ours > max(eager or 0.0, 0.0) + STEEPER
+
+    @property
+    def leads(self) -> bool:
+        """Whether ours is below eager at every size, and at one more step like the last one."""
+        ratios = self.ratios
+        if len(ratios) < 2 or max(ratios) >= 1.0:
+            return False
+        return ratios[-1] ** 2 / ratios[-2] < 1.0
+
+    @property
+    def is_exception(self) -> bool:
+        """Whether the row is beyond a limit, so that there has to be a reason."""
+        slower = self.ratio is not None and self.ratio > SLOWER
+        return slower or (self.steeper and not self.leads)
 
     def to_json(self) -> dict[str, Any]:
         """Everything that was measured."""
@@ -84,34 +108,40 @@ def page(rows: Iterable[Row], device: str, head: str) -> str:
     lines = [
         "| family | n | ours | eager | exponent | of eager | ours / eager | |",
         "|---|---|---|---|---|---|---|---|",
-        *(_line(row) for row in ordered),
+        *(_line(row, REASONS[device]) for row in ordered),
     ]
     return f"{head}\n\n{summary(ordered, device)}\n\n" + "\n".join(lines) + "\n"
 
 
 def summary(rows: Sequence[Row], device: str) -> str:
-    """Geomean and how many are above the limits."""
+    """Geomean, how many are beyond the limits, and how many of these have no reason."""
     ratios = [row.ratio for row in rows if row.ratio is not None]
     if not ratios:
         return "Nothing was timed."
     mean = math.exp(sum(math.log(r) for r in ratios) / len(ratios))
+    steep = [row for row in rows if row.steeper]
+    leading = sum(row.leads for row in steep)
+    beyond = [row for row in rows if row.is_exception]
+    unexplained = sum(row.name not in REASONS[device] for row in beyond)
     return (
         f"{len(rows)} families, {len(ratios)} timed. At the largest sizes: geomean of ours / eager "
         f"{mean:.2f} (aim: {AIMS[device]}), {sum(r > SLOWER for r in ratios)} above {SLOWER} "
-        f"(aim: none). {sum(row.steeper for row in rows)} with an exponent above eager's by more "
-        f"than {STEEPER} (aim: none)."
+        f"(aim: none). {len(steep)} with an exponent above eager's by more than {STEEPER}: "
+        f"{leading} of them △, {len(steep) - leading} ▲ (aim: none). Of the {len(beyond)} ▲ or "
+        f"above {SLOWER}, **{unexplained} without a reason** (aim: none)."
     )
 
 
-def _line(row: Row) -> str:
+def _line(row: Row, reasons: Mapping[str, str]) -> str:
     sizes = sorted(set(row.seconds["ours"]) | set(row.seconds["eager"]))
     at = row.largest
     ours, eager = (_time(row.seconds[who].get(at or -1)) for who in ("ours", "eager"))
     ratio = "–" if row.ratio is None else f"{row.ratio:.2f}"
-    steep = " ▲" if row.steeper else ""
+    steep = (LEADING if row.leads else STEEP) if row.steeper else ""
     span = f"{_size(sizes[0])} to {_size(at or sizes[-1])}" if sizes else "–"
     own, other = (_number(row.exponent(who)) for who in ("ours", "eager"))
-    note = "; ".join(row.notes).replace("|", "/")
+    reason = [reasons.get(row.name, "**no reason yet**")] if row.is_exception else []
+    note = "; ".join([*reason, *row.notes]).replace("|", "/")
     return f"| {row.name} | {span} | {ours} | {eager} | {own}{steep} | {other} | {ratio} | {note} |"
 
 

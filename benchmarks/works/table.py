@@ -50,6 +50,22 @@ class Row:
         return f"{self.name:20s} {ratios} {self.wrong}"
 
 
+@dataclass(frozen=True)
+class Length:
+    """What packaging an LSTM of so many steps took: seconds, and what processors worked."""
+
+    steps: int
+    dynamic: bool
+    kernels: int
+    seconds: float
+    worked: float
+
+    def line(self) -> str:
+        """For the page."""
+        steps = f"{self.steps}, dynamic" if self.dynamic else str(self.steps)
+        return f"| {steps} | {self.kernels} | {self.seconds:.1f} s | {self.worked:.1f} s |"
+
+
 def read_rows(path: Path) -> list[Row]:
     """The rows of an earlier run; none if there was none."""
     if not path.exists():
@@ -77,7 +93,27 @@ def write_page(folder: Path) -> None:
         if path.exists():
             about = json.loads(path.read_text(encoding="utf-8"))["about"]
             parts.append(f"## {title}\n\n{about}\n\n{table(read_rows(path))}")
+    lengths = folder / "works_lengths.json"
+    if lengths.exists():
+        found = json.loads(lengths.read_text(encoding="utf-8"))
+        parts.append(_lengths(found["about"], [Length(**row) for row in found["rows"]]))
     (folder / "works.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def _lengths(about: str, rows: Iterable[Length]) -> str:
+    lines = [
+        "## Packaging an LSTM, by its length",
+        "",
+        "For one CPU level, by `python -m benchmarks.works.lengths`; the last column is the time "
+        "that processors worked.",
+        "Aim: below 5 s at any length.",
+        "",
+        *([about, ""] if about else []),
+        "| steps | kernels | packaged in | worked |",
+        "|---|---|---|---|",
+        *(row.line() for row in rows),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def table(rows: Iterable[Row]) -> str:

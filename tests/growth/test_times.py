@@ -9,6 +9,7 @@ from benchmarks.growth.families import FAMILIES, family_named
 from benchmarks.growth.family import Blank, Draw, Family
 from benchmarks.growth.fit import exponent
 from benchmarks.growth.measure import by_one_thread, difference
+from benchmarks.growth.reasons import REASONS
 from benchmarks.growth.scaled import PREFIX, scaled_family
 from benchmarks.growth.table import FLOOR, Row, page, row_from_json
 from benchmarks.processes import Event
@@ -68,7 +69,58 @@ def test_the_page_puts_the_worst_first_and_counts() -> None:
     )
     assert "3 families, 2 timed" in text
     assert "64.00 (aim: 0.5), 1 above 1.5" in text
+    assert "1 with an exponent above eager's by more than 0.1: 0 of them △, 1 ▲" in text
+    assert "Of the 1 ▲ or above 1.5, **1 without a reason**" in text
+    assert "2.00 ▲ | 1.00 | 4096.00 | **no reason yet** |" in text
     assert "no answer / at all at 64" in text
+
+
+def of_ratios(*ratios: float) -> Row:
+    """Times of ours by eager's, which grow as n does."""
+    made = Row("x")
+    for n, ratio in zip(SIZES, ratios, strict=True):
+        made.take(Event("ours", n, 100 * FLOOR * n * ratio))
+        made.take(Event("eager", n, 100 * FLOOR * n))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("ratios", "leads"),
+    [
+        ((0.1, 0.2, 0.4, 0.6), True),
+        ((0.1, 0.2, 0.4, 0.7), False),  # 1.2 would follow
+        ((0.3, 1.1, 0.4, 0.5), False),
+        ((0.5, 0.5, 0.5, 0.5), True),
+    ],
+)
+def test_a_row_leads_below_eager_and_at_the_next_size_too(
+    ratios: tuple[float, ...], leads: bool
+) -> None:
+    made = of_ratios(*ratios)
+    assert made.leads == leads
+    assert made.is_exception == (made.steeper and not leads)
+
+
+def test_rows_that_lead_have_a_mark_of_their_own() -> None:
+    text = page([of_ratios(0.05, 0.1, 0.2, 0.3)], "cpu", "## CPU")
+    assert " △ | 1.00 | 0.30 |  |" in text
+    assert "1 of them △, 0 ▲" in text
+
+
+def test_a_reason_is_shown_where_one_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REASONS, "cpu", {"steep": "as it is", "even": "unused"})
+    text = page([row(1.0, 1.0, "even"), row(2.0, 1.0, "steep")], "cpu", "## CPU")
+    assert "| as it is |" in text
+    assert "unused" not in text
+    assert "**0 without a reason**" in text
+
+
+def test_reasons_are_of_families_that_exist() -> None:
+    known = {family.name for family in FAMILIES}
+    for device, reasons in REASONS.items():
+        assert device in ("cpu", "cuda")
+        assert set(reasons) <= known
+        assert all(reason and "|" not in reason for reason in reasons.values())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.kernels import NestKernel
 from aot.ir.loops import LoopGraph
-from aot.ir.scalar import Node, binary, cast, const, unary, where
+from aot.ir.scalar import Node, binary, cast, const, reduce_, unary, where
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
 from aot.symbolic import Expr, product
@@ -80,6 +80,22 @@ def test_column_reductions_vectorise_the_columns() -> None:
     assert stage.vector in stage.inner
     assert kernel.strip is not None
     assert kernel.strip.size == 64
+
+
+def test_of_loops_at_the_same_price_the_nearer_elements_are_lanes() -> None:
+    """Small matrices by a matrix of two rows: both long loops load and store with steps."""
+
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
+        def products(at: tuple[Expr, ...], r: tuple[Expr, ...]) -> Node:
+            return reduce_("sum", binary("mul", x.load((*at[:2], *r)), w.load((at[2], *r))))
+
+        shape = (*x.shape[:2], w.shape[0])
+        return [*builder.reduction(shape, x.shape[2:], [(x.dtype, products)])]
+
+    kernel = only_kernel(make_graph(body, {"x": (48, 64, 3), "w": (2, 3)}))
+    (stage,) = kernel.stages
+    assert stage.vector is not None
+    assert int(stage.vector.extent) == 64
 
 
 def test_few_large_sums_are_taken_in_two_steps() -> None:

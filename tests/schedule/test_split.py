@@ -40,6 +40,12 @@ def test_a_long_sum_is_one_of_many_short_ones() -> None:
     assert reasons == ["1 parallel units are few"]
 
 
+def test_a_long_product_is_one_of_few() -> None:
+    """Each part of it takes as many steps to leave the range of normal numbers."""
+    nests, _ = _split(laid(lambda _, x: [reduce_op("prod", x, 0)], {"x": (1 << 16,)}))
+    assert nests[0].startswith(f"n0_part = nest(r0_part<{DEVICE.units} | r0_in<")
+
+
 def test_what_follows_the_reduction_is_done_once() -> None:
     def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
         value = [(x.dtype, lambda at, r: unary("exp", reduce_("max", x.load(r))))]

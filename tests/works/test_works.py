@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import aot_runtime
@@ -19,7 +20,7 @@ from torch.utils import _pytree as pytree
 import aot
 from aot.frontend.capture import capture_module
 from aot.frontend.weights import to_array
-from benchmarks.works.table import Row, Times, read_rows, table, write_page, write_rows
+from benchmarks.works.table import Length, Row, Times, read_rows, table, write_page, write_rows
 from benchmarks.works.workloads import WORKLOADS, Inputs, Workload, workload_named
 from tests.comparing import complaint
 from tests.conformance.executors import interpret_triton
@@ -115,6 +116,33 @@ def test_a_page_is_written_of_what_is_known(tmp_path: Path) -> None:
     assert lines[2].endswith("| 3 | 1.5 s | 1 | 500 ms | 2 s | 0.25 |  |")
     assert lines[3].endswith("| 2 | 250 ms | 500 ms | 0.50 |  |")
     assert lines[4].endswith("| – | – | – | – | – | – | no package: a / b |")
+
+
+def test_the_page_tells_how_long_packaging_takes_by_length(tmp_path: Path) -> None:
+    rows = [Length(1000, True, 3, 4.06, 2.5), Length(16, False, 3, 4.0, 2.51)]
+    found = {"about": "here", "rows": [asdict(row) for row in rows]}
+    (tmp_path / "works_lengths.json").write_text(json.dumps(found), encoding="utf-8")
+    write_page(tmp_path)
+    page = (tmp_path / "works.md").read_text(encoding="utf-8")
+    assert "by its length" in page
+    assert "| 1000, dynamic | 3 | 4.1 s | 2.5 s |\n| 16 | 3 | 4.0 s | 2.5 s |\n" in page
+
+
+@torch.no_grad()
+def test_an_lstm_has_few_kernels_at_any_length(tmp_path: Path) -> None:
+    counts = set()
+    for steps, dynamic in ((3, False), (500, False), (500, True)):
+        shapes = ({0: torch.export.Dim("steps", min=1, max=4096)},) if dynamic else None
+        report = aot.package(
+            nn.LSTM(8, 16).eval(),
+            (torch.randn(steps, 2, 8),),
+            path=tmp_path / "lstm.pkg",
+            targets=[f"cpu:{level()}"],
+            golden=False,
+            dynamic_shapes=shapes,
+        )
+        counts.add(len(report.programs[0].kernels))
+    assert max(counts) < 10
 
 
 @pytest.mark.slow

@@ -18,6 +18,8 @@ _CHUNK_BYTES = 1024  # K per chunk, times the element size: three panels of it f
 _UNIT_MACS = 600_000
 _UNIT_BYTES = 150_000
 _UNITS = 32
+# Packed columns that stay in the second level of cache while rows pass.
+_PACKED_BYTES = 3 << 19
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class MatmulBlocking:
     that the epilogue gets; `nc` is a multiple of 16. `kb`: chunk of K. `grain`: units worth a
     thread of their own. `copy_a`: rows of A pass through scratch. `accumulator_bytes`: size of
     the type that is computed in; `narrow_a`, `narrow_b`: the operand is stored narrower than that.
-    `strided_b`: B is a plain matrix, packed on the way.
+    `strided_b`: B is a plain matrix, packed on the way. `packed`: elements of a tile's columns of
+    it, where all rows of a unit use them.
     """
 
     mb: int
@@ -42,6 +45,7 @@ class MatmulBlocking:
     narrow_a: bool
     narrow_b: bool
     strided_b: bool = False
+    packed: int = 0
 
     @property
     def scratch_bytes(self) -> int:
@@ -50,7 +54,7 @@ class MatmulBlocking:
         if self.copy_a or self.narrow_a:
             elements += self.mc * (self.kb + PANEL)
         if self.narrow_b or self.strided_b:
-            elements += 4 * PANEL * self.kb
+            elements += 4 * PANEL * self.kb + self.packed
         return elements * self.accumulator_bytes
 
     def work(self, batch: int, m: int, n: int) -> int:
@@ -69,13 +73,14 @@ def matmul_blocking(
     b_bytes: int | None = None,
     a_contiguous: bool = True,
     b_packed: bool = True,
+    k_fixed: bool = True,
 ) -> MatmulBlocking:
     """Chooses the blocking of a matmul.
 
     `m`, `n`, `k` are the sizes, or the typical ones of dimensions that vary (any value stays
     correct). `m_max` is the greatest M when M varies (None: M is `m` always). `a_bytes` and
     `b_bytes` are the sizes of stored elements (default: of the accumulator). `a_contiguous` is
-    false when A's k is strided; `b_packed` when B is a plain matrix.
+    false when A's k is strided; `b_packed` when B is a plain matrix. `k_fixed`: K does not vary.
     """
     a_size = accumulator_bytes if a_bytes is None else a_bytes
     b_size = accumulator_bytes if b_bytes is None else b_bytes
@@ -84,6 +89,8 @@ def matmul_blocking(
     tiles = -(-n // _TILE_COLUMNS)
     nc = min(_round_up(-(-n // tiles), _STEP), _round_up(n, PANEL))
     nb = _unit_columns(m, mb, n, k, b_size)
+    plain = k_fixed and not b_packed and b_size == accumulator_bytes
+    packed = nc * k if plain and nc * k * b_size <= _PACKED_BYTES else 0
     # Few rows: reading B is the cost; many: multiplying.
     by_macs = -(-_UNIT_MACS // (min(mb, m) * nb * k))
     by_bytes = -(-_UNIT_BYTES // (nb * k * b_size))
@@ -99,6 +106,7 @@ def matmul_blocking(
         narrow_a=a_size < accumulator_bytes,
         narrow_b=b_size < accumulator_bytes,
         strided_b=not b_packed,
+        packed=packed,
     )
 
 

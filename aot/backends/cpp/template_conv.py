@@ -35,6 +35,7 @@ from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
     TileSpace,
+    along_rows,
     emit_epilogue,
     epilogue_nests,
     tile_context,
@@ -46,9 +47,9 @@ from aot.ir.dtypes import BFLOAT16, DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
-from aot.ir.nests import Buffer, DerivedWeight, Store, View
+from aot.ir.nests import Buffer, DerivedWeight, View
 from aot.ir.templates.conv import Conv
-from aot.symbolic import Expr, Symbol, ceil_div, integer, is_int, product, substitute, unravel, var
+from aot.symbolic import Expr, ceil_div, integer, is_int, product, unravel, var
 
 _DEPTHWISE_COLUMNS = 16
 _DEPTHWISE_CHANNELS = 256
@@ -203,24 +204,9 @@ def _space(
     aligned = shape.groups == 1 or shape.oc % PANEL == 0
     space = replace(tile_space(rows, channel.extent, axes, aligned=aligned), turned=turned)
     context = tile_context(made, space, compute)
-    if turned and not _along_pixels(kernel, space, context):
+    if turned and not along_rows(epilogue_nests(kernel, space, context), context):
         return _space(kernel, made, shape, compute, turned=False)
     return space, context
-
-
-def _along_pixels(kernel: TemplateKernel, space: TileSpace, context: KernelContext) -> bool:
-    """Whether all stores of the epilogue are contiguous along pixels, and none along channels."""
-
-    def step(store: Store, symbol: Symbol) -> Expr:
-        index = [substitute(e, {symbol: symbol + 1}) for e in store.index]
-        here = context.offset(store.buffer, store.index)
-        return context.ranges.simplify(context.offset(store.buffer, index) - here)
-
-    stores = [store for nest in epilogue_nests(kernel, space, context) for store in nest.stores]
-    return all(
-        store.buffer not in context.locals_ and step(store, ROW) == 1 and step(store, COLUMN) != 1
-        for store in stores
-    )
 
 
 def _image_lines(c: _Convolution) -> list[str]:

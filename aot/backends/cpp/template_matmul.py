@@ -154,6 +154,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
         b_bytes=b_dtype.itemsize,
         a_contiguous=a.strides[-1] == 1,
         b_packed=packed,
+        k_fixed=is_int(k),
     )
     b = strided(call, b_view, buffers, context.ranges)
     return _Product(
@@ -217,6 +218,7 @@ def _config(p: _Product) -> str:
         *(f"  static constexpr int64_t {name} = {value};" for name, value in values.items()),
         f"  static constexpr bool COPY_A = {'true' if q.copy_a else 'false'};",
         f"  static constexpr bool STRIDED_B = {'true' if q.strided_b else 'false'};",
+        *[f"  static constexpr int64_t PACKED = {q.packed};"] * (q.packed > 0),
         "};",
     ]
     return "\n".join(["namespace {", *lines, "}", ""])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
@@ -13,6 +13,7 @@ from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
     TileSpace,
+    along_rows,
     emit_epilogue,
     epilogue_nests,
     tile_context,
@@ -23,10 +24,16 @@ from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.templates.argsort import Argsort
 from aot.ir.templates.scan import Scan
-from aot.symbolic import Expr, Maximum, Minimum, as_expr, ceil_div, integer, product
+from aot.symbolic import Expr, Maximum, Minimum, as_expr, ceil_div, integer, is_int, product
 
-_SCAN_ROWS, _SCAN_COLUMNS = 4, 1024
-"""kScanRows and kScanColumns in aot/tmpl/scan.h."""
+_SCAN_ROWS, _SCAN_COLUMNS, _LANE_COLUMNS = 4, 1024, 16
+"""kScanRows, kScanColumns and kScanLaneColumns in aot/tmpl/scan.h."""
+
+_LANES = (64, 256)
+"""Neighbouring rows of a work unit: least, and where there are units enough."""
+
+_UNITS = 16
+"""Enough units."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,12 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     t = _take_apart(kernel, graph, call)
     config = {"aot::tmpl::Combine COMBINE": f"aot::tmpl::Combine::{call.combine}"}
     rows, columns = (a.extent for a in t.call.x.axes)
+    turned = _side_by_side(t)
+    if turned is not None:
+        lanes = _LANES[is_int(rows) and int(rows) >= _UNITS * _LANES[1]]
+        config["int64_t LANES"] = str(lanes)
+        room = integer(lanes * _LANE_COLUMNS * t.out_dtype.compute.itemsize)
+        return _finish(turned, "scan", "Scan", config, {}, (ceil_div(rows, lanes), room))
     padded = product((ceil_div(columns, 16), integer(16)))
     held = Minimum(padded, integer(_SCAN_COLUMNS))
     scratch = product((held, integer(_SCAN_ROWS * t.out_dtype.compute.itemsize)))
@@ -82,6 +95,19 @@ def emit_argsort(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     if call.skipped is not None:
         extra["first"] = t.text(call.skipped)
     return _finish(t, "argsort", "Sort", config, extra, (rows, scratch))
+
+
+def _side_by_side(t: _Rows) -> _Rows | None:
+    """The kernel with tiles turned, where rows are neighbours in memory and in all its results."""
+    rows, columns = t.x.strides
+    few = is_int(t.space.rows.extent) and int(t.space.rows.extent) < _LANE_COLUMNS
+    if few or rows != 1 or columns == 1:
+        return None
+    space = replace(t.space, turned=True)
+    context = tile_context(t.context, space, t.out_dtype.compute)
+    if not along_rows(epilogue_nests(t.kernel, space, context), context):
+        return None
+    return replace(t, space=space, context=context)
 
 
 def sort_room(n: Expr, k: Expr) -> Expr:

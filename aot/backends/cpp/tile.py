@@ -125,6 +125,21 @@ def _on_tile(
     return LoopNest(nest.name, space.loops, (), tuple(stores), nest.origin)
 
 
+def along_rows(nests: Sequence[LoopNest], context: KernelContext) -> bool:
+    """Whether all stores of an epilogue are contiguous along ROW, and none along COLUMN."""
+
+    def step(store: Store, symbol: Symbol) -> Expr:
+        index = [substitute(e, {symbol: symbol + 1}) for e in store.index]
+        here = context.offset(store.buffer, store.index)
+        return context.ranges.simplify(context.offset(store.buffer, index) - here)
+
+    return all(
+        store.buffer not in context.locals_ and step(store, ROW) == 1 and step(store, COLUMN) != 1
+        for nest in nests
+        for store in nest.stores
+    )
+
+
 MATRIX_HEAD = (
     "const auto {name} = [=](int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, "
     "const {element}* tile, int64_t ld)"

@@ -13,7 +13,13 @@ import torch
 from torch.export import Dim
 
 import aot
-from tests.settings import seeded
+from aot.backends.registry import backend_for
+from aot.frontend.capture import capture_module
+from aot.frontend.ingest import ingest
+from aot.options import Target
+from tests.backends.emitting import emit
+from tests.conformance.executors import scheduled
+from tests.settings import SETTINGS, seeded
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 FLOATS = (torch.float32, torch.float64, torch.float16)
@@ -143,3 +149,47 @@ def test_scans_of_dynamic_sizes(tmp_path: Path) -> None:
 def test_empty_rows_and_scalars(tmp_path: Path) -> None:
     check(tmp_path, [torch.sort, lambda x: torch.cumsum(x, 1)], torch.zeros(4, 0))
     check(tmp_path, [torch.sort, lambda x: torch.cumsum(x, 0)], torch.tensor(3.0))
+
+
+NEIGHBOURS = ((9, 16), (40, 67), (3, 64), (17, 4100))
+"""Columns, and rows that lie side by side: fewer than a vector more than a block, and many."""
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, torch.bool])
+@pytest.mark.parametrize("shape", NEIGHBOURS)
+def test_scans_of_rows_side_by_side(
+    tmp_path: Path, dtype: torch.dtype, shape: tuple[int, int]
+) -> None:
+    functions = [
+        lambda x: torch.cumsum(x, 0),
+        lambda x: torch.cumsum(x, 0).T + 1,
+        lambda x: torch.cumprod(x, 0),
+    ]
+    check(tmp_path, functions, tied(shape, dtype))
+
+
+def test_rows_side_by_side_are_lanes() -> None:
+    """Unless there are few, or a result is not."""
+    target = Target("cpu", (SETTINGS.level,))
+    backend = backend_for(target)
+
+    def lanes(function: Callable, *shape: int) -> bool:
+        graph, _ = ingest(capture_module(Several([function]), (torch.zeros(shape),)))
+        emitted = emit(backend, scheduled(graph, backend.machine(target)), target)
+        (text,) = (f.text for f in emitted.functions if "ScanConfig" in f.text)
+        return "LANES" in text
+
+    assert lanes(lambda x: torch.cumsum(x, 0), 40, 67)
+    assert lanes(lambda x: torch.cumsum(x, 0) * 2, 40, 67)
+    assert not lanes(lambda x: torch.cumsum(x, 0), 40, 9)
+    assert not lanes(lambda x: torch.cumsum(x, 1), 40, 67)
+    assert not lanes(lambda x: torch.cumsum(x, 0).T.contiguous(), 40, 67)
+
+
+def test_running_sums_of_logarithms_side_by_side(tmp_path: Path) -> None:
+    x = torch.randn(50, 67, generator=torch.Generator().manual_seed(seeded()))
+    x[3, 5], x[0, 6] = float("nan"), -float("inf")
+    path = tmp_path / "m.pkg"
+    aot.package(Several([lambda x: torch.logcumsumexp(x, 0)]), (x,), path=path, golden=False)
+    exact = torch.logcumsumexp(x.double(), 0).numpy()
+    np.testing.assert_allclose(aot_runtime.load(path)(x.numpy())[0], exact, rtol=1e-6, atol=1e-6)

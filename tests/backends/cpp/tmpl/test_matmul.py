@@ -38,6 +38,7 @@ struct Cfg : MatmulConfig {{
   static constexpr int64_t M = {m}, N = {n}, K = {k};
   static constexpr int64_t MB = {mb}, NB = {nb}, MC = {mc}, NC = {nc}, KB = {kb};
   static constexpr bool COPY_A = {copy}, STRIDED_B = {strided};
+  static constexpr int64_t PACKED = {packed};
 }};
 using T = compute_t<Cfg::A>;
 // An epilogue with a bias and a transposed store, so that every index is checked.
@@ -97,6 +98,7 @@ class Variant:
             kb=blocking.kb,
             copy="true" if blocking.copy_a else "false",
             strided="true" if blocking.strided_b else "false",
+            packed=blocking.packed,
         )
 
 
@@ -133,9 +135,13 @@ def variants() -> dict[str, Variant]:
     for dtype in ("float32", "bfloat16", "int32"):
         half = 2 if dtype == "bfloat16" else None
         blocking = matmul_blocking(
-            40, 40, 40, m_max=200, a_bytes=half, b_bytes=half, b_packed=False
+            40, 40, 40, m_max=200, a_bytes=half, b_bytes=half, b_packed=False, k_fixed=False
         )
         table[f"plain_b_{dtype}"] = Variant(blocking, dtype)
+    for dtype, k in (("float32", 60), ("int32", 60), ("float32", 600)):
+        blocking = matmul_blocking(300, 100, k, m_max=1000, b_packed=False, a_contiguous=k > 60)
+        assert blocking.packed == 112 * k
+        table[f"rectangle_{dtype}_{k}"] = Variant(blocking, dtype)
     for i, shape in enumerate(CONSTANT):
         table[f"constant{i}"] = Variant(matmul_blocking(*shape), "float32", shape)
     return table
@@ -338,6 +344,31 @@ def test_strided_k_is_copied(level, shape, name):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
 def test_plain_b(level, layout, shape, dtype):
     check(level, f"plain_b_{dtype}", shape, b_layout=layout, batch=2, pieces=2)
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "strided"])
+@pytest.mark.parametrize("shape", [(300, 100, 60), (700, 37, 59), (129, 150, 1), (40, 64, 0)])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_plain_b_for_all_rows_of_a_rectangle(level, layout, shape, dtype):
+    check(level, f"rectangle_{dtype}_60", shape, b_layout=layout, batch=2, k_outer=True, pieces=2)
+
+
+@pytest.mark.parametrize("k", [600, 300])
+@pytest.mark.parametrize("pieces", [2, 3, 100])
+def test_packed_for_a_rectangle_or_a_tile_gives_the_same_bytes(level, pieces, k):
+    m, n = 700, 150
+    a, b = random((m, k), np.float32, 1), random((k, n), np.float32, 2)
+    stored, matrix = as_aligned(a), as_aligned(b)
+    library, blocking = build(SOURCE, level), VARIANTS["rectangle_float32_600"].blocking
+    scratch = aligned((blocking.scratch_bytes,), np.uint8)
+    results = []
+    for count in (1, pieces):
+        out = aligned((m, n), np.float32)
+        for begin, end in split(blocking.work(1, m, n), count):
+            sizes = (0, k, 1, matrix, 0, n, 1, m, n, k)
+            call(library.plain_rectangle_float32_600, stored, *sizes, out, n, begin, end, scratch)
+        results.append(out)
+    np.testing.assert_array_equal(*results)
 
 
 @pytest.mark.parametrize("shared_b", [False, True])

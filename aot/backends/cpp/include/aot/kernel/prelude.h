@@ -93,13 +93,26 @@ AOT_INLINE Vec<T, N> broadcast_m(const S* p, Mask<N> m) {
   return select(m, broadcast<T, N>(p), Vec<T, N>(T(0)));
 }
 
+// Whether one of the first `n` lanes is no index into a dimension of `size`. A negative number is a
+// great one without its sign.
+template <int N>
+AOT_INLINE bool any_outside(Vec<int64_t, N> x, int64_t size, int64_t n) {
+  if constexpr (Vec<int64_t, N>::kSplit) {
+    return any_outside(lo_half(x), size, n) | any_outside(hi_half(x), size, n - N / 2);
+  } else {
+    const Vec<uint64_t, N> last(static_cast<uint64_t>(size));
+    return any((bitcast<uint64_t>(x) >= last) & first_n<N>(n));
+  }
+}
+
 // Indices into a dimension of `size`: negative ones count from the end when Wrap. What is still
 // out of range in the first `n` lanes flags a fault and is clamped (to 0 when the size is 0).
 template <bool Wrap, int N>
 AOT_INLINE Vec<int64_t, N> check_index(Vec<int64_t, N> x, int64_t size, int64_t n, int32_t* fault) {
   if (Wrap) x = select(x < 0, x + size, x);
-  const Mask<N> bad = ((x < 0) | (x >= size)) & first_n<N>(n);
-  if (AOT_UNLIKELY(any(bad))) *fault = AOT_KERNEL_FAULT_INDEX;
+  const bool bad = any_outside(x, size, n);
+  if (AOT_UNLIKELY(bad)) *fault = AOT_KERNEL_FAULT_INDEX;
+  if (!AOT_UNLIKELY(bad) && n >= N) return x;
   const int64_t last = imax(size - 1, 0);
   x = select(x < 0, int64_t{0}, x);
   return select(x > last, Vec<int64_t, N>(last), x);
@@ -157,16 +170,28 @@ AOT_INLINE void join(S* p, Vec<T, N> v, int64_t n, const F& f) {
 // the same one they are joined first: each would wait until the one before it is stored.
 template <class S, class T, int N, class F>
 AOT_INLINE void join_at(S* p, Vec<int64_t, N> index, Vec<T, N> v, int64_t n, const F& f) {
-  if (N > 1 && n == N && all(index == index[0])) {
-    S* const at = p + index[0];
+  int64_t places[N];
+  T values[N];
+  store(places, index);
+  store(values, v);
+  // Lanes are read back from memory: taken out of registers, each is an instruction or two more.
+  __asm__("" : "+m"(places), "+m"(values));
+  const auto one = [&](int i) {
+    S* const at = p + places[i];
+    store(at, f(load<T, 1>(at), Vec<T, 1>(values[i])));
+  };
+  if (n < N) {
+    for (int i = 0; i < n; ++i) one(i);
+    return;
+  }
+  // Only then are all of them compared.
+  if (N > 1 && AOT_UNLIKELY(places[0] == places[N - 1]) && all(index == places[0])) {
+    S* const at = p + places[0];
     store(at, f(load<T, 1>(at), Vec<T, 1>(reduce(f, v))));
     return;
   }
-  for (int i = 0; i < N; ++i) {
-    if (i >= n) break;
-    S* const at = p + index[i];
-    store(at, f(load<T, 1>(at), Vec<T, 1>(v[i])));
-  }
+  AOT_UNROLL
+  for (int i = 0; i < N; ++i) one(i);
 }
 
 // A convolution weight that the model computes, packed as aot/tmpl/conv.h reads it. Strides of the

@@ -16,7 +16,8 @@
 // StoreRows<T> is the epilogue that only stores; it is recognised and writes C directly.
 //
 // B is packed: [ceil(N/16)][K][16], zero beyond N (packing.pack_matmul_weight), 64-byte aligned;
-// or, with STRIDED_B, a matrix of any strides that is packed on the way (an activation).
+// or, with STRIDED_B, a matrix of any strides that is packed on the way (an activation): NC columns
+// for all rows of a rectangle (PACKED), or for each tile.
 #ifndef AOT_TMPL_MATMUL_H_
 #define AOT_TMPL_MATMUL_H_
 
@@ -38,6 +39,7 @@ struct MatmulConfig {
   static constexpr int64_t KB = 256;     // chunk of K
   static constexpr bool COPY_A = false;  // rows of A pass through scratch (k strided, or widened)
   static constexpr bool STRIDED_B = false;
+  static constexpr int64_t PACKED = 0;  // NC * K: with STRIDED_B, columns packed for all rows
 };
 
 template <class Cfg>
@@ -85,7 +87,7 @@ constexpr int64_t matmul_scratch() {
   int64_t bytes = Cfg::MC * matmul_tile_ld<Cfg>() * size;
   if (matmul_copies_a<Cfg>()) bytes += Cfg::MC * (Cfg::KB + kPanel) * size;
   if (matmul_copies_b<Cfg>()) bytes += panel_copy_elements(Cfg::KB) * size;
-  return bytes;
+  return bytes + Cfg::PACKED * size;
 }
 
 namespace detail {
@@ -115,16 +117,31 @@ struct MatmulRun {
     const int64_t blocks = ceil_div(m1 - m0, Cfg::MC);
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
-      for (int64_t i = 0; i < blocks; ++i) {
-        const int64_t mc = m0 + (m1 - m0) * i / blocks;
-        const int64_t me = m0 + (m1 - m0) * (i + 1) / blocks;
-        block(b, mc, me, nc, ne);
+      const auto all = [&](const auto& source) {
+        for (int64_t i = 0; i < blocks; ++i) {
+          const int64_t mc = m0 + (m1 - m0) * i / blocks;
+          const int64_t me = m0 + (m1 - m0) * (i + 1) / blocks;
+          block(b, mc, me, nc, ne, source);
+        }
+      };
+      if constexpr (Cfg::PACKED > 0) {
+        if (blocks > 1) {
+          const int64_t panel = k() * kPanel;
+          T* const packed = copy_of_b() + panel_copy_elements(Cfg::KB);
+          const B* const at = p.b + b * p.b_batch + nc * p.b_col;
+          pack_any(at, p.b_row, p.b_col, k(), ne - nc, packed, panel);
+          all([=](int64_t n) { return PackedB<T>{packed + (n - nc) / kPanel * panel, panel}; });
+          continue;
+        }
       }
+      all([&](int64_t n) { return source(b, n); });
     }
   }
 
+  AOT_INLINE T* copy_of_b() const { return tile + Cfg::MC * (kLd + (kCopyA ? kCopyLd : 0)); }
+
   AOT_INLINE auto source(int64_t b, int64_t n0) const {
-    T* const copy = tile + Cfg::MC * (kLd + (kCopyA ? kCopyLd : 0));
+    T* const copy = copy_of_b();
     if constexpr (Cfg::STRIDED_B) {
       // Packing pays when several strips of rows use what was packed.
       const bool in_place = m() <= RegisterBlock<T>::kRows;
@@ -187,7 +204,10 @@ struct MatmulRun {
   }
 #endif
 
-  void block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+  // `source`: (first column) -> B from there on.
+  template <class Source>
+  void block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
+             const Source& source) const {
 #if defined(AOT_TMPL_BF16_UNITS)
     if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16>) {
       if (native_block(b, m0, m1, n0, n1)) return;
@@ -206,15 +226,15 @@ struct MatmulRun {
       const int64_t full = (n1 - n0) / kPanel;  // whole panels need no tile
       if (full > 0) {
         T* c = epi.c + b * epi.c_batch + m0 * epi.c_row + n0;
-        run(BlockArgs<T, decltype(source(b, n0))>{rows, 0, m1 - m0, 1, k(), source(b, n0), full, c,
-                                                  epi.c_row},
+        run(BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0), full, c,
+                                               epi.c_row},
             first, [](int64_t, int64_t) {});
       }
       n0 += full * kPanel;
       if (n0 >= n1) return;
     }
-    run(BlockArgs<T, decltype(source(b, n0))>{rows, 0, m1 - m0, 1, k(), source(b, n0),
-                                              ceil_div(n1 - n0, kPanel), tile, kLd},
+    run(BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0),
+                                           ceil_div(n1 - n0, kPanel), tile, kLd},
         first,
         [&](int64_t i0, int64_t i1) { epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd); });
   }
@@ -228,7 +248,7 @@ struct MatmulRun {
                   kCopyLd);
         m.k0 = 0;
       });
-    } else if constexpr (kCopyB) {
+    } else if constexpr (!std::is_same_v<Source, PackedB<T>>) {
       block_by_panels<MultiplyAdd<T>, Cfg::KB>(a, RowsInPlace());
     } else if (k() <= Cfg::KB && m() > 4 * Cfg::MC) {
       // Many rows per unit of B mean that B is warm: finish strip by strip.

@@ -9,6 +9,10 @@
 // do. The epilogue takes kScanColumns columns at a time, from the cache.
 //   scratch = kScanRows * min(n rounded up to 16, kScanColumns) * sizeof(compute_t<A>)
 //   epi(0, m0, m1, n0, n1, const compute_t<A>* tile, int64_t ld)    tile[(m - m0) * ld + j - n0]
+// LANES: rows are neighbours in memory (p.row is 1). So many of them are a work unit, each a lane
+// of vectors that go from column to column, so that every line of memory is read once.
+//   scratch = LANES * kScanLaneColumns * sizeof(compute_t<A>)
+//   epi(…)                                                          tile[(j - n0) * ld + m - m0]
 #ifndef AOT_TMPL_SCAN_H_
 #define AOT_TMPL_SCAN_H_
 
@@ -21,12 +25,14 @@ namespace aot::tmpl {
 
 inline constexpr int64_t kScanRows = 4;
 inline constexpr int64_t kScanColumns = 1024;
+inline constexpr int64_t kScanLaneColumns = 16;
 
 enum class Combine { sum, prod, max, min, logaddexp };
 
 struct ScanConfig {
   using A = float;  // element in memory
   static constexpr Combine COMBINE = Combine::sum;
+  static constexpr int64_t LANES = 0;
 };
 
 template <class Cfg>
@@ -114,8 +120,11 @@ struct RowVector {
 
   static AOT_INLINE V combine(V a, V b) {
     if constexpr (C == Combine::sum) return a + b;
+    if constexpr (C == Combine::prod) return a * b;
     if constexpr (C == Combine::max) return (a != a) | (a >= b) ? a : b;
-    return (a != a) | (a <= b) ? a : b;
+    if constexpr (C == Combine::min) return (a != a) | (a <= b) ? a : b;
+    for (int l = 0; l < kLanes; ++l) a[l] = combined<C, Acc>(a[l], b[l]);
+    return a;
   }
   template <int S, int... L>
   static AOT_INLINE V shifted(V v, V before, std::integer_sequence<int, L...>) {
@@ -191,6 +200,41 @@ AOT_INLINE void scan_block(const ScanArgs<Cfg>& p, int64_t m, compute_t<typename
   }
 }
 
+// `n` columns of `m` neighbouring rows, behind what acc holds of each.
+template <class Cfg>
+AOT_INLINE void scan_lanes(const typename Cfg::A* x, int64_t col, int64_t m, int64_t n,
+                           scan_accumulator<Cfg>* acc, compute_t<typename Cfg::A>* tile) {
+  using Acc = scan_accumulator<Cfg>;
+  using Row = RowVector<Cfg>;
+  using Results = typename Row::Results;
+  for (int64_t j = 0; j < n; ++j, x += col, tile += Cfg::LANES) {
+    int64_t r = 0;
+    for (; r + Row::kLanes <= m; r += Row::kLanes) {
+      const auto v = Row::combine(Simd<Acc>::load(acc + r), Row::load(x + r, 1));
+      Simd<Acc>::store(acc + r, v);
+      *reinterpret_cast<Results*>(tile + r) = __builtin_convertvector(v, Results);
+    }
+    for (; r < m; ++r) {
+      acc[r] = combined<Cfg::COMBINE>(acc[r], Acc(widen(x[r])));
+      tile[r] = compute_t<typename Cfg::A>(acc[r]);
+    }
+  }
+}
+
+// Rows m0 to m1, at most LANES.
+template <class Cfg, class Epi>
+AOT_INLINE void scan_side_by_side(const ScanArgs<Cfg>& p, int64_t m0, int64_t m1,
+                                  compute_t<typename Cfg::A>* tile, const Epi& epi) {
+  using Acc = scan_accumulator<Cfg>;
+  Acc acc[Cfg::LANES];
+  for (Acc& a : acc) a = neutral<Cfg::COMBINE, Acc>();
+  for (int64_t j = 0; j < p.n; j += kScanLaneColumns) {
+    const int64_t stop = min64(j + kScanLaneColumns, p.n);
+    scan_lanes<Cfg>(p.x + m0 + j * p.col, p.col, m1 - m0, stop - j, acc, tile);
+    epi(0, m0, m1, j, stop, tile, Cfg::LANES);
+  }
+}
+
 }  // namespace detail
 
 template <class Cfg, class Epi>
@@ -198,6 +242,11 @@ AOT_INLINE void scan(const ScanArgs<Cfg>& p, int64_t begin, int64_t end, void* s
                      const Epi& epi) {
   auto* const tile = static_cast<compute_t<typename Cfg::A>*>(scratch);
   for (int64_t unit = begin; unit < end; ++unit) {
+    if constexpr (Cfg::LANES > 0) {
+      const int64_t m0 = unit * Cfg::LANES, m1 = min64(m0 + Cfg::LANES, p.m);
+      detail::scan_side_by_side<Cfg>(p, m0, m1, tile, epi);
+      continue;
+    }
     const int64_t m0 = unit * kScanRows, m1 = min64(m0 + kScanRows, p.m);
     if (m1 - m0 == kScanRows) {
       detail::scan_block<Cfg, int(kScanRows)>(p, m0, tile, epi);

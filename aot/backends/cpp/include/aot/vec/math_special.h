@@ -103,7 +103,7 @@ AOT_INLINE Vec<double, N> bessel_i(Vec<double, N> x) {
 
 #if AOT_ISA_LEVEL >= 3
 // (1 + 2 a) exp(a^2) erfc(a) of t = 1 - 7.5 / (a + 3.75): the Chebyshev series ERFCX of
-// tools/chebyshev.py. float32 has use for its first terms.
+// tools/chebyshev.py.
 constexpr double kScaledErfc[] = {
     1.1775789345674017,     -0.004590054580646478,   -0.08424913336651792,
     0.05920993999819189,    -0.026658668435305753,   0.009074997670705265,
@@ -114,8 +114,40 @@ constexpr double kScaledErfc[] = {
     -9.65469674843344e-13,  3.25254814814874e-14,    3.3478119482868056e-14,
     -1.864562880419313e-15, -1.2507950530688648e-15, 7.418235256624044e-17,
     5.068148904796111e-17};
-template <class T>
-constexpr int kErfcTerms = sizeof(T) == 4 ? 14 : sizeof(kScaledErfc) / sizeof(double);
+// Its first terms, which float32 has use for, as powers of t.
+constexpr float kScaledErfcPowers[] = {
+    1.2375125885009766f,    -0.1402406543493271f,   0.0035862703807651997f,
+    0.08227842301130295f,   -0.10881426930427551f,  0.09229076653718948f,
+    -0.05864685773849487f,  0.02840925194323063f,   -0.009844494983553886f,
+    0.0016759121790528297f, 0.0003963076160289347f, -0.00022411675308831036f};
+
+// exp(a^2) erfc(a) for a in [0, 30]. t is -1 + 2 a / (a + 3.75), exact where a is small.
+template <int N>
+AOT_INLINE Vec<float, N> scaled_erfc(Vec<float, N> a) {
+  using V = Vec<float, N>;
+  constexpr int kTerms = sizeof(kScaledErfcPowers) / sizeof(float);
+  const V u = a + 3.75f, w = a + a + 1.0f;
+  const V both = 1.0f / (u * w);  // a division takes as long as all of the series
+  const V t = fma(a + a, w * both, splat<float, N>(-1));
+  V y = splat<float, N>(kScaledErfcPowers[kTerms - 1]);
+  AOT_UNROLL for (int k = kTerms - 2; k >= 0; --k) {
+    y = fma(y, t, splat<float, N>(kScaledErfcPowers[k]));
+  }
+  return y * (u * both);
+}
+template <int N>
+AOT_INLINE Vec<double, N> scaled_erfc(Vec<double, N> a) {
+  using V = Vec<double, N>;
+  constexpr int kTerms = sizeof(kScaledErfc) / sizeof(double);
+  const V t = 1.0 - 7.5 / (a + 3.75), twice = t + t;
+  V last = splat<double, N>(kScaledErfc[kTerms - 1]), before = splat<double, N>(0);
+  AOT_UNROLL for (int k = kTerms - 2; k > 0; --k) {
+    const V next = fma(twice, last, kScaledErfc[k] - before);
+    before = last;
+    last = next;
+  }
+  return fma(t, last, kScaledErfc[0] - before) / (a + a + 1.0);
+}
 
 #endif
 
@@ -144,18 +176,9 @@ AOT_BESSEL(i1e, 1, true)
 // erfc(x) = exp(-x^2) times that, mirrored for x < 0; x^2 in two parts.
 template <class T, int N>
 AOT_INLINE Vec<T, N> erfc(Vec<T, N> x) {
-  using detail::kErfcTerms;
-  using detail::kScaledErfc;
   using V = Vec<T, N>;
   const V a = detail::min_or_second(splat<T, N>(30), abs(x));
-  const V t = T(1) - T(7.5) / (a + T(3.75)), twice = t + t;
-  V last = splat<T, N>(T(kScaledErfc[kErfcTerms<T> - 1])), before = splat<T, N>(0);
-  AOT_UNROLL for (int k = kErfcTerms<T> - 2; k > 0; --k) {
-    const V next = fma(twice, last, T(kScaledErfc[k]) - before);
-    before = last;
-    last = next;
-  }
-  const V scaled = fma(t, last, T(kScaledErfc[0]) - before) / (a + a + T(1));
+  const V scaled = detail::scaled_erfc(a);
   const V square = a * a, low = fma(a, a, -square);
   const V right = exp(-square) * fnma(scaled, low, scaled);
   return select(x < T(0), T(2) - right, right);
