@@ -26,7 +26,7 @@ roundings grow with the degree: in float64 as far as eager does it."""
 
 def _in_double(body: BinaryBody) -> BinaryBody:
     def build(x: Node, n: Node) -> Node:
-        degree = e.trunc(cast(n, FLOAT64))
+        degree = cast(e.trunc(n), FLOAT64)
         value = body(cast(x, FLOAT64), degree)
         return cast(e.select(e.lt(degree, 0.0), 0.0, value), x.dtype)
 

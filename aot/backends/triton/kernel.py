@@ -15,6 +15,7 @@ from aot.backends.triton.context import (
 from aot.backends.triton.crossed import emit_crossed, is_crossed
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.helpers import definitions
+from aot.backends.triton.ops import ASK_LANES
 from aot.backends.triton.reduction import Accumulator, reductions_of
 from aot.backends.triton.short_reduction import ShortBody, emit_stage
 from aot.backends.triton.short_tile import ShortTile, short_tile
@@ -145,10 +146,25 @@ def program_id(context: KernelContext) -> str:
 def _emit_points(
     kernel: NestKernel, context: KernelContext, hints: Hints, gpu: Gpu
 ) -> EmittedKernel:
-    tile = point_tile(kernel, context, hints, gpu.units)
+    roots = [r for s in kernel.stages for n in s.nests for r in n.roots]
+    guards = find_guards(roots)
+    asks = bool(guards) or any(n.op in ASK_LANES for n in postorder(roots))
+    tile = point_tile(kernel, context, hints, gpu.units, asks=asks)
     body = Body(context, Writer(), len(tile.dims))
+    body.guards = guards
     program = program_id(context)
     programs: Expr = integer(1)
+    if tile.turns > 1:
+        (dim,) = tile.dims
+        whole = dim.block * tile.turns
+        first, start = body.fresh("first"), body.fresh("start")
+        body.writer.line(f"{first} = {program} * {whole}")
+        end = f"tl.minimum({first} + {whole}, {index_text(dim.points, context.names)})"
+        with body.loop(f"for {start} in range({first}, {end}, {dim.block})"):
+            body.open_dim(dim, start)
+            _store_points(body, kernel)
+        programs = ceil_div(dim.points, whole)
+        return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
     if len(tile.dims) == 1:
         (dim,) = tile.dims
         body.open_dim(dim, f"{program} * {dim.block}")
@@ -160,12 +176,15 @@ def _emit_points(
         body.open_dim(rows, f"{program} // ({text}) * {rows.block}")
         body.open_dim(columns, f"{program} % ({text}) * {columns.block}")
         programs = product((ceil_div(rows.points, rows.block), across))
-    body.guards = find_guards(r for s in kernel.stages for n in s.nests for r in n.roots)
+    _store_points(body, kernel)
+    return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
+
+
+def _store_points(body: Body, kernel: NestKernel) -> None:
     for stage in kernel.stages:
         for nest in stage.nests:
             for store in nest.stores:
                 body.store(store)
-    return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
 
 
 def _emit_short(kernel: NestKernel, context: KernelContext, tile: ShortTile) -> EmittedKernel:

@@ -35,12 +35,23 @@ CROSSING_LEAST = 16
 """Extent from which a loop that some access walks contiguously earns a tile dimension."""
 
 
+MOST_TURNS = 8
+"""Tiles of one warp that a program computes one after the other: more programs take long to start."""
+
+UNIT_WARPS = 16
+"""Programs of one warp that every processor has before one takes several tiles."""
+
+
 @dataclass(frozen=True)
 class PointTile:
-    """Tile of a pointwise kernel: one or two dimensions (rows, columns), and warps."""
+    """Tile of a pointwise kernel: one or two dimensions (rows, columns), and warps.
+
+    `turns`: how many tiles a program computes, of one dimension.
+    """
 
     dims: tuple[TileDim, ...]
     warps: int
+    turns: int = 1
 
 
 @dataclass(frozen=True)
@@ -62,8 +73,14 @@ def power_above(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-def point_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: int) -> PointTile:
-    """The tile of a kernel whose only loops are the outer ones."""
+def point_tile(
+    kernel: NestKernel, context: KernelContext, hints: Hints, units: int, *, asks: bool
+) -> PointTile:
+    """The tile of a kernel whose only loops are the outer ones.
+
+    `asks`: its ways are taken, and its loops go on, while some point of the tile wants it. Then a
+    tile is a warp's: few points decide together, and asking is no barrier.
+    """
     crossing = _crossing(kernel, context, hints)
     if crossing is not None:
         columns = kernel.outer[-1]
@@ -81,6 +98,10 @@ def point_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: 
     block = max(128, min(1024, power_above(points // units)))
     block = min(block, power_above(max(1, points)))
     each = _thread_points(kernel)
+    if asks:
+        wide = min(WARP * min(each, 4), power_above(max(1, points)))
+        turns = max(1, min(MOST_TURNS, points // (wide * units * UNIT_WARPS)))
+        return PointTile((TileDim("x", kernel.outer, wide, 0),), 1, turns)
     if each < THREAD_POINTS:
         block = min(block, LONG_BODY_POINTS)
         dim = TileDim("x", kernel.outer, block, 0)
