@@ -15,7 +15,6 @@ from aot.backends.triton.context import (
 from aot.backends.triton.crossed import emit_crossed, is_crossed
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.helpers import definitions
-from aot.backends.triton.ops import ASK_LANES
 from aot.backends.triton.reduction import Accumulator, reductions_of
 from aot.backends.triton.short_reduction import ShortBody, emit_stage
 from aot.backends.triton.short_tile import ShortTile, short_tile
@@ -146,10 +145,8 @@ def program_id(context: KernelContext) -> str:
 def _emit_points(
     kernel: NestKernel, context: KernelContext, hints: Hints, gpu: Gpu
 ) -> EmittedKernel:
-    roots = [r for s in kernel.stages for n in s.nests for r in n.roots]
-    guards = find_guards(roots)
-    asks = bool(guards) or any(n.op in ASK_LANES for n in postorder(roots))
-    tile = point_tile(kernel, context, hints, gpu.units, asks=asks)
+    guards = find_guards(r for s in kernel.stages for n in s.nests for r in n.roots)
+    tile = point_tile(kernel, context, hints, gpu.units, guards)
     body = Body(context, Writer(), len(tile.dims))
     body.guards = guards
     program = program_id(context)
@@ -164,7 +161,7 @@ def _emit_points(
             body.open_dim(dim, start)
             _store_points(body, kernel)
         programs = ceil_div(dim.points, whole)
-        return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
+        return finish(kernel, body, line_grid(programs), tile.options)
     if len(tile.dims) == 1:
         (dim,) = tile.dims
         body.open_dim(dim, f"{program} * {dim.block}")
@@ -177,7 +174,7 @@ def _emit_points(
         body.open_dim(columns, f"{program} % ({text}) * {columns.block}")
         programs = product((ceil_div(rows.points, rows.block), across))
     _store_points(body, kernel)
-    return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
+    return finish(kernel, body, line_grid(programs), tile.options)
 
 
 def _store_points(body: Body, kernel: NestKernel) -> None:
