@@ -29,10 +29,12 @@ class Guard:
     Attributes:
         sides: Of its operands 1 and 2, those behind a test.
         before: What is evaluated ahead of the test: all that the sides share with others.
+        behind: What is evaluated where the test says so.
     """
 
     sides: tuple[int, ...]
     before: tuple[Node, ...]
+    behind: frozenset[Node]
 
 
 def find_guards(roots: Iterable[Node]) -> dict[Node, Guard]:
@@ -71,7 +73,7 @@ def _guard(node: Node, order: Sequence[Node], users: dict[Node, set[Node | None]
         return None
     needed = [condition, *(v for k, v in enumerate(values, 1) if k not in sides)]
     needed += [a for n in order if n in inside for a in n.args if a not in inside]
-    return Guard(tuple(sides), tuple(dict.fromkeys(needed)))
+    return Guard(tuple(sides), tuple(dict.fromkeys(needed)), frozenset(inside))
 
 
 def _only_for(

@@ -1,8 +1,8 @@
 """Orthogonal polynomials of a degree that is data: rows of an element's and a degree's tensor.
 
 All are three-term recurrences (DLMF 18.9), a scalar operation each. Chebyshev's have closed forms
-as well (DLMF 18.5), which are for high degrees. Everything is evaluated in float64. Degrees are
-truncated to integers; below 0 the result is 0.
+as well (DLMF 18.5), which are for high degrees. All but Chebyshev's of low degrees are evaluated
+in float64. Degrees are truncated to integers; below 0 the result is 0.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ _HERMITE_DEGREES = {4: 128.0, 8: 512.0}
 """Bytes of a type -> the degree beyond which eager gives NaN."""
 
 _STEPS = {4: 64.0, 8: 6.0}
-"""Bytes of a type -> the degree up to which a Chebyshev polynomial is computed step by step, whose
-roundings grow with the degree: in float64 as far as eager does it."""
+"""Bytes of a type -> the degree up to which a Chebyshev polynomial is computed step by step in
+float64, whose roundings grow with the degree: of float64 as far as eager does it."""
+
+_OWN_STEPS = 8.0
+"""The degree up to which steps in float32 do for its digits: eager does so many, too."""
 
 
 def _in_double(body: BinaryBody) -> BinaryBody:
     def build(x: Node, n: Node) -> Node:
-        degree = e.trunc(cast(n, FLOAT64))
+        degree = cast(e.trunc(n), FLOAT64)
         value = body(cast(x, FLOAT64), degree)
         return cast(e.select(e.lt(degree, 0.0), 0.0, value), x.dtype)
 
@@ -134,7 +137,14 @@ def _closed_form(kind: str) -> BinaryBody:
 def _chebyshev_row(kind: str, *, shifted: bool = False) -> BinaryBody:
     def build(x: Node, n: Node) -> Node:
         body = chebyshev(kind, _STEPS[x.dtype.itemsize])
-        return _in_double(_shifted(body) if shifted else body)(x, n)
+        value = _in_double(_shifted(body) if shifted else body)(x, n)
+        if x.dtype == FLOAT64:
+            return value
+        degree = e.trunc(n)
+        few = e.le(degree, _OWN_STEPS)
+        steps = _recurrence(f"chebyshev_{kind}")
+        near = (_shifted(steps) if shifted else steps)(x, e.select(few, degree, 0.0))
+        return e.select(few, e.select(e.lt(degree, 0.0), 0.0, near), value)
 
     return build
 

@@ -1,4 +1,4 @@
-"""Special functions of one operand as scalar expressions, most of them evaluated in float64.
+"""Special functions of one operand as scalar expressions, some of them evaluated in float64.
 
 Series are Chebyshev's, from `special_tables`; which function of which variable each one is, and
 where the formula comes from, stands in tools/chebyshev.py. DLMF is the NIST Digital Library of
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from aot.ir.dtypes import FLOAT64
 from aot.ir.scalar import Node, cast, unary
@@ -26,8 +27,14 @@ _AIRY_WAVE, _AIRY_DECAY = 18.0 ** (2.0 / 3.0), 1.5 ** (2.0 / 3.0)
 _HALF_ROOT = math.sqrt(0.5)
 
 
+_LEFT_OUT = 2.0**-27
+"""What the terms that float32 leaves out of a series add up to at most, of its greatest term."""
+
+
 def clenshaw(coefficients: Sequence[float], u: Node) -> Node:
     """The sum of c[k] T_k(u) for u in [-1, 1], by Clenshaw's recurrence."""
+    if u.dtype != FLOAT64:
+        coefficients = _shortened(coefficients)
     first, *middle, next_to_last, highest = coefficients
     twice = e.add(u, u)
     before = e.lift(highest, u)
@@ -35,6 +42,32 @@ def clenshaw(coefficients: Sequence[float], u: Node) -> Node:
     for c in reversed(middle):
         last, before = e.add(e.sub(e.mul(twice, last), before), c), last
     return e.add(e.sub(e.mul(u, last), before), first)
+
+
+def clenshaw_from_left(coefficients: Sequence[float], w: Node) -> Node:
+    """The sum of c[k] T_k(w - 1), as accurate as w where w is small.
+
+    C. Reinsch's form of the recurrence: sums of neighbours take the place of every other term.
+    """
+    if w.dtype != FLOAT64:
+        coefficients = _shortened(coefficients)
+    first, *rest, highest = coefficients
+    twice = e.add(w, w)
+    last = both = e.lift(highest, w)
+    for c in reversed(rest):
+        both = e.add(e.mul(twice, last), e.sub(c, both))
+        last = e.sub(both, last)
+    return e.add(e.mul(w, last), e.sub(first, both))
+
+
+def _shortened(coefficients: Sequence[float]) -> Sequence[float]:
+    """The terms of a series of which float32 has digits."""
+    least, left = _LEFT_OUT * max(map(abs, coefficients)), 0.0
+    for count in range(len(coefficients), 0, -1):
+        left += abs(coefficients[count - 1])
+        if left > least:
+            return coefficients[:count]
+    return coefficients
 
 
 def in_double(body: UnaryBody) -> UnaryBody:
@@ -48,7 +81,8 @@ def _cos(x: Node) -> Node:
 
 def _hankel(order: int, x: Node) -> tuple[Node, Node]:
     """J and Y for x > 8: sqrt(2/(pi x)) times P and Q turned by the phase, DLMF 10.17.3."""
-    t = e.div(_NEAR, x)
+    root = e.rsqrt(x)
+    t = e.mul(e.mul(root, root), _NEAR)
     u = e.sub(e.mul(e.mul(2.0, t), t), 1.0)
     p = clenshaw(tables.HANKEL0_COS if order == 0 else tables.HANKEL1_COS, u)
     q = e.mul(t, clenshaw(tables.HANKEL0_SIN if order == 0 else tables.HANKEL1_SIN, u))
@@ -56,18 +90,18 @@ def _hankel(order: int, x: Node) -> tuple[Node, Node]:
     # cos and sin of x - pi/4 or x - 3 pi/4, times sqrt(2)
     plus, minus = e.add(s, c), e.sub(s, c)
     cosine, sine = (plus, minus) if order == 0 else (minus, e.neg(plus))
-    scale = e.sqrt(e.div(1.0 / math.pi, x))
+    scale = e.mul(root, math.sqrt(1.0 / math.pi))
     j = e.mul(scale, e.sub(e.mul(p, cosine), e.mul(q, sine)))
     return j, e.mul(scale, e.add(e.mul(p, sine), e.mul(q, cosine)))
 
 
-def _near_variable(x: Node) -> Node:
-    return e.sub(e.mul(e.mul(x, x), 2.0 / _NEAR**2), 1.0)
+def _near(coefficients: Sequence[float], x: Node) -> Node:
+    """A series in x**2 up to _NEAR."""
+    return clenshaw_from_left(coefficients, e.mul(e.mul(x, x), 2.0 / _NEAR**2))
 
 
 def _near_j(order: int, x: Node) -> Node:
-    u = _near_variable(x)
-    return clenshaw(tables.J0_NEAR, u) if order == 0 else e.mul(x, clenshaw(tables.J1_NEAR, u))
+    return _near(tables.J0_NEAR, x) if order == 0 else e.mul(x, _near(tables.J1_NEAR, x))
 
 
 def bessel_j(order: int) -> UnaryBody:
@@ -87,12 +121,11 @@ def bessel_y(order: int) -> UnaryBody:
     """The Bessel function Y of order 0 or 1; -inf at 0, NaN below."""
 
     def body(x: Node) -> Node:
-        u = _near_variable(x)
         singular = e.mul(e.log(x), _near_j(order, x))
         if order == 0:
-            regular = clenshaw(tables.Y0_NEAR, u)
+            regular = _near(tables.Y0_NEAR, x)
         else:
-            regular = e.mul(x, clenshaw(tables.Y1_NEAR, u))
+            regular = e.mul(x, _near(tables.Y1_NEAR, x))
             singular = e.sub(singular, e.div(1.0, x))
         near = e.add(regular, e.mul(singular, 2.0 / math.pi))
         value = e.select(e.gt(x, _NEAR), _hankel(order, x)[1], near)
@@ -107,21 +140,32 @@ def _at_pole(x: Node, value: Node, pole: float) -> Node:
     return e.select(e.eq(x, 0.0), pole, defined)
 
 
+def _sum(series: Sequence[float], factor: float, other: Sequence[float]) -> Sequence[float]:
+    return [a + factor * b for a, b in zip_longest(series, other, fillvalue=0.0)]
+
+
+_K0_NEAR = _sum(tables.K0_NEAR, -math.log(_NEAR_K), tables.I0_NEAR)
+_K1_NEAR = _sum(tables.K1_NEAR, math.log(_NEAR_K), tables.I1_NEAR)
+"""With log(x / 2) in place of log(x), the terms do not cancel where x is near 2."""
+
+
 def bessel_k(order: int, *, scaled: bool) -> UnaryBody:
     """The modified Bessel function K of order 0 or 1, times exp(x) if `scaled`; inf at 0."""
 
     def body(x: Node) -> Node:
         u = e.sub(e.mul(e.mul(x, x), 2.0 / _NEAR_K**2), 1.0)
+        log_half = e.log(e.mul(x, 1.0 / _NEAR_K))
         if order == 0:
-            singular = e.mul(e.log(x), clenshaw(tables.I0_NEAR, u))
-            near = e.sub(clenshaw(tables.K0_NEAR, u), singular)
+            singular = e.mul(log_half, clenshaw(tables.I0_NEAR, u))
+            near = e.sub(clenshaw(_K0_NEAR, u), singular)
         else:
-            logarithm = e.mul(e.log(x), clenshaw(tables.I1_NEAR, u))
-            near = e.mul(x, e.add(clenshaw(tables.K1_NEAR, u), logarithm))
+            logarithm = e.mul(log_half, clenshaw(tables.I1_NEAR, u))
+            near = e.mul(x, e.add(clenshaw(_K1_NEAR, u), logarithm))
             near = e.add(near, e.div(1.0, x))
-        v = e.sub(e.div(2.0 * _NEAR_K, x), 1.0)
+        root = e.rsqrt(x)
+        v = e.sub(e.mul(e.mul(root, root), 2.0 * _NEAR_K), 1.0)
         series = clenshaw(tables.K0_FAR if order == 0 else tables.K1_FAR, v)
-        far = e.div(series, e.sqrt(x))
+        far = e.mul(series, root)
         if scaled:
             near = e.mul(near, e.exp(x))
         else:
@@ -167,17 +211,21 @@ def _airy_wave(zeta: Node, inverse: Node) -> Node:
 
 def erfcx(x: Node) -> Node:
     """exp(x**2) erfc(x)."""
-    a = e.absolute(x)
-    t = e.sub(1.0, e.div(7.5, e.add(a, 3.75)))
-    right = e.div(clenshaw(tables.ERFCX, t), e.add(e.mul(2.0, a), 1.0))
+    right = _right_erfcx(e.absolute(x))
     left = e.sub(e.mul(2.0, e.exp(e.mul(x, x))), right)
     return e.select(e.lt(x, 0.0), left, right)
+
+
+def _right_erfcx(a: Node) -> Node:
+    """As `erfcx`, for a >= 0."""
+    t = e.sub(1.0, e.div(7.5, e.add(a, 3.75)))
+    return e.div(clenshaw(tables.ERFCX, t), e.add(e.mul(2.0, a), 1.0))
 
 
 def log_ndtr(x: Node) -> Node:
     """The logarithm of the normal distribution function, without underflow far to the left."""
     z = e.mul(x, _HALF_ROOT)
-    left = e.sub(e.log(e.mul(erfcx(e.neg(z)), 0.5)), e.mul(z, z))
+    left = e.sub(e.log(e.mul(_right_erfcx(e.absolute(z)), 0.5)), e.mul(z, z))
     right = e.log1p(e.mul(unary("erfc", z), -0.5))
     return e.select(e.lt(x, -1.0), left, right)
 
@@ -187,36 +235,42 @@ _TAIL_LOW, _TAIL_HIGH = 0.0256, 0.55
 
 
 def ndtri(p: Node) -> Node:
-    """The normal quantile: through erfinv in the middle; outside in float64.
+    """The normal quantile: through erfinv in the middle.
 
     NaN outside of [0, 1], infinite at its ends.
     """
     less = e.minimum(p, e.sub(1.0, p))
     middle = e.mul(unary("erfinv", e.sub(e.mul(2.0, p), 1.0)), math.sqrt(2.0))
-    tail = in_double(_quantile_tail)(p)
-    value = e.select(e.lt(less, _TAIL), tail, middle)
+    value = e.select(e.lt(less, _TAIL), _quantile_tail(p), middle)
     # -inf and inf at the ends, NaN beyond them.
     ends = e.select(e.eq(p, 0.0), -math.inf, e.select(e.eq(p, 1.0), math.inf, e.lift(math.nan, p)))
     return e.select(e.gt(less, 0.0), value, ends)
 
 
 def _quantile_tail(p: Node) -> Node:
-    """The normal quantile far from 1/2, in float64: a series and a step of Halley's."""
+    """The normal quantile far from 1/2: a series, and in float64 a step of Halley's."""
     less = e.minimum(p, e.sub(1.0, p))
     r = e.sqrt(e.mul(-2.0, e.log(less)))
     middle_of, width = (_TAIL_LOW + _TAIL_HIGH) / 2, (_TAIL_HIGH - _TAIL_LOW) / 2
-    u = e.mul(e.sub(e.div(1.0, r), middle_of), 1.0 / width)
-    guess = e.sub(e.div(e.add(clenshaw(tables.QUANTILE_TAIL, u), e.log(r)), r), r)
+    inverse = e.div(1.0, r)
+    u = e.mul(e.sub(inverse, middle_of), 1.0 / width)
+    left = e.sub(e.mul(e.add(clenshaw(tables.QUANTILE_TAIL, u), e.log(r)), inverse), r)
+    if p.dtype == FLOAT64:
+        left = _improved_quantile(left, less, r)
+    return e.select(e.gt(p, 0.5), e.neg(left), left)
+
+
+def _improved_quantile(guess: Node, less: Node, r: Node) -> Node:
+    """`guess` after a step towards the quantile of `less`, which is exp(-r**2 / 2)."""
     miss = e.sub(e.mul(unary("erfc", e.mul(guess, -_HALF_ROOT)), 0.5), less)
     density = e.mul(e.exp(e.mul(e.mul(guess, guess), 0.5)), math.sqrt(2.0 * math.pi))
     step = e.mul(miss, density)
     step = e.div(step, e.add(1.0, e.mul(e.mul(guess, step), 0.5)))
     # Where the density underflows the guess has to do.
-    left = e.select(e.lt(r, 37.6), e.sub(guess, step), guess)
-    return e.select(e.gt(p, 0.5), e.neg(left), left)
+    return e.select(e.lt(r, 37.6), e.sub(guess, step), guess)
 
 
-_IN_DOUBLE: dict[str, UnaryBody] = {
+ONE_OPERAND: dict[str, UnaryBody] = {
     "bessel_j0": bessel_j(0),
     "bessel_j1": bessel_j(1),
     "bessel_y0": bessel_y(0),
@@ -226,12 +280,10 @@ _IN_DOUBLE: dict[str, UnaryBody] = {
     "scaled_modified_bessel_k0": bessel_k(0, scaled=True),
     "scaled_modified_bessel_k1": bessel_k(1, scaled=True),
     "spherical_bessel_j0": spherical_bessel_j0,
-    "airy_ai": airy_ai,
-    "erfcx": erfcx,
+    # These lose digits: to a cancelled wave, and to the exponential of a square.
+    "airy_ai": in_double(airy_ai),
+    "erfcx": in_double(erfcx),
     "log_ndtr": log_ndtr,
-}
-ONE_OPERAND: dict[str, UnaryBody] = {
-    **{name: in_double(body) for name, body in _IN_DOUBLE.items()},
     "ndtri": ndtri,
 }
 unary_rows(ONE_OPERAND, promote_float, "aten.special_")

@@ -145,10 +145,23 @@ def program_id(context: KernelContext) -> str:
 def _emit_points(
     kernel: NestKernel, context: KernelContext, hints: Hints, gpu: Gpu
 ) -> EmittedKernel:
-    tile = point_tile(kernel, context, hints, gpu.units)
+    guards = find_guards(r for s in kernel.stages for n in s.nests for r in n.roots)
+    tile = point_tile(kernel, context, hints, gpu.units, guards)
     body = Body(context, Writer(), len(tile.dims))
+    body.guards = guards
     program = program_id(context)
     programs: Expr = integer(1)
+    if tile.turns > 1:
+        (dim,) = tile.dims
+        whole = dim.block * tile.turns
+        first, start = body.fresh("first"), body.fresh("start")
+        body.writer.line(f"{first} = {program} * {whole}")
+        end = f"tl.minimum({first} + {whole}, {index_text(dim.points, context.names)})"
+        with body.loop(f"for {start} in range({first}, {end}, {dim.block})"):
+            body.open_dim(dim, start)
+            _store_points(body, kernel)
+        programs = ceil_div(dim.points, whole)
+        return finish(kernel, body, line_grid(programs), tile.options)
     if len(tile.dims) == 1:
         (dim,) = tile.dims
         body.open_dim(dim, f"{program} * {dim.block}")
@@ -160,12 +173,15 @@ def _emit_points(
         body.open_dim(rows, f"{program} // ({text}) * {rows.block}")
         body.open_dim(columns, f"{program} % ({text}) * {columns.block}")
         programs = product((ceil_div(rows.points, rows.block), across))
-    body.guards = find_guards(r for s in kernel.stages for n in s.nests for r in n.roots)
+    _store_points(body, kernel)
+    return finish(kernel, body, line_grid(programs), tile.options)
+
+
+def _store_points(body: Body, kernel: NestKernel) -> None:
     for stage in kernel.stages:
         for nest in stage.nests:
             for store in nest.stores:
                 body.store(store)
-    return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
 
 
 def _emit_short(kernel: NestKernel, context: KernelContext, tile: ShortTile) -> EmittedKernel:

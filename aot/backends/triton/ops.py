@@ -62,17 +62,12 @@ _LOOPS = (
 )
 """Operations that are device functions with loops, of the same names."""
 
+ASK_LANES = frozenset([*_LOOPS, "igamma", "igammac", "gcd", "digamma"])
+"""Operations of floats or integers that go on, or take a way, while some point of a tile wants it."""
+
 
 def _called(name: str) -> Callable[..., str]:
     return lambda a, b: f"{name}({a}, {b})"
-
-
-def _incomplete(name: str) -> tuple[Callable[..., str], Callable[..., str]]:
-    """An incomplete gamma function: in float64, with as many steps as the result's type needs."""
-    return (
-        lambda a, b: f"{name}({a}.to(tl.float64), {b}.to(tl.float64), True).to(tl.float32)",
-        lambda a, b: f"{name}({a}, {b}, False)",
-    )
 
 
 _FLOAT: dict[str, Callable[..., str]] = {
@@ -94,10 +89,9 @@ _FLOAT: dict[str, Callable[..., str]] = {
     "i0e": lambda a: f"i0_scaled({a})",
     "i1e": lambda a: f"i1_scaled({a})",
     "digamma": lambda a: f"digamma({a})",
-    **{name: _called(name) for name in _LOOPS},
+    **{name: _called(name) for name in (*_LOOPS, "igamma", "igammac")},
 }
 _BY_WIDTH: dict[str, tuple[Callable[..., str], Callable[..., str]]] = {
-    **{name: _incomplete(name) for name in ("igamma", "igammac")},
     "div": (lambda a, b: f"tl.div_rn({a}, {b})", lambda a, b: f"{a} / {b}"),
     "reciprocal": (
         lambda a: f"tl.div_rn(tl.full([], 1.0, tl.float32), {a})",

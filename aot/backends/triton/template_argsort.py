@@ -8,6 +8,7 @@ a GPU busy with few rows. The functions are those of `device/argsort.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -31,8 +32,14 @@ from aot.symbolic import Symbol, ceil_div, integer, is_int, product, substitute,
 SORT_COLUMNS = 4096
 """Columns of the longest row that one program sorts."""
 
-CHUNK = 2048
+CHUNK = 16384
 """Columns that a program looks at together for the first few of a longer row."""
+
+_CHUNK_POINTS = 64
+"""Of them, each thread's."""
+
+FEW = 512
+"""So many are few."""
 
 COUNT_COLUMNS = 128
 """Columns up to which counting is always as good."""
@@ -119,7 +126,7 @@ def emit_argsort(
     sort = _Sort(kernel, call, context, Axis(_ELEMENT, extent), dtype)
     rows, columns = hints.value(sort.rows.extent), hints.value(extent)
     narrow = dtype.compute.itemsize < 8 and is_int(extent)
-    few = is_int(sort.kept.extent) and 4 * int(sort.kept.extent) <= min(CHUNK, columns)
+    few = is_int(sort.kept.extent) and 4 * int(sort.kept.extent) <= min(4 * FEW, columns)
     counted = columns <= COUNT_COLUMNS or rows * columns * columns <= COUNT_WORK
     if counted or not narrow or (columns > SORT_COLUMNS and not few):
         return _emit_counting(sort, hints)
@@ -154,16 +161,25 @@ def _emit_sorting(sort: _Sort, hints: Hints, gpu: Gpu) -> EmittedKernel:
 def _emit_chunks(sort: _Sort) -> EmittedKernel:
     """The first few of long rows: chunk by chunk, keeping the best so far."""
     kept = max(16, power_above(int(sort.kept.extent)))
+    chunk = min(CHUNK, power_above(int(sort.elements.extent)))
+    # Groups, and elements of those that are looked into, are about as many.
+    group = power_above(math.isqrt(chunk // kept))
     arguments = {
         "program": program_id(sort.context),
         "elements": str(sort.elements.extent),
-        "CHUNK": str(CHUNK),
+        "CHUNK": str(chunk),
+        "GROUP": str(group),
         "KEPT": str(kept),
-        "MASKED": str(sort.has_rest(CHUNK)),
+        "MASKED": str(sort.has_rest(chunk)),
     }
-    options = {"num_warps": CHUNK // (WARP * THREAD_POINTS)}
+    options = {"num_warps": chunk // (WARP * _CHUNK_POINTS)}
+    hooks = sort.sorted(1, chunk, kept)
+    with hooks.function("key_again", "m", "e") as body:
+        body.take_dim(TileDim("m", (sort.rows,), 1, 0))
+        body.take_dim(TileDim("e", (sort.elements,), kept * group, 1))
+        sort.write_key(body, _ELEMENT, ("m", "e"))
     grid = line_grid(sort.rows.extent)
-    return sort.sorted(1, CHUNK, kept).emit(sort.kernel, "sort_first", arguments, grid, options)
+    return hooks.emit(sort.kernel, "sort_first", arguments, grid, options)
 
 
 def _emit_counting(sort: _Sort, hints: Hints) -> EmittedKernel:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from aot.backends.guards import Guard
 from aot.backends.triton.context import KernelContext, TileDim
-from aot.ir.hints import Hints, body_weight
+from aot.backends.triton.ops import ASK_LANES
+from aot.ir.hints import Hints, op_weight
 from aot.ir.kernels import NestKernel, Stage
 from aot.ir.nests import Axis
-from aot.ir.scalar import Access, loads
+from aot.ir.scalar import Access, Node, loads, postorder
 from aot.symbolic import Expr, Symbol, coefficient_of
+
+Guards = Mapping[Node, Guard]
+"""The selections of a kernel that are written with branches."""
 
 PERSISTENT_POINTS = 16384
 """Points of a row that one tile may hold; longer rows are walked in a loop."""
@@ -35,12 +40,39 @@ CROSSING_LEAST = 16
 """Extent from which a loop that some access walks contiguously earns a tile dimension."""
 
 
+MOST_TURNS = 8
+"""Tiles of one warp that a program computes one after the other: more programs take long to start."""
+
+UNIT_WARPS = 16
+"""Programs of one warp that every processor has before one takes several tiles."""
+
+
+WARP_REGISTERS = 64
+"""Of a thread, where the rest of a body is cheap: so many that a processor holds all the programs of
+a warp that it can. What stands behind tests spills the others."""
+
+CHEAP_REST = 200
+"""Price of a point, without what stands behind tests, up to which that is so."""
+
+
 @dataclass(frozen=True)
 class PointTile:
-    """Tile of a pointwise kernel: one or two dimensions (rows, columns), and warps."""
+    """Tile of a pointwise kernel: one or two dimensions (rows, columns), and warps.
+
+    `turns`: how many tiles a program computes, of one dimension. `registers`: of a thread at most;
+    0: as many as it wants.
+    """
 
     dims: tuple[TileDim, ...]
     warps: int
+    turns: int = 1
+    registers: int = 0
+
+    @property
+    def options(self) -> dict[str, int]:
+        """What the kernel is compiled with."""
+        most = {"maxnreg": self.registers} if self.registers else {}
+        return {"num_warps": self.warps, **most}
 
 
 @dataclass(frozen=True)
@@ -62,7 +94,9 @@ def power_above(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-def point_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: int) -> PointTile:
+def point_tile(
+    kernel: NestKernel, context: KernelContext, hints: Hints, units: int, guards: Guards
+) -> PointTile:
     """The tile of a kernel whose only loops are the outer ones."""
     crossing = _crossing(kernel, context, hints)
     if crossing is not None:
@@ -80,7 +114,10 @@ def point_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: 
         return PointTile((TileDim("x", kernel.outer, block, 0),), 1)
     block = max(128, min(1024, power_above(points // units)))
     block = min(block, power_above(max(1, points)))
-    each = _thread_points(kernel)
+    nodes = postorder(_roots(kernel))
+    if guards or any(n.op in ASK_LANES for n in nodes):
+        return _warp_tile(kernel, nodes, points, units, guards)
+    each = _thread_points(sum(map(op_weight, nodes)))
     if each < THREAD_POINTS:
         block = min(block, LONG_BODY_POINTS)
         dim = TileDim("x", kernel.outer, block, 0)
@@ -97,9 +134,31 @@ def _repeats(kernel: NestKernel) -> bool:
     return any(s.conflicts and s.mode == "mul" for s in stores)
 
 
-def _thread_points(kernel: NestKernel) -> int:
-    """Points of a thread: code is repeated for each, rare paths of dear functions included."""
-    weight = body_weight([r for s in kernel.stages for n in s.nests for r in n.roots])
+def _warp_tile(
+    kernel: NestKernel, nodes: Iterable[Node], points: int, units: int, guards: Guards
+) -> PointTile:
+    """The tile of a kernel with ways that are taken, or loops that go on, while a point wants it.
+
+    It is a warp's: few points decide together, and asking them is no barrier.
+    """
+    behind = frozenset[Node]().union(*(g.behind for g in guards.values()))
+    rest = sum(op_weight(n) for n in nodes if n not in behind)
+    wide = min(WARP * min(4, _thread_points(rest)), power_above(max(1, points)))
+    turns = max(1, min(MOST_TURNS, points // (wide * units * UNIT_WARPS)))
+    few = bool(guards) and rest <= CHEAP_REST
+    dim = TileDim("x", kernel.outer, wide, 0)
+    return PointTile((dim,), 1, turns, WARP_REGISTERS if few else 0)
+
+
+def _roots(kernel: NestKernel) -> list[Node]:
+    return [r for s in kernel.stages for n in s.nests for r in n.roots]
+
+
+def _thread_points(weight: int) -> int:
+    """Points of a thread: code is repeated for each, rare paths of dear functions included.
+
+    `weight`: the price of one.
+    """
     fitting = LONG_BODY_WEIGHT // max(1, weight)
     return next((n for n in (THREAD_POINTS, 4) if n <= fitting), 2)
 

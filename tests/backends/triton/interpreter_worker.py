@@ -194,6 +194,8 @@ _FUNCTIONS = {
         }.items()
     },
     "pow": _rounded_power,
+    "cospi": lambda x: np.cos(np.pi * x),
+    "sinpi": lambda x: np.sin(np.pi * x),
     "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "erf": _special("erf"),
     "erfc": _special("erfc"),

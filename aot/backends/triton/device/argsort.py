@@ -49,23 +49,60 @@ def sort_rows(
 
 
 @triton.jit
+def first_of_chunk(
+    args,
+    key,
+    key_again,
+    m,
+    start,
+    elements,
+    CHUNK: tl.constexpr,
+    GROUP: tl.constexpr,
+    KEPT: tl.constexpr,
+    MASKED: tl.constexpr,
+):
+    """Complements of the first KEPT of CHUNK elements, in falling order.
+
+    They are all in KEPT groups of neighbours: those whose own first elements come first. So the
+    network sorts the groups' first elements, then the elements of those groups, which are read again.
+    """
+    e = start + tl.arange(0, CHUNK)[None, :]
+    keys = key(args, m, e)
+    if MASKED:
+        keys = tl.where(e < elements, keys, 0x7FFFFFFF)
+    leaders = tl.min(tl.reshape(keys, [1, CHUNK // GROUP, GROUP]), 2)
+    groups = tl.arange(0, CHUNK // GROUP)[None, :]
+    packed = (leaders.to(tl.int64) << 32) | groups.to(tl.int64)
+    kept = positions_of(~tl.topk(~packed, KEPT)).to(tl.int32)
+    again = kept[:, :, None] * GROUP + tl.arange(0, GROUP)[None, None, :]
+    e = start + tl.reshape(again, [1, KEPT * GROUP])
+    return tl.topk(~keys_with_positions(args, key_again, m, e, elements, MASKED), KEPT)
+
+
+@triton.jit
 def sort_first(
     args,
     key,
+    key_again,
     finish,
     program,
     elements,
     CHUNK: tl.constexpr,
+    GROUP: tl.constexpr,
     KEPT: tl.constexpr,
     MASKED: tl.constexpr,
 ):
-    """As `sort_rows`, of one long row: CHUNK elements at a time, keeping the best KEPT so far."""
+    """As `sort_rows`, of one long row: CHUNK elements at a time, keeping the best KEPT so far.
+
+    key_again(args, m, e): as `key`, of KEPT groups of GROUP elements.
+    """
     m = program + tl.arange(0, 1)[:, None]
     # Complements: the last ones are the first.
     best = tl.full([1, KEPT], -0x8000000000000000, tl.int64)
     for start in range(0, elements, CHUNK):
-        e = start + tl.arange(0, CHUNK)[None, :]
-        part = tl.topk(~keys_with_positions(args, key, m, e, elements, MASKED), KEPT)
+        part = first_of_chunk(
+            args, key, key_again, m, start, elements, CHUNK, GROUP, KEPT, MASKED
+        )
         best = tl.topk(tl.reshape(tl.join(best, part), [1, 2 * KEPT]), KEPT)
     finish(args, m, tl.arange(0, KEPT)[None, :], positions_of(~best))
 

@@ -1,7 +1,7 @@
 """Functions whose loops depend on the data; every lane waits for the slowest of its tile.
 
 The formulas are those of aot/vec/math_loops.h, which names their sources, or of what is named here.
-Operands are float64.
+Operands are float64; of the incomplete gamma functions also float32.
 """
 
 import triton
@@ -14,13 +14,30 @@ from aot.backends.triton.device.integers import any_true, greatest_of
 @triton.jit
 def gamma_density(a, x):
     """x^a exp(-x) / gamma(a + 1); without loss for large a."""
-    b = tl.maximum(a, 10.0)
-    u, i = (x - b) / b, 1.0 / (b * b)
-    tail = (1.0 / 12 - i * (1.0 / 360 - i * (1.0 / 1260 - i * (1.0 / 1680 - i / 1188)))) / b
-    shape = u - libdevice.log1p(u)
-    large = libdevice.exp(-b * shape - tail) / tl.sqrt(6.283185307179586 * b)
-    small = libdevice.exp(a * libdevice.log(x) - x - libdevice.lgamma(a + 1.0))
-    return tl.where(a < 10.0, small, large)
+    if a.dtype == tl.float32:
+        # Stirling's formula for gamma(b + 1), b = a or four more. What cancels is in float64.
+        near = a < 10.0
+        b = tl.where(near, a + 4.0, a)
+        part = tl.where(near, (a + 1.0) * (a + 2.0) * (a + 3.0) * (a + 4.0) / (b * b * b * b), 1.0)
+        wide = b.to(tl.float64)
+        power = a.to(tl.float64) * libdevice.log(x.to(tl.float64) / wide) + (wide - x)
+        found = libdevice.exp(power.to(tl.float32) - stirling_tail(b)) * part
+        found = found / tl.sqrt(6.283185307179586 * b)
+    else:
+        b = tl.maximum(a, 10.0)
+        u = (x - b) / b
+        shape = u - libdevice.log1p(u)
+        large = libdevice.exp(-b * shape - stirling_tail(b)) / tl.sqrt(6.283185307179586 * b)
+        small = libdevice.exp(a * libdevice.log(x) - x - libdevice.lgamma(a + 1.0))
+        found = tl.where(a < 10.0, small, large)
+    return found
+
+
+@triton.jit
+def stirling_tail(b):
+    """The terms of log(gamma(b + 1)) in powers of 1 / b."""
+    i = 1.0 / (b * b)
+    return (1.0 / 12 - i * (1.0 / 360 - i * (1.0 / 1260 - i * (1.0 / 1680 - i / 1188)))) / b
 
 
 @triton.jit
@@ -33,13 +50,12 @@ def gamma_term(b, x, width, point, weight):
 
 
 @triton.jit
-def gamma_series(a, x, SHORT: tl.constexpr):
+def gamma_series(a, x):
     """The lower side's power series, relative to the density; each lane ends with its own term.
 
-    SHORT: the result is rounded to float32. Four terms share a division, and a barrier at which
-    lanes are asked whether some goes on.
+    Four terms share a division, and asking the lanes whether some goes on.
     """
-    ENDS: tl.constexpr = 1e-9 if SHORT else 1e-17
+    ENDS: tl.constexpr = 1e-8 if a.dtype == tl.float32 else 1e-17
     n = a + 0.0 * x
     term, total = 1.0 + 0.0 * n, 1.0 + 0.0 * n
     going = term > 0.0
@@ -56,13 +72,13 @@ def gamma_series(a, x, SHORT: tl.constexpr):
 
 
 @triton.jit
-def gamma_fraction(a, x, SHORT: tl.constexpr):
+def gamma_fraction(a, x):
     """The upper side's continued fraction, relative to the density, for 1 + a <= x < 1e5.
 
     Its convergents by J. Wallis' recurrence (DLMF 1.12.2), four at a time; the denominators, which
     are positive here, are made 1 by the one division.
     """
-    ENDS: tl.constexpr = 1e-9 if SHORT else 2e-15
+    ENDS: tl.constexpr = 1.5e-7 if a.dtype == tl.float32 else 2e-15
     b = x + 1.0 - a
     value = 1.0 / b
     top, below = value, 1.0 + 0.0 * b
@@ -124,7 +140,7 @@ def gamma_tail(a, x):
 
 
 @triton.jit
-def gamma_sides(a, x, SHORT: tl.constexpr):
+def gamma_sides(a, x):
     """(operands are in the domain, the side that is known is the upper one, its area)."""
     good = (a > 0) & (x > 0) & (a < float("inf")) & (x < float("inf"))
     s, t = tl.where(good, a, 1.0), tl.where(good, x, 1.0)
@@ -132,34 +148,33 @@ def gamma_sides(a, x, SHORT: tl.constexpr):
     is_upper = tl.where(large, t > s - 1.0, t >= s + 1.0)
     value = 0.0 * s * t
     if any_true(large):
-        value += gamma_tail(tl.where(large, s, 300.0), tl.where(large, t, 300.0))
+        center, end = tl.where(large, s, 300.0), tl.where(large, t, 300.0)
+        value += gamma_tail(center.to(tl.float64), end.to(tl.float64)).to(value.dtype)
     if any_true(s <= 200.0):
         # Lanes of another side take operands that need no steps.
         right = is_upper & (s <= 200.0)
         s, t = tl.where(large, 1.0, s), tl.where(large, 1.0, t)
         near, far = 0.0 * s * t, 0.0 * s * t
         if any_true(right == 0):
-            near += gamma_series(s, tl.where(right, 0.0, t), SHORT)
+            near += gamma_series(s, tl.where(right, 0.0, t))
         if any_true(right):
-            far += gamma_fraction(
-                tl.where(right, s, 1.0), tl.where(right, tl.minimum(t, 1e5), 2.0), SHORT
-            )
+            far += gamma_fraction(tl.where(right, s, 1.0), tl.where(right, tl.minimum(t, 1e5), 2.0))
         small = gamma_density(s, t) * tl.where(right, s * far, near)
         value = tl.where(large, value, small)
     return good, is_upper, value
 
 
 @triton.jit
-def igamma(a, x, SHORT: tl.constexpr):
-    """The regularised lower incomplete gamma function; SHORT: float32 has its digits."""
-    good, is_upper, value = gamma_sides(a, x, SHORT)
+def igamma(a, x):
+    """The regularised lower incomplete gamma function."""
+    good, is_upper, value = gamma_sides(a, x)
     return tl.where(good, tl.where(is_upper, 1.0 - value, value), float("nan"))
 
 
 @triton.jit
-def igammac(a, x, SHORT: tl.constexpr):
-    """The regularised upper incomplete gamma function; SHORT: float32 has its digits."""
-    good, is_upper, value = gamma_sides(a, x, SHORT)
+def igammac(a, x):
+    """The regularised upper incomplete gamma function."""
+    good, is_upper, value = gamma_sides(a, x)
     return tl.where(good, tl.where(is_upper, value, 1.0 - value), float("nan"))
 
 
@@ -169,15 +184,17 @@ def by_recurrence(x, n, first, step):
 
     NaN for degrees from 2^31 on, whose loops would not end.
     """
-    q = tl.full([], 1.0, x.dtype) + (n - n) + (x - x)
-    p = first + (n - n)
-    k = tl.full([], 1.0, x.dtype)
-    most = greatest_of(tl.where((n < 2147483648.0) & (x == x), n, 0.0))
+    spread = tl.zeros_like(x) + tl.zeros_like(n)
+    q, p = spread + 1.0, spread + first
+    good = (n < 2147483648.0) & (x == x)
+    degree = tl.where(good, n, 0.0).to(tl.int32)
+    k = tl.full([], 1, tl.int32)
+    most = greatest_of(degree)
     while k < most:
-        later = step(x, k, p, q)
-        q = tl.where(k < n, p, q)
-        p = tl.where(k < n, later, p)
-        k += 1.0
+        later = step(x, k.to(x.dtype), p, q)
+        q = tl.where(k < degree, p, q)
+        p = tl.where(k < degree, later, p)
+        k += 1
     value = tl.where(n < 1.0, 1.0, p)
     return tl.where(n < 2147483648.0, value, float("nan"))
 

@@ -4,6 +4,8 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
+from aot.backends.triton.device.integers import any_true
+
 
 @triton.jit
 def sign_of(x):
@@ -81,27 +83,43 @@ def i1_scaled(x):
 
 
 @triton.jit
-def digamma(x):
-    """The logarithmic derivative of the gamma function; NaN at negative integers, infinite at 0."""
-    # psi(x) = psi(1 - x) - pi / tan(pi x) for what is not positive.
-    flip = x <= 0
-    y = tl.where(flip, 1.0 - x, x)
-    # psi(y) = psi(y + 1) - 1 / y, until the asymptotic series in 1 / y^2 is exact.
-    below = tl.zeros_like(y)
-    for _ in tl.static_range(10):
-        low = y < 10.0
-        below += tl.where(low, 1.0 / y, 0.0)
-        y = tl.where(low, y + 1.0, y)
-    t = 1.0 / (y * y)
+def digamma_right(y):
+    """As `digamma`, of y > 0."""
+    # psi(y) = psi(y + n) - 1 / y - ... - 1 / (y + n - 1), until the asymptotic series is exact.
+    if y.dtype == tl.float32:
+        # Pairs of the four terms, from both ends: one division.
+        low = tl.minimum(y, 4.0)
+        pair = low * (low + 3.0)
+        below = (2.0 * low + 3.0) * (2.0 * pair + 2.0) / (pair * (pair + 2.0))
+        below = tl.where(y < 4.0, below, 0.0)
+        y = tl.where(y < 4.0, y + 4.0, y)
+    else:
+        below = tl.zeros_like(y)
+        for _ in tl.static_range(10):
+            low = y < 10.0
+            below += tl.where(low, 1.0 / y, 0.0)
+            y = tl.where(low, y + 1.0, y)
+    inverse = 1.0 / y
+    t = inverse * inverse
     series = t * (691.0 / 32760 - t / 12)
     series = t * (1.0 / 132 - series)
     series = t * (1.0 / 240 - series)
     series = t * (1.0 / 252 - series)
     series = t * (1.0 / 120 - series)
     series = t * (1.0 / 12 - series)
-    value = libdevice.log(y) - 0.5 / y - series - below
-    part = x - libdevice.rint(x)  # exact: near a pole its distance is all that counts
-    mirrored = value - 3.141592653589793 / libdevice.tan(3.141592653589793 * part)
-    value = tl.where(flip, mirrored, value)
-    value = tl.where((x < 0) & (part == 0), float("nan"), value)
-    return tl.where(x == 0, -libdevice.copysign(tl.full([], float("inf"), x.dtype), x), value)
+    return libdevice.log(y) - 0.5 * inverse - series - below
+
+
+@triton.jit
+def digamma(x):
+    """The logarithmic derivative of the gamma function; NaN at negative integers, infinite at 0."""
+    # psi(x) = psi(1 - x) - pi / tan(pi x) for what is not positive.
+    flip = x <= 0
+    value = digamma_right(tl.where(flip, 1.0 - x, x))
+    if any_true(flip):
+        part = x - libdevice.rint(x)  # exact: near a pole its distance is all that counts
+        slope = libdevice.cospi(part) / libdevice.sinpi(part)
+        value = tl.where(flip, value - 3.141592653589793 * slope, value)
+        value = tl.where((x < 0) & (part == 0), float("nan"), value)
+        value = tl.where(x == 0, -libdevice.copysign(tl.full([], float("inf"), x.dtype), x), value)
+    return value
