@@ -93,9 +93,8 @@ def _tools(folder: Path) -> Path:
 def _assembler(folder: Path, arch: str) -> Path:
     """The newest of Triton's assemblers; where the architecture allows, of those of CUDA 12.
 
-    Machine code of CUDA 12 is taken by drivers from 525 on, that of CUDA 13 from 580 on only. Of two
-    of CUDA 12 the older one, 12.8, makes code that reads registers which nothing has written
-    (ADR 0051).
+    Machine code of CUDA 12 is taken by drivers from 525 on, that of CUDA 13 from 580 on only. Code
+    of 12.8 reads registers that nothing has written (ADR 0051).
     """
     names = [_tools(folder) / name for name in ("ptxas", "ptxas-blackwell")]
     found = [path for path in names if path.exists()]

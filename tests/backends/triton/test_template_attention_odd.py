@@ -1,4 +1,4 @@
-"""Attention of odd heads: what registers carry to shared memory, where nothing wider can be read."""
+"""Attention of odd heads, whose rows registers carry to shared memory."""
 
 from __future__ import annotations
 
