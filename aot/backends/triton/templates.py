@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ from aot.backends.triton.template_resample_outer import MOST_INSIDE, workspace
 from aot.backends.triton.template_scan import LONGEST, emit_scan
 from aot.backends.triton.template_true_places import COMPACTED, emit_true_places
 from aot.errors import InternalError
-from aot.ir.dtypes import FLOAT64
+from aot.ir.dtypes import FLOAT32, FLOAT64
 from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer
@@ -65,6 +66,13 @@ from aot.symbolic import is_int
 
 TENSOR_CORE_TYPES = frozenset(("float32", "float16", "bfloat16"))
 """Names of the element types that convolutions and attention are computed of."""
+
+WIDE_HEAD = 128
+LEAST_WIDE = 128
+MOST_SCORES = 1 << 30
+"""Attention in float32 is two products where heads have more elements than `WIDE_HEAD`, of at least
+`LEAST_WIDE` queries and keys, up to so many bytes of scores: digits of both operands and of the sums
+leave the template's tile 16 queries there, and each of these reads all keys."""
 
 SORT_RUN = SORT_COLUMNS // 2
 """Elements of the runs that longer rows are merged from."""
@@ -157,7 +165,23 @@ def _takes_heads(call: Attention, buffers: Mapping[str, Buffer], hints: Hints) -
     sizes = (call.q.axes[3].extent, call.output.axes[3].extent)
     if any(is_int(s) and int(s) > HEAD_SIZE for s in sizes):
         return f"the device's template takes heads of up to {HEAD_SIZE} elements"
+    if operand_dtype(call, buffers) == FLOAT32 and _is_wide(call):
+        return "tiles of large heads are low where tensor cores take float32 by digits"
     return _takes_type(call, buffers, hints)
+
+
+def _is_wide(call: Attention) -> bool:
+    """True where two products and a softmax, whose scores are stored, are less than the template.
+
+    Only where sizes are known, so that the memory is too.
+    """
+    *batch, queries, depth = (a.extent for a in call.q.axes)
+    extents = (*batch, queries, call.k.axes[2].extent)
+    if not is_int(depth) or int(depth) <= WIDE_HEAD or not all(is_int(e) for e in extents):
+        return False
+    keys = int(extents[-1])
+    stored = math.prod(int(e) for e in extents) * FLOAT32.itemsize
+    return int(queries) >= LEAST_WIDE <= keys and stored <= MOST_SCORES
 
 
 def _takes_rows(call: Argsort, buffers: Mapping[str, Buffer], hints: Hints) -> str:
@@ -189,7 +213,11 @@ _ROWS = (
         emit_argsort,
         _never,
     ),
-    Template(AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS), emit_attention, _always),
+    Template(
+        AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS, products=True),
+        emit_attention,
+        _always,
+    ),
     Template(BagsSupport(Bags, parts=BAG_PARTS), emit_bags, _never),
     Template(
         ConvSupport(
