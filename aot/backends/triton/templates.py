@@ -65,14 +65,15 @@ from aot.ir.templates.matmul import AlignedRows
 from aot.symbolic import is_int
 
 TENSOR_CORE_TYPES = frozenset(("float32", "float16", "bfloat16"))
-"""Names of the element types that convolutions and attention are computed of."""
+"""Names of the element types that attention is computed of; products and convolutions are of
+float64, too."""
 
 WIDE_HEAD = 128
 LEAST_WIDE = 128
 MOST_SCORES = 1 << 30
 """Attention in float32 is two products where heads have more elements than `WIDE_HEAD`, of at least
-`LEAST_WIDE` queries and keys, up to so many bytes of scores: digits of both operands and of the sums
-leave the template's tile 16 queries there, and each of these reads all keys."""
+`LEAST_WIDE` queries and keys, up to so many bytes of scores: digits of both operands and the sums
+leave the template's tile 16 queries there, and each tile reads all keys."""
 
 SORT_RUN = SORT_COLUMNS // 2
 """Elements of the runs that longer rows are merged from."""
@@ -155,7 +156,7 @@ def _takes_type(call: TemplateCall, buffers: Mapping[str, Buffer], hints: Hints)
     return f"the device's template for {call.kind} takes no {dtype}"
 
 
-def _takes_product(call: Matmul, buffers: Mapping[str, Buffer], hints: Hints) -> str:
+def _takes_product(call: Matmul | Conv, buffers: Mapping[str, Buffer], hints: Hints) -> str:
     if operand_dtype(call, buffers) == FLOAT64:
         return ""
     return _takes_type(call, buffers, hints)
@@ -221,7 +222,7 @@ _ROWS = (
     Template(BagsSupport(Bags, parts=BAG_PARTS), emit_bags, _never),
     Template(
         ConvSupport(
-            Conv, _takes_type, in_place=True, vector=VECTOR, narrow_of=tuple(NARROW.items())
+            Conv, _takes_product, in_place=True, vector=VECTOR, narrow_of=tuple(NARROW.items())
         ),
         emit_conv,
         _always,

@@ -52,6 +52,7 @@ class Conv(TemplateCall):
     Attributes:
         stride, padding, dilation: Of each spatial axis, in elements.
         groups: Runs of channels that meet only outputs of their own.
+        precision: "tf32": float32 operands may be rounded to 11 bits (`TensorGraph.tf32`).
     """
 
     kind: ClassVar[str] = "conv"
@@ -62,6 +63,7 @@ class Conv(TemplateCall):
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
     groups: int
+    precision: str | None = None
 
     @property
     def is_depthwise(self) -> bool:

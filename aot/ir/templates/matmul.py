@@ -18,12 +18,17 @@ from aot.symbolic import Expr, integer, is_int, product, substitute, var
 
 @dataclass(frozen=True)
 class Matmul(TemplateCall):
-    """a (*batch, m, k), b (*batch, k, n) -> output (*batch, m, n): the sums of products."""
+    """a (*batch, m, k), b (*batch, k, n) -> output (*batch, m, n): the sums of products.
+
+    Attributes:
+        precision: "tf32": float32 operands may be rounded to 11 bits (`TensorGraph.tf32`).
+    """
 
     kind: ClassVar[str] = "matmul"
 
     a: View
     b: View
+    precision: str | None = None
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """a @ b."""
