@@ -214,7 +214,7 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
         _NEAR_BYTES, _FAR_BYTES * gpu.multiprocessors / min(programs, gpu.multiprocessors)
     )
     # Every pair of tap and channel has an address and a mask of its own in a flat block.
-    vectors = size.last and size.channels % 8 == 0
+    vectors = size.last and size.channels * size.dtype.itemsize % 16 == 0
     gather = tile.rows * tile.depth / (64 if vectors else 16) if tile.flat else 0
     resident = max(1, min(16 // tile.warps, gpu.shared_bytes // (tile.stages * read)))
     busy = share * turns * max(multiply, read / bandwidth, gather)

@@ -92,6 +92,9 @@ DEEP = Parts(longest=8192, least=2048, room=1)
 """A step of a tile's walk takes half a microsecond, so that 2048 steps in blocks of 64 take as long
 as some launches."""
 
+TILE = 32
+"""Of the sides of tiles that keep a device busy: smaller ones read each operand too often."""
+
 ROWS = AlignedRows(bytes=16, least_uses=64, least_work=1 << 28)
 """What descriptors and the widest loads take. Odd rows took four times as long on an H200 (7021 x
 4095 by 4095 x 515 halves: 420 us, with both operands copied 120), a copy a tenth of that."""
@@ -222,7 +225,12 @@ _ROWS = (
     Template(BagsSupport(Bags, parts=BAG_PARTS), emit_bags, _never),
     Template(
         ConvSupport(
-            Conv, _takes_product, in_place=True, vector=VECTOR, narrow_of=tuple(NARROW.items())
+            Conv,
+            _takes_product,
+            in_place=True,
+            vector=VECTOR,
+            narrow_of=tuple(NARROW.items()),
+            rows=ROWS,
         ),
         emit_conv,
         _always,
@@ -232,7 +240,9 @@ _ROWS = (
     Template(Support(DigitPlaces), emit_digits, _always),
     Template(Support(LibraryCall, takes_small), emit_library, _never),
     Template(
-        MatmulSupport(Matmul, _takes_product, deep=DEEP, rows=ROWS), emit_matmul, fills_processors
+        MatmulSupport(Matmul, _takes_product, deep=DEEP, least_tile=TILE, rows=ROWS),
+        emit_matmul,
+        fills_processors,
     ),
     Template(
         RecurrenceSupport(Recurrence, spread=SPREAD), emit_recurrence, _always, recurrence_workspace
