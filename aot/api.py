@@ -32,6 +32,7 @@ def package(
     swappable: bool = False,
     keep_originals: bool = False,
     weights_file: str = "",
+    exact_floats: bool = False,
     operators: Sequence[str] = (),
     operator_libraries: Sequence[str | Path] = (),
 ) -> BuildReport:
@@ -50,6 +51,7 @@ def package(
         swappable: Weights can be replaced at run time, all of them together.
         keep_originals: The same, also some of them alone, or added to.
         weights_file: Name of a file beside the package that the weights go to; "": into it.
+        exact_floats: Nothing rounds float32 to TF32, whatever torch's settings let eager do.
         operators: Custom operators ("ns::name", "ns::*") that the loading program registers.
         operator_libraries: Shared objects with custom operators for the package to carry.
 
@@ -67,6 +69,7 @@ def package(
         swappable=swappable,
         keep_originals=keep_originals,
         weights_file=weights_file,
+        exact_floats=exact_floats,
         operators=tuple(operators),
         operator_libraries=tuple(Path(path) for path in operator_libraries),
     )

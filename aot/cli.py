@@ -112,6 +112,11 @@ _build_arguments = _together(
         type=click.Path(path_type=Path),
         help="A shared object with custom operators for the package to carry; may be repeated.",
     ),
+    click.option(
+        "--exact-floats",
+        is_flag=True,
+        help="On GPUs round no float32 to TF32, whatever torch's settings let eager do.",
+    ),
     click.option("--no-cache", is_flag=True, help="Compile everything again."),
     click.option("--check", is_flag=True, help="Check every graph's invariants after every stage."),
 )

@@ -117,7 +117,7 @@ def build(
     given = (*options.operators, *(name for library in carried for name, _ in library.operators))
 
     captured = stages.run("capture", lambda: _capture(source, given))
-    graph, weights = stages.run("ingest", lambda: ingest(captured, given))
+    graph, weights = stages.run("ingest", lambda: _ingest(captured, given, options))
     refuse_kernels(graph, programs)
     check_operators(graph, programs, options.operators, carried)
     lowered = stages.run("lower", lambda: lower_outline(outline(graph)))
@@ -142,6 +142,12 @@ def build(
     linked = replace(linked, documents=provenance_documents(facts))
     nbytes = stages.run("write", lambda: _write(options, linked))
     return _report(emitted, memory, linked, nbytes, carried, options, kept.timings)
+
+
+def _ingest(
+    captured: Captured, operators: Sequence[str], options: BuildOptions
+) -> tuple[TensorGraph, WeightStore]:
+    return ingest(replace(captured, tf32=()) if options.exact_floats else captured, operators)
 
 
 def _schedule(
@@ -182,6 +188,7 @@ def _build_facts(
         "swappable": options.swappable,
         "keep_originals": options.keep_originals,
         "weights_file": options.weights_file,
+        "exact_floats": options.exact_floats,
         "golden": options.golden,
         "operators": list(options.operators),
         "operator_libraries": [path.name for path in options.operator_libraries],

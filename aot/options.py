@@ -95,6 +95,7 @@ class BuildOptions:
             they are derived for, and updates can be added: the package holds the model's own
             weights besides what is derived from them. Implies `swappable`.
         weights_file: Name of a file beside the package that the weights go to; "": into it.
+        exact_floats: Nothing rounds float32 to TF32, whatever torch's settings let eager do.
         operators: Names of custom operators ("ns::name", "ns::*") that whoever loads the package
             gives.
         operator_libraries: Shared objects with custom operators that the package carries.
@@ -113,6 +114,7 @@ class BuildOptions:
     swappable: bool = False
     keep_originals: bool = False
     weights_file: str = ""
+    exact_floats: bool = False
     operators: tuple[str, ...] = ()
     operator_libraries: tuple[Path, ...] = ()
 

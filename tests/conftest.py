@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aot.options import CPU_LEVELS
-from tests.settings import LEVEL, SETTINGS
+from tests.settings import LEVEL, SETTINGS, exact_floats
 
 GoldenCheck = Callable[[str, str], None]
 
@@ -61,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tell the tests their settings, before their modules make inputs of them."""
     SETTINGS.seed = int(config.getoption("--seed"))
     SETTINGS.level = config.getoption("--level") or LEVEL
+    exact_floats()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 LEVEL = "x86-64-v3"
 """The level that every machine can run."""
 
@@ -30,6 +32,11 @@ SETTINGS = Settings()
 def seeded(own: int = 0) -> int:
     """The seed for a test's inputs: its own, or one that `--seed` makes of it."""
     return own + _STRIDE * SETTINGS.seed
+
+
+def exact_floats() -> None:
+    """Lets nothing round float32 to TF32 in this process: results are held to exact ones then."""
+    torch.backends.cudnn.allow_tf32 = False
 
 
 def level() -> str:

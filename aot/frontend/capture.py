@@ -22,6 +22,7 @@ from aot.frontend.aliases import merge_aliases
 from aot.frontend.decompose import decomposition_table
 from aot.frontend.failures import export_error, place_of_model, violates_range, without_graphs
 from aot.frontend.labels import wanted_sizes
+from aot.frontend.numerics import rounded_kinds
 from aot.frontend.open_dims import narrowed_by_model, traceable
 from aot.frontend.places import UserCode, first_lines
 from aot.frontend.recurrent import WholeLayers
@@ -44,6 +45,7 @@ class Captured:
         guards: torch's conditions on input sizes under which the program is valid, as Python text.
         parameter_names: Names of forward's parameters, in the order of the example inputs.
         root: Directory of the model file, None when it came from Python.
+        tf32: As `TensorGraph.tf32`: what torch's settings allowed at the time.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Captured:
     guards: tuple[str, ...]
     parameter_names: tuple[str, ...]
     root: Path | None
+    tf32: tuple[str, ...] = ()
 
 
 def capture_file(path: Path, operators: Sequence[str] = ()) -> Captured:
@@ -195,6 +198,7 @@ def _decomposed(
         guards,
         names,
         source.root,
+        rounded_kinds(),
     )
 
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aot.frontend.capture import Captured
 from aot.frontend.context import Context
@@ -17,7 +17,18 @@ from aot.frontend.places import places_of
 from aot.frontend.results import read_mutations, read_outputs
 from aot.frontend.sizes import open_relations
 from aot.frontend.weights import TorchWeights, weight_specs
-from aot.ir.tensors import Signature, TensorGraph, all_outputs, read_sizes, reads_of
+from aot.ir.dtypes import FLOAT32
+from aot.ir.tensors import (
+    GraphOp,
+    Signature,
+    TensorGraph,
+    TensorOp,
+    TensorType,
+    all_ops,
+    all_outputs,
+    read_sizes,
+    reads_of,
+)
 
 
 def ingest(captured: Captured, operators: Sequence[str] = ()) -> tuple[TensorGraph, TorchWeights]:
@@ -59,7 +70,16 @@ def ingest(captured: Captured, operators: Sequence[str] = ()) -> tuple[TensorGra
         (*relations, *open_relations(measured.relations, (*dims, *measured.dims))),
         tuple(given.states.items()),
         mutations,
+        tf32=tuple(kind for kind in captured.tf32 if kind in _kinds(ops, types)),
     )
     stored = (*weights.values(), *given.states.values())
     specs = weight_specs(program, given.tensors)
     return graph, TorchWeights({fqn: given.tensors[fqn] for fqn in stored}, specs)
+
+
+def _kinds(ops: Sequence[GraphOp], types: Mapping[str, TensorType]) -> frozenset[str]:
+    """Kinds of templates that some operator may become, where settings have something to say."""
+    used = [op.target for op in all_ops(ops) if isinstance(op, TensorOp)]
+    single = any(type_.dtype == FLOAT32 for type_ in types.values())
+    convolves = any(target.startswith("aten.convolution") for target in used)
+    return frozenset(("matmul", *(["conv"] if convolves else []))) if single else frozenset()

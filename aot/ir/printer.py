@@ -66,6 +66,7 @@ _SIGNS = {"set": "=", "add": "+=", "mul": "*="}
 def print_tensors(graph: TensorGraph) -> str:
     """A tensor graph: dims, inputs, weights, then an operator a line."""
     lines = [f"tensors {graph.name}", *_sizes(graph.dims, graph.relations)]
+    lines += [f"  tf32 {kind}" for kind in graph.tf32]
     lines += [f"  input {name}: {_type(graph.types[name])}" for name in graph.inputs]
     lines += [
         f"  {kind} {name} = {fqn!r}: {_type(graph.types[name])}"

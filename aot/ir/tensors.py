@@ -281,7 +281,8 @@ class TensorGraph:
     names, one per output leaf. `states`: value name -> FQN of the buffers that runs change; reading
     the name gives the value before the run. `mutations`: at most one for each state or input, in
     the model's order. `prefix`: of the names that lowering makes up; a part of a larger program has
-    one, and its results are buffers of their own names (see `lowering.outline`).
+    one, and its results are buffers of their own names (see `lowering.outline`). `tf32`: kinds of
+    templates whose float32 operands a device may round to TF32, since eager may there.
     """
 
     name: str
@@ -296,6 +297,7 @@ class TensorGraph:
     states: tuple[tuple[str, str], ...] = ()
     mutations: tuple[Mutation, ...] = ()
     prefix: str = ""
+    tf32: tuple[str, ...] = ()
 
 
 def names_in(argument: Argument) -> Iterator[str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import FLOAT32, DType
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis, Buffer, LoopNest, Store, View, numbered_axes
 from aot.ir.origin import NO_ORIGIN, Origin
 from aot.ir.rewrite import rename_buffers
 from aot.ir.scalar import Node, bound_index, check_index, index_value, load
-from aot.ir.templates.base import LoopOp, TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall, operand_dtype
+from aot.ir.templates.conv import Conv
+from aot.ir.templates.matmul import Matmul
 from aot.ir.tensors import Mutation, TensorGraph, TensorOp, TensorType
 from aot.symbolic import Expr, Ranges, Symbol, dim, row_major_strides, var
 
@@ -194,7 +196,11 @@ class GraphBuilder:
     ) -> Tensor:
         """The result of a template call of that shape; `call` makes it of name, output, origin."""
         out = self._new_buffer(shape, dtype)
-        self._ops.append(call(self._op_name("t"), identity_view(out), self.origin))
+        made = call(self._op_name("t"), identity_view(out), self.origin)
+        if isinstance(made, (Conv, Matmul)) and made.kind in self.graph.tf32:
+            single = operand_dtype(made, self._buffers) == FLOAT32
+            made = replace(made, precision="tf32") if single else made
+        self._ops.append(made)
         return out
 
     def view(self, tensor: Tensor, shape: Sequence[Expr], index: PointIndex) -> View:

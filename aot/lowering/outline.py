@@ -185,6 +185,7 @@ class _Outline:
             _NO_SIGNATURE,
             states=tuple((n, states[n]) for n in given if n in states),
             prefix=f"p{self.parts}.",
+            tf32=self.graph.tf32,
         )
         return [Straight(graph)]
 

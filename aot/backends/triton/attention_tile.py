@@ -48,13 +48,17 @@ class AttentionTile:
 
 _HALF = {
     64: AttentionTile(64, 64, 4, 3),
+    96: AttentionTile(128, 64, 4, 3),
     128: AttentionTile(128, 64, 8, 3),
+    160: AttentionTile(64, 64, 4, 3),
+    192: AttentionTile(128, 64, 8, 3),
     256: AttentionTile(64, 64, 4, 3),
 }
 """Small enough that a multiprocessor holds two: one multiplies while the other computes powers.
 
-From 128 columns on, more rows or keys to each block read were better on an H200 (32 heads of 4096
-keys): 128 by 64 took 0.95 to 0.98 of 64 by 64; of 256 columns 64 by 64 0.79 to 0.87 of 64 by 32.
+Measured on an H200. Of 128 columns (32 heads of 4096 keys) 128 by 64 took 0.95 to 0.98 of 64 by 64;
+of 256 columns 64 by 64 0.79 to 0.87 of 64 by 32. Of 80 and 96 columns four warps for 128 rows took
+0.79 and 0.83 of eight; of 192 columns 128 rows took 0.73 to 0.84 of 64, alone on a multiprocessor.
 """
 
 _HALF_IN_STEP = {

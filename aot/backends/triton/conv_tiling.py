@@ -50,7 +50,7 @@ class ConvSize:
     """A convolution at the hints: positions and output channels, groups, taps, input channels.
 
     `columns` and `channels` are those of one group. `last`: channels are walked fastest; else they
-    are few, and lie apart.
+    are few, and lie apart. `rounded`: float32 is rounded to TF32.
     """
 
     rows: int
@@ -60,11 +60,7 @@ class ConvSize:
     channels: int
     dtype: DType
     last: bool
-
-    @property
-    def is_half(self) -> bool:
-        """True when tensor cores multiply."""
-        return self.dtype.itemsize == 2
+    rounded: bool = False
 
 
 _HALF = (
@@ -101,6 +97,56 @@ _SINGLE = (
 )
 
 
+_TF32 = tuple((rows, columns, warps, rate // 2) for rows, columns, warps, rate in _HALF)
+_DIGITS = (
+    (128, 128, 8, 175),
+    (128, 64, 4, 175),
+    (64, 128, 4, 175),
+    (64, 64, 4, 160),
+    (128, 32, 4, 130),
+    (64, 32, 4, 110),
+    (32, 64, 4, 100),
+    (128, 16, 4, 80),
+    (32, 32, 4, 70),
+    (64, 16, 4, 60),
+    (32, 16, 4, 45),
+    (16, 32, 4, 45),
+    (16, 16, 2, 30),
+)
+"""Of float32 as products of halves of its digits: as products have it (dot_tiling.py)."""
+
+_DOUBLE = (
+    (128, 64, 8, 90),
+    (64, 64, 4, 90),
+    (64, 32, 4, 75),
+    (32, 64, 4, 75),
+    (32, 32, 4, 60),
+    (64, 16, 4, 45),
+    (32, 16, 4, 35),
+    (16, 32, 4, 35),
+    (16, 16, 2, 20),
+)
+"""Not measured: three fifths of what tensor cores do at most."""
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """What there is for a type: (rows, columns, warps, multiplications a cycle), and depths."""
+
+    tiles: tuple[tuple[int, int, int, int], ...]
+    depths: tuple[int, ...]
+
+
+def _blocks(size: ConvSize, gpu: Gpu) -> _Blocks:
+    if size.dtype.itemsize == 2:
+        return _Blocks(_HALF, (128, 64, 32, 16))
+    if size.dtype.itemsize == 8:
+        return _Blocks(_DOUBLE, (16,))
+    if size.rounded:
+        return _Blocks(_TF32, (64, 32, 16))
+    return _Blocks(_DIGITS if gpu.splits_floats else _SINGLE, (32, 16))
+
+
 def conv_tile(size: ConvSize, gpu: Gpu) -> ConvTile:
     """The block that was measured to be the fastest, else the one that should finish first."""
     tiles = list(candidates(size, gpu))
@@ -122,11 +168,12 @@ def problem(size: ConvSize) -> Problem:
 def candidates(size: ConvSize, gpu: Gpu) -> Iterator[ConvTile]:
     """The tiles that are worth a try."""
     least = max(16, power_above(size.columns))
-    for rows, columns, warps, _ in _HALF if size.is_half else _SINGLE:
+    blocks = _blocks(size, gpu)
+    for rows, columns, warps, _ in blocks.tiles:
         if columns > least or rows > max(16, 2 * power_above(size.rows)):
             continue
-        for depth in (128, 64, 32, 16) if size.is_half else (32, 16):
-            if depth == 128 and rows + columns > 128:
+        for depth in blocks.depths:
+            if depth * size.dtype.itemsize == 256 and rows + columns > 128:
                 continue
             for flat in (False, True) if size.last else (True,):
                 tile = ConvTile(rows, columns, depth, warps, 2, flat)
@@ -138,7 +185,10 @@ def candidates(size: ConvSize, gpu: Gpu) -> Iterator[ConvTile]:
 def _fits(tile: ConvTile, size: ConvSize, gpu: Gpu) -> int:
     """Blocks in flight that shared memory holds."""
     each = (tile.rows + tile.columns) * tile.depth * size.dtype.itemsize
-    return (gpu.shared_bytes - _RESERVED) // each
+    room = gpu.shared_bytes - _RESERVED
+    if size.dtype.itemsize == 4 and gpu.splits_floats and not size.rounded:
+        room -= 2 * tile.columns * tile.depth * size.dtype.itemsize  # both halves of the digits
+    return room // each
 
 
 def steps(size: ConvSize, tile: ConvTile) -> int:
@@ -152,7 +202,7 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
     """What the convolution should take with a tile."""
     rate = next(
         r
-        for rows, columns, _, r in (_HALF if size.is_half else _SINGLE)
+        for rows, columns, _, r in _blocks(size, gpu).tiles
         if (rows, columns) == (tile.rows, tile.columns)
     )
     programs = size.groups * -(-size.rows // tile.rows) * -(-size.columns // tile.columns)
@@ -164,7 +214,7 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
         _NEAR_BYTES, _FAR_BYTES * gpu.multiprocessors / min(programs, gpu.multiprocessors)
     )
     # Every pair of tap and channel has an address and a mask of its own in a flat block.
-    vectors = size.last and size.channels % 8 == 0
+    vectors = size.last and size.channels * size.dtype.itemsize % 16 == 0
     gather = tile.rows * tile.depth / (64 if vectors else 16) if tile.flat else 0
     resident = max(1, min(16 // tile.warps, gpu.shared_bytes // (tile.stages * read)))
     busy = share * turns * max(multiply, read / bandwidth, gather)

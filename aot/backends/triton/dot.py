@@ -54,13 +54,16 @@ def open_batch(body: Body, batch: tuple[Axis, ...], number: str) -> None:
         rest = f"{rest} // ({extent})"
 
 
-def precision(dtype: DType, *, split: bool = False) -> str:
+def precision(dtype: DType, *, split: bool = False, rounded: str | None = None) -> str:
     """tl.dot's `input_precision`, such that float32 products are as exact as eager's.
 
     `split`: they are three products of numbers of 11 bits, whose sum is off by 2^-22 of itself.
+    `rounded`: the `precision` of a call whose float32 operands may lose digits.
     """
     if dtype != FLOAT32:
         return "None"
+    if rounded is not None:
+        return f'"{rounded}"'
     return '"tf32x3"' if split else '"ieee"'
 
 

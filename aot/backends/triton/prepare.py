@@ -23,6 +23,7 @@ from aot.ir.kernels import (
     side_by_side,
 )
 from aot.ir.nests import Buffer
+from aot.ir.templates import Conv, Matmul
 
 MOST_PARTS = 8
 """Kernels of one launch."""
@@ -37,7 +38,19 @@ MOST_BYTES = 16 * 1024 * 1024
 def prepare_kernels(graph: KernelGraph, gpu: Gpu) -> KernelGraph:
     """The graph with workspaces and joined launches."""
     hints = hints_of(graph.dims)
-    return _with_launches(_with_workspaces(graph, hints, gpu), hints, gpu)
+    return _with_launches(_with_workspaces(_with_precisions(graph), hints, gpu), hints, gpu)
+
+
+def _with_precisions(graph: KernelGraph) -> KernelGraph:
+    """The graph with a decision for each kernel that rounds its float32 operands."""
+    rounding = [
+        Decision("precision", (kernel.name,), call.precision, "torch's settings let eager do so")
+        for kernel in graph.kernels
+        if isinstance(kernel, TemplateKernel)
+        and isinstance(call := kernel.template, (Conv, Matmul))
+        and call.precision is not None
+    ]
+    return replace(graph, decisions=(*graph.decisions, *rounding)) if rounding else graph
 
 
 def _with_workspaces(graph: KernelGraph, hints: Hints, gpu: Gpu) -> KernelGraph:

@@ -13,7 +13,7 @@ from aot.backends.triton.body import Body
 from aot.backends.triton.context import TileDim
 from aot.backends.triton.conv_tiling import ConvSize, ConvTile, conv_tile
 from aot.backends.triton.conv_walk import Convolution, ConvWalk, take_apart
-from aot.backends.triton.dot import finish_tile, precision
+from aot.backends.triton.dot import finish_tile, precision, sums_type
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks, in_tuple, places
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
@@ -67,8 +67,9 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
         channels=hints.value(conv.inputs),
         dtype=conv.dtype,
         last=conv.last,
+        rounded=conv.call.precision is not None,
     )
-    return _emit_product(conv, conv_tile(size, gpu))
+    return _emit_product(conv, conv_tile(size, gpu), gpu)
 
 
 def _is_direct(conv: Convolution) -> bool:
@@ -86,7 +87,7 @@ def _write_load(body: Body, pointer: str, address: str, masks: Sequence[str]) ->
     body.writer.line(f"return tl.load({pointer} + ({address}){masked})")
 
 
-def _emit_product(conv: Convolution, tile: ConvTile) -> EmittedKernel:
+def _emit_product(conv: Convolution, tile: ConvTile, gpu: Gpu) -> EmittedKernel:
     down = ceil_div(product([a.extent for a in conv.positions]), tile.rows)
     across = ceil_div(conv.outputs, tile.columns)
     blocks = ceil_div(conv.inputs, tile.depth)
@@ -99,7 +100,8 @@ def _emit_product(conv: Convolution, tile: ConvTile) -> EmittedKernel:
         "ROWS": str(tile.rows),
         "COLUMNS": str(tile.columns),
         "STEP": str(tile.depth if tile.flat else 1),
-        "PRECISION": precision(conv.dtype),
+        "PRECISION": precision(conv.dtype, split=gpu.splits_floats, rounded=conv.call.precision),
+        "SUMS": sums_type(conv.dtype),
     }
     grid = line_grid(product((integer(conv.groups), down, across)))
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
@@ -217,6 +219,7 @@ def _emit_direct(conv: Convolution, hints: Hints, gpu: Gpu) -> EmittedKernel:
         "COLUMNS": str(columns),
         "CHANNELS": str(inputs),
         "UNROLLED": str(is_int(taps) and int(taps) * inputs <= UNROLLED),
+        "SUMS": sums_type(conv.dtype),
     }
     down = ceil_div(product([a.extent for a in conv.positions]), rows)
     grid = line_grid(product((down, across)))

@@ -86,7 +86,8 @@ def emit_matmul(
     arguments = {
         **{"down": down, "across": across, "depth": depth},
         **{"ROWS": str(tile.rows), "COLUMNS": str(tile.columns), "DEPTH": str(tile.depth)},
-        **{"GROUP": str(GROUP), "PRECISION": precision(dtype, split=gpu.splits_floats)},
+        "GROUP": str(GROUP),
+        "PRECISION": precision(dtype, split=gpu.splits_floats, rounded=call.precision),
         "SUMS": sums_type(dtype),
     }
     options = {"num_warps": tile.warps, "num_stages": tile.stages}

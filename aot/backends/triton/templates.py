@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ from aot.backends.triton.template_resample_outer import MOST_INSIDE, workspace
 from aot.backends.triton.template_scan import LONGEST, emit_scan
 from aot.backends.triton.template_true_places import COMPACTED, emit_true_places
 from aot.errors import InternalError
-from aot.ir.dtypes import FLOAT64
+from aot.ir.dtypes import FLOAT32, FLOAT64
 from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer
@@ -64,7 +65,15 @@ from aot.ir.templates.matmul import AlignedRows
 from aot.symbolic import is_int
 
 TENSOR_CORE_TYPES = frozenset(("float32", "float16", "bfloat16"))
-"""Names of the element types that convolutions and attention are computed of."""
+"""Names of the element types that attention is computed of; products and convolutions are of
+float64, too."""
+
+WIDE_HEAD = 128
+LEAST_WIDE = 128
+MOST_SCORES = 1 << 30
+"""Attention in float32 is two products where heads have more elements than `WIDE_HEAD`, of at least
+`LEAST_WIDE` queries and keys, up to so many bytes of scores: digits of both operands and the sums
+leave the template's tile 16 queries there, and each tile reads all keys."""
 
 SORT_RUN = SORT_COLUMNS // 2
 """Elements of the runs that longer rows are merged from."""
@@ -82,6 +91,9 @@ positions once, and moves both."""
 DEEP = Parts(longest=8192, least=2048, room=1)
 """A step of a tile's walk takes half a microsecond, so that 2048 steps in blocks of 64 take as long
 as some launches."""
+
+TILE = 32
+"""Of the sides of tiles that keep a device busy: smaller ones read each operand too often."""
 
 ROWS = AlignedRows(bytes=16, least_uses=64, least_work=1 << 28)
 """What descriptors and the widest loads take. Odd rows took four times as long on an H200 (7021 x
@@ -147,7 +159,7 @@ def _takes_type(call: TemplateCall, buffers: Mapping[str, Buffer], hints: Hints)
     return f"the device's template for {call.kind} takes no {dtype}"
 
 
-def _takes_product(call: Matmul, buffers: Mapping[str, Buffer], hints: Hints) -> str:
+def _takes_product(call: Matmul | Conv, buffers: Mapping[str, Buffer], hints: Hints) -> str:
     if operand_dtype(call, buffers) == FLOAT64:
         return ""
     return _takes_type(call, buffers, hints)
@@ -157,7 +169,23 @@ def _takes_heads(call: Attention, buffers: Mapping[str, Buffer], hints: Hints) -
     sizes = (call.q.axes[3].extent, call.output.axes[3].extent)
     if any(is_int(s) and int(s) > HEAD_SIZE for s in sizes):
         return f"the device's template takes heads of up to {HEAD_SIZE} elements"
+    if operand_dtype(call, buffers) == FLOAT32 and _is_wide(call):
+        return "tiles of large heads are low where tensor cores take float32 by digits"
     return _takes_type(call, buffers, hints)
+
+
+def _is_wide(call: Attention) -> bool:
+    """True where two products and a softmax, whose scores are stored, are less than the template.
+
+    Only where sizes are known, so that the memory is too.
+    """
+    *batch, queries, depth = (a.extent for a in call.q.axes)
+    extents = (*batch, queries, call.k.axes[2].extent)
+    if not is_int(depth) or int(depth) <= WIDE_HEAD or not all(is_int(e) for e in extents):
+        return False
+    keys = int(extents[-1])
+    stored = math.prod(int(e) for e in extents) * FLOAT32.itemsize
+    return int(queries) >= LEAST_WIDE <= keys and stored <= MOST_SCORES
 
 
 def _takes_rows(call: Argsort, buffers: Mapping[str, Buffer], hints: Hints) -> str:
@@ -189,11 +217,20 @@ _ROWS = (
         emit_argsort,
         _never,
     ),
-    Template(AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS), emit_attention, _always),
+    Template(
+        AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS, products=True),
+        emit_attention,
+        _always,
+    ),
     Template(BagsSupport(Bags, parts=BAG_PARTS), emit_bags, _never),
     Template(
         ConvSupport(
-            Conv, _takes_type, in_place=True, vector=VECTOR, narrow_of=tuple(NARROW.items())
+            Conv,
+            _takes_product,
+            in_place=True,
+            vector=VECTOR,
+            narrow_of=tuple(NARROW.items()),
+            rows=ROWS,
         ),
         emit_conv,
         _always,
@@ -203,7 +240,9 @@ _ROWS = (
     Template(Support(DigitPlaces), emit_digits, _always),
     Template(Support(LibraryCall, takes_small), emit_library, _never),
     Template(
-        MatmulSupport(Matmul, _takes_product, deep=DEEP, rows=ROWS), emit_matmul, fills_processors
+        MatmulSupport(Matmul, _takes_product, deep=DEEP, least_tile=TILE, rows=ROWS),
+        emit_matmul,
+        fills_processors,
     ),
     Template(
         RecurrenceSupport(Recurrence, spread=SPREAD), emit_recurrence, _always, recurrence_workspace

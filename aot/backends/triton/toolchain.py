@@ -24,6 +24,7 @@ _INSTALL = (
     "It needs no GPU. Without it, package for the CPU alone."
 )
 _NEWEST_OF_OLD_ASSEMBLER = 100
+_NEEDS_NEW_DRIVER = (13,)
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,22 @@ def _tools(folder: Path) -> Path:
 
 
 def _assembler(folder: Path, arch: str) -> Path:
-    """The older of Triton's assemblers where it knows the architecture.
+    """The newest of Triton's assemblers; where the architecture allows, of those of CUDA 12.
 
-    Machine code of CUDA 12 is taken by drivers from 525 on, that of CUDA 13 from 580 on only.
+    Machine code of CUDA 12 is taken by drivers from 525 on, that of CUDA 13 from 580 on only. Code
+    of 12.8 reads registers that nothing has written (ADR 0051).
     """
-    old, new = _tools(folder) / "ptxas", _tools(folder) / "ptxas-blackwell"
-    if capability(arch) < _NEWEST_OF_OLD_ASSEMBLER or not new.exists():
-        return old if old.exists() else new
-    return new
+    names = [_tools(folder) / name for name in ("ptxas", "ptxas-blackwell")]
+    found = [path for path in names if path.exists()]
+    if capability(arch) < _NEWEST_OF_OLD_ASSEMBLER:
+        found = [path for path in found if _release(path) < _NEEDS_NEW_DRIVER] or found
+    return max(found, key=_release, default=names[0])
+
+
+def _release(assembler: Path) -> tuple[int, ...]:
+    """The numbers of its version: (12, 9, 86)."""
+    found = re.search(r"\bV(\d+)\.(\d+)\.(\d+)", _said_version(assembler))
+    return tuple(int(part) for part in found.groups()) if found else ()
 
 
 @cache

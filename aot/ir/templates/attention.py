@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,6 +42,7 @@ from aot.ir.templates.base import (
     TemplateCall,
 )
 from aot.ir.templates.builder import NestBuilder
+from aot.ir.templates.matmul import Matmul
 from aot.symbolic import (
     Expr,
     FloorDiv,
@@ -126,6 +128,13 @@ class Attention(TemplateCall):
     # ---- as nests ----
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
+        """Two products and a softmax between them, or all of it as nests."""
+        dtype = builder.dtype(self.q.buffer)
+        wanted = isinstance(support, AttentionSupport) and support.products
+        heads = self._heads() if wanted and dtype == dtype.compute else None
+        return self._as_nests(builder) if heads is None else self._as_products(builder, *heads)
+
+    def _as_nests(self, builder: NestBuilder) -> list[LoopOp]:
         """Scores, their maxima, exponentials and sums, and the weighted sums of the values."""
         q, k, v, axes = self.q, self.k, self.v, self.output.axes
         b, h, s, d = (a.symbol for a in axes)
@@ -177,6 +186,87 @@ class Attention(TemplateCall):
         if mask.dtype == BOOL:
             return where(mask, value, lowest)
         return binary("add", value, cast(mask, value.dtype))
+
+    # ---- as products ----
+
+    def _heads(self) -> tuple[tuple[Axis, ...], Expr, Expr] | None:
+        """Axes of the heads, and which head of queries and of keys they mean; None: unknown."""
+        whole, shared = self.q.axes[1], self.k.axes[1].extent
+        if whole.extent == shared:
+            return (whole,), whole.symbol, whole.symbol
+        if not is_int(whole.extent) or not is_int(shared):
+            return None
+        size = int(whole.extent) // int(shared)
+        group, member = Axis(var("hg"), shared), Axis(var("hm"), integer(size))
+        return (group, member), group.symbol * size + member.symbol, group.symbol
+
+    def _as_products(
+        self, builder: NestBuilder, heads: tuple[Axis, ...], head: Expr, shared: Expr
+    ) -> list[LoopOp]:
+        """Scores as one product, the weighted sums of the values as another.
+
+        Args:
+            builder: Declares the buffers.
+            heads: Axes of the heads of queries: one, or groups that share keys, and their members.
+            head: A head of queries.
+            shared: The head of keys and values that it sees.
+        """
+        origin, dtype = self.origin, builder.dtype(self.q.buffer)
+        b, _, s, d = self.output.axes
+        t, c = Axis(var("t"), self.k.axes[2].extent), Axis(var("c"), self.q.axes[3].extent)
+        batch = (b, *heads)
+        rows, scored, results = (*batch, s), (*batch, s, t), (*batch, s, d)
+        row, point, place = (tuple(a.symbol for a in axes) for axes in (rows, scored, results))
+
+        def temp(part: str, axes: tuple[Axis, ...]) -> str:
+            return builder.temp(f"{self.name}_{part}", dtype, tuple(a.extent for a in axes))
+
+        def seen(view: View, at: Expr, *last: Axis) -> View:
+            own = (b.symbol, at, *(a.symbol for a in last))
+            index = tuple(substitute(e, _at(view, own)) for e in view.index)
+            return View(view.buffer, (*batch, *last), index)
+
+        def nest(part: str, over: tuple[Axis, ...], red: tuple[Axis, ...], to: Store) -> LoopNest:
+            return LoopNest(f"{self.name}_{part}", over, red, (to,), origin)
+
+        dots, scores, exps = temp("dots", scored), temp("scores", scored), temp("exp", scored)
+        top, total, mixed = temp("max", rows), temp("sum", rows), temp("mix", results)
+        keys = seen(self.k, shared, t, c)
+        keys = View(keys.buffer, (*batch, c, t), keys.index)
+        value = binary("mul", load(dots, dtype, point), const(self.scale, dtype))
+        value = self._masked(builder, value, (b.symbol, head, s.symbol, t.symbol))
+        finite = load(top, dtype, row)
+        safe = where(unary("isinf", finite), const(0.0, dtype), finite)
+        exp = unary("exp", binary("sub", load(scores, dtype, point), safe))
+        weight = load(total, dtype, row)
+        none = binary("eq", weight, const(0.0, dtype))
+        mix = binary("div", load(mixed, dtype, place), weight)
+        result = cast(where(none, const(0.0, dtype), mix), builder.dtype(self.output.buffer))
+        into = tuple(
+            substitute(e, _at(self.output, (b.symbol, head, s.symbol, d.symbol)))
+            for e in self.output.index
+        )
+        biggest = reduce_("max", load(scores, dtype, point))
+        product_of = partial(Matmul, origin=origin)
+        return [
+            product_of(
+                f"{self.name}_dots",
+                View(dots, scored, point),
+                a=seen(self.q, head, s, c),
+                b=keys,
+            ),
+            nest("scores", scored, (), Store(scores, point, value)),
+            nest("max", rows, (t,), Store(top, row, biggest)),
+            nest("exp", scored, (), Store(exps, point, exp)),
+            nest("sum", rows, (t,), Store(total, row, reduce_("sum", load(exps, dtype, point)))),
+            product_of(
+                f"{self.name}_mix",
+                View(mixed, results, place),
+                a=View(exps, scored, point),
+                b=seen(self.v, shared, t, d),
+            ),
+            nest("out", results, (), Store(self.output.buffer, into, result)),
+        ]
 
     # ---- shared heads ----
 
@@ -300,9 +390,12 @@ class AttentionSupport(Support[Attention]):
 
     Attributes:
         parts: It can leave the sums of parts of the keys, and wants to.
+        products: Calls of whole types that it does not take are better as two products than as
+            nests.
     """
 
     parts: KeyParts | None = None
+    products: bool = False
 
 
 def _weighted(scores: Array, v: Array) -> tuple[Array, Array, Array]:

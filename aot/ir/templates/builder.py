@@ -105,6 +105,29 @@ class NestBuilder:
         self.derived.append(stored.derived)
         return stored.view
 
+    def with_zeros(
+        self, name: str, view: View, k: int, extent: Expr, origin: Origin
+    ) -> tuple[LoopNest | None, View]:
+        """A copy of a view whose axis `k`, contiguous there, is so long: zeros behind its own.
+
+        No nest for a weight, which is stored so when the package is built.
+        """
+        own, source = view.axes[k], self.buffers[view.buffer]
+        order = (*view.axes[:k], *view.axes[k + 1 :], own)
+        long = (*view.axes[:k], Axis(own.symbol, extent), *view.axes[k + 1 :])
+        if source.kind == "weight":
+            stored = stored_weight(name, source, view, order, origin, int(extent))
+            self.buffers[name] = stored.buffer
+            self.derived.append(stored.derived)
+            return None, View(name, long, stored.view.index)
+        axes = (*order[:-1], Axis(own.symbol, extent))
+        point = tuple(a.symbol for a in axes)
+        inside = binary("lt", index_value(own.symbol), index_value(own.extent))
+        value = load(source.name, source.dtype, view.index, mask=inside)
+        self.temp(name, source.dtype, tuple(a.extent for a in axes))
+        nest = LoopNest(name, axes, (), (Store(name, point, value),), origin)
+        return nest, View(name, long, point)
+
     def dtype(self, name: str) -> DType:
         """A buffer's element type."""
         return self.buffers[name].dtype

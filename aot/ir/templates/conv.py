@@ -7,6 +7,7 @@ and channels) fastest where its rows are whole vectors, else outputs fastest.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -15,10 +16,12 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from aot.ir.dtypes import DType
+from aot.ir.hints import Hints
 from aot.ir.nests import Axis, LoopNest, View
 from aot.ir.scalar import Node, binary, index_value, reduce_
-from aot.ir.templates.base import Array, LoopOp, Strides, Support, TemplateCall
+from aot.ir.templates.base import Array, LoopOp, Split, Strides, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
+from aot.ir.templates.matmul import AlignedRows
 from aot.symbolic import (
     Expr,
     FloorDiv,
@@ -52,6 +55,7 @@ class Conv(TemplateCall):
     Attributes:
         stride, padding, dilation: Of each spatial axis, in elements.
         groups: Runs of channels that meet only outputs of their own.
+        precision: "tf32": float32 operands may be rounded to 11 bits (`TensorGraph.tf32`).
     """
 
     kind: ClassVar[str] = "conv"
@@ -62,6 +66,7 @@ class Conv(TemplateCall):
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
     groups: int
+    precision: str | None = None
 
     @property
     def is_depthwise(self) -> bool:
@@ -167,6 +172,32 @@ class Conv(TemplateCall):
         fits = all(s == dense[a] for a, s in zip(self.w.axes, own, strict=True) if a.extent != 1)
         return "" if fits else "the template walks it in another order"
 
+    # ---- odd channels ----
+
+    def split(
+        self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
+    ) -> Split | None:
+        """With channels of zeros behind an odd number of them, where each is used often."""
+        assert isinstance(support, ConvSupport)
+        wish, channels = support.rows, self.w.axes[1].extent
+        if wish is None or self.groups > 1 or not is_int(channels) or support.fills(channels):
+            return None
+        whole = -(-int(channels) // support.vector) * support.vector
+        uses = hints.volume([self.w.axes[0], *self.w.axes[2:]]) // math.prod(self.stride)
+        worth = uses >= wish.least_uses and hints.value(self.flops()) >= 2 * wish.least_work
+        if int(channels) < support.vector or 4 * whole > 5 * int(channels) or not worth:
+            return None
+        made = [
+            builder.with_zeros(f"{self.name}_{role}", view, 1, integer(whole), self.origin)
+            for role, view in (("x", self.x), ("w", self.w))
+        ]
+        padded = replace(self, x=made[0][1], w=made[1][1])
+        reason = (
+            f"{channels} do not fill vectors of {support.vector}, and each is used {uses} times"
+        )
+        nests = [nest for nest, _ in made if nest is not None]
+        return Split([*nests, padded], f"{whole} channels", reason)
+
     # ---- as nests ----
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
@@ -206,6 +237,7 @@ class ConvSupport(Support[Conv]):
         narrow: What does in any order, if `in_place`; `narrow_of`: by the name of the type.
         row: From so many outputs a row on it takes depthwise planes whose pixels are neighbours as
             they are, if the result is stored so too; 0 where it does not.
+        rows: When channels are worth a copy with zeros behind them, so that they fill vectors.
     """
 
     channels_last: bool = True
@@ -214,6 +246,7 @@ class ConvSupport(Support[Conv]):
     narrow: Narrow = Narrow()
     narrow_of: tuple[tuple[str, Narrow], ...] = ()
     row: int = 0
+    rows: AlignedRows | None = None
 
     def of_type(self, dtype: DType) -> ConvSupport:
         """The same with what holds for operands of a type alone."""

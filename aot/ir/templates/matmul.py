@@ -18,12 +18,17 @@ from aot.symbolic import Expr, integer, is_int, product, substitute, var
 
 @dataclass(frozen=True)
 class Matmul(TemplateCall):
-    """a (*batch, m, k), b (*batch, k, n) -> output (*batch, m, n): the sums of products."""
+    """a (*batch, m, k), b (*batch, k, n) -> output (*batch, m, n): the sums of products.
+
+    Attributes:
+        precision: "tf32": float32 operands may be rounded to 11 bits (`TensorGraph.tf32`).
+    """
 
     kind: ClassVar[str] = "matmul"
 
     a: View
     b: View
+    precision: str | None = None
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """a @ b."""
@@ -90,29 +95,49 @@ class Matmul(TemplateCall):
         high, wide = (-(-hints.value(a.extent) // support.least_tile) for a in (m, n))
         tiles = max(1, hints.volume(batch) * high * wide)
         most = min(wish.room * units // tiles, int(depth) // wish.least)
-        parts = next((p for p in range(most, 1, -1) if int(depth) % p == 0), 1)
-        if parts == 1:
+        if most < 2:
             return None
+        # Zeros behind the depth make it a multiple, where no number near the best divides it.
+        parts = next((p for p in range(most, most // 2, -1) if int(depth) % p == 0), most)
         reason = f"{tiles} tiles of results leave the device idle for a depth of {depth}"
         return Split(self._in_parts(builder, parts), f"{parts} parts of the depth", reason)
 
     def _in_parts(self, builder: NestBuilder, parts: int) -> list[LoopOp]:
         part, results = Axis(var("part"), integer(parts)), self.output.axes
         dtype = builder.dtype(self.a.buffer).compute
+        copies, a, b = self._padded(builder, parts)
         axes = (part, *results)
         point = tuple(a.symbol for a in axes)
         sums = builder.temp(f"{self.name}_parts", dtype, tuple(a.extent for a in axes))
         products = replace(
             self,
             output=View(sums, axes, point),
-            a=_cut(self.a, len(self.a.axes) - 1, part),
-            b=_cut(self.b, len(self.b.axes) - 2, part),
+            a=_cut(a, len(a.axes) - 1, part),
+            b=_cut(b, len(b.axes) - 2, part),
         )
         total = self.stored(reduce_("sum", load(sums, dtype, point)), builder)
         return [
+            *copies,
             products,
             LoopNest(f"{self.name}_sums", results, (part,), (total,), self.origin),
         ]
+
+    def _padded(self, builder: NestBuilder, parts: int) -> tuple[list[LoopNest], View, View]:
+        """Both operands with zeros behind the depth where it is no multiple, and what copies."""
+        depth = int(self.a.axes[-1].extent)
+        if depth % parts == 0:
+            return [], self.a, self.b
+        each = parts * _PART_ROWS
+        whole = integer(-(-depth // each) * each)
+        made = [
+            builder.with_zeros(f"{self.name}_{role}", view, len(view.axes) - k, whole, self.origin)
+            for role, view, k in (("a", self.a, 1), ("b", self.b, 2))
+        ]
+        return [nest for nest, _ in made if nest is not None], made[0][1], made[1][1]
+
+
+_PART_ROWS = 64
+"""Parts of a padded depth are multiples of it: whole blocks, whose rows start at even addresses."""
 
 
 def _cut(view: View, k: int, part: Axis) -> View:

@@ -13,7 +13,7 @@ import pytest
 from aot.backends.triton import compile as compile_module
 from aot.backends.triton import toolchain, workers
 from aot.backends.triton.compile import compile_kernels, try_compile
-from aot.backends.triton.toolchain import SHARED_LIMIT
+from aot.backends.triton.toolchain import SHARED_LIMIT, find_triton
 from aot.errors import KernelRefused, ToolchainMissing
 from tests.backends.triton.kernels import add, gather, matmul, row_sum
 
@@ -179,3 +179,38 @@ def test_an_old_triton_is_refused(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "triton", raising=False)
     with pytest.raises(ToolchainMissing, match=r"Triton 3\.1\.0 is too old, 3\.6"):
         toolchain.find_triton("sm_90")
+
+
+RELEASES = {"ptxas": "V12.8.93", "ptxas-blackwell": "V12.9.86"}
+
+
+@pytest.mark.parametrize(
+    ("releases", "older", "newer"),
+    [
+        (RELEASES, "ptxas-blackwell", "ptxas-blackwell"),
+        ({"ptxas": "V12.9.86", "ptxas-blackwell": "V13.4.59"}, "ptxas", "ptxas-blackwell"),
+        ({"ptxas": "V12.8.93"}, "ptxas", "ptxas"),
+        ({"ptxas-blackwell": "V13.4.59"}, "ptxas-blackwell", "ptxas-blackwell"),
+        ({"ptxas": "V12.10.1", "ptxas-blackwell": "V12.9.86"}, "ptxas", "ptxas"),
+    ],
+)
+def test_the_assembler_is_the_newest_that_old_drivers_take(
+    releases, older, newer, tmp_path, monkeypatch
+):
+    folder = tmp_path / "triton" / "backends" / "nvidia" / "bin"
+    folder.mkdir(parents=True)
+    (tmp_path / "triton" / "__init__.py").write_text("__version__ = '3.6.0'\n")
+    for name, release in releases.items():
+        program = folder / name
+        program.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release x, {release}'\n")
+        program.chmod(0o755)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: Found(tmp_path))
+    for arch, name in (("sm_80", older), ("sm_90", older), ("sm_100", newer)):
+        assert find_triton(arch).assembler == folder / name
+
+
+class Found:
+    """What `find_spec` says of a Triton in a folder."""
+
+    def __init__(self, root):
+        self.origin = str(root / "triton" / "__init__.py")

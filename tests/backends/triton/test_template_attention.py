@@ -150,13 +150,48 @@ def test_an_epilogue_is_part_of_the_kernel():
 
 @pytest.mark.parametrize(
     "args",
-    (qkv(1, 2, 5, 9, HEAD_SIZE + 1), qkv(1, 2, 5, 9, 8, dtype=torch.float64)),
+    (qkv(1, 1, 5, 9, HEAD_SIZE + 1), qkv(1, 2, 5, 9, 8, dtype=torch.float64)),
     ids=("large heads", "double precision"),
 )
 def test_what_the_template_does_not_take_becomes_nests(args):
     model = captured(sdpa, args)
     assert template_kinds(model) == []
     check_close(model, sdpa, args)
+
+
+F64 = torch.float64
+AS_PRODUCTS = {
+    "double precision, causal": (grouped_causal, qkv(1, 4, 70, 70, 96, shared=2, dtype=F64)),
+    "double precision, a bias of groups": (
+        grouped,
+        (*qkv(2, 4, 60, 90, 64, shared=2, dtype=F64), *tensors((2, 1, 60, 90), dtype=F64)),
+    ),
+    "double precision, rows that see nothing": (
+        masked,
+        (*qkv(1, 2, 37, 150, 40, dtype=F64), seen((1, 1, 37, 150), hidden=(0, 36))),
+    ),
+    "one query": (grouped, qkv(1, 4, 1, 300, 64, shared=1, dtype=F64)),
+    "values of another size": (sdpa, qkv(1, 2, 70, 70, 80, 40, dtype=F64)),
+    "large heads in single precision": (grouped_causal, qkv(1, 4, 130, 130, 160, shared=2)),
+    "transposed, with an epilogue": (layers, tensors(*[(1, 140, 3, 160)] * 3)),
+}
+
+
+@pytest.mark.parametrize("name", AS_PRODUCTS)
+def test_as_two_products_and_a_softmax(name):
+    function, args = AS_PRODUCTS[name]
+    model = captured(function, args)
+    assert template_kinds(model) == ["matmul", "matmul"]
+    assert len(emitted(model).launches) == 3
+    check_close(model, function, args)
+
+
+def test_large_heads_stay_where_scores_are_few_or_memory_is_not_known():
+    assert template_kinds(captured(sdpa, qkv(1, 4, 100, 512, 160))) == ["attention"]
+    assert template_kinds(captured(sdpa, qkv(1, 4, 512, 512, 128))) == ["attention"]
+    dims = ({2: QUERIES}, {2: KEYS}, {2: KEYS})
+    dynamic = captured(sdpa, qkv(1, 4, 512, 512, 160), dims)
+    assert template_kinds(dynamic) == ["attention"]
 
 
 def test_whole_blocks_have_no_masks():
@@ -218,7 +253,6 @@ CODE = {
     "large heads": (causal, qkv(1, 16, 2048, 2048, 256, dtype=BF16)),
     "single precision": (causal, qkv(1, 12, 512, 512, 128)),
     "single precision, many": (causal, qkv(4, 12, 512, 512, 64)),
-    "single precision, large": (sdpa, qkv(1, 12, 512, 512, 256)),
 }
 
 

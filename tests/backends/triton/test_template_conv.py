@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -31,9 +32,11 @@ from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
 from aot.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from aot.ir.kernels import KernelGraph
+from aot.ir.templates import Conv
 from aot.lowering.lower import lower
 from aot.options import Target, default_cache_dir, environment
 from aot.schedule.fusion import fuse
+from aot.symbolic import integer
 from tests.backends.emitting import emit
 from tests.backends.triton.disassembly import MachineCode, disassemble
 from tests.conformance.executors import interpret_triton
@@ -311,10 +314,76 @@ def _load_of_x(text: str) -> str:
     return load
 
 
-def test_double_precision_is_left_to_plain_nests() -> None:
-    module = model(8, 8, 3, torch.float64)
-    kernels = kernels_of(capture_module(module, (tensor(1, 8, 5, 5, dtype=torch.float64),)))
-    assert not calls_of(kernels)
+@pytest.mark.parametrize(("inputs", "outputs", "groups"), [(24, 20, 1), (16, 24, 2), (8, 8, 8)])
+def test_double_precision(inputs: int, outputs: int, groups: int) -> None:
+    """As a product on tensor cores, and directly where groups are tiny."""
+    module = model(inputs, outputs, 3, torch.float64, padding=1, groups=groups)
+    args = (tensor(1, inputs, 7, 6, dtype=torch.float64),)
+    captured = capture_module(module, args)
+    assert [call.kind for call in calls_of(kernels_of(captured))] == ["conv"]
+    (found,) = interpret_triton(captured, args)
+    np.testing.assert_allclose(found, to_array(module(*args)), rtol=0, atol=1e-14)
+
+
+@contextmanager
+def rounding() -> Iterator[None]:
+    """As torch is set by default; tests are exact otherwise."""
+    torch.backends.cudnn.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = False
+
+
+def nearest(x: torch.Tensor) -> torch.Tensor:
+    """Rounded to TF32, in double precision."""
+    bits = x.contiguous().view(torch.int32)
+    return ((bits + 0x1000) & -0x2000).view(torch.float32).double()
+
+
+def test_single_precision_is_rounded_to_nearest_where_torch_lets_eager_do_so() -> None:
+    module, args = model(24, 40, 3, bias=False), (tensor(1, 24, 8, 9),)
+    with rounding():
+        captured = capture_module(module, args)
+    exactly = capture_module(module, args)
+    assert captured.tf32 == ("conv",) and exactly.tf32 == ()
+    (found,), (digits,) = interpret_triton(captured, args), interpret_triton(exactly, args)
+    weight = next(module.parameters())
+    expected = F.conv2d(nearest(args[0]), nearest(weight.detach())).numpy()
+    exact = F.conv2d(args[0].double(), weight.detach().double()).numpy()
+    scale = np.abs(exact).max()
+    assert np.abs(found - expected).max() < 2e-6 * scale
+    assert np.abs(digits - exact).max() < 2e-6 * scale < np.abs(expected - exact).max()
+
+
+def test_not_a_number_survives_rounding() -> None:
+    module, x = model(24, 40, 1, bias=False), tensor(1, 24, 4, 4)
+    x[0, 3, 1, 1], x[0, 3, 2, 2] = float("nan"), float("inf")
+    bits = x.view(torch.int32)
+    bits[0, 5, 3, 3] = 0x7FFFFFFF  # as GPUs make it
+    with rounding():
+        captured = capture_module(module, (x,))
+    (found,) = interpret_triton(captured, (x,))
+    np.testing.assert_array_equal(np.isfinite(found), to_array(module(x).isfinite()))
+
+
+def test_channels_that_fill_no_vectors_get_zeros_behind_them() -> None:
+    """Where each is used often: the copy that puts channels last has room for them."""
+    large = emitted(model(75, 128, 3, padding=1), tensor(1, 75, 64, 64))
+    assert "80 channels" in [d.verdict for d in large.graph.decisions]
+    assert len(large.launches) == 2
+    small = emitted(model(75, 128, 3, padding=1), tensor(1, 75, 8, 8))
+    assert not [d for d in small.graph.decisions if d.stage == "split"]
+
+
+def test_values_of_odd_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Conv, "flops", lambda self: integer(1 << 40))
+    for dtype in (torch.float32, HALF):
+        module = model(21, 72, 3, dtype, F.relu, padding=1)
+        args = (tensor(2, 21, 7, 6, dtype=dtype),)
+        captured = capture_module(module, args)
+        assert "24 channels" in [d.verdict for d in kernels_of(captured).decisions]
+        check(captured, module, args)
 
 
 RESNET = (
@@ -395,6 +464,10 @@ CODE: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
         (tensor(8, 3, 224, 224, dtype=HALF),),
     ),
     "single precision": lambda: (model(64, 64, 3, padding=1), (tensor(1, 64, 28, 28, last=True),)),
+    "double precision": lambda: (
+        model(64, 64, 3, torch.float64, padding=1),
+        (tensor(1, 64, 28, 28, last=True, dtype=torch.float64),),
+    ),
     "depthwise": lambda: (
         model(64, 64, 3, HALF, padding=1, groups=64),
         (half(1, 64, 28, 28),),
@@ -409,9 +482,7 @@ CODE: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
 def test_machine_code(name: str, arch: str) -> None:
     code = machine_code(name, arch)
     assert code.local_bytes == 0
-    assert code.uses_tensor_cores == (
-        name not in ("single precision", "depthwise", "eight channels")
-    )
+    assert code.uses_tensor_cores == (name not in ("depthwise", "eight channels"))
     # Three channels are no vector, and few are read where they lie: taps begin anywhere.
     if name not in ("image", "eight channels"):
         assert 2 * code.vector_loads >= code.loads > 0

@@ -74,6 +74,26 @@ def test_a_deep_product_is_computed_in_parts(dtype):
     assert difference(actual, to_array(eager), dtype, to_array(exact)) == ""
 
 
+def test_a_depth_that_nothing_divides_gets_zeros_behind_it():
+    class Deep(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(8237, 40, dtype=torch.float16)
+
+        def forward(self, x):
+            return self.linear(x).relu()
+
+    torch.manual_seed(seeded())
+    module, x = Deep().eval(), torch.randn(33, 8237, dtype=torch.float16)
+    model = capture_module(module, (x,))
+    kernels = kernels_of(model)
+    assert "4 parts of the depth" in [d.verdict for d in kernels.decisions]
+    assert len(kernels.derived) == 1  # the weight is stored so
+    (actual,) = interpret_triton(model, (x,))
+    eager, exact = module(x), module.double()(x.double())
+    assert difference(actual, to_array(eager), torch.float16, to_array(exact)) == ""
+
+
 @pytest.mark.parametrize("arch", ["sm_86", "sm_90"])
 def test_blocks_of_a_deep_product_are_summed_by_themselves(arch):
     """One chain over the depth had up to nine times eager's error at 8192 terms."""

@@ -6,6 +6,8 @@ Nothing is unfolded in memory: a step reads the block of the input that its taps
 import triton
 import triton.language as tl
 
+from aot.backends.triton.device.matmul import block_added
+
 
 @triton.jit
 def conv_product(
@@ -23,6 +25,7 @@ def conv_product(
     COLUMNS: tl.constexpr,
     STEP: tl.constexpr,
     PRECISION: tl.constexpr,
+    SUMS: tl.constexpr,
 ):
     """Computes ROWS output positions by COLUMNS channels of a group on tensor cores.
 
@@ -30,17 +33,18 @@ def conv_product(
     columns(args, group, n): the same of the group's channels n. load_x(args, m, x, start) and
     load_w(args, n, w, start): the blocks of a step, by these; steps go to `end` by STEP.
     finish(args, group, m, n, acc): stores what the block of the product becomes.
-    program: number within the group. Neighbours share the rows, which are the larger operand.
+    program: number within the group. Neighbours share the rows, which are the larger operand. SUMS:
+    the type of sums.
     """
     m = program // across * ROWS + tl.arange(0, ROWS)[:, None]
     n = program % across * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     x = rows(args, group, m)
     w = columns(args, group, n)
-    acc = tl.zeros([ROWS, COLUMNS], tl.float32)
+    acc = tl.zeros([ROWS, COLUMNS], SUMS)
     for start in range(0, end, STEP):
         left = load_x(args, m, x, start)
         right = load_w(args, n, w, start)
-        acc = tl.dot(left, right, acc, input_precision=PRECISION)
+        acc = block_added(acc, left, right, PRECISION)
     finish(args, group, m, n, acc)
 
 
@@ -58,6 +62,7 @@ def conv_direct(
     COLUMNS: tl.constexpr,
     CHANNELS: tl.constexpr,
     UNROLLED: tl.constexpr,
+    SUMS: tl.constexpr,
 ):
     """Computes ROWS output positions by COLUMNS channels, each from the CHANNELS of its own group.
 
@@ -68,7 +73,7 @@ def conv_direct(
     m = program // across * ROWS + tl.arange(0, ROWS)[:, None]
     n = program % across * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     seen = window(args, m, n)
-    acc = tl.zeros([ROWS, COLUMNS], tl.float32)
+    acc = tl.zeros([ROWS, COLUMNS], SUMS)
     if UNROLLED:
         for tap in tl.static_range(taps):
             acc = conv_tap(args, load_x, load_w, m, n, seen, tap, acc, CHANNELS)
@@ -82,8 +87,8 @@ def conv_direct(
 def conv_tap(args, load_x, load_w, m, n, seen, tap, acc, CHANNELS: tl.constexpr):
     """`acc` with what a tap of `conv_direct` adds."""
     for c in tl.static_range(CHANNELS):
-        x = load_x(args, m, n, seen, tap, c).to(tl.float32)
-        acc = acc + x * load_w(args, m, n, seen, tap, c).to(tl.float32)
+        x = load_x(args, m, n, seen, tap, c).to(acc.dtype)
+        acc = acc + x * load_w(args, m, n, seen, tap, c).to(acc.dtype)
     return acc
 
 

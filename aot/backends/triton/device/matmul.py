@@ -21,16 +21,26 @@ def block_of(program, down, across, GROUP: tl.constexpr):
 
 
 @triton.jit
+def rounded(block):
+    """float32 as TF32 has it, rounded to nearest: tensor cores cut off what is behind 11 bits."""
+    bits = block.to(tl.int32, bitcast=True)
+    near = ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    return tl.where(block == block, near, block)
+
+
+@triton.jit
 def block_added(acc, left, right, PRECISION: tl.constexpr):
     """`acc` and the product of two blocks.
 
     Of float32 the block is summed by itself: sums in one chain over the depth are off by as many
-    roundings as there are terms, and these by the square root of that. Halves lose more by their
-    own rounding than a chain does.
+    roundings as there are terms, and these by the square root of that. Halves, and float32 that is
+    rounded to TF32, lose more by their own rounding than a chain does.
     """
-    if left.dtype == tl.float32:
+    if left.dtype == tl.float32 and PRECISION != "tf32":
         # Triton makes a product and a plain addition to it one chain.
         return tl.fma(tl.dot(left, right, input_precision=PRECISION), 1.0, acc)
+    if PRECISION == "tf32":
+        left, right = rounded(left), rounded(right)
     return tl.dot(left, right, acc, input_precision=PRECISION, out_dtype=acc.dtype)
 
 

@@ -1,0 +1,97 @@
+"""Attention of odd heads, whose rows registers carry to shared memory."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from aot.frontend.weights import to_array
+from tests.backends.triton.disassembly import unwritten_registers
+from tests.backends.triton.templates import captured, check_close, machine_code, qkv
+from tests.comparing import complaint
+from tests.conformance.executors import GPU, executor_named
+from tests.settings import seeded
+
+BF16, F16 = torch.bfloat16, torch.float16
+MASKS = ("none", "causal", "seen", "bias")
+
+
+def attend(kind):
+    """The function; heads of keys and values serve several of the queries."""
+
+    def function(q, k, v, *mask):
+        return F.scaled_dot_product_attention(
+            q, k, v, *mask, is_causal=kind == "causal", enable_gqa=True
+        )
+
+    return function
+
+
+def arguments(kind, size, length, dtype, batch=2, heads=4):
+    """Queries, keys and values of that size, a mask behind them where the kind has one."""
+    generator = torch.Generator().manual_seed(seeded(7))
+    numbers = torch.randn(batch, 1, length, length, generator=generator)
+    seen = (numbers < 0.8).index_fill(-1, torch.tensor([0]), True)
+    masks = {"seen": (seen,), "bias": (numbers.to(dtype),)}
+    return (*qkv(batch, heads, length, length, size, shared=1, dtype=dtype), *masks.get(kind, ()))
+
+
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize(("size", "length"), [(71, 83), (33, 50), (97, 70)])
+def test_values(kind, size, length):
+    function, args = attend(kind), arguments(kind, size, length, BF16)
+    check_close(captured(function, args), function, args)
+
+
+ODD = list(itertools.product((71, 65, 33, 97), MASKS))
+
+
+@pytest.mark.parametrize(("size", "kind"), [(71, "bias"), (71, "none"), (33, "seen")])
+def test_no_register_is_read_before_it_is_written(size, kind):
+    """As ptxas 12.8 had it: a descriptor of the second block of values was what a register held."""
+    args = arguments(kind, size, 1584, BF16)
+    code = machine_code(captured(attend(kind), args), "attention", "sm_90")
+    assert code.uses_tensor_cores
+    assert code.unwritten == ()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("dtype", (BF16, F16, torch.float32))
+@pytest.mark.parametrize(("size", "kind"), ODD)
+def test_on_a_gpu(size, kind, dtype):
+    function = attend(kind)
+    args = arguments(kind, size, 1584, dtype)
+    executor = executor_named(GPU)
+    assert executor is not None
+    (found,) = executor(captured(function, args), args)
+    there = tuple(x.cuda() for x in args)
+    eager, exact = function(*there), function(*(x.double() for x in args[:3]), *masks_of(args))
+    assert not np.isnan(to_array(exact)).any()
+    assert not complaint(to_array(found), to_array(eager.cpu()), to_array(exact))
+
+
+def masks_of(args):
+    """The mask in double precision, if there is one of numbers."""
+    return tuple(m.double() if m.dtype.is_floating_point else m for m in args[3:])
+
+
+UNWRITTEN = """
+        /*0010*/                   ULDC.64 UR24, c[0x0][0x208] ;
+        /*0190*/                   UIADD3 UR34, UP0, UR34, 0x20, URZ ;
+        /*01a0*/              @!P0 LDG.E.U16 R81, desc[UR24][R46.64+0x80] ;
+        /*12a0*/                   UIADD3.X UR35, UR35, -0x3ffffff0, URZ, UP0, !UPT ;
+        /*12b0*/                   UIADD3 UR38, UP1, UR34, 0x20, URZ ;
+.L_x_0:
+        /*1300*/                   UMOV UR5, UR60 ;
+"""
+
+
+def test_registers_that_nothing_has_written_are_seen():
+    assert list(unwritten_registers(UNWRITTEN)) == ["UR34", "UR35"]
+    mended = UNWRITTEN.replace("UP0, UR34", "UP0, URZ").replace("UR35, UR35", "UR35, URZ")
+    assert list(unwritten_registers(mended)) == []
