@@ -27,8 +27,9 @@ $(VENV)/.stamp-project: $(VENV)/.stamp-tools pyproject.toml runtime/pyproject.to
 demo: setup ## package a sentence encoder with real weights; run it from C++ and from Python
 	@VENV=$(VENV) scripts/demo $(ARGS)
 
+# One thread of torch's a worker: there is a worker a core, and threads that wait burn what others need.
 test: setup ## every test: Python, C++, README
-	@$(PY) -m pytest -n auto --dist worksteal $(ARGS)
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -n auto --dist worksteal $(ARGS)
 	@VENV=$(VENV) scripts/test-cpp release
 
 test-fast: setup ## the tests that take seconds (pre-commit runs these)
