@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from aot.options import CPU_LEVELS
+from tests.exporting import ease_export
 from tests.sampling import sample
 from tests.settings import LEVEL, SETTINGS
 
@@ -54,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sample the sweeps; mark what uses the golden fixture, so `make golden` runs just that."""
+    ease_export()
     for item in items:
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.golden)
