@@ -27,8 +27,9 @@ $(VENV)/.stamp-project: $(VENV)/.stamp-tools pyproject.toml runtime/pyproject.to
 demo: setup ## package a sentence encoder with real weights; run it from C++ and from Python
 	@VENV=$(VENV) scripts/demo $(ARGS)
 
+# One thread of torch's a worker: there is a worker a core, and threads that wait burn what others need.
 test: setup ## every test: Python, C++, README
-	@$(PY) -m pytest -n auto --dist worksteal $(ARGS)
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -n auto --dist worksteal $(ARGS)
 	@VENV=$(VENV) scripts/test-cpp release
 
 test-fast: setup ## the tests that take seconds (pre-commit runs these)
@@ -63,8 +64,8 @@ programs: setup ## thousands of random programs against eager: benchmarks/result
 hostile: setup ## packages changed to do harm, opened and run under sanitizers: ARGS='--count 100000'
 	@VENV=$(VENV) scripts/hostile $(ARGS)
 
-sweeps: setup ## every case of the vector library and of the matrix templates (`make test` samples)
-	@$(PY) -m pytest tests/backends/cpp -n auto --sweeps $(ARGS)
+sweeps: setup ## every case of the vector library and of both backends' templates (`make test` samples)
+	@$(PY) -m pytest tests/backends/cpp tests/backends/triton -n auto --sweeps $(ARGS)
 
 wheels: ## the sdists and wheels of a release, into dist/: ARGS=FOLDER, PYTHONS='python3.11 …'
 	@scripts/wheels $(ARGS)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from aot.options import CPU_LEVELS
+from tests.exporting import ease_export
+from tests.sampling import sample
 from tests.settings import LEVEL, SETTINGS, exact_floats
 
 GoldenCheck = Callable[[str, str], None]
@@ -20,17 +21,6 @@ GoldenCheck = Callable[[str, str], None]
 collect_ignore = (
     [] if importlib.util.find_spec("cryptography") else ["runtime/test_policy.py", "trust"]
 )
-
-SWEEPS = {
-    "tests/backends/cpp/tmpl/": 10,
-    "tests/backends/cpp/vec/": 5,
-    "tests/backends/test_plain.py": 10,
-    "tests/conformance/opinfo/": 1,
-    "tests/conformance/": 5,
-    "tests/models/": 10,
-}
-"""Sweeps: of the tests below these paths one in so many runs, always the same ones, unless
-`--sweeps` asks for all (`make sweeps`, `make conformance`)."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,18 +56,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sample the sweeps; mark what uses the golden fixture, so `make golden` runs just that."""
-    if not config.getoption("--sweeps"):
-        # What needs a GPU is a sample by itself.
-        items[:] = [i for i in items if i.get_closest_marker("gpu") or _in_sample(i.nodeid)]
+    ease_export()
     for item in items:
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.golden)
-
-
-def _in_sample(nodeid: str) -> bool:
-    """A hash of the name decides, so the sample is the same everywhere."""
-    every = next((n for path, n in SWEEPS.items() if nodeid.startswith(path)), 1)
-    return "[" not in nodeid or zlib.crc32(nodeid.encode()) % every == 0
+    if not config.getoption("--sweeps"):
+        # What needs a GPU is a sample by itself; a text that is kept is always compared.
+        whole = [i for i in items if any(i.get_closest_marker(m) for m in ("gpu", "golden"))]
+        names = {i.nodeid for i in whole}
+        kept = sample((i.nodeid for i in items if i.nodeid not in names), SETTINGS.seed)
+        items[:] = [i for i in items if i.nodeid in names or i.nodeid in kept]
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples.building import installed_runtime
+
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -57,6 +59,8 @@ def test_every_block_is_of_a_known_kind(document: str) -> None:
 def test_commands_and_programs_run_in_order(document: str) -> None:
     tools = str(Path(sys.executable).parent)
     environment = {**os.environ, "PATH": tools + os.pathsep + os.environ["PATH"]}
+    if document == "README.md":
+        installed_runtime()  # in the folder that the README names: other tests need it too
     for block in blocks(document):
         if block.file or block.language == "console":
             continue

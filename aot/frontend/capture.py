@@ -307,6 +307,8 @@ def _quiet() -> Iterator[None]:
     logger = logging.getLogger("torch")
     disabled = [name for name in logger.manager.loggerDict if name.startswith("torch")]
     levels = {name: logging.getLogger(name).level for name in (*disabled, "torch")}
+    # The others have that of "torch". Each change makes all loggers think again.
+    levels = {n: own for n, own in levels.items() if own or not n.startswith("torch.")}
     for name in levels:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:

@@ -18,7 +18,7 @@ from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Node, load
 from aot.ir.tensors import Dim, Signature, Tree
-from aot.options import CPU_LEVELS, BuildOptions, Target
+from aot.options import CPU_LEVELS, BuildOptions, Target, default_cache_dir, environment
 from aot.symbolic import Expr, as_expr, dim, evaluate, row_major_strides, var
 from tests.backends.emitting import emit
 from tests.launches import units_of
@@ -66,7 +66,9 @@ class Program:
         backend = CppBackend()
         target = Target("cpu", tuple(levels))
         self.emitted = emit(backend, graph, target)
-        options = BuildOptions(jobs=2, compiler=compiler)
+        # With the cache, for its precompiled headers.
+        cache = default_cache_dir(environment())
+        options = BuildOptions(jobs=2, compiler=compiler, cache_dir=cache)
         self.binaries = backend.compile(self.emitted, target, options)
         self._tables = {}
         for binary in self.binaries:

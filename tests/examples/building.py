@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.kernels import ROOT
+from tests.once import digest_of, files_below, made_once
 
 TOOLS = Path(sys.executable).parent
 EXAMPLES = ROOT / "examples"
@@ -25,7 +26,11 @@ def cmake(*arguments: object) -> None:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PATH": os.pathsep.join([str(TOOLS), os.environ["PATH"]])},
+        env={
+            "CMAKE_GENERATOR": "Ninja",  # for new folders
+            **os.environ,
+            "PATH": os.pathsep.join([str(TOOLS), os.environ["PATH"]]),
+        },
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -33,6 +38,20 @@ def cmake(*arguments: object) -> None:
 def configure(source: Path, build: Path, *options: str) -> None:
     ninja = f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"
     cmake("-S", source, "-B", build, "-G", "Ninja", ninja, "-DCMAKE_BUILD_TYPE=Release", *options)
+
+
+def installed_runtime() -> Path:
+    """The runtime, installed as a user installs it, from the folder that the README builds in."""
+    build = ROOT / "build" / "install"
+
+    def make(prefix: Path) -> None:
+        cmake("-S", ROOT, "-B", build, "-DAOT_BUILD_TESTS=OFF", "-DCMAKE_INSTALL_LIBDIR=lib")
+        cmake("--build", build, "--parallel")
+        cmake("--install", build, "--prefix", prefix, "--component", "development")
+
+    listed = [ROOT / "CMakeLists.txt", ROOT / "runtime" / "aot_runtime" / "version.py"]
+    folders = (ROOT / name for name in ("cmake", "cpp/include", "cpp/src", "cpp/tools"))
+    return made_once("runtime", digest_of(*listed, *files_below(*folders)), make)
 
 
 def run(*command: object) -> subprocess.CompletedProcess[str]:

@@ -4,16 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.building import cmake, configure
-from tests.kernels import ROOT
+from tests.examples.building import installed_runtime
 
 
 @pytest.fixture(scope="session")
-def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runtime() -> Path:
     """The runtime, installed as a user installs it."""
-    build = tmp_path_factory.mktemp("build")
-    prefix = tmp_path_factory.mktemp("prefix")
-    configure(ROOT, build, "-DAOT_BUILD_TESTS=OFF", "-DCMAKE_INSTALL_LIBDIR=lib")
-    cmake("--build", build)
-    cmake("--install", build, "--prefix", prefix, "--component", "development")
-    return prefix
+    return installed_runtime()

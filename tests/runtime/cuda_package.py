@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 import subprocess
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.once import digest_of, made_once
 from tests.runtime.make_package import CPP, Package
 
 FAKE_PARAMETERS = {"add_bias": 6, "scale": 6, "row_sum": 5, "gather": 7}
@@ -139,11 +139,15 @@ def add_cuda(package: Package, arch: str, kernels: Mapping[str, Mapping[str, Any
     return package
 
 
-@lru_cache(maxsize=1)
-def fake_driver(folder: Path) -> Path:
-    """Builds the fake driver as libcuda.so.1; gives the folder for LD_LIBRARY_PATH."""
+def fake_driver() -> Path:
+    """The folder for LD_LIBRARY_PATH, in which the fake driver is libcuda.so.1."""
     sources = [str(CPP / "tests" / f"{name}.cc") for name in ("cuda_fake", "cuda_fake_kernels")]
-    target = folder / "libcuda.so.1"
     flags = ["-O1", "-std=c++17", "-shared", "-fPIC", "-fvisibility=hidden", f"-I{CPP / 'src'}"]
-    subprocess.run(["g++", *flags, *sources, "-o", str(target)], check=True)
-    return folder
+
+    def make(folder: Path) -> None:
+        target = folder / "libcuda.so.1"
+        subprocess.run(["g++", *flags, *sources, "-o", str(target)], check=True)
+
+    headers = [*CPP.glob("tests/*.h"), *CPP.glob("src/**/*.h")]
+    parts = (*flags, *map(Path, sources), *sorted(headers))
+    return made_once("fake_driver", digest_of(*parts), make)

@@ -157,8 +157,8 @@ Exchanged.__dlpack_c_exchange_api__ = new(ctypes.addressof(table), NAME, None)
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fake_driver(tmp_path_factory.mktemp("driver"))
+def driver() -> Path:
+    return fake_driver()
 
 
 def run(code: str, package: Package, folder: Path, driver: Path | None) -> str:

@@ -105,8 +105,8 @@ def fails(text, function):
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fake_driver(tmp_path_factory.mktemp("driver"))
+def driver() -> Path:
+    return fake_driver()
 
 
 def calling() -> Package:

@@ -80,8 +80,8 @@ def calling(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return {"LD_LIBRARY_PATH": str(fake_driver(tmp_path_factory.mktemp("driver")))}
+def driver() -> dict[str, str]:
+    return {"LD_LIBRARY_PATH": str(fake_driver())}
 
 
 def operator_package() -> Package:

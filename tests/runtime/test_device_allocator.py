@@ -34,8 +34,8 @@ class Pool:
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fake_driver(tmp_path_factory.mktemp("driver"))
+def driver() -> Path:
+    return fake_driver()
 
 
 @pytest.fixture

@@ -57,8 +57,8 @@ def gpu_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return {"LD_LIBRARY_PATH": str(fake_driver(tmp_path_factory.mktemp("driver")))}
+def driver() -> dict[str, str]:
+    return {"LD_LIBRARY_PATH": str(fake_driver())}
 
 
 def test_a_child_calls_its_parents_model(package: Path) -> None:

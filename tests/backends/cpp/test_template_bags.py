@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch.export import Dim
 
 import aot
+from tests.levels import LOWEST, OWN, target_of
 from tests.settings import seeded
 
 WIDTHS = {
@@ -48,9 +49,10 @@ def check(tmp_path: Path, function: Callable[..., Any], groups: list[tuple[Any, 
     """Each group of inputs gives what eager gives, on two levels of instructions."""
     module, inputs = Several(function, len(groups)), [x for group in groups for x in group]
     path = tmp_path / "m.pkg"
-    aot.package(module, tuple(inputs), path=path, golden=False)
+    targets = [target_of(LOWEST, "x86-64-v3", OWN)]
+    aot.package(module, tuple(inputs), path=path, golden=False, targets=targets)
     expected = module(*inputs)
-    for isa in ("x86-64-v2", "x86-64-v3", aot_runtime.cpu_isa()):
+    for isa in (LOWEST, "x86-64-v3", OWN):
         found = aot_runtime.load(path, isa=isa)(*inputs)
         for ours, eager in zip(found, expected, strict=True):
             np.testing.assert_array_equal(np.asarray(ours), eager.numpy())
@@ -104,7 +106,8 @@ def test_dynamic_sizes_and_threads(tmp_path: Path) -> None:
     path = tmp_path / "m.pkg"
     shapes = ({0: Dim("rows"), 1: Dim("width")}, {0: Dim("points", min=0)}, {0: Dim("bags")})
     example = (whole(20, 24).float(), whole(50, low=0, high=20), STARTS)
-    aot.package(Summed(), example, path=path, dynamic_shapes=shapes, golden=False)
+    settings = {"dynamic_shapes": shapes, "golden": False, "targets": [target_of()]}
+    aot.package(Summed(), example, path=path, **settings)
     for threads in (1, 3):
         model = aot_runtime.load(path, num_threads=threads)
         for count, width, points, number in ((2, 3, 1, 1), (9, 70, 0, 3), (400, 33, 9000, 500)):
@@ -127,7 +130,8 @@ WRONG = {
 def test_what_is_out_of_range_is_an_error(tmp_path: Path) -> None:
     path, weight = tmp_path / "m.pkg", whole(20, 4).float()
     right = torch.tensor([0, 1, 2])
-    aot.package(Summed(), (weight, right, right.clone()), path=path, golden=False)
+    given = (weight, right, right.clone())
+    aot.package(Summed(), given, path=path, golden=False, targets=[target_of()])
     model = aot_runtime.load(path)
     for rows, starts in WRONG.values():
         with pytest.raises(aot_runtime.InvalidArgument, match="index"):

@@ -14,6 +14,7 @@ from torch.export import Dim
 
 import aot
 from tests.calls import Calls
+from tests.levels import LOWEST, OWN, target_of
 from tests.settings import seeded
 
 WIDTHS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 100, 600, 0, 1, 2)
@@ -32,9 +33,10 @@ def array(x: torch.Tensor) -> np.ndarray:
 def check(tmp_path: Path, function: Callable[..., Any], *parts: torch.Tensor) -> aot.BuildReport:
     """What eager gives, on every level of instructions, on one thread and on three."""
     module, path = Calls(function), tmp_path / "m.pkg"
-    report = aot.package(module, parts, path=path, golden=False)
+    targets = [target_of(LOWEST, "x86-64-v3", OWN)]
+    report = aot.package(module, parts, path=path, golden=False, targets=targets)
     expected = module(*parts)
-    for isa in ("x86-64-v2", "x86-64-v3", aot_runtime.cpu_isa()):
+    for isa in (LOWEST, "x86-64-v3", OWN):
         for threads in (1, 3):
             found = aot_runtime.load(path, isa=isa, num_threads=threads)(*parts)
             np.testing.assert_array_equal(array(torch.as_tensor(found)), array(expected))
@@ -92,6 +94,7 @@ def test_dynamic_sizes(tmp_path: Path) -> None:
         path=path,
         dynamic_shapes={"args": tuple(shapes)},
         golden=False,
+        targets=[target_of()],
     )
     model = aot_runtime.load(path, num_threads=2)
     for m, n in ((1, 1), (70, 40), (3, 0), (0, 3), (17, 700)):

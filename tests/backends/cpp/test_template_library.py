@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from torch.export import Dim
 
 import aot
 from tests.calls import Calls
+from tests.levels import LOWEST, OWN, target_of
 from tests.settings import seeded
 
 Array = np.ndarray[Any, Any]
-LEVELS = ("x86-64-v2", "x86-64-v3", aot_runtime.cpu_isa())
+LEVELS = (LOWEST, "x86-64-v3", OWN)
 BOUND = {torch.float32: 2e-5, torch.float64: 4e-14}
 """Of what is rebuilt from factors, as a part of the matrix' norm; each is a few times what eager's
 own factors miss it by."""
@@ -31,9 +32,14 @@ def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def packaged(
-    path: Path, function: Callable[..., Any], *inputs: torch.Tensor, shapes: Any = None
+    path: Path,
+    function: Callable[..., Any],
+    *inputs: torch.Tensor,
+    shapes: Any = None,
+    levels: Sequence[str] = (OWN,),
 ) -> Path:
-    aot.package(Calls(function), inputs, path=path, golden=False, dynamic_shapes=shapes)
+    settings = {"dynamic_shapes": shapes, "targets": [target_of(*levels)]}
+    aot.package(Calls(function), inputs, path=path, golden=False, **settings)
     return path
 
 
@@ -98,7 +104,7 @@ def assert_factors(
         return [part for a in every for part in factors(a)]
 
     count = len(factors(matrices[0]))
-    package = packaged(path / "m.pkg", function, *matrices)
+    package = packaged(path / "m.pkg", function, *matrices, levels=LEVELS)
     for isa in LEVELS:
         made = as_list(aot_runtime.load(package, isa=isa)(*matrices))
         for k, a in enumerate(matrices):
@@ -250,7 +256,7 @@ def test_info_says_which_pivot_is_missing(tmp_path: Path, n: int) -> None:
     definite, singular = torch.eye(n).repeat(4, 1, 1), torch.eye(n).repeat(4, 1, 1)
     definite[1, 2, 2], definite[2, 0, 0], definite[3, n - 1, n - 1] = -1.0, float("nan"), 0.0
     singular[1, 1, 1], singular[2, 0, 0], singular[3, n - 1, n - 1] = 0.0, 0.0, 0.0
-    path = packaged(tmp_path / "m.pkg", function, definite, singular)
+    path = packaged(tmp_path / "m.pkg", function, definite, singular, levels=LEVELS)
     for isa in LEVELS:
         made = aot_runtime.load(path, isa=isa)(definite, singular)
         for found, wanted in zip(made, function(definite, singular), strict=True):

@@ -19,6 +19,7 @@ from aot.frontend.ingest import ingest
 from aot.options import Target
 from tests.backends.emitting import emit
 from tests.conformance.executors import scheduled
+from tests.levels import LOWEST, OWN, target_of
 from tests.settings import SETTINGS, seeded
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -58,8 +59,9 @@ def flat(nested: Any) -> list[np.ndarray]:
 def check(tmp_path: Path, functions: list[Callable], *inputs: torch.Tensor, **build: Any) -> None:
     module = Several(functions)
     path = tmp_path / "m.pkg"
-    aot.package(module, (inputs[0],), path=path, golden=False, **build)
-    for isa in ("x86-64-v2", aot_runtime.cpu_isa()):
+    targets = [target_of(LOWEST, OWN)]
+    aot.package(module, (inputs[0],), path=path, golden=False, targets=targets, **build)
+    for isa in (LOWEST, OWN):
         model = aot_runtime.load(path, isa=isa)
         for x in inputs:
             for ours, eager in zip(flat(model(x.numpy())), flat(module(x)), strict=True):
@@ -139,7 +141,8 @@ def test_scans_of_dynamic_sizes(tmp_path: Path) -> None:
     inputs = [torch.randn(5, size) for size in (33, 0, 1, 16, 257)]
     module = Several([lambda x: torch.cumsum(x * 2, 1)])
     path = tmp_path / "m.pkg"
-    aot.package(module, (inputs[0],), path=path, dynamic_shapes=({1: n},), golden=False)
+    settings = {"dynamic_shapes": ({1: n},), "golden": False, "targets": [target_of()]}
+    aot.package(module, (inputs[0],), path=path, **settings)
     model = aot_runtime.load(path)
     for x in inputs:
         exact = torch.cumsum(x.double() * 2, 1).numpy()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
+import torch
 from aot_runtime import InvalidArgument, ShapeMismatch
 
 from aot.errors import AotError, InternalError, ToolchainError, UnsupportedOperators
-from aot.frontend.capture import capture_module
+from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.tensors import GraphOp, TensorGraph, Tree, reads_of
 from aot.lowering.lower import lower_outline
@@ -23,6 +25,9 @@ from tests.settings import exact_floats
 
 BATCH = 64
 """Cases in one module."""
+
+KEPT = 32
+"""Modules, whole batches and parts of them, that are exported once for several executors."""
 
 
 def run_cases(chosen: Sequence[Case], executor: Executor | None) -> Iterator[Outcome]:
@@ -58,17 +63,16 @@ def first_line(error: BaseException) -> str:
 def _run_batch(
     batch: Sequence[Case], wanted: Mapping[Case, Expected], executor: Executor | None
 ) -> Iterator[Outcome]:
-    module = AllCases(batch)
-    # Samples share tensors, and some operators write into them: each case has its own memory.
-    inputs = tuple(t for case in batch for t in deepcopy(case.tensors))
+    traced = _traced(tuple(batch))
     try:
-        captured = capture_module(module, inputs)
-        graph, _ = ingest(captured)
+        if traced.error is not None:
+            raise traced.error
+        graph = traced.graph
         refused = _refused(graph, batch, wanted)
         if not refused and executor is not None:
-            outcomes = _compared(graph, batch, wanted, executor(captured, inputs))
+            outcomes = _compared(graph, batch, wanted, executor(traced.captured, _inputs(batch)))
     except Exception as error:  # whatever is raised is the outcome of one of these cases
-        yield from _parts(batch, module.current, wanted, executor, error)
+        yield from _parts(batch, traced.blamed, wanted, executor, error)
         return
     for case, reason in refused.items():
         yield outcome(case, REFUSED, reason)
@@ -80,6 +84,31 @@ def _run_batch(
             yield from _run_batch(rest, wanted, executor)
         return
     yield from outcomes
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """A batch as a model; or the error that it gives, and the case that ran last."""
+
+    captured: Captured | None = None
+    graph: TensorGraph | None = None
+    error: Exception | None = None
+    blamed: Case | None = None
+
+
+@lru_cache(maxsize=KEPT)
+def _traced(batch: tuple[Case, ...]) -> _Traced:
+    module = AllCases(batch)
+    try:
+        captured = capture_module(module, _inputs(batch))
+        return _Traced(captured, ingest(captured)[0], blamed=module.current)
+    except Exception as error:  # whatever is raised is the outcome of one of these cases
+        return _Traced(error=error, blamed=module.current)
+
+
+def _inputs(batch: Sequence[Case]) -> tuple[torch.Tensor, ...]:
+    """Samples share tensors, and some operators write into them: each case has its own memory."""
+    return tuple(t for case in batch for t in deepcopy(case.tensors))
 
 
 def _parts(

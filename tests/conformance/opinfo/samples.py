@@ -61,12 +61,22 @@ def _brief(value: Any) -> Any:
     return value
 
 
+def _no_test() -> None:
+    """None calls us."""
+
+
 @lru_cache(maxsize=1)
 def _operators() -> Mapping[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # Seconds, and only workers need it.
+        from torch.testing._internal import common_utils
         from torch.testing._internal.common_methods_invocations import op_db
+        from torch.testing._internal.opinfo import core
+    # For each operator they look through the sources of all callers for a test of unittest's, which
+    # takes longer than the samples.
+    for module in (common_utils, core):
+        module.extract_test_fn = _no_test
     return {info.formatted_name: info for info in op_db}
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from aot.backends.cpp.toolchain import find_toolchain
+from aot.backends.cpp.toolchain import find_toolchain, headers_digest
+from tests.once import digest_of, made_once
 
 INCLUDE = Path(__file__).parents[4] / "aot" / "backends" / "cpp" / "include"
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -30,25 +30,22 @@ def levels() -> tuple[str, ...]:
 
 
 @functools.cache
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="aot-tmpl-")
-
-
-@functools.cache
 def build(source: str, level: str) -> ctypes.CDLL:
     """Compiles C++ text at an ISA level and loads it; raises CalledProcessError with the errors."""
-    folder = Path(_folder().name)
-    stem = f"t{abs(hash((source, level)))}"
-    (folder / f"{stem}.cc").write_text(source)
-    library = folder / f"{stem}.so"
     tools = find_toolchain()
     # As kernel libraries are built, but with warnings. Their hidden visibility matters here: the
     # templates' tables differ between levels, and must not be shared by libraries of one process.
     flags = [flag for flag in tools.compile_flags(level) if flag != "-w"]
     command = [*tools.command, *flags, "-fno-gnu-unique", "-Wall", "-Wextra", "-Werror"]
-    command += ["-shared", f"-I{INCLUDE}", str(folder / f"{stem}.cc"), "-o", str(library)]
-    subprocess.run(command, check=True)
-    return ctypes.CDLL(str(library))
+    command += ["-shared", f"-I{INCLUDE}"]
+
+    def make(folder: Path) -> None:
+        (folder / "t.cc").write_text(source)
+        files = [str(folder / "t.cc"), "-o", str(folder / "t.so")]
+        subprocess.run([*command, *files], check=True)
+
+    digest = digest_of(tools.version, *command, headers_digest((INCLUDE,)), source)
+    return ctypes.CDLL(str(made_once(f"tmpl-{digest_of(source)}-{level}", digest, make) / "t.so"))
 
 
 def aligned(shape: tuple[int, ...], dtype: Any, fill: float | None = None) -> np.ndarray:

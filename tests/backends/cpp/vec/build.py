@@ -5,16 +5,17 @@ from __future__ import annotations
 import ctypes
 import functools
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from aot.backends.cpp.toolchain import find_toolchain
+from aot.backends.cpp.toolchain import find_toolchain, headers_digest
+from tests.once import digest_of, made_once
 
 INCLUDE = Path(__file__).parents[4] / "aot" / "backends" / "cpp" / "include"
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+_LIBRARY, _ERRORS = "library.so", "errors.txt"
 _NEEDS = {
     "x86-64-v2": {"sse4_2"},
     "x86-64-v3": {"avx2", "fma", "f16c"},
@@ -30,21 +31,20 @@ def levels() -> tuple[str, ...]:
 
 
 @functools.cache
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="aot-vec-")
-
-
-@functools.cache
 def _compile(source: str, level: str) -> tuple[Path, str]:
     """The library's path and what the compiler complained of (nothing if all is well)."""
-    library = Path(_folder().name) / f"{Path(source).stem}-{level}.so"
-    tools = find_toolchain()
+    tools, text = find_toolchain(), Path(__file__).parent / source
     command = [*tools.command, *(flag for flag in tools.compile_flags(level) if flag != "-w")]
-    command += ["-Wall", "-Wextra", "-Werror", "-shared"]
-    command += [f"-I{INCLUDE}", str(Path(__file__).parent / source)]
-    command += ["-o", str(library), "-lm"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    return library, ran.stderr if ran.returncode else ""
+    command += ["-Wall", "-Wextra", "-Werror", "-shared", f"-I{INCLUDE}", str(text)]
+
+    def make(folder: Path) -> None:
+        full = [*command, "-o", str(folder / _LIBRARY), "-lm"]
+        ran = subprocess.run(full, capture_output=True, text=True, check=False)
+        (folder / _ERRORS).write_text(ran.stderr if ran.returncode else "", encoding="utf-8")
+
+    digest = digest_of(tools.version, *command, headers_digest((INCLUDE,)), text)
+    made = made_once(f"vec-{text.stem}-{level}", digest, make)
+    return made / _LIBRARY, (made / _ERRORS).read_text(encoding="utf-8")
 
 
 @functools.cache

@@ -1,0 +1,36 @@
+"""Which cases of the sweeps a run of the tests takes."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterable
+
+SWEEPS = {
+    "tests/backends/cpp/tmpl/": 10,
+    "tests/backends/cpp/vec/": 5,
+    "tests/backends/test_plain.py": 10,
+    "tests/backends/triton/": 3,
+    "tests/conformance/opinfo/": 1,
+    "tests/conformance/": 5,
+    "tests/models/": 10,
+}
+"""Sweeps: of the cases of each test below these paths one in so many runs, at least one, unless
+`--sweeps` asks for all (`make sweeps`, `make conformance`)."""
+
+
+def sample(names: Iterable[str], seed: int) -> set[str]:
+    """Those tests of the names that run; each function keeps some of its cases.
+
+    Hashes of the names decide, so that a seed's sample is the same everywhere.
+    """
+    functions: dict[str, list[str]] = {}
+    for name in names:
+        functions.setdefault(name.partition("[")[0], []).append(name)
+    kept: set[str] = set()
+    for function, cases in functions.items():
+        every = next((n for path, n in SWEEPS.items() if function.startswith(path)), 1)
+        ranked = sorted((zlib.crc32(f"{name}{seed or ''}".encode()), name) for name in cases)
+        ranked.sort(key=lambda pair: pair[0] % every != 0)
+        kept.update(name for _, name in ranked[: math.ceil(len(cases) / every)])
+    return kept

@@ -1,0 +1,38 @@
+"""The sample of the sweeps."""
+
+from __future__ import annotations
+
+from tests.sampling import SWEEPS, sample
+
+PATH = "tests/backends/triton/"
+EVERY = SWEEPS[PATH]
+
+
+def cases(function: str, count: int) -> list[str]:
+    return [f"{PATH}{function}[{k}]" for k in range(count)]
+
+
+def test_each_function_keeps_a_part_of_its_cases_and_at_least_one() -> None:
+    many, few = cases("test_a.py::test_many", 30), cases("test_a.py::test_few", 2)
+    alone = f"{PATH}test_a.py::test_alone"
+    kept = sample([*many, *few, alone], 0)
+    assert len(kept.intersection(many)) == 30 // EVERY
+    assert len(kept.intersection(few)) == 1
+    assert alone in kept
+
+
+def test_the_order_and_other_tests_change_nothing() -> None:
+    many = cases("test_a.py::test_many", 30)
+    kept = sample(many, 0)
+    assert sample([*cases("test_b.py::test", 7), *reversed(many)], 0) >= kept
+
+
+def test_seeds_between_them_take_what_one_leaves_out() -> None:
+    many = cases("test_a.py::test_many", 30)
+    seen = set().union(*(sample(many, seed) for seed in range(30)))
+    assert seen == set(many)
+
+
+def test_what_is_no_sweep_runs_whole() -> None:
+    names = [f"tests/ir/test_a.py::test[{k}]" for k in range(9)]
+    assert sample(names, 0) == set(names)
