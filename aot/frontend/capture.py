@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from aot.errors import AotError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
+from aot.frontend.composites import Traceable
 from aot.frontend.decompose import decomposition_table
 from aot.frontend.failures import export_error, place_of_model, violates_range, without_graphs
 from aot.frontend.labels import wanted_sizes
@@ -138,7 +139,7 @@ def _traced(source: ModelSource, names: Sequence[str]) -> ExportedProgram:
     args, kwargs = traceable(example, wanted_sizes(example, names, shapes))
 
     def export(dynamic_shapes: ShapeSpec) -> ExportedProgram:
-        with WholeLayers(), without_graphs():
+        with WholeLayers(), Traceable(), without_graphs():
             return torch.export.export(
                 source.module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False
             )

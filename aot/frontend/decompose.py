@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from aot.frontend.composites import EXPORTED
 from aot.lowering.families import rows
 
 TAKEN_APART = ("dist", "tril_indices", "triu_indices")
@@ -55,5 +56,5 @@ def _pinv(
     return torch.matmul(v * inverse.unsqueeze(-2), u.mT)
 
 
-OURS = {torch.ops.aten.linalg_pinv.atol_rtol_tensor: _pinv}
+OURS = {torch.ops.aten.linalg_pinv.atol_rtol_tensor: _pinv, **EXPORTED}
 """Operators that torch does not take apart, made of those that have a lowering."""
