@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, pairwise
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
-
-Tensor = torch.Tensor
 
 _untyped: Any = torch
 """torch, for functions of it that have no types."""
@@ -62,7 +61,7 @@ def quantile(
     """As torch.quantile, or torch.nanquantile where `skips_nan`."""
     name = "nanquantile" if skips_nan else "quantile"
     if not isinstance(q, Tensor):
-        torch._check(0 <= q <= 1, lambda: f"{name}() q must be in the range [0, 1] but got {q}")
+        _untyped._check(0 <= q <= 1, lambda: f"{name}() q must be in the range [0, 1] but got {q}")
         wanted = torch.full((), q, dtype=x.dtype, device=x.device)
     else:
         require((q >= 0) & (q <= 1), f"{name}() q values must be in the range [0, 1]")
@@ -152,18 +151,28 @@ def corrcoef(x: Tensor) -> Tensor:
 # ---- answers of one bool ----
 
 
-def equal(x: Tensor, other: Tensor) -> Any:
-    """As torch.equal."""
+def are_same(x: Tensor, other: Tensor) -> Tensor | None:
+    """What torch.equal asks, as a tensor; None where types or sizes say it."""
+    alike = x.dtype == other.dtype and x.shape == other.shape
+    return (x == other).all() if alike else None
+
+
+def are_close(
+    x: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Tensor:
+    """What torch.allclose asks, as a tensor."""
+    return torch.isclose(x, other, rtol, atol, equal_nan).all()
+
+
+def _equal(x: Tensor, other: Tensor) -> Any:
     if x.dtype != other.dtype:
         return NotImplemented
-    return x.shape == other.shape and (x == other).all().item()
+    same = are_same(x, other)
+    return False if same is None else same.item()
 
 
-def allclose(
-    x: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Any:
-    """As torch.allclose."""
-    return torch.isclose(x, other, rtol, atol, equal_nan).all().item()
+def _allclose(*args: Any, **kwargs: Any) -> Any:
+    return are_close(*args, **kwargs).item()
 
 
 # ---- as many results as there are elements, or as these say ----
@@ -171,10 +180,11 @@ def allclose(
 
 def all_combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Any:
     """As torch.combinations, of a vector whose length is known."""
-    if not isinstance(x.shape[0], int) or r < 1:
+    length: Any = x.shape[0]
+    if not isinstance(length, int) or r < 1:
         return NotImplemented
     choose = combinations_with_replacement if with_replacement else combinations
-    places = torch.tensor(list(choose(range(x.shape[0]), r)), dtype=torch.int64, device=x.device)
+    places = torch.tensor(list(choose(range(length), r)), dtype=torch.int64, device=x.device)
     return x[places.reshape(-1, r)]
 
 
@@ -184,7 +194,7 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Any:
         return NotImplemented
     require(x >= 0, "Class values must be non-negative.")
     size: Any = (x.max() + 1).item()
-    torch._check(size >= 1)
+    _untyped._check(size >= 1)
     return (x.unsqueeze(-1) == torch.arange(size, device=x.device)).to(x.dtype)
 
 
@@ -195,9 +205,7 @@ def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
         return NotImplemented
     cuts: list[Any] = [None, *(places[k].item() for k in range(places.shape[0])), None]
     before = (slice(None),) * (dim % x.dim())
-    return tuple(
-        x[(*before, slice(low, high))] for low, high in zip(cuts[:-1], cuts[1:], strict=True)
-    )
+    return tuple(x[(*before, slice(low, high))] for low, high in pairwise(cuts))
 
 
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
@@ -224,8 +232,8 @@ _OURS: Mapping[str, Callable[..., Any]] = {
     "nanquantile": partial(quantile, skips_nan=True),
     "cov": cov,
     "corrcoef": corrcoef,
-    "equal": equal,
-    "allclose": allclose,
+    "equal": _equal,
+    "allclose": _allclose,
     "tensor_split": tensor_split,
     "bincount": bincount,
 }

@@ -72,6 +72,16 @@ def _counts(dtype: torch.dtype) -> Sequence[Args]:
     return [(x, ordinary(dtype, 6), least) for least in (0, 12)] + [(x.int(), None, 0)]
 
 
+def _checked(dtype: torch.dtype) -> Sequence[Args]:
+    x = ordinary(dtype, 4, 6)
+    kinds = ("none", "mean", "sum")
+    return [(x, x + 1, x.abs() + 1, full, kind) for full in (False, True) for kind in kinds]
+
+
+def _gaussian(x: Tensor, target: Tensor, var: Tensor, full: bool, kind: str) -> Tensor:
+    return F.gaussian_nll_loss(x, target, var, full, reduction=kind)
+
+
 ROWS: tuple[Row, ...] = (
     Row("quantile", _quantile(torch.quantile), _quantiles, REALS),
     Row("nanquantile", _quantile(torch.nanquantile), _quantiles, REALS),
@@ -80,5 +90,6 @@ ROWS: tuple[Row, ...] = (
     Row("combinations", torch.combinations, _vectors, MANY),
     Row("one_hot of any classes", F.one_hot, _classes, (torch.int64,)),
     Row("tensor_split at values", torch.tensor_split, _cuts, MANY),
+    Row("gaussian_nll_loss", _gaussian, _checked, (*REALS, torch.bfloat16)),
     Row("bincount with weights", torch.bincount, _counts, (*REALS, torch.int64)),
 )
