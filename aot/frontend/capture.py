@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 from aot.errors import AotError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
 from aot.frontend.composites import Traceable
-from aot.frontend.decisions import Answers, asserted, checks_of
+from aot.frontend.decisions import Demands, asserted, checks_of
 from aot.frontend.decompose import decomposition_table
 from aot.frontend.failures import (
     depends_on_values,
@@ -135,7 +135,7 @@ _UNKNOWN_RESULT = "in output, which is not a known type"
 
 
 def _traced(
-    source: ModelSource, names: Sequence[str], checks: Answers | None = None
+    source: ModelSource, names: Sequence[str], checks: Demands | None = None
 ) -> ExportedProgram:
     """Exports the module; sizes that the user left open become as wide as the model allows.
 
@@ -170,7 +170,7 @@ def _traced(
         return export(narrowed)
 
 
-def _checks(source: ModelSource) -> Answers:
+def _checks(source: ModelSource) -> Demands:
     """The model's decisions on values that are assertions; what its runs change is undone."""
     kept = [(b, b.clone()) for b in source.module.buffers() if not b.is_meta]
 

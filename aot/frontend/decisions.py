@@ -1,9 +1,9 @@
 """Decisions of a model on values, of which one side does nothing but raise.
 
 torch.export gives up at `if (x < 0).any(): raise ValueError(…)`, since it knows no values. Run on
-the example, the model decides each such question one way. It runs once more for each with the answer
-turned round; where it then raises by a statement of its own, and does nothing else, the question is
-an assertion: the model is traced with the answer of the example, and the package checks it.
+the example, the model decides each such question one way. It runs once more for each with the
+answer turned round; where it then raises by a statement of its own, and does nothing else, the
+question is an assertion: the model is traced with the example's answer, and the package checks it.
 Any other decision stays what torch makes of it, an error (ADR 0053).
 """
 
@@ -35,14 +35,14 @@ _untyped: Any = torch
 
 
 @dataclass(frozen=True)
-class Answer:
+class Demand:
     """A decision that is an assertion: the answer that must be, and what the model raises else."""
 
     value: bool
     message: str
 
 
-Answers = Mapping[Site, Answer]
+Demands = Mapping[Site, Demand]
 _Truth = Callable[..., torch.Tensor | None]
 _Decide = Callable[[Site, Callable[[], Any], torch.Tensor], Any]
 """(place, torch's own answer, the tensor that holds it) -> the answer."""
@@ -97,7 +97,7 @@ def _exchange(undo: ExitStack, owner: Any, name: str, new: Any) -> None:
 
 
 @contextmanager
-def asserted(checks: Answers) -> Iterator[None]:
+def asserted(checks: Demands) -> Iterator[None]:
     """Inside of it, decisions that are assertions have their answer, and the trace an assertion."""
     if not checks:
         yield
@@ -115,7 +115,7 @@ def asserted(checks: Answers) -> Iterator[None]:
         yield
 
 
-def checks_of(run: Callable[[], object], undo: Callable[[], object], *, dynamic: bool) -> Answers:
+def checks_of(run: Callable[[], object], undo: Callable[[], object], *, dynamic: bool) -> Demands:
     """The decisions of a run of the model that are assertions.
 
     Args:
@@ -140,12 +140,12 @@ def checks_of(run: Callable[[], object], undo: Callable[[], object], *, dynamic:
     answers: dict[Site, set[bool]] = {}
     for site, answer in made:
         answers.setdefault(site, set()).add(answer)
-    checks: dict[Site, Answer] = {}
+    checks: dict[Site, Demand] = {}
     for number, (site, answer) in enumerate(made[:MOST]):
         message = _Turned(number, dynamic).message(run) if len(answers[site]) == 1 else None
         undo()
         answers[site] |= set() if message is not None else {not answer}
-        checks.setdefault(site, Answer(answer, message or ""))
+        checks.setdefault(site, Demand(answer, message or ""))
     kept = {site for site, seen in answers.items() if len(seen) == 1 and site in checks}
     return {site: check for site, check in checks.items() if site in kept}
 

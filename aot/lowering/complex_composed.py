@@ -18,6 +18,7 @@ from aot.lowering.complex_parts import (
     plain,
     stored,
 )
+from aot.symbolic import row_major_strides
 
 F = TypeVar("F", bound=Callable[..., GraphValue])
 
@@ -110,6 +111,27 @@ _row(
 )(_through_truth)
 
 
+def _ours(name: str) -> Callable[[F], F]:
+    """As `_row`, for an operator that the reader of programs makes."""
+
+    def register(compose: F) -> F:
+        COMPOSED[f"aot.{name}.default"] = compose
+        return compose
+
+    return register
+
+
+_ours("true_places")(_through_truth)
+_ours("true_count")(_through_truth)
+
+
+@_ours("select_true")
+def select_true(call: ComplexCall, x: ComplexParts, mask: GraphValue) -> GraphValue:
+    """The elements of each part where the mask is true."""
+    chosen = truth(call, mask) if isinstance(mask, ComplexParts) else mask
+    return ComplexParts(*(call.real(call.target, part, chosen) for part in (x.re, x.im)))
+
+
 @_row("logical_and.default", "logical_or.default", "logical_xor.default")
 def logical(call: ComplexCall, a: GraphValue, b: GraphValue) -> GraphValue:
     """Logic on whether elements are not 0."""
@@ -148,6 +170,38 @@ def added_product(
     if alpha != 1:
         product = call.call("aten.mul.Tensor", product, alpha)
     return product if beta == 0 else call.call("aten.add.Tensor", product, added, alpha=beta)
+
+
+@_row("addbmm.default")
+def added_products(
+    call: ComplexCall,
+    added: GraphValue,
+    a: GraphValue,
+    b: GraphValue,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+) -> GraphValue:
+    """Gives beta * added + alpha * the sum of the products of all pairs."""
+    whole = (call.type_of(a).shape[0], *call.result.shape)
+    each = replace(call.result, shape=whole, strides=row_major_strides(whole))
+    product = call.call("aten.bmm.default", a, b, type_=each)
+    product = call.call("aten.sum.dim_IntList", product, (0,))
+    if alpha != 1:
+        product = call.call("aten.mul.Tensor", product, alpha)
+    return product if beta == 0 else call.call("aten.add.Tensor", product, added, alpha=beta)
+
+
+@_row("float_power.Tensor_Tensor", "float_power.Tensor_Scalar", "float_power.Scalar")
+def float_power(call: ComplexCall, *operands: Any) -> GraphValue:
+    """The power, in complex128."""
+    wide = [
+        x
+        if not isinstance(x, (ComplexParts, ValueRef))
+        else call.call("aten._to_copy.default", x, type_=replace(call.type_of(x), dtype=COMPLEX128))
+        for x in operands
+    ]
+    return call.call(call.target.replace("float_power", "pow"), *wide)
 
 
 @_row("vdot.default")
@@ -202,7 +256,7 @@ def _magnitudes(call: ComplexCall, x: ComplexParts) -> GraphValue:
     return call.call("aten.abs.default", x, type_=call.type_of(x))
 
 
-@_row("linalg_vector_norm.default")
+@_row("linalg_vector_norm.default", "norm.Scalar", "norm.ScalarOpt_dim")
 def vector_norm(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> GraphValue:
     """The norm of the magnitudes."""
     given = {name: plain(a) for name, a in kwargs.items()}
