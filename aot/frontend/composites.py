@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from aot.frontend.losses import ctc_loss
+
 _untyped: Any = torch
 """torch, for functions of it that have no types."""
 
@@ -175,6 +177,41 @@ def _allclose(*args: Any, **kwargs: Any) -> Any:
     return are_close(*args, **kwargs).item()
 
 
+# ---- linear algebra ----
+
+
+def cholesky(a: Tensor, upper: bool = False) -> Tensor:
+    """As torch.cholesky, the older name."""
+    factor: Tensor = torch.linalg.cholesky(a, upper=upper)
+    return factor
+
+
+def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """As torch.linalg.lstsq, by singular values whatever the driver.
+
+    Residuals that eager gives only where no matrix lacks in rank are not ours to give.
+    """
+    m, n = a.shape[-2:]
+    if driver in ("gelsd", "gelss") and m > n:
+        return NotImplemented
+    single = b.dim() == 1 or (b.dim() == a.dim() - 1 and b.shape == a.shape[:-1])
+    wanted = b.unsqueeze(-1) if single else b
+    u, values, vh = torch.linalg.svd(a, full_matrices=False)
+    least = torch.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond
+    counts = values > least * values[..., :1]
+    inverse = torch.where(counts, values.reciprocal(), 0)
+    solution = vh.mH @ (inverse.unsqueeze(-1) * (u.mH @ wanted))
+    none = values.new_empty(0)
+    residuals = none
+    if driver == "gels" and m > n:
+        residuals = (a @ solution - wanted).abs().square().sum(-2)
+    ranked = driver != "gels"
+    rank = counts.sum(-1) if ranked else torch.empty(0, dtype=torch.int64, device=a.device)
+    found = solution.squeeze(-1) if single else solution
+    seen = values if driver in ("gelsd", "gelss") else none
+    return torch.return_types.linalg_lstsq((found, residuals, rank, seen))
+
+
 # ---- as many results as there are elements, or as these say ----
 
 
@@ -208,6 +245,17 @@ def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
     return tuple(x[(*before, slice(low, high))] for low, high in pairwise(cuts))
 
 
+def narrow(x: Tensor, dim: int, start: Any, length: int) -> Any:
+    """As torch.narrow from a place that a tensor holds."""
+    if not isinstance(start, Tensor):
+        return NotImplemented
+    size = x.shape[dim]
+    first = torch.where(start < 0, start + size, start)
+    require((first >= 0) & (first + length <= size), "narrow(): start is out of range")
+    places = first.clamp(0, size - length) + torch.arange(length, device=x.device)
+    return x.index_select(dim, places.reshape(-1))
+
+
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """As torch.bincount, whose type of sums some versions of torch trace wrongly."""
     counted: Tensor = torch.ops.aot.bincount.default(x, weights, minlength)
@@ -232,14 +280,19 @@ _OURS: Mapping[str, Callable[..., Any]] = {
     "nanquantile": partial(quantile, skips_nan=True),
     "cov": cov,
     "corrcoef": corrcoef,
+    "cholesky": cholesky,
     "equal": _equal,
     "allclose": _allclose,
     "tensor_split": tensor_split,
+    "narrow": narrow,
     "bincount": bincount,
 }
 COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     **{getattr(torch, name): ours for name, ours in _OURS.items()},
     **{getattr(torch.Tensor, name): ours for name, ours in _OURS.items()},
+    torch.linalg.lstsq: lstsq,
+    torch.ctc_loss: ctc_loss,
+    torch.nn.functional.ctc_loss: ctc_loss,
     torch.combinations: all_combinations,
     torch.nn.functional.one_hot: one_hot,
 }

@@ -18,7 +18,7 @@ from aot.lowering.complex_parts import (
     plain,
     stored,
 )
-from aot.symbolic import row_major_strides
+from aot.symbolic import integer, row_major_strides
 
 F = TypeVar("F", bound=Callable[..., GraphValue])
 
@@ -202,6 +202,54 @@ def float_power(call: ComplexCall, *operands: Any) -> GraphValue:
         for x in operands
     ]
     return call.call(call.target.replace("float_power", "pow"), *wide)
+
+
+@_row("ldexp.Tensor")
+def ldexp(call: ComplexCall, x: GraphValue, exponent: GraphValue) -> GraphValue:
+    """Gives x * 2 ** exponent."""
+    power = call.call("aten.pow.Scalar", 2, exponent, type_=_kept(call, exponent))
+    return call.call("aten.mul.Tensor", x, power)
+
+
+def _kept(call: ComplexCall, x: GraphValue) -> TensorType:
+    """The type of a function of x: integers become real numbers of the result's precision."""
+    dtype = call.result.dtype if isinstance(x, ComplexParts) else part_type(call.result).dtype
+    return replace(call.type_of(x), dtype=dtype)
+
+
+@_row("logsumexp.default")
+def logsumexp(call: ComplexCall, x: ComplexParts, dims: Any, keepdim: Any = False) -> GraphValue:
+    """The logarithm of the sum of exponentials, none of which overflows."""
+    axes = dims if isinstance(dims, tuple) else (dims,)
+    inside = call.type_of(x)
+    held = _reduced(inside, axes)
+    zero = call.zeros(held)
+    most = call.real("aten.amax.default", x.re, axes, 1, type_=held)
+    known = call.real("aten.isfinite.default", most, type_=replace(held, dtype=BOOL))
+    shift = call.real("aten.where.self", known, most, zero, type_=held)
+    less = ComplexParts(call.real("aten.sub.Tensor", x.re, shift, type_=inside), x.im)
+    powers = call.call("aten.exp.default", less, type_=replace(inside, dtype=call.result.dtype))
+    made = call.call("aten.log.default", call.call("aten.sum.dim_IntList", powers, axes, keepdim))
+    assert isinstance(made, ComplexParts)
+    back = call.real("aten.view.default", shift, call.result.shape)
+    return ComplexParts(call.real("aten.add.Tensor", made.re, back), made.im)
+
+
+def _reduced(type_: TensorType, axes: tuple[int, ...]) -> TensorType:
+    rank = len(type_.shape)
+    gone = {a % rank for a in axes} if axes else set(range(rank))
+    shape = tuple(integer(1) if k in gone else s for k, s in enumerate(type_.shape))
+    return replace(type_, shape=shape, strides=row_major_strides(shape))
+
+
+@_row("log_softmax.int", "softmax.int")
+def softmax_of_real_parts(
+    call: ComplexCall, x: ComplexParts, dim: int, dtype: DType | None = None
+) -> GraphValue:
+    """Of complex numbers that become real ones first: eager knows no other."""
+    part = replace(call.type_of(x), dtype=part_type(call.result).dtype)
+    real = call.real("aten._to_copy.default", x.re, type_=part, dtype=part.dtype)
+    return call.real(call.target, real, dim, type_=call.result)
 
 
 @_row("vdot.default")
