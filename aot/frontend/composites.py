@@ -209,7 +209,7 @@ def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | Non
     rank = counts.sum(-1) if ranked else torch.empty(0, dtype=torch.int64, device=a.device)
     found = solution.squeeze(-1) if single else solution
     seen = values if driver in ("gelsd", "gelss") else none
-    return torch.return_types.linalg_lstsq((found, residuals, rank, seen))
+    return _untyped.return_types.linalg_lstsq((found, residuals, rank, seen))
 
 
 # ---- as many results as there are elements, or as these say ----

@@ -26,7 +26,7 @@ def decomposition_table() -> dict[Any, Any]:
     table: dict[Any, Any] = torch.export.default_decompositions()
     kept = {overload: how for overload, how in table.items() if str(overload) not in lowered}
     more = [getattr(torch.ops.aten, name).default for name in TAKEN_APART]
-    return {**kept, **torch._decomp.get_decompositions(more), **OURS}
+    return {**kept, **torch._decomp.get_decompositions(more), **OURS, **_chunked()}
 
 
 def _pinv(
@@ -124,17 +124,30 @@ def _cross_entropy(
     reduction: str,
     ignore_index: int,
     label_smoothing: float,
-    *rest: Any,
+    batch_chunk_size: int,
+    acc_policy: str,
+    acc_dtype: torch.dtype,
+    allow_retain_graph: bool,
+    *gradients: bool,
 ) -> tuple[torch.Tensor, ...]:
     """As `_cross_entropies` reduced, and three gradients that nobody reads."""
-    given = (x, linear_weight, target, linear_bias, weight, ignore_index, *rest[:3])
+    losses = _cross_entropies(
+        x,
+        linear_weight,
+        target,
+        linear_bias,
+        weight,
+        ignore_index,
+        batch_chunk_size,
+        acc_policy,
+        acc_dtype,
+        reduction,
+        label_smoothing,
+    )
     shapes = (x.shape, linear_weight.shape, linear_weight.shape[:-1])
     none = ((0, 0), (0, 0), (0,))
-    gradients = [
-        x.new_zeros(shape if wanted else without)
-        for shape, without, wanted in zip(shapes, none, rest[4:], strict=True)
-    ]
-    return _cross_entropies(*given, reduction, label_smoothing), *gradients
+    made = zip(shapes, none, gradients, strict=True)
+    return losses, *(x.new_zeros(shape if wanted else without) for shape, without, wanted in made)
 
 
 _CHUNKED = {
@@ -146,11 +159,12 @@ _CHUNKED = {
 OURS = {
     torch.ops.aten.linalg_pinv.atol_rtol_tensor: _pinv,
     torch.ops.aten.linalg_matrix_exp.default: _matrix_exp,
-    **{
-        getattr(torch.ops.torch_nn, name).default: ours
-        for name, ours in _CHUNKED.items()
-        if hasattr(torch.ops.torch_nn, name)
-    },
     **EXPORTED,
 }
 """Operators that torch does not take apart, made of those that have a lowering."""
+
+
+def _chunked() -> dict[Any, Any]:
+    """Those of `_CHUNKED` that are there: torch declares them when a model first uses one."""
+    space = torch.ops.torch_nn
+    return {getattr(space, n).default: ours for n, ours in _CHUNKED.items() if hasattr(space, n)}

@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+_untyped: Any = torch
+"""torch, for functions of it that have no types."""
+
 Lengths = Tensor | Sequence[int]
 
 
@@ -87,12 +90,13 @@ def _likelihoods(probs: Tensor, labels: Tensor, seen: Tensor) -> Tensor:
         ways = torch.stack([found, one, torch.where(skips, two, none)])
         most = ways.amax(0)
         shift = torch.where(most > none, most, 0)
-        reached = (
+        way = (
             (ways - shift).exp().sum(0).log()
             + shift
             + each.index_select(0, step.reshape(1)).squeeze(0)
         )
-        return step + 1, torch.where((step < seen).unsqueeze(1), reached, found)
+        return step + 1, torch.where((step < seen).unsqueeze(1), way, found)
 
     start = torch.ones((), dtype=torch.int64, device=probs.device)
-    return torch.while_loop(goes_on, walk, (start, first))[1]
+    reached: Tensor = _untyped.while_loop(goes_on, walk, (start, first))[1]
+    return reached

@@ -122,7 +122,8 @@ def test_tables_are_counts_and_come_back_from_their_file(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("linalg_eigh", "several right results"), ("matmul", ""), ("linalg_eig", "")]
+    ("name", "reason"),
+    [("linalg_eigh", "several right results"), ("matmul", ""), ("linalg_eig", "")],
 )
 def test_scope_is_decided_by_whole_names(name: str, reason: str):
     assert out_of_scope(name) == reason
