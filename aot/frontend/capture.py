@@ -19,8 +19,16 @@ from torch.utils import _pytree as pytree
 
 from aot.errors import AotError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
+from aot.frontend.composites import Traceable
+from aot.frontend.decisions import Demands, asserted, checks_of
 from aot.frontend.decompose import decomposition_table
-from aot.frontend.failures import export_error, place_of_model, violates_range, without_graphs
+from aot.frontend.failures import (
+    depends_on_values,
+    export_error,
+    place_of_model,
+    violates_range,
+    without_graphs,
+)
 from aot.frontend.labels import wanted_sizes
 from aot.frontend.numerics import rounded_kinds
 from aot.frontend.open_dims import narrowed_by_model, traceable
@@ -129,8 +137,12 @@ def _one_for_each(example: Any) -> Any:
 _UNKNOWN_RESULT = "in output, which is not a known type"
 
 
-def _traced(source: ModelSource, names: Sequence[str]) -> ExportedProgram:
+def _traced(
+    source: ModelSource, names: Sequence[str], checks: Demands | None = None
+) -> ExportedProgram:
     """Exports the module; sizes that the user left open become as wide as the model allows.
+
+    `checks`: its decisions that are assertions, once these were looked for.
 
     Raises:
         RuntimeError: The module cannot be exported, and narrower sizes do not help.
@@ -141,7 +153,7 @@ def _traced(source: ModelSource, names: Sequence[str]) -> ExportedProgram:
     args, kwargs = traceable(example, wanted_sizes(example, names, shapes))
 
     def export(dynamic_shapes: ShapeSpec) -> ExportedProgram:
-        with WholeLayers(), without_graphs():
+        with WholeLayers(), Traceable(), asserted(checks or {}), without_graphs():
             return torch.export.export(
                 source.module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False
             )
@@ -151,11 +163,30 @@ def _traced(source: ModelSource, names: Sequence[str]) -> ExportedProgram:
         return export(shapes)
     except (RuntimeError, AssertionError) as error:
         if _UNKNOWN_RESULT in str(error) and register_dataclasses(source.module(*args, **kwargs)):
-            return _traced(source, names)
+            return _traced(source, names, checks)
+        found = _checks(source) if checks is None and depends_on_values(error) else {}
+        if found:
+            return _traced(source, names, found)
         narrowed = narrowed_by_model(shapes)
         if not violates_range(error) or narrowed is shapes:
             raise
         return export(narrowed)
+
+
+def _checks(source: ModelSource) -> Demands:
+    """The model's decisions on values that are assertions; what its runs change is undone."""
+    kept = [(b, b.clone()) for b in source.module.buffers() if not b.is_meta]
+
+    def run() -> None:
+        args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (source.args, source.kwargs))
+        with torch.random.fork_rng(devices=[]):
+            source.module(*args, **kwargs)
+
+    def undo() -> None:
+        for buffer, before in kept:
+            buffer.copy_(before)
+
+    return checks_of(run, undo, dynamic=source.dynamic_shapes is not None)
 
 
 def capture_program(

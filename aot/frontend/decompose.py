@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 
+from aot.frontend.composites import EXPORTED
 from aot.lowering.families import rows
 
 TAKEN_APART = ("dist", "tril_indices", "triu_indices")
@@ -24,7 +26,7 @@ def decomposition_table() -> dict[Any, Any]:
     table: dict[Any, Any] = torch.export.default_decompositions()
     kept = {overload: how for overload, how in table.items() if str(overload) not in lowered}
     more = [getattr(torch.ops.aten, name).default for name in TAKEN_APART]
-    return {**kept, **torch._decomp.get_decompositions(more), **OURS}
+    return {**kept, **torch._decomp.get_decompositions(more), **OURS, **_chunked()}
 
 
 def _pinv(
@@ -55,5 +57,114 @@ def _pinv(
     return torch.matmul(v * inverse.unsqueeze(-2), u.mT)
 
 
-OURS = {torch.ops.aten.linalg_pinv.atol_rtol_tensor: _pinv}
+_TERMS = 16
+_NEAR = 0.75
+_DOUBLINGS = 24
+
+
+def _matrix_exp(a: torch.Tensor) -> torch.Tensor:
+    """The exponential: a polynomial of a matrix near 0, squared as often as it takes to get there.
+
+    Of a matrix halved so often that its norm is at most `_NEAR`, `_TERMS` terms of the series are
+    exact in float64. All matrices of a batch are squared as often as its greatest may need, and
+    each keeps what is its own.
+    """
+    if a.shape[-1] == 0 or a.numel() == 0:
+        return a.clone()
+    size = a.abs().sum(-2, keepdim=True).amax(-1, keepdim=True)
+    halvings = torch.ceil(torch.log2(size / _NEAR)).clamp(0, _DOUBLINGS)
+    x = a * torch.exp2(-halvings)
+    one = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device).expand_as(a)
+    powers = [one, x, torch.matmul(x, x)]
+    powers += [torch.matmul(powers[2], x), torch.matmul(powers[2], powers[2])]
+    found = torch.zeros_like(a)
+    for first in range(_TERMS - 4, -1, -4):
+        terms = [p / math.factorial(first + k) for k, p in enumerate(powers[:4])]
+        if first == _TERMS - 4:
+            terms.append(powers[4] / math.factorial(_TERMS))
+        found = sum(terms, torch.matmul(found, powers[4]))
+    for k in range(_DOUBLINGS):
+        found = torch.where(halvings > k, torch.matmul(found, found), found)
+    return torch.where(size.isfinite() & (size <= _NEAR * 2.0**_DOUBLINGS), found, math.nan)
+
+
+def _cross_entropies(
+    x: torch.Tensor,
+    linear_weight: torch.Tensor,
+    target: torch.Tensor,
+    linear_bias: torch.Tensor | None,
+    weight: torch.Tensor | None,
+    ignore_index: int,
+    batch_chunk_size: int,
+    acc_policy: str,
+    acc_dtype: torch.dtype,
+    reduction: str = "none",
+    label_smoothing: float = 0.0,
+) -> torch.Tensor:
+    """The losses of a classifier's last layer, without chunks: kernels need no room for them."""
+    bias = None if linear_bias is None else linear_bias.to(acc_dtype)
+    logits = torch.nn.functional.linear(x.to(acc_dtype), linear_weight.to(acc_dtype), bias)
+    made = torch.nn.functional.cross_entropy(
+        logits,
+        target,
+        None if weight is None else weight.to(acc_dtype),
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    return made.to(x.dtype)
+
+
+def _cross_entropy(
+    x: torch.Tensor,
+    linear_weight: torch.Tensor,
+    target: torch.Tensor,
+    linear_bias: torch.Tensor | None,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+    batch_chunk_size: int,
+    acc_policy: str,
+    acc_dtype: torch.dtype,
+    allow_retain_graph: bool,
+    *gradients: bool,
+) -> tuple[torch.Tensor, ...]:
+    """As `_cross_entropies` reduced, and three gradients that nobody reads."""
+    losses = _cross_entropies(
+        x,
+        linear_weight,
+        target,
+        linear_bias,
+        weight,
+        ignore_index,
+        batch_chunk_size,
+        acc_policy,
+        acc_dtype,
+        reduction,
+        label_smoothing,
+    )
+    shapes = (x.shape, linear_weight.shape, linear_weight.shape[:-1])
+    none = ((0, 0), (0, 0), (0,))
+    made = zip(shapes, none, gradients, strict=True)
+    return losses, *(x.new_zeros(shape if wanted else without) for shape, without, wanted in made)
+
+
+_CHUNKED = {
+    "_linear_cross_entropy_batch_chunked": _cross_entropy,
+    "_linear_cross_entropy_batch_chunked_no_reduction": _cross_entropies,
+}
+"""Custom operators of newer versions of torch, by name."""
+
+OURS = {
+    torch.ops.aten.linalg_pinv.atol_rtol_tensor: _pinv,
+    torch.ops.aten.linalg_matrix_exp.default: _matrix_exp,
+    **EXPORTED,
+}
 """Operators that torch does not take apart, made of those that have a lowering."""
+
+
+def _chunked() -> dict[Any, Any]:
+    """Those of `_CHUNKED` that are there: torch declares them when a model first uses one."""
+    space = torch.ops.torch_nn
+    return {getattr(space, n).default: ours for n, ours in _CHUNKED.items() if hasattr(space, n)}

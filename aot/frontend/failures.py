@@ -12,8 +12,9 @@ from io import StringIO
 import torch
 
 from aot.errors import AotError, DynamicShapeError, ExportError, InputMismatch
+from aot.frontend.guards import check_to_add
 from aot.frontend.labels import wanted_sizes
-from aot.frontend.places import UserCode, first_lines, is_users, place_of_error
+from aot.frontend.places import failure_of, first_lines, is_users, place_of_error
 from aot.frontend.source import ModelSource
 from aot.frontend.structures import named_leaves, without_counterpart
 
@@ -49,13 +50,13 @@ _CAUSES = (
         "a decision of the model depends on the values of a tensor, which are known only when it "
         "runs",
         "Write a branch as torch.cond (one side runs) or torch.where (both do), a loop as "
-        "torch.while_loop. Where the decision is always the same, say so before it: "
-        "torch._check(condition).",
+        "torch.while_loop. A side that only raises may stay: it becomes an assertion.",
     ),
     _Cause(
         r"^GuardOnDataDependentSymNode: Could not extract",
         "the model uses a number as a constant that it computes from the values of a tensor",
-        "Repeat by torch.while_loop; give a number that never changes to the model as an int.",
+        "Take it by .item(), which stays a number of the run, not by int(…). Repeat by "
+        "torch.while_loop; give a number that never changes to the model as an int.",
     ),
     _Cause(
         r"Exporting a ScriptModule is not supported",
@@ -114,7 +115,7 @@ def export_error(
         given = _wrong_with_what_is_given(source, names, str(error))
         if given is not None:
             return given
-        eager = _eager_failure(source)
+        eager = failure_of(lambda: source.module(*source.args, **source.kwargs))
         if eager is not None:
             return InputMismatch(
                 "the model itself fails with the example inputs",
@@ -133,7 +134,9 @@ def export_error(
         text = first_lines(error)
         for cause in _CAUSES:
             if re.search(cause.sign, text):
-                return ExportError(cause.message, where=where, details=details, advice=cause.advice)
+                line = check_to_add(error, where)
+                told = {"advice": line} if line else {"details": details, "advice": cause.advice}
+                return ExportError(cause.message, where=where, **told)
         return ExportError("torch.export cannot trace the model", where=where, details=details)
 
     return convert
@@ -236,6 +239,11 @@ def violates_range(error: BaseException) -> bool:
     return broken or ("Constraints violated" in text and "to be a constant" not in text)
 
 
+def depends_on_values(error: BaseException) -> bool:
+    """Whether torch gave up where the model asks for a value."""
+    return type(error).__name__ in ("GuardOnDataDependentSymNode", "DataDependentOutputException")
+
+
 def _shape_advice(message: str) -> str:
     if "to be a constant (1)" in message or "to be a constant (0)" in message:
         return "Use an example size of at least 2 in dynamic dimensions: torch fixes 0 and 1."
@@ -247,19 +255,3 @@ def _shape_advice(message: str) -> str:
     if "generated guard" in message:
         return "Give the named dimensions the range that the guards allow: Dim(…, min=…, max=…)."
     return ""
-
-
-def _eager_failure(source: ModelSource) -> BaseException | None:
-    """What the model raises when it just runs; None when it works."""
-    failures: list[BaseException] = []
-
-    def keep(error: BaseException) -> AotError:
-        failures.append(error)
-        return InputMismatch(str(error))
-
-    try:
-        with UserCode(keep):
-            source.module(*source.args, **source.kwargs)
-    except InputMismatch:
-        return failures[0] if failures else None
-    return None

@@ -228,6 +228,7 @@ _READERS: Mapping[str, Callable[[Context, MeasuredCall], Any]] = {
     "aten.index_put.default": _index_put,
     "aten.masked_select.default": _masked_select,
     "aten.bincount.default": _bincount,
+    "aot.bincount.default": _bincount,
     "aten.repeat_interleave.Tensor": _repeat_places,
     "aten.repeat_interleave.self_Tensor": _repeat_interleave,
     **UNIQUES,

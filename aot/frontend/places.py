@@ -108,6 +108,22 @@ class UserCode:
             raise self._convert(error) from error
 
 
+def failure_of(call: Callable[[], object]) -> BaseException | None:
+    """What a call of the user's code raises; None when it works."""
+    failures: list[BaseException] = []
+
+    def keep(error: BaseException) -> AotError:
+        failures.append(error)
+        return AotError(str(error))
+
+    try:
+        with UserCode(keep):
+            call()
+    except AotError:
+        return failures[0] if failures else None
+    return None
+
+
 def first_lines(error: BaseException, drop: Iterable[str] = ()) -> str:
     """The error's type and message without the paragraphs that begin with one of `drop`."""
     kept: list[str] = []

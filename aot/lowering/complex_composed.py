@@ -18,6 +18,7 @@ from aot.lowering.complex_parts import (
     plain,
     stored,
 )
+from aot.symbolic import integer, row_major_strides
 
 F = TypeVar("F", bound=Callable[..., GraphValue])
 
@@ -110,6 +111,27 @@ _row(
 )(_through_truth)
 
 
+def _ours(name: str) -> Callable[[F], F]:
+    """As `_row`, for an operator that the reader of programs makes."""
+
+    def register(compose: F) -> F:
+        COMPOSED[f"aot.{name}.default"] = compose
+        return compose
+
+    return register
+
+
+_ours("true_places")(_through_truth)
+_ours("true_count")(_through_truth)
+
+
+@_ours("select_true")
+def select_true(call: ComplexCall, x: ComplexParts, mask: GraphValue) -> GraphValue:
+    """The elements of each part where the mask is true."""
+    chosen = truth(call, mask) if isinstance(mask, ComplexParts) else mask
+    return ComplexParts(*(call.real(call.target, part, chosen) for part in (x.re, x.im)))
+
+
 @_row("logical_and.default", "logical_or.default", "logical_xor.default")
 def logical(call: ComplexCall, a: GraphValue, b: GraphValue) -> GraphValue:
     """Logic on whether elements are not 0."""
@@ -148,6 +170,86 @@ def added_product(
     if alpha != 1:
         product = call.call("aten.mul.Tensor", product, alpha)
     return product if beta == 0 else call.call("aten.add.Tensor", product, added, alpha=beta)
+
+
+@_row("addbmm.default")
+def added_products(
+    call: ComplexCall,
+    added: GraphValue,
+    a: GraphValue,
+    b: GraphValue,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+) -> GraphValue:
+    """Gives beta * added + alpha * the sum of the products of all pairs."""
+    whole = (call.type_of(a).shape[0], *call.result.shape)
+    each = replace(call.result, shape=whole, strides=row_major_strides(whole))
+    product = call.call("aten.bmm.default", a, b, type_=each)
+    product = call.call("aten.sum.dim_IntList", product, (0,))
+    if alpha != 1:
+        product = call.call("aten.mul.Tensor", product, alpha)
+    return product if beta == 0 else call.call("aten.add.Tensor", product, added, alpha=beta)
+
+
+@_row("float_power.Tensor_Tensor", "float_power.Tensor_Scalar", "float_power.Scalar")
+def float_power(call: ComplexCall, *operands: Any) -> GraphValue:
+    """The power, in complex128."""
+    wide = [
+        x
+        if not isinstance(x, (ComplexParts, ValueRef))
+        else call.call("aten._to_copy.default", x, type_=replace(call.type_of(x), dtype=COMPLEX128))
+        for x in operands
+    ]
+    return call.call(call.target.replace("float_power", "pow"), *wide)
+
+
+@_row("ldexp.Tensor")
+def ldexp(call: ComplexCall, x: GraphValue, exponent: GraphValue) -> GraphValue:
+    """Gives x * 2 ** exponent."""
+    power = call.call("aten.pow.Scalar", 2, exponent, type_=_kept(call, exponent))
+    return call.call("aten.mul.Tensor", x, power)
+
+
+def _kept(call: ComplexCall, x: GraphValue) -> TensorType:
+    """The type of a function of x: integers become real numbers of the result's precision."""
+    dtype = call.result.dtype if isinstance(x, ComplexParts) else part_type(call.result).dtype
+    return replace(call.type_of(x), dtype=dtype)
+
+
+@_row("logsumexp.default")
+def logsumexp(call: ComplexCall, x: ComplexParts, dims: Any, keepdim: Any = False) -> GraphValue:
+    """The logarithm of the sum of exponentials, none of which overflows."""
+    axes = dims if isinstance(dims, tuple) else (dims,)
+    inside = call.type_of(x)
+    held = _reduced(inside, axes)
+    zero = call.zeros(held)
+    most = call.real("aten.amax.default", x.re, axes, 1, type_=held)
+    known = call.real("aten.isfinite.default", most, type_=replace(held, dtype=BOOL))
+    shift = call.real("aten.where.self", known, most, zero, type_=held)
+    less = ComplexParts(call.real("aten.sub.Tensor", x.re, shift, type_=inside), x.im)
+    powers = call.call("aten.exp.default", less, type_=replace(inside, dtype=call.result.dtype))
+    made = call.call("aten.log.default", call.call("aten.sum.dim_IntList", powers, axes, keepdim))
+    assert isinstance(made, ComplexParts)
+    back = call.real("aten.view.default", shift, call.result.shape)
+    return ComplexParts(call.real("aten.add.Tensor", made.re, back), made.im)
+
+
+def _reduced(type_: TensorType, axes: tuple[int, ...]) -> TensorType:
+    rank = len(type_.shape)
+    gone = {a % rank for a in axes} if axes else set(range(rank))
+    shape = tuple(integer(1) if k in gone else s for k, s in enumerate(type_.shape))
+    return replace(type_, shape=shape, strides=row_major_strides(shape))
+
+
+@_row("log_softmax.int", "softmax.int")
+def softmax_of_real_parts(
+    call: ComplexCall, x: ComplexParts, dim: int, dtype: DType | None = None
+) -> GraphValue:
+    """Of complex numbers that become real ones first: eager knows no other."""
+    part = replace(call.type_of(x), dtype=part_type(call.result).dtype)
+    real = call.real("aten._to_copy.default", x.re, type_=part, dtype=part.dtype)
+    return call.real(call.target, real, dim, type_=call.result)
 
 
 @_row("vdot.default")
@@ -202,7 +304,7 @@ def _magnitudes(call: ComplexCall, x: ComplexParts) -> GraphValue:
     return call.call("aten.abs.default", x, type_=call.type_of(x))
 
 
-@_row("linalg_vector_norm.default")
+@_row("linalg_vector_norm.default", "norm.Scalar", "norm.ScalarOpt_dim")
 def vector_norm(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) -> GraphValue:
     """The norm of the magnitudes."""
     given = {name: plain(a) for name, a in kwargs.items()}

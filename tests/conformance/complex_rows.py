@@ -150,6 +150,10 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "norms of other orders": lambda x: torch.linalg.vector_norm(x, math.inf, dim=1),
     "var std": lambda x: (x.var(), x.var(0), x.std(1, unbiased=False)),
     "any all": lambda x: (x.any(), (x * 0).any(1), x.all(0)),
+    "logsumexp": lambda x: (x.logsumexp(1), (x * 50).logsumexp((0, 1), keepdim=True)),
+    "dist": lambda x: (torch.dist(x, x * 0.5, 3), torch.norm(x, 1.5)),
+    "log_softmax as reals": lambda x: torch.log_softmax(x, 1, dtype=torch.float64),
+    "elements that are not 0": lambda x: (torch.argwhere(x * (x.real > 0)), x[x.real > 0]),
     "count_nonzero": lambda x: torch.count_nonzero(x * (x.real > 0)),
 }
 
@@ -164,6 +168,10 @@ PRODUCTS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "vdot": (torch.vdot, ((9,), (9,))),
     "addmm": (lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2), ((3,), (5, 7), (7, 3))),
     "addmm complex": (lambda c, a, b: torch.addmm(c, a, b, alpha=1 - 2j), ((3,), (5, 7), (7, 3))),
+    "addbmm": (
+        lambda c, a, b: torch.addbmm(c, a, b, beta=0.5, alpha=2),
+        ((5, 3), (2, 5, 7), (2, 7, 3)),
+    ),
     "baddbmm": (torch.baddbmm, ((2, 5, 3), (2, 5, 7), (2, 7, 3))),
     "linear": (torch.nn.functional.linear, ((5, 7), (3, 7), (3,))),
     "einsum": (lambda a, b: torch.einsum("bij,bkj->bik", a, b.conj()), ((2, 5, 7), (2, 3, 7))),
@@ -186,6 +194,14 @@ def _indexed(x: torch.Tensor, at: torch.Tensor) -> tuple[torch.Tensor, ...]:
         torch.nn.functional.embedding(positive, x),
         x.index_put((positive[:2],), x[:2] * 1j),
     )
+
+
+def _lines(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.linspace(1 + 2j, 3 - 1j, 7, dtype=x.dtype)
+
+
+def _strided(x: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    return torch.as_strided_scatter(x, part, (2, 2), (1, 2))
 
 
 ROWS: tuple[Row, ...] = (
@@ -213,6 +229,10 @@ ROWS: tuple[Row, ...] = (
     Row("polar", torch.polar, _real_only, COMPLEX),
     Row("complex lerp", torch.lerp, _shaped((4, 3), (4, 3), (4, 3)), COMPLEX),
     Row("complex addcmul", torch.addcmul, _shaped((4, 3), (4, 3), (3,)), COMPLEX),
+    Row("complex float_power", torch.float_power, _away_from_zero, COMPLEX),
+    Row("complex ldexp", torch.ldexp, _shaped((4, 3), (4, 3)), COMPLEX),
+    Row("complex linspace", _lines, _shaped((7,)), COMPLEX),
+    Row("complex as_strided_scatter", _strided, _shaped((4, 4), (2, 2)), COMPLEX),
     Row("complex indices", _indexed, _indices, COMPLEX),
     Row("rotary of complex numbers", _rotary, _rotary_samples, COMPLEX),
 )

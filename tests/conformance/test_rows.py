@@ -6,6 +6,7 @@ import pytest
 
 from tests.conformance import (
     complex_rows,
+    composite_rows,
     control_rows,
     elementwise_rows,
     fourier_rows,
@@ -34,6 +35,7 @@ ROWS: tuple[Row, ...] = (
     *unique_rows.ROWS,
     *complex_rows.ROWS,
     *type_rows.ROWS,
+    *composite_rows.ROWS,
 )
 
 

@@ -1,0 +1,312 @@
+"""Functions of torch that look at values while they run, written again so that they can be traced.
+
+torch's own code of these decides on elements: it checks them, or makes as many results as they
+say. Here a check is an assertion of the model, which fails when the package runs as eager fails,
+and a number of elements is one that the program measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import combinations, combinations_with_replacement, pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from aot.frontend.losses import ctc_loss
+
+_untyped: Any = torch
+"""torch, for functions of it that have no types."""
+
+_library = _untyped.library.Library("aot", "FRAGMENT")
+
+
+class Traceable(TorchFunctionMode):
+    """Inside of it, calls of the functions of the table are calls of ours."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The call, of our function where there is one."""
+        given = dict(kwargs or {})
+        ours = COMPOSITES.get(func)
+        if ours is None or given.get("out") is not None:
+            return func(*args, **given)
+        made = ours(*args, **given)
+        return func(*args, **given) if made is NotImplemented else made
+
+
+def require(condition: Tensor, message: str) -> None:
+    """An assertion of the model: all elements of the condition must hold when it runs."""
+    torch.ops.aten._assert_async.msg(condition.all(), message)
+
+
+# ---- order statistics ----
+
+
+def quantile(
+    x: Tensor,
+    q: Tensor | float,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    skips_nan: bool = False,
+) -> Tensor:
+    """As torch.quantile, or torch.nanquantile where `skips_nan`."""
+    name = "nanquantile" if skips_nan else "quantile"
+    if not isinstance(q, Tensor):
+        _untyped._check(0 <= q <= 1, lambda: f"{name}() q must be in the range [0, 1] but got {q}")
+        wanted = torch.full((), q, dtype=x.dtype, device=x.device)
+    else:
+        require((q >= 0) & (q <= 1), f"{name}() q values must be in the range [0, 1]")
+        wanted = q.clamp(0, 1)  # The assertion shall fail, not an index.
+    axis = None if dim is None else dim % max(x.dim(), 1)
+    rows = x.reshape(-1) if axis is None or not x.dim() else x.movedim(axis, -1)
+    found = _at_ranks(rows, wanted.reshape(-1), interpolation, skips_nan)
+    if keepdim:
+        sizes = [1 if axis is None or k == axis else s for k, s in enumerate(x.shape)]
+        found = found.reshape([*sizes, found.shape[-1]])
+    return found.movedim(-1, 0) if wanted.dim() else found.squeeze(-1)
+
+
+def _at_ranks(rows: Tensor, q: Tensor, interpolation: str, skips_nan: bool) -> Tensor:
+    """(…, number of q's): of each row what lies at those shares of its order."""
+    ordered, _ = rows.sort(-1)
+    last = rows.shape[-1] - 1
+    if skips_nan:
+        counts = ordered.isnan().logical_not().sum(-1, keepdim=True)
+        ranks = (q * (counts - 1)).clamp(min=0)
+    else:  # NaN is the greatest: where there is one, it is the result.
+        ranks = torch.where(ordered[..., -1:].isnan(), last, q * last)
+    rounded = _ROUNDED.get(interpolation)
+    ranks = ranks if rounded is None else rounded(ranks)
+    below = ranks.long()
+    low = ordered.gather(-1, below)
+    if rounded is not None:
+        return low
+    high = ordered.gather(-1, ranks.ceil().long())
+    between = interpolation == "midpoint"
+    return low.lerp(high, torch.full_like(ranks, 0.5) if between else ranks - below)
+
+
+_ROUNDED: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "lower": torch.floor,
+    "higher": torch.ceil,
+    "nearest": torch.round,
+}
+"""How the other interpolations than between two elements choose one."""
+
+
+# ---- statistics ----
+
+
+def cov(
+    x: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:
+    """As torch.cov."""
+    rows = x if x.dim() == 2 else x.reshape(1, -1)
+    given = [w for w in (fweights, aweights) if w is not None]
+    for name, weights in (("fweights", fweights), ("aweights", aweights)):
+        if weights is not None:
+            require(weights >= 0, f"cov(): {name} cannot be negative")
+    weights = given[0] if len(given) == 1 else given[0] * given[1] if given else None
+    if weights is None:
+        total = torch.full((), rows.shape[1], dtype=torch.int64, device=x.device)
+        weighed = rows
+    else:
+        total = weights.sum()
+        require(total != 0, "cov(): weights sum to zero, can't be normalized")
+        weighed = rows * weights
+    factor = total - correction
+    if weights is not None and aweights is not None and correction != 0:
+        factor = total - correction * (weights * aweights).sum() / total
+    factor = torch.where(factor > 0, factor, torch.zeros_like(factor))
+    apart = rows - (weighed.sum(1) / total).unsqueeze(1)
+    other = apart if weights is None else apart * weights
+    return torch.true_divide(torch.mm(apart, other.t().conj()), factor).squeeze()
+
+
+def corrcoef(x: Tensor) -> Tensor:
+    """As torch.corrcoef."""
+    c = cov(x)
+    if not c.dim():
+        return c / c
+    spread = torch.sqrt(c.diag().real if c.is_complex() else c.diag())
+    c = c / spread.reshape(-1, 1) / spread.reshape(1, -1)
+    if c.is_complex():
+        return torch.complex(c.real.clamp(-1, 1), c.imag.clamp(-1, 1))
+    return c.clamp(-1, 1)
+
+
+# ---- answers of one bool ----
+
+
+def are_same(x: Tensor, other: Tensor) -> Tensor | None:
+    """What torch.equal asks, as a tensor; None where types or sizes say it."""
+    alike = x.dtype == other.dtype and x.shape == other.shape
+    return (x == other).all() if alike else None
+
+
+def are_close(
+    x: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Tensor:
+    """What torch.allclose asks, as a tensor."""
+    return torch.isclose(x, other, rtol, atol, equal_nan).all()
+
+
+def _equal(x: Tensor, other: Tensor) -> Any:
+    if x.dtype != other.dtype:
+        return NotImplemented
+    same = are_same(x, other)
+    return False if same is None else same.item()
+
+
+def _allclose(*args: Any, **kwargs: Any) -> Any:
+    return are_close(*args, **kwargs).item()
+
+
+# ---- linear algebra ----
+
+
+def cholesky(a: Tensor, upper: bool = False) -> Tensor:
+    """As torch.cholesky, the older name."""
+    factor: Tensor = torch.linalg.cholesky(a, upper=upper)
+    return factor
+
+
+def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """As torch.linalg.lstsq, by singular values whatever the driver.
+
+    Residuals that eager gives only where no matrix lacks in rank are not ours to give.
+    """
+    m, n = a.shape[-2:]
+    if driver in ("gelsd", "gelss") and m > n:
+        return NotImplemented
+    single = b.dim() == 1 or (b.dim() == a.dim() - 1 and b.shape == a.shape[:-1])
+    wanted = b.unsqueeze(-1) if single else b
+    u, values, vh = torch.linalg.svd(a, full_matrices=False)
+    least = torch.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond
+    counts = values > least * values[..., :1]
+    inverse = torch.where(counts, values.reciprocal(), 0)
+    solution = vh.mH @ (inverse.unsqueeze(-1) * (u.mH @ wanted))
+    none = values.new_empty(0)
+    residuals = none
+    if driver == "gels" and m > n:
+        residuals = (a @ solution - wanted).abs().square().sum(-2)
+    ranked = driver != "gels"
+    rank = counts.sum(-1) if ranked else torch.empty(0, dtype=torch.int64, device=a.device)
+    found = solution.squeeze(-1) if single else solution
+    seen = values if driver in ("gelsd", "gelss") else none
+    return _untyped.return_types.linalg_lstsq((found, residuals, rank, seen))
+
+
+# ---- as many results as there are elements, or as these say ----
+
+
+def all_combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Any:
+    """As torch.combinations, of a vector whose length is known."""
+    length: Any = x.shape[0]
+    if not isinstance(length, int) or r < 1:
+        return NotImplemented
+    choose = combinations_with_replacement if with_replacement else combinations
+    places = torch.tensor(list(choose(range(length), r)), dtype=torch.int64, device=x.device)
+    return x[places.reshape(-1, r)]
+
+
+def one_hot(x: Tensor, num_classes: int = -1) -> Any:
+    """As torch.nn.functional.one_hot, of as many classes as the greatest element says."""
+    if num_classes != -1 or not x.numel():
+        return NotImplemented
+    require(x >= 0, "Class values must be non-negative.")
+    size: Any = (x.max() + 1).item()
+    _untyped._check(size >= 1)
+    return (x.unsqueeze(-1) == torch.arange(size, device=x.device)).to(x.dtype)
+
+
+def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
+    """As torch.tensor_split at positions that a tensor holds."""
+    places = indices_or_sections
+    if not isinstance(places, Tensor) or places.dim() != 1:
+        return NotImplemented
+    cuts: list[Any] = [None, *(places[k].item() for k in range(places.shape[0])), None]
+    before = (slice(None),) * (dim % x.dim())
+    return tuple(x[(*before, slice(low, high))] for low, high in pairwise(cuts))
+
+
+def narrow(x: Tensor, dim: int, start: Any, length: int) -> Any:
+    """As torch.narrow from a place that a tensor holds."""
+    if not isinstance(start, Tensor):
+        return NotImplemented
+    size = x.shape[dim]
+    first = torch.where(start < 0, start + size, start)
+    require((first >= 0) & (first + length <= size), "narrow(): start is out of range")
+    places = first.clamp(0, size - length) + torch.arange(length, device=x.device)
+    return x.index_select(dim, places.reshape(-1))
+
+
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """As torch.bincount, whose type of sums some versions of torch trace wrongly."""
+    counted: Tensor = torch.ops.aot.bincount.default(x, weights, minlength)
+    return counted
+
+
+def _bincount_size(x: Tensor, weights: Tensor | None, minlength: int) -> Tensor:
+    size = _untyped.library.get_ctx().new_dynamic_size()
+    if weights is None:
+        return x.new_empty((size,), dtype=torch.int64)
+    kept = weights.dtype if weights.dtype == torch.float32 else torch.float64
+    return x.new_empty((size,), dtype=kept)
+
+
+_library.define("bincount(Tensor x, Tensor? weights, int minlength) -> Tensor")
+_library.impl("bincount", torch.bincount, "CompositeExplicitAutograd")
+_untyped.library.register_fake("aot::bincount", _bincount_size, lib=_library)
+
+
+_OURS: Mapping[str, Callable[..., Any]] = {
+    "quantile": quantile,
+    "nanquantile": partial(quantile, skips_nan=True),
+    "cov": cov,
+    "corrcoef": corrcoef,
+    "cholesky": cholesky,
+    "equal": _equal,
+    "allclose": _allclose,
+    "tensor_split": tensor_split,
+    "narrow": narrow,
+    "bincount": bincount,
+}
+COMPOSITES: Mapping[Any, Callable[..., Any]] = {
+    **{getattr(torch, name): ours for name, ours in _OURS.items()},
+    **{getattr(torch.Tensor, name): ours for name, ours in _OURS.items()},
+    torch.linalg.lstsq: lstsq,
+    torch.ctc_loss: ctc_loss,
+    torch.nn.functional.ctc_loss: ctc_loss,
+    torch.combinations: all_combinations,
+    torch.nn.functional.one_hot: one_hot,
+}
+"""What is called -> ours, which may give NotImplemented: then torch's own is called."""
+
+_aten: Any = torch.ops.aten
+
+EXPORTED: Mapping[Any, Callable[..., Any]] = {
+    _aten.quantile.default: quantile,
+    _aten.quantile.scalar: quantile,
+    _aten.nanquantile.default: partial(quantile, skips_nan=True),
+    _aten.nanquantile.scalar: partial(quantile, skips_nan=True),
+    _aten.cov.default: cov,
+    _aten.corrcoef.default: corrcoef,
+    _aten.combinations.default: all_combinations,
+}
+"""Those that programs hold which users exported, as decompositions."""

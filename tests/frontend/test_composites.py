@@ -1,0 +1,99 @@
+"""Functions that look at values are traced, their checks as assertions that fail at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from aot.errors import AotError
+from aot.frontend.capture import Captured, capture_file, capture_module
+from aot.frontend.ingest import ingest
+from aot.ir.tensors import Assertion
+from tests.calls import Calls
+from tests.conformance.executors import interpret_lowered
+
+Q = torch.tensor([0.25, 0.75])
+
+
+def _captured(function: Callable[..., Any], *args: torch.Tensor) -> Captured:
+    return capture_module(Calls(function), args)
+
+
+def _assertions(captured: Captured) -> list[str]:
+    return [op.message for op in ingest(captured)[0].ops if isinstance(op, Assertion)]
+
+
+@pytest.mark.parametrize("name", ["quantile", "nanquantile"])
+def test_shares_of_a_tensor_are_checked_when_it_runs(name: str) -> None:
+    function = getattr(torch, name)
+    captured = _captured(function, torch.ones(8), Q)
+    assert _assertions(captured) == [f"{name}() q values must be in the range [0, 1]"]
+    assert not _assertions(_captured(lambda x: function(x, 0.5), torch.ones(8)))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x, w: torch.cov(x, aweights=w), "cov(): aweights cannot be negative"),
+        (lambda x, w: torch.cov(x, aweights=w), "cov(): weights sum to zero"),
+    ],
+)
+def test_weights_are_checked_when_it_runs(call: Callable[..., Any], message: str) -> None:
+    found = _assertions(_captured(call, torch.ones(2, 3), torch.ones(3)))
+    assert any(said.startswith(message) for said in found)
+
+
+def test_a_share_out_of_range_fails_as_in_eager() -> None:
+    captured = _captured(torch.quantile, torch.arange(8.0), Q)
+    wrong = torch.tensor([0.25, 1.5])
+    with pytest.raises(RuntimeError, match=r"q values must be in the range"):
+        torch.quantile(torch.arange(8.0), wrong)
+    with pytest.raises(Exception, match=r"q values must be in the range"):
+        interpret_lowered(captured, (torch.arange(8.0), wrong))
+
+
+def test_a_number_out_of_range_is_an_error_when_it_is_packaged() -> None:
+    with pytest.raises(AotError, match="in the range"):
+        _captured(lambda x: torch.quantile(x, 1.5), torch.ones(8))
+
+
+def test_methods_are_the_functions() -> None:
+    captured = _captured(lambda x, q: x.quantile(q), torch.arange(8.0), Q)
+    (found,) = interpret_lowered(captured, (torch.arange(8.0), Q))
+    np.testing.assert_array_equal(found, [1.75, 5.25])
+
+
+def test_programs_that_users_exported_have_them_too(tmp_path: Path) -> None:
+    model, args = Calls(torch.quantile), (torch.arange(8.0), Q)
+    torch.export.save(torch.export.export(model, args, strict=False), tmp_path / "model.pt2")
+    captured = capture_file(tmp_path / "model.pt2")
+    (found,) = interpret_lowered(captured, args)
+    np.testing.assert_array_equal(found, [1.75, 5.25])
+    assert len(_assertions(captured)) == 1
+
+
+def test_the_type_of_sums_is_ours_to_say() -> None:
+    """Some versions of torch say int64 of all counts."""
+    for weights in (torch.ones(3), torch.ones(3, dtype=torch.float64), torch.ones(3).int()):
+        x = torch.tensor([1, 2, 2])
+        program = _captured(torch.bincount, x, weights).program
+        (node,) = (n for n in program.graph.nodes if str(n.target) == "aot.bincount.default")
+        assert node.meta["val"].dtype == torch.bincount(x, weights).dtype
+
+
+def test_parts_at_negative_positions_of_other_values() -> None:
+    captured = _captured(torch.tensor_split, torch.arange(6.0), torch.tensor([1, 3]))
+    found = interpret_lowered(captured, (torch.arange(6.0), torch.tensor([2, -1])))
+    np.testing.assert_equal([list(part) for part in found], [[0, 1], [2, 3, 4], [5]])
+
+
+def test_as_many_classes_as_the_values_say() -> None:
+    captured = _captured(torch.nn.functional.one_hot, torch.tensor([1, 2]))
+    (found,) = interpret_lowered(captured, (torch.tensor([4, 0]),))
+    np.testing.assert_array_equal(found, [[0, 0, 0, 0, 1], [1, 0, 0, 0, 0]])
+    assert "Class values must be non-negative." in _assertions(captured)
