@@ -1,13 +1,14 @@
 """Sphinx's settings for the documentation site; `make site` stages the pages and builds it."""
 
 from aot.version import VERSION
+from tools.site.docstrings import restructured
 
 project = "aot-package"
 author = "The aot-package maintainers"
 copyright = "the aot-package maintainers; Apache 2.0"  # noqa: A001  Sphinx's name
 version = release = VERSION
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
@@ -25,26 +26,19 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
-napoleon_google_docstring = True
-napoleon_numpy_docstring = False
-napoleon_use_ivar = True
 # Types of other projects: their pages are not here, and a build looks nothing up in the network.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(?:collections|os|pathlib|typing|types|torch|np|numpy|_native|aot_runtime\._native)\..*"),
+    (r"py:.*", r"(collections|os|pathlib|typing|types|torch|np|numpy|_native)\..*"),
+    (r"py:.*", r"aot_runtime\._native\..*"),
     (r"py:.*", r"(?:Path|Any|Callable|Mapping|Sequence|PathLike|ExportedProgram|array_like)"),
 ]
 
 
-def unwrapped(app, what, name, obj, options, lines):  # noqa: ANN001, ANN201
-    """Docstrings mark code by one backtick, as Markdown does; reStructuredText wants two."""
-    lines[:] = [_two_ticks(line) for line in lines]
-
-
-def _two_ticks(line):  # noqa: ANN001, ANN202
-    parts = line.split("`")
-    return "``".join(parts) if "``" not in line and len(parts) % 2 else line
+def as_restructured_text(app, what, name, obj, options, lines):  # noqa: ANN001, ANN201
+    """What autodoc asks for each docstring; `lines` are changed in place."""
+    lines[:] = restructured(lines)
 
 
 def setup(app):  # noqa: ANN001, ANN201
     """Sphinx asks for it."""
-    app.connect("autodoc-process-docstring", unwrapped, priority=100)
+    app.connect("autodoc-process-docstring", as_restructured_text)

@@ -44,7 +44,7 @@ C_HEADERS = ("abi.h", "operator_abi.h", "kernel_abi.h")
 CPP_HEADERS = ("aot.hpp", "result.hpp", "tensor.hpp", "operator.hpp")
 INCLUDE = "cpp/include/aot"
 DECISIONS = "docs/adr/README.md"
-LEXERS = {"jsonc": "js", "sh": "bash"}
+LEXERS = {"jsonc": "text", "sh": "bash"}
 """Language of a block -> what Pygments calls it, where it has another name."""
 
 

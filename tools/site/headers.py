@@ -213,8 +213,9 @@ def markdown(title: str, language: str, headers: Sequence[tuple[str, str]]) -> s
         for section in sections(text):
             lines += [f"### {section.title.capitalize()}", ""] if section.title else []
             lines += [prose(section.prose), ""]
+            depth = "####" if section.title else "###"
             for item in section.items:
-                lines += [f"#### `{item.name}`", "", f"```{language}", item.code, "```", ""]
+                lines += [f"{depth} `{item.name}`", "", f"```{language}", item.code, "```", ""]
                 lines += [prose(item.prose), ""]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
