@@ -5,7 +5,7 @@ from tools.site.docstrings import restructured
 
 project = "aot-package"
 author = "The aot-package maintainers"
-copyright = "the aot-package maintainers; Apache 2.0"  # noqa: A001  Sphinx's name
+copyright = "the aot-package maintainers; Apache 2.0"
 version = release = VERSION
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]

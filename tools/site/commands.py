@@ -15,9 +15,9 @@ WIDTH = 96
 
 _HEAD = f"""# Command lines
 
-Made from the programs' own help. `{PROGRAM}` is the compiler's; `aot-runtime` comes with the runtime and has
-the commands about packages, with the same options. Results go to stdout (as JSON with `--json`), progress and errors to
-stderr; exit codes are in [Errors](../errors.md).
+Made from the programs' own help. `{PROGRAM}` is the compiler's; `aot-runtime` comes with the
+runtime and has the commands about packages, with the same options. Results go to stdout (as JSON
+with `--json`), progress and errors to stderr; exit codes are in [Errors](../errors.md).
 """
 
 

@@ -1,11 +1,7 @@
 """Docstrings of the sources as reStructuredText, for autodoc.
 
-They are in Google's form, without types (annotations have those), and mark code by one backtick:
-
-    Args:
-        size: bytes of `data`.
-
-becomes ``:param size: bytes of ``data``.``
+They are in Google's form, without types (annotations have those), and mark code by one backtick.
+An entry ``size: bytes of `data`.`` of the arguments becomes a field, ``:param size: …``.
 """
 
 from __future__ import annotations

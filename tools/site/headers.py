@@ -61,7 +61,7 @@ class Section:
 
 
 def masked(text: str) -> str:
-    """The text with blanks for what is in comments and literals, so that brackets can be counted."""
+    """The text with blanks for comments and literals, so that brackets can be counted."""
     return _HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
 
 

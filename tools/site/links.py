@@ -1,7 +1,7 @@
 """Links of the repository's documents, as the site has them.
 
-On a code host a document may link to any file. The site has pages alone: a link to one of them leads
-there, and one to another file becomes its path, as no public address of the files is known.
+On a code host a document may link to any file. The site has pages alone: a link to one of them
+leads there; one to another file becomes its path, as no public address of the files is known.
 """
 
 from __future__ import annotations
