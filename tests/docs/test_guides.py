@@ -18,6 +18,7 @@ import pytest
 from tests.blocks import ROOT, Block, blocks
 
 GUIDES = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs/guides").glob("*.md"))
+COMPILE = ("g++", "-std=c++17", "-Wall", "-Werror", "-fsyntax-only", "-x", "c++")
 KINDS = {"python", "sh", "cpp", "console"}
 
 
@@ -67,8 +68,7 @@ def run_shell(block: Block, folder: Path) -> None:
 
 def compiles(block: Block) -> None:
     done = subprocess.run(
-        ["g++", "-std=c++17", "-Wall", "-Werror", "-fsyntax-only", "-x", "c++", "-"]
-        + [f"-I{ROOT / 'cpp/include'}"],
+        [*COMPILE, f"-I{ROOT / 'cpp/include'}", "-"],
         input=block.text,
         capture_output=True,
         text=True,

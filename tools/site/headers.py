@@ -68,12 +68,12 @@ def masked(text: str) -> str:
 def sections(header: str) -> list[Section]:
     """What a header has, in its order; the first section's prose is what it says of itself."""
     found = [Section("", "", ())]
-    for comment, code, apart in _blocks(header):
-        ruled = _RULE.match(comment)
-        last = found[-1]
+    for said, code, apart in _blocks(header):
+        ruled = _RULE.match(said)
         if ruled:
-            found.append(Section(ruled["title"], comment[ruled.end() :], ()))
-        elif not code:
+            found.append(Section(ruled["title"], said[ruled.end() :], ()))
+        comment, last = "" if ruled else said, found[-1]
+        if not code:
             found[-1] = replace(last, prose=f"{last.prose}\n\n{comment}".strip())
         elif last.items and not comment and not apart:
             before = last.items[-1]
@@ -153,6 +153,9 @@ def without_bodies(code: str) -> str:
         elif plain[position] in ";}" or plain.startswith(("public:", "private:"), position):
             begin = plain.find(":", position) + 1 if plain[position] == "p" else position + 1
             kept, position = kept + code[position:begin], begin
+        elif plain[position] == "{" and _is_initialiser(plain[begin:position]):
+            end = _closing(plain, position) + 1
+            kept, position = kept + code[position:end], end
         elif plain[position] == "{" and _is_body(plain[begin:position]):
             kept = _signature(kept, plain[begin:position]) + ";"
             begin = position = _closing(plain, position) + 1
@@ -167,6 +170,11 @@ def without_bodies(code: str) -> str:
 def _is_body(head: str) -> bool:
     """Whether what follows the head is a function's body, not members or a value."""
     return "(" in head and not head.rstrip().endswith("=") and not _CONTAINER.match(head)
+
+
+def _is_initialiser(head: str) -> bool:
+    """Whether what follows the head is a member's first value: `: a_{1}`."""
+    return bool(_INITIALISERS.search(head)) and bool(re.search(r"\w$", head))
 
 
 def _signature(kept: str, head: str) -> str:
