@@ -18,6 +18,8 @@ html_theme = "furo"
 html_title = f"aot-package {VERSION}"
 html_show_sphinx = False
 html_copy_source = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_theme_options = {"navigation_with_keys": True}
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
@@ -25,7 +27,7 @@ pygments_dark_style = "github-dark"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 80
 # Types of other projects: their pages are not here, and a build looks nothing up in the network.
 nitpick_ignore_regex = [
     (r"py:.*", r"(collections|os|pathlib|typing|types|torch|np|numpy|_native)\..*"),

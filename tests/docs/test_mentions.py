@@ -15,17 +15,27 @@ from tests.blocks import ROOT
 from tools.site.commands import helps
 
 GUIDES = [p.relative_to(ROOT).as_posix() for p in sorted((ROOT / "docs/guides").glob("*.md"))]
-DOCUMENTS = ["README.md", "docs/security.md", "docs/performance.md", "docs/errors.md", *GUIDES]
+DOCUMENTS = [
+    "README.md",
+    "docs/security.md",
+    "docs/performance.md",
+    "docs/errors.md",
+    "docs/abi.md",
+    "docs/format.md",
+    "docs/architecture.md",
+    "docs/custom-operators.md",
+    *GUIDES,
+]
 
 HELPS = dict(helps())
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")
 COMMAND = re.compile(r"\b(aot-package|aot-runtime)(?: ([a-z]+))?\b([^\n`|#;)]*)")
-OTHERS = {"--api-errors", "--build", "--install", "--prefix", "--component", "--report"}
-"""Options of other programs that documents name alone."""
+SWITCHES = {"AOT_BUILD_TESTS"}
+"""Of CMake."""
 
-CONSTANTS = {"AOT_HAS_GROWTH"}
 CODES = {*BY_CODE, *(error.code for error in all_errors())}
-NO_CODES = {"KSERVE", "IR"}
+NO_CODES = {"PASSES"}
+"""Constants of the compiler that documents name."""
 
 
 def text_of(document: str) -> str:
@@ -49,7 +59,7 @@ def test_options_of_commands_exist(document: str) -> None:
 
 @pytest.mark.parametrize("document", GUIDES)
 def test_options_by_themselves_exist(document: str) -> None:
-    every = {option for text in HELPS.values() for option in OPTION.findall(text)} | OTHERS
+    every = {option for text in HELPS.values() for option in OPTION.findall(text)}
     alone = re.findall(r"`(--[a-z][a-z-]+)", text_of(document))
     assert set(alone) <= every
 
@@ -58,16 +68,14 @@ def test_options_by_themselves_exist(document: str) -> None:
 def test_variables_and_constants_exist(document: str) -> None:
     headers = "".join(p.read_text("utf-8") for p in (ROOT / "cpp/include/aot").glob("*.h*"))
     for name in set(re.findall(r"\bAOT_[A-Z_]+\b", text_of(document))):
-        assert (
-            name in ENVIRONMENT or re.search(rf"\b{name}\b", headers) or name == "AOT_BUILD_TESTS"
-        )
+        assert name in ENVIRONMENT or re.search(rf"\b{name}\b", headers) or name in SWITCHES
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_codes_exist(document: str) -> None:
     named = set(re.findall(r"`([A-Z][A-Z_]{3,})`", text_of(document)))
     variables = {name for name in named if name.startswith("AOT_")} | set(ENVIRONMENT)
-    assert named - variables <= CODES
+    assert named - variables - NO_CODES <= CODES
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -77,6 +85,17 @@ def test_python_names_exist(document: str) -> None:
             continue
         found = hasattr(importlib.import_module(module), name)
         assert found or importlib.util.find_spec(f"{module}.{name}"), f"{module}.{name}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_targets_and_modules_exist(document: str) -> None:
+    text, makefile = text_of(document), (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target}"
+    for module in re.findall(r"python -m ((?:benchmarks|tools|tests|aot)[\w.]*)", text):
+        assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), module
+    for script in re.findall(r"python (benchmarks/[\w/]+\.py)", text):
+        assert (ROOT / script).is_file(), script
 
 
 def test_a_name_that_does_not_exist_is_found() -> None:

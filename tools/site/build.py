@@ -42,6 +42,7 @@ OPTIONAL = ("serving", "embeddings", "integrations", "bindings")
 
 C_HEADERS = ("abi.h", "operator_abi.h", "kernel_abi.h")
 CPP_HEADERS = ("aot.hpp", "result.hpp", "tensor.hpp", "operator.hpp")
+STAGED = (".md", ".png", ".css")
 INCLUDE = "cpp/include/aot"
 DECISIONS = "docs/adr/README.md"
 LEXERS = {"jsonc": "text", "sh": "bash"}
@@ -50,7 +51,7 @@ LEXERS = {"jsonc": "text", "sh": "bash"}
 
 def pages(root: Path) -> dict[str, str]:
     """Path in the repository -> path in the site, of every page and image that is staged."""
-    inside = [p for p in (root / "docs").rglob("*") if p.suffix in {".md", ".png"}]
+    inside = [p for p in (root / "docs").rglob("*") if p.suffix in STAGED]
     found = {
         p.relative_to(root).as_posix(): p.relative_to(root / "docs").as_posix() for p in inside
     }
