@@ -9,7 +9,7 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.map' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp test-gpu wheels test-wheels matrix soak conformance models programs hostile sweeps lint tidy format golden bench growth shapes works size clean
+.PHONY: help setup demo test test-fast test-cpp test-gpu wheels test-wheels matrix soak conformance models programs hostile sweeps lint tidy format golden site bench growth shapes works size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ format: setup ## format Python and C++ in place
 
 golden: setup ## rewrite the expected texts of golden tests; review the diff like code
 	@$(PY) -m pytest -m golden --update-golden $(ARGS)
+
+site: setup ## the documentation site, into build/site: ARGS=FOLDER
+	@$(PY) -m tools.site.build $(ARGS)
 
 bench: setup ## time the examples on this machine: package, load, run
 	@VENV=$(VENV) scripts/bench $(ARGS)

@@ -8,29 +8,14 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.blocks import BLOCK, Block, blocks
 from tests.examples.building import installed_runtime
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: its language, the file that it shows ("" for one to run), and its text."""
-
-    language: str
-    file: str
-    text: str
-
-
-def blocks(document: str) -> list[Block]:
-    text = (ROOT / document).read_text(encoding="utf-8")
-    return [Block(*found) for found in BLOCK.findall(text)]
 
 
 def documents() -> list[Path]:

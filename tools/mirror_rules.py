@@ -40,6 +40,7 @@ SPANNING: Mapping[str, str] = {
     "tests/works/": "the workloads of benchmarks/works, and what a run writes of them",
     "tests/growth/": "the measures of growth in benchmarks/growth, and what they find",
     "tests/shapes/": "the random cases of benchmarks/shapes, and what a run writes of them",
+    "tests/docs/": "the documents: blocks of the guides, names that they mention, the site",
     "tests/examples/": "the examples, packaged and run",
     "tests/models/": "architectures of transformers, packaged and run",
     "tests/programs/": "random programs, packaged and run",

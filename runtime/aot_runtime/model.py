@@ -15,7 +15,7 @@ from .memory import DeviceAllocator
 from .policy import Policy, native_verify
 from .signature import Signature
 from .states import read_states, write_seed, write_states
-from .tensors import tensor_info
+from .tensors import TensorInfo, tensor_info
 from .trace import Trace
 
 if TYPE_CHECKING:
@@ -78,6 +78,17 @@ class Model:
     Made by `load` and `session`, not directly.
     """
 
+    device: str
+    """Where the model runs: "cpu" or "cuda:0"."""
+    inputs: tuple[TensorInfo, ...]
+    """The inputs in the order of the plan."""
+    outputs: tuple[TensorInfo, ...]
+    """The outputs in the order of the plan."""
+    states: tuple[TensorInfo, ...]
+    """What a session keeps from call to call: buffers that the model changes."""
+    plan: dict[str, Any]
+    """The execution plan, as docs/format.md describes it. Do not change it."""
+
     def __init__(
         self,
         package: _native.Package,
@@ -113,15 +124,10 @@ class Model:
         self._session = session
         self._on_gpu = self._session.on_gpu
         self.device = self._session.device
-        """Where the model runs: "cpu" or "cuda:0"."""
         self.inputs = tuple(tensor_info(row) for row in package.inputs())
-        """The inputs in the order of the plan."""
         self.outputs = tuple(tensor_info(row) for row in package.outputs())
-        """The outputs in the order of the plan."""
         self.states = tuple(tensor_info(row) for row in package.states())
-        """What a session keeps from call to call: buffers that the model changes."""
-        self.plan: dict[str, Any] = json.loads(package.plan())
-        """The execution plan, as docs/format.md describes it. Do not change it."""
+        self.plan = json.loads(package.plan())
         self._signature = Signature(
             self.plan.get("signature", {}), len(self.inputs), len(self.outputs)
         )

@@ -268,6 +268,16 @@ def _inputs(given: argparse.Namespace) -> list[Any]:
 
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(program, allow_abbrev=False)
+    _add_commands(parser)
+    return parser
+
+
+def parsers(program: str) -> dict[str, argparse.ArgumentParser]:
+    """The parser of each command, by name: for its help."""
+    return _add_commands(argparse.ArgumentParser(program))
+
+
+def _add_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     made = {}
     for name, (short, command) in COMMANDS.items():
@@ -282,7 +292,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         if name != "plan":  # which is JSON
             one.add_argument("--json", action="store_true", help="print the result as JSON")
         one.add_argument("--debug", action="store_true", help="show tracebacks")
-    return parser
+    return made
 
 
 Parsers = dict[str, argparse.ArgumentParser]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -41,13 +40,15 @@ def main() -> NoReturn:
     # They bring NumPy along, a tenth of a second, which the answers above need not wait for.
     commands = importlib.import_module("aot_runtime.tools.commands")
     if not arguments or arguments[0] in {"-h", "--help"}:
-        print(_help({name: short for name, (short, _) in commands.COMMANDS.items()}))
+        print(help_text())
         sys.exit(0)
     sys.exit(exit_code(arguments, lambda: commands.run_command(arguments, PROGRAM)))
 
 
-def _help(commands: Mapping[str, str]) -> str:
-    rows = [f"  {name:<9} {short}" for name, short in commands.items()]
+def help_text() -> str:
+    """What `aot-runtime --help` prints."""
+    commands = importlib.import_module("aot_runtime.tools.commands").COMMANDS
+    rows = [f"  {name:<9} {short}" for name, (short, _) in commands.items()]
     return "\n".join(
         (
             f"usage: {PROGRAM} COMMAND PACKAGE [options]",
