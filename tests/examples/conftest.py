@@ -13,7 +13,8 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runtime, installed as a user installs it."""
     build = tmp_path_factory.mktemp("build")
     prefix = tmp_path_factory.mktemp("prefix")
-    configure(ROOT, build, "-DAOT_BUILD_TESTS=OFF", "-DCMAKE_INSTALL_LIBDIR=lib")
+    options = ["-DAOT_BUILD_TESTS=OFF", "-DAOT_BUILD_SERVE=OFF", "-DCMAKE_INSTALL_LIBDIR=lib"]
+    configure(ROOT, build, *options)
     cmake("--build", build)
     cmake("--install", build, "--prefix", prefix, "--component", "development")
     return prefix
