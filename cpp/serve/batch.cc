@@ -38,6 +38,8 @@ void set_batch_key(const Contract& contract, Call& call) {
 void Batch::add(const std::shared_ptr<Call>& call) {
   calls_.push_back(call);
   rows_ += call->rows;
+  // All that came before may have left while the batch was waiting for this one.
+  if (alive_ == 0) aot_cancellation_reset(cancellation_);
   ++alive_;
   call->batch = this;
 }

@@ -25,6 +25,7 @@ class Batch {
  public:
   explicit Batch(aot_cancellation* cancellation) : cancellation_(cancellation) {}
 
+  // A run that was cancelled since nobody wanted it is wanted again.
   void add(const std::shared_ptr<Call>& call);
   const std::vector<std::shared_ptr<Call>>& calls() const { return calls_; }
   int64_t rows() const { return rows_; }

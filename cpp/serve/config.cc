@@ -44,9 +44,9 @@ void read_versions(const Reader& reader, const json& value, Config& config) {
 
 void read_limits(const Reader& reader, const json& value, aot_limits& limits) {
   const std::map<std::string, int64_t*> fields = {
-      {"plan_bytes", &limits.plan_bytes},     {"arena_bytes", &limits.arena_bytes},
-      {"state_bytes", &limits.state_bytes},   {"output_bytes", &limits.output_bytes},
-      {"loop_turns", &limits.loop_turns},     {"run_ns", &limits.run_ns}};
+      {"plan_bytes", &limits.plan_bytes},   {"arena_bytes", &limits.arena_bytes},
+      {"state_bytes", &limits.state_bytes}, {"output_bytes", &limits.output_bytes},
+      {"loop_turns", &limits.loop_turns},   {"run_ns", &limits.run_ns}};
   if (!value.is_object()) reader.fail("'limits' must be an object");
   for (const auto& [name, field] : value.items()) {
     const auto found = fields.find(name);

@@ -15,8 +15,8 @@ struct Config {
   bool all_versions = false;
   std::vector<std::string> versions;
   std::string device = "cpu";
-  int32_t sessions = 0;  // 0: as many as there are cores, at most 4
-  int32_t threads = 0;   // of a session; 0: the cores divided by the sessions
+  int32_t sessions = 0;       // 0: as many as there are cores, at most 4
+  int32_t threads = 0;        // of a session; 0: the cores divided by the sessions
   std::vector<int32_t> cpus;  // that the sessions keep to; empty: all
   int64_t max_batch = 1;
   int64_t max_delay_us = 0;

@@ -124,8 +124,9 @@ std::vector<Flag> table(Flags& flags) {
 }
 
 void print_help(const std::vector<Flag>& flags) {
-  std::printf("usage: aot-serve MODELS [OPTION]…\n\n"
-              "Serves the packages MODELS/NAME/VERSION/model.pkg by the Open Inference Protocol.\n\n");
+  std::printf(
+      "usage: aot-serve MODELS [OPTION]…\n\n"
+      "Serves the packages MODELS/NAME/VERSION/model.pkg by the Open Inference Protocol.\n\n");
   for (const Flag& flag : flags) {
     const std::string left = flag.name + (flag.value.empty() ? "" : " " + flag.value);
     std::printf("  %-26s %s\n", left.c_str(), flag.help.c_str());

@@ -20,8 +20,8 @@ struct Flags {
   ServiceOptions service;
   aot::PackageOptions package;
   LogLevel log = LogLevel::kInfo;
-  int drain_delay_s = 0;   // between "not ready" and the end of accepting
-  int drain_time_s = 30;   // for requests under way, before they are cancelled
+  int drain_delay_s = 0;  // between "not ready" and the end of accepting
+  int drain_time_s = 30;  // for requests under way, before they are cancelled
 };
 
 // Throws aot::Error with one sentence for a wrong word; prints and returns nothing for --help and

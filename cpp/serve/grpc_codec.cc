@@ -96,8 +96,8 @@ int64_t read_timeout(const ModelInferRequest& message) {
   if (found == message.parameters().end()) return 0;
   const inference::InferParameter& given = found->second;
   const bool is_unsigned = given.has_uint64_param();
-  const uint64_t us = is_unsigned ? given.uint64_param()
-                                  : static_cast<uint64_t>(given.int64_param());
+  const uint64_t us =
+      is_unsigned ? given.uint64_param() : static_cast<uint64_t>(given.int64_param());
   constexpr uint64_t kDay = uint64_t{86'400} * 1'000'000;
   if ((!is_unsigned && !given.has_int64_param()) || us > kDay) {
     fail("parameter 'timeout' must be microseconds, at most a day of them");

@@ -4,7 +4,6 @@
 #include <grpcpp/resource_quota.h>
 
 #include <algorithm>
-#include <atomic>
 #include <future>
 #include <mutex>
 #include <vector>
@@ -56,16 +55,14 @@ Clock::time_point deadline_of(const CallbackServerContext& context) {
 // One call to a model: deletes itself when gRPC is done with it.
 class InferReactor : public ServerUnaryReactor {
  public:
-  explicit InferReactor(std::atomic<int>& under_way) : under_way_(under_way) { ++under_way_; }
-
   void start(Service& service, CallbackServerContext& context,
              const inference::ModelInferRequest& message, inference::ModelInferResponse* reply) {
     const std::shared_ptr<Pending> pending = pending_;
     const auto header = context.client_metadata().find("traceparent");
-    const TraceContext trace = read_trace_context(
-        header == context.client_metadata().end()
-            ? std::string_view()
-            : std::string_view(header->second.data(), header->second.size()));
+    const TraceContext trace =
+        read_trace_context(header == context.client_metadata().end()
+                               ? std::string_view()
+                               : std::string_view(header->second.data(), header->second.size()));
     const auto decode = [&message](const Contract& contract) {
       return decode_message(contract, message);
     };
@@ -90,20 +87,14 @@ class InferReactor : public ServerUnaryReactor {
   void OnCancel() override {
     pending_->cancel(aot::Error(AOT_CANCELLED, "the client has cancelled its call"));
   }
-  void OnDone() override {
-    --under_way_;
-    delete this;
-  }
+  void OnDone() override { delete this; }
 
-  std::atomic<int>& under_way_;
   std::shared_ptr<Pending> pending_ = std::make_shared<Pending>();
 };
 
 class Handlers final : public inference::GRPCInferenceService::CallbackService {
  public:
-  explicit Handlers(Service& service) : service_(service) {}
-
-  int under_way() const { return under_way_; }
+  explicit Handlers(serve::Service& service) : service_(service) {}
 
   ServerUnaryReactor* ServerLive(CallbackServerContext* context,
                                  const inference::ServerLiveRequest*,
@@ -122,10 +113,8 @@ class Handlers final : public inference::GRPCInferenceService::CallbackService {
   ServerUnaryReactor* ModelReady(CallbackServerContext* context,
                                  const inference::ModelReadyRequest* request,
                                  inference::ModelReadyResponse* reply) override {
-    return finish(context, [&] {
-      service_.repository().find(request->name(), request->version());
-      reply->set_ready(!service_.ending());
-    });
+    reply->set_ready(service_.ready(request->name(), request->version()));
+    return finish(context);
   }
 
   ServerUnaryReactor* ServerMetadata(CallbackServerContext* context,
@@ -156,7 +145,7 @@ class Handlers final : public inference::GRPCInferenceService::CallbackService {
   ServerUnaryReactor* ModelInfer(CallbackServerContext* context,
                                  const inference::ModelInferRequest* request,
                                  inference::ModelInferResponse* reply) override {
-    auto* reactor = new InferReactor(under_way_);
+    auto* reactor = new InferReactor();
     reactor->start(service_, *context, *request, reply);
     return reactor;
   }
@@ -238,8 +227,7 @@ class Handlers final : public inference::GRPCInferenceService::CallbackService {
     return reactor;
   }
 
-  Service& service_;
-  std::atomic<int> under_way_{0};
+  serve::Service& service_;  // the base has a Service of its own
   std::mutex mutex_;
   std::vector<std::future<void>> tasks_;
 };

@@ -10,22 +10,13 @@ struct Status {
   int http;
 };
 
-constexpr Status kStatuses[] = {{AOT_OK, 200},
-                                {AOT_INVALID_ARGUMENT, 400},
-                                {AOT_SHAPE_MISMATCH, 400},
-                                {AOT_NOT_FOUND, 404},
-                                {AOT_CORRUPT_PACKAGE, 422},
-                                {AOT_INCOMPATIBLE, 422},
-                                {AOT_UNAVAILABLE, 503},
-                                {AOT_OUT_OF_MEMORY, 503},
-                                {AOT_DEVICE_ERROR, 500},
-                                {AOT_UNSUPPORTED, 400},
-                                {AOT_INTERNAL, 500},
-                                {AOT_OPERATOR_FAILED, 500},
-                                {AOT_CANCELLED, 499},
-                                {AOT_DEADLINE_EXCEEDED, 504},
-                                {AOT_LIMIT_EXCEEDED, 413},
-                                {AOT_REFUSED, 403}};
+constexpr Status kStatuses[] = {
+    {AOT_OK, 200},          {AOT_INVALID_ARGUMENT, 400},  {AOT_SHAPE_MISMATCH, 400},
+    {AOT_NOT_FOUND, 404},   {AOT_CORRUPT_PACKAGE, 422},   {AOT_INCOMPATIBLE, 422},
+    {AOT_UNAVAILABLE, 503}, {AOT_OUT_OF_MEMORY, 503},     {AOT_DEVICE_ERROR, 500},
+    {AOT_UNSUPPORTED, 400}, {AOT_INTERNAL, 500},          {AOT_OPERATOR_FAILED, 500},
+    {AOT_CANCELLED, 499},   {AOT_DEADLINE_EXCEEDED, 504}, {AOT_LIMIT_EXCEEDED, 413},
+    {AOT_REFUSED, 403}};
 
 }  // namespace
 

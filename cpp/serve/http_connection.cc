@@ -2,9 +2,9 @@
 
 #include <sys/socket.h>
 
-#include <cstring>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <cstring>
 
 #include "v2_json.h"
 
@@ -144,8 +144,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     keep_alive_ = head.keep_alive();
     const bool binary = head.find("Inference-Header-Content-Length") != head.end();
     const bool unknown = parser_->chunked();
-    const size_t body =
-        unknown ? shared_.options.max_body : parser_->content_length().value_or(0);
+    const size_t body = unknown ? shared_.options.max_body : parser_->content_length().value_or(0);
     const size_t need = body * (binary ? kBinaryFactor : kJsonFactor);
     if (!shared_.take_memory(need)) {
       return fail(503, "the requests that are being read take all the memory that they may; later");
@@ -201,10 +200,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (timed_out_) return fail(408, "the request took longer to arrive than it may");
     if (error == http::error::header_limit) return fail(431, "the header is too long");
     if (error == http::error::body_limit) {
-      return fail(413, "the body has more than " + std::to_string(shared_.options.max_body) +
-                           " bytes");
+      return fail(413,
+                  "the body has more than " + std::to_string(shared_.options.max_body) + " bytes");
     }
-    const bool malformed = error.category() == http::make_error_code(http::error::bad_method).category();
+    const bool malformed =
+        error.category() == http::make_error_code(http::error::bad_method).category();
     if (malformed && error != http::error::end_of_stream && error != http::error::partial_message) {
       return fail(400, "this is no HTTP request: " + error.message());
     }
@@ -301,9 +301,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 };
 
 HttpShared::HttpShared(const HttpOptions& given, Service& served)
-    : options(given), service(served), routes(served, [this](std::function<void()> work) {
-        asio::post(control, std::move(work));
-      }) {}
+    : options(given),
+      service(served),
+      routes(served, [this](std::function<void()> work) { asio::post(control, std::move(work)); }) {
+}
 
 HttpShared::~HttpShared() {
   decoding.join();

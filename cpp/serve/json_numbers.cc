@@ -116,8 +116,8 @@ std::shared_ptr<std::vector<char>> read_numbers(const json& data, const Datatype
                                                 const std::string& name) {
   if (!data.is_array()) fail(name, "data must be an array of numbers");
   if (!type.json) {
-    fail(name, std::string(type.name) +
-                   " has no numbers in JSON: send its bytes, with binary_data_size");
+    fail(name,
+         std::string(type.name) + " has no numbers in JSON: send its bytes, with binary_data_size");
   }
   const size_t bytes = tensor_bytes(type, shape, name);
   auto numbers = std::make_shared<std::vector<char>>();

@@ -13,8 +13,8 @@ double Latency::seconds(int64_t rows) const {
   }
   if (above->first == rows || above == points_.begin()) return above->second;
   const auto below = std::prev(above);
-  const double share = static_cast<double>(rows - below->first) /
-                       static_cast<double>(above->first - below->first);
+  const double share =
+      static_cast<double>(rows - below->first) / static_cast<double>(above->first - below->first);
   return below->second + share * (above->second - below->second);
 }
 

@@ -45,7 +45,8 @@ Metrics::Metrics() : registry_(std::make_shared<prometheus::Registry>()) {
   ready_ = family(BuildGauge(), registry, "aot_model_ready", "1 while the version is served.");
   memory_bytes_ = family(BuildGauge(), registry, "aot_model_memory_bytes",
                          "What the sessions hold: plans, states, temporaries, spare outputs.");
-  connections = &family(BuildGauge(), registry, "aot_connections", "Open HTTP connections.")->Add({});
+  connections =
+      &family(BuildGauge(), registry, "aot_connections", "Open HTTP connections.")->Add({});
   body_bytes = &family(BuildGauge(), registry, "aot_body_bytes",
                        "Memory set aside for HTTP requests that are being read and answered.")
                     ->Add({});

@@ -48,9 +48,9 @@ class Metrics {
   std::string text();
 
   prometheus::Gauge* connections;
-  prometheus::Gauge* body_bytes;           // of requests that are being read and answered
+  prometheus::Gauge* body_bytes;  // of requests that are being read and answered
   prometheus::Counter* refused_connections;
-  prometheus::Counter* bad_requests;       // which reached no model
+  prometheus::Counter* bad_requests;  // which reached no model
 
  private:
   std::shared_ptr<prometheus::Registry> registry_;

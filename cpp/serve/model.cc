@@ -6,19 +6,33 @@
 #include "probe.h"
 
 namespace serve {
+namespace {
+
+// The package; an error says which file it is about.
+aot::Package open(const std::string& path, const aot::PackageOptions& options) {
+  aot::Result<aot::Package> package = aot::Package::open(path, options);
+  if (package.ok()) return std::move(package.value());
+  const aot::Error& error = package.error();
+  const std::string what = error.what();
+  const bool named = what.find(path) != std::string::npos;
+  throw aot::Error(error.code(), named ? what : path + ": " + what, error.origin());
+}
+
+}  // namespace
 
 std::shared_ptr<Model> Model::load(const std::string& name, const std::string& version,
                                    const std::string& path, const Config& config,
                                    const aot::PackageOptions& options, Metrics& metrics) {
-  aot::Package package = aot::Package::open(path, options).value();
+  aot::Package package = open(path, options);
   auto contract = std::make_shared<const Contract>(read_contract(package, name, version));
   Config own = config;
   resolve_threads(own, static_cast<int32_t>(std::thread::hardware_concurrency()));
   if (own.max_batch > 1 && !can_batch(*contract)) {
-    throw aot::Error(AOT_INVALID_ARGUMENT,
-                     "model '" + name +
-                         "': \"max_batch\" is for models whose inputs and outputs all begin with one "
-                         "free size, and which have no state; set it to 1");
+    throw aot::Error(
+        AOT_INVALID_ARGUMENT,
+        "model '" + name +
+            "': \"max_batch\" is for models whose inputs and outputs all begin with one "
+            "free size, and which have no state; set it to 1");
   }
   aot::SessionOptions wanted;
   wanted.device = own.device;

@@ -127,7 +127,8 @@ double number(const DLDataType dtype, const void* data, size_t index) {
     const double digits = bits & 1023;
     const double sign = (bits & 0x8000) != 0 ? -1 : 1;
     if (exponent == 31) return digits != 0 ? NAN : sign * INFINITY;
-    return sign * (exponent == 0 ? std::ldexp(digits, -24) : std::ldexp(digits + 1024, exponent - 25));
+    return sign *
+           (exponent == 0 ? std::ldexp(digits, -24) : std::ldexp(digits + 1024, exponent - 25));
   }
   switch (dtype.bits) {
     case 8:
@@ -141,8 +142,8 @@ double number(const DLDataType dtype, const void* data, size_t index) {
   }
 }
 
-// True where a row's numbers are those that it gets alone, but for another order of sums: that is far
-// below what a row from elsewhere in the batch would move.
+// True where a row's numbers are those that it gets alone, but for another order of sums: that is
+// far below what a row from elsewhere in the batch would move.
 bool same_row(const aot::Tensor& all, int64_t row, const aot::Tensor& alone) {
   const auto count = static_cast<size_t>(alone.elements());
   const DLDataType dtype = alone.dtype();
@@ -192,8 +193,8 @@ Latency probe_batches(const aot::Package& package, const Contract& contract, aot
   Latency latency;
   if (dim.min > 1) return latency;  // rows cannot be looked at one by one
   check_rows(sample, contract, session, max_batch);
-  for (int64_t rows = 1; rows <= max_batch; rows = rows < max_batch ? std::min(rows * 2, max_batch)
-                                                                    : max_batch + 1) {
+  for (int64_t rows = 1; rows <= max_batch;
+       rows = rows < max_batch ? std::min(rows * 2, max_batch) : max_batch + 1) {
     double least = std::numeric_limits<double>::infinity();
     double spent = 0;
     run_rows(sample, contract, session, 0, rows);  // resolves the sizes

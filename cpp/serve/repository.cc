@@ -204,11 +204,10 @@ std::shared_ptr<Model> Repository::find(const std::string& name, const std::stri
       known += (known.empty() ? "'" : ", '") + other + "'";
     }
     const auto failure = failures_.find(name);
-    throw aot::Error(AOT_NOT_FOUND,
-                     "model '" + name.substr(0, 200) + "' is not loaded" +
-                         (failure != failures_.end() ? ": " + failure->second
-                          : known.empty()            ? "; none is"
-                                                     : "; there are " + known));
+    throw aot::Error(AOT_NOT_FOUND, "model '" + name.substr(0, 200) + "' is not loaded" +
+                                        (failure != failures_.end() ? ": " + failure->second
+                                         : known.empty()            ? "; none is"
+                                                                    : "; there are " + known));
   }
   if (version.empty()) return found->second.rbegin()->second;
   const auto exact = found->second.find(version_number(version));
@@ -217,8 +216,8 @@ std::shared_ptr<Model> Repository::find(const std::string& name, const std::stri
   for (const auto& [other, model] : found->second) {
     known += (known.empty() ? "" : ", ") + std::to_string(other);
   }
-  throw aot::Error(AOT_NOT_FOUND, "model '" + name + "' has no version '" +
-                                      version.substr(0, 40) + "' loaded; there are " + known);
+  throw aot::Error(AOT_NOT_FOUND, "model '" + name + "' has no version '" + version.substr(0, 40) +
+                                      "' loaded; there are " + known);
 }
 
 std::vector<std::string> Repository::versions(const std::string& name) const {
@@ -247,7 +246,8 @@ std::vector<IndexRow> Repository::index() const {
   }
   for (const auto& [name, reason] : failures_) {
     const auto first = rows.lower_bound({name, 0});
-    if (first == rows.end() || first->first.first != name) rows[{name, 0}] = {name, "", false, reason};
+    if (first == rows.end() || first->first.first != name)
+      rows[{name, 0}] = {name, "", false, reason};
   }
   for (const auto& [name, versions] : models_) {
     for (const auto& [version, model] : versions) {

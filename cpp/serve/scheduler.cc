@@ -52,8 +52,8 @@ bool Scheduler::submit(const std::shared_ptr<Call>& call) {
     return true;
   }
   if (queue_.size() >= options_.max_queue) {
-    throw aot::Error(AOT_UNAVAILABLE, "model '" + contract_->model + "': " +
-                                          std::to_string(queue_.size()) +
+    throw aot::Error(AOT_UNAVAILABLE, "model '" + contract_->model +
+                                          "': " + std::to_string(queue_.size()) +
                                           " requests wait already; try again later");
   }
   if (options_.timeout.count() != 0) {
@@ -157,8 +157,8 @@ void Scheduler::keep_time() {
 
 std::vector<std::shared_ptr<Call>> Scheduler::take_expired(Clock::time_point now) {
   std::vector<std::shared_ptr<Call>> expired;
-  const auto kept = std::stable_partition(
-      queue_.begin(), queue_.end(), [now](const auto& call) { return call->deadline > now; });
+  const auto kept = std::stable_partition(queue_.begin(), queue_.end(),
+                                          [now](const auto& call) { return call->deadline > now; });
   for (auto it = kept; it != queue_.end(); ++it) {
     (*it)->state = Call::State::kDone;
     expired.push_back(*it);
@@ -308,8 +308,13 @@ void Scheduler::answer(Batch& batch, aot::Result<Outputs> result, double run_s,
   const bool joined = batch.calls().size() > 1;
   int64_t row = 0;
   for (const auto& call : batch.calls()) {
-    Outcome outcome{std::nullopt, outputs, joined ? row : 0, joined ? call->rows : -1,
-                    seconds_between(call->arrived, begun), run_s, batch.rows()};
+    Outcome outcome{std::nullopt,
+                    outputs,
+                    joined ? row : 0,
+                    joined ? call->rows : -1,
+                    seconds_between(call->arrived, begun),
+                    run_s,
+                    batch.rows()};
     row += call->rows;
     {
       const std::lock_guard<std::mutex> lock(mutex_);

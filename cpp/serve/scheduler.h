@@ -21,11 +21,11 @@ namespace serve {
 
 struct ScheduleOptions {
   size_t max_queue = 256;
-  int64_t max_batch = 1;            // rows; 1: calls run one by one
-  std::chrono::microseconds delay{0};  // that a call may wait for others to join it
+  int64_t max_batch = 1;                // rows; 1: calls run one by one
+  std::chrono::microseconds delay{0};   // that a call may wait for others to join it
   std::chrono::nanoseconds timeout{0};  // the most that any call is given; 0: no limit
-  Latency latency;          // says which batches pay
-  std::vector<int32_t> cpus;  // that the sessions' threads keep to; empty: all
+  Latency latency;                      // says which batches pay
+  std::vector<int32_t> cpus;            // that the sessions' threads keep to; empty: all
 };
 
 // Every call that is taken ends once: with outputs, with the model's error, by its deadline, or
@@ -87,11 +87,11 @@ class Scheduler {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::thread timekeeper_;
   bool closed_ = false;
-  bool gathering_ = false;          // a worker waits for calls to join its first
-  size_t idle_ = 0;                 // workers that wait
+  bool gathering_ = false;  // a worker waits for calls to join its first
+  size_t idle_ = 0;         // workers that wait
   Clock::time_point next_expiry_ = kNever;
   Clock::time_point last_arrival_ = Clock::time_point::min();
-  double interval_s_ = 1;           // between arrivals, of late
+  double interval_s_ = 1;  // between arrivals, of late
 };
 
 }  // namespace serve

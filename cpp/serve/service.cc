@@ -14,8 +14,8 @@ Ticket Service::infer(const std::string& model, const std::string& version, cons
     call->arrived = Clock::now();
     call->deadline = deadline;
     if (call->request.timeout_ns != 0) {
-      call->deadline = std::min(
-          deadline, call->arrived + std::chrono::nanoseconds(call->request.timeout_ns));
+      call->deadline =
+          std::min(deadline, call->arrived + std::chrono::nanoseconds(call->request.timeout_ns));
     }
     // The scheduler moves it out before it calls it: no circle is left.
     call->done = [contract, call, done](Outcome outcome) {
@@ -49,6 +49,14 @@ void Service::log_call(const Contract& contract, const InferRequest& request,
               {"queue_us", static_cast<int64_t>(outcome.queue_s * 1e6)},
               {"run_us", static_cast<int64_t>(outcome.run_s * 1e6)},
               {"batch_rows", outcome.batch_rows}});
+}
+
+bool Service::ready(const std::string& model, const std::string& version) const {
+  try {
+    return repository_.find(model, version) != nullptr && !ending_;
+  } catch (const aot::Error&) {
+    return false;  // a model that is not there is not ready
+  }
 }
 
 void Service::require_control() const {

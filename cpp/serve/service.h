@@ -51,7 +51,8 @@ class Service {
   Log& log() { return log_; }
 
   // Runs a model. `deadline` is the transport's; the request may have one of its own. Throws
-  // aot::Error for what `decode` throws, for a model that is not there, and where its queue is full.
+  // aot::Error for what `decode` throws, for a model that is not there, and where its queue is
+  // full.
   Ticket infer(const std::string& model, const std::string& version, const Decode& decode,
                Clock::time_point deadline, Done done);
 
@@ -66,6 +67,7 @@ class Service {
   bool live() const { return true; }
   // False from the moment that the server is told to end.
   bool ready() const { return !ending_ && repository_.ready(); }
+  bool ready(const std::string& model, const std::string& version) const;
   void begin_end() { ending_ = true; }
   bool ending() const { return ending_; }
 

@@ -196,8 +196,8 @@ InferReply encode_infer(const Contract& contract, const InferRequest& request,
                         const Outcome& outcome) {
   InferReply reply;
   std::string& text = reply.body;
-  text = "{\"model_name\":" + dump(contract.model) + ",\"model_version\":\"" + contract.version +
-         "\"";
+  text =
+      "{\"model_name\":" + dump(contract.model) + ",\"model_version\":\"" + contract.version + "\"";
   if (!request.id.empty()) text += ",\"id\":" + dump(request.id);
   text += ",\"outputs\":[";
   std::vector<std::pair<const char*, size_t>> tail;
@@ -263,8 +263,9 @@ json model_config(const Model& model) {
     for (const TensorSpec& spec : specs) {
       json dims = json::array();
       for (const Dim& dim : spec.dims) dims.push_back(dim.size);
-      list.push_back(
-          {{"name", spec.name}, {"data_type", std::string("TYPE_") + spec.type->name}, {"dims", dims}});
+      list.push_back({{"name", spec.name},
+                      {"data_type", std::string("TYPE_") + spec.type->name},
+                      {"dims", dims}});
     }
     return list;
   };

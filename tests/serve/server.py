@@ -116,6 +116,8 @@ class Server:
             self.process.kill()
             pytest.fail("the server did not end")
         self._reader.join(10)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
         assert not self.other, "".join(self.other)  # such as a sanitizer's report
         return status
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -150,7 +151,7 @@ def test_every_type_arrives(client: tuple[Any, Any], as_bytes: bool) -> None:
             tensor.set_data_from_numpy(x)
         inputs.append(tensor)
     tensor = module.InferInput(names["BF16"], [2, 3], "BF16")
-    tensor.set_data_from_numpy(np.full((2, 3), 1.5, np.float32))
+    tensor.set_data_from_numpy(np.full((2, 3), 1.5, ml_dtypes.bfloat16))
     inputs.append(tensor)
     wanted = None
     if module is triton_http and not as_bytes:

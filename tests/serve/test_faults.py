@@ -144,7 +144,7 @@ def test_wrong_clients_harm_nobody(
 ) -> None:
     seconds = float(pytestconfig.getoption("--serve-seconds"))
     put(tmp_path, "m", package, max_batch=16, max_delay_us=300, sessions=2)
-    options = ["--allow-control", "--max-body-mb", "1", "--header-time", "1", "--log", "error"]
+    options = ["--allow-control", "--max-body-mb", "1", "--header-time", "1"]
     with Server(program, tmp_path, *options) as server:
         # What begins anew is not a leak: a third of the time goes by before the first look.
         clients = [Faults(server, seed) for seed in range(6)]

@@ -60,6 +60,7 @@ def test_a_reload_loses_no_request(
             data = np.array(got["outputs"][0]["data"], np.float32).reshape(X.shape)
             if not np.array_equal(data, reference(X) + added):
                 wrong.append(got)
+        connection.close()
 
     with Server(program, tmp_path, "--allow-control") as server:
         threads = [threading.Thread(target=ask, args=(server,)) for _ in range(4)]

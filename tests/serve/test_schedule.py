@@ -120,6 +120,19 @@ def test_a_batch_waits_for_who_is_expected(serve: Callable[..., Server]) -> None
     assert server.metric("aot_batch_rows_count") < 0.7 * rows
 
 
+def test_a_batch_that_all_have_left_is_whole_for_the_next(serve: Callable[..., Server]) -> None:
+    server = serve(max_batch=4, max_delay_us=1_000_000)
+    body = json.dumps(request(tensor(-np.ones((1, 4), np.float32)))).encode()
+    head = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
+    for _ in range(5):
+        # Arrivals close enough that the next is expected, and so waited for.
+        for _ in range(8):
+            with socket.create_connection(("127.0.0.1", server.port)) as connection:
+                connection.sendall(head + body)
+            time.sleep(0.02)
+        assert server.infer("m", body).status == 200
+
+
 def test_an_end_loses_nothing_that_was_accepted(serve: Callable[..., Server]) -> None:
     server = serve()
     body = json.dumps(request(tensor(sleep(50)))).encode()
@@ -138,6 +151,7 @@ def test_an_end_loses_nothing_that_was_accepted(serve: Callable[..., Server]) ->
         assert b"Connection: close" in answer
         connection.close()
     thread.join()
+    idle.close()
     assert ended == [0]
     assert server.lines[-1]["whole"] is True
     with pytest.raises(ConnectionRefusedError):
