@@ -46,7 +46,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--wheels", type=Path, metavar="FOLDER", help="install what scripts/wheels has put there"
     )
-    parser.addoption("--serve", metavar="PROGRAM", help="test this aot-serve, such as a sanitized one")
+    parser.addoption(
+        "--serve", metavar="PROGRAM", help="test this aot-serve, such as a sanitized one"
+    )
     parser.addoption(
         "--serve-seconds", type=float, default=6, help="how long wrong clients ask aot-serve"
     )

@@ -21,7 +21,7 @@ namespace {
 // Larger bodies are decoded by threads of their own.
 constexpr size_t kLargeBody = 256 << 10;
 // Memory that a body takes while it is read: numbers as JSON are taken apart, tensors as they are.
-constexpr size_t kJsonFactor = 8;
+constexpr size_t kJsonFactor = 16;
 constexpr size_t kBinaryFactor = 2;
 // For a request that was sent before the client could know that the server ends.
 constexpr std::chrono::milliseconds kDrainGrace{500};
@@ -306,7 +306,7 @@ HttpShared::HttpShared(const HttpOptions& given, Service& served)
       routes(served, [this](std::function<void()> work) { asio::post(control, std::move(work)); }) {
 }
 
-HttpShared::~HttpShared() {
+void HttpShared::finish() {
   decoding.join();
   control.join();
 }

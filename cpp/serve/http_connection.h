@@ -21,7 +21,9 @@ class Connection;
 class HttpShared {
  public:
   HttpShared(const HttpOptions& options, Service& service);
-  ~HttpShared();
+
+  // Waits for what is being decoded and loaded.
+  void finish();
 
   const HttpOptions options;
   Service& service;

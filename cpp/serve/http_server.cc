@@ -63,6 +63,7 @@ struct HttpServer::Impl {
   }
 
   ~Impl() {
+    shared.finish();  // while there is a context to answer in
     context.stop();
     for (std::thread& thread : threads) thread.join();
   }

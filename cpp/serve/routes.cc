@@ -54,6 +54,15 @@ HttpReply empty_reply(bool good) {
                                       " is not part of the protocol");
 }
 
+// The body of a request that holds no tensors; discarded where it is no JSON.
+json small_json(const HttpRequest& request) {
+  constexpr size_t kMost = 64 << 10;
+  if (request.body->size() > kMost) {
+    throw aot::Error(AOT_LIMIT_EXCEEDED, "the body of this request may have 65536 bytes");
+  }
+  return json::parse(*request.body, nullptr, false);
+}
+
 size_t json_length(const HttpRequest& request) {
   const std::string& given = request.header("inference-header-content-length");
   if (given.empty()) return request.body->size();
@@ -173,14 +182,14 @@ void Routes::infer(const HttpRequest& request, const std::string& name, const st
 // /v2/repository/index, /v2/repository/models/NAME/load, /v2/repository/models/NAME/unload
 void Routes::repository(const HttpRequest& request, const Parts& parts, const Reply& reply) {
   if (parts.size() == 3 && parts[2] == "index") {
-    const json given = json::parse(*request.body, nullptr, false);
+    const json given = small_json(request);
     const bool ready_only = given.is_object() && given.value("ready", json()) == json(true);
     return reply(json_reply(index_rows(service_.repository().index(), ready_only)));
   }
   if (parts.size() != 5 || parts[2] != "models" || (parts[4] != "load" && parts[4] != "unload")) {
     no_such_path(request);
   }
-  const json given = json::parse(*request.body, nullptr, false);
+  const json given = small_json(request);
   if (given.is_object() && given.contains("parameters") && !given["parameters"].empty() &&
       parts[4] == "load") {
     throw aot::Error(AOT_UNSUPPORTED,

@@ -210,7 +210,7 @@ bool Scheduler::take(std::unique_lock<std::mutex>& lock, Batch& batch) {
   take_call(batch, first);
   if (batching_ && !first->key.empty()) {
     take_alike(batch);
-    const Clock::time_point until = first->arrived + options_.delay;
+    const Clock::time_point until = std::min(first->arrived + options_.delay, first->deadline);
     while (worth_waiting(batch, until)) {
       gathering_ = true;
       arrived_.wait_until(lock, until);

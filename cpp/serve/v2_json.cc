@@ -17,6 +17,27 @@ std::string dump(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+// Arrays and objects within each other: more than tensors have, and few enough that brackets alone
+// do not take memory that nobody has set aside.
+void check_depth(const char* text, size_t size) {
+  constexpr int kMaxDepth = 70;
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < size; ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) fail("the body is nested too deeply");
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+}
+
 // The field as text; `owner` is for the message.
 std::string text(const json& object, const char* field, const std::string& owner) {
   const auto found = object.find(field);
@@ -161,6 +182,7 @@ InferRequest decode_infer(const Contract& contract, const std::shared_ptr<const 
     fail("Inference-Header-Content-Length is " + std::to_string(json_bytes) +
          ", the body has only " + std::to_string(body->size()) + " bytes");
   }
+  check_depth(body->data(), json_bytes);
   json given;
   try {
     given = json::parse(body->begin(), body->begin() + static_cast<std::ptrdiff_t>(json_bytes));

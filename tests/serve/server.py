@@ -166,7 +166,9 @@ def read_all(connection: socket.socket) -> bytes:
     return got
 
 
-def tensor(x: np.ndarray, name: str = "x", datatype: str = "FP32", **changed: Any) -> dict[str, Any]:
+def tensor(
+    x: np.ndarray, name: str = "x", datatype: str = "FP32", **changed: Any
+) -> dict[str, Any]:
     """An input as JSON."""
     data = {"name": name, "datatype": datatype, "shape": list(x.shape), "data": x.ravel().tolist()}
     return data | changed

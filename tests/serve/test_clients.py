@@ -14,7 +14,7 @@ import pytest
 
 import aot
 from tests.kernels import ROOT, reference
-from tests.serve.server import X, Server, put
+from tests.serve.server import Server, X, put
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,10 @@ def all_types(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(
-    program: Path, package: Path, sleeper: Path, all_types: Path,
+    program: Path,
+    package: Path,
+    sleeper: Path,
+    all_types: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Server]:
     models = tmp_path_factory.mktemp("models")
@@ -136,7 +139,9 @@ def test_every_type_arrives(client: tuple[Any, Any], as_bytes: bool) -> None:
     module, made = client
     rng = np.random.default_rng(3)
     inputs, arrays = [], {}
-    described = made.get_model_metadata("types", **({} if module is triton_http else {"as_json": True}))
+    described = made.get_model_metadata(
+        "types", **({} if module is triton_http else {"as_json": True})
+    )
     names = {t["datatype"]: t["name"] for t in described["inputs"]}
     outputs = {t["datatype"]: t["name"] for t in described["outputs"]}
     for datatype, dtype in TYPES.items():
@@ -192,9 +197,11 @@ def test_deadlines_and_cancellation_over_grpc(server: Server) -> None:
     none = np.zeros((1, 4), np.float32)
     with triton_grpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as made:
         done: list[object] = []
-        made.async_infer("sleeper", [given(triton_grpc, slow)], lambda result, error: done.append(error))
+        made.async_infer(
+            "sleeper", [given(triton_grpc, slow)], lambda result, error: done.append(error)
+        )
         time.sleep(0.3)
-        with pytest.raises(triton_grpc.InferenceServerException, match="(?i)deadline"):
+        with pytest.raises(triton_grpc.InferenceServerException, match=r"(?i)deadline"):
             made.infer("sleeper", [given(triton_grpc, none)], client_timeout=0.1)
         with pytest.raises(triton_grpc.InferenceServerException, match="time was over"):
             made.infer("sleeper", [given(triton_grpc, none)], timeout=50_000)
@@ -243,7 +250,9 @@ def test_an_end_loses_no_call(program: Path, sleeper: Path, tmp_path: Path) -> N
         with triton_grpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as made:
             x = np.array([[100, 0, 0, 0]], np.float32)
             for _ in range(8):
-                made.async_infer("m", [given(triton_grpc, x)], lambda result, error: done.append(error))
+                made.async_infer(
+                    "m", [given(triton_grpc, x)], lambda result, error: done.append(error)
+                )
             time.sleep(0.3)
             assert server.end() == 0
             time.sleep(0.3)
@@ -284,8 +293,9 @@ def _fields(messages: Any, prefix: str = "") -> dict[str, tuple[Any, ...]]:
 
 def test_the_answer_keeps_to_the_protocols_json(server: Server) -> None:
     """What KServe's client reads: each field of an output by its name."""
-    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4],
-                                   "data": [1, 2, 3, 4]}]})
+    body = json.dumps(
+        {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}
+    )
     answer = server.ask("POST", "/v2/models/relu/infer", body).json
     assert set(answer) == {"model_name", "model_version", "outputs"}
     assert set(answer["outputs"][0]) == {"name", "datatype", "shape", "data"}

@@ -40,7 +40,11 @@ class Faults:
         if self.random.random() < 0.5:
             body, headers = binary([("x", "FP32", x)])
         answer = self.server.infer("m", body, **headers)
-        data = np.array(answer.json["outputs"][0]["data"], np.float32) if answer.status == 200 else None
+        data = (
+            np.array(answer.json["outputs"][0]["data"], np.float32)
+            if answer.status == 200
+            else None
+        )
         if data is None or not np.array_equal(data, reference(x).ravel()):
             self.wrong.append((answer.status, answer.body))
         self.good += 1

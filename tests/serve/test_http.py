@@ -11,8 +11,8 @@ import pytest
 from tests.kernels import reference
 from tests.serve.server import (
     JSON_LENGTH,
-    X,
     Server,
+    X,
     binary,
     read_all,
     request,
@@ -48,9 +48,7 @@ def test_tensors_travel_as_bytes(server: Server) -> None:
 
 
 def test_a_version_may_be_named(server: Server) -> None:
-    answer = server.ask(
-        "POST", "/v2/models/relu/versions/1/infer", json.dumps(request(tensor(X)))
-    )
+    answer = server.ask("POST", "/v2/models/relu/versions/1/infer", json.dumps(request(tensor(X))))
     np.testing.assert_array_equal(values(answer), reference(X))
 
 
@@ -95,6 +93,7 @@ def test_failures_are_logged_with_the_clients_trace(server: Server) -> None:
 WRONG = [
     (b"no json", "no JSON"),
     (b"[]", "must be a JSON object"),
+    (b"[" * 500_000, "nested too deeply"),
     ({"tensors": []}, "inputs"),
     (request(), "input 'x' is missing"),
     (request(tensor(X), tensor(X)), "'x' is given twice"),
@@ -106,7 +105,7 @@ WRONG = [
     (request(tensor(X, shape=[-1, -8])), "a size is not negative"),
     (request(tensor(X, shape=[2**40, 2**40])), "too large"),
     (request(tensor(X, shape=[2.5, 4])), "no whole number"),
-    (request(tensor(X, data=["a"] * 8)), "element 0 is \"a\", which is no FP32"),
+    (request(tensor(X, data=["a"] * 8)), 'element 0 is "a", which is no FP32'),
     (request(tensor(X, data=[True] * 8)), "which is no FP32"),
     (request(tensor(np.ones((2, 5), np.float32))), "dimension 1"),
     (request(tensor(np.ones((65, 4), np.float32))), "64"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.kernels import reference
-from tests.serve.server import X, Server, put, request, tensor, values
+from tests.serve.server import Server, X, put, request, tensor, values
 
 pytestmark = pytest.mark.slow
 
@@ -130,8 +130,10 @@ def test_versions_are_the_latest_or_those_that_are_named(
         if versions:
             (tmp_path / name / "config.json").write_text(json.dumps({"versions": versions}))
     with Server(program, tmp_path) as server:
-        found = {n: server.ask("GET", f"/v2/models/{n}").json["versions"] for n in
-                 ("latest", "all", "one")}
+        found = {
+            n: server.ask("GET", f"/v2/models/{n}").json["versions"]
+            for n in ("latest", "all", "one")
+        }
         assert found == {"latest": ["10"], "all": ["1", "2", "10"], "one": ["1"]}
         answer = server.ask("POST", "/v2/models/one/versions/2/infer", "{}")
         assert "no version '2' loaded; there are 1" in answer.json["error"]
