@@ -9,7 +9,7 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.map' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp test-gpu wheels test-wheels matrix soak conformance models programs hostile sweeps lint tidy format golden site bench growth shapes works size clean
+.PHONY: help setup demo test test-fast test-cpp test-gpu wheels test-wheels matrix soak soak-serve conformance models programs hostile sweeps lint tidy format golden site bench growth shapes works size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ soak: setup ## 64 sessions, 8 threads, mixed load with failures: make soak ARGS=
 	@PATH="$(abspath $(VENV))/bin:$$PATH" && cmake --preset release >/dev/null && \
 	  cmake --build --preset release --target soak && \
 	  LD_LIBRARY_PATH=build/release/cpp/tests/fake_driver build/release/cpp/tests/soak $(ARGS)
+
+soak-serve: setup ## wrong clients, reloads and slow ones ask aot-serve: ARGS='--serve-seconds 600'
+	@$(PY) -m pytest tests/serve/test_faults.py $(or $(ARGS),--serve-seconds 600)
 
 conformance: setup ## every operator row, and PyTorch's OpInfo samples, on every backend
 	@$(PY) -m pytest tests/conformance tests/backends/test_plain.py --sweeps --executors=all $(ARGS)

@@ -45,6 +45,7 @@ SPANNING: Mapping[str, str] = {
     "tests/models/": "architectures of transformers, packaged and run",
     "tests/programs/": "random programs, packaged and run",
     "tests/runtime/": "packages as users run them: the loader, and the C++ runtime below it",
+    "tests/serve/": "the server of cpp/serve, through its clients",
     "tests/backends/cpp/vec/test_math.py": "the headers math_*.h: one table of functions",
     "tests/backends/triton/test_split_attention.py": "a pass, a template and its two kernels",
     "tests/backends/triton/test_template_attention_odd.py": "a template, and the assembler",

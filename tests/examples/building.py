@@ -45,7 +45,8 @@ def installed_runtime() -> Path:
     build = ROOT / "build" / "install"
 
     def make(prefix: Path) -> None:
-        cmake("-S", ROOT, "-B", build, "-DAOT_BUILD_TESTS=OFF", "-DCMAKE_INSTALL_LIBDIR=lib")
+        without = ("-DAOT_BUILD_TESTS=OFF", "-DAOT_BUILD_SERVE=OFF")
+        cmake("-S", ROOT, "-B", build, *without, "-DCMAKE_INSTALL_LIBDIR=lib")
         cmake("--build", build, "--parallel")
         cmake("--install", build, "--prefix", prefix, "--component", "development")
 

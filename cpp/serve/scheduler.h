@@ -1,0 +1,99 @@
+// The queue of a model, and the sessions that work on it.
+#ifndef AOT_SERVE_SCHEDULER_H_
+#define AOT_SERVE_SCHEDULER_H_
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "aot/aot.hpp"
+#include "batch.h"
+#include "call.h"
+#include "contract.h"
+#include "latency.h"
+#include "metrics.h"
+
+namespace serve {
+
+struct ScheduleOptions {
+  size_t max_queue = 256;
+  int64_t max_batch = 1;                // rows; 1: calls run one by one
+  std::chrono::microseconds delay{0};   // that a call may wait for others to join it
+  std::chrono::nanoseconds timeout{0};  // the most that any call is given; 0: no limit
+  Latency latency;                      // says which batches pay
+  std::vector<int32_t> cpus;            // that the sessions' threads keep to; empty: all
+};
+
+// Every call that is taken ends once: with outputs, with the model's error, by its deadline, or
+// because it was cancelled. Safe to use from any thread.
+class Scheduler {
+ public:
+  Scheduler(std::shared_ptr<const Contract> contract, std::vector<aot::Session> sessions,
+            ScheduleOptions options, ModelMetrics* metrics);
+  ~Scheduler() { finish(); }
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // Puts a call into the queue. False, and nothing has happened, when the scheduler is finishing.
+  // Throws aot::Error where the queue is full.
+  bool submit(const std::shared_ptr<Call>& call);
+
+  // The call is not wanted any more: it ends with `why`, at once while it waits, and at the end of
+  // the step that is under way else. Nothing happens to one that has ended.
+  void cancel(const std::shared_ptr<Call>& call, const aot::Error& why);
+
+  // Takes no more calls, ends those that it has, and its threads. Not from a call's `done`.
+  void finish();
+
+  // Ends all calls that it has, in the queue and running, with `why`.
+  void cancel_all(const aot::Error& why);
+
+  size_t waiting() const;
+
+ private:
+  struct Worker {
+    aot::Session session;
+    aot::Cancellation cancellation;
+    std::vector<std::vector<char>> memory;  // joined inputs
+    Batch* batch = nullptr;
+    std::thread thread;
+  };
+
+  void work(Worker& worker);
+  void keep_time();
+  bool take(std::unique_lock<std::mutex>& lock, Batch& batch);
+  void take_alike(Batch& batch);
+  bool worth_waiting(const Batch& batch, Clock::time_point until) const;
+  void take_call(Batch& batch, const std::shared_ptr<Call>& call);
+  void run(Worker& worker, Batch& batch);
+  aot::Result<Outputs> run_once(Worker& worker, Batch& batch);
+  void answer(Batch& batch, aot::Result<Outputs> result, double run_s, Clock::time_point begun);
+  void end(const std::shared_ptr<Call>& call, Outcome outcome);
+  std::vector<std::shared_ptr<Call>> take_expired(Clock::time_point now);
+
+  const std::shared_ptr<const Contract> contract_;
+  const ScheduleOptions options_;
+  const bool batching_;
+  ModelMetrics* const metrics_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;  // something for workers
+  std::condition_variable timed_;    // something for the thread that keeps time
+  std::deque<std::shared_ptr<Call>> queue_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::thread timekeeper_;
+  bool closed_ = false;
+  bool gathering_ = false;  // a worker waits for calls to join its first
+  size_t idle_ = 0;         // workers that wait
+  Clock::time_point next_expiry_ = kNever;
+  Clock::time_point last_arrival_ = Clock::time_point::min();
+  double interval_s_ = 1;  // between arrivals, of late
+};
+
+}  // namespace serve
+
+#endif  // AOT_SERVE_SCHEDULER_H_
