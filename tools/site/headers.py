@@ -220,21 +220,21 @@ def markdown(title: str, language: str, headers: Sequence[tuple[str, str]]) -> s
         lines += [f"## `{path.partition('include/')[2] or path}`", "", f"From `{path}`.", ""]
         for section in sections(text):
             lines += [f"### {section.title.capitalize()}", ""] if section.title else []
-            lines += [prose(section.prose), ""]
+            lines += [prose(section.prose, language), ""]
             depth = "####" if section.title else "###"
             for item in section.items:
                 lines += [f"{depth} `{item.name}`", "", f"```{language}", item.code, "```", ""]
-                lines += [prose(item.prose), ""]
+                lines += [prose(item.prose, language), ""]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 
-def prose(comment: str) -> str:
+def prose(comment: str, language: str) -> str:
     """A comment as Markdown: names are code, indented lines are blocks, signs mean themselves."""
     made: list[str] = []
     for paragraph in re.split(r"\n\s*\n", comment):
         for kind, text in _parts(paragraph):
             if kind == "code":
-                made.append(f"```c\n{_dedented(text)}\n```")
+                made.append(f"```{language}\n{_dedented(text)}\n```")
             elif kind == "item" and made and made[-1].startswith("- "):
                 made[-1] += f"\n- {_inline(text)}"
             else:

@@ -89,11 +89,11 @@ def test_values_and_enumerations_stay() -> None:
 
 
 def test_prose_marks_code_and_escapes_signs() -> None:
-    assert prose("See aot_code and run(); `x` is * or _.") == (
+    assert prose("See aot_code and run(); `x` is * or _.", "c") == (
         "See `aot_code` and `run()`; `x` is \\* or \\_."
     )
-    assert prose("Rules:\n  - one\n    more\n  - two") == "Rules:\n\n- one more\n- two"
-    assert prose("So:\n\n  f(x);") == "So:\n\n```c\nf(x);\n```"
+    assert prose("Rules:\n  - one\n    more\n  - two", "c") == "Rules:\n\n- one more\n- two"
+    assert prose("So:\n\n  f(x);", "cpp") == "So:\n\n```cpp\nf(x);\n```"
 
 
 def test_every_function_of_the_interface_is_there() -> None:
