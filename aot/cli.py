@@ -136,21 +136,29 @@ def _torch_side() -> ModuleType:
         with garbage.kept_for_good():
             from aot import api
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("aot"):
-            raise
-        raise ToolchainMissing(
-            f"this command needs {error.name}, which is not installed",
-            advice=f"pip install {error.name}, or aot-package again, which brings it along.",
-        ) from error
+        raise _missing(error) from error
 
     return api
 
 
 def _page_side() -> ModuleType:
     # Imported here: charts take half a second to import, and few commands draw any.
-    from aot.report import html
+    try:
+        from aot.report import html
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
 
     return html
+
+
+def _missing(error: ModuleNotFoundError) -> Exception:
+    """The error of a package that is not installed; a module of ours that is not there is a bug."""
+    if (error.name or "").startswith("aot"):
+        return error
+    return ToolchainMissing(
+        f"this command needs {error.name}, which is not installed",
+        advice=f"pip install {error.name}, or aot-package again, which brings it along.",
+    )
 
 
 def _build(model: Path, options: BuildOptions, observer: Observer) -> BuildReport:

@@ -427,14 +427,17 @@ def test_what_is_missing_is_told_in_one_line() -> None:
 
 
 @pytest.mark.slow
-def test_commands_about_packages_need_no_torch(package: Path) -> None:
+def test_commands_about_packages_need_no_torch(package: Path, tmp_path: Path) -> None:
     for arguments in (["inspect"], ["plan"], ["run"], ["verify"], ["bench", "--runs", "2"]):
         command, *rest = arguments
-        done = without("torch,safetensors,triton,cryptography", command, package, *rest)
+        done = without("torch,safetensors,triton,cryptography,bokeh,jinja2", command, package, *rest)
         assert (done.returncode, done.stderr) == (0, "")
     done = without("torch,safetensors", "model.py")
     assert done.returncode == 4
     assert "this command needs torch" in done.stderr
+    done = without("bokeh", "bench", package, "--runs", "2", "--html", tmp_path / "page.html")
+    assert done.returncode == 4
+    assert "this command needs bokeh" in done.stderr
 
 
 def test_the_version_is_one() -> None:
