@@ -34,8 +34,6 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "embedding_bag sum, bags of 20": _BAGS,
         "gather": _SCATTERED,
         "index_put, duplicates": _SCATTERED,
-        "median, 64 columns": "a column's elements lie 256 bytes apart: each is selected from by "
-        "reading every line of the matrix, which leaves the second level of cache",
         "normalize, one row": _STREAMS,
         "pad, matrix": _STREAMS,
         "pdist": "the 8 MB of results leave the second level of cache in the last step; work is "

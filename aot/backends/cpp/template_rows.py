@@ -35,6 +35,9 @@ _LANES = (64, 256)
 _UNITS = 16
 """Enough units."""
 
+_LINE, _PITCH, _COPIED_BYTES = 64, 64, 5 << 20
+"""Bytes of a cache line; `sort_pitch` in aot/tmpl/sort.h; and of rows that are copied together."""
+
 
 @dataclass(frozen=True)
 class _Rows:
@@ -92,6 +95,12 @@ def emit_argsort(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     rows, columns = (a.extent for a in t.call.x.axes)
     scratch = sort_room(columns, call.kept) * 32 + call.kept * 8
     extra = {"k": t.text(call.kept)}
+    group = _copied_rows(t)
+    if group > 1:
+        config |= {"int64_t GROUP": str(group), "int64_t N": str(columns)}
+        pitch = -(-int(columns) // _PITCH) * _PITCH + _PITCH
+        scratch += product((ceil_div(call.kept, 16), integer(128))) - call.kept * 8
+        scratch += group * pitch * t.x_dtype.itemsize
     if call.skipped is not None:
         extra["first"] = t.text(call.skipped)
     return _finish(t, "argsort", "Sort", config, extra, (rows, scratch))
@@ -108,6 +117,16 @@ def _side_by_side(t: _Rows) -> _Rows | None:
     if not along_rows(epilogue_nests(t.kernel, space, context), context):
         return None
     return replace(t, space=space, context=context)
+
+
+def _copied_rows(t: _Rows) -> int:
+    """Rows of a selection that are copied together, as they lie side by side; 1: they are not."""
+    (rows, columns), (row, column) = (a.extent for a in t.call.x.axes), t.x.strides
+    assert isinstance(t.call, Argsort)
+    if t.call.skipped is None or row != 1 or column == 1 or not is_int(rows) or not is_int(columns):
+        return 1
+    size = max(int(columns), 1) * t.x_dtype.itemsize
+    return min(_LINE // t.x_dtype.itemsize, int(rows), _COPIED_BYTES // size)
 
 
 def sort_room(n: Expr, k: Expr) -> Expr:

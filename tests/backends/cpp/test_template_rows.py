@@ -122,6 +122,23 @@ def test_ranks_of_long_rows(tmp_path: Path, dtype: torch.dtype) -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int64, *FLOATS])
+def test_ranks_of_long_rows_side_by_side(tmp_path: Path, dtype: torch.dtype) -> None:
+    """Several are copied at a time, the last ones fewer."""
+    spread = torch.randn(4100, 37, generator=torch.Generator().manual_seed(seeded()))
+    scale = 1e4 if dtype.is_floating_point else 100
+    check(
+        tmp_path,
+        [
+            lambda x: x.median(0)[0],
+            lambda x: x.kthvalue(1700, 0)[0],
+            lambda x: x[:, :2].median(0)[0],
+        ],
+        tied((4100, 37), dtype),
+        spread.mul(scale).to(dtype),
+    )
+
+
 @pytest.mark.parametrize("dtype", [*INTEGERS, torch.bool])
 def test_integer_scans_are_exact(tmp_path: Path, dtype: torch.dtype) -> None:
     check(

@@ -391,3 +391,14 @@ def test_blocking_is_sane():
         assert 0 < blocking.mb <= 128 and blocking.mc == blocking.mb
         assert blocking.nc % 16 == 0 and blocking.nb % 16 == 0
         assert blocking.work(1, m, n) >= 1 and blocking.grain >= 1
+
+
+def test_columns_are_packed_for_all_rows_where_they_fit_a_cache():
+    def packed(k, **kwargs):
+        return matmul_blocking(1000, 64, k, **{"b_packed": False, **kwargs}).packed
+
+    assert packed(64) == 64 * 64
+    assert packed(1 << 13) == 0
+    assert packed(64, k_fixed=False) == 0
+    assert packed(64, a_bytes=2, b_bytes=2) == 0
+    assert packed(64, b_packed=True) == 0

@@ -9,10 +9,13 @@
 // above everything, -0.0 equal to 0.0; inverted when descending). A whole row is sorted by a
 // least-significant-digit radix sort (Knuth, TAOCP 3, 5.2.5), whose passes over digits that all
 // keys share are skipped. For few of many (4 k <= n), elements beyond the k-th best so far are
-// dropped as they come, and the survivors sorted whenever their room is full. Of a long row of which
-// the first ones are left out, elements whose leading digits belong to none of the wanted ranks are
-// dropped before anything is sorted, digit by digit: n steps for a few ranks.
+// dropped as they come, and the survivors sorted whenever their room is full. Of a long row of
+// which the first ones are left out, elements whose leading digits belong to none of the wanted
+// ranks are dropped before anything is sorted, digit by digit: n steps for a few ranks.
 //   scratch = 2 * room * 16 + (k rounded up to 16) * 8, room = sort_room(n, k) items
+// GROUP: so many rows that lie side by side in memory (p.row is 1) are copied at a time, each to a
+// place of its own behind all that, so that every line of memory is read once; n is N.
+//   scratch += GROUP * sort_pitch(N) * sizeof(A)
 //   epi(0, m, m + 1, 0, k - first, const int64_t* tile, int64_t ld)  tile[j]: position in the row
 #ifndef AOT_TMPL_SORT_H_
 #define AOT_TMPL_SORT_H_
@@ -24,18 +27,23 @@ namespace aot::tmpl {
 struct SortConfig {
   using A = float;  // element in memory
   static constexpr bool DESCENDING = false;
+  static constexpr int64_t GROUP = 0;
+  static constexpr int64_t N = 0;
 };
 
 template <class Cfg>
 struct SortArgs {
   const typename Cfg::A* x;
-  int64_t row, col;  // strides in elements
-  int64_t m, n, k;   // k <= n
-  int64_t first = 0; // of the k
+  int64_t row, col;   // strides in elements
+  int64_t m, n, k;    // k <= n
+  int64_t first = 0;  // of the k
 };
 
 // Items that the two halves of the scratch hold. Python's twin: template_rows.sort_room.
 AOT_INLINE int64_t sort_room(int64_t n, int64_t k) { return min64(n, max64(4 * k, 64)); }
+
+// Elements from one copied row to the next: off the powers of two, whose places share cache sets.
+AOT_INLINE constexpr int64_t sort_pitch(int64_t n) { return round_up(n, 64) + 64; }
 
 namespace detail {
 
@@ -44,7 +52,8 @@ struct SortItem {
   int64_t position;
 };
 
-// float and double: the bits, with negative numbers mirrored below the positive ones.
+// float and double: the bits, with negative numbers mirrored below the positive ones. Without a
+// branch by the sign, which nobody can predict.
 template <class Bits, class T>
 AOT_INLINE uint64_t float_key(T x) {
   constexpr Bits kSign = Bits(1) << (8 * sizeof(Bits) - 1);
@@ -52,7 +61,8 @@ AOT_INLINE uint64_t float_key(T x) {
   x = x + T(0);  // -0.0 + 0.0 is 0.0
   Bits bits;
   __builtin_memcpy(&bits, &x, sizeof bits);
-  return Bits(bits & kSign ? ~bits : bits | kSign);
+  const Bits mirror = Bits(0) - (bits >> (8 * sizeof(Bits) - 1));
+  return Bits(bits ^ (mirror | kSign));
 }
 
 AOT_INLINE uint64_t sort_key(float x) { return float_key<uint32_t>(x); }
@@ -170,6 +180,16 @@ AOT_INLINE Candidates candidates(const Key& key_of, int64_t n, int64_t first, in
   return found;
 }
 
+// Rows m0 to m1, side by side at p.x, to `copies`.
+template <class Cfg>
+AOT_INLINE void copy_group(const SortArgs<Cfg>& p, int64_t m0, int64_t m1,
+                           typename Cfg::A* copies) {
+  for (int64_t j = 0; j < Cfg::N; ++j) {
+    const typename Cfg::A* const at = p.x + m0 + j * p.col;
+    for (int64_t g = 0; g < m1 - m0; ++g) copies[g * sort_pitch(Cfg::N) + j] = at[g];
+  }
+}
+
 }  // namespace detail
 
 // Elements of the shortest row whose candidates are looked for by digits.
@@ -185,14 +205,20 @@ AOT_INLINE void argsort(const SortArgs<Cfg>& p, int64_t begin, int64_t end, void
   detail::SortItem* const first = static_cast<detail::SortItem*>(scratch);
   detail::SortItem* const second = first + room;
   int64_t* const tile = reinterpret_cast<int64_t*>(second + room);
+  auto* const copies = reinterpret_cast<typename Cfg::A*>(tile + round_up(p.k, 16));
   for (int64_t m = begin; m < end; ++m) {
+    const typename Cfg::A* at = p.x + m * p.row;
+    if constexpr (Cfg::GROUP > 0) {
+      const int64_t place = (m - begin) % Cfg::GROUP;
+      if (place == 0) detail::copy_group(p, m, min64(m + Cfg::GROUP, end), copies);
+      at = copies + place * sort_pitch(Cfg::N);
+    }
+    const int64_t step = Cfg::GROUP > 0 ? 1 : p.col;
     detail::SortItem *items = first, *other = second;
     int64_t count = 0;
     uint64_t bound = ~uint64_t(0);  // keys of this size and above are not among the first k
     bool bounded = false;
-    const auto key_of = [&](int64_t j) {
-      return detail::sort_key(widen(p.x[m * p.row + j * p.col])) ^ kInvert;
-    };
+    const auto key_of = [&](int64_t j) { return detail::sort_key(widen(at[j * step])) ^ kInvert; };
     int64_t skipped = p.first;
     const bool selects = p.first > 0 && room == p.n && p.n >= kSelectedRow;
     if (selects) {

@@ -65,10 +65,17 @@ struct BesselSeries {
   }
 };
 
-// The sum of c[k] x^k: even and odd powers apart, which halves the wait of each term for the last.
-template <int COUNT, int N>
-AOT_INLINE Vec<double, N> power_series(const double (&c)[COUNT], Vec<double, N> x) {
-  static_assert(COUNT % 2 == 0);
+// As many as a result of type T has use for: what is left out is 1e-8 of it, or 1e-16.
+template <class T>
+constexpr int kBesselNearTerms = sizeof(T) == 4 ? 26 : kBesselNear;
+template <class T>
+constexpr int kBesselFarTerms = sizeof(T) == 4 ? 8 : kBesselFar;
+
+// The sum of the first COUNT c[k] x^k: even and odd powers apart, which halves the wait of each
+// term for the last.
+template <int COUNT, int SIZE, int N>
+AOT_INLINE Vec<double, N> power_series(const double (&c)[SIZE], Vec<double, N> x) {
+  static_assert(COUNT % 2 == 0 && COUNT <= SIZE);
   const Vec<double, N> square = x * x;
   Vec<double, N> even(c[COUNT - 2]), odd(c[COUNT - 1]);
   for (int k = COUNT - 4; k >= 0; k -= 2) {
@@ -79,19 +86,20 @@ AOT_INLINE Vec<double, N> power_series(const double (&c)[COUNT], Vec<double, N> 
 }
 
 // Modified Bessel function of order 0 or 1, times exp(-|x|) if SCALED. The power series has
-// positive terms only; the asymptotic one is accurate from |x| = 20 on.
-template <int ORDER, bool SCALED, int N>
+// positive terms only; the asymptotic one is accurate from |x| = 20 on. T: of the result.
+template <class T, int ORDER, bool SCALED, int N>
 AOT_INLINE Vec<double, N> bessel_i(Vec<double, N> x) {
   static constexpr BesselSeries kSeries(ORDER);
   using V = Vec<double, N>;
   const V a = abs(x), half = a * 0.5;
   const Mask<N> beyond = a >= 20.0;
   const V limited = select(beyond, 0.0, half);
-  V out = power_series(kSeries.near, limited * limited);
+  V out = power_series<kBesselNearTerms<T>>(kSeries.near, limited * limited);
   if (ORDER == 1) out = out * half;
   if (SCALED) out = out * exp(-a);
   if (any(beyond)) {
-    V far = power_series(kSeries.far, V(1.0) / a) / sqrt(a * (2 * kPi));
+    const V inverse = V(1.0) / a;  // the only division: it takes as long as half of a series
+    V far = power_series<kBesselFarTerms<T>>(kSeries.far, inverse) * sqrt(inverse * (0.5 / kPi));
     if (!SCALED) {
       const V root = exp(half);  // its square may overflow before the product does
       far = select(a == kInf<double>, a, far * root * root);
@@ -161,10 +169,10 @@ AOT_INLINE Vec<T, N> erfinv(Vec<T, N> x) {
   return select(a == T(1), copysign(Vec<T, N>(detail::kInf<T>), x), y);
 }
 
-#define AOT_BESSEL(NAME, ORDER, SCALED)                                     \
-  template <class T, int N>                                                 \
-  AOT_INLINE Vec<T, N> NAME(Vec<T, N> x) {                                  \
-    return convert<T>(detail::bessel_i<ORDER, SCALED>(convert<double>(x))); \
+#define AOT_BESSEL(NAME, ORDER, SCALED)                                        \
+  template <class T, int N>                                                    \
+  AOT_INLINE Vec<T, N> NAME(Vec<T, N> x) {                                     \
+    return convert<T>(detail::bessel_i<T, ORDER, SCALED>(convert<double>(x))); \
   }
 AOT_BESSEL(i0, 0, false)
 AOT_BESSEL(i0e, 0, true)
