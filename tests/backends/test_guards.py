@@ -30,6 +30,8 @@ def test_the_dear_side_is_guarded_and_what_it_shares_comes_first():
     assert guard.sides == (1,)
     assert {node.args[0], far, shared, x} <= set(guard.before)
     assert near not in guard.before
+    assert near in guard.behind
+    assert not guard.behind & {shared, far, x}
 
 
 def test_cheap_sides_constants_and_what_others_want_are_not_guarded():

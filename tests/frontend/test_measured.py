@@ -15,7 +15,7 @@ from aot import driver
 from aot.errors import UnsupportedOperators
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
-from aot.ir.tensors import Assertion, SizeRead
+from aot.ir.tensors import Assertion, SizeRead, TensorOp
 from aot.options import CPU_LEVELS, Target, from_environment
 from tests.calls import Calls
 
@@ -161,6 +161,11 @@ def test_one_mask_has_one_size() -> None:
     graph, _ = ingest(captured(forward, torch.ones(3), torch.ones(3)))
     assert [d.name for d in graph.dims] == ["m0"]
     assert len([op for op in graph.ops if isinstance(op, SizeRead)]) == 1
+
+
+def test_a_vector_is_flat_as_it_is() -> None:
+    graph, _ = ingest(captured(torch.unique_consecutive, torch.ones(5)))
+    assert not [op for op in graph.ops if isinstance(op, TensorOp) and "view" in op.target]
 
 
 def test_a_dim_that_torch_misreads_is_refused() -> None:

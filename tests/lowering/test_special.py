@@ -12,7 +12,7 @@ import pytest
 from aot.ir.dtypes import FLOAT32, FLOAT64
 from aot.ir.numpy_ops import constant, convert
 from aot.ir.operations import OPERATIONS
-from aot.ir.scalar import Node, fold, load
+from aot.ir.scalar import Node, fold, load, postorder
 from aot.lowering.gamma import TWO_OPERANDS, polygamma_body
 from aot.lowering.polynomials import POLYNOMIALS
 from aot.lowering.special import ONE_OPERAND
@@ -65,6 +65,37 @@ def test_float64_is_as_accurate_as_its_rounding_allows(name: str) -> None:
         exact = np.array([float(function(v)) for v in x.tolist()])
     # At zeros of a wave, and where x itself is rounded, only the absolute error means something.
     np.testing.assert_allclose(evaluated(ONE_OPERAND[name], x), exact, rtol=4e-13, atol=4e-15)
+
+
+@pytest.mark.parametrize("name", ONE_OPERAND)
+def test_float32_has_its_digits(name: str) -> None:
+    function, low, high = EXACT[name]
+    x = np.linspace(max(low, -25.0), min(high, 25.0), 61).astype(np.float32)
+    with mp.workdps(35):
+        exact = np.array([float(function(v)) for v in x.tolist()])
+    found = evaluated(ONE_OPERAND[name], x)
+    assert found.dtype == np.float32
+    # At zeros of a wave its size says what float32 has digits of; a square has twice its error.
+    np.testing.assert_allclose(found, exact, rtol=5e-6 if name == "log_ndtr" else 1.5e-6, atol=4e-7)
+
+
+@pytest.mark.parametrize("name", ["bessel_j0", "modified_bessel_k0", "log_ndtr", "ndtri"])
+def test_nothing_of_float32_is_evaluated_in_float64(name: str) -> None:
+    body = ONE_OPERAND[name](load("x", FLOAT32, ()))
+    assert all(n.dtype != FLOAT64 for n in postorder([body]))
+
+
+@pytest.mark.parametrize("kind", "tuvw")
+def test_low_degrees_of_float32_are_steps_in_float32(kind: str) -> None:
+    body = POLYNOMIALS[f"chebyshev_polynomial_{kind}"]
+    few = body(load("x", FLOAT32, ()), load("n", FLOAT32, ()))
+    assert few.op == "where"
+    assert all(n.dtype != FLOAT64 for n in postorder([few.args[1]]))
+    x = np.linspace(-1.25, 1.25, 21).astype(np.float32)
+    for n in (-1, 0, 1, 2, 5, 8, 9, 30):
+        degree = np.full_like(x, n)
+        exact = evaluated(body, x.astype(np.float64), degree.astype(np.float64))
+        np.testing.assert_allclose(evaluated(body, x, degree), exact, rtol=5e-6, atol=5e-6)
 
 
 @pytest.mark.parametrize("p", [1e-300, 1e-100, 1e-40, 1e-20])

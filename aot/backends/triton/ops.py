@@ -63,7 +63,7 @@ _LOOPS = (
 """Operations that are device functions with loops, of the same names."""
 
 ASK_LANES = frozenset([*_LOOPS, "igamma", "igammac", "gcd", "digamma"])
-"""Operations of floats or integers that go on, or take a way, while some point of a tile wants it."""
+"""Operations that go on, or take a way, while some point of a tile wants it."""
 
 
 def _called(name: str) -> Callable[..., str]:

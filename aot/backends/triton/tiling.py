@@ -41,15 +41,15 @@ CROSSING_LEAST = 16
 
 
 MOST_TURNS = 8
-"""Tiles of one warp that a program computes one after the other: more programs take long to start."""
+"""Tiles of one warp that a program computes in turn: more programs take long to start."""
 
 UNIT_WARPS = 16
-"""Programs of one warp that every processor has before one takes several tiles."""
+"""Programs of one warp, of each of a device's units, from which on they take several tiles."""
 
 
 WARP_REGISTERS = 64
-"""Of a thread, where the rest of a body is cheap: so many that a processor holds all the programs of
-a warp that it can. What stands behind tests spills the others."""
+"""Of a thread, where the rest of a body is cheap: so many that a processor holds all the programs
+of a warp that it can. What stands behind tests spills the others."""
 
 CHEAP_REST = 200
 """Price of a point, without what stands behind tests, up to which that is so."""

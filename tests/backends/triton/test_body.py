@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from aot.backends.base import EmittedGraph
+from aot.backends.triton import tiling
 from aot.backends.triton.backend import TritonBackend
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
@@ -152,6 +153,11 @@ class Bessel(torch.nn.Module):
         return torch.special.bessel_j0(x)
 
 
+class Exponential(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.exp(x)
+
+
 @pytest.mark.parametrize(("least", "most"), [(0.0, 1.0), (20.0, 30.0), (0.0, 30.0)])
 def test_dear_sides_are_computed_in_tiles_that_want_them(
     least: float, most: float, monkeypatch: pytest.MonkeyPatch
@@ -166,5 +172,30 @@ def test_dear_sides_are_computed_in_tiles_that_want_them(
     module, x = Bessel(), torch.linspace(least, most, 700)
     (actual,) = interpret_triton(capture_module(module, (x,)), (x,))
     assert "    if any_true(" in texts[0]
+    assert "in range(" not in texts[0]
+    exact = to_array(module(x.double()))
+    assert difference(actual, to_array(module(x)), torch.float32, exact) == ""
+
+
+def test_tiles_whose_points_decide_together_are_of_one_warp() -> None:
+    large = torch.empty(1 << 24)
+    (function,) = emitted_for(Bessel(), large).functions
+    options = dict(function.options)
+    assert options["num_warps"] == 1
+    assert options["maxnreg"] == tiling.WARP_REGISTERS
+    # So many programs that their start takes long compute several tiles each.
+    assert re.search(r"for start\d+ in range\(", function.text)
+    (plain,) = emitted_for(Exponential(), large).functions
+    assert dict(plain.options) == {"num_warps": 4}
+    assert "in range(" not in plain.text
+
+
+def test_programs_of_several_tiles_end_with_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiling, "UNIT_WARPS", 1)
+    x = torch.linspace(0, 30, 2 * 128 * 528 + 128 * 5)
+    (function,) = emitted_for(Bessel(), x).functions
+    assert "for start" in function.text
+    module = Bessel()
+    (actual,) = interpret_triton(capture_module(module, (x,)), (x,))
     exact = to_array(module(x.double()))
     assert difference(actual, to_array(module(x)), torch.float32, exact) == ""

@@ -114,6 +114,26 @@ def test_the_first_few_of_long_rows(largest, monkeypatch):
     check_exact(model, function, (x,))
 
 
+@pytest.mark.parametrize("largest", (True, False))
+def test_the_first_few_of_equal_elements_are_the_first(largest, monkeypatch):
+    monkeypatch.setattr(template_argsort, "COUNT_WORK", 0)
+    generator = torch.Generator().manual_seed(seeded(5))
+    x = torch.randint(0, 3, (2, 4500), generator=generator).float()
+    x[1, 4000:] = NAN
+
+    def function(x):
+        return torch.topk(x, 40, largest=largest)
+
+    def stable(x):
+        values, order = torch.sort(x, dim=-1, stable=True, descending=largest)
+        return values[:, :40], order[:, :40]
+
+    model = captured(function, (x,))
+    (text,) = (f.text for f in emitted(model).functions if "sort_first(" in f.text)
+    assert "GROUP=" in text
+    check_exact(model, stable, (x,))
+
+
 FEW = {
     "parts with a rest": (distinct(1, 8999)[0], 0, True),
     "columns in equal parts": (distinct(2, 12288).t().contiguous(), 0, False),

@@ -64,7 +64,7 @@ def first_of_chunk(
     """Complements of the first KEPT of CHUNK elements, in falling order.
 
     They are all in KEPT groups of neighbours: those whose own first elements come first. So the
-    network sorts the groups' first elements, then the elements of those groups, which are read again.
+    network sorts the groups' first elements, then the elements of those groups, read again.
     """
     e = start + tl.arange(0, CHUNK)[None, :]
     keys = key(args, m, e)
@@ -100,9 +100,7 @@ def sort_first(
     # Complements: the last ones are the first.
     best = tl.full([1, KEPT], -0x8000000000000000, tl.int64)
     for start in range(0, elements, CHUNK):
-        part = first_of_chunk(
-            args, key, key_again, m, start, elements, CHUNK, GROUP, KEPT, MASKED
-        )
+        part = first_of_chunk(args, key, key_again, m, start, elements, CHUNK, GROUP, KEPT, MASKED)
         best = tl.topk(tl.reshape(tl.join(best, part), [1, 2 * KEPT]), KEPT)
     finish(args, m, tl.arange(0, KEPT)[None, :], positions_of(~best))
 
