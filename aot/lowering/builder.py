@@ -12,8 +12,6 @@ from aot.ir.origin import NO_ORIGIN, Origin
 from aot.ir.rewrite import rename_buffers
 from aot.ir.scalar import Node, bound_index, check_index, index_value, load
 from aot.ir.templates.base import LoopOp, TemplateCall, operand_dtype
-from aot.ir.templates.conv import Conv
-from aot.ir.templates.matmul import Matmul
 from aot.ir.tensors import Mutation, TensorGraph, TensorOp, TensorType
 from aot.symbolic import Expr, Ranges, Symbol, dim, row_major_strides, var
 
@@ -197,9 +195,8 @@ class GraphBuilder:
         """The result of a template call of that shape; `call` makes it of name, output, origin."""
         out = self._new_buffer(shape, dtype)
         made = call(self._op_name("t"), identity_view(out), self.origin)
-        if isinstance(made, (Conv, Matmul)) and made.kind in self.graph.tf32:
-            single = operand_dtype(made, self._buffers) == FLOAT32
-            made = replace(made, precision="tf32") if single else made
+        if made.kind in self.graph.tf32 and operand_dtype(made, self._buffers) == FLOAT32:
+            made = made.rounded()
         self._ops.append(made)
         return out
 

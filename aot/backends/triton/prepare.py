@@ -23,7 +23,6 @@ from aot.ir.kernels import (
     side_by_side,
 )
 from aot.ir.nests import Buffer
-from aot.ir.templates import Conv, Matmul
 
 MOST_PARTS = 8
 """Kernels of one launch."""
@@ -44,11 +43,9 @@ def prepare_kernels(graph: KernelGraph, gpu: Gpu) -> KernelGraph:
 def _with_precisions(graph: KernelGraph) -> KernelGraph:
     """The graph with a decision for each kernel that rounds its float32 operands."""
     rounding = [
-        Decision("precision", (kernel.name,), call.precision, "torch's settings let eager do so")
+        Decision("precision", (kernel.name,), rounding, "torch's settings let eager do so")
         for kernel in graph.kernels
-        if isinstance(kernel, TemplateKernel)
-        and isinstance(call := kernel.template, (Conv, Matmul))
-        and call.precision is not None
+        if isinstance(kernel, TemplateKernel) and (rounding := kernel.template.rounding) is not None
     ]
     return replace(graph, decisions=(*graph.decisions, *rounding)) if rounding else graph
 

@@ -101,6 +101,18 @@ class TemplateCall(ABC):
         """The call with those of its attributes that are index expressions as numbers."""
         return self
 
+    # ---- float32 as TF32 ----
+
+    def rounded(self) -> Self:
+        """The call that may round its float32 operands to TF32; itself where kernels never do."""
+        known = any(f.name == "precision" for f in fields(self))
+        return replace(self, **cast(dict[str, Any], {"precision": "tf32"})) if known else self
+
+    @property
+    def rounding(self) -> str | None:
+        """What float32 operands are rounded to ("tf32"); None: they are exact."""
+        return dict(self.attributes).get("precision")
+
     # ---- what it computes and costs ----
 
     @abstractmethod

@@ -100,12 +100,14 @@ class Matmul(TemplateCall):
         # Zeros behind the depth make it a multiple, where no number near the best divides it.
         parts = next((p for p in range(most, most // 2, -1) if int(depth) % p == 0), most)
         reason = f"{tiles} tiles of results leave the device idle for a depth of {depth}"
-        return Split(self._in_parts(builder, parts), f"{parts} parts of the depth", reason)
+        return Split(
+            self._in_parts(builder, parts, support.block), f"{parts} parts of the depth", reason
+        )
 
-    def _in_parts(self, builder: NestBuilder, parts: int) -> list[LoopOp]:
+    def _in_parts(self, builder: NestBuilder, parts: int, block: int) -> list[LoopOp]:
         part, results = Axis(var("part"), integer(parts)), self.output.axes
         dtype = builder.dtype(self.a.buffer).compute
-        copies, a, b = self._padded(builder, parts)
+        copies, a, b = self._padded(builder, parts, block)
         axes = (part, *results)
         point = tuple(a.symbol for a in axes)
         sums = builder.temp(f"{self.name}_parts", dtype, tuple(a.extent for a in axes))
@@ -122,22 +124,20 @@ class Matmul(TemplateCall):
             LoopNest(f"{self.name}_sums", results, (part,), (total,), self.origin),
         ]
 
-    def _padded(self, builder: NestBuilder, parts: int) -> tuple[list[LoopNest], View, View]:
+    def _padded(
+        self, builder: NestBuilder, parts: int, block: int
+    ) -> tuple[list[LoopNest], View, View]:
         """Both operands with zeros behind the depth where it is no multiple, and what copies."""
         depth = int(self.a.axes[-1].extent)
         if depth % parts == 0:
             return [], self.a, self.b
-        each = parts * _PART_ROWS
+        each = parts * block
         whole = integer(-(-depth // each) * each)
         made = [
             builder.with_zeros(f"{self.name}_{role}", view, len(view.axes) - k, whole, self.origin)
             for role, view, k in (("a", self.a, 1), ("b", self.b, 2))
         ]
         return [nest for nest, _ in made if nest is not None], made[0][1], made[1][1]
-
-
-_PART_ROWS = 64
-"""Parts of a padded depth are multiples of it: whole blocks, whose rows start at even addresses."""
 
 
 def _cut(view: View, k: int, part: Axis) -> View:
@@ -173,6 +173,7 @@ class MatmulSupport(Support[Matmul]):
         tiny_work: where there are no more multiplications than these.
         deep: Depths that it wants in parts where there are few tiles of results, if ever.
         least_tile: Rows and columns of the smallest tile.
+        block: Parts of a depth that no good number divides are multiples of so many.
         rows: Where it wants operands' rows to start; None: anywhere, and it packs weights.
     """
 
@@ -180,4 +181,5 @@ class MatmulSupport(Support[Matmul]):
     tiny_work: int = 1 << 17
     deep: Parts | None = None
     least_tile: int = 16
+    block: int = 64
     rows: AlignedRows | None = None

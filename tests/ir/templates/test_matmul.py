@@ -61,7 +61,7 @@ def in_parts(call: Matmul, units: int = 64) -> Split | None:
         (dim("s0"), 8000, 16, 8),
         (16, 64000, 16, 64),
         (64, 64000, 64, 4),
-        (16, 8003, 16, 0),
+        (16, 8003, 16, 8),
         (16, 4096, 16, 0),
         (16, dim("s1"), 16, 0),
         (256, 64000, 256, 0),
@@ -86,3 +86,14 @@ def test_parts_are_products_whose_sums_are_taken_in_order() -> None:
     assert [str(e) for e in products.b.index] == ["1000*part + v0", "v1"]
     assert [int(a.extent) for a in sums.reduction] == [8]
     assert sums.stores[0].buffer == "b"
+
+
+def test_a_depth_that_nothing_divides_gets_zeros_behind_it() -> None:
+    found = in_parts(product(16, 8003, 16))
+    assert found is not None
+    *copies, products, sums = found.ops
+    assert isinstance(products, Matmul)
+    assert isinstance(sums, LoopNest)
+    assert [[int(a.extent) for a in nest.axes] for nest in copies] == [[16, 8192], [16, 8192]]
+    assert [int(a.extent) for a in products.a.axes] == [8, 16, 1024]
+    assert [int(a.extent) for a in products.b.axes] == [8, 1024, 16]
