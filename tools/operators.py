@@ -33,8 +33,9 @@ _HEAD = """# Operators
 Each operator of PyTorch's OpInfo database, in four types, with PyTorch's own samples: how many are
 packaged and give the right result (against float64; integers exactly), of how many that were tried.
 CPU: packages, run. GPU: the generated Triton kernels in Triton's interpreter. Sizes are static.
-Random operators are compared in type and shape. Some linear algebra, sparse and
-quantised types are not counted: they are refused when a package is built.
+Random operators are compared in type and shape. Sparse and quantised types are not counted (they
+are refused when a package is built), nor are `eigh` and `svd`, which have several right results:
+their products are compared in `tests/conformance/linalg_rows.py`.
 
 This page is made by `python -m tools.operators` from benchmarks/results/opinfo_*.json, which
 `make conformance` writes. `aot-package ops --table` prints the same. An operator that is not listed

@@ -58,7 +58,9 @@ def _pinv(
 
 
 _TERMS = 16
-_NEAR = 0.75
+_NEAR = {torch.float32: 2.6, torch.complex64: 2.6}
+"""Norms for which so many terms are exact; 0.75 for types of twice as many bits."""
+
 _DOUBLINGS = 24
 
 
@@ -66,13 +68,14 @@ def _matrix_exp(a: torch.Tensor) -> torch.Tensor:
     """The exponential: a polynomial of a matrix near 0, squared as often as it takes to get there.
 
     Of a matrix halved so often that its norm is at most `_NEAR`, `_TERMS` terms of the series are
-    exact in float64. All matrices of a batch are squared as often as its greatest may need, and
+    exact. Every squaring doubles the error, so there are as few as can be. All matrices of a batch are squared as often as its greatest may need, and
     each keeps what is its own.
     """
     if a.shape[-1] == 0 or a.numel() == 0:
         return a.clone()
+    near = _NEAR.get(a.dtype, 0.75)
     size = a.abs().sum(-2, keepdim=True).amax(-1, keepdim=True)
-    halvings = torch.ceil(torch.log2(size / _NEAR)).clamp(0, _DOUBLINGS)
+    halvings = torch.ceil(torch.log2(size / near)).clamp(0, _DOUBLINGS)
     x = a * torch.exp2(-halvings)
     one = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device).expand_as(a)
     powers = [one, x, torch.matmul(x, x)]
@@ -85,7 +88,7 @@ def _matrix_exp(a: torch.Tensor) -> torch.Tensor:
         found = sum(terms, torch.matmul(found, powers[4]))
     for k in range(_DOUBLINGS):
         found = torch.where(halvings > k, torch.matmul(found, found), found)
-    return torch.where(size.isfinite() & (size <= _NEAR * 2.0**_DOUBLINGS), found, math.nan)
+    return torch.where(size.isfinite() & (size <= near * 2.0**_DOUBLINGS), found, math.nan)
 
 
 def _cross_entropies(

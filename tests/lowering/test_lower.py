@@ -64,15 +64,30 @@ def test_an_operator_has_one_lowering() -> None:
 
 
 def test_all_missing_operators_are_listed_with_their_lines() -> None:
-    def only_powers(x: torch.Tensor) -> Any:
-        return torch.matrix_exp(x) + torch.matrix_exp(x + 1)
+    def only_eigenvalues(x: torch.Tensor) -> Any:
+        return torch.linalg.eigvals(x) + torch.linalg.eigvals(x + 1)
 
     with pytest.raises(UnsupportedOperators) as raised:
-        lowered(only_powers, torch.randn(3, 3))
+        lowered(only_eigenvalues, torch.randn(3, 3))
     (missing,) = raised.value.missing
-    assert missing.operator == "aten.linalg_matrix_exp.default"
+    assert missing.operator == "aten.linalg_eig.default"
     assert {o.file.rpartition("/")[2] for o in missing.origins} == {"test_lower.py"}
     assert all(o.line > 0 and o.code for o in missing.origins)
+
+
+@pytest.mark.parametrize(
+    ("function", "instead"),
+    [
+        (torch.linalg.eigvals, "eigh"),
+        (torch.linalg.ldl_factor_ex, "lu_factor"),
+        (lambda x: torch.poisson(x.abs()), "as an input"),
+        (lambda x: torch.binomial(x.abs(), x.abs().clamp(max=1)), "as an input"),
+    ],
+)
+def test_operators_without_a_row_say_what_to_do(function: Callable[..., Any], instead: str) -> None:
+    with pytest.raises(UnsupportedOperators) as caught:
+        lowered(function, torch.eye(3))
+    assert instead in caught.value.missing[0].reason
 
 
 def test_refused_calls_say_why_and_do_not_hide_each_other() -> None:

@@ -356,7 +356,6 @@ SEVERAL = (
 ARCHITECTURES = (*ENCODERS, *DECODERS, *CACHED, *PAIRS, *STATE_SPACES, *VISION, *AUDIO, *SEVERAL)
 
 REFUSED: Mapping[str, str] = {
-    "Deberta": "depends on the values of a tensor",
     "Longformer": "data-dependent",
     "FNet": "number of points",
     "Vilt": "data-dependent",
