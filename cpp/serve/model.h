@@ -28,11 +28,6 @@ class Model {
   Scheduler& scheduler() { return *scheduler_; }
   const Config& config() const { return config_; }
   const Latency& latency() const { return latency_; }
-  // A file that the package carries for whoever serves it, or nullptr.
-  const aot_entry_info* entry(const std::string& name) const {
-    return package_.find_entry(name.c_str());
-  }
-
   // Ends what the model has taken, and takes no more. Not from a thread of the model.
   void retire() {
     if (scheduler_ != nullptr) scheduler_->finish();

@@ -162,6 +162,38 @@ def test_a_wrong_configuration_is_told(
         assert word in row["reason"]
 
 
+def test_a_configuration_is_followed(program: Path, package: Path, tmp_path: Path) -> None:
+    limits = {"output_bytes": 64, "run_ns": 10**10}
+    put(
+        tmp_path,
+        "m",
+        package,
+        versions="all",
+        device="cpu",
+        sessions=2,
+        threads=1,
+        cpus=[0],
+        max_batch=4,
+        max_delay_us=10,
+        max_queue=5,
+        timeout_ms=5000,
+        limits=limits,
+    )
+    with Server(program, tmp_path) as server:
+        config = server.ask("GET", "/v2/models/m/config").json
+        assert config["instance_group"][0]["count"] == 2
+        assert config["parameters"]["max_queue"]["string_value"] == "5"
+        assert set(json.loads(config["parameters"]["batch_microseconds"]["string_value"])) == {
+            "1",
+            "2",
+            "4",
+        }
+        assert server.infer("m", request(tensor(X))).status == 200
+        answer = server.infer("m", request(tensor(np.ones((5, 4), np.float32))))
+        assert answer.status == 413
+        assert "64" in answer.json["error"]
+
+
 def test_packages_must_be_signed_where_keys_are_given(
     program: Path, package: Path, tmp_path: Path
 ) -> None:
