@@ -67,8 +67,8 @@ programs: setup ## thousands of random programs against eager: benchmarks/result
 hostile: setup ## packages changed to do harm, opened and run under sanitizers: ARGS='--count 100000'
 	@VENV=$(VENV) scripts/hostile $(ARGS)
 
-sweeps: setup ## every case of the vector library and of both backends' templates (`make test` samples)
-	@$(PY) -m pytest tests/backends/cpp tests/backends/triton -n auto --sweeps $(ARGS)
+sweeps: setup ## every case of the vector library, both backends' templates, the examples (`make test` samples)
+	@$(PY) -m pytest tests/backends/cpp tests/backends/triton tests/examples -n auto --sweeps $(ARGS)
 
 wheels: ## the sdists and wheels of a release, into dist/: ARGS=FOLDER, PYTHONS='python3.11 …'
 	@scripts/wheels $(ARGS)

@@ -1,4 +1,5 @@
-// For tests that CMakeLists.txt lists as without threads, which the thread sanitizer's build leaves out.
+// For tests that CMakeLists.txt lists as without threads: the thread sanitizer's build leaves them
+// out.
 #include <pthread.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""Every example, at every ISA level this machine has and at 1 and 2 threads, against float64."""
+"""Every example, at ISA levels of this machine and at 1 and 2 threads, against float64."""
 
 from __future__ import annotations
 
@@ -17,20 +17,32 @@ EXAMPLES = sorted(p.parent.name for p in ROOT.glob("[01]*/model.py"))
 LEVELS = options.CPU_LEVELS[: options.CPU_LEVELS.index(aot_runtime.cpu_isa()) + 1]
 
 
+def levels_run(config: pytest.Config) -> tuple[str, ...]:
+    """The lowest and the best; those between, which most other tests run, are a sweep."""
+    ends = tuple(dict.fromkeys((LEVELS[0], LEVELS[-1])))
+    return LEVELS if config.getoption("--sweeps") else ends
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Fills the `isa` argument."""
+    if "isa" in metafunc.fixturenames:
+        metafunc.parametrize("isa", levels_run(metafunc.config))
+
+
 @pytest.fixture(scope="module", params=EXAMPLES)
 def packaged(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, tuple[Reference, ...]]:
-    """The example's package, with all levels, and its reference outputs."""
+    """The example's package, with the levels that run, and its reference outputs."""
     model = ROOT / str(request.param) / "model.py"
     output = tmp_path_factory.mktemp("examples") / f"{request.param}.pkg"
-    driver.build(model, options.from_environment(output=output))
+    targets = (options.Target("cpu", levels_run(request.config)),)
+    driver.build(model, options.from_environment(output=output, targets=targets))
     return output, references(model)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("isa", LEVELS)
 def test_example_matches_float64(
     packaged: tuple[Path, tuple[Reference, ...]], isa: str, threads: int
 ) -> None:
