@@ -430,7 +430,9 @@ def test_what_is_missing_is_told_in_one_line() -> None:
 def test_commands_about_packages_need_no_torch(package: Path, tmp_path: Path) -> None:
     for arguments in (["inspect"], ["plan"], ["run"], ["verify"], ["bench", "--runs", "2"]):
         command, *rest = arguments
-        done = without("torch,safetensors,triton,cryptography,bokeh,jinja2", command, package, *rest)
+        done = without(
+            "torch,safetensors,triton,cryptography,bokeh,jinja2", command, package, *rest
+        )
         assert (done.returncode, done.stderr) == (0, "")
     done = without("torch,safetensors", "model.py")
     assert done.returncode == 4
