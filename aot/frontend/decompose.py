@@ -73,6 +73,8 @@ def _matrix_exp(a: torch.Tensor) -> torch.Tensor:
     """
     if a.shape[-1] == 0 or a.numel() == 0:
         return a.clone()
+    if a.dtype in (torch.bfloat16, torch.float16):
+        return _matrix_exp(a.float()).to(a.dtype)
     near = _NEAR.get(a.dtype, 0.75)
     size = a.abs().sum(-2, keepdim=True).amax(-1, keepdim=True)
     halvings = torch.ceil(torch.log2(size / near)).clamp(0, _DOUBLINGS)
