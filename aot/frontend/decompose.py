@@ -68,8 +68,8 @@ def _matrix_exp(a: torch.Tensor) -> torch.Tensor:
     """The exponential: a polynomial of a matrix near 0, squared as often as it takes to get there.
 
     Of a matrix halved so often that its norm is at most `_NEAR`, `_TERMS` terms of the series are
-    exact. Every squaring doubles the error, so there are as few as can be. All matrices of a batch are squared as often as its greatest may need, and
-    each keeps what is its own.
+    exact. Every squaring doubles the error, so there are as few as can be. All matrices of a batch
+    are squared as often as its greatest may need, and each keeps what is its own.
     """
     if a.shape[-1] == 0 or a.numel() == 0:
         return a.clone()
