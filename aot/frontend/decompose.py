@@ -68,11 +68,13 @@ def _matrix_exp(a: torch.Tensor) -> torch.Tensor:
     """The exponential: a polynomial of a matrix near 0, squared as often as it takes to get there.
 
     Of a matrix halved so often that its norm is at most `_NEAR`, `_TERMS` terms of the series are
-    exact. Every squaring doubles the error, so there are as few as can be. All matrices of a batch are squared as often as its greatest may need, and
-    each keeps what is its own.
+    exact. Every squaring doubles the error, so there are as few as can be. All matrices of a batch
+    are squared as often as its greatest may need, and each keeps what is its own.
     """
     if a.shape[-1] == 0 or a.numel() == 0:
         return a.clone()
+    if a.dtype in (torch.bfloat16, torch.float16):
+        return _matrix_exp(a.float()).to(a.dtype)
     near = _NEAR.get(a.dtype, 0.75)
     size = a.abs().sum(-2, keepdim=True).amax(-1, keepdim=True)
     halvings = torch.ceil(torch.log2(size / near)).clamp(0, _DOUBLINGS)

@@ -116,7 +116,8 @@ _INSTEAD: Mapping[str, str] = {
 
 def _missing(op: TensorOp) -> str:
     """Why there is no row; "" where the operator's name says it all."""
-    return _INSTEAD.get(op.target, "on complex numbers" if op.target.startswith(FORMULA) else "")
+    complex_ = "on complex numbers" if op.target.startswith(FORMULA) else ""
+    return _INSTEAD.get(op.target.removeprefix(FORMULA), complex_)
 
 
 def _public(origin: Origin) -> errors.Origin:

@@ -57,7 +57,7 @@ def test_a_state_of_too_many_dimensions() -> None:
 
 def test_counts_of_another_type() -> None:
     captured = traced_otherwise(
-        Counts(), torch.tensor([1, 2]), "aten.bincount.default", lambda r: r.to(torch.uint8)
+        Counts(), torch.tensor([1, 2]), "aot.bincount.default", lambda r: r.to(torch.uint8)
     )
     assert "traces a result of int64 as one of uint8" in reason(captured)
 
