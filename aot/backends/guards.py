@@ -18,6 +18,10 @@ WORTH = 64
 """The price of a side, additions, from which on it is guarded: several times what a branch costs
 that was foreseen wrongly, so that mixed vectors lose little."""
 
+MOST_NESTED = 8
+"""Guards within each other. A chain of selections, such as one of hundreds of parts side by side,
+is dear as a whole from everywhere in it; more tests gain nothing, and text nests only so deep."""
+
 _OUTSIDE = frozenset("const index load check_index reduce".split())
 """What is evaluated before the test: it is cheap, or has an effect, or is a reduction's."""
 
@@ -55,7 +59,20 @@ def find_guards(roots: Iterable[Node]) -> dict[Node, Guard]:
             guard = _guard(node, order, users)
             if guard is not None:
                 found[node] = guard
-    return found
+    return _outer_levels(found, order)
+
+
+def _outer_levels(found: dict[Node, Guard], order: Sequence[Node]) -> dict[Node, Guard]:
+    """The guards of the outermost `MOST_NESTED` levels."""
+    level = dict.fromkeys(order, 1)
+    kept = {}
+    for node in reversed(order):
+        guard = found.get(node)
+        if guard is not None and level[node] <= MOST_NESTED:
+            kept[node] = guard
+            for inside in guard.behind:
+                level[inside] = max(level[inside], level[node] + 1)
+    return {node: kept[node] for node in found if node in kept}
 
 
 def _guard(node: Node, order: Sequence[Node], users: dict[Node, set[Node | None]]) -> Guard | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aot.backends.guards import find_guards
+from aot.backends.guards import MOST_NESTED, find_guards
 from aot.ir.dtypes import FLOAT32, FLOAT64
 from aot.ir.scalar import Node, binary, cast, const, load, unary, where
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
@@ -63,3 +63,18 @@ def test_sides_within_sides_are_evaluated_where_a_lane_wants_them():
     outs.append((maker.output("u", FLOAT32, [N]), [i.symbol], uniform))
     maker.kernel([nest("n", [i], [], *outs)])
     Program(maker.graph()).check(inputs, rtol=1e-5, atol=1e-6)
+
+
+def test_long_chains_are_guarded_in_their_outermost_levels():
+    x = load("x", FLOAT64, ())
+    value: Node = binary("mul", x, x)
+    nodes = []
+    for k in range(300):
+        here = binary("mul", binary("sub", x, const(float(k), FLOAT64)), x)
+        value = where(binary("lt", x, const(float(k), FLOAT64)), value, here)
+        nodes.append(value)
+    guards = find_guards([value])
+    assert len(guards) == MOST_NESTED
+    assert set(guards) == set(nodes[-MOST_NESTED:])
+    innermost = guards[nodes[-MOST_NESTED]]
+    assert nodes[-MOST_NESTED - 1] in innermost.behind
