@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from aot.frontend.losses import ctc_loss
+
 _untyped: Any = torch
 """torch, for functions of it that have no types."""
 
@@ -289,6 +291,8 @@ COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     **{getattr(torch, name): ours for name, ours in _OURS.items()},
     **{getattr(torch.Tensor, name): ours for name, ours in _OURS.items()},
     torch.linalg.lstsq: lstsq,
+    torch.ctc_loss: ctc_loss,
+    torch.nn.functional.ctc_loss: ctc_loss,
     torch.combinations: all_combinations,
     torch.nn.functional.one_hot: one_hot,
 }

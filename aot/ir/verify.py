@@ -31,6 +31,8 @@ Kernel graph, besides 2 to 9 for the nests and templates in execution order:
 15. A workspace is a temporary that no other kernel touches.
 16. A kernel whose workers share what it stores to has nothing else that is parallel, one stage of
     one nest that does not reduce, and loops inside those that say whose a point is.
+17. Loops of a kernel that have one symbol have one extent, in all of its stages: what is known of
+    a variable holds wherever it stands.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from aot.errors import InternalError
 from aot.ir.flow import Branch, Flow, Span, items_of, parts_of, slices_of, touched_by
-from aot.ir.kernel_facts import outer_axes, share_level, strip_of
+from aot.ir.kernel_facts import kernel_axes, outer_axes, share_level, strip_of
 from aot.ir.kernels import (
     FusedKernel,
     Kernel,
@@ -331,6 +333,10 @@ def _verify_kernel(kernel: Kernel, fail: Fail) -> None:
         for stage in part.stages:
             _verify_stage(part, stage, fail)
         _verify_shares(part, fail)
+        extents: dict[Symbol, Expr] = {}
+        for axis in kernel_axes(part):
+            if extents.setdefault(axis.symbol, axis.extent) != axis.extent:
+                fail(f"{axis.symbol} has two extents: {extents[axis.symbol]} and {axis.extent}")
     ops = list(kernel_ops(kernel))
     local = {name for part in parts for name in part.local}
     written = {name for op in ops for name in writes(op)}

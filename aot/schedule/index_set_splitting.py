@@ -92,7 +92,8 @@ def _change(expr: Expr, axis: Axis) -> int | None:
 
 
 def _piece(graph: LoopGraph, stage: StageDraft, axis: Axis, begin: int, end: int) -> StageDraft:
-    part = Axis(var(f"{axis.symbol}_from{begin}"), integer(end - begin))
+    # Another stage may cut an axis of this name elsewhere: one symbol has one extent in a kernel.
+    part = Axis(var(f"{axis.symbol}_from{begin}_to{end}"), integer(end - begin))
     mapping: dict[Symbol, Expr] = {axis.symbol: part.symbol + begin}
 
     def swap(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:

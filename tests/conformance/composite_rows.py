@@ -100,6 +100,25 @@ def _exponents(dtype: torch.dtype) -> Sequence[Args]:
     return [(x,), (x * 0.01,), (x * 4,), (far,), (x[0, :1, :1],), (x[:, :0, :0],)]
 
 
+def _sequences(dtype: torch.dtype) -> Sequence[Args]:
+    steps = ordinary(dtype, 12, 3, 6).log_softmax(2)
+    rows = torch.tensor([[1, 1, 2, 5], [3, 4, 3, 0], [2, 2, 2, 2]])
+    seen, wanted = torch.tensor([12, 10, 7]), torch.tensor([4, 3, 0])
+    flat = torch.tensor([1, 1, 2, 5, 3, 4, 3])
+    kinds = ("none", "mean", "sum")
+    samples: list[Args] = [(steps, rows, seen, wanted, kind, z) for kind in kinds for z in (0, 1)]
+    samples += [
+        (steps, flat, seen, wanted, "none", 0),
+        (steps[:3], rows, seen[2:] - 4, wanted, "none", 1),
+    ]
+    return [*samples, (steps[:, 0], rows[0], torch.tensor(12), torch.tensor(4), "none", 0)]
+
+
+def _ctc(probs: Tensor, rows: Tensor, seen: Tensor, wanted: Tensor, kind: str, zero: int) -> Any:
+    given = seen.expand(wanted.shape)
+    return F.ctc_loss(probs, rows, given, wanted, 0, kind, bool(zero))
+
+
 def _starts(dtype: torch.dtype) -> Sequence[Args]:
     x = ordinary(dtype, 4, 6)
     return [(x, dim, torch.tensor(at), 2) for dim in (0, 1) for at in (0, 1, -2)]
@@ -121,6 +140,7 @@ ROWS: tuple[Row, ...] = (
     Row("gaussian_nll_loss", _gaussian, _checked, (*REALS, torch.bfloat16)),
     Row("lstsq", _solved, _least, REALS),
     Row("matrix_exp", torch.matrix_exp, _exponents, (*REALS, torch.bfloat16)),
+    Row("ctc_loss", _ctc, _sequences, REALS),
     Row("narrow at a value", torch.narrow, _starts, MANY),
     Row("cholesky by its older name", torch.cholesky, _small, REALS),
     Row("bincount with weights", torch.bincount, _counts, (*REALS, torch.int64)),

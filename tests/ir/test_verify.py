@@ -157,6 +157,8 @@ def _kernels(kernel: Kernel, strides: tuple[int, ...] | None = (1,)) -> KernelGr
 
 LOOP = axes(i0=4)
 STAGE = Stage(LOOP, (), LOOP, LOOP[0], (COPY,))
+SHORT = axes(i0=2)
+SHORTER = Stage(SHORT, (), SHORT, SHORT[0], (nest(SHORT, X, name="n1", buffer="z"),))
 KERNEL = NestKernel("k0", (), (STAGE,), None, (), ("x",), ("y",))
 
 
@@ -183,6 +185,10 @@ KERNELS: dict[str, tuple[str, Callable[[], KernelGraph]]] = {
     "strip of a foreign axis": (
         "strip's axis",
         lambda: _kernels(replace(KERNEL, strip=Strip(axes(i1=4)[0], 8))),
+    ),
+    "a variable of two extents": (
+        "i0 has two extents: 4 and 2",
+        lambda: _kernels(replace(KERNEL, stages=(STAGE, SHORTER), writes=("y", "z"))),
     ),
     "shares besides strips": (
         "more than one nest with one store",

@@ -14,7 +14,7 @@ from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.groups import with_outer
 from aot.schedule.index_set_splitting import split_index_sets, split_points
 from aot.schedule.stages import StageDraft, form_stages
-from aot.symbolic import Expr
+from aot.symbolic import Expr, Symbol
 from tests.schedule.graphs import BATCH, S0, concatenate, pointwise, unary_op
 from tests.schedule.steps import check_parts, groups, laid, scheduler, text
 
@@ -37,11 +37,23 @@ def test_the_halves_of_a_concatenation_are_loops_of_their_own() -> None:
     cut = split_index_sets(scheduler(graph), _stages(graph, 1), None)
     nests = [nest for stage in cut for nest in stage.nests]
     assert text(*nests).splitlines() == [
-        "n0 = nest(n0_i0<4, n0_i1_from0<100) { buf2[n0_i0, n0_i1_from0] = x[n0_i0, n0_i1_from0] }",
-        "n0 = nest(n0_i0<4, n0_i1_from100<60) "
-        "{ buf2[n0_i0, n0_i1_from100 + 100] = y[n0_i0, n0_i1_from100] }",
+        "n0 = nest(n0_i0<4, n0_i1_from0_to100<100) "
+        "{ buf2[n0_i0, n0_i1_from0_to100] = x[n0_i0, n0_i1_from0_to100] }",
+        "n0 = nest(n0_i0<4, n0_i1_from100_to160<60) "
+        "{ buf2[n0_i0, n0_i1_from100_to160 + 100] = y[n0_i0, n0_i1_from100_to160] }",
     ]
     check_parts(graph, nests)
+
+
+def test_pieces_of_one_name_have_one_extent() -> None:
+    # Stages of a kernel may cut axes of one name at different places; both were called `from0`.
+    extents: dict[Symbol, Expr] = {}
+    for left, right in ((100, 60), (40, 120)):
+        graph = laid(_joined(1), {"x": (4, left), "y": (4, right)})
+        for stage in split_index_sets(scheduler(graph), _stages(graph, 1), None):
+            for axis in stage.inner:
+                assert extents.setdefault(axis.symbol, axis.extent) == axis.extent
+    assert len(extents) == 4
 
 
 def test_an_axis_that_must_stay_whole_stays() -> None:
