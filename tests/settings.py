@@ -35,8 +35,12 @@ def seeded(own: int = 0) -> int:
 
 
 def exact_floats() -> None:
-    """Lets nothing round float32 to TF32 in this process: results are held to exact ones then."""
-    torch.backends.cudnn.allow_tf32 = False
+    """Lets nothing round float32 to TF32 in this process: results are held to exact ones then.
+
+    To be called before torch.testing's own tests are imported, which allow no such change.
+    """
+    if torch.backends.cudnn.allow_tf32:
+        torch.backends.cudnn.allow_tf32 = False
 
 
 def level() -> str:

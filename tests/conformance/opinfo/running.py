@@ -21,7 +21,6 @@ from tests.conformance.executors import Executor
 from tests.conformance.opinfo.expected import Expected, compare, expected
 from tests.conformance.opinfo.outcome import CRASH, OK, OUT, REFUSED, WRONG, Outcome
 from tests.conformance.opinfo.samples import AllCases, Case
-from tests.settings import exact_floats
 
 BATCH = 64
 """Cases in one module."""
@@ -32,7 +31,6 @@ KEPT = 32
 
 def run_cases(chosen: Sequence[Case], executor: Executor | None) -> Iterator[Outcome]:
     """The outcome of each case; without an executor, as far as the lowering."""
-    exact_floats()
     wanted: dict[Case, Expected] = {}
     for case in chosen:
         try:
