@@ -82,18 +82,6 @@ def _gaussian(x: Tensor, target: Tensor, var: Tensor, full: bool, kind: str) -> 
     return F.gaussian_nll_loss(x, target, var, full, reduction=kind)
 
 
-def _least(dtype: torch.dtype) -> Sequence[Args]:
-    tall, right = ordinary(dtype, 5, 3), ordinary(dtype, 5, 2)
-    pairs = ((tall, right), (tall[:3], right[:3]), (tall.mT.contiguous(), right[:3]))
-    several = (ordinary(dtype, 2, 5, 3), ordinary(dtype, 2, 5, 1))
-    return [(a, b, how) for a, b in (*pairs, several) for how in ("gels", "gelsy")]
-
-
-def _solved(a: Tensor, b: Tensor, how: str) -> tuple[Tensor, ...]:
-    found = torch.linalg.lstsq(a, b, driver=how)
-    return found.solution, found.residuals, found.rank
-
-
 def _exponents(dtype: torch.dtype) -> Sequence[Args]:
     x = ordinary(dtype, 2, 5, 5)
     far = torch.diag(torch.tensor([-40.0, -3.0, 0.0, 2.0], dtype=dtype))
@@ -138,7 +126,6 @@ ROWS: tuple[Row, ...] = (
     Row("one_hot of any classes", F.one_hot, _classes, (torch.int64,)),
     Row("tensor_split at values", torch.tensor_split, _cuts, MANY),
     Row("gaussian_nll_loss", _gaussian, _checked, (*REALS, torch.bfloat16)),
-    Row("lstsq", _solved, _least, REALS),
     Row("matrix_exp", torch.matrix_exp, _exponents, (*REALS, torch.bfloat16)),
     Row("ctc_loss", _ctc, _sequences, REALS),
     Row("narrow at a value", torch.narrow, _starts, MANY),

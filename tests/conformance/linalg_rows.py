@@ -125,6 +125,18 @@ def _first_columns(a: torch.Tensor) -> torch.Tensor:
     return linalg.householder_product(*torch.geqrf(tall))
 
 
+def _right_sides(dtype: torch.dtype) -> Sequence[Args]:
+    tall, right = ordinary(dtype, 5, 3), ordinary(dtype, 5, 2)
+    pairs = ((tall, right), (tall[:3], right[:3]), (tall.mT.contiguous(), right[:3]))
+    several = (ordinary(dtype, 2, 5, 3), ordinary(dtype, 2, 5, 1))
+    return [(a, b, how) for a, b in (*pairs, several) for how in ("gels", "gelsy")]
+
+
+def _least_squares(a: torch.Tensor, b: torch.Tensor, how: str) -> tuple[torch.Tensor, ...]:
+    found = linalg.lstsq(a, b, driver=how)
+    return found.solution, found.residuals, found.rank
+
+
 QR = (
     Row("geqrf", torch.geqrf, _rectangles, REAL),
     Row("qr", linalg.qr, _rectangles, REAL),
@@ -132,6 +144,7 @@ QR = (
     Row("qr without q", lambda a: linalg.qr(a, mode="r")[1], _rectangles, REAL),
     Row("householder_product", _first_columns, _rectangles, REAL),
     Row("ormqr", _times_q, _rectangles, REAL),
+    Row("lstsq", _least_squares, _right_sides, REAL),
 )
 
 

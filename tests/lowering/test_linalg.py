@@ -57,9 +57,8 @@ def test_few_routines_make_the_operators(
     [
         (lambda a: linalg.cholesky_ex(a, check_errors=True)[0], (A,), "without _ex"),
         (lambda a: linalg.lu_factor_ex(a, pivot=False)[0], (A,), "without pivots"),
-        (torch.cholesky, (A,), "deprecated"),
     ],
-    ids=["check_errors", "no pivots", "deprecated"],
+    ids=["check_errors", "no pivots"],
 )
 def test_refusals_say_what_to_do(
     function: Callable[..., Any], args: tuple[torch.Tensor, ...], reason: str

@@ -11,9 +11,10 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -55,6 +56,18 @@ def put(models: Path, name: str, package: Path, version: int = 1, **config: Any)
     if config:
         (models / name / "config.json").write_text(json.dumps(config))
     return folder / "model.pkg"
+
+
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T | None], seconds: float = 10.0) -> T:
+    """What `look` finds once there is something: other threads and processes may be about to."""
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < end, "nothing came"
+        time.sleep(0.01)
+    return found
 
 
 class Answer:
@@ -99,6 +112,10 @@ class Server:
             else:
                 self.other.append(line)
         self._serving.set()
+
+    def logged(self, trace: str) -> dict[str, Any]:
+        """The line of that trace, which the server may be about to write."""
+        return eventually(lambda: next((x for x in self.lines if x.get("trace_id") == trace), None))
 
     def __enter__(self) -> Server:
         return self

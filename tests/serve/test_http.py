@@ -85,7 +85,7 @@ def test_failures_are_logged_with_the_clients_trace(server: Server) -> None:
         traceparent=f"00-{trace}-00f067aa0ba902b7-01",
     )
     assert answer.headers["traceparent"].split("-")[1] == trace
-    line = next(x for x in server.lines if x.get("trace_id") == trace)
+    line = server.logged(trace)
     assert line["code"] == "SHAPE_MISMATCH"
     assert line["parent_id"] == "00f067aa0ba902b7"
 

@@ -144,7 +144,10 @@ def _blocks(size: ConvSize, gpu: Gpu) -> _Blocks:
         return _Blocks(_DOUBLE, (16,))
     if size.rounded:
         return _Blocks(_TF32, (64, 32, 16))
-    return _Blocks(_DIGITS if gpu.splits_floats else _SINGLE, (32, 16))
+    if not gpu.splits_floats:
+        return _Blocks(_SINGLE, (32, 16))
+    # Tensor cores that read registers alone have both halves of the digits there: more spills.
+    return _Blocks(_DIGITS, (32, 16) if gpu.async_dots else (16,))
 
 
 def conv_tile(size: ConvSize, gpu: Gpu) -> ConvTile:
