@@ -1,5 +1,5 @@
-/* The part of DLPack 1.0 that the runtime speaks, and the codes of the float8 types (1.1), declared from its public ABI.
- * C11 and C++17.
+/* The part of DLPack 1.0 that the runtime speaks, and the codes of the float8 types (1.1), declared
+ * from its public ABI. C11 and C++17.
  *
  * Layouts equal those of the official header, so tensors pass between this library and any other
  * that speaks DLPack. A program that needs declarations of a newer DLPack includes the official

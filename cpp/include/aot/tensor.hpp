@@ -36,8 +36,8 @@ struct float8_e8m0fnu {
   uint8_t bits;
 };
 
-// DLPack's name of a C++ element type. Of the float8 types by number: a program may have included an
-// official header of DLPack 1.0, which has no names for them.
+// DLPack's name of a C++ element type. Of the float8 types by number: a program may have included
+// an official header of DLPack 1.0, which has no names for them.
 template <typename T>
 constexpr DLDataType dtype_of() {
   using E = std::remove_cv_t<T>;

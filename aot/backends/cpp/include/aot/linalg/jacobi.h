@@ -19,9 +19,7 @@ template <class T>
 struct OneMatrix {
   T* at;
   int64_t columns;
-  AOT_INLINE Vec<T, 1> get(int64_t i, int64_t j) const {
-    return load<T, 1>(at + i * columns + j);
-  }
+  AOT_INLINE Vec<T, 1> get(int64_t i, int64_t j) const { return load<T, 1>(at + i * columns + j); }
   AOT_INLINE void set(int64_t i, int64_t j, Vec<T, 1> v) const { store(at + i * columns + j, v); }
 };
 

@@ -22,9 +22,7 @@ struct LaneMatrix {
   T* at;
   int64_t columns;
   AOT_INLINE T* place(int64_t i, int64_t j) const { return at + (i * columns + j) * kLanes<T>; }
-  AOT_INLINE Lanes<T> get(int64_t i, int64_t j) const {
-    return load<T, kLanes<T>>(place(i, j));
-  }
+  AOT_INLINE Lanes<T> get(int64_t i, int64_t j) const { return load<T, kLanes<T>>(place(i, j)); }
   AOT_INLINE void set(int64_t i, int64_t j, Lanes<T> v) const { store(place(i, j), v); }
 };
 

@@ -271,8 +271,8 @@ struct Inverse : Finished {
   }
 };
 
-// Record: the order in which exchanges (a row of rows' numbers from 1 on) leave the rows, from 0 on;
-// and the way back. Numbers that are no rows exchange nothing.
+// Record: the order in which exchanges (a row of rows' numbers from 1 on) leave the rows, from 0
+// on; and the way back. Numbers that are no rows exchange nothing.
 template <class Cfg>
 struct Order : Finished {
   using T = typename Cfg::A;

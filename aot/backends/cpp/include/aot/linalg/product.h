@@ -30,9 +30,9 @@ void pack_negative(const T* b, int64_t ld, int64_t depth, int64_t panels, T* dst
   }
 }
 
-// C (rows x columns, `ldc`) -= A (rows x depth) B (depth x columns, `ldb`). B and C begin at a panel
-// and have whole ones. ABOVE: of C, a row's elements before the panel that the row's own number lies
-// in are of no interest, and most of them are left out.
+// C (rows x columns, `ldc`) -= A (rows x depth) B (depth x columns, `ldb`). B and C begin at a
+// panel and have whole ones. ABOVE: of C, a row's elements before the panel that the row's own
+// number lies in are of no interest, and most of them are left out.
 template <bool ABOVE = false, class T>
 void subtract_product(int64_t rows, int64_t columns, int64_t depth, Seen<T> a, const T* b,
                       int64_t ldb, T* c, int64_t ldc, Room room) {

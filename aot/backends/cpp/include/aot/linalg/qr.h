@@ -96,7 +96,8 @@ struct Joined {
     }
   }
 
-  // C (rows x columns) = H C, or H^T C where TURNED (the reflections in the order of their numbers).
+  // C (rows x columns) = H C, or H^T C where TURNED (the reflections in the order of their
+  // numbers).
   template <bool TURNED>
   void apply(T* c, int64_t c_ld, int64_t columns, Room room) const {
     const int64_t wide = leading(columns);
@@ -194,8 +195,8 @@ struct Qr : Finished {
   }
 };
 
-// Record: H_1 ... H_k B (m x r, B is b), or H_k ... H_1 B with BACK; a has the reflections below its
-// diagonal (m x n) and their taus as its last row, which is no part of m.
+// Record: H_1 ... H_k B (m x r, B is b), or H_k ... H_1 B with BACK; a has the reflections below
+// its diagonal (m x n) and their taus as its last row, which is no part of m.
 template <class Cfg>
 struct Reflections : Finished {
   using T = typename Cfg::A;

@@ -43,8 +43,8 @@ struct Seen {
   int64_t row, col;
 };
 
-// The matrix as dense rows, zeros beside it up to the end of its last panel. Tiles keep what is read
-// across rows in a cache.
+// The matrix as dense rows, zeros beside it up to the end of its last panel. Tiles keep what is
+// read across rows in a cache.
 template <class T>
 void copy_in(Seen<T> from, int64_t rows, int64_t columns, T* to, int64_t ld) {
   constexpr int64_t kTile = 32;

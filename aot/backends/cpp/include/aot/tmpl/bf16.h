@@ -70,9 +70,9 @@ struct Bf16Dot {
 
 // B as a matrix of bfloat16 of any strides, packed into `copy` as pairs; k's count pairs.
 struct PairsB {
-  const Bf16* b;            // the first column at k = 0
-  int64_t row, column;      // strides in elements
-  int64_t n, k;             // columns that exist from b on; rows, which are no pairs
+  const Bf16* b;        // the first column at k = 0
+  int64_t row, column;  // strides in elements
+  int64_t n, k;         // columns that exist from b on; rows, which are no pairs
   float* copy;
   AOT_INLINE Panels<float> view(int64_t j, int np, int64_t, int64_t from, int64_t depth) const {
     pack_pairs(b + 2 * from * row + j * kPanel * column, row, column,

@@ -12,15 +12,16 @@
 //             (KW - 1) * DW + 1 is what a row of output reads; iw does not matter without PATCH.
 //             Python's twin of the formula: conv_heuristic.ConvBlocking.scratch_bytes.
 // Epi is called as in matmul.h, with b = 0, m = the output pixel (n, od, oh, ow) flattened, and
-// n = the output channel among all groups:  epi(0, m0, m1, n0, n1, tile, ld). With TURNED, where the
-// output's pixels are contiguous, the tile is tile[(n - n0) * ld + (m - m0)], of one plane.
+// n = the output channel among all groups:  epi(0, m0, m1, n0, n1, tile, ld). With TURNED, where
+// the output's pixels are contiguous, the tile is tile[(n - n0) * ld + (m - m0)], of one plane.
 //
 // W is packed: [G][ceil(OC/16)][KD][KH][KW][IC][16] (packing.pack_conv_weight), 64-byte aligned.
 // Without PATCH, channels must be contiguous (sc = 1) and A its own compute type. With PATCH, the
 // rows of input that a block needs are first copied into scratch, padded, widened, channels last:
 // for few input channels (then a kernel row is one run of k), other layouts and narrow types. Where
-// input and weight are bfloat16 and the machine multiplies that, the copy is not widened; pairs of k
-// must not straddle taps then, so an odd number of channels has one of zeros behind it, also in W.
+// input and weight are bfloat16 and the machine multiplies that, the copy is not widened; pairs of
+// k must not straddle taps then, so an odd number of channels has one of zeros behind it, also in
+// W.
 #ifndef AOT_TMPL_CONV_H_
 #define AOT_TMPL_CONV_H_
 

@@ -4,8 +4,8 @@
 //   void fft(const FftArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Rows& rows);
 //
 // Each lane of a vector holds a transform of its own, so that passes need no shuffles: neighbours
-// along `inner` or, of a long row of n1 * n2 points, its n2 columns and then its n1 rows; short rows
-// are turned, a lane each. Work units:
+// along `inner` or, of a long row of n1 * n2 points, its n2 columns and then its n1 rows; short
+// rows are turned, a lane each. Work units:
 //   SPLIT  a row;  LANES  kFftColumns columns of an element of outer, all if WHOLE;  ROWS  kFftRows
 // FftRows say where results of an element of outer go, n * inner pairs, and what is done then.
 //   scratch = Python's formula in template_fft.py
@@ -188,8 +188,8 @@ struct Given {
       return swapped<SWAP>(load_pairs<ALL>(x.re.at + k * x.re.step, left));
     } else {
       constexpr bool DENSE = N == FftLanes::PLAIN;
-      return swapped<SWAP>(Point<T>{x.re.template get<ALL, DENSE>(k, left),
-                                    x.im.template get<ALL, DENSE>(k, left)});
+      return swapped<SWAP>(
+          Point<T>{x.re.template get<ALL, DENSE>(k, left), x.im.template get<ALL, DENSE>(k, left)});
     }
   }
 };
@@ -217,9 +217,7 @@ template <class T, bool SWAP>
 struct Finished {
   Held<T> to;
   T scale;
-  AOT_INLINE void put(int64_t k, Point<T> x) const {
-    to.put(k, swapped<SWAP>(scaled(x, scale)));
-  }
+  AOT_INLINE void put(int64_t k, Point<T> x) const { to.put(k, swapped<SWAP>(scaled(x, scale))); }
 };
 
 // Rows of both parts of all points, apart: the columns' results, turned.
@@ -376,8 +374,8 @@ inline void pass(int64_t n, int64_t m, int64_t s, const T* roots, const In& in, 
 
 // All passes of n points, by way of two buffers.
 template <class T, class In, class Out>
-AOT_INLINE void passes(Radices<>, int64_t, int64_t, int64_t, const T*, const In& in,
-                       const Out& out, T*, T*) {
+AOT_INLINE void passes(Radices<>, int64_t, int64_t, int64_t, const T*, const In& in, const Out& out,
+                       T*, T*) {
   out.put(0, in.get(0));
 }
 template <class T, int R, int... REST, class In, class Out>
@@ -479,12 +477,12 @@ inline void long_row(const FftArgs<Cfg>& p, int64_t outer, typename Cfg::A* out,
     const int64_t left = n2 - j;
     const T *const fine = p.fine + j, *const coarse = p.coarse + j;
     if (Cfg::N2 % W == 0 || left >= W) {
-      const Factored<T, true, Cfg::COARSE> to{
-          {c}, fine, coarse, n2, p.fine_rows, p.coarse_rows, left};
+      const Factored<T, true, Cfg::COARSE> to{{c},         fine,          coarse, n2,
+                                              p.fine_rows, p.coarse_rows, left};
       from_given<Cfg, true>(p, x, j, left, to, a, b);
     } else if constexpr (Cfg::N2 % W != 0) {
-      const Factored<T, false, Cfg::COARSE> to{
-          {c}, fine, coarse, n2, p.fine_rows, p.coarse_rows, left};
+      const Factored<T, false, Cfg::COARSE> to{{c},         fine,          coarse, n2,
+                                               p.fine_rows, p.coarse_rows, left};
       from_given<Cfg, false>(p, x, j, left, to, a, b);
     }
     turn(c, 2 * W, n1, left, turned_re + j * n1, n1);

@@ -26,8 +26,8 @@ void copy_rows(const S* src, int64_t row, int64_t col, int64_t rows, int64_t kc,
   }
 }
 
-// Rows of bfloat16 as pairs in the places of floats: pair k of row i is dst[i * ld + k], the last one
-// completed by a zero. Strides of src as in copy_rows.
+// Rows of bfloat16 as pairs in the places of floats: pair k of row i is dst[i * ld + k], the last
+// one completed by a zero. Strides of src as in copy_rows.
 inline void copy_pairs(const Bf16* src, int64_t row, int64_t col, int64_t rows, int64_t kc,
                        float* dst, int64_t ld) {
   for (int64_t i = 0; i < rows; ++i) {
@@ -89,8 +89,8 @@ AOT_INLINE void transpose_rows(typename Simd<T>::V* r) {
   }
 }
 
-// The L x L block at src (rows `row` apart), transposed, to dst (rows `to` apart); L is the lanes of
-// a vector.
+// The L x L block at src (rows `row` apart), transposed, to dst (rows `to` apart); L is the lanes
+// of a vector.
 template <class T>
 AOT_INLINE void transpose_block(const T* src, int64_t row, T* dst, int64_t to = kPanel) {
   using S = Simd<T>;
@@ -201,7 +201,8 @@ inline void pack_pairs(const Bf16* src, int64_t row, int64_t column, int64_t kc,
       }
     }
   }
-  for (int64_t j = round_up(n, kL); j < round_up(n, kPanel); ++j) {  // vectors that are all beyond n
+  for (int64_t j = round_up(n, kL); j < round_up(n, kPanel);
+       ++j) {  // vectors that are all beyond n
     for (int64_t k = 0; k < ceil_div(kc, 2); ++k) {
       dst[j / kPanel * panel_stride + k * kPanel + j % kPanel] = 0;
     }
@@ -250,8 +251,8 @@ struct Interleaved {
   }
 };
 
-// out[i * LD + c] = line[c * row + i] for i < n and c < C, as E, and zero for C <= c < LD. LD is even
-// for pairs.
+// out[i * LD + c] = line[c * row + i] for i < n and c < C, as E, and zero for C <= c < LD. LD is
+// even for pairs.
 template <int64_t C, int64_t LD, class S, class E>
 void interleave(const S* line, int64_t row, int64_t n, E* out) {
   using I = Interleaved<S, E>;

@@ -6,10 +6,11 @@
 //               const Epi& epi);
 //
 // Vectors run along the output's pixels and every weight is broadcast, so that no channel is
-// computed in vain and nothing is turned. The rows of input that a block needs are first copied into
-// scratch, padded and widened; with a stride, columns of equal remainder lie side by side.
-//   work    = n * G * od * ceil(oh / ROWS)                (unit = ((n * G + g) * od + d) * rows + r)
-//   scratch = planes_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the formula
+// computed in vain and nothing is turned. The rows of input that a block needs are first copied
+// into scratch, padded and widened; with a stride, columns of equal remainder lie side by side.
+//   work    = n * G * od * ceil(oh / ROWS)                (unit = ((n * G + g) * od + d) * rows +
+//   r) scratch = planes_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the
+//   formula
 //             is conv_heuristic.PlanesBlocking.scratch_bytes.
 // Epi is called as in conv.h with TURNED: epi(0, m0, m1, c0, c1, tile, ld), the tile being
 // tile[(c - c0) * ld + (m - m0)], of one plane. With one channel a group that is an ordinary tile
@@ -24,8 +25,8 @@
 namespace aot::tmpl {
 
 struct PlanesConfig {
-  using A = float;                 // element of input and weight
-  static constexpr int64_t G = 1;  // groups
+  using A = float;                          // element of input and weight
+  static constexpr int64_t G = 1;           // groups
   static constexpr int64_t IC = 1, OC = 1;  // channels of one group
   static constexpr int64_t KD = 1, KH = 1, KW = 1;
   static constexpr int64_t SD = 1, SH = 1, SW = 1;

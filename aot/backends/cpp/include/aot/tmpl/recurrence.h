@@ -54,9 +54,7 @@ struct RecurrenceArgs {
   int64_t steps, batch, units, size;
 };
 
-constexpr int64_t gates_of(Cell cell) {
-  return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1;
-}
+constexpr int64_t gates_of(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
 
 template <class Cfg>
 struct Recurrence {
@@ -100,7 +98,7 @@ struct Recurrence {
                         int64_t c_ld) const {
     const T* at[Cfg::ROWS];
     for (int64_t i = 0; i < Cfg::ROWS; ++i) at[i] = a + min64(i, rows - 1) * ld;
-    const BlockArgs<T, PackedB<T>> block{at, 0, rows, 1, k, {b, k * kPanel}, ceil_div(n, kPanel),
+    const BlockArgs<T, PackedB<T>> block{at, 0,   rows, 1, k, {b, k * kPanel}, ceil_div(n, kPanel),
                                          c,  c_ld};
     block_by_panels<MultiplyAdd<T>, 256>(block, RowsInPlace{});
   }

@@ -193,7 +193,8 @@ AOT_INLINE Vec<uint64_t, N> uint64_of_float(Vec<A, N> v);
 
 // C-like conversion of every lane, as PyTorch's `to` on CPU does it:
 // - integer to narrower integer keeps the low bits; same width reinterprets;
-// - float to integer truncates, to uint32 through int64, to uint64 as far as that reaches; NaN and values out of range give INT_MIN / INT64_MIN (the x86
+// - float to integer truncates, to uint32 through int64, to uint64 as far as that reaches; NaN and
+// values out of range give INT_MIN / INT64_MIN (the x86
 //   "indefinite" value), and then the low bits of that for 8- and 16-bit targets: uint8(-1.0f) is
 //   255, uint8(300.0f) is 44. float to 8/16 bits goes through int32, double to unsigned through
 //   int64 as PyTorch's static_cast_with_inter_type does;

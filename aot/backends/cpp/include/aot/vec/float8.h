@@ -62,8 +62,7 @@ struct Float8 {
     const Vec<int32_t, N> a = bits & 0x7fffffff;
     // A number whose last place is that of subnormal codes: adding it rounds to them.
     const Vec<int32_t, N> unit(power(24 - BIAS - MANTISSA));
-    const Vec<int32_t, N> tiny =
-        bitcast<int32_t>(bitcast<float>(a) + bitcast<float>(unit)) - unit;
+    const Vec<int32_t, N> tiny = bitcast<int32_t>(bitcast<float>(a) + bitcast<float>(unit)) - unit;
     const Vec<int32_t, N> half((1 << (kShift - 1)) - 1 - kRebase);
     const Vec<int32_t, N> normal = (a + half + ((a >> kShift) & 1)) >> kShift;
     Vec<int32_t, N> code = select(a < power(1 - BIAS), tiny, normal);
@@ -107,8 +106,8 @@ struct Storage<f8e8m0fnu> {
   AOT_MEMBER static Vec<uint8_t, N> narrow(Vec<T, N> value) {
     const Vec<int32_t, N> bits = bitcast<int32_t>(convert<float>(value)) & 0x7fffffff;
     const Vec<int32_t, N> exponent = bits >> 23;
-    const Mask<N> above = ((bits & 0x400000) != 0) &
-                          (((bits & 0x3fffff) != 0) | (exponent > 0)) & (exponent < 0xff);
+    const Mask<N> above =
+        ((bits & 0x400000) != 0) & (((bits & 0x3fffff) != 0) | (exponent > 0)) & (exponent < 0xff);
     return convert<uint8_t>(select(above, exponent + Vec<int32_t, N>(1), exponent));
   }
 };

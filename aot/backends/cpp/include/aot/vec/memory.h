@@ -1,6 +1,6 @@
 // Loads and stores. S is the element type in memory (float, double, int*_t, uint8_t, uint16_t,
-// bool, bf16, f16, f8…), T that of the lanes; they convert as `convert` does. No alignment is assumed,
-// and no byte outside the named elements is touched, not even read.
+// bool, bf16, f16, f8…), T that of the lanes; they convert as `convert` does. No alignment is
+// assumed, and no byte outside the named elements is touched, not even read.
 #ifndef AOT_VEC_MEMORY_H_
 #define AOT_VEC_MEMORY_H_
 

@@ -49,8 +49,8 @@
 
 #include "aot/vec/arith.h"
 #include "aot/vec/convert.h"
-#include "aot/vec/gather.h"
 #include "aot/vec/float8.h"
+#include "aot/vec/gather.h"
 #include "aot/vec/half.h"
 #include "aot/vec/integer.h"
 #include "aot/vec/isa.h"
