@@ -14,11 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from aot.errors import InternalError
-from aot.ir.nests import Axis, View
+from aot.ir.nests import View
 from aot.ir.templates.base import Array, LoopOp, Strides, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.resample import Resample, flops_of_taps, weighted_sums
 from aot.symbolic import Expr, is_int
+
+_MOST_AXES = 4
+"""Of an operand: the two that are resized, and `Images.others` or `Images.inside`."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +87,6 @@ class ResampleBytes(TemplateCall):
         """
         raise InternalError(f"{self.name}: two resizings in one are never nests")
 
-    def walk(self, role: str, support: Support[Any], strides: Strides) -> tuple[Axis, ...] | None:
-        """Tables as they are; images in any order that `images` knows."""
-        return None
-
     def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
         """Images whose pixels lie apart, and tables that are not whole rows."""
         own = strides[role]
@@ -104,8 +103,6 @@ class ResampleBytes(TemplateCall):
         """How images of these strides lie in memory; None: not as the kernels read them."""
         others = [k for k in range(len(self.x.axes)) if k not in {self.axis, self.inner}]
         step, axes = strides[self.inner], self.x.axes
-        if len(others) > 2:
-            return None
         if step == 1 or is_int(axes[self.inner].extent, 1):
             return Images(1, None, tuple(others))
         for k in others:
@@ -126,6 +123,8 @@ class ResampleBytes(TemplateCall):
             return None
         if first.bits is None or second.bits is None:
             return None
+        if len(first.x.axes) > _MOST_AXES:
+            return f"it has {len(first.x.axes)} axes, and a kernel tells images apart by two"
         if first.axis <= second.axis or first.output.index != second.x.index:
             return "the second reads another part than the first writes, or the inner axis"
         return ResampleBytes(

@@ -50,6 +50,10 @@ def test_other_pairs_are_not() -> None:
     assert ResampleBytes.joined(*pair(bits=False), SUPPORT, lambda _: None) is None
     turned = (call("a", X, view("t", 2, 3, 5, 6), 2), call("b", view("t", 2, 3, 5, 6), Y, 3))
     assert "inner axis" in str(ResampleBytes.joined(*turned, SUPPORT, lambda _: None))
+    shapes = ((2, 3, 7, 8, 6), (2, 3, 7, 8, 4), (2, 3, 7, 5, 4))
+    x, between, y = (view(name, *shape) for name, shape in zip("xby", shapes, strict=True))
+    deep = (call("a", x, between, 4), call("b", between, y, 3))
+    assert "5 axes" in str(ResampleBytes.joined(*deep, SUPPORT, lambda _: None))
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["numerators", "fractions"])
