@@ -18,23 +18,54 @@ from aot.backends.cpp.tile import (
     tile_context,
     tile_space,
 )
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import INT64, DType
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer, DerivedWeight, View
-from aot.ir.templates.recurrence import GATES, Recurrence
+from aot.ir.templates.recurrence import GATES, Recurrence, Spread
 from aot.symbolic import Expr, ceil_div, integer, is_int, product
 
 _EPILOGUE = (
     "const auto {name} = [=](int64_t step, int64_t m0, int64_t m1, const {element}* tile, "
     "int64_t ld)"
 )
+_SHARED_EPILOGUE = (
+    "const auto {name} = [=](int64_t step, int64_t m0, int64_t m1, int64_t n0, int64_t n1, "
+    "const {element}* tile, int64_t ld)"
+)
 
 _ROWS, _MANY_ROWS = 16, 32
 """Elements of the batch that a work unit takes: many where the weight is beyond `_CACHED`."""
 
+_SHARE_UNITS, _MARKS_APART = 32, 8
+"""kShareUnits and kApart in aot/tmpl/recurrence.h."""
+
 _CACHED = 1 << 19
 """Bytes of a weight that a core's second-level cache gives to every step of every work unit."""
+
+
+@dataclass(frozen=True)
+class SharedSteps(Spread):
+    """Where threads share out each step: the batch alone would leave them idle."""
+
+    def marks(self, call: Recurrence, dtype: DType) -> tuple[DType, Expr]:
+        """A mark for each share and a counter, a cache line each, and the states behind them."""
+        batch = call.x.axes[1].extent
+        marks = (_shares(call, self.rows) + 1) * _MARKS_APART
+        states = product((integer(3), batch, call.units))
+        return INT64, marks + ceil_div(states, INT64.itemsize // dtype.itemsize)
+
+
+SHARED = SharedSteps(
+    least_elements=1 << 16, most_depth=4096, rows=_ROWS, most_batch=_ROWS, whole=PANEL
+)
+"""Of smaller matrices a step takes little longer than to tell other threads that it is over."""
+
+
+def _shares(call: Recurrence, rows: int) -> Expr:
+    """Of one step: blocks of the batch times blocks of the units."""
+    blocks = ceil_div(call.x.axes[1].extent, integer(rows))
+    return product((blocks, ceil_div(call.units, integer(_SHARE_UNITS))))
 
 
 @dataclass(frozen=True)
@@ -52,7 +83,7 @@ class _Recurrence:
     def rows(self) -> int:
         """Elements of the batch of a work unit."""
         sizes = [a.extent for a in self.call.weight.axes]
-        if not all(is_int(s) for s in sizes):
+        if self.call.marks is not None or not all(is_int(s) for s in sizes):
             return _ROWS
         return _ROWS if int(product(sizes)) * self.dtype.itemsize <= _CACHED else _MANY_ROWS
 
@@ -79,17 +110,22 @@ def emit_recurrence(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel
     body, sizes = open_template(kernel, graph, t.context)
     writer = body.writer
     nests = epilogue_nests(kernel, t.space, t.context)
-    columns = f"const int64_t n0 = 0, n1 = {t.text(t.space.columns.extent)};"
-    emit_epilogue(body, nests, t.space, t.dtype, _EPILOGUE, (columns,))
+    shared = t.call.marks is not None
+    if shared:
+        emit_epilogue(body, nests, t.space, t.dtype, _SHARED_EPILOGUE)
+    else:
+        columns = f"const int64_t n0 = 0, n1 = {t.text(t.space.columns.extent)};"
+        emit_epilogue(body, nests, t.space, t.dtype, _EPILOGUE, (columns,))
     writer.line(f"aot::tmpl::RecurrenceArgs<{NAME}_config> call;")
     for name, value in _fields(t).items():
         writer.line(f"call.{name} = {value};")
-    writer.line("aot::tmpl::recurrence(call, begin, end, args->scratch, epilogue);")
+    function = "shared_recurrence" if shared else "recurrence"
+    writer.line(f"aot::tmpl::{function}(call, begin, end, args->scratch, epilogue);")
     return EmittedKernel(
         writer.text(),
         argument_buffers(kernel),
         sizes,
-        ceil_div(t.space.rows.extent, t.rows),
+        _shares(t.call, t.rows) if shared else ceil_div(t.space.rows.extent, t.rows),
         t.scratch,
         head=_config(t),
         headers=("aot/tmpl/recurrence.h",),
@@ -157,6 +193,9 @@ def _fields(t: _Recurrence) -> dict[str, str]:
             fields[role] = f"{{{', '.join((at, *strides))}}}"
     if call.bias is not None:
         fields["bias"], _ = _place(t, call.bias)
+    if call.marks is not None:
+        marks = t.context.pointers[call.marks.buffer]
+        fields["marks"] = f"const_cast<int64_t*>({marks})"
     sizes = {"steps": call.steps, "units": call.units, "size": call.size}
     fields |= {name: t.text(size) for name, size in sizes.items()}
     return {**fields, "batch": t.text(t.space.rows.extent)}

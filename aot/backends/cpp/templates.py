@@ -15,7 +15,7 @@ from aot.backends.cpp.template_conv import emit_conv, pack_conv
 from aot.backends.cpp.template_fft import emit_fft, takes_fft
 from aot.backends.cpp.template_library import emit_library, takes_routine
 from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
-from aot.backends.cpp.template_recurrence import emit_recurrence, pack_recurrence
+from aot.backends.cpp.template_recurrence import SHARED, emit_recurrence, pack_recurrence
 from aot.backends.cpp.template_resample_bytes import emit_resample_bytes
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
 from aot.errors import InternalError
@@ -128,7 +128,7 @@ _ROWS = (
     Template(Support(LibraryCall, takes_routine), emit_library),
     Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(
-        RecurrenceSupport(Recurrence),
+        RecurrenceSupport(Recurrence, spread=SHARED),
         emit_recurrence,
         PackedOperand(_states_weight, pack_recurrence),
     ),

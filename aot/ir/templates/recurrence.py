@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from aot.errors import InternalError
-from aot.ir.dtypes import INT32
+from aot.ir.dtypes import INT32, DType
 from aot.ir.hints import Hints
 from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.scalar import Node, binary, const, index_value, reduce_, unary, where
@@ -126,11 +126,14 @@ class Recurrence(TemplateCall):
         elements, depth = int(product(sizes)), int(sizes[0])
         if elements < spread.least_elements or depth > spread.most_depth:
             return None
-        name = f"{self.name}_marks"
         batch = self.x.axes[1].extent
-        axis = Axis(var("mark"), (self.steps + 1) * ceil_div(batch, spread.rows) + 1)
-        builder.temp(name, INT32, (axis.extent,))
-        clear = Store(name, (axis.symbol,), const(0, INT32))
+        if hints.value(batch) > spread.most_batch or depth % spread.whole:
+            return None
+        name = f"{self.name}_marks"
+        dtype, count = spread.marks(self, builder.dtype(self.x.buffer))
+        axis = Axis(var("mark"), count)
+        builder.temp(name, dtype, (axis.extent,))
+        clear = Store(name, (axis.symbol,), const(0, dtype))
         marks = View(name, (axis,), (axis.symbol,))
         nest = LoopNest(name, (axis,), (), (clear,), self.origin)
         reason = f"one work unit would read {elements} weights at each step"
@@ -157,11 +160,19 @@ class Spread:
         least_elements: Of the weight; a work unit alone reads fewer quickly.
         most_depth: Elements that are seen of a state, of which a work unit holds all.
         rows: Elements of the batch that a work unit takes.
+        most_batch: Elements of the batch from which work units have enough without sharing steps.
+        whole: What the units of a state must be a multiple of.
     """
 
     least_elements: int
     most_depth: int
     rows: int
+    most_batch: int = 1 << 62
+    whole: int = 1
+
+    def marks(self, call: Recurrence, dtype: DType) -> tuple[DType, Expr]:
+        """The type of the marks of a call on elements of `dtype`, and how many there are."""
+        return INT32, (call.steps + 1) * ceil_div(call.x.axes[1].extent, self.rows) + 1
 
 
 @dataclass(frozen=True)

@@ -163,3 +163,49 @@ def test_what_follows_is_part_of_the_kernel() -> None:
 def test_units_take_more_rows_of_a_matrix_beyond_the_cache() -> None:
     assert "ROWS = 16" in text_of(nn.RNN(6, 64), torch.ones(4, 3, 6))
     assert "ROWS = 32" in text_of(nn.LSTM(6, 200), torch.ones(4, 3, 6))
+
+
+class Shared(nn.Module):
+    """Layers of whole panels of units, and of so many weights that threads share their steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(seeded())
+        lstm, gru = nn.LSTM(6, 144, num_layers=2), nn.GRU(6, 160, bidirectional=True)
+        self.layers = nn.ModuleList([lstm, gru, nn.RNN(6, 256)]).eval()
+
+    def forward(self, x: torch.Tensor) -> list[Any]:
+        return [layer(x) for layer in self.layers]
+
+
+def test_threads_share_the_steps_of_a_small_batch(tmp_path: Path) -> None:
+    path, layers = tmp_path / "m.pkg", Shared()
+    package(path, layers, torch.float32, f"cpu:{SETTINGS.level}")
+    check(path, layers, torch.float32)
+    models = [aot_runtime.load(path, num_threads=count) for count in (1, 2, 3, 16)]
+    for steps, rows in ((1, 1), (50, 3), (9, 16), (4, 37)):
+        x = inputs(steps, rows, torch.float32)
+        alone, *others = (flat(model(x)) for model in models)
+        for found in others:
+            assert all(
+                torch.equal(torch.as_tensor(a), torch.as_tensor(b))
+                for a, b in zip(alone, found, strict=True)
+            )
+
+
+@pytest.mark.parametrize(
+    ("layer", "rows", "shared"),
+    [
+        (nn.LSTM(6, 128), 4, True),
+        (nn.LSTM(6, 128), 17, False),
+        (nn.LSTM(6, 136), 4, False),
+        (nn.RNN(6, 128), 4, False),
+        (nn.LSTM(6, 128, proj_size=120), 4, False),
+    ],
+    ids=["small batch", "large batch", "no whole panels", "small matrix", "projected"],
+)
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+def test_steps_are_shared_where_the_batch_leaves_threads_idle(
+    layer: nn.Module, rows: int, shared: bool
+) -> None:
+    assert ("shared_recurrence" in text_of(layer, torch.ones(4, rows, 6))) is shared
