@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import Value
@@ -16,6 +16,8 @@ from aot.symbolic import Expr, ravel
 
 _BOOL_KIND = {"min": "all", "max": "any", "prod": "all", "sum": "any"}
 _COMBINE = {"sum": "plus", "prod": "times", "xor": "parity", "any": "either", "all": "both"}
+_LATER = {"argmax": "later_max", "argmin": "later_min"}
+_FIRST = {"argmax": "first_max", "argmin": "first_min"}
 _GREATEST = {"int64": 2**63 - 1, "int32": 2**31 - 1, "uint64": 2**64 - 1, "uint32": 2**32 - 1}
 
 
@@ -24,6 +26,7 @@ class Reduction:
     """One reduce node: what is accumulated, in which type, and how.
 
     `position`: the row-major position within the reduction's domain (arg-reductions only).
+    `ascending`: a walk's later tiles have greater positions at every lane.
     """
 
     node: Node
@@ -31,6 +34,7 @@ class Reduction:
     kind: str
     dtype: DType
     position: Expr
+    ascending: bool = False
 
     @property
     def is_arg(self) -> bool:
@@ -61,7 +65,8 @@ def reductions_of(nest: LoopNest) -> list[Reduction]:
     """The reduce nodes of a nest, each once."""
     domain = [a.extent for a in nest.reduction]
     position = ravel([a.symbol for a in nest.reduction], domain)
-    return [_reduction(n, position) for n in postorder(nest.roots) if n.op == "reduce"]
+    found = (_reduction(n, position) for n in postorder(nest.roots) if n.op == "reduce")
+    return [replace(r, ascending=len(domain) == 1) for r in found]
 
 
 def _reduction(node: Node, position: Expr) -> Reduction:
@@ -81,6 +86,17 @@ def _accumulated(dtype: DType) -> DType:
     if dtype.is_float:
         return dtype.compute
     return dtype if dtype in (INT64, UINT64, UINT32) else INT32
+
+
+def _places(body: Body) -> DType:
+    """The type of positions within a reduction's domain: narrow ones are compared in one step."""
+    return INT64 if body.context.wide else INT32
+
+
+def _last(body: Body, shape: str) -> str:
+    """A position behind all others, `shape` of them."""
+    places = _places(body)
+    return f"tl.full({shape}, {_GREATEST[places.name]}, {value_type(places)})"
 
 
 class Accumulator:
@@ -107,8 +123,7 @@ class Accumulator:
         body.writer.line(f"{self._name} = tl.full({shape}, {self._r.neutral()}, {kind})")
         if self._r.is_arg:
             self._place = body.fresh("at")
-            last = f"tl.full({shape}, {_GREATEST['int64']}, tl.int64)"
-            body.writer.line(f"{self._place} = {last}")
+            body.writer.line(f"{self._place} = {_last(body, shape)}")
 
     def step(self, body: Body) -> None:
         """Accumulates the value at the present tile."""
@@ -136,27 +151,28 @@ class Accumulator:
 
     def _step_arg(self, body: Body, text: str) -> None:
         position, _ = body.index(body.context.ranges.simplify(self._r.position), {})
-        spread = f"(({position}) + tl.zeros({body.shape(self._dims)}, tl.int64))"
+        kind = value_type(_places(body))
+        spread = f"(({position}) + tl.zeros({body.shape(self._dims)}, {kind}))"
         masks = body.masks(self._dims)
         if masks:
-            last = f"tl.full([], {_GREATEST['int64']}, tl.int64)"
-            spread = f"tl.where({' & '.join(masks)}, {spread}, {last})"
+            spread = f"tl.where({' & '.join(masks)}, {spread}, {_last(body, '[]')})"
         if not self._looped:
             self._name, self._place = body.fresh("acc"), body.fresh("at")
             body.writer.line(f"{self._name} = {text}")
             body.writer.line(f"{self._place} = {spread}")
             return
         pair = f"{self._name}, {self._place}"
-        body.writer.line(f"{pair} = {self._r.combine}({pair}, {text}, {spread})")
+        combine = _LATER[self._r.kind] if self._r.ascending else self._r.combine
+        body.writer.line(f"{pair} = {combine}({pair}, {text}, {spread})")
 
     def finish(self, body: Body) -> Value:
         """The reduced value, one for each row."""
         r = self._r
         if r.is_arg:
-            best, place = body.fresh("best"), body.fresh("place")
-            pair = f"({self._name}, {self._place})"
-            body.writer.line(f"{best}, {place} = tl.reduce({pair}, 1, {r.combine})")
-            return body.name(f"{place}[:, None]", INT64, self._rows)
+            place = body.fresh("place")
+            first, last = _FIRST[r.kind], _GREATEST[_places(body).name]
+            body.writer.line(f"{place} = {first}({self._name}, {self._place}, {last})")
+            return body.name(f"{place}[:, None].to(tl.int64)", INT64, self._rows)
         if r.kind == "sum":
             text = f"tl.sum({self._name}, 1)"
         elif r.kind in ("min", "max") and not r.dtype.is_float:

@@ -29,6 +29,9 @@ TILE_POINTS = 4096
 THREAD_POINTS = 8
 """Points of a tile for each thread."""
 
+ROW_POINTS = 8
+"""The same, of a kernel with inner loops."""
+
 LONG_BODY_WEIGHT = 800
 """Price of a thread's points from which a kernel's code outgrows the instruction cache."""
 
@@ -207,7 +210,7 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
         if loops:
             looped.add(dim.name)
     widest = block * max(d.block for d in columns.values())
-    warps = max(1, min(16, widest // (WARP * THREAD_POINTS)))
+    warps = max(1, min(16, widest // (WARP * ROW_POINTS)))
     return RowTile(TileDim("x", kernel.outer, block, 0), columns, frozenset(looped), warps)
 
 

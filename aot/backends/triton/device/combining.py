@@ -93,3 +93,34 @@ def arg_min(a, i, b, j):
     first = first | ((a != a) & ((b == b) | (i < j)))
     first = first & ((b == b) | ((a != a) & (i < j)))
     return tl.where(first, a, b), tl.where(first, i, j)
+
+
+@triton.jit
+def later_max(a, i, b, j):
+    """As arg_max, of positions j that come after i."""
+    after = (b > a) | ((b != b) & (a == a))
+    return tl.where(after, b, a), tl.where(after, j, i)
+
+
+@triton.jit
+def later_min(a, i, b, j):
+    """As arg_min, of positions j that come after i."""
+    after = (b < a) | ((b != b) & (a == a))
+    return tl.where(after, b, a), tl.where(after, j, i)
+
+
+@triton.jit
+def first_max(values, places, LAST: tl.constexpr):
+    """Where the greatest of each row is first; NaN is greatest.
+
+    Two reductions of one number each take less than one of pairs. LAST: behind all places.
+    """
+    best = tl.reduce(values, 1, max_nan)[:, None]
+    return tl.min(tl.where((values == best) | (values != values), places, LAST), 1)
+
+
+@triton.jit
+def first_min(values, places, LAST: tl.constexpr):
+    """Where the least of each row is first; NaN is least. See first_max."""
+    best = tl.reduce(values, 1, min_nan)[:, None]
+    return tl.min(tl.where((values == best) | (values != values), places, LAST), 1)
