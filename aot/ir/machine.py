@@ -43,6 +43,7 @@ class Machine:
         alignment: Of the addresses that kernels are given, in bytes; 1: any will do.
         lanes: Elements of 4 bytes in the widest vector.
         units: Parallel work units from which a launch keeps the device busy.
+        wide_units: A work unit that walks a row of more than row_points counts as so many.
         cut_units: Parallel work units from which no loop is cut into strips for more of them.
         languages: Of the kernels that a model may bring along.
         joins: (Mode of a store, name of an element type) by which values can join memory; None:
@@ -101,6 +102,7 @@ class Machine:
     alignment: int = 1
     lanes: int = 16
     units: int = 8
+    wide_units: int = 1
     cut_units: int = 16
     languages: frozenset[str] = frozenset()
     joins: frozenset[tuple[str, str]] | None = None

@@ -269,7 +269,7 @@ def _lost_parallelism(state: FusionState, a: Group, b: Group, joined: Group) -> 
     units = hints.volume(joined.outer)
     if units >= min(before, state.machine.units):
         units = parallel_units(state.scheduler, joined)
-    if units >= min(before, state.machine.units):
+    if units >= min(before, _enough(state, points // max(1, units))):
         return ""
     return f"it would leave {units} parallel units of {before}"
 
@@ -279,11 +279,19 @@ def _few_tiles(state: FusionState, a: Group, b: Group, joined: Group) -> str:
     hints = state.hints
     points = max(_points(hints, n) for n in joined.nests)
     units = hints.volume(joined.outer)
-    if units >= state.machine.units or points <= state.machine.row_points * units:
+    if units >= _enough(state, points // max(1, units)):
+        return ""
+    if points <= state.machine.row_points * units:
         return ""
     if units >= max(hints.volume(a.outer), hints.volume(b.outer)):
         return ""
     return f"{units} points of the outer loops are few for {points} points in all"
+
+
+def _enough(state: FusionState, inner: int) -> int:
+    """Work units that keep the device busy, where each walks so many points."""
+    machine = state.machine
+    return machine.units // (machine.wide_units if inner > machine.row_points else 1)
 
 
 def _points(hints: Hints, nest: LoopNest) -> int:

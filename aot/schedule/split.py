@@ -123,6 +123,8 @@ class _Splitter:
                 return nest, _Plan(chunk, None, None, reason)
         narrow, beside = self._narrow_axis(nest, main)
         enough = self.machine.units
+        if self._walks_rows(nest, main):
+            enough //= self.machine.wide_units
         rest = [a for a in nest.reduction if a != narrow]
         # The parts of a search lie one behind the other.
         rest = rest[:1] if searches else rest
@@ -175,6 +177,12 @@ class _Splitter:
                 width = max(1, self.hints.value(axis.extent))
                 return points // width * -(-extent // self.machine.least_strip)
         return points
+
+    def _walks_rows(self, nest: LoopNest, main: StridedAccess) -> bool:
+        """True when a work unit walks a long row, whose elements are neighbours."""
+        points = self.hints.volume(nest.reduction)
+        near = any(main.stride(a.symbol) == 1 for a in nest.reduction)
+        return near and points > self.machine.row_points
 
     def _read_by_rows(self, nest: LoopNest, main: StridedAccess) -> bool:
         """True when the nest sums columns of a large buffer whose rows another nest reduces."""
@@ -251,7 +259,7 @@ class _Splitter:
             return _split_axis(nest, axis, parts)
         if self.machine.local_buffers or enough < self.machine.least_parts:
             return nest, None
-        if extent * others < 2 * self.machine.row_points:
+        if extent * others < self.machine.simple_points:
             return nest, None
         return self._padded_axis(
             nest, axis, min(4 * enough, extent * others // self.machine.part_points)

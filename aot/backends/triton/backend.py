@@ -68,6 +68,8 @@ class TritonBackend:
             gathers=True,
             alignment=ALIGNMENT,
             units=self._gpu(target).units,
+            wide_units=2,
+            simple_points=1 << 15,
             languages=frozenset((TRITON,)),
             joins=ATOMICS,
             in_order=False,

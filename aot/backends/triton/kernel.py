@@ -15,7 +15,8 @@ from aot.backends.triton.context import (
 from aot.backends.triton.crossed import emit_crossed, is_crossed
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.helpers import definitions
-from aot.backends.triton.reduction import Accumulator, reductions_of
+from aot.backends.triton.online import find_online
+from aot.backends.triton.reduction import Accumulator, reductions_of, store_reduced
 from aot.backends.triton.short_reduction import ShortBody, emit_stage
 from aot.backends.triton.short_tile import ShortTile, short_tile
 from aot.backends.triton.text import Writer, index_text, pointer_type
@@ -207,9 +208,17 @@ def _emit_rows(kernel: NestKernel, context: KernelContext, tile: RowTile) -> Emi
     rows = tile.rows
     body.open_dim(rows, f"{program_id(context)} * {rows.block}")
     opened: set[str] = set()
-    for stage in kernel.stages:
+    merged: Stage | None = None
+    for stage, following in zip(kernel.stages, (*kernel.stages[1:], None), strict=True):
+        if stage is merged:
+            continue
         columns = tile.columns[tuple(a.extent for a in stage.order)]
         looped = columns.name in tile.looped
+        online = find_online(stage, following) if looped else None
+        if online is not None:
+            online.emit(body, rows, columns)
+            merged = following
+            continue
         if not looped and columns.name not in opened:
             body.open_dim(columns, "0")
             opened.add(columns.name)
@@ -249,13 +258,7 @@ class _Rows:
             self._point()
         for node, accumulator in self._accumulators.items():
             body.define(node, accumulator.finish(body))
-        for nest in self._stage.nests:
-            if nest.reduction:
-                for store in nest.stores:
-                    value = body.value(store.value)
-                    body.define_buffer(store.buffer, value)
-                    if store.buffer in body.context.pointers:
-                        body.store(store)
+        store_reduced(body, self._stage)
 
     def _point(self) -> None:
         for nest in self._stage.nests:

@@ -10,6 +10,7 @@ from aot.backends.triton.ops import conversion
 from aot.backends.triton.text import value_type
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, INT32, INT64, UINT32, UINT64, DType
+from aot.ir.kernels import Stage
 from aot.ir.nests import LoopNest
 from aot.ir.scalar import Node, cast, postorder
 from aot.symbolic import Expr, ravel
@@ -184,3 +185,14 @@ class Accumulator:
             return Value(found.text, r.node.dtype, found.dims)
         converted = conversion(found.text, r.dtype, r.node.dtype)
         return body.name(converted, r.node.dtype, self._rows)
+
+
+def store_reduced(body: Body, stage: Stage) -> None:
+    """Stores what follows from a stage's reductions, whose results are defined."""
+    for nest in stage.nests:
+        if nest.reduction:
+            for store in nest.stores:
+                value = body.value(store.value)
+                body.define_buffer(store.buffer, value)
+                if store.buffer in body.context.pointers:
+                    body.store(store)

@@ -21,16 +21,22 @@ PERSISTENT_POINTS = 16384
 """Points of a row that one tile may hold; longer rows are walked in a loop."""
 
 LOOP_POINTS = 4096
-"""Points of a row that one turn of such a loop takes."""
+"""Points of a tile that one turn of such a loop takes."""
 
-TILE_POINTS = 4096
+TILE_POINTS = 2048
 """Points of a tile of several short rows."""
 
 THREAD_POINTS = 8
 """Points of a tile for each thread."""
 
-ROW_POINTS = 8
-"""The same, of a kernel with inner loops."""
+ROW_POINTS = 32
+"""The same, of tiles that hold whole rows: the fewer warps share a row, the less they wait."""
+
+TURN_POINTS = 16
+"""The same, of tiles that are walked in turns, or down their columns."""
+
+ROW_REGISTERS = 160
+"""Of a thread, that may hold the elements of a tile of whole rows."""
 
 LONG_BODY_WEIGHT = 800
 """Price of a thread's points from which a kernel's code outgrows the instruction cache."""
@@ -210,8 +216,29 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
         if loops:
             looped.add(dim.name)
     widest = block * max(d.block for d in columns.values())
-    warps = max(1, min(16, widest // (WARP * ROW_POINTS)))
+    if rows // block < units:
+        each = THREAD_POINTS  # processors are idle: more threads find a row's result sooner
+    elif across or looped:
+        each = TURN_POINTS
+    else:
+        each = _row_points(kernel)
+    warps = max(1, min(16, widest // (WARP * each)))
     return RowTile(TileDim("x", kernel.outer, block, 0), columns, frozenset(looped), warps)
+
+
+def _row_points(kernel: NestKernel) -> int:
+    """Points of a thread whose elements of all that is read are in registers at once."""
+    inner = {a.symbol for s in kernel.stages for a in s.order}
+    words = 0
+    for node in loads(_roots(kernel)):
+        access = node.attr
+        assert isinstance(access, Access)
+        if any(e.free_symbols & inner for e in access.index):
+            words += max(1, node.dtype.compute.itemsize // 4)
+    each = ROW_POINTS
+    while each > THREAD_POINTS and each * words > ROW_REGISTERS:
+        each //= 2
+    return each
 
 
 def _rows_contiguous(kernel: NestKernel, stage: Stage, context: KernelContext) -> bool:
@@ -249,5 +276,5 @@ def _columns(
     fits = static and points * rows <= PERSISTENT_POINTS
     if fits and (not across or points <= 64):
         return TileDim(name, stage.order, power_above(points), 1), False
-    block = TILE_POINTS // rows if across else LOOP_POINTS // rows
+    block = LOOP_POINTS // rows
     return TileDim(name, stage.order, max(16, min(block, power_above(points))), 1), True

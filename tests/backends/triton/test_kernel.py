@@ -93,8 +93,24 @@ def test_rows_that_fit_are_read_once() -> None:
 
 def test_long_rows_are_walked_in_loops_and_computed_again() -> None:
     text = only(emitted(lambda x: x.softmax(-1), torch.zeros(2048, 50000)))
-    assert text.count("for start") == 3
-    assert text.count("tl.load(p0") == 3
+    assert text.count("for start") == 2
+    assert text.count("tl.load(p0") == 2
+
+
+def test_tiles_of_whole_rows_have_few_warps_where_there_are_many() -> None:
+    def warps(rows: int, columns: int) -> int:
+        source = emitted(lambda x: x.softmax(-1), torch.zeros(rows, columns))
+        return dict(source.functions[0].options)["num_warps"]
+
+    assert warps(65536, 1024) == 2
+    assert warps(65536, 4096) == 4
+    assert warps(8, 4096) == 16
+
+
+def test_what_is_reduced_from_many_operands_has_few_points_a_thread() -> None:
+    rows = [torch.zeros(65536, 1024, dtype=torch.float64) for _ in range(4)]
+    source = emitted(lambda a, b, c, d: (a * b + c * d).softmax(-1), *rows)
+    assert dict(source.functions[0].options)["num_warps"] == 4
 
 
 def test_few_long_rows_are_reduced_in_two_steps() -> None:
@@ -102,6 +118,17 @@ def test_few_long_rows_are_reduced_in_two_steps() -> None:
     assert len(source.launches) == 2
     first = grid_of(source.launches[0])
     assert int(first[0]) >= 512
+
+
+def test_enough_long_rows_for_all_processors_stay_whole() -> None:
+    source = emitted(lambda x: x.softmax(-1), torch.empty(300, 70_000))
+    assert len(source.launches) == 1
+    assert len(emitted(lambda x: x.softmax(-1), torch.empty(200, 70_000)).launches) > 1
+
+
+def test_a_row_of_few_turns_is_one_program() -> None:
+    assert len(emitted(lambda x: x.sum(), torch.zeros(30_000)).launches) == 1
+    assert len(emitted(lambda x: x.sum(), torch.zeros(40_001)).launches) == 2
 
 
 def test_what_is_reduced_twice_stays_in_registers() -> None:

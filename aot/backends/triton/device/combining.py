@@ -66,6 +66,16 @@ def log_total(values):
 
 
 @triton.jit
+def online_exp(top, total, values):
+    """The greatest so far and the sum of exp(x - greatest) of all x so far, with values more."""
+    less = tl.exp(-tl.abs(values - top))
+    # Of two equal infinities the difference is no number.
+    less = tl.where(values == top, 1.0, less)
+    total = tl.where(values > top, total * less + 1.0, total + less)
+    return max_nan(top, values), total
+
+
+@triton.jit
 def either(a, b):
     """Or."""
     return a | b

@@ -1,0 +1,89 @@
+"""The greatest of a row and the sum of its exponentials, in one walk.
+
+Softmax and its like reduce a row twice: first to its greatest element, then to the sum of
+exp(x - greatest). A row that is walked in turns would be read twice. Instead each lane's sum is
+relative to the greatest element that the lane has seen, and lanes are joined at the end. (Milakov,
+Gimelshein, Online normalizer calculation for softmax, arXiv:1805.02867, 2018.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aot.backends.triton.body import Body
+from aot.backends.triton.context import TileDim
+from aot.backends.triton.crossed import operand
+from aot.backends.triton.reduction import Reduction, reductions_of, store_reduced
+from aot.backends.triton.text import index_text
+from aot.ir.dtypes import FLOAT32
+from aot.ir.kernels import Stage
+from aot.ir.scalar import Access, Node
+
+
+@dataclass(frozen=True)
+class Online:
+    """Two stages that one walk does: `top` is the greatest element, `total` the sum."""
+
+    first: Stage
+    second: Stage
+    top: Reduction
+    total: Reduction
+
+    def emit(self, body: Body, rows: TileDim, columns: TileDim) -> None:
+        """Writes the walk, and what both stages store."""
+        body.declare_dim(columns)
+        tile, own = frozenset((rows.name, columns.name)), frozenset((rows.name,))
+        top, total, shape = body.fresh("top"), body.fresh("total"), body.shape(tile)
+        body.writer.line(f"{top} = tl.full({shape}, float('-inf'), tl.float32)")
+        body.writer.line(f"{total} = tl.zeros({shape}, tl.float32)")
+        end, start = index_text(columns.points, body.context.names), body.fresh("start")
+        with body.loop(f"for {start} in range(0, {end}, {columns.block})"):
+            body.open_dim(columns, start)
+            text = operand(body, self.top, tile)
+            body.writer.line(f"{top}, {total} = online_exp({top}, {total}, {text})")
+        best = body.name(f"tl.reduce({top}, 1, max_nan)[:, None]", FLOAT32, own)
+        body.define(self.top.node, best)
+        store_reduced(body, self.first)
+        sums = f"tl.sum({total} * tl.exp({top} - {best.text}), 1)[:, None]"
+        body.define(self.total.node, body.name(sums, FLOAT32, own))
+        store_reduced(body, self.second)
+
+
+def find_online(first: Stage, second: Stage | None) -> Online | None:
+    """The two stages as one walk; None where they are something else."""
+    if second is None or first.order != second.order:
+        return None
+    top, total = _only(first, "max"), _only(second, "sum")
+    if top is None or total is None or total.value.op != "exp":
+        return None
+    (exponent,) = total.value.args
+    if exponent.op != "sub":
+        return None
+    value, less = map(_widened, exponent.args)
+    if value != _widened(top.value) or less.op != "load":
+        return None
+    access = less.attr
+    assert isinstance(access, Access)
+    (nest,) = first.nests
+    stored = [s for s in nest.stores if s.buffer == access.buffer and s.value == top.node]
+    same = any(s.index == access.index for s in stored) and not access.binds
+    return Online(first, second, top, total) if same else None
+
+
+def _only(stage: Stage, kind: str) -> Reduction | None:
+    """The reduction of a stage that has one nest and does nothing else, in single precision."""
+    if len(stage.nests) != 1 or not stage.nests[0].reduction:
+        return None
+    found = reductions_of(stage.nests[0])
+    if len(found) != 1 or found[0].kind != kind or found[0].dtype != FLOAT32:
+        return None
+    return found[0] if found[0].node.dtype == FLOAT32 else None
+
+
+def _widened(node: Node) -> Node:
+    """What a number in single precision was before it was that, which changes nothing."""
+    while node.op == "cast" and node.dtype == FLOAT32 and node.args[0].dtype.is_float:
+        if node.args[0].dtype.itemsize > FLOAT32.itemsize:
+            break
+        (node,) = node.args
+    return node
