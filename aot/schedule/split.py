@@ -251,7 +251,7 @@ class _Splitter:
             return _split_axis(nest, axis, parts)
         if self.machine.local_buffers or enough < self.machine.least_parts:
             return nest, None
-        if extent * others < 2 * self.machine.row_points:
+        if extent * others < self.machine.simple_points:
             return nest, None
         return self._padded_axis(
             nest, axis, min(4 * enough, extent * others // self.machine.part_points)

@@ -29,17 +29,19 @@ TILE_POINTS = 4096
 THREAD_POINTS = 8
 """Points of a tile for each thread."""
 
-ROW_THREAD_POINTS = 64
-"""Points of a row that a thread holds at most: threads that hold more exchange less, and fewer
-warps wait for each other. A warp for 2048 points took 0.55 to 0.7 of what eight took for 4096 on an
-H200 (argmax of 147 elements, softmax of 1011, norms of 1104 and 16,384, variance of 1208)."""
+ROW_THREAD_POINTS = {1024: 32}
+LONG_THREAD_POINTS = 64
+"""Points of rows of up to so many elements, and of longer ones, that a thread holds at most:
+threads that hold more exchange less, and fewer warps wait for each other. On an H200 that took 0.3
+to 0.7 of 8 points (argmax of 147 elements, softmax of 1011, norms of 1104 and 16,384, variance of
+1208)."""
 
 HELD_REGISTERS = 128
 """Of a thread, for what it has read of its rows."""
 
-ONE_WARP = 1024
-"""Elements of a row that a warp takes by itself; longer rows share a tile of `TILE_POINTS`. A
-program takes 1.2 ns to start, however little it does: of the H200's 4 TB/s, 5 KB."""
+LEAST_TILE_POINTS = 1024
+"""Of a tile of short rows; of longer ones a tile has two. A program takes 1.2 ns to start, however
+little it does: in that time an H200 moves 4 KB."""
 
 BUSY_WARPS = 4
 """Of each of a device's units: where there are fewer, programs have more warps."""
@@ -222,7 +224,7 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
         if loops:
             looped.add(dim.name)
     widest = block * max(d.block for d in columns.values())
-    each = THREAD_POINTS if across or looped else _row_points(kernel, context)
+    each = THREAD_POINTS if across or looped else _row_points(kernel, context, longest)
     warps = max(1, min(16, widest // (WARP * each)))
     while warps * WARP * THREAD_POINTS < widest and warps * (rows // block) < BUSY_WARPS * units:
         warps *= 2
@@ -230,7 +232,7 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     return RowTile(TileDim("x", kernel.outer, block, 0), columns, frozenset(looped), warps)
 
 
-def _row_points(kernel: NestKernel, context: KernelContext) -> int:
+def _row_points(kernel: NestKernel, context: KernelContext, longest: int) -> int:
     """Points of a thread: what it has read of its rows stays in registers until the last use."""
     outer, held = {a.symbol for a in kernel.outer}, 0
     for node in loads(_roots(kernel)):
@@ -240,7 +242,8 @@ def _row_points(kernel: NestKernel, context: KernelContext) -> int:
         if access.buffer not in kernel.local and (access.binds or not free <= outer):
             each = context.buffers[access.buffer].dtype.compute.itemsize
             held += max(1, each // 4) * bool(access.binds or free & outer)
-    points = ROW_THREAD_POINTS
+    found = (each for length, each in ROW_THREAD_POINTS.items() if longest <= length)
+    points = next(found, LONG_THREAD_POINTS)
     while points > THREAD_POINTS and points * held > HELD_REGISTERS:
         points //= 2
     return points
@@ -268,7 +271,7 @@ def _row_block(rows: int, longest: int, across: bool, units: int) -> int:
     if across:
         return min(64, power_above(rows), max(1, power_above(rows * 16 // units)))
     wide = power_above(longest)
-    points = ROW_THREAD_POINTS * WARP if wide <= ONE_WARP else TILE_POINTS
+    points = max(LEAST_TILE_POINTS, min(TILE_POINTS, 2 * wide))
     short = max(1, points // wide)
     return min(short, power_above(max(1, rows // units)), power_above(rows))
 
