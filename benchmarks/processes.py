@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import resource
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 
@@ -35,6 +36,7 @@ class Settings:
         most: A problem ends with the size at which a call of either side takes longer, in seconds.
         seconds: For the calls of one size, both sides together.
         memory: GiB that the process may take on the host.
+        gpu: The number of the GPU that calls are timed on; "": the first.
     """
 
     device: str
@@ -43,6 +45,12 @@ class Settings:
     most: float
     seconds: float
     memory: float
+    gpu: str = ""
+
+    @property
+    def place(self) -> str:
+        """What packages are loaded on."""
+        return f"{self.device}:{self.gpu}" if self.gpu else self.device
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,8 @@ class Row(Protocol):
     def take(self, event: Event) -> None:
         """Adds what the process tells."""
 
+
+R = TypeVar("R", bound=Row)
 
 Build = Callable[[str, Settings], None]
 """Packages the problem of a name; a function of a module, as another process calls it."""
@@ -158,6 +168,45 @@ class Timer:
             self._process = None
 
 
+def time_all(
+    named: Iterable[tuple[str, R]],
+    built: Mapping[str, Future[None]],
+    times: Times,
+    settings: Settings,
+    gpus: str,
+    done: Callable[[R], None],
+) -> None:
+    """Times problems once they are built, on each of some GPUs the next one.
+
+    Args:
+        named: Their names and rows, in their order.
+        built: By name, what ends when there is a package.
+        times: What a process does with a name.
+        settings: How it does that.
+        gpus: Numbers of GPUs, with commas; "": on whatever `settings` says.
+        done: Told of each row that has its times, one at a time.
+    """
+    waiting, lock = iter(named), threading.Lock()
+
+    def work(gpu: str) -> None:
+        with Timer(times, replace(settings, gpu=gpu)) as timer:
+            while True:
+                with lock:
+                    following = next(waiting, None)
+                if following is None:
+                    return
+                name, row = following
+                built[name].result()
+                timer.tell(name, row)
+                with lock:
+                    done(row)
+
+    numbers = gpus.split(",")
+    with ThreadPoolExecutor(len(numbers)) as pool:
+        for worker in [pool.submit(work, gpu) for gpu in numbers]:
+            worker.result()
+
+
 def listen(row: Row, receiver: Connection, process: BaseProcess, settings: Settings) -> bool:
     """Takes a problem's events; whether the process is ready for another one.
 
@@ -189,6 +238,8 @@ def _building(build: Build, name: str, settings: Settings) -> None:
 def _serve(times: Times, names: Connection, settings: Settings, sender: Connection) -> None:
     """Times what `names` brings, one after the other; "end" follows each one's events."""
     torch.set_num_threads(1)
+    if settings.gpu:
+        torch.cuda.set_device(int(settings.gpu))
     if settings.device == "cpu":
         limit = int(settings.memory * GIB)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

@@ -84,6 +84,7 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
         "aot/backends/triton/short_tile.py",
         "aot/backends/triton/tiling.py",
     ),
+    "tests/backends/triton/test_online.py": ("aot/backends/triton/device/combining.py",),
     "tests/backends/triton/test_helpers.py": (
         "aot/backends/triton/device/loops.py",
         "aot/backends/triton/device/special.py",

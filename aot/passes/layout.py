@@ -389,7 +389,17 @@ class _Copies:
             return ""
         if strides[role] is None:
             return f"operand {role} is no plain view of it"
+        if self._stored_walk(call, role, view, support, strides) is not None:
+            return f"the template reads operand {role} in another order of memory"
         return call.misfit(role, support, strides) or self._odd_rows(call, role, view, support)
+
+    def _stored_walk(
+        self, call: TemplateCall, role: str, view: View, support: Support[Any], strides: Strides
+    ) -> tuple[Axis, ...] | None:
+        """The order in which a weight is stored anew, at no cost when the package runs."""
+        if self.graph.buffers[view.buffer].kind != "weight":
+            return None
+        return call.stored_walk(role, support, strides)
 
     def _odd_rows(self, call: TemplateCall, role: str, view: View, support: Support[Any]) -> str:
         """Says so where an operand's rows start where the template reads them slowly."""
@@ -404,7 +414,8 @@ class _Copies:
         self, call: TemplateCall, role: str, view: View, support: Support[Any], strides: Strides
     ) -> tuple[Axis, ...]:
         """The axes of a copy in the best order of memory, or in the one that they are in."""
-        best, known = call.walk(role, support, strides), strides[role]
+        stored = self._stored_walk(call, role, view, support, strides)
+        best, known = stored or call.walk(role, support, strides), strides[role]
         if best is not None or known is None or call.row_bytes(role, support) == 1:
             return best or view.axes
         (last,) = [k for k, s in enumerate(known) if s == 1][-1:] or [len(known) - 1]

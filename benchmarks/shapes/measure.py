@@ -69,7 +69,7 @@ def times_of(name: str, settings: Settings) -> Iterator[Event]:
     threads = 1 if settings.device == "cpu" else None
     try:
         module, inputs = case_at(seed, index, settings.device).build(settings.device, index)
-        model = aot_runtime.load(_path(name, settings), settings.device, num_threads=threads)
+        model = aot_runtime.load(_path(name, settings), settings.place, num_threads=threads)
         calls = {"eager": lambda: module(*inputs), "ours": lambda: model(*inputs)}
         yield from compared(index, calls, module, inputs)
         for seconds in _timed(calls, settings):

@@ -2,12 +2,13 @@
 
     make shapes                                        # CPU, one thread, the seed of the day
     make shapes ARGS='--device cuda --jobs 16 --count 400'
+    make shapes ARGS='--device cuda --jobs 31 --count 400 --gpus 0,1'
     make shapes ARGS='--seed 20261123 --index 17,42'   # these places of that seed alone
     make shapes ARGS='--only "^conv2d first"'
 
 Cases run in processes of their own, which may hang, die or ask for too much memory: the run goes
-on. On a GPU they are built while others are timed. Of one case nothing is written, nor of any
-selection unless --json says where.
+on. On a GPU they are built while others are timed; several GPUs each take the next case. Of one
+case nothing is written, nor of any selection unless --json says where.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.options import bounded_options
-from benchmarks.processes import Settings, Timer, build_all, own_target
+from benchmarks.processes import Settings, build_all, own_target, time_all
 from benchmarks.shapes.cases import case_at, family_at, name_of
 from benchmarks.shapes.measure import build_case, times_of
 from benchmarks.shapes.table import Row, page, row_from_json, summary
@@ -55,12 +56,15 @@ def main() -> None:
             options.memory,
         )
         built = build_all(names, build_case, settings, options.jobs)
-        with Timer(times_of, settings) as timer:
-            for k, (name, row) in enumerate(zip(names, rows, strict=True)):
-                built[name].result()
-                timer.tell(name, row)
-                print(row.line(), flush=True)
-                _keep(rows[: k + 1], options)
+        done: list[Row] = []
+
+        def keep(row: Row) -> None:
+            done.append(row)
+            print(row.line(), flush=True)
+            _keep(sorted(done, key=lambda row: row.index), options)
+
+        named = list(zip(names, rows, strict=True))
+        time_all(named, built, times_of, settings, options.gpus, keep)
     print(summary(rows, options.device))
 
 
@@ -68,6 +72,7 @@ def _options() -> argparse.Namespace:
     parser = bounded_options("shapes", __doc__, seconds=0.5, most=5.0)
     parser.add_argument("--seed", type=int, default=None, help="default: today, as 20261123")
     parser.add_argument("--count", type=int, default=200, help="cases, of all families")
+    parser.add_argument("--gpus", default="", help="numbers, with commas: cases are shared out")
     parser.add_argument("--index", default="", help="places, with commas: these cases alone")
     options = parser.parse_args()
     if options.seed is None:

@@ -13,6 +13,9 @@ from aot.ir.dtypes import DType
 HEAD_SIZE = 256
 """Greatest size of a query or a value."""
 
+LEAST_COLUMNS = 16
+"""Columns of the narrowest block that tensor cores take."""
+
 PACKED_QUERIES = 16
 """Queries of a head up to which a tile holds those of all heads that share keys and values."""
 
@@ -49,15 +52,16 @@ class AttentionTile:
 _HALF = {
     64: AttentionTile(64, 64, 4, 3),
     96: AttentionTile(128, 64, 4, 3),
-    128: AttentionTile(128, 64, 8, 3),
+    128: AttentionTile(64, 64, 4, 3),
     160: AttentionTile(64, 64, 4, 3),
     192: AttentionTile(128, 64, 8, 3),
     256: AttentionTile(64, 64, 4, 3),
 }
 """Small enough that a multiprocessor holds two: one multiplies while the other computes powers.
 
-Measured on an H200. Of 128 columns (32 heads of 4096 keys) 128 by 64 took 0.95 to 0.98 of 64 by 64;
-of 256 columns 64 by 64 0.79 to 0.87 of 64 by 32. Of 80 and 96 columns four warps for 128 rows took
+Measured on an H200. Of 128 columns 128 by 64, alone on a multiprocessor, took 0.96 to 1.06 of 64 by
+64 without a mask (2048 to 8192 keys), and 1.0 to 1.05 of it under a causal one, in pairs; of 256
+columns 64 by 64 took 0.79 to 0.87 of 64 by 32. Of 80 and 96 columns four warps for 128 rows took
 0.79 and 0.83 of eight; of 192 columns 128 rows took 0.73 to 0.84 of 64, alone on a multiprocessor.
 """
 
@@ -121,8 +125,32 @@ def _table(dtype: DType, gpu: Gpu) -> dict[int, AttentionTile]:
     return _SINGLE
 
 
+PAIRED_PROGRAMS = 2
+"""Programs of a multiprocessor that are worth pairs of tiles. One waits for itself between its two
+tiles (192 columns on an H200: 1.1 to 1.3 of one tile a program); of many, some end while others
+begin (64 columns: 1.04 to 1.1). Heads in two pieces have too much in registers for a loop around
+them: 80 and 96 columns took 1.4 to 1.5. Of 128 columns pairs took 0.9 to 1.0, of 256 0.96 to 1.0.
+"""
+
 _WARPS = 4
 """Of the programs that `Gpu.units` counts."""
+
+
+def column_pieces(extent: int, dtype: DType) -> tuple[int, int]:
+    """The columns of a head as tensor cores take them: a power of two, and those behind it, or 0.
+
+    What is added up to a whole power of two would be multiplied for nothing.
+    """
+    whole = power_above(max(LEAST_COLUMNS, extent))
+    first = whole // 2
+    more = power_above(max(LEAST_COLUMNS, extent - first))
+    fewer = first >= 2 * LEAST_COLUMNS and first + more < whole and dtype.itemsize == 2
+    return (first, more) if fewer else (whole, 0)
+
+
+def is_whole(extent: int, dtype: DType) -> bool:
+    """Whether a head's columns are one block."""
+    return column_pieces(extent, dtype)[1] == 0
 
 
 def in_pairs(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
@@ -131,10 +159,18 @@ def in_pairs(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
     Programs of neighbouring numbers share keys and values; the other order, longest tiles first,
     needs fewer of them to keep the device busy.
     """
+    if not is_whole(size.depth, size.dtype) or _resident(size, tile, gpu) != PAIRED_PROGRAMS:
+        return False
     tiles = -(-size.queries // tile.rows)
     programs = size.heads * -(-tiles // 2)
     # Programs of more warps keep as many multiprocessors busy.
     return size.causal and tiles > 1 and programs * tile.warps >= _WARPS * gpu.units
+
+
+def _resident(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> int:
+    """Programs of which a multiprocessor's shared memory holds the blocks."""
+    blocks = tile.rows + 2 * tile.stages * tile.keys
+    return gpu.shared_bytes // (blocks * size.depth * size.dtype.itemsize)
 
 
 def problem(size: AttentionSize) -> Problem:

@@ -14,7 +14,7 @@ from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
 from aot.backends.triton.prepare import prepare_kernels
 from aot.backends.triton.side_by_side import joined
-from aot.backends.triton.templates import TEMPLATES, template_of
+from aot.backends.triton.templates import supports, template_of
 from aot.backends.triton.toolchain import SHARED_LIMIT, find_triton
 from aot.backends.triton.tuning import Chooser, default_database
 from aot.backends.triton.user_kernel import emit_user_kernel
@@ -61,7 +61,7 @@ class TritonBackend:
         """What the scheduler may assume of a GPU for servers."""
         return Machine(
             local_bytes=64 * 1024,
-            templates=tuple(row.support for row in TEMPLATES.values()),
+            templates=supports(GPUS[target.archs[0]]),
             grain_bytes=64 * 1024,
             local_buffers=False,
             crossed=CrossedTile(),
@@ -69,11 +69,12 @@ class TritonBackend:
             alignment=ALIGNMENT,
             units=self._gpu(target).units,
             wide_units=2,
-            simple_points=1 << 15,
             languages=frozenset((TRITON,)),
             joins=ATOMICS,
             in_order=False,
             private_points=1 << 17,
+            # One program takes 100 us for four times as many that it looks up by index.
+            simple_points=1 << 14,
         )
 
     def _gpu(self, target: Target) -> Gpu:

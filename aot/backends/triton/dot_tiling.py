@@ -37,13 +37,17 @@ class DotTile:
 
 @dataclass(frozen=True)
 class Size:
-    """A product's rows, columns and depth at the hints, its batch, and its operands' type."""
+    """A product's rows, columns and depth at the hints, its batch, and its operands' type.
+
+    `turned`: the second operand's depth is not contiguous.
+    """
 
     rows: int
     columns: int
     depth: int
     batch: int
     dtype: DType
+    turned: bool = False
 
 
 _HALF = (
@@ -66,6 +70,8 @@ _SPLIT = (
     DotTile(64, 128, 32, 4, 3, resident=2),
     DotTile(64, 64, 64, 4, 3, resident=2),
     DotTile(64, 64, 32, 4, 3, resident=2),
+    DotTile(128, 32, 32, 4, 3, resident=2),
+    DotTile(64, 32, 64, 4, 3, resident=2),
     DotTile(32, 64, 32, 4, 3, resident=2),
     DotTile(16, 64, 64, 4, 3, resident=2),
 )
@@ -75,6 +81,8 @@ _DOUBLE = (
     DotTile(128, 64, 16, 8, 3),
     DotTile(64, 64, 16, 4, 3, resident=2),
     DotTile(64, 32, 16, 4, 3, resident=2),
+    DotTile(128, 32, 16, 4, 4, resident=2),
+    DotTile(32, 64, 32, 4, 3, resident=3),
     DotTile(32, 32, 32, 4, 3, resident=2),
     DotTile(16, 64, 32, 4, 3, resident=2),
 )
@@ -87,6 +95,12 @@ _HELD = 128
 
 _LANES = 32
 
+_ALIGNED = 16
+"""Bytes that rows start at multiples of."""
+
+_LONG_FLAT, _LEAST_FLAT = 8192, 2048
+"""Depths of few rows that are cut, and of their parts."""
+
 _OVERLAPPED = DotTile(128, 128, 64, 4, 3, resident=2)
 """Two blocks share a multiprocessor: one computes its epilogue while the other multiplies."""
 
@@ -95,13 +109,87 @@ _FLAT = (
     DotTile(FEW_ROWS, 32, 128, 4, 5),
     DotTile(FEW_ROWS, 16, 256, 2, 4),
 )
-_RATE = {2: 3.75e6, 4: 0.3e6, 8: 0.2e6}
-"""Multiply-adds of a multiprocessor in a microsecond, by the operands' bytes.
 
-Of float32 as products of halves of its digits, tiles of 16 to 128 KiB all came to that: the digits
-are taken apart in registers, and one part goes back to shared memory. Of float64: not measured,
-four fifths of what an H200 is said to do.
-"""
+
+@dataclass(frozen=True)
+class _Times:
+    """What a multiprocessor takes, in microseconds, for operands of a type.
+
+    Attributes:
+        turn: Of a turn of the depth loop, whatever it multiplies; `deeper`: for each of its depth.
+        rate: Multiply-adds in a microsecond.
+        turning: Of an element of a block of the second operand whose depth is not contiguous, for
+            each column of the block.
+        block: Of a block; `result`: of each of its results.
+    """
+
+    turn: float
+    deeper: float
+    rate: float
+    turning: float
+    block: float
+    result: float
+
+
+_TIMES = {
+    2: _Times(0.04, 0.0014, 3.75e6, 0.0, 0.5, 6e-5),
+    4: _Times(0.23, 0.004, 0.245e6, 5e-6, 0.05, 1.8e-4),
+    8: _Times(0.04, 0.0014, 0.2e6, 0.0, 0.5, 6e-5),
+}
+"""By the operands' bytes. Of float32 as products of halves of its digits: fitted to 16 tiles of 16
+products on an H200, off by a fifth. The digits are taken apart in registers, and one part goes back
+to shared memory: turned around, with conflicts of its banks, where the depth is not contiguous."""
+
+_PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)
+_LEAST_PART = 256
+"""Of a depth."""
+
+_LAUNCH = 2.5
+"""Microseconds of the launch that adds up parts, or of one that copies an operand."""
+
+_BYTES = 2.5e6
+"""Bytes in a microsecond that such a launch reads and writes."""
+
+_WORTH = 0.9
+"""Of the time of a whole depth, below which its parts are worth their launches."""
+
+
+def depth_parts(size: Size, gpu: Gpu) -> int:
+    """In how many parts of the depth a product takes least, with what adds them up."""
+    if size.rows <= FEW_ROWS:
+        return _flat_parts(size, gpu)
+    least = [(_in_parts(size, parts, gpu), parts) for parts in _PARTS if _is_long(size, parts)]
+    whole = _in_parts(size, 1, gpu)
+    time, parts = min(least, default=(whole, 1))
+    return parts if time < _WORTH * whole else 1
+
+
+def _is_long(size: Size, parts: int) -> bool:
+    return parts > 1 and size.depth >= parts * _LEAST_PART
+
+
+def _flat_parts(size: Size, gpu: Gpu) -> int:
+    """Of few rows, which wait for their second operand: as many parts as there is room for."""
+    tiles = size.batch * -(-size.columns // _FLAT[1].columns)
+    most = min(gpu.units // tiles, size.depth // _LEAST_FLAT)
+    if size.depth <= _LONG_FLAT or most < 2:
+        return 1
+    # Zeros behind the depth make it a multiple, where no number near the best divides it.
+    return next((p for p in range(most, most // 2, -1) if size.depth % p == 0), most)
+
+
+def _in_parts(size: Size, parts: int, gpu: Gpu) -> float:
+    """Microseconds: copies with zeros behind an odd depth, the product, and the sums of parts."""
+    each = -(-size.depth // parts)
+    part = replace(size, batch=size.batch * parts, depth=each)
+    time = min(_microseconds(tile, part, gpu) for tile in _tiles(size, gpu))
+    even = size.depth % parts == 0 and each * size.dtype.itemsize % _ALIGNED == 0
+    if not even:
+        time += _LAUNCH + 2 * size.batch * size.rows * size.depth * size.dtype.itemsize / _BYTES
+    if parts > 1:
+        results = size.batch * size.rows * size.columns
+        time += _LAUNCH + (2 * parts + 1) * results * size.dtype.compute.itemsize / _BYTES
+    return time
 
 
 def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
@@ -187,9 +275,10 @@ def _microseconds(tile: DotTile, size: Size, gpu: Gpu) -> float:
 
 def _wave_microseconds(tile: DotTile, size: Size, sharing: int) -> float:
     """Time until each multiprocessor has finished `sharing` blocks; but one epilogue is hidden."""
-    area = tile.rows * tile.columns
-    turn = 0.04 + 0.0014 * tile.depth + sharing * area * tile.depth / _RATE[size.dtype.itemsize]
-    return -(-size.depth // tile.depth) * turn + 0.5 + 6e-5 * area
+    area, t = tile.rows * tile.columns, _TIMES[size.dtype.itemsize]
+    each = area / t.rate + t.turning * size.turned * tile.columns**2
+    turn = t.turn + (t.deeper + sharing * each) * tile.depth
+    return -(-size.depth // tile.depth) * turn + t.block + t.result * area
 
 
 def _flat_tile(size: Size, gpu: Gpu) -> DotTile:

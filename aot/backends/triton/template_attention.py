@@ -17,6 +17,7 @@ from aot.backends.triton.attention_tile import (
     AttentionSize,
     AttentionTile,
     attention_tile,
+    column_pieces,
     in_pairs,
 )
 from aot.backends.triton.body import Body
@@ -53,9 +54,6 @@ _CACHE_BYTES = 24 * 1024 * 1024
 _LOG2E = math.log2(math.e)
 _DEPTH, _MEMBER = var("depth"), var("member")
 _KV_HEAD, _KEY = var("kv_head"), var("key")
-
-_LEAST_COLUMNS = 16
-"""Columns of the narrowest block that tensor cores take."""
 
 _LANES = 8
 """Columns after which those repeat that one thread has of a product of tensor cores."""
@@ -312,18 +310,6 @@ def _locate(body: Body, t: _Attention, hints: Hints) -> None:
 def _columns(name: str, axis: Axis, pieces: tuple[int, int]) -> TileDim:
     whole, more = pieces
     return TileDim(name, (axis,), more or whole, 1, width=f"{name}.shape[1]" if more else "")
-
-
-def column_pieces(extent: int, dtype: DType) -> tuple[int, int]:
-    """The columns of a head as tensor cores take them: a power of two, and those behind it, or 0.
-
-    What is added up to a whole power of two would be multiplied for nothing.
-    """
-    whole = power_above(max(_LEAST_COLUMNS, extent))
-    first = whole // 2
-    more = power_above(max(_LEAST_COLUMNS, extent - first))
-    fewer = first >= 2 * _LEAST_COLUMNS and first + more < whole and dtype.itemsize == 2
-    return (first, more) if fewer else (whole, 0)
 
 
 def _open_heads(body: Body, t: _Attention) -> None:

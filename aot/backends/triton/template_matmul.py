@@ -24,7 +24,6 @@ from aot.backends.triton.hooks import Hooks, places
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
 from aot.backends.triton.template_gemv import emit_gemv, is_vector_product
 from aot.backends.triton.text import index_text
-from aot.ir.dtypes import DType
 from aot.ir.hints import Hints, is_dear
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -36,6 +35,7 @@ from aot.symbolic import (
     Symbol,
     affine_coefficients,
     ceil_div,
+    coefficient_of,
     integer,
     product,
 )
@@ -71,7 +71,7 @@ def emit_matmul(
     if is_vector_product(call, right, context):
         return emit_gemv(kernel, context, left, right, hints)
     dtype = graph.buffers[left.buffer].dtype
-    tile = _tile(kernel, call, left, hints, gpu, dtype)
+    tile = _tile(kernel, call, (left, right), context, hints, gpu)
     *batch, row, column = call.output.axes
     rows, columns = TileDim("m", (row,), tile.rows, 0), TileDim("n", (column,), tile.columns, 1)
     blocks = ceil_div(row.extent, tile.rows), ceil_div(column.extent, tile.columns)
@@ -92,7 +92,9 @@ def emit_matmul(
     }
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
     many = hints.value(count) >= gpu.multiprocessors and tile.rows >= 64
-    copies = gpu.copies_blocks and many and (dtype.itemsize == 2 or gpu.splits_floats)
+    # Blocks of float64 that descriptors copy are read with conflicts of shared memory's banks.
+    narrow = dtype.itemsize == 2 or (dtype.itemsize == 4 and gpu.splits_floats)
+    copies = gpu.copies_blocks and many and narrow
     copied = _copied(call, left, right, context) if copies else None
     if copied is not None:
         seats = gpu.multiprocessors * tile.resident
@@ -121,8 +123,15 @@ def _operands(
 
 
 def _tile(
-    kernel: TemplateKernel, call: Matmul, left: Operand, hints: Hints, gpu: Gpu, dtype: DType
+    kernel: TemplateKernel,
+    call: Matmul,
+    operands: tuple[Operand, Operand],
+    context: KernelContext,
+    hints: Hints,
+    gpu: Gpu,
 ) -> DotTile:
+    left, right = operands
+    dtype = context.buffers[left.buffer].dtype
     *batch, row, column = call.output.axes
     size = Size(
         hints.value(row.extent),
@@ -130,9 +139,15 @@ def _tile(
         hints.value(left.depth.extent),
         hints.volume(batch),
         dtype,
+        _is_turned(right, context),
     )
     dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
     return dot_tile(size, gpu, dear=dear)
+
+
+def _is_turned(right: Operand, context: KernelContext) -> bool:
+    """True where the second operand's depth is not contiguous."""
+    return coefficient_of(context.offset(right.buffer, right.index), right.depth.symbol) != 1
 
 
 def _load(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.backends.triton.conv_walk import VECTOR
+from aot.backends.triton.dot_tiling import Size, depth_parts
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_argsort
@@ -25,7 +26,7 @@ from aot.backends.triton.template_resample_outer import MOST_INSIDE, workspace
 from aot.backends.triton.template_scan import LONGEST, emit_scan
 from aot.backends.triton.template_true_places import COMPACTED, emit_true_places
 from aot.errors import InternalError
-from aot.ir.dtypes import FLOAT32, FLOAT64
+from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer
@@ -88,16 +89,15 @@ DIGITS = ByDigits(probes=8, part=PART)
 """A step of a binary search is a load that waits for the one before. A pass reads keys twice and
 positions once, and moves both."""
 
-DEEP = Parts(longest=8192, least=2048, room=1)
-"""A step of a tile's walk takes half a microsecond, so that 2048 steps in blocks of 64 take as long
-as some launches."""
-
-TILE = 32
-"""Of the sides of tiles that keep a device busy: smaller ones read each operand too often."""
-
-ROWS = AlignedRows(bytes=16, least_uses=64, least_work=1 << 28)
+ROWS = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26)
 """What descriptors and the widest loads take. Odd rows took four times as long on an H200 (7021 x
-4095 by 4095 x 515 halves: 420 us, with both operands copied 120), a copy a tenth of that."""
+4095 by 4095 x 515 halves: 420 us, with both operands copied 120), a copy a tenth of that; of
+float32, 16384 x 1275 by 1275 x 43, 150 us, copied 60 and the copy 54. float64 is read by the
+element."""
+
+DEPTH_LAST = ("float32",)
+"""Asynchronous tensor cores take TF32 in one order alone: blocks in the other one are turned in
+shared memory, which took twice as long (2048 x 8192 by 8192 x 512: 500 us, 274 as they want it)."""
 
 KEY_PARTS = KeyParts(query_tile=16, least_keys=128, block=64, fewest=6, many_keys=512)
 """Attention of few queries is cut by these numbers.
@@ -240,7 +240,7 @@ _ROWS = (
     Template(Support(DigitPlaces), emit_digits, _always),
     Template(Support(LibraryCall, takes_small), emit_library, _never),
     Template(
-        MatmulSupport(Matmul, _takes_product, deep=DEEP, least_tile=TILE, rows=ROWS),
+        MatmulSupport(Matmul, _takes_product, rows=ROWS, depth_last_of=DEPTH_LAST),
         emit_matmul,
         fills_processors,
     ),
@@ -253,3 +253,22 @@ _ROWS = (
     Template(TruePlacesSupport(TruePlaces, parts=COMPACTED), emit_true_places, _never),
 )
 TEMPLATES: Mapping[type[TemplateCall], Template] = {row.support.kind: row for row in _ROWS}
+
+
+def supports(gpu: Gpu) -> tuple[Support[Any], ...]:
+    """What the kinds' kernels take and like on a GPU."""
+    return tuple(_on(gpu, row.support) for row in TEMPLATES.values())
+
+
+def _on(gpu: Gpu, support: Support[Any]) -> Support[Any]:
+    return replace(support, parts=_Parts(gpu)) if isinstance(support, MatmulSupport) else support
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """`MatmulSupport.parts` on a GPU."""
+
+    gpu: Gpu
+
+    def __call__(self, batch: int, rows: int, columns: int, depth: int, dtype: DType) -> int:
+        return depth_parts(Size(rows, columns, depth, batch, dtype), self.gpu)

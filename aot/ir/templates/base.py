@@ -140,6 +140,12 @@ class TemplateCall(ABC):
         """
         return None
 
+    def stored_walk(
+        self, role: str, support: Support[Any], strides: Strides
+    ) -> tuple[Axis, ...] | None:
+        """Axes of a weight in the order in which it had better be stored anew; None: it stays."""
+        return None
+
     def packs(self, role: str, support: Support[Any]) -> bool:
         """Whether a weight of that role is stored anew for the kernel, so that any order serves."""
         return False

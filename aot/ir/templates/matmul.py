@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from aot.ir.dtypes import DType
 from aot.ir.hints import Hints
 from aot.ir.nests import Axis, LoopNest, View
 from aot.ir.scalar import binary, load, reduce_
-from aot.ir.templates.base import Array, LoopOp, Parts, Split, Support, TemplateCall
+from aot.ir.templates.base import Array, LoopOp, Split, Strides, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.symbolic import Expr, integer, is_int, product, substitute, var
 
@@ -59,6 +60,17 @@ class Matmul(TemplateCall):
         assert isinstance(support, MatmulSupport)
         return role == "b" and support.rows is None
 
+    def stored_walk(
+        self, role: str, support: Support[Any], strides: Strides
+    ) -> tuple[Axis, ...] | None:
+        """The depth of a second operand last, where the backend reads such ones faster."""
+        assert isinstance(support, MatmulSupport)
+        known = strides[role]
+        if role != "b" or not support.depth_last or known is None or known[-2] == 1:
+            return None
+        *batch, depth, column = self.b.axes
+        return (*batch, column, depth)
+
     def row_bytes(self, role: str, support: Support[Any]) -> int:
         """What the backend asks for, where each element that is copied is multiplied often."""
         assert isinstance(support, MatmulSupport)
@@ -88,18 +100,17 @@ class Matmul(TemplateCall):
     ) -> Split | None:
         """A deep product with few results as products of parts of the depth, and their sums."""
         assert isinstance(support, MatmulSupport)
-        wish, depth = support.deep, self.a.axes[-1].extent
-        if wish is None or not is_int(depth) or int(depth) <= wish.longest:
+        depth = self.a.axes[-1].extent
+        if support.parts is None or not is_int(depth):
             return None
         *batch, m, n = self.output.axes
-        high, wide = (-(-hints.value(a.extent) // support.least_tile) for a in (m, n))
-        tiles = max(1, hints.volume(batch) * high * wide)
-        most = min(wish.room * units // tiles, int(depth) // wish.least)
-        if most < 2:
+        sizes = (hints.volume(batch), hints.value(m.extent), hints.value(n.extent), int(depth))
+        parts = support.parts(*sizes, builder.dtype(self.a.buffer))
+        if parts < 2:
             return None
-        # Zeros behind the depth make it a multiple, where no number near the best divides it.
-        parts = next((p for p in range(most, most // 2, -1) if int(depth) % p == 0), most)
-        reason = f"{tiles} tiles of results leave the device idle for a depth of {depth}"
+        reason = (
+            f"{sizes[0] * sizes[1] * sizes[2]} results leave the device idle for a depth of {depth}"
+        )
         return Split(
             self._in_parts(builder, parts, support.block), f"{parts} parts of the depth", reason
         )
@@ -154,7 +165,8 @@ class AlignedRows:
     """Rows of operands that a backend reads much faster where they start at multiples of `bytes`.
 
     Attributes:
-        bytes: A power of two.
+        bytes: A power of two. 1: anywhere.
+        widest: Bytes of the widest elements that this holds for.
         least_uses: Multiplications of an element from which a copy of it is worth its time, where
         least_work: there are as many in all.
     """
@@ -162,6 +174,7 @@ class AlignedRows:
     bytes: int
     least_uses: int
     least_work: int
+    widest: int = 4
 
 
 @dataclass(frozen=True)
@@ -171,15 +184,25 @@ class MatmulSupport(Support[Matmul]):
     Attributes:
         tiny_weight: Elements of a second operand for which loops are better than packing and tiles,
         tiny_work: where there are no more multiplications than these.
-        deep: Depths that it wants in parts where there are few tiles of results, if ever.
-        least_tile: Rows and columns of the smallest tile.
+        parts: How many parts of the depth are the fastest for (batch, rows, columns, depth, type);
+            None: it takes whole depths.
         block: Parts of a depth that no good number divides are multiples of so many.
         rows: Where it wants operands' rows to start; None: anywhere, and it packs weights.
+        depth_last: It reads a second operand faster whose depth is contiguous; `depth_last_of`: of
+            the types of these names.
     """
 
     tiny_weight: int = 4096
     tiny_work: int = 1 << 17
-    deep: Parts | None = None
-    least_tile: int = 16
+    parts: Callable[[int, int, int, int, DType], int] | None = None
     block: int = 64
     rows: AlignedRows | None = None
+    depth_last: bool = False
+    depth_last_of: tuple[str, ...] = ()
+
+    def of_type(self, dtype: DType) -> MatmulSupport:
+        """The same with what holds for operands of a type alone."""
+        rows = self.rows
+        if rows is not None and dtype.itemsize > rows.widest:
+            rows = replace(rows, bytes=1)
+        return replace(self, rows=rows, depth_last=dtype.name in self.depth_last_of)

@@ -127,7 +127,7 @@ class Recurrence(TemplateCall):
         if elements < spread.least_elements or depth > spread.most_depth:
             return None
         batch = self.x.axes[1].extent
-        if hints.value(batch) > spread.most_batch or depth % spread.whole:
+        if not spread.takes(hints.value(batch), depth):
             return None
         name = f"{self.name}_marks"
         dtype, count = spread.marks(self, builder.dtype(self.x.buffer))
@@ -160,15 +160,21 @@ class Spread:
         least_elements: Of the weight; a work unit alone reads fewer quickly.
         most_depth: Elements that are seen of a state, of which a work unit holds all.
         rows: Elements of the batch that a work unit takes.
-        most_batch: Elements of the batch from which work units have enough without sharing steps.
-        whole: What the units of a state must be a multiple of.
+        most_batch: Elements of the batch above which work units have enough without sharing steps;
+            None: they never have.
+        whole: What the units of a state must be a multiple of; None: of nothing.
     """
 
     least_elements: int
     most_depth: int
     rows: int
-    most_batch: int = 1 << 62
-    whole: int = 1
+    most_batch: int | None = None
+    whole: int | None = None
+
+    def takes(self, batch: int, depth: int) -> bool:
+        """Whether steps of so many elements of the batch, and units, are shared out."""
+        few = self.most_batch is None or batch <= self.most_batch
+        return few and (self.whole is None or depth % self.whole == 0)
 
     def marks(self, call: Recurrence, dtype: DType) -> tuple[DType, Expr]:
         """The type of the marks of a call on elements of `dtype`, and how many there are."""

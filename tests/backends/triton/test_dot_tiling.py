@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from aot.backends.triton.dot_tiling import Size, dot_tile
+from aot.backends.triton.dot_tiling import Size, depth_parts, dot_tile
 from aot.backends.triton.gpu import GPUS
-from aot.ir.dtypes import BFLOAT16, FLOAT32
+from aot.ir.dtypes import BFLOAT16, FLOAT32, FLOAT64
 
 LARGE = (Size(4096, 4096, 4096, 1, BFLOAT16), Size(16384, 768, 3072, 1, BFLOAT16))
 
@@ -46,3 +48,37 @@ def test_stages_fit_into_shared_memory(arch, dtype):
 def test_halves_of_digits_stay_in_registers(size, arch):
     tile = dot_tile(size, GPUS[arch], dear=False)
     assert (tile.rows + tile.columns) * tile.depth <= 64 * 32 * tile.warps
+
+
+@pytest.mark.parametrize(
+    ("size", "cut"),
+    [
+        (Size(256, 1024, 10774, 1, FLOAT32), True),
+        (Size(135, 352, 6768, 1, FLOAT32), True),
+        (Size(256, 736, 16384, 1, FLOAT64), True),
+        (Size(63, 1024, 16237, 1, BFLOAT16), True),
+        (Size(16, 1024, 16384, 1, BFLOAT16), True),
+        (Size(4096, 4096, 4096, 1, FLOAT32), False),
+        (Size(135, 352, 6768, 64, FLOAT32), False),
+        (Size(16384, 1275, 43, 1, FLOAT32), False),
+        (Size(128, 768, 768, 1, BFLOAT16), False),
+        (Size(16, 4096, 4096, 1, BFLOAT16), False),
+    ],
+    ids=str,
+)
+def test_depths_are_cut_where_few_blocks_leave_the_device_idle(size, cut):
+    assert (depth_parts(size, GPUS["sm_90"]) > 1) is cut
+
+
+def test_a_depth_that_divides_is_cut_into_parts_that_start_at_whole_vectors():
+    parts = depth_parts(Size(256, 1024, 10752, 1, FLOAT32), GPUS["sm_90"])
+    assert 10752 % parts == 0
+    assert 10752 // parts % 4 == 0
+
+
+@pytest.mark.parametrize("rows", [3856, 512])
+def test_blocks_that_are_turned_around_are_narrow(rows):
+    """Conflicts of banks grow with the columns of such a block."""
+    gpu, size = GPUS["sm_90"], Size(rows, 2048, 512, 2, FLOAT32)
+    assert dot_tile(replace(size, turned=True), gpu, dear=False).columns <= 64
+    assert dot_tile(replace(size, columns=32), gpu, dear=False).columns == 32

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from aot.ir.dtypes import BFLOAT16
+from aot.ir.dtypes import BFLOAT16, FLOAT32, FLOAT64
 from aot.ir.hints import Hints
 from aot.ir.nests import Buffer, LoopNest
 from aot.ir.origin import NO_ORIGIN
-from aot.ir.templates.base import Parts, Split
+from aot.ir.templates.base import Split
 from aot.ir.templates.builder import NestBuilder
-from aot.ir.templates.matmul import Matmul, MatmulSupport
+from aot.ir.templates.matmul import AlignedRows, Matmul, MatmulSupport
 from aot.ir.tensors import Dim
-from aot.symbolic import Expr, dim
+from aot.symbolic import Expr, dim, integer, is_int
 from tests.ir.templates.views import view
 
 HINTS = Hints({dim("s0"): 10})
@@ -48,29 +48,61 @@ def test_what_is_tiny_is_for_the_device_to_say() -> None:
     assert product(8, 16, 16).better_as_nests(support, BUILDER) == ""
 
 
-def in_parts(call: Matmul, units: int = 64) -> Split | None:
+def in_parts(call: Matmul, parts: int = 8) -> Split | None:
     buffers = {"b": Buffer("b", BFLOAT16, (), None, "temp")}
-    support = MatmulSupport(Matmul, deep=Parts(longest=4096, least=1000, room=1))
-    return call.split(NestBuilder(buffers, {}), support, units, HINTS)
+    asked = []
+
+    def price(*problem: object) -> int:
+        asked.append(problem)
+        return parts
+
+    support = MatmulSupport(Matmul, parts=price)
+    found = call.split(NestBuilder(buffers, {}), support, 64, HINTS)
+    assert asked in ([], [(1, 16 if is_int(call.a.axes[0].extent) else 10, 16, 8000, BFLOAT16)])
+    return found
 
 
 @pytest.mark.parametrize(
-    ("rows", "depth", "columns", "parts"),
+    ("rows", "depth", "parts", "cut"),
     [
-        (16, 8000, 16, 8),
-        (dim("s0"), 8000, 16, 8),
-        (16, 64000, 16, 64),
-        (64, 64000, 64, 4),
-        (16, 8003, 16, 8),
-        (16, 4096, 16, 0),
-        (16, dim("s1"), 16, 0),
-        (256, 64000, 256, 0),
+        (16, 8000, 8, True),
+        (dim("s0"), 8000, 8, True),
+        (16, 8000, 1, False),
+        (16, dim("s1"), 8, False),
     ],
-    ids=["least", "at the example", "room", "tiles", "prime", "short", "unknown", "busy"],
+    ids=["worth it", "at the example", "not worth it", "unknown"],
 )
-def test_deep_products_of_few_tiles_are_cut(rows, depth, columns, parts) -> None:
-    found = in_parts(product(rows, depth, columns))
-    assert (found.choice if found else "") == (f"{parts} parts of the depth" if parts else "")
+def test_deep_products_are_cut_as_the_device_prices_it(rows, depth, parts, cut) -> None:
+    found = in_parts(product(rows, depth, 16), parts)
+    assert (found.choice if found else "") == (f"{parts} parts of the depth" if cut else "")
+
+
+@pytest.mark.parametrize(
+    ("role", "depth_last", "strides", "order"),
+    [
+        ("b", True, (16, 1), [16, 8000]),
+        ("b", True, (1, 8000), None),
+        ("b", False, (16, 1), None),
+        ("a", True, (1, 16), None),
+    ],
+    ids=["stored anew", "is so", "does not matter", "first operand"],
+)
+def test_weights_are_stored_with_the_depth_last_where_that_is_faster(
+    role, depth_last, strides, order
+) -> None:
+    support = MatmulSupport(Matmul, depth_last=depth_last)
+    found = product(16, 8000, 16).stored_walk(role, support, {role: [integer(s) for s in strides]})
+    assert (None if found is None else [int(a.extent) for a in found]) == order
+
+
+def test_what_types_want_of_memory() -> None:
+    rows = AlignedRows(bytes=16, least_uses=1, least_work=1)
+    support = MatmulSupport(Matmul, rows=rows, depth_last_of=("float32",))
+    call = product(16, 8000, 16)
+    assert [call.row_bytes("a", support.of_type(t)) for t in (BFLOAT16, FLOAT32, FLOAT64)] == [
+        *(16, 16, 1)
+    ]
+    assert [support.of_type(t).depth_last for t in (BFLOAT16, FLOAT32)] == [False, True]
 
 
 def test_parts_are_products_whose_sums_are_taken_in_order() -> None:
@@ -89,7 +121,9 @@ def test_parts_are_products_whose_sums_are_taken_in_order() -> None:
 
 
 def test_a_depth_that_nothing_divides_gets_zeros_behind_it() -> None:
-    found = in_parts(product(16, 8003, 16))
+    call, buffers = product(16, 8003, 16), {"b": Buffer("b", BFLOAT16, (), None, "temp")}
+    support = MatmulSupport(Matmul, parts=lambda *_: 8)
+    found = call.split(NestBuilder(buffers, {}), support, 64, HINTS)
     assert found is not None
     *copies, products, sums = found.ops
     assert isinstance(products, Matmul)
