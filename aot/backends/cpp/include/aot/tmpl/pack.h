@@ -176,11 +176,8 @@ inline void pack_pairs(const Bf16* src, int64_t row, int64_t column, int64_t kc,
     int64_t k = 0;
     if (n0 + kL <= n && column == 1) {
       for (; k < whole; ++k) {
-        S::Halves low, high;
-        __builtin_memcpy(&low, in + 2 * k * row, sizeof(low));
-        __builtin_memcpy(&high, in + (2 * k + 1) * row, sizeof(high));
-        S::store(out + k * kPanel, S::V(__builtin_convertvector(low, S::Words) |
-                                        __builtin_convertvector(high, S::Words) << 16));
+        const auto low = load_words(in + 2 * k * row), high = load_words(in + (2 * k + 1) * row);
+        S::store(out + k * kPanel, S::V(low | high << 16));
       }
     } else if (n0 + kL <= n && row == 1) {
       for (; k + kL <= whole; k += kL) {
@@ -242,11 +239,8 @@ struct Interleaved {
     if constexpr (kEach == 1) {
       return u < C ? load_widened<T>(line + u * row) : V{};
     } else {
-      using W = typename Simd<T>::Words;
-      typename Simd<T>::Halves low, high{};
-      __builtin_memcpy(&low, line + 2 * u * row, sizeof(low));
-      if (2 * u + 1 < C) __builtin_memcpy(&high, line + (2 * u + 1) * row, sizeof(high));
-      return V(__builtin_convertvector(low, W) | __builtin_convertvector(high, W) << 16);
+      const auto low = load_words(line + 2 * u * row);
+      return V(2 * u + 1 < C ? low | load_words(line + (2 * u + 1) * row) << 16 : low);
     }
   }
 };

@@ -173,16 +173,28 @@ AOT_INLINE T widen(T x) {
   return x;
 }
 
+// 16-bit elements, one in each 32-bit lane. Compilers widen a vector of them in halves.
+AOT_INLINE Simd<float>::Words load_words(const void* at) {
+#if defined(__AVX512F__)
+  return Simd<float>::Words(
+      _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256(static_cast<const __m256i*>(at))));
+#elif defined(__AVX2__)
+  return Simd<float>::Words(
+      _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(at))));
+#else
+  Simd<float>::Halves bits;
+  __builtin_memcpy(&bits, at, sizeof(bits));
+  return __builtin_convertvector(bits, Simd<float>::Words);
+#endif
+}
+
 // One vector of T from elements of a storage type.
 template <class T, class S>
 AOT_INLINE typename Simd<T>::V load_widened(const S* at) {
   if constexpr (std::is_same_v<S, T>) {
     return Simd<T>::load(at);
   } else if constexpr (std::is_same_v<S, Bf16>) {
-    typename Simd<T>::Halves bits;
-    __builtin_memcpy(&bits, at, sizeof(bits));
-    const auto words = __builtin_convertvector(bits, typename Simd<T>::Words) << 16;
-    return typename Simd<T>::V(words);
+    return typename Simd<T>::V(load_words(at) << 16);
   } else {
     static_assert(std::is_same_v<S, F16>);
 #if defined(__AVX512F__)
