@@ -130,7 +130,7 @@ def _boundary(constants: _Constants) -> list[str]:
         if isinstance(op, LoopNest) and all(name in constants.writer for name in writes(op)):
             continue
         if isinstance(op, TemplateCall):
-            # It sees through views that are plain strides alone: others would be copied at run time.
+            # It sees through views that are plain strides; others would be copied at run time.
             own = reads(compose_views(constants.graph, op, constants.free))
             by_template.update(name for name in own if name in constants.writer)
             continue

@@ -36,6 +36,7 @@ from aot.backends.cpp.tile import (
     ROW,
     TileSpace,
     along_rows,
+    cut_of,
     emit_epilogue,
     epilogue_nests,
     tile_context,
@@ -204,7 +205,14 @@ def _space(
     aligned = shape.groups == 1 or shape.oc % PANEL == 0
     space = replace(tile_space(rows, channel.extent, axes, aligned=aligned), turned=turned)
     context = tile_context(made, space, compute)
-    if turned and not along_rows(epilogue_nests(kernel, space, context), context):
+    nests = epilogue_nests(kernel, space, context)
+    if turned and along_rows(nests, context):
+        return space, context
+    cut = cut_of(nests, space)
+    if cut is not None:
+        space = replace(space, cut=cut)
+        context = tile_context(made, space, compute)
+    if turned and not along_rows(epilogue_nests(kernel, space, context), context, cut):
         return _space(kernel, made, shape, compute, turned=False)
     return space, context
 
