@@ -57,12 +57,6 @@ struct DepthwiseRun {
   T* tile;
 
   static AOT_INLINE V load(const A* at) { return load_widened<T>(at); }
-  // Only the first `lanes` elements exist.
-  static AOT_INLINE V load_some(const A* at, int64_t lanes) {
-    T wide[S::kLanes] = {};
-    for (int64_t i = 0; i < lanes; ++i) wide[i] = widen(at[i]);
-    return S::load(wide);
-  }
 
   // The inputs under COLS output columns: for every kernel row inside the data, where its first
   // input column and its first weight are, at the first channel.
@@ -112,11 +106,11 @@ struct DepthwiseRun {
     for (int64_t r = 0; r < window.rows; ++r) {
       const A* w = window.w[r] + c;
       AOT_UNROLL for (int64_t kw = 0; kw < Cfg::KW; ++kw) {
-        const V wv = PART ? load_some(w + kw * Cfg::C, lanes) : load(w + kw * Cfg::C);
+        const V wv = PART ? load_first<T>(w + kw * Cfg::C, lanes) : load(w + kw * Cfg::C);
         AOT_UNROLL for (int j = 0; j < COLS; ++j) {
           const int64_t i = j * Cfg::SW + kw * Cfg::DW;
           const A* at = (INSIDE ? window.inside(r, i) : window.padded(r, i)) + c;
-          acc[j] = S::fma(PART ? load_some(at, lanes) : load(at), wv, acc[j]);
+          acc[j] = S::fma(PART ? load_first<T>(at, lanes) : load(at), wv, acc[j]);
         }
       }
     }

@@ -226,6 +226,30 @@ AOT_INLINE void copy_row(const S* in, int64_t n, E* out) {
   }
 }
 
+// Pixels of an odd number C of contiguous 16-bit channels, as they are, with a zero behind each.
+template <int64_t C, class E>
+AOT_INLINE void pad_channels(const E* in, int64_t pixels, E* out) {
+  static_assert(sizeof(E) == 2 && C % 2 == 1);
+  int64_t i = 0;
+  if constexpr (C == 1) {
+    using S = Simd<float>;
+    for (; i + S::kLanes <= pixels; i += S::kLanes) {
+      S::store(reinterpret_cast<float*>(out + 2 * i), S::V(load_words(in + i)));
+    }
+  } else if constexpr (C == 3) {
+    for (; i + 1 < pixels; ++i) {  // four elements, of which the last is the next pixel's
+      uint64_t bits;
+      __builtin_memcpy(&bits, in + 3 * i, sizeof(bits));
+      bits &= 0xffffffffffffu;
+      __builtin_memcpy(out + 4 * i, &bits, sizeof(bits));
+    }
+  }
+  for (; i < pixels; ++i) {
+    __builtin_memcpy(out + i * (C + 1), in + i * C, C * sizeof(E));
+    out[i * (C + 1) + C] = E{};
+  }
+}
+
 // What interleave moves at once: an element, or two of 16 bits that stay so.
 template <class S, class E>
 struct Interleaved {

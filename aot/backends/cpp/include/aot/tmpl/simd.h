@@ -211,6 +211,20 @@ AOT_INLINE typename Simd<T>::V load_widened(const S* at) {
   }
 }
 
+// The first n of a vector's elements, which alone exist, and zeros; all of them for n = lanes.
+template <class T, class S>
+AOT_INLINE typename Simd<T>::V load_first(const S* at, int64_t n) {
+  if (n == Simd<T>::kLanes) return load_widened<T>(at);
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<S, float>) {
+    return typename Simd<T>::V(_mm512_maskz_loadu_ps(__mmask16((1u << n) - 1), at));
+  }
+#endif
+  S part[Simd<T>::kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) part[i] = at[i];
+  return load_widened<T>(part);
+}
+
 // out[i] = in[i], widened, for i < n. The loops of this kind are spelled in vectors, because
 // kernels are compiled at -O2, where compilers leave loops of unknown length scalar.
 template <class S, class T>
