@@ -18,10 +18,9 @@ from aot.ir.scalar import Access, Node, load, rebuild, substitute_index, with_ar
 from aot.ir.templates.base import TemplateCall
 from aot.symbolic import (
     Expr,
-    FloorDiv,
-    Modulo,
     Symbol,
     ceil_div,
+    divisors,
     integer,
     is_int,
     substitute,
@@ -143,14 +142,8 @@ def epilogue_nests(
 def cut_of(nests: Sequence[LoopNest], space: TileSpace) -> Cut | None:
     """Where to cut what vectors run along, so that stores need not divide it; None: nowhere."""
     whole = space.loops[-1]
-    divided = [
-        expr.args[1]
-        for nest in nests
-        for store in nest.stores
-        for index in store.index
-        for expr in index.atoms(FloorDiv, Modulo)
-        if expr.args[0] == whole.symbol
-    ]
+    indices = [e for nest in nests for store in nest.stores for e in store.index]
+    divided = {d for index in indices for d in divisors(index, whole.symbol)}
     if not divided or not all(is_int(d) for d in divided):
         return None
     size = min(int(d) for d in divided)

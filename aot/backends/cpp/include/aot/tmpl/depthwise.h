@@ -66,7 +66,7 @@ struct DepthwiseRun {
     const A* x[Cfg::KD * Cfg::KH];
     const A* w[Cfg::KD * Cfg::KH];
     int64_t rows;
-    int64_t step;  // between input columns
+    int64_t step;                                // between input columns
     const A* column[Cfg::KD * Cfg::KH][kWidth];  // where some are outside: each, or zeros
     AOT_INLINE const A* inside(int64_t r, int64_t i) const { return x[r] + i * step; }
     AOT_INLINE const A* padded(int64_t r, int64_t i) const { return column[r][i]; }

@@ -10,12 +10,13 @@
 // into scratch, padded and widened; with a stride, columns of equal remainder lie side by side.
 //   work    = n * bundles * od * ceil(oh / ROWS), bundles = ceil(G / BUNDLE)
 //                                              (unit = ((n * bundles + b) * od + d) * steps + step)
-//   scratch = planes_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the formula
+//   scratch = planes_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the
+//   formula
 //             is conv_heuristic.PlanesBlocking.scratch_bytes.
 // Epi is called as in conv.h with TURNED: epi(0, m0, m1, c0, c1, tile, ld), the tile being
 // tile[(c - c0) * ld + (m - m0)], of one plane. With one channel a group that is an ordinary tile
-// whose rows are one element apart, and LONE says that it is wanted so (ld = 1). With LAST, channels
-// are turned on the way in and out, and Epi gets tiles as conv.h's without TURNED.
+// whose rows are one element apart, and LONE says that it is wanted so (ld = 1). With LAST,
+// channels are turned on the way in and out, and Epi gets tiles as conv.h's without TURNED.
 //
 // Weights: [G][IC * KD * KH * KW][OC] (packing.pack_planes_weight).
 #ifndef AOT_TMPL_PLANES_H_
@@ -37,7 +38,8 @@ struct PlanesConfig {
   static constexpr int64_t COLS = 64;  // the most output columns; wider rows go piece by piece
   static constexpr bool LONE = false;
   static constexpr bool LAST = false;
-  static constexpr int64_t BUNDLE = 1;  // groups of a block: with LAST, of at most 16 outputs in all
+  static constexpr int64_t BUNDLE =
+      1;  // groups of a block: with LAST, of at most 16 outputs in all
 };
 
 template <class Cfg>
