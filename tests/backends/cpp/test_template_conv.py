@@ -85,7 +85,7 @@ def test_convolutions_with_bias_relu_and_residual(layout):
     texts = {f.name: f.text for f in program.emitted.functions}
     assert ("depthwise" in texts["k5"]) == (layout == "channels_last")
     assert [name for name, text in texts.items() if "tmpl::planes(" in text] == (
-        ["k6", "k7"] if layout == "channels_last" else ["k5", "k6", "k7"]
+        ["k3", "k6", "k7"] if layout == "channels_last" else ["k5", "k6", "k7"]
     )
     for batch in (0, 1, 3):
         inputs = {}
