@@ -16,7 +16,7 @@ from aot.ir.nests import Buffer, DerivedWeight, LoopNest
 from aot.ir.rewrite import index_nodes
 from aot.ir.scalar import Access, loads
 from aot.ir.templates.base import LoopOp, TemplateCall
-from aot.passes.compose import Inlined
+from aot.passes.compose import Inlined, compose_views
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.inline import free_values
 from aot.passes.precise import with_precise_functions
@@ -129,12 +129,14 @@ def _boundary(constants: _Constants) -> list[str]:
     for op in graph.ops:
         if isinstance(op, LoopNest) and all(name in constants.writer for name in writes(op)):
             continue
-        for name in reads(op):
-            source = _through_views(constants, name)
-            if source is not None:
-                wanted.add(source)
-                if isinstance(op, TemplateCall):
-                    by_template.add(source)
+        if isinstance(op, TemplateCall):
+            # It sees through views that are plain strides; others would be copied at run time.
+            own = reads(compose_views(constants.graph, op, constants.free))
+            by_template.update(name for name in own if name in constants.writer)
+            continue
+        sources = (_through_views(constants, name) for name in reads(op))
+        wanted.update(source for source in sources if source is not None)
+    wanted |= by_template
     return [n for n in constants.writer if n in wanted and _computes(constants, n, by_template)]
 
 

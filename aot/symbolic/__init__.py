@@ -22,6 +22,7 @@ from aot.symbolic.functions import (
 )
 from aot.symbolic.parts import (
     constant_and_rest,
+    divisors,
     factor_without,
     factors,
     number_and_rest,
@@ -61,6 +62,7 @@ __all__ = [
     "decode",
     "depends_on",
     "dim",
+    "divisors",
     "encode",
     "evaluate",
     "exact_quotient",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy
 
-from aot.symbolic.functions import Expr, FloorDiv, Symbol
+from aot.symbolic.functions import Expr, FloorDiv, Modulo, Symbol
 
 
 def factors(expr: Expr) -> tuple[Expr, ...]:
@@ -36,3 +36,8 @@ def factor_without(expr: Expr, symbol: Symbol) -> Expr:
 def quotients(expr: Expr) -> frozenset[FloorDiv]:
     """Every floor division inside of an expression."""
     return frozenset(expr.atoms(FloorDiv))
+
+
+def divisors(expr: Expr, dividend: Expr) -> frozenset[Expr]:
+    """By what an expression divides this dividend, for a quotient or for a remainder."""
+    return frozenset(e.args[1] for e in expr.atoms(FloorDiv, Modulo) if e.args[0] == dividend)

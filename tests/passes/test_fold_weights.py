@@ -11,7 +11,7 @@ from aot.lowering.builder import GraphBuilder, Tensor
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.fold_weights import fold_weights
 from aot.passes.inline import inline_producers
-from aot.symbolic import as_expr
+from aot.symbolic import FloorDiv, Modulo, as_expr
 from tests.passes.parts import nests
 from tests.schedule.graphs import (
     BATCH,
@@ -20,6 +20,7 @@ from tests.schedule.graphs import (
     binary_op,
     check_same,
     make_graph,
+    matmul,
     pointwise,
     transpose,
     unary_op,
@@ -65,6 +66,29 @@ def test_views_and_broadcasts_are_not_folded() -> None:
 
     graph = make_graph(body, {"x": (8, 4)}, {"w": (4, 8)})
     assert fold_weights(graph).derived == ()
+
+
+def test_views_that_a_template_cannot_see_through_are_folded() -> None:
+    """A matrix whose columns are two halves of a weight side by side is no plain view of it."""
+
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
+        half = as_expr(4)
+        mixed = builder.pointwise(
+            (as_expr(4), as_expr(8)),
+            FLOAT32,
+            lambda at: w.load((Modulo(at[1], half), 2 * at[0] + FloorDiv(at[1], half))),
+        )
+        plain = transpose(w, 0, 1)
+        return [matmul(builder, x, mixed), matmul(builder, x, transpose(plain, 0, 1))]
+
+    graph = make_graph(body, {"x": (4, 4)}, {"w": (4, 8)})
+    folded = fold_weights(graph)
+    assert [buffer.shape for buffer in folded.buffers.values() if buffer.kind == "weight"] == [
+        (4, 8),
+        (4, 8),
+    ]
+    assert len(folded.derived) == 1
+    check_same(graph, folded, {})
 
 
 def test_what_positions_decide_is_neither_folded_nor_computed() -> None:

@@ -24,6 +24,11 @@ _SHORT_K = 32
 _LONG_K = 320
 # What a unit of planes should have at least.
 _PLANE_MACS = 150_000
+# Input channels of a bundle of groups: whole lines of cache are turned.
+_BUNDLE = 64
+# Products of panels for each that is wanted, from which on planes of turned channels are better.
+_WASTE = 1.3
+_WASTE_OF_PAIRS = 2.2
 PLANE_COLUMNS = 8
 """Of outputs at least, for vectors along them to be better than vectors along channels."""
 # A strip of rows over all of K stays in L1 up to this K, and the weights of a block in L2.
@@ -165,7 +170,8 @@ class PlanesBlocking:
 
     `rows`, `columns`: the most output rows and columns of a block; `narrow`: elements are stored
     narrower than the type that is computed in, which has `accumulator_bytes`; `grain` as in
-    `ConvBlocking`.
+    `ConvBlocking`. `last`: channels of input and output are contiguous; then a block has `bundle`
+    groups.
     """
 
     shape: ConvShape
@@ -174,16 +180,21 @@ class PlanesBlocking:
     accumulator_bytes: int
     narrow: bool
     grain: int
+    last: bool = False
+    bundle: int = 1
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes of scratch: the twin of `planes_scratch` in aot/tmpl/planes.h."""
         shape = self.shape
         taps = shape.ic * prod(shape.kernel)
-        elements = min(shape.oc, PANEL) * (_panels(self.rows * self.columns) + PANEL)
-        elements += _plane_elements(shape, self.rows, self.columns)
+        channels = PANEL if self.last else min(shape.oc, PANEL)
+        elements = channels * (_panels(self.rows * self.columns) + PANEL)
+        elements += self.bundle * _plane_elements(shape, self.rows, self.columns)
         if self.narrow:
-            elements += _panels(taps * shape.oc)
+            elements += _panels(self.bundle * taps * shape.oc)
+        if self.last:
+            elements += _TURN * PANEL
         return elements * self.accumulator_bytes
 
 
@@ -195,17 +206,38 @@ def by_planes(shape: ConvShape, ow: int, *, pixels_contiguous: bool) -> bool:
     return pixels_contiguous and ow >= PLANE_COLUMNS and (lone or (few and k <= _LONG_K))
 
 
+def turned_planes(shape: ConvShape, ow: int, *, dots: bool) -> bool:
+    """Whether vectors should run along pixels although channels are contiguous.
+
+    That is worth turning them where panels would multiply by zeros for the most part; less so
+    where the machine has `dots`, instructions for the products of pairs.
+    """
+    waste = _panels(shape.oc) / shape.oc
+    if dots:
+        waste *= even(shape.ic) / shape.ic
+    return ow >= PLANE_COLUMNS and waste >= (_WASTE_OF_PAIRS if dots else _WASTE)
+
+
 def planes_blocking(
-    shape: ConvShape, oh: int, ow: int, *, accumulator_bytes: int = 4, narrow: bool = False
+    shape: ConvShape,
+    oh: int,
+    ow: int,
+    *,
+    accumulator_bytes: int = 4,
+    narrow: bool = False,
+    last: bool = False,
 ) -> PlanesBlocking:
     """Chooses the blocking for planes of `oh` rows of `ow` outputs, or typical ones."""
+    bundle = 1
+    if last:
+        bundle = min(max(1, PANEL // shape.oc), max(1, _BUNDLE // shape.ic), shape.groups)
     columns = min(max(ow, 1), _PLANE_PIXELS)
     rows = max(1, min(max(oh, 1), _PLANE_PIXELS // columns))
-    while rows > 1 and _plane_elements(shape, rows, columns) > _PLANE_ELEMENTS:
+    while rows > 1 and bundle * _plane_elements(shape, rows, columns) > _PLANE_ELEMENTS:
         rows -= 1
-    macs = rows * columns * shape.oc * shape.ic * prod(shape.kernel)
+    macs = bundle * rows * columns * shape.oc * shape.ic * prod(shape.kernel)
     grain = max(1, _PLANE_MACS // macs)
-    return PlanesBlocking(shape, rows, columns, accumulator_bytes, narrow, grain)
+    return PlanesBlocking(shape, rows, columns, accumulator_bytes, narrow, grain, last, bundle)
 
 
 def _plane_elements(shape: ConvShape, rows: int, columns: int) -> int:

@@ -14,6 +14,7 @@ from aot.backends.cpp.conv_heuristic import (
     conv_blocking,
     needs_patch,
     planes_blocking,
+    turned_planes,
 )
 from aot.backends.cpp.gemm_heuristic import PANEL
 from aot.backends.cpp.kernel import (
@@ -36,6 +37,7 @@ from aot.backends.cpp.tile import (
     ROW,
     TileSpace,
     along_rows,
+    cut_of,
     emit_epilogue,
     epilogue_nests,
     tile_context,
@@ -162,6 +164,10 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
     lone = shape.groups > 1 and shape.ic == shape.oc == 1 and x.strides[1] != 1
     long = hints_of(graph.dims).value(out[-1])
     planes = by_planes(shape, long, pixels_contiguous=x.strides[-1] == 1)
+    planes = planes and (space.turned or lone)
+    depthwise = _is_depthwise(shape, x)
+    if x.strides[1] == 1 and not (space.turned or depthwise):
+        planes = turned_planes(shape, long, dots=dtype == BFLOAT16)
     return _Convolution(
         kernel,
         context,
@@ -178,8 +184,8 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
         dtype,
         w_dtype,
         packed,
-        packed and w_dtype == dtype and _is_depthwise(shape, x),
-        planes and w_dtype == dtype and (space.turned or lone),
+        packed and w_dtype == dtype and depthwise,
+        planes and w_dtype == dtype,
     )
 
 
@@ -204,7 +210,14 @@ def _space(
     aligned = shape.groups == 1 or shape.oc % PANEL == 0
     space = replace(tile_space(rows, channel.extent, axes, aligned=aligned), turned=turned)
     context = tile_context(made, space, compute)
-    if turned and not along_rows(epilogue_nests(kernel, space, context), context):
+    nests = epilogue_nests(kernel, space, context)
+    if turned and along_rows(nests, context):
+        return space, context
+    cut = cut_of(nests, space)
+    if cut is not None:
+        space = replace(space, cut=cut)
+        context = tile_context(made, space, compute)
+    if turned and not along_rows(epilogue_nests(kernel, space, context), context, cut):
         return _space(kernel, made, shape, compute, turned=False)
     return space, context
 
@@ -334,17 +347,22 @@ def _planes(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
         hints.value(c.out[2]),
         accumulator_bytes=compute.itemsize,
         narrow=c.dtype != compute,
+        last=c.x.strides[1] == 1 and not c.space.turned,
     )
     values = {"G": c.shape.groups, "IC": c.shape.ic, "OC": c.shape.oc}
     values.update({"ROWS": blocking.rows, "COLS": blocking.columns})
-    lone = [] if c.space.turned else ["  static constexpr bool LONE = true;"]
-    config = _config("PlanesConfig", c, [f"  using A = {kind};", *lone], values)
+    if blocking.last:
+        values["BUNDLE"] = blocking.bundle
+    tile = "LAST" if blocking.last else "LONE"
+    flags = [] if c.space.turned else [f"  static constexpr bool {tile} = true;"]
+    config = _config("PlanesConfig", c, [f"  using A = {kind};", *flags], values)
     writer.line(f"aot::tmpl::PlanesArgs<{NAME}_config> call;")
     weight = f"reinterpret_cast<const {kind}*>({c.context.pointers[c.w_argument]})"
     _assign(writer, {**_fields(c), "sc": c.text(c.x.strides[1]), "w": weight})
     writer.line("aot::tmpl::planes(call, begin, end, args->scratch, epilogue);")
     steps = ceil_div(c.out[1], blocking.rows)
-    work = product((c.images, integer(c.shape.groups), c.out[0], steps))
+    bundles = -(-c.shape.groups // blocking.bundle)
+    work = product((c.images, integer(bundles), c.out[0], steps))
     scratch = integer(blocking.scratch_bytes)
     return _Made(config, "aot/tmpl/planes.h", work, scratch, blocking.grain)
 

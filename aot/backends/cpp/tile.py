@@ -13,13 +13,51 @@ from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.kernels import Stage, TemplateKernel
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
+from aot.ir.rewrite import simplify_indices, substitute_axes
 from aot.ir.scalar import Access, Node, load, rebuild, substitute_index, with_args
 from aot.ir.templates.base import TemplateCall
-from aot.symbolic import Expr, Symbol, integer, is_int, substitute, var
+from aot.symbolic import (
+    Expr,
+    Symbol,
+    ceil_div,
+    divisors,
+    integer,
+    is_int,
+    substitute,
+    var,
+)
 
 ROW, COLUMN, LEADING = var("tile_row"), var("tile_column"), var("tile_ld")
 TILE = "tile"
 _PANEL = 16
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The axis that vectors run along, cut at multiples of a size: symbol = size * outer + inner.
+
+    What divides by the size is then the same for a whole run of the inner loop.
+    """
+
+    symbol: Symbol
+    size: int
+    outer: Axis
+    inner: Axis
+
+    @property
+    def place(self) -> Expr:
+        """What stands for the symbol."""
+        return self.outer.symbol * self.size + self.inner.symbol
+
+    def bounds(self, start: str, end: str) -> dict[Axis, Bounds]:
+        """Of both loops, for the range of the whole axis."""
+        size, outer = self.size, "outer"
+        first, last = (f"{at} - {outer} * {size}" for at in (start, end))
+        inner = (f"aot::imax({first}, 0)", f"aot::imin({last}, {size})")
+        return {
+            self.outer: Bounds(f"{start} / {size}", f"({end} + {size - 1}) / {size}", (1,)),
+            self.inner: Bounds(*inner, (1,)),
+        }
 
 
 @dataclass(frozen=True)
@@ -29,7 +67,7 @@ class TileSpace:
     `rows`, `columns`: axes over ROW and COLUMN with the extents of the whole result. `axes`: each
     of the template's output axes as an expression over ROW, COLUMN and outer symbols. `aligned`:
     every tile begins at a multiple of 16 columns. `turned`: rows are contiguous in tiles, and
-    vectors run along them.
+    vectors run along them. `cut`: of what vectors run along.
     """
 
     rows: Axis
@@ -37,11 +75,13 @@ class TileSpace:
     axes: Mapping[Symbol, Expr]
     aligned: bool
     turned: bool = False
+    cut: Cut | None = None
 
     @property
-    def loops(self) -> tuple[Axis, Axis]:
+    def loops(self) -> tuple[Axis, ...]:
         """The loops over a tile, what is contiguous innermost."""
-        return (self.columns, self.rows) if self.turned else (self.rows, self.columns)
+        outer, inner = (self.columns, self.rows) if self.turned else (self.rows, self.columns)
+        return (outer, inner) if self.cut is None else (outer, self.cut.outer, self.cut.inner)
 
     @property
     def strides(self) -> tuple[Expr, Expr]:
@@ -65,6 +105,9 @@ def tile_context(context: KernelContext, space: TileSpace, dtype: DType) -> Kern
     tile = Buffer(TILE, dtype, size, space.strides, "temp")
     names = {ROW: "row", COLUMN: "column", LEADING: "ld"}
     extents = {ROW: size[0], COLUMN: size[1]}
+    if space.cut is not None:
+        for axis, name in ((space.cut.outer, "outer"), (space.cut.inner, "inner")):
+            names[axis.symbol], extents[axis.symbol] = name, axis.extent
     return replace(
         context,
         buffers={**context.buffers, TILE: tile},
@@ -89,7 +132,26 @@ def epilogue_nests(
     for stage in kernel.stages:
         for nest in stage.nests:
             nests.append(_on_tile(nest, call, space, context, target, result))
-    return nests
+    if space.cut is None:
+        return nests
+    whole = {space.cut.symbol: space.cut.place}
+    cut = [substitute_axes(nest, whole, space.loops, ()) for nest in nests]
+    return [simplify_indices(nest, context.ranges) for nest in cut]
+
+
+def cut_of(nests: Sequence[LoopNest], space: TileSpace) -> Cut | None:
+    """Where to cut what vectors run along, so that stores need not divide it; None: nowhere."""
+    whole = space.loops[-1]
+    indices = [e for nest in nests for store in nest.stores for e in store.index]
+    divided = {d for index in indices for d in divisors(index, whole.symbol)}
+    if not divided or not all(is_int(d) for d in divided):
+        return None
+    size = min(int(d) for d in divided)
+    by_panels = space.aligned and not space.turned and size % _PANEL == 0
+    if by_panels or size == 1 or any(int(d) % size for d in divided):
+        return None
+    outer = Axis(var("tile_outer"), ceil_div(whole.extent, size))
+    return Cut(whole.symbol, size, outer, Axis(var("tile_inner"), integer(size)))
 
 
 def _on_tile(
@@ -125,16 +187,28 @@ def _on_tile(
     return LoopNest(nest.name, space.loops, (), tuple(stores), nest.origin)
 
 
-def along_rows(nests: Sequence[LoopNest], context: KernelContext) -> bool:
-    """Whether all stores of an epilogue are contiguous along ROW, and none along COLUMN."""
+_FAR = 8
+"""Stores along a cut row that lie further apart are not along it."""
+
+
+def along_rows(nests: Sequence[LoopNest], context: KernelContext, cut: Cut | None = None) -> bool:
+    """Whether all stores of an epilogue are contiguous along ROW, and none along COLUMN.
+
+    Along a row that is `cut`, neighbours may lie a few elements apart.
+    """
+    row, most = (ROW, 1) if cut is None else (cut.inner.symbol, _FAR)
 
     def step(store: Store, symbol: Symbol) -> Expr:
         index = [substitute(e, {symbol: symbol + 1}) for e in store.index]
         here = context.offset(store.buffer, store.index)
         return context.ranges.simplify(context.offset(store.buffer, index) - here)
 
+    def near(store: Store) -> bool:
+        found = step(store, row)
+        return bool(found.is_Integer) and 1 <= int(found) <= most
+
     return all(
-        store.buffer not in context.locals_ and step(store, ROW) == 1 and step(store, COLUMN) != 1
+        store.buffer not in context.locals_ and near(store) and step(store, COLUMN) != 1
         for nest in nests
         for store in nest.stores
     )
@@ -162,16 +236,18 @@ def emit_epilogue(
     inside and may define some of them.
     """
     axes = space.loops
-    vector = None if is_int(axes[1].extent, 1) else axes[1]
+    vector = None if is_int(axes[-1].extent, 1) else axes[-1]
     stage = Stage(axes, (), axes, vector, tuple(nests))
     width = replace(choose_width(stage, body.context, 0), unroll=1, wide="L0")
     size = int(space.columns.extent) if is_int(space.columns.extent) else 1
-    by_panels = space.aligned and not space.turned
+    by_panels = space.aligned and not space.turned and space.cut is None
     sizes = (size, _PANEL) if by_panels else (1,)
     bounds = {
         space.rows: Bounds("m0", "m1", (1,)),
         space.columns: Bounds("n0", "n1", sizes),
     }
+    if space.cut is not None:
+        bounds.update(space.cut.bounds(*(("m0", "m1") if space.turned else ("n0", "n1"))))
     alignment = _PANEL if by_panels and width.most <= _PANEL else 1 << 30
     with body.scope(head.format(name="epilogue", element=pointer_type(dtype)), "};"):
         for line in (*lines, *width.declarations()):

@@ -9,7 +9,7 @@ from aot.ir.dtypes import BFLOAT16, FLOAT32
 from aot.ir.scalar import binary, const
 from aot.ir.templates import Conv
 from aot.ir.tensors import Dim
-from aot.symbolic import dim
+from aot.symbolic import FloorDiv, Modulo, dim, integer
 from tests.backends.cpp.template_calls import template, view
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
 from tests.settings import seeded
@@ -85,7 +85,7 @@ def test_convolutions_with_bias_relu_and_residual(layout):
     texts = {f.name: f.text for f in program.emitted.functions}
     assert ("depthwise" in texts["k5"]) == (layout == "channels_last")
     assert [name for name, text in texts.items() if "tmpl::planes(" in text] == (
-        [] if layout == "channels_last" else ["k5", "k6", "k7"]
+        ["k3", "k6", "k7"] if layout == "channels_last" else ["k5", "k6", "k7"]
     )
     for batch in (0, 1, 3):
         inputs = {}
@@ -116,3 +116,46 @@ def test_weights_that_the_model_computes_and_half_inputs():
     program = Program(maker.graph())
     assert len(program.emitted.graph.derived) == 2
     program.check(inputs, rtol=1e-4, atol=1e-4)
+
+
+def phases(maker, channels, stride, layout):
+    """A convolution whose outputs are the phases of a transposed one, stored where these belong."""
+    name = f"{channels}_{stride}_{layout}"
+    x_shape, w_shape = [2, 5, 6, 19], [channels * stride * stride, 5, 1, 1]
+    t_shape = [2, w_shape[0], 6, 19]
+    y_shape = [2, channels, 6 * stride, 19 * stride]
+    strides = channels_last if layout == "channels_last" else lambda _: None
+    maker.buffer(f"x{name}", FLOAT32, x_shape, strides(x_shape))
+    maker.buffer(f"w{name}", FLOAT32, w_shape, kind="weight")
+    maker.buffer(f"t{name}", FLOAT32, t_shape, kind="temp")
+    out = maker.output(f"y{name}", FLOAT32, y_shape, strides(y_shape))
+    loops = axes(*t_shape)
+    n, o, h, w = (a.symbol for a in loops)
+    phase, channel = FloorDiv(o, integer(channels)), Modulo(o, integer(channels))
+    place = [n, channel, h * stride + FloorDiv(o, integer(channels * stride))]
+    place.append(w * stride + Modulo(phase, integer(stride)))
+    template(
+        maker,
+        Conv,
+        {"x": view(f"x{name}", x_shape), "w": view(f"w{name}", w_shape)},
+        view(f"t{name}", t_shape),
+        [nest("e", loops, [], (out, place, maker.read(f"t{name}", n, o, h, w)))],
+        **{"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1},
+    )
+    return name, {"x": x_shape, "w": w_shape}
+
+
+def test_phases_of_transposed_convolutions_are_stored_in_runs():
+    """Rows of 19 and runs of 5 channels are no multiples of any vector."""
+    rng = np.random.default_rng(seeded(3))
+    maker = GraphMaker()
+    inputs = {}
+    for layout in ("contiguous", "channels_last"):
+        for channels, stride in ((5, 2), (3, 3), (16, 2)):
+            name, shapes = phases(maker, channels, stride, layout)
+            for role, shape in shapes.items():
+                inputs[f"{role}{name}"] = rng.normal(size=shape).astype("f4")
+    program = Program(maker.graph())
+    for kernel in program.emitted.functions:
+        assert "scatter" not in kernel.text, kernel.name
+    program.check(inputs, rtol=1e-5, atol=2e-5)

@@ -100,15 +100,17 @@ PLANES = (
     CONFIG
     + """
   static constexpr int64_t G = {g}, IC = {ic}, OC = {oc}, ROWS = {rows}, COLS = {columns};
-  static constexpr bool LONE = {lone};
+  static constexpr bool LONE = {lone}, LAST = {last};
+  static constexpr int64_t BUNDLE = {bundle};
 }};
 EXPORT int64_t scratch_{name}() {{ return planes_scratch<Cfg>(); }}
 """
     + ARGUMENTS
     + """
   const PlanesArgs<Cfg> p{{x, sn, sc, sd, sh, sw, w, n, d, h, wd, od, oh, ow}};
+  constexpr bool turned = !Cfg::LONE && !Cfg::LAST;
   planes<Cfg>(p, begin, end, scratch,
-              Epilogue<compute_t<Cfg::A>, !Cfg::LONE>{{c, bias, od * oh * ow, Cfg::G * Cfg::OC}});
+              Epilogue<compute_t<Cfg::A>, turned>{{c, bias, od * oh * ow, Cfg::G * Cfg::OC}});
 }}
 }}  // namespace {name}
 """
@@ -209,7 +211,8 @@ class Case:
         if b is None:
             return DEPTHWISE.format(base="DepthwiseConfig", **common)
         if isinstance(b, PlanesBlocking):
-            sizes = {"rows": b.rows, "columns": b.columns, "lone": str(self.lone).lower()}
+            sizes = {"rows": b.rows, "columns": b.columns, "bundle": b.bundle}
+            sizes.update(lone=str(self.lone).lower(), last=str(b.last).lower())
             return PLANES.format(base="PlanesConfig", ic=shape.ic, oc=shape.oc, **sizes, **common)
         flags = {"patch": str(b.patch).lower(), "turned": str(b.turned).lower()}
         sizes = {"mb": b.mb, "nb": b.nb, "mc": b.mc, "nc": b.nc, "kb": b.kb, "rows": b.rows}
@@ -231,15 +234,16 @@ def full(shape, n, size, dtype="float32", channels_last=True, **overrides) -> Ca
     return Case(shape, n, size, dtype, channels_last, replace(blocking, **overrides))
 
 
-def in_planes(shape, n, size, dtype="float32", lone=False, **overrides) -> Case:
+def in_planes(shape, n, size, dtype="float32", lone=False, last=False, **overrides) -> Case:
     blocking = planes_blocking(
         shape,
         6,
         40,
         accumulator_bytes=8 if dtype == "float64" else 4,
         narrow=dtype in ("bfloat16", "float16"),
+        last=last,
     )
-    return Case(shape, n, size, dtype, False, replace(blocking, **overrides), lone)
+    return Case(shape, n, size, dtype, last, replace(blocking, **overrides), lone)
 
 
 def square(ic, oc, k, *, groups=1, stride=1, dilation=1, padding=0):
@@ -295,6 +299,13 @@ PLANES_CASES = [
     (ConvShape(2, 3, 5, (1, 1, 9), (1, 1, 3), padding=(0, 0, 4)), 2, (1, 1, 200)),
     (ConvShape(2, 3, 4, (2, 3, 3), (2, 1, 2), (1, 2, 1), (1, 1, 2)), 2, (5, 6, 30)),
 ]
+LAST_CASES = [
+    *PLANES_CASES,
+    (square(4, 4, 3, groups=9, padding=1), 2, (1, 11, 21)),
+    (square(17, 3, 3, groups=2, stride=2, padding=1), 1, (1, 13, 29)),
+    (square(33, 9, 3, padding=1), 1, (1, 7, 19)),
+    (square(1, 2, 7, groups=20, stride=3, dilation=2, padding=6), 1, (1, 31, 30)),
+]
 
 
 def all_cases() -> dict[str, Case]:
@@ -330,6 +341,12 @@ def all_cases() -> dict[str, Case]:
     for dtype in ("float64", "bfloat16", "float16"):
         for i in (1, 3, 4, 6):
             table[f"planes{i}_{dtype}"] = in_planes(*PLANES_CASES[i], dtype=dtype)
+    for i, case in enumerate(LAST_CASES):
+        table[f"last{i}"] = in_planes(*case, last=True)
+    for dtype in ("float64", "bfloat16", "float16"):
+        for i in (1, 4, 12, 13):
+            table[f"last{i}_{dtype}"] = in_planes(*LAST_CASES[i], dtype=dtype, last=True)
+    table["last_pieces"] = in_planes(*LAST_CASES[12], last=True, rows=2, columns=10)
     table["planes_lone"] = in_planes(*PLANES_CASES[0], lone=True)
     table["planes_pieces"] = in_planes(*PLANES_CASES[4], rows=2, columns=10)
     return table
@@ -349,7 +366,8 @@ def test_matches_the_direct_sum(level, name, pieces):
         if blocking is None:
             return case.n * out_shape[2] * out_shape[3]
         if isinstance(blocking, PlanesBlocking):
-            return case.n * shape.groups * out_shape[2] * -(-out_shape[3] // blocking.rows)
+            bundles = -(-shape.groups // blocking.bundle)
+            return case.n * bundles * out_shape[2] * -(-out_shape[3] // blocking.rows)
         return blocking.work(pixels)
 
     def scratch(ow):

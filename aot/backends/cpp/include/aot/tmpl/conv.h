@@ -322,8 +322,11 @@ struct ConvRun {
     out += left * S::kIc;
     line += (left - Cfg::PW) * p.sw;
     const int64_t columns = right - left;
+    constexpr bool kPadded = std::is_same_v<A, E> && Cfg::IC != S::kIc;  // pairs
     if (p.sc == 1 && p.sw == Cfg::IC && Cfg::IC == S::kIc) {
       copy_row(line, columns * Cfg::IC, out);
+    } else if (kPadded && p.sc == 1 && p.sw == Cfg::IC) {
+      if constexpr (kPadded) pad_channels<Cfg::IC>(line, columns, out);
     } else if (p.sc == 1) {
       for (int64_t i = 0; i < columns; ++i) {
         copy_row(line + i * p.sw, Cfg::IC, out + i * S::kIc);

@@ -57,21 +57,19 @@ struct DepthwiseRun {
   T* tile;
 
   static AOT_INLINE V load(const A* at) { return load_widened<T>(at); }
-  // Only the first `lanes` elements exist.
-  static AOT_INLINE V load_some(const A* at, int64_t lanes) {
-    T wide[S::kLanes] = {};
-    for (int64_t i = 0; i < lanes; ++i) wide[i] = widen(at[i]);
-    return S::load(wide);
-  }
 
-  // The inputs under COLS output columns: for every kernel row inside the data, a pointer per input
-  // column, at the first channel; columns outside point to zeros.
+  // The inputs under COLS output columns: for every kernel row inside the data, where its first
+  // input column and its first weight are, at the first channel.
   template <int COLS>
   struct Window {
     static constexpr int64_t kWidth = (COLS - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
-    const A* x[Cfg::KD * Cfg::KH][kWidth];
-    const A* w[Cfg::KD * Cfg::KH];  // weights of the row's first position
+    const A* x[Cfg::KD * Cfg::KH];
+    const A* w[Cfg::KD * Cfg::KH];
     int64_t rows;
+    int64_t step;                                // between input columns
+    const A* column[Cfg::KD * Cfg::KH][kWidth];  // where some are outside: each, or zeros
+    AOT_INLINE const A* inside(int64_t r, int64_t i) const { return x[r] + i * step; }
+    AOT_INLINE const A* padded(int64_t r, int64_t i) const { return column[r][i]; }
   };
 
   template <int COLS>
@@ -84,34 +82,51 @@ struct DepthwiseRun {
       for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
         const int64_t h = h0 + kh * Cfg::DH;
         if (uint64_t(h) >= uint64_t(p.h)) continue;
-        const A* line = image + d * p.sd + h * p.sh + c0;
-        for (int64_t i = 0; i < Window<COLS>::kWidth; ++i) {
-          const int64_t column = w0 + i;
-          const bool in = uint64_t(column) < uint64_t(p.wd);
-          window.x[window.rows][i] = in ? line + column * p.sw : kZeros;
-        }
+        window.x[window.rows] = image + d * p.sd + h * p.sh + w0 * p.sw + c0;
         window.w[window.rows++] = p.w + (kd * Cfg::KH + kh) * Cfg::KW * Cfg::C + c0;
       }
     }
   }
+  template <int COLS>
+  AOT_INLINE void find_columns(int64_t w0, Window<COLS>& window) const {
+    for (int64_t r = 0; r < window.rows; ++r) {
+      for (int64_t i = 0; i < Window<COLS>::kWidth; ++i) {
+        const bool in = uint64_t(w0 + i) < uint64_t(p.wd);
+        window.column[r][i] = in ? window.x[r] + i * p.sw : kZeros;
+      }
+    }
+  }
 
-  // One vector of channels, c on from the window's first; PART: only `lanes` of them exist.
-  template <int COLS, bool PART>
+  // One vector of channels, c on from the window's first. INSIDE: all columns are inside the data;
+  // PART: only `lanes` channels exist.
+  template <int COLS, bool INSIDE, bool PART>
   AOT_INLINE void columns(const Window<COLS>& window, int64_t c, int64_t lanes, T* out) const {
     V acc[COLS];
     AOT_UNROLL for (int j = 0; j < COLS; ++j) acc[j] = S::zero();
     for (int64_t r = 0; r < window.rows; ++r) {
-      const A* const* x = window.x[r];
       const A* w = window.w[r] + c;
       AOT_UNROLL for (int64_t kw = 0; kw < Cfg::KW; ++kw) {
-        const V wv = PART ? load_some(w + kw * Cfg::C, lanes) : load(w + kw * Cfg::C);
+        const V wv = PART ? load_first<T>(w + kw * Cfg::C, lanes) : load(w + kw * Cfg::C);
         AOT_UNROLL for (int j = 0; j < COLS; ++j) {
-          const A* at = x[j * Cfg::SW + kw * Cfg::DW] + c;
-          acc[j] = S::fma(PART ? load_some(at, lanes) : load(at), wv, acc[j]);
+          const int64_t i = j * Cfg::SW + kw * Cfg::DW;
+          const A* at = (INSIDE ? window.inside(r, i) : window.padded(r, i)) + c;
+          acc[j] = S::fma(PART ? load_first<T>(at, lanes) : load(at), wv, acc[j]);
         }
       }
     }
     AOT_UNROLL for (int j = 0; j < COLS; ++j) S::store(out + j * kLd + c, acc[j]);
+  }
+
+  template <int COLS, bool INSIDE>
+  AOT_INLINE void channels(const Window<COLS>& window, int64_t count, T* out) const {
+    if (count < S::kLanes) {
+      columns<COLS, INSIDE, true>(window, 0, count, out);
+      return;
+    }
+    for (int64_t c = 0; c < count; c += S::kLanes) {
+      // The last vector overlaps the one before rather than being a part of one.
+      columns<COLS, INSIDE, false>(window, min64(c, count - S::kLanes), S::kLanes, out);
+    }
   }
 
   // COLS output columns from ow on, channels [c0, c1), to `out`.
@@ -119,15 +134,14 @@ struct DepthwiseRun {
   void group(const A* image, int64_t d0, int64_t h0, int64_t ow, int64_t c0, int64_t c1,
              T* out) const {
     Window<COLS> window;
-    find(image, d0, h0, ow * Cfg::SW - Cfg::PW, c0, window);
-    const int64_t channels = c1 - c0;
-    if (channels < S::kLanes) {
-      columns<COLS, true>(window, 0, channels, out);
-      return;
-    }
-    for (int64_t c = 0; c < channels; c += S::kLanes) {
-      // The last vector overlaps the one before rather than being a part of one.
-      columns<COLS, false>(window, min64(c, channels - S::kLanes), S::kLanes, out);
+    const int64_t w0 = ow * Cfg::SW - Cfg::PW;
+    window.step = p.sw;
+    find(image, d0, h0, w0, c0, window);
+    if (w0 >= 0 && w0 + Window<COLS>::kWidth <= p.wd) {
+      channels<COLS, true>(window, c1 - c0, out);
+    } else {
+      find_columns(w0, window);
+      channels<COLS, false>(window, c1 - c0, out);
     }
   }
 

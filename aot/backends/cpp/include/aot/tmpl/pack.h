@@ -176,11 +176,8 @@ inline void pack_pairs(const Bf16* src, int64_t row, int64_t column, int64_t kc,
     int64_t k = 0;
     if (n0 + kL <= n && column == 1) {
       for (; k < whole; ++k) {
-        S::Halves low, high;
-        __builtin_memcpy(&low, in + 2 * k * row, sizeof(low));
-        __builtin_memcpy(&high, in + (2 * k + 1) * row, sizeof(high));
-        S::store(out + k * kPanel, S::V(__builtin_convertvector(low, S::Words) |
-                                        __builtin_convertvector(high, S::Words) << 16));
+        const auto low = load_words(in + 2 * k * row), high = load_words(in + (2 * k + 1) * row);
+        S::store(out + k * kPanel, S::V(low | high << 16));
       }
     } else if (n0 + kL <= n && row == 1) {
       for (; k + kL <= whole; k += kL) {
@@ -229,6 +226,30 @@ AOT_INLINE void copy_row(const S* in, int64_t n, E* out) {
   }
 }
 
+// Pixels of an odd number C of contiguous 16-bit channels, as they are, with a zero behind each.
+template <int64_t C, class E>
+AOT_INLINE void pad_channels(const E* in, int64_t pixels, E* out) {
+  static_assert(sizeof(E) == 2 && C % 2 == 1);
+  int64_t i = 0;
+  if constexpr (C == 1) {
+    using S = Simd<float>;
+    for (; i + S::kLanes <= pixels; i += S::kLanes) {
+      S::store(reinterpret_cast<float*>(out + 2 * i), S::V(load_words(in + i)));
+    }
+  } else if constexpr (C == 3) {
+    for (; i + 1 < pixels; ++i) {  // four elements, of which the last is the next pixel's
+      uint64_t bits;
+      __builtin_memcpy(&bits, in + 3 * i, sizeof(bits));
+      bits &= 0xffffffffffffu;
+      __builtin_memcpy(out + 4 * i, &bits, sizeof(bits));
+    }
+  }
+  for (; i < pixels; ++i) {
+    __builtin_memcpy(out + i * (C + 1), in + i * C, C * sizeof(E));
+    out[i * (C + 1) + C] = E{};
+  }
+}
+
 // What interleave moves at once: an element, or two of 16 bits that stay so.
 template <class S, class E>
 struct Interleaved {
@@ -242,11 +263,8 @@ struct Interleaved {
     if constexpr (kEach == 1) {
       return u < C ? load_widened<T>(line + u * row) : V{};
     } else {
-      using W = typename Simd<T>::Words;
-      typename Simd<T>::Halves low, high{};
-      __builtin_memcpy(&low, line + 2 * u * row, sizeof(low));
-      if (2 * u + 1 < C) __builtin_memcpy(&high, line + (2 * u + 1) * row, sizeof(high));
-      return V(__builtin_convertvector(low, W) | __builtin_convertvector(high, W) << 16);
+      const auto low = load_words(line + 2 * u * row);
+      return V(2 * u + 1 < C ? low | load_words(line + (2 * u + 1) * row) << 16 : low);
     }
   }
 };

@@ -1,5 +1,5 @@
 // Convolution of planes: few channels in a group, 1 to 3 dimensions, where the pixels of a row are
-// neighbours in the input as in the output (channels first).
+// neighbours in the input as in the output (channels first), or its channels are (LAST).
 //
 //   template <class Cfg, class Epi>
 //   void planes(const PlanesArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
@@ -8,13 +8,15 @@
 // Vectors run along the output's pixels and every weight is broadcast, so that no channel is
 // computed in vain and nothing is turned. The rows of input that a block needs are first copied
 // into scratch, padded and widened; with a stride, columns of equal remainder lie side by side.
-//   work    = n * G * od * ceil(oh / ROWS)                (unit = ((n * G + g) * od + d) * rows +
-//   r) scratch = planes_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the
+//   work    = n * bundles * od * ceil(oh / ROWS), bundles = ceil(G / BUNDLE)
+//                                              (unit = ((n * bundles + b) * od + d) * steps + step)
+//   scratch = planes_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the
 //   formula
 //             is conv_heuristic.PlanesBlocking.scratch_bytes.
 // Epi is called as in conv.h with TURNED: epi(0, m0, m1, c0, c1, tile, ld), the tile being
 // tile[(c - c0) * ld + (m - m0)], of one plane. With one channel a group that is an ordinary tile
-// whose rows are one element apart, and LONE says that it is wanted so (ld = 1).
+// whose rows are one element apart, and LONE says that it is wanted so (ld = 1). With LAST,
+// channels are turned on the way in and out, and Epi gets tiles as conv.h's without TURNED.
 //
 // Weights: [G][IC * KD * KH * KW][OC] (packing.pack_planes_weight).
 #ifndef AOT_TMPL_PLANES_H_
@@ -35,6 +37,9 @@ struct PlanesConfig {
   static constexpr int64_t ROWS = 1;   // the most output rows of a block
   static constexpr int64_t COLS = 64;  // the most output columns; wider rows go piece by piece
   static constexpr bool LONE = false;
+  static constexpr bool LAST = false;
+  static constexpr int64_t BUNDLE =
+      1;  // groups of a block: with LAST, of at most 16 outputs in all
 };
 
 template <class Cfg>
@@ -49,6 +54,7 @@ struct PlanesArgs {
 namespace detail {
 
 inline constexpr int64_t kPlanesChannels = 16;  // output channels of a tile
+inline constexpr int64_t kPlanesTurn = 64;      // pixels that are turned together
 
 // Sizes that follow from a configuration, in elements.
 template <class Cfg>
@@ -60,11 +66,14 @@ struct PlanesShape {
   static constexpr int64_t kPhase =
       round_up(Cfg::COLS, kPanel) + round_up((Cfg::KW - 1) * Cfg::DW / Cfg::SW + 1, kPanel);
   static constexpr int64_t kLine = Cfg::SW * kPhase;
-  static constexpr int64_t kLines = Cfg::IC * Cfg::KD * kUsed * kLine;
+  static constexpr int64_t kChannel = Cfg::KD * kUsed * kLine;
+  static constexpr int64_t kLines = Cfg::BUNDLE * Cfg::IC * kChannel;
   static constexpr int64_t kLd = round_up(Cfg::ROWS * Cfg::COLS, kPanel) + kPanel;
-  static constexpr int64_t kTile = min64(Cfg::OC, kPlanesChannels) * kLd;
+  static constexpr int64_t kTile =
+      (Cfg::LAST ? kPlanesChannels : min64(Cfg::OC, kPlanesChannels)) * kLd;
+  static constexpr int64_t kTurned = Cfg::LAST ? kPlanesTurn * kPlanesChannels : 0;
   static constexpr bool kWiden = !std::is_same_v<typename Cfg::A, T>;
-  static constexpr int64_t kWeights = kWiden ? round_up(kK * Cfg::OC, kPanel) : 0;
+  static constexpr int64_t kWeights = kWiden ? round_up(Cfg::BUNDLE * kK * Cfg::OC, kPanel) : 0;
 };
 
 // Every second lane of a and b, from lane FROM on.
@@ -90,22 +99,30 @@ struct PlanesRun {
   const PlanesArgs<Cfg>& p;
   T* tile;
   T* lines;
-  T* widened;  // weights of a group
+  T* widened;  // weights of a bundle
+  T* turned;
   const Epi& epi;
 
   // `count` columns of a row from column `first` on, of which those outside the data are zeros.
   void line(const A* row, int64_t first, int64_t count, T* out) const {
     const int64_t left = min64(max64(-first, 0), count);
     const int64_t right = max64(left, min64(count, p.wd - first));
+    // Whole vectors of zeros at both ends, which what lies inside then overwrites in part.
+    for (int64_t phase = 0; phase < Cfg::SW; ++phase) {
+      T* const at = out + phase * S::kPhase;
+      for (int64_t i = 0; i * Cfg::SW < left; i += kL) Vec::store(at + i, Vec::zero());
+      for (int64_t i = right / Cfg::SW / kL * kL; i < S::kPhase; i += kL) {
+        Vec::store(at + i, Vec::zero());
+      }
+    }
     if constexpr (Cfg::SW == 1) {
-      zero_row(out, left);
-      zero_row(out + right, S::kPhase - right);
-      if (p.sw == 1) {
-        copy_row(row + first + left, right - left, out + left);
+      if (p.sw == 1 && right - left >= kL) {
+        for (int64_t i = left; i < right; i += kL) {
+          const int64_t from = min64(i, right - kL);  // the last ones overlap those before
+          Vec::store(out + from, load_widened<T>(row + first + from));
+        }
         return;
       }
-    } else {
-      zero_row(out, S::kLine);
     }
     int64_t i = left;
     if constexpr (Cfg::SW == 2) {
@@ -126,13 +143,56 @@ struct PlanesRun {
   }
   AOT_INLINE T at(const A* row, int64_t column) const { return as<T>(row[column * p.sw]); }
 
-  // What `rows` output rows from (od, oh) on read of group g, for columns [ow, ow + columns).
-  void fill(const A* image, int64_t od, int64_t oh, int64_t rows, int64_t ow,
-            int64_t columns) const {
+  // The same of `channels` contiguous ones, to lines kChannel apart.
+  void turned_line(const A* row, int64_t first, int64_t count, int64_t channels, T* out) const {
+    const int64_t most = min64(channels, kL);
+    for (int64_t phase = 0; phase < Cfg::SW; ++phase) {
+      for (int64_t j = 0; j * Cfg::SW + phase < count; j += kL) {
+        for (int64_t next = 0; next < channels; next += kL) {
+          const int64_t c = max64(0, min64(next, channels - kL));  // the last overlap those before
+          V r[kL];
+          AOT_UNROLL for (int64_t i = 0; i < kL; ++i) {
+            const int64_t column = first + phase + (j + i) * Cfg::SW;
+            const bool in = uint64_t(column) < uint64_t(p.wd);
+            r[i] = in ? load_first<T>(row + column * p.sw + c, most) : Vec::zero();
+          }
+          transpose_rows<kL / 2, T>(r);
+          T* const to = out + c * S::kChannel + phase * S::kPhase + j;
+          AOT_UNROLL for (int64_t i = 0; i < kL; ++i) {
+            if (i < most) Vec::store(to + i * S::kChannel, r[i]);
+          }
+        }
+      }
+    }
+  }
+
+  // fill, of channels that are contiguous.
+  void fill_turned(const A* image, int64_t od, int64_t oh, int64_t rows, int64_t ow,
+                   int64_t columns, int64_t channels) const {
+    const int64_t used = (rows - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
+    const int64_t count = (columns - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
+    for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
+      const int64_t d = od * Cfg::SD - Cfg::PD + kd * Cfg::DD;
+      for (int64_t r = 0; r < used; ++r) {
+        const int64_t h = oh * Cfg::SH - Cfg::PH + r;
+        T* const out = lines + (kd * S::kUsed + r) * S::kLine;
+        if (uint64_t(d) < uint64_t(p.d) && uint64_t(h) < uint64_t(p.h)) {
+          turned_line(image + d * p.sd + h * p.sh, ow * Cfg::SW - Cfg::PW, count, channels, out);
+        } else {
+          for (int64_t c = 0; c < channels; ++c) zero_row(out + c * S::kChannel, S::kLine);
+        }
+      }
+    }
+  }
+
+  // What `rows` output rows from (od, oh) on read of so many channels, for columns
+  // [ow, ow + columns).
+  void fill(const A* image, int64_t od, int64_t oh, int64_t rows, int64_t ow, int64_t columns,
+            int64_t channels) const {
     const int64_t used = (rows - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
     const int64_t count = (columns - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
     T* out = lines;
-    for (int64_t c = 0; c < Cfg::IC; ++c) {
+    for (int64_t c = 0; c < channels; ++c) {
       for (int64_t kd = 0; kd < Cfg::KD; ++kd, out += S::kUsed * S::kLine) {
         const int64_t d = od * Cfg::SD - Cfg::PD + kd * Cfg::DD;
         for (int64_t r = 0; r < used; ++r) {
@@ -158,12 +218,13 @@ struct PlanesRun {
 
   // Sums of NV vectors from `place` on, which moves behind them, for CH channels.
   template <int CH, int NV>
-  AOT_INLINE void sums(const Block& block, Place& place, const T* w, T* out) const {
+  AOT_INLINE void sums(const Block& block, Place& place, const T* from_lines, const T* w,
+                       T* out) const {
     const T* in[NV];
     T* to[NV];
     AOT_UNROLL for (int j = 0; j < NV; ++j) {
       const int64_t column = max64(0, min64(place.across * kL, block.columns - kL));
-      in[j] = lines + place.row * Cfg::SH * S::kLine + column;
+      in[j] = from_lines + place.row * Cfg::SH * S::kLine + column;
       to[j] = out + place.row * block.columns + column;
       if (++place.across == block.across) place = {place.row + 1, 0};
     }
@@ -193,58 +254,89 @@ struct PlanesRun {
 
   // All vectors of a block for CH channels.
   template <int CH>
-  __attribute__((noinline)) void channels(const Block& block, const T* w, T* out) const {
+  __attribute__((noinline)) void channels(const Block& block, const T* from, const T* w,
+                                          T* out) const {
     constexpr int kV = vectors_for(CH);
     Place place{0, 0};
     int64_t v = 0;
-    for (; v + kV <= block.vectors; v += kV) sums<CH, kV>(block, place, w, out);
+    for (; v + kV <= block.vectors; v += kV) sums<CH, kV>(block, place, from, w, out);
     if (v < block.vectors && v > 0) {  // the last group overlaps the one before
       v = block.vectors - kV;
       place = {v / block.across, v % block.across};
-      sums<CH, kV>(block, place, w, out);
+      sums<CH, kV>(block, place, from, w, out);
       return;
     }
-    for (; v < block.vectors; ++v) sums<CH, 1>(block, place, w, out);
+    for (; v < block.vectors; ++v) sums<CH, 1>(block, place, from, w, out);
   }
 
-  // Channels [o0, o1) of a group into the tile.
-  void tile_of(const Block& block, const T* w, int64_t o0, int64_t o1) const {
+  // Channels [o0, o1) of a group, from its lines and weights, into rows of the tile.
+  void tile_of(const Block& block, const T* from, const T* w, int64_t o0, int64_t o1,
+               T* rows) const {
     for (int64_t o = o0; o < o1;) {
-      T* const out = tile + (o - o0) * S::kLd;
+      T* const out = rows + (o - o0) * S::kLd;
       if (o1 - o >= 4) {
-        channels<4>(block, w + o, out);
+        channels<4>(block, from, w + o, out);
         o += 4;
       } else if (o1 - o >= 2) {
-        channels<2>(block, w + o, out);
+        channels<2>(block, from, w + o, out);
         o += 2;
       } else {
-        channels<1>(block, w + o, out);
+        channels<1>(block, from, w + o, out);
         o += 1;
       }
     }
   }
 
-  const T* weights(int64_t g) const {
+  // Of `groups` groups from g on.
+  const T* weights(int64_t g, int64_t groups) const {
     const A* const own = p.w + g * S::kK * Cfg::OC;
     if constexpr (S::kWiden) {
-      for (int64_t i = 0; i < S::kK * Cfg::OC; ++i) widened[i] = widen(own[i]);
+      widen_row(own, groups * S::kK * Cfg::OC, widened);
       return widened;
     } else {
       return own;
     }
   }
 
-  // Output rows [oh, oh + rows) of one plane, its columns [ow, ow + columns).
-  void block(int64_t n, int64_t g, int64_t od, int64_t oh, int64_t rows, int64_t ow,
+  // Hands pixels m on, of which the tile has `count`, to the epilogue: channels [c0, c1), turned.
+  void hand_turned(int64_t m, int64_t count, int64_t c0, int64_t c1) const {
+    constexpr int64_t kTo = kPlanesChannels;
+    for (int64_t i = 0; i < count; i += kPlanesTurn) {
+      const int64_t pixels = min64(kPlanesTurn, count - i);
+      for (int64_t r = 0; r < pixels; r += kL) {
+        for (int64_t c = 0; c < c1 - c0; c += kL) {
+          transpose_block(tile + c * S::kLd + i + r, S::kLd, turned + r * kTo + c, kTo);
+        }
+      }
+      epi(0, m + i, m + i + pixels, c0, c1, turned, kTo);
+    }
+  }
+
+  // Output rows [oh, oh + rows) of one plane, its columns [ow, ow + columns), of some groups.
+  void block(int64_t n, int64_t g, int64_t groups, int64_t od, int64_t oh, int64_t rows, int64_t ow,
              int64_t columns, const T* w) const {
-    fill(p.x + n * p.sn + g * Cfg::IC * p.sc, od, oh, rows, ow, columns);
+    const A* const image = p.x + n * p.sn + g * Cfg::IC * p.sc;
+    const int64_t inputs = groups * Cfg::IC;
+    if (Cfg::LAST && 4 * inputs >= kL) {
+      fill_turned(image, od, oh, rows, ow, columns, inputs);
+    } else {
+      fill(image, od, oh, rows, ow, columns, inputs);
+    }
     const int64_t across = ceil_div(columns, kL);
     const int64_t m = ((n * p.od + od) * p.oh + oh) * p.ow + ow;
+    const Block all{columns, across, rows * across};
     for (int64_t o = 0; o < Cfg::OC; o += kPlanesChannels) {
       const int64_t end = min64(o + kPlanesChannels, Cfg::OC);
-      tile_of({columns, across, rows * across}, w, o, end);
-      epi(0, m, m + rows * columns, g * Cfg::OC + o, g * Cfg::OC + end, tile,
-          Cfg::LONE ? 1 : S::kLd);
+      for (int64_t k = 0; k < groups; ++k) {
+        tile_of(all, lines + k * Cfg::IC * S::kChannel, w + k * S::kK * Cfg::OC, o, end,
+                tile + k * Cfg::OC * S::kLd);
+      }
+      const int64_t c0 = g * Cfg::OC + o, c1 = (g + groups - 1) * Cfg::OC + end;
+      if constexpr (Cfg::LAST) {
+        hand_turned(m, rows * columns, c0, c1);
+      } else {
+        epi(0, m, m + rows * columns, c0, c1, tile, Cfg::LONE ? 1 : S::kLd);
+      }
     }
   }
 };
@@ -254,31 +346,36 @@ struct PlanesRun {
 template <class Cfg>
 constexpr int64_t planes_scratch() {
   using S = detail::PlanesShape<Cfg>;
-  return (S::kTile + S::kLines + S::kWeights) * int64_t(sizeof(typename S::T));
+  return (S::kTile + S::kLines + S::kWeights + S::kTurned) * int64_t(sizeof(typename S::T));
 }
 
 template <class Cfg, class Epi>
 void planes(const PlanesArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi) {
   static_assert(!Cfg::LONE || Cfg::OC == 1, "a lone channel is a group's only one");
+  static_assert(Cfg::BUNDLE == 1 || (Cfg::LAST && Cfg::BUNDLE * Cfg::OC <= detail::kPlanesChannels),
+                "a bundle is one tile, which is turned");
   using R = detail::PlanesRun<Cfg, Epi>;
   using T = typename R::T;
   T* const at = static_cast<T*>(scratch);
-  const R run{p, at, at + R::S::kTile, at + R::S::kTile + R::S::kLines, epi};
-  const int64_t steps = ceil_div(p.oh, Cfg::ROWS);
+  using S = typename R::S;
+  T* const weights = at + S::kTile + S::kLines;
+  const R run{p, at, at + S::kTile, weights, weights + S::kWeights, epi};
+  const int64_t steps = ceil_div(p.oh, Cfg::ROWS), bundles = ceil_div(Cfg::G, Cfg::BUNDLE);
   int64_t group = -1;
   const T* w = nullptr;
   for (int64_t u = begin; u < end; ++u) {
     const int64_t plane = u / steps, od = plane % p.od, image = plane / p.od;
-    const int64_t g = image % Cfg::G, n = image / Cfg::G;
+    const int64_t g = image % bundles * Cfg::BUNDLE, n = image / bundles;
+    const int64_t groups = min64(Cfg::BUNDLE, Cfg::G - g);
     const int64_t first = u % steps * Cfg::ROWS, last = min64(p.oh, first + Cfg::ROWS);
-    if (g != group) w = run.weights(group = g);
+    if (g != group) w = run.weights(group = g, groups);
     if (p.ow <= Cfg::COLS) {
-      run.block(n, g, od, first, last - first, 0, p.ow, w);
+      run.block(n, g, groups, od, first, last - first, 0, p.ow, w);
       continue;
     }
     for (int64_t oh = first; oh < last; ++oh) {
       for (int64_t ow = 0; ow < p.ow; ow += Cfg::COLS) {
-        run.block(n, g, od, oh, 1, ow, min64(Cfg::COLS, p.ow - ow), w);
+        run.block(n, g, groups, od, oh, 1, ow, min64(Cfg::COLS, p.ow - ow), w);
       }
     }
   }

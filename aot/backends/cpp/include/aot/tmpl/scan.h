@@ -111,7 +111,7 @@ struct RowVector {
   static constexpr Combine C = Cfg::COMBINE;
   static constexpr int kLanes = Simd<Acc>::kLanes;
   using V = typename Simd<Acc>::V;
-  // Of halves, which are classes here, there are none: they are widened one by one.
+  // Of halves, which are classes here, there are none: they are widened to floats first.
   using Element = std::conditional_t<std::is_arithmetic_v<A>, A, T>;
   typedef Element Elements
       __attribute__((vector_size(kLanes * sizeof(Element)), aligned(alignof(A)), may_alias));
@@ -147,10 +147,22 @@ struct RowVector {
     if constexpr (std::is_arithmetic_v<A>) {
       if (col == 1) return __builtin_convertvector(*reinterpret_cast<const Elements*>(x), V);
     }
+#if defined(__AVX512F__)
+    if constexpr (!std::is_arithmetic_v<A> && std::is_same_v<Acc, double>) {
+      if (col == 1) return V(_mm512_maskz_cvtps_pd(0xff, eight_floats(x)));
+    }
+#endif
     V v;
     for (int l = 0; l < kLanes; ++l) v[l] = Acc(widen(x[l * col]));
     return v;
   }
+#if defined(__AVX512F__)
+  static AOT_INLINE __m256 eight_floats(const A* x) {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+    if constexpr (std::is_same_v<A, F16>) return _mm256_cvtph_ps(bits);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
+#endif
 
   // Whole vectors of `n` columns; how many columns these are.
   static AOT_INLINE int64_t scan(const A* x, int64_t col, int64_t n, Acc& acc, T* tile) {

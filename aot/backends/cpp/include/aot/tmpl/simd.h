@@ -173,16 +173,28 @@ AOT_INLINE T widen(T x) {
   return x;
 }
 
+// 16-bit elements, one in each 32-bit lane. Compilers widen a vector of them in halves.
+AOT_INLINE Simd<float>::Words load_words(const void* at) {
+#if defined(__AVX512F__)
+  return Simd<float>::Words(
+      _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256(static_cast<const __m256i*>(at))));
+#elif defined(__AVX2__)
+  return Simd<float>::Words(
+      _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(at))));
+#else
+  Simd<float>::Halves bits;
+  __builtin_memcpy(&bits, at, sizeof(bits));
+  return __builtin_convertvector(bits, Simd<float>::Words);
+#endif
+}
+
 // One vector of T from elements of a storage type.
 template <class T, class S>
 AOT_INLINE typename Simd<T>::V load_widened(const S* at) {
   if constexpr (std::is_same_v<S, T>) {
     return Simd<T>::load(at);
   } else if constexpr (std::is_same_v<S, Bf16>) {
-    typename Simd<T>::Halves bits;
-    __builtin_memcpy(&bits, at, sizeof(bits));
-    const auto words = __builtin_convertvector(bits, typename Simd<T>::Words) << 16;
-    return typename Simd<T>::V(words);
+    return typename Simd<T>::V(load_words(at) << 16);
   } else {
     static_assert(std::is_same_v<S, F16>);
 #if defined(__AVX512F__)
@@ -197,6 +209,20 @@ AOT_INLINE typename Simd<T>::V load_widened(const S* at) {
     return v;
 #endif
   }
+}
+
+// The first n of a vector's elements, which alone exist, and zeros; all of them for n = lanes.
+template <class T, class S>
+AOT_INLINE typename Simd<T>::V load_first(const S* at, int64_t n) {
+  if (n == Simd<T>::kLanes) return load_widened<T>(at);
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<S, float>) {
+    return typename Simd<T>::V(_mm512_maskz_loadu_ps(__mmask16((1u << n) - 1), at));
+  }
+#endif
+  S part[Simd<T>::kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) part[i] = at[i];
+  return load_widened<T>(part);
 }
 
 // out[i] = in[i], widened, for i < n. The loops of this kind are spelled in vectors, because
