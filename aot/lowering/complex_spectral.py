@@ -76,7 +76,7 @@ def eigh(call: Call, a: Pair, UPLO: str = "L", compute_v: bool = True) -> Severa
 
 
 def _hermitian(a: Pair) -> Pair:
-    """The whole of matrices of which the lower triangle counts, the diagonal's real part with it."""
+    """The whole of matrices of which the lower triangle counts, and the diagonal's real part."""
     re, im = a
     builder = re.builder
 

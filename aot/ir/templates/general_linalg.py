@@ -107,7 +107,7 @@ def _lu(a: Array, _: Array, options: Options) -> Sequence[Array]:
     with np.errstate(divide="ignore"):
         logs = np.log(sizes).sum()
     sign = signs * np.prod(np.where(sizes == 0, 0, pivot / np.where(sizes == 0, 1, sizes)))
-    det = _parted(signs * np.prod(pivot), sign)
+    det = _parted(np.asarray(signs * np.prod(pivot)), sign)
     return [*_parted(lu), pivots, order, np.array(info), *det, logs]
 
 
@@ -178,7 +178,7 @@ def _choose(a: Array, k: int) -> tuple[int, int]:
 
 
 def _factored(given: Array, options: Options) -> tuple[Array, Array, Array]:
-    """The factors, pivots and info; what is above the diagonal is left as it was."""
+    """The factors, with zeros above the diagonal, pivots and info."""
     lower = np.tril(given)
     whole = lower + _turned(np.tril(given, -1).T, options)
     if "hermitian" in options:
@@ -201,7 +201,7 @@ def _factored(given: Array, options: Options) -> tuple[Array, Array, Array]:
             whole[end:, end:] -= part @ whole[block, end:]
             factor[end:, block], factor[block, block] = part, np.tril(d)
         k = end
-    return factor + np.triu(given, 1), pivots, np.array(info)
+    return factor, pivots, np.array(info)
 
 
 def _ldl(a: Array, _: Array, options: Options) -> Sequence[Array]:

@@ -157,8 +157,8 @@ struct BunchKaufman {
   }
 };
 
-// Record: L and D by rows (what is above the diagonal is the matrix'), pivots from 1 on, negative
-// ones of two rows, info.
+// Record: L and D by rows, zeros above the diagonal, pivots from 1 on, negative ones of two rows,
+// info.
 template <class Cfg, class Kind>
 struct LdlOf : Finished {
   using T = typename Cfg::A;
@@ -169,7 +169,8 @@ struct LdlOf : Finished {
     const int64_t n = p.n;
     N* const a = room.take<N>(n * n);
     for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < n; ++j) a[i * n + j] = Kind::get(p.matrix_a(matrix), n, i, j);
+      for (int64_t j = 0; j < n; ++j) a[i * n + j] = N{};
+      for (int64_t j = 0; j <= i; ++j) a[i * n + j] = Kind::get(p.matrix_a(matrix), n, i, j);
     }
     T* const pivots = record + Kind::kParts * n * n;
     pivots[n] = T(BunchKaufman<N, T, Cfg::HERMITIAN>{a, n, pivots}.factor());
