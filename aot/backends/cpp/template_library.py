@@ -41,6 +41,9 @@ _DEPTH = 256
 _REFLECTIONS = 32
 """kReflections in aot/linalg/qr.h."""
 
+_VECTORS = 16
+"""Numbers for each row of a matrix, at most, beside matrices: diagonals, taus, rotations."""
+
 _UNIT_FLOPS = 1 << 16
 """That are worth a thread."""
 
@@ -89,8 +92,19 @@ def _turning(rows: Expr, columns: Expr) -> tuple[tuple[Expr, Expr], ...]:
 
 
 _FACTORS = Workspace(_nothing, lambda s: ((s.m, s.n),), lambda s: s.m + s.n)
-_SYMMETRIC = Workspace(lambda s: s.n * s.n, lambda s: ((s.n, s.n), (integer(3), s.n)), _nothing)
-_COLUMNS = Workspace(lambda s: s.m * s.n, lambda s: ((s.n, s.m),), _nothing)
+
+
+def _symmetric(s: Sizes) -> tuple[tuple[Expr, Expr], ...]:
+    return *[(s.n, s.n)] * 3, (integer(_VECTORS), s.n), *_turning(s.n, s.n)
+
+
+def _bidiagonal(s: Sizes) -> tuple[tuple[Expr, Expr], ...]:
+    square, tall = (s.n, s.n), (s.m, s.n)
+    return tall, tall, (s.n, s.m), square, (integer(_VECTORS), s.n), *_turning(s.m, s.n)
+
+
+_SYMMETRIC = Workspace(lambda s: s.n * s.n, _symmetric, _nothing)
+_COLUMNS = Workspace(lambda s: s.m * s.n, _bidiagonal, _nothing)
 
 
 def _apart(*matrices: tuple[Callable[[Sizes], Expr], Callable[[Sizes], Expr]]) -> Workspace:
@@ -123,10 +137,10 @@ def _numbers(s: Sizes) -> Expr:
 
 
 def _few(s: Sizes) -> Expr:
-    return integer(16)
+    return integer(_VECTORS)
 
 
-_MATRIX, _COMPLEX_MATRIX, _VECTORS = (_n, _n), (_n, _both_parts), (_few, _n)
+_MATRIX, _COMPLEX_MATRIX, _ROWS = (_n, _n), (_n, _both_parts), (_few, _n)
 _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "complex_lu"): _alone_routine("ComplexLu", "complex_lu", _apart((_m, _n))),
     ("linalg", "complex_qr"): _alone_routine("ComplexQr", "complex_qr", _apart((_n, _m))),
@@ -134,16 +148,16 @@ _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
         "ComplexReflections", "complex_qr", _apart((_n, _m), (_m, _numbers))
     ),
     ("linalg", "complex_eigh"): _alone_routine(
-        "ComplexEigh", "complex_spectral", _apart(_COMPLEX_MATRIX, _COMPLEX_MATRIX, _VECTORS)
+        "ComplexEigh", "complex_spectral", _apart(_COMPLEX_MATRIX, _COMPLEX_MATRIX, _ROWS)
     ),
     ("linalg", "complex_svd"): _alone_routine(
         "ComplexSvd", "complex_spectral", _apart((_n, _m), _COMPLEX_MATRIX)
     ),
     ("linalg", "eig"): _alone_routine(
-        "Eig", "eig", _apart(_MATRIX, _MATRIX, _MATRIX, _COMPLEX_MATRIX, _VECTORS)
+        "Eig", "eig", _apart(_MATRIX, _MATRIX, _MATRIX, _COMPLEX_MATRIX, _ROWS)
     ),
     ("linalg", "complex_eig"): _alone_routine(
-        "ComplexEig", "complex_eig", _apart(*[_COMPLEX_MATRIX] * 3, _VECTORS)
+        "ComplexEig", "complex_eig", _apart(*[_COMPLEX_MATRIX] * 3, _ROWS)
     ),
     ("linalg", "ldl"): _alone_routine("Ldl", "ldl", _apart(_MATRIX)),
     ("linalg", "complex_ldl"): _alone_routine("ComplexLdl", "ldl", _apart(_COMPLEX_MATRIX)),

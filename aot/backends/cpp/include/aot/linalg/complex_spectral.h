@@ -69,7 +69,8 @@ struct ComplexEigh : Finished {
         turn_row(tau.get(k), a.row(k).from(k + 1), v.row(i).from(k + 1), n - k - 1);
       }
     }
-    const bool wrong = tridiagonal_values(d, e, n, OneMatrix<T>{v.at, 2 * n}) != 0;
+    const TurnedRows<T> rows{v.at, 2 * n, 2 * n};
+    const bool wrong = tridiagonal_values(d, e, n, rows, room.take<T>(2 * n)) != 0;
     for (int64_t i = 0; i < n; ++i) {
       int64_t least = i;
       for (int64_t k = i + 1; k < n; ++k) least = d[k] < d[least] ? k : least;
