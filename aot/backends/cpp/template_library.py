@@ -103,7 +103,7 @@ def _bidiagonal(s: Sizes) -> tuple[tuple[Expr, Expr], ...]:
     return tall, tall, (s.n, s.m), square, (integer(_VECTORS), s.n), *_turning(s.m, s.n)
 
 
-_SYMMETRIC = Workspace(lambda s: s.n * s.n, _symmetric, _nothing)
+_SYMMETRIC = Workspace(lambda s: s.n * s.n + 3 * s.n, _symmetric, _nothing)
 _COLUMNS = Workspace(lambda s: s.m * s.n, _bidiagonal, _nothing)
 
 

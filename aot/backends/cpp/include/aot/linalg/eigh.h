@@ -1,13 +1,16 @@
 // A = V diag(w) V^T of symmetric matrices, of which the lower triangle is read; w ascends.
 //
-// Small matrices side by side by Jacobi's rotations; one matrix by reflections to a tridiagonal one
-// and implicit QL steps there.
+// The smallest matrices by Jacobi's rotations, side by side; others by reflections to a tridiagonal
+// one and implicit QL steps there, side by side (eigh_lanes.h) or one.
 #ifndef AOT_LINALG_EIGH_H_
 #define AOT_LINALG_EIGH_H_
 
+#include "aot/linalg/eigh_lanes.h"
 #include "aot/linalg/rotations.h"
 
 namespace aot::linalg {
+
+inline constexpr int64_t kRotated = 6;  // sizes up to which rotations are quickest
 
 // Diagonal a, and rows of `v` as its eigenvectors if there is one.
 template <class T>
@@ -154,6 +157,14 @@ template <class Cfg>
 struct Eigh {
   using T = typename Cfg::A;
 
+  static void by_steps(LaneMatrix<T> a, LaneMatrix<T> v, LaneRow<T> d, Room room) {
+    const int64_t row = a.columns * kLanes<T>;
+    const LaneRow<T> e{room.take<T>(row)}, tau{room.take<T>(row)}, w{room.take<T>(row)};
+    tridiagonalise_lanes(a, d, e, tau, w);
+    if (v.at) join_lanes(a, tau, v);
+    LaneValues<T>{d, e, tau, w, v}.find();
+  }
+
   template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
     const int64_t n = p.n;
@@ -163,6 +174,7 @@ struct Eigh {
       for (int64_t j = i + 1; j < n; ++j) a.set(i, j, a.get(j, i));
     }
     LaneMatrix<T> v{Cfg::VALUES ? nullptr : record + n * kLanes<T>, n};
+    if (n > kRotated) return by_steps(a, v, LaneRow<T>{record}, room);
     if (v.at) make_identity(v);
     jacobi_lanes(a, v);
     for (int64_t i = 0; i < n; ++i) store(record + i * kLanes<T>, a.get(i, i));
