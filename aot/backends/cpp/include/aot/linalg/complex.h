@@ -186,10 +186,13 @@ template <class T>
 Complex<T> reflect(Parts<T> x, int64_t n) {
   const Complex<T> first = x.get(0);
   if (first.im == T(0) && greatest_part(x.from(1), n - 1) == T(0)) return {T(0), T(0)};
-  const T size = length_of(x, n), beta = first.re >= T(0) ? -size : size;
-  scale(Complex<T>{T(1), T(0)} / Complex<T>{first.re - beta, first.im}, x.from(1), n - 1);
-  x.set(0, {beta, T(0)});
-  return {(beta - first.re) / beta, -first.im / beta};
+  // Of parts of the length: where numbers are the least that there are, these have their digits.
+  const T size = length_of(x, n), sign = first.re >= T(0) ? T(-1) : T(1);
+  for (int64_t j = 0; j < n; ++j) x.set(j, {x.re[j] / size, x.im[j] / size});
+  const Complex<T> part = x.get(0);
+  scale(Complex<T>{T(1), T(0)} / Complex<T>{part.re - sign, part.im}, x.from(1), n - 1);
+  x.set(0, {sign * size, T(0)});
+  return {(sign - part.re) / sign, -part.im / sign};
 }
 
 // x = (I - f v v^H) x, v with its leading 1 in its place.

@@ -31,27 +31,28 @@ void tridiagonalise_lanes(LaneMatrix<T> a, LaneRow<T> d, LaneRow<T> e, LaneRow<T
     const auto still = most == zero;
     const V first = a.get(k + 1, k);
     most = select(still, one, maximum(most, abs(first)));
-    V sum = zero;
+    V sum = zero;  // all of parts of the greatest, which are never too small
     for (int64_t i = k + 1; i < n; ++i) {
       const V part = a.get(i, k) / most;
+      a.set(i, k, part);
       sum = fma(part, part, sum);
     }
-    const V size = most * sqrt(sum);
-    const V beta = select(still, first, select(first >= zero, -size, size));
-    const V below = one / select(still, one, first - beta);
-    const V by = select(still, zero, (beta - first) / select(still, one, beta));
-    e.set(k, beta);
+    const V own = a.get(k + 1, k), size = sqrt(sum);
+    const V beta = select(own >= zero, -size, size);
+    const V below = one / select(still, one, own - beta);
+    const V by = select(still, zero, (beta - own) / select(still, one, beta));
+    e.set(k, select(still, first, most * beta));
     tau.set(k, by);
     a.set(k + 1, k, one);
     for (int64_t i = k + 2; i < n; ++i) a.set(i, k, a.get(i, k) * below);
     for (int64_t i = k + 1; i < n; ++i) w.set(i, zero);
     for (int64_t i = k + 1; i < n; ++i) {
-      const V own = a.get(i, k);
-      V along = a.get(i, i) * own;
+      const V mine = a.get(i, k);
+      V along = a.get(i, i) * mine;
       for (int64_t j = k + 1; j < i; ++j) {
         const V x = a.get(i, j);
         along = fma(x, a.get(j, k), along);
-        w.set(j, fma(x, own, w.get(j)));
+        w.set(j, fma(x, mine, w.get(j)));
       }
       w.set(i, w.get(i) + along);
     }
