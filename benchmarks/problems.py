@@ -21,7 +21,7 @@ import torch
 
 import aot
 from aot.errors import AotError
-from benchmarks.clocks import BATCH_SECONDS, device_seconds, in_turn, processor_seconds
+from benchmarks.clocks import BATCH_SECONDS, Call, device_seconds, in_turn, processor_seconds
 from benchmarks.processes import Build, Event, Settings, Timer, Times, build_all, own_target
 from benchmarks.processes import first_line as line_of
 
@@ -108,7 +108,10 @@ def times(problem: Problem, settings: Settings) -> Iterator[Event]:
         model = aot_runtime.load(
             _path(problem.name, settings), settings.device, num_threads=threads
         )
-        calls = {"ours": lambda: model(*args), "eager": lambda: problem.function(*args)}
+        calls: dict[str, Call] = {
+            "ours": lambda: model(*args),
+            "eager": lambda: problem.function(*args),
+        }
         for call in calls.values():
             call()
         clock = device_seconds if on_gpu else processor_seconds

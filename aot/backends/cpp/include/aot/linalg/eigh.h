@@ -112,10 +112,16 @@ void tridiagonalise(T* a, int64_t n, T* d, T* e, T* tau, T* w) {
 template <class T>
 int64_t tridiagonal_values(T* d, T* e, int64_t n, TurnedRows<T> v, T* turns) {
   T *const cos = turns, *const sin = turns + n;
+  T norm(0);
+  for (int64_t i = 0; i < n; ++i) norm = maximum(norm, maximum(abs(d[i]), abs(e[i])));
+  const T least = nothing_beside(Vec<T, 1>(norm))[0];
   for (int64_t l = 0; l < n; ++l) {
     for (int step = 0;; ++step) {
       int64_t m = l;
-      while (m + 1 < n && abs(e[m]) > rounding<T>() * (abs(d[m]) + abs(d[m + 1]))) ++m;
+      for (; m + 1 < n; ++m) {
+        const T around = abs(d[m]) + abs(d[m + 1]);
+        if (!(abs(e[m]) > maximum(rounding<T>() * around, least))) break;
+      }
       if (m == l) break;
       if (step == 60) return n - l;
       T g = (d[l + 1] - d[l]) / (T(2) * e[l]);

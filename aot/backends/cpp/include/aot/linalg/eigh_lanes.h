@@ -100,21 +100,27 @@ struct LaneValues {
   LaneRow<T> d, e, cos, sin;
   LaneMatrix<T> v;
 
-  // Where each lane's matrix from row l on falls apart first.
-  V end_of(int64_t l) const {
+  // Where each lane's matrix from row l on falls apart first. `least`: of what is no number.
+  V end_of(int64_t l, V least) const {
     const int64_t n = v.columns;
     V end(T(n - 1));
     for (int64_t m = n - 2; m >= l; --m) {
-      const auto joined = abs(e.get(m)) > V(rounding<T>()) * (abs(d.get(m)) + abs(d.get(m + 1)));
+      const V around = abs(d.get(m)) + abs(d.get(m + 1));
+      const auto joined = abs(e.get(m)) > maximum(V(rounding<T>()) * around, least);
       end = select(joined, end, V(T(m)));
     }
     return end;
   }
 
   void find() const {
+    V norm(T(0));
+    for (int64_t i = 0; i < v.columns; ++i) {
+      norm = maximum(norm, maximum(abs(d.get(i)), abs(e.get(i))));
+    }
+    const V least = nothing_beside(norm);
     for (int64_t l = 0; l + 1 < v.columns; ++l) {
       for (int step = 0; step < kSteps; ++step) {
-        const V end = end_of(l);
+        const V end = end_of(l, least);
         if (!any(end > V(T(l)))) break;
         turn(l, end);
       }
