@@ -39,10 +39,11 @@ def _pinv(
     """The pseudoinverse; singular values up to the greater of both tolerances count as 0."""
     if 0 in a.shape:
         return a.new_zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]))
-    none = torch.zeros((), dtype=a.dtype, device=a.device)
+    part = a.dtype.to_real()  # of singular values, and what they are compared with
+    none = torch.zeros((), dtype=part, device=a.device)
     if rtol is None:
         default = torch.finfo(a.dtype).eps * max(a.shape[-2:])
-        rtol = torch.full((), default, dtype=a.dtype, device=a.device)
+        rtol = torch.full((), default, dtype=part, device=a.device)
         rtol = rtol if atol is None else torch.where(atol > 0, none, rtol)
     atol = none if atol is None else atol
     if hermitian:
@@ -51,10 +52,10 @@ def _pinv(
         most = sizes.amax(-1, keepdim=True)
     else:
         u, values, vt = torch.linalg.svd(a, full_matrices=False)
-        sizes, v, most = values, vt.mT, values[..., :1]
+        sizes, v, most = values, vt.mH, values[..., :1]
     counts = sizes > torch.maximum(atol.unsqueeze(-1), rtol.unsqueeze(-1) * most)
     inverse = torch.where(counts, values.reciprocal(), none)
-    return torch.matmul(v * inverse.unsqueeze(-2), u.mT)
+    return torch.matmul(v * inverse.unsqueeze(-2), u.mH)
 
 
 _TERMS = 16

@@ -2,17 +2,21 @@
 
 X + iY acts on pairs of parts as [[X, -Y], [Y, X]]: products, inverses and solutions are those of
 these matrices, singular values and eigenvalues theirs, each twice. What is not unique, or no
-function of such a matrix (vectors, factors, determinants' arguments), is refused.
+function of such a matrix (vectors, factors), has routines of its own (`complex_factors.py`,
+`complex_spectral.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aot.ir.dtypes import INT32
-from aot.ir.scalar import Node, const
+from aot.ir.scalar import Node
+from aot.ir.templates.general_linalg import GENERAL_ROUTINES
 from aot.ir.templates.linalg import ROUTINES
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
-from aot.lowering.library import Matrices, Shape, call_routine
+from aot.lowering.library import Matrices, Records, Shape, call_routine
 from aot.lowering.linalg import mirrored, solve_ex
 from aot.lowering.registry import Call, CannotLower, SeveralResults
 from aot.lowering.rows import REGISTRY
@@ -22,7 +26,7 @@ from aot.symbolic import Modulo, as_expr
 Pair = tuple[Tensor, Tensor]
 
 
-def _doubled(z: Pair) -> Tensor:
+def doubled(z: Pair) -> Tensor:
     """[[X, -Y], [Y, X]]."""
     (re, im), (m, n) = z, z[0].shape[-2:]
     builder = re.builder
@@ -38,7 +42,7 @@ def _doubled(z: Pair) -> Tensor:
     return builder.pointwise((*re.shape[:-2], 2 * m, 2 * n), re.dtype, body)
 
 
-def _stacked(z: Pair) -> Tensor:
+def stacked(z: Pair) -> Tensor:
     """[X; Y]."""
     (re, im), (m, n) = z, z[0].shape[-2:]
 
@@ -60,20 +64,50 @@ def _parts(x: Tensor) -> Pair:
     )
 
 
-def _each(values: Tensor) -> Tensor:
-    """Every other one of values that are there twice."""
+def each_twice(values: Tensor) -> Tensor:
+    """Every other one of values, which are there twice."""
     shape = (*values.shape[:-1], values.shape[-1] // 2)
     return moved(values, shape, lambda at: (*at[:-1], 2 * at[-1]))
 
 
-def _results(call: Call, count: int, what: str) -> None:
-    """Refuses calls of which more is read than `count` results; a complex one that is read is two.
+def transposed(z: Pair) -> Pair:
+    """The transposed matrices."""
+    return mirrored(z[0]), mirrored(z[1])
 
-    Raises:
-        CannotLower: Something is.
-    """
-    if len(call.op.outputs) > count:
-        raise CannotLower(f"{what} of complex matrices: take real ones of twice the size")
+
+def conjugated(z: Pair) -> Pair:
+    """The same with the other sign of the imaginary parts."""
+    re, im = z
+    return re, im.builder.pointwise(im.shape, im.dtype, lambda at: e.neg(im.load(at)))
+
+
+def adjoint(z: Pair) -> Pair:
+    """The transposed matrices, conjugated."""
+    return transposed(conjugated(z))
+
+
+def general(name: str, a: Pair, b: Pair | None = None, options: Sequence[str] = ()) -> Records:
+    """A call of a routine of complex matrices."""
+    other = None if b is None else Matrices(stacked(b))
+    return call_routine(GENERAL_ROUTINES[name], Matrices(stacked(a)), other, options)
+
+
+def pair(found: Records, name: str) -> Pair:
+    """Both parts of a complex part of records."""
+    return found.part(f"{name}.re"), found.part(f"{name}.im")
+
+
+def outcomes(call: Call, *results: Pair | Tensor) -> SeveralResults:
+    """Results parallel to the operator's outputs, of which one that nobody reads has one place."""
+    made: list[Tensor | None] = []
+    for result in results:
+        if call.op.outputs[len(made)] is None:
+            made.append(None)
+        elif isinstance(result, tuple):
+            made += result
+        else:
+            made.append(result)
+    return tuple(made)
 
 
 @REGISTRY.row("complex.aten.linalg_inv_ex.default")
@@ -81,12 +115,11 @@ def inverse(call: Call, a: Pair, *, check_errors: bool = False) -> SeveralResult
     """(inverse, info), info other than 0 where there is none."""
     if check_errors:
         raise CannotLower("check_errors=True: call the operator without _ex, which raises as well")
-    found = call_routine(ROUTINES["inverse"], Matrices(_doubled(a)))
+    found = call_routine(ROUTINES["inverse"], Matrices(doubled(a)))
     if call.op.outputs[0] is None:
         return None, found.part("info", INT32)
-    doubled = found.part("inverse")
-    n = a[0].shape[-1]
-    left = moved(doubled, (*doubled.shape[:-1], n), lambda at: at)
+    whole = found.part("inverse")
+    left = moved(whole, (*whole.shape[:-1], a[0].shape[-1]), lambda at: at)
     return (*_parts(left), found.part("info", INT32))
 
 
@@ -94,72 +127,24 @@ def inverse(call: Call, a: Pair, *, check_errors: bool = False) -> SeveralResult
 def solve(
     call: Call, a: Pair, b: Pair, *, left: bool = True, check_errors: bool = False
 ) -> SeveralResults:
-    """(X of A X = B or X A = B, nothing for LU and pivots, info)."""
-    *read, pivots, info_name = call.op.outputs
-    if read[-1] is not None or pivots is not None:
-        raise CannotLower("factors of complex matrices: take real ones of twice the size")
-    (re, im), rank = b, b[0].rank
+    """(X of A X = B or X A = B, LU, pivots, info)."""
+    (re, im), rank, given = b, b[0].rank, a if left else transposed(a)
     is_vector = rank == 1 or (rank == a[0].rank - 1 and re.shape == a[0].shape[:-1])
     if is_vector:
         shape = (*re.shape, as_expr(1))
         re, im = (moved(x, shape, lambda at: at[:-1]) for x in (re, im))
     if not left:
         a, (re, im) = (mirrored(a[0]), mirrored(a[1])), (mirrored(re), mirrored(im))
-    x, *_, info = solve_ex(call, _doubled(a), _stacked((re, im)), check_errors=check_errors)
+    x, *_, info = solve_ex(call, doubled(a), stacked((re, im)), check_errors=check_errors)
     assert x is not None and info is not None
-    parts: SeveralResults = _parts(x)
+    re, im = _parts(x)
     if is_vector:
-        parts = tuple(moved(p, p.shape[:-1], lambda at: (*at, as_expr(0))) for p in _parts(x))
+        re, im = (moved(p, p.shape[:-1], lambda at: (*at, as_expr(0))) for p in (re, im))
     elif not left:
-        parts = tuple(map(mirrored, _parts(x)))
-    return (*(parts if len(read) > 2 else (None,)), None, None, info if info_name else None)
-
-
-@REGISTRY.row("complex.aten._linalg_svd.default")
-def singular_values(
-    call: Call,
-    a: Pair,
-    full_matrices: bool = False,
-    compute_uv: bool = True,
-    *,
-    driver: str | None = None,
-) -> SeveralResults:
-    """(nothing, singular values in descending order, nothing)."""
-    _results(call, 3, "singular vectors")
-    m, n = a[0].shape[-2:]
-    wide = not a[0].builder.ranges.nonnegative(m - n)
-    if wide and not a[0].builder.ranges.nonnegative(n - m):
-        raise CannotLower("which of a matrix's sizes is the lesser is not known: make one static")
-    found = call_routine(ROUTINES["svdvals"], Matrices(_doubled(a), turned=wide))
-    return None, _each(found.part("values")), None
-
-
-@REGISTRY.row("complex.aten._linalg_eigh.default")
-def eigenvalues(call: Call, a: Pair, UPLO: str = "L", compute_v: bool = True) -> SeveralResults:
-    """(eigenvalues in ascending order of Hermitian matrices, nothing)."""
-    _results(call, 2, "eigenvectors")
-    found = call_routine(ROUTINES["eigvalsh"], Matrices(_doubled(_hermitian(a, UPLO.upper()))))
-    return _each(found.part("values")), None
-
-
-def _hermitian(a: Pair, triangle: str) -> Pair:
-    """The whole of matrices of which one triangle counts, the diagonal's real part with it."""
-    re, im = a
-    builder = re.builder
-
-    def known(x: Tensor, at: Shape) -> Node:
-        row, column = (builder.index_node(i) for i in at[-2:])
-        given = e.ge(row, column) if triangle == "L" else e.le(row, column)
-        return e.select(given, x.load(at), x.load((*at[:-2], at[-1], at[-2])))
-
-    def imaginary(at: Shape) -> Node:
-        row, column = (builder.index_node(i) for i in at[-2:])
-        given = e.gt(row, column) if triangle == "L" else e.lt(row, column)
-        value = known(im, at)
-        signed = e.select(given, value, e.neg(value))
-        return e.select(e.eq(row, column), const(0.0, im.dtype), signed)
-
-    return (
-        builder.pointwise(re.shape, re.dtype, lambda at: known(re, at)),
-        builder.pointwise(im.shape, im.dtype, imaginary),
-    )
+        re, im = mirrored(re), mirrored(im)
+    *_, lu_name, pivots_name, _ = call.op.outputs
+    if lu_name is None and pivots_name is None:
+        return outcomes(call, (re, im), info, info, info)
+    factors = general("complex_lu", given)
+    pivots = factors.part("pivots", INT32)
+    return outcomes(call, (re, im), pair(factors, "lu"), pivots, info)

@@ -149,7 +149,7 @@ def lu_factor_ex(
     return found.part("lu"), found.part("pivots", INT32), found.part("info", INT32)
 
 
-def _unpacked(lu: Tensor, order: Tensor | None, wanted: bool = True) -> SeveralResults:
+def unpacked(lu: Tensor, order: Tensor | None, wanted: bool = True) -> SeveralResults:
     """(P, L, U) of a factorization; `order`: the rows' numbers as the exchanges left them."""
     m, n = lu.shape[-2:]
     k = least(m, n)
@@ -171,7 +171,7 @@ def lu(call: Call, a: Tensor, *, pivot: bool = True) -> SeveralResults:
     """(P, L, U) with A = P L U."""
     _wants_pivots(pivot)
     found = call_routine(ROUTINES["lu"], Matrices(a))
-    return _unpacked(found.part("lu"), found.part("order", INT64))
+    return unpacked(found.part("lu"), found.part("order", INT64))
 
 
 @REGISTRY.row("aten.lu_unpack.default")
@@ -179,13 +179,13 @@ def lu_unpack(
     call: Call, lu: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> SeveralResults:
     """(P, L, U) of a factorization; empty tensors for what is not wanted."""
-    order = _order(pivots, lu).part("order", INT64) if unpack_pivots else None
-    found = _unpacked(lu, order, unpack_data)
+    order = order_of(pivots, lu).part("order", INT64) if unpack_pivots else None
+    found = unpacked(lu, order, unpack_data)
     nothing = lu.builder.pointwise((as_expr(0),), lu.dtype, lambda at: const(0.0, lu.dtype))
     return tuple(nothing if x is None else x for x in found)
 
 
-def _order(pivots: Tensor, lu: Tensor) -> Records:
+def order_of(pivots: Tensor, lu: Tensor) -> Records:
     """The order in which exchanges of rows leave them, and the way back."""
     rows, known, dtype = lu.shape[-2], pivots.shape[-1], lu.dtype
 
@@ -199,7 +199,7 @@ def _order(pivots: Tensor, lu: Tensor) -> Records:
     return call_routine(ROUTINES["order"], Matrices(lu.builder.pointwise(shape, dtype, body)))
 
 
-def _taken(x: Tensor, rows: Tensor) -> Tensor:
+def taken(x: Tensor, rows: Tensor) -> Tensor:
     """Rows x[..., rows[i], :]; batches are broadcast."""
     size = x.shape[-2]
 
@@ -213,7 +213,7 @@ def _taken(x: Tensor, rows: Tensor) -> Tensor:
 
 def _after_lu(lu: Tensor, order: Tensor, b: Tensor) -> Tensor:
     """X of A X = b from a factorization of A."""
-    x = _triangular(Matrices(lu), Matrices(_taken(b, order)), upper=False, unit=True)
+    x = _triangular(Matrices(lu), Matrices(taken(b, order)), upper=False, unit=True)
     return _triangular(Matrices(lu), Matrices(x), upper=True)
 
 
@@ -222,12 +222,12 @@ def lu_solve(
     call: Call, lu: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
     """X of A X = B, or X A = B, A^T X = B, X A^T = B, from a factorization of A."""
-    order, factors = _order(pivots, lu), Matrices(lu)
+    order, factors = order_of(pivots, lu), Matrices(lu)
     x = b if left else mirrored(b)
     if adjoint == left:
         x = _triangular(factors.mt, Matrices(x), upper=False)
         x = _triangular(factors.mt, Matrices(x), upper=True, unit=True)
-        x = _taken(x, order.part("back", INT64))
+        x = taken(x, order.part("back", INT64))
     else:
         x = _after_lu(lu, order.part("order", INT64), x)
     return x if left else mirrored(x)

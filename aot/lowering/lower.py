@@ -101,11 +101,6 @@ def _unsupported(calls: Sequence[tuple[TensorOp, str]]) -> errors.UnsupportedOpe
 
 
 _INSTEAD: Mapping[str, str] = {
-    "aten.linalg_eig.default": "eigenvalues of matrices that are not symmetric have no routine: "
-    "call torch.linalg.eigh where they are, or give the results as inputs",
-    "aten.linalg_ldl_factor_ex.default": "it has no routine: torch.linalg.lu_factor has one, and "
-    "torch.linalg.cholesky for matrices that are positive-definite",
-    "aten.linalg_ldl_solve.default": "it has no routine: call torch.linalg.solve on the matrices",
     **dict.fromkeys(
         ("aten.poisson.default", "aten.binomial.default"),
         "its numbers take a loop for each element: draw them outside and give them as an input",

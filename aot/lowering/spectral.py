@@ -27,7 +27,7 @@ def eigh(call: Call, a: Tensor, UPLO: str = "L", compute_v: bool = True) -> Seve
     return found.part("values"), found.part("vectors")
 
 
-def _is_wide(a: Tensor) -> bool:
+def is_wide(a: Tensor) -> bool:
     """Whether a has more columns than rows.
 
     Raises:
@@ -53,7 +53,7 @@ def svd(
     driver: str | None = None,
 ) -> SeveralResults:
     """(U, singular values in descending order, V^T); `driver` chooses among algorithms of GPUs."""
-    wide = _is_wide(a)
+    wide = is_wide(a)
     matrices = Matrices(a, turned=wide)
     u_name, _, vt_name = call.op.outputs
     if not compute_uv or (u_name is None and vt_name is None):

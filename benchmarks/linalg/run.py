@@ -1,149 +1,99 @@
-"""Times routines of dense linear algebra beside eager, on one thread.
+"""Times routines of dense linear algebra beside eager: benchmarks/results/linalg.md.
 
-    python -m benchmarks.linalg.run [--only REGEX] [--write]
+    python -m benchmarks.linalg.run [--device cpu|cuda] [--only REGEX] [--json OUT] [--jobs N] …
 
-Batches of 10^4 small matrices, and single ones of 1024^2. Ours and eager's runs alternate, and the
-least of each counts, in time of the processor: what other processes take is left out. `--write`
-makes benchmarks/results/linalg.md of the rows that ran.
+Batches of 10^4 small matrices, and on the CPU single ones of 1024^2. Ours and eager's calls
+alternate. On the CPU the time is the processor's, which what other processes take is no part of.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
-import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from functools import cache, partial
 from typing import Any
 
-import aot_runtime
 import torch
 from torch import linalg
 
-import aot
+from benchmarks import problems
+from benchmarks.options import bounded_options
+from benchmarks.problems import Problem
+from benchmarks.processes import Event, Settings
 
-RESULTS = Path(__file__).parents[1] / "results" / "linalg.md"
-BATCH, SIZES, LARGE, COLUMNS = 10_000, (2, 8, 16, 32), 1024, 4
+BATCH, SIZES, LARGE, COLUMNS = 10_000, (2, 4, 8, 16, 32), 1024, 4
+ABOUT = """# Dense linear algebra
+
+`python -m benchmarks.linalg.run` writes this page and `linalg_<device>.json`. Rows say the
+operator, how many matrices of which size, and their type; eager is PyTorch (on the CPU with MKL).
+"""
 
 
 def _definite(a: torch.Tensor) -> torch.Tensor:
-    return a @ a.mT + a.shape[-1] * torch.eye(a.shape[-1], dtype=a.dtype)
+    return a @ a.mT + a.shape[-1] * torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {
-    "cholesky": lambda a, s, b: linalg.cholesky(s),
+    "cholesky": lambda a, s, b: linalg.cholesky_ex(s)[0],
     "solve_triangular": lambda a, s, b: linalg.solve_triangular(s, b, upper=False),
-    "lu_factor": lambda a, s, b: linalg.lu_factor(a),
-    "solve": lambda a, s, b: linalg.solve(a, b),
-    "inv": lambda a, s, b: linalg.inv(a),
+    "lu_factor": lambda a, s, b: linalg.lu_factor_ex(a)[:2],
+    "solve": lambda a, s, b: linalg.solve_ex(a, b)[0],
+    "inv": lambda a, s, b: linalg.inv_ex(a)[0],
     "det": lambda a, s, b: linalg.det(a),
     "qr": lambda a, s, b: linalg.qr(a),
     "eigh": lambda a, s, b: linalg.eigh(s),
     "svd": lambda a, s, b: linalg.svd(a, full_matrices=False),
+    "eig": lambda a, s, b: linalg.eig(a),
 }
+"""Of matrices a, positive definite ones s, and right-hand sides b. Those that raise are timed as
+the forms that do not: on a GPU, to ask whether one failed takes longer than the rest."""
+
+GPU_LACKS = ("eig",)
 
 
-class _Model(torch.nn.Module):
-    """One operator."""
-
-    def __init__(self, operator: Callable[..., Any]) -> None:
-        super().__init__()
-        self.operator = operator
-
-    def forward(self, a: torch.Tensor, s: torch.Tensor, b: torch.Tensor) -> Any:
-        """Its results."""
-        return self.operator(a, s, b)
-
-
-@dataclass(frozen=True)
-class Timed:
-    """One row: milliseconds of the least of several runs."""
-
-    operator: str
-    batch: int
-    size: int
-    dtype: str
-    ours: float
-    eager: float
-
-
-def _least(run: Callable[[], Any], other: Callable[[], Any]) -> tuple[float, float]:
-    """Milliseconds of both, which alternate for at least half a second, and three times."""
-    best, start = [1e9, 1e9], time.perf_counter()
-    turns = 0
-    while turns < 3 or (time.perf_counter() - start < 0.5 and turns < 50):
-        for k, each in enumerate((run, other)):
-            before = time.process_time()
-            each()
-            best[k] = min(best[k], 1e3 * (time.process_time() - before))
-        turns += 1
-    return best[0], best[1]
-
-
-def measure(operator: str, batch: int, size: int, dtype: torch.dtype) -> Timed:
-    """Packages the operator for this CPU, and times it beside eager."""
+def _drawn(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> tuple[torch.Tensor, ...]:
     generator = torch.Generator().manual_seed(0)
-    shape = (batch, size, size) if batch > 1 else (size, size)
     a = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
     b = torch.randn((*shape[:-1], COLUMNS), generator=generator, dtype=torch.float64).to(dtype)
-    inputs = (a, _definite(a), b)
-    module = _Model(OPERATORS[operator])
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "row.pkg"
-        aot.package(module, inputs, path=path, golden=False)
-        model = aot_runtime.load(path, num_threads=1)
-        ours, eager = _least(lambda: model(*inputs), lambda: module(*inputs))
-    return Timed(operator, batch, size, str(dtype).removeprefix("torch."), ours, eager)
+    return tuple(x.to(device) for x in (a, _definite(a), b))
 
 
-def rows(only: str) -> Iterator[Timed]:
-    """All rows whose name (operator batch x size dtype) has a match."""
-    places = [(BATCH, size) for size in SIZES] + [(1, LARGE)]
-    for operator in OPERATORS:
+@cache
+def every() -> dict[str, Problem]:
+    """All rows, by their names."""
+    found = {}
+    for operator, function in OPERATORS.items():
         for dtype in (torch.float32, torch.float64):
-            for batch, size in places:
-                if re.search(only, f"{operator} {batch}x{size} {dtype}"):
-                    yield measure(operator, batch, size, dtype)
+            for batch, size in (*((BATCH, size) for size in SIZES), (1, LARGE)):
+                kind = str(dtype).removeprefix("torch.")
+                name = f"{operator} {batch} x {size}^2 {kind}"
+                shape = (batch, size, size) if batch > 1 else (size, size)
+                found[name] = Problem(name, function, partial(_drawn, shape, dtype))
+    return found
 
 
-def table(timed: list[Timed]) -> str:
-    """The rows in Markdown."""
-    lines = [
-        "# Dense linear algebra",
-        "",
-        "Made by `python -m benchmarks.linalg.run --write`: one thread, milliseconds of the",
-        "processor in the least of several runs, ours / eager (MKL). B matrices, n x n.",
-        "",
-        "| operator | type | B | n | ours | eager | ours / eager |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for t in timed:
-        times = f"{t.ours:.2f} | {t.eager:.2f} | {t.ours / t.eager:.2f}"
-        lines.append(f"| {t.operator} | {t.dtype} | {t.batch} | {t.size} | {times} |")
-    return "\n".join(lines) + "\n"
+def chosen(device: str, only: str) -> list[str]:
+    """Rows that a device has."""
+    left_out = [*(f"{name} " for name in GPU_LACKS), f" 1 x {LARGE}^2"] if device == "cuda" else []
+    names = [name for name in every() if not any(part in name for part in left_out)]
+    return [name for name in names if re.search(only, name)]
+
+
+def build_row(name: str, settings: Settings) -> None:
+    """Packages a row."""
+    problems.build(every()[name], settings)
+
+
+def times_row(name: str, settings: Settings) -> Iterator[Event]:
+    """Times a row."""
+    yield from problems.times(every()[name], settings)
 
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--only", default="", help="rows whose name has a match of this")
-    parser.add_argument("--write", action="store_true", help="write the results' page")
-    choice = parser.parse_args()
-    torch.set_num_threads(1)
-    timed = []
-    for row in rows(choice.only):
-        timed.append(row)
-        print(
-            f"{row.operator:18} {row.dtype} {row.batch:6} x {row.size:5}: {row.ours:9.2f} ms, "
-            f"{row.ours / row.eager:.2f} of eager",
-            flush=True,
-        )
-    if choice.write:
-        RESULTS.write_text(table(timed), encoding="utf-8")
+    options = bounded_options("linalg", __doc__, seconds=0.3, most=10.0).parse_args()
+    names = chosen(options.device, options.only)
+    problems.run(options, "linalg", ABOUT, names, build_row, times_row)
 
 
 if __name__ == "__main__":

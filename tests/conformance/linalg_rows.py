@@ -179,4 +179,105 @@ OF_COMPLEX = (
     Row("complex systems", _solved, _complex, COMPLEX_TYPES),
     Row("complex singular values", _values, _complex, COMPLEX_TYPES[:1]),
 )
-ROWS: tuple[Row, ...] = (*CHOLESKY, *LU, *QR, *OF_COMPLEX)
+
+
+def _hermitian(a: torch.Tensor) -> torch.Tensor:
+    n = a.shape[-1]
+    return a @ a.mH + 4 * n * torch.eye(n, dtype=a.dtype)
+
+
+def _of_hermitian(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    whole = _hermitian(a)
+    other = torch.triu(whole) + torch.tril(a, -1)
+    lower = linalg.cholesky(torch.tril(whole) + torch.triu(a, 1))
+    return [
+        lower,
+        linalg.cholesky(other, upper=True),
+        linalg.cholesky_ex(-whole)[1],
+        torch.cholesky_solve(b, lower),
+        torch.cholesky_inverse(lower.mH, upper=True),
+    ]
+
+
+def _complex_factors(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    return [
+        *linalg.lu(torch.cat([a, b], -1)),
+        *linalg.lu_factor(torch.cat([a, b], -1).mT),
+        *_of_factors(a, b),
+        linalg.det(a / 8),
+        *linalg.slogdet(a),
+        *torch.ops.aten._linalg_solve_ex(a, b)[:3],
+    ]
+
+
+def _complex_reflections(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    tall = torch.cat([a.mT, b.mT], -2)
+    turned, tau = torch.geqrf(tall)
+    return [
+        turned,
+        tau,
+        *linalg.qr(b),
+        linalg.qr(b, mode="complete")[0],
+        linalg.householder_product(turned, tau),
+        *_times_q(tall),
+        linalg.pinv(b),
+    ]
+
+
+def _rebuilt(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    u, s, vh = linalg.svd(b)
+    narrow, of_narrow, last = linalg.svd(b.mT, full_matrices=False)
+    k = s.shape[-1]
+    values, vectors = linalg.eigh(a, UPLO="U")
+    return [
+        (u[..., :k] * s[..., None, :]) @ vh[..., :k, :],
+        u.mH @ u,
+        vh @ vh.mH,
+        (narrow * of_narrow[..., None, :]) @ last,
+        (vectors * values[..., None, :]) @ vectors.mH,
+        linalg.pinv(_hermitian(a), hermitian=True),
+    ]
+
+
+def _from_eigenvectors(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    values, vectors = linalg.eig(a)
+    left = a.to(vectors.dtype) @ vectors - vectors * values[..., None, :]
+    return [
+        1 + left / (8 * a.shape[-1]),
+        linalg.vector_norm(vectors, dim=-2),
+        linalg.eigvals(a).abs().sort().values,
+        linalg.eigvals(a).sum(-1),
+    ]
+
+
+def _symmetric_factors(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    made = []
+    for whole, hermitian in ((a + a.mT, False), (a + a.mH, a.is_complex())):
+        zeros = whole - torch.diag_embed(whole.diagonal(dim1=-2, dim2=-1))
+        for given in (whole, zeros):
+            ld, pivots, info = linalg.ldl_factor_ex(given, hermitian=hermitian)
+            found = linalg.ldl_solve(ld, pivots, b, hermitian=hermitian)
+            made += [ld, pivots, info] if a.shape[-1] < 10 else []  # larger ones in blocks
+            made += [found] if a.shape[-1] > 1 else []
+    return made
+
+
+def _pairs(dtype: torch.dtype) -> Sequence[Args]:
+    if dtype.is_complex:
+        return _complex(dtype)
+    shapes = ((1, 1), (2, 20, 20), (2, 5, 5))
+    return [(strong(dtype, *s), ordinary(dtype, *s[:-1], 3)) for s in shapes]
+
+
+BOTH_KINDS = (*REAL, *COMPLEX_TYPES)
+GENERAL = (
+    Row("complex factors", _complex_factors, _complex, COMPLEX_TYPES),
+    Row("complex reflections", _complex_reflections, _complex, COMPLEX_TYPES),
+    Row("complex vectors rebuild", _rebuilt, _complex, COMPLEX_TYPES),
+    Row("eigenvectors of any", _from_eigenvectors, _pairs, BOTH_KINDS),
+    Row("ldl", _symmetric_factors, _pairs, BOTH_KINDS),
+)
+"""Of routines that GPUs do not have."""
+
+HERMITIAN = (Row("complex cholesky", _of_hermitian, _complex, COMPLEX_TYPES),)
+ROWS: tuple[Row, ...] = (*CHOLESKY, *LU, *QR, *OF_COMPLEX, *HERMITIAN, *GENERAL)

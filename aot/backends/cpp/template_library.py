@@ -41,6 +41,9 @@ _DEPTH = 256
 _REFLECTIONS = 32
 """kReflections in aot/linalg/qr.h."""
 
+_VECTORS = 16
+"""Numbers for each row of a matrix, at most, beside matrices: diagonals, taus, rotations."""
+
 _UNIT_FLOPS = 1 << 16
 """That are worth a thread."""
 
@@ -51,11 +54,12 @@ class Workspace:
 
     Attributes:
         lanes: Elements of one matrix of those that are computed side by side.
+            None where small ones are computed alone, too.
         single: Matrices (rows, columns) of an element of the batch that is computed alone.
         words: Numbers of 32 bits that it needs there.
     """
 
-    lanes: Callable[[Sizes], Expr]
+    lanes: Callable[[Sizes], Expr] | None
     single: Callable[[Sizes], tuple[tuple[Expr, Expr], ...]]
     words: Callable[[Sizes], Expr]
 
@@ -88,8 +92,80 @@ def _turning(rows: Expr, columns: Expr) -> tuple[tuple[Expr, Expr], ...]:
 
 
 _FACTORS = Workspace(_nothing, lambda s: ((s.m, s.n),), lambda s: s.m + s.n)
-_SYMMETRIC = Workspace(lambda s: s.n * s.n, lambda s: ((s.n, s.n), (integer(3), s.n)), _nothing)
-_COLUMNS = Workspace(lambda s: s.m * s.n, lambda s: ((s.n, s.m),), _nothing)
+
+
+def _symmetric(s: Sizes) -> tuple[tuple[Expr, Expr], ...]:
+    return *[(s.n, s.n)] * 3, (integer(_VECTORS), s.n), *_turning(s.n, s.n)
+
+
+def _bidiagonal(s: Sizes) -> tuple[tuple[Expr, Expr], ...]:
+    square, tall = (s.n, s.n), (s.m, s.n)
+    return tall, tall, (s.n, s.m), square, (integer(_VECTORS), s.n), *_turning(s.m, s.n)
+
+
+_SYMMETRIC = Workspace(lambda s: s.n * s.n + 3 * s.n, _symmetric, _nothing)
+_COLUMNS = Workspace(lambda s: s.m * s.n, _bidiagonal, _nothing)
+
+
+def _apart(*matrices: tuple[Callable[[Sizes], Expr], Callable[[Sizes], Expr]]) -> Workspace:
+    """Of what is always computed alone: its matrices' rows and columns."""
+
+    def single(s: Sizes) -> tuple[tuple[Expr, Expr], ...]:
+        return tuple((rows(s), columns(s)) for rows, columns in matrices)
+
+    return Workspace(None, single, _nothing)
+
+
+def _alone_routine(name: str, header: str, workspace: Workspace) -> RoutineKernel:
+    return RoutineKernel(name, f"aot/linalg/{header}.h", workspace, ("alone",))
+
+
+def _m(s: Sizes) -> Expr:
+    return s.m
+
+
+def _n(s: Sizes) -> Expr:
+    return s.n
+
+
+def _both_parts(s: Sizes) -> Expr:
+    return 2 * s.n
+
+
+def _numbers(s: Sizes) -> Expr:
+    return 2 * s.r
+
+
+def _few(s: Sizes) -> Expr:
+    return integer(_VECTORS)
+
+
+_MATRIX, _COMPLEX_MATRIX, _ROWS = (_n, _n), (_n, _both_parts), (_few, _n)
+_GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
+    ("linalg", "complex_lu"): _alone_routine("ComplexLu", "complex_lu", _apart((_m, _n))),
+    ("linalg", "complex_qr"): _alone_routine("ComplexQr", "complex_qr", _apart((_n, _m))),
+    ("linalg", "complex_reflections"): _alone_routine(
+        "ComplexReflections", "complex_qr", _apart((_n, _m), (_m, _numbers))
+    ),
+    ("linalg", "complex_eigh"): _alone_routine(
+        "ComplexEigh", "complex_spectral", _apart(_COMPLEX_MATRIX, _COMPLEX_MATRIX, _ROWS)
+    ),
+    ("linalg", "complex_svd"): _alone_routine(
+        "ComplexSvd", "complex_spectral", _apart((_n, _m), _COMPLEX_MATRIX)
+    ),
+    ("linalg", "eig"): _alone_routine(
+        "Eig", "eig", _apart(_MATRIX, _MATRIX, _MATRIX, _COMPLEX_MATRIX, _ROWS)
+    ),
+    ("linalg", "complex_eig"): _alone_routine(
+        "ComplexEig", "complex_eig", _apart(*[_COMPLEX_MATRIX] * 3, _ROWS)
+    ),
+    ("linalg", "ldl"): _alone_routine("Ldl", "ldl", _apart(_MATRIX)),
+    ("linalg", "complex_ldl"): _alone_routine("ComplexLdl", "ldl", _apart(_COMPLEX_MATRIX)),
+    ("linalg", "ldl_solve"): _alone_routine("LdlSolve", "ldl", _apart((_n, _numbers))),
+    ("linalg", "complex_ldl_solve"): _alone_routine(
+        "ComplexLdlSolve", "ldl", _apart((_n, _numbers))
+    ),
+}
 _KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "cholesky"): RoutineKernel(
         "Cholesky", "aot/linalg/cholesky.h", Workspace(_nothing, lambda s: ((s.n, s.n),), _nothing)
@@ -135,6 +211,7 @@ _KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
         "aot/linalg/lu.h",
         Workspace(lambda s: s.n * s.n, lambda s: ((s.n, s.r),), _nothing),
     ),
+    **_GENERAL,
 }
 
 
@@ -255,6 +332,8 @@ _EPILOGUE = (
 def scratch_bytes(call: LibraryCall, workspace: Workspace, itemsize: int) -> Expr:
     """Bytes of scratch: records, the routine's own, and what products of its matrices take."""
     sizes, everything = call.sizes, _all(call.sizes)
+    if workspace.lanes is None:
+        return _alone(call, workspace, sizes, itemsize)
     if all(is_int(s) for s in everything):
         small = max(int(s) for s in everything) <= SMALL
         made = _side_by_side if small else _alone
@@ -269,6 +348,7 @@ def _all(sizes: Sizes) -> tuple[Expr, Expr, Expr]:
 
 
 def _side_by_side(call: LibraryCall, workspace: Workspace, sizes: Sizes, itemsize: int) -> Expr:
+    assert workspace.lanes is not None
     record = call.routine.record(sizes)
     return _VECTOR * (record + _padded(record) + workspace.lanes(sizes) + 1)
 

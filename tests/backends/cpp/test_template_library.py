@@ -87,6 +87,7 @@ SQUARES = (
     lambda d: normal(3, 1, 1, dtype=d),
     lambda d: normal(19, 4, 4, dtype=d),
     lambda d: special(5, d),
+    lambda d: special(20, d),
     lambda d: special(40, d),
     lambda d: normal(2, 50, 50, dtype=d),
 )
@@ -133,6 +134,57 @@ def test_reflections_rebuild_their_matrices(tmp_path: Path, dtype: torch.dtype) 
     shapes = ((19, 7, 7), (3, 20, 33), (2, 45, 37), (37, 70), (130, 90))
     matrices = [normal(*shape, dtype=dtype) for shape in shapes]
     assert_factors(tmp_path, partial(linalg.qr, mode="complete"), matrices, assert_qr)
+
+
+def _gap(found: Array, wanted: Array) -> float:
+    return float(np.abs(found - wanted).max() / max(np.abs(wanted).max(), 1e-30))
+
+
+GENERAL = (
+    torch.complex(normal(2, 3, 3), normal(2, 3, 3).mT).to(torch.complex128),
+    torch.complex(special(5, torch.float64), special(5, torch.float64).triu(1).mT),
+    torch.complex(normal(40, 40, dtype=torch.float64), normal(40, 40, dtype=torch.float64).mT),
+)
+
+
+def test_complex_vectors_rebuild_their_matrices(tmp_path: Path) -> None:
+    def function(*every: torch.Tensor) -> Any:
+        return [x for a in every for x in (*linalg.svd(a), *linalg.eigh(a))]
+
+    model = aot_runtime.load(packaged(tmp_path / "m.pkg", function, *GENERAL))
+    made = [np.asarray(x) for x in model(*GENERAL)]
+    for k, a in enumerate(map(np.asarray, GENERAL)):
+        u, s, vh, values, v = made[5 * k : 5 * k + 5]
+        eye, lower = np.eye(a.shape[-1]), np.tril(a, -1)
+        whole = lower + np.swapaxes(lower, -1, -2).conj() + eye * a.real
+        assert _gap(u * s[..., None, :] @ vh, a) < 1e-13
+        assert _gap(v * values[..., None, :] @ np.swapaxes(v, -1, -2).conj(), whole) < 1e-13
+        for unitary in (u, vh, v):
+            assert _gap(np.swapaxes(unitary, -1, -2).conj() @ unitary, eye) < 1e-13
+
+
+@pytest.mark.parametrize("real", [True, False], ids=["real", "complex"])
+def test_eigenvectors_of_any_matrices(tmp_path: Path, real: bool) -> None:
+    scale = 10.0 ** torch.arange(-6, 6, dtype=torch.float64)
+    badly_scaled = (normal(12, 12, dtype=torch.float64) * scale).mT / scale
+    every = [a.real.clone() if real else a for a in GENERAL]
+    every += [badly_scaled] if real else []
+
+    def function(*every: torch.Tensor) -> Any:
+        return [x for a in every for x in linalg.eig(a)]
+
+    model = aot_runtime.load(packaged(tmp_path / "m.pkg", function, *every))
+    made = [np.asarray(x) for x in model(*every)]
+    for k, a in enumerate(map(np.asarray, every)):
+        values, v = made[2 * k : 2 * k + 2]
+        assert _gap(np.linalg.norm(v, axis=-2), np.ones(v.shape[:-2] + v.shape[-1:])) < 1e-13
+        assert np.abs(a @ v - v * values[..., None, :]).max() <= 1e-12 * np.abs(a).max()
+
+
+def test_a_matrix_that_is_none_has_no_eigenvalues(tmp_path: Path) -> None:
+    a = normal(4, 4)
+    model = aot_runtime.load(packaged(tmp_path / "m.pkg", linalg.eigvals, a))
+    assert np.isnan(np.asarray(model(torch.full((4, 4), float("nan"))))).all()
 
 
 def test_what_is_made_of_singular_values(tmp_path: Path) -> None:

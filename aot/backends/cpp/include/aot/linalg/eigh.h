@@ -1,14 +1,16 @@
 // A = V diag(w) V^T of symmetric matrices, of which the lower triangle is read; w ascends.
 //
-// Small matrices side by side by Jacobi's rotations; one matrix by reflections to a tridiagonal one
-// and implicit QL steps there.
+// The smallest matrices by Jacobi's rotations, side by side; others by reflections to a tridiagonal
+// one and implicit QL steps there, side by side (eigh_lanes.h) or one.
 #ifndef AOT_LINALG_EIGH_H_
 #define AOT_LINALG_EIGH_H_
 
-#include "aot/linalg/jacobi.h"
-#include "aot/linalg/qr.h"
+#include "aot/linalg/eigh_lanes.h"
+#include "aot/linalg/rotations.h"
 
 namespace aot::linalg {
+
+inline constexpr int64_t kRotated = 6;  // sizes up to which rotations are quickest
 
 // Diagonal a, and rows of `v` as its eigenvectors if there is one.
 template <class T>
@@ -45,53 +47,81 @@ void jacobi_lanes(LaneMatrix<T> a, LaneMatrix<T> v) {
   }
 }
 
-// a (dense, n x n) becomes tridiagonal, d and e; rows of a keep the reflections.
+// One pass over what is left of a symmetric matrix, from the diagonal on: row -= p q + q p of the
+// step before, and w = (the whole matrix) v of this one.
+template <class T>
+void step_rows(T* a, int64_t ld, int64_t n, const T* p, const T* q, const T* v, T* w) {
+  constexpr int kWide = native_lanes<T>();
+  using V = Vec<T, kWide>;
+  for (int64_t i = 0; i < n; ++i) w[i] = T(0);
+  for (int64_t i = 0; i < n; ++i) {
+    T* const row = a + i * ld;
+    const V one(p[i]), other(q[i]), by(v[i]);
+    row[i] -= T(2) * p[i] * q[i];
+    T sum = row[i] * v[i];
+    V sums(T(0));
+    int64_t j = i + 1;
+    for (; j + kWide <= n; j += kWide) {
+      V x = fnma(one, load<T, kWide>(q + j), load<T, kWide>(row + j));
+      x = fnma(other, load<T, kWide>(p + j), x);
+      store(row + j, x);
+      sums = fma(x, load<T, kWide>(v + j), sums);
+      store(w + j, fma(by, x, load<T, kWide>(w + j)));
+    }
+    for (; j < n; ++j) {
+      row[j] -= p[i] * q[j] + q[i] * p[j];
+      sum += row[j] * v[j];
+      w[j] += v[i] * row[j];
+    }
+    w[i] += sum + reduce_sum(sums);
+  }
+}
+
+// a (dense, n x n, of which what is right of the diagonal is read) becomes tridiagonal, d and e;
+// rows of a keep the reflections. `w`: room for 2 n numbers.
 template <class T>
 void tridiagonalise(T* a, int64_t n, T* d, T* e, T* tau, T* w) {
+  T *last = w, *now = w + n;
+  for (int64_t j = 0; j < n; ++j) last[j] = T(0);
+  const T* p = a;  // of the step before, from row k on: nothing, as `last` is zeros
   for (int64_t k = 0; k < n; ++k) {
-    d[k] = a[k * n + k];
+    T* const row = a + k * n;
+    if (k) {
+      for (int64_t j = 0; j < n - k; ++j) row[k + j] -= p[0] * last[j] + last[0] * p[j];
+    }
+    d[k] = row[k];
     e[k] = tau[k] = T(0);
     const int64_t rest = n - k - 1;
     if (rest == 0) break;
-    T* const v = a + k * n + k + 1;
+    T* const v = row + k + 1;
     tau[k] = reflect(v, 1, rest);
     e[k] = v[0];
-    if (tau[k] == T(0)) continue;
     v[0] = T(1);
-    T* const below = a + (k + 1) * n + k + 1;
-    for (int64_t i = 0; i < rest; ++i) w[i] = tau[k] * dot(below + i * n, v, rest);
-    add_row(-tau[k] / 2 * dot(w, v, rest), v, w, rest);
-    for (int64_t i = 0; i < rest; ++i) {
-      add_row(-v[i], w, below + i * n, rest);
-      add_row(-w[i], v, below + i * n, rest);
-    }
+    step_rows(a + (k + 1) * (n + 1), n, rest, k ? p + 1 : last, last + (k ? 1 : 0), v, now);
+    for (int64_t j = 0; j < rest; ++j) now[j] *= tau[k];
+    add_row(-tau[k] / 2 * dot(now, v, rest), v, now, rest);
+    p = v;
+    T* const held = last;
+    last = now;
+    now = held;
   }
 }
 
-// Rows of q: the columns of the reflections' product, H_0 H_1 ...
+// The eigenvalues of (d, e) in d; rows of `v`, if there is one, are turned along. 0, or how many
+// values had not converged. `turns`: room for 2 n numbers.
 template <class T>
-void joined_reflections(const T* a, int64_t n, const T* tau, T* q) {
-  make_identity(OneMatrix<T>{q, n});
-  for (int64_t k = n - 2; k >= 0; --k) {
-    if (tau[k] == T(0)) continue;
-    const int64_t rest = n - k - 1;
-    const T* const v = a + k * n + k + 1;
-    T* const block = q + (k + 1) * n + k + 1;
-    for (int64_t i = 0; i < rest; ++i) {
-      T* const row = block + i * n;
-      add_row(-tau[k] * dot(row, v, rest), v, row, rest);
-    }
-  }
-}
-
-// The eigenvalues of (d, e) in d; rows of `v`, if there is one, are rotated along. 0, or how many
-// values had not converged.
-template <class T>
-int64_t tridiagonal_values(T* d, T* e, int64_t n, OneMatrix<T> v) {
+int64_t tridiagonal_values(T* d, T* e, int64_t n, TurnedRows<T> v, T* turns) {
+  T *const cos = turns, *const sin = turns + n;
+  T norm(0);
+  for (int64_t i = 0; i < n; ++i) norm = maximum(norm, maximum(abs(d[i]), abs(e[i])));
+  const T least = nothing_beside(Vec<T, 1>(norm))[0];
   for (int64_t l = 0; l < n; ++l) {
     for (int step = 0;; ++step) {
       int64_t m = l;
-      while (m + 1 < n && abs(e[m]) > rounding<T>() * (abs(d[m]) + abs(d[m + 1]))) ++m;
+      for (; m + 1 < n; ++m) {
+        const T around = abs(d[m]) + abs(d[m + 1]);
+        if (!(abs(e[m]) > maximum(rounding<T>() * around, least))) break;
+      }
       if (m == l) break;
       if (step == 60) return n - l;
       T g = (d[l + 1] - d[l]) / (T(2) * e[l]);
@@ -111,8 +141,10 @@ int64_t tridiagonal_values(T* d, T* e, int64_t n, OneMatrix<T> v) {
         p = s * r;
         d[i + 1] = at + p;
         g = c * r - b;
-        if (v.at) rotate_rows(v, i, i + 1, Rotation<Vec<T, 1>>{Vec<T, 1>(c), Vec<T, 1>(s)});
+        cos[i] = c;
+        sin[i] = s;
       }
+      v.template turn<true>(i + 1, m - 1 - i, cos, sin);
       if (i >= l) {
         d[i + 1] -= p;
         e[m] = T(0);
@@ -131,6 +163,14 @@ template <class Cfg>
 struct Eigh {
   using T = typename Cfg::A;
 
+  static void by_steps(LaneMatrix<T> a, LaneMatrix<T> v, LaneRow<T> d, Room room) {
+    const int64_t row = a.columns * kLanes<T>;
+    const LaneRow<T> e{room.take<T>(row)}, tau{room.take<T>(row)}, w{room.take<T>(row)};
+    tridiagonalise_lanes(a, d, e, tau, w);
+    if (v.at) join_lanes(a, tau, v);
+    LaneValues<T>{d, e, tau, w, v}.find();
+  }
+
   template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
     const int64_t n = p.n;
@@ -140,6 +180,7 @@ struct Eigh {
       for (int64_t j = i + 1; j < n; ++j) a.set(i, j, a.get(j, i));
     }
     LaneMatrix<T> v{Cfg::VALUES ? nullptr : record + n * kLanes<T>, n};
+    if (n > kRotated) return by_steps(a, v, LaneRow<T>{record}, room);
     if (v.at) make_identity(v);
     jacobi_lanes(a, v);
     for (int64_t i = 0; i < n; ++i) store(record + i * kLanes<T>, a.get(i, i));
@@ -149,18 +190,25 @@ struct Eigh {
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
     const int64_t n = p.n;
     T* const a = room.take<T>(n * n);
-    T *const e = room.take<T>(n), *const tau = room.take<T>(n), *const w = room.take<T>(n);
+    T *const e = room.take<T>(n), *const tau = room.take<T>(n), *const w = room.take<T>(2 * n);
     const Seen<T> seen = p.matrix_a(matrix);
     for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j <= i; ++j) {
-        a[i * n + j] = a[j * n + i] = seen.at[i * seen.row + j * seen.col];
-      }
+      for (int64_t j = 0; j <= i; ++j) a[j * n + i] = seen.at[i * seen.row + j * seen.col];
     }
     tridiagonalise(a, n, record, e, tau, w);
-    OneMatrix<T> v{Cfg::VALUES ? nullptr : record + n, n};
-    if (v.at) joined_reflections(a, n, tau, v.at);
-    if (tridiagonal_values(record, e, n, v)) {
-      for (int64_t i = 0; i < n; ++i) record[i] = T(0) / T(0);
+    TurnedRows<T> v{nullptr, leading(n), n};
+    if (!Cfg::VALUES) {
+      T* const turned = room.take<T>(n * v.ld);
+      v.at = room.take<T>(n * v.ld);
+      // Reflection k begins at row k + 1: in `v`, as columns.
+      transpose_into(a + 1, n, n - 1, n - 1, v.at, v.ld);
+      form_basis(v.at, v.ld, tau, n - 1, turned, v.ld, n, n, 1, room);
+      transpose_into(turned, v.ld, n, n, v.at, v.ld);
+    }
+    const bool wrong = tridiagonal_values(record, e, n, v, w) != 0;
+    for (int64_t i = 0; i < n; ++i) {
+      if (wrong) record[i] = T(0) / T(0);
+      for (int64_t j = 0; j < n && v.at; ++j) record[n + i * n + j] = v.at[i * v.ld + j];
     }
   }
 

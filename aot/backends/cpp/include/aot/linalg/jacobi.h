@@ -14,6 +14,14 @@ constexpr T rounding() {
   return sizeof(T) == 8 ? T(2.220446049250313e-16) : T(1.1920929e-7);
 }
 
+// What stands for nothing beside `norm`, and is nowhere near the least numbers, which have few digits.
+template <class V>
+AOT_INLINE V nothing_beside(V norm) {
+  using T = typename V::Elem;
+  const T least = sizeof(T) == 8 ? T(1e-300) : T(1e-36);
+  return maximum(norm * V(rounding<T>() * rounding<T>()), V(least));
+}
+
 // One matrix with LaneMatrix' interface: a number where that has a vector.
 template <class T>
 struct OneMatrix {

@@ -21,12 +21,16 @@ T reflect(T* x, int64_t step, int64_t n) {
     const T part = x[i * step] / most;
     sum += part * part;
   }
-  const T size = most * sqrt(sum);
-  const T beta = first >= T(0) ? -size : size;
-  const T below = T(1) / (first - beta);
-  for (int64_t i = 1; i < n; ++i) x[i * step] *= below;
-  x[0] = beta;
-  return (beta - first) / beta;
+  // Parts of the greatest: where numbers are the least that there are, these have their digits.
+  const T size = sqrt(sum), part = first / most, beta = first >= T(0) ? -size : size;
+  if (most < T(1e-30)) {
+    for (int64_t i = 1; i < n; ++i) x[i * step] = x[i * step] / most / (part - beta);
+  } else {
+    const T below = T(1) / (most * (part - beta));
+    for (int64_t i = 1; i < n; ++i) x[i * step] *= below;
+  }
+  x[0] = most * beta;
+  return (beta - part) / beta;
 }
 
 // Rows of a single matrix in scratch, whose columns [c, c + n) of at most a panel are turned.

@@ -24,6 +24,8 @@ struct RoutineConfig {
   static constexpr bool UPPER = false, UNIT = false;  // of SolveTriangular
   static constexpr bool BACK = false;                 // of Reflections
   static constexpr bool VALUES = false;               // of Eigh and Svd: no vectors
+  static constexpr bool HERMITIAN = false;            // of Ldl
+  static constexpr bool ALONE = false;                // small matrices one by one, too
 };
 
 // a (batch, m, n) and, for some, b (batch, its rows, r). Strides are in elements.
@@ -39,7 +41,7 @@ struct RoutineArgs {
 
   Seen<T> matrix_a(int64_t k) const { return {a + k * a_batch, a_row, a_col}; }
   Seen<T> matrix_b(int64_t k) const { return {b + k * b_batch, b_row, b_col}; }
-  bool small() const { return m <= kSmall && n <= kSmall && r <= kSmall; }
+  bool small() const { return !Cfg::ALONE && m <= kSmall && n <= kSmall && r <= kSmall; }
 };
 
 template <class Routine, class Cfg, class Epi>
@@ -59,14 +61,16 @@ AOT_INLINE void routine(const RoutineArgs<Cfg>& p, int64_t begin, int64_t end, v
     }
     return;
   }
-  T* const records = room.take<T>(p.record * kLanes<T>);
-  T* const apart = room.take<T>(ld * kLanes<T>);
-  for (int64_t k = first; k < last; k += kLanes<T>) {
-    const int64_t lanes = min64(kLanes<T>, last - k);
-    Routine::lanes(p, k, lanes, records, room);
-    separate(records, p.record, apart, ld);
-    for (int64_t l = 0; l < lanes; ++l) Routine::finish(p, apart + l * ld);
-    epi(k, k + lanes, 0, p.record, apart, ld);
+  if constexpr (!Cfg::ALONE) {
+    T* const records = room.take<T>(p.record * kLanes<T>);
+    T* const apart = room.take<T>(ld * kLanes<T>);
+    for (int64_t k = first; k < last; k += kLanes<T>) {
+      const int64_t lanes = min64(kLanes<T>, last - k);
+      Routine::lanes(p, k, lanes, records, room);
+      separate(records, p.record, apart, ld);
+      for (int64_t l = 0; l < lanes; ++l) Routine::finish(p, apart + l * ld);
+      epi(k, k + lanes, 0, p.record, apart, ld);
+    }
   }
 }
 

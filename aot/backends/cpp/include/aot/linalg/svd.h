@@ -1,11 +1,12 @@
 // A = U diag(s) V^T of matrices with at least as many rows as columns; s descends.
 //
-// Columns of A, which lie as rows in scratch, are rotated until they are orthogonal (one-sided
-// Jacobi): then they are U diag(s), and the rotations' product is V^T.
+// Small matrices side by side: columns of A, which lie as rows in scratch, are rotated until they
+// are orthogonal (one-sided Jacobi); then they are U diag(s), and the rotations' product is V^T. One
+// matrix by way of a bidiagonal one.
 #ifndef AOT_LINALG_SVD_H_
 #define AOT_LINALG_SVD_H_
 
-#include "aot/linalg/jacobi.h"
+#include "aot/linalg/bidiagonal.h"
 
 namespace aot::linalg {
 
@@ -75,14 +76,39 @@ struct Svd {
 
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
-    using M = OneMatrix<T>;
-    const int64_t n = p.n, m = p.m;
-    T* const w = Cfg::VALUES ? room.take<T>(m * n) : record + n;
-    const Seen<T> a = p.matrix_a(matrix);
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < m; ++j) w[i * m + j] = a.at[j * a.row + i * a.col];
+    const int64_t n = p.n, m = p.m, ld = leading(n), long_ld = leading(m);
+    T* const a = room.take<T>(m * ld);
+    T *const e = room.take<T>(n), *const left = room.take<T>(n), *const right = room.take<T>(n);
+    T* const y = room.take<T>(n);
+    T* const turns = room.take<T>(4 * n);
+    copy_in(p.matrix_a(matrix), m, n, a, ld);
+    T most(0);
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) most = maximum(most, abs(a[i * ld + j]));
     }
-    run(M{w, m}, n, M{Cfg::VALUES ? nullptr : record + n + n * m, n}, M{record, 1});
+    // Sums of squares are of parts of the greatest, where these would not be numbers.
+    const bool apart = most > T(0) && !(most > T(1e-10) && most < T(1e10));
+    for (int64_t k = 0; k < (apart ? m * ld : 0); ++k) a[k] /= most;
+    Bidiagonal<T>{a, ld, m, n, record, e, left, right, y}.reduce();
+    TurnedRows<T> u{nullptr, long_ld, m}, v{nullptr, ld, n};
+    if (!Cfg::VALUES) {
+      T* const formed = room.take<T>(m * ld);
+      u.at = room.take<T>(n * long_ld);
+      v.at = room.take<T>(n * ld);
+      form_basis(a, ld, left, n, formed, ld, m, n, 0, room);
+      transpose_into(formed, ld, m, n, u.at, long_ld);
+      transpose_into(a + 1, ld, n - 1, n - 1, v.at, ld);
+      form_basis(v.at, ld, right, n - 1, formed, ld, n, n, 1, room);
+      transpose_into(formed, ld, n, n, v.at, ld);
+    }
+    const bool found = BidiagonalValues<T>{record, e, n, u, v, turns}.find();
+    for (int64_t i = 0; i < n; ++i) {
+      const T sign = record[i] < T(0) ? T(-1) : T(1);
+      record[i] = found ? sign * record[i] * (apart ? most : T(1)) : T(0) / T(0);
+      if (Cfg::VALUES) continue;
+      for (int64_t j = 0; j < m; ++j) record[n + i * m + j] = u.at[i * long_ld + j];
+      for (int64_t j = 0; j < n; ++j) record[n + n * m + i * n + j] = sign * v.at[i * ld + j];
+    }
   }
 
   // Descending values; rows of U^T of length 1, any orthogonal ones where a value is 0.
@@ -104,7 +130,8 @@ struct Svd {
     if (Cfg::VALUES) return;
     for (int64_t i = 0; i < n; ++i) {
       const T size = sqrt(dot(u + i * m, u + i * m, m));
-      if (size <= T(0) || s[i] <= rounding<T>() * rounding<T>() * s[0]) {
+      const bool none = size <= T(0) || s[i] <= rounding<T>() * rounding<T>() * s[0];
+      if (none && size < T(0.5)) {  // else it has a direction of its own
         fill(u, i, m);
       } else {
         for (int64_t j = 0; j < m; ++j) u[i * m + j] /= size;

@@ -1,0 +1,206 @@
+// Complex matrices of routines: operands and records have all real parts before the imaginary ones,
+// and a matrix in scratch lies by rows, of which each is its real and then its imaginary parts.
+//
+// Such matrices are computed one by one (ALONE in routine.h), by rows and columns.
+#ifndef AOT_LINALG_COMPLEX_H_
+#define AOT_LINALG_COMPLEX_H_
+
+#include "aot/linalg/jacobi.h"
+
+namespace aot::linalg {
+
+template <class T>
+struct Complex {
+  T re, im;
+};
+template <class T>
+AOT_INLINE Complex<T> operator+(Complex<T> a, Complex<T> b) {
+  return {a.re + b.re, a.im + b.im};
+}
+template <class T>
+AOT_INLINE Complex<T> operator-(Complex<T> a, Complex<T> b) {
+  return {a.re - b.re, a.im - b.im};
+}
+template <class T>
+AOT_INLINE Complex<T> operator-(Complex<T> a) {
+  return {-a.re, -a.im};
+}
+template <class T>
+AOT_INLINE Complex<T> operator*(Complex<T> a, Complex<T> b) {
+  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+template <class T>
+AOT_INLINE Complex<T> operator*(T a, Complex<T> b) {
+  return {a * b.re, a * b.im};
+}
+// Smith's way: no square overflows.
+template <class T>
+AOT_INLINE Complex<T> operator/(Complex<T> a, Complex<T> b) {
+  if (abs(b.re) >= abs(b.im)) {
+    const T part = b.im / b.re, size = b.re + b.im * part;
+    return {(a.re + a.im * part) / size, (a.im - a.re * part) / size};
+  }
+  const T part = b.re / b.im, size = b.re * part + b.im;
+  return {(a.re * part + a.im) / size, (a.im * part - a.re) / size};
+}
+
+// What numbers of both kinds are asked for.
+template <class T>
+AOT_INLINE Complex<T> conjugate(Complex<T> a) {
+  return {a.re, -a.im};
+}
+template <class T>
+AOT_INLINE T conjugate(T a) {
+  return a;
+}
+template <class T>
+AOT_INLINE Complex<T> real_part(Complex<T> a) {
+  return {a.re, T(0)};
+}
+template <class T>
+AOT_INLINE T real_part(T a) {
+  return a;
+}
+template <class T>
+AOT_INLINE T modulus(Complex<T> a) {
+  return hypot(a.re, a.im);
+}
+template <class T>
+AOT_INLINE T modulus(T a) {
+  return abs(a);
+}
+// LAPACK's size of a number: what pivots are chosen by.
+template <class T>
+AOT_INLINE T rough_size(Complex<T> a) {
+  return abs(a.re) + abs(a.im);
+}
+template <class T>
+AOT_INLINE T rough_size(T a) {
+  return abs(a);
+}
+
+// Numbers that lie in two rows: real and imaginary parts.
+template <class T>
+struct Parts {
+  T *re, *im;
+  AOT_INLINE Complex<T> get(int64_t i) const { return {re[i], im[i]}; }
+  AOT_INLINE void set(int64_t i, Complex<T> v) const {
+    re[i] = v.re;
+    im[i] = v.im;
+  }
+  AOT_INLINE Parts from(int64_t i) const { return {re + i, im + i}; }
+};
+
+template <class T>
+struct ComplexRows {
+  T* at;
+  int64_t columns;
+  AOT_INLINE Parts<T> row(int64_t i) const {
+    T* const first = at + 2 * i * columns;
+    return {first, first + columns};
+  }
+  AOT_INLINE Complex<T> get(int64_t i, int64_t j) const { return row(i).get(j); }
+  AOT_INLINE void set(int64_t i, int64_t j, Complex<T> v) const { row(i).set(j, v); }
+};
+
+// The matrix (rows x columns; 2 rows as it lies in an operand), or its transpose.
+template <class T>
+ComplexRows<T> complex_in(Seen<T> from, int64_t rows, int64_t columns, bool turned, Room& room) {
+  const ComplexRows<T> to{room.take<T>(2 * rows * columns), turned ? rows : columns};
+  for (int64_t i = 0; i < rows; ++i) {
+    const T *const re = from.at + i * from.row, *const im = re + rows * from.row;
+    for (int64_t j = 0; j < columns; ++j) {
+      const Complex<T> value{re[j * from.col], im[j * from.col]};
+      turned ? to.set(j, i, value) : to.set(i, j, value);
+    }
+  }
+  return to;
+}
+
+// The way back, into a record: where the part behind it begins.
+template <class T>
+T* complex_out(ComplexRows<T> from, int64_t rows, int64_t columns, bool turned, T* record) {
+  const int64_t count = rows * columns;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      const Complex<T> value = turned ? from.get(j, i) : from.get(i, j);
+      record[i * columns + j] = value.re;
+      record[count + i * columns + j] = value.im;
+    }
+  }
+  return record + 2 * count;
+}
+
+// y += f x
+template <class T>
+AOT_INLINE void add_row(Complex<T> f, Parts<T> x, Parts<T> y, int64_t n) {
+  constexpr int kWide = native_lanes<T>();
+  using V = Vec<T, kWide>;
+  const V re(f.re), im(f.im);
+  int64_t j = 0;
+  for (; j + kWide <= n; j += kWide) {
+    const V p = load<T, kWide>(x.re + j), q = load<T, kWide>(x.im + j);
+    store(y.re + j, fnma(im, q, fma(re, p, load<T, kWide>(y.re + j))));
+    store(y.im + j, fma(im, p, fma(re, q, load<T, kWide>(y.im + j))));
+  }
+  for (; j < n; ++j) y.set(j, y.get(j) + f * x.get(j));
+}
+
+// The sum of products, of conjugates of x or of x itself.
+template <bool CONJUGATE, class T>
+AOT_INLINE Complex<T> dot(Parts<T> x, Parts<T> y, int64_t n) {
+  const T same = dot(x.re, y.re, n), crossed = dot(x.im, y.im, n);
+  const T one = dot(x.re, y.im, n), other = dot(x.im, y.re, n);
+  if constexpr (CONJUGATE) return {same + crossed, one - other};
+  return {same - crossed, one + other};
+}
+template <class T>
+AOT_INLINE T square_of(Parts<T> x, int64_t n) {
+  return dot(x.re, x.re, n) + dot(x.im, x.im, n);
+}
+template <class T>
+AOT_INLINE void scale(Complex<T> f, Parts<T> x, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) x.set(j, f * x.get(j));
+}
+template <class T>
+AOT_INLINE T greatest_part(Parts<T> x, int64_t n) {
+  T most(0);
+  for (int64_t j = 0; j < n; ++j) most = maximum(most, maximum(abs(x.re[j]), abs(x.im[j])));
+  return most;
+}
+template <class T>
+AOT_INLINE T length_of(Parts<T> x, int64_t n) {
+  const T most = greatest_part(x, n);
+  if (most == T(0)) return most;
+  T sum(0);
+  for (int64_t j = 0; j < n; ++j) {
+    const T re = x.re[j] / most, im = x.im[j] / most;
+    sum += re * re + im * im;
+  }
+  return most * sqrt(sum);
+}
+
+// The reflection I - conj(tau) v v^H that makes x (beta, 0, ...), beta real, which is x[0] after it;
+// v = (1, ...) lies behind it.
+template <class T>
+Complex<T> reflect(Parts<T> x, int64_t n) {
+  const Complex<T> first = x.get(0);
+  if (first.im == T(0) && greatest_part(x.from(1), n - 1) == T(0)) return {T(0), T(0)};
+  // Of parts of the length: where numbers are the least that there are, these have their digits.
+  const T size = length_of(x, n), sign = first.re >= T(0) ? T(-1) : T(1);
+  for (int64_t j = 0; j < n; ++j) x.set(j, {x.re[j] / size, x.im[j] / size});
+  const Complex<T> part = x.get(0);
+  scale(Complex<T>{T(1), T(0)} / Complex<T>{part.re - sign, part.im}, x.from(1), n - 1);
+  x.set(0, {sign * size, T(0)});
+  return {(sign - part.re) / sign, -part.im / sign};
+}
+
+// x = (I - f v v^H) x, v with its leading 1 in its place.
+template <class T>
+AOT_INLINE void turn_row(Complex<T> f, Parts<T> v, Parts<T> x, int64_t n) {
+  add_row(-(f * dot<true>(v, x, n)), v, x, n);
+}
+
+}  // namespace aot::linalg
+
+#endif  // AOT_LINALG_COMPLEX_H_

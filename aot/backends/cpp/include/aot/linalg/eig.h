@@ -1,0 +1,398 @@
+// Eigenvalues and eigenvectors of real matrices that need not be symmetric: reflections to
+// Hessenberg's form, double steps of Francis, and what triangular systems give.
+#ifndef AOT_LINALG_EIG_H_
+#define AOT_LINALG_EIG_H_
+
+#include "aot/linalg/complex.h"
+#include "aot/linalg/qr.h"
+
+namespace aot::linalg {
+
+inline constexpr int kFrancisSteps = 60;  // for one eigenvalue; ten are many
+
+// Powers of two that make rows and columns alike in size: a becomes S^-1 a S, `by` is S.
+template <class T>
+void balance(T* a, int64_t n, T* by) {
+  for (int64_t i = 0; i < n; ++i) by[i] = T(1);
+  for (bool again = true; again;) {
+    again = false;
+    for (int64_t i = 0; i < n; ++i) {
+      T column(0), row(0);
+      for (int64_t j = 0; j < n; ++j) {
+        if (j == i) continue;
+        column += abs(a[j * n + i]);
+        row += abs(a[i * n + j]);
+      }
+      if (!(column > T(0) && row > T(0)) || !(column + row < T(1e30))) continue;
+      T factor(1);
+      const T before = column + row;
+      for (; column < row / T(2); column *= T(4), factor *= T(2)) {
+      }
+      for (; column >= row * T(2); column /= T(4), factor /= T(2)) {
+      }
+      if ((column + row) / factor >= T(0.95) * before || by[i] * factor > T(1e15)) continue;
+      if (by[i] * factor < T(1e-15)) continue;
+      again = true;
+      by[i] *= factor;
+      for (int64_t j = 0; j < n; ++j) a[i * n + j] /= factor;
+      for (int64_t j = 0; j < n; ++j) a[j * n + i] *= factor;
+    }
+  }
+}
+
+// a becomes v^T a v with zeros below its first subdiagonal.
+template <class T>
+void to_hessenberg(T* a, int64_t n, T* v, T* x) {
+  make_identity(OneMatrix<T>{v, n});
+  for (int64_t k = 0; k + 2 < n; ++k) {
+    const int64_t rest = n - k - 1;
+    for (int64_t i = 0; i < rest; ++i) x[i] = a[(k + 1 + i) * n + k];
+    const T tau = reflect(x, 1, rest), beta = x[0];
+    if (tau == T(0)) continue;
+    x[0] = T(1);
+    T* const sums = x + n;
+    for (int64_t j = k; j < n; ++j) sums[j] = T(0);
+    for (int64_t i = 0; i < rest; ++i) add_row(x[i], a + (k + 1 + i) * n + k, sums + k, n - k);
+    for (int64_t i = 0; i < rest; ++i) {
+      add_row(-tau * x[i], sums + k, a + (k + 1 + i) * n + k, n - k);
+    }
+    a[(k + 1) * n + k] = beta;
+    for (int64_t i = 1; i < rest; ++i) a[(k + 1 + i) * n + k] = T(0);
+    for (T* const m : {a, v}) {
+      for (int64_t i = 0; i < n; ++i) {
+        T* const row = m + i * n + k + 1;
+        add_row(-tau * dot(row, x, rest), x, row, rest);
+      }
+    }
+  }
+}
+
+// A matrix of Hessenberg's form that becomes Schur's: h is quasi-triangular, v its basis, and
+// (re, im) are the eigenvalues.
+template <class T>
+struct Schur {
+  T *h, *v, *re, *im;
+  int64_t n;
+  T* products;  // of v and the vectors of h: the matrix' vectors
+  T norm;
+
+  AOT_INLINE T& at(int64_t i, int64_t j) const { return h[i * n + j]; }
+
+  // Rows k and k + 1 (and columns, and those of v) turned by (p, q).
+  void turn_pair(int64_t k, T p, T q) const {
+    for (int64_t j = k; j < n; ++j) {
+      const T z = at(k, j);
+      at(k, j) = q * z + p * at(k + 1, j);
+      at(k + 1, j) = q * at(k + 1, j) - p * z;
+    }
+    for (T* const m : {h, v}) {
+      const int64_t rows = m == h ? k + 2 : n;
+      for (int64_t i = 0; i < rows; ++i) {
+        T* const row = m + i * n + k;
+        const T z = row[0];
+        row[0] = q * z + p * row[1];
+        row[1] = q * row[1] - p * z;
+      }
+    }
+  }
+
+  // The eigenvalues of rows last - 1 and last, which stand apart.
+  void two(int64_t last, T shifted) const {
+    const int64_t k = last - 1;
+    const T w = at(last, k) * at(k, last);
+    at(last, last) += shifted;
+    at(k, k) += shifted;
+    const T x = at(last, last);
+    T p = (at(k, k) - x) / T(2);
+    const T q = p * p + w;
+    T z = sqrt(abs(q));
+    if (!(q >= T(0))) {
+      re[k] = re[last] = x + p;
+      im[k] = z;
+      im[last] = -z;
+      return;
+    }
+    z = p >= T(0) ? p + z : p - z;
+    re[k] = re[last] = x + z;
+    if (z != T(0)) re[last] = x - w / z;
+    im[k] = im[last] = T(0);
+    const T below = at(last, k), size = abs(below) + abs(z);
+    p = below / size;
+    T turned = z / size;
+    const T length = sqrt(p * p + turned * turned);
+    turn_pair(k, p / length, turned / length);
+    at(last, k) = T(0);
+  }
+
+  // One double step on rows first .. last, by the shifts' sum and product.
+  void step(int64_t first, int64_t last, T x, T y, T w) const {
+    int64_t m = last - 2;
+    T p(0), q(0), r(0);
+    for (; m >= first; --m) {
+      const T z = at(m, m), one = x - z, other = y - z;
+      p = (one * other - w) / at(m + 1, m) + at(m, m + 1);
+      q = at(m + 1, m + 1) - z - one - other;
+      r = at(m + 2, m + 1);
+      const T size = abs(p) + abs(q) + abs(r);
+      p /= size;
+      q /= size;
+      r /= size;
+      if (m == first) break;
+      const T around = abs(at(m - 1, m - 1)) + abs(z) + abs(at(m + 1, m + 1));
+      if (abs(at(m, m - 1)) * (abs(q) + abs(r)) < rounding<T>() * (abs(p) * around)) break;
+    }
+    for (int64_t i = m + 2; i <= last; ++i) {
+      at(i, i - 2) = T(0);
+      if (i > m + 2) at(i, i - 3) = T(0);
+    }
+    for (int64_t k = m; k < last; ++k) {
+      const bool three = k != last - 1;
+      T size(1);
+      if (k != m) {
+        p = at(k, k - 1);
+        q = at(k + 1, k - 1);
+        r = three ? at(k + 2, k - 1) : T(0);
+        size = abs(p) + abs(q) + abs(r);
+        if (size == T(0)) continue;
+        p /= size;
+        q /= size;
+        r /= size;
+      }
+      const T length = sqrt(p * p + q * q + r * r), s = p < T(0) ? -length : length;
+      if (s == T(0)) continue;
+      if (k != m) {
+        at(k, k - 1) = -s * size;
+      } else if (first != m) {
+        at(k, k - 1) = -at(k, k - 1);
+      }
+      p += s;
+      bulge(k, last, three, {p / s, q / s, r / s}, {q / p, r / p});
+    }
+  }
+
+  // The rows from k on, and the columns, turned by a reflection of two or three.
+  void bulge(int64_t k, int64_t last, bool three, const T (&by)[3], const T (&more)[2]) const {
+    T *const a = h + k * n, *const b = a + n, *const c = b + n;
+    for (int64_t j = k; j < n; ++j) {
+      const T sum = a[j] + more[0] * b[j] + (three ? more[1] * c[j] : T(0));
+      a[j] -= sum * by[0];
+      b[j] -= sum * by[1];
+      if (three) c[j] -= sum * by[2];
+    }
+    for (T* const m : {h, v}) {
+      const int64_t rows = m == h ? min64(last, k + 3) + 1 : n;
+      for (int64_t i = 0; i < rows; ++i) {
+        T* const row = m + i * n + k;
+        const T sum = by[0] * row[0] + by[1] * row[1] + (three ? by[2] * row[2] : T(0));
+        row[0] -= sum;
+        row[1] -= sum * more[0];
+        if (three) row[2] -= sum * more[1];
+      }
+    }
+  }
+
+  // Whether all eigenvalues were found.
+  bool find() {
+    norm = T(0);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = i > 0 ? i - 1 : 0; j < n; ++j) norm += abs(at(i, j));
+    }
+    if (!(norm < T(1) / T(0))) return false;
+    T shifted(0);
+    int steps = 0;
+    for (int64_t last = n - 1; last >= 0;) {
+      int64_t first = last;
+      for (; first > 0; --first) {
+        T size = abs(at(first - 1, first - 1)) + abs(at(first, first));
+        if (size == T(0)) size = norm;
+        if (abs(at(first, first - 1)) < rounding<T>() * size) break;
+        if (at(first, first - 1) == T(0)) break;
+      }
+      if (first == last) {
+        at(last, last) += shifted;
+        re[last] = at(last, last);
+        im[last] = T(0);
+        --last;
+        steps = 0;
+        continue;
+      }
+      if (first == last - 1) {
+        two(last, shifted);
+        last -= 2;
+        steps = 0;
+        continue;
+      }
+      if (steps++ == kFrancisSteps) return false;
+      T x = at(last, last), y = at(last - 1, last - 1), w = at(last, last - 1) * at(last - 1, last);
+      if (steps % 10 == 0) {  // a shift out of turn
+        shifted += x;
+        for (int64_t i = 0; i <= last; ++i) at(i, i) -= x;
+        const T size = abs(at(last, last - 1)) + abs(at(last - 1, last - 2));
+        x = y = T(0.75) * size;
+        w = T(-0.4375) * size * size;
+      }
+      step(first, last, x, y, w);
+    }
+    return true;
+  }
+
+  // The eigenvectors of h in its columns: real ones, and real and imaginary parts side by side.
+  void vectors() const {
+    for (int64_t k = n - 1; k >= 0; --k) {
+      if (im[k] == T(0)) {
+        real_vector(k);
+      } else if (im[k] < T(0)) {
+        complex_vector(k);
+      }
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      const T* const row = v + i * n;
+      for (int64_t j = 0; j < n; ++j) {
+        T sum(0);
+        for (int64_t k = 0; k <= j; ++k) sum += row[k] * at(k, j);
+        products[i * n + j] = sum;
+      }
+    }
+  }
+
+  void real_vector(int64_t k) const {
+    const T value = re[k];
+    T s(0), z(0);
+    int64_t l = k;
+    at(k, k) = T(1);
+    for (int64_t i = k - 1; i >= 0; --i) {
+      const T w = at(i, i) - value;
+      T r(0);
+      for (int64_t j = l; j <= k; ++j) r += at(i, j) * at(j, k);
+      if (im[i] < T(0)) {
+        z = w;
+        s = r;
+        continue;
+      }
+      l = i;
+      if (im[i] == T(0)) {
+        at(i, k) = -r / (w != T(0) ? w : rounding<T>() * norm);
+      } else {
+        const T x = at(i, i + 1), y = at(i + 1, i), p = re[i] - value;
+        const T q = p * p + im[i] * im[i], t = (x * s - z * r) / q;
+        at(i, k) = t;
+        at(i + 1, k) = abs(x) > abs(z) ? (-r - w * t) / x : (-s - y * t) / z;
+      }
+      const T t = abs(at(i, k));
+      if (rounding<T>() * t * t > T(1)) {
+        for (int64_t j = i; j <= k; ++j) at(j, k) /= t;
+      }
+    }
+  }
+
+  void complex_vector(int64_t k) const {
+    using C = Complex<T>;
+    const T p = re[k], q = im[k];
+    int64_t l = k - 1;
+    const auto put = [&](int64_t i, C value) {
+      at(i, k - 1) = value.re;
+      at(i, k) = value.im;
+    };
+    if (abs(at(k, k - 1)) > abs(at(k - 1, k))) {
+      put(k - 1, C{q / at(k, k - 1), -(at(k, k) - p) / at(k, k - 1)});
+    } else {
+      put(k - 1, C{T(0), -at(k - 1, k)} / C{at(k - 1, k - 1) - p, q});
+    }
+    put(k, C{T(0), T(1)});
+    T z(0), r(0), s(0);
+    for (int64_t i = k - 2; i >= 0; --i) {
+      T ra(0), sa(0);
+      for (int64_t j = l; j <= k; ++j) {
+        ra += at(i, j) * at(j, k - 1);
+        sa += at(i, j) * at(j, k);
+      }
+      const T w = at(i, i) - p;
+      if (im[i] < T(0)) {
+        z = w;
+        r = ra;
+        s = sa;
+        continue;
+      }
+      l = i;
+      if (im[i] == T(0)) {
+        put(i, C{-ra, -sa} / C{w, q});
+      } else {
+        const T x = at(i, i + 1), y = at(i + 1, i);
+        C size{(re[i] - p) * (re[i] - p) + im[i] * im[i] - q * q, (re[i] - p) * T(2) * q};
+        if (size.re == T(0) && size.im == T(0)) {
+          size.re = rounding<T>() * norm * (abs(w) + abs(q) + abs(x) + abs(y) + abs(z));
+        }
+        put(i, C{x * r - z * ra + q * sa, x * s - z * sa - q * ra} / size);
+        if (abs(x) > abs(z) + abs(q)) {
+          at(i + 1, k - 1) = (-ra - w * at(i, k - 1) + q * at(i, k)) / x;
+          at(i + 1, k) = (-sa - w * at(i, k) - q * at(i, k - 1)) / x;
+        } else {
+          put(i + 1, C{-r - y * at(i, k - 1), -s - y * at(i, k)} / C{z, q});
+        }
+      }
+      const T t = maximum(abs(at(i, k - 1)), abs(at(i, k)));
+      if (rounding<T>() * t * t > T(1)) {
+        for (int64_t j = i; j <= k; ++j) {
+          at(j, k - 1) /= t;
+          at(j, k) /= t;
+        }
+      }
+    }
+  }
+};
+
+// x of length 1, its greatest number real.
+template <class T>
+void normalise(Parts<T> x, int64_t n, bool real) {
+  const T size = length_of(x, n);
+  if (!(size > T(0))) return;
+  scale(Complex<T>{T(1) / size, T(0)}, x, n);
+  if (real) return;
+  int64_t most = 0;
+  for (int64_t i = 1; i < n; ++i) most = modulus(x.get(i)) > modulus(x.get(most)) ? i : most;
+  const T greatest = modulus(x.get(most));
+  scale((T(1) / greatest) * conjugate(x.get(most)), x, n);
+  x.im[most] = T(0);
+}
+
+// Record: eigenvalues, and V by rows, with eigenvectors as its columns; NaN where none were found.
+template <class Cfg>
+struct Eig : Finished {
+  using T = typename Cfg::A;
+
+  template <class Args>
+  static void one(const Args& p, int64_t matrix, T* record, Room room) {
+    const int64_t n = p.n;
+    T *const h = room.take<T>(n * n), *const v = room.take<T>(n * n);
+    T *const made = room.take<T>(n * n), *const by = room.take<T>(n), *const x = room.take<T>(2 * n);
+    const Seen<T> seen = p.matrix_a(matrix);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n; ++j) h[i * n + j] = seen.at[i * seen.row + j * seen.col];
+    }
+    balance(h, n, by);
+    to_hessenberg(h, n, v, x);
+    Schur<T> schur{h, v, record, record + n, n, made, T(0)};
+    if (!schur.find()) {
+      for (int64_t k = 0; k < 2 * n * (n + 1); ++k) record[k] = T(0) / T(0);
+      return;
+    }
+    schur.vectors();
+    const ComplexRows<T> columns{room.take<T>(2 * n * n), n};
+    const T* const im = record + n;
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t first = im[k] < T(0) ? k - 1 : k;
+      const T sign = im[k] < T(0) ? T(-1) : T(1);
+      const Parts<T> column = columns.row(k);
+      for (int64_t i = 0; i < n; ++i) {
+        const T* const pair = made + i * n + first;
+        column.set(i, {by[i] * pair[0], im[k] == T(0) ? T(0) : sign * (by[i] * pair[1])});
+      }
+      normalise(column, n, im[k] == T(0));
+    }
+    complex_out(columns, n, n, true, record + 2 * n);
+  }
+};
+
+}  // namespace aot::linalg
+
+#endif  // AOT_LINALG_EIG_H_

@@ -1,0 +1,358 @@
+"""Factors of complex matrices: Cholesky and triangular systems by real ones, LU and QR by routines.
+
+Parts side by side, each element x + iy a block [[x, -y], [y, x]], keep triangles triangles where
+the diagonal is real. A Hermitian matrix' factor is then the real factor of such blocks, and a
+triangular system is one of them when its rows are divided by the diagonal.
+"""
+
+from __future__ import annotations
+
+from aot.ir.dtypes import INT32, INT64
+from aot.ir.scalar import Node, cast, const
+from aot.ir.templates.linalg import ROUTINES, least
+from aot.lowering import exprs as e
+from aot.lowering.builder import Tensor
+from aot.lowering.complex_linalg import (
+    Pair,
+    adjoint,
+    conjugated,
+    general,
+    outcomes,
+    pair,
+    transposed,
+)
+from aot.lowering.library import Matrices, Records, Shape, broadcast, call_routine
+from aot.lowering.linalg import identity, order_of, taken, triangle, unpacked
+from aot.lowering.registry import Call, CannotLower, SeveralResults
+from aot.lowering.rows import REGISTRY
+from aot.lowering.views import moved
+from aot.symbolic import Expr, FloorDiv, Modulo, as_expr
+
+
+def _checks(check_errors: bool) -> None:
+    if check_errors:
+        raise CannotLower("check_errors=True: call the operator without _ex, which raises as well")
+
+
+# ---- blocks of two ----
+
+
+def _blocks(z: Pair) -> Tensor:
+    """Each element as a block of 2 x 2; the diagonal counts as real."""
+    re, im = z
+    builder, (m, n) = re.builder, re.shape[-2:]
+
+    def body(at: Shape) -> Node:
+        i, j = FloorDiv(at[-2], as_expr(2)), FloorDiv(at[-1], as_expr(2))
+        p, q = (builder.index_node(Modulo(x, as_expr(2))) for x in at[-2:])
+        place = (*at[:-2], i, j)
+        own = e.eq(builder.index_node(i), builder.index_node(j))
+        other = e.select(own, const(0.0, im.dtype), im.load(place))
+        signed = e.select(e.lt(p, q), e.neg(other), other)
+        return e.select(e.eq(p, q), re.load(place), signed)
+
+    return builder.pointwise((*re.shape[:-2], 2 * m, 2 * n), re.dtype, body)
+
+
+def _between(z: Pair) -> Tensor:
+    """Rows of real parts, and after each that of the imaginary ones."""
+    re, im = z
+    shape = (*re.shape[:-2], 2 * re.shape[-2], re.shape[-1])
+
+    def body(at: Shape) -> Node:
+        place = (*at[:-2], FloorDiv(at[-2], as_expr(2)), at[-1])
+        second = e.eq(re.builder.index_node(Modulo(at[-2], as_expr(2))), 1)
+        return e.select(second, im.load(place), re.load(place))
+
+    return re.builder.pointwise(shape, re.dtype, body)
+
+
+def _apart(x: Tensor, columns: Expr, step: int) -> Pair:
+    """What `_between` or `_blocks` (of which every `step`-th column is read) put together."""
+    shape = (*x.shape[:-2], FloorDiv(x.shape[-2], as_expr(2)), columns)
+
+    def part(k: int) -> Tensor:
+        return moved(x, shape, lambda at: (*at[:-2], 2 * at[-2] + k, step * at[-1]))
+
+    return part(0), part(1)
+
+
+# ---- Cholesky ----
+
+
+@REGISTRY.row("complex.aten.linalg_cholesky_ex.default")
+def cholesky_ex(
+    call: Call, a: Pair, *, upper: bool = False, check_errors: bool = False
+) -> SeveralResults:
+    """(factor, info) of Hermitian matrices, of which one triangle is read."""
+    _checks(check_errors)
+    found = call_routine(ROUTINES["cholesky"], Matrices(_blocks(adjoint(a) if upper else a)))
+    factor = _apart(found.part("factor"), a[0].shape[-1], 2)
+    wrong = found.part("info", INT64)
+    info = wrong.builder.pointwise(
+        wrong.shape,
+        INT32,
+        lambda at: cast(e.floordiv(e.add(wrong.load(at), 1), 2), INT32),
+    )
+    return outcomes(call, adjoint(factor) if upper else factor, info)
+
+
+@REGISTRY.row("complex.aten.cholesky_solve.default")
+def cholesky_solve(call: Call, b: Pair, factor: Pair, upper: bool = False) -> SeveralResults:
+    """X of A X = B from a factor of A."""
+    lower = adjoint(factor) if upper else factor
+    return _triangular(adjoint(lower), _triangular(lower, b, upper=False), upper=True)
+
+
+@REGISTRY.row("complex.aten.cholesky_inverse.default")
+def cholesky_inverse(call: Call, factor: Pair, upper: bool = False) -> SeveralResults:
+    """The inverse of A from a factor of A."""
+    return cholesky_solve(call, _identity(factor, *factor[0].shape[-2:]), factor, upper)
+
+
+def _identity(like: Pair, rows: Expr, columns: Expr) -> Pair:
+    re = identity(like[0], like[0].shape[:-2], rows, columns)
+    return re, re.builder.pointwise(re.shape, re.dtype, lambda at: const(0.0, re.dtype))
+
+
+# ---- triangular systems ----
+
+
+def _divided(z: Pair, by: Pair) -> Pair:
+    """Rows of z divided by the diagonal of `by`; batches are broadcast."""
+    shape = (*broadcast(z[0].shape[:-2], by[0].shape[:-2]), *z[0].shape[-2:])
+
+    def part(which: int) -> Tensor:
+        def body(at: Shape) -> Node:
+            own = (*at[:-1], at[-2])
+            c, d = (x.load_broadcast(own) for x in by)
+            a, b = (x.load_broadcast(at) for x in z)
+            size = e.add(e.mul(c, c), e.mul(d, d))
+            if which == 0:
+                return e.div(e.add(e.mul(a, c), e.mul(b, d)), size)
+            return e.div(e.sub(e.mul(b, c), e.mul(a, d)), size)
+
+        return z[0].builder.pointwise(shape, z[0].dtype, body)
+
+    return part(0), part(1)
+
+
+def _triangular(t: Pair, b: Pair, *, upper: bool, unit: bool = False) -> Pair:
+    """X of T X = B; of T that triangle is read."""
+    if not unit:
+        b, t = _divided(b, t), _divided(t, t)
+    options = ["unit", "upper"] if upper else ["unit"]
+    given = Matrices(_blocks(t)), Matrices(_between(b))
+    found = call_routine(ROUTINES["triangular"], *given, options)
+    return _apart(found.part("x"), b[0].shape[-1], 1)
+
+
+@REGISTRY.row("complex.aten.linalg_solve_triangular.default")
+def solve_triangular(
+    call: Call, t: Pair, b: Pair, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> SeveralResults:
+    """X of T X = B, or of X T = B, which is T^T X^T = B^T."""
+    if left:
+        return _triangular(t, b, upper=upper, unit=unitriangular)
+    turned = _triangular(transposed(t), transposed(b), upper=not upper, unit=unitriangular)
+    return transposed(turned)
+
+
+@REGISTRY.row("complex.aten.triangular_solve.default")
+def triangular_solve(
+    call: Call,
+    b: Pair,
+    t: Pair,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+) -> SeveralResults:
+    """(X of T X = b or T^T X = b, T)."""
+    given = transposed(t) if transpose else t
+    x = _triangular(given, b, upper=upper != transpose, unit=unitriangular)
+    shape = (*broadcast(t[0].shape[:-2], b[0].shape[:-2]), *t[0].shape[-2:])
+    same = tuple(p.builder.pointwise(shape, p.dtype, p.load_broadcast) for p in t)
+    return outcomes(call, x, (same[0], same[1]))
+
+
+# ---- LU ----
+
+
+def _wants_pivots(pivot: bool) -> None:
+    if not pivot:
+        raise CannotLower("eager has no factorization without pivots on CPUs either")
+
+
+@REGISTRY.row("complex.aten.linalg_lu_factor_ex.default")
+def lu_factor_ex(
+    call: Call, a: Pair, *, pivot: bool = True, check_errors: bool = False
+) -> SeveralResults:
+    """(L without its diagonal and U, pivots, info)."""
+    _checks(check_errors)
+    _wants_pivots(pivot)
+    found = general("complex_lu", a)
+    return outcomes(call, pair(found, "lu"), found.part("pivots", INT32), found.part("info", INT32))
+
+
+def _unpacked(call: Call, lu: Pair, order: Tensor | None, wanted: bool = True) -> SeveralResults:
+    p, lower, upper = unpacked(lu[0], order, wanted)
+    nothing = lu[0].builder.pointwise(
+        (as_expr(0),), lu[0].dtype, lambda at: const(0.0, lu[0].dtype)
+    )
+    m, n = lu[0].shape[-2:]
+    k = least(m, n)
+
+    def zeros(like: Tensor) -> Tensor:
+        return like.builder.pointwise(like.shape, like.dtype, lambda at: const(0.0, like.dtype))
+
+    empty = (nothing, zeros(nothing))
+    if lower is None or upper is None:
+        both = empty, empty
+    else:
+        both = (
+            (lower, triangle(lu[1], (m, k), e.gt, unit=False)),
+            (upper, triangle(lu[1], (k, n), e.le, unit=False)),
+        )
+    return outcomes(call, empty if p is None else (p, zeros(p)), *both)
+
+
+@REGISTRY.row("complex.aten.linalg_lu.default")
+def lu(call: Call, a: Pair, *, pivot: bool = True) -> SeveralResults:
+    """(P, L, U) with A = P L U."""
+    _wants_pivots(pivot)
+    found = general("complex_lu", a)
+    return _unpacked(call, pair(found, "lu"), found.part("order", INT64))
+
+
+@REGISTRY.row("complex.aten.lu_unpack.default")
+def lu_unpack(
+    call: Call, lu: Pair, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> SeveralResults:
+    """(P, L, U) of a factorization; empty tensors for what is not wanted."""
+    order = order_of(pivots, lu[0]).part("order", INT64) if unpack_pivots else None
+    return _unpacked(call, lu, order, unpack_data)
+
+
+@REGISTRY.row("complex.aten.linalg_lu_solve.default")
+def lu_solve(
+    call: Call, lu: Pair, pivots: Tensor, b: Pair, *, left: bool = True, adjoint: bool = False
+) -> SeveralResults:
+    """X of A X = B, or X A = B, A^H X = B, X A^H = B, from a factorization of A."""
+    order = order_of(pivots, lu[0])
+    factors, x = conjugated(lu) if adjoint else lu, b if left else transposed(b)
+    if adjoint == left:
+        x = _triangular(transposed(factors), x, upper=False)
+        x = _triangular(transposed(factors), x, upper=True, unit=True)
+        back = order.part("back", INT64)
+        x = taken(x[0], back), taken(x[1], back)
+    else:
+        x = after_lu(factors, order.part("order", INT64), x)
+    return x if left else transposed(x)
+
+
+def after_lu(lu: Pair, order: Tensor, b: Pair) -> Pair:
+    """X of A X = B from a factorization of A."""
+    x = taken(b[0], order), taken(b[1], order)
+    return _triangular(lu, _triangular(lu, x, upper=False, unit=True), upper=True)
+
+
+@REGISTRY.row("complex.aten._linalg_det.default")
+def det(call: Call, a: Pair) -> SeveralResults:
+    """(determinant, LU, pivots)."""
+    found = general("complex_lu", a)
+    return outcomes(call, pair(found, "det"), pair(found, "lu"), found.part("pivots", INT32))
+
+
+@REGISTRY.row("complex.aten._linalg_slogdet.default")
+def slogdet(call: Call, a: Pair) -> SeveralResults:
+    """(direction, logarithm of the absolute value, LU, pivots) of the determinant."""
+    found = general("complex_lu", a)
+    lu, pivots = pair(found, "lu"), found.part("pivots", INT32)
+    return outcomes(call, pair(found, "sign"), found.part("logdet"), lu, pivots)
+
+
+# ---- QR ----
+
+
+@REGISTRY.row("complex.aten.geqrf.default")
+def geqrf(call: Call, a: Pair) -> SeveralResults:
+    """(R and below it the reflections, taus)."""
+    found = general("complex_qr", a)
+    return outcomes(call, pair(found, "reflections"), pair(found, "tau"))
+
+
+def _product(a: Pair, tau: Pair, other: Pair, *, back: bool = False) -> Pair:
+    """Q times other, or its adjoint times other where `back`; Q is m x m."""
+    shape = (*a[0].shape[:-2], a[0].shape[-2] + 1, a[0].shape[-1])
+
+    def with_taus(x: Tensor, factors: Tensor) -> Tensor:
+        rows, count, builder = x.shape[-2], factors.shape[-1], x.builder
+
+        def body(at: Shape) -> Node:
+            row, column = (builder.index_node(i) for i in at[-2:])
+            above = e.lt(row, builder.index_node(rows))
+            there = e.and_(e.not_(above), e.lt(column, builder.index_node(count)))
+            last = factors.load((*at[:-2], at[-1]), there)
+            factor = e.select(there, last, const(0.0, x.dtype))
+            return e.select(above, x.load(at, above), factor)
+
+        return builder.pointwise(shape, x.dtype, body)
+
+    given = with_taus(a[0], tau[0]), with_taus(a[1], tau[1])
+    options = ["back"] if back else []
+    return pair(general("complex_reflections", given, other, options), "product")
+
+
+def _basis(found: Records, like: Pair, columns: Expr) -> Pair:
+    turned = pair(found, "reflections")
+    return _product(turned, pair(found, "tau"), _identity(like, like[0].shape[-2], columns))
+
+
+@REGISTRY.row("complex.aten.linalg_qr.default")
+def qr(call: Call, a: Pair, mode: str = "reduced") -> SeveralResults:
+    """(Q, R), Q m x k and R k x n of the lesser size k, or k = m where complete."""
+    m, n = a[0].shape[-2:]
+    found = general("complex_qr", a)
+    turned = pair(found, "reflections")
+    k = m if mode == "complete" else least(m, n)
+    r = tuple(triangle(x, (k, n), e.le, unit=False) for x in turned)
+    if mode == "r":
+        nothing = _identity(a, as_expr(0), as_expr(0))
+        empty = tuple(moved(x, (as_expr(0),), lambda at: (*at, *at)) for x in nothing)
+        return outcomes(call, (empty[0], empty[1]), (r[0], r[1]))
+    return outcomes(call, _basis(found, a, k), (r[0], r[1]))
+
+
+def completed(q: Pair) -> Pair:
+    """Orthonormal columns (m x n, n <= m), and behind them others to make m in all."""
+    m, n = q[0].shape[-2:]
+    if m == n:
+        return q
+    every = _basis(general("complex_qr", q), q, m)
+
+    def joined(own: Tensor, more: Tensor) -> Tensor:
+        def body(at: Shape) -> Node:
+            given = e.lt(own.builder.index_node(at[-1]), own.builder.index_node(n))
+            return e.select(given, own.load(at, given), more.load(at))
+
+        return own.builder.pointwise(more.shape, own.dtype, body)
+
+    return joined(q[0], every[0]), joined(q[1], every[1])
+
+
+@REGISTRY.row("complex.aten.linalg_householder_product.default", "complex.aten.orgqr.default")
+def householder_product(call: Call, a: Pair, tau: Pair) -> SeveralResults:
+    """The first columns of H_1 H_2 ..., as many as a has."""
+    return _product(a, tau, _identity(a, *a[0].shape[-2:]))
+
+
+@REGISTRY.row("complex.aten.ormqr.default")
+def ormqr(
+    call: Call, a: Pair, tau: Pair, other: Pair, left: bool = True, transpose: bool = False
+) -> SeveralResults:
+    """Q other, Q^H other, other Q or other Q^H, Q = H_1 H_2 ..."""
+    if other[0].shape[:-2] != a[0].shape[:-2]:
+        raise CannotLower("its batches are of different shapes")
+    if left:
+        return _product(a, tau, other, back=transpose)
+    return adjoint(_product(a, tau, adjoint(other), back=not transpose))
