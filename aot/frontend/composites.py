@@ -150,6 +150,31 @@ def corrcoef(x: Tensor) -> Tensor:
     return c.clamp(-1, 1)
 
 
+# ---- random numbers ----
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """As torch.binomial: each trial is drawn, as many as the greatest count says."""
+    if generator is not None or not count.numel():
+        return NotImplemented
+    require(count >= 0, "binomial(): counts must be non-negative")
+    most: Any = count.max().to(torch.int64).item()
+    _untyped._check(most >= 0)
+    shape = torch.broadcast_shapes(count.shape, prob.shape)
+    drawn = torch.rand((most, *shape), dtype=torch.float64, device=count.device)
+    trials = torch.arange(most, device=count.device).reshape(-1, *(1 for _ in shape))
+    return ((drawn < prob) & (trials < count)).sum(0).to(count.dtype)
+
+
+def poisson(rates: Tensor, generator: Any = None) -> Tensor:
+    """As torch.poisson, with its check as an assertion."""
+    if generator is not None:
+        return NotImplemented
+    require(rates >= 0, "invalid Poisson rate, expected rate to be non-negative")
+    drawn: Tensor = _untyped.ops.aten.poisson.default(rates)
+    return drawn
+
+
 # ---- answers of one bool ----
 
 
@@ -286,10 +311,12 @@ _OURS: Mapping[str, Callable[..., Any]] = {
     "tensor_split": tensor_split,
     "narrow": narrow,
     "bincount": bincount,
+    "binomial": binomial,
+    "poisson": poisson,
 }
 COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     **{getattr(torch, name): ours for name, ours in _OURS.items()},
-    **{getattr(torch.Tensor, name): ours for name, ours in _OURS.items()},
+    **{getattr(torch.Tensor, n): ours for n, ours in _OURS.items() if hasattr(torch.Tensor, n)},
     torch.linalg.lstsq: lstsq,
     torch.ctc_loss: ctc_loss,
     torch.nn.functional.ctc_loss: ctc_loss,

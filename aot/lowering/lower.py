@@ -106,10 +106,8 @@ _INSTEAD: Mapping[str, str] = {
     "aten.linalg_ldl_factor_ex.default": "it has no routine: torch.linalg.lu_factor has one, and "
     "torch.linalg.cholesky for matrices that are positive-definite",
     "aten.linalg_ldl_solve.default": "it has no routine: call torch.linalg.solve on the matrices",
-    **dict.fromkeys(
-        ("aten.poisson.default", "aten.binomial.default"),
-        "its numbers take a loop for each element: draw them outside and give them as an input",
-    ),
+    "aten.binomial.default": "its numbers are drawn where torch.binomial is called: package the "
+    "model, not a program that was exported before",
 }
 """Operators without a row -> why, and what its author can do."""
 
