@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from aot.frontend.losses import ctc_loss
+from aot.frontend.vision import VISION
 
 _untyped: Any = torch
 """torch, for functions of it that have no types."""
@@ -36,7 +37,7 @@ class Traceable(TorchFunctionMode):
     ) -> Any:
         """The call, of our function where there is one."""
         given = dict(kwargs or {})
-        ours = COMPOSITES.get(func)
+        ours = COMPOSITES.get(func) or VISION.get(str(func).removesuffix(".default"))
         if ours is None or given.get("out") is not None:
             return func(*args, **given)
         made = ours(*args, **given)
@@ -281,6 +282,16 @@ def narrow(x: Tensor, dim: int, start: Any, length: int) -> Any:
     return x.index_select(dim, places.reshape(-1))
 
 
+def unique_consecutive(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """As torch.unique_consecutive, whose dimension torch traces wrongly where it counts back."""
+    names = ("return_inverse", "return_counts", "dim")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    dim = given.get("dim")
+    if dim is None or dim >= 0:
+        return NotImplemented
+    return torch.unique_consecutive(x, **{**given, "dim": dim + x.dim()})
+
+
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """As torch.bincount, whose type of sums some versions of torch trace wrongly."""
     counted: Tensor = torch.ops.aot.bincount.default(x, weights, minlength)
@@ -313,6 +324,7 @@ _OURS: Mapping[str, Callable[..., Any]] = {
     "bincount": bincount,
     "binomial": binomial,
     "poisson": poisson,
+    "unique_consecutive": unique_consecutive,
 }
 COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     **{getattr(torch, name): ours for name, ours in _OURS.items()},

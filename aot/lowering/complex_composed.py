@@ -237,7 +237,7 @@ def logsumexp(call: ComplexCall, x: ComplexParts, dims: Any, keepdim: Any = Fals
 
 def _reduced(type_: TensorType, axes: tuple[int, ...]) -> TensorType:
     rank = len(type_.shape)
-    gone = {a % rank for a in axes} if axes else set(range(rank))
+    gone = {a % max(rank, 1) for a in axes} if axes else set(range(rank))
     shape = tuple(integer(1) if k in gone else s for k, s in enumerate(type_.shape))
     return replace(type_, shape=shape, strides=row_major_strides(shape))
 
