@@ -147,7 +147,10 @@ def without_imaginary(call: ComplexCall, *args: Any, **kwargs: Any) -> GraphValu
     """Operators that make tensors whose imaginary part is 0."""
     first = [a.re if isinstance(a, ComplexParts) else plain(a) for a in args]
     given = {name: plain(a) for name, a in kwargs.items()}
-    return ComplexParts(call.real(call.target, *first, **given), call.zeros(part_type(call.result)))
+    made = call.real(call.target, *first, **given)
+    if not call.result.dtype.is_complex:
+        return made
+    return ComplexParts(made, call.zeros(part_type(call.result)))
 
 
 @_row("addmm.default", "baddbmm.default", "addmv.default")
