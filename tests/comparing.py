@@ -32,6 +32,7 @@ TOLERANCE = {
     torch.bfloat16: 2.0**-6,
     torch.complex128: 1e-12,
     torch.complex64: 2e-6,
+    torch.complex32: 2.0**-9,
     torch.float8_e4m3fn: 2.0**-3,
     torch.float8_e4m3fnuz: 2.0**-3,
     torch.float8_e5m2: 2.0**-2,

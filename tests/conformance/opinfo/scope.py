@@ -61,8 +61,6 @@ def out_of_scope(name: str) -> str:
 
 def foreign_type(tensor: torch.Tensor) -> str:
     """Why a tensor is out of scope; "" when it is not."""
-    if tensor.dtype is torch.complex32:
-        return "complex32"
     if tensor.is_quantized:
         return "quantised"
     return "" if tensor.layout is torch.strided else "sparse"
