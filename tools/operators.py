@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,10 @@ MOST_NAMED = 6
 
 _HEAD = """# Operators
 
-Each operator of PyTorch's OpInfo database, in four types, with PyTorch's own samples: how many are
-packaged and give the right result (against float64; integers exactly), of how many that were tried.
+Each operator of PyTorch's OpInfo database, in every type that eager has it in, with PyTorch's own
+samples: how many are packaged and give the right result (against float64; integers exactly), of how
+many that were tried: on CPUs all samples of float32, bfloat16, int64 and bool, and samples of the
+other types that a seed has chosen. Types of which all samples are right share a line.
 CPU: packages, run. GPU: the generated Triton kernels in Triton's interpreter. Sizes are static.
 Random operators are compared in type and shape. Sparse and quantised types are not counted (they
 are refused when a package is built), nor are `eigh` and `svd`, which have several right results:
@@ -103,9 +106,27 @@ def markdown(table: Coverage) -> str:
         reason = r.reason.replace("|", "\\|")
         lines.append(f"| {r.samples} | {COLUMNS[r.column]} | {reason} | {named} |")
     lines += ["", "## Every operator", *_heading("operator | type")]
-    for row in table.rows:
-        lines.append(f"| {row.operator} | {row.dtype} | " + " | ".join(map(str, row.cells)) + " |")
+    for operator, dtypes, cells in _joined(table.rows):
+        lines.append(f"| {operator} | {dtypes} | " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _joined(rows: Sequence[OperatorRow]) -> Iterator[tuple[str, str, tuple[Cell, ...]]]:
+    """The rows; those of an operator whose samples are all right are one, in alphabetical order."""
+    for operator, own in groupby(rows, lambda row: row.operator):
+        right: list[OperatorRow] = []
+        others: list[OperatorRow] = []
+        for row in own:
+            (right if all(c.right == c.tried for c in row.cells) else others).append(row)
+        if right:
+            names = ", ".join(row.dtype for row in right)
+            columns = zip(*(row.cells for row in right), strict=True)
+            yield operator, names, tuple(_summed(column) for column in columns)
+        yield from ((operator, row.dtype, row.cells) for row in others)
+
+
+def _summed(cells: Sequence[Cell]) -> Cell:
+    return Cell(sum(c.right for c in cells), sum(c.tried for c in cells))
 
 
 def _heading(first: str) -> Sequence[str]:

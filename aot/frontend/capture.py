@@ -35,7 +35,7 @@ from aot.frontend.open_dims import narrowed_by_model, traceable
 from aot.frontend.places import UserCode, first_lines
 from aot.frontend.recurrent import WholeLayers
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
-from aot.frontend.structures import register_dataclasses
+from aot.frontend.structures import name_parts, register_dataclasses, spelled_out
 from aot.frontend.user_kernels import analysing_kernels, launches_kernels
 
 
@@ -150,15 +150,17 @@ def _traced(
     """
     shapes = source.dynamic_shapes
     example = source.args, source.kwargs
+    register_dataclasses(example)
+    name_parts(example)
     args, kwargs = traceable(example, wanted_sizes(example, names, shapes))
 
     def export(dynamic_shapes: ShapeSpec) -> ExportedProgram:
-        with WholeLayers(), Traceable(), asserted(checks or {}), without_graphs():
+        given = spelled_out(source.module, (args, kwargs))
+        with WholeLayers(), Traceable(), asserted(checks or {}), without_graphs(), given as plain:
             return torch.export.export(
-                source.module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False
+                source.module, *plain, dynamic_shapes=dynamic_shapes, strict=False
             )
 
-    register_dataclasses(example)
     try:
         return export(shapes)
     except (RuntimeError, AssertionError) as error:

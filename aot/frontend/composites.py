@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from aot.frontend.losses import ctc_loss
+from aot.frontend.vision import VISION
 
 _untyped: Any = torch
 """torch, for functions of it that have no types."""
@@ -36,7 +37,7 @@ class Traceable(TorchFunctionMode):
     ) -> Any:
         """The call, of our function where there is one."""
         given = dict(kwargs or {})
-        ours = COMPOSITES.get(func)
+        ours = COMPOSITES.get(func) or VISION.get(str(func).removesuffix(".default"))
         if ours is None or given.get("out") is not None:
             return func(*args, **given)
         made = ours(*args, **given)
@@ -150,6 +151,31 @@ def corrcoef(x: Tensor) -> Tensor:
     return c.clamp(-1, 1)
 
 
+# ---- random numbers ----
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """As torch.binomial: each trial is drawn, as many as the greatest count says."""
+    if generator is not None or not count.numel():
+        return NotImplemented
+    require(count >= 0, "binomial(): counts must be non-negative")
+    most: Any = count.max().to(torch.int64).item()
+    _untyped._check(most >= 0)
+    shape = torch.broadcast_shapes(count.shape, prob.shape)
+    drawn = torch.rand((most, *shape), dtype=torch.float64, device=count.device)
+    trials = torch.arange(most, device=count.device).reshape(-1, *(1 for _ in shape))
+    return ((drawn < prob) & (trials < count)).sum(0).to(count.dtype)
+
+
+def poisson(rates: Tensor, generator: Any = None) -> Tensor:
+    """As torch.poisson, with its check as an assertion."""
+    if generator is not None:
+        return NotImplemented
+    require(rates >= 0, "invalid Poisson rate, expected rate to be non-negative")
+    drawn: Tensor = _untyped.ops.aten.poisson.default(rates)
+    return drawn
+
+
 # ---- answers of one bool ----
 
 
@@ -256,6 +282,16 @@ def narrow(x: Tensor, dim: int, start: Any, length: int) -> Any:
     return x.index_select(dim, places.reshape(-1))
 
 
+def unique_consecutive(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """As torch.unique_consecutive, whose dimension torch traces wrongly where it counts back."""
+    names = ("return_inverse", "return_counts", "dim")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    dim = given.get("dim")
+    if dim is None or dim >= 0:
+        return NotImplemented
+    return torch.unique_consecutive(x, **{**given, "dim": dim + x.dim()})
+
+
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """As torch.bincount, whose type of sums some versions of torch trace wrongly."""
     counted: Tensor = torch.ops.aot.bincount.default(x, weights, minlength)
@@ -286,10 +322,13 @@ _OURS: Mapping[str, Callable[..., Any]] = {
     "tensor_split": tensor_split,
     "narrow": narrow,
     "bincount": bincount,
+    "binomial": binomial,
+    "poisson": poisson,
+    "unique_consecutive": unique_consecutive,
 }
 COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     **{getattr(torch, name): ours for name, ours in _OURS.items()},
-    **{getattr(torch.Tensor, name): ours for name, ours in _OURS.items()},
+    **{getattr(torch.Tensor, n): ours for n, ours in _OURS.items() if hasattr(torch.Tensor, n)},
     torch.linalg.lstsq: lstsq,
     torch.ctc_loss: ctc_loss,
     torch.nn.functional.ctc_loss: ctc_loss,

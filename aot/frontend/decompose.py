@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from aot.frontend.complex_operators import COMPLEX
 from aot.frontend.composites import EXPORTED
 from aot.lowering.families import rows
 
@@ -165,6 +166,7 @@ _CHUNKED = {
 OURS = {
     torch.ops.aten.linalg_pinv.atol_rtol_tensor: _pinv,
     torch.ops.aten.linalg_matrix_exp.default: _matrix_exp,
+    **COMPLEX,
     **EXPORTED,
 }
 """Operators that torch does not take apart, made of those that have a lowering."""

@@ -52,6 +52,6 @@ def to_tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
     name = array.dtype.name
     if not hasattr(ml_dtypes, name):
         return torch.from_numpy(array)
-    bits = np.uint8 if array.itemsize == 1 else np.int16
+    bits = {1: np.uint8, 2: np.int16, 4: np.int32}[array.itemsize]
     tensor: torch.Tensor = torch.from_numpy(array.view(bits)).view(getattr(torch, name))
     return tensor

@@ -19,7 +19,8 @@ from aot.symbolic import integer
 
 DRAWING = frozenset(
     """rand rand_like randn randn_like randint randint_like randperm bernoulli native_dropout
-    normal normal_functional uniform exponential cauchy log_normal geometric multinomial""".split()
+    normal normal_functional uniform exponential cauchy log_normal geometric multinomial
+    poisson""".split()
 )
 """Operators (without overloads) that draw random numbers."""
 

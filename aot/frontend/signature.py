@@ -6,6 +6,8 @@ from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from torch.utils import _pytree as pytree
+
 from aot.errors import ExportError
 from aot.ir.tensors import Parameter, Tree
 
@@ -35,6 +37,8 @@ def tree_of(spec: Any, leaves: Iterator[Tree]) -> Tree:
         return Tree("tuple", None, children)
     if issubclass(kind, list):
         return Tree("list", None, children)
+    if kind in pytree.SUPPORTED_NODES:
+        return Tree("tuple", None, children)
     raise ExportError(
         f"inputs or outputs use the container {kind.__name__}, which a package cannot hold",
         advice="Use tuples, lists, dataclasses, and dicts whose keys are text or whole numbers in "

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,6 +14,9 @@ from torch.utils import _pytree as pytree
 
 CONSTANTS = (int, float, bool, str, type(None), enum.Enum)
 """What an argument may be beside a tensor: it is part of the package from then on."""
+
+SPELLED = (slice, complex, range, torch.dtype, torch.device, type(Ellipsis))
+"""Constants that torch.export does not take, which are text in the package: what `str` gives."""
 
 
 def named_leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -31,9 +36,87 @@ def without_counterpart(
     """
     for name, value in zip(names, values, strict=False):
         for path, leaf in named_leaves(value, name):
-            if not isinstance(leaf, (torch.Tensor, *CONSTANTS)):
+            if not isinstance(leaf, (torch.Tensor, *CONSTANTS, *SPELLED)):
                 return path, type(leaf)
     return None
+
+
+@contextmanager
+def spelled_out(module: torch.nn.Module, example: Any) -> Iterator[Any]:
+    """The example with text for constants that torch.export does not take.
+
+    Until the end the module's forward is given the constants themselves, and such constants among
+    its results are text, numbers that are complex tensors without dimensions.
+
+    Args:
+        module: The model.
+        example: Its positional and keyword arguments.
+    """
+    kept = {
+        pytree.keystr(path): leaf
+        for path, leaf in pytree.tree_flatten_with_path(example)[0]
+        if isinstance(leaf, SPELLED)
+    }
+    if isinstance(module, torch.jit.ScriptModule):  # which torch.export refuses
+        yield example
+        return
+    forward = module.forward
+
+    @functools.wraps(forward)
+    def given(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = _replaced((args, kwargs), kept)
+        result = forward(*args, **kwargs)
+        odd = any(isinstance(leaf, (*SPELLED, enum.Enum)) for leaf in pytree.tree_leaves(result))
+        return pytree.tree_map(_text_of_result, result) if odd else result
+
+    had = "forward" in vars(module)
+    object.__setattr__(module, "forward", given)
+    try:
+        yield _replaced(example, {path: str(leaf) for path, leaf in kept.items()})
+    finally:
+        if had:
+            object.__setattr__(module, "forward", forward)
+        else:
+            object.__delattr__(module, "forward")
+
+
+def _replaced(example: Any, by_path: Mapping[str, Any]) -> Any:
+    if not by_path:
+        return example
+    return pytree.tree_map_with_path(
+        lambda path, leaf: by_path.get(pytree.keystr(path), leaf), example
+    )
+
+
+def _text_of_result(leaf: Any) -> Any:
+    if isinstance(leaf, complex):
+        return torch.tensor(leaf, dtype=torch.complex128)
+    if isinstance(leaf, enum.Enum):
+        return leaf.name
+    return str(leaf) if isinstance(leaf, SPELLED) else leaf
+
+
+def name_parts(value: Any) -> None:
+    """Lets torch name what is in objects of classes that were registered without names.
+
+    A registration is for the process, as with dataclasses.
+    """
+    for kind in _kinds(pytree.tree_flatten(value)[1]):
+        node = pytree.SUPPORTED_NODES.get(kind)
+        if node is not None and node.flatten_with_keys_fn is None:
+            pytree.SUPPORTED_NODES[kind] = node._replace(
+                flatten_with_keys_fn=functools.partial(_numbered, node.flatten_fn)
+            )
+
+
+def _kinds(spec: Any) -> set[Any]:
+    own = {spec.type} if spec.type is not None else set()
+    return own.union(*(_kinds(child) for child in spec.children()))
+
+
+def _numbered(flatten: Any, value: Any) -> Any:
+    children, context = flatten(value)
+    return [(pytree.SequenceKey(k), child) for k, child in enumerate(children)], context
 
 
 def register_dataclasses(value: Any) -> bool:

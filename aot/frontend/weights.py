@@ -22,7 +22,6 @@ def dtype_of(dtype: torch.dtype) -> DType | None:
 
 
 _ADVICE = (
-    ("complex32", "Convert it to complex64: eager has few operators of complex32 on CPUs."),
     ("bits", "View it as uint8 (or uint16) and unpack it in the model with shifts and masks."),
     (
         "q",
@@ -44,7 +43,7 @@ def to_array(tensor: torch.Tensor) -> np.ndarray:
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     ours = _OURS.get(plain.dtype)
     if ours is not None and hasattr(ml_dtypes, ours.name):
-        bits = torch.uint8 if ours.itemsize == 1 else torch.int16
+        bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[ours.itemsize]
         return plain.view(bits).numpy().view(ours.numpy)
     return plain.numpy()
 

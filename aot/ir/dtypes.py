@@ -67,7 +67,7 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype (bfloat16 and float8 through ml_dtypes)."""
+        """The NumPy dtype (bfloat16, float8 and complex32 through ml_dtypes)."""
         return np.dtype(getattr(ml_dtypes, self.name, self.name))
 
 
@@ -87,7 +87,8 @@ BOOL = DType("bool", 1, "b")
 
 COMPLEX128 = DType("complex128", 16, "c")
 COMPLEX64 = DType("complex64", 8, "c")
-_PARTS = {COMPLEX128: FLOAT64, COMPLEX64: FLOAT32}
+COMPLEX32 = DType("complex32", 4, "c")
+_PARTS = {COMPLEX128: FLOAT64, COMPLEX64: FLOAT32, COMPLEX32: FLOAT16}
 
 FLOAT8_E4M3FN = DType("float8_e4m3fn", 1, "f")
 FLOAT8_E4M3FNUZ = DType("float8_e4m3fnuz", 1, "f")
@@ -100,6 +101,6 @@ FLOATS = (FLOAT64, FLOAT32, FLOAT16, BFLOAT16, *FLOAT8S)
 INTEGERS = (INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8)
 ALL_DTYPES = (*FLOATS, *INTEGERS, BOOL)
 """The types of loops and kernels."""
-COMPLEX_DTYPES = (COMPLEX128, COMPLEX64)
+COMPLEX_DTYPES = (COMPLEX128, COMPLEX64, COMPLEX32)
 DTYPES = {d.name: d for d in (*ALL_DTYPES, *COMPLEX_DTYPES)}
 """All types that models have, by name."""

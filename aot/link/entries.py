@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from aot_runtime.format.pairs import in_pairs
+from aot_runtime.format.pairs import in_pairs, is_complex
 from aot_runtime.format.plan import GoldenSet
 
 from aot.ir.dtypes import DTYPES
@@ -23,7 +23,7 @@ _RELATIVE = {
     **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz"), 0.13),
     **dict.fromkeys(("float8_e5m2", "float8_e5m2fnuz"), 0.26),
     "float8_e8m0fnu": 1.0,
-    **{"complex128": 1e-9, "complex64": 1e-4},
+    **{"complex128": 1e-9, "complex64": 1e-4, "complex32": 5e-3},
 }
 """Tolerance of an element relative to the output's greatest magnitude, by dtype. The reference is
 eager in the same dtype, whose own error grows with the depth of a network; other dtypes: exact."""
@@ -63,7 +63,7 @@ def _tolerance(output: Array) -> float:
     relative = _RELATIVE.get(output.dtype.name, 0.0)
     if not relative:
         return 0.0
-    wide = np.complex128 if output.dtype.kind == "c" else np.float64
+    wide = np.complex128 if is_complex(output.dtype) else np.float64
     magnitudes = np.abs(output.astype(wide))
     finite = magnitudes[np.isfinite(magnitudes)]
     return float(f"{relative * (float(finite.max()) if finite.size else 0.0):.3g}")

@@ -147,7 +147,10 @@ def without_imaginary(call: ComplexCall, *args: Any, **kwargs: Any) -> GraphValu
     """Operators that make tensors whose imaginary part is 0."""
     first = [a.re if isinstance(a, ComplexParts) else plain(a) for a in args]
     given = {name: plain(a) for name, a in kwargs.items()}
-    return ComplexParts(call.real(call.target, *first, **given), call.zeros(part_type(call.result)))
+    made = call.real(call.target, *first, **given)
+    if not call.result.dtype.is_complex:
+        return made
+    return ComplexParts(made, call.zeros(part_type(call.result)))
 
 
 @_row("addmm.default", "baddbmm.default", "addmv.default")
@@ -237,7 +240,7 @@ def logsumexp(call: ComplexCall, x: ComplexParts, dims: Any, keepdim: Any = Fals
 
 def _reduced(type_: TensorType, axes: tuple[int, ...]) -> TensorType:
     rank = len(type_.shape)
-    gone = {a % rank for a in axes} if axes else set(range(rank))
+    gone = {a % max(rank, 1) for a in axes} if axes else set(range(rank))
     shape = tuple(integer(1) if k in gone else s for k, s in enumerate(type_.shape))
     return replace(type_, shape=shape, strides=row_major_strides(shape))
 

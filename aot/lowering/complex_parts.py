@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import COMPLEX32, COMPLEX64, DType
 from aot.ir.origin import NO_ORIGIN, Origin
 from aot.ir.tensors import GraphOp, TensorOp, TensorType, ValueRef
 from aot.lowering.complex_table import PARTWISE, PRODUCTS
@@ -186,11 +186,62 @@ COMPOSED: dict[str, Composition] = {}
 
 def apply(call: ComplexCall) -> tuple[GraphValue | None, ...]:
     """The results of an operator, by the way that the tables know: by a formula, if none does."""
+    if call.target not in PARTWISE and call.target not in AS_STORED and _is_narrow(call):
+        return _in_single(call)
     if call.target in COMPOSED:
         return (COMPOSED[call.target](call, *call.args, **call.kwargs),)
     if call.target in PARTWISE:
         return _partwise(call)
     return _product(call) if call.target in PRODUCTS else _formula(call)
+
+
+AS_STORED = frozenset(
+    f"aten.{name}.default" for name in ("view_as_real", "view_as_complex", "real", "imag")
+)
+"""Operators that look at parts as they are stored."""
+
+
+def _narrow(value: Any) -> bool:
+    return isinstance(value, TensorType) and value.dtype == COMPLEX32
+
+
+def _is_narrow(call: ComplexCall) -> bool:
+    """Whether an operand or a result is of complex32, in which nothing is computed."""
+    given = [*call.args, *call.kwargs.values()]
+    operands = [a for x in given for a in (x if isinstance(x, tuple) else (x,))]
+    parts = [a for a in operands if isinstance(a, ComplexParts)]
+    return any(call.type_of(a).dtype == COMPLEX32.part for a in parts) or any(
+        _narrow(r[1]) for r in call.results if r is not None
+    )
+
+
+def _in_single(call: ComplexCall) -> tuple[GraphValue | None, ...]:
+    """The operator in complex64, with results rounded once, as eager's are."""
+
+    def cast(value: ComplexParts, part: DType) -> ComplexParts:
+        target, made = "aten._to_copy.default", replace(call.type_of(value), dtype=part)
+        re, im = (call.real(target, x, type_=made, dtype=part) for x in (value.re, value.im))
+        return ComplexParts(re, im)
+
+    def wide(argument: Any) -> Any:
+        if isinstance(argument, tuple):
+            return tuple(wide(a) for a in argument)
+        if isinstance(argument, ComplexParts) and call.type_of(argument).dtype == COMPLEX32.part:
+            return cast(argument, COMPLEX64.part)
+        return COMPLEX64 if argument == COMPLEX32 else argument
+
+    results = tuple(
+        (f"{r[0]}.wide", replace(r[1], dtype=COMPLEX64)) if r is not None and _narrow(r[1]) else r
+        for r in call.results
+    )
+    kwargs = {name: wide(a) for name, a in call.kwargs.items()}
+    found = apply(replace(call, args=wide(call.args), kwargs=kwargs, results=results))
+    return tuple(
+        cast(value, COMPLEX32.part)
+        if isinstance(value, ComplexParts) and r is not None and _narrow(r[1])
+        else value
+        for value, r in zip(found, call.results, strict=True)
+    )
 
 
 def _partwise(call: ComplexCall) -> tuple[GraphValue | None, ...]:

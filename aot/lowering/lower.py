@@ -101,10 +101,8 @@ def _unsupported(calls: Sequence[tuple[TensorOp, str]]) -> errors.UnsupportedOpe
 
 
 _INSTEAD: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("aten.poisson.default", "aten.binomial.default"),
-        "its numbers take a loop for each element: draw them outside and give them as an input",
-    ),
+    "aten.binomial.default": "its numbers are drawn where torch.binomial is called: package the "
+    "model, not a program that was exported before",
 }
 """Operators without a row -> why, and what its author can do."""
 

@@ -17,11 +17,13 @@ from aot.ir.scalar import Node, cast, const, reduce_, unary
 from aot.lowering import exprs as e
 from aot.lowering.axes import wrap_dim
 from aot.lowering.builder import Tensor
+from aot.lowering.gamma import TWO_OPERANDS
 from aot.lowering.pointwise import narrow
 from aot.lowering.promotion import TensorLike, element
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.lowering.rowwise import order_along, running
+from aot.lowering.special import ndtri
 from aot.symbolic import Expr, as_expr, integer, ravel
 
 Draw = tuple[Tensor, int]
@@ -290,6 +292,35 @@ def geometric(call: Call, x: Tensor, p: float, *, draw: Draw) -> Tensor:
     def body(words: Words, at: tuple[Expr, ...]) -> Node:
         trials = e.div(e.neg(words.exponential(FLOAT32)), slope)
         return e.maximum(e.neg(e.floor(e.neg(trials))), 1.0)
+
+    return _drawn(call, draw, body)
+
+
+_STEPS = (16, 8, 4, 2, 1)
+"""Of a search among the 32 numbers around what a series says a count is."""
+
+_NORMAL = 1e6
+"""The rate from which on the series alone is right but for one."""
+
+
+@REGISTRY.row("aten.poisson.default")
+def poisson(call: Call, rates: Tensor, *_: Any, draw: Draw) -> Tensor:
+    """Of Poisson distributions: how many counts have a chance up to them of at most a share.
+
+    Cornish and Fisher's series of the distribution's quantiles says where to look; the chances are
+    upper incomplete gamma functions.
+    """
+
+    def body(words: Words, at: tuple[Expr, ...]) -> Node:
+        rate, share = cast(rates.load(at), FLOAT64), words.uniform(FLOAT64)
+        deviate = ndtri(e.clamp(share, 2.0**-54, 1.0 - 2.0**-53))
+        skewed = e.div(e.sub(e.mul(deviate, deviate), 1.0), 6.0)
+        near = e.floor(e.add(e.add(rate, e.mul(e.sqrt(rate), deviate)), skewed))
+        count = e.maximum(e.sub(near, float(_STEPS[0])), 0.0)
+        for step in _STEPS:
+            more = e.add(count, float(step))
+            count = e.select(e.le(TWO_OPERANDS["igammac"](more, rate), share), more, count)
+        return e.select(e.gt(rate, _NORMAL), near, count)
 
     return _drawn(call, draw, body)
 

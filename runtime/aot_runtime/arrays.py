@@ -29,11 +29,10 @@ _NUMPY_NAMES = {
 _ML_NAMES = {
     "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E4M3FNUZ": "float8_e4m3fnuz",
     "F8_E5M2": "float8_e5m2", "F8_E5M2FNUZ": "float8_e5m2fnuz", "F8_E8M0": "float8_e8m0fnu",
+    "C32": "complex32",
 }  # fmt: skip
 ML_TYPES = frozenset(_ML_NAMES.values())
 """Element types that NumPy knows by the package ml_dtypes."""
-
-_NO_ARRAYS = "complex32"  # which neither has
 
 
 def converter_for(leaves: list[Any]) -> Converter:
@@ -155,7 +154,7 @@ def to_numpy(output: Output | OperatorTensor) -> np.ndarray[Any, Any]:
         Unsupported: NumPy lacks the type, or has it by the package ml_dtypes, which is missing.
     """
     name = output.dtype
-    foreign = numpy_dtype(name, "output") if name in ML_TYPES or name == _NO_ARRAYS else None
+    foreign = numpy_dtype(name, "output") if name in ML_TYPES else None
     array: np.ndarray[Any, Any] = numpy_module().asarray(output)
     return array if foreign is None else array.view(foreign)
 
@@ -183,11 +182,6 @@ def numpy_dtype(name: str, what: str) -> np.dtype[Any]:
     Raises:
         Unsupported: NumPy lacks it, or has it by the package ml_dtypes, which is missing.
     """
-    if name == _NO_ARRAYS:
-        raise Unsupported(
-            f"{what} of type {name}: NumPy has no such type; give the inputs as tensors of a "
-            "library that has it"
-        )
     made: np.dtype[Any] = numpy_module().dtype(_ml_type(name, what) if name in ML_TYPES else name)
     return made
 
@@ -207,4 +201,10 @@ def _ml_type(name: str, what: str) -> Any:
             f"{what} of type {name}: NumPy has none of its own; install ml_dtypes, "
             "or give the inputs as tensors of a library that has it"
         ) from error
-    return getattr(module, name)
+    found = getattr(module, name, None)
+    if found is None:
+        raise Unsupported(
+            f"{what} of type {name}: this version of ml_dtypes has none; install a newer one, "
+            "or give the inputs as tensors of a library that has it"
+        )
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
 from operator import itemgetter
@@ -14,6 +15,9 @@ Tree = dict[str, Any]
 `{"dict": [[key, tree], …]}`; see docs/format.md."""
 
 _MISSING = object()
+
+_SPELLED = frozenset({"slice", "complex", "range", "dtype", "device", "ellipsis"})
+"""Types of constants that are text in a plan: what `str` gives."""
 
 
 class Signature:
@@ -180,6 +184,8 @@ def _flatten(tree: Tree, value: Any, leaves: list[Any], path: str) -> None:
     elif kind == "constant":
         if isinstance(value, Enum):
             value = value.name
+        elif isinstance(content, str) and type(value).__name__ in _SPELLED:
+            value = str(value)
         if type(value) is not type(content) or value != content:
             raise InvalidArgument(
                 f"argument '{path}' is {value!r}, but the model was packaged with {content!r}"
@@ -194,6 +200,8 @@ def _flatten(tree: Tree, value: Any, leaves: list[Any], path: str) -> None:
         for key, child in content:
             _flatten(child, value[key], leaves, f"{path}[{key!r}]")
     else:
+        if not isinstance(value, (tuple, list)):
+            value = _registered_parts(value)
         if not isinstance(value, (tuple, list)) or len(value) != len(content):
             got = (
                 f"{len(value)} elements"
@@ -205,6 +213,13 @@ def _flatten(tree: Tree, value: Any, leaves: list[Any], path: str) -> None:
             )
         for i, child in enumerate(content):
             _flatten(child, value[i], leaves, f"{path}[{i}]")
+
+
+def _registered_parts(value: Any) -> Any:
+    """What an object of a class that is registered with torch holds; others as they are."""
+    pytree = sys.modules.get("torch.utils._pytree")
+    node = None if pytree is None else pytree.SUPPORTED_NODES.get(type(value))
+    return value if node is None else node.flatten_fn(value)[0]
 
 
 def _builder(tree: Tree) -> Callable[[list[Any]], Any]:

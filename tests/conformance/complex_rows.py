@@ -11,7 +11,12 @@ import torch
 from tests.conformance.harness import Args, Row, ordinary
 
 COMPLEX = (torch.complex64, torch.complex128)
-PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+NARROW = (torch.complex32,)
+PARTS = {
+    torch.complex64: torch.float32,
+    torch.complex128: torch.float64,
+    torch.complex32: torch.float16,
+}
 
 
 def complexes(dtype: torch.dtype, *shape: int, size: float = 3.0) -> torch.Tensor:
@@ -204,7 +209,16 @@ def _strided(x: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
     return torch.as_strided_scatter(x, part, (2, 2), (1, 2))
 
 
+def _stored(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """What eager has of complex32: memory, conversions, arithmetic that is rounded once."""
+    wide = x.to(torch.complex64)
+    parts = (x.real, x.imag, torch.view_as_real(x), x.t(), x[1:], x.conj(), -x)
+    back = (wide * 2).to(torch.complex32)
+    return (*parts, wide, back, x * x, x * (1 - 2j), x + 1, x.abs(), torch.cat((x, x)))
+
+
 ROWS: tuple[Row, ...] = (
+    Row("complex32", _stored, _shaped((4, 6)), NARROW, against_eager=True),
     *(Row(f"complex {n}", getattr(torch, n), _unary, COMPLEX) for n in FUNCTIONS),
     *(Row(f"complex {n}", f, _unary, COMPLEX) for n, f in VIEWS.items()),
     *(Row(f"complex {n}", f, _shaped((5, 6)), COMPLEX) for n, f in REDUCTIONS.items()),

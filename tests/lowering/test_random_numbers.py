@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,20 @@ DRAWS = {
         0.6 / 12**0.5,
         (-0.8, -0.2),
     ),
+    "poisson": (lambda x: torch.poisson(torch.full((N,), 3.5)), 3.5, 3.5**0.5, (0, 20)),
+    "poisson of halves": (
+        lambda x: torch.poisson(torch.full((N,), 0.25, dtype=torch.float16)),
+        *(0.25, 0.5, (0, 9)),
+    ),
+    "poisson of many": (lambda x: torch.poisson(torch.full((N,), 4e4)), 4e4, 2e2, (3.88e4, 4.12e4)),
+    "poisson of very many": (
+        lambda x: torch.poisson(torch.full((N,), 4e6, dtype=torch.float64)),
+        *(4e6, 2e3, (3.988e6, 4.012e6)),
+    ),
+    "binomial": (
+        lambda x: torch.binomial(torch.full((N,), 10.0), torch.full((N,), 0.3)),
+        *(3.0, 2.1**0.5, (0, 10)),
+    ),
     "chosen": (lambda x: torch.multinomial(x[:3].abs() + 1, N, True), 1.0, (2 / 3) ** 0.5, (0, 2)),
 }
 
@@ -114,6 +129,35 @@ def test_distributions(name: str, executor: str) -> None:
     assert abs(values.mean() - mean) < 4 * deviation / N**0.5
     assert abs(values.std() - deviation) < 0.05 * deviation
     assert low <= values.min() and values.max() <= high
+
+
+def _frequencies(function: Any, x: torch.Tensor, path: Path) -> np.ndarray:
+    """How often each count was drawn."""
+    counts = package(path, function, x)(x.numpy())
+    return np.bincount(counts.astype(np.int64)) / counts.size
+
+
+def test_counts_have_the_chances_of_their_distribution(tmp_path: Path) -> None:
+    many, rate = 40000, 2.0
+    found = _frequencies(torch.poisson, torch.full((many,), rate), tmp_path / "p.pkg")
+    wanted = np.array([np.exp(-rate) * rate**k / math.factorial(k) for k in range(7)])
+    assert np.abs(found[:7] - wanted).max() < 4 * 0.5 / many**0.5
+    p = torch.full((many,), 0.6)
+    found = _frequencies(lambda p: torch.binomial(torch.full_like(p, 4), p), p, tmp_path / "b.pkg")
+    wanted = np.array([math.comb(4, k) * 0.6**k * 0.4 ** (4 - k) for k in range(5)])
+    assert np.abs(found - wanted).max() < 4 * 0.5 / many**0.5
+
+
+def test_counts_at_the_edges(tmp_path: Path) -> None:
+    def edges(x: torch.Tensor) -> Any:
+        n = torch.tensor([5.0, 5.0, 0.0])
+        return torch.poisson(x), torch.binomial(n, torch.tensor([0.0, 1.0, 0.5]))
+
+    model = package(tmp_path / "m.pkg", edges, torch.zeros(3))
+    none, certain = model(np.zeros(3, np.float32))
+    assert none.tolist() == [0, 0, 0] and certain.tolist() == [0, 5, 0]
+    with pytest.raises(aot_runtime.InvalidArgument, match="invalid Poisson rate"):
+        model(-np.ones(3, np.float32))
 
 
 def test_slopes_are_drawn_in_training_only() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aot_runtime.format.plan import DTYPE_BYTES
 
-COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
+COMPLEX_PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 """Complex types, which inputs, outputs and states have, and those of their parts.
 
 Buffers and entries hold pairs of parts, in a last dimension of 2."""

@@ -13,7 +13,7 @@ from aot_runtime.arrays import numpy_dtype as loader_dtype
 from aot_runtime.errors import Unsupported
 from aot_runtime.format.errors import InputMismatch, ToolchainMissing, UsageError
 from aot_runtime.format.expr import evaluate
-from aot_runtime.format.pairs import from_pairs
+from aot_runtime.format.pairs import from_pairs, is_complex
 from aot_runtime.format.plan import Dim, Plan, TensorSpec
 from aot_runtime.format.reader import PackageFile
 from aot_runtime.tools.files import writing
@@ -190,7 +190,7 @@ def _random(
         low, high = (0, 1) if example is None or not example.size else _bounds(example)
         return generator.integers(low, high, shape, dtype, endpoint=True)
     values: Array = generator.standard_normal(shape)
-    if dtype.kind == "c":
+    if is_complex(dtype):
         values = values + 1j * generator.standard_normal(shape)
     return values.astype(dtype)
 

@@ -1,4 +1,4 @@
-"""References for functions that eager computes to six or seven digits, even in float64."""
+"""References for functions that eager computes to six to ten digits, even in float64."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ FUNCTIONS: Mapping[str, Callable[[float], Any]] = {
     "special_airy_ai": mp.airyai,
     **{f"special_bessel_j{n}": partial(mp.besselj, n) for n in (0, 1)},
     **{f"special_bessel_y{n}": partial(mp.bessely, n) for n in (0, 1)},
+    "polygamma_polygamma_n_1": partial(mp.polygamma, 1),
 }
 """OpInfo name -> the function of one element."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
+from threading import Timer
 from typing import Any
 
 from tests.conformance.opinfo.outcome import CRASH, Outcome
@@ -23,12 +24,13 @@ class Task:
     """Cases of one or several operators, which share modules.
 
     `pairs`: (operator, type). `samples`: at most so many of each, spread evenly; 0: all. `only`:
-    these alone.
+    these alone. `draw`: a seed that chooses the samples instead.
     """
 
     pairs: tuple[tuple[str, str], ...]
     samples: int = 0
     only: tuple[Number, ...] = ()
+    draw: int | None = None
 
     def __str__(self) -> str:
         """The operators, first and last."""
@@ -48,7 +50,7 @@ def serve(pipe: Connection, executor: str) -> None:
     run = executor_named(executor)
     while True:
         task: Task = pipe.recv()
-        chosen = [case for pair in task.pairs for case in spread(*pair, task.samples)]
+        chosen = [case for pair in task.pairs for case in spread(*pair, task.samples, task.draw)]
         if task.only:
             chosen = [case for case in chosen if case.key in task.only]
         pipe.send([case.key for case in chosen])
@@ -68,19 +70,25 @@ class _Worker:
         self.executor = executor
         self.seconds = seconds
         self.life = life
+        self.stopped = False
         self._process: Any = None
         self._pipe: Any = None
 
     def run(self, task: Task) -> list[Outcome]:
-        """The outcomes of a task; cases that end the process, or hang, are crashes."""
+        """The outcomes of a task; cases that end the process, or hang, are crashes.
+
+        Those that were not answered when `stop` was called are none.
+        """
+        outcomes: list[Outcome] = []
+        if self.stopped:
+            return outcomes
         self._start()
         self._pipe.send(task)
-        outcomes: list[Outcome] = []
         numbers: list[Number] | None = None
         while True:
             message = self._message()
             if isinstance(message, str):
-                return outcomes + self._again(task, numbers, outcomes, message)
+                return outcomes if self.stopped else outcomes + self._again(task, numbers, outcomes, message)
             if message is None:
                 return outcomes
             if isinstance(message, Outcome):
@@ -131,9 +139,20 @@ class _Worker:
             self._pipe.close()
             self._process = None
 
+    def stop(self) -> None:
+        """Ends the process from another thread than the one that waits for it, for good."""
+        self.stopped = True
+        if self._process is not None:
+            self._process.kill()
+
 
 def run_tasks(
-    tasks: Sequence[Task], executor: str, workers: int, seconds: float, life: Life = serve
+    tasks: Sequence[Task],
+    executor: str,
+    workers: int,
+    seconds: float,
+    limit: float = 0.0,
+    life: Life = serve,
 ) -> Iterator[tuple[Task, list[Outcome]]]:
     """Every task with its outcomes, in the order in which they finish.
 
@@ -142,6 +161,8 @@ def run_tasks(
         executor: A name that tests.conformance.executors knows; any other stops at the lowering.
         workers: Processes at once.
         seconds: A process that says nothing for longer counts as hung.
+        limit: Seconds after which no more is waited for; tasks under way give what was answered
+            by then. 0: as long as it takes.
         life: What a worker does.
     """
     idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
@@ -156,11 +177,19 @@ def run_tasks(
         finally:
             idle.put(worker)
 
+    def stop() -> None:
+        for worker in team:
+            worker.stop()
+
+    timer = Timer(limit, stop)
+    timer.daemon = True
+    if limit:
+        timer.start()
     with ThreadPoolExecutor(workers) as threads:
         try:
             for future in as_completed([threads.submit(run, task) for task in tasks]):
                 yield future.result()
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
-            for worker in team:
-                worker.end()
+            timer.cancel()
+            stop()

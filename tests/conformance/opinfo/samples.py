@@ -115,11 +115,16 @@ def cases(op: str, dtype: str) -> tuple[Case, ...]:
     return tuple(made)
 
 
-def spread(op: str, dtype: str, count: int) -> Sequence[Case]:
-    """At most `count` of an operator's cases, spread evenly over them; 0: all."""
+def spread(op: str, dtype: str, count: int, draw: int | None = None) -> Sequence[Case]:
+    """At most `count` of an operator's cases, spread evenly over them; 0: all.
+
+    `draw`: a seed that chooses them at random instead.
+    """
     every = cases(op, dtype)
     if not 0 < count < len(every):
         return every
+    if draw is not None:
+        return random.Random(f"{draw} {op} {dtype}").sample(every, count)
     return [every[k * len(every) // count] for k in range(count)]
 
 

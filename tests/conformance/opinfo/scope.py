@@ -13,11 +13,13 @@ from collections.abc import Mapping
 import torch
 
 DTYPES: Mapping[str, torch.dtype] = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "int64": torch.int64,
-    "bool": torch.bool,
-    "complex64": torch.complex64,
+    name: getattr(torch, name)
+    for name in (
+        *("float32", "bfloat16", "int64", "bool", "complex64"),
+        *("float64", "float16", "complex128", "complex32"),
+        *("int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64"),
+        *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"),
+    )
 }
 """The types of the sweep, by name."""
 
@@ -59,8 +61,6 @@ def out_of_scope(name: str) -> str:
 
 def foreign_type(tensor: torch.Tensor) -> str:
     """Why a tensor is out of scope; "" when it is not."""
-    if tensor.dtype is torch.complex32:
-        return "complex32"
     if tensor.is_quantized:
         return "quantised"
     return "" if tensor.layout is torch.strided else "sparse"

@@ -5,12 +5,18 @@
 runs every sample of every operator in scope on one executor, in worker processes, and merges the
 counts into benchmarks/results/opinfo_<executor>.json. `--shard 2/5`, `--ops REGEX`, `--dtypes` and
 `--samples` choose a part, which is the same in every run.
+
+    python -m tests.conformance.opinfo.sweep --executor cuda --draw 1 --count 1000 --workers 16
+
+runs 1,000 samples that a seed chooses, one of as many operators and types, on this machine's GPU;
+`--limit SECONDS` ends a run of any sort early, and what was answered by then counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import re
 import sys
 import time
@@ -20,7 +26,16 @@ from pathlib import Path
 import torch
 
 from tests.conformance.executors import EXECUTORS, GPU
-from tests.conformance.opinfo.outcome import CRASH, OK, REFUSED, WRONG, Table, tabulate, totals
+from tests.conformance.opinfo.outcome import (
+    CRASH,
+    OK,
+    REFUSED,
+    WRONG,
+    Outcome,
+    Table,
+    tabulate,
+    totals,
+)
 from tests.conformance.opinfo.pool import Task, run_tasks
 from tests.conformance.opinfo.running import BATCH
 from tests.conformance.opinfo.samples import pairs
@@ -54,6 +69,16 @@ def plan(
             groups.append(list(found))
     tasks = [Task(tuple(group), samples) for group in groups]
     return tasks[part - 1 :: parts]
+
+
+def drawn(
+    draw: int, count: int, ops: str = "", dtypes: Sequence[str] = tuple(DTYPES), batch: int = BATCH
+) -> list[Task]:
+    """The tasks of a random sample: one case of each of `count` operators and types, by a seed."""
+    every = [pair for pair in pairs(dtypes) if re.fullmatch(ops or ".*", pair[0])]
+    chosen = random.Random(draw).sample(every, min(count, len(every)) if count else len(every))
+    groups = [chosen[k : k + batch] for k in range(0, len(chosen), batch)]
+    return [Task(tuple(group), 1, draw=draw) for group in groups]
 
 
 def results_file(executor: str) -> Path:
@@ -92,12 +117,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--shard", default="1/1", help="i/n: the i-th of n parts")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=900.0, help="silence is a hang")
+    parser.add_argument("--draw", type=int, help="a seed that chooses one sample of each pair")
+    parser.add_argument("--count", type=int, default=0, help="with --draw: of so many pairs; 0: all")
+    parser.add_argument("--batch", type=int, default=BATCH, help="with --draw: cases of a module")
+    parser.add_argument("--limit", type=float, default=0.0, help="seconds until it ends; 0: never")
     parser.add_argument("--output", type=Path, help="default: benchmarks/results/opinfo_….json")
     options = parser.parse_args(arguments)
-    tasks = plan(options.ops, options.dtypes.split(","), options.samples, options.shard)
+    outcomes = _run(_tasks(options), options)
+    _summary(tabulate(outcomes))
+    return int(any(o.kind in (WRONG, CRASH) for o in outcomes))
+
+
+def _tasks(options: argparse.Namespace) -> list[Task]:
+    dtypes = options.dtypes.split(",")
+    if options.draw is not None:
+        return drawn(options.draw, options.count, options.ops, dtypes, options.batch)
+    return plan(options.ops, dtypes, options.samples, options.shard)
+
+
+def _run(tasks: Sequence[Task], options: argparse.Namespace) -> list[Outcome]:
     path = options.output or results_file(options.executor)
     before, outcomes, start = read_table(path), [], time.monotonic()
-    running = run_tasks(tasks, options.executor, options.workers, options.seconds)
+    running = run_tasks(tasks, options.executor, options.workers, options.seconds, options.limit)
     for done, (task, found) in enumerate(running, 1):
         outcomes += found
         seconds = time.monotonic() - start
@@ -107,8 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write_table(path, options.executor, _merged(before, table))
         for outcome in (o for o in found if o.kind in (WRONG, CRASH)):
             print(f"  {outcome.kind}: {outcome.label}: {outcome.reason}", file=sys.stderr)
-    _summary(tabulate(outcomes))
-    return int(any(o.kind in (WRONG, CRASH) for o in outcomes))
+    return outcomes
 
 
 def _summary(table: Table) -> None:

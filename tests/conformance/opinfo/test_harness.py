@@ -16,10 +16,10 @@ from tests.conformance.opinfo.expected import compare, expected
 from tests.conformance.opinfo.outcome import CRASH, OK, REFUSED, WRONG, Outcome, tabulate, totals
 from tests.conformance.opinfo.pool import Task, run_tasks
 from tests.conformance.opinfo.running import run_cases
-from tests.conformance.opinfo.samples import Case
+from tests.conformance.opinfo.samples import Case, spread
 from tests.conformance.opinfo.scope import out_of_scope
 from tests.conformance.opinfo.short_lived import dies_on_two_and_hangs_on_three
-from tests.conformance.opinfo.sweep import read_table, write_table
+from tests.conformance.opinfo.sweep import drawn, read_table, write_table
 
 
 def _case(function, *args, number=0, op="op"):
@@ -105,11 +105,32 @@ def test_constant_results_are_no_outputs():
 
 def test_a_worker_that_dies_or_hangs_costs_one_case():
     tasks = [Task((("op", "float32"),))]
-    ((_, outcomes),) = run_tasks(tasks, "", 1, 5.0, dies_on_two_and_hangs_on_three)
+    ((_, outcomes),) = run_tasks(tasks, "", 1, 5.0, life=dies_on_two_and_hangs_on_three)
     assert _kinds(outcomes) == [OK, OK, CRASH, CRASH, OK]
     reasons = [o.reason for o in sorted(outcomes, key=lambda o: o.number) if o.kind == CRASH]
     assert "status 3" in reasons[0]
     assert "no answer" in reasons[1]
+
+
+def test_a_limit_of_time_keeps_what_was_answered():
+    tasks = [Task((("op", "float32"),), only=(("op", "float32", n),)) for n in (0, 3, 1)]
+    outcomes = [
+        o
+        for _, found in run_tasks(tasks, "", 1, 600.0, 8.0, dies_on_two_and_hangs_on_three)
+        for o in found
+    ]
+    assert [(o.number, o.kind) for o in outcomes] == [(0, OK)]
+
+
+def test_a_seed_chooses_operators_types_and_samples():
+    one, again, other = (drawn(seed, 40, "a.*", batch=16) for seed in (1, 1, 2))
+    assert one == again != other
+    assert [len(task.pairs) for task in one] == [16, 16, 8]
+    assert len({pair for task in one for pair in task.pairs}) == 40
+    (op, dtype), *_ = one[0].pairs
+    assert spread(op, dtype, 1, 1) == spread(op, dtype, 1, 1)
+    numbers = {spread("add", "float32", 1, seed)[0].number for seed in range(9)}
+    assert len(numbers) > 1
 
 
 def test_tables_are_counts_and_come_back_from_their_file(tmp_path: Path):
