@@ -43,12 +43,12 @@ def test_refused_architectures_exist() -> None:
 
 
 def test_names_are_unique() -> None:
-    names = [a.name for a in ARCHITECTURES]
+    names = [a.key for a in ARCHITECTURES]
     assert len(set(names)) == len(names)
 
 
 def test_results_are_read_back_as_they_were_written() -> None:
     from tests.models.check import Outcome
 
-    rows = {a.name: row_of(a, Outcome("refused", "a | b", 0, 1.0)) for a in ARCHITECTURES[:3]}
+    rows = {a.key: row_of(a, Outcome("refused", "a | b", 0, 1.0)) for a in ARCHITECTURES[:3]}
     assert read_rows(document(rows)) == rows
