@@ -13,8 +13,9 @@ ARCHITECTURES = (
 )
 
 REFUSED: Mapping[str, str] = {
-    "Longformer": "data-dependent",
-    "Vilt": "data-dependent",
+    "transformers Longformer": "data-dependent",
+    "transformers FNet": "number of points",
+    "transformers Vilt": "data-dependent",
 }
 """Architectures that do not package -> words of the reason. One that does fails its test until its
 row is removed."""

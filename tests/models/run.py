@@ -23,12 +23,13 @@ from tests.models.architectures import ARCHITECTURES
 from tests.models.check import CPU, Outcome, check
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "models.md"
-HEAD = """# Architectures of kept libraries: packaged for {target}, compared with eager
+HEAD = """# Architectures of four libraries: packaged for {target}, compared with eager
 
 Small random configurations (`tests/models/architectures.py`) in the default settings of their
-libraries (attention and experts included), every output against eager in float64: our greatest error at most 3 times that of eager in the model's dtype on the same device.
-Models with dynamic dims run at three sizes from one package. Seconds are those of packaging, on a
-busy machine. `make models` writes this file.
+libraries, attention and experts included. Every output against eager in float64: our greatest
+error at most 3 times that of eager in the model's dtype on the same device. Models with dynamic
+dims run at three sizes from one package. Seconds are those of packaging, on a busy machine.
+`make models` writes this file.
 
 """
 _COLUMNS = "| architecture | kind | dynamic | result | kernels | seconds | reason |\n"
