@@ -9,6 +9,7 @@ from torch.export import Dim
 from aot.errors import UnsupportedOperators
 from aot.ir.templates import Fft
 from aot.lowering.fourier import split
+from aot.symbolic import is_int
 from tests.lowering.lowered import lowered, only_template, templates
 
 
@@ -41,7 +42,21 @@ def test_a_batch_may_be_dynamic() -> None:
     assert all(isinstance(call, Fft) for call in templates(graph))
 
 
-def test_a_dynamic_number_of_points_is_refused_with_advice() -> None:
+def test_a_dynamic_number_of_points_takes_transforms_as_long_as_the_greatest_needs() -> None:
     size = Dim("size", min=4, max=64)
-    with pytest.raises(UnsupportedOperators, match=r"make that dimension static, or give n="):
+    for function, length in ((torch.fft.fft, 8), (torch.fft.irfft, 9)):
+        x = torch.randn(3, length, dtype=torch.complex64)
+        shapes = (({1: size},),)
+        graph = lowered(function, x, dynamic_shapes=shapes)
+        least = 2 * (64 if function is torch.fft.fft else 2 * (64 - 1)) - 1
+        for call in templates(graph):
+            assert isinstance(call, Fft)
+            length_of_all = call.re.axes[1].extent
+            assert is_int(length_of_all) and least <= length_of_all < 2 * least
+        assert len(templates(graph)) == 3
+
+
+def test_points_without_an_end_are_refused_with_advice() -> None:
+    size = Dim("size", min=4)
+    with pytest.raises(UnsupportedOperators, match=r"give that dimension a max"):
         lowered(torch.fft.fft, torch.randn(3, 8), dynamic_shapes=(({1: size},),))
