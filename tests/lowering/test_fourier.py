@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch.export import Dim
 
 from aot.errors import UnsupportedOperators
+from aot.ir.interpreter import bind_dims, interpret_loops
 from aot.ir.templates import Fft
 from aot.lowering.fourier import split
 from aot.symbolic import is_int
@@ -54,6 +56,26 @@ def test_a_dynamic_number_of_points_takes_transforms_as_long_as_the_greatest_nee
             length_of_all = call.re.axes[1].extent
             assert is_int(length_of_all) and least <= length_of_all < 2 * least
         assert len(templates(graph)) == 3
+
+
+def _both_ways(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    back = torch.fft.ifft(x, dim=0, norm="ortho").imag
+    whole = torch.fft.fftn(torch.complex(x, y), norm="forward").real
+    half = torch.fft.irfft(torch.complex(x, y), dim=0, norm="ortho")
+    return torch.fft.fft(x, dim=0).real, back, torch.fft.rfft(x, dim=0).imag, whole, half
+
+
+@pytest.mark.parametrize("points", [7, 16, 31])
+def test_a_dynamic_number_of_points_gives_what_eager_gives(points: int) -> None:
+    shapes = (({0: Dim("size", min=7, max=31)}, {0: Dim("size", min=7, max=31)}),)
+    example = [torch.randn(9, 3) for _ in range(2)]
+    graph = lowered(_both_ways, *example, dynamic_shapes=shapes)
+    x, y = (torch.randn(points, 3) for _ in range(2))
+    dims = bind_dims(graph.dims, [x.shape, y.shape])
+    arrays = dict(zip(graph.inputs, (x.numpy(), y.numpy()), strict=True))
+    found = interpret_loops(graph, arrays, lambda _: np.zeros(0), dims)
+    for ours, eager in zip(found, _both_ways(x, y), strict=True):
+        assert np.allclose(ours, eager.resolve_neg().numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_points_without_an_end_are_refused_with_advice() -> None:
