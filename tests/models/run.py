@@ -116,7 +116,7 @@ def main() -> None:
             row = row_of(architecture, done.result())
             print(row, end="", flush=True)
             rows = read_rows(results.read_text(encoding="utf-8")) if results.exists() else {}
-            text = document({**rows, architecture.name: row}, options.target)
+            text = document({**rows, architecture.key: row}, options.target)
             results.write_text(text, encoding="utf-8")
 
 
