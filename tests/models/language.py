@@ -25,7 +25,6 @@ from tests.models.inputs import VOCABULARY
 
 _DISTIL = {"vocab_size": VOCABULARY, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}
 _DISENTANGLED = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
-_CHARACTERS = {"downsampling_rate": 2, "local_transformer_stride": 4, "num_hash_buckets": 64}
 _EIGHT = ((2, 8), (3, 8), (1, 8))
 """Of models that allow lengths only which their strides divide."""
 
@@ -118,7 +117,6 @@ ENCODERS = (
     encoder("Lilt", hidden_size=48, channel_shrink_ratio=2),
     encoder("MarkupLM"),
     encoder("Yoso", use_expectation=True),
-    replace(encoder("Canine", **_CHARACTERS), dynamic=given.TEXT_ROWS, sizes=_EIGHT),
     row("XLNet", "encoder", _XLNET, inputs=given.tokens, dynamic=given.TEXT),
     row("XLM", "encoder", _XLM, inputs=given.tokens, dynamic=given.TEXT),
     row("Flaubert", "encoder", _XLM, inputs=given.tokens, dynamic=given.TEXT),
