@@ -58,7 +58,7 @@ conformance: setup ## every operator row, and PyTorch's OpInfo samples, on every
 	@$(PY) -m tests.conformance.opinfo.sweep --executor triton --samples 4
 	@$(PY) -m tools.operators
 
-models: setup ## architectures of transformers, packaged and compared: benchmarks/results/models.md
+models: setup ## architectures of four libraries, packaged and compared: benchmarks/results/models.md
 	@$(PY) -m tests.models.run $(ARGS)
 
 programs: setup ## thousands of random programs against eager: benchmarks/results/programs.md

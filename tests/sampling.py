@@ -13,7 +13,6 @@ SWEEPS = {
     "tests/conformance/opinfo/": 1,
     "tests/conformance/": 5,
     "tests/examples/test_gpu_code.py": 2,
-    "tests/models/": 10,
 }
 """Sweeps: of the cases of each test below these paths one in so many runs, at least one, unless
 `--sweeps` asks for all (`make sweeps`, `make conformance`)."""

@@ -42,7 +42,7 @@ SPANNING: Mapping[str, str] = {
     "tests/shapes/": "the random cases of benchmarks/shapes, and what a run writes of them",
     "tests/docs/": "the documents: blocks of the guides, names that they mention, the site",
     "tests/examples/": "the examples, packaged and run",
-    "tests/models/": "architectures of transformers, packaged and run",
+    "tests/models/": "architectures of four libraries, packaged and run",
     "tests/programs/": "random programs, packaged and run",
     "tests/runtime/": "packages as users run them: the loader, and the C++ runtime below it",
     "tests/serve/": "the server of cpp/serve, through its clients",

@@ -72,7 +72,7 @@ def declare(
         declared.append(DeclaredBuffer(dtype.name, _plain(size), access_of(kernel, name)))
     relations = tuple(
         (_plain(variables.take(r.left)), r.relation, _plain(variables.take(r.right)))
-        for r in _known_of(variables.dims(), graph.relations)
+        for r in _known_of(variables.dims(), variables.certain(graph.relations))
     )
     made = Declaration(
         tuple(variables.ranges),
@@ -133,6 +133,7 @@ class _Variables:
         self.values: list[Expr] = []
         self._graph = graph.name
         self._names: dict[Symbol, Symbol] = {}
+        self._measured = {dim(d.name) for d in graph.dims if d.source is None}
         self._known = {
             dim(d.name): Variable(d.minimum, d.maximum, d.multiple_of) for d in graph.dims
         }
@@ -158,6 +159,14 @@ class _Variables:
     def dims(self) -> frozenset[Symbol]:
         """The dims that there are variables for."""
         return frozenset(self._names)
+
+    def certain(self, relations: Iterable[SizeRelation]) -> Sequence[SizeRelation]:
+        """Relations without those of measured dims that the launch does not name.
+
+        It may run before such a dim is read, when nothing is known of it.
+        """
+        later = self._measured - self._names.keys()
+        return [r for r in relations if not later & (r.left.free_symbols | r.right.free_symbols)]
 
 
 def _known_of(dims: frozenset[Symbol], relations: Iterable[SizeRelation]) -> Sequence[SizeRelation]:

@@ -3,8 +3,9 @@
 A transform of real numbers of an even length is one of half as many complex ones, and a pass over
 the results. A length with a large prime factor is a convolution with a chirp, by transforms of a
 length that is a power of two, or nearly (Bluestein, A linear filtering approach to the computation
-of the discrete Fourier transform, 1970). Tables of roots of unity depend on nothing, and are folded
-when the package is built.
+of the discrete Fourier transform, 1970); so is one that is known only when the package runs, by
+transforms as long as the greatest one of its range needs. Tables of roots of unity depend on
+nothing, and are folded when the package is built.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from aot.lowering.registry import Call, CannotLower
 from aot.lowering.reshape import reshape_index
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
-from aot.symbolic import Expr, as_expr, integer, is_int, product, ravel
+from aot.symbolic import Expr, FloorDiv, as_expr, integer, is_int, product, ravel
 
 Shape = tuple[Expr, ...]
 
@@ -42,6 +43,12 @@ _FINE = 32
 
 _SUMMED = 1 << 22
 """Products up to which a chirp's transform is computed by its definition."""
+
+_MOST_OPEN = 1 << 20
+"""Points up to which their number may be known only when the package runs."""
+
+Number = Node | int
+"""A number of points: an int where it is known."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +102,20 @@ def _times(a: tuple[Node, Node], b: tuple[Node, Node]) -> tuple[Node, Node]:
 # ---- tables ----
 
 
-def root(power: Node, n: int, dtype: DType) -> tuple[Node, Node]:
+def _number(builder: GraphBuilder, n: Expr) -> Number:
+    return int(n) if is_int(n) else builder.index_node(n)
+
+
+def _twice(n: Number) -> Number:
+    return 2 * n if isinstance(n, int) else e.mul(n, 2)
+
+
+def root(power: Node, n: Number, dtype: DType) -> tuple[Node, Node]:
     """exp(-2 pi i power / n), 0 <= power < n, from an angle of at most an eighth of a turn."""
-    quarter = e.floordiv(e.add(e.mul(power, 8), n), 2 * n)
+    quarter = e.floordiv(e.add(e.mul(power, 8), n), _twice(n))
     rest = e.sub(e.mul(power, 4), e.mul(quarter, n))
-    angle = e.mul(e.div(cast(rest, FLOAT64), float(n)), math.pi / 2)
+    whole = float(n) if isinstance(n, int) else cast(n, FLOAT64)
+    angle = e.mul(e.div(cast(rest, FLOAT64), whole), math.pi / 2)
     cos, sin = e.cos(angle), e.sin(angle)
     odd = e.eq(e.mod(quarter, 2), 1)
     x, y = e.select(odd, e.neg(sin), cos), e.select(odd, cos, sin)
@@ -133,13 +149,16 @@ def _factors(
 # ---- one axis ----
 
 
-def _length(size: Expr) -> int:
-    if not is_int(size):
+def _most(builder: GraphBuilder, n: Expr) -> int:
+    """The greatest number of points that a size may be."""
+    most = builder.ranges.greatest(n)
+    if most is None or most > _MOST_OPEN:
         raise CannotLower(
-            "the number of points of a Fourier transform is not known when the package is built: "
-            "make that dimension static, or give n= (or s=), which pads or cuts to a known number"
+            "the number of points of a Fourier transform is not known when the package is built, "
+            f"and may be more than {_MOST_OPEN}: give that dimension a max, make it static, or "
+            "give n= (or s=), which pads or cuts to a known number"
         )
-    return int(size)
+    return most
 
 
 def split(n: int) -> tuple[int, int]:
@@ -189,9 +208,9 @@ def _call(x: Signal, axis: int, direction: Direction) -> Tensor:
 def transformed(x: Signal, axis: int, direction: Direction) -> Tensor:
     """The transform along an axis, both parts in a new last dimension."""
     shape = x.re.shape
-    n = _length(shape[axis])
-    if not _is_smooth(n):
+    if not is_int(shape[axis]) or not _is_smooth(int(shape[axis])):
         return _by_chirp(x, axis, direction)
+    n = int(shape[axis])
     if n > _MOST_UNSPLIT and split(n)[1] > 1 and not is_int(_flat(x.re, axis)[2], 1):
         return _from_last(_call(_to_last(x, axis), len(shape) - 1, direction), axis)
     return _call(x, axis, direction)
@@ -221,14 +240,14 @@ def _great_length(least: int) -> int:
 def _by_chirp(x: Signal, axis: int, direction: Direction) -> Tensor:
     """jk = (j^2 + k^2 - (k - j)^2) / 2: a convolution with exp(pi i j^2 / n)."""
     builder, dtype, shape = x.re.builder, x.re.dtype, x.re.shape
-    n = int(shape[axis])
-    size = _great_length(2 * n - 1)
-    number = builder.index_node
+    n, number = _number(builder, shape[axis]), builder.index_node
+    turn = _twice(n)
+    size = _great_length(2 * (n if isinstance(n, int) else _most(builder, shape[axis])) - 1)
     chirp = _numbers(
         builder,
-        (integer(n),),
+        (shape[axis],),
         dtype,
-        lambda at: root(e.mod(e.mul(number(at[0]), number(at[0])), 2 * n), 2 * n, dtype),
+        lambda at: root(e.mod(e.mul(number(at[0]), number(at[0])), turn), turn, dtype),
     )
 
     def loaded(signal: Signal, at: Sequence[Expr], mask: Node | None = None) -> tuple[Node, Node]:
@@ -277,13 +296,13 @@ def _joined(x: Signal) -> Tensor:
     return builder.pointwise((*x.re.shape, integer(2)), x.re.dtype, body)
 
 
-def _response(builder: GraphBuilder, chirp: Signal, n: int, size: int, dtype: DType) -> Signal:
+def _response(builder: GraphBuilder, chirp: Signal, n: Number, size: int, dtype: DType) -> Signal:
     """The transform of the conjugate chirp, from -n + 1 to n - 1, modulo `size`.
 
     Short ones are sums of cosines, in float64, folded when the package is built.
     """
     number = builder.index_node
-    if n * size <= _SUMMED:
+    if isinstance(n, int) and n * size <= _SUMMED:
 
         def body(part: int) -> Callable[[Shape, Shape], Node]:
             def summed(at: Shape, over: Shape) -> Node:
@@ -304,7 +323,7 @@ def _response(builder: GraphBuilder, chirp: Signal, n: int, size: int, dtype: DT
         here = number(at[0])
         near = e.minimum(here, e.sub(size, here))
         inside = e.lt(near, n)
-        re, im = root(e.mod(e.mul(near, near), 2 * n), 2 * n, dtype)
+        re, im = root(e.mod(e.mul(near, near), _twice(n)), _twice(n), dtype)
         return e.select(inside, re, 0.0), e.select(inside, e.neg(im), 0.0)
 
     return _parts(transformed(_numbers(builder, (integer(size),), dtype, mirrored), 0, Direction()))
@@ -317,18 +336,22 @@ def _every_second(axis: int, first: int, at: Shape) -> Shape:
     return replace(at, axis, 2 * at[axis] + first)
 
 
-def _of_real(x: Tensor, axis: int, scale: float, count: int) -> Tensor:
+def _halves(n: Expr) -> bool:
+    """Whether so many real numbers are taken as half as many complex ones."""
+    return is_int(n) and n % 2 == 0 and n >= 4
+
+
+def _of_real(x: Tensor, axis: int, scale: float, count: Expr) -> Tensor:
     """The first `count` results for real numbers; the others are their conjugates."""
-    n = _length(x.shape[axis])
-    if n % 2 or n < 4:
+    if not _halves(x.shape[axis]):
         whole = transformed(Signal(x, None), axis, Direction(scale))
-        shape = replace(whole.shape, axis, integer(count))
+        shape = replace(whole.shape, axis, count)
         return moved(whole, shape, lambda at: at)
-    half = n // 2
+    half = int(x.shape[axis]) // 2
     shape = replace(x.shape, axis, integer(half))
     halves = [moved(x, shape, partial(_every_second, axis, c)) for c in range(2)]
     pairs = Signal(halves[0], halves[1])
-    return _unfolded(_parts(transformed(pairs, axis, Direction(scale))), axis, count)
+    return _unfolded(_parts(transformed(pairs, axis, Direction(scale))), axis, int(count))
 
 
 def _unfolded(z: Signal, axis: int, count: int) -> Tensor:
@@ -371,34 +394,38 @@ def _unfolded(z: Signal, axis: int, count: int) -> Tensor:
     return builder.pointwise(shape, dtype, body)
 
 
-def _to_real(x: Signal, axis: int, n: int, scale: float) -> Tensor:
+def _to_real(x: Signal, axis: int, size: Expr, scale: float) -> Tensor:
     """n real numbers from the first n // 2 + 1 of their transform."""
     builder, dtype, im_ = x.re.builder, x.re.dtype, x.im
     assert im_ is not None
     number = builder.index_node
     direction = Direction(scale, inverse=True)
-    half = n // 2
+    points = _number(builder, size)
+    middle = points // 2 if isinstance(points, int) else e.floordiv(points, 2)
 
     def imaginary(at: Shape, k: Expr, mask: Node | None = None) -> Node:
         """Of what is real, the imaginary part does not count."""
         value = im_.load(replace(at, axis, k), mask)
         real = e.eq(number(k), 0)
-        if n % 2 == 0:
-            real = e.or_(real, e.eq(number(k), half))
+        if not isinstance(points, int):
+            real = e.or_(real, e.eq(e.mul(number(k), 2), points))
+        elif points % 2 == 0:
+            real = e.or_(real, e.eq(number(k), middle))
         return e.select(real, 0.0, value)
 
-    if n % 2 or n < 4:
+    if not _halves(size):
 
         def whole(at: Shape) -> tuple[Node, Node]:
             k = at[axis]
-            low, high = e.le(number(k), half), e.gt(number(k), half)
-            re = [x.re.load(replace(at, axis, p), m) for p, m in ((k, low), (n - k, high))]
-            im = e.select(low, imaginary(at, k, low), e.neg(imaginary(at, n - k, high)))
+            low, high = e.le(number(k), middle), e.gt(number(k), middle)
+            re = [x.re.load(replace(at, axis, p), m) for p, m in ((k, low), (size - k, high))]
+            im = e.select(low, imaginary(at, k, low), e.neg(imaginary(at, size - k, high)))
             return e.select(low, *re), im
 
-        shape = replace(x.re.shape, axis, integer(n))
+        shape = replace(x.re.shape, axis, size)
         made = _parts(transformed(_numbers(builder, shape, dtype, whole), axis, direction))
         return made.re
+    n, half = int(size), int(size) // 2
     roots = _roots(builder, n, dtype, half)
 
     def folded(at: Shape) -> tuple[Node, Node]:
@@ -424,9 +451,23 @@ def _to_real(x: Signal, axis: int, n: int, scale: float) -> Tensor:
 
 
 def _scale(sizes: Sequence[Expr], normalization: int) -> float:
-    """0: none, 1: by the root of the number of points, 2: by that number."""
-    points = math.prod(_length(s) for s in sizes)
+    """0: none, 1: by the root of the number of points, 2: by that number, as far as it is known."""
+    points = math.prod(int(s) for s in sizes if is_int(s))
     return (1.0, 1.0 / math.sqrt(points), 1.0 / points)[normalization]
+
+
+def _rescaled(x: Tensor, sizes: Sequence[Expr], normalization: int) -> Tensor:
+    """What `_scale` leaves: the factor of the sizes that are known only when the package runs."""
+    open_ = product([s for s in sizes if not is_int(s)])
+    if normalization == 0 or is_int(open_):
+        return x
+
+    def body(at: Shape) -> Node:
+        points = cast(x.builder.index_node(open_), FLOAT64)
+        by = points if normalization == 2 else e.sqrt(points)
+        return e.mul(x.load(at), cast(e.div(1.0, by), x.dtype))
+
+    return x.builder.pointwise(x.shape, x.dtype, body)
 
 
 def _checked(dtype: DType) -> None:
@@ -455,8 +496,9 @@ def fft_c2c(
     axes = [wrap_dim(d, signal.re.rank) for d in dim]
     if not axes:
         return _joined(signal)
-    scale = _scale([signal.re.shape[a] for a in axes], normalization)
-    return _along(signal, axes, Direction(scale, inverse=not forward))
+    sizes = [signal.re.shape[a] for a in axes]
+    direction = Direction(_scale(sizes, normalization), inverse=not forward)
+    return _rescaled(_along(signal, axes, direction), sizes, normalization)
 
 
 @REGISTRY.row("complex.aten._fft_r2c.default")
@@ -466,13 +508,14 @@ def fft_r2c(
     """Real numbers to complex ones, along the last of `dim` to half as many where `onesided`."""
     _checked(x.dtype)
     axes = [wrap_dim(d, x.rank) for d in dim]
-    scale = _scale([x.shape[a] for a in axes], normalization)
-    n = _length(x.shape[axes[-1]])
-    count = n // 2 + 1 if onesided else n
-    if len(axes) == 1:
-        return _of_real(x, axes[0], scale, count)
-    whole = _of_real(x, axes[-1], 1.0, count)
-    return _along(_parts(whole), axes[:-1], Direction(scale))
+    sizes = [x.shape[a] for a in axes]
+    scale = _scale(sizes, normalization)
+    n = sizes[-1]
+    count = FloorDiv(n, 2) + 1 if onesided else n
+    made = _of_real(x, axes[-1], scale if len(axes) == 1 else 1.0, count)
+    if len(axes) > 1:
+        made = _along(_parts(made), axes[:-1], Direction(scale))
+    return _rescaled(made, sizes, normalization)
 
 
 @REGISTRY.row("complex.aten._fft_c2r.default")
@@ -487,12 +530,12 @@ def fft_c2r(
     signal = Signal(*x)
     _checked(signal.re.dtype)
     axes = [wrap_dim(d, signal.re.rank) for d in dim]
-    n = _length(as_expr(last_dim_size))
-    sizes = [*(signal.re.shape[a] for a in axes[:-1]), integer(n)]
+    n = as_expr(last_dim_size)
+    sizes = [*(signal.re.shape[a] for a in axes[:-1]), n]
     scale = _scale(sizes, normalization)
     if len(axes) > 1:
         signal = _parts(_along(signal, axes[:-1], Direction(inverse=True)))
-    return _to_real(signal, axes[-1], n, scale)
+    return _rescaled(_to_real(signal, axes[-1], n, scale), sizes, normalization)
 
 
 @REGISTRY.row("aten.fft_fftfreq.default", "aten.fft_rfftfreq.default")

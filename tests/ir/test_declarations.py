@@ -80,6 +80,18 @@ def test_relations_of_the_dims_and_of_those_that_they_name() -> None:
     assert last.relations == (("v0", "<", 9),)
 
 
+def test_a_launch_knows_nothing_of_a_size_that_is_measured_after_it() -> None:
+    relations = (SizeRelation(dim("m0"), "<=", dim("s0"), ""),)
+    sizes = (size("s0"), Dim("m0", 0, 64, 8, None))
+    graph = replace(rows(*sizes).graph(), relations=relations)
+    launches = emitted_for_host(graph).launches
+    (first, values), (second, _) = (
+        declare(graph, k, la) for k, la in zip(graph.kernels, launches, strict=True)
+    )
+    assert (first.relations, values) == ((), (dim("s0"),))
+    assert second.relations == (("v0", "<=", "v1"),)
+
+
 def test_a_symbol_that_is_no_dim_is_refused() -> None:
     graph = rows(size("s0")).graph()
     launch = Launch("k0", "", (), (dim("s1"),), WorkUnits(*[integer(0)] * 3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,18 +14,14 @@ from typing import Any
 
 import aot_runtime
 import torch
-import transformers
 from torch.utils import _pytree as pytree
-from transformers.integrations.executorch import (
-    TorchExportableModuleWithStaticCache as Exportable,
-)
 
 import aot
 from aot.errors import AotError
 from aot.options import parse_target
 from tests.comparing import complaint
 from tests.examples.accuracy import arrays_of, default_double, widen
-from tests.models.architectures import Architecture
+from tests.models.architecture import Architecture
 from tests.models.inputs import Inputs
 from tests.rounding import reordered
 from tests.settings import level, seeded
@@ -46,8 +43,7 @@ class Outcome:
 def model_of(architecture: Architecture) -> torch.nn.Module:
     """The model with random weights; none of them keeps its neutral initial value."""
     torch.manual_seed(seeded())
-    config = getattr(transformers, architecture.config)(**architecture.options)
-    model = getattr(transformers, architecture.model)(config).eval()
+    model = architecture.build().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
@@ -68,7 +64,9 @@ def keeping_cache(architecture: Architecture, model: torch.nn.Module) -> torch.n
         return model
     model.generation_config.use_cache = True
     model.generation_config.cache_implementation = "static"
-    return Exportable(model, batch_size=1, max_cache_len=architecture.cache).eval()
+    executorch = importlib.import_module("transformers.integrations.executorch")
+    exportable = executorch.TorchExportableModuleWithStaticCache
+    return exportable(model, batch_size=1, max_cache_len=architecture.cache).eval()
 
 
 def inputs_of(architecture: Architecture) -> list[Inputs]:

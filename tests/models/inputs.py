@@ -19,8 +19,10 @@ _BOTH = {0: "batch", 1: "length"}
 TEXT: Dynamic = {"input_ids": _BOTH, "attention_mask": _BOTH}
 PAIR: Dynamic = {**TEXT, "decoder_input_ids": {0: "batch", 1: "target"}}
 BARE: Dynamic = {"input_ids": _BOTH}
+TEXT_ROWS: Dynamic = {"input_ids": {0: "batch"}, "attention_mask": {0: "batch"}}
 ROWS: Dynamic = {"input_ids": {0: "batch"}}
 IMAGE: Dynamic = {"pixel_values": {0: "batch"}}
+PLAIN: Dynamic = {"x": {0: "batch"}}
 IMAGE_TEXT: Dynamic = {**TEXT, **IMAGE}
 SOUND: Dynamic = {"input_values": _BOTH}
 SPEECH: Dynamic = {"input_features": {0: "batch"}, "decoder_input_ids": {0: "batch", 1: "target"}}
@@ -53,11 +55,11 @@ def source_and_target(batch: int, length: int, generator: torch.Generator) -> In
     return {**tokens(batch, length, generator), "decoder_input_ids": target}
 
 
-def image(side: int, channels: int = 3) -> Make:
+def image(side: int, channels: int = 3, name: str = "pixel_values") -> Make:
     """Square images of a fixed side."""
 
     def make(batch: int, _: int, generator: torch.Generator) -> Inputs:
-        return {"pixel_values": torch.randn(batch, channels, side, side, generator=generator)}
+        return {name: torch.randn(batch, channels, side, side, generator=generator)}
 
     return make
 
@@ -76,6 +78,15 @@ def video(frames: int, side: int) -> Make:
 
     def make(batch: int, _: int, generator: torch.Generator) -> Inputs:
         return {"pixel_values": torch.randn(batch, frames, 3, side, side, generator=generator)}
+
+    return make
+
+
+def film(frames: int, side: int, name: str) -> Make:
+    """Short films, channels first."""
+
+    def make(batch: int, _: int, generator: torch.Generator) -> Inputs:
+        return {name: torch.randn(batch, 3, frames, side, side, generator=generator)}
 
     return make
 

@@ -18,16 +18,18 @@ from pathlib import Path
 
 import torch
 
-from tests.models.architectures import ARCHITECTURES, Architecture
+from tests.models.architecture import Architecture
+from tests.models.architectures import ARCHITECTURES
 from tests.models.check import CPU, Outcome, check
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "models.md"
-HEAD = """# Architectures of `transformers`: packaged for {target}, compared with eager
+HEAD = """# Architectures of four libraries: packaged for {target}, compared with eager
 
-Small random configurations (`tests/models/architectures.py`), every output against eager in
-float64: our greatest error at most 3 times that of eager in the model's dtype on the same device.
-Models with dynamic dims run at three sizes from one package. Seconds are those of packaging, on a
-busy machine. `make models` writes this file.
+Small random configurations (`tests/models/architectures.py`) in the default settings of their
+libraries, attention and experts included. Every output against eager in float64: our greatest
+error at most 3 times that of eager in the model's dtype on the same device. Models with dynamic
+dims run at three sizes from one package. Seconds are those of packaging, on a busy machine.
+`make models` writes this file.
 
 """
 _COLUMNS = "| architecture | kind | dynamic | result | kernels | seconds | reason |\n"
@@ -38,7 +40,7 @@ def outcome_of(architecture: Architecture, seconds: float, target: str) -> Outco
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.models.check"])
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_check, args=(architecture.name, target, sender))
+    process = context.Process(target=_check, args=(architecture.key, target, sender))
     process.start()
     sender.close()
     outcome = Outcome("unfinished", f"no answer within {seconds:.0f} s", seconds=seconds)
@@ -53,9 +55,9 @@ def outcome_of(architecture: Architecture, seconds: float, target: str) -> Outco
     return outcome
 
 
-def _check(name: str, target: str, sender: Connection) -> None:
+def _check(key: str, target: str, sender: Connection) -> None:
     torch.set_num_threads(1)
-    (architecture,) = (a for a in ARCHITECTURES if a.name == name)
+    (architecture,) = (a for a in ARCHITECTURES if a.key == key)
     sender.send(check(architecture, target))
 
 
@@ -64,7 +66,7 @@ def row_of(architecture: Architecture, outcome: Outcome) -> str:
     dims = ", ".join(architecture.dims)
     reason = outcome.reason.replace("|", "/").replace("\n", " ")
     return (
-        f"| {architecture.name} | {architecture.kind} | {dims} | {outcome.result} "
+        f"| {architecture.key} | {architecture.kind} | {dims} | {outcome.result} "
         f"| {outcome.kernels or ''} | {outcome.seconds:.0f} | {reason} |\n"
     )
 
@@ -77,16 +79,21 @@ def read_rows(text: str) -> dict[str, str]:
 
 def document(rows: Mapping[str, str], target: str = CPU) -> str:
     """The whole file: counts, then the table in the order of the architectures."""
-    known = [(a, rows[a.name]) for a in ARCHITECTURES if a.name in rows]
-    cells = {a.name: [c.strip() for c in row.split("|")] for a, row in known}
+    known = [(a, rows[a.key]) for a in ARCHITECTURES if a.key in rows]
+    cells = {a.key: [c.strip() for c in row.split("|")] for a, row in known}
     counts = Counter(c[4] for c in cells.values())
-    both = [a for a, _ in known if len(a.dims) > 1 and cells[a.name][4] == "matches"]
+    matching = [a for a, _ in known if cells[a.key][4] == "matches"]
+    both = [a for a in matching if len(a.dims) > 1]
     summary = ", ".join(f"{n} {what}" for what, n in counts.most_common())
-    kinds = Counter(a.kind for a, _ in known if cells[a.name][4] == "matches")
+    total = Counter(a.library for a, _ in known)
+    right = Counter(a.library for a in matching)
+    by_library = ", ".join(f"{name} {right[name]} of {n}" for name, n in total.items())
+    kinds = Counter(a.kind for a in matching)
     by_kind = ", ".join(f"{kind} {n}" for kind, n in kinds.items())
     return (
         f"{HEAD.format(target=target)}{len(known)} architectures: {summary}. "
-        f"Matching, by kind: {by_kind}; {len(both)} of them with dynamic batch and length.\n\n"
+        f"Matching, by library: {by_library}; by kind: {by_kind}; {len(both)} of them with "
+        "dynamic batch and length.\n\n"
         f"{_COLUMNS}|---|---|---|---|---|---|---|\n" + "".join(row for _, row in known)
     )
 
@@ -100,7 +107,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    chosen = [a for a in ARCHITECTURES if re.search(options.regex, a.name)]
+    chosen = [a for a in ARCHITECTURES if re.search(options.regex, a.key)]
     results: Path = options.results
     with ThreadPoolExecutor(options.jobs) as pool:
         running = {pool.submit(outcome_of, a, options.seconds, options.target): a for a in chosen}
@@ -109,7 +116,7 @@ def main() -> None:
             row = row_of(architecture, done.result())
             print(row, end="", flush=True)
             rows = read_rows(results.read_text(encoding="utf-8")) if results.exists() else {}
-            text = document({**rows, architecture.name: row}, options.target)
+            text = document({**rows, architecture.key: row}, options.target)
             results.write_text(text, encoding="utf-8")
 
 
