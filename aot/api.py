@@ -35,6 +35,7 @@ def package(
     exact_floats: bool = False,
     operators: Sequence[str] = (),
     operator_libraries: Sequence[str | Path] = (),
+    files: Mapping[str, str | Path] | None = None,
 ) -> BuildReport:
     """Packages a module, or a program that `torch.export` made, into the file `path`.
 
@@ -54,6 +55,7 @@ def package(
         exact_floats: Nothing rounds float32 to TF32, whatever torch's settings let eager do.
         operators: Custom operators ("ns::name", "ns::*") that the loading program registers.
         operator_libraries: Shared objects with custom operators for the package to carry.
+        files: Files for the package to carry, such as a tokenizer, by their names in it.
 
     Returns:
         What was built: kernels, decisions, timings.
@@ -72,6 +74,7 @@ def package(
         exact_floats=exact_floats,
         operators=tuple(operators),
         operator_libraries=tuple(Path(path) for path in operator_libraries),
+        files=tuple((name, Path(path)) for name, path in (files or {}).items()),
     )
     if isinstance(module_or_program, ExportedProgram) and (
         args or kwargs or dynamic_shapes is not None

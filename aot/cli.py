@@ -113,6 +113,14 @@ _build_arguments = _together(
         help="A shared object with custom operators for the package to carry; may be repeated.",
     ),
     click.option(
+        "--file",
+        "files",
+        multiple=True,
+        metavar="NAME=PATH",
+        help="A file for the package to carry under that name, such as a tokenizer; may be "
+        "repeated.",
+    ),
+    click.option(
         "--exact-floats",
         is_flag=True,
         help="On GPUs round no float32 to TF32, whatever torch's settings let eager do.",
@@ -123,10 +131,17 @@ _build_arguments = _together(
 
 
 def _options(
-    targets: Sequence[str], no_cache: bool, check: bool, **choices: object
+    targets: Sequence[str],
+    no_cache: bool,
+    check: bool,
+    files: Sequence[str] = (),
+    **choices: object,
 ) -> BuildOptions:
     parsed = build_options.merge_targets([build_options.parse_target(t) for t in targets])
-    made = build_options.from_environment(targets=parsed or None, verify=check or None, **choices)
+    carried = tuple(build_options.parse_file(text) for text in files)
+    made = build_options.from_environment(
+        targets=parsed or None, verify=check or None, files=carried, **choices
+    )
     return build_options.without_cache(made) if no_cache else made
 
 

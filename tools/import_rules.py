@@ -82,6 +82,11 @@ RUNTIME_NOT = (
     *("aot.", "click", "cryptography", "jinja2", "rich", "safetensors", "sympy", "torch"),
     "triton",
 )
+RUNTIME_ONLY_IN = {
+    "tokenizers": "runtime/aot_runtime/embeddings/",
+    "uvicorn": "runtime/aot_runtime/embeddings/",
+}
+"""What a part of the runtime needs that is installed with it alone (an extra of the wheel)."""
 
 
 def part_of(path: str) -> str:
@@ -161,6 +166,7 @@ def problem_with(path: str, module: str) -> str:
     top = module.split(".", maxsplit=1)[0]
     if path.startswith(RUNTIME):
         forbidden = module.startswith(RUNTIME_NOT) or module == "aot"
+        forbidden |= not path.startswith(RUNTIME_ONLY_IN.get(top, ""))
         return f"the runtime's loader does not import {top}" if forbidden else ""
     if not path.startswith("aot/"):
         return ""

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+_FILES = "files/"
+"""How the entries of files begin that a package carries (docs/format.md)."""
+
+
 class StepTime(NamedTuple):
     """Time of one step: wall nanoseconds summed over `calls`.
 
@@ -432,6 +436,21 @@ class Model:
             NotFound: there is no such entry.
         """
         return entry_to_numpy(self._package.entry(name))
+
+    @property
+    def files(self) -> list[str]:
+        """Names of the files that the package carries beside the model, sorted."""
+        names = sorted(self._package.entry_names())
+        return [name.removeprefix(_FILES) for name in names if name.startswith(_FILES)]
+
+    def file(self, name: str) -> bytes:
+        """What a file that the package carries holds; it is checked the first time.
+
+        Raises:
+            NotFound: the package carries no such file; the message says which it carries.
+            CorruptPackage: its bytes are not those that were packaged.
+        """
+        return self._package.file(name)
 
     def __repr__(self) -> str:
         """The model's name, signature and instruction set."""

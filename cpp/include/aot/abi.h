@@ -272,6 +272,11 @@ AOT_API size_t aot_package_entry_count(const aot_package* package);
 AOT_API const aot_entry_info* aot_package_entry(const aot_package* package, size_t index);
 /* The entry of that name, or NULL. */
 AOT_API const aot_entry_info* aot_package_find_entry(const aot_package* package, const char* name);
+/* A file that the package carries beside the model (`--file`), by its name there: the entry
+ * "files/<name>", whose bytes are checked the first time. Writes *file, which lives as long as the
+ * package. Fails with NOT_FOUND, which says which files there are, and CORRUPT_PACKAGE. */
+AOT_API aot_status* aot_package_read_file(aot_package* package, const char* name,
+                                          const aot_entry_info** file);
 /* The plan's JSON text (docs/format.md), not NUL-terminated; its length goes to *size. */
 AOT_API const char* aot_package_plan(const aot_package* package, size_t* size);
 
