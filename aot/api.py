@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from aot import check as checking  # noqa: F401  the command line finds it here
 from aot import driver, options
-from aot import tune as tune  # noqa: PLC0414  the command line finds it here
+from aot import tune as tune  # noqa: PLC0414  the same
 from aot.backends.registry import begin
 from aot.errors import UsageError
 from aot.frontend.capture import Captured, capture_file, capture_module, capture_program

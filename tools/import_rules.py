@@ -41,6 +41,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("symbolic", "ir", "frontend", "lowering", "passes", "schedule", "backends", "link"),
         *("weight_program", "report"),
     ),
+    "blame": (*BASE, "frontend", "ir", "symbolic"),
+    "check": (*BASE, "blame", "driver", "frontend", "ir", "link", "report"),
     "tune": (
         *BASE,
         *("ir", "frontend", "lowering", "schedule", "backends", "link", "driver", "report"),
@@ -49,7 +51,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *BASE,
         *("api", "backends", "driver", "garbage", "report", "link", "lowering", "trust_commands"),
     ),
-    "api": (*BASE, "backends", "driver", "frontend", "report", "tune"),
+    "api": (*BASE, "backends", "check", "driver", "frontend", "report", "tune"),
     "__init__": ("api", "version"),
     "__main__": ("version",),
 }

@@ -14,8 +14,9 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from ..errors import AotError
-from ..policy import Policy
+from aot_runtime.errors import AotError
+from aot_runtime.policy import Policy
+
 from . import Encoder, application
 
 HEADER_BYTES = 16 << 10

@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from ..errors import AotError, InvalidArgument, ShapeMismatch
+from aot_runtime.errors import AotError, InvalidArgument, ShapeMismatch
+
 from .batches import Batches, Full
 from .encoder import Encoder
 from .protocol import ApiError, EmbeddingsRequest, answer, model_row, read_request

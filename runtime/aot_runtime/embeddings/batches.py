@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import AotError
+from aot_runtime.errors import AotError
+
 from .encoder import Encoder
 from .grouping import companions
 

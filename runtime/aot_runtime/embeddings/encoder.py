@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tokenizers import Tokenizer
 
-from ..errors import InvalidArgument
-from ..limits import Limits
-from ..model import Model, load
-from ..policy import Policy
-from ..tensors import Dim, TensorInfo
+from aot_runtime.errors import InvalidArgument
+from aot_runtime.limits import Limits
+from aot_runtime.model import Model, load
+from aot_runtime.policy import Policy
+from aot_runtime.tensors import Dim, TensorInfo
+
 from .grouping import groups
 
 if TYPE_CHECKING:

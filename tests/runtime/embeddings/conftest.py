@@ -12,7 +12,13 @@ from transformers import BertConfig, BertModel
 import aot
 from tests.levels import target_of
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"a small red blue fox dog runs sleeps and the".split()]
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    *"a small red blue fox dog runs sleeps and the".split(),
+]
 MOST_TOKENS = 48
 
 

@@ -171,9 +171,7 @@ def test_an_end_loses_nothing(encoder_package: Path) -> None:
     service = Service(encoder_package, "--sessions", "1")
     with ThreadPoolExecutor(4) as pool, service.client() as client:
         texts = [" ".join(["fox"] * 40)] * 400
-        asked = [
-            pool.submit(client.embeddings.create, model="tiny", input=texts) for _ in range(4)
-        ]
+        asked = [pool.submit(client.embeddings.create, model="tiny", input=texts) for _ in range(4)]
         with service.client() as other:
             other.models.list()
         done = service.end()

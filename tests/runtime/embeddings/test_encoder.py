@@ -58,7 +58,7 @@ def test_other_models_are_refused(tmp_path: Path, tokenizer_file: Path) -> None:
     path = tmp_path / "other.pkg"
     ids = torch.ones(2, 3, dtype=torch.long)
     aot.package(Other(), (ids, ids), path=path, targets=[target_of()])
-    with pytest.raises(aot_runtime.NotFound, match="no file 'tokenizer.json'; it carries none"):
+    with pytest.raises(aot_runtime.NotFound, match=r"no file 'tokenizer\.json'; it carries none"):
         Encoder.load(path)
     wrong = tmp_path / "wrong"
     wrong.write_text("{}")
