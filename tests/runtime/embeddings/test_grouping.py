@@ -1,5 +1,5 @@
 from aot_runtime.embeddings.grouping import companions, groups
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=40)
@@ -10,6 +10,7 @@ def padding(lengths: list[int], rows: list[int]) -> int:
     return sum(longest - lengths[i] for i in rows)
 
 
+@settings(deadline=None)
 @given(LENGTHS, st.integers(1, 8), st.integers(0, 50))
 def test_every_row_runs_once_and_little_is_padded(
     lengths: list[int], most: int, spare: int
@@ -24,6 +25,7 @@ def test_like_lengths_run_together() -> None:
     assert len(groups([7] * 20, 8)) == 3
 
 
+@settings(deadline=None)
 @given(LENGTHS, st.integers(1, 8), st.integers(0, 50))
 def test_the_row_that_waits_longest_goes_first(lengths: list[int], most: int, spare: int) -> None:
     chosen = companions(lengths, most, spare)
