@@ -17,6 +17,7 @@ from aot.errors import UsageError
 from aot.frontend.capture import Captured, capture_file, capture_module, capture_program
 from aot.frontend.eager import eager_call
 from aot.report.model import BuildReport
+from aot.report.notebook import progress
 
 
 def package(
@@ -57,6 +58,8 @@ def package(
         operators: Custom operators ("ns::name", "ns::*") that the loading program registers.
         operator_libraries: Shared objects with custom operators for the package to carry.
         files: Files for the package to carry, such as a tokenizer, by their names in it.
+
+    In a notebook, the cell shows the stages while it works, and the result as a table.
 
     Returns:
         What was built: kernels, decisions, timings.
@@ -99,9 +102,11 @@ def package(
                 operators=called,
             )
 
-        return driver.build(captured, chosen)
+        return driver.build(captured, chosen, progress())
     program = module_or_program
-    return driver.build(lambda called: capture_program(program, operators=called), chosen)
+    return driver.build(
+        lambda called: capture_program(program, operators=called), chosen, progress()
+    )
 
 
 def eager(path: Path, inputs: Sequence[Any], threads: int) -> Callable[[], object]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from aot_runtime.format.plan import Dim, Plan
 from aot_runtime.format.reader import PackageFile
+from aot_runtime.html import table
 from aot_runtime.tools.arrays import random_inputs
 from aot_runtime.tools.loaded import LoadedModel, load_model
 from aot_runtime.tools.verify import difference
@@ -80,13 +81,18 @@ class Checked:
         """Whether it is near enough."""
         return self.error <= self.allowed
 
+    def numbers(self) -> tuple[str, str, str]:
+        """The three numbers for people."""
+        return f"{self.error:.3g}", f"{self.eager:.3g}", f"{self.allowed:.3g}"
+
     def __str__(self) -> str:
         """One line for people."""
+        error, eager, allowed = self.numbers()
         verdict = "ok" if self.ok else "WRONG"
         measure = "" if self.exact else " (of eager; the model does not run in float64)"
         return (
-            f"{self.inputs}, {self.output}: {verdict}, error {self.error:.3g}, "
-            f"eager's {self.eager:.3g}, allowed {self.allowed:.3g}{measure}"
+            f"{self.inputs}, {self.output}: {verdict}, error {error}, "
+            f"eager's {eager}, allowed {allowed}{measure}"
         )
 
 
@@ -115,6 +121,17 @@ class CheckReport:
         """The report for people."""
         told = [*map(str, self.checked), *(f"{r} (so does eager)" for r in self.refused)]
         return [*told, f"first difference: {self.blame}"] if self.wrong else told
+
+    def _repr_html_(self) -> str:
+        """The report for notebooks."""
+        rows = [
+            (c.inputs, c.output, "ok" if c.ok else "WRONG", *c.numbers())
+            for c in self.checked
+        ]
+        told = f"; first difference: {self.blame}" if self.wrong else ""
+        caption = f"{self.build.model}: {len(self.wrong)} of {len(rows)} outputs are wrong{told}"
+        columns = ("inputs", "output", "", "error", "eager's error", "allowed")
+        return table(caption, columns, rows)
 
     def to_json(self) -> dict[str, Any]:
         """The report for programs."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import _native
 from .arrays import Converter, converter_for, current_stream, entry_to_numpy, to_numpy
 from .errors import InvalidArgument
+from .html import table
 from .limits import Limits, nanoseconds
 from .memory import DeviceAllocator
 from .policy import Policy, native_verify
@@ -457,6 +458,16 @@ class Model:
         name = self.plan.get("model", "")
         place = f"{self.device} ({self.isa})" if self._on_gpu else self.isa
         return f"<aot_runtime.Model {name}{self._signature} on {place}>"
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks, with a row for each input, output and state."""
+        kinds = (("input", self.inputs), ("output", self.outputs), ("state", self.states))
+        rows = [
+            (kind, info.name, f"{info.dtype}[{', '.join(map(str, info.shape))}]")
+            for kind, infos in kinds
+            for info in infos
+        ]
+        return table(repr(self), ("", "name", "type"), rows)
 
 
 def load(

@@ -1,4 +1,4 @@
-"""KServe's own client against aot-serve; run in an environment that has `kserve` (`make test-kserve`).
+"""KServe's own client against aot-serve; run where `kserve` is installed (`make test-kserve`).
 
     python kserve_client.py HTTP_PORT GRPC_PORT
 
