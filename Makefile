@@ -50,7 +50,7 @@ soak: setup ## 64 sessions, 8 threads, mixed load with failures: make soak ARGS=
 	  LD_LIBRARY_PATH=build/release/cpp/tests/fake_driver build/release/cpp/tests/soak $(ARGS)
 
 soak-serve: setup ## wrong clients, reloads and slow ones ask aot-serve: ARGS='--serve-seconds 600'
-	@$(PY) -m pytest tests/serve/test_faults.py $(or $(ARGS),--serve-seconds 600)
+	@$(PY) -m pytest tests/serve/test_faults.py tests/serve/test_grpc_faults.py $(or $(ARGS),--serve-seconds 600)
 
 test-kserve: setup ## KServe's own client asks aot-serve; it is installed into build/kserve
 	@VENV=$(VENV) scripts/kserve build/kserve

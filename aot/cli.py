@@ -341,6 +341,8 @@ def check(
             where=model,
             results=report.lines(),
             records=report.to_json()["results"],
+            advice="Report it with the model and the first difference; docs/guides/wrong-result.md "
+            "says what else to look at.",
         )
     if as_json:
         print_json(report.to_json())
