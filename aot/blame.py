@@ -170,6 +170,6 @@ def _of_code(
 def in_memory(buffer: Buffer, value: Array, dims: Mapping[str, int]) -> Array:
     """A buffer's elements in the order in which they lie in memory, where they fill it."""
     symbols = {dim(name): size for name, size in dims.items()}
-    strides = [int(evaluate(s, symbols)) for s in buffer.strides]
+    strides = [int(evaluate(s, symbols)) for s in buffer.strides or ()] or [0] * value.ndim
     order = sorted(range(value.ndim), key=lambda axis: (-strides[axis], axis))
     return np.ascontiguousarray(value.transpose(order))

@@ -124,10 +124,7 @@ class CheckReport:
 
     def _repr_html_(self) -> str:
         """The report for notebooks."""
-        rows = [
-            (c.inputs, c.output, "ok" if c.ok else "WRONG", *c.numbers())
-            for c in self.checked
-        ]
+        rows = [(c.inputs, c.output, "ok" if c.ok else "WRONG", *c.numbers()) for c in self.checked]
         told = f"; first difference: {self.blame}" if self.wrong else ""
         caption = f"{self.build.model}: {len(self.wrong)} of {len(rows)} outputs are wrong{told}"
         columns = ("inputs", "output", "", "error", "eager's error", "allowed")
@@ -169,7 +166,8 @@ def check(
     Raises:
         AotError: The model cannot be packaged, or the package does not run.
     """
-    if options.output is None:
+    place = options.output
+    if place is None:
         raise InternalError("a check without a place for its package")
     seen: list[Captured] = []
 
@@ -181,12 +179,12 @@ def check(
     observers = [kept, *([observer] if observer else [])]
     options = replace(options, golden=False)
     built = driver.build(captured, options, Several(observers), choose)
-    model = load_model(options.output, None, None, device)
+    model = load_model(place, None, None, device)
     checked: list[Checked] = []
     refused: list[str] = []
     failing: list[Inputs] = []
     exact = ExactModel(seen[0])
-    for given in input_sets(seen[0], options.output, sizes or {}, seed):
+    for given in input_sets(seen[0], place, sizes or {}, seed):
         found = _compare(seen[0], exact, model, given)
         if isinstance(found, str):
             refused.append(found)

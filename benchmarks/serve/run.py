@@ -31,8 +31,9 @@ PAGE = ROOT / "benchmarks" / "results" / "serve.md"
 ABOUT = """\
 Made by `python -m benchmarks.serve.run --write`: wrk on loopback, all on two cores; every server
 has two sessions of one thread each; they are asked in turn, {rounds} slices of {seconds:.0f} s.
-Medians; ratios are of slices of one round, with the least and the greatest. ONNX Runtime {version};
-load of the machine {load:.0f}. {note}
+Medians; ratios are of slices of one round, with the least and the greatest; the processor's time
+is the server's own for a request, which other work on the machine moves little.
+ONNX Runtime {version}; load of the machine {load:.0f}. {note}
 
 """
 
@@ -45,6 +46,7 @@ class Contender:
     command: list[str]
     path: str
     port: int = 0
+    pid: int = 0
     slices: list[dict[str, float]] = field(default_factory=list)
 
 
@@ -110,13 +112,21 @@ def wait_for(port: int) -> None:
     raise TimeoutError(f"no server on port {port}")
 
 
+def processor_seconds(pid: int) -> float:
+    """What all threads of a process have used so far."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def ask(one: Contender, bodies: Path, connections: int, seconds: float) -> dict[str, float]:
     head = bodies / "head"
     words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:.0f}s", "--timeout", "30s"]
     words += ["-s", str(HERE / "load.lua"), f"http://127.0.0.1:{one.port}{one.path}"]
     words += ["--", str(bodies), *([head.read_text()] if head.exists() else [])]
+    before = processor_seconds(one.pid)
     told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     found: dict[str, float] = json.loads(told.splitlines()[-1])
+    found["cpu"] = (processor_seconds(one.pid) - before) / found["requests"]
     if found["errors"]:
         raise RuntimeError(f"{one.name}: {told}")
     return found
@@ -129,6 +139,7 @@ def measure(one: Comparison, folder: Path, seconds: float, rounds: int) -> None:
             contender.port = free_port()
             words = [w.replace("{port}", str(contender.port)) for w in contender.command]
             started.append(subprocess.Popen(words, cwd=ROOT, stderr=subprocess.DEVNULL))
+            contender.pid = started[-1].pid
         for contender in one.contenders:
             wait_for(contender.port)
             ask(contender, folder / one.bodies, one.connections, 2)
@@ -143,22 +154,35 @@ def measure(one: Comparison, folder: Path, seconds: float, rounds: int) -> None:
             process.wait(30)
 
 
+def ratio(above: list[float], below: list[float]) -> str:
+    """The median over the rounds, with the least and the greatest."""
+    found = [a / b for a, b in zip(above, below, strict=True)]
+    return f"{statistics.median(found):.2f} ({min(found):.2f} to {max(found):.2f})"
+
+
 def table(one: Comparison) -> list[str]:
-    """Medians of the slices, and the throughput over that of the last contender, the peer."""
+    """Medians of the slices, and ratios to the last contender, the peer."""
     lines = [
         f"## {one.name}",
         f"{one.connections} connections.",
         "",
-        "| server | requests a second | p50 ms | p99 ms | requests / the peer's |",
-        "|---|---|---|---|---|",
+        "| server | requests a second | / the peer's | p50 ms | p99 ms | processor ms | peer's / |",
+        "|---|---|---|---|---|---|---|",
     ]
     rates = [[s["requests"] / s["us"] * 1e6 for s in c.slices] for c in one.contenders]
-    for contender, own in zip(one.contenders, rates, strict=True):
+    costs = [[s["cpu"] * 1e3 for s in c.slices] for c in one.contenders]
+    for number, contender in enumerate(one.contenders):
         p50, p99 = (statistics.median(s[p] for s in contender.slices) / 1e3 for p in ("p50", "p99"))
-        ratios = [a / b for a, b in zip(own, rates[-1], strict=True)]
-        rate = statistics.median(own)
-        ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        lines.append(f"| {contender.name} | {rate:.1f} | {p50:.1f} | {p99:.1f} | {ratio} |")
+        cells = [
+            contender.name,
+            f"{statistics.median(rates[number]):.1f}",
+            ratio(rates[number], rates[-1]),
+            f"{p50:.0f}",
+            f"{p99:.0f}",
+            f"{statistics.median(costs[number]):.1f}",
+            ratio(costs[-1], costs[number]),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
 
 
