@@ -9,7 +9,7 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.map' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp test-gpu wheels test-wheels matrix soak soak-serve conformance models programs hostile sweeps lint tidy format golden site bench growth shapes works size clean
+.PHONY: help setup demo test test-fast test-cpp test-gpu wheels test-wheels matrix soak soak-serve test-kserve conformance models programs hostile sweeps lint tidy format golden site bench growth shapes works size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,7 +50,11 @@ soak: setup ## 64 sessions, 8 threads, mixed load with failures: make soak ARGS=
 	  LD_LIBRARY_PATH=build/release/cpp/tests/fake_driver build/release/cpp/tests/soak $(ARGS)
 
 soak-serve: setup ## wrong clients, reloads and slow ones ask aot-serve: ARGS='--serve-seconds 600'
-	@$(PY) -m pytest tests/serve/test_faults.py $(or $(ARGS),--serve-seconds 600)
+	@$(PY) -m pytest tests/serve/test_faults.py tests/serve/test_grpc_faults.py $(or $(ARGS),--serve-seconds 600)
+
+test-kserve: setup ## KServe's own client asks aot-serve; it is installed into build/kserve
+	@VENV=$(VENV) scripts/kserve build/kserve
+	@$(PY) -m pytest tests/serve/test_kserve.py --kserve build/kserve/bin/python $(ARGS)
 
 conformance: setup ## every operator row, and PyTorch's OpInfo samples, on every backend
 	@$(PY) -m pytest tests/conformance tests/backends/test_plain.py --sweeps --executors=all $(ARGS)

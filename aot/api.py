@@ -9,13 +9,15 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from aot import check as checking  # noqa: F401  the command line finds it here
 from aot import driver, options
-from aot import tune as tune  # noqa: PLC0414  the command line finds it here
+from aot import tune as tune  # noqa: PLC0414  the same
 from aot.backends.registry import begin
 from aot.errors import UsageError
 from aot.frontend.capture import Captured, capture_file, capture_module, capture_program
 from aot.frontend.eager import eager_call
 from aot.report.model import BuildReport
+from aot.report.notebook import progress
 
 
 def package(
@@ -35,6 +37,7 @@ def package(
     exact_floats: bool = False,
     operators: Sequence[str] = (),
     operator_libraries: Sequence[str | Path] = (),
+    files: Mapping[str, str | Path] | None = None,
 ) -> BuildReport:
     """Packages a module, or a program that `torch.export` made, into the file `path`.
 
@@ -54,6 +57,9 @@ def package(
         exact_floats: Nothing rounds float32 to TF32, whatever torch's settings let eager do.
         operators: Custom operators ("ns::name", "ns::*") that the loading program registers.
         operator_libraries: Shared objects with custom operators for the package to carry.
+        files: Files for the package to carry, such as a tokenizer, by their names in it.
+
+    In a notebook, the cell shows the stages while it works, and the result as a table.
 
     Returns:
         What was built: kernels, decisions, timings.
@@ -72,6 +78,7 @@ def package(
         exact_floats=exact_floats,
         operators=tuple(operators),
         operator_libraries=tuple(Path(path) for path in operator_libraries),
+        files=tuple((name, Path(path)) for name, path in (files or {}).items()),
     )
     if isinstance(module_or_program, ExportedProgram) and (
         args or kwargs or dynamic_shapes is not None
@@ -95,9 +102,11 @@ def package(
                 operators=called,
             )
 
-        return driver.build(captured, chosen)
+        return driver.build(captured, chosen, progress())
     program = module_or_program
-    return driver.build(lambda called: capture_program(program, operators=called), chosen)
+    return driver.build(
+        lambda called: capture_program(program, operators=called), chosen, progress()
+    )
 
 
 def eager(path: Path, inputs: Sequence[Any], threads: int) -> Callable[[], object]:

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any, NoReturn
 
+import aot_runtime
 import click
 from aot_runtime.format.reader import PackageFile
 from aot_runtime.tools import commands
+from aot_runtime.tools.arrays import size_given
 from aot_runtime.tools.bench import BenchResult, Observed, Rival
 from aot_runtime.tools.commands import Extras, print_json
 from aot_runtime.tools.failures import end_by_interrupt, exit_code
@@ -28,9 +32,9 @@ from rich.console import Console
 from aot import garbage
 from aot import options as build_options
 from aot.backends.registry import begin
-from aot.errors import ToolchainMissing
+from aot.errors import ToolchainMissing, VerificationFailed
 from aot.lowering.lower import supported_operators
-from aot.options import STAGES, BuildOptions
+from aot.options import CPU_LEVELS, HOST, STAGES, BuildOptions
 from aot.report.explain import explain_text
 from aot.report.model import TYPICAL_CORE, BuildReport
 from aot.report.observers import Dump, Keep, Observer, Several, Silent, Verify
@@ -113,6 +117,14 @@ _build_arguments = _together(
         help="A shared object with custom operators for the package to carry; may be repeated.",
     ),
     click.option(
+        "--file",
+        "files",
+        multiple=True,
+        metavar="NAME=PATH",
+        help="A file for the package to carry under that name, such as a tokenizer; may be "
+        "repeated.",
+    ),
+    click.option(
         "--exact-floats",
         is_flag=True,
         help="On GPUs round no float32 to TF32, whatever torch's settings let eager do.",
@@ -123,10 +135,17 @@ _build_arguments = _together(
 
 
 def _options(
-    targets: Sequence[str], no_cache: bool, check: bool, **choices: object
+    targets: Sequence[str],
+    no_cache: bool,
+    check: bool,
+    files: Sequence[str] = (),
+    **choices: object,
 ) -> BuildOptions:
     parsed = build_options.merge_targets([build_options.parse_target(t) for t in targets])
-    made = build_options.from_environment(targets=parsed or None, verify=check or None, **choices)
+    carried = tuple(build_options.parse_file(text) for text in files)
+    made = build_options.from_environment(
+        targets=parsed or None, verify=check or None, files=carried, **choices
+    )
     return build_options.without_cache(made) if no_cache else made
 
 
@@ -177,11 +196,19 @@ def _build(model: Path, options: BuildOptions, observer: Observer) -> BuildRepor
     return report
 
 
-def _observed_build(model: Path, options: BuildOptions, quiet: bool) -> BuildReport:
+@contextmanager
+def _shown(*, quiet: bool) -> Iterator[Observer]:
+    """What shows a build's stages, or nothing."""
     if quiet:
-        return _build(model, options, Silent())
+        yield Silent()
+        return
     with Progress(Console(stderr=True)) as progress:
-        return _build(model, options, progress)
+        yield progress
+
+
+def _observed_build(model: Path, options: BuildOptions, quiet: bool) -> BuildReport:
+    with _shown(quiet=quiet) as observer:
+        return _build(model, options, observer)
 
 
 def _kernel_counts(report: BuildReport) -> str:
@@ -264,6 +291,70 @@ def explain(model: Path, html: Path | None, as_json: bool, debug: bool, **choice
         click.echo(str(html))
     else:
         click.echo(explain_text(report, TYPICAL_CORE), nl=False)
+
+
+@cli.command(short_help="Package a model, run it beside eager, say where it differs first.")
+@_build_arguments
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Keep the package here; default: none."
+)
+@click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="DIM=N",
+    help="A dynamic size for one more set of random inputs; may be repeated.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of random inputs.")
+@click.option("--device", help="Where to run: cpu, cuda, cuda:1; default: the host.")
+@_json
+@_debug
+def check(
+    *,
+    model: Path,
+    output: Path | None,
+    sizes: Sequence[str],
+    seed: int,
+    device: str | None,
+    as_json: bool,
+    debug: bool,
+    **choices: Any,
+) -> None:
+    """Package MODEL and run the package beside eager, on its own inputs and on random ones.
+
+    Dynamic sizes take several values. Prints the greatest error of each output, measured against
+    eager in float64. Where one is too large, the exit code is 1, and the first difference is told:
+    the stage of the compiler, the kernel, the model's line.
+    """
+    checking = _torch_side().checking
+    chosen = dict(size_given(text) for text in sizes)
+    with TemporaryDirectory() as folder, _shown(quiet=as_json) as observer:
+        place = output or Path(folder) / "model.pkg"
+        options = _options(**_one_level(choices), output=place, debug=debug)
+        begin(options)
+        report = checking.check(
+            model, options, sizes=chosen, seed=seed, device=device, observer=observer
+        )
+    if report.wrong:
+        raise VerificationFailed(
+            f"{len(report.wrong)} of {len(report.checked)} outputs differ from eager",
+            where=model,
+            results=report.lines(),
+            records=report.to_json()["results"],
+            advice="Report it with the model and the first difference; docs/guides/wrong-result.md "
+            "says what else to look at.",
+        )
+    if as_json:
+        print_json(report.to_json())
+    else:
+        click.echo("\n".join(report.lines()))
+
+
+def _one_level(choices: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, for this machine's own level where no target was named: others would not run."""
+    level = aot_runtime.cpu_isa()
+    own = f"{HOST}:{level}" if level in CPU_LEVELS else HOST
+    return {**choices, "targets": choices["targets"] or (own,)}
 
 
 @cli.command(short_help="Measure block sizes for a model's GPU kernels on this machine.")

@@ -36,6 +36,7 @@ from aot.link.assemble import Assembly, ProgramParts, RoutineParts, assemble
 from aot.link.declaration_check import check_declarations
 from aot.link.derive import DerivedStore
 from aot.link.entries import golden_entries
+from aot.link.files import file_entries
 from aot.link.operator_library import (
     OperatorCode,
     read_libraries,
@@ -114,6 +115,7 @@ def build(
     stages = _Stages(Several([kept, observer or Silent()]), options.stop_after)
     programs = choose_programs(options.targets, choose)
     carried = read_libraries(options.operator_libraries)
+    files = file_entries(options.files)
     given = (*options.operators, *(name for library in carried for name, _ in library.operators))
 
     captured = stages.run("capture", lambda: _capture(source, given))
@@ -139,7 +141,9 @@ def build(
         lambda: _link(captured, programs, memory, emitted, binaries, weights, carried, options),
     )
     facts = _build_facts(captured, source, programs, options)
-    linked = replace(linked, documents=provenance_documents(facts))
+    linked = replace(
+        linked, entries=(*linked.entries, *files), documents=provenance_documents(facts)
+    )
     nbytes = stages.run("write", lambda: _write(options, linked))
     return _report(emitted, memory, linked, nbytes, carried, options, kept.timings)
 
@@ -192,6 +196,7 @@ def _build_facts(
         "golden": options.golden,
         "operators": list(options.operators),
         "operator_libraries": [path.name for path in options.operator_libraries],
+        "files": [name for name, _ in options.files],
     }
     return BuildFacts(captured.name, file, tools_of([libraries, *used]), chosen)
 

@@ -99,6 +99,8 @@ class BuildOptions:
         operators: Names of custom operators ("ns::name", "ns::*") that whoever loads the package
             gives.
         operator_libraries: Shared objects with custom operators that the package carries.
+        files: Files that the package carries, such as a tokenizer: their names in it, and where
+            they are now.
     """
 
     output: Path | None = None
@@ -117,6 +119,7 @@ class BuildOptions:
     exact_floats: bool = False
     operators: tuple[str, ...] = ()
     operator_libraries: tuple[Path, ...] = ()
+    files: tuple[tuple[str, Path], ...] = ()
 
     def __post_init__(self) -> None:
         """Reject values without meaning at once, where the caller can see why.
@@ -178,6 +181,21 @@ def parse_target(text: str) -> Target:
             f"unknown architecture {', '.join(unknown)} in target {text!r}", advice=names
         )
     return Target(device, tuple(arch for arch in known if arch in archs))
+
+
+def parse_file(text: str) -> tuple[str, Path]:
+    """A file to carry, and its name in the package: `tokenizer.json=path/to/tokenizer.json`.
+
+    Raises:
+        UsageError: One of the two is missing.
+    """
+    name, _, path = text.partition("=")
+    if not name or not path:
+        raise UsageError(
+            f"--file {text!r} does not say which file gets which name",
+            advice="Give --file NAME=PATH, for example --file tokenizer.json=my/tokenizer.json.",
+        )
+    return name, Path(path)
 
 
 def merge_targets(targets: Sequence[Target]) -> tuple[Target, ...]:

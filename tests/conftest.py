@@ -40,6 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--serve", metavar="PROGRAM", help="test this aot-serve, such as a sanitized one"
     )
     parser.addoption(
+        "--kserve", metavar="PYTHON", help="one that has `kserve`, whose client asks aot-serve"
+    )
+    parser.addoption(
         "--serve-seconds", type=float, default=6, help="how long wrong clients ask aot-serve"
     )
     parser.addoption("--sweeps", action="store_true", help="run the sweeps whole, not a sample")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -87,14 +88,19 @@ def kernel_plan(errors: dict[str, str], golden: bool) -> Plan:
     )
 
 
-def write_kernels(folder: Path, errors: dict[str, str], *, golden: bool = True) -> Path:
-    """A package for the levels in `errors`; each value is added to the results of that level."""
+def write_kernels(
+    folder: Path, errors: dict[str, str], *, golden: bool = True, more: Sequence[Entry] = ()
+) -> Path:
+    """A package for the levels in `errors`; each value is added to the results of that level.
+
+    `more`: entries besides.
+    """
     x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
     entries = [
         bytes_entry(f"kernels/cpu/{isa}", compile_library(folder, isa, error))
         for isa, error in errors.items()
     ]
-    entries.append(Entry("weights/w", "float32", (4,), lambda: (WEIGHT.data,)))
+    entries += [Entry("weights/w", "float32", (4,), lambda: (WEIGHT.data,)), *more]
     if golden:
         entries.append(Entry("golden/0/inputs/0", "float32", (3, 4), lambda: (x.data,)))
         y = reference(x)

@@ -41,6 +41,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("symbolic", "ir", "frontend", "lowering", "passes", "schedule", "backends", "link"),
         *("weight_program", "report"),
     ),
+    "blame": (*BASE, "frontend", "ir", "symbolic"),
+    "check": (*BASE, "blame", "driver", "frontend", "ir", "link", "report"),
     "tune": (
         *BASE,
         *("ir", "frontend", "lowering", "schedule", "backends", "link", "driver", "report"),
@@ -49,7 +51,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *BASE,
         *("api", "backends", "driver", "garbage", "report", "link", "lowering", "trust_commands"),
     ),
-    "api": (*BASE, "backends", "driver", "frontend", "report", "tune"),
+    "api": (*BASE, "backends", "check", "driver", "frontend", "report", "tune"),
     "__init__": ("api", "version"),
     "__main__": ("version",),
 }
@@ -82,6 +84,11 @@ RUNTIME_NOT = (
     *("aot.", "click", "cryptography", "jinja2", "rich", "safetensors", "sympy", "torch"),
     "triton",
 )
+RUNTIME_ONLY_IN = {
+    "tokenizers": "runtime/aot_runtime/embeddings/",
+    "uvicorn": "runtime/aot_runtime/embeddings/",
+}
+"""What a part of the runtime needs that is installed with it alone (an extra of the wheel)."""
 
 
 def part_of(path: str) -> str:
@@ -161,6 +168,7 @@ def problem_with(path: str, module: str) -> str:
     top = module.split(".", maxsplit=1)[0]
     if path.startswith(RUNTIME):
         forbidden = module.startswith(RUNTIME_NOT) or module == "aot"
+        forbidden |= not path.startswith(RUNTIME_ONLY_IN.get(top, ""))
         return f"the runtime's loader does not import {top}" if forbidden else ""
     if not path.startswith("aot/"):
         return ""

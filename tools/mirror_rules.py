@@ -58,6 +58,7 @@ SPANNING: Mapping[str, str] = {
 """Tests, or folders of tests, of more than one source -> what they test."""
 
 THROUGH: Mapping[str, tuple[str, ...]] = {
+    "tests/test_check.py": ("aot/blame.py",),
     "tests/conformance/test_rows.py": ("aot/lowering/",),
     "tests/backends/test_plain.py": ("aot/backends/base.py",),
     "tests/backends/cpp/test_build.py": ("aot/backends/cpp/toolchain.py",),

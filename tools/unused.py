@@ -52,7 +52,7 @@ def _defined(body: list[ast.stmt], owner: str = "") -> Iterator[Finding]:
         if isinstance(node, ast.ClassDef):
             yield Finding(node.lineno, owner + node.name)
             yield from _defined(node.body, f"{node.name}.")
-        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("__"):
+        elif isinstance(node, ast.FunctionDef) and not node.name.startswith(("__", "_repr_")):
             if not _registered(node):
                 yield Finding(node.lineno, owner + node.name)
         elif isinstance(node, ast.Assign) and not owner:

@@ -27,6 +27,25 @@ def eager_call(
     Raises:
         InputMismatch: Another number of inputs than the example has tensors.
     """
+    args, kwargs = arguments_of(captured, inputs)
+    module = captured.module.eval()
+    torch.set_num_threads(threads)
+
+    def call() -> object:
+        with torch.inference_mode():
+            return module(*args, **kwargs)
+
+    return call
+
+
+def arguments_of(
+    captured: Captured, inputs: Sequence[np.ndarray[Any, Any]]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The example's positional and keyword arguments with these arrays in place of its tensors.
+
+    Raises:
+        InputMismatch: Another number of inputs than the example has tensors.
+    """
     leaves, structure = pytree.tree_flatten((captured.example[0], dict(captured.example[1])))
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     if len(places) != len(inputs):
@@ -37,14 +56,7 @@ def eager_call(
     for place, array in zip(places, inputs, strict=True):
         leaves[place] = to_tensor(array)
     args, kwargs = pytree.tree_unflatten(leaves, structure)
-    module = captured.module.eval()
-    torch.set_num_threads(threads)
-
-    def call() -> object:
-        with torch.inference_mode():
-            return module(*args, **kwargs)
-
-    return call
+    return args, kwargs
 
 
 def to_tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:

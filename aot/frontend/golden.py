@@ -30,10 +30,15 @@ class Example:
 
 def examples(captured: Captured) -> tuple[Example, ...]:
     """The example inputs and the extra inputs, each with eager's outputs."""
-    return tuple(_run(captured, a, k) for a, k in (captured.example, *captured.extra))
+    return tuple(run_eager(captured, a, k) for a, k in (captured.example, *captured.extra))
 
 
-def _run(captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Example:
+def run_eager(captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Example:
+    """These inputs as arrays, with eager's outputs for them.
+
+    Raises:
+        InputMismatch: Eager refuses them.
+    """
     args, kwargs = _own_tensors((args, dict(kwargs)))
     inputs = tuple(array.copy() for array in flat_arrays((args, kwargs)))
     module = captured.module

@@ -33,6 +33,8 @@ __all__ = [
     "interpret_kernels",
     "interpret_loops",
     "interpret_outline",
+    "kernel_values",
+    "loop_values",
     "run_nest",
     "run_op",
 ]
@@ -120,10 +122,21 @@ def interpret_loops(
     graph itself reads or writes out of bounds.
     """
     held = {} if states is None else states
-    arrays = _given(graph.buffers, inputs, weights, dims, held)
+    return _results(graph, loop_values(graph, inputs, weights, dims, held), held)
+
+
+def loop_values(
+    graph: LoopGraph,
+    inputs: Mapping[str, Array],
+    weights: Weights,
+    dims: Mapping[str, int],
+    states: Mapping[str, Array] | None = None,
+) -> dict[str, Array]:
+    """The value of every buffer, as `interpret_loops` computes them."""
+    arrays = _given(graph.buffers, inputs, weights, dims, states or {})
     for op in graph.ops:
         run_op(op, graph.buffers, arrays, dims)
-    return _results(graph, arrays, held)
+    return arrays
 
 
 def interpret_outline(
@@ -183,8 +196,21 @@ def interpret_kernels(
     Loop order, strips and vectors do not change a result, and are ignored.
     """
     held = {} if states is None else states
+    arrays = kernel_values(graph, inputs, weights, dims, held, operators)
+    return _results(graph, arrays, held)
+
+
+def kernel_values(
+    graph: KernelGraph,
+    inputs: Mapping[str, Array],
+    weights: Weights,
+    dims: Mapping[str, int],
+    states: Mapping[str, Array] | None = None,
+    operators: Operators | None = None,
+) -> dict[str, Array]:
+    """The value of every buffer, as `interpret_kernels` computes them; of loops the last turn's."""
     sizes = dict(dims)
-    arrays = _given(graph.buffers, inputs, weights, sizes, held)
+    arrays = _given(graph.buffers, inputs, weights, sizes, states or {})
     slices = slices_of(graph.flow)
 
     def part(span: Span) -> None:
@@ -203,7 +229,7 @@ def interpret_kernels(
 
     run = FlowRun(arrays, sizes, part, new, operators)
     run.run(graph.flow or (Straight(Span(0, len(graph.kernels))),))
-    return _results(graph, arrays, held)
+    return arrays
 
 
 def _results(

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from aot_runtime.format.container import (
+    FILES_GROUP,
     NO_HASH,
     VERSION,
     WEIGHT_GROUPS,
@@ -49,7 +50,16 @@ from aot.errors import InternalError, PackageWriteError
 from aot.link.plan_check import check_plan
 
 Chunk: TypeAlias = bytes | bytearray | memoryview
-GROUPS = ("kernels/", "operators/", "provenance/", "weights/", "packed/", "state/", "golden/")
+GROUPS = (
+    "kernels/",
+    "operators/",
+    "provenance/",
+    FILES_GROUP,
+    "weights/",
+    "packed/",
+    "state/",
+    "golden/",
+)
 _WRITE_BYTES = 8 << 20  # hashed and written while still in the cache; also how often ^C is heard
 
 _ADVICE = {

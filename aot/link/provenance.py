@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aot_runtime.format.container import BOM_ENTRY, SLSA_ENTRY, WEIGHT_GROUPS
+from aot_runtime.format.container import BOM_ENTRY, FILES_GROUP, SLSA_ENTRY, WEIGHT_GROUPS
 
 from aot.link.package import Document
 from aot.version import VERSION
@@ -25,7 +25,7 @@ BUILD_TYPE = "urn:aot-package:build:v1"
 BUILDER = "urn:aot-package:builder"
 BOM_VERSION = "1.6"
 
-_CODE_GROUPS = ("kernels/", "operators/")
+_FILE_GROUPS = ("kernels/", "operators/", FILES_GROUP)
 _PYTHON_PACKAGES = ("numpy", "sympy", "torch", "triton")
 
 
@@ -105,7 +105,7 @@ def _dependencies(facts: BuildFacts) -> list[dict[str, Any]]:
 
 
 def bill_of_materials(facts: BuildFacts, hashes: Mapping[str, str]) -> dict[str, Any]:
-    """The CycloneDX bill: the model, what made it, its code and its weights."""
+    """The CycloneDX bill: the model, what made it, its code, files and weights."""
     tools = [Tool("aot-package", VERSION), *facts.tools]
     return {
         "$schema": f"http://cyclonedx.org/schema/bom-{BOM_VERSION}.schema.json",
@@ -124,7 +124,7 @@ def bill_of_materials(facts: BuildFacts, hashes: Mapping[str, str]) -> dict[str,
         "components": [
             _entry_json(name, sha256)
             for name, sha256 in sorted(hashes.items())
-            if name.startswith((*_CODE_GROUPS, *WEIGHT_GROUPS))
+            if name.startswith((*_FILE_GROUPS, *WEIGHT_GROUPS))
         ],
     }
 
@@ -140,7 +140,7 @@ def _source_json(source: tuple[str, str]) -> dict[str, Any]:
 
 
 def _entry_json(name: str, sha256: str) -> dict[str, Any]:
-    kind = "file" if name.startswith(_CODE_GROUPS) else "data"
+    kind = "file" if name.startswith(_FILE_GROUPS) else "data"
     return {"type": kind, "bom-ref": name, "name": name, "hashes": _hashes_json(sha256)}
 
 

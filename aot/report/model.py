@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from aot_runtime.html import table
+from aot_runtime.tools.units import format_bytes, format_seconds
+
 from aot.errors import Origin
 from aot.ir.kernels import Decision
 
@@ -197,6 +200,28 @@ class BuildReport:
     def seconds(self) -> float:
         """Time of all stages."""
         return sum(t.seconds for t in self.timings)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what was made, and a row for each kernel."""
+        rows = [
+            (
+                program.target,
+                kernel.name,
+                kernel.kind,
+                ", ".join(f"{o.file}:{o.line}" for o in kernel.origins if o.line),
+                ", ".join(kernel.operators),
+                format_bytes(kernel.nbytes),
+                format_count(kernel.flops),
+            )
+            for program in self.programs
+            for kernel in program.kernels
+        ]
+        caption = (
+            f"{self.output or self.model}: {format_bytes(self.nbytes)} for "
+            f"{', '.join(self.targets)}, in {format_seconds(self.seconds)}"
+        )
+        columns = ("program", "kernel", "kind", "model", "operators", "bytes", "operations")
+        return table(caption, columns, rows)
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the kernels' texts, as plain JSON values."""

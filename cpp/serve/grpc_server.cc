@@ -1,5 +1,9 @@
 #include "grpc_server.h"
 
+#include <google/protobuf/stubs/common.h>
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+#include <google/protobuf/stubs/logging.h>
+#endif
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 
@@ -245,6 +249,11 @@ struct GrpcServer::Impl {
 
 GrpcServer::GrpcServer(const Flags& flags, Service& service)
     : impl_(std::make_unique<Impl>(service)) {
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+  // It writes a line of text to stderr, where our log is JSON, for every broken message that a
+  // client sends; the client is told. Newer versions log through Abseil, and not this.
+  google::protobuf::SetLogHandler(nullptr);
+#endif
   const HttpOptions& limits = flags.http;
   const bool v6 = limits.host.find(':') != std::string::npos;
   const std::string address = (v6 ? "[" + limits.host + "]" : limits.host) + ":" +

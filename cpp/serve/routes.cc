@@ -43,8 +43,9 @@ HttpReply json_reply(const json& value) {
   return reply;
 }
 
-HttpReply empty_reply(bool good) {
-  HttpReply reply;
+// {"live": true}: clients look at the status, or, as KServe's does, at the body.
+HttpReply health_reply(const char* what, bool good) {
+  HttpReply reply = json_reply({{what, good}});
   reply.status = good ? 200 : 503;
   return reply;
 }
@@ -119,8 +120,12 @@ void Routes::route(const HttpRequest& request, const std::shared_ptr<Pending>& p
     return repository(request, parts, reply);
   }
   if (read && parts == Parts{"v2"}) return reply(json_reply(server_metadata()));
-  if (read && parts == Parts{"v2", "health", "live"}) return reply(empty_reply(service_.live()));
-  if (read && parts == Parts{"v2", "health", "ready"}) return reply(empty_reply(service_.ready()));
+  if (read && parts == Parts{"v2", "health", "live"}) {
+    return reply(health_reply("live", service_.live()));
+  }
+  if (read && parts == Parts{"v2", "health", "ready"}) {
+    return reply(health_reply("ready", service_.ready()));
+  }
   if (read && parts == Parts{"metrics"}) {
     HttpReply text;
     text.content_type = "text/plain; version=0.0.4";
@@ -153,7 +158,7 @@ void Routes::model(const HttpRequest& request, const Parts& parts,
 void Routes::describe(const std::string& name, const std::string& version, const std::string& what,
                       const Reply& reply) {
   const std::shared_ptr<Model> found = service_.repository().find(name, version);
-  if (what == "ready") return reply(empty_reply(!service_.ending()));
+  if (what == "ready") return reply(health_reply("ready", !service_.ending()));
   if (what == "config") return reply(json_reply(model_config(*found)));
   reply(json_reply(model_metadata(*found->contract(), service_.repository().versions(name))));
 }

@@ -40,6 +40,11 @@ const Item* item_at(const std::vector<Item>& items, size_t index) {
   return index < items.size() ? &items[index] : nullptr;
 }
 
+const aot_entry_info& info_of(const aot_package& package, const aot_rt::Entry& entry) {
+  const auto position = &entry - package.value->container().entries().data();
+  return package.value->entries()[static_cast<size_t>(position)];
+}
+
 aot_rt::ReplaceOptions replace_options(const aot_replace_options* given) {
   const auto read = read_options(given, "aot_replace_options");
   return {read.partial != 0, read.restart != 0, read.ignore_unknown != 0};
@@ -168,9 +173,17 @@ const aot_entry_info* aot_package_entry(const aot_package* package, size_t index
 
 const aot_entry_info* aot_package_find_entry(const aot_package* package, const char* name) {
   const aot_rt::Entry* entry = name != nullptr ? package->value->container().find(name) : nullptr;
-  if (entry == nullptr) return nullptr;
-  const auto position = entry - package->value->container().entries().data();
-  return &package->value->entries()[static_cast<size_t>(position)];
+  return entry != nullptr ? &info_of(*package, *entry) : nullptr;
+}
+
+aot_status* aot_package_read_file(aot_package* package, const char* name,
+                                  const aot_entry_info** file) {
+  return guard([&] {
+    require(package, "package");
+    require(name, "name");
+    require(file, "file");
+    *file = &info_of(*package, package->value->file(name));
+  });
 }
 
 const char* aot_package_plan(const aot_package* package, size_t* size) {

@@ -21,6 +21,7 @@ constexpr const char* kFeatures[] = {
     "cancel",            // aot_run_options.cancellation and timeout_ns
     "callers_outputs",   // aot_run_options.outputs
     "device_allocator",  // aot_session_options.device_allocator
+    "files",             // aot_package_read_file
     "limits",            // aot_session_options.limits
     "names",             // aot_package_find_input and so on
     "nvtx",              // aot_trace_options.nvtx

@@ -10,6 +10,9 @@
 namespace aot_rt {
 namespace {
 
+// How the entries of carried files begin.
+const std::string kFiles = "files/";
+
 // A plan is worth reading only when the package may be used at all.
 Plan allowed_plan(const Policy& policy, const Container& container) {
   check_signatures(policy, container);
@@ -41,6 +44,21 @@ Package::Package(PackageFiles files, Log log, const Policy& policy)
 }
 
 Bytes Package::plan_text() const { return container_.find("plan")->bytes; }
+
+const Entry& Package::file(const std::string& name) {
+  const Entry* entry = container_.find(kFiles + name);
+  if (entry == nullptr) {
+    std::string names;
+    for (const Entry& other : container_.entries()) {
+      if (other.name.compare(0, kFiles.size(), kFiles) != 0) continue;
+      names += cat(names.empty() ? "'" : ", '", other.name.substr(kFiles.size()), "'");
+    }
+    fail(AOT_NOT_FOUND, "package '", plan_.model, "' carries no file '", name, "'; it carries ",
+         names.empty() ? "none" : names);
+  }
+  integrity_.check({entry});
+  return *entry;
+}
 
 // Those that sessions of a program read, and the first values of states.
 void Package::check_weights(const Program& program) {

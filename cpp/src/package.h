@@ -63,6 +63,10 @@ class Package : public std::enable_shared_from_this<Package> {
   // CORRUPT_PACKAGE.
   void verify(int32_t threads = 0) { integrity_.check_all(threads); }
 
+  // The entry of a file that the package carries beside the model, checked. Any thread. Throws
+  // NOT_FOUND with the names that there are, and CORRUPT_PACKAGE.
+  const Entry& file(const std::string& name);
+
   // From now on weights are checked before something first uses them.
   void verify_when_used() { check_weights_ = true; }
 

@@ -388,6 +388,33 @@ TEST(verify_reads_every_entry) {
   CHECK_FAILS(open(builder, 1), AOT_CORRUPT_PACKAGE, "'weights/none', which is not there");
 }
 
+TEST(files_are_checked_when_they_are_read) {
+  Builder builder = aot_test::small_package();
+  builder.add("files/labels", "U8", {3}, "a b");
+  builder.add("files/sub/empty", "U8", {0}, "");
+  {
+    const aot_test::AlignedBytes bytes(builder.build());
+    const auto package = aot::Package::open_memory(bytes.bytes().data, bytes.bytes().size).value();
+    CHECK_EQ(package.read_file("labels").value(), "a b");
+    CHECK_EQ(package.read_file("sub/empty").value().size(), size_t{0});
+    const auto none = package.read_file("plan");
+    CHECK(none.error().code() == AOT_NOT_FOUND);
+    CHECK_EQ(std::string(none.error().what()),
+             "package 'small' carries no file 'plan'; it carries 'labels', 'sub/empty'");
+    const aot_entry_info* file = nullptr;
+    aot_status* status = aot_package_read_file(package.get(), nullptr, &file);
+    CHECK(aot::Error::adopt(status).code() == AOT_INVALID_ARGUMENT);
+    CHECK(file == nullptr);
+  }
+  for (Builder::Entry& entry : builder.entries) {
+    if (entry.name == "files/labels") entry.bytes = "a c";
+  }
+  const aot_test::AlignedBytes bytes(builder.build());
+  const auto package = aot::Package::open_memory(bytes.bytes().data, bytes.bytes().size).value();
+  CHECK(package.read_file("labels").error().code() == AOT_CORRUPT_PACKAGE);
+  CHECK(package.read_file("sub/empty").ok());
+}
+
 // Refuses the n-th allocation, for every n until a run succeeds.
 TEST(every_allocation_may_fail) {
   struct Limit {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import _native
 from .arrays import Converter, converter_for, current_stream, entry_to_numpy, to_numpy
 from .errors import InvalidArgument
+from .html import table
 from .limits import Limits, nanoseconds
 from .memory import DeviceAllocator
 from .policy import Policy, native_verify
@@ -20,6 +21,10 @@ from .trace import Trace
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+_FILES = "files/"
+"""How the entries of files begin that a package carries (docs/format.md)."""
 
 
 class StepTime(NamedTuple):
@@ -433,11 +438,36 @@ class Model:
         """
         return entry_to_numpy(self._package.entry(name))
 
+    @property
+    def files(self) -> list[str]:
+        """Names of the files that the package carries beside the model, sorted."""
+        names = sorted(self._package.entry_names())
+        return [name.removeprefix(_FILES) for name in names if name.startswith(_FILES)]
+
+    def file(self, name: str) -> bytes:
+        """What a file that the package carries holds; it is checked the first time.
+
+        Raises:
+            NotFound: the package carries no such file; the message says which it carries.
+            CorruptPackage: its bytes are not those that were packaged.
+        """
+        return self._package.file(name)
+
     def __repr__(self) -> str:
         """The model's name, signature and instruction set."""
         name = self.plan.get("model", "")
         place = f"{self.device} ({self.isa})" if self._on_gpu else self.isa
         return f"<aot_runtime.Model {name}{self._signature} on {place}>"
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks, with a row for each input, output and state."""
+        kinds = (("input", self.inputs), ("output", self.outputs), ("state", self.states))
+        rows = [
+            (kind, info.name, f"{info.dtype}[{', '.join(map(str, info.shape))}]")
+            for kind, infos in kinds
+            for info in infos
+        ]
+        return table(repr(self), ("", "name", "type"), rows)
 
 
 def load(

@@ -93,7 +93,9 @@ def test_targets_and_modules_exist(document: str) -> None:
     for target in re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target}"
     for module in re.findall(r"python -m ((?:benchmarks|tools|tests|aot)[\w.]*)", text):
-        assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), module
+        path = ROOT / ("runtime" if module.startswith("aot_runtime") else ".")
+        path /= module.replace(".", "/")
+        assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
     for script in re.findall(r"python (benchmarks/[\w/]+\.py)", text):
         assert (ROOT / script).is_file(), script
 

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pytest
@@ -217,3 +217,28 @@ def values(answer: Answer) -> np.ndarray:
     assert answer.status == 200, answer.body
     (output,) = answer.json["outputs"]
     return np.array(output["data"], np.float32).reshape(output["shape"])
+
+
+def memory_kb(server: Server) -> int:
+    """Resident memory of the server."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0])
+
+
+def files(server: Server) -> int:
+    return len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
+
+
+class Wrong(Protocol):
+    """A client that makes faults until some time."""
+
+    def run(self, until: float) -> None: ...
+
+
+def run_all(clients: Sequence[Wrong], until: float) -> None:
+    """All of them at once."""
+    threads = [threading.Thread(target=client.run, args=(until,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

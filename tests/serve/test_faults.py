@@ -4,7 +4,6 @@ import json
 import random
 import socket
 import struct
-import threading
 import time
 from pathlib import Path
 
@@ -12,7 +11,17 @@ import numpy as np
 import pytest
 
 from tests.kernels import reference
-from tests.serve.server import JSON_LENGTH, Server, binary, put, request, tensor
+from tests.serve.server import (
+    JSON_LENGTH,
+    Server,
+    binary,
+    files,
+    memory_kb,
+    put,
+    request,
+    run_all,
+    tensor,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -133,16 +142,6 @@ class Faults:
                 continue  # the server need not hear a wrong client out
 
 
-def memory_kb(server: Server) -> int:
-    """Resident memory of the server."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0])
-
-
-def files(server: Server) -> int:
-    return len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
-
-
 def test_wrong_clients_harm_nobody(
     program: Path, package: Path, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
@@ -152,9 +151,9 @@ def test_wrong_clients_harm_nobody(
     with Server(program, tmp_path, *options) as server:
         # What begins anew is not a leak: a third of the time goes by before the first look.
         clients = [Faults(server, seed) for seed in range(6)]
-        _run_all(clients, time.monotonic() + seconds / 3)
+        run_all(clients, time.monotonic() + seconds / 3)
         before = memory_kb(server)
-        _run_all(clients, time.monotonic() + 2 * seconds / 3)
+        run_all(clients, time.monotonic() + 2 * seconds / 3)
         assert not [w for client in clients for w in client.wrong]
         assert sum(client.good for client in clients) > 5 * seconds
         assert memory_kb(server) < 1.2 * before + 8192
@@ -168,11 +167,3 @@ def test_wrong_clients_harm_nobody(
         assert server.metric("aot_queue_length") == 0
         assert files(server) < 60
         assert server.end() == 0
-
-
-def _run_all(clients: list[Faults], until: float) -> None:
-    threads = [threading.Thread(target=client.run, args=(until,)) for client in clients]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()

@@ -54,9 +54,11 @@ def test_a_version_may_be_named(server: Server) -> None:
 
 def test_it_describes_itself_and_its_models(server: Server) -> None:
     assert server.ask("GET", "/v2").json["name"] == "aot-serve"
-    assert server.ask("GET", "/v2/health/live").status == 200
-    assert server.ask("GET", "/v2/health/ready").status == 200
-    assert server.ask("GET", "/v2/models/relu/ready").status == 200
+    for path, what in (("health/live", "live"), ("health/ready", "ready")):
+        answer = server.ask("GET", f"/v2/{path}")
+        assert (answer.status, answer.json) == (200, {what: True})
+    answer = server.ask("GET", "/v2/models/relu/ready")
+    assert (answer.status, answer.json) == (200, {"ready": True})
     described = server.ask("GET", "/v2/models/relu").json
     assert described["versions"] == ["1"]
     assert described["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}]

@@ -50,8 +50,7 @@ typedef enum aot_code {
    * or two inputs that disagree. The message names input, dimension, what came, what is allowed.
    * Also when a size that the model itself computes is out of its range. */
   AOT_SHAPE_MISMATCH = 2,
-  /* When a file, an entry or a name does not exist, or nobody has given a custom operator for the
-   * device. */
+  /* When a file, an entry or a name does not exist, or the device's code of a custom operator. */
   AOT_NOT_FOUND = 3,
   /* When the file is not a package, or its bytes contradict its own description or checksums. */
   AOT_CORRUPT_PACKAGE = 4,
@@ -110,8 +109,7 @@ typedef enum aot_log_level {
   AOT_LOG_WARNING = 2
 } aot_log_level;
 
-/* Called from the thread at work; `message` lives for the call. Must not call back into the
- * package or session. */
+/* Called from the thread at work; `message` lives for the call. Must not call the package. */
 typedef void (*aot_log_fn)(void* context, aot_log_level level, const char* message);
 
 /* Memory for arena, scratch, copies of inputs, and outputs. Both functions may be called from any
@@ -141,8 +139,7 @@ typedef struct aot_executor {
  * before that. A second registration takes the first one's place for sessions created later; those
  * that exist keep what they have. A NULL function takes the code away. `name` is copied. `release`
  * (may be NULL) is called with `user`, from any thread, when neither the registration nor a session
- * can call the function any more. May be called from any thread. On failure `release` is not
- * called. */
+ * can call the function any more, not on failure. May be called from any thread. */
 AOT_API aot_status* aot_register_operator(const char* name, aot_operator_fn function, void* user,
                                           void (*release)(void* user));
 
@@ -272,6 +269,10 @@ AOT_API size_t aot_package_entry_count(const aot_package* package);
 AOT_API const aot_entry_info* aot_package_entry(const aot_package* package, size_t index);
 /* The entry of that name, or NULL. */
 AOT_API const aot_entry_info* aot_package_find_entry(const aot_package* package, const char* name);
+/* A file that the package carries (`--file`), by its name there: the entry "files/<name>", whose
+ * bytes are checked the first time. Writes *file, which lives as long as the package. */
+AOT_API aot_status* aot_package_read_file(aot_package* package, const char* name,
+                                          const aot_entry_info** file);
 /* The plan's JSON text (docs/format.md), not NUL-terminated; its length goes to *size. */
 AOT_API const char* aot_package_plan(const aot_package* package, size_t* size);
 
@@ -348,8 +349,7 @@ typedef struct aot_session_options {
 AOT_API aot_status* aot_session_create(aot_package* package, const char* device,
                                        const aot_session_options* options, aot_session** session);
 
-/* Frees a session; NULL is allowed. Must not be called while a run is in progress. Outputs stay
- * valid. */
+/* Frees a session; NULL is allowed. Not while a run is in progress. Outputs stay valid. */
 AOT_API void aot_session_free(aot_session* session);
 
 /* Runs the model. Inputs are borrowed for the call and not written, unless their info says that

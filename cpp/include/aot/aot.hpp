@@ -206,6 +206,14 @@ class Package {
   const aot_entry_info* find_entry(const char* name) const {
     return aot_package_find_entry(get(), name);
   }
+  // The checked bytes of a file that the package carries, alive as long as the package.
+  Result<std::string_view> read_file(const std::string& name) const {
+    const aot_entry_info* file = nullptr;
+    if (aot_status* status = aot_package_read_file(get(), name.c_str(), &file)) {
+      return Error::adopt(status);
+    }
+    return std::string_view(static_cast<const char*>(file->data), file->size);
+  }
 
   // New weights for all sessions; see aot_package_replace_weights.
   Result<Done> replace_weights(const std::vector<WeightUpdate>& updates,

@@ -38,6 +38,11 @@ SLSA_ENTRY = "provenance/slsa.json"
 BOM_ENTRY = "provenance/bom.json"
 """Where a package comes from: documents that the writer makes."""
 
+FILES_GROUP = "files/"
+"""How the entries of files begin that a package carries beside the model."""
+
+MAX_FILE_NAME_BYTES = 200
+
 NO_HASH = "0" * 64
 
 TO_SAFETENSORS = {
@@ -113,6 +118,17 @@ class EntryInfo:
 def entry_bytes(dtype: str, shape: Sequence[int]) -> int:
     """Bytes of a contiguous tensor."""
     return ITEM_BYTES[TO_SAFETENSORS[dtype]] * math.prod(shape)
+
+
+def file_name_fault(name: str) -> str | None:
+    """Why a file that a package carries cannot be called so; None: it can."""
+    if not name or len(name.encode()) > MAX_FILE_NAME_BYTES:
+        return "it is empty or too long"
+    if not name.isprintable() or "\\" in name:
+        return "it has characters that names of files lack"
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        return "it leads out of a folder, or has an empty part"
+    return None
 
 
 def lay_out(

@@ -188,6 +188,7 @@ class VerificationFailed(AotError):
         where: The package.
         results: Every comparison as a line of text.
         records: The same for `--json`.
+        advice: What to do, where it is not what the class says.
     """
 
     code = "VERIFICATION_FAILED"
@@ -204,8 +205,9 @@ class VerificationFailed(AotError):
         where: Origin | Path | str | None = None,
         results: Sequence[str] = (),
         records: Sequence[dict[str, object]] = (),
+        advice: str = "",
     ) -> None:
-        super().__init__(message, where=where, details="\n".join(results))
+        super().__init__(message, where=where, details="\n".join(results), advice=advice)
         self.records = tuple(records)
 
     def to_json(self) -> dict[str, object]:

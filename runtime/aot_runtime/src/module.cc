@@ -448,6 +448,17 @@ class Package {
     return std::make_unique<Entry>(package_, info);
   }
 
+  // The checked bytes of a file that the package carries.
+  py::bytes file(const std::string& name) const {
+    std::optional<aot::Result<std::string_view>> result;
+    {
+      const py::gil_scoped_release release;
+      result.emplace(package_->read_file(name));
+    }
+    if (!result->ok()) raise(result->error());
+    return py::bytes(result->value().data(), result->value().size());
+  }
+
  private:
   template <typename Call>
   static void without_gil(Call call) {
@@ -539,7 +550,8 @@ PYBIND11_MODULE(_native, m) {
       .def("states", &Package::states)
       .def("plan", &Package::plan)
       .def("entry_names", &Package::entry_names)
-      .def("entry", &Package::entry);
+      .def("entry", &Package::entry)
+      .def("file", &Package::file);
 
   py::class_<OperatorTensor>(m, "OperatorTensor", py::buffer_protocol(),
                              "A tensor of an operator's call, valid while the call lasts: for "

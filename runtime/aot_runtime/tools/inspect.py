@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from aot_runtime.format.container import BOM_ENTRY, SLSA_ENTRY
+from aot_runtime.format.container import BOM_ENTRY, FILES_GROUP, SLSA_ENTRY, EntryInfo
 from aot_runtime.format.declarations import KernelDeclaration, decode_declarations
 from aot_runtime.format.errors import UsageError
 from aot_runtime.format.plan import (
@@ -64,6 +64,10 @@ def inspect_json(package: PackageFile, target: str | None = None) -> dict[str, A
             for name, info in package.entries.items()
             if name.startswith(("weights/", "packed/"))
         ],
+        "files": [
+            {"name": info.name.removeprefix(FILES_GROUP), "bytes": info.nbytes}
+            for info in carried_files(package)
+        ],
         "golden": len(plan.golden),
         "manifest": _manifest_json(package),
         "signers": [s.key for s in decode_signatures(package.header.signatures)],
@@ -81,6 +85,11 @@ def _manifest_json(package: PackageFile) -> dict[str, Any] | None:
 
 def _document(package: PackageFile, entry: str) -> Any:
     return json.loads(bytes(package.data(entry))) if entry in package.entries else None
+
+
+def carried_files(package: PackageFile) -> tuple[EntryInfo, ...]:
+    """The files that a package carries beside the model."""
+    return tuple(i for name, i in package.entries.items() if name.startswith(FILES_GROUP))
 
 
 def chosen_programs(plan: Plan, target: str | None) -> tuple[Program, ...]:
@@ -246,6 +255,11 @@ def _lines(package: PackageFile, weights: bool, target: str | None) -> Iterator[
             yield f"  {info.name}: {info.dtype}[{sizes}], {format_bytes(info.nbytes)}"
             if info.name in digests:
                 yield f"    sha256 {digests[info.name].sha256}"
+    files = carried_files(package)
+    if files:
+        yield "files"
+    for info in files:
+        yield f"  {info.name.removeprefix(FILES_GROUP)}: {format_bytes(info.nbytes)}"
     yield f"golden sets: {len(plan.golden)}"
     yield from _trust_lines(package)
 

@@ -1,0 +1,1 @@
+"""Servers beside each other: ours, and ONNX Runtime behind the same front."""
