@@ -27,13 +27,22 @@ class Counting(torch.nn.Module):
         return x * self.count, x > 0, x.to(torch.int64)
 
 
+class Large(torch.nn.Module):
+    """Gives more than bindings copy."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+
 def write_packages(folder: Path) -> None:
-    """relu.pkg: relu(x * w) of up to 64 rows; counting.pkg; mlp.pkg: what the examples take."""
+    """relu.pkg: relu(x * w) of up to 64 rows; counting.pkg; large.pkg; mlp.pkg: of the examples."""
     write_kernels(folder, {"x86-64-v2": "0"}).rename(folder / "relu.pkg")
-    x, total = torch.tensor([1.0, -2.0]), torch.zeros(2)
-    targets = [f"cpu:{level()}"]
-    path = folder / "counting.pkg"
-    aot.package(Counting(), (x, total), path=path, targets=targets, golden=False)
     mlp = runpy.run_path(str(ROOT / "examples/01_mlp/model.py"))
-    path = folder / "mlp.pkg"
-    aot.package(mlp["model"](), mlp["example_inputs"](), path=path, targets=targets, golden=False)
+    models: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
+        "counting": (Counting(), (torch.tensor([1.0, -2.0]), torch.zeros(2))),
+        "large": (Large(), (torch.zeros(32768),)),
+        "mlp": (mlp["model"](), mlp["example_inputs"]()),
+    }
+    for name, (module, inputs) in models.items():
+        path = folder / f"{name}.pkg"
+        aot.package(module, inputs, path=path, targets=[f"cpu:{level()}"], golden=False)

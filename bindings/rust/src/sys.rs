@@ -1,5 +1,5 @@
 //! The C interface of the runtime as it stands in `aot/abi.h`, whose comments say who owns what,
-//! which threads may call and what a failure leaves. Made by `python -m tools.rust_abi`; not edited.
+//! which threads may call and what a failure leaves. Made by `python -m tools.rust_abi`.
 #![allow(non_camel_case_types, non_upper_case_globals)]
 
 use std::os::raw::{c_char, c_int, c_uint, c_void};
