@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import AotError
+from aot_runtime.errors import AotError
 
 if TYPE_CHECKING:
-    from ..model import Model
+    from aot_runtime.model import Model
 
 Arrays = dict[str, "np.ndarray"]
 """Inputs or outputs by name."""

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AotError, NotFound
-from ..model import load
-from .open_inference import DATATYPES, tensor_types
+from aot_runtime.errors import AotError, NotFound
+from aot_runtime.model import load
+
+from .open_inference import DATATYPES, DTYPES, tensor_types
 
 try:
     from kserve import InferInput, InferOutput, InferRequest, InferResponse, ModelServer
@@ -103,6 +104,9 @@ class AotModel(KServeModel):
 
 
 def _array(given: InferInput) -> np.ndarray:
+    if given.datatype not in DTYPES:
+        known = ", ".join(DTYPES)
+        raise InvalidInput(f"input '{given.name}': datatype {given.datatype} is none of {known}")
     try:
         array: np.ndarray = given.as_numpy()
     except ValueError as error:
@@ -132,7 +136,9 @@ def models_in(place: Path, name: str) -> dict[str, Path]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs KServe's server; its options are taken too."""
-    parser = argparse.ArgumentParser(parents=[server_parser], prog="aot_runtime.integrations.kserve")
+    parser = argparse.ArgumentParser(
+        parents=[server_parser], prog="aot_runtime.integrations.kserve"
+    )
     parser.add_argument("--model_dir", type=Path, default=Path("/mnt/models"))
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1")
     parser.add_argument("--num_threads", type=int, help="of a run; all cores where left out")

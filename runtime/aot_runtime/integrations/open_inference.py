@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InvalidArgument
+from aot_runtime.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from ..model import Model
-    from ..tensors import TensorInfo
+    from aot_runtime.model import Model
+    from aot_runtime.tensors import TensorInfo
 
 DATATYPES = {
     "bool": "BOOL",

@@ -18,14 +18,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import AotError, InvalidArgument
-from ..model import load
+from aot_runtime.errors import AotError, InvalidArgument
+from aot_runtime.model import load
+
 from .batches import Arrays, Batches
 from .open_inference import metadata, read_request, write_answer
 
 try:
     from ray import serve
-    from ray.exceptions import ObjectLostError, RayActorError, WorkerCrashedError
+    from ray.exceptions import (
+        ObjectLostError,
+        RayActorError,
+        RayTaskError,
+        WorkerCrashedError,
+    )
     from starlette.requests import Request
     from starlette.responses import JSONResponse, Response
 except ImportError as error:
@@ -89,7 +95,7 @@ class AotModel:
         Raises:
             AotError: what is wrong with this call; others of its batch are not harmed.
         """
-        result = await self._batched(inputs)
+        result: Arrays | AotError = await self._batched(inputs)
         if isinstance(result, AotError):
             raise result
         return result
@@ -194,7 +200,11 @@ class Client:
         """The outputs by name for inputs by name."""
         for attempt in range(self._attempts):
             try:
-                outputs: Arrays = self._handle.infer.remote(inputs).result(self._timeout_s)
+                asked = self._handle.infer.remote(inputs)
+                outputs: Arrays = asked.result(timeout_s=self._timeout_s)
+            except RayTaskError as error:
+                # Ray's message is the traceback of the replica; the model's own says what is wrong.
+                raise (error.cause if isinstance(error.cause, AotError) else error) from None
             except LOST:
                 if attempt + 1 == self._attempts:
                     raise
