@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels import ROOT
+from tests.blocks import ROOT, blocks
 
 MODULE = ROOT / "bindings" / "node"
 
@@ -87,3 +87,8 @@ def test_the_declarations_fit_what_is_there() -> None:
 def test_the_module_has_the_version_of_the_runtime() -> None:
     version = (ROOT / "runtime/aot_runtime/version.py").read_text("utf-8").split('"')[-2]
     assert json.loads((MODULE / "package.json").read_text("utf-8"))["version"] == version
+
+
+def test_the_document_shows_the_example() -> None:
+    (block,) = (b for b in blocks("docs/bindings.md") if b.file == "bindings/node/examples/run.js")
+    assert block.text == (ROOT / block.file).read_text("utf-8")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels import ROOT
+from tests.blocks import ROOT, blocks
 
 CRATE = ROOT / "bindings" / "rust"
 
@@ -52,3 +52,8 @@ def test_the_example_runs(packages: Path, prefix: Path) -> None:
 def test_the_crate_has_the_version_of_the_runtime() -> None:
     version = (ROOT / "runtime/aot_runtime/version.py").read_text("utf-8").split('"')[-2]
     assert f'\nversion = "{version}"\n' in (CRATE / "Cargo.toml").read_text("utf-8")
+
+
+def test_the_document_shows_the_example() -> None:
+    (block,) = (b for b in blocks("docs/bindings.md") if b.file == "bindings/rust/examples/run.rs")
+    assert block.text == (ROOT / block.file).read_text("utf-8")

@@ -134,15 +134,20 @@ def models_in(place: Path, name: str) -> dict[str, Path]:
     return {package.stem: package for package in packages}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs KServe's server; its options are taken too."""
+def argument_parser() -> argparse.ArgumentParser:
+    """The options: ours, and those of KServe's server."""
     parser = argparse.ArgumentParser(
         parents=[server_parser], prog="aot_runtime.integrations.kserve"
     )
     parser.add_argument("--model_dir", type=Path, default=Path("/mnt/models"))
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1")
     parser.add_argument("--num_threads", type=int, help="of a run; all cores where left out")
-    given = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs KServe's server."""
+    given = argument_parser().parse_args(arguments)
     models = [
         AotModel(name, path, given.device, given.num_threads)
         for name, path in models_in(given.model_dir, given.model_name).items()

@@ -13,9 +13,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
+from aot_runtime.integrations.kserve import argument_parser
 from kserve import InferenceGRPCClient, InferInput, InferRequest
 
 HTTP, GRPC = 18441, 18442
@@ -73,7 +76,19 @@ async def check_grpc() -> None:
     np.testing.assert_array_equal(answer.outputs[0].as_numpy(), EXPECTED)
 
 
+def check_manifests(folder: Path) -> None:
+    (runtime,) = yaml.safe_load_all((folder / "runtime.yaml").read_text())
+    (service,) = yaml.safe_load_all((folder / "service.yaml").read_text())
+    (container,) = runtime["spec"]["containers"]
+    given, rest = argument_parser().parse_known_args(container["args"])
+    assert (str(given.model_dir), given.http_port, rest) == ("/mnt/models", 8080, [])
+    (kind,) = runtime["spec"]["supportedModelFormats"]
+    assert service["spec"]["predictor"]["model"]["modelFormat"]["name"] == kind["name"]
+    assert f'"{argument_parser().prog}"]' in (folder / "Containerfile").read_text()
+
+
 def main() -> None:
+    check_manifests(Path(sys.argv[2]))
     program = [sys.executable, "-m", "aot_runtime.integrations.kserve", "--model_name", "relu"]
     ports = ["--http_port", str(HTTP), "--grpc_port", str(GRPC)]
     with subprocess.Popen([*program, "--model_dir", sys.argv[1], *ports]) as server:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernels import ROOT
+
 
 @pytest.mark.skipif(importlib.util.find_spec("kserve") is not None, reason="KServe is here")
 def test_without_kserve_the_error_says_what_to_install() -> None:
@@ -22,7 +24,7 @@ def test_its_server_answers_for_a_package(
 ) -> None:
     program = Path(__file__).parent / "kserve_client.py"
     done = subprocess.run(
-        [python_with("kserve"), program, package.parent],
+        [python_with("kserve"), program, package.parent, ROOT / "integrations" / "kserve"],
         capture_output=True,
         text=True,
         check=False,

@@ -5,17 +5,40 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.blocks import blocks
+
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is here")
 def test_without_ray_the_error_says_what_to_install() -> None:
     with pytest.raises(ImportError, match=r"needs Ray Serve: pip install 'ray\[serve\]'"):
         importlib.import_module("aot_runtime.integrations.ray")
+
+
+@pytest.mark.slow
+def test_the_program_of_the_document_runs(
+    package: Path, python_with: Callable[[str], Path], tmp_path: Path
+) -> None:
+    (program,) = (b for b in blocks("docs/integrations.md") if b.file == "serve_ray.py")
+    (tmp_path / program.file).write_text(program.text)
+    shutil.copy(package, tmp_path / "relu.pkg")
+    done = subprocess.run(
+        [python_with("ray"), program.file],
+        cwd=tmp_path,
+        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "(2, 4)" in done.stdout
 
 
 @pytest.mark.slow
