@@ -14,6 +14,9 @@ import pytest
 
 from tests.blocks import blocks
 
+RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "150"}
+"""It tells nobody that it runs, and may take its time on a loaded machine."""
+
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is here")
 def test_without_ray_the_error_says_what_to_install() -> None:
@@ -31,7 +34,7 @@ def test_the_program_of_the_document_runs(
     done = subprocess.run(
         [python_with("ray"), program.file],
         cwd=tmp_path,
-        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        env={**os.environ, **RAY},
         capture_output=True,
         text=True,
         check=False,
@@ -48,7 +51,7 @@ def test_four_workers_answer_all_while_one_is_killed(
     program = Path(__file__).parent / "ray_cluster.py"
     done = subprocess.run(
         [python_with("ray"), program, package],
-        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        env={**os.environ, **RAY},
         capture_output=True,
         text=True,
         check=False,

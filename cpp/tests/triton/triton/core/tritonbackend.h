@@ -7,6 +7,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define TRITONBACKEND_API_VERSION_MAJOR 1
 #define TRITONBACKEND_API_VERSION_MINOR 10
@@ -91,6 +92,7 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
                                                        TRITONBACKEND_Request** requests,
                                                        const uint32_t request_count);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif
