@@ -26,7 +26,8 @@ collect_ignore = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden`: write the expected files instead of comparing with them.
 
-    `--sweeps`, `--seed`, `--level`, `--wheels`, `--environments`, `--serve`: how much is run, and on what.
+    `--sweeps`, `--seed`, `--level`, `--wheels`, `--environments`, `--serve`: how much is run, and
+    on what.
     """
     parser.addoption(
         "--update-golden",

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from aot_runtime.errors import AotError, NotFound
+from aot_runtime.format.devices import HOST
 from aot_runtime.model import load
 
 from .open_inference import DATATYPES, DTYPES, tensor_types
@@ -31,7 +32,7 @@ except ImportError as error:
     raise ImportError("aot_runtime.integrations.kserve needs KServe: pip install kserve") from error
 
 
-class AotModel(KServeModel):
+class PackagedModel(KServeModel):
     """A package as a model of KServe's server.
 
     Args:
@@ -42,7 +43,7 @@ class AotModel(KServeModel):
     """
 
     def __init__(
-        self, name: str, path: Path, device: str = "cpu", num_threads: int | None = None
+        self, name: str, path: Path, device: str = HOST, num_threads: int | None = None
     ) -> None:
         super().__init__(name)
         self._path = path
@@ -140,7 +141,7 @@ def argument_parser() -> argparse.ArgumentParser:
         parents=[server_parser], prog="aot_runtime.integrations.kserve"
     )
     parser.add_argument("--model_dir", type=Path, default=Path("/mnt/models"))
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1")
+    parser.add_argument("--device", default=HOST, help="cpu, cuda, cuda:1")
     parser.add_argument("--num_threads", type=int, help="of a run; all cores where left out")
     return parser
 
@@ -149,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs KServe's server."""
     given = argument_parser().parse_args(arguments)
     models = [
-        AotModel(name, path, given.device, given.num_threads)
+        PackagedModel(name, path, given.device, given.num_threads)
         for name, path in models_in(given.model_dir, given.model_name).items()
     ]
     for model in models:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aot_runtime.errors import AotError, InvalidArgument
+from aot_runtime.format.devices import GPU, HOST
 from aot_runtime.model import load
 
 from .batches import Arrays, Batches
@@ -62,8 +63,8 @@ class Scale:
     target: float = 8.0
 
 
-class AotModel:
-    """A replica: one session of a package.
+class Replica:
+    """One session of a package, as Ray makes it.
 
     Args:
         path: The package.
@@ -169,9 +170,9 @@ def application(
             "max_replicas": most,
             "target_ongoing_requests": wanted.target,
         }
-    where = device or ("cuda" if wanted.gpus else "cpu")
+    where = device or (GPU if wanted.gpus else HOST)
     threads = max(1, round(wanted.cpus))
-    deployment = serve.deployment(**options)(AotModel)
+    deployment = serve.deployment(**options)(Replica)
     return deployment.bind(os.fspath(path), name, where, threads, max_batch_size, batch_wait_s)
 
 

@@ -14,7 +14,12 @@ import pytest
 
 from tests.blocks import blocks
 
-RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "150"}
+RAY = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_raylet_start_wait_time_s": "150",
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "100",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "100",
+}
 """It tells nobody that it runs, and may take its time on a loaded machine."""
 
 
@@ -38,7 +43,7 @@ def test_the_program_of_the_document_runs(
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=400,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "(2, 4)" in done.stdout
@@ -55,7 +60,7 @@ def test_four_workers_answer_all_while_one_is_killed(
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=500,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(next(row for row in done.stdout.splitlines() if row.startswith('{"')))
