@@ -9,7 +9,7 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.map' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp test-gpu wheels test-wheels matrix soak soak-serve test-kserve conformance models programs hostile sweeps lint tidy format golden site bench growth shapes works size clean
+.PHONY: help setup demo test test-fast test-cpp test-gpu integrations wheels test-wheels matrix soak soak-serve test-kserve conformance models programs hostile sweeps lint tidy format golden site bench growth shapes works size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,10 @@ hostile: setup ## packages changed to do harm, opened and run under sanitizers: 
 
 sweeps: setup ## every case of the vector library, both backends' templates, the examples (`make test` samples)
 	@$(PY) -m pytest tests/backends/cpp tests/backends/triton tests/examples -n auto --sweeps $(ARGS)
+
+integrations: setup ## a Ray of four workers, one killed; KServe's server: each in an environment of its own (minutes)
+	@VENV=$(VENV) scripts/environment
+	@$(PY) -m pytest tests/runtime/integrations --environments build/environments $(ARGS)
 
 wheels: ## the sdists and wheels of a release, into dist/: ARGS=FOLDER, PYTHONS='python3.11 …'
 	@scripts/wheels $(ARGS)

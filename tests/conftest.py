@@ -26,7 +26,8 @@ collect_ignore = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden`: write the expected files instead of comparing with them.
 
-    `--sweeps`, `--seed`, `--level`, `--wheels`, `--serve`: how much is run, and on what.
+    `--sweeps`, `--seed`, `--level`, `--wheels`, `--environments`, `--serve`: how much is run, and
+    on what.
     """
     parser.addoption(
         "--update-golden",
@@ -35,6 +36,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--wheels", type=Path, metavar="FOLDER", help="install what scripts/wheels has put there"
+    )
+    parser.addoption(
+        "--environments",
+        type=Path,
+        metavar="FOLDER",
+        help="run serving engines in what scripts/environment has made there",
     )
     parser.addoption(
         "--serve", metavar="PROGRAM", help="test this aot-serve, such as a sanitized one"

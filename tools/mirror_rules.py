@@ -36,6 +36,7 @@ EACH = ("aot/passes/", "aot/schedule/")
 this one makes, and by running that, not by the end of a build."""
 
 SPANNING: Mapping[str, str] = {
+    "tests/bindings/": "the crate and the addon of bindings/, through their own tests",
     "tests/conformance/": "every operator, on every backend",
     "tests/works/": "the workloads of benchmarks/works, and what a run writes of them",
     "tests/growth/": "the measures of growth in benchmarks/growth, and what they find",

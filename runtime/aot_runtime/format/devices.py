@@ -8,6 +8,9 @@ CPU_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 HOST = "cpu"
 """The device that every machine has."""
 
+GPU = "cuda"
+"""The device of which engines give shares."""
+
 
 def on_host(target: str) -> bool:
     """True for a device or target ("cpu", "cpu:x86-64-v3") of the machine's own processors."""

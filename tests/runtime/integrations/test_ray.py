@@ -1,0 +1,70 @@
+"""Ray Serve: where it is not there, and a local Ray of several processes where it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.blocks import blocks
+
+RAY = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_raylet_start_wait_time_s": "150",
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "100",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "100",
+}
+"""It tells nobody that it runs, and may take its time on a loaded machine."""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is here")
+def test_without_ray_the_error_says_what_to_install() -> None:
+    with pytest.raises(ImportError, match=r"needs Ray Serve: pip install 'ray\[serve\]'"):
+        importlib.import_module("aot_runtime.integrations.ray")
+
+
+@pytest.mark.slow
+def test_the_program_of_the_document_runs(
+    package: Path, python_with: Callable[[str], Path], tmp_path: Path
+) -> None:
+    (program,) = (b for b in blocks("docs/integrations.md") if b.file == "serve_ray.py")
+    (tmp_path / program.file).write_text(program.text)
+    shutil.copy(package, tmp_path / "relu.pkg")
+    done = subprocess.run(
+        [python_with("ray"), program.file],
+        cwd=tmp_path,
+        env={**os.environ, **RAY},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "(2, 4)" in done.stdout
+
+
+@pytest.mark.slow
+def test_four_workers_answer_all_while_one_is_killed(
+    package: Path, python_with: Callable[[str], Path]
+) -> None:
+    program = Path(__file__).parent / "ray_cluster.py"
+    done = subprocess.run(
+        [python_with("ray"), program, package],
+        env={**os.environ, **RAY},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(next(row for row in done.stdout.splitlines() if row.startswith('{"')))
+    assert told["answered"] == 2000
+    assert told["killed_is_gone"]
+    assert told["replicas_after"] == 4
+    assert "65" in told["refused"]
