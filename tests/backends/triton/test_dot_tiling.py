@@ -82,3 +82,10 @@ def test_blocks_that_are_turned_around_are_narrow(rows):
     gpu, size = GPUS["sm_90"], Size(rows, 2048, 512, 2, FLOAT32)
     assert dot_tile(replace(size, turned=True), gpu, dear=False).columns <= 64
     assert dot_tile(replace(size, columns=32), gpu, dear=False).columns == 32
+
+
+def test_few_turns_hide_no_epilogue():
+    gpu, deep = GPUS["sm_90"], Size(12233, 15304, 4096, 1, BFLOAT16)
+    for dear in (False, True):
+        assert dot_tile(deep, gpu, dear=dear).resident == 2
+        assert dot_tile(replace(deep, depth=40), gpu, dear=dear).columns == 256

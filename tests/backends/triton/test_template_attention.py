@@ -208,8 +208,8 @@ def size(heads=64, queries=2048, keys=2048, depth=128, dtype=BFLOAT16, is_causal
 
 def test_tiles_follow_the_sizes():
     gpu = GPUS["sm_90"]
-    assert attention_tile(size(), gpu).rows == 128
-    assert attention_tile(replace(size(), depth=64), gpu).rows == 64
+    assert attention_tile(size(), gpu).rows == 64
+    assert attention_tile(replace(size(), depth=96), gpu).rows == 128
     assert attention_tile(size(), GPUS["sm_80"]).rows == 128
     assert attention_tile(size(heads=12, queries=128), gpu).rows < 64
     assert attention_tile(size(queries=4), gpu).packed
@@ -224,6 +224,13 @@ def test_many_causal_tiles_go_in_pairs():
     assert not in_pairs(size(is_causal=False), tile, gpu)
     assert not in_pairs(size(heads=8), tile, gpu)
     assert not in_pairs(size(heads=2000, queries=tile.rows), tile, gpu)
+
+
+@pytest.mark.parametrize("depth", [64, 80, 96, 192])
+def test_tiles_that_share_a_multiprocessor_otherwise_go_alone(depth):
+    """Many that take turns, one that waits for itself, and heads in two pieces."""
+    gpu, problem_size = GPUS["sm_90"], replace(size(), depth=depth)
+    assert not in_pairs(problem_size, attention_tile(problem_size, gpu), gpu)
 
 
 def test_what_was_measured_goes_first():
