@@ -60,7 +60,7 @@ def test_products_by_descriptors(size, monkeypatch):
 
 
 def test_float64_is_read_by_plain_loads_where_it_lies():
-    """Descriptors' blocks have conflicts of banks, and copies of odd rows cost more than products."""
+    """Descriptors' blocks have conflicts of banks; copies of odd rows cost more than products."""
     args = tensors((2049, 515), (515, 2051), dtype=torch.float64)
     source = emitted(captured(torch.matmul, args))
     (function,) = source.functions
