@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -244,3 +245,44 @@ def test_columns_of_two_axes_that_nothing_tells_apart_are_one() -> None:
     vertical = only(emitted(lambda x: F.interpolate(x, size=(100, 80), mode="bicubic"), image))
     assert "y // " not in vertical
     assert "max_contiguous" not in vertical
+
+
+def tile_of(function: Callable[..., Any], *args: torch.Tensor) -> tuple[int, int]:
+    """Rows and warps of the only program."""
+    (source,) = emitted(function, *args).functions
+    (rows,) = re.findall(r"x = tl.program_id\(0\) \* (\d+) \+", source.text)
+    return int(rows), dict(source.options)["num_warps"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "tile"),
+    [
+        ((1 << 17, 147), (4, 1)),
+        ((1 << 14, 1011), (2, 2)),
+        ((1 << 14, 1104), (2, 2)),
+        ((4096, 16384), (1, 8)),
+        ((16, 4096), (1, 16)),
+    ],
+    ids=str,
+)
+def test_threads_hold_much_of_a_row_where_there_are_many(
+    shape: tuple[int, int], tile: tuple[int, int]
+) -> None:
+    assert tile_of(lambda x: x.softmax(-1), torch.empty(shape, dtype=torch.bfloat16)) == tile
+
+
+def test_threads_hold_less_where_rows_of_several_inputs_stay_in_registers() -> None:
+    def function(*rows: torch.Tensor) -> torch.Tensor:
+        total = rows[0] * rows[1] + rows[2] * rows[3]
+        return (total - total.sum(-1, keepdim=True)) * rows[0] * rows[1] * rows[2] * rows[3]
+
+    row = torch.empty(4096, 4096, dtype=torch.bfloat16)
+    _, few = tile_of(lambda x: x.softmax(-1), row)
+    _, many = tile_of(function, *[row.clone() for _ in range(4)])
+    assert many == 2 * few
+
+
+def test_one_result_of_some_thousand_points_is_summed_in_parts() -> None:
+    scores, targets = torch.empty(62342, 64), torch.zeros(62342, dtype=torch.int64)
+    verdicts = [d.verdict for d in kernels_of(F.cross_entropy, scores, targets).decisions]
+    assert "two steps" in verdicts

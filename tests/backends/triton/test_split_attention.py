@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from aot.backends.triton import backend, templates
+from aot.backends.triton import templates
 from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.ir.templates import Attention
 from tests.backends.triton.templates import (
@@ -144,7 +144,7 @@ def small_parts(monkeypatch):
     small = replace(templates.KEY_PARTS, least_keys=16, block=16, many_keys=32, fewest=2)
     row = templates.TEMPLATES[Attention]
     cut = replace(row, support=replace(row.support, parts=small))
-    monkeypatch.setattr(backend, "TEMPLATES", {**templates.TEMPLATES, Attention: cut})
+    monkeypatch.setattr(templates, "TEMPLATES", {**templates.TEMPLATES, Attention: cut})
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if "causal" in n])

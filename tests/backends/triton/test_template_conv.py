@@ -430,6 +430,11 @@ def test_large_convolutions_take_large_blocks() -> None:
     assert tile.rows * tile.columns >= 128 * 128
 
 
+def test_steps_are_deep_where_there_are_many() -> None:
+    conv = ConvSize(110592, 64, 1, 27, 464, BFLOAT16, last=True)
+    assert conv_tile(conv, GPUS["sm_90"]).depth >= 64
+
+
 def test_what_was_measured_goes_first() -> None:
     conv = ConvSize(3136, 64, 1, 9, 64, FLOAT16, last=True)
     gpu = GPUS["sm_90"]
