@@ -188,6 +188,14 @@ def test_scans_of_rows_side_by_side(
     check(tmp_path, functions, tied(shape, dtype))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_scans_of_few_rows_of_halves_are_exact(tmp_path: Path, dtype: torch.dtype) -> None:
+    """Fewer rows than a block has go by vectors, which widen halves; 37 are no whole vectors."""
+    torch.manual_seed(seeded())
+    x = torch.randint(-3, 4, (3, 37)).float()
+    check(tmp_path, [lambda x: x.to(dtype).cumsum(1).float()], x)
+
+
 def test_rows_side_by_side_are_lanes() -> None:
     """Unless there are few, or a result is not."""
     target = Target("cpu", (SETTINGS.level,))

@@ -328,7 +328,8 @@ def all_cases() -> dict[str, Case]:
     for dtype in ("float64", "bfloat16", "float16"):
         table[f"conv2_{dtype}"] = full(*CASES[2], dtype=dtype)
         table[f"conv8_{dtype}"] = full(*CASES[8], dtype=dtype)
-        table[f"few0_{dtype}"] = full(*PATCHED[0], dtype=dtype)
+        for i in (0, 1):
+            table[f"few{i}_{dtype}"] = full(*PATCHED[i], dtype=dtype)
     for dtype in ("float64", "bfloat16", "float16"):
         for i, case in enumerate((*CASES[1:4], *PATCHED)):
             table[f"first{i}_{dtype}"] = full(*case, dtype=dtype, channels_last=False)

@@ -139,8 +139,10 @@ void pack_rows(const S* src, int64_t row, int64_t kc, int64_t n, T* dst, int64_t
         Simd<T>::store(out + p * panel_stride + j, load_widened<T>(in + p * kPanel + j));
       }
     }
-    for (int64_t j = full * kPanel; j < round_up(n, kPanel); ++j) {
-      out[full * panel_stride + j - full * kPanel] = j < n ? T(widen(in[j])) : T(0);
+    if (full * kPanel == n) continue;
+    AOT_UNROLL for (int64_t j = 0; j < kPanel; j += Simd<T>::kLanes) {
+      const int64_t left = min64(max64(n - full * kPanel - j, 0), Simd<T>::kLanes);
+      Simd<T>::store(out + full * panel_stride + j, load_first<T>(in + full * kPanel + j, left));
     }
   }
 }

@@ -219,6 +219,9 @@ AOT_INLINE typename Simd<T>::V load_first(const S* at, int64_t n) {
   if constexpr (std::is_same_v<S, float>) {
     return typename Simd<T>::V(_mm512_maskz_loadu_ps(__mmask16((1u << n) - 1), at));
   }
+  if constexpr (std::is_same_v<S, double>) {
+    return typename Simd<T>::V(_mm512_maskz_loadu_pd(__mmask8((1u << n) - 1), at));
+  }
 #endif
   S part[Simd<T>::kLanes] = {};
   for (int64_t i = 0; i < n; ++i) part[i] = at[i];
