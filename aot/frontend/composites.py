@@ -7,6 +7,7 @@ and a number of elements is one that the program measures.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import combinations, combinations_with_replacement, pairwise
@@ -38,10 +39,19 @@ class Traceable(TorchFunctionMode):
         """The call, of our function where there is one."""
         given = dict(kwargs or {})
         ours = COMPOSITES.get(func) or VISION.get(str(func).removesuffix(".default"))
-        if ours is None or given.get("out") is not None:
+        if ours is None or given.get("out") is not None or not _takes(ours, args, given):
             return func(*args, **given)
         made = ours(*args, **given)
         return func(*args, **given) if made is NotImplemented else made
+
+
+def _takes(ours: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> bool:
+    """Whether our function has parameters of these names; torch's own may have more forms."""
+    try:
+        inspect.signature(ours).bind(*args, **given)
+    except TypeError:
+        return False
+    return True
 
 
 def require(condition: Tensor, message: str) -> None:

@@ -92,6 +92,19 @@ def test_parts_at_negative_positions_of_other_values() -> None:
     np.testing.assert_equal([list(part) for part in found], [[0, 1], [2, 3, 4], [5]])
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.tensor_split(x, indices=(2, 3)),
+        lambda x: torch.tensor_split(input=x, sections=2),
+    ],
+)
+def test_forms_that_ours_has_not_are_torchs_own(call: Callable[..., Any]) -> None:
+    x = torch.arange(6.0)
+    found = interpret_lowered(_captured(call, x), (x,))
+    np.testing.assert_equal([list(part) for part in found], [p.tolist() for p in call(x)])
+
+
 def test_as_many_classes_as_the_values_say() -> None:
     captured = _captured(torch.nn.functional.one_hot, torch.tensor([1, 2]))
     (found,) = interpret_lowered(captured, (torch.tensor([4, 0]),))

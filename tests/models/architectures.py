@@ -14,6 +14,8 @@ ARCHITECTURES = (
 
 REFUSED: Mapping[str, str] = {
     "transformers Longformer": "data-dependent",
+    "transformers Dbrx": "depends on the values",
+    "transformers NllbMoe": "swap Linear.weight",
     "transformers Vilt": "data-dependent",
     "torchaudio Conformer": "data-dependent",
     "torchaudio Emformer": "data-dependent",

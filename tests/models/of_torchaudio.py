@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -127,6 +128,9 @@ AUDIO = (
     _row("HDemucs", _noise("input", 2, 4096), {}, **_DEMUCS),
     _row("Tacotron2", _speech, {}, **_TACOTRON),
     _row("wav2vec2_model", _noise("waveforms", 800), _WAVES, **_LARGE),
+    replace(
+        _row("wav2vec2_model", _noise("waveforms", 800), _WAVES, **_LISTENER), name="hubert_base"
+    ),
     _row("wavlm_model", _noise("waveforms", 800), _WAVES, **_LISTENER, **_BUCKETS),
     _row("squim_objective_model", _noise("x", 800), {}, **_QUALITY),
     _row(
