@@ -6,6 +6,10 @@
 #endif
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
+#include <grpcpp/version_info.h>
+#if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65
+#include <grpc/support/log.h>
+#endif
 
 #include <algorithm>
 #include <future>
@@ -45,6 +49,18 @@ grpc::Status status_of(const aot::Error& error) {
     if (row.code == error.code()) return {row.grpc, error.what()};
   }
   return {grpc::StatusCode::INTERNAL, error.what()};
+}
+
+// gRPC and protobuf write text to stderr, where our log is JSON, for what clients do wrong, and the
+// clients' own bytes with it. The clients are told; what is wrong here shows in what we call. Newer
+// versions of both log through Abseil, and not these.
+void silence_libraries() {
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+  google::protobuf::SetLogHandler(nullptr);
+#endif
+#if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65
+  gpr_set_log_function([](gpr_log_func_args*) {});
+#endif
 }
 
 Clock::time_point deadline_of(const CallbackServerContext& context) {
@@ -249,11 +265,7 @@ struct GrpcServer::Impl {
 
 GrpcServer::GrpcServer(const Flags& flags, Service& service)
     : impl_(std::make_unique<Impl>(service)) {
-#if GOOGLE_PROTOBUF_VERSION < 4022000
-  // It writes a line of text to stderr, where our log is JSON, for every broken message that a
-  // client sends; the client is told. Newer versions log through Abseil, and not this.
-  google::protobuf::SetLogHandler(nullptr);
-#endif
+  silence_libraries();
   const HttpOptions& limits = flags.http;
   const bool v6 = limits.host.find(':') != std::string::npos;
   const std::string address = (v6 ? "[" + limits.host + "]" : limits.host) + ":" +

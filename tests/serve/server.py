@@ -88,7 +88,9 @@ class Server:
 
     def __init__(self, program: Path, models: Path, *options: object) -> None:
         words = [str(program), str(models), "--http-port", "0", *map(str, options)]
-        self.process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            words, stderr=subprocess.PIPE, text=True, errors="backslashreplace"
+        )
         self.lines: list[dict[str, Any]] = []
         self.other: list[str] = []
         self._serving = threading.Event()
