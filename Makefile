@@ -58,8 +58,9 @@ test-kserve: setup ## KServe's own client asks aot-serve; it is installed into b
 
 conformance: setup ## every operator row, and PyTorch's OpInfo samples, on every backend
 	@$(PY) -m pytest tests/conformance tests/backends/test_plain.py --sweeps --executors=all $(ARGS)
-	@$(PY) -m tests.conformance.opinfo.sweep --executor cpu:x86-64-v3
-	@$(PY) -m tests.conformance.opinfo.sweep --executor triton --samples 4
+	@$(PY) -m tests.conformance.opinfo.sweep --executor cpu:x86-64-v3 --samples 2
+	@$(PY) -m tests.conformance.opinfo.sweep --executor cpu:x86-64-v3 --dtypes float32,bfloat16,int64,bool
+	@$(PY) -m tests.conformance.opinfo.sweep --executor triton --samples 2
 	@$(PY) -m tools.operators
 
 models: setup ## architectures of four libraries, packaged and compared: benchmarks/results/models.md

@@ -1,4 +1,4 @@
-"""Operators on complex numbers that are others on them: decompositions for complex operands alone."""
+"""Operators on complex numbers that are made of others: decompositions for these alone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _uniform(x: Tensor, low: float = 0.0, high: float = 1.0, generator: Any = No
 def _logaddexp(a: Tensor, b: Tensor) -> Any:
     """The logarithm of a sum of exponentials, of which none overflows.
 
-    Its imaginary part is that of the greater number and a little, as in eager: it may lie beyond pi.
+    Its imaginary part is the greater number's and a little, as in eager: it may be beyond pi.
     """
     if not (a.is_complex() or b.is_complex()):
         return NotImplemented

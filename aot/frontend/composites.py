@@ -164,20 +164,20 @@ def corrcoef(x: Tensor) -> Tensor:
 # ---- random numbers ----
 
 
-def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Any:
     """As torch.binomial: each trial is drawn, as many as the greatest count says."""
     if generator is not None or not count.numel():
         return NotImplemented
     require(count >= 0, "binomial(): counts must be non-negative")
     most: Any = count.max().to(torch.int64).item()
     _untyped._check(most >= 0)
-    shape = torch.broadcast_shapes(count.shape, prob.shape)
+    shape = _untyped.broadcast_shapes(count.shape, prob.shape)
     drawn = torch.rand((most, *shape), dtype=torch.float64, device=count.device)
     trials = torch.arange(most, device=count.device).reshape(-1, *(1 for _ in shape))
     return ((drawn < prob) & (trials < count)).sum(0).to(count.dtype)
 
 
-def poisson(rates: Tensor, generator: Any = None) -> Tensor:
+def poisson(rates: Tensor, generator: Any = None) -> Any:
     """As torch.poisson, with its check as an assertion."""
     if generator is not None:
         return NotImplemented

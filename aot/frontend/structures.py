@@ -70,14 +70,14 @@ def spelled_out(module: torch.nn.Module, example: Any) -> Iterator[Any]:
         return pytree.tree_map(_text_of_result, result) if odd else result
 
     had = "forward" in vars(module)
-    object.__setattr__(module, "forward", given)
+    module.forward = given
     try:
         yield _replaced(example, {path: str(leaf) for path, leaf in kept.items()})
     finally:
         if had:
-            object.__setattr__(module, "forward", forward)
+            module.forward = forward
         else:
-            object.__delattr__(module, "forward")
+            del module.forward
 
 
 def _replaced(example: Any, by_path: Mapping[str, Any]) -> Any:

@@ -1,7 +1,7 @@
 """Operators of torchvision that are compiled code there: boxes, regions, and deformed convolutions.
 
 Regions are sampled at as many points as the region with the most has, a number that the program
-measures where torchvision's own code counts for each region; points that a region lacks add nothing.
+measures where torchvision's own code counts for each region; points that one lacks add nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
 
     every = torch.ones_like(order, dtype=torch.bool)
     stays, _ = _untyped.while_loop(more, settle, (every, every.any()))
-    return order[stays]
+    kept: Tensor = order[stays]
+    return kept
 
 
 @dataclass(frozen=True)
@@ -110,12 +111,15 @@ def _weighed(places: Tensor, length: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _within(places: Tensor, length: Any) -> Tensor:
-    return (places >= -1) & (places <= length)
+    inside: Tensor = (places >= -1) & (places <= length)
+    return inside
 
 
 def _averages(x: Tensor, rois: Tensor, vertical: _Regions, across: _Regions, ratio: int) -> Any:
-    """(regions, channels, bins, bins) sums of what lies at the points of each bin, and how many
-    points it has."""
+    """Sums of what lies at the points of each bin, and how many these are.
+
+    The first is (regions, channels, bins, bins).
+    """
     y, has_y, rows = vertical.sampled(ratio)
     x_, has_x, columns = across.sampled(ratio)
     y, has_y = y[:, None, :, None, :, None], has_y[:, None, None, None, :, None]
@@ -130,6 +134,11 @@ def _averages(x: Tensor, rois: Tensor, vertical: _Regions, across: _Regions, rat
     counts = has_y & has_x & _within(y, vertical.length) & _within(x_, across.length)
     total = torch.where(counts, values, 0).sum((-2, -1))
     return total, (rows * columns).reshape(-1, 1, 1, 1)
+
+
+def _split(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """x with dimensions of those sizes for its channels."""
+    return x.reshape(x.shape[0], *sizes, *x.shape[2:])
 
 
 def _at(
@@ -203,7 +212,7 @@ def ps_roi_align(
     """As torchvision.ops.ps_roi_align, with the channels that it takes."""
     bins = (pooled_height, pooled_width)
     regions = _continuous(x, rois, spatial_scale, bins, 0.5, None)
-    total, counts = _averages(x.unflatten(1, (-1, *bins)), rois, *regions, sampling_ratio)
+    total, counts = _averages(_split(x, (-1, *bins)), rois, *regions, sampling_ratio)
     mean = total / counts
     return mean, _own_channels(mean)
 
@@ -215,8 +224,10 @@ def _own_channels(result: Tensor) -> Tensor:
 
 
 def _bins(x: Tensor, rois: Tensor, vertical: _Regions, across: _Regions, cut: int) -> Any:
-    """(regions, channels, bins, bins, rows, columns) of whole places, which of these there are, and
-    their rows and columns. `cut`: of the image's end."""
+    """What lies at whole places, which of these there are, their rows and their columns.
+
+    All are (regions, channels, bins, bins, rows, columns). `cut`: of the image's end.
+    """
     row, has_row = vertical.covered(vertical.length - cut)
     column, has_column = across.covered(across.length - cut)
     row, has_row = row[:, None, :, None, :, None], has_row[:, None, :, None, :, None]
@@ -251,7 +262,7 @@ def ps_roi_pool(
     """
     bins = (pooled_height, pooled_width)
     regions = _whole(x, rois, spatial_scale, bins, 0)
-    values, there, _, _ = _bins(x.unflatten(1, (-1, *bins)), rois, *regions, 1)
+    values, there, _, _ = _bins(_split(x, (-1, *bins)), rois, *regions, 1)
     total = torch.where(there, values, 0).sum((-2, -1))
     mean = total / there.sum((-2, -1)).clamp(min=1)
     return mean.to(x.dtype), _own_channels(mean)
@@ -265,11 +276,14 @@ def deform_conv2d(
     bias: Tensor,
     *numbers: Any,
 ) -> Tensor:
-    """As torchvision.ops.deform_conv2d. `numbers`: strides, padding, dilation, groups of channels,
-    groups of offsets, and whether there is a mask."""
+    """As torchvision.ops.deform_conv2d.
+
+    `numbers`: strides, padding, dilation, groups of channels, groups of offsets, and whether there
+    is a mask.
+    """
     strides, padding, dilation = numbers[0:2], numbers[2:4], numbers[4:6]
     groups, offset_groups, use_mask = numbers[6:9]
-    batch, channels, height, width = x.shape
+    batch, channels = x.shape[:2]
     taps = weight.shape[2:]
     out = offset.shape[2:]
     moved = offset.reshape(batch, offset_groups, *taps, 2, *out)
@@ -278,7 +292,7 @@ def deform_conv2d(
         tap = torch.arange(taps[k], device=x.device).reshape(view) * dilation[k]
         at = torch.arange(out[k], device=x.device).reshape((-1, 1) if k == 0 else (1, -1))
         places.append(moved[:, :, :, :, k] + (at * strides[k] - padding[k] + tap).to(x.dtype))
-    values = _corners(x.unflatten(1, (offset_groups, -1)), *places)
+    values = _corners(_split(x, (offset_groups, -1)), *places)
     if use_mask:
         values = values * mask.reshape(batch, offset_groups, 1, *taps, *out)
     columns = values.reshape(batch, groups, channels // groups * taps[0] * taps[1], -1)

@@ -50,8 +50,9 @@ struct Foreign {
 };
 
 constexpr Foreign kForeign[] = {
-    {"complex32", "uint32"},  {"bfloat16", "uint16"},   {"float8_e4m3fn", "uint8"},   {"float8_e4m3fnuz", "uint8"},
-    {"float8_e5m2", "uint8"}, {"float8_e5m2fnuz", "uint8"}, {"float8_e8m0fnu", "uint8"},
+    {"complex32", "uint32"},      {"bfloat16", "uint16"},   {"float8_e4m3fn", "uint8"},
+    {"float8_e4m3fnuz", "uint8"}, {"float8_e5m2", "uint8"}, {"float8_e5m2fnuz", "uint8"},
+    {"float8_e8m0fnu", "uint8"},
 };
 
 const Foreign* find_foreign(const std::string& name) {

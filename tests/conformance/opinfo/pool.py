@@ -88,7 +88,11 @@ class _Worker:
         while True:
             message = self._message()
             if isinstance(message, str):
-                return outcomes if self.stopped else outcomes + self._again(task, numbers, outcomes, message)
+                return (
+                    outcomes
+                    if self.stopped
+                    else outcomes + self._again(task, numbers, outcomes, message)
+                )
             if message is None:
                 return outcomes
             if isinstance(message, Outcome):

@@ -118,7 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=900.0, help="silence is a hang")
     parser.add_argument("--draw", type=int, help="a seed that chooses one sample of each pair")
-    parser.add_argument("--count", type=int, default=0, help="with --draw: of so many pairs; 0: all")
+    parser.add_argument(
+        "--count", type=int, default=0, help="with --draw: of so many pairs; 0: all"
+    )
     parser.add_argument("--batch", type=int, default=BATCH, help="with --draw: cases of a module")
     parser.add_argument("--limit", type=float, default=0.0, help="seconds until it ends; 0: never")
     parser.add_argument("--output", type=Path, help="default: benchmarks/results/opinfo_….json")

@@ -1,4 +1,4 @@
-"""A sample of the sweep: one operator and type in a hundred and fifty, a few cases, the same every time."""
+"""A sample of the sweep: one operator and type in 150, a few cases, the same every time."""
 
 from __future__ import annotations
 
