@@ -191,6 +191,16 @@ struct Schur {
     }
   }
 
+  // Two real shifts become the one that is nearer to x, twice: as LAPACK has it, so that eigenvalues
+  // come in its order.
+  static void shift(T& x, T& y, T& w) {
+    const T half = (y - x) / T(2), square = half * half + w;
+    if (!(square >= T(0))) return;
+    const T root = sqrt(square), one = half + root, other = half - root;
+    x = y = x + (abs(one) <= abs(other) ? one : other);
+    w = T(0);
+  }
+
   // Whether all eigenvalues were found.
   bool find() {
     norm = T(0);
@@ -231,6 +241,7 @@ struct Schur {
         x = y = T(0.75) * size;
         w = T(-0.4375) * size * size;
       }
+      if (steps % 10 != 0) shift(x, y, w);
       step(first, last, x, y, w);
     }
     return true;
