@@ -22,7 +22,7 @@ from aot.lowering.complex_linalg import (
     transposed,
 )
 from aot.lowering.library import Matrices, Records, Shape, broadcast, call_routine
-from aot.lowering.linalg import identity, order_of, taken, triangle, unpacked
+from aot.lowering.linalg import identity, order_of, taken, triangle, unpacked, zeros
 from aot.lowering.registry import Call, CannotLower, SeveralResults
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
@@ -112,7 +112,7 @@ def cholesky_inverse(call: Call, factor: Pair, upper: bool = False) -> SeveralRe
 
 def _identity(like: Pair, rows: Expr, columns: Expr) -> Pair:
     re = identity(like[0], like[0].shape[:-2], rows, columns)
-    return re, re.builder.pointwise(re.shape, re.dtype, lambda at: const(0.0, re.dtype))
+    return re, zeros(re, re.shape)
 
 
 # ---- triangular systems ----
@@ -196,16 +196,8 @@ def lu_factor_ex(
 
 def _unpacked(call: Call, lu: Pair, order: Tensor | None, wanted: bool = True) -> SeveralResults:
     p, lower, upper = unpacked(lu[0], order, wanted)
-    nothing = lu[0].builder.pointwise(
-        (as_expr(0),), lu[0].dtype, lambda at: const(0.0, lu[0].dtype)
-    )
     m, n = lu[0].shape[-2:]
-    k = least(m, n)
-
-    def zeros(like: Tensor) -> Tensor:
-        return like.builder.pointwise(like.shape, like.dtype, lambda at: const(0.0, like.dtype))
-
-    empty = (nothing, zeros(nothing))
+    k, empty = least(m, n), (zeros(lu[0]), zeros(lu[0]))
     if lower is None or upper is None:
         both = empty, empty
     else:
@@ -213,7 +205,7 @@ def _unpacked(call: Call, lu: Pair, order: Tensor | None, wanted: bool = True) -
             (lower, triangle(lu[1], (m, k), e.gt, unit=False)),
             (upper, triangle(lu[1], (k, n), e.le, unit=False)),
         )
-    return outcomes(call, empty if p is None else (p, zeros(p)), *both)
+    return outcomes(call, empty if p is None else (p, zeros(p, p.shape)), *both)
 
 
 @REGISTRY.row("complex.aten.linalg_lu.default")
@@ -317,9 +309,7 @@ def qr(call: Call, a: Pair, mode: str = "reduced") -> SeveralResults:
     k = m if mode == "complete" else least(m, n)
     r = tuple(triangle(x, (k, n), e.le, unit=False) for x in turned)
     if mode == "r":
-        nothing = _identity(a, as_expr(0), as_expr(0))
-        empty = tuple(moved(x, (as_expr(0),), lambda at: (*at, *at)) for x in nothing)
-        return outcomes(call, (empty[0], empty[1]), (r[0], r[1]))
+        return outcomes(call, (zeros(a[0]), zeros(a[0])), (r[0], r[1]))
     return outcomes(call, _basis(found, a, k), (r[0], r[1]))
 
 

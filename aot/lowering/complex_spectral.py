@@ -22,15 +22,10 @@ from aot.lowering.complex_linalg import (
     transposed,
 )
 from aot.lowering.library import Matrices, Records, Shape, call_routine
+from aot.lowering.linalg import zeros
 from aot.lowering.registry import Call, CannotLower, SeveralResults
 from aot.lowering.rows import REGISTRY
 from aot.lowering.spectral import is_wide
-from aot.symbolic import as_expr
-
-
-def _nothing(like: Tensor) -> Tensor:
-    return like.builder.pointwise((as_expr(0),), like.dtype, lambda at: const(0.0, like.dtype))
-
 
 # ---- singular values ----
 
@@ -45,7 +40,7 @@ def svd(
     driver: str | None = None,
 ) -> SeveralResults:
     """(U, singular values in descending order, V^H); `driver` chooses among algorithms of GPUs."""
-    wide, nothing = is_wide(a[0]), _nothing(a[0])
+    wide, nothing = is_wide(a[0]), zeros(a[0])
     if not compute_uv or len(call.op.outputs) == 3:  # a complex one that is read is two
         found = call_routine(ROUTINES["svdvals"], Matrices(doubled(a), turned=wide))
         empty = (nothing, nothing)
@@ -69,7 +64,7 @@ def eigh(call: Call, a: Pair, UPLO: str = "L", compute_v: bool = True) -> Severa
     given = adjoint(a) if UPLO.upper() == "U" else a
     if not compute_v or len(call.op.outputs) == 2:
         found = call_routine(ROUTINES["eigvalsh"], Matrices(doubled(_hermitian(given))))
-        nothing = _nothing(a[0])
+        nothing = zeros(a[0])
         return outcomes(call, each_twice(found.part("values")), (nothing, nothing))
     found = general("complex_eigh", given)
     return outcomes(call, found.part("values"), pair(found, "vectors"))

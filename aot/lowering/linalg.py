@@ -43,6 +43,14 @@ def identity(like: Tensor, batch: Shape, rows: Expr, columns: Expr) -> Tensor:
     return builder.pointwise((*batch, rows, columns), dtype, body)
 
 
+_EMPTY: Shape = (as_expr(0),)
+
+
+def zeros(like: Tensor, shape: Shape = _EMPTY) -> Tensor:
+    """Zeros of `like`'s type; by default what eager gives in place of factors: nothing."""
+    return like.builder.pointwise(shape, like.dtype, lambda at: const(0.0, like.dtype))
+
+
 def triangle(x: Tensor, shape: Shape, keep: Callable[[Node, Node], Node], unit: bool) -> Tensor:
     """Elements of x where keep(row, column) holds, else zeros; ones on the diagonal where unit."""
     builder = x.builder
@@ -181,7 +189,7 @@ def lu_unpack(
     """(P, L, U) of a factorization; empty tensors for what is not wanted."""
     order = order_of(pivots, lu).part("order", INT64) if unpack_pivots else None
     found = unpacked(lu, order, unpack_data)
-    nothing = lu.builder.pointwise((as_expr(0),), lu.dtype, lambda at: const(0.0, lu.dtype))
+    nothing = zeros(lu)
     return tuple(nothing if x is None else x for x in found)
 
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from aot.ir.scalar import const
 from aot.ir.templates.linalg import ROUTINES
 from aot.lowering.builder import Tensor
 from aot.lowering.library import Matrices, call_routine
-from aot.lowering.linalg import mirrored
+from aot.lowering.linalg import mirrored, zeros
 from aot.lowering.orthogonal import completed
 from aot.lowering.registry import Call, CannotLower, SeveralResults
 from aot.lowering.rows import REGISTRY
-from aot.symbolic import as_expr
-
-
-def _nothing(like: Tensor) -> Tensor:
-    return like.builder.pointwise((as_expr(0),), like.dtype, lambda at: const(0.0, like.dtype))
 
 
 @REGISTRY.row("aten._linalg_eigh.default")
@@ -22,7 +16,7 @@ def eigh(call: Call, a: Tensor, UPLO: str = "L", compute_v: bool = True) -> Seve
     """(eigenvalues in ascending order, eigenvectors as columns) of one triangle."""
     matrices = Matrices(a, turned=UPLO.upper() == "U")
     if not compute_v or call.op.outputs[1] is None:
-        return call_routine(ROUTINES["eigvalsh"], matrices).part("values"), _nothing(a)
+        return call_routine(ROUTINES["eigvalsh"], matrices).part("values"), zeros(a)
     found = call_routine(ROUTINES["eigh"], matrices)
     return found.part("values"), found.part("vectors")
 
@@ -58,7 +52,7 @@ def svd(
     u_name, _, vt_name = call.op.outputs
     if not compute_uv or (u_name is None and vt_name is None):
         values = call_routine(ROUTINES["svdvals"], matrices).part("values")
-        return _nothing(a), values, _nothing(a)
+        return zeros(a), values, zeros(a)
     found = call_routine(ROUTINES["svd"], matrices)
     tall = mirrored(found.part("ut"))
     if full_matrices:

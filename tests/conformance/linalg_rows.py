@@ -258,7 +258,7 @@ def _symmetric_factors(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
             ld, pivots, info = linalg.ldl_factor_ex(given, hermitian=hermitian)
             found = linalg.ldl_solve(ld, pivots, b, hermitian=hermitian)
             made += [ld, pivots, info] if a.shape[-1] < 10 else []  # larger ones in blocks
-            made += [found] if a.shape[-1] > 1 else []
+            made += [given @ found] if a.shape[-1] > 1 else []
     return made
 
 

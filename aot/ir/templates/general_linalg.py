@@ -107,7 +107,7 @@ def _lu(a: Array, _: Array, options: Options) -> Sequence[Array]:
     with np.errstate(divide="ignore"):
         logs = np.log(sizes).sum()
     sign = signs * np.prod(np.where(sizes == 0, 0, pivot / np.where(sizes == 0, 1, sizes)))
-    det = _parted(np.asarray(signs * np.prod(pivot)), sign)
+    det = _parted(np.asarray(signs * np.prod(pivot)), np.asarray(sign))
     return [*_parted(lu), pivots, order, np.array(info), *det, logs]
 
 

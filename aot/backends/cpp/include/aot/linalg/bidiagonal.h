@@ -31,8 +31,8 @@ AOT_INLINE T add_and_dot(T f, const T* x, T* y, const T* z, int64_t n) {
   return sum;
 }
 
-// B's diagonal d and what is right of it, e; the reflections of columns below a's diagonal, those of
-// rows right of the element beside it. `y`: room for a row.
+// B's diagonal d and what is right of it, e; the reflections of columns below a's diagonal, those
+// of rows right of the element beside it. `y`: room for a row.
 template <class T>
 struct Bidiagonal {
   T* a;

@@ -180,8 +180,8 @@ AOT_INLINE T length_of(Parts<T> x, int64_t n) {
   return most * sqrt(sum);
 }
 
-// The reflection I - conj(tau) v v^H that makes x (beta, 0, ...), beta real, which is x[0] after it;
-// v = (1, ...) lies behind it.
+// The reflection I - conj(tau) v v^H that makes x (beta, 0, ...), beta real, which is x[0] after
+// it; v = (1, ...) lies behind it.
 template <class T>
 Complex<T> reflect(Parts<T> x, int64_t n) {
   const Complex<T> first = x.get(0);

@@ -30,8 +30,8 @@ struct ComplexQr : Finished {
   }
 };
 
-// Record: H_1 ... H_k B (m x r, B is b), or H_k^H ... H_1^H B with BACK; a has the reflections below
-// its diagonal (m x n) and their taus as its last row, which is no part of m.
+// Record: H_1 ... H_k B (m x r, B is b), or H_k^H ... H_1^H B with BACK; a has the reflections
+// below its diagonal (m x n) and their taus as its last row, which is no part of m.
 template <class Cfg>
 struct ComplexReflections : Finished {
   using T = typename Cfg::A;

@@ -191,6 +191,16 @@ struct Schur {
     }
   }
 
+  // Two real shifts become the one that is nearer to x, twice: as LAPACK has it, so that
+  // eigenvalues come in its order.
+  static void shift(T& x, T& y, T& w) {
+    const T half = (y - x) / T(2), square = half * half + w;
+    if (!(square >= T(0))) return;
+    const T root = sqrt(square), one = half + root, other = half - root;
+    x = y = x + (abs(one) <= abs(other) ? one : other);
+    w = T(0);
+  }
+
   // Whether all eigenvalues were found.
   bool find() {
     norm = T(0);
@@ -231,6 +241,7 @@ struct Schur {
         x = y = T(0.75) * size;
         w = T(-0.4375) * size * size;
       }
+      if (steps % 10 != 0) shift(x, y, w);
       step(first, last, x, y, w);
     }
     return true;
@@ -255,6 +266,9 @@ struct Schur {
     }
   }
 
+  // In place of the distance of two eigenvalues that are one.
+  T least() const { return maximum(rounding<T>() * norm, sizeof(T) == 8 ? T(1e-300) : T(1e-36)); }
+
   void real_vector(int64_t k) const {
     const T value = re[k];
     T s(0), z(0);
@@ -271,7 +285,7 @@ struct Schur {
       }
       l = i;
       if (im[i] == T(0)) {
-        at(i, k) = -r / (w != T(0) ? w : rounding<T>() * norm);
+        at(i, k) = -r / (w != T(0) ? w : least());
       } else {
         const T x = at(i, i + 1), y = at(i + 1, i), p = re[i] - value;
         const T q = p * p + im[i] * im[i], t = (x * s - z * r) / q;
@@ -320,7 +334,7 @@ struct Schur {
         const T x = at(i, i + 1), y = at(i + 1, i);
         C size{(re[i] - p) * (re[i] - p) + im[i] * im[i] - q * q, (re[i] - p) * T(2) * q};
         if (size.re == T(0) && size.im == T(0)) {
-          size.re = rounding<T>() * norm * (abs(w) + abs(q) + abs(x) + abs(y) + abs(z));
+          size.re = least() * (abs(w) + abs(q) + abs(x) + abs(y) + abs(z));
         }
         put(i, C{x * r - z * ra + q * sa, x * s - z * sa - q * ra} / size);
         if (abs(x) > abs(z) + abs(q)) {
@@ -364,7 +378,8 @@ struct Eig : Finished {
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
     const int64_t n = p.n;
     T *const h = room.take<T>(n * n), *const v = room.take<T>(n * n);
-    T *const made = room.take<T>(n * n), *const by = room.take<T>(n), *const x = room.take<T>(2 * n);
+    T *const made = room.take<T>(n * n), *const by = room.take<T>(n),
+             *const x = room.take<T>(2 * n);
     const Seen<T> seen = p.matrix_a(matrix);
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < n; ++j) h[i * n + j] = seen.at[i * seen.row + j * seen.col];

@@ -130,7 +130,8 @@ struct LaneValues {
   void turn(int64_t l, V end) const {
     const V zero(T(0)), one(T(1));
     const auto busy = end > V(T(l));
-    const V between = e.get(l), g0 = (d.get(l + 1) - d.get(l)) / select(busy, between + between, one);
+    const V between = e.get(l),
+            g0 = (d.get(l + 1) - d.get(l)) / select(busy, between + between, one);
     const V root = sqrt(fma(g0, g0, one));
     const V shift = between / select(g0 < zero, g0 - root, g0 + root) - d.get(l);
     const int64_t last = int64_t(reduce_max(end));

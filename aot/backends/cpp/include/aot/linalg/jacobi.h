@@ -14,7 +14,8 @@ constexpr T rounding() {
   return sizeof(T) == 8 ? T(2.220446049250313e-16) : T(1.1920929e-7);
 }
 
-// What stands for nothing beside `norm`, and is nowhere near the least numbers, which have few digits.
+// What stands for nothing beside `norm`, and is nowhere near the least numbers, which have few
+// digits.
 template <class V>
 AOT_INLINE V nothing_beside(V norm) {
   using T = typename V::Elem;

@@ -116,8 +116,7 @@ struct BunchKaufman {
       const N x = by * (last * at(j, k) - at(j, k + 1)) / back;
       const N y = by * (first * at(j, k + 1) - at(j, k)) / between;
       for (int64_t i = j; i < n; ++i) {
-        at(i, j) = at(i, j) - at(i, k) * turned<HERMITIAN>(x) -
-                   at(i, k + 1) * turned<HERMITIAN>(y);
+        at(i, j) = at(i, j) - at(i, k) * turned<HERMITIAN>(x) - at(i, k + 1) * turned<HERMITIAN>(y);
       }
       at(j, k) = x;
       at(j, k + 1) = y;
@@ -195,7 +194,9 @@ struct LdlSolveOf : Finished {
     N* x;
 
     N l(int64_t i, int64_t j) const { return Kind::get(factors, rows, i, j); }
-    int64_t pivot(int64_t k) const { return int64_t(factors.at[n * factors.row + k * factors.col]); }
+    int64_t pivot(int64_t k) const {
+      return int64_t(factors.at[n * factors.row + k * factors.col]);
+    }
     // x[i] -= f x[k]
     void subtract(int64_t i, N f, int64_t k) const {
       for (int64_t c = 0; c < r; ++c) x[i * r + c] = x[i * r + c] - f * x[k * r + c];

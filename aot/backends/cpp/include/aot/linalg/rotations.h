@@ -62,8 +62,8 @@ void transpose_into(const T* src, int64_t src_ld, int64_t rows, int64_t columns,
 }
 
 // H_0 H_1 ... in the first columns of a matrix (rows x columns, `ld`), from `count` reflections
-// below the diagonal of `at`; rows and columns before `skip` are the identity's, and the reflections
-// are of what is behind them.
+// below the diagonal of `at`; rows and columns before `skip` are the identity's, and the
+// reflections are of what is behind them.
 template <class T>
 void form_basis(const T* at, int64_t at_ld, const T* tau, int64_t count, T* q, int64_t ld,
                 int64_t rows, int64_t columns, int64_t skip, Room room) {

@@ -1,8 +1,8 @@
 // A = U diag(s) V^T of matrices with at least as many rows as columns; s descends.
 //
 // Small matrices side by side: columns of A, which lie as rows in scratch, are rotated until they
-// are orthogonal (one-sided Jacobi); then they are U diag(s), and the rotations' product is V^T. One
-// matrix by way of a bidiagonal one.
+// are orthogonal (one-sided Jacobi); then they are U diag(s), and the rotations' product is V^T.
+// One matrix by way of a bidiagonal one.
 #ifndef AOT_LINALG_SVD_H_
 #define AOT_LINALG_SVD_H_
 
