@@ -16,7 +16,7 @@ Arrays = dict[str, "np.ndarray"]
 """Inputs or outputs by name."""
 
 
-class Batches:
+class JoinedCalls:
     """Runs calls of a model together where its first dimension counts independent rows.
 
     That is so where every input and output begins with one dynamic dimension of the same label, and

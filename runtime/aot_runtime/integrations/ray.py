@@ -22,7 +22,7 @@ from aot_runtime.errors import AotError, InvalidArgument
 from aot_runtime.format.devices import GPU, HOST
 from aot_runtime.model import load
 
-from .batches import Arrays, Batches
+from .batches import Arrays, JoinedCalls
 from .open_inference import metadata, read_request, write_answer
 
 try:
@@ -86,7 +86,7 @@ class Replica:
     ) -> None:
         self._name = name
         self._model = load(path, device, num_threads=num_threads)
-        self._batches = Batches(self._model, max_batch_size)
+        self._batches = JoinedCalls(self._model, max_batch_size)
         self._batched.set_max_batch_size(max_batch_size)
         self._batched.set_batch_wait_timeout_s(batch_wait_s)
 

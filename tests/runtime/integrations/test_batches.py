@@ -8,7 +8,7 @@ from typing import Any
 import aot_runtime
 import numpy as np
 import pytest
-from aot_runtime.integrations.batches import Batches
+from aot_runtime.integrations.batches import JoinedCalls
 from aot_runtime.tensors import Dim, TensorInfo
 
 from tests.kernels import reference
@@ -44,19 +44,19 @@ def check(calls: list[dict[str, np.ndarray]], results: list[Any]) -> None:
 
 def test_rows_of_all_calls_are_one_run(model: Counted) -> None:
     calls = [call(n) for n in (1, 3, 2, 1)]
-    check(calls, Batches(model, 16).run(calls))
+    check(calls, JoinedCalls(model, 16).run(calls))
     assert model.rows == [7]
 
 
 @pytest.mark.parametrize(("most", "runs"), [(4, [4, 3]), (1, [1, 3, 2, 1])])
 def test_a_run_has_no_more_rows_than_it_may(model: Counted, most: int, runs: list[int]) -> None:
     calls = [call(n) for n in (1, 3, 2, 1)]
-    check(calls, Batches(model, most).run(calls))
+    check(calls, JoinedCalls(model, most).run(calls))
     assert model.rows == runs
 
 
 def test_the_model_s_own_limit_holds(model: Counted) -> None:
-    batches = Batches(model, 1000)
+    batches = JoinedCalls(model, 1000)
     assert batches.most == 64
     calls = [call(40), call(40)]
     check(calls, batches.run(calls))
@@ -65,7 +65,7 @@ def test_the_model_s_own_limit_holds(model: Counted) -> None:
 
 def test_one_wrong_call_harms_no_other(model: Counted) -> None:
     right, wrong = [call(2), call(3)], [call(2, columns=5), call(1, dtype="i8"), {}, call(65)]
-    results = Batches(model, 16).run([right[0], *wrong, right[1]])
+    results = JoinedCalls(model, 16).run([right[0], *wrong, right[1]])
     check(right, [results[0], results[-1]])
     assert [type(result) for result in results[1:-1]] == [
         aot_runtime.ShapeMismatch,
@@ -79,7 +79,7 @@ def test_a_run_that_fails_is_tried_call_by_call(model: Counted) -> None:
     model.inputs = (model.inputs[0]._replace(dims=(Dim(None, 0, 500, 1, "s0"),)),)
     model.outputs = (model.outputs[0]._replace(dims=(Dim(None, 0, 500, 1, "s0"),)),)
     calls = [call(40), call(30)]
-    check(calls, Batches(model, 500).run(calls))  # 70 rows are more than it takes
+    check(calls, JoinedCalls(model, 500).run(calls))  # 70 rows are more than it takes
     assert model.rows == [70, 40, 30]
 
 
@@ -105,4 +105,4 @@ def test_rows_are_joined_only_where_they_are_independent(
     model.inputs = tuple(TensorInfo(f"x{i}", "float32", dims) for i, dims in enumerate(inputs))
     model.outputs = tuple(TensorInfo(f"y{i}", "float32", dims) for i, dims in enumerate(outputs))
     model.states = (TensorInfo("s", "int64", ()),) * states
-    assert Batches(model, 16).most == most
+    assert JoinedCalls(model, 16).most == most
