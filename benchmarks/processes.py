@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 import torch
 
 BUILDING = 180.0
-"""Seconds for a package, its inputs and a first call of eager."""
+"""Seconds for a package, its inputs and a first call of eager; and to check large results."""
 
 PATIENCE = 20.0
 """So many times the longest call may pass before a problem is given up."""
@@ -214,7 +214,8 @@ def listen(row: Row, receiver: Connection, process: BaseProcess, settings: Setti
     """
     last = Event("begin", 0)
     while True:
-        patience = BUILDING if last.what in ("begin", "stop") else PATIENCE * settings.most
+        on_host = last.what in ("begin", "stop") or last.what.endswith(" error")
+        patience = BUILDING if on_host else PATIENCE * settings.most
         if not receiver.poll(patience):
             row.notes.append(f"no answer within {patience:g} s after {last.what} at {last.n}")
             return False
