@@ -72,7 +72,8 @@ def _consecutive_slices(x: Tensor) -> Any:
     last = x.ndim - 1 if x.numel() else 0
     twice = x.repeat_interleave(2, last)
     first = torch.unique_consecutive(x, dim=0, return_inverse=True, return_counts=True)
-    return *first, *torch.unique_consecutive(twice, dim=last, return_counts=True)
+    from_end = last - x.ndim
+    return *first, *torch.unique_consecutive(twice, dim=from_end, return_counts=True)
 
 
 def _nan_slices(dtype: torch.dtype) -> Sequence[Args]:

@@ -12,7 +12,6 @@ import torch
 from torch.export import Dim
 
 from aot import driver
-from aot.errors import UnsupportedOperators
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.tensors import Assertion, SizeRead, TensorOp
@@ -166,12 +165,6 @@ def test_one_mask_has_one_size() -> None:
 def test_a_vector_is_flat_as_it_is() -> None:
     graph, _ = ingest(captured(torch.unique_consecutive, torch.ones(5)))
     assert not [op for op in graph.ops if isinstance(op, TensorOp) and "view" in op.target]
-
-
-def test_a_dim_that_torch_misreads_is_refused() -> None:
-    made = captured(lambda x: torch.unique_consecutive(x, dim=-1), torch.ones(3, 2))
-    with pytest.raises(UnsupportedOperators, match="write dim=1"):
-        ingest(made)
 
 
 def test_distinct_elements_of_an_input_of_any_size(tmp_path: Path) -> None:

@@ -66,7 +66,13 @@ def sdist(folder: Path, project: Path) -> tuple[str, set[str], dict[str, str]]:
         names = {name.removeprefix(f"{top}/") for name in file.getnames()}
         text = file.extractfile(f"{top}/PKG-INFO").read().decode()
     head = text.partition("\n\n")[0]
-    return top, names, dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
+    return top, names, _told(head)
+
+
+def _told(head: str) -> dict[str, str]:
+    """What PKG-INFO says, but of extras."""
+    lines = (line for line in head.splitlines() if ": " in line and "extra ==" not in line)
+    return dict(line.split(": ", 1) for line in lines)
 
 
 def project(path: Path) -> dict[str, object]:

@@ -184,7 +184,9 @@ def _step(offset: Expr, bound: frozenset[Symbol], axis: Axis, hints: Hints) -> i
     if axis.symbol in bound:
         return 2
     step = coefficient_of(offset, axis.symbol)
-    return -1 if step is None else hints.value(step)
+    if step is None or not step.free_symbols <= hints.dims.keys():
+        return -1
+    return hints.value(step)
 
 
 def _split(

@@ -421,6 +421,7 @@ extern "C" {
     pub fn aot_package_entry_count(package: *const aot_package) -> usize;
     pub fn aot_package_entry(package: *const aot_package, index: usize) -> *const aot_entry_info;
     pub fn aot_package_find_entry(package: *const aot_package, name: *const c_char) -> *const aot_entry_info;
+    pub fn aot_package_read_file(package: *mut aot_package, name: *const c_char, file: *mut *const aot_entry_info) -> *mut aot_status;
     pub fn aot_package_plan(package: *const aot_package, size: *mut usize) -> *const c_char;
     pub fn aot_package_replace_weights(package: *mut aot_package, updates: *const *const aot_weight_update, count: usize, options: *const aot_replace_options) -> *mut aot_status;
     pub fn aot_package_load_weights(package: *mut aot_package, path: *const c_char, options: *const aot_replace_options) -> *mut aot_status;

@@ -232,11 +232,11 @@ AOT_INLINE typename Simd<T>::V load_first(const S* at, int64_t n) {
 // kernels are compiled at -O2, where compilers leave loops of unknown length scalar.
 template <class S, class T>
 AOT_INLINE void widen_row(const S* in, int64_t n, T* out) {
-  int64_t i = 0;
-  for (; i + Simd<T>::kLanes <= n; i += Simd<T>::kLanes) {
+  const int64_t whole = n - n % Simd<T>::kLanes;
+  for (int64_t i = 0; i < whole; i += Simd<T>::kLanes) {
     Simd<T>::store(out + i, load_widened<T>(in + i));
   }
-  for (; i < n; ++i) out[i] = widen(in[i]);
+  for (int64_t i = whole; i < n; ++i) out[i] = widen(in[i]);
 }
 
 // out[i] = 0 for i < n; all bits clear is zero in every type.
