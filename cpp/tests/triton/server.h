@@ -2,6 +2,7 @@
 #ifndef AOT_TESTS_TRITON_SERVER_H_
 #define AOT_TESTS_TRITON_SERVER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -73,9 +74,9 @@ namespace triton_test {
 
 // The objects that the backend has and has not given back.
 struct Counts {
-  int errors = 0;
-  int messages = 0;
-  int responses = 0;
+  std::atomic<int> errors{0};
+  std::atomic<int> messages{0};
+  std::atomic<int> responses{0};
 };
 extern Counts alive;
 extern uint32_t minor_version;  // of the API that the server says it has
