@@ -23,6 +23,7 @@ from aot.lowering.complex_linalg import (
 )
 from aot.lowering.library import Matrices, Records, Shape, broadcast, call_routine
 from aot.lowering.linalg import identity, order_of, taken, triangle, unpacked, zeros
+from aot.lowering.orthogonal import with_taus
 from aot.lowering.registry import Call, CannotLower, SeveralResults
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
@@ -275,21 +276,6 @@ def geqrf(call: Call, a: Pair) -> SeveralResults:
 
 def _product(a: Pair, tau: Pair, other: Pair, *, back: bool = False) -> Pair:
     """Q times other, or its adjoint times other where `back`; Q is m x m."""
-    shape = (*a[0].shape[:-2], a[0].shape[-2] + 1, a[0].shape[-1])
-
-    def with_taus(x: Tensor, factors: Tensor) -> Tensor:
-        rows, count, builder = x.shape[-2], factors.shape[-1], x.builder
-
-        def body(at: Shape) -> Node:
-            row, column = (builder.index_node(i) for i in at[-2:])
-            above = e.lt(row, builder.index_node(rows))
-            there = e.and_(e.not_(above), e.lt(column, builder.index_node(count)))
-            last = factors.load((*at[:-2], at[-1]), there)
-            factor = e.select(there, last, const(0.0, x.dtype))
-            return e.select(above, x.load(at, above), factor)
-
-        return builder.pointwise(shape, x.dtype, body)
-
     given = with_taus(a[0], tau[0]), with_taus(a[1], tau[1])
     options = ["back"] if back else []
     return pair(general("complex_reflections", given, other, options), "product")

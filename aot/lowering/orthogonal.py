@@ -13,7 +13,7 @@ from aot.lowering.rows import REGISTRY
 from aot.symbolic import as_expr
 
 
-def _with_taus(a: Tensor, tau: Tensor) -> Tensor:
+def with_taus(a: Tensor, tau: Tensor) -> Tensor:
     """The taus, and zeros where there are none, as one row more below the reflections."""
     rows, count, builder = a.shape[-2], tau.shape[-1], a.builder
 
@@ -29,7 +29,7 @@ def _with_taus(a: Tensor, tau: Tensor) -> Tensor:
 
 def _product(a: Tensor, tau: Tensor, other: Matrices, *, back: bool = False) -> Tensor:
     """Q times other, or its transpose times other where `back`; Q is m x m."""
-    given = Matrices(_with_taus(a, tau))
+    given = Matrices(with_taus(a, tau))
     found = call_routine(ROUTINES["reflections"], given, other, ["back"] if back else [])
     return found.part("product")
 
