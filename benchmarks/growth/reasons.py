@@ -75,11 +75,13 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "bincount": _FIXED,
         "histc": _FIXED,
         "index_copy": _LAST_WRITER,
+        "index_put, a mask": _FIXED,
         "index_put, distinct": _LAST_WRITER,
         "index_put, pairs": _LAST_WRITER,
         "logcumsumexp, one row": _FIXED,
         "mm of a wide matrix": _FIXED,
         "mode, one row": _FIXED,
+        "normalize, one row": _FIXED,
         "quantile, one row": _FIXED,
         "sort, 64 columns": _FIXED,
         "sort, many rows": _FIXED,
@@ -87,7 +89,9 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "sort, stable and descending, many rows": _FIXED,
         "sort, stable and descending, one row": _DIGITS,
         "topk of many, one row": _FIXED,
-        "unique_consecutive": _FIXED,
+        "unique_consecutive": "how many elements there are is measured before they are written: "
+        "places that differ are marked, counted, then chosen, three passes; eager's library makes "
+        "one, into memory for as many as there can be",
         "scatter_reduce prod": "products compare and swap, at random places beyond the cache in "
         "the last step; eager does as well, with one value a thread",
         "unique": "digits are sorted with positions that nobody asks for, and values are gathered "
