@@ -7,7 +7,7 @@ import logging
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,8 +32,10 @@ from aot.frontend.failures import (
 from aot.frontend.labels import wanted_sizes
 from aot.frontend.numerics import rounded_kinds
 from aot.frontend.open_dims import narrowed_by_model, traceable
+from aot.frontend.packed import PackedSequences
 from aot.frontend.places import UserCode, first_lines
 from aot.frontend.recurrent import WholeLayers
+from aot.frontend.run_numbers import Namespace, asks_for_number, open_numbers
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
 from aot.frontend.structures import name_parts, register_dataclasses, spelled_out
 from aot.frontend.user_kernels import analysing_kernels, launches_kernels
@@ -137,12 +139,23 @@ def _one_for_each(example: Any) -> Any:
 _UNKNOWN_RESULT = "in output, which is not a known type"
 
 
+@dataclass(frozen=True)
+class _Learnt:
+    """What failures of tracing have taught of a model.
+
+    Attributes:
+        checks: Its decisions that are assertions, once these were looked for.
+        modules: Modules of its code that make numbers of values.
+    """
+
+    checks: Demands | None = None
+    modules: tuple[Namespace, ...] = ()
+
+
 def _traced(
-    source: ModelSource, names: Sequence[str], checks: Demands | None = None
+    source: ModelSource, names: Sequence[str], learnt: _Learnt = _Learnt()
 ) -> ExportedProgram:
     """Exports the module; sizes that the user left open become as wide as the model allows.
-
-    `checks`: its decisions that are assertions, once these were looked for.
 
     Raises:
         RuntimeError: The module cannot be exported, and narrower sizes do not help.
@@ -156,7 +169,10 @@ def _traced(
 
     def export(dynamic_shapes: ShapeSpec) -> ExportedProgram:
         given = spelled_out(source.module, (args, kwargs))
-        with WholeLayers(), Traceable(), asserted(checks or {}), without_graphs(), given as plain:
+        helps = open_numbers(learnt.modules), asserted(learnt.checks or {}), without_graphs()
+        with ExitStack() as stack, WholeLayers(), PackedSequences(), Traceable(), given as plain:
+            for help in helps:
+                stack.enter_context(help)
             return torch.export.export(
                 source.module, *plain, dynamic_shapes=dynamic_shapes, strict=False
             )
@@ -165,14 +181,25 @@ def _traced(
         return export(shapes)
     except (RuntimeError, AssertionError) as error:
         if _UNKNOWN_RESULT in str(error) and register_dataclasses(source.module(*args, **kwargs)):
-            return _traced(source, names, checks)
-        found = _checks(source) if checks is None and depends_on_values(error) else {}
-        if found:
-            return _traced(source, names, found)
+            return _traced(source, names, learnt)
+        taught = _taught(source, error, learnt)
+        if taught is not None:
+            return _traced(source, names, taught)
         narrowed = narrowed_by_model(shapes)
         if not violates_range(error) or narrowed is shapes:
             raise
         return export(narrowed)
+
+
+def _taught(source: ModelSource, error: BaseException, learnt: _Learnt) -> _Learnt | None:
+    """What was known, and what the failure adds to it; None where that is nothing."""
+    module = asks_for_number(error)
+    if module is not None and not any(module is known for known in learnt.modules):
+        return replace(learnt, modules=(*learnt.modules, module))
+    if learnt.checks is None and depends_on_values(error):
+        checks = _checks(source)
+        return replace(learnt, checks=checks) if checks else None
+    return None
 
 
 def _checks(source: ModelSource) -> Demands:

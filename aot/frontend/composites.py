@@ -248,6 +248,18 @@ def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | Non
     return _untyped.return_types.linalg_lstsq((found, residuals, rank, seen))
 
 
+# ---- sizes ----
+
+
+def div(x: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """As torch.div of two sizes, of which torch makes a tensor: a size."""
+    if not isinstance(x, torch.SymInt) or not isinstance(other, int | torch.SymInt):
+        return NotImplemented
+    if rounding_mode not in ("floor", "trunc") or not (x >= 0 and other > 0):
+        return NotImplemented
+    return x // other
+
+
 # ---- as many results as there are elements, or as these say ----
 
 
@@ -335,6 +347,7 @@ _OURS: Mapping[str, Callable[..., Any]] = {
     "binomial": binomial,
     "poisson": poisson,
     "unique_consecutive": unique_consecutive,
+    "div": div,
 }
 COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     **{getattr(torch, name): ours for name, ours in _OURS.items()},

@@ -19,7 +19,8 @@ from aot.ir.origin import Origin
 from aot.ir.tensors import SizeRelation
 from aot.symbolic import as_expr
 
-_ARGUMENTS = 9
+ARGUMENTS = 9
+"""Of torch's functions of layers, on padded steps as on packed ones."""
 _ONE_STATE = ("gru", "rnn_tanh", "rnn_relu")
 _REST = "bool biases, int layers, float dropout, bool train, bool bidirectional, bool batch_first"
 
@@ -35,8 +36,7 @@ _library = _untyped.library.Library("aot", "FRAGMENT")
 class WholeLayers(TorchFunctionMode):
     """Inside of it, calls of recurrent layers on padded sequences are calls of our operators.
 
-    `max_pool1d` is that of two axes, of which one has a single element. Packed sequences have
-    operators of their own in torch, which stay what they are.
+    `max_pool1d` is that of two axes, of which one has a single element. Packed sequences: packed.py.
     """
 
     def __torch_function__(
@@ -47,8 +47,8 @@ class WholeLayers(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """The call, of our operator if there is one."""
-        ours = _LAYERS.get(func)
-        if ours is not None and not kwargs and len(args) == _ARGUMENTS:
+        ours = LAYERS.get(func)
+        if ours is not None and not kwargs and len(args) == ARGUMENTS:
             return ours(*args)
         if func in _POOLING and not (kwargs or {}).get("return_indices"):
             return _max_pool1d(*args, **(kwargs or {}))
@@ -148,9 +148,10 @@ _define("lstm", "Tensor[] initial", "Tensor, Tensor, Tensor", _of_lstm)
 for _name in _ONE_STATE:
     _define(_name, "Tensor hidden", "Tensor, Tensor", _of_one_state)
 
-_LAYERS: Mapping[Any, Callable[..., Any]] = {
+LAYERS: Mapping[Any, Callable[..., Any]] = {
     getattr(torch, name): getattr(torch.ops.aot, name).default for name in ("lstm", *_ONE_STATE)
 }
+"""torch's functions of layers -> our operators, which take padded steps."""
 _TARGETS = frozenset(
     target
     for name in ("lstm", *_ONE_STATE)

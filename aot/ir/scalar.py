@@ -319,10 +319,15 @@ def substitute_index(
 
 
 def guard_loads(root: Node, mask: Node) -> Node:
-    """`root` with every load below it additionally guarded by `mask` (loads inside masks too)."""
+    """`root` with every load below it additionally guarded by `mask` (loads inside masks too).
+
+    An index that is computed of what they give is checked where the mask is true only.
+    """
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         attr = node.attr
+        if isinstance(attr, IndexCheck) and not _is_read(args[0]):
+            return with_args(node, (where(mask, args[0], const(0, INT64)),))
         if not isinstance(attr, Access):
             return with_args(node, args)
         own = dict(zip(attr.binds, args, strict=False))
@@ -330,6 +335,11 @@ def guard_loads(root: Node, mask: Node) -> Node:
         return load(attr.buffer, node.dtype, attr.index, own, guard)
 
     return rebuild((root,), visit)[0]
+
+
+def _is_read(x: Node) -> bool:
+    """Whether it is what a load gives, which is 0 where it is guarded."""
+    return x.op == "load" or (x.op == "cast" and x.args[0].op == "load")
 
 
 def guarded(root: Node, mask: Node) -> Node:

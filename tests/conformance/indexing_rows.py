@@ -293,7 +293,18 @@ def _bags_to_weigh(dtype: torch.dtype) -> Sequence[Args]:
     ]
 
 
+def _ends_side_by_side(x: Any, at: Any) -> Any:
+    """Places that are computed, of parts of which each point of the result reads one."""
+    a, b = (f(0).gather(0, (at - 1).unsqueeze(0)) for f in (x.cumsum, (-x).cumsum))
+    return torch.stack([a, b]), torch.cat([a, b[:, :2]], 1)
+
+
+def _ends(dtype: torch.dtype) -> Sequence[Args]:
+    return [(ordinary(dtype, 6, 4), torch.tensor([6, 1, 3, 2]))]
+
+
 TABLES = (
+    Row("ends side by side", _ends_side_by_side, _ends, REAL[:2]),
     Row("embedding_bag padding", _padded_bags, _long_rows, REAL[:2]),
     Row("embedding_bag weights", _weighed_bags, _bags_to_weigh, HALVES),
     Row("bincount", _bincount, _whole_numbers, (torch.int64, torch.uint8)),

@@ -110,3 +110,15 @@ def test_as_many_classes_as_the_values_say() -> None:
     (found,) = interpret_lowered(captured, (torch.tensor([4, 0]),))
     np.testing.assert_array_equal(found, [[0, 0, 0, 0, 1], [1, 0, 0, 0, 0]])
     assert "Class values must be non-negative." in _assertions(captured)
+
+
+def test_a_quotient_of_sizes_is_a_size() -> None:
+    def halves(x: torch.Tensor) -> torch.Tensor:
+        rows = torch.div(x.shape[0], 2, rounding_mode="trunc")
+        return x[: 2 * rows].view(rows, 2, 3)
+
+    rows = torch.export.Dim("rows", min=4)
+    captured = capture_module(Calls(halves), (torch.ones(8, 3),), dynamic_shapes=(({0: rows},),))
+    x = torch.arange(15.0).reshape(5, 3)
+    (found,) = interpret_lowered(captured, (x,))
+    np.testing.assert_array_equal(found, halves(x))

@@ -1,0 +1,192 @@
+"""Sequences of many lengths as torch packs them, and recurrent layers on them.
+
+Packed, a batch's steps lie one after the other, of each step the sequences that reach it; how many
+rows these are is known when the model runs. torch's own operators count them in loops; here places
+are computed, so that they can be traced, and a layer walks the padded steps:
+
+- An output beyond the end of a sequence belongs to no row and is dropped.
+- A state is that of the last step. LSTM's cell, which no output tells, is kept beyond the end by
+  an input of its own, which closes the input gate and opens the forget gate there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from aot.frontend.composites import require
+from aot.frontend.recurrent import ARGUMENTS, LAYERS
+
+_untyped: Any = torch
+"""torch, for functions of it that have no types."""
+
+_CLOSED = 1e4
+"""A sigmoid of this is 1, and of its negative 0, in every type of weights."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the rows of a packed batch lie among its padded steps.
+
+    `reached` (steps, batch): whether a sequence has that step. `rows` (steps, batch): its row; 0
+    where there is none. `lengths` (batch): of the sequences.
+    """
+
+    reached: Tensor
+    rows: Tensor
+    lengths: Tensor
+
+    def padded(self, data: Tensor, value: float = 0.0) -> Tensor:
+        """(steps, batch, …) of (rows, …)."""
+        there = self.reached.reshape(*self.reached.shape, *[1] * (data.dim() - 1))
+        return torch.where(there, data[self.rows], torch.full((), value, dtype=data.dtype))
+
+    def last(self, outputs: Tensor) -> Tensor:
+        """(batch, …): of each sequence what is there at its last step."""
+        at = (self.lengths - 1).reshape(1, -1, *[1] * (outputs.dim() - 2))
+        return outputs.gather(0, at.expand(1, *outputs.shape[1:])).squeeze(0)
+
+    def turned(self, x: Tensor) -> Tensor:
+        """(steps, batch, …) with each sequence from its end; what is beyond it has no meaning."""
+        steps = torch.arange(x.shape[0], device=x.device).unsqueeze(1)
+        at = (self.lengths - 1 - steps).clamp(min=0)
+        return x.gather(0, at.reshape(*at.shape, *[1] * (x.dim() - 2)).expand_as(x))
+
+
+def _layout(batch_sizes: Tensor, batch: Any, device: torch.device) -> _Layout:
+    sizes = batch_sizes.to(device)
+    first = sizes.cumsum(0) - sizes
+    sequences = torch.arange(batch, device=device)
+    reached = sequences < sizes.unsqueeze(1)
+    rows = torch.where(reached, first.unsqueeze(1) + sequences, 0)
+    return _Layout(reached, rows, reached.sum(0))
+
+
+class PackedSequences(TorchFunctionMode):
+    """Inside of it, packing, unpacking and layers on what is packed are what is written here.
+
+    It keeps in mind how many sequences a vector of batch sizes is about.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._batches: list[tuple[Tensor, Any]] = []
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The call, or ours."""
+        made = NotImplemented if kwargs else self._ours(func, args)
+        return func(*args, **(kwargs or {})) if made is NotImplemented else made
+
+    def _ours(self, func: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Of a call of torch's, ours; NotImplemented where it is not about packed sequences."""
+        if func is torch.Tensor.__getitem__:
+            # The first size is the batch's: torch makes a plain number of it.
+            batch = self._batch(args[0]) if isinstance(args[1], int) and args[1] == 0 else None
+            return NotImplemented if batch is None else batch
+        if func is _untyped._pack_padded_sequence:
+            return self._pack(*args)
+        if func is _untyped._pad_packed_sequence and self._batch(args[1]) is not None:
+            return self._unpack(*args)
+        layer = LAYERS.get(func)
+        if layer is None or len(args) < ARGUMENTS or not isinstance(args[3], list | tuple):
+            return NotImplemented
+        data, batch_sizes, state, weights, biases, layers, _, _, both = args
+        layout = _layout(batch_sizes, _first(state).shape[1], data.device)
+        walk = _Walk(layer, layout, tuple(weights), biases, layers, 2 if both else 1)
+        return walk.run(data, state)
+
+    def _batch(self, batch_sizes: object) -> Any:
+        return next((n for known, n in self._batches if known is batch_sizes), None)
+
+    def _pack(self, x: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
+        by_step = x.transpose(0, 1) if batch_first else x
+        steps, batch = by_step.shape[:2]
+        require(lengths > 0, "Length of all samples has to be greater than 0")
+        require(lengths <= steps, "Expected sequences to be no longer than the padded input")
+        require(
+            lengths == lengths.cummin(0).values,
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True",
+        )
+        longest: Any = lengths.max().item()
+        _untyped._check(longest >= 1)
+        sizes = (torch.arange(longest).unsqueeze(1) < lengths).sum(1)
+        there = torch.arange(steps).unsqueeze(1) < lengths
+        self._batches.append((sizes, batch))
+        return by_step[there.to(x.device)], sizes
+
+    def _unpack(
+        self, data: Tensor, batch_sizes: Tensor, batch_first: bool, value: float, steps: Any
+    ) -> tuple[Tensor, Tensor]:
+        layout = _layout(batch_sizes, self._batch(batch_sizes), data.device)
+        padded = layout.padded(data, value)
+        more = steps - padded.shape[0] if isinstance(steps, int) else 0
+        if more:
+            padded = torch.cat([padded, padded.new_full((more, *padded.shape[1:]), value)])
+        lengths = layout.lengths.to(batch_sizes.device)
+        return padded.transpose(0, 1) if batch_first else padded, lengths
+
+
+def _first(state: Any) -> Tensor:
+    return state if isinstance(state, Tensor) else state[0]
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """A recurrent layer of torch's on a packed batch, layer by layer, each way by itself."""
+
+    layer: Callable[..., tuple[Tensor, ...]]
+    layout: _Layout
+    weights: tuple[Tensor, ...]
+    biases: bool
+    layers: int
+    ways: int
+
+    def run(self, data: Tensor, state: Any) -> tuple[Tensor, ...]:
+        """As torch: the packed outputs of the last layer, then the states of all."""
+        states = (state,) if isinstance(state, Tensor) else tuple(state)
+        seen, ends = self.layout.padded(data), []
+        for number in range(self.layers):
+            both = [
+                self._way(seen, states, number * self.ways + w, w == 1) for w in range(self.ways)
+            ]
+            seen = torch.cat([outputs for outputs, _ in both], -1)
+            ends += [end for _, end in both]
+        final = (torch.stack(of_kind) for of_kind in zip(*ends, strict=True))
+        return seen[self.layout.reached], *final
+
+    def _way(
+        self, x: Tensor, states: Sequence[Tensor], place: int, back: bool
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        each = len(self.weights) // (self.layers * self.ways)
+        weights = list(self.weights[place * each : (place + 1) * each])
+        start = [s[place : place + 1] for s in states]
+        given = self.layout.turned(x) if back else x
+        if len(start) > 1:
+            given, weights[0] = self._with_gates(given, weights[0])
+        initial = start if len(start) > 1 else start[0]
+        outputs, *ends = self.layer(
+            given, initial, weights, self.biases, 1, 0.0, False, False, False
+        )
+        last = self.layout.last(outputs), *(end[0] for end in ends[1:])
+        return self.layout.turned(outputs) if back else outputs, last
+
+    def _with_gates(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """An input more, 1 beyond the end, and its weights on LSTM's four gates (i, f, g, o)."""
+        beyond = self.layout.reached.logical_not().to(x.dtype).unsqueeze(-1)
+        size = weight.shape[0] // 4
+        closing = torch.zeros(weight.shape[0], 1, dtype=weight.dtype, device=weight.device)
+        places = torch.arange(weight.shape[0], device=weight.device).unsqueeze(1)
+        closing = torch.where(places < size, -_CLOSED, closing)
+        closing = torch.where((places >= size) & (places < 2 * size), _CLOSED, closing)
+        return torch.cat([x, beyond], -1), torch.cat([weight, closing.to(weight.dtype)], 1)

@@ -1,0 +1,104 @@
+"""Numbers that a model takes from tensors with `int(…)` or `float(…)`, kept open while it is traced.
+
+`int(lengths.max())` makes a plain number whatever it is given, which torch refuses to trace: what
+the tensor holds is known only when the model runs. In modules where that happened, these two names
+stand for classes that let torch's symbolic numbers through and are Python's own for all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from aot.frontend.places import is_users
+
+Namespace = dict[str, Any]
+"""The global names of a module."""
+
+_untyped: Any = torch
+"""torch, for functions of it that have no types."""
+
+_SIGNS = ("Could not extract specialized integer", "Could not guard on data-dependent")
+"""What torch says of a number that is asked for its value."""
+
+
+class _Open(type):
+    """Of a class that stands for one of Python's numbers: its values are those of that one."""
+
+    _own: type[Any]
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, cls._own)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, cls._own)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """The number, an open one where the argument is one."""
+        if len(args) == 1 and not kwargs:
+            value = _item(args[0], cls._own) if isinstance(args[0], torch.Tensor) else args[0]
+            if isinstance(value, torch.SymInt | torch.SymFloat):
+                return _untyped.sym_int(value) if cls._own is int else _untyped.sym_float(value)
+            args = (value,)
+        return cls._own(*args, **kwargs)
+
+
+def _item(x: torch.Tensor, kind: type[Any]) -> Any:
+    """What the tensor holds; as a whole number, what is behind the point is dropped before."""
+    return (x.trunc().to(torch.int64) if kind is int and x.is_floating_point() else x).item()
+
+
+class _Int(int, metaclass=_Open):
+    _own = int
+
+
+class _Float(float, metaclass=_Open):
+    _own = float
+
+
+_OPEN = {"int": _Int, "float": _Float}
+
+
+def asks_for_number(error: BaseException) -> Namespace | None:
+    """The module whose own code, innermost in the error's trace, makes a number of a value.
+
+    None for another failure, or where that code uses neither name, or has its own meaning of it.
+    """
+    if not any(sign in str(error) for sign in _SIGNS):
+        return None
+    frames = [f for f in _frames(error.__traceback__) if is_users(f.f_code.co_filename)]
+    if not frames or not set(_OPEN).intersection(frames[-1].f_code.co_names):
+        return None
+    names = frames[-1].f_globals
+    return None if set(_OPEN).intersection(names) else names
+
+
+def _frames(trace: TracebackType | None) -> Iterator[Any]:
+    while trace is not None:
+        yield trace.tb_frame
+        trace = trace.tb_next
+
+
+_LAYERS: Namespace = vars(torch.nn.modules.rnn)
+"""Of torch's recurrent layers, which make a plain number of a packed batch's size."""
+
+
+@contextmanager
+def open_numbers(modules: Sequence[Namespace]) -> Iterator[None]:
+    """Inside of it, `int` and `float` in these modules let numbers of the run through.
+
+    So they do in torch's own module of recurrent layers.
+    """
+    every = (_LAYERS, *modules)
+    for names in every:
+        names.update(_OPEN)
+    try:
+        yield
+    finally:
+        for names in every:
+            for name in _OPEN:
+                del names[name]
