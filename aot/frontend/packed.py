@@ -25,6 +25,9 @@ from aot.frontend.recurrent import ARGUMENTS, LAYERS
 _untyped: Any = torch
 """torch, for functions of it that have no types."""
 
+_ONE_LAYER = (1, 0.0, False, False, False)
+"""Layers, dropout, whether it trains, goes both ways, and has the batch first."""
+
 _CLOSED = 1e4
 """A sigmoid of this is 1, and of its negative 0, in every type of weights."""
 
@@ -157,17 +160,18 @@ class _Walk:
         states = (state,) if isinstance(state, Tensor) else tuple(state)
         seen, ends = self.layout.padded(data), []
         for number in range(self.layers):
-            both = [
-                self._way(seen, states, number * self.ways + w, w == 1) for w in range(self.ways)
-            ]
+            places = range(number * self.ways, (number + 1) * self.ways)
+            both = [self._way(seen, states, place) for place in places]
             seen = torch.cat([outputs for outputs, _ in both], -1)
             ends += [end for _, end in both]
         final = (torch.stack(of_kind) for of_kind in zip(*ends, strict=True))
         return seen[self.layout.reached], *final
 
     def _way(
-        self, x: Tensor, states: Sequence[Tensor], place: int, back: bool
+        self, x: Tensor, states: Sequence[Tensor], place: int
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The outputs of one layer in one direction, and its states at the ends."""
+        back = place % self.ways == 1
         each = len(self.weights) // (self.layers * self.ways)
         weights = list(self.weights[place * each : (place + 1) * each])
         start = [s[place : place + 1] for s in states]
@@ -175,9 +179,7 @@ class _Walk:
         if len(start) > 1:
             given, weights[0] = self._with_gates(given, weights[0])
         initial = start if len(start) > 1 else start[0]
-        outputs, *ends = self.layer(
-            given, initial, weights, self.biases, 1, 0.0, False, False, False
-        )
+        outputs, *ends = self.layer(given, initial, weights, self.biases, *_ONE_LAYER)
         last = self.layout.last(outputs), *(end[0] for end in ends[1:])
         return self.layout.turned(outputs) if back else outputs, last
 

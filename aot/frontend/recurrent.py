@@ -36,7 +36,8 @@ _library = _untyped.library.Library("aot", "FRAGMENT")
 class WholeLayers(TorchFunctionMode):
     """Inside of it, calls of recurrent layers on padded sequences are calls of our operators.
 
-    `max_pool1d` is that of two axes, of which one has a single element. Packed sequences: packed.py.
+    `max_pool1d` is that of two axes, of which one has a single element. Packed
+    sequences: packed.py.
     """
 
     def __torch_function__(

@@ -1,4 +1,4 @@
-"""Numbers that a model takes from tensors with `int(…)` or `float(…)`, kept open while it is traced.
+"""Numbers that a model takes from tensors with `int(…)` or `float(…)`, open while it is traced.
 
 `int(lengths.max())` makes a plain number whatever it is given, which torch refuses to trace: what
 the tensor holds is known only when the model runs. In modules where that happened, these two names

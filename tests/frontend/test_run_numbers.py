@@ -42,10 +42,8 @@ def test_models_that_make_numbers_of_values(function: Any, tmp_path: Path) -> No
 def test_open_names_are_pythons_own_for_all_else() -> None:
     names: dict[str, Any] = {}
     with open_numbers([names]):
-        code = (
-            "int('12', 8), int(2.9), float('nan') != 0, isinstance(3, int), issubclass(bool, int)"
-        )
-        assert eval(code, names) == (10, 2, True, True, True)
+        assert eval("int('12', 8), int(2.9), float('2.5')", names) == (10, 2, 2.5)
+        assert eval("isinstance(3, int), issubclass(bool, int)", names) == (True, True)
         assert eval("type(int(5)), type(float(2))", names) == (int, float)
     assert "int" not in names
     assert "float" not in names
