@@ -12,6 +12,7 @@ import platform
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import wait as wait_for
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ from aot.errors import AotError
 from benchmarks.clocks import BATCH_SECONDS, Call, device_seconds, in_turn, processor_seconds
 from benchmarks.processes import Build, Event, Settings, Timer, Times, build_all, own_target
 from benchmarks.processes import first_line as line_of
+from tests.calls import Calls
+
+Page = Callable[[Path, str, str], str]
 
 RESULTS = Path(__file__).parent / "results"
 TITLES = {"cpu": "CPU, one thread, time of the processor", "cuda": "GPU"}
@@ -37,11 +41,17 @@ class Problem:
         name: Of its row.
         function: What is packaged.
         draw: Its arguments on a device.
+        peers: What else is called with them, by name; None: eager alone.
     """
 
     name: str
     function: Callable[..., Any]
     draw: Callable[[str], tuple[torch.Tensor, ...]]
+    peers: Callable[[tuple[torch.Tensor, ...]], Mapping[str, Call]] | None = None
+
+    def calls(self, args: tuple[torch.Tensor, ...]) -> Mapping[str, Call]:
+        """The other sides of ours."""
+        return self.peers(args) if self.peers else {"eager": lambda: self.function(*args)}
 
 
 @dataclass
@@ -66,15 +76,6 @@ class Timed:
         return both[0] / both[1] if both[0] and both[1] else None
 
 
-class _Module(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args)
-
-
 def _path(name: str, settings: Settings) -> Path:
     letters = "".join(c if c.isalnum() else "_" for c in name)
     return settings.folder / f"{letters}.{settings.device}.pkg"
@@ -87,7 +88,7 @@ def build(problem: Problem, settings: Settings) -> str:
         return ""
     try:
         with torch.no_grad():
-            module, args = _Module(problem.function), problem.draw("cpu")
+            module, args = Calls(problem.function), problem.draw("cpu")
             aot.package(module, args, path=path, targets=[settings.target], golden=False)
     except (AotError, RuntimeError) as error:
         return line_of(error)
@@ -95,7 +96,7 @@ def build(problem: Problem, settings: Settings) -> str:
 
 
 def times(problem: Problem, settings: Settings) -> Iterator[Event]:
-    """The events of a row: seconds of both sides, called in turn."""
+    """The events of a row: seconds of all sides, called in turn."""
     yield Event("begin", 0)
     why = build(problem, settings)
     if why:
@@ -105,13 +106,8 @@ def times(problem: Problem, settings: Settings) -> Iterator[Event]:
     try:
         args = problem.draw(settings.device)
         threads = None if on_gpu else 1
-        model = aot_runtime.load(
-            _path(problem.name, settings), settings.device, num_threads=threads
-        )
-        calls: dict[str, Call] = {
-            "ours": lambda: model(*args),
-            "eager": lambda: problem.function(*args),
-        }
+        model = aot_runtime.load(_path(problem.name, settings), settings.place, num_threads=threads)
+        calls: dict[str, Call] = {"ours": lambda: model(*args), **problem.calls(args)}
         clock = device_seconds if on_gpu else processor_seconds
         for call in calls.values():
             call()
@@ -133,6 +129,9 @@ def run(
     names: Sequence[str],
     build_row: Build,
     times_row: Times,
+    page: Page | None = None,
+    *,
+    quiet: bool = False,
 ) -> None:
     """Times the chosen rows, keeping the results' file and page up to date all the while.
 
@@ -143,9 +142,11 @@ def run(
         names: The rows.
         build_row: Packages the row of a name.
         times_row: Times it.
+        page: The text of the page: of the folder, the name and `about`.
+        quiet: Nothing is timed before everything is packaged.
     """
     out: Path = options.json or RESULTS / f"{name}_{options.device}.json"
-    rows = _read(out)
+    rows = read_rows(out)
     with tempfile.TemporaryDirectory() as folder:
         target = options.target or own_target(options.device)
         settings = Settings(
@@ -157,6 +158,8 @@ def run(
             options.memory,
         )
         built = build_all(names, build_row, settings, options.jobs)
+        if quiet:
+            wait_for(built.values())
         with Timer(times_row, settings) as timer:
             for each in names:
                 built[each].result()
@@ -168,10 +171,13 @@ def run(
                 )
                 _write(out, options.note, rows)
     if options.json is None or names:
-        (out.parent / f"{name}.md").write_text(page(out.parent, name, about), encoding="utf-8")
+        (out.parent / f"{name}.md").write_text(
+            (page or page_of)(out.parent, name, about), encoding="utf-8"
+        )
 
 
-def _read(path: Path) -> dict[str, Timed]:
+def read_rows(path: Path) -> dict[str, Timed]:
+    """The rows of a results' file, by name; none where there is no file."""
     found = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
     return {row["name"]: Timed(**row) for row in found}
 
@@ -182,12 +188,12 @@ def _write(path: Path, note: str, rows: Mapping[str, Timed]) -> None:
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
-def page(folder: Path, name: str, about: str) -> str:
+def page_of(folder: Path, name: str, about: str) -> str:
     """What the folder has of each device, in Markdown."""
     lines = [about]
     for device, title in TITLES.items():
         path = folder / f"{name}_{device}.json"
-        rows = _read(path)
+        rows = read_rows(path)
         if not rows:
             continue
         said = json.loads(path.read_text(encoding="utf-8"))["about"]

@@ -84,7 +84,6 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
         "aot/backends/triton/reduction.py",
         "aot/backends/triton/short_reduction.py",
         "aot/backends/triton/short_tile.py",
-        "aot/backends/triton/tiling.py",
     ),
     "tests/backends/triton/test_online.py": ("aot/backends/triton/device/combining.py",),
     "tests/backends/triton/test_helpers.py": (

@@ -43,6 +43,13 @@ class Scoped(ABC, Generic[V]):
         yield
         self._scopes.pop()
 
+    @contextmanager
+    def reopened(self, values: dict[Node, V]) -> Iterator[None]:
+        """As `block`; values are kept in `values`, and those that are there are known."""
+        self._scopes.append(values)
+        yield
+        self._scopes.pop()
+
     def define(self, node: Node, value: V) -> None:
         """Makes `value` stand for `node` in the current block."""
         self._scopes[-1][node] = value

@@ -71,6 +71,9 @@ class Machine:
         compared_points: So many comparisons of points with each other take no longer than another
             launch.
         row_points: A row of so many is one step of a work unit, or a few, in registers.
+        held_rows: Heights of parts of columns that a work unit keeps while it reduces them twice,
+            best first.
+        held_columns: How many such columns it has.
         part_points: A partial reduction of fewer is not worth a result of its own.
         most_parts: So many partial results are combined in no time.
         least_parts: Parts of unequal length pay from so many for each result on.
@@ -118,6 +121,8 @@ class Machine:
     simple_points: int = 1 << 16
     small_unit: int = 256
     row_points: int = 1 << 15
+    held_rows: tuple[int, ...] = (256, 128)
+    held_columns: int = 32
     part_points: int = 1024
     most_parts: int = 512
     least_parts: int = 4

@@ -8,6 +8,7 @@ extreme value that it found, too (`schedule/positions.py`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from aot.ir.decisions import Decision
@@ -32,6 +33,7 @@ from aot.ir.scalar import (
 )
 from aot.ir.templates.base import LoopOp
 from aot.schedule.canonical import simplify
+from aot.schedule.deviations import HeldPart, combined, find_pairs, find_squares, of_part
 from aot.schedule.positions import EXTREMES, best_part, extreme, position
 from aot.schedule.strides import StridedAccess, strided_accesses
 from aot.symbolic import (
@@ -51,7 +53,8 @@ SPLITTABLE = frozenset(("sum", "prod", "xor", "min", "max", "any", "all"))
 
 def split_reductions(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with some reductions as a partial and a combining nest. Buffers have strides."""
-    splitter = _Splitter(graph, hints_of(graph.dims), dict(graph.buffers), machine)
+    pairs = {} if machine.local_buffers else find_pairs(graph)
+    splitter = _Splitter(graph, hints_of(graph.dims), dict(graph.buffers), machine, pairs)
     ops: list[LoopOp] = []
     for op in graph.ops:
         ops.extend(splitter.split(op) if isinstance(op, LoopNest) else (op,))
@@ -93,6 +96,8 @@ class _Splitter:
     hints: Hints
     buffers: dict[str, Buffer]
     machine: Machine
+    pairs: Mapping[str, LoopNest]
+    parts: dict[str, HeldPart] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
 
     def split(self, nest: LoopNest) -> tuple[LoopNest, ...]:
@@ -103,6 +108,12 @@ class _Splitter:
         points = self.hints.volume((*nest.axes, *nest.reduction))
         if not reduces or not plain or points < self.machine.simple_points:
             return (nest,)
+        if nest.name in self.parts:
+            return self._squares(nest, self.parts[nest.name])
+        if nest.name in self.pairs:
+            found = self._sums(nest, self.pairs[nest.name])
+            if found:
+                return found
         nest, plan = self._plan(nest)
         if plan is None:
             return (nest,)
@@ -141,6 +152,63 @@ class _Splitter:
         if narrow is not None:
             reason = f"only {narrow.extent} neighbouring elements belong to one result"
         return nest, _Plan(chunk, narrow, beside, reason)
+
+    def _sums(self, nest: LoopNest, squares: LoopNest) -> tuple[LoopNest, ...]:
+        """Sums of a column's elements in parts, of which another nest sums squared deviations.
+
+        Nothing where columns are many, or no large ones.
+        """
+        main = self._main_read(nest)
+        (axis, *more) = nest.reduction
+        if main is None or more or not axis.extent.is_Integer:
+            return ()
+        if self._units(nest, main, None) >= self.machine.units or not self._across(nest, main):
+            return ()
+        extent, wide = int(axis.extent), self.hints.volume(nest.axes)
+        enough = self.machine.units * self.machine.held_columns
+        heights = self.machine.held_rows
+        high = next((h for h in heights if -(-extent // h) * wide >= enough), None)
+        if high is None:
+            return ()
+        part, chunk = self._in_blocks(nest, axis, high)
+        reason = f"{squares.name} sums squares of the same elements: a part is read once"
+        self.decisions.append(Decision("split", (nest.name,), "two steps", reason))
+        made = self._two_steps(part, _Plan(chunk, None, None, reason))
+        sums = f"{nest.stores[0].buffer}_part0"
+        self.parts[squares.name] = HeldPart(chunk, high, extent, sums)
+        return made
+
+    def _across(self, nest: LoopNest, main: StridedAccess) -> bool:
+        """True when columns of a buffer are reduced that no cache holds."""
+        source = self.buffers[main.buffer]
+        size = self.hints.elements(source.shape) * source.dtype.itemsize
+        return size >= self.machine.large_bytes and any(
+            main.stride(a.symbol) == 1 for a in nest.axes
+        )
+
+    def _in_blocks(self, nest: LoopNest, axis: Axis, high: int) -> tuple[LoopNest, Axis]:
+        """An axis in parts of that many, the last of which may be shorter."""
+        extent = int(axis.extent)
+        if extent % high == 0:
+            return _split_axis(nest, axis, extent // high)
+        return self._padded_axis(nest, axis, -(-extent // high), integer(high))
+
+    def _squares(self, nest: LoopNest, sums: HeldPart) -> tuple[LoopNest, ...]:
+        """Squared deviations: of parts from their own means first."""
+        squares = find_squares(nest)
+        (axis,) = nest.reduction
+        cut, chunk = self._in_blocks(nest, axis, sums.length)
+        part = replace(sums, axis=chunk)
+        (total,) = _reduces(cut)
+        assert squares is not None
+        self.decisions.append(Decision("split", (nest.name,), "two steps", "its sums are"))
+        axes = (chunk, *cut.axes)
+        name = f"{nest.stores[0].buffer}_part0"
+        self._declare(name, total, axes)
+        store = Store(name, tuple(a.symbol for a in axes), of_part(total, part, nest))
+        inner = tuple(a for a in cut.reduction if a != chunk)
+        first = LoopNest(f"{nest.name}_part", axes, inner, (store,), nest.origin, nest.absorbed)
+        return self._simple(first), self._simple(combined(nest, squares, part, name))
 
     def _main_read(self, nest: LoopNest) -> StridedAccess | None:
         """The access that touches most elements."""
@@ -265,10 +333,13 @@ class _Splitter:
             nest, axis, min(4 * enough, extent * others // self.machine.part_points)
         )
 
-    def _padded_axis(self, nest: LoopNest, axis: Axis, parts: int) -> tuple[LoopNest, Axis]:
+    def _padded_axis(
+        self, nest: LoopNest, axis: Axis, parts: int, length: Expr | None = None
+    ) -> tuple[LoopNest, Axis]:
         """An axis in about so many parts, at any size; what lies behind its end changes nothing."""
-        lanes = self.machine.lanes
-        length: Expr = product((ceil_div(axis.extent, integer(parts * lanes)), integer(lanes)))
+        if length is None:
+            lanes = self.machine.lanes
+            length = product((ceil_div(axis.extent, integer(parts * lanes)), integer(lanes)))
         if axis.extent.is_Integer:
             parts = -(-int(axis.extent) // int(length))
         outer = Axis(var(f"{axis.symbol}_part"), integer(parts))

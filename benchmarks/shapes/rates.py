@@ -13,22 +13,21 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import aot_runtime
 import torch
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-import aot
-from aot.errors import AotError
-from benchmarks.clocks import BATCH_SECONDS, Call, device_seconds, in_turn
+from benchmarks import problems
+from benchmarks.clocks import Call
 from benchmarks.options import bounded_options
-from benchmarks.processes import Event, Settings, build_all, first_line, own_target, time_all
-from tests.calls import Calls
+from benchmarks.problems import Problem
+from benchmarks.processes import Event, Settings, build_all, own_target, time_all
 
 RESULTS = Path(__file__).parents[1] / "results"
 HEADS = (32, 40, 48, 64, 72, 80, 96, 128, 160, 192, 256)
@@ -104,62 +103,34 @@ def rate_of(name: str) -> Rate:
     return Rate(int(head), int(length), kind == "causal")
 
 
-def build_rate(name: str, settings: Settings) -> None:
-    """Packages a problem; one that cannot be is left to the timing, which says why."""
-    _build(name, settings)
-
-
-def _path(name: str, settings: Settings) -> Path:
-    return settings.folder / f"{name.replace(' ', '_')}.pkg"
-
-
-def _operands(rate: Rate) -> tuple[torch.Tensor, ...]:
-    torch.manual_seed(rate.head)
-    shape = (rate.batch, rate.heads, rate.length, rate.head)
-    return tuple(torch.randn(shape, device="cuda").to(torch.bfloat16) for _ in range(3))
-
-
-def _build(name: str, settings: Settings) -> str:
-    rate, path = rate_of(name), _path(name, settings)
-    if path.exists():
-        return ""
+def problem_of(name: str) -> Problem:
+    """The call of a name; its peers are those of torch's kernels that take it."""
+    rate = rate_of(name)
 
     def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return F.scaled_dot_product_attention(q, k, v, is_causal=rate.causal)
 
-    try:
-        aot.package(
-            Calls(attention), _operands(rate), path=path, targets=[settings.target], golden=False
-        )
-    except (AotError, RuntimeError) as error:
-        return first_line(error)
-    return ""
+    def peers(operands: tuple[torch.Tensor, ...]) -> Mapping[str, Call]:
+        forced = {who: _forced(k, operands, causal=rate.causal) for who, k in KERNELS.items()}
+        return {who: call for who, call in forced.items() if _runs(call)}
+
+    return Problem(name, attention, partial(_operands, rate), peers)
+
+
+def _operands(rate: Rate, device: str) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(rate.head)
+    shape = (rate.batch, rate.heads, rate.length, rate.head)
+    return tuple(torch.randn(shape, device=device).to(torch.bfloat16) for _ in range(3))
+
+
+def build_rate(name: str, settings: Settings) -> None:
+    """Packages a problem; one that cannot be is left to the timing, which says why."""
+    problems.build(problem_of(name), settings)
 
 
 def times_of(name: str, settings: Settings) -> Iterator[Event]:
     """Seconds of a call of ours and of those of torch's kernels that take the problem."""
-    yield Event("begin", 0)
-    problem = _build(name, settings)
-    if problem:
-        yield Event("stop", 0, text=f"no package: {problem}")
-        return
-    rate = rate_of(name)
-    operands = _operands(rate)
-    try:
-        model = aot_runtime.load(_path(name, settings), settings.place)
-        calls: dict[str, Call] = {"ours": lambda: model(*operands)}
-        calls |= {who: call for who, call in _theirs(rate, operands) if _runs(call)}
-        taken = in_turn(calls, device_seconds, settings.seconds, BATCH_SECONDS)
-    except (aot_runtime.AotError, RuntimeError, MemoryError) as error:
-        yield Event("stop", 0, text=first_line(error))
-        return
-    for who, seconds in taken.items():
-        yield Event(who, 0, seconds)
-
-
-def _theirs(rate: Rate, operands: Sequence[torch.Tensor]) -> Iterator[tuple[str, Call]]:
-    for who, kernel in KERNELS.items():
-        yield who, _forced(kernel, operands, causal=rate.causal)
+    yield from problems.times(problem_of(name), settings)
 
 
 def _forced(kernel: SDPBackend, operands: Sequence[torch.Tensor], *, causal: bool) -> Call:

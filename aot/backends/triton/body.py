@@ -17,7 +17,7 @@ from aot.backends.triton.ops import (
 )
 from aot.backends.triton.text import Writer, index_text, literal, value_type
 from aot.errors import InternalError
-from aot.ir.dtypes import BOOL, INT64, DType
+from aot.ir.dtypes import BOOL, FLOAT32, INT64, DType
 from aot.ir.kernel_facts import maybe_empty
 from aot.ir.nests import Store
 from aot.ir.operations import COMPARE
@@ -59,6 +59,7 @@ class Body(Scoped[Value]):
         self._names: dict[Symbol, str] = dict(context.names)
         self._dims: dict[str, TileDim] = {}
         self._reduced: dict[str, Value] = {}
+        self._pieces: dict[str, tuple[dict[Node, Value], dict[Symbol, str]]] = {}
         self.guards: Mapping[Node, Guard] = {}
         """The selections that are written with branches, which a whole tile takes or does not."""
 
@@ -99,6 +100,18 @@ class Body(Scoped[Value]):
             lanes += f".to({kind})"
         self.writer.line(f"{dim.name} = {start} + {lanes}")
         self._bound_dim(dim)
+
+    @contextmanager
+    def piece(self, dim: TileDim, start: str) -> Iterator[None]:
+        """One of several tiles side by side: its values are there when it is open again."""
+        values, names = self._pieces.setdefault(dim.name, ({}, {}))
+        with self.reopened(values):
+            if not names:
+                self.open_dim(dim, start)
+                names.update({a.symbol: self._names[a.symbol] for a in dim.axes})
+            for symbol, name in names.items():
+                self.name_axis(symbol, name, dim.name)
+            yield
 
     def take_dim(self, dim: TileDim) -> None:
         """As `open_dim`, of an index that the function is given."""
@@ -168,6 +181,9 @@ class Body(Scoped[Value]):
         """None for a comparison of positions, which is written from their indices."""
         if node in self.guards:
             return self.guards[node].before
+        error = _erf_plus_one(node)
+        if error is not None:
+            return error.args
         return () if self._is_position(node) else node.args
 
     def emit(self, node: Node) -> Value:
@@ -176,6 +192,10 @@ class Body(Scoped[Value]):
             return self._compare_positions(node)
         if node in self.guards:
             return self._guarded(node, self.guards[node])
+        error = _erf_plus_one(node)
+        if error is not None:
+            value = self.known(error.args[0])
+            return self.name(f"erf_plus_one({value.text})", node.dtype, value.dims)
         args = [self.known(a) for a in node.args]
         attr = node.attr
         if isinstance(attr, Access):
@@ -409,6 +429,15 @@ class Body(Scoped[Value]):
         """
         text, masks = self.spread(value, dims), self.masks(dims - value.dims)
         return f"tl.where({' & '.join(masks)}, {text}, 0)" if masks else text
+
+
+def _erf_plus_one(node: Node) -> Node | None:
+    """The error function of which this is 1 more, in single precision: one function does both."""
+    if node.op != "add" or node.dtype != FLOAT32:
+        return None
+    error = next((a for a in node.args if a.op == "erf"), None)
+    one = any(a.op == "const" and a.attr == 1 for a in node.args)
+    return error if one else None
 
 
 def _position(node: Node) -> Expr | None:

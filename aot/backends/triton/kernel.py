@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.backends.guards import find_guards
@@ -20,7 +21,7 @@ from aot.backends.triton.reduction import Accumulator, reductions_of, store_redu
 from aot.backends.triton.short_reduction import ShortBody, emit_stage
 from aot.backends.triton.short_tile import ShortTile, short_tile
 from aot.backends.triton.text import Writer, index_text, pointer_type
-from aot.backends.triton.tiling import RowTile, point_tile, row_tile
+from aot.backends.triton.tiling import Piece, RowTile, point_tile, row_tile
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import argument_buffers, index_exprs
 from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel, Stage
@@ -208,6 +209,9 @@ def _emit_rows(kernel: NestKernel, context: KernelContext, tile: RowTile) -> Emi
     rows = tile.rows
     body.open_dim(rows, f"{program_id(context)} * {rows.block}")
     opened: set[str] = set()
+    ended: set[str] = set()
+    """Dimensions whose last walk came to their end: the next one begins there, with what is in
+    caches still."""
     merged: Stage | None = None
     for stage, following in zip(kernel.stages, (*kernel.stages[1:], None), strict=True):
         if stage is merged:
@@ -218,11 +222,16 @@ def _emit_rows(kernel: NestKernel, context: KernelContext, tile: RowTile) -> Emi
         if online is not None:
             online.emit(body, rows, columns)
             merged = following
+            ended.add(columns.name)
             continue
-        if not looped and columns.name not in opened:
+        if not looped and columns.name not in opened and columns.name not in tile.pieces:
             body.open_dim(columns, "0")
             opened.add(columns.name)
-        _Rows(body, stage, rows, columns, looped).emit()
+        walk = _Rows(body, stage, rows, columns, looped, tile.pieces.get(columns.name, ()))
+        back = columns.name in ended and not walk.is_ordered
+        walk.emit(back=back)
+        if looped:
+            ended = ended - {columns.name} if back else ended | {columns.name}
     programs = ceil_div(rows.points, rows.block)
     return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
 
@@ -231,42 +240,61 @@ class _Rows:
     """Writes one stage of a kernel with inner loops. Use once: `emit`."""
 
     def __init__(
-        self, body: Body, stage: Stage, rows: TileDim, columns: TileDim, looped: bool
+        self,
+        body: Body,
+        stage: Stage,
+        rows: TileDim,
+        columns: TileDim,
+        looped: bool,
+        pieces: Sequence[Piece],
     ) -> None:
         self._body = body
         self._stage = stage
         self._columns = columns
         self._looped = looped
+        self._pieces = pieces
         found = {r.node: r for n in stage.nests for r in reductions_of(n)}
         self._accumulators = {
-            node: Accumulator(r, rows.name, columns.name, looped) for node, r in found.items()
+            node: [Accumulator(r, rows.name, d.name, looped) for d in pieces or (columns,)]
+            for node, r in found.items()
         }
 
-    def emit(self) -> None:
+    @property
+    def is_ordered(self) -> bool:
+        """True when a later turn must come later: it finds positions."""
+        return any(r.is_arg for n in self._stage.nests for r in reductions_of(n))
+
+    def emit(self, *, back: bool) -> None:
+        """Writes the stage; `back`: turns from the end of the rows to their beginning."""
         body = self._body
-        body.declare_dim(self._columns)
-        for accumulator in self._accumulators.values():
+        if not self._pieces:
+            body.declare_dim(self._columns)
+        for accumulator, *_ in self._accumulators.values():
             accumulator.declare(body)
         if self._looped:
             self._hoist()
             end = index_text(self._columns.points, body.context.names)
-            start = body.fresh("start")
-            with body.loop(f"for {start} in range(0, {end}, {self._columns.block})"):
-                body.open_dim(self._columns, start)
+            start, block = body.fresh("start"), self._columns.block
+            with body.loop(f"for {start} in range(0, {end}, {block})"):
+                text = f"(({end}) - 1) // {block} * {block} - {start}" if back else start
+                body.open_dim(self._columns, text)
                 self._point()
-        else:
+        elif not self._pieces:
             self._point()
-        for node, accumulator in self._accumulators.items():
-            body.define(node, accumulator.finish(body))
+        for place, piece in enumerate(self._pieces):
+            with body.piece(piece, str(piece.start)):
+                self._point(place)
+        for node, (accumulator, *others) in self._accumulators.items():
+            body.define(node, accumulator.finish(body, *others))
         store_reduced(body, self._stage)
 
-    def _point(self) -> None:
+    def _point(self, place: int = 0) -> None:
         for nest in self._stage.nests:
             if not nest.reduction:
                 for store in nest.stores:
                     self._body.store(store)
-        for accumulator in self._accumulators.values():
-            accumulator.step(self._body)
+        for accumulators in self._accumulators.values():
+            accumulators[place].step(self._body)
 
     def _hoist(self) -> None:
         """Emits before the loop what does not vary in it."""

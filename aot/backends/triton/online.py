@@ -2,12 +2,14 @@
 
 Softmax and its like reduce a row twice: first to its greatest element, then to the sum of
 exp(x - greatest). A row that is walked in turns would be read twice. Instead each lane's sum is
-relative to the greatest element that the lane has seen, and lanes are joined at the end. (Milakov,
+relative to the greatest element that the lane has seen, and lanes are joined at the end. A lane is
+a vector of neighbours, so that its sum is scaled once for all of them. (Milakov,
 Gimelshein, Online normalizer calculation for softmax, arXiv:1805.02867, 2018.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from aot.backends.triton.body import Body
@@ -17,7 +19,19 @@ from aot.backends.triton.reduction import Reduction, reductions_of, store_reduce
 from aot.backends.triton.text import index_text
 from aot.ir.dtypes import FLOAT32
 from aot.ir.kernels import Stage
-from aot.ir.scalar import Access, Node
+from aot.ir.scalar import Access, Node, loads
+
+VECTOR_BYTES = 16
+"""What a thread reads at once."""
+
+
+class Whole(TileDim):
+    """A dimension all whose tiles lie within it."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Always."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -33,20 +47,43 @@ class Online:
         """Writes the walk, and what both stages store."""
         body.declare_dim(columns)
         tile, own = frozenset((rows.name, columns.name)), frozenset((rows.name,))
-        top, total, shape = body.fresh("top"), body.fresh("total"), body.shape(tile)
-        body.writer.line(f"{top} = tl.full({shape}, float('-inf'), tl.float32)")
-        body.writer.line(f"{total} = tl.zeros({shape}, tl.float32)")
-        end, start = index_text(columns.points, body.context.names), body.fresh("start")
-        with body.loop(f"for {start} in range(0, {end}, {columns.block})"):
-            body.open_dim(columns, start)
-            text = operand(body, self.top, tile)
-            body.writer.line(f"{top}, {total} = online_exp({top}, {total}, {text})")
+        top, total = body.fresh("top"), body.fresh("total")
+        each = min(columns.block, self._together(body))
+        lanes = f"{rows.block}, {columns.block // each}"
+        body.writer.line(f"{top} = tl.full([{lanes}], float('-inf'), tl.float32)")
+        body.writer.line(f"{total} = tl.zeros([{lanes}], tl.float32)")
+        for dim, head in _turns(body, columns):
+            with body.loop(head):
+                body.open_dim(dim, "start")
+                text = operand(body, self.top, tile)
+                values = f"tl.reshape({text}, [{lanes}, {each}])"
+                body.writer.line(f"{top}, {total} = online_exp({top}, {total}, {values})")
+        body.declare_dim(columns)
         best = body.name(f"tl.reduce({top}, 1, max_nan)[:, None]", FLOAT32, own)
         body.define(self.top.node, best)
         store_reduced(body, self.first)
         sums = f"tl.sum({total} * tl.exp({top} - {best.text}), 1)[:, None]"
         body.define(self.total.node, body.name(sums, FLOAT32, own))
         store_reduced(body, self.second)
+
+    def _together(self, body: Body) -> int:
+        """Neighbours that a thread reads at once: they are one lane, with one exponential more."""
+        read = loads([self.top.value])
+        sizes = [body.context.buffers[n.attr.buffer].dtype.itemsize for n in read]  # type: ignore[attr-defined]
+        return VECTOR_BYTES // max(1, min(sizes, default=4))
+
+
+def _turns(body: Body, columns: TileDim) -> Iterator[tuple[TileDim, str]]:
+    """The turns that need no mask, and a last one that does, each with its dimension."""
+    block, points = columns.block, columns.points
+    end = index_text(points, body.context.names)
+    if columns.is_exact or not points.is_Integer:
+        yield columns, f"for start in range(0, {end}, {block})"
+        return
+    full = int(points) // block * block
+    if full:
+        yield Whole(**vars(columns)), f"for start in range(0, {full}, {block})"
+    yield columns, f"for start in range({full}, {end}, {block})"
 
 
 def find_online(first: Stage, second: Stage | None) -> Online | None:

@@ -49,6 +49,14 @@ class Reduction:
             return "arg_max" if self.kind == "argmax" else "arg_min"
         return _COMBINE.get(self.kind) or f"{self.kind}_nan"
 
+    def joined(self, text: str, other: str) -> str:
+        """Two results as one; not of positions."""
+        if self.kind == "sum":
+            return f"({text} + {other})"
+        if self.kind in ("min", "max") and not self.dtype.is_float:
+            return f"tl.{self.kind}imum({text}, {other})"
+        return f"{self.combine}({text}, {other})"
+
     def neutral(self) -> str:
         """The value that changes nothing."""
         if self.kind in ("sum", "xor", "any"):
@@ -166,25 +174,30 @@ class Accumulator:
         combine = _LATER[self._r.kind] if self._r.ascending else self._r.combine
         body.writer.line(f"{pair} = {combine}({pair}, {text}, {spread})")
 
-    def finish(self, body: Body) -> Value:
-        """The reduced value, one for each row."""
+    def finish(self, body: Body, *others: Accumulator) -> Value:
+        """The reduced value, one for each row; `others`: of the row's other pieces."""
         r = self._r
         if r.is_arg:
             place = body.fresh("place")
             first, last = _FIRST[r.kind], _GREATEST[_places(body).name]
             body.writer.line(f"{place} = {first}({self._name}, {self._place}, {last})")
             return body.name(f"{place}[:, None].to(tl.int64)", INT64, self._rows)
-        if r.kind == "sum":
-            text = f"tl.sum({self._name}, 1)"
-        elif r.kind in ("min", "max") and not r.dtype.is_float:
-            text = f"tl.{r.kind}({self._name}, 1)"
-        else:
-            text = f"tl.reduce({self._name}, 1, {r.combine})"
+        text = self._along_rows()
+        for other in others:
+            text = r.joined(text, other._along_rows())
         found = body.name(f"{text}[:, None]", r.dtype, self._rows)
         if r.node.dtype.compute == r.dtype:
             return Value(found.text, r.node.dtype, found.dims)
         converted = conversion(found.text, r.dtype, r.node.dtype)
         return body.name(converted, r.node.dtype, self._rows)
+
+    def _along_rows(self) -> str:
+        r = self._r
+        if r.kind == "sum":
+            return f"tl.sum({self._name}, 1)"
+        if r.kind in ("min", "max") and not r.dtype.is_float:
+            return f"tl.{r.kind}({self._name}, 1)"
+        return f"tl.reduce({self._name}, 1, {r.combine})"
 
 
 def store_reduced(body: Body, stage: Stage) -> None:

@@ -39,6 +39,13 @@ to 0.7 of 8 points (argmax of 147 elements, softmax of 1011, norms of 1104 and 1
 TURN_POINTS = 16
 """The same, of tiles that are walked in turns, or down their columns."""
 
+WHOLE_COLUMNS, HELD_COLUMNS = 64, 256
+"""Points of a column that a tile holds; and where it is reduced more than once."""
+
+HELD_BYTES, HELD_THREAD_BYTES = 32768, 128
+"""Of such a tile, and of a thread of it, as they are computed with: twice the threads took 1.1
+(float32) and 1.7 (bfloat16) of the time on an H100, twice the tile in float64 1.3."""
+
 HELD_REGISTERS = 128
 """Of a thread, for what it has read of its rows."""
 
@@ -48,6 +55,12 @@ little it does: in that time an H200 moves 4 KB."""
 
 BUSY_WARPS = 4
 """Of each of a device's units: where there are fewer, programs have more warps."""
+
+MOST_OF_TILE = 0.8
+"""Of a tile's lanes: with so few or fewer a row is two tiles, one after the other."""
+
+LEAST_PIECE = 16
+"""Points of the second one."""
 
 LONG_BODY_WEIGHT = 800
 """Price of a thread's points from which a kernel's code outgrows the instruction cache."""
@@ -96,17 +109,44 @@ class PointTile:
 
 
 @dataclass(frozen=True)
+class Piece(TileDim):
+    """A part of a row that a tile holds, from element `start` on."""
+
+    start: int = 0
+
+    @property
+    def is_exact(self) -> bool:
+        """True when it ends within the row."""
+        return self.start + self.block <= int(self.points)
+
+
+def pieces_of(dim: TileDim) -> tuple[Piece, ...]:
+    """A whole row as a tile, or as two where one would have many lanes beyond its end."""
+    points = int(dim.points)
+    wide = dim.block // 2
+    rest = max(LEAST_PIECE, power_above(points - wide))
+    sizes = (wide, rest) if wide + rest <= MOST_OF_TILE * dim.block else (dim.block,)
+    starts = (0, wide)
+    names = (dim.name, f"{dim.name}_rest")
+    return tuple(
+        Piece(name, dim.axes, size, dim.position, start=start)
+        for name, size, start in zip(names, sizes, starts, strict=False)
+    )
+
+
+@dataclass(frozen=True)
 class RowTile:
     """Tile of a kernel with inner loops.
 
     `rows`: the outer axes. `columns`: a dimension for each inner iteration space, by its extents;
-    `looped`: those that take several turns.
+    `looped`: those that take several turns. `pieces`: by name, those that are several tiles.
     """
 
     rows: TileDim
     columns: Mapping[tuple[Expr, ...], TileDim]
     looped: frozenset[str]
     warps: int
+    pieces: Mapping[str, tuple[Piece, ...]]
 
 
 def power_above(number: int) -> int:
@@ -218,21 +258,41 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     rows = max(1, hints.volume(kernel.outer))
     longest = max(hints.volume(s.order) for s in spaces.values())
     across = any(_rows_contiguous(kernel, s, context) for s in spaces.values())
+    held = across and len(kernel.stages) > 1 and WHOLE_COLUMNS < longest <= HELD_COLUMNS
     block = _row_block(rows, longest, across, units)
+    size = _widest_element(kernel)
+    block = min(block, HELD_BYTES // size // power_above(longest)) if held else block
     columns: dict[tuple[Expr, ...], TileDim] = {}
     looped: set[str] = set()
     for extents, stage in spaces.items():
-        dim, loops = _columns(f"r{len(columns)}", stage, context, hints, block, across)
+        dim, loops = _columns(f"r{len(columns)}", stage, context, hints, block, across and not held)
         columns[extents] = dim
         if loops:
             looped.add(dim.name)
-    widest = block * max(d.block for d in columns.values())
+    held_whole = [d for d in columns.values() if d.name not in looped and not across]
+    pieces = {} if _finds_places(kernel) else {d.name: pieces_of(d) for d in held_whole}
+    pieces = {name: found for name, found in pieces.items() if len(found) > 1}
+    widest = block * max(
+        sum(p.block for p in pieces.get(d.name, ())) or d.block for d in columns.values()
+    )
     each = TURN_POINTS if across or looped else _row_points(kernel, context, longest)
-    warps = max(1, min(16, widest // (WARP * each)))
+    each = HELD_THREAD_BYTES // size if held else each
+    warps = power_above(min(16, -(-widest // (WARP * each))))
     while warps * WARP * THREAD_POINTS < widest and warps * (rows // block) < BUSY_WARPS * units:
         warps *= 2
     warps = min(16, warps)
-    return RowTile(TileDim("x", kernel.outer, block, 0), columns, frozenset(looped), warps)
+    return RowTile(TileDim("x", kernel.outer, block, 0), columns, frozenset(looped), warps, pieces)
+
+
+def _widest_element(kernel: NestKernel) -> int:
+    """Bytes of the widest numbers that are reduced."""
+    sizes = (n.dtype.compute.itemsize for n in postorder(_roots(kernel)) if n.op == "reduce")
+    return max(4, max(sizes, default=4))
+
+
+def _finds_places(kernel: NestKernel) -> bool:
+    nodes = postorder(_roots(kernel))
+    return any(n.op == "reduce" and n.attr in ("argmin", "argmax") for n in nodes)
 
 
 def _row_points(kernel: NestKernel, context: KernelContext, longest: int) -> int:
@@ -287,7 +347,7 @@ def _columns(
     static = all(e.is_Integer for e in extents)
     points = max(1, hints.volume(stage.order))
     fits = static and points * rows <= PERSISTENT_POINTS
-    if fits and (not across or points <= 64):
+    if fits and (not across or points <= WHOLE_COLUMNS):
         return TileDim(name, stage.order, power_above(points), 1), False
     block = TILE_POINTS // rows if across else LOOP_POINTS // rows
     return TileDim(name, stage.order, max(16, min(block, power_above(points))), 1), True

@@ -194,6 +194,7 @@ _FUNCTIONS = {
         }.items()
     },
     "pow": _rounded_power,
+    "fast_expf": np.exp,
     "cospi": lambda x: np.cos(np.pi * x),
     "sinpi": lambda x: np.sin(np.pi * x),
     "rsqrt": lambda x: 1.0 / np.sqrt(x),

@@ -63,6 +63,19 @@ def test_erf_at_the_ends():
     assert list(np.signbit(found[3:5])) == [False, True]
 
 
+def test_one_more_than_erf_is_one_function():
+    steps = torch.cat([torch.linspace(-6, 6, 4001), torch.logspace(-30, 30, 200)])
+    steps = torch.cat([steps, torch.tensor([math.inf, -math.inf, math.nan, 0.0, -0.0])])
+    for model in (lambda x: torch.erf(x) + 1.0, lambda x: 1.0 + torch.erf(x)):
+        program = captured(model, (steps,))
+        assert "erf_plus_one(v" in emitted(program).functions[0].text
+        (found,) = interpret_triton(program, (steps,))
+        exact = np.array([math.erfc(-float(x)) for x in steps])
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1.3e-7)
+        small = exact < 0.1
+        np.testing.assert_allclose(found[small], exact[small], rtol=0, atol=5e-8)
+
+
 def test_functions_with_loops_take_numbers_too():
     """A kernel of one element has numbers where others have blocks, which Triton does not mix."""
 

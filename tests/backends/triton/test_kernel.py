@@ -94,8 +94,29 @@ def test_rows_that_fit_are_read_once() -> None:
 
 def test_long_rows_are_walked_in_loops_and_computed_again() -> None:
     text = only(emitted(lambda x: x.softmax(-1), torch.zeros(2048, 50000)))
-    assert text.count("for start") == 2
-    assert text.count("tl.load(p0") == 2
+    heads = [line.partition(" in ")[2] for line in text.splitlines() if "for start" in line]
+    assert heads == [f"range({walk}, 4096):" for walk in ("0, 49152", "49152, 50000", "0, 50000")]
+    assert text.count("tl.load(p0") == 3
+
+
+def test_walks_begin_where_the_last_one_ended_unless_they_find_places() -> None:
+    def backwards(model: Callable[[torch.Tensor], object], rows: int) -> int:
+        return only(emitted(model, torch.zeros(rows, 65536))).count("// 4096 * 4096 - start")
+
+    assert backwards(lambda x: x.softmax(-1), 2048) == 1
+    assert backwards(lambda x: x - x.mean(-1, keepdim=True), 2048) == 1
+    assert backwards(lambda x: (x - x.mean(-1, keepdim=True)).argmax(-1), 2048) == 0
+
+
+def test_columns_that_are_reduced_twice_are_held() -> None:
+    """Of a variance down columns a part is read once; its tile has 32 KB."""
+    for dtype, columns, warps in ((torch.float32, 32, 8), (torch.float64, 16, 8)):
+        source = emitted(lambda x: x.var(0), torch.zeros(65536, 1024, dtype=dtype))
+        first = source.functions[0]
+        assert len(source.launches) == 2
+        assert first.text.count("tl.load(") == 1
+        assert f"tl.arange(0, {columns})[:, None]" in first.text
+        assert dict(first.options)["num_warps"] == warps
 
 
 def test_tiles_of_whole_rows_have_few_warps_where_there_are_many() -> None:

@@ -2,6 +2,7 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 
 @triton.jit
@@ -67,12 +68,15 @@ def log_total(values):
 
 @triton.jit
 def online_exp(top, total, values):
-    """The greatest so far and the sum of exp(x - greatest) of all x so far, with values more."""
-    less = tl.exp(-tl.abs(values - top))
-    # Of two equal infinities the difference is no number.
-    less = tl.where(values == top, 1.0, less)
-    total = tl.where(values > top, total * less + 1.0, total + less)
-    return max_nan(top, values), total
+    """The greatest so far and the sum of exp(x - greatest) of all x so far, with values more.
+
+    Values have a last dimension more: what it holds belongs to one lane.
+    """
+    best = max_nan(top, tl.reduce(values, 2, max_nan))
+    # Of two equal infinities the difference is no number; exp(-inf) is what these stand for.
+    shift = tl.where(best == float("-inf"), 0.0, best)
+    more = tl.sum(libdevice.fast_expf(values - shift[:, :, None]), 2)
+    return best, total * libdevice.fast_expf(top - shift) + more
 
 
 @triton.jit

@@ -1,0 +1,68 @@
+"""Tiles of rows: one or two, and what two compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from aot.backends.triton.context import TileDim
+from aot.backends.triton.tiling import pieces_of
+from aot.ir.nests import Axis
+from aot.symbolic import integer, var
+from tests.backends.triton.templates import captured, check_close, emitted
+
+
+def sizes(points: int, block: int) -> list[tuple[int, int]]:
+    """Where the tiles of a row begin, and how wide they are."""
+    found = pieces_of(TileDim("r0", (Axis(var("r"), integer(points)),), block, 1))
+    return [(piece.start, piece.block) for piece in found]
+
+
+@pytest.mark.parametrize(
+    ("points", "block", "pieces"),
+    [
+        (1024, 1024, [(0, 1024)]),
+        (1104, 2048, [(0, 1024), (1024, 128)]),
+        (1025, 2048, [(0, 1024), (1024, 16)]),
+        (768, 1024, [(0, 512), (512, 256)]),
+        (1000, 1024, [(0, 1024)]),
+        (1700, 2048, [(0, 2048)]),
+        (0, 1, [(0, 1)]),
+        (3, 4, [(0, 4)]),
+    ],
+)
+def test_rows_are_two_tiles_where_one_would_be_half_empty(
+    points: int, block: int, pieces: list[tuple[int, int]]
+) -> None:
+    assert sizes(points, block) == pieces
+
+
+def norm(x: torch.Tensor) -> torch.Tensor:
+    return F.gelu(F.layer_norm(x + 1, (x.shape[-1],)))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        norm,
+        lambda x: x.softmax(-1),
+        lambda x: (x.sum(-1), x.amax(-1), x.amin(-1)),
+        lambda x: (x > 0).any(-1),
+        lambda x: ((x * 8).int().amax(-1), (x * 8).int().amin(-1), (x + 2).prod(-1)),
+    ],
+    ids=["norm", "softmax", "extrema", "any", "integers"],
+)
+def test_two_tiles_compute_what_one_does(function: Callable[..., object]) -> None:
+    torch.manual_seed(0)
+    rows = (torch.rand(5, 1104) * 2 - 1,)
+    model = captured(function, rows)
+    assert "r0_rest = 1024 + tl.arange(0, 128)" in emitted(model).functions[0].text
+    check_close(model, function, rows)
+
+
+def test_places_are_found_in_one_tile() -> None:
+    text = emitted(captured(lambda x: x.argmax(-1), (torch.rand(64, 1104),))).functions[0].text
+    assert "_rest" not in text
