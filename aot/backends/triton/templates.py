@@ -99,6 +99,11 @@ DEPTH_LAST = ("float32",)
 """Asynchronous tensor cores take TF32 in one order alone: blocks in the other one are turned in
 shared memory, which took twice as long (2048 x 8192 by 8192 x 512: 500 us, 274 as they want it)."""
 
+PREPARED_USES = 256
+"""Asynchronous tensor cores read both operands of TF32 from shared memory if nothing is left to
+round; else registers round them, one block of the weight goes back to shared memory, and products
+wait for that."""
+
 KEY_PARTS = KeyParts(query_tile=16, least_keys=128, block=64, fewest=6, many_keys=512)
 """Attention of few queries is cut by these numbers.
 
@@ -231,6 +236,7 @@ _ROWS = (
             vector=VECTOR,
             narrow_of=tuple(NARROW.items()),
             rows=ROWS,
+            prepared_uses=PREPARED_USES,
         ),
         emit_conv,
         _always,

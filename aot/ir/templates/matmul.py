@@ -111,14 +111,12 @@ class Matmul(TemplateCall):
         reason = (
             f"{sizes[0] * sizes[1] * sizes[2]} results leave the device idle for a depth of {depth}"
         )
-        return Split(
-            self._in_parts(builder, parts, support.block), f"{parts} parts of the depth", reason
-        )
+        return Split(self._in_parts(builder, parts, support), f"{parts} parts of the depth", reason)
 
-    def _in_parts(self, builder: NestBuilder, parts: int, block: int) -> list[LoopOp]:
+    def _in_parts(self, builder: NestBuilder, parts: int, support: MatmulSupport) -> list[LoopOp]:
         part, results = Axis(var("part"), integer(parts)), self.output.axes
         dtype = builder.dtype(self.a.buffer).compute
-        copies, a, b = self._padded(builder, parts, block)
+        copies, a, b = self._padded(builder, parts, support)
         axes = (part, *results)
         point = tuple(a.symbol for a in axes)
         sums = builder.temp(f"{self.name}_parts", dtype, tuple(a.extent for a in axes))
@@ -136,13 +134,18 @@ class Matmul(TemplateCall):
         ]
 
     def _padded(
-        self, builder: NestBuilder, parts: int, block: int
+        self, builder: NestBuilder, parts: int, support: MatmulSupport
     ) -> tuple[list[LoopNest], View, View]:
-        """Both operands with zeros behind the depth where it is no multiple, and what copies."""
-        depth = int(self.a.axes[-1].extent)
-        if depth % parts == 0:
+        """Both operands with zeros behind the depth where it is no multiple, and what copies.
+
+        Parts that would start where the backend does not want rows to are no multiple either.
+        """
+        depth, dtype = int(self.a.axes[-1].extent), builder.dtype(self.a.buffer)
+        rows = support.of_type(dtype).rows
+        starts = parts if rows is None else parts * max(1, rows.bytes // dtype.itemsize)
+        if depth % starts == 0:
             return [], self.a, self.b
-        each = parts * block
+        each = parts * support.block
         whole = integer(-(-depth // each) * each)
         made = [
             builder.with_zeros(f"{self.name}_{role}", view, len(view.axes) - k, whole, self.origin)
