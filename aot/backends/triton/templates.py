@@ -95,9 +95,10 @@ ROWS = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26)
 float32, 16384 x 1275 by 1275 x 43, 150 us, copied 60 and the copy 54. float64 is read by the
 element."""
 
-DEPTH_LAST = ("float32",)
+DEPTH_LAST = ("float32", "float64")
 """Asynchronous tensor cores take TF32 in one order alone: blocks in the other one are turned in
-shared memory, which took twice as long (2048 x 8192 by 8192 x 512: 500 us, 274 as they want it)."""
+shared memory, which took twice as long (2048 x 8192 by 8192 x 512: 500 us, 274 as they want it).
+Blocks of float64 in the other order are read with conflicts of shared memory's banks."""
 
 PREPARED_USES = 256
 """Asynchronous tensor cores read both operands of TF32 from shared memory if nothing is left to

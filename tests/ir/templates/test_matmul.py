@@ -131,3 +131,17 @@ def test_a_depth_that_nothing_divides_gets_zeros_behind_it() -> None:
     assert [[int(a.extent) for a in nest.axes] for nest in copies] == [[16, 8192], [16, 8192]]
     assert [int(a.extent) for a in products.a.axes] == [8, 16, 1024]
     assert [int(a.extent) for a in products.b.axes] == [8, 1024, 16]
+
+
+@pytest.mark.parametrize(("depth", "each"), [(14000, 1000), (13874, 1024)])
+def test_parts_start_where_the_device_wants_rows_to(depth: int, each: int) -> None:
+    """13,874 are 14 times 991, and 991 floats are no whole vectors."""
+    call, buffers = product(16, depth, 16), {"b": Buffer("b", FLOAT32, (), None, "temp")}
+    rows = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26)
+    support = MatmulSupport(Matmul, parts=lambda *_: 14, rows=rows)
+    found = call.split(NestBuilder(buffers, {}), support, 64, HINTS)
+    assert found is not None
+    *copies, products, _ = found.ops
+    assert isinstance(products, Matmul)
+    assert [int(a.extent) for a in products.a.axes] == [14, 16, each]
+    assert len(copies) == (0 if depth % each == 0 else 2)
