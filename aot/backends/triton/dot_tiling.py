@@ -144,8 +144,8 @@ _TIMES = {
     8: _Times(0.04, 0.0014, 0.22e6, 0.0, 0.5, 6e-5, shared=3.6e-5),
 }
 """By the operands' bytes. Of float64 warps read shared memory by single elements, each all of its
-rows and columns: 16 elements a cycle for 128 multiplications. Of float32 as products of halves of its digits: fitted to 16 tiles of 16
-products on an H200, off by a fifth. The digits are taken apart in registers, and one part goes back
+rows and columns: 16 elements a cycle for 128 multiplications. Of float32 as products of halves of
+its digits: fitted to 16 tiles of 16 products on an H200, off by a fifth. The digits are taken apart in registers, and one part goes back
 to shared memory: turned around, with conflicts of its banks, where the depth is not contiguous."""
 
 _HIDING = 4

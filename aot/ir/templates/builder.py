@@ -24,7 +24,7 @@ from aot.symbolic import (
     substitute,
 )
 
-Change = Callable[[Node], Node]
+ElementChange = Callable[[Node], Node]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def stored_weight(
     order: tuple[Axis, ...],
     origin: Origin,
     each: int = 1,
-    change: Change | None = None,
+    change: ElementChange | None = None,
 ) -> StoredWeight:
     """A view of a weight as a derived one, dense with its axes in that order, outermost first.
 
@@ -116,7 +116,7 @@ class NestBuilder:
         k: int,
         extent: Expr,
         origin: Origin,
-        change: Change | None = None,
+        change: ElementChange | None = None,
     ) -> tuple[LoopNest | None, View]:
         """A copy of a view whose axis `k`, contiguous there, is so long: zeros behind its own.
 

@@ -198,7 +198,7 @@ class Conv(TemplateCall):
                     f"{self.name}_{role}", view, 1, whole or extent, self.origin, change
                 )
                 nests += [] if nest is None else [nest]
-        call = replace(self, **views, prepared=roles)
+        call = replace(self, x=views["x"], w=views["w"], prepared=roles)
         choice = [f"{whole} channels"] * (whole is not None)
         choice += [f"{' and '.join(roles)} rounded before"] * bool(roles)
         reason = f"each element is used {uses} times"
