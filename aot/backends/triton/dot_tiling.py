@@ -145,8 +145,9 @@ _TIMES = {
 }
 """By the operands' bytes. Of float64 warps read shared memory by single elements, each all of its
 rows and columns: 16 elements a cycle for 128 multiplications. Of float32 as products of halves of
-its digits: fitted to 16 tiles of 16 products on an H200, off by a fifth. The digits are taken apart in registers, and one part goes back
-to shared memory: turned around, with conflicts of its banks, where the depth is not contiguous."""
+its digits: fitted to 16 tiles of 16 products on an H200, off by a fifth. The digits are taken apart
+in registers, and one part goes back to shared memory: turned around, with conflicts of its banks,
+where the depth is not contiguous."""
 
 _HIDING = 4
 """Turns of a block that take as long as another one's epilogue. Of 12233 x 40 by 40 x 15304 halves,
