@@ -224,7 +224,7 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
     vectors = size.last and size.channels * size.dtype.itemsize % 16 == 0
     gather = tile.rows * tile.depth / (64 if vectors else 16) if tile.flat else 0
     resident = max(1, min(16 // tile.warps, gpu.shared_bytes // (tile.stages * read)))
-    busy = share * turns * max(multiply + _TURN / resident, read / bandwidth, gather)
+    busy = share * turns * max(multiply + _TURN, read / bandwidth, gather)
     waiting = -(-share // resident) * turns * max(_STEP, _LATENCY / (tile.stages - 1))
     stored = share * tile.rows * tile.columns * 2 * size.dtype.itemsize / bandwidth
     return (max(busy, waiting) + stored + _FILL) / _CYCLES

@@ -78,11 +78,7 @@ _SPLIT = (
 """Of float32 as products of halves of its digits."""
 
 _DOUBLE = (
-    DotTile(128, 128, 16, 8, 3),
-    DotTile(128, 64, 16, 4, 3, resident=2),
-    DotTile(64, 128, 16, 4, 3, resident=2),
     DotTile(64, 64, 16, 4, 3, resident=2),
-    DotTile(32, 128, 16, 4, 3, resident=2),
     DotTile(64, 32, 16, 4, 3, resident=2),
     DotTile(128, 32, 16, 4, 4, resident=2),
     DotTile(32, 64, 32, 4, 3, resident=3),
@@ -141,13 +137,13 @@ class _Times:
 _TIMES = {
     2: _Times(0.04, 0.0014, 3.75e6, 0.0, 0.5, 6e-5),
     4: _Times(0.23, 0.004, 0.245e6, 5e-6, 0.05, 1.8e-4),
-    8: _Times(0.04, 0.0014, 0.22e6, 0.0, 0.5, 6e-5, shared=3.6e-5),
+    8: _Times(0.04, 0.0014, 0.2e6, 0.0, 0.5, 6e-5, shared=4.6e-5),
 }
 """By the operands' bytes. Of float64 warps read shared memory by single elements, each all of its
-rows and columns: 16 elements a cycle for 128 multiplications. Of float32 as products of halves of
-its digits: fitted to 16 tiles of 16 products on an H200, off by a fifth. The digits are taken apart
-in registers, and one part goes back to shared memory: turned around, with conflicts of its banks,
-where the depth is not contiguous."""
+rows and columns, which blocks below 64 x 64 wait for; larger ones took 1.06 to 1.28 of its time.
+Of float32 as products of halves of its digits: fitted to 16 tiles of 16 products on an H200, off by
+a fifth. The digits are taken apart in registers, and one part goes back to shared memory: turned
+around, with conflicts of its banks, where the depth is not contiguous."""
 
 _HIDING = 4
 """Turns of a block that take as long as another one's epilogue. Of 12233 x 40 by 40 x 15304 halves,

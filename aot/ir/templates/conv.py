@@ -194,8 +194,10 @@ class Conv(TemplateCall):
             if whole is not None or role in roles:
                 change = as_tf32 if role in roles else None
                 extent = own if whole is None and role == "w" else view.axes[1].extent
+                # Choosing layouts may store a weight anew, under the call's name and role.
+                name = f"{self.name}_{role}" + ("_tf32" if role in roles else "")
                 nest, views[role] = builder.with_zeros(
-                    f"{self.name}_{role}", view, 1, whole or extent, self.origin, change
+                    name, view, 1, whole or extent, self.origin, change
                 )
                 nests += [] if nest is None else [nest]
         call = replace(self, x=views["x"], w=views["w"], prepared=roles)

@@ -126,6 +126,11 @@ def test_operands_are_rounded_before_where_tensor_cores_would_cut_them_off() -> 
     assert prepared(before(replace(call, stride=(2, 2)))) == ()
     assert before(exact) is None and before(call, uses=0) is None
     assert before(call, dtype=FLOAT64) is None
+    # Names that choosing layouts gives to what it stores anew are left to it.
+    found = before(call, kind="weight", uses=32 * 9 + 1)
+    assert found is not None and [op.w.buffer for op in found.ops if isinstance(op, Conv)] != [
+        "c_w"
+    ]
     # Where a thread sums by itself, and where no other group has an element's uses.
     assert before(replace(conv(4, 4), precision="tf32"), uses=1) is None
     assert before(replace(conv(32, 16, groups=2), precision="tf32"), uses=1) is None
