@@ -24,7 +24,8 @@ _STEP = 120
 
 _TURN = 300
 """Cycles that a step takes beside its products: steps of 16 of the depth took twice as long in all
-as steps of 64 (512 channels of 27 taps on an H200: 1472 us, 787)."""
+as steps of 64 (512 channels of 27 taps on an H200: 1472 us, 787), whatever else is on the
+multiprocessor (208 channels of 25 taps, four programs on each: 260 us, 132)."""
 
 _LATENCY = 800
 """Cycles from the request of a block until it is there."""
