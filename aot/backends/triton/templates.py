@@ -89,7 +89,7 @@ DIGITS = ByDigits(probes=8, part=PART)
 """A step of a binary search is a load that waits for the one before. A pass reads keys twice and
 positions once, and moves both."""
 
-ROWS = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26)
+ROWS = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26, words=4, span=128, copy=3)
 """What descriptors and the widest loads take. Odd rows took four times as long on an H200 (7021 x
 4095 by 4095 x 515 halves: 420 us, with both operands copied 120), a copy a tenth of that; of
 float32, 16384 x 1275 by 1275 x 43, 150 us, copied 60 and the copy 54. float64 is read by the

@@ -85,10 +85,10 @@ class Matmul(TemplateCall):
         """Rows of whole words are read by these, where blocks read each seldom."""
         assert isinstance(support, MatmulSupport)
         wanted, wish = self.row_bytes(role, support), support.rows
-        if wish is None or wanted <= wish.words:
+        if wish is None or not wish.words or wanted <= wish.words:
             return wanted
         m, n = int(self.a.axes[-2].extent), int(self.b.axes[-1].extent)
-        read = m * -(-n // wish.block) + n * -(-m // wish.block)
+        read = m * -(-n // wish.span) + n * -(-m // wish.span)
         return wish.words if read < wish.copy * m else wanted
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
@@ -213,8 +213,8 @@ class AlignedRows:
         widest: Bytes of the widest elements that this holds for.
         least_uses: Multiplications of an element from which a copy of it is worth its time, where
         least_work: there are as many in all.
-        words: Bytes of words that rows of whole ones are read by, too, at more cost.
-        block: Rows or columns of a block, and
+        words: Bytes of two elements by which rows of whole ones are read, too, at more cost; 0: none.
+        span: Rows or columns of a block, and
         copy: reads of an element that cost what its copy does.
     """
 
@@ -222,9 +222,9 @@ class AlignedRows:
     least_uses: int
     least_work: int
     widest: int = 4
-    words: int = 16
-    block: int = 128
-    copy: int = 3
+    words: int = 0
+    span: int = 1
+    copy: int = 0
 
 
 @dataclass(frozen=True)
@@ -255,6 +255,6 @@ class MatmulSupport(Support[Matmul]):
         rows = self.rows
         if rows is not None and dtype.itemsize > rows.widest:
             rows = replace(rows, bytes=1)
-        elif rows is not None and dtype.itemsize == 2:
-            rows = replace(rows, words=4)
+        elif rows is not None and rows.words != 2 * dtype.itemsize:
+            rows = replace(rows, words=0)
         return replace(self, rows=rows, depth_last=dtype.name in self.depth_last_of)

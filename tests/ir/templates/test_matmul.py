@@ -149,7 +149,7 @@ def test_parts_start_where_the_device_wants_rows_to(depth: int, each: int) -> No
     assert len(copies) == (0 if depth % each == 0 else 2)
 
 
-ODD = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26)
+ODD = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26, words=4, span=128, copy=3)
 
 
 def whole_rows(rows: int, depth: int, columns: int, *, weight: bool = True, run: int = 1) -> str:
