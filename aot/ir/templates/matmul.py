@@ -213,7 +213,7 @@ class AlignedRows:
         widest: Bytes of the widest elements that this holds for.
         least_uses: Multiplications of an element from which a copy of it is worth its time, where
         least_work: there are as many in all.
-        words: Bytes of two elements by which rows of whole ones are read, too, at more cost; 0: none.
+        words: Bytes of two elements, by which rows of whole words are read; 0: they are not.
         span: Rows or columns of a block, and
         copy: reads of an element that cost what its copy does.
     """
@@ -223,7 +223,7 @@ class AlignedRows:
     least_work: int
     widest: int = 4
     words: int = 0
-    span: int = 1
+    span: int = 0
     copy: int = 0
 
 
