@@ -214,7 +214,7 @@ class AlignedRows:
         least_uses: Multiplications of an element from which a copy of it is worth its time, where
         least_work: there are as many in all.
         words: Bytes of two elements, by which rows of whole words are read; 0: they are not.
-        span: Rows or columns of a block, and
+        span: Rows or columns that are computed together, and
         copy: reads of an element that cost what its copy does.
     """
 
