@@ -403,7 +403,7 @@ class _Copies:
 
     def _odd_rows(self, call: TemplateCall, role: str, view: View, support: Support[Any]) -> str:
         """Says so where an operand's rows start where the template reads them slowly."""
-        strides, wanted = self._strides(view), call.row_bytes(role, support)
+        strides, wanted = self._strides(view), call.row_words(role, support)
         size = self.graph.buffers[view.buffer].dtype.itemsize
         steps = [s for s in strides or () if s not in (0, 1)]
         if all(s.is_Integer and int(s) * size % wanted == 0 for s in steps):

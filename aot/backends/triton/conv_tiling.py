@@ -24,7 +24,8 @@ _STEP = 120
 
 _TURN = 300
 """Cycles that a step takes beside its products: steps of 16 of the depth took twice as long in all
-as steps of 64 (512 channels of 27 taps on an H200: 1472 us, 787)."""
+as steps of 64 (512 channels of 27 taps on an H200: 1472 us, 787), whatever else is on the
+multiprocessor (208 channels of 25 taps, four programs on each: 260 us, 132)."""
 
 _LATENCY = 800
 """Cycles from the request of a block until it is there."""
@@ -224,7 +225,7 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
     vectors = size.last and size.channels * size.dtype.itemsize % 16 == 0
     gather = tile.rows * tile.depth / (64 if vectors else 16) if tile.flat else 0
     resident = max(1, min(16 // tile.warps, gpu.shared_bytes // (tile.stages * read)))
-    busy = share * turns * max(multiply + _TURN / resident, read / bandwidth, gather)
+    busy = share * turns * max(multiply + _TURN, read / bandwidth, gather)
     waiting = -(-share // resident) * turns * max(_STEP, _LATENCY / (tile.stages - 1))
     stored = share * tile.rows * tile.columns * 2 * size.dtype.itemsize / bandwidth
     return (max(busy, waiting) + stored + _FILL) / _CYCLES

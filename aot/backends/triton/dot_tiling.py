@@ -78,13 +78,13 @@ _SPLIT = (
 """Of float32 as products of halves of its digits."""
 
 _DOUBLE = (
-    DotTile(128, 64, 16, 8, 3),
     DotTile(64, 64, 16, 4, 3, resident=2),
     DotTile(64, 32, 16, 4, 3, resident=2),
     DotTile(128, 32, 16, 4, 4, resident=2),
     DotTile(32, 64, 32, 4, 3, resident=3),
     DotTile(32, 32, 32, 4, 3, resident=2),
     DotTile(16, 64, 32, 4, 3, resident=2),
+    DotTile(64, 16, 32, 4, 4, resident=2),
 )
 
 _ASYNC_ROWS = 64
@@ -121,6 +121,8 @@ class _Times:
         turning: Of an element of a block of the second operand whose depth is not contiguous, for
             each column of the block.
         block: Of a block; `result`: of each of its results.
+        shared: Of an element that is written to shared memory, or that a warp reads there: where
+            that takes longer than the multiplications. 0: it does not.
     """
 
     turn: float
@@ -129,16 +131,19 @@ class _Times:
     turning: float
     block: float
     result: float
+    shared: float = 0.0
 
 
 _TIMES = {
     2: _Times(0.04, 0.0014, 3.75e6, 0.0, 0.5, 6e-5),
     4: _Times(0.23, 0.004, 0.245e6, 5e-6, 0.05, 1.8e-4),
-    8: _Times(0.04, 0.0014, 0.2e6, 0.0, 0.5, 6e-5),
+    8: _Times(0.04, 0.0014, 0.2e6, 0.0, 0.5, 6e-5, shared=4.6e-5),
 }
-"""By the operands' bytes. Of float32 as products of halves of its digits: fitted to 16 tiles of 16
-products on an H200, off by a fifth. The digits are taken apart in registers, and one part goes back
-to shared memory: turned around, with conflicts of its banks, where the depth is not contiguous."""
+"""By the operands' bytes. Of float64 warps read shared memory by single elements, each all of its
+rows and columns, which blocks below 64 x 64 wait for; larger ones took 1.06 to 1.28 of its time.
+Of float32 as products of halves of its digits: fitted to 16 tiles of 16 products on an H200, off by
+a fifth. The digits are taken apart in registers, and one part goes back to shared memory: turned
+around, with conflicts of its banks, where the depth is not contiguous."""
 
 _HIDING = 4
 """Turns of a block that take as long as another one's epilogue. Of 12233 x 40 by 40 x 15304 halves,
@@ -258,12 +263,26 @@ def _held_depth(tile: DotTile) -> int:
     Warps halve the block's longer side in turn, and each holds its rows and columns of all of the
     depth.
     """
+    most = _HELD * _LANES // (2 * sum(_of_warp(tile)))
+    return 1 << most.bit_length() - 1
+
+
+def _of_warp(tile: DotTile) -> tuple[int, int]:
+    """Rows and columns that a warp multiplies."""
     rows, columns, warps = tile.rows, tile.columns, tile.warps
     while warps > 1:
         rows, columns = (rows // 2, columns) if rows >= columns else (rows, columns // 2)
         warps //= 2
-    most = _HELD * _LANES // (2 * (rows + columns))
-    return 1 << most.bit_length() - 1
+    return rows, columns
+
+
+def _shared_elements(tile: DotTile, size: Size) -> int:
+    """Of a step of the depth: what is written once and what warps read.
+
+    A second operand whose depth is not contiguous is read with conflicts of two.
+    """
+    rows, columns = _of_warp(tile)
+    return tile.rows + tile.columns + tile.warps * (rows + columns * (1 + size.turned))
 
 
 def _blocks(tile: DotTile, size: Size) -> int:
@@ -284,6 +303,7 @@ def _wave_microseconds(tile: DotTile, size: Size, sharing: int) -> float:
     """
     area, t = tile.rows * tile.columns, _TIMES[size.dtype.itemsize]
     each = area / t.rate + t.turning * size.turned * tile.columns**2
+    each = max(each, t.shared * _shared_elements(tile, size))
     turn = t.turn + (t.deeper + sharing * each) * tile.depth
     turns = -(-size.depth // tile.depth)
     seen = 1 + (sharing - 1) * max(0.0, 1 - turns / _HIDING)

@@ -102,6 +102,8 @@ def _emit_product(conv: Convolution, tile: ConvTile, gpu: Gpu) -> EmittedKernel:
         "STEP": str(tile.depth if tile.flat else 1),
         "PRECISION": precision(conv.dtype, split=gpu.splits_floats, rounded=conv.call.precision),
         "SUMS": sums_type(conv.dtype),
+        "X_ROUNDED": str("x" in conv.call.prepared),
+        "W_ROUNDED": str("w" in conv.call.prepared),
     }
     grid = line_grid(product((integer(conv.groups), down, across)))
     options = {"num_warps": tile.warps, "num_stages": tile.stages}

@@ -89,15 +89,21 @@ DIGITS = ByDigits(probes=8, part=PART)
 """A step of a binary search is a load that waits for the one before. A pass reads keys twice and
 positions once, and moves both."""
 
-ROWS = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26)
+ROWS = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26, words=4, span=128, copy=3)
 """What descriptors and the widest loads take. Odd rows took four times as long on an H200 (7021 x
 4095 by 4095 x 515 halves: 420 us, with both operands copied 120), a copy a tenth of that; of
 float32, 16384 x 1275 by 1275 x 43, 150 us, copied 60 and the copy 54. float64 is read by the
-element."""
+element. Halves in rows of whole words: 14555 x 12978 by 12978 x 80 took 198 us, copied 541."""
 
-DEPTH_LAST = ("float32",)
+DEPTH_LAST = ("float32", "float64")
 """Asynchronous tensor cores take TF32 in one order alone: blocks in the other one are turned in
-shared memory, which took twice as long (2048 x 8192 by 8192 x 512: 500 us, 274 as they want it)."""
+shared memory, which took twice as long (2048 x 8192 by 8192 x 512: 500 us, 274 as they want it).
+Blocks of float64 in the other order are read with conflicts of shared memory's banks."""
+
+PREPARED_USES = 256
+"""Asynchronous tensor cores read both operands of TF32 from shared memory if nothing is left to
+round; else registers round them, one block of the weight goes back to shared memory, and products
+wait for that."""
 
 KEY_PARTS = KeyParts(query_tile=16, least_keys=128, block=64, fewest=6, many_keys=512)
 """Attention of few queries is cut by these numbers.
@@ -231,6 +237,7 @@ _ROWS = (
             vector=VECTOR,
             narrow_of=tuple(NARROW.items()),
             rows=ROWS,
+            prepared_uses=PREPARED_USES,
         ),
         emit_conv,
         _always,

@@ -160,12 +160,12 @@ def point_tile(
     """The tile of a kernel whose only loops are the outer ones."""
     crossing = _crossing(kernel, context, hints)
     if crossing is not None:
-        columns = kernel.outer[-1]
-        rows = tuple(a for a in kernel.outer if a not in (columns, crossing))
-        wide = min(64, power_above(hints.value(columns.extent)))
+        columns = _last_axes(kernel.outer, hints)
+        rows = tuple(a for a in kernel.outer if a not in (*columns, crossing))
+        wide = min(64, power_above(hints.volume(columns)))
         high = min(64, power_above(hints.value(crossing.extent)))
         return PointTile(
-            (TileDim("y", (*rows, crossing), high, 0), TileDim("x", (columns,), wide, 1)),
+            (TileDim("y", (*rows, crossing), high, 0), TileDim("x", columns, wide, 1)),
             max(1, min(8, high * wide // (WARP * THREAD_POINTS))),
         )
     points = hints.volume(kernel.outer)
@@ -224,11 +224,9 @@ def _thread_points(weight: int) -> int:
 
 
 def _crossing(kernel: NestKernel, context: KernelContext, hints: Hints) -> Axis | None:
-    """An axis that some access walks contiguously while it strides along the last one."""
-    if len(kernel.outer) < 2:
-        return None
-    last = kernel.outer[-1]
-    if hints.value(last.extent) < CROSSING_LEAST:
+    """An axis that some access walks contiguously while it strides along the last ones."""
+    last = _last_axes(kernel.outer, hints)
+    if hints.volume(last) < CROSSING_LEAST:
         return None
     for stage in kernel.stages:
         for node in loads([r for n in stage.nests for r in n.roots]):
@@ -237,13 +235,24 @@ def _crossing(kernel: NestKernel, context: KernelContext, hints: Hints) -> Axis 
             if access.binds:
                 continue
             offset = context.offset(access.buffer, access.index)
-            if _stride(offset, last.symbol) in (0, 1):
+            if any(_stride(offset, axis.symbol) in (0, 1) for axis in last):
                 continue
-            for axis in kernel.outer[:-1]:
+            for axis in kernel.outer[: -len(last)]:
                 wide = hints.value(axis.extent) >= CROSSING_LEAST
                 if wide and _stride(offset, axis.symbol) == 1:
                     return axis
     return None
+
+
+def _last_axes(outer: tuple[Axis, ...], hints: Hints) -> tuple[Axis, ...]:
+    """The last axes that are as long together as one that earns a dimension.
+
+    Several where one was cut: outputs of a transposed convolution, whose phases lie side by side.
+    """
+    count = 1
+    while count < len(outer) and hints.volume(outer[-count:]) < CROSSING_LEAST:
+        count += 1
+    return outer[-count:]
 
 
 def _stride(offset: Expr, symbol: Symbol) -> Expr | None:

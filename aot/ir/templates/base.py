@@ -165,6 +165,10 @@ class TemplateCall(ABC):
         """
         return 1
 
+    def row_words(self, role: str, support: Support[Any]) -> int:
+        """Bytes that rows start at multiples of which are not worth that copy."""
+        return self.row_bytes(role, support)
+
     # ---- what it may become ----
 
     def composed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -24,6 +24,8 @@ from aot.symbolic import (
     substitute,
 )
 
+ElementChange = Callable[[Node], Node]
+
 
 @dataclass(frozen=True)
 class StoredWeight:
@@ -41,10 +43,11 @@ def stored_weight(
     order: tuple[Axis, ...],
     origin: Origin,
     each: int = 1,
+    change: ElementChange | None = None,
 ) -> StoredWeight:
     """A view of a weight as a derived one, dense with its axes in that order, outermost first.
 
-    Zeros make the length of its rows a multiple of `each`.
+    Zeros make the length of its rows a multiple of `each`. `change`: what becomes of each element.
     """
     point, last = tuple(a.symbol for a in order), order[-1]
     stored = (*order[:-1], Axis(last.symbol, multiple_of(each, last.extent)))
@@ -53,7 +56,8 @@ def stored_weight(
     inside = None
     if stored[-1] != last:
         inside = binary("lt", index_value(last.symbol), index_value(last.extent))
-    copy = Store(name, point, load(source.name, source.dtype, view.index, mask=inside))
+    value = load(source.name, source.dtype, view.index, mask=inside)
+    copy = Store(name, point, value if change is None else change(value))
     nest = LoopNest(name, stored, (), (copy,), origin)
     derived = DerivedWeight(name, "fold", (source.name,), (), (nest,))
     return StoredWeight(buffer, derived, View(name, view.axes, point))
@@ -106,24 +110,35 @@ class NestBuilder:
         return stored.view
 
     def with_zeros(
-        self, name: str, view: View, k: int, extent: Expr, origin: Origin
+        self,
+        name: str,
+        view: View,
+        k: int,
+        extent: Expr,
+        origin: Origin,
+        change: ElementChange | None = None,
     ) -> tuple[LoopNest | None, View]:
         """A copy of a view whose axis `k`, contiguous there, is so long: zeros behind its own.
 
-        No nest for a weight, which is stored so when the package is built.
+        No nest for a weight, which is stored so when the package is built. `change`: what becomes
+        of each element.
         """
         own, source = view.axes[k], self.buffers[view.buffer]
         order = (*view.axes[:k], *view.axes[k + 1 :], own)
         long = (*view.axes[:k], Axis(own.symbol, extent), *view.axes[k + 1 :])
         if source.kind == "weight":
-            stored = stored_weight(name, source, view, order, origin, int(extent))
+            each = 1 if extent == own.extent else int(extent)
+            stored = stored_weight(name, source, view, order, origin, each, change)
             self.buffers[name] = stored.buffer
             self.derived.append(stored.derived)
             return None, View(name, long, stored.view.index)
         axes = (*order[:-1], Axis(own.symbol, extent))
         point = tuple(a.symbol for a in axes)
-        inside = binary("lt", index_value(own.symbol), index_value(own.extent))
+        inside = None
+        if extent != own.extent:
+            inside = binary("lt", index_value(own.symbol), index_value(own.extent))
         value = load(source.name, source.dtype, view.index, mask=inside)
+        value = value if change is None else change(value)
         self.temp(name, source.dtype, tuple(a.extent for a in axes))
         nest = LoopNest(name, axes, (), (Store(name, point, value),), origin)
         return nest, View(name, long, point)

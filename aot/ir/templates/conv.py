@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import FLOAT32, INT32, DType
 from aot.ir.hints import Hints
 from aot.ir.nests import Axis, LoopNest, View
-from aot.ir.scalar import Node, binary, index_value, reduce_
+from aot.ir.scalar import Node, binary, const, index_value, make, reduce_, where
 from aot.ir.templates.base import Array, LoopOp, Split, Strides, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.matmul import AlignedRows
@@ -56,6 +56,7 @@ class Conv(TemplateCall):
         stride, padding, dilation: Of each spatial axis, in elements.
         groups: Runs of channels that meet only outputs of their own.
         precision: "tf32": float32 operands may be rounded to 11 bits (`TensorGraph.tf32`).
+        prepared: Roles of operands whose elements are rounded so in memory.
     """
 
     kind: ClassVar[str] = "conv"
@@ -67,6 +68,7 @@ class Conv(TemplateCall):
     dilation: tuple[int, ...]
     groups: int
     precision: str | None = None
+    prepared: tuple[str, ...] = ()
 
     @property
     def is_depthwise(self) -> bool:
@@ -172,31 +174,65 @@ class Conv(TemplateCall):
         fits = all(s == dense[a] for a, s in zip(self.w.axes, own, strict=True) if a.extent != 1)
         return "" if fits else "the template walks it in another order"
 
-    # ---- odd channels ----
+    # ---- other operands ----
 
     def split(
         self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
     ) -> Split | None:
-        """With channels of zeros behind an odd number of them, where each is used often."""
+        """With zeros behind an odd number of channels, and with operands that are rounded before.
+
+        Both where each element is used often.
+        """
         assert isinstance(support, ConvSupport)
+        own = self.w.axes[1].extent
+        uses = hints.volume([self.w.axes[0], *self.w.axes[2:]]) // math.prod(self.stride)
+        whole, roles = self._whole(support, uses, hints), self._to_round(builder, support, uses)
+        if whole is None and not roles:
+            return None
+        views, nests = {"x": self.x, "w": self.w}, []
+        for role, view in views.items():
+            if whole is not None or role in roles:
+                change = as_tf32 if role in roles else None
+                extent = own if whole is None and role == "w" else view.axes[1].extent
+                # Choosing layouts may store a weight anew, under the call's name and role.
+                name = f"{self.name}_{role}" + ("_tf32" if role in roles else "")
+                nest, views[role] = builder.with_zeros(
+                    name, view, 1, whole or extent, self.origin, change
+                )
+                nests += [] if nest is None else [nest]
+        call = replace(self, x=views["x"], w=views["w"], prepared=roles)
+        choice = [f"{whole} channels"] * (whole is not None)
+        choice += [f"{' and '.join(roles)} rounded before"] * bool(roles)
+        reason = f"each element is used {uses} times"
+        if whole is not None:
+            reason = f"{own} do not fill vectors of {support.vector}, and {reason}"
+        return Split([*nests, call], ", ".join(choice), reason)
+
+    def _whole(self, support: ConvSupport, uses: int, hints: Hints) -> Expr | None:
+        """Channels that fill vectors, where zeros behind an odd number of them are worth it."""
         wish, channels = support.rows, self.w.axes[1].extent
         if wish is None or self.groups > 1 or not is_int(channels) or support.fills(channels):
             return None
         whole = -(-int(channels) // support.vector) * support.vector
-        uses = hints.volume([self.w.axes[0], *self.w.axes[2:]]) // math.prod(self.stride)
         worth = uses >= wish.least_uses and hints.value(self.flops()) >= 2 * wish.least_work
         if int(channels) < support.vector or 4 * whole > 5 * int(channels) or not worth:
             return None
-        made = [
-            builder.with_zeros(f"{self.name}_{role}", view, 1, integer(whole), self.origin)
-            for role, view in (("x", self.x), ("w", self.w))
-        ]
-        padded = replace(self, x=made[0][1], w=made[1][1])
-        reason = (
-            f"{channels} do not fill vectors of {support.vector}, and each is used {uses} times"
-        )
-        nests = [nest for nest, _ in made if nest is not None]
-        return Split([*nests, padded], f"{whole} channels", reason)
+        return integer(whole)
+
+    def _to_round(self, builder: NestBuilder, support: ConvSupport, uses: int) -> tuple[str, ...]:
+        """Roles of operands that are worth being rounded before: weights cost nothing.
+
+        Not where each sum is one thread's, which rounds nothing.
+        """
+        dtype = builder.dtype(self.x.buffer)
+        rounds = self.precision is not None and dtype.name == "float32" and support.prepared_uses
+        if not rounds or self.prepared or self.groups > 1:
+            return ()
+        if self.is_narrow(support.of_type(dtype).narrow):
+            return ()
+        often = uses >= support.prepared_uses
+        weight = builder.buffers[self.w.buffer].kind == "weight"
+        return ("x",) * often + ("w",) * (often or weight)
 
     # ---- as nests ----
 
@@ -238,6 +274,8 @@ class ConvSupport(Support[Conv]):
         row: From so many outputs a row on it takes depthwise planes whose pixels are neighbours as
             they are, if the result is stored so too; 0 where it does not.
         rows: When channels are worth a copy with zeros behind them, so that they fill vectors.
+        prepared_uses: Uses of an element from which a copy of float32 that is rounded to TF32 is
+            worth its time; 0: never.
     """
 
     channels_last: bool = True
@@ -247,6 +285,7 @@ class ConvSupport(Support[Conv]):
     narrow_of: tuple[tuple[str, Narrow], ...] = ()
     row: int = 0
     rows: AlignedRows | None = None
+    prepared_uses: int = 0
 
     def of_type(self, dtype: DType) -> ConvSupport:
         """The same with what holds for operands of a type alone."""
@@ -255,6 +294,14 @@ class ConvSupport(Support[Conv]):
     def fills(self, elements: Expr) -> bool:
         """True when so many elements are whole vectors."""
         return is_int(elements) and int(elements) % self.vector == 0
+
+
+def as_tf32(value: Node) -> Node:
+    """float32 rounded to the nearest of 11 bits: tensor cores cut off what is behind these."""
+    number = binary("eq", value, value)
+    bits = make("bitcast", INT32, where(number, value, const(0, FLOAT32)))
+    near = binary("and", binary("add", bits, const(0x1000, INT32)), const(-0x2000, INT32))
+    return where(number, make("bitcast", FLOAT32, near), value)
 
 
 def _inside(mask: Node | None, place: Expr, size: Expr) -> Node:

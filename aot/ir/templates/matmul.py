@@ -14,7 +14,7 @@ from aot.ir.nests import Axis, LoopNest, View
 from aot.ir.scalar import binary, load, reduce_
 from aot.ir.templates.base import Array, LoopOp, Split, Strides, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
-from aot.symbolic import Expr, integer, is_int, product, substitute, var
+from aot.symbolic import Expr, coefficient_of, integer, is_int, product, substitute, var
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,16 @@ class Matmul(TemplateCall):
         worth = min(m, n) >= wish.least_uses and m * k * n >= wish.least_work
         return wish.bytes if worth else 1
 
+    def row_words(self, role: str, support: Support[Any]) -> int:
+        """Rows of whole words are read by these, where blocks read each seldom."""
+        assert isinstance(support, MatmulSupport)
+        wanted, wish = self.row_bytes(role, support), support.rows
+        if wish is None or not wish.words or wanted <= wish.words:
+            return wanted
+        m, n = int(self.a.axes[-2].extent), int(self.b.axes[-1].extent)
+        read = m * -(-n // wish.span) + n * -(-m // wish.span)
+        return wish.words if read < wish.copy * m else wanted
+
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
         """One nest that sums products."""
         a, axes = self.a, self.output.axes
@@ -103,22 +113,40 @@ class Matmul(TemplateCall):
         depth = self.a.axes[-1].extent
         if support.parts is None or not is_int(depth):
             return None
+        whole = self._with_whole_rows(builder, support)
         *batch, m, n = self.output.axes
         sizes = (hints.volume(batch), hints.value(m.extent), hints.value(n.extent), int(depth))
         parts = support.parts(*sizes, builder.dtype(self.a.buffer))
         if parts < 2:
-            return None
+            return whole
         reason = (
             f"{sizes[0] * sizes[1] * sizes[2]} results leave the device idle for a depth of {depth}"
         )
+        return Split(self._in_parts(builder, parts, support), f"{parts} parts of the depth", reason)
+
+    def _with_whole_rows(self, builder: NestBuilder, support: MatmulSupport) -> Split | None:
+        """With zeros behind an odd depth of an input that is copied for its rows in any case.
+
+        Nothing tests then where the depth ends, and so loads are whole vectors.
+        """
+        dtype, depth = builder.dtype(self.a.buffer), int(self.a.axes[-1].extent)
+        typed = support.of_type(dtype)
+        each = 1 if typed.rows is None else max(1, typed.rows.bytes // dtype.itemsize)
+        if depth % each == 0 or depth * dtype.itemsize % self.row_words("a", typed) == 0:
+            return None
+        if builder.buffers[self.b.buffer].kind != "weight" or not _runs_along(builder, self.a):
+            return None
+        copies, a, b = self._padded(builder, 1, replace(support, block=each))
         return Split(
-            self._in_parts(builder, parts, support.block), f"{parts} parts of the depth", reason
+            [*copies, replace(self, a=a, b=b)],
+            f"a depth of {a.axes[-1].extent}",
+            f"rows of {depth} start where they are read slowly",
         )
 
-    def _in_parts(self, builder: NestBuilder, parts: int, block: int) -> list[LoopOp]:
+    def _in_parts(self, builder: NestBuilder, parts: int, support: MatmulSupport) -> list[LoopOp]:
         part, results = Axis(var("part"), integer(parts)), self.output.axes
         dtype = builder.dtype(self.a.buffer).compute
-        copies, a, b = self._padded(builder, parts, block)
+        copies, a, b = self._padded(builder, parts, support)
         axes = (part, *results)
         point = tuple(a.symbol for a in axes)
         sums = builder.temp(f"{self.name}_parts", dtype, tuple(a.extent for a in axes))
@@ -136,19 +164,35 @@ class Matmul(TemplateCall):
         ]
 
     def _padded(
-        self, builder: NestBuilder, parts: int, block: int
+        self, builder: NestBuilder, parts: int, support: MatmulSupport
     ) -> tuple[list[LoopNest], View, View]:
-        """Both operands with zeros behind the depth where it is no multiple, and what copies."""
-        depth = int(self.a.axes[-1].extent)
-        if depth % parts == 0:
+        """Both operands with zeros behind the depth where it is no multiple, and what copies.
+
+        Parts that would start where the backend does not want rows to are no multiple either.
+        """
+        depth, dtype = int(self.a.axes[-1].extent), builder.dtype(self.a.buffer)
+        rows = support.of_type(dtype).rows
+        starts = parts if rows is None else parts * max(1, rows.bytes // dtype.itemsize)
+        if depth % starts == 0:
             return [], self.a, self.b
-        each = parts * block
+        each = parts * support.block
         whole = integer(-(-depth // each) * each)
         made = [
             builder.with_zeros(f"{self.name}_{role}", view, len(view.axes) - k, whole, self.origin)
             for role, view, k in (("a", self.a, 1), ("b", self.b, 2))
         ]
         return [nest for nest, _ in made if nest is not None], made[0][1], made[1][1]
+
+
+def _runs_along(builder: NestBuilder, view: View) -> bool:
+    """Whether neighbours along a view's last axis are known to be neighbours in memory."""
+    known = builder.buffers[view.buffer].strides
+    if known is None:
+        return False
+    place: Expr = integer(0)
+    for index, stride in zip(view.index, known, strict=True):
+        place = place + product((index, stride))
+    return coefficient_of(place, view.axes[-1].symbol) == 1
 
 
 def _cut(view: View, k: int, part: Axis) -> View:
@@ -169,12 +213,18 @@ class AlignedRows:
         widest: Bytes of the widest elements that this holds for.
         least_uses: Multiplications of an element from which a copy of it is worth its time, where
         least_work: there are as many in all.
+        words: Bytes of two elements, by which rows of whole words are read; 0: they are not.
+        span: Rows or columns that are computed together, and
+        copy: reads of an element that cost what its copy does.
     """
 
     bytes: int
     least_uses: int
     least_work: int
     widest: int = 4
+    words: int = 0
+    span: int = 0
+    copy: int = 0
 
 
 @dataclass(frozen=True)
@@ -205,4 +255,6 @@ class MatmulSupport(Support[Matmul]):
         rows = self.rows
         if rows is not None and dtype.itemsize > rows.widest:
             rows = replace(rows, bytes=1)
+        elif rows is not None and rows.words != 2 * dtype.itemsize:
+            rows = replace(rows, words=0)
         return replace(self, rows=rows, depth_last=dtype.name in self.depth_last_of)

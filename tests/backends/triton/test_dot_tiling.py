@@ -89,3 +89,14 @@ def test_few_turns_hide_no_epilogue():
     for dear in (False, True):
         assert dot_tile(deep, gpu, dear=dear).resident == 2
         assert dot_tile(replace(deep, depth=40), gpu, dear=dear).columns == 256
+
+
+@pytest.mark.parametrize("size", [(4096, 3496, 936), (512, 2048, 8192), (136, 8008, 8192)])
+def test_warps_of_float64_multiply_what_shared_memory_gives_in_time(size):
+    """16 elements a cycle for 128 multiplications: blocks of 32 x 64 are too small for that."""
+    tile = dot_tile(Size(*size, 1, FLOAT64), GPUS["sm_90"], dear=False)
+    assert tile.rows * tile.columns >= 4096
+
+
+def test_narrow_results_of_float64_have_narrow_blocks():
+    assert dot_tile(Size(16384, 16, 16384, 1, FLOAT64), GPUS["sm_90"], dear=False).columns == 16

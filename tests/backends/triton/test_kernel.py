@@ -56,6 +56,10 @@ TEXTS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "pointwise": (lambda x, y: x.relu() * y + 1, (ROWS, ROWS[0])),
     "half": (lambda x: torch.exp(x) - x, (ROWS.to(torch.bfloat16),)),
     "transposed": (lambda x, y: x.t() + y, (torch.zeros(96, 64), torch.zeros(64, 96))),
+    "interleaved": (
+        lambda x: x.view(99, 2, 40).flip(1).permute(2, 0, 1).contiguous(),
+        (torch.zeros(99, 80),),
+    ),
     "softmax": (lambda x: x.softmax(-1), (ROWS,)),
     "long_rows": (lambda x: x.softmax(-1), (torch.zeros(2048, 50000),)),
     "columns": (lambda x: x.sum(0), (torch.zeros(512, 4096),)),

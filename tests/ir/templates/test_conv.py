@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
+from aot.ir.dtypes import FLOAT32, FLOAT64, DType
+from aot.ir.hints import Hints
+from aot.ir.interpreter import run_nest
+from aot.ir.nests import Buffer, LoopNest
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.templates import Conv, ConvSupport
+from aot.ir.templates.base import Split
+from aot.ir.templates.builder import NestBuilder
+from aot.ir.templates.conv import Narrow
 from tests.ir.templates.views import strides, view
 
 PLAIN, LAST = (256, 64, 8, 1), (256, 1, 32, 4)
@@ -89,3 +98,57 @@ def test_packing_takes_any_order_but_of_depthwise_inputs() -> None:
     longer = ConvSupport(Conv, row=7)
     assert "not contiguous" in depthwise.misfit("x", longer, {"x": first, "output": first})
     assert conv(4, 4).misfit("x", packing, {"x": strides(*PLAIN)}) == ""
+
+
+def before(call: Conv, kind: str = "temp", dtype: DType = FLOAT32, uses: int = 256) -> Split | None:
+    """What is done before a call whose buffer is of a kind and a type."""
+    shape = tuple(axis.extent for axis in call.x.axes)
+    builder = NestBuilder({"b": Buffer("b", dtype, shape, None, kind)}, {})
+    few = Narrow(inputs=4, outputs=4)
+    support = ConvSupport(Conv, narrow_of=(("float32", few),), prepared_uses=uses)
+    return call.split(builder, support, 1, Hints({}))
+
+
+def prepared(found: Split | None) -> tuple[str, ...]:
+    """The roles of operands that are rounded before."""
+    if found is None:
+        return ()
+    (call,) = (op for op in found.ops if isinstance(op, Conv))
+    return call.prepared
+
+
+def test_operands_are_rounded_before_where_tensor_cores_would_cut_them_off() -> None:
+    exact = conv(32, 16)
+    call = replace(exact, precision="tf32")
+    assert prepared(before(call)) == ("x", "w")
+    assert prepared(before(call, uses=32 * 9 + 1)) == ()
+    assert prepared(before(call, kind="weight", uses=32 * 9 + 1)) == ("w",)
+    assert prepared(before(replace(call, stride=(2, 2)))) == ()
+    assert before(exact) is None and before(call, uses=0) is None
+    assert before(call, dtype=FLOAT64) is None
+    # Names that choosing layouts gives to what it stores anew are left to it.
+    found = before(call, kind="weight", uses=32 * 9 + 1)
+    assert found is not None and [op.w.buffer for op in found.ops if isinstance(op, Conv)] != [
+        "c_w"
+    ]
+    # Where a thread sums by itself, and where no other group has an element's uses.
+    assert before(replace(conv(4, 4), precision="tf32"), uses=1) is None
+    assert before(replace(conv(32, 16, groups=2), precision="tf32"), uses=1) is None
+
+
+def test_what_is_rounded_before_is_the_nearest_of_11_bits() -> None:
+    found = before(replace(conv(32, 16), precision="tf32"))
+    assert found is not None
+    nest = found.ops[0]
+    assert isinstance(nest, LoopNest)
+    x = np.random.default_rng(0).standard_normal((1, 16, 8, 8)).astype(np.float32)
+    x[0, 0, 0, :4] = np.inf, -np.inf, np.nan, -0.0
+    x.view(np.int32)[0, 0, 0, 4] = 0x7FFFFFFF
+    (store,) = nest.stores
+    arrays = {"b": x, store.buffer: np.zeros((1, 8, 8, 16), np.float32)}
+    run_nest(nest, arrays, {})
+    made = arrays[store.buffer].transpose(0, 3, 1, 2)
+    near = np.ldexp(np.rint(np.ldexp(np.frexp(x)[0], 11)), np.frexp(x)[1] - 11)
+    finite = np.isfinite(x)
+    np.testing.assert_array_equal(made[finite], near[finite])
+    np.testing.assert_array_equal(made[~finite], x[~finite])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from aot.ir.dtypes import BFLOAT16, FLOAT32, FLOAT64
@@ -131,3 +133,45 @@ def test_a_depth_that_nothing_divides_gets_zeros_behind_it() -> None:
     assert [[int(a.extent) for a in nest.axes] for nest in copies] == [[16, 8192], [16, 8192]]
     assert [int(a.extent) for a in products.a.axes] == [8, 16, 1024]
     assert [int(a.extent) for a in products.b.axes] == [8, 1024, 16]
+
+
+@pytest.mark.parametrize(("depth", "each"), [(14000, 1000), (13874, 1024)])
+def test_parts_start_where_the_device_wants_rows_to(depth: int, each: int) -> None:
+    """13,874 are 14 times 991, and 991 floats are no whole vectors."""
+    call, buffers = product(16, depth, 16), {"b": Buffer("b", FLOAT32, (), None, "temp")}
+    rows = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26)
+    support = MatmulSupport(Matmul, parts=lambda *_: 14, rows=rows)
+    found = call.split(NestBuilder(buffers, {}), support, 64, HINTS)
+    assert found is not None
+    *copies, products, _ = found.ops
+    assert isinstance(products, Matmul)
+    assert [int(a.extent) for a in products.a.axes] == [14, 16, each]
+    assert len(copies) == (0 if depth % each == 0 else 2)
+
+
+ODD = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26, words=4, span=128, copy=3)
+
+
+def whole_rows(rows: int, depth: int, columns: int, *, weight: bool = True, run: int = 1) -> str:
+    """What is done with rows of an input, by the kind of the second operand and the strides."""
+    call = product(rows, depth, columns)
+    x = Buffer("x", BFLOAT16, (), tuple(integer(s) for s in (depth * run, run)), "input")
+    w = Buffer("w", BFLOAT16, (), (integer(1), integer(depth)), "weight" if weight else "temp")
+    call = replace(call, a=replace(call.a, buffer="x"), b=replace(call.b, buffer="w"))
+    support = MatmulSupport(Matmul, parts=lambda *_: 1, rows=ODD)
+    found = call.split(NestBuilder({"x": x, "w": w}, {}), support, 64, HINTS)
+    return found.choice if found else ""
+
+
+def test_odd_rows_that_are_copied_have_whole_vectors() -> None:
+    assert whole_rows(4096, 6027, 72) == "a depth of 6032"
+    assert whole_rows(4096, 6032, 72) == ""
+    assert whole_rows(4096, 6027, 16) == ""
+    assert whole_rows(4096, 6027, 72, weight=False) == ""
+    assert whole_rows(4096, 6027, 72, run=2) == ""
+
+
+def test_rows_of_words_are_copied_where_blocks_read_them_often() -> None:
+    assert whole_rows(14555, 12978, 80) == ""
+    assert whole_rows(14555, 12978, 512) == "a depth of 12984"
+    assert whole_rows(100, 4098, 4096) == "a depth of 4104"

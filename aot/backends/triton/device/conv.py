@@ -26,6 +26,8 @@ def conv_product(
     STEP: tl.constexpr,
     PRECISION: tl.constexpr,
     SUMS: tl.constexpr,
+    X_ROUNDED: tl.constexpr,
+    W_ROUNDED: tl.constexpr,
 ):
     """Computes ROWS output positions by COLUMNS channels of a group on tensor cores.
 
@@ -34,7 +36,7 @@ def conv_product(
     load_w(args, n, w, start): the blocks of a step, by these; steps go to `end` by STEP.
     finish(args, group, m, n, acc): stores what the block of the product becomes.
     program: number within the group. Neighbours share the rows, which are the larger operand. SUMS:
-    the type of sums.
+    the type of sums. X_ROUNDED, W_ROUNDED: those of `block_added`.
     """
     m = program // across * ROWS + tl.arange(0, ROWS)[:, None]
     n = program % across * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -44,7 +46,7 @@ def conv_product(
     for start in range(0, end, STEP):
         left = load_x(args, m, x, start)
         right = load_w(args, n, w, start)
-        acc = block_added(acc, left, right, PRECISION)
+        acc = block_added(acc, left, right, PRECISION, X_ROUNDED, W_ROUNDED)
     finish(args, group, m, n, acc)
 
 

@@ -29,8 +29,15 @@ def rounded(block):
 
 
 @triton.jit
-def block_added(acc, left, right, PRECISION: tl.constexpr):
-    """`acc` and the product of two blocks.
+def block_added(
+    acc,
+    left,
+    right,
+    PRECISION: tl.constexpr,
+    LEFT_ROUNDED: tl.constexpr = False,
+    RIGHT_ROUNDED: tl.constexpr = False,
+):
+    """`acc` and the product of two blocks. LEFT_ROUNDED, RIGHT_ROUNDED: they are as TF32 has them.
 
     Of float32 the block is summed by itself: sums in one chain over the depth are off by as many
     roundings as there are terms, and these by the square root of that. Halves, and float32 that is
@@ -40,7 +47,8 @@ def block_added(acc, left, right, PRECISION: tl.constexpr):
         # Triton makes a product and a plain addition to it one chain.
         return tl.fma(tl.dot(left, right, input_precision=PRECISION), 1.0, acc)
     if PRECISION == "tf32":
-        left, right = rounded(left), rounded(right)
+        left = left if LEFT_ROUNDED else rounded(left)
+        right = right if RIGHT_ROUNDED else rounded(right)
     return tl.dot(left, right, acc, input_precision=PRECISION, out_dtype=acc.dtype)
 
 
