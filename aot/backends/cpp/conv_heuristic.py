@@ -274,7 +274,8 @@ class WinogradBlocking:
 
     def work(self, images: int, oh: int, ow: int) -> int:
         """Work units of a launch: blocks of tiles times runs of channels."""
-        blocks = -(-images * -(-oh // 2) // self.rows) * -(-(-(-ow // 2)) // self.columns)
+        down, across = images * -(-oh // 2), -(-ow // 2)
+        blocks = -(-down // self.rows) * -(-across // self.columns)
         return blocks * -(-self.shape.oc // self.nb)
 
 
