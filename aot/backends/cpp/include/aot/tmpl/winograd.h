@@ -67,8 +67,8 @@ struct WinogradShape {
 template <class Cfg>
 constexpr int64_t winograd_scratch() {
   using S = detail::WinogradShape<Cfg>;
-  return S::kTable + (16 * (S::kInput + S::kProduct) + S::kOutput + Cfg::IC) *
-                         int64_t(sizeof(typename Cfg::A));
+  return S::kTable +
+         (16 * (S::kInput + S::kProduct) + S::kOutput + Cfg::IC) * int64_t(sizeof(typename Cfg::A));
 }
 
 namespace detail {
@@ -264,8 +264,8 @@ void winograd(const WinogradArgs<Cfg>& p, int64_t begin, int64_t end, void* scra
   for (int64_t u = begin, last = -1; u < end; ++u) {
     const int64_t place = u / nt, n0 = u % nt * Cfg::NB;
     const int64_t q = place / columns * Cfg::ROWS, c = place % columns * Cfg::COLS;
-    const typename detail::WinogradRun<Cfg, Epi>::Block block{
-        q, min64(q + Cfg::ROWS, rows), c, min64(c + Cfg::COLS, run.across)};
+    const typename detail::WinogradRun<Cfg, Epi>::Block block{q, min64(q + Cfg::ROWS, rows), c,
+                                                              min64(c + Cfg::COLS, run.across)};
     if (place != last) run.transform_inputs(block);
     last = place;
     run.multiply(block, n0, min64(n0 + Cfg::NB, Cfg::OC));
