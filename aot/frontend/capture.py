@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.export._trace  # export would import it later, amid searches for garbage
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 

@@ -267,7 +267,9 @@ def test_the_sdist_builds_with_the_systems_compiler(wheels: Path, tmp_path: Path
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg-deb")
 def test_the_debian_package(wheels: Path, tmp_path: Path) -> None:
     build = tmp_path / "build"
-    run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release")
+    # The interpreter that has the headers which Debian has not installed.
+    chosen = ("-DCMAKE_BUILD_TYPE=Release", f"-DPython_EXECUTABLE={sys.executable}")
+    run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", *chosen)
     run("cmake", "--build", build)
     run("cpack", "-G", "DEB", "--config", build / "CPackConfig.cmake", "-B", tmp_path)
     (package,) = tmp_path.glob("*.deb")

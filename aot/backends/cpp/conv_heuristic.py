@@ -29,6 +29,15 @@ _BUNDLE = 64
 # Products of panels for each that is wanted, from which on planes of turned channels are better.
 _WASTE = 1.3
 _WASTE_OF_PAIRS = 2.2
+# Winograd's transforms cost this part more than the products; below so many tiles, and channels,
+# reading the weights, or transforming, is what takes the time.
+_TRANSFORMS = 1.2
+_LEAST_GAIN = 0.8
+_LEAST_TILES = 24
+_LEAST_CHANNELS = 32
+# Tiles of a block: their transformed channels stay in L2 beside what is multiplied.
+_TILES = 32
+_UNIT_MACS = 600_000
 PLANE_COLUMNS = 8
 """Of outputs at least, for vectors along them to be better than vectors along channels."""
 # A strip of rows over all of K stays in L1 up to this K, and the weights of a block in L2.
@@ -238,6 +247,62 @@ def planes_blocking(
     macs = bundle * rows * columns * shape.oc * shape.ic * prod(shape.kernel)
     grain = max(1, _PLANE_MACS // macs)
     return PlanesBlocking(shape, rows, columns, accumulator_bytes, narrow, grain, last, bundle)
+
+
+@dataclass(frozen=True)
+class WinogradBlocking:
+    """Template arguments of `aot::tmpl::winograd` and what the plan needs to launch it.
+
+    `rows`, `columns`: the most tiles of a block, down and across; `nb`: channels of a unit;
+    `grain` as in `ConvBlocking`.
+    """
+
+    shape: ConvShape
+    rows: int
+    columns: int
+    nb: int
+    grain: int
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch: the twin of `winograd_scratch` in aot/tmpl/winograd.h."""
+        tiles, ld = self.rows * self.columns, self.nb + PANEL
+        table = -(-16 * tiles * _POINTER_BYTES // 64) * 64
+        matrices = tiles * self.shape.ic + PANEL + tiles * ld + PANEL
+        outputs = 2 * 2 * self.columns * ld
+        return table + (16 * matrices + outputs + self.shape.ic) * 4
+
+    def work(self, images: int, oh: int, ow: int) -> int:
+        """Work units of a launch: blocks of tiles times runs of channels."""
+        down, across = images * -(-oh // 2), -(-ow // 2)
+        blocks = -(-down // self.rows) * -(-across // self.columns)
+        return blocks * -(-self.shape.oc // self.nb)
+
+
+def by_winograd(shape: ConvShape, images: int, oh: int, ow: int) -> bool:
+    """Whether products should be saved by transforms, for typical sizes, in float32.
+
+    F(2x2, 3x3) errs about as much as the sum itself; greater tiles err several times as much.
+    """
+    plain = (1, 1, 1)
+    kind = (shape.groups, shape.kernel, shape.stride, shape.dilation)
+    channels = min(shape.ic, shape.oc) >= _LEAST_CHANNELS and shape.ic % PANEL == 0
+    if kind != (1, (1, 3, 3), plain, plain) or shape.padding[0] or not channels:
+        return False
+    tiles = images * -(-oh // 2) * -(-ow // 2)
+    saved = 16 * _TRANSFORMS * tiles <= _LEAST_GAIN * 9 * images * oh * ow
+    return saved and tiles >= _LEAST_TILES
+
+
+def winograd_blocking(shape: ConvShape, images: int, oh: int, ow: int) -> WinogradBlocking:
+    """Chooses the blocking for so many images of `oh` rows of `ow` outputs, or typical ones."""
+    down, across = max(1, images * -(-oh // 2)), max(1, -(-ow // 2))
+    columns = -(-across // -(-across // _TILES))
+    rows = max(1, _TILES // columns)
+    rows = -(-down // -(-down // rows))
+    nb = 3 * PANEL if shape.oc % (3 * PANEL) == 0 else min(4 * PANEL, _panels(shape.oc))
+    macs = 16 * rows * columns * shape.ic * nb
+    return WinogradBlocking(shape, rows, columns, nb, max(1, _UNIT_MACS // macs))
 
 
 def _plane_elements(shape: ConvShape, rows: int, columns: int) -> int:

@@ -144,10 +144,37 @@ def pack_planes_weight(weight: Array, groups: int) -> Array:
     return np.ascontiguousarray(grouped.transpose(0, 2, 1))
 
 
+def pack_winograd_weight(weight: Array) -> Array:
+    """Transforms and packs a weight (OC, IC, 3, 3) as (16, ceil(OC/16), IC, 16).
+
+    The 16 matrices are G w G' of `FILTER`, point by point; each is packed as a matmul's.
+
+    Raises:
+        ValueError: The kernel is not 3 by 3.
+    """
+    if weight.shape[2:] != (3, 3):
+        raise ValueError(f"Winograd's weight has a kernel of 3 by 3, got shape {weight.shape}")
+    made = []
+    for down in FILTER:
+        for across in FILTER:
+            # In the order of the nest that does the same, so that bits are equal.
+            total = np.zeros(weight.shape[:2], weight.dtype)
+            for i, a in enumerate(down):
+                for j, b in enumerate(across):
+                    total += weight.dtype.type(a * b) * weight[:, :, i, j]
+            made.append(pack_matmul_weight(total.T))
+    return np.stack(made)
+
+
+FILTER = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0))
+"""G of F(2, 3): what a kernel's three taps become."""
+
+
 RECIPES: dict[str, Callable[..., Array]] = {
     "pack_matmul": pack_matmul_weight,
     "pack_conv": pack_conv_weight,
     "pack_depthwise": pack_depthwise_weight,
     "pack_planes": pack_planes_weight,
+    "pack_winograd": pack_winograd_weight,
 }
 """Packing functions by the names that derived weights use."""

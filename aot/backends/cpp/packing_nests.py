@@ -7,12 +7,13 @@ whose weights can be replaced.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product as product_of
 
-from aot.backends.cpp.packing import PANEL, even
+from aot.backends.cpp.packing import FILTER, PANEL, even
 from aot.ir.dtypes import DType
 from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.origin import NO_ORIGIN
-from aot.ir.scalar import Node, binary, index_value, load
+from aot.ir.scalar import Node, binary, const, index_value, load, where
 from aot.symbolic import Expr, Symbol, integer, product, substitute, unravel, var
 
 Params = Mapping[str, int]
@@ -41,14 +42,51 @@ def packing_nest(
     """
     axes = tuple(Axis(var(f"i{k}"), integer(n)) for k, n in enumerate(shape))
     point = [a.symbol for a in axes]
-    read, bounds = _READS[recipe](point, view.axes, params)
+    if recipe == "pack_winograd":
+        value = _winograd(point, source, view)
+    else:
+        value = _loaded(source, view, *_READS[recipe](point, view.axes, params))
+    return LoopNest(name, axes, (), (Store(name, tuple(point), value),), NO_ORIGIN)
+
+
+def _loaded(
+    source: tuple[str, DType],
+    view: View,
+    read: Mapping[Symbol, Expr],
+    bounds: Sequence[tuple[Expr, Expr]],
+) -> Node:
     mask: Node | None = None
     for position, size in bounds:
         inside = binary("lt", index_value(position), index_value(size))
         mask = inside if mask is None else binary("and", mask, inside)
     index = [substitute(e, read) for e in view.index]
-    value = load(source[0], source[1], index, mask=mask)
-    return LoopNest(name, axes, (), (Store(name, tuple(point), value),), NO_ORIGIN)
+    return load(source[0], source[1], index, mask=mask)
+
+
+def _winograd(point: Sequence[Expr], source: tuple[str, DType], view: View) -> Node:
+    """The sum of the taps, each times what its row and its column give it at this matrix."""
+    outputs, channels, down, across = view.axes
+    matrix, panel, channel, within = point
+    column = panel * PANEL + within
+    row_of, column_of = unravel(matrix, [integer(len(FILTER))] * 2)
+    bounds = _beyond(channel, channels.extent, column, outputs.extent)
+    total: Node = const(0.0, source[1])
+    for i, j in product_of(range(3), range(3)):
+        at = {outputs.symbol: column, channels.symbol: channel}
+        at |= {down.symbol: integer(i), across.symbol: integer(j)}
+        factor = binary("mul", _entry(row_of, i, source[1]), _entry(column_of, j, source[1]))
+        total = binary("add", total, binary("mul", factor, _loaded(source, view, at, bounds)))
+    return total
+
+
+def _entry(row: Expr, column: int, dtype: DType) -> Node:
+    """`FILTER[row][column]`."""
+    values = [line[column] for line in FILTER]
+    made: Node = const(values[-1], dtype)
+    for k in reversed(range(len(values) - 1)):
+        here = binary("eq", index_value(row), index_value(integer(k)))
+        made = where(here, const(values[k], dtype), made)
+    return made
 
 
 def _matmul(point: Sequence[Expr], axes: Sequence[Axis], params: Params) -> Read:

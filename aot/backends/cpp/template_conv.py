@@ -1,4 +1,7 @@
-"""Convolutions: a call of aot/tmpl/conv.h, depthwise.h or planes.h with a fused epilogue."""
+"""Convolutions: a call of a template with a fused epilogue.
+
+The templates are aot/tmpl/conv.h, depthwise.h, planes.h and winograd.h.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,12 @@ from aot.backends.cpp.conv_heuristic import (
     ConvBlocking,
     ConvShape,
     by_planes,
+    by_winograd,
     conv_blocking,
     needs_patch,
     planes_blocking,
     turned_planes,
+    winograd_blocking,
 )
 from aot.backends.cpp.gemm_heuristic import PANEL
 from aot.backends.cpp.kernel import (
@@ -45,7 +50,7 @@ from aot.backends.cpp.tile import (
 )
 from aot.backends.cpp.values import Body
 from aot.errors import InternalError
-from aot.ir.dtypes import BFLOAT16, DType
+from aot.ir.dtypes import BFLOAT16, FLOAT32, DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -56,6 +61,8 @@ from aot.symbolic import Expr, ceil_div, integer, is_int, product, unravel, var
 _DEPTHWISE_COLUMNS = 16
 _DEPTHWISE_CHANNELS = 256
 _UNIT_MACS = 600_000
+# Dimensions of an image.
+_FLAT = 2
 
 _IMAGE = var("tile_image")
 
@@ -67,7 +74,7 @@ class _Convolution:
     """One convolution kernel, taken apart; sizes and strides as (depth, height, width).
 
     `packed`: the weight is packed beforehand; else it is packed at run time. `depthwise`: vectors
-    run along channels of a group each; `planes`: along pixels.
+    run along channels of a group each; `planes`: along pixels. `winograd`: by transformed tiles.
     """
 
     kernel: TemplateKernel
@@ -87,6 +94,7 @@ class _Convolution:
     packed: bool
     depthwise: bool
     planes: bool
+    winograd: bool
 
     @property
     def w_argument(self) -> str:
@@ -112,6 +120,8 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     emit_epilogue(body, nests, c.space, c.dtype.compute, lines=_image_lines(c))
     if c.planes and c.packed:
         made = _planes(body, c, graph)
+    elif c.winograd and c.packed:
+        made = _winograd(body, c, graph)
     else:
         made = _depthwise(body, c) if c.depthwise else _general(body, c, graph)
     return EmittedKernel(
@@ -162,12 +172,16 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
     w_dtype = buffers[w_view.buffer].dtype
     packed = kernel.packed is not None
     lone = shape.groups > 1 and shape.ic == shape.oc == 1 and x.strides[1] != 1
-    long = hints_of(graph.dims).value(out[-1])
+    hints = hints_of(graph.dims)
+    long = hints.value(out[-1])
     planes = by_planes(shape, long, pixels_contiguous=x.strides[-1] == 1)
     planes = planes and (space.turned or lone)
     depthwise = _is_depthwise(shape, x)
     if x.strides[1] == 1 and not (space.turned or depthwise):
         planes = turned_planes(shape, long, dots=dtype == BFLOAT16)
+    lies = x.strides[1] == 1 and not (space.turned or planes) and dtype == w_dtype == FLOAT32
+    sizes = [hints.value(e) for e in (batch.extent, *out)]
+    winograd = lies and len(out) == _FLAT and by_winograd(shape, sizes[0], sizes[1], sizes[2])
     return _Convolution(
         kernel,
         context,
@@ -186,6 +200,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
         packed,
         packed and w_dtype == dtype and depthwise,
         planes and w_dtype == dtype,
+        winograd,
     )
 
 
@@ -260,7 +275,11 @@ def pack_conv(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Buffer, Deriv
     call, buffers = template_call(kernel, Conv), graph.buffers
     view, buffer, shape = call.w, buffers[call.w.buffer], _shape(call, call.w)
     taps = prod(shape.kernel)
-    if _take_apart(kernel, graph).planes:
+    parts = _take_apart(kernel, graph)
+    if parts.winograd:
+        panels = -(-shape.oc // PANEL)
+        return pack_weight(buffer, view, "pack_winograd", (16, panels, shape.ic, PANEL))
+    if parts.planes:
         groups = (("groups", shape.groups),)
         depth = taps * shape.ic
         return pack_weight(buffer, view, "pack_planes", (shape.groups, depth, shape.oc), groups)
@@ -365,6 +384,27 @@ def _planes(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
     work = product((c.images, integer(bundles), c.out[0], steps))
     scratch = integer(blocking.scratch_bytes)
     return _Made(config, "aot/tmpl/planes.h", work, scratch, blocking.grain)
+
+
+def _winograd(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
+    writer, hints = body.writer, hints_of(graph.dims)
+    blocking = winograd_blocking(c.shape, *(hints.value(e) for e in (c.images, *c.out[1:])))
+    kind, padding = template_type(c.dtype), c.shape.padding
+    values = {"IC": c.shape.ic, "OC": c.shape.oc, "PH": padding[1], "PW": padding[2]}
+    values |= {"ROWS": blocking.rows, "COLS": blocking.columns, "NB": blocking.nb}
+    lines = [f"struct {NAME}_config : aot::tmpl::WinogradConfig {{", f"  using A = {kind};"]
+    lines += [f"  static constexpr int64_t {name} = {value};" for name, value in values.items()]
+    config = "\n".join(["namespace {", *lines, "};", "}", ""])
+    writer.line(f"aot::tmpl::WinogradArgs<{NAME}_config> call;")
+    weight = f"reinterpret_cast<const {kind}*>({c.context.pointers[c.w_argument]})"
+    fields = {n: v for n, v in _fields(c).items() if n not in {"sd", "d", "od"}}
+    _assign(writer, {**fields, "w": weight})
+    writer.line("aot::tmpl::winograd(call, begin, end, args->scratch, epilogue);")
+    rows = ceil_div(c.images * ceil_div(c.out[1], 2), blocking.rows)
+    columns = ceil_div(ceil_div(c.out[2], 2), blocking.columns)
+    work = product((rows, columns, integer(-(-c.shape.oc // blocking.nb))))
+    scratch = integer(-(-blocking.scratch_bytes // 64) * 64)
+    return _Made(config, "aot/tmpl/winograd.h", work, scratch, blocking.grain)
 
 
 def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:

@@ -115,3 +115,17 @@ def test_depthwise_layout():
 def test_depthwise_rejects_full_convolutions():
     with pytest.raises(ValueError, match="depthwise"):
         packing.pack_depthwise_weight(np.zeros((4, 2, 3, 3), np.float32))
+
+
+def test_winograd_of_one_output_and_channel() -> None:
+    weight = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
+    packed = packing.pack_winograd_weight(weight)
+    g = np.array(packing.FILTER)
+    assert packed.shape == (16, 1, 1, 16)
+    np.testing.assert_array_equal(packed[:, 0, 0, 0].reshape(4, 4), g @ weight[0, 0] @ g.T)
+    assert not packed[..., 1:].any()
+
+
+def test_winograd_of_other_kernels_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"3 by 3, got shape \(1, 1, 5, 5\)"):
+        packing.pack_winograd_weight(np.zeros((1, 1, 5, 5), np.float32))

@@ -74,3 +74,8 @@ def test_convolutions_of_planes(shape: tuple[int, ...], groups: int) -> None:
 
 def test_depthwise_convolutions() -> None:
     check((20, 1, 3, 2), "float32", "pack_depthwise", (6, 20))
+
+
+@pytest.mark.parametrize("outputs", [16, 20])
+def test_winograd(outputs: int) -> None:
+    check((outputs, 16, 3, 3), "float32", "pack_winograd", (16, -(-outputs // 16), 16, 16))

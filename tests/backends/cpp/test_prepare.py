@@ -72,6 +72,7 @@ def test_equal_uses_of_a_weight_share_its_packed_form() -> None:
     ("groups", "recipe", "last"),
     [
         (1, "pack_conv", False),
+        (1, "pack_winograd", True),
         (4, "pack_planes", False),
         (32, "pack_depthwise", True),
         (32, "pack_planes", False),

@@ -87,6 +87,8 @@ def test_convolutions_with_bias_relu_and_residual(layout):
     assert [name for name, text in texts.items() if "tmpl::planes(" in text] == (
         ["k3", "k6", "k7"] if layout == "channels_last" else ["k5", "k6", "k7"]
     )
+    tiled = [name for name, text in texts.items() if "tmpl::winograd(" in text]
+    assert tiled == (["k0"] if layout == "channels_last" else [])
     for batch in (0, 1, 3):
         inputs = {}
         for name, (x_shape, w_shape, y_shape) in shapes.items():

@@ -23,5 +23,6 @@
 #include "aot/tmpl/simd.h"
 #include "aot/tmpl/softmax.h"
 #include "aot/tmpl/sort.h"
+#include "aot/tmpl/winograd.h"
 
 #endif  // AOT_KERNEL_EVERY_H_

@@ -1,0 +1,197 @@
+"""Winograd's convolutions against a direct sum in float64."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+from aot.backends.cpp.conv_heuristic import (
+    ConvShape,
+    WinogradBlocking,
+    by_winograd,
+    winograd_blocking,
+)
+from aot.backends.cpp.packing import pack_winograd_weight
+from tests.backends.cpp.tmpl.build import LEVELS, aligned, as_aligned, build, call, levels
+from tests.settings import seeded
+
+HEADER = """
+#include "aot/tmpl/winograd.h"
+using namespace aot::tmpl;
+#define EXPORT extern "C" __attribute__((visibility("default")))
+// Bias, and a store to [n][c][pixel], so that every index is checked.
+struct Epilogue {
+  float* c;
+  const float* bias;
+  int64_t pixels, channels;
+  void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const float* tile,
+                  int64_t ld) const {
+    for (int64_t m = m0; m < m1; ++m) {
+      for (int64_t n = n0; n < n1; ++n) {
+        c[(m / pixels * channels + n) * pixels + m % pixels] =
+            tile[(m - m0) * ld + n - n0] + bias[n];
+      }
+    }
+  }
+};
+"""
+CASE = """
+namespace {name} {{
+struct Cfg : WinogradConfig {{
+  static constexpr int64_t IC = {ic}, OC = {oc}, PH = {ph}, PW = {pw};
+  static constexpr int64_t ROWS = {rows}, COLS = {columns}, NB = {nb};
+}};
+EXPORT int64_t scratch_{name}() {{ return winograd_scratch<Cfg>(); }}
+EXPORT void run_{name}(const float* x, int64_t sn, int64_t sh, int64_t sw, const float* w,
+                       int64_t n, int64_t h, int64_t wd, int64_t oh, int64_t ow, float* c,
+                       const float* bias, int64_t begin, int64_t end, void* scratch) {{
+  const WinogradArgs<Cfg> p{{x, sn, sh, sw, w, n, h, wd, oh, ow}};
+  winograd<Cfg>(p, begin, end, scratch, Epilogue{{c, bias, oh * ow, Cfg::OC}});
+}}
+}}  // namespace {name}
+"""
+
+
+def shape_of(ic: int, oc: int, ph: int = 1, pw: int = 1) -> ConvShape:
+    return ConvShape(1, ic, oc, (1, 3, 3), padding=(0, ph, pw))
+
+
+# What is convolved, (images, height, width), and what is not as the heuristic says.
+CASES: dict[str, tuple[ConvShape, tuple[int, int, int], dict[str, int]]] = {
+    "even": (shape_of(32, 48), (1, 8, 12), {}),
+    "odd": (shape_of(16, 40), (2, 7, 9), {}),
+    "images": (shape_of(48, 64), (3, 3, 3), {"rows": 5}),
+    "pieces": (shape_of(16, 70), (2, 9, 13), {"rows": 2, "columns": 3, "nb": 32}),
+    "bare": (shape_of(16, 16, 0, 0), (1, 6, 5), {}),
+    "wide": (shape_of(16, 20, 2, 3), (2, 4, 70), {}),
+    "deep": (shape_of(272, 16, 1, 0), (1, 5, 6), {}),
+    "none": (shape_of(16, 16), (0, 4, 4), {}),
+}
+
+
+def sizes(name: str) -> tuple[ConvShape, tuple[int, int, int], tuple[int, int]]:
+    shape, (n, h, w), _ = CASES[name]
+    return shape, (n, h, w), (h + 2 * shape.padding[1] - 2, w + 2 * shape.padding[2] - 2)
+
+
+def blocking_of(name: str) -> WinogradBlocking:
+    shape, (n, *_), out = sizes(name)
+    return replace(winograd_blocking(shape, n, *out), **CASES[name][2])
+
+
+def text() -> str:
+    made = HEADER
+    for name in CASES:
+        b = blocking_of(name)
+        made += CASE.format(
+            name=name,
+            ic=b.shape.ic,
+            oc=b.shape.oc,
+            ph=b.shape.padding[1],
+            pw=b.shape.padding[2],
+            rows=b.rows,
+            columns=b.columns,
+            nb=b.nb,
+        )
+    return made
+
+
+@pytest.fixture(params=LEVELS)
+def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
+    if request.param not in levels():
+        pytest.skip(f"this machine does not run {request.param}")
+    return build(text(), request.param)
+
+
+def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape) -> np.ndarray:
+    """x (n, c, h, w) and w in float64."""
+    _, ph, pw = shape.padding
+    padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (ph, ph), (pw, pw)])
+    windows = sliding_window_view(padded, (3, 3), axis=(2, 3))
+    return np.einsum("nchwab,ocab->nohw", windows, w.astype(np.float64))
+
+
+def run(
+    library: ctypes.CDLL, name: str, x: np.ndarray, w: np.ndarray, bias: np.ndarray, pieces: int = 1
+) -> np.ndarray:
+    shape, (n, *size), out = sizes(name)
+    b = blocking_of(name)
+    assert library[f"scratch_{name}"]() == b.scratch_bytes
+    stored, packed = as_aligned(x.transpose(0, 2, 3, 1)), as_aligned(pack_winograd_weight(w))
+    strides = [stored.strides[k] // stored.itemsize for k in range(3)]
+    result = aligned((n, shape.oc, *out), np.float32)
+    result[...] = np.nan
+    total, room = b.work(n, *out), aligned((b.scratch_bytes,), np.uint8)
+    for i in range(pieces):
+        part = (total * i // pieces, total * (i + 1) // pieces)
+        given = (stored, *strides, packed, n, *size, *out, result, bias)
+        call(library[f"run_{name}"], *given, *part, room)
+    return result
+
+
+def operands(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    shape, (n, *size), _ = sizes(name)
+    rng = np.random.default_rng(seeded(7))
+    x = rng.standard_normal((n, shape.ic, *size)).astype(np.float32)
+    w = rng.standard_normal((shape.oc, shape.ic, 3, 3)).astype(np.float32)
+    return x, w, rng.standard_normal(shape.oc).astype(np.float32)
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize("name", CASES)
+def test_matches_the_direct_sum(library: ctypes.CDLL, name: str, pieces: int) -> None:
+    x, w, bias = operands(name)
+    shape = CASES[name][0]
+    got = run(library, name, x, w, bias, pieces)
+    expected = reference(x, w, shape) + bias.astype(np.float64)[:, None, None]
+    bound = reference(np.abs(x), np.abs(w), shape) + np.abs(bias)[:, None, None]
+    k = 9 * shape.ic
+    # That of the template which multiplies all (test_conv.py).
+    limit = np.finfo(np.float32).eps * (np.abs(expected) + bound * (2 + np.sqrt(k)) / 2 + 4)
+    assert np.all(np.abs(got - expected) <= limit)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
+def test_what_is_no_number_spoils_only_what_reads_it(library: ctypes.CDLL, value: float) -> None:
+    x, w, bias = operands("odd")
+    x[1, 3, 2, 4] = value
+    got = run(library, "odd", x, w, bias)
+    with np.errstate(all="ignore"):
+        expected = reference(x, w, CASES["odd"][0]) + bias.astype(np.float64)[:, None, None]
+        expected = expected.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    infinite = np.isinf(expected)
+    assert infinite.any() == (not np.isnan(value))
+    np.testing.assert_array_equal(got[infinite], expected[infinite])
+    finite = np.isfinite(expected) & (np.abs(expected) < 1e6)
+    np.testing.assert_allclose(got[finite], expected[finite], rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes", "worth"),
+    [
+        (shape_of(64, 64), (1, 56, 56), True),
+        (shape_of(256, 256), (1, 14, 14), True),
+        (shape_of(512, 512), (1, 7, 7), False),  # few tiles for so much weight
+        (shape_of(512, 512), (8, 7, 7), True),
+        (shape_of(64, 64), (64, 1, 9), False),  # half of what is computed is not there
+        (shape_of(16, 64), (1, 56, 56), False),
+        (shape_of(40, 64), (1, 56, 56), False),  # no whole panels
+        (replace(shape_of(64, 64), stride=(1, 2, 2)), (1, 56, 56), False),
+        (replace(shape_of(64, 64), groups=2), (1, 56, 56), False),
+        (replace(shape_of(64, 64), kernel=(1, 5, 5)), (1, 56, 56), False),
+    ],
+)
+def test_where_transforms_pay(shape: ConvShape, sizes: tuple[int, int, int], worth: bool) -> None:
+    assert by_winograd(shape, *sizes) == worth
+
+
+def test_blocks_are_even_and_stay_in_the_cache() -> None:
+    found = winograd_blocking(shape_of(128, 128), 1, 28, 28)
+    assert (found.rows, found.columns, found.nb) == (2, 14, 64)
+    assert winograd_blocking(shape_of(64, 96), 1, 90, 90).nb == 48
+    assert winograd_blocking(shape_of(64, 96), 1, 90, 90).columns == 23
