@@ -24,7 +24,8 @@ PACKED_QUERIES = 16
 class AttentionSize:
     """What decides between tiles: how many heads in all, and the sizes of each.
 
-    `depth`: the greater one of the sizes of a key and a value.
+    `depth`: the greater one of the sizes of a key and a value. `copied`: descriptors can copy keys
+    and values, and nothing but a causal mask is between them and the queries.
     """
 
     heads: int
@@ -33,13 +34,15 @@ class AttentionSize:
     depth: int
     dtype: DType
     causal: bool
+    copied: bool = False
 
 
 @dataclass(frozen=True)
 class AttentionTile:
     """Queries and keys of a block; warps, and blocks of keys loaded ahead of their use.
 
-    `packed`: the rows of a tile are the queries of all heads that share keys and values.
+    `packed`: the rows of a tile are the queries of all heads that share keys and values. `groups`:
+    of `warps` warps each, which multiply while one more copies; 0 for a program that does both.
     """
 
     rows: int
@@ -47,7 +50,20 @@ class AttentionTile:
     warps: int
     stages: int
     packed: bool = False
+    groups: int = 0
 
+
+_BY_GROUPS = {
+    64: AttentionTile(128, 128, 4, 2, groups=2),
+    128: AttentionTile(128, 128, 4, 2, groups=2),
+    192: AttentionTile(128, 64, 4, 2, groups=2),
+    256: AttentionTile(128, 64, 4, 2, groups=2),
+}
+"""Where products run on while powers are computed, and copies go by descriptors."""
+
+GROUP_KEYS = 1024
+"""Keys from which groups of warps are worth their beginning and end, which nothing hides: a
+multiprocessor has one such program at a time."""
 
 _HALF = {
     64: AttentionTile(64, 64, 4, 3),
@@ -102,6 +118,8 @@ def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
     if measured is not None:
         found = {key: bool(n) if key == "packed" else n for key, n in measured.items()}
         return AttentionTile(**found)  # type: ignore[arg-type]
+    if in_groups(size, gpu):
+        return next(t for depth, t in _BY_GROUPS.items() if size.depth <= depth)
     tile = next(t for depth, t in _table(size.dtype, gpu).items() if size.depth <= depth)
     if size.queries <= PACKED_QUERIES:
         block = max(32, 64 * 128 // power_above(size.depth))
@@ -114,6 +132,13 @@ def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
     warps = tile.warps if rows == tile.rows else max(4, tile.warps * rows // tile.rows)
     keys = 2 * tile.keys if rows <= 32 and size.depth <= 64 else tile.keys
     return _fitted(replace(tile, rows=rows, keys=keys, warps=warps), size)
+
+
+def in_groups(size: AttentionSize, gpu: Gpu) -> bool:
+    """Whether groups of warps share the work of a tile."""
+    fits = size.copied and gpu.async_dots and gpu.copies_blocks and size.dtype.itemsize == 2
+    many = _programs(_BY_GROUPS[HEAD_SIZE].rows, size) >= gpu.multiprocessors
+    return fits and many and size.keys >= GROUP_KEYS
 
 
 def _table(dtype: DType, gpu: Gpu) -> dict[int, AttentionTile]:
@@ -159,7 +184,7 @@ def in_pairs(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
     Programs of neighbouring numbers share keys and values; the other order, longest tiles first,
     needs fewer of them to keep the device busy.
     """
-    if not is_whole(size.depth, size.dtype) or _resident(size, tile, gpu) != PAIRED_PROGRAMS:
+    if tile.groups or not is_whole(size.depth, size.dtype) or _resident(size, tile, gpu) != PAIRED_PROGRAMS:
         return False
     tiles = -(-size.queries // tile.rows)
     programs = size.heads * -(-tiles // 2)
