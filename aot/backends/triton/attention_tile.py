@@ -184,7 +184,11 @@ def in_pairs(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
     Programs of neighbouring numbers share keys and values; the other order, longest tiles first,
     needs fewer of them to keep the device busy.
     """
-    if tile.groups or not is_whole(size.depth, size.dtype) or _resident(size, tile, gpu) != PAIRED_PROGRAMS:
+    if (
+        tile.groups
+        or not is_whole(size.depth, size.dtype)
+        or _resident(size, tile, gpu) != PAIRED_PROGRAMS
+    ):
         return False
     tiles = -(-size.queries // tile.rows)
     programs = size.heads * -(-tiles // 2)

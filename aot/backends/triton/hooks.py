@@ -14,7 +14,15 @@ from dataclasses import replace
 
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext
-from aot.backends.triton.kernel import NAME, TRITON, EmittedKernel, Grid, finish, parameters, program_id
+from aot.backends.triton.kernel import (
+    NAME,
+    TRITON,
+    EmittedKernel,
+    Grid,
+    finish,
+    parameters,
+    program_id,
+)
 from aot.backends.triton.text import Writer, index_text
 from aot.ir.kernels import TemplateKernel
 from aot.symbolic import Expr

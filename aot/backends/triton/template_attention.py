@@ -62,6 +62,13 @@ _LANES = 8
 """Columns after which those repeat that one thread has of a product of tensor cores."""
 
 
+_TURNS = False
+"""Whether groups of warps take turns at the tensor cores."""
+
+_REGISTERS = {2: 240, 3: 160}
+"""Of a thread that multiplies, by the groups that do: a warp that copies needs 24."""
+
+
 @dataclass(frozen=True)
 class _Attention:
     """One attention kernel, taken apart.
@@ -142,7 +149,8 @@ class _Attention:
     def rows(self) -> TileDim:
         """The rows of a tile: queries, of several heads where those are packed."""
         lead = (self.members,) if self.members is not None else ()
-        return TileDim("m", (*lead, self.axes[2]), self.tile.rows, 0)
+        width = "m.shape[0]" if self.tile.groups else ""
+        return TileDim("m", (*lead, self.axes[2]), self.tile.rows, 0, width=width)
 
     @property
     def heads(self) -> Expr:
@@ -230,7 +238,7 @@ def _group_sizes(t: _Attention) -> dict[str, str]:
         **{"DEPTH": str(t.depth_pieces[0]), "MORE_DEPTH": str(t.depth_pieces[1])},
         **{"VALUE": str(t.value_pieces[0]), "MORE_VALUE": str(t.value_pieces[1])},
         **{"KEYS": str(tile.keys), "STAGES": str(tile.stages)},
-        **{"TURNS": "False", "REGISTERS": "240"},
+        **{"TURNS": str(_TURNS), "REGISTERS": str(_REGISTERS[tile.groups])},
     }
 
 
@@ -446,9 +454,7 @@ def _write_places(hooks: Hooks, t: _Attention) -> None:
             body.writer.line(f"return {pointer} + ({place}), {columns}, {t.text(step)}")
 
 
-def _placed(
-    kernel: TemplateKernel, view: View, context: KernelContext
-) -> tuple[Expr, Expr] | None:
+def _placed(kernel: TemplateKernel, view: View, context: KernelContext) -> tuple[Expr, Expr] | None:
     """(elements before a head's, from row to row) of what descriptors can copy, else None."""
     *_, row, column = (axis.symbol for axis in view.axes)
     solved = affine_coefficients(context.offset(view.buffer, view.index), (row, column))

@@ -79,7 +79,7 @@ def _compile(request: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _source_kind(function: Any) -> type[ASTSource]:
+def _source_kind(function: Any) -> Any:
     """What Triton's compiler takes a function as: Gluon is imported where it is spoken."""
     if not function.is_gluon():
         return ASTSource

@@ -11,7 +11,7 @@ columns in pieces as in `attention`. TURNS: groups take turns at the tensor core
 thread that multiplies.
 """
 
-import triton
+import triton  # noqa: F401
 import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -55,7 +55,7 @@ def attention_by_groups(
     total): as of `attention`. place_k(args, pair) and place_v(args, pair): (address of the first
     element of a head, its columns, elements from row to row).
     """
-    pair, part, tile, other = locate(args, program)
+    pair, part, tile, _ = locate(args, program)
     first = tile * (ROWS * GROUPS)
     end = keys
     whole = keys // KEYS
@@ -82,19 +82,39 @@ def attention_by_groups(
     copied = (k, more_k, v, more_v, ready_k, free_k, ready_v, free_v)
     mine = (args, pair, part, first, keys, blocks, blocks - whole, q, more_q, turns, copied)
     sources = (k_from, more_k_from, v_from, more_v_from)
-    gl.warp_specialize(
-        [
-            (multiply, (mine, gl.constexpr(load_q), gl.constexpr(finish), 0, GROUPS, SCALE, CAUSAL, MORE_DEPTH, VALUE, MORE_VALUE, TURNS)),
-            (multiply, (mine, gl.constexpr(load_q), gl.constexpr(finish), 1, GROUPS, SCALE, CAUSAL, MORE_DEPTH, VALUE, MORE_VALUE, TURNS)),
-            (copy_all, (sources, copied, blocks, MORE_DEPTH, MORE_VALUE)),
-        ],
-        [4, 1],
-        [REGISTERS, 24],
-    )
+    hooks: gl.constexpr = (load_q, finish)
+    sizes: gl.constexpr = (GROUPS, SCALE, CAUSAL, MORE_DEPTH, VALUE, MORE_VALUE, TURNS)
+    if GROUPS == 3:
+        gl.warp_specialize(
+            [
+                (multiply, (mine, 0, hooks, sizes)),
+                (multiply, (mine, 1, hooks, sizes)),
+                (multiply, (mine, 2, hooks, sizes)),
+                (copy_all, (sources, copied, blocks, MORE_DEPTH, MORE_VALUE)),
+            ],
+            [4, 4, 1],
+            [REGISTERS, REGISTERS, 24],
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (multiply, (mine, 0, hooks, sizes)),
+                (multiply, (mine, 1, hooks, sizes)),
+                (copy_all, (sources, copied, blocks, MORE_DEPTH, MORE_VALUE)),
+            ],
+            [4, 1],
+            [REGISTERS, 24],
+        )
 
 
 @gluon.jit
-def room(dtype: gl.constexpr, COUNT: gl.constexpr, ROWS: gl.constexpr, FIRST: gl.constexpr, MORE: gl.constexpr):
+def room(
+    dtype: gl.constexpr,
+    COUNT: gl.constexpr,
+    ROWS: gl.constexpr,
+    FIRST: gl.constexpr,
+    MORE: gl.constexpr,
+):
     """Shared memory for COUNT blocks of ROWS rows, in two pieces of columns, or one twice."""
     L: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, FIRST], dtype)
     first = gl.allocate_shared_memory(dtype, [COUNT, ROWS, FIRST], L)
@@ -109,9 +129,7 @@ def room(dtype: gl.constexpr, COUNT: gl.constexpr, ROWS: gl.constexpr, FIRST: gl
 def described(base, rows, columns, step, blocks):
     """What copies blocks of a matrix: 0 is read beyond its ends."""
     block: gl.constexpr = [blocks.shape[1], blocks.shape[2]]
-    return tma.make_tensor_descriptor(
-        base, [rows, columns], [step, 1], block, blocks.layout
-    )
+    return tma.make_tensor_descriptor(base, [rows, columns], [step, 1], block, blocks.layout)
 
 
 @gluon.jit
@@ -140,7 +158,9 @@ def copy_pieces(turn, row, first_from, more_from, first, more, ready, free, MORE
     STAGES: gl.constexpr = first.shape[0]
     slot = turn % STAGES
     mbarrier.wait(free.index(slot), ((turn // STAGES) & 1) ^ 1)
-    size: gl.constexpr = first.shape[1] * (first.shape[2] + MORE) * (first.dtype.primitive_bitwidth // 8)
+    size: gl.constexpr = (
+        first.shape[1] * (first.shape[2] + MORE) * (first.dtype.primitive_bitwidth // 8)
+    )
     mbarrier.expect(ready.index(slot), size)
     copy_block(first_from, [row, 0], ready.index(slot), first.index(slot))
     if MORE:
@@ -148,89 +168,106 @@ def copy_pieces(turn, row, first_from, more_from, first, more, ready, free, MORE
 
 
 @gluon.jit
-def multiply(
-    mine,
-    load_q: gl.constexpr,
-    finish: gl.constexpr,
-    GROUP: gl.constexpr,
-    GROUPS: gl.constexpr,
-    SCALE: gl.constexpr,
-    CAUSAL: gl.constexpr,
-    MORE_DEPTH: gl.constexpr,
-    VALUE: gl.constexpr,
-    MORE_VALUE: gl.constexpr,
-    TURNS: gl.constexpr,
-):
+def multiply(mine, GROUP: gl.constexpr, hooks: gl.constexpr, sizes: gl.constexpr):
     """Computes the rows of one group."""
     args, pair, part, first, keys, blocks, edge, q, more_q, turns, copied = mine
+    _, _, v, more_v, _, _, ready_v, _ = copied
+    MORE_DEPTH: gl.constexpr = sizes[3]
+    VALUE: gl.constexpr = sizes[4]
+    MORE_VALUE: gl.constexpr = sizes[5]
+    STAGES: gl.constexpr = v.shape[0]
+    row = first + GROUP * q.shape[1]
+    store_q(args, hooks[0], pair, row, q.index(GROUP), 0)
+    if MORE_DEPTH:
+        store_q(args, hooks[0], pair, row, more_q.index(GROUP), q.shape[2])
+    fence_async_shared()
+    own = (q.index(GROUP), more_q.index(GROUP), row, keys, blocks, edge)
+    acc, more, power, total = all_but_the_last_values(own, turns, copied, GROUP, sizes)
+    last = (blocks - 1) % STAGES
+    mbarrier.wait(ready_v.index(last), ((blocks - 1) // STAGES) & 1)
+    weight = weights(total)
+    acc = last_values(power, v.index(last), acc, weight)
+    finish_piece(args, hooks[1], pair, part, row, 0, acc)
+    if MORE_VALUE:
+        more = last_values(power, more_v.index(last), more, weight)
+        finish_piece(args, hooks[1], pair, part, row, VALUE, more)
+
+
+@gluon.jit
+def all_but_the_last_values(own, turns, copied, GROUP: gl.constexpr, sizes: gl.constexpr):
+    """(sums of values, those of the second piece, the last block's powers, their sums)."""
+    q, more_q, row, keys, blocks, edge = own
     k, more_k, v, more_v, ready_k, free_k, ready_v, free_v = copied
-    ROWS: gl.constexpr = q.shape[1]
+    GROUPS: gl.constexpr = sizes[0]
+    SCALE: gl.constexpr = sizes[1]
+    CAUSAL: gl.constexpr = sizes[2]
+    MORE_DEPTH: gl.constexpr = sizes[3]
+    MORE_VALUE: gl.constexpr = sizes[5]
+    TURNS: gl.constexpr = sizes[6]
+    ROWS: gl.constexpr = q.shape[0]
     KEYS: gl.constexpr = k.shape[1]
     STAGES: gl.constexpr = k.shape[0]
-    S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
-    O: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, VALUE, 16])
-    P: gl.constexpr = gl.DotOperandLayout(0, O, 2)
-    T: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 8, 16])
-    row = first + GROUP * ROWS
-    store_q(args, load_q, pair, row, q.index(GROUP), 0)
-    if MORE_DEPTH:
-        store_q(args, load_q, pair, row, more_q.index(GROUP), q.shape[2])
-    fence_async_shared()
-    top = gl.full([ROWS], float("-inf"), gl.float32, gl.SliceLayout(1, S))
-    total = gl.zeros([ROWS, 8], gl.float32, T)
-    acc = gl.zeros([ROWS, VALUE], gl.float32, O)
-    if MORE_VALUE:
-        M: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, MORE_VALUE, 16])
-        more = gl.zeros([ROWS, MORE_VALUE], gl.float32, M)
-    none = gl.zeros([ROWS, KEYS], gl.float32, S)
-    mine_q = q.index(GROUP)
-    mine_more = more_q.index(GROUP)
+    VALUE: gl.constexpr = v.shape[2]
+    REST: gl.constexpr = more_v.shape[2]
+    SCORE: gl.constexpr = tile_layout(KEYS)
+    ACC: gl.constexpr = tile_layout(VALUE)
+    MORE: gl.constexpr = tile_layout(REST)
+    POWER: gl.constexpr = gl.DotOperandLayout(0, ACC, 2)
+    top = gl.full([ROWS], float("-inf"), gl.float32, gl.SliceLayout(1, SCORE))
+    total = gl.zeros([ROWS, 8], gl.float32, tile_layout(8))
+    acc = gl.zeros([ROWS, VALUE], gl.float32, ACC)
+    more = gl.zeros([ROWS, REST], gl.float32, MORE)
+    none = gl.zeros([ROWS, KEYS], gl.float32, SCORE)
     mbarrier.wait(ready_k.index(0), 0)
-    score = scores_begun(mine_q, mine_more, k.index(0), more_k.index(0), none, MORE_DEPTH)
-    score = warpgroup_mma_wait(0, [score])
+    begun = scores_begun(q, more_q, k.index(0), more_k.index(0), none, MORE_DEPTH)
+    score = warpgroup_mma_wait(0, [begun])
     mbarrier.arrive(free_k.index(0))
     if edge > 0:
-        score = seen_scores(score, row, (blocks - 1) * KEYS, keys, CAUSAL, S)
+        score = seen_scores(score, row, (blocks - 1) * KEYS, keys, CAUSAL)
     power, change, top, total = group_powers(score, top, total, SCALE)
-    power = gl.convert_layout(power.to(k.dtype), P)
+    power = gl.convert_layout(power.to(k.dtype), POWER)
     mbarrier.wait(ready_k.index(1 % STAGES), 1 // STAGES, pred=blocks > 1)
     for turn in range(1, blocks):
         slot = turn % STAGES
         before = (turn - 1) % STAGES
         if TURNS:
             mbarrier.wait(turns.index(GROUP), (turn + 1) & 1)
-        begun = scores_begun(mine_q, mine_more, k.index(slot), more_k.index(slot), none, MORE_DEPTH)
+        begun = scores_begun(q, more_q, k.index(slot), more_k.index(slot), none, MORE_DEPTH)
         mbarrier.wait(ready_v.index(before), ((turn - 1) // STAGES) & 1)
         weighed = warpgroup_mma(power, v.index(before), acc, is_async=True)
         if MORE_VALUE:
-            also = gl.convert_layout(power, gl.DotOperandLayout(0, M, 2))
+            also = gl.convert_layout(power, gl.DotOperandLayout(0, MORE, 2))
             weighed_more = warpgroup_mma(also, more_v.index(before), more, is_async=True)
         if TURNS:
             mbarrier.arrive(turns.index((GROUP + 1) % GROUPS))
         score = warpgroup_mma_wait(2 if MORE_VALUE else 1, [begun])
         mbarrier.arrive(free_k.index(slot))
         if turn < edge:
-            score = seen_scores(score, row, (blocks - 1 - turn) * KEYS, keys, CAUSAL, S)
+            score = seen_scores(score, row, (blocks - 1 - turn) * KEYS, keys, CAUSAL)
         next_power, change, top, total = group_powers(score, top, total, SCALE)
-        next_power = gl.convert_layout(next_power.to(k.dtype), P)
+        next_power = gl.convert_layout(next_power.to(k.dtype), POWER)
         # A branch: the assembler would else move the wait for the product before the powers.
         after = turn + 1
         mbarrier.wait(ready_k.index(after % STAGES), (after // STAGES) & 1, pred=after < blocks)
         acc, power = warpgroup_mma_wait(0, [weighed, power])
         if MORE_VALUE:
-            more = warpgroup_mma_wait(0, [weighed_more])
-            more = more * gl.convert_layout(change, gl.SliceLayout(1, M))[:, None]
+            more = changed(warpgroup_mma_wait(0, [weighed_more]), change)
         mbarrier.arrive(free_v.index(before))
-        acc = acc * gl.convert_layout(change, gl.SliceLayout(1, O))[:, None]
+        acc = changed(acc, change)
         power = next_power
-    last = blocks - 1
-    mbarrier.wait(ready_v.index(last % STAGES), (last // STAGES) & 1)
-    weight = weights(total)
-    acc = last_values(power, v.index(last % STAGES), acc, weight)
-    finish_piece(args, finish, pair, part, row, 0, acc)
-    if MORE_VALUE:
-        more = last_values(power, more_v.index(last % STAGES), more, weight)
-        finish_piece(args, finish, pair, part, row, VALUE, more)
+    return acc, more, power, total
+
+
+@gluon.constexpr_function
+def tile_layout(columns):
+    """How a group's threads hold a tile of the result of a product."""
+    return gl.NVMMADistributedLayout([3, 0], [4, 1], [16, columns, 16])
+
+
+@gluon.jit
+def changed(acc, factor):
+    """A tile with its rows multiplied by factors."""
+    return acc * gl.convert_layout(factor, gl.SliceLayout(1, acc.type.layout))[:, None]
 
 
 @gluon.jit
@@ -245,7 +282,7 @@ def last_values(power, v, acc, weight):
     """The rows of the result, of a piece of columns: with the last block's values."""
     A: gl.constexpr = acc.type.layout
     acc = warpgroup_mma(gl.convert_layout(power, gl.DotOperandLayout(0, A, 2)), v, acc)
-    return acc * gl.convert_layout(weight, gl.SliceLayout(1, A))[:, None]
+    return changed(acc, weight)
 
 
 @gluon.jit
@@ -277,8 +314,9 @@ def scores_begun(q, more_q, k, more_k, none, MORE_DEPTH: gl.constexpr):
 
 
 @gluon.jit
-def seen_scores(score, row, start, keys, CAUSAL: gl.constexpr, S: gl.constexpr):
+def seen_scores(score, row, start, keys, CAUSAL: gl.constexpr):
     """Scores of a block at the edge: without those that rows do not see."""
+    S: gl.constexpr = score.type.layout
     m = row + gl.arange(0, score.shape[0], gl.SliceLayout(1, S))[:, None]
     k = start + gl.arange(0, score.shape[1], gl.SliceLayout(0, S))[None, :]
     seen = (k < keys) & (m >= k) if CAUSAL else k < keys
