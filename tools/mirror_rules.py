@@ -105,6 +105,9 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
         "aot/backends/triton/attention_tile.py",
         "aot/backends/triton/device/attention.py",
     ),
+    "tests/backends/triton/test_template_attention_groups.py": (
+        "aot/backends/triton/device/attention_groups.py",
+    ),
     "tests/backends/triton/test_template_conv.py": (
         "aot/backends/triton/device/conv.py",
         "aot/backends/triton/conv_tiling.py",

@@ -1,0 +1,117 @@
+"""Attention by groups of warps: when it is taken, its machine code, and its values on a GPU.
+
+Gluon has no interpreter: what the kernel computes is compared where there is a GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from aot.backends.triton.attention_tile import (
+    GROUP_KEYS,
+    AttentionSize,
+    attention_tile,
+    in_groups,
+    in_pairs,
+)
+from aot.backends.triton.gpu import GPUS
+from aot.frontend.weights import to_array
+from aot.ir.dtypes import BFLOAT16, FLOAT32
+from tests.backends.triton.templates import captured, emitted, machine_code, qkv
+from tests.comparing import complaint
+from tests.conformance.executors import GPU, executor_named
+
+BF16, F16 = torch.bfloat16, torch.float16
+SIZE = AttentionSize(64, 2048, 2048, 128, BFLOAT16, True, copied=True)
+LENGTH = GROUP_KEYS + 100
+"""Of a sequence whose last block of keys is not whole."""
+
+grouped = partial(F.scaled_dot_product_attention, enable_gqa=True)
+grouped_causal = partial(grouped, is_causal=True)
+
+
+def tokens_first(q, k, v):
+    """Heads stand side by side in a token."""
+    turned = [x.transpose(1, 2) for x in (q, k, v)]
+    return F.scaled_dot_product_attention(*turned, is_causal=True, enable_gqa=True)
+
+
+def text_of(function, args):
+    (text,) = [f.text for f in emitted(captured(function, args)).functions]
+    return text
+
+
+def is_by_groups(function, args):
+    return "attention_by_groups(" in text_of(function, args)
+
+
+def test_groups_are_for_long_sequences_of_halves():
+    gpu = GPUS["sm_90"]
+    tile = attention_tile(SIZE, gpu)
+    assert tile.groups > 1
+    assert not in_pairs(SIZE, tile, gpu)
+    for other in (
+        replace(SIZE, copied=False),
+        replace(SIZE, dtype=FLOAT32),
+        replace(SIZE, keys=GROUP_KEYS - 1),
+        replace(SIZE, heads=1),
+    ):
+        assert not in_groups(other, gpu)
+        assert attention_tile(other, gpu).groups == 0
+    assert not any(in_groups(SIZE, gpu) for arch, gpu in GPUS.items() if arch != "sm_90")
+
+
+def test_what_descriptors_copy():
+    args = qkv(8, 8, LENGTH, LENGTH, 128, shared=2, dtype=BF16)
+    assert is_by_groups(grouped_causal, args)
+    assert is_by_groups(tokens_first, [x.transpose(1, 2).contiguous() for x in args])
+    mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
+    assert not is_by_groups(grouped, (*args, mask))
+    # Rows of 71 halves start at odd addresses.
+    assert not is_by_groups(grouped_causal, qkv(8, 8, LENGTH, LENGTH, 71, dtype=BF16))
+    assert not is_by_groups(lambda q, k, v: grouped(q, k, v, scale=-1.0), args)
+
+
+def test_rows_beyond_the_last_query_are_not_stored():
+    text = text_of(grouped_causal, qkv(8, 8, LENGTH, LENGTH, 128, dtype=F16))
+    assert f"m_in = m < {LENGTH}" in text
+    assert "mask=tl.broadcast_to(m_in, [m.shape[0], 128])" in text
+
+
+@pytest.mark.parametrize("columns", (128, 192))
+def test_powers_are_computed_while_products_run(columns):
+    args = qkv(8, 8, LENGTH, LENGTH, columns, dtype=BF16)
+    code = machine_code(captured(grouped_causal, args), "attention", "sm_90")
+    names = " ".join(code.instructions)
+    assert code.local_bytes == 0
+    assert "HGMMA" in names
+    assert "UTMALDG" in names
+    assert "USETMAXREG" in names
+    # Of the two groups each: a thread has half the powers of a row of 64 keys or 128.
+    assert code.beside_products >= 2 * 32
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("dtype", (BF16, F16))
+@pytest.mark.parametrize("size", (64, 80, 128, 192, 256))
+@pytest.mark.parametrize("function", (grouped, grouped_causal, tokens_first))
+def test_on_a_gpu(function, size, dtype):
+    args = qkv(8, 8, LENGTH, LENGTH, size, shared=2, dtype=dtype)
+    if function is tokens_first:
+        args = tuple(x.transpose(1, 2).contiguous() for x in args)
+    model = captured(function, args)
+    assert is_by_groups(function, args)
+    executor = executor_named(GPU)
+    assert executor is not None
+    (found,) = executor(model, args)
+    there = tuple(x.cuda() for x in args)
+    eager, exact = function(*there), function(*(x.double() for x in args))
+    assert not np.isnan(to_array(exact)).any()
+    assert not complaint(found, to_array(eager.cpu()), to_array(exact))
