@@ -65,7 +65,7 @@ _LANES = 8
 _TURNS = False
 """Whether groups of warps take turns at the tensor cores."""
 
-_REGISTERS = {2: 240, 3: 160}
+_REGISTERS = {1: 232, 2: 240, 3: 160}
 """Of a thread that multiplies, by the groups that do: a warp that copies needs 24."""
 
 
@@ -183,6 +183,8 @@ def emit_attention(
     parts = (t.parts.extent,) if t.parts is not None else ()
     grid = line_grid(product((t.axes[0].extent, t.heads, *parts, tiles)))
     options = {"num_warps": t.tile.warps, "num_stages": t.tile.stages}
+    if t.tile.groups == 1:
+        options["maxnreg"] = 128
     hooks = Hooks(t.context)
     with hooks.function("locate", "program") as body:
         _locate(body, t, hints)

@@ -84,7 +84,16 @@ def attention_by_groups(
     sources = (k_from, more_k_from, v_from, more_v_from)
     hooks: gl.constexpr = (load_q, finish)
     sizes: gl.constexpr = (GROUPS, SCALE, CAUSAL, MORE_DEPTH, VALUE, MORE_VALUE, TURNS)
-    if GROUPS == 3:
+    if GROUPS == 1:
+        gl.warp_specialize(
+            [
+                (multiply, (mine, 0, hooks, sizes)),
+                (copy_all, (sources, copied, blocks, MORE_DEPTH, MORE_VALUE)),
+            ],
+            [1],
+            [24],
+        )
+    elif GROUPS == 3:
         gl.warp_specialize(
             [
                 (multiply, (mine, 0, hooks, sizes)),
