@@ -80,12 +80,10 @@ def _compile(request: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]
 
 
 def _source_kind(function: Any) -> Any:
-    """What Triton's compiler takes a function as: Gluon is imported where it is spoken."""
-    if not function.is_gluon():
-        return ASTSource
-    from triton.experimental.gluon._runtime import GluonASTSource
-
-    return GluonASTSource
+    """What Triton's compiler takes a function as: text in Gluon has imported what that needs."""
+    if function.is_gluon():
+        return sys.modules["triton.experimental.gluon._runtime"].GluonASTSource
+    return ASTSource
 
 
 def main() -> None:
