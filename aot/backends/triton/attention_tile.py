@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -24,8 +25,9 @@ PACKED_QUERIES = 16
 class AttentionSize:
     """What decides between tiles: how many heads in all, and the sizes of each.
 
-    `depth`: the greater one of the sizes of a key and a value. `copied`: descriptors can copy keys
-    and values, and nothing but a causal mask is between them and the queries.
+    `depth`: the greater one of the sizes of a key and a value. `copied`: the device's descriptors
+    can copy keys and values, its tensor cores work by themselves, and no mask but a causal one is
+    between.
     """
 
     heads: int
@@ -60,6 +62,9 @@ _BY_GROUPS = {
     256: AttentionTile(128, 64, 4, 2, groups=2),
 }
 """Where products run on while powers are computed, and copies go by descriptors."""
+
+_GROUP_ROWS = 64
+"""Queries of a group of warps."""
 
 GROUP_KEYS = 1024
 """Keys from which groups of warps are worth their beginning and end, which nothing hides: a
@@ -136,7 +141,7 @@ def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
 
 def in_groups(size: AttentionSize, gpu: Gpu) -> bool:
     """Whether groups of warps share the work of a tile."""
-    fits = size.copied and gpu.async_dots and gpu.copies_blocks and size.dtype.itemsize == 2
+    fits = size.copied and size.dtype.itemsize == 2
     many = _programs(_BY_GROUPS[HEAD_SIZE].rows, size) >= gpu.multiprocessors
     return fits and many and size.keys >= GROUP_KEYS
 
@@ -205,6 +210,7 @@ def _resident(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> int:
 def problem(size: AttentionSize) -> Problem:
     """What the tuning database knows of a call."""
     kind = "attention causal" if size.causal else "attention"
+    kind += " copied" if size.copied else ""
     return Problem(kind, (size.heads, size.queries, size.keys, size.depth), size.dtype.name)
 
 
@@ -219,6 +225,10 @@ def candidates(size: AttentionSize) -> Iterator[AttentionTile]:
             for count in warps:
                 for stages in (2, 3):
                     yield _fitted(AttentionTile(rows, keys, count, stages, packed), size)
+    if size.copied and half and not packed:
+        for groups, keys in itertools.product((1, 2), (64, 128)):
+            for stages in (2, 3):
+                yield AttentionTile(_GROUP_ROWS * groups, keys, 4, stages, groups=groups)
 
 
 def _fitted(tile: AttentionTile, size: AttentionSize) -> AttentionTile:

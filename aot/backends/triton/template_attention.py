@@ -293,7 +293,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: G
         max(int(depth), int(width)),
         dtype,
         call.causal,
-        _in_one_walk(kernel, context),
+        _can_copy(kernel, context, gpu),
     )
     tile = attention_tile(size, gpu)
     members = None
@@ -311,11 +311,12 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: G
     )
 
 
-def _in_one_walk(kernel: TemplateKernel, context: KernelContext) -> bool:
-    """Whether descriptors can copy keys and values, and a causal mask alone is between."""
+def _can_copy(kernel: TemplateKernel, context: KernelContext, gpu: Gpu) -> bool:
+    """`AttentionSize.copied` of a call."""
     call = template_call(kernel, Attention)
     plain = call.mask is None and call.parts is None and float(call.scale) > 0.0
-    return plain and all(_placed(kernel, view, context) for view in (call.k, call.v))
+    able = gpu.async_dots and gpu.copies_blocks
+    return able and plain and all(_placed(kernel, v, context) for v in (call.k, call.v))
 
 
 def _part_keys(call: Attention, parts: Axis | None) -> Expr:

@@ -17,10 +17,13 @@ from aot.backends.triton.attention_tile import (
     GROUP_KEYS,
     AttentionSize,
     attention_tile,
+    candidates,
     in_groups,
     in_pairs,
+    problem,
 )
 from aot.backends.triton.gpu import GPUS
+from aot.backends.triton.tuning import NOTHING, Measurement, as_config
 from aot.frontend.weights import to_array
 from aot.ir.dtypes import BFLOAT16, FLOAT32
 from tests.backends.triton.templates import captured, emitted, machine_code, qkv
@@ -42,8 +45,8 @@ def tokens_first(q, k, v):
     return F.scaled_dot_product_attention(*turned, is_causal=True, enable_gqa=True)
 
 
-def text_of(function, args):
-    (text,) = [f.text for f in emitted(captured(function, args)).functions]
+def text_of(function, args, arch="sm_90"):
+    (text,) = [f.text for f in emitted(captured(function, args), arch).functions]
     return text
 
 
@@ -64,7 +67,21 @@ def test_groups_are_for_long_sequences_of_halves():
     ):
         assert not in_groups(other, gpu)
         assert attention_tile(other, gpu).groups == 0
-    assert not any(in_groups(SIZE, gpu) for arch, gpu in GPUS.items() if arch != "sm_90")
+
+
+@pytest.mark.parametrize("arch", ("sm_80", "sm_100"))
+def test_other_devices_have_none(arch):
+    args = qkv(8, 8, LENGTH, LENGTH, 128, dtype=BF16)
+    assert "attention(" in text_of(grouped_causal, args, arch)
+
+
+def test_what_was_measured_of_copied_operands_is_for_those_alone():
+    gpu = GPUS["sm_90"]
+    fastest = next(tile for tile in candidates(SIZE) if tile.groups == 1)
+    row = Measurement(problem(SIZE), "sm_90", tuple(as_config(fastest).items()), 3.0)
+    tuned = replace(gpu, tuning=NOTHING.adding([row]))
+    assert attention_tile(SIZE, tuned) == fastest
+    assert attention_tile(replace(SIZE, copied=False), tuned).groups == 0
 
 
 def test_what_descriptors_copy():
