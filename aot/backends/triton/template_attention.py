@@ -62,10 +62,7 @@ _LANES = 8
 """Columns after which those repeat that one thread has of a product of tensor cores."""
 
 
-_TURNS = False
-"""Whether groups of warps take turns at the tensor cores."""
-
-_REGISTERS = {1: 232, 2: 240, 3: 160}
+_REGISTERS = {2: 240, 3: 160}
 """Of a thread that multiplies, by the groups that do: a warp that copies needs 24."""
 
 
@@ -183,8 +180,6 @@ def emit_attention(
     parts = (t.parts.extent,) if t.parts is not None else ()
     grid = line_grid(product((t.axes[0].extent, t.heads, *parts, tiles)))
     options = {"num_warps": t.tile.warps, "num_stages": t.tile.stages}
-    if t.tile.groups == 1:
-        options["maxnreg"] = 128
     hooks = Hooks(t.context)
     with hooks.function("locate", "program") as body:
         _locate(body, t, hints)
@@ -240,7 +235,7 @@ def _group_sizes(t: _Attention) -> dict[str, str]:
         **{"DEPTH": str(t.depth_pieces[0]), "MORE_DEPTH": str(t.depth_pieces[1])},
         **{"VALUE": str(t.value_pieces[0]), "MORE_VALUE": str(t.value_pieces[1])},
         **{"KEYS": str(tile.keys), "STAGES": str(tile.stages)},
-        **{"TURNS": str(_TURNS), "REGISTERS": str(_REGISTERS[tile.groups])},
+        **{"REGISTERS": str(_REGISTERS[tile.groups])},
     }
 
 

@@ -13,8 +13,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from aot.backends.triton import attention_tile as tiles
 from aot.backends.triton.attention_tile import (
-    GROUP_KEYS,
+    LEAST_GROUP_DEPTH,
     AttentionSize,
     attention_tile,
     candidates,
@@ -31,12 +32,20 @@ from tests.comparing import complaint
 from tests.conformance.executors import GPU, executor_named
 
 BF16, F16 = torch.bfloat16, torch.float16
-SIZE = AttentionSize(64, 2048, 2048, 128, BFLOAT16, True, copied=True)
-LENGTH = GROUP_KEYS + 100
+SIZE = AttentionSize(16, 16384, 16384, 128, BFLOAT16, True, copied=True)
+LENGTH = 1124
 """Of a sequence whose last block of keys is not whole."""
 
 grouped = partial(F.scaled_dot_product_attention, enable_gqa=True)
 grouped_causal = partial(grouped, is_causal=True)
+
+
+@pytest.fixture(autouse=True)
+def _shorter(request, monkeypatch):
+    """Short sequences are by groups, too, but where the rule itself is asked."""
+    if "rule" not in request.fixturenames:
+        short = {depth: (512, tile) for depth, (_, tile) in tiles._BY_GROUPS.items()}
+        monkeypatch.setattr(tiles, "_BY_GROUPS", short)
 
 
 def tokens_first(q, k, v):
@@ -54,19 +63,33 @@ def is_by_groups(function, args):
     return "attention_by_groups(" in text_of(function, args)
 
 
-def test_groups_are_for_long_sequences_of_halves():
+@pytest.fixture
+def rule():
+    """The rule as it is."""
+
+
+CHANGES = (
+    {"copied": False},
+    {"dtype": FLOAT32},
+    {"keys": 2048},
+    {"queries": 2048, "heads": 128},
+    {"depth": LEAST_GROUP_DEPTH - 8},
+    {"heads": 1},
+)
+
+
+def test_groups_are_for_long_sequences_of_halves(rule):
     gpu = GPUS["sm_90"]
-    tile = attention_tile(SIZE, gpu)
-    assert tile.groups > 1
-    assert not in_pairs(SIZE, tile, gpu)
-    for other in (
-        replace(SIZE, copied=False),
-        replace(SIZE, dtype=FLOAT32),
-        replace(SIZE, keys=GROUP_KEYS - 1),
-        replace(SIZE, heads=1),
-    ):
+    for depth, groups in ((64, 3), (80, 2), (128, 2), (192, 2), (256, 2)):
+        size = replace(SIZE, depth=depth)
+        tile = attention_tile(size, gpu)
+        assert tile.groups == groups
+        assert not in_pairs(size, tile, gpu)
+    for change in CHANGES:
+        other = replace(SIZE, **change)
         assert not in_groups(other, gpu)
         assert attention_tile(other, gpu).groups == 0
+    assert in_groups(replace(SIZE, keys=2048, causal=False), gpu)
 
 
 @pytest.mark.parametrize("arch", ("sm_80", "sm_100"))
@@ -77,7 +100,7 @@ def test_other_devices_have_none(arch):
 
 def test_what_was_measured_of_copied_operands_is_for_those_alone():
     gpu = GPUS["sm_90"]
-    fastest = next(tile for tile in candidates(SIZE) if tile.groups == 1)
+    fastest = next(tile for tile in candidates(SIZE) if tile.groups == 3)
     row = Measurement(problem(SIZE), "sm_90", tuple(as_config(fastest).items()), 3.0)
     tuned = replace(gpu, tuning=NOTHING.adding([row]))
     assert attention_tile(SIZE, tuned) == fastest

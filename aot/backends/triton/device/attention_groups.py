@@ -7,8 +7,7 @@ next block, whose scores were multiplied before; products of the other groups fi
 Blocks are walked from the last one, where rows end, to the first.
 
 Of the constants: GROUPS groups share what is copied, STAGES blocks of KEYS keys at a time, with
-columns in pieces as in `attention`. TURNS: groups take turns at the tensor cores. REGISTERS: of a
-thread that multiplies.
+columns in pieces as in `attention`. REGISTERS: of a thread that multiplies.
 """
 
 import triton  # noqa: F401
@@ -46,7 +45,6 @@ def attention_by_groups(
     MORE_VALUE: gl.constexpr,
     KEYS: gl.constexpr,
     STAGES: gl.constexpr,
-    TURNS: gl.constexpr,
     REGISTERS: gl.constexpr,
 ):
     """Computes GROUPS times ROWS queries of one head.
@@ -75,25 +73,13 @@ def attention_by_groups(
     more_v_from = described(v_base, keys, width, v_step, more_v) if MORE_VALUE else v_from
     ready_k, free_k = barriers(STAGES, 1), barriers(STAGES, GROUPS)
     ready_v, free_v = barriers(STAGES, 1), barriers(STAGES, GROUPS)
-    turns = barriers(GROUPS, 1)
-    if TURNS:
-        mbarrier.arrive(turns.index(0))
     fence_async_shared()
     copied = (k, more_k, v, more_v, ready_k, free_k, ready_v, free_v)
-    mine = (args, pair, part, first, keys, blocks, blocks - whole, q, more_q, turns, copied)
+    mine = (args, pair, part, first, keys, blocks, blocks - whole, q, more_q, copied)
     sources = (k_from, more_k_from, v_from, more_v_from)
     hooks: gl.constexpr = (load_q, finish)
-    sizes: gl.constexpr = (GROUPS, SCALE, CAUSAL, MORE_DEPTH, VALUE, MORE_VALUE, TURNS)
-    if GROUPS == 1:
-        gl.warp_specialize(
-            [
-                (multiply, (mine, 0, hooks, sizes)),
-                (copy_all, (sources, copied, blocks, MORE_DEPTH, MORE_VALUE)),
-            ],
-            [1],
-            [24],
-        )
-    elif GROUPS == 3:
+    sizes: gl.constexpr = (SCALE, CAUSAL, MORE_DEPTH, VALUE, MORE_VALUE)
+    if GROUPS == 3:
         gl.warp_specialize(
             [
                 (multiply, (mine, 0, hooks, sizes)),
@@ -179,11 +165,11 @@ def copy_pieces(turn, row, first_from, more_from, first, more, ready, free, MORE
 @gluon.jit
 def multiply(mine, GROUP: gl.constexpr, hooks: gl.constexpr, sizes: gl.constexpr):
     """Computes the rows of one group."""
-    args, pair, part, first, keys, blocks, edge, q, more_q, turns, copied = mine
+    args, pair, part, first, keys, blocks, edge, q, more_q, copied = mine
     _, _, v, more_v, _, _, ready_v, _ = copied
-    MORE_DEPTH: gl.constexpr = sizes[3]
-    VALUE: gl.constexpr = sizes[4]
-    MORE_VALUE: gl.constexpr = sizes[5]
+    MORE_DEPTH: gl.constexpr = sizes[2]
+    VALUE: gl.constexpr = sizes[3]
+    MORE_VALUE: gl.constexpr = sizes[4]
     STAGES: gl.constexpr = v.shape[0]
     row = first + GROUP * q.shape[1]
     store_q(args, hooks[0], pair, row, q.index(GROUP), 0)
@@ -191,7 +177,7 @@ def multiply(mine, GROUP: gl.constexpr, hooks: gl.constexpr, sizes: gl.constexpr
         store_q(args, hooks[0], pair, row, more_q.index(GROUP), q.shape[2])
     fence_async_shared()
     own = (q.index(GROUP), more_q.index(GROUP), row, keys, blocks, edge)
-    acc, more, power, total = all_but_the_last_values(own, turns, copied, GROUP, sizes)
+    acc, more, power, total = all_but_the_last_values(own, copied, sizes)
     last = (blocks - 1) % STAGES
     mbarrier.wait(ready_v.index(last), ((blocks - 1) // STAGES) & 1)
     weight = weights(total)
@@ -203,16 +189,14 @@ def multiply(mine, GROUP: gl.constexpr, hooks: gl.constexpr, sizes: gl.constexpr
 
 
 @gluon.jit
-def all_but_the_last_values(own, turns, copied, GROUP: gl.constexpr, sizes: gl.constexpr):
+def all_but_the_last_values(own, copied, sizes: gl.constexpr):
     """(sums of values, those of the second piece, the last block's powers, their sums)."""
     q, more_q, row, keys, blocks, edge = own
     k, more_k, v, more_v, ready_k, free_k, ready_v, free_v = copied
-    GROUPS: gl.constexpr = sizes[0]
-    SCALE: gl.constexpr = sizes[1]
-    CAUSAL: gl.constexpr = sizes[2]
-    MORE_DEPTH: gl.constexpr = sizes[3]
-    MORE_VALUE: gl.constexpr = sizes[5]
-    TURNS: gl.constexpr = sizes[6]
+    SCALE: gl.constexpr = sizes[0]
+    CAUSAL: gl.constexpr = sizes[1]
+    MORE_DEPTH: gl.constexpr = sizes[2]
+    MORE_VALUE: gl.constexpr = sizes[4]
     ROWS: gl.constexpr = q.shape[0]
     KEYS: gl.constexpr = k.shape[1]
     STAGES: gl.constexpr = k.shape[0]
@@ -239,16 +223,12 @@ def all_but_the_last_values(own, turns, copied, GROUP: gl.constexpr, sizes: gl.c
     for turn in range(1, blocks):
         slot = turn % STAGES
         before = (turn - 1) % STAGES
-        if TURNS:
-            mbarrier.wait(turns.index(GROUP), (turn + 1) & 1)
         begun = scores_begun(q, more_q, k.index(slot), more_k.index(slot), none, MORE_DEPTH)
         mbarrier.wait(ready_v.index(before), ((turn - 1) // STAGES) & 1)
         weighed = warpgroup_mma(power, v.index(before), acc, is_async=True)
         if MORE_VALUE:
             also = gl.convert_layout(power, gl.DotOperandLayout(0, MORE, 2))
             weighed_more = warpgroup_mma(also, more_v.index(before), more, is_async=True)
-        if TURNS:
-            mbarrier.arrive(turns.index((GROUP + 1) % GROUPS))
         score = warpgroup_mma_wait(2 if MORE_VALUE else 1, [begun])
         mbarrier.arrive(free_k.index(slot))
         if turn < edge:
