@@ -311,6 +311,8 @@ def _can_copy(kernel: TemplateKernel, context: KernelContext, gpu: Gpu) -> bool:
     call = template_call(kernel, Attention)
     plain = call.mask is None and call.parts is None and float(call.scale) > 0.0
     able = gpu.async_dots and gpu.copies_blocks
+    # A descriptor of no rows is none.
+    able = able and context.ranges.nonnegative(call.k.axes[2].extent - 1)
     return able and plain and all(_placed(kernel, v, context) for v in (call.k, call.v))
 
 

@@ -118,6 +118,15 @@ def test_what_descriptors_copy():
     assert not is_by_groups(lambda q, k, v: grouped(q, k, v, scale=-1.0), args)
 
 
+@pytest.mark.parametrize(("least", "taken"), [(0, False), (2, True)])
+def test_keys_there_must_be(least, taken):
+    """A group of warps would wait for a first block forever."""
+    length = torch.export.Dim("length", min=least, max=8192)
+    args = qkv(8, 8, LENGTH, LENGTH, 128, dtype=BF16)
+    model = captured(F.scaled_dot_product_attention, args, ({}, {2: length}, {2: length}))
+    assert any("attention_by_groups(" in f.text for f in emitted(model).functions) is taken
+
+
 def test_rows_beyond_the_last_query_are_not_stored():
     text = text_of(grouped_causal, qkv(8, 8, LENGTH, LENGTH, 128, dtype=F16))
     assert f"m_in = m < {LENGTH}" in text
