@@ -30,12 +30,12 @@ from aot.backends.triton.template_matmul import ALIGNED
 from aot.backends.triton.text import index_text
 from aot.backends.triton.tiling import power_above
 from aot.errors import InternalError
-from aot.ir.dtypes import BOOL, FLOAT32, DType
+from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, DType
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Store, View
-from aot.ir.scalar import load
+from aot.ir.scalar import load, postorder
 from aot.ir.templates.attention import Attention
 from aot.symbolic import (
     Expr,
@@ -61,6 +61,10 @@ _KV_HEAD, _KEY = var("kv_head"), var("key")
 _LANES = 8
 """Columns after which those repeat that one thread has of a product of tensor cores."""
 
+
+_SHORT = ("load", "cast", "add", "mul")
+_FLOATS = (FLOAT16, BFLOAT16, FLOAT32)
+"""What an epilogue in Gluon is made of."""
 
 _REGISTERS = {2: 240, 3: 160}
 """Of a thread that multiplies, by the groups that do: a warp that copies needs 24."""
@@ -313,7 +317,14 @@ def _can_copy(kernel: TemplateKernel, context: KernelContext, gpu: Gpu) -> bool:
     able = gpu.async_dots and gpu.copies_blocks
     # A descriptor of no rows is none.
     able = able and context.ranges.nonnegative(call.k.axes[2].extent - 1)
+    plain = plain and _is_short(kernel)
     return able and plain and all(_placed(kernel, v, context) for v in (call.k, call.v))
+
+
+def _is_short(kernel: TemplateKernel) -> bool:
+    """Whether Gluon takes the epilogue: constants are blocks, which have no layout in Triton."""
+    roots = [r for stage in kernel.stages for nest in stage.nests for r in nest.roots]
+    return all(n.op in _SHORT and n.dtype in _FLOATS for n in postorder(roots))
 
 
 def _part_keys(call: Attention, parts: Axis | None) -> Expr:

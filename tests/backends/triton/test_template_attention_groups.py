@@ -23,6 +23,7 @@ from aot.backends.triton.attention_tile import (
     in_pairs,
     problem,
 )
+from aot.backends.triton.compile import compile_kernels
 from aot.backends.triton.gpu import GPUS
 from aot.backends.triton.tuning import NOTHING, Measurement, as_config
 from aot.frontend.weights import to_array
@@ -116,6 +117,24 @@ def test_what_descriptors_copy():
     # Rows of 71 halves start at odd addresses.
     assert not is_by_groups(grouped_causal, qkv(8, 8, LENGTH, LENGTH, 71, dtype=BF16))
     assert not is_by_groups(lambda q, k, v: grouped(q, k, v, scale=-1.0), args)
+
+
+def added(q, k, v, more):
+    return grouped_causal(q, k, v) * more + more
+
+
+def chosen(q, k, v, more):
+    return torch.where(more > 0, grouped_causal(q, k, v), 0.5)
+
+
+@pytest.mark.parametrize(("function", "taken"), [(added, True), (chosen, False)])
+def test_epilogues(function, taken):
+    """What is added and multiplied is part of the kernel; what Gluon has no words for is not."""
+    args = qkv(8, 8, LENGTH, LENGTH, 128, dtype=BF16)
+    model = captured(function, (*args, args[0].flip(0)))
+    functions = emitted(model).functions
+    assert [i.data[:4] for i in compile_kernels(functions, "sm_90", 1, None)] == [b"\x7fELF"]
+    assert any("attention_by_groups(" in f.text for f in functions) is taken
 
 
 @pytest.mark.parametrize(("least", "taken"), [(0, False), (2, True)])
