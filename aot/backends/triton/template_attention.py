@@ -317,7 +317,7 @@ def _can_copy(kernel: TemplateKernel, context: KernelContext, gpu: Gpu) -> bool:
     able = gpu.async_dots and gpu.copies_blocks
     # A descriptor of no rows is none.
     able = able and context.ranges.nonnegative(call.k.axes[2].extent - 1)
-    plain = plain and _is_short(kernel)
+    plain = plain and not kernel.prologue and _is_short(kernel)
     return able and plain and all(_placed(kernel, v, context) for v in (call.k, call.v))
 
 
