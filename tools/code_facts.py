@@ -183,8 +183,12 @@ def _is_overload(node: Def) -> bool:
     return any(isinstance(d, ast.Name) and d.id == "overload" for d in node.decorator_list)
 
 
+_ON_DEVICE = ("triton.jit", "gluon.jit", "gluon.constexpr_function")
+"""Decorators of functions in Triton's languages, in which nothing has a type."""
+
+
 def _is_on_device(node: Def) -> bool:
-    return any(ast.unparse(decorator) == "triton.jit" for decorator in node.decorator_list)
+    return any(ast.unparse(decorator) in _ON_DEVICE for decorator in node.decorator_list)
 
 
 def _imports(node: ast.AST, local: bool) -> Iterator[Import]:

@@ -49,6 +49,7 @@ SPANNING: Mapping[str, str] = {
     "tests/serve/": "the server of cpp/serve, through its clients",
     "tests/backends/cpp/vec/test_math.py": "the headers math_*.h: one table of functions",
     "tests/backends/triton/test_split_attention.py": "a pass, a template and its two kernels",
+    "tests/backends/triton/test_template_attention_groups.py": "a template in two languages",
     "tests/backends/triton/test_template_attention_odd.py": "a template, and the assembler",
     "tests/lowering/test_guide.py": "docs/adding-an-op.md, followed",
     "tests/schedule/test_example.py": "the example of docs/architecture.md, followed",
@@ -103,6 +104,9 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
     "tests/backends/triton/test_template_attention.py": (
         "aot/backends/triton/attention_tile.py",
         "aot/backends/triton/device/attention.py",
+    ),
+    "tests/backends/triton/test_template_attention_groups.py": (
+        "aot/backends/triton/device/attention_groups.py",
     ),
     "tests/backends/triton/test_template_conv.py": (
         "aot/backends/triton/device/conv.py",

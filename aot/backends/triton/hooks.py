@@ -14,7 +14,15 @@ from dataclasses import replace
 
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext
-from aot.backends.triton.kernel import NAME, EmittedKernel, Grid, finish, parameters, program_id
+from aot.backends.triton.kernel import (
+    NAME,
+    TRITON,
+    EmittedKernel,
+    Grid,
+    finish,
+    parameters,
+    program_id,
+)
 from aot.backends.triton.text import Writer, index_text
 from aot.ir.kernels import TemplateKernel
 from aot.symbolic import Expr
@@ -66,10 +74,11 @@ class Hooks:
         *,
         early: bool = True,
         waits: bool = False,
+        language: str = TRITON,
     ) -> EmittedKernel:
         """The kernel that calls a device function with `args`, the hooks and these arguments.
 
-        `early`: see `kernel.finish`. `waits`: the device function waits by itself.
+        `early`, `language`: see `kernel.finish`. `waits`: the device function waits by itself.
         """
         body = Body(self._context, Writer(), 2)
         body.faults = any(own.faults for _, own in self._bodies.values())
@@ -82,7 +91,7 @@ class Hooks:
             for name, text in given.items():
                 body.writer.line(f"{name}={text},")
         body.writer.line(")")
-        emitted = finish(kernel, body, grid, options, early=early)
+        emitted = finish(kernel, body, grid, options, early=early, language=language)
         hooks = "".join(
             f"@triton.jit\ndef {NAME}_{name}({', '.join(('args', *own))}):\n"
             f"    {args} = args\n{hook.writer.text()}\n\n"

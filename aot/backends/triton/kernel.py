@@ -31,8 +31,25 @@ from aot.symbolic import Expr, ceil_div, integer, product
 NAME = "KERNEL_NAME"
 """Stands for the function's name in emitted text."""
 
+TRITON, GLUON = "triton", "gluon"
+"""What a kernel is written in; functions that it calls are in either."""
+
 FAULT = "fault"
 """The parameter through which kernels report wrong indices."""
+
+_GLUON_HEAD = """from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+copy_block = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
+"""
+"""What kernels in Gluon import; Triton renamed the copy of a block after 3.6."""
 
 Grid = tuple[Expr, Expr, Expr]
 
@@ -76,13 +93,19 @@ def emit_kernel(kernel: NestKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) 
 
 
 def finish(
-    kernel: FusedKernel, body: Body, grid: Grid, options: dict[str, int], *, early: bool = True
+    kernel: FusedKernel,
+    body: Body,
+    grid: Grid,
+    options: dict[str, int],
+    *,
+    early: bool = True,
+    language: str = TRITON,
 ) -> EmittedKernel:
     """The module around a kernel's statements.
 
     `early`: it may start before the launch ahead has ended, where the device can do that. Not so
     kernels whose programs fill a processor each: those that find room first would share one, while
-    others stand idle.
+    others stand idle. `language`: TRITON or GLUON.
     """
     context = body.context
     names, types = parameters(kernel, body)
@@ -96,7 +119,7 @@ def finish(
         calls = (LET_NEXT_START, WAIT) if early else (LET_NEXT_START,)
         text = "".join(f"    {call}\n" for call in calls) + text
     return EmittedKernel(
-        f"@triton.jit\ndef {NAME}({', '.join(names)}):\n{narrow}{text}",
+        f"@{language}.jit\ndef {NAME}({', '.join(names)}):\n{narrow}{text}",
         names,
         types,
         tuple(sorted(options.items())),
@@ -126,6 +149,8 @@ def module_text(functions: str) -> str:
     """A module of some functions: with what they import and call."""
     head = "import triton\nimport triton.language as tl\n"
     helpers = definitions(functions)
+    if f"@{GLUON}.jit" in functions:
+        head += _GLUON_HEAD
     if "libdevice." in functions + helpers:
         head += "from triton.language.extra import libdevice\n"
     called = [c.removesuffix("()") for c in (LET_NEXT_START, WAIT) if c in functions + helpers]

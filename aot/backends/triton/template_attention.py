@@ -25,22 +25,25 @@ from aot.backends.triton.context import KernelContext, TileDim, Value, make_cont
 from aot.backends.triton.dot import finish_tile, precision
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks
-from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
+from aot.backends.triton.kernel import GLUON, EmittedKernel, line_grid, program_id
+from aot.backends.triton.template_matmul import ALIGNED
 from aot.backends.triton.text import index_text
 from aot.backends.triton.tiling import power_above
 from aot.errors import InternalError
-from aot.ir.dtypes import BOOL, FLOAT32, DType
+from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, DType
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Store, View
-from aot.ir.scalar import load
+from aot.ir.scalar import load, postorder
 from aot.ir.templates.attention import Attention
 from aot.symbolic import (
     Expr,
     FloorDiv,
     Minimum,
+    affine_coefficients,
     ceil_div,
+    exact_quotient,
     integer,
     is_int,
     product,
@@ -57,6 +60,14 @@ _KV_HEAD, _KEY = var("kv_head"), var("key")
 
 _LANES = 8
 """Columns after which those repeat that one thread has of a product of tensor cores."""
+
+
+_SHORT = ("load", "cast", "add", "mul")
+_FLOATS = (FLOAT16, BFLOAT16, FLOAT32)
+"""What an epilogue in Gluon is made of."""
+
+_REGISTERS = {2: 240, 3: 160}
+"""Of a thread that multiplies, by the groups that do: a warp that copies needs 24."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +150,8 @@ class _Attention:
     def rows(self) -> TileDim:
         """The rows of a tile: queries, of several heads where those are packed."""
         lead = (self.members,) if self.members is not None else ()
-        return TileDim("m", (*lead, self.axes[2]), self.tile.rows, 0)
+        width = "m.shape[0]" if self.tile.groups else ""
+        return TileDim("m", (*lead, self.axes[2]), self.tile.rows, 0, width=width)
 
     @property
     def heads(self) -> Expr:
@@ -175,11 +187,7 @@ def emit_attention(
     hooks = Hooks(t.context)
     with hooks.function("locate", "program") as body:
         _locate(body, t, hints)
-    _write_loads(hooks, t)
-    given = {"program": program_id(t.context), **_sizes(t), **_flags(t, gpu)}
-    given |= {
-        name: "None" for name in ("load_mask", "load_first_mask", "sees") if name not in hooks
-    }
+    _write_q(hooks, t)
     with hooks.function("finish", "pair", "part", "m", "n", "acc", "top", "total") as body:
         _open_heads(body, t)
         _take_rows(body, t)
@@ -189,6 +197,18 @@ def emit_attention(
         else:
             body.name_axis(t.parts.symbol, "part", None)
             _store_part(body, t)
+    given = {"program": program_id(t.context)}
+    if t.tile.groups:
+        _write_places(hooks, t)
+        given |= _group_sizes(t)
+        return hooks.emit(
+            kernel, "attention_by_groups", given, grid, options, early=False, language=GLUON
+        )
+    _write_loads(hooks, t)
+    given |= {**_sizes(t), **_flags(t, gpu)}
+    given |= {
+        name: "None" for name in ("load_mask", "load_first_mask", "sees") if name not in hooks
+    }
     return hooks.emit(kernel, "attention", given, grid, options, early=False)
 
 
@@ -205,6 +225,21 @@ def _sizes(t: _Attention) -> dict[str, str]:
         "WHOLE": str(not (t.keys.is_Integer and int(t.keys) < t.tile.keys)),
         "EDGE": str(t.edge),
         "LANES": str(t.lanes),
+    }
+
+
+def _group_sizes(t: _Attention) -> dict[str, str]:
+    """What the device function of groups of warps is told."""
+    tile = t.tile
+    return {
+        "keys": t.text(t.keys),
+        "SCALE": repr(exact_float(float(t.call.scale) * _LOG2E, FLOAT32)),
+        "CAUSAL": str(t.call.causal),
+        **{"GROUPS": str(tile.groups), "ROWS": str(tile.rows // tile.groups)},
+        **{"DEPTH": str(t.depth_pieces[0]), "MORE_DEPTH": str(t.depth_pieces[1])},
+        **{"VALUE": str(t.value_pieces[0]), "MORE_VALUE": str(t.value_pieces[1])},
+        **{"KEYS": str(tile.keys), "STAGES": str(tile.stages)},
+        **{"REGISTERS": str(_REGISTERS[tile.groups])},
     }
 
 
@@ -257,6 +292,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: G
         max(int(depth), int(width)),
         dtype,
         call.causal,
+        _can_copy(kernel, context, gpu),
     )
     tile = attention_tile(size, gpu)
     members = None
@@ -272,6 +308,23 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: G
     return _Attention(
         kernel, call, context, tile, paired, dtype, group, members, axis, keys, parts, walked
     )
+
+
+def _can_copy(kernel: TemplateKernel, context: KernelContext, gpu: Gpu) -> bool:
+    """`AttentionSize.copied` of a call."""
+    call = template_call(kernel, Attention)
+    plain = call.mask is None and call.parts is None and float(call.scale) > 0.0
+    able = gpu.async_dots and gpu.copies_blocks
+    # A descriptor of no rows is none.
+    able = able and context.ranges.nonnegative(call.k.axes[2].extent - 1)
+    plain = plain and not kernel.prologue and _is_short(kernel)
+    return able and plain and all(_placed(kernel, v, context) for v in (call.k, call.v))
+
+
+def _is_short(kernel: TemplateKernel) -> bool:
+    """Whether Gluon takes the epilogue: constants are blocks, which have no layout in Triton."""
+    roots = [r for stage in kernel.stages for nest in stage.nests for r in nest.roots]
+    return all(n.op in _SHORT and n.dtype in _FLOATS for n in postorder(roots))
 
 
 def _part_keys(call: Attention, parts: Axis | None) -> Expr:
@@ -352,14 +405,18 @@ def _order_causal(body: Body, t: _Attention, hints: Hints, tiles: str) -> None:
     line(f"pair = section * {section} + place % width")
 
 
-def _write_loads(hooks: Hooks, t: _Attention) -> None:
-    """Writes the functions that read blocks, and what says which keys rows see at the edge."""
+def _write_q(hooks: Hooks, t: _Attention) -> None:
+    """Writes the function that reads a block of queries."""
     with hooks.function("load_q", "pair", "m", "c") as body:
         _open_heads(body, t)
         _take_rows(body, t)
         body.take_dim(_columns("c", t.depth, t.depth_pieces))
         place = (t.axes[1].symbol, t.axes[2].symbol, _DEPTH)
         _return_block(body, t, t.call.q, place, ("m", "c"))
+
+
+def _write_loads(hooks: Hooks, t: _Attention) -> None:
+    """Writes the functions that read blocks, and what says which keys rows see at the edge."""
     operands = (
         ("load_k", t.call.k, _columns("c", t.depth, t.depth_pieces)),
         ("load_v", t.call.v, _columns("n", t.axes[3], t.value_pieces)),
@@ -391,6 +448,33 @@ def _write_loads(hooks: Hooks, t: _Attention) -> None:
             query, _ = body.index(t.axes[2].symbol, {})
             conditions = [*body.masks(("k",)), *([f"({query} >= k)"] if t.call.causal else [])]
             body.writer.line(f"return {' & '.join(conditions)}")
+
+
+def _write_places(hooks: Hooks, t: _Attention) -> None:
+    """Writes the functions that say where a head's keys and values are."""
+    for name, view in (("k", t.call.k), ("v", t.call.v)):
+        placed = _placed(t.kernel, view, t.context)
+        if placed is None:
+            raise InternalError(f"{t.call.name}: descriptors cannot copy {view.buffer}")
+        start, step = placed
+        heads = {view.axes[0].symbol: t.axes[0].symbol, view.axes[1].symbol: _KV_HEAD}
+        with hooks.function(f"place_{name}", "pair") as body:
+            _open_heads(body, t)
+            place, _ = body.index(substitute(start, heads), {})
+            pointer, columns = t.context.pointers[view.buffer], t.text(view.axes[3].extent)
+            body.writer.line(f"return {pointer} + ({place}), {columns}, {t.text(step)}")
+
+
+def _placed(kernel: TemplateKernel, view: View, context: KernelContext) -> tuple[Expr, Expr] | None:
+    """(elements before a head's, from row to row) of what descriptors can copy, else None."""
+    *_, row, column = (axis.symbol for axis in view.axes)
+    solved = affine_coefficients(context.offset(view.buffer, view.index), (row, column))
+    if view.buffer in kernel.local or context.wide or solved is None:
+        return None
+    (step, along), start = solved
+    each = integer(ALIGNED // context.buffers[view.buffer].dtype.itemsize)
+    aligned = all(e == 0 or exact_quotient(e, each) is not None for e in (step, start))
+    return (start, step) if along == 1 and aligned else None
 
 
 def _branches(body: Body, t: _Attention, position: int) -> Iterator[None]:

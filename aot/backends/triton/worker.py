@@ -64,7 +64,7 @@ def _compile(request: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]
     }
     signature = dict(zip(function.arg_names, types, strict=True))
     made = triton.compile(
-        ASTSource(function, signature, None, aligned),
+        _source_kind(function)(function, signature, None, aligned),
         target=GPUTarget("cuda", request["capability"], 32),
         options=options,
     )
@@ -77,6 +77,13 @@ def _compile(request: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]
         "scratch": metadata.global_scratch_size or 0,
         "scratch_alignment": metadata.global_scratch_align or 1,
     }
+
+
+def _source_kind(function: Any) -> Any:
+    """What Triton's compiler takes a function as: text in Gluon has imported what that needs."""
+    if function.is_gluon():
+        return sys.modules["triton.experimental.gluon._runtime"].GluonASTSource
+    return ASTSource
 
 
 def main() -> None:

@@ -32,12 +32,14 @@ class MachineCode:
         local_bytes: Local memory of a thread: what did not fit into registers.
         unwritten: Uniform registers that are read before anything has written them, in the straight
             line from the entry: whatever was in them becomes a part of an address or descriptor.
+        beside_products: Powers that are computed while asynchronous products run.
     """
 
     instructions: Counter[str]
     registers: int
     local_bytes: int
     unwritten: tuple[str, ...] = ()
+    beside_products: int = 0
 
     @property
     def uses_tensor_cores(self) -> bool:
@@ -73,7 +75,18 @@ def disassemble(image: KernelImage, arch: str) -> MachineCode:
     instructions = Counter(_INSTRUCTION.findall(code))
     assert instructions["EXIT"] > 0, code[:500]
     local = numbers["STACK"] + numbers["LOCAL"]
-    return MachineCode(instructions, numbers["REG"], local, tuple(unwritten_registers(code)))
+    unwritten = tuple(unwritten_registers(code))
+    return MachineCode(instructions, numbers["REG"], local, unwritten, beside_products(code))
+
+
+def beside_products(code: str) -> int:
+    """Of `MachineCode`, of disassembled code: behind a wait that leaves products running."""
+    count, running = 0, False
+    for line in code.splitlines():
+        if "WARPGROUP.DEPBAR" in line:
+            running = re.search(r"gsb0, 0x[1-9]", line) is not None
+        count += running and "MUFU.EX2" in line
+    return count
 
 
 def unwritten_registers(code: str) -> Iterator[str]:

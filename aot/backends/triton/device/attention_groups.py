@@ -1,0 +1,325 @@
+"""Attention by groups of warps: one copies keys and values, the others multiply and compute powers.
+
+What `attention` computes, written in Gluon, the level below Triton that names groups of warps,
+barriers and products that run on (Shah et al., FlashAttention-3, NeurIPS 2024). A group of four
+warps has ROWS queries. While its product of powers and values runs, it computes the powers of the
+next block, whose scores were multiplied before; products of the other groups fill what is left.
+Blocks are walked from the last one, where rows end, to the first.
+
+Of the constants: GROUPS groups share what is copied, STAGES blocks of KEYS keys at a time, with
+columns in pieces as in `attention`. REGISTERS: of a thread that multiplies.
+"""
+
+import triton  # noqa: F401
+import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+copy_block = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
+
+
+@gluon.jit
+def attention_by_groups(
+    args,
+    locate,
+    load_q,
+    place_k,
+    place_v,
+    finish,
+    program,
+    keys,
+    SCALE: gl.constexpr,
+    CAUSAL: gl.constexpr,
+    GROUPS: gl.constexpr,
+    ROWS: gl.constexpr,
+    DEPTH: gl.constexpr,
+    MORE_DEPTH: gl.constexpr,
+    VALUE: gl.constexpr,
+    MORE_VALUE: gl.constexpr,
+    KEYS: gl.constexpr,
+    STAGES: gl.constexpr,
+    REGISTERS: gl.constexpr,
+):
+    """Computes GROUPS times ROWS queries of one head.
+
+    locate(args, program), load_q(args, pair, m, c) and finish(args, pair, part, m, n, acc, top,
+    total): as of `attention`. place_k(args, pair) and place_v(args, pair): (address of the first
+    element of a head, its columns, elements from row to row).
+    """
+    pair, part, tile, _ = locate(args, program)
+    first = tile * (ROWS * GROUPS)
+    end = keys
+    whole = keys // KEYS
+    if CAUSAL:
+        end = tl.minimum(keys, first + ROWS * GROUPS)
+        whole = tl.minimum(whole, (first + 1) // KEYS)
+    blocks = (end + KEYS - 1) // KEYS
+    k_base, depth, k_step = place_k(args, pair)
+    v_base, width, v_step = place_v(args, pair)
+    dtype: gl.constexpr = k_base.dtype.element_ty
+    q, more_q = room(dtype, GROUPS, ROWS, DEPTH, MORE_DEPTH)
+    k, more_k = room(dtype, STAGES, KEYS, DEPTH, MORE_DEPTH)
+    v, more_v = room(dtype, STAGES, KEYS, VALUE, MORE_VALUE)
+    k_from = described(k_base, keys, depth, k_step, k)
+    v_from = described(v_base, keys, width, v_step, v)
+    more_k_from = described(k_base, keys, depth, k_step, more_k) if MORE_DEPTH else k_from
+    more_v_from = described(v_base, keys, width, v_step, more_v) if MORE_VALUE else v_from
+    ready_k, free_k = barriers(STAGES, 1), barriers(STAGES, GROUPS)
+    ready_v, free_v = barriers(STAGES, 1), barriers(STAGES, GROUPS)
+    fence_async_shared()
+    copied = (k, more_k, v, more_v, ready_k, free_k, ready_v, free_v)
+    mine = (args, pair, part, first, keys, blocks, blocks - whole, q, more_q, copied)
+    sources = (k_from, more_k_from, v_from, more_v_from)
+    hooks: gl.constexpr = (load_q, finish)
+    sizes: gl.constexpr = (SCALE, CAUSAL, MORE_DEPTH, VALUE, MORE_VALUE)
+    if GROUPS == 3:
+        gl.warp_specialize(
+            [
+                (multiply, (mine, 0, hooks, sizes)),
+                (multiply, (mine, 1, hooks, sizes)),
+                (multiply, (mine, 2, hooks, sizes)),
+                (copy_all, (sources, copied, blocks, MORE_DEPTH, MORE_VALUE)),
+            ],
+            [4, 4, 1],
+            [REGISTERS, REGISTERS, 24],
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (multiply, (mine, 0, hooks, sizes)),
+                (multiply, (mine, 1, hooks, sizes)),
+                (copy_all, (sources, copied, blocks, MORE_DEPTH, MORE_VALUE)),
+            ],
+            [4, 1],
+            [REGISTERS, 24],
+        )
+
+
+@gluon.jit
+def room(
+    dtype: gl.constexpr,
+    COUNT: gl.constexpr,
+    ROWS: gl.constexpr,
+    FIRST: gl.constexpr,
+    MORE: gl.constexpr,
+):
+    """Shared memory for COUNT blocks of ROWS rows, in two pieces of columns, or one twice."""
+    L: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, FIRST], dtype)
+    first = gl.allocate_shared_memory(dtype, [COUNT, ROWS, FIRST], L)
+    more = first
+    if MORE:
+        M: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, MORE], dtype)
+        more = gl.allocate_shared_memory(dtype, [COUNT, ROWS, MORE], M)
+    return first, more
+
+
+@gluon.jit
+def described(base, rows, columns, step, blocks):
+    """What copies blocks of a matrix: 0 is read beyond its ends."""
+    block: gl.constexpr = [blocks.shape[1], blocks.shape[2]]
+    return tma.make_tensor_descriptor(base, [rows, columns], [step, 1], block, blocks.layout)
+
+
+@gluon.jit
+def barriers(COUNT: gl.constexpr, ARRIVALS: gl.constexpr):
+    """COUNT barriers that let through who waits after so many arrivals."""
+    made = gl.allocate_shared_memory(gl.int64, [COUNT, 1], mbarrier.MBarrierLayout())
+    for k in gl.static_range(COUNT):
+        mbarrier.init(made.index(k), count=ARRIVALS)
+    return made
+
+
+@gluon.jit
+def copy_all(sources, copied, blocks, MORE_DEPTH: gl.constexpr, MORE_VALUE: gl.constexpr):
+    """Copies all blocks of keys and values, each as soon as there is room."""
+    k_from, more_k_from, v_from, more_v_from = sources
+    k, more_k, v, more_v, ready_k, free_k, ready_v, free_v = copied
+    for turn in range(0, blocks):
+        row = (blocks - 1 - turn) * k.shape[1]
+        copy_pieces(turn, row, k_from, more_k_from, k, more_k, ready_k, free_k, MORE_DEPTH)
+        copy_pieces(turn, row, v_from, more_v_from, v, more_v, ready_v, free_v, MORE_VALUE)
+
+
+@gluon.jit
+def copy_pieces(turn, row, first_from, more_from, first, more, ready, free, MORE: gl.constexpr):
+    """Copies a block of rows, once all groups have left its place."""
+    STAGES: gl.constexpr = first.shape[0]
+    slot = turn % STAGES
+    mbarrier.wait(free.index(slot), ((turn // STAGES) & 1) ^ 1)
+    size: gl.constexpr = (
+        first.shape[1] * (first.shape[2] + MORE) * (first.dtype.primitive_bitwidth // 8)
+    )
+    mbarrier.expect(ready.index(slot), size)
+    copy_block(first_from, [row, 0], ready.index(slot), first.index(slot))
+    if MORE:
+        copy_block(more_from, [row, first.shape[2]], ready.index(slot), more.index(slot))
+
+
+@gluon.jit
+def multiply(mine, GROUP: gl.constexpr, hooks: gl.constexpr, sizes: gl.constexpr):
+    """Computes the rows of one group."""
+    args, pair, part, first, keys, blocks, edge, q, more_q, copied = mine
+    _, _, v, more_v, _, _, ready_v, _ = copied
+    MORE_DEPTH: gl.constexpr = sizes[2]
+    VALUE: gl.constexpr = sizes[3]
+    MORE_VALUE: gl.constexpr = sizes[4]
+    STAGES: gl.constexpr = v.shape[0]
+    row = first + GROUP * q.shape[1]
+    store_q(args, hooks[0], pair, row, q.index(GROUP), 0)
+    if MORE_DEPTH:
+        store_q(args, hooks[0], pair, row, more_q.index(GROUP), q.shape[2])
+    fence_async_shared()
+    own = (q.index(GROUP), more_q.index(GROUP), row, keys, blocks, edge)
+    acc, more, power, total = all_but_the_last_values(own, copied, sizes)
+    last = (blocks - 1) % STAGES
+    mbarrier.wait(ready_v.index(last), ((blocks - 1) // STAGES) & 1)
+    weight = weights(total)
+    acc = last_values(power, v.index(last), acc, weight)
+    finish_piece(args, hooks[1], pair, part, row, 0, acc)
+    if MORE_VALUE:
+        more = last_values(power, more_v.index(last), more, weight)
+        finish_piece(args, hooks[1], pair, part, row, VALUE, more)
+
+
+@gluon.jit
+def all_but_the_last_values(own, copied, sizes: gl.constexpr):
+    """(sums of values, those of the second piece, the last block's powers, their sums)."""
+    q, more_q, row, keys, blocks, edge = own
+    k, more_k, v, more_v, ready_k, free_k, ready_v, free_v = copied
+    SCALE: gl.constexpr = sizes[0]
+    CAUSAL: gl.constexpr = sizes[1]
+    MORE_DEPTH: gl.constexpr = sizes[2]
+    MORE_VALUE: gl.constexpr = sizes[4]
+    ROWS: gl.constexpr = q.shape[0]
+    KEYS: gl.constexpr = k.shape[1]
+    STAGES: gl.constexpr = k.shape[0]
+    VALUE: gl.constexpr = v.shape[2]
+    REST: gl.constexpr = more_v.shape[2]
+    SCORE: gl.constexpr = tile_layout(KEYS)
+    ACC: gl.constexpr = tile_layout(VALUE)
+    MORE: gl.constexpr = tile_layout(REST)
+    POWER: gl.constexpr = gl.DotOperandLayout(0, ACC, 2)
+    top = gl.full([ROWS], float("-inf"), gl.float32, gl.SliceLayout(1, SCORE))
+    total = gl.zeros([ROWS, 8], gl.float32, tile_layout(8))
+    acc = gl.zeros([ROWS, VALUE], gl.float32, ACC)
+    more = gl.zeros([ROWS, REST], gl.float32, MORE)
+    none = gl.zeros([ROWS, KEYS], gl.float32, SCORE)
+    mbarrier.wait(ready_k.index(0), 0)
+    begun = scores_begun(q, more_q, k.index(0), more_k.index(0), none, MORE_DEPTH)
+    score = warpgroup_mma_wait(0, [begun])
+    mbarrier.arrive(free_k.index(0))
+    if edge > 0:
+        score = seen_scores(score, row, (blocks - 1) * KEYS, keys, CAUSAL)
+    power, change, top, total = group_powers(score, top, total, SCALE)
+    power = gl.convert_layout(power.to(k.dtype), POWER)
+    mbarrier.wait(ready_k.index(1 % STAGES), 1 // STAGES, pred=blocks > 1)
+    for turn in range(1, blocks):
+        slot = turn % STAGES
+        before = (turn - 1) % STAGES
+        begun = scores_begun(q, more_q, k.index(slot), more_k.index(slot), none, MORE_DEPTH)
+        mbarrier.wait(ready_v.index(before), ((turn - 1) // STAGES) & 1)
+        weighed = warpgroup_mma(power, v.index(before), acc, is_async=True)
+        if MORE_VALUE:
+            also = gl.convert_layout(power, gl.DotOperandLayout(0, MORE, 2))
+            weighed_more = warpgroup_mma(also, more_v.index(before), more, is_async=True)
+        score = warpgroup_mma_wait(2 if MORE_VALUE else 1, [begun])
+        mbarrier.arrive(free_k.index(slot))
+        if turn < edge:
+            score = seen_scores(score, row, (blocks - 1 - turn) * KEYS, keys, CAUSAL)
+        next_power, change, top, total = group_powers(score, top, total, SCALE)
+        next_power = gl.convert_layout(next_power.to(k.dtype), POWER)
+        # A branch: the assembler would else move the wait for the product before the powers.
+        after = turn + 1
+        mbarrier.wait(ready_k.index(after % STAGES), (after // STAGES) & 1, pred=after < blocks)
+        acc, power = warpgroup_mma_wait(0, [weighed, power])
+        if MORE_VALUE:
+            more = changed(warpgroup_mma_wait(0, [weighed_more]), change)
+        mbarrier.arrive(free_v.index(before))
+        acc = changed(acc, change)
+        power = next_power
+    return acc, more, power, total
+
+
+@gluon.constexpr_function
+def tile_layout(columns):
+    """How a group's threads hold a tile of the result of a product."""
+    return gl.NVMMADistributedLayout([3, 0], [4, 1], [16, columns, 16])
+
+
+@gluon.jit
+def changed(acc, factor):
+    """A tile with its rows multiplied by factors."""
+    return acc * gl.convert_layout(factor, gl.SliceLayout(1, acc.type.layout))[:, None]
+
+
+@gluon.jit
+def weights(total):
+    """What sums are multiplied by at the end; 0 for rows that see no key."""
+    sums = gl.sum(total, 1)
+    return tl.where(sums == 0.0, 0.0, 1.0 / sums)
+
+
+@gluon.jit
+def last_values(power, v, acc, weight):
+    """The rows of the result, of a piece of columns: with the last block's values."""
+    A: gl.constexpr = acc.type.layout
+    acc = warpgroup_mma(gl.convert_layout(power, gl.DotOperandLayout(0, A, 2)), v, acc)
+    return changed(acc, weight)
+
+
+@gluon.jit
+def finish_piece(args, finish: gl.constexpr, pair, part, row, first, acc):
+    """Stores a piece of columns."""
+    A: gl.constexpr = acc.type.layout
+    m = row + gl.arange(0, acc.shape[0], gl.SliceLayout(1, A))[:, None]
+    n = first + gl.arange(0, acc.shape[1], gl.SliceLayout(0, A))[None, :]
+    finish(args, pair, part, m, n, acc, None, None)
+
+
+@gluon.jit
+def store_q(args, load_q: gl.constexpr, pair, row, room_q, first):
+    """Reads a group's queries into shared memory, in the columns from `first` on."""
+    COLUMNS: gl.constexpr = room_q.shape[1]
+    B: gl.constexpr = gl.BlockedLayout([1, 8], [256 // COLUMNS, COLUMNS // 8], [4, 1], [1, 0])
+    m = row + gl.arange(0, room_q.shape[0], gl.SliceLayout(1, B))[:, None]
+    c = first + gl.arange(0, COLUMNS, gl.SliceLayout(0, B))[None, :]
+    room_q.store(load_q(args, pair, m, c))
+
+
+@gluon.jit
+def scores_begun(q, more_q, k, more_k, none, MORE_DEPTH: gl.constexpr):
+    """Begins the products of a group's queries and a block of keys."""
+    begun = warpgroup_mma(q, k.permute((1, 0)), none, use_acc=False, is_async=True)
+    if MORE_DEPTH:
+        begun = warpgroup_mma(more_q, more_k.permute((1, 0)), begun, is_async=True)
+    return begun
+
+
+@gluon.jit
+def seen_scores(score, row, start, keys, CAUSAL: gl.constexpr):
+    """Scores of a block at the edge: without those that rows do not see."""
+    S: gl.constexpr = score.type.layout
+    m = row + gl.arange(0, score.shape[0], gl.SliceLayout(1, S))[:, None]
+    k = start + gl.arange(0, score.shape[1], gl.SliceLayout(0, S))[None, :]
+    seen = (k < keys) & (m >= k) if CAUSAL else k < keys
+    return tl.where(seen, score, float("-inf"))
+
+
+@gluon.jit
+def group_powers(score, top, total, SCALE: gl.constexpr):
+    """As `powers`: sums are kept in the 8 columns after which a thread's own repeat."""
+    best = tl.maximum(top, tl.max(score, 1) * SCALE)
+    shift = tl.where(best == float("-inf"), 0.0, best)
+    power = tl.exp2(score * SCALE - shift[:, None])
+    change = tl.exp2(top - shift)
+    sums = gl.sum(gl.reshape(power, [power.shape[0], power.shape[1] // 8, 8]), 1)
+    each = gl.convert_layout(change, gl.SliceLayout(1, total.type.layout))
+    total = total * each[:, None] + gl.convert_layout(sums, total.type.layout)
+    return power, change, best, total
