@@ -217,6 +217,7 @@ struct MatmulRun {
     const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
     const int64_t count = m1 - m0, pairs = ceil_div(k(), 2);
     const bool copied = Cfg::COPY_A || k() % 2 != 0;
+    using Dot = Bf16DotFor<(Cfg::N >= 0 && Cfg::N <= kPanel)>;
     float* const copy = tile + Cfg::MC * kLd;
     const float* rows[Cfg::MC];
     for (int64_t i = 0; i < count; ++i) {
@@ -236,15 +237,15 @@ struct MatmulRun {
       if (pairs <= kShallow && m() > Cfg::MC) {
         MicroArgs<float> whole{rows, 0, 1, 0, pairs};
         if (copied) copy_chunk(whole);
-        return block_by_strips<Bf16Dot>(args, [&](int64_t i0, int64_t i1) {
+        return block_by_strips<Dot>(args, [&](int64_t i0, int64_t i1) {
           epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd);
         });
       }
     }
     if (copied) {
-      block_by_panels<Bf16Dot, Cfg::KB>(args, copy_chunk);
+      block_by_panels<Dot, Cfg::KB>(args, copy_chunk);
     } else {
-      block_by_panels<Bf16Dot, Cfg::KB>(args, RowsInPlace());
+      block_by_panels<Dot, Cfg::KB>(args, RowsInPlace());
     }
     epi(b, m0, m1, n0, n1, tile, kLd);
   }
