@@ -126,7 +126,7 @@ struct MatmulRun {
 #if defined(AOT_TMPL_BF16_UNITS)
       if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16>) {
         if (bf16_unit() >= kBf16Dot) {
-          native(b, nc, ne, blocks > 1, all);
+          native(b, nc, ne, all);
           continue;
         }
       }
@@ -177,12 +177,13 @@ struct MatmulRun {
   }
 
 #if defined(AOT_TMPL_BF16_UNITS)
-  // Columns [n0, n1) on a machine's own bfloat16 units. `again`: several blocks of rows use B.
+  // Columns [n0, n1) on a machine's own bfloat16 units, which one does not depend on how rows are
+  // divided.
   template <class All>
-  AOT_INLINE void native(int64_t b, int64_t n0, int64_t n1, bool again, const All& all) const {
+  AOT_INLINE void native(int64_t b, int64_t n0, int64_t n1, const All& all) const {
     const int64_t pairs = ceil_div(k(), 2);
     if constexpr (Cfg::STRIDED_B) {
-      if (Cfg::PACKED > 0 && again) {
+      if (Cfg::PACKED > 0 && m() > Cfg::MC) {
         const int64_t panel = pairs * kPanel;
         pack_pairs(b_from(b, n0), p.b_row, p.b_col, k(), n1 - n0, packed_b(), panel);
         const PackedB<float> whole{packed_b(), panel};
@@ -226,24 +227,25 @@ struct MatmulRun {
     const BlockArgs<float, Source> args{
         rows, 0, count, 1, pairs, source, ceil_div(n1 - n0, kPanel), tile, kLd};
     // Pairs that are neighbours, the last with a zero.
-    const auto copy_chunk = [&](MicroArgs<float>& m) {
-      copy_pairs(first + 2 * m.k0 * p.a_col, p.a_row, p.a_col, count,
-                 min64(2 * m.kc, k() - 2 * m.k0), copy, kCopyLd);
-      m.k0 = 0;
+    const auto copy_from = [&](int64_t at, int64_t depth) {
+      copy_pairs(first + 2 * at * p.a_col, p.a_row, p.a_col, count,
+                 min64(2 * depth, k() - 2 * at), copy, kCopyLd);
     };
     if constexpr (std::is_same_v<Source, PackedB<float>>) {
       // Shallow products are as soon computed as stored: results leave the first level of cache
       // in their own type. B is warm.
       if (pairs <= kShallow && m() > Cfg::MC) {
-        MicroArgs<float> whole{rows, 0, 1, 0, pairs};
-        if (copied) copy_chunk(whole);
+        if (copied) copy_from(0, pairs);
         return block_by_strips<Dot>(args, [&](int64_t i0, int64_t i1) {
           epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd);
         });
       }
     }
     if (copied) {
-      block_by_panels<Dot, Cfg::KB>(args, copy_chunk);
+      block_by_panels<Dot, Cfg::KB>(args, [&](MicroArgs<float>& m) {
+        copy_from(m.k0, m.kc);
+        m.k0 = 0;
+      });
     } else {
       block_by_panels<Dot, Cfg::KB>(args, RowsInPlace());
     }
