@@ -228,8 +228,8 @@ struct MatmulRun {
         rows, 0, count, 1, pairs, source, ceil_div(n1 - n0, kPanel), tile, kLd};
     // Pairs that are neighbours, the last with a zero.
     const auto copy_from = [&](int64_t at, int64_t depth) {
-      copy_pairs(first + 2 * at * p.a_col, p.a_row, p.a_col, count,
-                 min64(2 * depth, k() - 2 * at), copy, kCopyLd);
+      copy_pairs(first + 2 * at * p.a_col, p.a_row, p.a_col, count, min64(2 * depth, k() - 2 * at),
+                 copy, kCopyLd);
     };
     if constexpr (std::is_same_v<Source, PackedB<float>>) {
       // Shallow products are as soon computed as stored: results leave the first level of cache

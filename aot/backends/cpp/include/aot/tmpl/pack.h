@@ -303,6 +303,28 @@ AOT_INLINE void pad_channels(const E* in, int64_t pixels, E* out) {
   }
 }
 
+// Pixels of at most eight 16-bit channels, `step` elements apart, as they are, with zeros behind
+// them up to LD. A whole register is read and written while that stays inside both.
+template <int64_t C, int64_t LD, class E>
+AOT_INLINE void copy_few_channels(const E* in, int64_t step, int64_t pixels, E* out) {
+  static_assert(sizeof(E) == 2 && C <= LD && LD <= 8);
+  int64_t i = 0;
+  if (step >= C) {
+    typedef uint16_t Eight __attribute__((vector_size(16)));
+    Eight there;
+    for (int64_t c = 0; c < 8; ++c) there[c] = c < C ? 0xffff : 0;
+    for (; i * step + 8 <= (pixels - 1) * step + C && i * LD + 8 <= pixels * LD; ++i) {
+      Eight pixel;
+      __builtin_memcpy(&pixel, in + i * step, sizeof(pixel));
+      pixel &= there;
+      __builtin_memcpy(out + i * LD, &pixel, sizeof(pixel));
+    }
+  }
+  for (; i < pixels; ++i) {
+    for (int64_t c = 0; c < LD; ++c) out[i * LD + c] = c < C ? in[i * step + c] : E{};
+  }
+}
+
 // What interleave moves at once: an element, or two of 16 bits that stay so.
 template <class S, class E>
 struct Interleaved {
