@@ -89,8 +89,9 @@ def matmul_blocking(
     tiles = -(-n // _TILE_COLUMNS)
     nc = min(_round_up(-(-n // tiles), _STEP), _round_up(n, PANEL))
     nb = _unit_columns(m, mb, n, k, b_size)
-    plain = k_fixed and not b_packed and b_size == accumulator_bytes
-    packed = nc * k if plain and nc * k * b_size <= _PACKED_BYTES else 0
+    # Pairs of narrow elements need no more room than widened ones.
+    whole = k_fixed and not b_packed and nc * k * accumulator_bytes <= _PACKED_BYTES
+    packed = nc * (k if b_size == accumulator_bytes else _round_up(k, 2)) if whole else 0
     # Few rows: reading B is the cost; many: multiplying.
     by_macs = -(-_UNIT_MACS // (min(mb, m) * nb * k))
     by_bytes = -(-_UNIT_BYTES // (nb * k * b_size))

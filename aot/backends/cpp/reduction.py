@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.backends.cpp.indexing import Value
@@ -178,6 +179,19 @@ def folded(accumulator: Accumulator) -> str:
     return f"{value_type(r.dtype, '1')}(aot::{_FOLD[r.kind]}({name}))"
 
 
+def _folded_together(accumulators: Sequence[Accumulator]) -> str:
+    """All lanes of a main accumulator and of the tail's, combined into one."""
+    first, *others = accumulators
+    r = first.reduction
+    if others and r.dtype != BOOL and all(a.lanes != "1" for a in accumulators):
+        names = ", ".join(a.total for a in accumulators)
+        return f"{value_type(r.dtype, '1')}(aot::{_FOLD[r.kind]}({names}))"
+    text = folded(first)
+    for other in others:
+        text = r.combine(text, folded(other))
+    return text
+
+
 def finish(body: Body, accumulators: list[Accumulator], *, across: bool) -> Value:
     """The reduction's value from its accumulators (main and tail ones of one reduce node).
 
@@ -196,10 +210,7 @@ def finish(body: Body, accumulators: list[Accumulator], *, across: bool) -> Valu
             body.writer.line(f"const auto {rival} = {folded(other)};")
             body.writer.line(f"{best}.add({rival}.value, {rival}.index);")
         return _convert(body, f"{best}.index", r, "1")
-    text = folded(first)
-    for other in accumulators[1:]:
-        text = r.combine(text, folded(other))
-    return _convert(body, text, r, "1")
+    return _convert(body, _folded_together(accumulators), r, "1")
 
 
 def _convert(body: Body, text: str, r: Reduction, lanes: str) -> Value:

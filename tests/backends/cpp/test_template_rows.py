@@ -171,6 +171,21 @@ def test_empty_rows_and_scalars(tmp_path: Path) -> None:
     check(tmp_path, [torch.sort, lambda x: torch.cumsum(x, 0)], torch.tensor(3.0))
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int32, torch.uint8])
+def test_scans_of_short_rows_end_with_the_row(tmp_path: Path, dtype: torch.dtype) -> None:
+    """The vector that holds a row's last elements also holds the next row's first ones."""
+    functions = [
+        lambda x: torch.cumsum(x, 1),
+        lambda x: torch.cumsum(x[:, :5], 1),
+        lambda x: torch.cumsum(x[:, 3:4], 1),
+        lambda x: torch.cumsum(x[:, 1:], 1),
+    ]
+    x = tied((9, 17), dtype)
+    if dtype.is_floating_point:
+        x[4, 5:] = float("nan")
+    check(tmp_path, functions, x)
+
+
 NEIGHBOURS = ((9, 16), (40, 67), (3, 64), (17, 4100))
 """Columns, and rows that lie side by side: fewer than a vector more than a block, and many."""
 

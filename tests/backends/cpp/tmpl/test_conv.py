@@ -277,6 +277,15 @@ PATCHED = [
     (ConvShape(1, 3, 9, (2, 3, 3), (1, 2, 1), (2, 1, 1), (1, 0, 1)), 2, (6, 7, 8)),
     (square(3, 4, 3, padding=4), 1, (1, 1, 2)),
 ]
+TILED = [  # a tap's run of k fills tiles: on machines that have those, they multiply it
+    (square(32, 40, 3, padding=1), 2, (1, 9, 19)),
+    (square(64, 33, 1), 2, (1, 5, 7)),
+    (square(32, 72, 3, stride=2, dilation=2, padding=2), 1, (1, 21, 42)),
+    (square(32, 16, 3, groups=2, padding=1), 1, (1, 3, 70)),
+    (square(7, 9, 3, groups=3, dilation=2, padding=2), 2, (1, 9, 19)),  # few channels, apart
+    (square(4, 16, 5, groups=2, padding=2), 1, (1, 7, 9)),
+    (ConvShape(1, 32, 20, (2, 1, 3), (1, 2, 1), padding=(1, 0, 1)), 1, (3, 4, 18)),
+]
 DEPTHWISE_CASES = [
     (square(1, 1, 3, groups=40, padding=1), 2, (1, 9, 21)),
     (square(1, 1, 3, groups=33, stride=2, padding=1), 2, (1, 12, 30)),
@@ -314,6 +323,10 @@ def all_cases() -> dict[str, Case]:
         table[f"few{i}_last"] = full(*case)
         table[f"few{i}_first"] = full(*case, channels_last=False)
         table[f"few{i}_turned"] = full(*case, channels_last=i % 2 > 0, turned=True)
+    for i, case in enumerate(TILED):
+        table[f"tiled{i}"] = full(*case, dtype="bfloat16", channels_last=i in (0, 2, 4, 5))
+    table["tiled_turned"] = full(*TILED[0], "bfloat16", False, turned=True)
+    table["tiled_split"] = full(*TILED[0], "bfloat16", mb=38, mc=21, rows=2, nc=16, nb=16)
     table["split"] = full(*PATCHED[0], mb=19, mc=19, rows=2)
     table["first1"] = full(*CASES[1], channels_last=False)
     table["turned1"] = full(*CASES[1], channels_last=False, turned=True)

@@ -114,6 +114,7 @@ SMALL = MatmulBlocking(
     narrow_a=False,
     narrow_b=False,
 )
+ONE_PANEL = [(300, 8, 157), (9, 16, 64), (200, 5, 31)]
 CONSTANT = [(8, 16, 16), (5, 48, 7), (129, 100, 300), (1, 64, 500)]
 
 
@@ -142,8 +143,22 @@ def variants() -> dict[str, Variant]:
         blocking = matmul_blocking(300, 100, k, m_max=1000, b_packed=False, a_contiguous=k > 60)
         assert blocking.packed == 112 * k
         table[f"rectangle_{dtype}_{k}"] = Variant(blocking, dtype)
+    for k, k_outer in ((64, False), (61, False), (30, True), (600, True)):
+        blocking = matmul_blocking(
+            *(300, 100, k),
+            m_max=1000,
+            a_bytes=2,
+            b_bytes=2,
+            b_packed=False,
+            a_contiguous=not k_outer,
+        )
+        assert blocking.packed == 112 * (k + k % 2)
+        table[f"rectangle_bfloat16_{k}"] = Variant(blocking, "bfloat16")
     for i, shape in enumerate(CONSTANT):
         table[f"constant{i}"] = Variant(matmul_blocking(*shape), "float32", shape)
+    for i, shape in enumerate(ONE_PANEL):
+        blocking = matmul_blocking(*shape, a_bytes=2, b_bytes=2, b_packed=False)
+        table[f"one_panel{i}"] = Variant(blocking, "bfloat16", shape)
     return table
 
 
@@ -353,6 +368,39 @@ def test_plain_b_for_all_rows_of_a_rectangle(level, layout, shape, dtype):
     check(level, f"rectangle_{dtype}_60", shape, b_layout=layout, batch=2, k_outer=True, pieces=2)
 
 
+@pytest.mark.parametrize("layout", ["rows", "columns", "strided"])
+@pytest.mark.parametrize("k", [64, 61, 30, 600])
+@pytest.mark.parametrize("rows", [300, 37])
+def test_pairs_are_packed_for_all_rows(level, layout, k, rows):
+    turned = k in (30, 600)  # a's rows are neighbours in memory: pairs of them are transposed
+    name = f"rectangle_bfloat16_{k}"
+    check(level, name, (rows, 75, k), b_layout=layout, batch=2, k_outer=turned, pieces=3)
+
+
+@pytest.mark.parametrize("i", range(len(ONE_PANEL)))
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_one_panel_of_bfloat16(level, layout, i):
+    check(level, f"one_panel{i}", ONE_PANEL[i], b_layout=layout, batch=2, pieces=2)
+
+
+@pytest.mark.parametrize("k", [64, 61])
+@pytest.mark.parametrize("pieces", [2, 3, 100])
+def test_pairs_of_a_rectangle_or_a_tile_give_the_same_bytes(level, pieces, k):
+    name, (m, n) = f"rectangle_bfloat16_{k}", (700, 150)
+    a, b = (random(shape, ml_dtypes.bfloat16, 1) for shape in ((m, k), (k, n)))
+    stored, matrix = as_aligned(a), as_aligned(b)
+    run, blocking = build(SOURCE, level)[f"plain_{name}"], VARIANTS[name].blocking
+    scratch = aligned((blocking.scratch_bytes,), np.uint8)
+    results = []
+    for count in (1, pieces):
+        out = aligned((m, n), np.float32)
+        for begin, end in split(blocking.work(1, m, n), count):
+            sizes = (0, k, 1, matrix, 0, n, 1, m, n, k)
+            call(run, stored, *sizes, out, n, begin, end, scratch)
+        results.append(out)
+    np.testing.assert_array_equal(*results)
+
+
 @pytest.mark.parametrize("k", [600, 300])
 @pytest.mark.parametrize("pieces", [2, 3, 100])
 def test_packed_for_a_rectangle_or_a_tile_gives_the_same_bytes(level, pieces, k):
@@ -400,5 +448,6 @@ def test_columns_are_packed_for_all_rows_where_they_fit_a_cache():
     assert packed(64) == 64 * 64
     assert packed(1 << 13) == 0
     assert packed(64, k_fixed=False) == 0
-    assert packed(64, a_bytes=2, b_bytes=2) == 0
+    assert packed(64, a_bytes=2, b_bytes=2) == 64 * 64
+    assert packed(63, a_bytes=2, b_bytes=2) == 64 * 64
     assert packed(64, b_packed=True) == 0

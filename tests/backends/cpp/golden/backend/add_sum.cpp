@@ -25,7 +25,7 @@ extern "C" void k0(const aot_kernel_args* args, int64_t begin, int64_t end) {
         acc3 = acc3 + aot::select(aot::first_n<L0>(tail1), x9, aot::Vec<float, L0>(0));
       }
     }
-    const aot::Vec<float, 1> x10 = aot::Vec<float, 1>(aot::reduce_sum(acc2)) + aot::Vec<float, 1>(aot::reduce_sum(acc3));
+    const aot::Vec<float, 1> x10 = aot::Vec<float, 1>(aot::reduce_sum(acc2, acc3));
     aot::store(p2 + (i0), x10);
   }
 }

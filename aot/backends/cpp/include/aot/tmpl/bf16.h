@@ -61,12 +61,21 @@ inline Bf16Unit bf16_unit() {
 // Every float of A and B is the bits of a pair of bfloat16: c + a0 * b0 + a1 * b1.
 struct Bf16Dot {
   using Type = float;
+  static constexpr int kChains = 1;
   using V = Simd<float>::V;
   static AOT_INLINE V apply(V a, V b, V c) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
     return c;
   }
 };
+
+// Of products with a single panel, by which nine rows are too few sums at a time. What is chosen by
+// less than all columns would let results depend on how work is divided.
+struct Bf16DotByTurns : Bf16Dot {
+  static constexpr int kChains = 2;
+};
+template <bool ONE_PANEL>
+using Bf16DotFor = std::conditional_t<ONE_PANEL, Bf16DotByTurns, Bf16Dot>;
 
 // B as a matrix of bfloat16 of any strides, packed into `copy` as pairs; k's count pairs.
 struct PairsB {
@@ -115,17 +124,26 @@ struct Bf16Tiles {
     asm volatile("ldtilecfg %0" : : "m"(shape));
   }
 
+  // A as the tiles of a block read it: the first row of either tile at each tap, `row` elements
+  // between rows, `depth` k's of a tap.
+  struct Taps {
+    const float* const* upper;
+    const float* const* lower;
+    int64_t stride, count;  // between the taps' pointers; taps
+    int64_t row, depth;
+  };
+
   // One block of C, BELOW: it has rows for the lower tiles, RIGHT: two panels.
   template <bool BELOW, bool RIGHT>
-  AOT_INLINE void block(const Bf16* at, const Bf16* bt, float* ct, int64_t depth, bool add,
+  AOT_INLINE void block(const Taps& taps, const Bf16* bt, float* ct, float* ct_below, bool add,
                         const char* fetch, int64_t lines) const {
-    const int64_t c_bytes = ldc * 4, a_bytes = a_row * 2, b_bytes = 64;
+    const int64_t c_bytes = ldc * 4, a_bytes = taps.row * 2, b_bytes = 64;
     if (add) {
       asm volatile("tileloadd (%0,%1,1), %%tmm0" : : "r"(ct), "r"(c_bytes) : "memory");
       if (RIGHT) asm volatile("tileloadd (%0,%1,1), %%tmm1" : : "r"(ct + 16), "r"(c_bytes));
-      if (BELOW) asm volatile("tileloadd (%0,%1,1), %%tmm2" : : "r"(ct + 16 * ldc), "r"(c_bytes));
+      if (BELOW) asm volatile("tileloadd (%0,%1,1), %%tmm2" : : "r"(ct_below), "r"(c_bytes));
       if (BELOW && RIGHT) {
-        asm volatile("tileloadd (%0,%1,1), %%tmm3" : : "r"(ct + 16 * ldc + 16), "r"(c_bytes));
+        asm volatile("tileloadd (%0,%1,1), %%tmm3" : : "r"(ct_below + 16), "r"(c_bytes));
       }
     } else {
       asm volatile("tilezero %%tmm0" : :);
@@ -133,35 +151,51 @@ struct Bf16Tiles {
       if (BELOW) asm volatile("tilezero %%tmm2" : :);
       if (BELOW && RIGHT) asm volatile("tilezero %%tmm3" : :);
     }
-    const Bf16* below = at + 16 * a_row;
-    const Bf16* right = bt + panel_stride;
-    for (int64_t s = 0; s < depth; s += kStep) {
-      asm volatile("tileloadd (%0,%1,1), %%tmm6" : : "r"(bt + s * kPanel), "r"(b_bytes) : "memory");
-      asm volatile("tileloadd (%0,%1,1), %%tmm4" : : "r"(at + s), "r"(a_bytes));
-      asm volatile("tdpbf16ps %%tmm6, %%tmm4, %%tmm0" : :);
-      if (BELOW) {
-        asm volatile("tileloadd (%0,%1,1), %%tmm5" : : "r"(below + s), "r"(a_bytes));
-        asm volatile("tdpbf16ps %%tmm6, %%tmm5, %%tmm2" : :);
+    for (int64_t t = 0; t < taps.count; ++t) {
+      const Bf16* const at = reinterpret_cast<const Bf16*>(taps.upper[t * taps.stride]);
+      const Bf16* const below = reinterpret_cast<const Bf16*>(taps.lower[t * taps.stride]);
+      const Bf16* const right = bt + panel_stride;
+      for (int64_t s = 0; s < taps.depth; s += kStep) {
+        asm volatile("tileloadd (%0,%1,1), %%tmm6"
+                     :
+                     : "r"(bt + s * kPanel), "r"(b_bytes)
+                     : "memory");
+        asm volatile("tileloadd (%0,%1,1), %%tmm4" : : "r"(at + s), "r"(a_bytes));
+        asm volatile("tdpbf16ps %%tmm6, %%tmm4, %%tmm0" : :);
+        if (BELOW) {
+          asm volatile("tileloadd (%0,%1,1), %%tmm5" : : "r"(below + s), "r"(a_bytes));
+          asm volatile("tdpbf16ps %%tmm6, %%tmm5, %%tmm2" : :);
+        }
+        if (RIGHT) {
+          asm volatile("tileloadd (%0,%1,1), %%tmm7" : : "r"(right + s * kPanel), "r"(b_bytes));
+          asm volatile("tdpbf16ps %%tmm7, %%tmm4, %%tmm1" : :);
+          if (BELOW) asm volatile("tdpbf16ps %%tmm7, %%tmm5, %%tmm3" : :);
+        }
+        for (int64_t i = 0; i < lines; ++i) __builtin_prefetch(fetch + i * 64, 0, 2);
+        fetch += lines * 64;
       }
-      if (RIGHT) {
-        asm volatile("tileloadd (%0,%1,1), %%tmm7" : : "r"(right + s * kPanel), "r"(b_bytes));
-        asm volatile("tdpbf16ps %%tmm7, %%tmm4, %%tmm1" : :);
-        if (BELOW) asm volatile("tdpbf16ps %%tmm7, %%tmm5, %%tmm3" : :);
-      }
-      for (int64_t i = 0; i < lines; ++i) __builtin_prefetch(fetch + i * 64, 0, 2);
-      fetch += lines * 64;
+      bt += taps.depth * kPanel;
     }
     asm volatile("tilestored %%tmm0, (%0,%1,1)" : : "r"(ct), "r"(c_bytes) : "memory");
     if (RIGHT)
       asm volatile("tilestored %%tmm1, (%0,%1,1)" : : "r"(ct + 16), "r"(c_bytes) : "memory");
-    if (BELOW) {
-      asm volatile("tilestored %%tmm2, (%0,%1,1)" : : "r"(ct + 16 * ldc), "r"(c_bytes) : "memory");
-    }
+    if (BELOW)
+      asm volatile("tilestored %%tmm2, (%0,%1,1)" : : "r"(ct_below), "r"(c_bytes) : "memory");
     if (BELOW && RIGHT) {
-      asm volatile("tilestored %%tmm3, (%0,%1,1)"
-                   :
-                   : "r"(ct + 16 * ldc + 16), "r"(c_bytes)
-                   : "memory");
+      asm volatile("tilestored %%tmm3, (%0,%1,1)" : : "r"(ct_below + 16), "r"(c_bytes) : "memory");
+    }
+  }
+
+  AOT_INLINE void any_block(bool below, bool right, const Taps& taps, const Bf16* bt, float* ct,
+                            float* ct_below, bool add, const char* fetch, int64_t lines) const {
+    if (right && below) {
+      block<true, true>(taps, bt, ct, ct_below, add, fetch, lines);
+    } else if (right) {
+      block<false, true>(taps, bt, ct, ct_below, add, fetch, lines);
+    } else if (below) {
+      block<true, false>(taps, bt, ct, ct_below, add, fetch, lines);
+    } else {
+      block<false, false>(taps, bt, ct, ct_below, add, fetch, lines);
     }
   }
 
@@ -177,16 +211,10 @@ struct Bf16Tiles {
     const Bf16* next = half < depth / 2 ? bt + 2 * panel_stride + half * 32
                                         : bt + 3 * panel_stride + (half - depth / 2) * 32;
     const char* fetch = reinterpret_cast<const char*>(next);
-    const bool right = j + 1 < panels, below = i0 + 16 < mrows;
-    if (right && below) {
-      block<true, true>(at, bt, ct, depth, k0 > 0, fetch, share);
-    } else if (right) {
-      block<false, true>(at, bt, ct, depth, k0 > 0, fetch, share);
-    } else if (below) {
-      block<true, false>(at, bt, ct, depth, k0 > 0, fetch, share);
-    } else {
-      block<false, false>(at, bt, ct, depth, k0 > 0, fetch, share);
-    }
+    const float* const upper = reinterpret_cast<const float*>(at);
+    const float* const lower = reinterpret_cast<const float*>(at + 16 * a_row);
+    any_block(i0 + 16 < mrows, j + 1 < panels, {&upper, &lower, 0, 1, a_row, depth}, bt, ct,
+              ct + 16 * ldc, k0 > 0, fetch, share);
   }
 
   void run() const {
@@ -202,6 +230,30 @@ struct Bf16Tiles {
           if (whole > 0 || (k0 == 0 && j == 0)) configure(min64(tail, 16), max64(0, tail - 16));
           pair(whole, j, k0, depth);
         }
+      }
+    }
+    asm volatile("tilerelease" : :);
+  }
+
+  // Rows that are `a_row` apart within runs, run_at(i) of which, at most 16, follow row i: each
+  // tap's rows begin where rows[t * tap_stride + i] says. `k` are those of a tap, of `taps`.
+  template <class Run>
+  AOT_INLINE void run_by_taps(const float* const* rows, int64_t tap_stride, int64_t taps,
+                              const Run& run_at) const {
+    int64_t shape[2] = {0, 0};
+    for (int64_t j = 0; j < panels; j += 2) {
+      for (int64_t i = 0; i < mrows;) {
+        const int64_t upper = run_at(i), below = i + upper;
+        const int64_t lower = below < mrows ? run_at(below) : 0;
+        if (upper != shape[0] || lower != shape[1]) configure(upper, lower);
+        shape[0] = upper;
+        shape[1] = lower;
+        const Taps a_taps{rows + i, rows + (lower > 0 ? below : i), tap_stride, taps, a_row, k};
+        const Bf16* const bt = b + j * panel_stride;
+        float* const ct = c + i * ldc + j * kPanel;
+        any_block(lower > 0, j + 1 < panels, a_taps, bt, ct, ct + upper * ldc, false,
+                  reinterpret_cast<const char*>(bt), 0);
+        i = below + lower;
       }
     }
     asm volatile("tilerelease" : :);

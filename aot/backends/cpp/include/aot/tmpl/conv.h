@@ -114,7 +114,8 @@ struct ConvRun {
   T* turned;
   T* input;  // IC zeros, or the patch
   const Epi& epi;
-  bool dots = false;  // the patch holds pairs of bfloat16, for the machine's dot products
+  bool dots = false;   // the patch holds pairs of bfloat16, for the machine's dot products
+  bool tiles = false;  // or for its tiles
 
   ConvRun(const ConvArgs<Cfg>& args, void* scratch, const Epi& e) : p(args), epi(e) {
     char* at = static_cast<char*>(scratch);
@@ -127,7 +128,10 @@ struct ConvRun {
       zero_row(input, Cfg::IC);
     }
 #if defined(AOT_TMPL_BF16_UNITS)
-    if constexpr (S::kPairs) dots = bf16_unit() >= kBf16Dot;
+    if constexpr (S::kPairs) {
+      dots = bf16_unit() >= kBf16Dot;
+      tiles = bf16_unit() == kBf16Tiles && S::kRun % Bf16Tiles::kStep == 0;
+    }
 #endif
   }
 
@@ -196,9 +200,14 @@ struct ConvRun {
       };
 #if defined(AOT_TMPL_BF16_UNITS)
       if constexpr (S::kPairs) {
+        if (tiles) {
+          in_tiles(m0, pixels, w, panels);
+          part(0, pixels);
+          continue;
+        }
         if (dots) {  // a pair of bfloat16 takes the place of a float
           const PackedB<T> pairs{reinterpret_cast<const T*>(w), kPanelStride / 2};
-          multiply<Bf16Dot>(pixels, S::kRun / 2, pairs, panels, part);
+          multiply<Bf16DotFor<Cfg::OC <= kPanel>>(pixels, S::kRun / 2, pairs, panels, part);
           continue;
         }
       }
@@ -215,6 +224,28 @@ struct ConvRun {
       }
     }
   }
+
+#if defined(AOT_TMPL_BF16_UNITS)
+  // Pixels from m0 on times panels of W, in tiles of pixels that lie evenly in the patch: those of
+  // an output row, or all of them where a patch has no more columns than the output.
+  AOT_INLINE void in_tiles(int64_t m0, int64_t pixels, const B* w, int64_t panels) const {
+    constexpr bool kEven = Cfg::KD * Cfg::KH * Cfg::KW == 1 && Cfg::SW == 1 && Cfg::SH == 1;
+    const Bf16Tiles whole{nullptr,
+                          Cfg::SW * S::kIc,
+                          pixels,
+                          S::kRun,
+                          reinterpret_cast<const Bf16*>(w),
+                          kPanelStride,
+                          panels,
+                          reinterpret_cast<float*>(tile),
+                          S::kLd};
+    whole.run_by_taps(reinterpret_cast<const float* const*>(table), Cfg::MC, S::kTaps,
+                      [&](int64_t i) {
+                        const int64_t row = kEven ? pixels - i : p.ow - (m0 + i) % p.ow;
+                        return min64(kPanel, min64(row, pixels - i));
+                      });
+  }
+#endif
 
   // Hands rows [done, end) of the tile, whose first is pixel m0, to the epilogue, turned and a good
   // run of pixels at a time; the rest wait unless they are the last. Returns those handed over.
@@ -323,10 +354,13 @@ struct ConvRun {
     line += (left - Cfg::PW) * p.sw;
     const int64_t columns = right - left;
     constexpr bool kPadded = std::is_same_v<A, E> && Cfg::IC != S::kIc;  // pairs
+    constexpr bool kFew = std::is_same_v<A, E> && sizeof(E) == 2 && S::kIc <= 8;
     if (p.sc == 1 && p.sw == Cfg::IC && Cfg::IC == S::kIc) {
       copy_row(line, columns * Cfg::IC, out);
     } else if (kPadded && p.sc == 1 && p.sw == Cfg::IC) {
       if constexpr (kPadded) pad_channels<Cfg::IC>(line, columns, out);
+    } else if (kFew && p.sc == 1) {
+      if constexpr (kFew) copy_few_channels<Cfg::IC, S::kIc>(line, p.sw, columns, out);
     } else if (p.sc == 1) {
       for (int64_t i = 0; i < columns; ++i) {
         copy_row(line + i * p.sw, Cfg::IC, out + i * S::kIc);

@@ -103,6 +103,7 @@ struct MatmulRun {
   static constexpr bool kCopyB = matmul_copies_b<Cfg>();
   static constexpr int64_t kLd = matmul_tile_ld<Cfg>();
   static constexpr int64_t kCopyLd = Cfg::KB + kPanel;
+  static constexpr int64_t kShallow = 64;  // pairs of bfloat16
 
   const MatmulArgs<Cfg>& p;
   T* tile;
@@ -117,26 +118,44 @@ struct MatmulRun {
     const int64_t blocks = ceil_div(m1 - m0, Cfg::MC);
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
-      const auto all = [&](const auto& source) {
+      const auto all = [&](const auto& block) {
         for (int64_t i = 0; i < blocks; ++i) {
-          const int64_t mc = m0 + (m1 - m0) * i / blocks;
-          const int64_t me = m0 + (m1 - m0) * (i + 1) / blocks;
-          block(b, mc, me, nc, ne, source);
+          block(m0 + (m1 - m0) * i / blocks, m0 + (m1 - m0) * (i + 1) / blocks);
         }
       };
-      if constexpr (Cfg::PACKED > 0) {
-        if (blocks > 1) {
-          const int64_t panel = k() * kPanel;
-          T* const packed = copy_of_b() + panel_copy_elements(Cfg::KB);
-          const B* const at = p.b + b * p.b_batch + nc * p.b_col;
-          pack_any(at, p.b_row, p.b_col, k(), ne - nc, packed, panel);
-          all([=](int64_t n) { return PackedB<T>{packed + (n - nc) / kPanel * panel, panel}; });
+#if defined(AOT_TMPL_BF16_UNITS)
+      if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16>) {
+        if (bf16_unit() >= kBf16Dot) {
+          native(b, nc, ne, all);
           continue;
         }
       }
-      all([&](int64_t n) { return source(b, n); });
+#endif
+      if constexpr (Cfg::PACKED > 0) {
+        if (blocks > 1) {
+          const int64_t panel = k() * kPanel;
+          pack_any(b_from(b, nc), p.b_row, p.b_col, k(), ne - nc, packed_b(), panel);
+          const PackedB<T> whole{packed_b(), panel};
+          all([&](int64_t mc, int64_t me) { block(b, mc, me, nc, ne, from_panels(whole, nc)); });
+          continue;
+        }
+      }
+      const auto here = [&](int64_t n) { return source(b, n); };
+      all([&](int64_t mc, int64_t me) { block(b, mc, me, nc, ne, here); });
     }
   }
+
+  // B from a column of the panels on that begin at column `nc`.
+  static AOT_INLINE auto from_panels(const PackedB<T>& whole, int64_t nc) {
+    return [=](int64_t n) {
+      const int64_t stride = whole.panel_stride;
+      return PackedB<T>{whole.b + (n - nc) / kPanel * stride, stride};
+    };
+  }
+  AOT_INLINE const B* b_from(int64_t b, int64_t n0) const {
+    return p.b + b * p.b_batch + n0 * p.b_col;
+  }
+  AOT_INLINE T* packed_b() const { return copy_of_b() + panel_copy_elements(Cfg::KB); }
 
   AOT_INLINE T* copy_of_b() const { return tile + Cfg::MC * (kLd + (kCopyA ? kCopyLd : 0)); }
 
@@ -158,49 +177,79 @@ struct MatmulRun {
   }
 
 #if defined(AOT_TMPL_BF16_UNITS)
-  // On a machine's own bfloat16 units, where there are any and the sizes suit them.
-  AOT_INLINE bool native_block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
-    const Bf16Unit unit = bf16_unit();
-    const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
-    const int64_t np = ceil_div(n1 - n0, kPanel);
-    if (unit < kBf16Dot) return false;
+  // Columns [n0, n1) on a machine's own bfloat16 units, which one does not depend on how rows are
+  // divided.
+  template <class All>
+  AOT_INLINE void native(int64_t b, int64_t n0, int64_t n1, const All& all) const {
+    const int64_t pairs = ceil_div(k(), 2);
     if constexpr (Cfg::STRIDED_B) {
-      float* const copy = tile + Cfg::MC * (kLd + kCopyLd);
-      const B* const at = p.b + b * p.b_batch + n0 * p.b_col;
-      dots(first, m1 - m0, np, PairsB{at, p.b_row, p.b_col, n() - n0, k(), copy});
+      if (Cfg::PACKED > 0 && m() > Cfg::MC) {
+        const int64_t panel = pairs * kPanel;
+        pack_pairs(b_from(b, n0), p.b_row, p.b_col, k(), n1 - n0, packed_b(), panel);
+        const PackedB<float> whole{packed_b(), panel};
+        all([&](int64_t m0, int64_t m1) { native_block(b, m0, m1, n0, n1, whole); });
+        return;
+      }
+      const PairsB parts{b_from(b, n0), p.b_row, p.b_col, n() - n0, k(), copy_of_b()};
+      all([&](int64_t m0, int64_t m1) { dots(b, m0, m1, n0, n1, parts); });
     } else {
       const B* const panels = p.b + b * p.b_batch + n0 / kPanel * b_panel();
-      if (!Cfg::COPY_A && unit == kBf16Tiles && k() > 0 && k() % Bf16Tiles::kStep == 0) {
-        Bf16Tiles{first, p.a_row, m1 - m0, k(), panels, b_panel(), np, tile, kLd}.run();
-      } else {
-        dots(first, m1 - m0, np,
-             PackedB<float>{reinterpret_cast<const float*>(panels), b_panel() / 2});
-      }
+      const PackedB<float> whole{reinterpret_cast<const float*>(panels), b_panel() / 2};
+      all([&](int64_t m0, int64_t m1) { native_block(b, m0, m1, n0, n1, whole); });
     }
-    epi(b, m0, m1, n0, n1, tile, kLd);
-    return true;
   }
 
-  // Rows from `first` on by `panels` panels of a source of pairs, which take the places of floats.
+  // Rows [m0, m1) by packed pairs: in tiles, where there are any and the sizes suit them.
+  AOT_INLINE void native_block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
+                               const PackedB<float>& whole) const {
+    const bool in_place = !Cfg::COPY_A && k() > 0 && k() % Bf16Tiles::kStep == 0;
+    if (!in_place || bf16_unit() != kBf16Tiles) return dots(b, m0, m1, n0, n1, whole);
+    const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+    const Bf16* const panels = reinterpret_cast<const Bf16*>(whole.b);
+    const int64_t np = ceil_div(n1 - n0, kPanel), stride = 2 * whole.panel_stride;
+    Bf16Tiles{first, p.a_row, m1 - m0, k(), panels, stride, np, tile, kLd}.run();
+    epi(b, m0, m1, n0, n1, tile, kLd);
+  }
+
+  // Rows [m0, m1) by a source of pairs, which take the places of floats.
   template <class Source>
-  AOT_INLINE void dots(const A* first, int64_t count, int64_t panels, const Source& source) const {
+  AOT_INLINE void dots(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
+                       const Source& source) const {
+    const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+    const int64_t count = m1 - m0, pairs = ceil_div(k(), 2);
+    const bool copied = Cfg::COPY_A || k() % 2 != 0;
+    using Dot = Bf16DotFor<(Cfg::N >= 0 && Cfg::N <= kPanel)>;
+    float* const copy = tile + Cfg::MC * kLd;
     const float* rows[Cfg::MC];
-    const BlockArgs<float, Source> args{rows,   0,      count, 1,  ceil_div(k(), 2),
-                                        source, panels, tile,  kLd};
-    if (Cfg::COPY_A || k() % 2 != 0) {  // pairs that are neighbours, the last with a zero
-      float* const copy = tile + Cfg::MC * kLd;
-      for (int64_t i = 0; i < count; ++i) rows[i] = copy + i * kCopyLd;
-      block_by_panels<Bf16Dot, Cfg::KB>(args, [&](MicroArgs<float>& m) {
-        copy_pairs(first + 2 * m.k0 * p.a_col, p.a_row, p.a_col, count,
-                   min64(2 * m.kc, k() - 2 * m.k0), copy, kCopyLd);
+    for (int64_t i = 0; i < count; ++i) {
+      rows[i] = copied ? copy + i * kCopyLd : reinterpret_cast<const float*>(first + i * p.a_row);
+    }
+    const BlockArgs<float, Source> args{
+        rows, 0, count, 1, pairs, source, ceil_div(n1 - n0, kPanel), tile, kLd};
+    // Pairs that are neighbours, the last with a zero.
+    const auto copy_from = [&](int64_t at, int64_t depth) {
+      copy_pairs(first + 2 * at * p.a_col, p.a_row, p.a_col, count, min64(2 * depth, k() - 2 * at),
+                 copy, kCopyLd);
+    };
+    if constexpr (std::is_same_v<Source, PackedB<float>>) {
+      // Shallow products are as soon computed as stored: results leave the first level of cache
+      // in their own type. B is warm.
+      if (pairs <= kShallow && m() > Cfg::MC) {
+        if (copied) copy_from(0, pairs);
+        return block_by_strips<Dot>(args, [&](int64_t i0, int64_t i1) {
+          epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd);
+        });
+      }
+    }
+    if (copied) {
+      block_by_panels<Dot, Cfg::KB>(args, [&](MicroArgs<float>& m) {
+        copy_from(m.k0, m.kc);
         m.k0 = 0;
       });
     } else {
-      for (int64_t i = 0; i < count; ++i) {
-        rows[i] = reinterpret_cast<const float*>(first + i * p.a_row);
-      }
-      block_by_panels<Bf16Dot, Cfg::KB>(args, RowsInPlace());
+      block_by_panels<Dot, Cfg::KB>(args, RowsInPlace());
     }
+    epi(b, m0, m1, n0, n1, tile, kLd);
   }
 #endif
 
@@ -208,11 +257,6 @@ struct MatmulRun {
   template <class Source>
   void block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
              const Source& source) const {
-#if defined(AOT_TMPL_BF16_UNITS)
-    if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16>) {
-      if (native_block(b, m0, m1, n0, n1)) return;
-    }
-#endif
     const T* rows[Cfg::MC];
     const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
     for (int64_t i = 0; i < m1 - m0; ++i) {

@@ -38,10 +38,12 @@ template <class T>
 using MicroFn = void (*)(const MicroArgs<T>&);
 
 // How a micro-kernel multiplies and adds. Another such type may read the operands' bits otherwise
-// (bf16.h: pairs of bfloat16 in the place of a float).
+// (bf16.h: pairs of bfloat16 in the place of a float). `kChains`: sums of an element that take the
+// k's by turns, where the operation's latency needs more of them than there are elements.
 template <class T>
 struct MultiplyAdd {
   using Type = T;
+  static constexpr int kChains = 1;
   static AOT_INLINE typename Simd<T>::V apply(typename Simd<T>::V a, typename Simd<T>::V b,
                                               typename Simd<T>::V c) {
     return Simd<T>::fma(a, b, c);
@@ -53,22 +55,23 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
   using S = Simd<T>;
   using V = typename S::V;
   constexpr int kVecs = NP * S::kPerPanel;
+  constexpr int kChains = Op::kChains;
   const T* b = m.b;
   const T* prefetch = m.prefetch;
   const int64_t ps = m.panel_stride;
   bool add = m.accumulate;
   int64_t t = 0, k = 0;
   do {
-    V acc[MR][kVecs];
+    V acc[MR][kVecs], other[MR][kVecs];
     AOT_UNROLL for (int i = 0; i < MR; ++i) {
-      AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = S::zero();
+      AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = other[i][j] = S::zero();
     }
     for (int64_t left = kChain; t < m.taps && left > 0;) {
       const int64_t stop = min64(m.kc, k + left);
       left -= stop - k;
       const T* row[MR];
       AOT_UNROLL for (int i = 0; i < MR; ++i) row[i] = m.rows[t * m.tap_stride + i] + m.k0;
-      for (; k < stop; ++k) {
+      const auto step = [&](V(&acc)[MR][kVecs], int64_t k) __attribute__((always_inline)) {
         V bv[kVecs];
         AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
           bv[j] = S::load(b + (j / S::kPerPanel) * ps + (j % S::kPerPanel) * S::kLanes);
@@ -83,7 +86,14 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
           AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = Op::apply(a, bv[j], acc[i][j]);
         }
         b += m.step;
+      };
+      if constexpr (kChains == 2) {
+        for (; k + 1 < stop; k += 2) {
+          step(acc, k);
+          step(other, k + 1);
+        }
       }
+      for (; k < stop; ++k) step(acc, k);
       if (k == m.kc) {
         k = 0;
         ++t;
@@ -92,6 +102,7 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
     AOT_UNROLL for (int i = 0; i < MR; ++i) {
       AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
         T* const c = m.c + i * m.ldc + j * S::kLanes;
+        if constexpr (kChains == 2) acc[i][j] += other[i][j];
         S::store(c, add ? S::load(c) + acc[i][j] : acc[i][j]);
       }
     }

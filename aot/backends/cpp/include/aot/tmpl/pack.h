@@ -26,22 +26,6 @@ void copy_rows(const S* src, int64_t row, int64_t col, int64_t rows, int64_t kc,
   }
 }
 
-// Rows of bfloat16 as pairs in the places of floats: pair k of row i is dst[i * ld + k], the last
-// one completed by a zero. Strides of src as in copy_rows.
-inline void copy_pairs(const Bf16* src, int64_t row, int64_t col, int64_t rows, int64_t kc,
-                       float* dst, int64_t ld) {
-  for (int64_t i = 0; i < rows; ++i) {
-    Bf16* const out = reinterpret_cast<Bf16*>(dst + i * ld);
-    const Bf16* const in = src + i * row;
-    if (col == 1) {
-      __builtin_memcpy(out, in, uint64_t(kc) * sizeof(Bf16));
-    } else {
-      for (int64_t k = 0; k < kc; ++k) out[k] = in[k * col];
-    }
-    if (kc % 2 != 0) out[kc] = Bf16{};
-  }
-}
-
 // k's [k0, k0 + kc) of `panels` packed panels of a narrow type, as [panels][kc][16] of T.
 template <class B, class T>
 void widen_panels(const B* src, int64_t panel_stride, int64_t panels, int64_t k0, int64_t kc,
@@ -98,6 +82,69 @@ AOT_INLINE void transpose_block(const T* src, int64_t row, T* dst, int64_t to = 
   AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) r[i] = S::load(src + i * row);
   transpose_rows<S::kLanes / 2, T>(r);
   AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) S::store(dst + i * to, r[i]);
+}
+
+// The first n of a vector's 16-bit elements, one in each 32-bit lane, and zeros.
+AOT_INLINE Simd<float>::Words load_first_words(const Bf16* at, int64_t n) {
+  if (n >= Simd<float>::kLanes) return load_words(at);
+#if defined(__AVX512F__)
+  return Simd<float>::Words(_mm512_maskz_cvtepu16_epi32(
+      0xffff, _mm256_maskz_loadu_epi16(__mmask16((1u << max64(n, 0)) - 1), at)));
+#else
+  Bf16 part[Simd<float>::kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) part[i] = at[i];
+  return load_words(part);
+#endif
+}
+
+// The first n of a vector's pairs of neighbours, which alone exist, and zeros.
+AOT_INLINE Simd<float>::V load_first_pairs(const Bf16* at, int64_t n) {
+  using S = Simd<float>;
+#if defined(__AVX512F__)
+  const uint32_t mask = n >= S::kLanes ? 0xffff : (1u << max64(n, 0)) - 1;
+  return S::V(_mm512_maskz_loadu_ps(__mmask16(mask), at));
+#else
+  float part[S::kLanes] = {};
+  __builtin_memcpy(part, at, uint64_t(max64(min64(n, S::kLanes), 0)) * sizeof(float));
+  return S::load(part);
+#endif
+}
+
+// Rows of bfloat16 as pairs in the places of floats: pair k of row i is dst[i * ld + k], the last
+// one completed by a zero. Strides of src as in copy_rows. Up to whole vectors of a row of dst are
+// written.
+inline void copy_pairs(const Bf16* src, int64_t row, int64_t col, int64_t rows, int64_t kc,
+                       float* dst, int64_t ld) {
+  using S = Simd<float>;
+  constexpr int64_t kL = S::kLanes;
+  if (row == 1 && rows >= kL) {
+    // Rows that are neighbours: blocks of pairs, transposed; the last ones overlap.
+    for (int64_t i = 0; i < rows; i = i + kL < rows ? min64(i + kL, rows - kL) : rows) {
+      for (int64_t k = 0; k < kc; k += 2 * kL) {
+        S::V r[kL];
+        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) {
+          const Bf16* const at = src + i + (k + 2 * q) * col;
+          S::Words pair{};
+          if (k + 2 * q < kc) pair = load_words(at);
+          if (k + 2 * q + 1 < kc) pair |= load_words(at + col) << 16;
+          r[q] = S::V(pair);
+        }
+        transpose_rows<kL / 2, float>(r);
+        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) S::store(dst + (i + q) * ld + k / 2, r[q]);
+      }
+    }
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    Bf16* const out = reinterpret_cast<Bf16*>(dst + i * ld);
+    const Bf16* const in = src + i * row;
+    if (col == 1) {
+      __builtin_memcpy(out, in, uint64_t(kc) * sizeof(Bf16));
+    } else {
+      for (int64_t k = 0; k < kc; ++k) out[k] = in[k * col];
+    }
+    if (kc % 2 != 0) out[kc] = Bf16{};
+  }
 }
 
 // Columns that are contiguous along k: dst[p][k][j] = src[(16 p + j) * column + k], zero from
@@ -175,25 +222,29 @@ inline void pack_pairs(const Bf16* src, int64_t row, int64_t column, int64_t kc,
   for (int64_t n0 = 0; n0 < n; n0 += kL) {
     const Bf16* const in = src + n0 * column;
     float* const out = dst + n0 / kPanel * panel_stride + n0 % kPanel;
+    const int64_t columns = n - n0;
     int64_t k = 0;
-    if (n0 + kL <= n && column == 1) {
+    if (column == 1) {
       for (; k < whole; ++k) {
-        const auto low = load_words(in + 2 * k * row), high = load_words(in + (2 * k + 1) * row);
+        const auto low = load_first_words(in + 2 * k * row, columns);
+        const auto high = load_first_words(in + (2 * k + 1) * row, columns);
         S::store(out + k * kPanel, S::V(low | high << 16));
       }
-    } else if (n0 + kL <= n && row == 1) {
-      for (; k + kL <= whole; k += kL) {
+    } else if (row == 1) {
+      for (; k < whole; k += kL) {
         S::V r[kL];
         AOT_UNROLL for (int64_t j = 0; j < kL; ++j) {
-          __builtin_memcpy(&r[j], in + j * column + 2 * k, sizeof(r[j]));
+          r[j] = j < columns ? load_first_pairs(in + j * column + 2 * k, whole - k) : S::zero();
         }
         transpose_rows<kL / 2, float>(r);
-        AOT_UNROLL for (int64_t i = 0; i < kL; ++i) S::store(out + (k + i) * kPanel, r[i]);
+        const int64_t there = min64(kL, whole - k);
+        for (int64_t i = 0; i < there; ++i) S::store(out + (k + i) * kPanel, r[i]);
       }
+      k = whole;
     }
     for (; k < ceil_div(kc, 2); ++k) {
       for (int64_t j = 0; j < kL; ++j) {
-        const bool there = n0 + j < n;
+        const bool there = j < columns;
         const Bf16* const at = in + 2 * k * row + j * column;
         const Bf16 pair[2] = {there ? at[0] : Bf16{}, there && 2 * k + 1 < kc ? at[row] : Bf16{}};
         __builtin_memcpy(out + k * kPanel + j, pair, sizeof(pair));
@@ -249,6 +300,28 @@ AOT_INLINE void pad_channels(const E* in, int64_t pixels, E* out) {
   for (; i < pixels; ++i) {
     __builtin_memcpy(out + i * (C + 1), in + i * C, C * sizeof(E));
     out[i * (C + 1) + C] = E{};
+  }
+}
+
+// Pixels of at most eight 16-bit channels, `step` elements apart, as they are, with zeros behind
+// them up to LD. A whole register is read and written while that stays inside both.
+template <int64_t C, int64_t LD, class E>
+AOT_INLINE void copy_few_channels(const E* in, int64_t step, int64_t pixels, E* out) {
+  static_assert(sizeof(E) == 2 && C <= LD && LD <= 8);
+  int64_t i = 0;
+  if (step >= C) {
+    typedef uint16_t Eight __attribute__((vector_size(16)));
+    Eight there;
+    for (int64_t c = 0; c < 8; ++c) there[c] = c < C ? 0xffff : 0;
+    for (; i * step + 8 <= (pixels - 1) * step + C && i * LD + 8 <= pixels * LD; ++i) {
+      Eight pixel;
+      __builtin_memcpy(&pixel, in + i * step, sizeof(pixel));
+      pixel &= there;
+      __builtin_memcpy(out + i * LD, &pixel, sizeof(pixel));
+    }
+  }
+  for (; i < pixels; ++i) {
+    for (int64_t c = 0; c < LD; ++c) out[i * LD + c] = c < C ? in[i * step + c] : E{};
   }
 }
 

@@ -3,10 +3,11 @@
 //   template <class Cfg, class Epi>
 //   void scan(const ScanArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi);
 //
-// Work units are blocks of kScanRows rows: work = ceil(m / kScanRows). The rows of a block advance
-// together, which hides the latency of the one addition that each element waits for; in a row by
-// itself sums and extrema are taken within vectors. Sums of floats accumulate in double, as eager's
-// do. The epilogue takes kScanColumns columns at a time, from the cache.
+// Work units are blocks of kScanRows rows: work = ceil(m / kScanRows). Sums and extrema are taken
+// within vectors of a row's neighbours, which also leaves nothing in the tile that is written in
+// elements and read in vectors; other operations take the rows of a block together, which hides the
+// latency of the one operation that each element waits for. Sums of floats accumulate in double, as
+// eager's do. The epilogue takes kScanColumns columns at a time, from the cache.
 //   scratch = kScanRows * min(n rounded up to 16, kScanColumns) * sizeof(compute_t<A>)
 //   epi(0, m0, m1, n0, n1, const compute_t<A>* tile, int64_t ld)    tile[(m - m0) * ld + j - n0]
 // LANES: rows are neighbours in memory (p.row is 1). So many of them are a work unit, each a lane
@@ -164,32 +165,38 @@ struct RowVector {
   }
 #endif
 
-  // Whole vectors of `n` columns; how many columns these are.
-  static AOT_INLINE int64_t scan(const A* x, int64_t col, int64_t n, Acc& acc, T* tile) {
+  // Columns of `n` in whole vectors; how many columns these are. `there`: elements from x on that
+  // exist, of this row and those behind it: where they fill the last vector, all columns are done.
+  static AOT_INLINE int64_t scan(const A* x, int64_t col, int64_t n, int64_t there, Acc& acc,
+                                 T* tile) {
     const V before = Simd<Acc>::set1(neutral<C, Acc>());
     V carry = Simd<Acc>::set1(acc);
     int64_t j = 0;
-    for (; j + kLanes <= n; j += kLanes) {
+    for (; j < n && j + kLanes <= there; j += kLanes) {
       const V v = running(load(x + j * col, col), before);
       const V out = combine(carry, v);
       *reinterpret_cast<Results*>(tile + j) = __builtin_convertvector(out, Results);
       carry = combine(carry, last(v, std::make_integer_sequence<int, kLanes>()));
     }
     acc = carry[0];
-    return j;
+    return min64(j, n);
   }
 };
 
-// `n` columns of one row.
-template <class Cfg>
-AOT_INLINE void scan_row(const ScanArgs<Cfg>& p, const typename Cfg::A* x, int64_t n,
-                         scan_accumulator<Cfg> (&acc)[1], compute_t<typename Cfg::A>* tile) {
-  int64_t done = 0;
-  constexpr Combine C = Cfg::COMBINE;
-  if constexpr (C == Combine::sum || C == Combine::max || C == Combine::min) {
-    done = RowVector<Cfg>::scan(x, p.col, n, acc[0], tile);
+// ROWS rows from m on, `n` columns from j on, each row's in vectors.
+template <class Cfg, int ROWS>
+AOT_INLINE void scan_in_vectors(const ScanArgs<Cfg>& p, int64_t m, int64_t j, int64_t n,
+                                scan_accumulator<Cfg> (&acc)[ROWS],
+                                compute_t<typename Cfg::A>* tile, int64_t ld) {
+  for (int r = 0; r < ROWS; ++r) {
+    const auto* const x = p.x + (m + r) * p.row + j * p.col;
+    const bool follow = p.col == 1 && p.row >= p.n;
+    const int64_t there = follow ? (p.m - 1 - m - r) * p.row + p.n - j : n;
+    scan_accumulator<Cfg> one[1] = {acc[r]};
+    const int64_t done = RowVector<Cfg>::scan(x, p.col, n, there, one[0], tile + r * ld);
+    scan_rows<Cfg, 1>(p, x + done * p.col, n - done, one, tile + r * ld + done, 0);
+    acc[r] = one[0];
   }
-  scan_rows<Cfg, 1>(p, x + done * p.col, n - done, acc, tile + done, 0);
 }
 
 // ROWS rows from m on, as far as the epilogue takes them at a time.
@@ -202,11 +209,11 @@ AOT_INLINE void scan_block(const ScanArgs<Cfg>& p, int64_t m, compute_t<typename
   AOT_UNROLL for (int r = 0; r < ROWS; ++r) acc[r] = neutral<Cfg::COMBINE, Acc>();
   for (int64_t j = 0; j < p.n; j += kScanColumns) {
     const int64_t stop = min64(j + kScanColumns, p.n);
-    const typename Cfg::A* const x = p.x + m * p.row + j * p.col;
-    if constexpr (ROWS == 1) {
-      scan_row<Cfg>(p, x, stop - j, acc, tile);
+    constexpr Combine C = Cfg::COMBINE;
+    if constexpr (C == Combine::sum || C == Combine::max || C == Combine::min) {
+      scan_in_vectors<Cfg, ROWS>(p, m, j, stop - j, acc, tile, ld);
     } else {
-      scan_rows<Cfg, ROWS>(p, x, stop - j, acc, tile, ld);
+      scan_rows<Cfg, ROWS>(p, p.x + m * p.row + j * p.col, stop - j, acc, tile, ld);
     }
     epi(0, m, m + ROWS, j, stop, tile, ld);
   }

@@ -139,9 +139,33 @@ AOT_INLINE Vec<T, N> load_first(const T* p, int64_t n) {
     return V::of(r_load<typename V::R>(lanes));
   }
 }
+// Lanes [From, From + n) of a register, n < 2 * Part, in at most log2 moves of whole parts.
+template <int Part, int From, class R, class T, int... L>
+AOT_INLINE void store_parts(T* p, R r, int64_t n, std::integer_sequence<int, L...> lanes) {
+  if (n & Part) {
+    const R part = __builtin_shufflevector(r, r, (L < Part ? From + L : L)...);
+    __builtin_memcpy(p, &part, Part * sizeof(T));
+  }
+  if constexpr (Part > 1) {
+    if (n & Part) {
+      store_parts<Part / 2, From + Part>(p + Part, r, n, lanes);
+    } else {
+      store_parts<Part / 2, From>(p, r, n, lanes);
+    }
+  }
+}
 template <class T, int N>
 AOT_INLINE void store_first(T* p, Vec<T, N> v, int64_t n) {
   using V = Vec<T, N>;
+#if AOT_ISA_LEVEL >= 4
+  if constexpr (!V::kSplit && N > 1) {
+    // Of constants: masked stores to memory beyond the caches take processors (Zen 5) longer.
+    if (__builtin_constant_p(n) && n > 0 && n < N) {
+      constexpr auto kLanes = std::make_integer_sequence<int, V::kRegLanes>();
+      return store_parts<N / 2, 0>(p, v.r, n, kLanes);
+    }
+  }
+#endif
   if constexpr (kMaskedMoves<T>) {
     store_masked(p, v, first_n<N>(n));
   } else if constexpr (V::kSplit) {

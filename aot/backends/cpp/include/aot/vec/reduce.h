@@ -51,26 +51,37 @@ AOT_INLINE T reduce(F f, Vec<T, N, S> v) {
   }
 }
 
-template <class T, int N>
-AOT_INLINE T reduce_sum(Vec<T, N> v) {
-  return reduce(detail::Add{}, v);
+// f over all lanes of both, the first of which has as many or more: one reduction of the fewer.
+template <class F, class T, int N, bool S, int M, bool U>
+AOT_INLINE T reduce(F f, Vec<T, N, S> v, Vec<T, M, U> w) {
+  static_assert(N >= M);
+  if constexpr (N == M) {
+    return reduce(f, f(v, w));
+  } else {
+    return reduce(f, f(lo_half(v), hi_half(v)), w);
+  }
 }
-template <class T, int N>
-AOT_INLINE T reduce_prod(Vec<T, N> v) {
-  return reduce(detail::Mul{}, v);
+
+template <class T, int... N>
+AOT_INLINE T reduce_sum(Vec<T, N>... v) {
+  return reduce(detail::Add{}, v...);
 }
-template <class T, int N>
-AOT_INLINE T reduce_xor(Vec<T, N> v) {
-  return reduce(detail::Xor{}, v);
+template <class T, int... N>
+AOT_INLINE T reduce_prod(Vec<T, N>... v) {
+  return reduce(detail::Mul{}, v...);
+}
+template <class T, int... N>
+AOT_INLINE T reduce_xor(Vec<T, N>... v) {
+  return reduce(detail::Xor{}, v...);
 }
 // NaN if any lane is NaN.
-template <class T, int N>
-AOT_INLINE T reduce_min(Vec<T, N> v) {
-  return reduce(detail::Minimum{}, v);
+template <class T, int... N>
+AOT_INLINE T reduce_min(Vec<T, N>... v) {
+  return reduce(detail::Minimum{}, v...);
 }
-template <class T, int N>
-AOT_INLINE T reduce_max(Vec<T, N> v) {
-  return reduce(detail::Maximum{}, v);
+template <class T, int... N>
+AOT_INLINE T reduce_max(Vec<T, N>... v) {
+  return reduce(detail::Maximum{}, v...);
 }
 
 // ---- arg-reductions ----
