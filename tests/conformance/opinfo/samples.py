@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from tests.conformance.opinfo.rebuilt import unique
 from tests.conformance.opinfo.scope import DTYPES, foreign_type, out_of_scope
 from tests.settings import seeded
 
@@ -106,12 +107,12 @@ def cases(op: str, dtype: str) -> tuple[Case, ...]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         samples = list(info.sample_inputs("cpu", DTYPES[dtype], requires_grad=False))
-    made = []
+    made, function = [], unique(op, info.op)
     for number, sample in enumerate(samples):
         leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
         leaves = [x.detach() if isinstance(x, torch.Tensor) else x for x in leaves]
         if not any(isinstance(x, torch.Tensor) and foreign_type(x) for x in leaves):
-            made.append(Case(op, dtype, number, info.op, tuple(leaves), spec))
+            made.append(Case(op, dtype, number, function, tuple(leaves), spec))
     return tuple(made)
 
 
