@@ -62,6 +62,25 @@ def test_a_number_out_of_range_is_an_error_when_it_is_packaged() -> None:
         _captured(lambda x: torch.quantile(x, 1.5), torch.ones(8))
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: torch.cov(x[None, None]), "has 3 dimensions"),
+        (lambda x: torch.cov(x, fweights=x), "must be whole numbers"),
+        (lambda x: torch.cov(x, aweights=x[:2]), "2 elements for 8 observations"),
+        (lambda x: torch.multinomial(x.long(), 2), "weights are floats"),
+        (lambda x: torch.multinomial(x, 0), "cannot draw 0 samples"),
+        (lambda x: torch.multinomial(x, 9), "9 samples of 8 without replacement"),
+    ],
+)
+def test_wrong_arguments_are_refused(call: Callable[..., Any], message: str) -> None:
+    with pytest.raises(RuntimeError):
+        call(torch.ones(8))
+    with pytest.raises((AotError, RuntimeError), match=message) as caught:
+        _captured(call, torch.ones(8))
+    assert isinstance(caught.value, AotError)
+
+
 def test_methods_are_the_functions() -> None:
     captured = _captured(lambda x, q: x.quantile(q), torch.arange(8.0), Q)
     (found,) = interpret_lowered(captured, (torch.arange(8.0), Q))
