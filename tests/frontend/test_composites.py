@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,22 +64,21 @@ def test_a_number_out_of_range_is_an_error_when_it_is_packaged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    "call",
     [
-        (lambda x: torch.cov(x[None, None]), "has 3 dimensions"),
-        (lambda x: torch.cov(x, fweights=x), "must be whole numbers"),
-        (lambda x: torch.cov(x, aweights=x[:2]), "2 elements for 8 observations"),
-        (lambda x: torch.multinomial(x.long(), 2), "weights are floats"),
-        (lambda x: torch.multinomial(x, 0), "cannot draw 0 samples"),
-        (lambda x: torch.multinomial(x, 9), "9 samples of 8 without replacement"),
+        lambda x: torch.cov(x[None, None]),
+        lambda x: torch.cov(x, fweights=x),
+        lambda x: torch.cov(x, aweights=x[:2]),
+        lambda x: torch.multinomial(x.long(), 2),
+        lambda x: torch.multinomial(x, 0),
+        lambda x: torch.multinomial(x, 9),
     ],
 )
-def test_wrong_arguments_are_refused(call: Callable[..., Any], message: str) -> None:
-    with pytest.raises(RuntimeError):
+def test_wrong_arguments_are_refused_in_eagers_words(call: Callable[..., Any]) -> None:
+    with pytest.raises(RuntimeError) as eager:
         call(torch.ones(8))
-    with pytest.raises((AotError, RuntimeError), match=message) as caught:
+    with pytest.raises(AotError, match=re.escape(str(eager.value).partition("\n")[0])):
         _captured(call, torch.ones(8))
-    assert isinstance(caught.value, AotError)
 
 
 def test_methods_are_the_functions() -> None:
