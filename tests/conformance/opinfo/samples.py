@@ -22,7 +22,6 @@ from tests.conformance.opinfo.rebuilt import unique
 from tests.conformance.opinfo.scope import DTYPES, foreign_type, out_of_scope
 from tests.settings import seeded
 
-
 ERRORS = "error"
 """What stands for the type in cases that eager refuses."""
 

@@ -58,9 +58,7 @@ def _bad(outcomes: list[Outcome]) -> str:
 @pytest.mark.slow
 def test_reference_inputs_match_eager() -> None:
     chosen = [
-        case
-        for pair in pairs()[::REFERENCE_EVERY]
-        for case in spread(*pair, CASES, reference=True)
+        case for pair in pairs()[::REFERENCE_EVERY] for case in spread(*pair, CASES, reference=True)
     ]
     outcomes = list(run_cases(chosen, EXECUTORS[f"cpu:{level()}"]))
     assert not _bad(outcomes)
