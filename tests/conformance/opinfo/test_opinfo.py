@@ -16,7 +16,7 @@ from tests.settings import LEVEL, level
 EVERY = 150
 PARTS = 4
 CASES = 3
-REFERENCE_EVERY = 400
+REFERENCE_EVERY = 800
 ERRORS_EVERY = 8
 
 
