@@ -179,7 +179,7 @@ def corrcoef(x: Tensor) -> Tensor:
 
 
 def multinomial(
-    x: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None
+    x: Tensor, num_samples: Any, replacement: bool = False, *, generator: Any = None
 ) -> Any:
     """As torch.multinomial, with the checks that torch makes when it runs."""
     check, columns = _untyped._check, x.shape[-1] if x.dim() else 0
