@@ -61,6 +61,8 @@ conformance: setup ## every operator row, and PyTorch's OpInfo samples, on every
 	@$(PY) -m tests.conformance.opinfo.sweep --executor cpu:x86-64-v3 --samples 2
 	@$(PY) -m tests.conformance.opinfo.sweep --executor cpu:x86-64-v3 --dtypes float32,bfloat16,int64,bool
 	@$(PY) -m tests.conformance.opinfo.sweep --executor triton --samples 2
+	@$(PY) -m tests.conformance.opinfo.sweep --executor cpu:x86-64-v3 --reference --samples 2
+	@$(PY) -m tests.conformance.opinfo.sweep --executor lower --errors
 	@$(PY) -m tools.operators
 
 models: setup ## architectures of four libraries, packaged and compared: benchmarks/results/models.md

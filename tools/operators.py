@@ -36,9 +36,10 @@ samples: how many are packaged and give the right result (against float64; integ
 many that were tried: on CPUs all samples of float32, bfloat16, int64 and bool, and samples of the
 other types that a seed has chosen. Types of which all samples are right share a line.
 CPU: packages, run. GPU: the generated Triton kernels in Triton's interpreter. Sizes are static.
-Random operators are compared in type and shape. Sparse and quantised types are not counted (they
-are refused when a package is built), nor are `eigh` and `svd`, which have several right results:
-their products are compared in `tests/conformance/linalg_rows.py`.
+Random operators are compared in type and shape. Sparse tensors are not counted (they are refused
+when a package is built). Of what has several right results, such as `eigh` and `svd`, what those
+share is compared: the products of factors, remainders, sums. Calls that eager refuses (OpInfo's
+error inputs) are refused too: `python -m tests.conformance.opinfo.sweep --errors`.
 
 This page is made by `python -m tools.operators` from benchmarks/results/opinfo_*.json, which
 `make conformance` writes. `aot-package ops --table` prints the same. An operator that is not listed

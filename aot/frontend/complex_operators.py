@@ -46,6 +46,15 @@ def _uniform(x: Tensor, low: float = 0.0, high: float = 1.0, generator: Any = No
     return torch.complex(re * (high - low) + low, im * (high - low) + low)
 
 
+def _normal(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
+    """Both parts have the mean, and half of the variance each."""
+    if not x.is_complex():
+        return NotImplemented
+    re, im = (torch.randn(x.shape, dtype=x.dtype.to_real(), device=x.device) for _ in range(2))
+    width = std * 0.5**0.5
+    return torch.complex(re * width + mean, im * width + mean)
+
+
 def _logaddexp(a: Tensor, b: Tensor) -> Any:
     """The logarithm of a sum of exponentials, of which none overflows.
 
@@ -88,6 +97,7 @@ COMPLEX: Mapping[Any, Decomposition] = {
     _aten.randn.default: partial(_drawn, torch.randn, 0.5**0.5),
     _aten.randn_like.default: partial(_drawn, torch.randn, 0.5**0.5),
     _aten.uniform.default: _uniform,
+    _aten.normal_functional.default: _normal,
     _aten.logaddexp.default: _logaddexp,
     _aten.rms_norm.default: _rms_norm,
     _aten.nonzero_static.default: _nonzero_static,

@@ -127,10 +127,12 @@ def cov(
     aweights: Tensor | None = None,
 ) -> Tensor:
     """As torch.cov."""
+    _untyped._check(x.dim() <= 2, lambda: f"cov(): the input has {x.dim()} dimensions, not 1 or 2")
     rows = x if x.dim() == 2 else x.reshape(1, -1)
     given = [w for w in (fweights, aweights) if w is not None]
     for name, weights in (("fweights", fweights), ("aweights", aweights)):
         if weights is not None:
+            _check_weights(name, weights, rows.shape[1])
             require(weights >= 0, f"cov(): {name} cannot be negative")
     weights = given[0] if len(given) == 1 else given[0] * given[1] if given else None
     if weights is None:
@@ -149,6 +151,18 @@ def cov(
     return torch.true_divide(torch.mm(apart, other.t().conj()), factor).squeeze()
 
 
+def _check_weights(name: str, weights: Tensor, observations: int) -> None:
+    whole = name == "fweights"
+    of_type = (not weights.is_floating_point() and not weights.is_complex()) == whole
+    kind = "whole numbers" if whole else "floats"
+    _untyped._check(weights.dim() <= 1, lambda: f"cov(): {name} has more than one dimension")
+    _untyped._check(of_type, lambda: f"cov(): {name} must be {kind}, not {weights.dtype}")
+    _untyped._check(
+        weights.numel() == observations,
+        lambda: f"cov(): {name} has {weights.numel()} elements for {observations} observations",
+    )
+
+
 def corrcoef(x: Tensor) -> Tensor:
     """As torch.corrcoef."""
     c = cov(x)
@@ -162,6 +176,22 @@ def corrcoef(x: Tensor) -> Tensor:
 
 
 # ---- random numbers ----
+
+
+def multinomial(
+    x: Tensor, num_samples: Any, replacement: bool = False, *, generator: Any = None
+) -> Any:
+    """As torch.multinomial, with the checks that torch makes when it runs."""
+    check, columns = _untyped._check, x.shape[-1] if x.dim() else 0
+    check(x.is_floating_point(), lambda: f"multinomial(): weights are floats, not {x.dtype}")
+    if isinstance(num_samples, int):
+        check(num_samples > 0, lambda: f"multinomial(): cannot draw {num_samples} samples")
+    if not replacement and isinstance(num_samples, int) and isinstance(columns, int):
+        check(
+            num_samples <= columns,
+            lambda: f"multinomial(): {num_samples} samples of {columns} without replacement",
+        )
+    return NotImplemented
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Any:
@@ -345,6 +375,7 @@ _OURS: Mapping[str, Callable[..., Any]] = {
     "narrow": narrow,
     "bincount": bincount,
     "binomial": binomial,
+    "multinomial": multinomial,
     "poisson": poisson,
     "unique_consecutive": unique_consecutive,
     "div": div,

@@ -59,6 +59,41 @@ def _pinv(
     return torch.matmul(v * inverse.unsqueeze(-2), u.mH)
 
 
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Attention that drops weights at random; other attention is lowered whole."""
+    if not dropout_p:
+        return NotImplemented
+    if enable_gqa:
+        copies = query.shape[-3] // key.shape[-3]
+        key, value = (t.repeat_interleave(copies, -3) for t in (key, value))
+    scores = torch.matmul(query, key.mT) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    mask = attn_mask
+    if is_causal:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+    weights = torch.ops.aten._safe_softmax(scores, -1)
+    return torch.matmul(torch.dropout(weights, dropout_p, train=True), value)
+
+
+def _resized(x: torch.Tensor, size: list[int], *, memory_format: Any = None) -> torch.Tensor:
+    """The elements in another shape; those that are not there are any numbers."""
+    wanted, flat = math.prod(size), x.reshape(-1)
+    if wanted > flat.shape[0]:
+        flat = torch.cat([flat, flat.new_zeros(wanted - flat.shape[0])])
+    return flat[:wanted].reshape(size).clone()
+
+
 _TERMS = 16
 _NEAR = {torch.float32: 2.6, torch.complex64: 2.6}
 """Norms for which so many terms are exact; 0.75 for types of twice as many bits."""
@@ -166,6 +201,8 @@ _CHUNKED = {
 OURS = {
     torch.ops.aten.linalg_pinv.atol_rtol_tensor: _pinv,
     torch.ops.aten.linalg_matrix_exp.default: _matrix_exp,
+    torch.ops.aten.resize.default: _resized,
+    torch.ops.aten.scaled_dot_product_attention.default: _attention,
     **COMPLEX,
     **EXPORTED,
 }

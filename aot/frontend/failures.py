@@ -59,6 +59,11 @@ _CAUSES = (
         "torch.while_loop; give a number that never changes to the model as an int.",
     ),
     _Cause(
+        r"item NYI for torch\.complex",
+        "the model takes a complex number out of a tensor, and torch.export has no such numbers",
+        "Keep it in a tensor without dimensions, or take x.real.item() and x.imag.item().",
+    ),
+    _Cause(
         r"Exporting a ScriptModule is not supported",
         "TorchScript modules cannot be traced",
         "Package the Python module that the script was made from.",

@@ -61,7 +61,8 @@ PARTWISE: Mapping[str, tuple[int, ...]] = {
     ),
     **_named((0,), "scalar_tensor.default"),
     **_named((0, 1), "copy.default slice_scatter.default select_scatter.default"),
-    **_named((0, 1), "as_strided_scatter.default linspace.default"),
+    **_named((0, 1), "as_strided_scatter.default linspace.default linspace.Tensor_Tensor"),
+    **_named((0, 1), "linspace.Tensor_Scalar linspace.Scalar_Tensor"),
     **_named((0, 1), "diagonal_scatter.default"),
     **_named((0, 2), "constant_pad_nd.default masked_fill.Scalar masked_fill.Tensor"),
     **_named(

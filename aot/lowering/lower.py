@@ -106,11 +106,13 @@ _INSTEAD: Mapping[str, str] = {
 }
 """Operators without a row -> why, and what its author can do."""
 
+_OF_COMPLEX = "on complex numbers: write it with x.real and x.imag"
+
 
 def _missing(op: TensorOp) -> str:
     """Why there is no row; "" where the operator's name says it all."""
-    complex_ = "on complex numbers" if op.target.startswith(FORMULA) else ""
-    return _INSTEAD.get(op.target.removeprefix(FORMULA), complex_)
+    instead = _OF_COMPLEX if op.target.startswith(FORMULA) else ""
+    return _INSTEAD.get(op.target.removeprefix(FORMULA), instead)
 
 
 def _public(origin: Origin) -> errors.Origin:

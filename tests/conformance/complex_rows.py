@@ -201,8 +201,9 @@ def _indexed(x: torch.Tensor, at: torch.Tensor) -> tuple[torch.Tensor, ...]:
     )
 
 
-def _lines(x: torch.Tensor) -> torch.Tensor:
-    return x + torch.linspace(1 + 2j, 3 - 1j, 7, dtype=x.dtype)
+def _lines(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    between = [(1 + 2j, 3 - 1j), (x[0], x[1]), (x[0], 3 - 1j), (1 + 2j, x[1])]
+    return tuple(x + torch.linspace(*ends, 7, dtype=x.dtype) for ends in between)
 
 
 def _strided(x: torch.Tensor, part: torch.Tensor) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,24 @@ def test_a_share_out_of_range_fails_as_in_eager() -> None:
 def test_a_number_out_of_range_is_an_error_when_it_is_packaged() -> None:
     with pytest.raises(AotError, match="in the range"):
         _captured(lambda x: torch.quantile(x, 1.5), torch.ones(8))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.cov(x[None, None]),
+        lambda x: torch.cov(x, fweights=x),
+        lambda x: torch.cov(x, aweights=x[:2]),
+        lambda x: torch.multinomial(x.long(), 2),
+        lambda x: torch.multinomial(x, 0),
+        lambda x: torch.multinomial(x, 9),
+    ],
+)
+def test_wrong_arguments_are_refused_in_eagers_words(call: Callable[..., Any]) -> None:
+    with pytest.raises(RuntimeError) as eager:
+        call(torch.ones(8))
+    with pytest.raises(AotError, match=re.escape(str(eager.value).partition("\n")[0])):
+        _captured(call, torch.ones(8))
 
 
 def test_methods_are_the_functions() -> None:

@@ -46,3 +46,14 @@ def test_chunked_losses_are_those_of_the_whole(reduction: str) -> None:
     assert not any("torch_nn" in str(node.target) for node in captured.program.graph.nodes)
     (found,) = interpret_lowered(captured, (x, w, b))
     np.testing.assert_allclose(found, loss(x, w, b), rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(3, 2), (6,), (2, 2), (4, 3)])
+def test_resized_tensors_keep_the_elements_that_they_had(size: tuple[int, ...]) -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    other = torch.ones(size)
+    captured = capture_module(Calls(lambda x, o: (x + 1).resize_as_(o)), (x, other))
+    (found,) = interpret_lowered(captured, (x, other))
+    assert found.shape == size
+    kept = min(6, other.numel())
+    np.testing.assert_array_equal(found.reshape(-1)[:kept], np.arange(1, 7)[:kept])

@@ -42,9 +42,10 @@ class Opaque:
         (decides, "a decision of the model depends on the values of a tensor", r"torch\.cond"),
         (unrolls, "uses a number as a constant that it computes", r"torch\.while_loop"),
         (lambda x: torch.from_numpy(x.numpy() + 1), "leaves PyTorch", "custom operator"),
+        (lambda x: (x * 1j)[0].item(), "takes a complex number out", "x.real"),
         (Opaque, "gives an object that torch cannot look into", "register_pytree_node"),
     ],
-    ids=["decision", "number", "numpy", "object"],
+    ids=["decision", "number", "numpy", "complex", "object"],
 )
 def test_causes_have_their_own_sentence(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], function: Any, message: str, advice: str

@@ -95,6 +95,16 @@ DRAWS = {
     "uniform": (lambda x: torch.empty(N).uniform_(-1, 1), 0.0, 3**-0.5, (-1, 1)),
     "geometric": (lambda x: torch.empty(N).geometric_(0.25), 4.0, 12**0.5, (1, 99)),
     "dropout": (lambda x: torch.dropout(torch.ones(N), 0.2, True), 1.0, 0.5, (0, 1.2501)),
+    "complex normal": (
+        lambda x: torch.empty(N, dtype=torch.complex64).normal_(2.0, 1.0).real,
+        *(2.0, 0.5**0.5, (-2.0, 6.0)),
+    ),
+    "attention": (
+        lambda x: torch.nn.functional.scaled_dot_product_attention(
+            torch.zeros(N, 1), x[:, None], torch.ones(4, 1), dropout_p=0.2
+        ),
+        *(1.0, 0.25, (0, 1.2501)),
+    ),
     "rrelu": (
         lambda x: torch.nn.functional.rrelu(-torch.ones(N), 0.2, 0.8, True),
         -0.5,

@@ -75,7 +75,7 @@ def test_what_has_no_way_is_refused_by_its_own_name() -> None:
     (missing,) = caught.value.missing
     assert (missing.operator, missing.reason) == (
         "aten.logcumsumexp.default",
-        "on complex numbers",
+        "on complex numbers: write it with x.real and x.imag",
     )
 
 

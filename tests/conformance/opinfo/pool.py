@@ -24,13 +24,15 @@ class Task:
     """Cases of one or several operators, which share modules.
 
     `pairs`: (operator, type). `samples`: at most so many of each, spread evenly; 0: all. `only`:
-    these alone. `draw`: a seed that chooses the samples instead.
+    these alone. `draw`: a seed that chooses the samples instead. `reference`: take the operators'
+    reference inputs.
     """
 
     pairs: tuple[tuple[str, str], ...]
     samples: int = 0
     only: tuple[Number, ...] = ()
     draw: int | None = None
+    reference: bool = False
 
     def __str__(self) -> str:
         """The operators, first and last."""
@@ -50,7 +52,8 @@ def serve(pipe: Connection, executor: str) -> None:
     run = executor_named(executor)
     while True:
         task: Task = pipe.recv()
-        chosen = [case for pair in task.pairs for case in spread(*pair, task.samples, task.draw)]
+        how = task.samples, task.draw, task.reference
+        chosen = [case for pair in task.pairs for case in spread(*pair, *how)]
         if task.only:
             chosen = [case for case in chosen if case.key in task.only]
         pipe.send([case.key for case in chosen])

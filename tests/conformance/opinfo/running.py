@@ -13,6 +13,7 @@ from aot_runtime import InvalidArgument, ShapeMismatch
 
 from aot.errors import AotError, InternalError, ToolchainError, UnsupportedOperators
 from aot.frontend.capture import Captured, capture_module
+from aot.frontend.golden import examples
 from aot.frontend.ingest import ingest
 from aot.ir.tensors import GraphOp, TensorGraph, Tree, reads_of
 from aot.lowering.lower import lower_outline
@@ -20,7 +21,7 @@ from aot.lowering.outline import outline
 from tests.conformance.executors import Executor
 from tests.conformance.opinfo.expected import Expected, compare, expected
 from tests.conformance.opinfo.outcome import CRASH, OK, OUT, REFUSED, WRONG, Outcome
-from tests.conformance.opinfo.samples import AllCases, Case
+from tests.conformance.opinfo.samples import ERRORS, AllCases, Case
 
 BATCH = 64
 """Cases in one module."""
@@ -33,6 +34,9 @@ def run_cases(chosen: Sequence[Case], executor: Executor | None) -> Iterator[Out
     """The outcome of each case; without an executor, as far as the lowering."""
     wanted: dict[Case, Expected] = {}
     for case in chosen:
+        if case.dtype == ERRORS:
+            yield outcome(case, *_of_refused(case))
+            continue
         try:
             found = expected(case)
         except Exception as error:  # samples that look beyond a view's own elements
@@ -45,6 +49,29 @@ def run_cases(chosen: Sequence[Case], executor: Executor | None) -> Iterator[Out
     rest = list(wanted)
     for start in range(0, len(rest), BATCH):
         yield from _run_batch(rest[start : start + BATCH], wanted, executor)
+
+
+def _of_refused(case: Case) -> tuple[str, str]:
+    """What became of a call that eager refuses: it must be refused by an error for users.
+
+    What tracing lets pass is refused when eager computes the package's reference outputs.
+    """
+    try:
+        with torch.no_grad():
+            case.call(t.clone() for t in case.tensors)
+    except Exception as error:  # of any class: operators and Python's own checks raise
+        eager = first_line(error)
+    else:
+        return OUT, "eager takes it"
+    try:
+        captured = capture_module(AllCases([case]), _inputs([case]))
+        lower_outline(outline(ingest(captured)[0]))
+        examples(captured)
+    except AotError as error:
+        return (CRASH, str(error)) if isinstance(error, InternalError) else (OK, "")
+    except Exception as error:  # none that is for users
+        return CRASH, f"{type(error).__name__}: {error}"[:500]
+    return WRONG, f"it is packaged; eager: {eager}"
 
 
 def outcome(case: Case, kind: str, reason: str = "") -> Outcome:

@@ -1,4 +1,9 @@
-"""Samples of PyTorch's OpInfo database as cases: a function, its tensors, and everything else."""
+"""Samples of PyTorch's OpInfo database as cases: a function, its tensors, and everything else.
+
+Beside the samples there are its reference inputs, which are more of them (broadcast, with gaps,
+extreme values), and its error inputs, calls that eager refuses: these are cases of a type of their
+own, `ERRORS`.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +18,12 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from tests.conformance.opinfo.rebuilt import unique
 from tests.conformance.opinfo.scope import DTYPES, foreign_type, out_of_scope
 from tests.settings import seeded
+
+ERRORS = "error"
+"""What stands for the type in cases that eager refuses."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +96,14 @@ def pairs(dtypes: Sequence[str] = tuple(DTYPES)) -> list[tuple[str, str]]:
         for name, info in sorted(_operators().items())
         if not out_of_scope(name)
         for dtype in dtypes
-        if DTYPES[dtype] in info.supported_dtypes("cpu")
+        if _has(info, dtype)
     ]
+
+
+def _has(info: Any, dtype: str) -> bool:
+    if dtype == ERRORS:
+        return info.error_inputs_func is not None
+    return DTYPES[dtype] in info.supported_dtypes("cpu")
 
 
 def seed() -> None:
@@ -99,28 +114,40 @@ def seed() -> None:
 
 
 @lru_cache(maxsize=1)
-def cases(op: str, dtype: str) -> tuple[Case, ...]:
-    """The samples of an operator in a type; those with arguments of foreign types are left out."""
+def cases(op: str, dtype: str, reference: bool = False) -> tuple[Case, ...]:
+    """The samples of an operator in a type; those with arguments of foreign types are left out.
+
+    `reference`: its reference inputs instead, where it has any.
+    """
     info = _operators()[op]
     seed()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        samples = list(info.sample_inputs("cpu", DTYPES[dtype], requires_grad=False))
-    made = []
+        samples = _samples(info, dtype, reference)
+    made, function = [], unique(op, info.op)
     for number, sample in enumerate(samples):
         leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
         leaves = [x.detach() if isinstance(x, torch.Tensor) else x for x in leaves]
         if not any(isinstance(x, torch.Tensor) and foreign_type(x) for x in leaves):
-            made.append(Case(op, dtype, number, info.op, tuple(leaves), spec))
+            made.append(Case(op, dtype, number, function, tuple(leaves), spec))
     return tuple(made)
 
 
-def spread(op: str, dtype: str, count: int, draw: int | None = None) -> Sequence[Case]:
+def _samples(info: Any, dtype: str, reference: bool) -> list[Any]:
+    if dtype == ERRORS:
+        return [error.sample_input for error in info.error_inputs("cpu")]
+    listed = info.reference_inputs if reference else info.sample_inputs
+    return list(listed("cpu", DTYPES[dtype], requires_grad=False))
+
+
+def spread(
+    op: str, dtype: str, count: int, draw: int | None = None, reference: bool = False
+) -> Sequence[Case]:
     """At most `count` of an operator's cases, spread evenly over them; 0: all.
 
-    `draw`: a seed that chooses them at random instead.
+    `draw`: a seed that chooses them at random instead. `reference`: of its reference inputs.
     """
-    every = cases(op, dtype)
+    every = cases(op, dtype, reference)
     if not 0 < count < len(every):
         return every
     if draw is not None:

@@ -10,6 +10,9 @@ counts into benchmarks/results/opinfo_<executor>.json. `--shard 2/5`, `--ops REG
 
 runs 1,000 samples that a seed chooses, one of as many operators and types, on this machine's GPU;
 `--limit SECONDS` ends a run of any sort early, and what was answered by then counts.
+
+`--reference` takes the operators' reference inputs in place of their samples; `--errors` their
+error inputs, of which no package must come. Both have files of their own.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -38,7 +42,7 @@ from tests.conformance.opinfo.outcome import (
 )
 from tests.conformance.opinfo.pool import Task, run_tasks
 from tests.conformance.opinfo.running import BATCH
-from tests.conformance.opinfo.samples import pairs
+from tests.conformance.opinfo.samples import ERRORS, pairs
 from tests.conformance.opinfo.scope import DTYPES
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
@@ -124,6 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", type=int, default=BATCH, help="with --draw: cases of a module")
     parser.add_argument("--limit", type=float, default=0.0, help="seconds until it ends; 0: never")
     parser.add_argument("--output", type=Path, help="default: benchmarks/results/opinfo_….json")
+    inputs = parser.add_mutually_exclusive_group()
+    inputs.add_argument("--reference", action="store_true", help="take reference inputs")
+    inputs.add_argument("--errors", action="store_true", help="take error inputs; nothing runs")
     options = parser.parse_args(arguments)
     outcomes = _run(_tasks(options), options)
     _summary(tabulate(outcomes))
@@ -131,14 +138,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tasks(options: argparse.Namespace) -> list[Task]:
-    dtypes = options.dtypes.split(",")
+    dtypes = [ERRORS] if options.errors else options.dtypes.split(",")
     if options.draw is not None:
-        return drawn(options.draw, options.count, options.ops, dtypes, options.batch)
-    return plan(options.ops, dtypes, options.samples, options.shard)
+        tasks = drawn(options.draw, options.count, options.ops, dtypes, options.batch)
+    else:
+        tasks = plan(options.ops, dtypes, options.samples, options.shard)
+    return [replace(task, reference=options.reference) for task in tasks]
+
+
+def _kept(options: argparse.Namespace) -> Path:
+    name = ERRORS if options.errors else options.executor
+    return results_file(f"{name} reference" if options.reference else name)
 
 
 def _run(tasks: Sequence[Task], options: argparse.Namespace) -> list[Outcome]:
-    path = options.output or results_file(options.executor)
+    path = options.output or _kept(options)
     before, outcomes, start = read_table(path), [], time.monotonic()
     running = run_tasks(tasks, options.executor, options.workers, options.seconds, options.limit)
     for done, (task, found) in enumerate(running, 1):

@@ -7,15 +7,17 @@ from functools import lru_cache
 import pytest
 
 from tests.conformance.executors import EXECUTORS
-from tests.conformance.opinfo.outcome import CRASH, OK, REFUSED, WRONG, Table, count
+from tests.conformance.opinfo.outcome import CRASH, OK, REFUSED, WRONG, Outcome, Table, count
 from tests.conformance.opinfo.running import run_cases
-from tests.conformance.opinfo.samples import Case, cases, pairs, spread
+from tests.conformance.opinfo.samples import ERRORS, Case, cases, pairs, spread
 from tests.conformance.opinfo.sweep import read_table, results_file
 from tests.settings import LEVEL, level
 
 EVERY = 150
 PARTS = 4
 CASES = 3
+REFERENCE_EVERY = 800
+ERRORS_EVERY = 8
 
 
 @lru_cache(maxsize=1)
@@ -36,8 +38,7 @@ def _all_were_packaged(table: Table, op: str, dtype: str) -> bool:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_opinfo_samples_match_eager(part: int, name: str) -> None:
     outcomes = list(run_cases(_chosen(part), EXECUTORS[name]))
-    bad = [f"{o.label}: {o.reason}" for o in outcomes if o.kind in (WRONG, CRASH)]
-    assert not bad, "\n".join(bad)
+    assert not _bad(outcomes)
     # The sweep is made for one level; what is refused is the same for all.
     table = read_table(results_file(f"cpu:{LEVEL}" if name != "triton" else name))
     new = [
@@ -48,3 +49,24 @@ def test_opinfo_samples_match_eager(part: int, name: str) -> None:
     assert not new, "refused, although the kept results say that all samples are packaged: " + str(
         new
     )
+
+
+def _bad(outcomes: list[Outcome]) -> str:
+    return "\n".join(f"{o.label}: {o.reason}" for o in outcomes if o.kind in (WRONG, CRASH))
+
+
+@pytest.mark.slow
+def test_reference_inputs_match_eager() -> None:
+    chosen = [
+        case for pair in pairs()[::REFERENCE_EVERY] for case in spread(*pair, CASES, reference=True)
+    ]
+    outcomes = list(run_cases(chosen, EXECUTORS[f"cpu:{level()}"]))
+    assert not _bad(outcomes)
+    assert OK in {o.kind for o in outcomes}
+
+
+def test_what_eager_refuses_is_not_packaged() -> None:
+    chosen = [case for pair in pairs([ERRORS])[::ERRORS_EVERY] for case in cases(*pair)]
+    outcomes = list(run_cases(chosen, None))
+    assert not _bad(outcomes)
+    assert sum(o.kind == OK for o in outcomes) > len(outcomes) // 2
