@@ -53,16 +53,19 @@ def number_text(position: str, digits: Sequence[Digit]) -> tuple[str, str]:
 
     `digits`: the most significant of the position first.
     """
-    terms, tests, place = [], [], 1
+    terms, tests, place, plain = [], [], 1, True
     for digit in reversed(digits):
         room = power_above(digit.size)
         text = position if place == 1 else f"{position} // {place}"
         text = f"({text}) % {room}"
         if digit.size > 1:
             terms.append(text if digit.weight == 1 else f"({text}) * {digit.weight}")
+        plain = plain and digit.size == room and digit.weight == place
         if digit.size < room:
             tests.append(f"(({text}) < {digit.size})")
         place *= room
+    if plain:  # as it is, Triton sees which are neighbours
+        return position, ""
     return " + ".join(terms) or f"{position} * 0", " & ".join(tests)
 
 

@@ -27,7 +27,7 @@ from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Buffer, View
 from aot.ir.scalar import load
 from aot.ir.templates.fft import Fft
-from aot.symbolic import ceil_div, integer, is_int, product, substitute, var
+from aot.symbolic import ceil_div, coefficient_of, integer, is_int, product, substitute, var
 
 _WIDEST = 16
 """Points of the widest digit that is a power of two."""
@@ -86,7 +86,7 @@ def fft_tile(call: Fft, dtype: DType, hints: Hints, gpu: Gpu) -> FftTile:
         lanes, rows = 1, max(1, 1024 // points)
         rows = min(rows, power_above(max(1, outer // gpu.multiprocessors)))
     else:
-        lanes = max(_LEAST_LANES // number, min(_LANES // number, _MOST_BYTES // 4 // number // points))
+        lanes = max(_LEAST_LANES // number, min(_LANES // number, _MOST_BYTES // number // points))
         lanes, rows = min(lanes, power_above(inner)), 1
     warps = max(1, min(16, points * lanes * rows // (WARP * _EACH)))
     return FftTile(rows, lanes, points, warps)
@@ -116,6 +116,20 @@ class _Fft:
     def count(self) -> int:
         """Digits of the first of both sizes."""
         return len(digits_of(self.call.sizes[0], _WIDEST))
+
+    @cached_property
+    def are_pairs(self) -> bool:
+        """Whether both parts of each number are neighbours."""
+        re, im = self.call.re, self.call.im
+        if im is None or im.buffer != re.buffer:
+            return False
+        axes = {own.symbol: other.symbol for own, other in zip(im.axes, re.axes, strict=True)}
+        places = (
+            self.context.offset(view.buffer, (substitute(e, axes) for e in view.index))
+            for view in (re, im)
+        )
+        first, second = places
+        return is_int((second - first).expand(), 1)
 
     @property
     def points(self) -> int:
@@ -151,10 +165,13 @@ def emit_fft(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu)
     context = with_ranges(context, (*axes, *call.output.axes))
     t = _Fft(kernel, call, context, dtype, fft_tile(call, dtype, hints, gpu))
     hooks = Hooks(context)
-    for role in ("re", "im"):
-        view: View | None = getattr(call, role)
-        if view is not None:
-            _write_load(hooks, t, view, f"load_{role}")
+    if t.are_pairs:
+        _write_pairs(hooks, t)
+    else:
+        for role in ("re", "im"):
+            view: View | None = getattr(call, role)
+            if view is not None:
+                _write_load(hooks, t, view, f"load_{role}")
     _write_tables(hooks, t)
     _write_finish(hooks, t)
     writer = Writer()
@@ -179,7 +196,7 @@ def emit_fft(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu)
     return replace(emitted, function=f"{head}{writer.text()}\n\n{emitted.function}")
 
 
-_HOOKS = ("load_re", "load_im", "load_roots", "load_others", "load_fine", "load_coarse", "finish")
+_HOOKS = ("load_pairs", "load_re", "load_im", "load_roots", "load_others", "load_fine", "load_coarse", "finish")
 
 
 def _write_load(hooks: Hooks, t: _Fft, view: View, name: str) -> None:
@@ -197,6 +214,35 @@ def _write_load(hooks: Hooks, t: _Fft, view: View, name: str) -> None:
             body.take_dim(TileDim("n", (inner,), t.tile.lanes, 1, width="n.shape[1]"))
         value = body.value(load(view.buffer, t.dtype, view.index))
         body.writer.line(f"return {body.padded(value, frozenset(('m', 'n')))}")
+
+
+def _write_pairs(hooks: Hooks, t: _Fft) -> None:
+    """The hook that reads both parts of numbers, which are neighbours."""
+    view = t.call.re
+    outer, point, inner = view.axes
+    with hooks.function("load_pairs", "first", "m", "n") as body:
+        if t.is_row:
+            pairs = Axis(_PAIR, integer(2 * t.points))
+            body.take_dim(TileDim("m", (outer,), t.tile.rows, 0, width="m.shape[0]"))
+            body.take_dim(TileDim("n", (pairs,), 1, 1, scattered=True, width="n.shape[1]"))
+            body.name_axis(inner.symbol, "0", None)
+            symbol = point.symbol
+        else:
+            pairs = Axis(_PAIR, t.context.ranges.extents[_PAIR])
+            body.name_axis(outer.symbol, "first", None)
+            body.take_dim(TileDim("m", (point,), 1, 0, scattered=True, width="m.shape[0]"))
+            body.take_dim(TileDim("n", (pairs,), 2 * t.tile.lanes, 1, width="n.shape[1]"))
+            symbol = inner.symbol
+        body.name_axis(symbol, "(n // 2)", "n")
+        offset = t.context.offset(view.buffer, view.index)
+        beside = coefficient_of(offset, symbol) == 2
+        text, _ = body.index(substitute(offset, {symbol: integer(0)}) if beside else offset, {})
+        own = "n" if beside else "n % 2"
+        both = ("m", "n")
+        shape, masks = body.shape(both), " & ".join(body.masks(both))
+        pointer = f"{t.context.pointers[view.buffer]} + tl.broadcast_to(({text}) + {own}, {shape})"
+        masked = f", mask=tl.broadcast_to({masks}, {shape}), other=0" if masks else ""
+        body.writer.line(f"return tl.load({pointer}{masked})")
 
 
 def _write_tables(hooks: Hooks, t: _Fft) -> None:
@@ -268,7 +314,7 @@ class _Passes:
             self.line(f"rows = first + tl.arange(0, {t.tile.rows})[:, None]")
         else:
             self.line(f"lanes = lane + tl.arange(0, {t.tile.lanes})[None, :]")
-        x = self._loaded("load_im" in hooks)
+        x = self._paired() if t.are_pairs else self._loaded("load_im" in hooks)
         for k, size in enumerate(digits):
             self.line(f"# digit {k}: {size}")
             x = self.transforms.transform(x)
@@ -282,6 +328,34 @@ class _Passes:
 
     def _positions(self, k: int) -> int:
         return self.room // power_above(self.t.digits[k])
+
+    def _paired(self) -> list[Names]:
+        """The points of the first pass, of which both parts are neighbours."""
+        t, tile, count = self.t, self.t.tile, self._positions(0)
+        if t.is_row:
+            self.line(f"pair = tl.arange(0, {2 * count})[None, :]")
+            number, test = number_text("(pair // 2)", t.before(0))
+            self.line("number = pair" if number == "(pair // 2)" else f"number = ({number}) * 2 + pair % 2")
+            scale = 2
+        else:
+            self.line(f"at0 = tl.arange(0, {count})[:, None]")
+            number, test = number_text("at0", t.before(0))
+            self.line(f"number = {number}")
+            self.line(f"pairs = lane * 2 + tl.arange(0, {2 * tile.lanes})[None, :]")
+            scale = 1
+        found = []
+        step = t.points // t.digits[0]
+        for j in range(t.digits[0]):
+            place = f"number + {j * step * scale}"
+            if test:
+                place = f"tl.where({test}, {place}, {t.points * scale})"
+            where = f"rows, {place}" if t.is_row else f"{place}, pairs"
+            shape = f"[{tile.rows}, {count}, {tile.lanes}, 2]"
+            self.line(
+                f"x{j}, w{j} = tl.split(tl.reshape(load_pairs(args, first, {where}), {shape}))"
+            )
+            found.append((f"w{j}", f"x{j}") if t.call.inverse else (f"x{j}", f"w{j}"))
+        return found
 
     def _loaded(self, has_im: bool) -> list[Names]:
         t = self.t
@@ -420,7 +494,7 @@ class _Passes:
         if t.is_row:
             self.line(f"pair = tl.arange(0, {2 * count})[None, :]")
             point, test = number_text("(pair // 2)", number)
-            self.line(f"point = ({point}) * 2 + pair % 2")
+            self.line("point = pair" if point == "(pair // 2)" else f"point = ({point}) * 2 + pair % 2")
             shape, most, scale = f"[{tile.rows}, {2 * count}]", 2 * t.points, 2
         else:
             self.line(f"at = tl.arange(0, {count})[:, None]")
