@@ -132,18 +132,18 @@ class Transforms:
         found = {0: self.fresh(total[0], total[1])}
         for k in range(1, half + 1):
             roots = [_root(j * k % n, n) for j in range(1, half + 1)]
-            even = [
-                " + ".join((x[0][c], *(f"{s[c]} * {r[0]!r}" for s, r in zip(sums, roots, strict=True))))
-                for c in range(2)
-            ]
-            odd = [
-                " + ".join(f"{d[c]} * {-r[1]!r}" for d, r in zip(differences, roots, strict=True))
-                for c in range(2)
-            ]
-            e, o = self.fresh(even[0], even[1]), self.fresh(odd[0], odd[1])
+            even = [_products(sums, [r[0] for r in roots], c) for c in range(2)]
+            odd = [_products(differences, [-r[1] for r in roots], c) for c in range(2)]
+            e = self.fresh(*(f"{x[0][c]} + {even[c]}" for c in range(2)))
+            o = self.fresh(odd[0], odd[1])
             found[k] = self.fresh(f"{e[0]} + {o[1]}", f"{e[1]} - {o[0]}")
             found[n - k] = self.fresh(f"{e[0]} - {o[1]}", f"{e[1]} + {o[0]}")
         return [found[k] for k in range(n)]
+
+
+def _products(x: Sequence[Names], factors: Sequence[float], part: int) -> str:
+    """The sum of a part of numbers times factors."""
+    return " + ".join(f"{y[part]} * {f!r}" for y, f in zip(x, factors, strict=True))
 
 
 def _root(power: int, n: int) -> tuple[float, float]:

@@ -7,7 +7,7 @@ Steps are written out, so that a column is found by its name; rows are exchanged
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 LIMIT = 32
 """Rows and columns of the largest matrices that are taken by columns."""
@@ -147,7 +147,7 @@ class Columns:
         line(f"info = tl.zeros({self._shape}, tl.int32)")
         for k in range(n):
             line(f"pivot = {self._from(f'a{k}', k)}")
-            line(f"going = (info == 0) & (pivot > 0)")
+            line("going = (info == 0) & (pivot > 0)")
             line(f"info = tl.where((info == 0) & ((pivot > 0) == 0), {k + 1}, info)")
             line("root = exact_root(tl.where(going, pivot, 1))")
             line(f"factor = tl.where(i == {k}, root, exact_quotient(a{k}, root))")
@@ -190,14 +190,9 @@ class Columns:
     def _right(self, first: str, *solved: tuple[bool, bool], lanes: bool) -> None:
         """Loads right-hand sides, some columns at a time, solves for them, and stores what is X."""
         self.line(f"for start in range(0, right, {self.right}):")
-        inner = Columns(
-            lambda text: self.line(f"    {text}"),
-            self.rows, self.columns, self.matrices, self.high, self.wide, self.right, self.kind,
-            self.options,
-        )
-        inner.line(
-            f"x = matrix_tile(args, load_b, m, start, right, {self.rows}, {self.high}, {self.right})"
-        )
+        inner = replace(self, line=lambda text: self.line(f"    {text}"))
+        sizes = f"{self.rows}, {self.high}, {self.right}"
+        inner.line(f"x = matrix_tile(args, load_b, m, start, right, {sizes})")
         inner._split("x", "x", self.right)
         for upper, unit in solved:
             inner._substitute(self.right, upper=upper, unit=unit, lanes=lanes)

@@ -142,7 +142,7 @@ def matrix_tile(call: LibraryCall, dtype: DType, hints: Hints, gpu: Gpu) -> Matr
 def _by_columns(call: LibraryCall, routine: SmallRoutine) -> bool:
     """Whether each column of a matrix is a tensor of its own."""
     sizes = _matrix(call, routine)
-    return routine.function in ROUTINES and LEAST <= min(sizes) and max(sizes) <= MOST_COLUMNS
+    return routine.function in ROUTINES and min(sizes) >= LEAST and max(sizes) <= MOST_COLUMNS
 
 
 def emit_library(

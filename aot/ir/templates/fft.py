@@ -136,7 +136,6 @@ class Fft(TemplateCall):
         made = _Nests(self, builder)
         return [*made.passes(), made.last()]
 
-
     def _sides(self) -> tuple[int, int]:
         """The number of points as a product of two that are as alike as can be."""
         if self.others is not None:
