@@ -282,7 +282,7 @@ class Passes:
         shape = f"[{tile.rows}, {self._positions(k + 1)}, {tile.lanes}{halves}]"
         parts = []
         for c, part in enumerate(("re", "im")):
-            joined = _joined([y[c] for y in x] + [f"tl.zeros_like({x[0][c]})"] * (own - len(x)))
+            joined = joined([y[c] for y in x] + [f"tl.zeros_like({x[0][c]})"] * (own - len(x)))
             self.line(f"{part} = {joined}")
             apart = f"[{tile.rows}, {following}, {rest}, {before}, {tile.lanes}, {own}]"
             self.line(f"{part} = tl.reshape({part}, {apart})")
@@ -344,8 +344,8 @@ class Passes:
         return self._times_factors(y, f"row + {add}", "column")
 
 
-def _joined(names: Sequence[str]) -> str:
+def joined(names: Sequence[str]) -> str:
     """One tensor of several, their number in its last dimensions."""
     if len(names) == 1:
         return names[0]
-    return f"tl.join({_joined(names[0::2])}, {_joined(names[1::2])})"
+    return f"tl.join({joined(names[0::2])}, {joined(names[1::2])})"

@@ -20,7 +20,16 @@ ROUTINES = frozenset(
 )
 """Device functions that have such a form."""
 
+STATEMENTS = 640
+"""Updates of columns that a kernel has, about: compilers take a second for fifty of them."""
+
 HEAD = "args, load_a, load_b, finish, program, right, record"
+
+
+def right_columns(size: int, wanted: int) -> int:
+    """Columns of right-hand sides that are solved for at once, for matrices of a size."""
+    room = max(1, (STATEMENTS - size * size // 2) // (2 * size))
+    return min(wanted, 1 << (room.bit_length() - 1))
 
 
 @dataclass(frozen=True)
@@ -187,16 +196,26 @@ class Columns:
                 own = f"x{r}" if unit else f"tl.where(place == {k}, row, x{r})"
                 line(f"x{r} = tl.where(later, x{r} - a{k} * row, {own})")
 
-    def _right(self, first: str, *solved: tuple[bool, bool], lanes: bool) -> None:
-        """Loads right-hand sides, some columns at a time, solves for them, and stores what is X."""
-        self.line(f"for start in range(0, right, {self.right}):")
+    def _right(
+        self, first: str, *solved: tuple[bool, bool], lanes: bool, given: bool = True
+    ) -> None:
+        """Solves for some columns of right-hand sides at a time, and stores what is X.
+
+        `given`: they are b's; else those of the identity.
+        """
+        count = "right" if given else str(self.columns)
+        self.line(f"for start in range(0, {count}, {self.right}):")
         inner = replace(self, line=lambda text: self.line(f"    {text}"))
-        sizes = f"{self.rows}, {self.high}, {self.right}"
-        inner.line(f"x = matrix_tile(args, load_b, m, start, right, {sizes})")
-        inner._split("x", "x", self.right)
+        if given:
+            sizes = f"{self.rows}, {self.high}, {self.right}"
+            inner.line(f"x = matrix_tile(args, load_b, m, start, right, {sizes})")
+            inner._split("x", "x", self.right)
+        else:
+            for r in range(self.right):
+                inner.line(f"x{r} = tl.where(i == start + {r}, 1.0, 0.0).to({self.kind})")
         for upper, unit in solved:
             inner._substitute(self.right, upper=upper, unit=unit, lanes=lanes)
-        inner._keep("x", self.right, first, "start", "right")
+        inner._keep("x", self.right, first, "start", count)
 
     def _solve(self) -> None:
         self._factor()
@@ -205,11 +224,7 @@ class Columns:
 
     def _inverse(self) -> None:
         self._factor()
-        for r in range(self.wide):
-            self.line(f"x{r} = tl.where(i == {r}, 1.0, 0.0).to({self.kind})")
-        self._substitute(self.columns, upper=False, unit=True, lanes=True)
-        self._substitute(self.columns, upper=True, unit=False, lanes=True)
-        self._keep("x", self.wide, "0", "0", str(self.columns))
+        self._right("0", (False, True), (True, False), lanes=True, given=False)
         after = self.rows * self.columns
         self.line(f"keep_info(args, finish, m, {after}, record, info, {self.kind})")
 

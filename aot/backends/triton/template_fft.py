@@ -42,7 +42,7 @@ _MOST_BYTES = 1 << 16
 _LEAST_LANES = 32
 """Bytes of neighbours that a program reads at least: what memory moves at once."""
 
-_LANES = 128
+_LANES = 256
 """Bytes of neighbours that a program reads where there is room."""
 
 _EACH = 16

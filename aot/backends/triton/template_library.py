@@ -14,7 +14,7 @@ from aot.backends.triton.dot import finish_tile
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks
 from aot.backends.triton.kernel import NAME, EmittedKernel, line_grid, program_id
-from aot.backends.triton.matrix_columns import HEAD, LEAST, ROUTINES, Columns
+from aot.backends.triton.matrix_columns import HEAD, LEAST, ROUTINES, Columns, right_columns
 from aot.backends.triton.matrix_columns import LIMIT as MOST_COLUMNS
 from aot.backends.triton.text import Writer, index_text, value_type
 from aot.backends.triton.tiling import WARP, power_above
@@ -126,7 +126,8 @@ def matrix_tile(call: LibraryCall, dtype: DType, hints: Hints, gpu: Gpu) -> Matr
     routine = _ROUTINES[call.routine.library.name, call.routine.name]
     rows, columns = (power_above(max(1, size)) for size in _matrix(call, routine))
     if _by_columns(call, routine):
-        right = min(4, power_above(max(1, hints.value(call.sizes.r))))
+        wanted = columns if call.b is None else power_above(max(1, hints.value(call.sizes.r)))
+        right = right_columns(columns, wanted)
         return MatrixTile(_COLUMN_WARPS * WARP // rows, rows, columns, right, _COLUMN_WARPS)
     right = min(_RIGHT, power_above(max(1, hints.value(call.sizes.r))))
     held = rows * (routine.tiles * columns + (right if call.b is not None else 0))
