@@ -282,8 +282,8 @@ class Passes:
         shape = f"[{tile.rows}, {self._positions(k + 1)}, {tile.lanes}{halves}]"
         parts = []
         for c, part in enumerate(("re", "im")):
-            joined = joined([y[c] for y in x] + [f"tl.zeros_like({x[0][c]})"] * (own - len(x)))
-            self.line(f"{part} = {joined}")
+            whole = joined([y[c] for y in x] + [f"tl.zeros_like({x[0][c]})"] * (own - len(x)))
+            self.line(f"{part} = {whole}")
             apart = f"[{tile.rows}, {following}, {rest}, {before}, {tile.lanes}, {own}]"
             self.line(f"{part} = tl.reshape({part}, {apart})")
             self.line(f"{part} = tl.permute({part}, (0, 2, 5, 3, 4, 1))")
