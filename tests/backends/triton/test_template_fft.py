@@ -72,5 +72,6 @@ def test_points_change_places_through_shared_memory() -> None:
     """Not through memory, and what a thread holds are registers."""
     code = machine_code(captured(fft.fft, (numbers(16, 256),)), "fft", "sm_90")
     assert code.local_bytes == 0
+    assert any(name.startswith("STS") for name in code.instructions)
     stores = sum(n for name, n in code.instructions.items() if name.startswith("STG"))
-    assert stores == sum(n for name, n in code.instructions.items() if name.startswith("STG.E.128"))
+    assert stores <= 16
