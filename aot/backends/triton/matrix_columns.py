@@ -21,7 +21,7 @@ ROUTINES = frozenset(
 """Device functions that have such a form."""
 
 STATEMENTS = 640
-"""Updates of columns that a kernel has, about: compilers take a second for fifty of them."""
+"""Updates of columns that a kernel has, about: with more, compilers take minutes."""
 
 HEAD = "args, load_a, load_b, finish, program, right, record"
 
