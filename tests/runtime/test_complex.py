@@ -91,6 +91,13 @@ def test_arrays_tensors_and_numbers_give_what_eager_gives(package: Path) -> None
     _close(found["made"], eager(x, torch.tensor(3 + 0j))["made"])
 
 
+def test_tensors_that_are_their_memory_take_the_short_way(package: Path) -> None:
+    session = aot_runtime.load(package)._session
+    x, factor = _given()
+    assert session.run_exchanged([x, factor]) is not None
+    assert session.run_exchanged([x.conj(), factor]) is None
+
+
 def test_a_conjugate_view_is_refused(package: Path) -> None:
     """Its memory is that of what it is the conjugate of: it must not be taken for its values."""
     x, factor = _given()

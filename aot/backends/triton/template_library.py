@@ -7,14 +7,16 @@ or several, in registers. Larger ones are refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aot.backends.triton.context import TileDim, make_context
 from aot.backends.triton.dot import finish_tile
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks
-from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
-from aot.backends.triton.text import index_text, value_type
+from aot.backends.triton.kernel import NAME, EmittedKernel, line_grid, program_id
+from aot.backends.triton.matrix_columns import HEAD, LEAST, ROUTINES, Columns, right_columns
+from aot.backends.triton.matrix_columns import LIMIT as MOST_COLUMNS
+from aot.backends.triton.text import Writer, index_text, value_type
 from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.hints import Hints
@@ -83,6 +85,9 @@ _SPREAD_WORDS = 8
 
 _WARPS = 16
 
+_COLUMN_WARPS = 4
+"""Of a program whose matrices are taken by columns: a warp has rows for each of its lanes."""
+
 
 @dataclass(frozen=True)
 class MatrixTile:
@@ -120,6 +125,10 @@ def matrix_tile(call: LibraryCall, dtype: DType, hints: Hints, gpu: Gpu) -> Matr
     """The tiles of a call."""
     routine = _ROUTINES[call.routine.library.name, call.routine.name]
     rows, columns = (power_above(max(1, size)) for size in _matrix(call, routine))
+    if _by_columns(call, routine):
+        wanted = columns if call.b is None else power_above(max(1, hints.value(call.sizes.r)))
+        right = right_columns(columns, wanted)
+        return MatrixTile(_COLUMN_WARPS * WARP // rows, rows, columns, right, _COLUMN_WARPS)
     right = min(_RIGHT, power_above(max(1, hints.value(call.sizes.r))))
     held = rows * (routine.tiles * columns + (right if call.b is not None else 0))
     words = held * dtype.itemsize // 4
@@ -129,6 +138,12 @@ def matrix_tile(call: LibraryCall, dtype: DType, hints: Hints, gpu: Gpu) -> Matr
     most = _TURNED_WORDS if routine.function in _ROTATING else _THREAD_WORDS
     warps = max(1, min(_WARPS, power_above(words) // (most * WARP)))
     return MatrixTile(several, rows, columns, right, warps)
+
+
+def _by_columns(call: LibraryCall, routine: SmallRoutine) -> bool:
+    """Whether each column of a matrix is a tensor of its own."""
+    sizes = _matrix(call, routine)
+    return routine.function in ROUTINES and min(sizes) >= LEAST and max(sizes) <= MOST_COLUMNS
 
 
 def emit_library(
@@ -166,6 +181,18 @@ def emit_library(
     if call.b is None:
         arguments["load_b"] = "None"
     programs = ceil_div(batch.extent, tile.matrices)
+    if _by_columns(call, routine):
+        given = {name: arguments[name] for name in ("program", "right", "record")}
+        given |= {"load_b": "None"} if call.b is None else {}
+        writer = Writer()
+        options = frozenset((*routine.options, *call.options))
+        sizes = (int(call.sizes.m), int(call.sizes.n), tile.matrices, tile.rows, tile.columns)
+        Columns(writer.line, *sizes, tile.right, value_type(dtype), options).write(routine.function)
+        emitted = hooks.emit(
+            kernel, f"{NAME}_matrices", given, line_grid(programs), {"num_warps": tile.warps}
+        )
+        own = f"@triton.jit\ndef {NAME}_matrices({HEAD}):\n{writer.text()}\n\n"
+        return replace(emitted, function=own + emitted.function)
     return hooks.emit(
         kernel, routine.function, arguments, line_grid(programs), {"num_warps": tile.warps}
     )

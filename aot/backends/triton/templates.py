@@ -17,6 +17,7 @@ from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_bags import emit_bags
 from aot.backends.triton.template_conv import NARROW, emit_conv
 from aot.backends.triton.template_digits import PART, emit_digit_counts, emit_digits
+from aot.backends.triton.template_fft import emit_fft, takes_fft
 from aot.backends.triton.template_library import emit_library, takes_small
 from aot.backends.triton.template_matmul import emit_matmul, fills_processors
 from aot.backends.triton.template_recurrence import SPREAD, emit_recurrence, recurrence_workspace
@@ -43,6 +44,7 @@ from aot.ir.templates import (
     ConvSupport,
     DigitCounts,
     DigitPlaces,
+    Fft,
     KeyParts,
     LibraryCall,
     Matmul,
@@ -245,6 +247,7 @@ _ROWS = (
     # Their instructions count on the warps of a program, which shared launches may change.
     Template(Support(DigitCounts), emit_digit_counts, _always),
     Template(Support(DigitPlaces), emit_digits, _always),
+    Template(Support(Fft, takes_fft), emit_fft, _never),
     Template(Support(LibraryCall, takes_small), emit_library, _never),
     Template(
         MatmulSupport(Matmul, _takes_product, rows=ROWS, depth_last_of=DEPTH_LAST),

@@ -9,8 +9,9 @@ Roots of unity come in tables, which are made in float64.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from aot.ir.scalar import (
 )
 from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
-from aot.symbolic import Expr, FloorDiv, Modulo, integer, product, var
+from aot.symbolic import Expr, FloorDiv, Modulo, integer, product, substitute, var
 
 GREATEST_PRIME = 31
 """Of the lengths that are transformed by factors."""
@@ -80,7 +81,9 @@ class Fft(TemplateCall):
         im: The imaginary parts; not given: zeros.
         others: (n2, 2): for those of n2 points; n = n1 n2. Only where `inner` is 1.
         fine: (2, b, n2): parts of w^(i j) for i < b.
-        coarse: (2, n1 / b, n2): parts of w^(i b j).
+        coarse: (2, n1 / b, n2): parts of w^(i b j). Both without `others`: the call is the first
+            step of n1 n2 points. Neighbours are columns, `inner` / n2 of them each, and the result
+            of point i in column j is multiplied by w^(i j), a power of exp(-2 pi i / (n1 n2)).
     """
 
     kind: ClassVar[str] = "fft"
@@ -107,7 +110,18 @@ class Fft(TemplateCall):
             x = x + 1j * operands["im"]
         made = np.fft.ifft(x, axis=1, norm="forward") if self.inverse else np.fft.fft(x, axis=1)
         made = self.scale * made
+        if self.fine is not None and self.others is None:
+            made = made * self._factors(operands, made.shape)
         return np.stack([made.real, made.imag], -1).reshape(shape)
+
+    def _factors(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
+        """Those of a first step, over (n, inner)."""
+        tables = (operands[role][0] + 1j * operands[role][1] for role in ("fine", "coarse"))
+        fine, coarse = (np.conj(x) if self.inverse else x for x in tables)
+        row = np.arange(shape[1])[:, None]
+        column = np.arange(shape[2])[None, :] // (shape[2] // fine.shape[1])
+        factors: Array = fine[row % len(fine), column] * coarse[row // len(fine), column]
+        return factors
 
     def flops(self) -> Expr:
         """5 n log2(n) for each row, as everyone counts."""
@@ -116,9 +130,89 @@ class Fft(TemplateCall):
         return product((*(a.extent for a in self.re.axes), each))
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
-        """A nest for each pass."""
+        """Two steps where the device has a template for each, else a nest for each pass."""
+        if support is not None and min(sides := self._sides()) > 1:
+            return self._two_steps(builder, sides)
         made = _Nests(self, builder)
         return [*made.passes(), made.last()]
+
+    def _sides(self) -> tuple[int, int]:
+        """The number of points as a product of two that are as alike as can be."""
+        if self.others is not None:
+            return self.sizes
+        n = self.sizes[0]
+        first = next(k for k in range(math.isqrt(n), 0, -1) if n % k == 0)
+        return first, n // first
+
+    def _two_steps(self, builder: NestBuilder, sides: tuple[int, int]) -> list[LoopOp]:
+        """Transforms of n1 points n2 apart, times factors, then those of n2 points.
+
+        In between, numbers lie as (outer, n1, n2, inner, 2).
+        """
+        (n1, n2), (outer, _, inner) = sides, self.re.axes
+        lanes, others = Axis(inner.symbol, n2 * inner.extent), n1 * inner.extent
+        rows = Axis(self.re.axes[1].symbol, integer(n1))
+
+        def column(view: View) -> View:
+            """The operand as n1 points of n2 columns."""
+            _, p, i = (a.symbol for a in view.axes)
+            place = {p: p * n2 + FloorDiv(i, inner.extent), i: Modulo(i, inner.extent)}
+            index = tuple(substitute(e, place) for e in view.index)
+            axes = (view.axes[0], Axis(p, integer(n1)), Axis(i, lanes.extent))
+            return View(view.buffer, axes, index)
+
+        dtype = builder.dtype(self.output.buffer)
+        row, place = self.output.axes
+        width = product((integer(2 * n1), lanes.extent))
+        name = f"{self.name}_columns"
+        temp = builder.temp(name, dtype, (row.extent, width))
+        step = replace(
+            self,
+            name=name,
+            output=View(temp, (row, Axis(place.symbol, width)), (row.symbol, place.symbol)),
+            re=column(self.re),
+            im=None if self.im is None else column(self.im),
+            roots=self._every(n2, n1),
+            others=None,
+            fine=self.fine or self._powers(n1, n2),
+            coarse=self.coarse or self._powers(1, n2),
+            scale=1.0,
+        )
+        across = Axis(lanes.symbol, others)
+        middle = Axis(rows.symbol, integer(n2))
+        at = FloorDiv(across.symbol, inner.extent) * n2 + middle.symbol
+        pair = (at * inner.extent + Modulo(across.symbol, inner.extent)) * 2
+        parts = [
+            View(temp, (outer, middle, across), (outer.symbol, pair + part)) for part in range(2)
+        ]
+        last = replace(
+            self,
+            re=parts[0],
+            im=parts[1],
+            roots=self.others or self._every(n1, n2),
+            others=None,
+            fine=None,
+            coarse=None,
+        )
+        return [step, last]
+
+    def _every(self, step: int, count: int) -> View:
+        """Every so many powers of the table."""
+        if self.others is not None:
+            return self.roots
+        power, part = self.roots.axes
+        place = {power.symbol: power.symbol * step}
+        index = tuple(substitute(e, place) for e in self.roots.index)
+        return View(self.roots.buffer, (Axis(power.symbol, integer(count)), part), index)
+
+    def _powers(self, rows: int, columns: int) -> View:
+        """(2, rows, columns): powers of the table, of row times column."""
+        n = self.sizes[0]
+        axes = (Axis(_C, integer(2)), Axis(_K, integer(rows)), Axis(_J, integer(columns)))
+        power, part = (a.symbol for a in self.roots.axes)
+        place = {power: Modulo(_K * _J, integer(n)), part: _C}
+        index = tuple(substitute(e, place) for e in self.roots.index)
+        return View(self.roots.buffer, axes, index)
 
 
 class _Nests:

@@ -436,6 +436,15 @@ bool Inputs::read_dlpack(Leaf& leaf, py::handle object, const std::string& name,
   return true;
 }
 
+// False where that cannot be known. A call of `__dlpack__` takes ten times as long as the question.
+bool is_as_its_memory(py::handle object) {
+  static PyObject* const name = PyUnicode_InternFromString("is_conj");
+  const auto conjugate =
+      py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(object.ptr(), name));
+  if (!conjugate) PyErr_Clear();
+  return conjugate.ptr() == Py_False;
+}
+
 // The view's arrays are the library's, which may change them once other threads run: copies.
 bool Inputs::read_exchanged(Leaf& leaf, py::handle object, Exchanges* exchanges) {
   const Exchange* exchange = exchanges->find(object);
@@ -446,7 +455,7 @@ bool Inputs::read_exchanged(Leaf& leaf, py::handle object, Exchanges* exchanges)
     return false;
   }
   // A tensor may be the conjugate of its memory: the view does not say so, __dlpack__ refuses.
-  if (view.dtype.code == kDLComplex) return false;
+  if (view.dtype.code == kDLComplex && !is_as_its_memory(object)) return false;
   const auto rank = static_cast<size_t>(view.ndim);
   leaf.layout.resize(2 * rank);
   std::copy_n(view.shape, rank, leaf.layout.data());

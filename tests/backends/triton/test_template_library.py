@@ -129,8 +129,9 @@ def tile(count: int, size: int, function: Callable[..., Any]) -> Any:
 def test_small_matrices_share_a_program() -> None:
     assert [t.matrices for t in tile(10000, 4, linalg.lu_factor_ex)] == [16, 8]
     assert [t.matrices for t in tile(10, 4, linalg.lu_factor_ex)] == [1, 1]
-    assert [t.warps for t in tile(10000, 32, linalg.lu_factor_ex)] == [1, 2]
-    assert [t.warps for t in tile(10000, 32, linalg.inv_ex)] == [2, 4]
+    assert [t.warps for t in tile(10000, 32, linalg.lu_factor_ex)] == [4, 4]
+    assert [t.matrices for t in tile(10000, 16, linalg.lu_factor_ex)] == [8, 8]
+    assert [t.warps for t in tile(10000, 32, linalg.inv_ex)] == [4, 4]
 
 
 MEASURED = {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import LoopNest
-from aot.ir.templates import Fft
+from aot.ir.templates import Fft, Support
 from aot.ir.templates.fft import radices
 from aot.ir.verify import verify_loops
 from aot.lowering.builder import GraphBuilder, Tensor
@@ -61,3 +62,23 @@ def test_nests_compute_what_the_call_means(points: int, inner: int, inverse: boo
     for made in (graph, nests):
         (found,) = interpret(made, given, {}, {"s0": 5})
         assert np.allclose(found[..., 0] + 1j * found[..., 1], wanted, atol=1e-5 * points)
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize(("points", "inner"), [(144, 1), (30, 3)])
+def test_two_steps_are_the_call(points: int, inner: int, inverse: bool) -> None:
+    """Where the device has a template, but not for so many points."""
+    graph = graph_of(points, inner, inverse=inverse)
+    few = replace(BARE, templates=(Support(Fft, _takes_few),))
+    steps = expand_templates(graph, few)
+    verify_loops(steps)
+    assert len([op for op in steps.ops if isinstance(op, Fft)]) == 2
+    rng = np.random.default_rng(seeded())
+    given = {n: rng.standard_normal((5, points, inner)).astype(np.float32) for n in ("re", "im")}
+    wanted, found = (interpret(made, given, {}, {"s0": 5})[0] for made in (graph, steps))
+    assert np.allclose(found, wanted, atol=1e-5 * points)
+
+
+def _takes_few(call: Fft, buffers: object, hints: object) -> str:
+    first, second = call.sizes
+    return "" if first * second <= 16 else "too many points"

@@ -1,0 +1,75 @@
+"""Small matrices by columns: factors of every size beside NumPy's; no memory of a thread's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import linalg
+
+from tests.backends.triton.templates import captured, check_close, machine_code
+from tests.conformance.executors import interpret_triton
+from tests.settings import seeded
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seeded(sum(shape)))
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def definite(a: torch.Tensor) -> torch.Tensor:
+    return a @ a.mT + a.shape[-1] * torch.eye(a.shape[-1], dtype=a.dtype)
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "cholesky": (lambda a: linalg.cholesky_ex(a)[0], (definite(normal(5, 9, 9)),)),
+    "lu": (lambda a: linalg.lu_factor_ex(a)[:2], (normal(5, 8, 12),)),
+    "lu of more rows": (lambda a: linalg.lu_factor_ex(a)[:2], (normal(3, 12, 8),)),
+    "solve": (lambda a, b: linalg.solve_ex(a, b)[0], (normal(3, 9, 9), normal(3, 9, 6))),
+    "inverse": (lambda a: linalg.inv_ex(a)[0], (normal(3, 8, 8),)),
+    "lower": (
+        lambda a, b: linalg.solve_triangular(a, b, upper=False),
+        (definite(normal(3, 9, 9)), normal(3, 9, 2)),
+    ),
+    "upper with ones": (
+        lambda a, b: linalg.solve_triangular(a, b, upper=True, unitriangular=True),
+        (normal(3, 8, 8) / 8, normal(3, 8, 2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_eagers(name: str) -> None:
+    function, args = CASES[name]
+    check_close(captured(function, args), function, args)
+
+
+def test_a_matrix_that_fails_says_where_and_leaves_the_others() -> None:
+    a = torch.stack([definite(normal(8, 8)), -torch.eye(8, dtype=torch.float64), torch.eye(8)])
+    a[2, 5, 5] = 0.0
+    factor, info = interpret_triton(captured(lambda a: tuple(linalg.cholesky_ex(a)), (a,)), (a,))
+    np.testing.assert_array_equal(info, [0, 1, 6])
+    np.testing.assert_allclose(factor[0], linalg.cholesky(a[0]).numpy())
+    (info,) = interpret_triton(captured(lambda a: linalg.lu_factor_ex(a)[2], (a,)), (a,))
+    np.testing.assert_array_equal(info, [0, 0, 6])
+
+
+def test_ties_and_nan_are_broken_as_elsewhere() -> None:
+    a = torch.ones(2, 8, 8, dtype=torch.float64)
+    a[1] = normal(8, 8)
+    a[1, 0, 0] = float("nan")
+    function = CASES["lu"][0]
+    found = interpret_triton(captured(function, (a,)), (a,))
+    for got, wanted in zip(found, function(a), strict=True):
+        np.testing.assert_allclose(got[0], wanted[0].numpy(), rtol=1e-12)
+    assert found[1][1, 0] == 1
+
+
+def test_columns_stay_in_registers() -> None:
+    args = (normal(4, 16, 16, dtype=torch.float32),)
+    code = machine_code(captured(lambda a: linalg.lu_factor_ex(a)[0], args), "library", "sm_90")
+    assert code.local_bytes == 0
+    assert any(name.startswith("SHFL") for name in code.instructions)
