@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -198,7 +199,27 @@ _CHUNKED = {
 }
 """Custom operators of newer versions of torch, by name."""
 
+def _summed_exactly(own: Callable[..., Any]) -> Callable[..., Any]:
+    """Losses of likelihoods whose sum has the accumulator's range: in halves it soon overflows."""
+
+    def losses(
+        x: torch.Tensor, target: torch.Tensor, weight: Any, reduction: int, ignore_index: int
+    ) -> Any:
+        if not reduction or x.dtype not in (torch.float16, torch.bfloat16):
+            return own(x, target, weight, reduction, ignore_index)
+        wide = None if weight is None else weight.float()
+        loss, total = own(x.float(), target, wide, reduction, ignore_index)
+        return loss.to(x.dtype), total.to(x.dtype)
+
+    return losses
+
+
+_LOSSES = torch._decomp.get_decompositions(
+    [torch.ops.aten.nll_loss_forward.default, torch.ops.aten.nll_loss2d_forward.default]
+)
+
 OURS = {
+    **{operator: _summed_exactly(own) for operator, own in _LOSSES.items()},
     torch.ops.aten.linalg_pinv.atol_rtol_tensor: _pinv,
     torch.ops.aten.linalg_matrix_exp.default: _matrix_exp,
     torch.ops.aten.resize.default: _resized,

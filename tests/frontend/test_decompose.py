@@ -57,3 +57,12 @@ def test_resized_tensors_keep_the_elements_that_they_had(size: tuple[int, ...]) 
     assert found.shape == size
     kept = min(6, other.numel())
     np.testing.assert_array_equal(found.reshape(-1)[:kept], np.arange(1, 7)[:kept])
+
+
+@pytest.mark.parametrize("shape", [(70_000, 3), (2, 3, 200, 200)])
+def test_losses_of_halves_have_the_range_of_their_sums(shape: tuple[int, ...]) -> None:
+    x = torch.full(shape, 0.0, dtype=torch.float16)
+    target = torch.zeros((shape[0], *shape[2:]), dtype=torch.int64)
+    captured = capture_module(Calls(torch.nn.functional.cross_entropy), (x, target))
+    (loss,) = interpret_lowered(captured, (x, target))
+    assert loss == np.float16(math.log(3))
