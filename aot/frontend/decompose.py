@@ -199,6 +199,7 @@ _CHUNKED = {
 }
 """Custom operators of newer versions of torch, by name."""
 
+
 def _summed_exactly(own: Callable[..., Any]) -> Callable[..., Any]:
     """Losses of likelihoods whose sum has the accumulator's range: in halves it soon overflows."""
 

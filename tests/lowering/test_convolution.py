@@ -22,6 +22,7 @@ def test_convolution_attributes() -> None:
         "padding": (1, 1),
         "dilation": (2, 2),
         "groups": 2,
+        "prepared": (),
     }
 
 

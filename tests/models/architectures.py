@@ -14,12 +14,10 @@ ARCHITECTURES = (
 
 REFUSED: Mapping[str, str] = {
     "transformers Longformer": "data-dependent",
+    "transformers LED": "data-dependent",
     "transformers Dbrx": "depends on the values",
     "transformers NllbMoe": "swap Linear.weight",
     "transformers Vilt": "data-dependent",
-    "torchaudio Conformer": "data-dependent",
-    "torchaudio Emformer": "data-dependent",
-    "torchaudio Tacotron2": "argument 'size'",
 }
 """Architectures that do not package -> words of the reason. One that does fails its test until its
 row is removed."""
