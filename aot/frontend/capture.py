@@ -7,7 +7,7 @@ import logging
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -170,10 +170,15 @@ def _traced(
 
     def export(dynamic_shapes: ShapeSpec) -> ExportedProgram:
         given = spelled_out(source.module, (args, kwargs))
-        helps = open_numbers(learnt.modules), asserted(learnt.checks or {}), without_graphs()
-        with ExitStack() as stack, WholeLayers(), PackedSequences(), Traceable(), given as plain:
-            for help in helps:
-                stack.enter_context(help)
+        with (
+            WholeLayers(),
+            PackedSequences(),
+            Traceable(),
+            open_numbers(learnt.modules),
+            asserted(learnt.checks or {}),
+            without_graphs(),
+            given as plain,
+        ):
             return torch.export.export(
                 source.module, *plain, dynamic_shapes=dynamic_shapes, strict=False
             )

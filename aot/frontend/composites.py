@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
+from aot.frontend.instead import Instead
 from aot.frontend.losses import ctc_loss
 from aot.frontend.vision import VISION
 
@@ -26,23 +26,17 @@ _untyped: Any = torch
 _library = _untyped.library.Library("aot", "FRAGMENT")
 
 
-class Traceable(TorchFunctionMode):
+class Traceable(Instead):
     """Inside of it, calls of the functions of the table are calls of ours."""
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+    def instead(
+        self, func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]
     ) -> Any:
-        """The call, of our function where there is one."""
-        given = dict(kwargs or {})
+        """The call of our function where there is one."""
         ours = COMPOSITES.get(func) or VISION.get(str(func).removesuffix(".default"))
         if ours is None or given.get("out") is not None or not _takes(ours, args, given):
-            return func(*args, **given)
-        made = ours(*args, **given)
-        return func(*args, **given) if made is NotImplemented else made
+            return NotImplemented
+        return ours(*args, **given)
 
 
 def _takes(ours: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,9 @@ from aot.lowering.families import rows
 
 TAKEN_APART = ("dist", "tril_indices", "triu_indices")
 """Operators that torch's default table keeps whole, although torch knows simpler ones for them."""
+
+LOSSES = ("nll_loss_forward", "nll_loss2d_forward")
+"""Operators that torch takes apart, whose sums are to be those of a wider type."""
 
 
 def decomposition_table() -> dict[Any, Any]:
@@ -27,8 +30,14 @@ def decomposition_table() -> dict[Any, Any]:
     lowered = rows()
     table: dict[Any, Any] = torch.export.default_decompositions()
     kept = {overload: how for overload, how in table.items() if str(overload) not in lowered}
-    more = [getattr(torch.ops.aten, name).default for name in TAKEN_APART]
-    return {**kept, **torch._decomp.get_decompositions(more), **OURS, **_chunked()}
+    more = torch._decomp.get_decompositions(_defaults(TAKEN_APART))
+    losses = torch._decomp.get_decompositions(_defaults(LOSSES))
+    wide = {operator: _summed_exactly(own) for operator, own in losses.items()}
+    return {**kept, **more, **wide, **OURS, **_chunked()}
+
+
+def _defaults(names: Sequence[str]) -> list[Any]:
+    return [getattr(torch.ops.aten, name).default for name in names]
 
 
 def _pinv(
@@ -215,12 +224,7 @@ def _summed_exactly(own: Callable[..., Any]) -> Callable[..., Any]:
     return losses
 
 
-_LOSSES = torch._decomp.get_decompositions(
-    [torch.ops.aten.nll_loss_forward.default, torch.ops.aten.nll_loss2d_forward.default]
-)
-
 OURS = {
-    **{operator: _summed_exactly(own) for operator, own in _LOSSES.items()},
     torch.ops.aten.linalg_pinv.atol_rtol_tensor: _pinv,
     torch.ops.aten.linalg_matrix_exp.default: _matrix_exp,
     torch.ops.aten.resize.default: _resized,

@@ -55,8 +55,8 @@ _CAUSES = (
     _Cause(
         r"^GuardOnDataDependentSymNode: Could not extract",
         "the model uses a number as a constant that it computes from the values of a tensor",
-        "Take it by .item(), which stays a number of the run, not by int(…). Repeat by "
-        "torch.while_loop; give a number that never changes to the model as an int.",
+        "Sizes and numbers of arithmetic may stay numbers of the run. Repeat by torch.while_loop; "
+        "give a number that never changes to the model as an int.",
     ),
     _Cause(
         r"item NYI for torch\.complex",

@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from aot.frontend.composites import require
+from aot.frontend.instead import Instead
 from aot.frontend.recurrent import ARGUMENTS, LAYERS
 
 _untyped: Any = torch
@@ -70,7 +70,7 @@ def _layout(batch_sizes: Tensor, batch: Any, device: torch.device) -> _Layout:
     return _Layout(reached, rows, reached.sum(0))
 
 
-class PackedSequences(TorchFunctionMode):
+class PackedSequences(Instead):
     """Inside of it, packing, unpacking and layers on what is packed are what is written here.
 
     It keeps in mind how many sequences a vector of batch sizes is about.
@@ -80,19 +80,12 @@ class PackedSequences(TorchFunctionMode):
         super().__init__()
         self._batches: list[tuple[Tensor, Any]] = []
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+    def instead(
+        self, func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]
     ) -> Any:
-        """The call, or ours."""
-        made = NotImplemented if kwargs else self._ours(func, args)
-        return func(*args, **(kwargs or {})) if made is NotImplemented else made
-
-    def _ours(self, func: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Of a call of torch's, ours; NotImplemented where it is not about packed sequences."""
+        """What is written here of a call that is about packed sequences."""
+        if given:
+            return NotImplemented
         if func is torch.Tensor.__getitem__:
             # The first size is the batch's: torch makes a plain number of it.
             batch = self._batch(args[0]) if isinstance(args[1], int) and args[1] == 0 else None

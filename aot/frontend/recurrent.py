@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from aot.frontend.context import Context
+from aot.frontend.instead import Instead
 from aot.ir.origin import Origin
 from aot.ir.tensors import SizeRelation
 from aot.symbolic import as_expr
@@ -33,27 +33,23 @@ _untyped: Any = torch
 _library = _untyped.library.Library("aot", "FRAGMENT")
 
 
-class WholeLayers(TorchFunctionMode):
+class WholeLayers(Instead):
     """Inside of it, calls of recurrent layers on padded sequences are calls of our operators.
 
     `max_pool1d` is that of two axes, of which one has a single element. Packed
     sequences: packed.py.
     """
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+    def instead(
+        self, func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]
     ) -> Any:
-        """The call, of our operator if there is one."""
+        """The call of our operator if there is one."""
         ours = LAYERS.get(func)
-        if ours is not None and not kwargs and len(args) == ARGUMENTS:
+        if ours is not None and not given and len(args) == ARGUMENTS:
             return ours(*args)
-        if func in _POOLING and not (kwargs or {}).get("return_indices"):
-            return _max_pool1d(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+        if func in _POOLING and not given.get("return_indices"):
+            return _max_pool1d(*args, **given)
+        return NotImplemented
 
 
 def _max_pool1d(

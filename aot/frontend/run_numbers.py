@@ -23,7 +23,7 @@ _untyped: Any = torch
 """torch, for functions of it that have no types."""
 
 _SIGNS = ("Could not extract specialized integer", "Could not guard on data-dependent")
-"""What torch says of a number that is asked for its value."""
+"""What torch says of a number that is asked for its value: of a whole one, and of any other."""
 
 
 class _Open(type):
