@@ -6,13 +6,13 @@ roots of unity, and change places such that the next digit's points are tensors 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from aot.backends.triton.context import KernelContext
 from aot.backends.triton.fft_digits import Digit, Names, Transforms, digits_of, number_text
-from aot.backends.triton.text import Writer, index_text
+from aot.backends.triton.text import Writer, index_text, joined, taken_apart
 from aot.backends.triton.tiling import power_above
 from aot.ir.dtypes import DType
 from aot.ir.kernels import TemplateKernel
@@ -288,16 +288,9 @@ class Passes:
             self.line(f"{part} = tl.reshape({part}, {apart})")
             self.line(f"{part} = tl.permute({part}, (0, 2, 5, 3, 4, 1))")
             self.line(f"{part} = tl.reshape({part}, {shape})")
-            parts.append(self._split(part, f"{'xw'[c]}{k + 1}_", following))
+            self.line(f"{'xw'[c]}{k + 1}_ = {part}")
+            parts.append(taken_apart(self.line, f"{'xw'[c]}{k + 1}_", following))
         return list(zip(parts[0], parts[1], strict=True))[: t.digits[k + 1]]
-
-    def _split(self, name: str, prefix: str, count: int) -> list[str]:
-        if count == 1:
-            return [name]
-        even, odd = f"{prefix}e", f"{prefix}o"
-        self.line(f"{even}, {odd} = tl.split({name})")
-        sides = self._split(even, even, count // 2), self._split(odd, odd, count // 2)
-        return [sides[k % 2][k // 2] for k in range(count)]
 
     def _stored(self, x: list[Names]) -> None:
         t, tile, last = self.t, self.t.tile, len(self.t.digits) - 1
@@ -342,10 +335,3 @@ class Passes:
             own = f"(lane + tl.arange(0, {t.tile.lanes})[None, None, :]) // {each}"
             self.line(f"column = tl.minimum({own}, {int(fine.axes[2].extent) - 1})")
         return self._times_factors(y, f"row + {add}", "column")
-
-
-def joined(names: Sequence[str]) -> str:
-    """One tensor of several, their number in its last dimensions."""
-    if len(names) == 1:
-        return names[0]
-    return f"tl.join({joined(names[0::2])}, {joined(names[1::2])})"

@@ -47,11 +47,24 @@ def definitions(text: str) -> str:
 
 
 @cache
+def gluon_imports() -> str:
+    """What functions in Gluon import beside Triton, as source."""
+    text = _text("attention_groups")
+    first, *_, last = (
+        n for n in ast.parse(text).body if isinstance(n, ast.ImportFrom | ast.Assign)
+    )
+    return "".join(text.splitlines(keepends=True)[first.lineno - 1 : last.end_lineno])
+
+
+@cache
 def _library() -> Mapping[str, _Function]:
     """All device functions by name, in the order of their files."""
+    return {name: function for file in _FILES for name, function in _functions(_text(file))}
+
+
+def _text(file: str) -> str:
     folder = resources.files("aot.backends.triton").joinpath("device")
-    texts = (folder.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in _FILES)
-    return {name: function for text in texts for name, function in _functions(text)}
+    return folder.joinpath(f"{file}.py").read_text(encoding="utf-8")
 
 
 def _functions(text: str) -> Iterator[tuple[str, _Function]]:

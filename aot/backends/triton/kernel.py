@@ -15,7 +15,7 @@ from aot.backends.triton.context import (
 )
 from aot.backends.triton.crossed import emit_crossed, is_crossed
 from aot.backends.triton.gpu import Gpu
-from aot.backends.triton.helpers import definitions
+from aot.backends.triton.helpers import definitions, gluon_imports
 from aot.backends.triton.online import find_online
 from aot.backends.triton.reduction import Accumulator, reductions_of, store_reduced
 from aot.backends.triton.short_reduction import ShortBody, emit_stage
@@ -36,20 +36,6 @@ TRITON, GLUON = "triton", "gluon"
 
 FAULT = "fault"
 """The parameter through which kernels report wrong indices."""
-
-_GLUON_HEAD = """from triton.experimental import gluon
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import (
-    fence_async_shared,
-    mbarrier,
-    tma,
-    warpgroup_mma,
-    warpgroup_mma_wait,
-)
-
-copy_block = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
-"""
-"""What kernels in Gluon import; Triton renamed the copy of a block after 3.6."""
 
 Grid = tuple[Expr, Expr, Expr]
 
@@ -150,7 +136,7 @@ def module_text(functions: str) -> str:
     head = "import triton\nimport triton.language as tl\n"
     helpers = definitions(functions)
     if f"@{GLUON}.jit" in functions:
-        head += _GLUON_HEAD
+        head += gluon_imports()
     if "libdevice." in functions + helpers:
         head += "from triton.language.extra import libdevice\n"
     called = [c.removesuffix("()") for c in (LET_NEXT_START, WAIT) if c in functions + helpers]

@@ -6,8 +6,10 @@ Steps are written out, so that a column is found by its name; rows are exchanged
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+
+from aot.backends.triton.text import joined, taken_apart
 
 LIMIT = 32
 """Rows and columns of the largest matrices that are taken by columns."""
@@ -81,26 +83,13 @@ class Columns:
         """Names the columns of a tile."""
         halves = ", 2" * (count.bit_length() - 1)
         self.line(f"{tile}_ = tl.reshape({tile}, [{self.matrices}, {self.high}{halves}])")
-
-        def apart(name: str, numbers: Sequence[int]) -> None:
-            if len(numbers) == 1:
-                self.line(f"{prefix}{numbers[0]} = {name}")
-                return
-            self.line(f"{name}e, {name}o = tl.split({name})")
-            apart(f"{name}e", numbers[0::2])
-            apart(f"{name}o", numbers[1::2])
-
-        apart(f"{tile}_", range(count))
+        for number, name in enumerate(taken_apart(self.line, f"{tile}_", count)):
+            self.line(f"{prefix}{number} = {name}")
 
     def _joined(self, prefix: str, count: int) -> str:
         """A tile of columns."""
-
-        def together(numbers: Sequence[int]) -> str:
-            if len(numbers) == 1:
-                return f"{prefix}{numbers[0]}"
-            return f"tl.join({together(numbers[0::2])}, {together(numbers[1::2])})"
-
-        return f"tl.reshape({together(range(count))}, [{self.matrices}, {self.high}, {count}])"
+        columns = joined([f"{prefix}{number}" for number in range(count)])
+        return f"tl.reshape({columns}, [{self.matrices}, {self.high}, {count}])"
 
     def _from(self, name: str, lane: str | int) -> str:
         """What a lane has, for all lanes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from aot.backends.text import Lines, Spelling, exact_float, wrapped_integer
@@ -46,6 +46,22 @@ _MEMORY = {
     **{**_VALUE, "float16": "tl.float16", "bfloat16": "tl.bfloat16"},
     **{dtype.name: "tl.uint8" for dtype in FLOAT8S},
 }
+
+
+def joined(names: Sequence[str]) -> str:
+    """One tensor of 2^n, their number in its n last dimensions, of two each."""
+    if len(names) == 1:
+        return names[0]
+    return f"tl.join({joined(names[0::2])}, {joined(names[1::2])})"
+
+
+def taken_apart(line: Callable[[str], None], name: str, count: int) -> list[str]:
+    """The tensors of which `name` is `joined`, in order; `line` takes the statements."""
+    if count == 1:
+        return [name]
+    line(f"{name}e, {name}o = tl.split({name})")
+    even, odd = (taken_apart(line, f"{name}{side}", count // 2) for side in "eo")
+    return [side[k] for k in range(count // 2) for side in (even, odd)]
 
 
 def pointer_type(dtype: DType) -> str:

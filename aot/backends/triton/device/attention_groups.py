@@ -22,6 +22,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+# Triton renamed it after 3.6.
 copy_block = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
 
 
@@ -79,6 +80,23 @@ def attention_by_groups(
     sources = (k_from, more_k_from, v_from, more_v_from)
     hooks: gl.constexpr = (load_q, finish)
     sizes: gl.constexpr = (SCALE, CAUSAL, MORE_DEPTH, VALUE, MORE_VALUE)
+    share_out(mine, sources, copied, blocks, hooks, sizes, GROUPS, REGISTERS)
+
+
+@gluon.jit
+def share_out(
+    mine,
+    sources,
+    copied,
+    blocks,
+    hooks: gl.constexpr,
+    sizes: gl.constexpr,
+    GROUPS: gl.constexpr,
+    REGISTERS: gl.constexpr,
+):
+    """Has each group multiply, and one warp more copy."""
+    MORE_DEPTH: gl.constexpr = sizes[2]
+    MORE_VALUE: gl.constexpr = sizes[4]
     if GROUPS == 3:
         gl.warp_specialize(
             [
