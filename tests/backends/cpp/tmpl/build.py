@@ -15,6 +15,27 @@ from tests.once import digest_of, made_once
 
 INCLUDE = Path(__file__).parents[4] / "aot" / "backends" / "cpp" / "include"
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+EPILOGUE = """
+#define EXPORT extern "C" __attribute__((visibility("default")))
+// Bias, and a store to [n][c][pixel], so that every index is checked.
+template <class T, bool TURNED = false>
+struct Epilogue {
+  T* c;
+  const T* bias;
+  int64_t pixels, channels;
+  void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const T* tile,
+                  int64_t ld) const {
+    for (int64_t m = m0; m < m1; ++m) {
+      for (int64_t n = n0; n < n1; ++n) {
+        const int64_t at = (m / pixels * channels + n) * pixels + m % pixels;
+        c[at] = tile[TURNED ? (n - n0) * ld + m - m0 : (m - m0) * ld + n - n0] + bias[n];
+      }
+    }
+  }
+};
+"""
+"""Of convolutions, in C++: what they become, and what exports them."""
+
 _NEEDS = {
     "x86-64-v2": ("sse4_2",),
     "x86-64-v3": ("avx2", "fma"),

@@ -19,32 +19,26 @@ from aot.backends.cpp.packing import (
     pack_depthwise_weight,
     pack_planes_weight,
 )
-from tests.backends.cpp.tmpl.build import LEVELS, aligned, as_aligned, build, call, levels
+from tests.backends.cpp.tmpl.build import (
+    EPILOGUE,
+    LEVELS,
+    aligned,
+    as_aligned,
+    build,
+    call,
+    levels,
+)
 from tests.settings import seeded
 
-HEADER = """
+HEADER = (
+    """
 #include "aot/tmpl/conv.h"
 #include "aot/tmpl/depthwise.h"
 #include "aot/tmpl/planes.h"
 using namespace aot::tmpl;
-#define EXPORT extern "C" __attribute__((visibility("default")))
-// Bias, and a store to [n][c][pixel], so that every index is checked.
-template <class T, bool TURNED = false>
-struct Epilogue {
-  T* c;
-  const T* bias;
-  int64_t pixels, channels;
-  void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const T* tile,
-                  int64_t ld) const {
-    for (int64_t m = m0; m < m1; ++m) {
-      for (int64_t n = n0; n < n1; ++n) {
-        const int64_t at = (m / pixels * channels + n) * pixels + m % pixels;
-        c[at] = tile[TURNED ? (n - n0) * ld + m - m0 : (m - m0) * ld + n - n0] + bias[n];
-      }
-    }
-  }
-};
 """
+    + EPILOGUE
+)
 CONFIG = """
 namespace {name} {{
 struct Cfg : {base} {{

@@ -383,11 +383,10 @@ def test_one_panel_of_bfloat16(level, layout, i):
     check(level, f"one_panel{i}", ONE_PANEL[i], b_layout=layout, batch=2, pieces=2)
 
 
-@pytest.mark.parametrize("k", [64, 61])
-@pytest.mark.parametrize("pieces", [2, 3, 100])
-def test_pairs_of_a_rectangle_or_a_tile_give_the_same_bytes(level, pieces, k):
-    name, (m, n) = f"rectangle_bfloat16_{k}", (700, 150)
-    a, b = (random(shape, ml_dtypes.bfloat16, 1) for shape in ((m, k), (k, n)))
+def check_same_bytes(level, name, dtype, k, pieces):
+    """A product in one piece and in several, which take other ways through what is packed."""
+    m, n = 700, 150
+    a, b = random((m, k), dtype, 1), random((k, n), dtype, 2)
     stored, matrix = as_aligned(a), as_aligned(b)
     run, blocking = build(SOURCE, level)[f"plain_{name}"], VARIANTS[name].blocking
     scratch = aligned((blocking.scratch_bytes,), np.uint8)
@@ -401,22 +400,16 @@ def test_pairs_of_a_rectangle_or_a_tile_give_the_same_bytes(level, pieces, k):
     np.testing.assert_array_equal(*results)
 
 
+@pytest.mark.parametrize("k", [64, 61])
+@pytest.mark.parametrize("pieces", [2, 3, 100])
+def test_pairs_of_a_rectangle_or_a_tile_give_the_same_bytes(level, pieces, k):
+    check_same_bytes(level, f"rectangle_bfloat16_{k}", ml_dtypes.bfloat16, k, pieces)
+
+
 @pytest.mark.parametrize("k", [600, 300])
 @pytest.mark.parametrize("pieces", [2, 3, 100])
 def test_packed_for_a_rectangle_or_a_tile_gives_the_same_bytes(level, pieces, k):
-    m, n = 700, 150
-    a, b = random((m, k), np.float32, 1), random((k, n), np.float32, 2)
-    stored, matrix = as_aligned(a), as_aligned(b)
-    library, blocking = build(SOURCE, level), VARIANTS["rectangle_float32_600"].blocking
-    scratch = aligned((blocking.scratch_bytes,), np.uint8)
-    results = []
-    for count in (1, pieces):
-        out = aligned((m, n), np.float32)
-        for begin, end in split(blocking.work(1, m, n), count):
-            sizes = (0, k, 1, matrix, 0, n, 1, m, n, k)
-            call(library.plain_rectangle_float32_600, stored, *sizes, out, n, begin, end, scratch)
-        results.append(out)
-    np.testing.assert_array_equal(*results)
+    check_same_bytes(level, "rectangle_float32_600", np.float32, k, pieces)
 
 
 @pytest.mark.parametrize("shared_b", [False, True])

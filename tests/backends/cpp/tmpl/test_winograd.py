@@ -16,29 +16,24 @@ from aot.backends.cpp.conv_heuristic import (
     winograd_blocking,
 )
 from aot.backends.cpp.packing import pack_winograd_weight
-from tests.backends.cpp.tmpl.build import LEVELS, aligned, as_aligned, build, call, levels
+from tests.backends.cpp.tmpl.build import (
+    EPILOGUE,
+    LEVELS,
+    aligned,
+    as_aligned,
+    build,
+    call,
+    levels,
+)
 from tests.settings import seeded
 
-HEADER = """
+HEADER = (
+    """
 #include "aot/tmpl/winograd.h"
 using namespace aot::tmpl;
-#define EXPORT extern "C" __attribute__((visibility("default")))
-// Bias, and a store to [n][c][pixel], so that every index is checked.
-struct Epilogue {
-  float* c;
-  const float* bias;
-  int64_t pixels, channels;
-  void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const float* tile,
-                  int64_t ld) const {
-    for (int64_t m = m0; m < m1; ++m) {
-      for (int64_t n = n0; n < n1; ++n) {
-        c[(m / pixels * channels + n) * pixels + m % pixels] =
-            tile[(m - m0) * ld + n - n0] + bias[n];
-      }
-    }
-  }
-};
 """
+    + EPILOGUE
+)
 CASE = """
 namespace {name} {{
 struct Cfg : WinogradConfig {{
@@ -50,7 +45,7 @@ EXPORT void run_{name}(const float* x, int64_t sn, int64_t sh, int64_t sw, const
                        int64_t n, int64_t h, int64_t wd, int64_t oh, int64_t ow, float* c,
                        const float* bias, int64_t begin, int64_t end, void* scratch) {{
   const WinogradArgs<Cfg> p{{x, sn, sh, sw, w, n, h, wd, oh, ow}};
-  winograd<Cfg>(p, begin, end, scratch, Epilogue{{c, bias, oh * ow, Cfg::OC}});
+  winograd<Cfg>(p, begin, end, scratch, Epilogue<float>{{c, bias, oh * ow, Cfg::OC}});
 }}
 }}  // namespace {name}
 """
