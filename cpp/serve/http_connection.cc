@@ -108,15 +108,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (phase_ == Phase::kIdle) return read_header();
     readable_ = true;  // the next request, or the end
     if (phase_ != Phase::kWork) return;
-    char byte;
-    const ssize_t got = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    const ssize_t got = peek();
     if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
     gone_ = true;
     pending_->cancel(aot::Error(AOT_CANCELLED, "the client has closed its connection"));
   }
 
+  // What recv says of the next byte, which stays: 1, 0 at the end, or -1 and errno.
+  ssize_t peek() {
+    char byte;
+    return ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  }
+
   void expire() {
     if (Clock::now().time_since_epoch().count() < deadline_.load()) return;
+    // A request has come, and on_readable is about to run.
+    if (phase_ == Phase::kIdle && peek() > 0) return;
     if (phase_ == Phase::kHeader || phase_ == Phase::kBody) {
       timed_out_ = true;
       error_code ignored;

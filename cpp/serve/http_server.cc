@@ -68,15 +68,17 @@ struct HttpServer::Impl {
     for (std::thread& thread : threads) thread.join();
   }
 
+  // Accepts until the acceptor is closed. The last call of the handler sets `last_accept`: it may
+  // hold a connection that was handed over before the close and waited for the strand meanwhile.
   void accept() {
     acceptor.async_accept(asio::make_strand(context), [this](error_code error, tcp::socket socket) {
-      if (!acceptor.is_open() || error == asio::error::operation_aborted) return;
+      if (!error) start_connection(std::move(socket), shared);
+      if (!acceptor.is_open()) return last_accept.set_value();
       if (error) {
         pause_timer.expires_after(kAcceptPause);
         pause_timer.async_wait([this](error_code) { accept(); });
         return;
       }
-      start_connection(std::move(socket), shared);
       accept();
     });
   }
@@ -110,6 +112,8 @@ struct HttpServer::Impl {
   tcp::acceptor acceptor;
   asio::steady_timer sweep_timer;
   asio::steady_timer pause_timer;
+  std::promise<void> last_accept;
+  const std::shared_future<void> accept_ended = last_accept.get_future().share();
   uint16_t port = 0;
   std::vector<std::thread> threads;
 };
@@ -121,13 +125,9 @@ HttpServer::~HttpServer() = default;
 uint16_t HttpServer::port() const { return impl_->port; }
 
 bool HttpServer::drain(std::chrono::milliseconds time) {
-  std::promise<void> stopped;
-  asio::post(impl_->strand, [this, &stopped] {
-    impl_->stop_accepting();
-    impl_->shared.for_each(drain_connection);
-    stopped.set_value();
-  });
-  stopped.get_future().wait();
+  asio::post(impl_->strand, [this] { impl_->stop_accepting(); });
+  impl_->accept_ended.wait();
+  impl_->shared.for_each(drain_connection);
   return impl_->shared.wait_until_empty(time);
 }
 

@@ -1,6 +1,7 @@
 """The queue: deadlines, cancellation, batches, and an end that loses nothing."""
 
 import json
+import signal
 import socket
 import threading
 import time
@@ -156,6 +157,24 @@ def test_an_end_loses_nothing_that_was_accepted(serve: Callable[..., Server]) ->
     assert server.lines[-1]["whole"] is True
     with pytest.raises(ConnectionRefusedError):
         server.infer("m", request(tensor(sleep(0))))
+
+
+def test_an_end_answers_who_is_being_accepted(serve: Callable[..., Server]) -> None:
+    # The system has handed a connection over, and the end comes before the server has looked at it.
+    body = json.dumps(request(tensor(sleep(1)))).encode()
+    head = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
+    for _ in range(10):
+        server = serve()
+        accepted = []
+        for _ in range(30):
+            accepted.append(socket.create_connection(("127.0.0.1", server.port), 60))
+            accepted[-1].sendall(head + body)
+        server.process.send_signal(signal.SIGTERM)
+        answers = [read_all(connection) for connection in accepted]
+        for connection in accepted:
+            connection.close()
+        assert all(b" 200 " in answer for answer in answers)
+        assert server.end() == 0
 
 
 def test_under_load_every_answer_is_whole_until_the_end(serve: Callable[..., Server]) -> None:
