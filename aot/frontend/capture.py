@@ -32,11 +32,12 @@ from aot.frontend.failures import (
 )
 from aot.frontend.labels import wanted_sizes
 from aot.frontend.numerics import rounded_kinds
-from aot.frontend.open_dims import narrowed_by_model, traceable
+from aot.frontend.open_dims import as_hints, traceable
 from aot.frontend.packed import PackedSequences
 from aot.frontend.places import UserCode, first_lines
 from aot.frontend.recurrent import WholeLayers
 from aot.frontend.run_numbers import Namespace, asks_for_number, open_numbers
+from aot.frontend.size_decisions import SizeDecision, hearing
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
 from aot.frontend.structures import name_parts, register_dataclasses, spelled_out
 from aot.frontend.user_kernels import analysing_kernels, launches_kernels
@@ -54,6 +55,7 @@ class Captured:
         dynamic_shapes: What the user asked for; gives dims their labels.
         module: Computes reference outputs: the user's module in eval mode, or the program's.
         guards: torch's conditions on input sizes under which the program is valid, as Python text.
+        decisions: Those of the user's code on sizes; none for a program that the user exported.
         parameter_names: Names of forward's parameters, in the order of the example inputs.
         root: Directory of the model file, None when it came from Python.
         tf32: As `TensorGraph.tf32`: what torch's settings allowed at the time.
@@ -66,6 +68,7 @@ class Captured:
     dynamic_shapes: ShapeSpec
     module: torch.nn.Module
     guards: tuple[str, ...]
+    decisions: tuple[SizeDecision, ...]
     parameter_names: tuple[str, ...]
     root: Path | None
     tf32: tuple[str, ...] = ()
@@ -120,8 +123,8 @@ def capture(source: ModelSource, operators: Sequence[str] = ()) -> Captured:
     with eval_mode(source.module), _quiet(), torch.no_grad():
         names = _parameter_names(source)
         with UserCode(export_error(source, names)):
-            program = _traced(source, names)
-        return _decomposed(program, source, source.module, names, operators)
+            program, decisions = _traced(source, names)
+        return _decomposed(program, source, source.module, names, operators, decisions)
 
 
 def _one_for_each(example: Any) -> Any:
@@ -155,11 +158,14 @@ class _Learnt:
 
 def _traced(
     source: ModelSource, names: Sequence[str], learnt: _Learnt = _Learnt()
-) -> ExportedProgram:
+) -> tuple[ExportedProgram, tuple[SizeDecision, ...]]:
     """Exports the module; sizes that the user left open become as wide as the model allows.
 
+    Returns:
+        The program, and what the module's code decided on sizes.
+
     Raises:
-        RuntimeError: The module cannot be exported, and narrower sizes do not help.
+        RuntimeError: The module cannot be exported, and sizes as hints do not help.
         AssertionError: The same, where torch asserts it.
     """
     shapes = source.dynamic_shapes
@@ -168,7 +174,7 @@ def _traced(
     name_parts(example)
     args, kwargs = traceable(example, wanted_sizes(example, names, shapes))
 
-    def export(dynamic_shapes: ShapeSpec) -> ExportedProgram:
+    def export(dynamic_shapes: ShapeSpec) -> tuple[ExportedProgram, tuple[SizeDecision, ...]]:
         given = spelled_out(source.module, (args, kwargs))
         with (
             WholeLayers(),
@@ -177,11 +183,13 @@ def _traced(
             open_numbers(learnt.modules),
             asserted(learnt.checks or {}),
             without_graphs(),
+            hearing() as decisions,
             given as plain,
         ):
-            return torch.export.export(
+            program = torch.export.export(
                 source.module, *plain, dynamic_shapes=dynamic_shapes, strict=False
             )
+            return program, decisions()
 
     try:
         return export(shapes)
@@ -191,10 +199,10 @@ def _traced(
         taught = _taught(source, error, learnt)
         if taught is not None:
             return _traced(source, names, taught)
-        narrowed = narrowed_by_model(shapes)
-        if not violates_range(error) or narrowed is shapes:
+        hints = as_hints(shapes)
+        if not violates_range(error) or hints is shapes:
             raise
-        return export(narrowed)
+        return export(hints)
 
 
 def _taught(source: ModelSource, error: BaseException, learnt: _Learnt) -> _Learnt | None:
@@ -237,7 +245,7 @@ def capture_program(
     module = program.module()
     source = ModelSource(name, module, tuple(args), dict(kwargs), path=path)
     with _quiet(), torch.no_grad():
-        return _decomposed(program, source, module, (), operators)
+        return _decomposed(program, source, module, (), operators, ())
 
 
 def _decomposed(
@@ -246,6 +254,7 @@ def _decomposed(
     module: torch.nn.Module,
     names: tuple[str, ...],
     operators: Sequence[str],
+    decisions: tuple[SizeDecision, ...],
 ) -> Captured:
     guards = tuple(getattr(program, "_guards_code", None) or ())
     merge_aliases(program)
@@ -262,6 +271,7 @@ def _decomposed(
         source.dynamic_shapes,
         module,
         guards,
+        decisions,
         names,
         source.root,
         rounded_kinds(),

@@ -357,6 +357,19 @@ _library.impl("bincount", torch.bincount, "CompositeExplicitAutograd")
 _untyped.library.register_fake("aot::bincount", _bincount_size, lib=_library)
 
 
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Any:
+    """As torch.cdist, whatever the numbers of rows.
+
+    torch's own takes a product of matrices above 25 rows, and so no number of rows that is open.
+    """
+    if not any(isinstance(x.shape[-2], torch.SymInt) for x in (x1, x2)):
+        return NotImplemented
+    return _aten._cdist_forward(x1, x2, p, _WITHOUT_PRODUCT)
+
+
+_WITHOUT_PRODUCT = 2
+"""cdist's `compute_mode`: each distance by itself."""
+
 _OURS: Mapping[str, Callable[..., Any]] = {
     "quantile": quantile,
     "nanquantile": partial(quantile, skips_nan=True),
@@ -378,6 +391,7 @@ COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     **{getattr(torch, name): ours for name, ours in _OURS.items()},
     **{getattr(torch.Tensor, n): ours for n, ours in _OURS.items() if hasattr(torch.Tensor, n)},
     torch.linalg.lstsq: lstsq,
+    torch.cdist: cdist,
     torch.ctc_loss: ctc_loss,
     torch.nn.functional.ctc_loss: ctc_loss,
     torch.combinations: all_combinations,

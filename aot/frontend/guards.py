@@ -12,7 +12,7 @@ import torch
 
 from aot.frontend.places import is_users
 
-_RELATIONS: Mapping[str, tuple[str, str]] = {
+RELATIONS: Mapping[str, tuple[str, str]] = {
     "Equality": ("==", "!="),
     "Unequality": ("!=", "=="),
     "StrictLessThan": ("<", ">="),
@@ -34,7 +34,7 @@ def check_to_add(error: BaseException, where: str) -> str:
         where: The place of the decision.
     """
     cond: Any = getattr(error, "cond", None)
-    written = _RELATIONS.get(type(cond).__name__)
+    written = RELATIONS.get(type(cond).__name__)
     frame = _users_frame(error)
     if written is None or frame is None:
         return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -11,15 +11,21 @@ import torch
 from torch.export.graph_signature import InputKind, InputSpec
 
 from aot.errors import DynamicShapeError, ExportError
+from aot.frontend.asked_ranges import check_bounds, check_relations
 from aot.frontend.capture import Captured
 from aot.frontend.context import Context
-from aot.frontend.labels import label_of, wanted_sizes
-from aot.frontend.open_dims import TRACED, without_lower_bound
+from aot.frontend.labels import InputAxis, label_of, wanted_sizes
+from aot.frontend.open_dims import TRACED, is_bounded, without_lower_bound
+from aot.frontend.operator_decisions import decisions_of
+from aot.frontend.places import places_of
 from aot.frontend.signature import parameters_of, paths_of
+from aot.frontend.size_decisions import SizeDecision, relations_of
 from aot.frontend.sizes import (
     InputSizes,
     find_dims,
     finite,
+    holds,
+    labels_of,
     multiples_in,
     open_relations,
     read_guards,
@@ -27,9 +33,10 @@ from aot.frontend.sizes import (
     tensor_type,
     traced_ranges,
 )
+from aot.frontend.small_sizes import runs_alike
 from aot.frontend.weights import advice_on, dtype_of, identity_of
 from aot.ir.tensors import Dim, Parameter, SizeRelation, Tree, ValueRef
-from aot.symbolic import Expr, row_major_strides
+from aot.symbolic import Expr, Symbol, dim, row_major_strides
 
 Shape = tuple[Expr, ...]
 
@@ -145,12 +152,14 @@ def settle_sizes(
     sizes = context.sizes
     try:
         dims = settling.dims()
-        relations = read_guards(captured.guards, settling.by_path())
+        decisions = settling.decisions(dims)
+        relations = settling.relations(dims, decisions)
+        relations = check_relations(relations, dims, settling.asked())
         multiples = multiples_in(relations)
         if multiples:
             sizes.count_in(multiples)
             dims = rescale(dims, multiples)
-            relations = read_guards(captured.guards, settling.by_path())
+            relations = settling.relations(dims, decisions)
         sizes.assume(traced_ranges(dims, multiples))
         settling.shapes()
     except ValueError as error:
@@ -202,18 +211,69 @@ class _Settling:
     def dims(self) -> tuple[Dim, ...]:
         """The dims that the shapes bind, with the ranges and labels that the user asked for."""
         shapes = self.shapes()
-        captured = self.captured
         bounds = {
             str(s): (max(finite(r.lower) or 0, 0), finite(r.upper))
             for s, r in self.context.program.range_constraints.items()
         }
-        wanted = wanted_sizes(captured.example, captured.parameter_names, captured.dynamic_shapes)
+        wanted = self._wanted()
         for (position, axis), size in wanted.items():
             symbol = str(shapes[position][axis])
             if without_lower_bound(size) and bounds.get(symbol, (0, None))[0] == TRACED:
                 bounds[symbol] = (0, bounds[symbol][1])
         labels = {axis: label_of(size) for axis, size in wanted.items() if label_of(size)}
-        return find_dims(shapes, bounds, self._hints(), labels)
+        asked = self.asked()
+        dims = find_dims(shapes, bounds | asked, self._hints(), labels)
+        check_bounds(asked, bounds, dims)
+        return dims
+
+    def relations(
+        self, dims: Sequence[Dim], decisions: Iterable[SizeDecision]
+    ) -> tuple[SizeRelation, ...]:
+        """What torch and the user's code decided on sizes."""
+        guards = read_guards(self.captured.guards, self.by_path(), labels_of(dims))
+        return (*guards, *self._relations_of(decisions, dims))
+
+    def decisions(self, dims: Sequence[Dim]) -> tuple[SizeDecision, ...]:
+        """The operators', and the user's code's that make a difference at sizes torch skips."""
+        traced = traced_ranges(dims, {})
+
+        def matters(decision: SizeDecision) -> bool:
+            open_ = open_relations(self._relations_of([decision], dims), dims)
+            symbols = {s for r in open_ for s in r.left.free_symbols | r.right.free_symbols}
+            if not open_ or len(symbols) > 1 or not all(holds(r, traced) for r in open_):
+                return bool(open_)
+            (symbol,) = symbols
+            least = next(d.minimum for d in dims if dim(d.name) == symbol)
+            axes = self._axes_of(symbol)
+            return not all(runs_alike(self.captured, axes, k) for k in range(least, TRACED))
+
+        # What operators decide is not tried: run by torch at such a size, they decide anew.
+        by_operators = decisions_of(self.captured.program, places_of(self.captured.root))
+        return (*filter(matters, self.captured.decisions), *by_operators)
+
+    def _relations_of(
+        self, decisions: Iterable[SizeDecision], dims: Sequence[Dim]
+    ) -> tuple[SizeRelation, ...]:
+        places = places_of(self.captured.root)
+        return relations_of(decisions, self.context.sizes.foreign, dims, places)
+
+    def _axes_of(self, symbol: Symbol) -> list[InputAxis]:
+        shapes = enumerate(self.shapes())
+        return [(p, k) for p, shape in shapes for k, size in enumerate(shape) if size == symbol]
+
+    def asked(self) -> dict[str, tuple[int, int]]:
+        """Symbols that stand for sizes whose range the user gave, with the range."""
+        shapes = self.shapes()
+        found: dict[str, tuple[int, int]] = {}
+        for (position, axis), size in self._wanted().items():
+            if is_bounded(size) and shapes[position][axis].is_Symbol:
+                found[str(shapes[position][axis])] = (int(size.min), int(size.max))
+        return found
+
+    def _wanted(self) -> dict[InputAxis, Any]:
+        """What the user asked of each size."""
+        captured = self.captured
+        return wanted_sizes(captured.example, captured.parameter_names, captured.dynamic_shapes)
 
     def _hints(self) -> dict[str, int]:
         """torch's symbols -> their sizes in the example."""

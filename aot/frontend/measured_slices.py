@@ -10,7 +10,7 @@ from aot.frontend.context import Context
 from aot.frontend.measuring import MeasuredCall, emit, name_size
 from aot.ir.origin import Origin
 from aot.ir.tensors import SizeRelation, ValueRef
-from aot.symbolic import Expr, Maximum, Minimum, Ranges, as_expr, ceil_div, integer
+from aot.symbolic import Expr, Maximum, Minimum, Ranges, as_expr, ceil_div, from_front, integer
 
 SLICES = frozenset({"aten.slice.Tensor", "aten.slice_copy.Tensor"})
 """Operators that `read_slice` takes, where torch does not know how long the result is."""
@@ -75,12 +75,6 @@ def position_in(position: int | Expr, size: Expr) -> Expr:
     return _simplified(Maximum(integer(0), Minimum(from_front(as_expr(position), size), size)))
 
 
-def from_front(position: Expr, size: Expr) -> Expr:
-    """A position counted from the end where it is negative, counted from the front."""
-    is_negative = Minimum(Maximum(-position, integer(0)), integer(1))
-    return _simplified(position + size * is_negative)
-
-
 def _simplified(expr: Expr) -> Expr:
     # Sizes and what programs measure are at least 0: only differences of them can be negative.
     return Ranges(dims={s: (0, None) for s in expr.free_symbols}).simplify(expr)
@@ -111,7 +105,7 @@ def settled_position(
         return tuple(args), ()
     shape = context.ops.types[args[0].name].shape
     size = shape[args[place] % len(shape)]
-    first = from_front(position, size)
+    first = _simplified(from_front(position, size))
     length = args[place + 2] if "narrow" in target else 1
     text = _OUT_OF_RANGE.format(place=origin.place)
     return (*args[: place + 1], first, *args[place + 2 :]), (

@@ -1,7 +1,7 @@
 """Sizes that the user leaves open: as wide as the model allows, whatever the example's size is.
 
-torch.export fixes sizes 0 and 1 of an example, and refuses a model whose conditions are narrower
-than a dimension without bounds. Neither is a property of the model that the user has to know.
+torch.export fixes sizes 0 and 1 of an example, and refuses a model whose conditions it cannot prove
+for all of a named dimension. Neither is a property of the model that the user has to know.
 """
 
 from __future__ import annotations
@@ -31,17 +31,31 @@ def without_lower_bound(wanted: Any) -> bool:
     return type(wanted).__name__ == "_DimHint" and wanted.min is None
 
 
-def narrowed_by_model(shapes: Any) -> Any:
-    """`dynamic_shapes` in which dimensions without upper bound take the range of the model.
+def is_bounded(wanted: Any) -> bool:
+    """Whether the user named a dimension and gave a greatest size."""
+    return type(wanted) is Dim and not without_upper_bound(wanted)
 
-    The same object comes back when there is none.
+
+def as_hints(shapes: Any) -> Any:
+    """`dynamic_shapes` in which named dimensions are hints, whose conditions torch says.
+
+    Of a dimension without upper bound it finds the range of the model; one that another is derived
+    from (2 * n) stays. The same object comes back when there is none.
     """
+    roots = {
+        leaf.root.__name__
+        for leaf in pytree.tree_leaves(shapes, is_leaf=lambda x: hasattr(x, "root"))
+        if hasattr(leaf, "root")
+    }
     dims: list[Any] = []
 
     def visit(node: Any) -> Any:
-        if without_upper_bound(node):
+        if type(node) is Dim and node.__name__ not in roots:
             dims.append(node)
-            return Dim.DYNAMIC(min=int(node.min)) if int(node.min) else Dim.DYNAMIC
+            given = {"min": int(node.min)} if int(node.min) else {}
+            if is_bounded(node):
+                given["max"] = int(node.max)
+            return Dim.DYNAMIC(**given) if given else Dim.DYNAMIC
         if isinstance(node, Mapping):
             return {key: visit(child) for key, child in node.items()}
         if isinstance(node, (tuple, list)):

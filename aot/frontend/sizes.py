@@ -296,15 +296,21 @@ _RELATIONS: Mapping[type[ast.cmpop], tuple[str, bool]] = {
 """Python's comparison -> our relation, and whether its sides are exchanged."""
 
 
-def read_guards(guards: Iterable[str], sizes: InputSizes) -> tuple[SizeRelation, ...]:
+def read_guards(
+    guards: Iterable[str], sizes: InputSizes, labels: Mapping[Symbol, Expr]
+) -> tuple[SizeRelation, ...]:
     """The guards of torch as relations; those that say nothing about integers' order are left out.
 
     `!=` guards are left out on purpose: torch writes them where it decided that a size is neither 0
-    nor 1, and lowered code does not depend on that.
+    nor 1, and lowered code does not depend on that. The user's code does: `size_decisions`.
+
+    Args:
+        guards: torch's conditions, as Python text.
+        sizes: What they call sizes of inputs.
+        labels: What messages call them.
     """
     found: list[SizeRelation] = []
-    for text in guards:
-        node = ast.parse(text, mode="eval").body
+    for node in (part for text in guards for part in _parts(ast.parse(text, mode="eval").body)):
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
             continue
         relation = _RELATIONS.get(type(node.ops[0]))
@@ -317,9 +323,22 @@ def read_guards(guards: Iterable[str], sizes: InputSizes) -> tuple[SizeRelation,
             continue  # about floats or other inputs: not a relation over sizes
         if relation[1]:
             left, right = right, left
-        message = f"the model needs {to_text(left)} {relation[0]} {to_text(right)}"
+        shown = [to_text(substitute(side, labels)) for side in (left, right)]
+        message = f"the model needs {shown[0]} {relation[0]} {shown[1]}"
         found.append(SizeRelation(left, relation[0], right, message))
     return tuple(found)
+
+
+def _parts(condition: ast.expr) -> list[ast.expr]:
+    """The conditions that hold together, where one is said to be all of them."""
+    if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And):
+        return [part for value in condition.values for part in _parts(value)]
+    return [condition]
+
+
+def labels_of(dims: Iterable[Dim]) -> dict[Symbol, Expr]:
+    """What messages call the dims: the user's name where there is one."""
+    return {dim(d.name): dim(d.label or d.name) for d in dims}
 
 
 def multiples_in(relations: Iterable[SizeRelation]) -> dict[str, int]:
@@ -343,13 +362,15 @@ def open_relations(
     kept: list[SizeRelation] = []
     for r in relations:
         left, right = ranges.simplify(r.left), ranges.simplify(r.right)
-        if r.relation == "==":
-            proved = left == right or ranges.simplify(left - right) == 0
-        elif r.relation == "<=":
-            proved = ranges.at_most(left, right)
-        else:
-            proved = ranges.less(left, right)
-        simplified = SizeRelation(left, r.relation, right, r.message)
-        if not proved and simplified not in kept:
-            kept.append(simplified)
+        told = any((left, r.relation, right) == (k.left, k.relation, k.right) for k in kept)
+        if not told and not holds(r, ranges):
+            kept.append(SizeRelation(left, r.relation, right, r.message))
     return tuple(kept)
+
+
+def holds(relation: SizeRelation, ranges: Ranges) -> bool:
+    """Whether a relation is seen to hold wherever sizes are in these ranges."""
+    left, right = ranges.simplify(relation.left), ranges.simplify(relation.right)
+    if relation.relation == "==":
+        return bool(left == right or ranges.simplify(left - right) == 0)
+    return ranges.at_most(left, right) if relation.relation == "<=" else ranges.less(left, right)

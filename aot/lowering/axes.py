@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from aot.ir.scalar import Node, cast
 from aot.lowering.builder import GraphBuilder, Tensor
-from aot.symbolic import Expr, Maximum, Minimum, as_expr
+from aot.symbolic import Expr, Maximum, Minimum, as_expr, from_front
 
 
 def wrap_dim(dim: int, rank: int) -> int:
@@ -27,13 +27,12 @@ def wrap_dims(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
 def wrap_position(builder: GraphBuilder, position: int | Expr, size: Expr) -> Expr:
     """A position along a dimension, counted from the end when negative.
 
-    A symbolic position of unknown sign is taken as non-negative, which is what the exporter's
-    guards say.
+    Where its sign depends on sizes, what counts it depends on them too.
     """
     expr = as_expr(position)
-    if expr.is_Integer:
-        return expr + size if expr < 0 else expr
-    return expr + size if builder.ranges.nonnegative(-expr - 1) else expr
+    if builder.ranges.nonnegative(-expr - 1):
+        return expr + size
+    return expr if builder.ranges.nonnegative(expr) else from_front(expr, size)
 
 
 def clamp_position(builder: GraphBuilder, position: int | Expr, size: Expr) -> Expr:

@@ -7,7 +7,15 @@ from functools import cache
 
 import sympy
 
-from aot.symbolic.functions import Expr, FloorDiv, Modulo, Symbol, exact_quotient
+from aot.symbolic.functions import (
+    Expr,
+    FloorDiv,
+    Maximum,
+    Minimum,
+    Modulo,
+    Symbol,
+    exact_quotient,
+)
 
 
 @cache
@@ -45,6 +53,12 @@ def product(values: Sequence[Expr]) -> Expr:
 def ceil_div(a: Expr | int, b: Expr | int) -> Expr:
     """ceil(a / b), b > 0."""
     return FloorDiv(as_expr(a) + as_expr(b) - 1, as_expr(b))
+
+
+def from_front(position: Expr, size: Expr) -> Expr:
+    """A position along a dimension, counted from its end where it is negative, from its front."""
+    is_negative = Minimum(Maximum(-position, integer(0)), integer(1))
+    return position + size * is_negative
 
 
 def row_major_strides(shape: Sequence[Expr]) -> tuple[Expr, ...]:
