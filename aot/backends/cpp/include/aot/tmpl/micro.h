@@ -57,6 +57,9 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
   using V = typename S::V;
   constexpr int kVecs = NP * S::kPerPanel;
   constexpr int kChains = Op::kChains;
+  // A k's operations take some 6 cycles and the loop's own half of one: then four k's a turn. With
+  // fewer operations sums wait for each other, with more the loop's own do not show.
+  constexpr bool kShort = kChains == 1 && MR * kVecs >= 8 && MR * kVecs <= 12;
   const T* b = m.b;
   const T* prefetch = m.prefetch;
   const int64_t ps = m.panel_stride;
@@ -93,6 +96,9 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
           step(acc, k);
           step(other, k + 1);
         }
+      }
+      if constexpr (kShort) {
+        AOT_UNROLL_4 for (; k < stop; ++k) step(acc, k);
       }
       for (; k < stop; ++k) step(acc, k);
       if (k == m.kc) {
