@@ -25,8 +25,8 @@ struct MicroArgs {
   T* c;  // tile, row-major
   int64_t ldc;
   const T* prefetch;  // a cache line a k is fetched from here, and from so many elements on for
-  int64_t prefetch_stride;  // every further panel; any address is harmless
-  bool accumulate;          // add to C instead of overwriting it
+  int64_t prefetch_stride;                 // every further panel; any address is harmless
+  bool accumulate;                         // add to C instead of overwriting it
   int64_t prefetch_step = 64 / sizeof(T);  // elements from a k's line to the next k's
 };
 
