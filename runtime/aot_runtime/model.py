@@ -281,7 +281,7 @@ class Model:
         Args:
             device: as for `load`; None: this model's.
             isa: the instruction set; None: the best that package and device have.
-            num_threads: None: the physical cores that this process may use.
+            num_threads: None: as this model on its own device, else as for `load`.
             graphs: as for `load`; None: as this model.
             limits: as for `load`; None: as this model.
             device_allocator: as for `load`; None: as this model.
@@ -290,7 +290,9 @@ class Model:
         bounds = self._limits if limits is None else limits
         memory = device_allocator or self._device_allocator
         place = device or self.device
-        return Model(self._package, place, isa, num_threads, keep, bounds, memory)
+        # A caller that runs sessions side by side has said so when it loaded the first.
+        threads = num_threads or (self.num_threads if place == self.device else None)
+        return Model(self._package, place, isa, threads, keep, bounds, memory)
 
     def clone(self) -> Model:
         """A second model with own states, which begin as this one's are now; shared weights."""

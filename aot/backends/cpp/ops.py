@@ -10,6 +10,8 @@ from aot.ir.dtypes import BOOL, DType
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}
 COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+LIMITS = {"minimum": "at_most", "maximum": "at_least"}
+"""Functions in place of an operation where the second operand is a number other than zero."""
 _RENAMED = {
     "floordiv": "div_floor",
     "truncdiv": "div_trunc",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.indexing import Indexer, Value, Vector
-from aot.backends.cpp.ops import conversion, operation, reinterpretation
+from aot.backends.cpp.ops import LIMITS, conversion, operation, reinterpretation
 from aot.backends.cpp.text import (
     Writer,
     index_text,
@@ -97,8 +97,8 @@ class Body(Indexer, Scoped[Value]):
         elif node.op == "where":
             text = self._where(args, lanes)
         else:
-            operand = args[0].dtype
-            text = operation(node.op, operand, texts, lanes)
+            limited = _limited(node, texts) if lanes != "1" else None
+            text = limited or operation(node.op, args[0].dtype, texts, lanes)
         return self.name(text, node.dtype, lanes)
 
     def _where(self, args: list[Value], lanes: str) -> str:
@@ -308,6 +308,16 @@ class Body(Indexer, Scoped[Value]):
             return
         index = self.index_vector(offset, binds)
         self.writer.line(f"aot::join_at({pointer}, {index}, {text}, {count}, {joined});")
+
+
+def _limited(node: Node, texts: list[str]) -> str | None:
+    """Text of a minimum or maximum with a constant that is neither NaN nor zero, else None."""
+    if node.op not in LIMITS or not node.dtype.is_float:
+        return None
+    limit = next((i for i, a in enumerate(node.args) if a.op == "const" and a.attr), None)
+    if limit is None or node.args[limit].attr != node.args[limit].attr:
+        return None
+    return f"aot::{LIMITS[node.op]}({texts[1 - limit]}, {texts[limit]})"
 
 
 def pointer_type(dtype: DType) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import numpy as np
 from aot_runtime.errors import AotError
 
 from .encoder import Encoder
-from .grouping import companions
+from .grouping import RunCost, companions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,8 +64,8 @@ class Batches:
     """A queue of rows before the sessions of one encoder.
 
     A session that is free takes the row that waits longest, and those of like lengths with it; it
-    never waits for others. A run of several rows that fails is done again row by row, so that only
-    the one at fault hears of it.
+    never waits for others. How unlike they may be depends on what runs of this model cost. A run of
+    several rows that fails is done again row by row, so that only the one at fault hears of it.
 
     Args:
         encoder: The model; each thread has a session of its own.
@@ -78,6 +79,7 @@ class Batches:
         self._waiting: list[_Row] = []
         self._changed = threading.Condition()
         self._closed = False
+        self._cost = RunCost()
         workers = [encoder, *(encoder.session() for _ in range(sessions - 1))]
         self._threads = [
             threading.Thread(target=self._work, args=(worker,), daemon=True) for worker in workers
@@ -124,13 +126,15 @@ class Batches:
             if not self._waiting:
                 return []
             seen = self._waiting[:LOOKED_AT]
-            chosen = companions([len(row.tokens) for row in seen], self.encoder.most_rows)
+            lengths = [len(row.tokens) for row in seen]
+            chosen = companions(lengths, self.encoder.most_rows, self._cost.tokens)
             taken = [seen[i] for i in chosen]
             left = set(range(len(seen))) - set(chosen)
             self._waiting[:LOOKED_AT] = [seen[i] for i in sorted(left)]
             return taken
 
     def _run(self, encoder: Encoder, rows: list[_Row]) -> None:
+        begun = time.perf_counter()
         try:
             vectors = encoder.run([row.tokens for row in rows])
         except AotError as error:
@@ -140,6 +144,8 @@ class Batches:
                 for row in rows:
                     self._run(encoder, [row])
             return
+        tokens = len(rows) * max(len(row.tokens) for row in rows)
+        self._cost.saw(tokens, time.perf_counter() - begun)
         for row, vector in zip(rows, vectors, strict=True):
             row.request.vectors[row.position] = vector
             self._end(row, None)

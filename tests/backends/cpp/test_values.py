@@ -97,6 +97,24 @@ def test_float_binary_operations_and_tests():
     Program(maker.graph()).check(inputs, rtol=4e-6, atol=1e-6)
 
 
+def test_limits_that_are_numbers_pass_nan():
+    """They are one instruction, whose operands' order decides on NaN."""
+    x = np.resize([0.0, -0.0, np.nan, np.inf, -np.inf, 2.0, -2.0, 1.5, -3.0, 7.0], N)
+    maker, inputs = GraphMaker(), {}
+    (i,) = axes(N)
+    for dtype in (FLOAT32, FLOAT64, BFLOAT16):
+        read = maker.read(maker.buffer(f"x{dtype}", dtype, [N]), i.symbol)
+        inputs[f"x{dtype}"] = x.astype(dtype.numpy)
+        limits = [const(c, dtype) for c in (2.0, -2.0, np.inf, -np.inf, 0.0, np.nan)]
+        values = [binary(op, read, c) for op in ("minimum", "maximum") for c in limits]
+        values += [binary(op, c, read) for op in ("minimum", "maximum") for c in limits]
+        stores = [
+            (maker.output(f"y{k}{dtype}", dtype, [N]), [i.symbol], v) for k, v in enumerate(values)
+        ]
+        maker.kernel([nest("n", [i], [], *stores)])
+    Program(maker.graph()).check(inputs, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [INT64, INT32, INT16, INT8, UINT8], ids=str)
 def test_integer_operations_wrap_and_round_down(dtype):
     rng = np.random.default_rng(seeded(3))

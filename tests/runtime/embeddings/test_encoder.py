@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from aot_runtime.embeddings import Encoder
-from aot_runtime.embeddings.encoder import least_size
+from aot_runtime.embeddings.encoder import least_size, tokenizer_of
 from aot_runtime.tensors import Dim
 from torch import nn
 
@@ -27,6 +27,14 @@ def test_mixed_lengths_have_the_vectors_of_each_alone(
     for row, vector in zip(rows, vectors, strict=True):
         torch.testing.assert_close(torch.tensor(vector), eager(sentences, row))
     np.testing.assert_array_equal(encoder.session().embed(rows[:2]), encoder.embed(rows[:2]))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_its_sessions_run_with_as_many_threads(encoder_package: Path, threads: int) -> None:
+    model = aot_runtime.load(encoder_package, num_threads=threads)
+    session = Encoder(model, tokenizer_of(model), "tiny").session()
+    assert session._model.num_threads == threads
+    assert model.session(num_threads=2).num_threads == 2
 
 
 @pytest.mark.parametrize(

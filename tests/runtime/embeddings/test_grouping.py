@@ -1,4 +1,7 @@
-from aot_runtime.embeddings.grouping import companions, groups
+import random
+
+import pytest
+from aot_runtime.embeddings.grouping import RUN_TOKENS, RunCost, companions, groups
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,3 +39,38 @@ def test_the_row_that_waits_longest_goes_first(lengths: list[int], most: int, sp
 def test_others_of_its_length_go_with_it() -> None:
     assert companions([10, 40, 11, 9, 41], 8, 4) == [0, 2, 3]
     assert companions([10, 10, 10, 10], 2) == [0, 1]
+
+
+@pytest.mark.parametrize("slower", [1.0, 7.0])
+@pytest.mark.parametrize("run_tokens", [0, 3, 40])
+def test_what_a_run_costs_is_learned(run_tokens: int, slower: float) -> None:
+    cost, chance = RunCost(), random.Random(1)
+    assert cost.tokens == RUN_TOKENS
+    for _ in range(300):
+        tokens = chance.randint(5, 200)
+        noise = chance.uniform(0.9, 1.1)
+        cost.saw(tokens, slower * 1e-4 * (run_tokens + tokens) * noise)
+    assert abs(cost.tokens - run_tokens) <= 2 + run_tokens // 10
+
+
+def test_the_newest_runs_count() -> None:
+    cost, chance = RunCost(), random.Random(2)
+    for run_tokens in (60, 10):
+        for _ in range(1500):
+            tokens = chance.randint(5, 200)
+            cost.saw(tokens, run_tokens + tokens)
+    assert abs(cost.tokens - 10) <= 2
+
+
+def test_runs_of_one_size_tell_nothing() -> None:
+    cost, chance = RunCost(), random.Random(3)
+    for _ in range(300):
+        cost.saw(64, chance.random())
+    assert cost.tokens == RUN_TOKENS
+
+
+def test_times_without_sense_stay_in_bounds() -> None:
+    cost = RunCost()
+    for number in range(300):
+        cost.saw(1 + number % 100, 0.0 if number % 2 else 1.0)
+        assert 0 <= cost.tokens <= 512

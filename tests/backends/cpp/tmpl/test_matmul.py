@@ -444,3 +444,34 @@ def test_columns_are_packed_for_all_rows_where_they_fit_a_cache():
     assert packed(64, a_bytes=2, b_bytes=2) == 64 * 64
     assert packed(63, a_bytes=2, b_bytes=2) == 64 * 64
     assert packed(64, b_packed=True) == 0
+
+
+FETCHED = (
+    HEADER
+    + """
+// Marks the cache lines that the strips of a chunk ask for; `lines`: one a row and panel.
+EXPORT void fetched(int64_t strips, int64_t panels, int64_t depth, uint8_t* lines) {
+  static const float next[1 << 14] = {};
+  const Panels<float> view{next, depth * kPanel, kPanel, next};
+  for (int64_t s = 0; s < strips && s < kFetchers; ++s) {
+    MicroArgs<float> m{};
+    fetch_part(view, s, strips, depth, m);
+    for (int64_t k = 0; k < depth; ++k) {
+      for (int64_t j = 0; j < panels; ++j) {
+        const int64_t at = m.prefetch - next + k * m.prefetch_step + j * m.prefetch_stride;
+        if (at / kPanel < panels * depth) lines[at / kPanel] = 1;
+      }
+    }
+  }
+}
+"""
+)
+
+
+@pytest.mark.parametrize(("panels", "depth"), [(1, 192), (3, 256), (2, 7), (4, 1)])
+def test_strips_fetch_all_of_the_next_panels(level, panels, depth):
+    library = build(FETCHED, level)
+    for strips in range(2, 20):
+        lines = aligned((panels * depth,), np.uint8, 0)
+        call(library.fetched, strips, panels, depth, lines)
+        assert lines.all(), (strips, np.flatnonzero(lines == 0))

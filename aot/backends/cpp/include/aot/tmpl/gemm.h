@@ -28,8 +28,10 @@ struct PackedB {
   int64_t panel_stride;
   AOT_INLINE Panels<T> view(int64_t j, int np, int64_t count, int64_t k, int64_t depth) const {
     const T* at = b + j * panel_stride + k * kPanel;
-    return {at, panel_stride, kPanel,
-            j + np < count ? at + np * panel_stride : b + (k + depth) * kPanel};
+    if (j + np < count) return {at, panel_stride, kPanel, at + np * panel_stride};
+    // Behind the last panel comes the next chunk; behind all chunks the panels of other columns.
+    const int64_t end = (k + depth) * kPanel;
+    return {at, panel_stride, kPanel, b + (end < panel_stride ? end : count * panel_stride)};
   }
 };
 
@@ -157,9 +159,26 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
 // How far ahead of its use B is fetched when one strip reads it, in elements: 4 KiB of floats.
 inline constexpr int64_t kPrefetchAhead = 1024;
 
+// Strips that fetch the next panels together, each a part of their rows. One strip alone would ask
+// for a line every few cycles, which no memory gives: it would wait, and those behind it ask for
+// nothing. More than these make no difference.
+inline constexpr int64_t kFetchers = 8;
+
+// What strip `s` of `strips` fetches of the next panels, which have `depth` rows from `next` on.
+template <class T>
+AOT_INLINE void fetch_part(const Panels<T>& view, int64_t s, int64_t strips, int64_t depth,
+                           MicroArgs<T>& m) {
+  const int64_t parts = min64(kFetchers, strips);
+  const bool any = s < parts;
+  m.prefetch = any ? view.next + depth * s / parts * kPanel : view.b;
+  m.prefetch_stride = any ? view.panel_stride : 0;
+  // The kernel asks at every k, so for a line several times: once it is on its way that is cheap.
+  m.prefetch_step = any ? ceil_div(kPanel, parts) : 0;
+}
+
 // One chunk of K for the whole block, panels outermost: the chunk's panels stay in L1 while the
-// strips pass, and the first strips fetch the next panels, so B is read from memory once. `k` is
-// the chunk's first k in all of K; m says which rows and taps it has.
+// strips pass, and the strips fetch the next panels, so B is read from memory once. `k` is the
+// chunk's first k in all of K; m says which rows and taps it has.
 template <class Op, class T, class Source>
 AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, int64_t k) {
   const Strips<T> strips(a.mrows);
@@ -179,8 +198,7 @@ AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, i
         m.prefetch = view.b + kPrefetchAhead;
         m.prefetch_stride = view.panel_stride;
       } else {
-        m.prefetch = s < np ? view.next + s * view.panel_stride : view.b;
-        m.prefetch_stride = strips.count < np ? strips.count * view.panel_stride : 0;
+        fetch_part(view, s, strips.count, m.taps * m.kc, m);
       }
       kMicroTable<Op>.fn[strips.rows(s) - 1][np - 1](m);
     }

@@ -24,9 +24,10 @@ struct MicroArgs {
   int64_t step;
   T* c;  // tile, row-major
   int64_t ldc;
-  const T* prefetch;  // 64 bytes a k are fetched from here, and from so many elements on for every
-  int64_t prefetch_stride;  // further panel; any address is harmless
-  bool accumulate;          // add to C instead of overwriting it
+  const T* prefetch;  // a cache line a k is fetched from here, and from so many elements on for
+  int64_t prefetch_stride;                 // every further panel; any address is harmless
+  bool accumulate;                         // add to C instead of overwriting it
+  int64_t prefetch_step = 64 / sizeof(T);  // elements from a k's line to the next k's
 };
 
 // Products that are summed before the sum goes to C: a chain of n additions of like terms errs by
@@ -56,6 +57,9 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
   using V = typename S::V;
   constexpr int kVecs = NP * S::kPerPanel;
   constexpr int kChains = Op::kChains;
+  // A k's operations take some 6 cycles and the loop's own half of one: then four k's a turn. With
+  // fewer operations sums wait for each other, with more the loop's own do not show.
+  constexpr bool kShort = kChains == 1 && MR * kVecs >= 8 && MR * kVecs <= 12;
   const T* b = m.b;
   const T* prefetch = m.prefetch;
   const int64_t ps = m.panel_stride;
@@ -80,7 +84,7 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
         AOT_UNROLL for (int j = 0; j < NP; ++j) {
           __builtin_prefetch(prefetch + j * m.prefetch_stride, 0, MR <= 4 ? 3 : 2);
         }
-        prefetch += 64 / sizeof(T);
+        prefetch += m.prefetch_step;
         AOT_UNROLL for (int i = 0; i < MR; ++i) {
           const V a = S::set1(row[i][k]);
           AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = Op::apply(a, bv[j], acc[i][j]);
@@ -92,6 +96,9 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
           step(acc, k);
           step(other, k + 1);
         }
+      }
+      if constexpr (kShort) {
+        AOT_UNROLL_4 for (; k < stop; ++k) step(acc, k);
       }
       for (; k < stop; ++k) step(acc, k);
       if (k == m.kc) {

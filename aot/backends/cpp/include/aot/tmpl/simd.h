@@ -18,8 +18,10 @@
 // Register arrays live in registers only when every loop over them is unrolled completely.
 #if defined(__clang__)
 #define AOT_UNROLL _Pragma("clang loop unroll(full)")
+#define AOT_UNROLL_4 _Pragma("clang loop unroll_count(4)")
 #else
 #define AOT_UNROLL _Pragma("GCC unroll 64")
+#define AOT_UNROLL_4 _Pragma("GCC unroll 4")
 #endif
 
 namespace aot::tmpl {

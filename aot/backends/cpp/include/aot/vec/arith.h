@@ -161,6 +161,17 @@ AOT_INLINE Vec<T, N> maximum(Vec<T, N> a, Vec<T, N> b) {
     return m;
   }
 }
+// The same by a limit that is neither NaN nor zero: one instruction. Of zeros, which are equal, the
+// second would be given, whatever its sign.
+template <class T, int N>
+AOT_INLINE Vec<T, N> at_most(Vec<T, N> x, Vec<T, N> limit) {
+  return detail::min_or_second(limit, x);
+}
+template <class T, int N>
+AOT_INLINE Vec<T, N> at_least(Vec<T, N> x, Vec<T, N> limit) {
+  return detail::max_or_second(limit, x);
+}
+
 // The other one if one is NaN (C fmin, fmax).
 template <class T, int N>
 AOT_INLINE Vec<T, N> fmin(Vec<T, N> a, Vec<T, N> b) {
