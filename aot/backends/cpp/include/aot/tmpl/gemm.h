@@ -179,8 +179,9 @@ AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, i
         m.prefetch = view.b + kPrefetchAhead;
         m.prefetch_stride = view.panel_stride;
       } else {
-        m.prefetch = s < np ? view.next + s * view.panel_stride : view.b;
-        m.prefetch_stride = strips.count < np ? strips.count * view.panel_stride : 0;
+        m.prefetch_step = ceil_div(64 / int64_t(sizeof(T)), strips.count);
+        m.prefetch = view.next + s * m.taps * m.kc * m.prefetch_step;
+        m.prefetch_stride = view.panel_stride;
       }
       kMicroTable<Op>.fn[strips.rows(s) - 1][np - 1](m);
     }

@@ -24,9 +24,10 @@ struct MicroArgs {
   int64_t step;
   T* c;  // tile, row-major
   int64_t ldc;
-  const T* prefetch;  // 64 bytes a k are fetched from here, and from so many elements on for every
+  const T* prefetch;  // the line of cache here is fetched, and so many elements on for every
   int64_t prefetch_stride;  // further panel; any address is harmless
   bool accumulate;          // add to C instead of overwriting it
+  int64_t prefetch_step = 64 / sizeof(T);  // elements from a k's line to the next one's
 };
 
 // Products that are summed before the sum goes to C: a chain of n additions of like terms errs by
@@ -80,7 +81,7 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
         AOT_UNROLL for (int j = 0; j < NP; ++j) {
           __builtin_prefetch(prefetch + j * m.prefetch_stride, 0, MR <= 4 ? 3 : 2);
         }
-        prefetch += 64 / sizeof(T);
+        prefetch += m.prefetch_step;
         AOT_UNROLL for (int i = 0; i < MR; ++i) {
           const V a = S::set1(row[i][k]);
           AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = Op::apply(a, bv[j], acc[i][j]);
