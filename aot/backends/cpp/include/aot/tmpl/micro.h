@@ -24,7 +24,7 @@ struct MicroArgs {
   int64_t step;
   T* c;  // tile, row-major
   int64_t ldc;
-  const T* prefetch;  // the line of cache here is fetched, and so many elements on for every
+  const T* prefetch;        // the line of cache here is fetched, and so many elements on for every
   int64_t prefetch_stride;  // further panel; any address is harmless
   bool accumulate;          // add to C instead of overwriting it
   int64_t prefetch_step = 64 / sizeof(T);  // elements from a k's line to the next one's
