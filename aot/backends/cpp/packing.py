@@ -6,7 +6,8 @@ all ISA levels. All functions are pure and deterministic; arrays come back C-con
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -144,30 +145,49 @@ def pack_planes_weight(weight: Array, groups: int) -> Array:
     return np.ascontiguousarray(grouped.transpose(0, 2, 1))
 
 
-def pack_winograd_weight(weight: Array) -> Array:
-    """Transforms and packs a weight (OC, IC, 3, 3) as (16, ceil(OC/16), IC, 16).
+def pack_winograd_weight(weight: Array, down: int, across: int) -> Array:
+    """Transforms and packs a weight (OC, IC, 3, 3) for tiles of `down` by `across` outputs.
 
-    The 16 matrices are G w G' of `FILTER`, point by point; each is packed as a matmul's.
+    The matrices are G w G', G being `FILTERS`' of either dimension, point by point: each is packed
+    as a matmul's, so that the shape is ((down + 2) * (across + 2), ceil(OC/16), IC, 16).
+    Transformed in float64 and rounded once.
 
     Raises:
         ValueError: The kernel is not 3 by 3.
     """
     if weight.shape[2:] != (3, 3):
         raise ValueError(f"Winograd's weight has a kernel of 3 by 3, got shape {weight.shape}")
+    taps = [[weight[:, :, i, j].astype(np.float64) for j in range(3)] for i in range(3)]
     made = []
-    for down in FILTER:
-        for across in FILTER:
-            # In the order of the nest that does the same, so that bits are equal.
-            total = np.zeros(weight.shape[:2], weight.dtype)
-            for i, a in enumerate(down):
-                for j, b in enumerate(across):
-                    total += weight.dtype.type(a * b) * weight[:, :, i, j]
-            made.append(pack_matmul_weight(total.T))
+    for row in FILTERS[down]:
+        # In the order of the nest that does the same, so that bits are equal.
+        columns = [_weighted([line[j] for line in taps], row) for j in range(3)]
+        for column in FILTERS[across]:
+            made.append(pack_matmul_weight(_weighted(columns, column).astype(weight.dtype).T))
     return np.stack(made)
 
 
-FILTER = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0))
-"""G of F(2, 3): what a kernel's three taps become."""
+def _weighted(parts: Sequence[Array], factors: Sequence[float]) -> Array:
+    total = np.zeros_like(parts[0])
+    for part, factor in zip(parts, factors, strict=True):
+        total += factor * part
+    return total
+
+
+def _filter(points: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+    """G of Toom and Cook's way with these points and infinity: what three taps become."""
+    rows = []
+    for point in points:
+        scale = prod(point - other for other in points if other != point)
+        rows.append((1 / scale, point / scale, point * point / scale))
+    return (*rows, (0.0, 0.0, 1.0))
+
+
+FILTERS = {
+    2: ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0)),
+    4: _filter((0.0, 0.625, -0.625, 1.5, -1.5)),
+}
+"""G of F(2, 3) and F(4, 3), the twins of `WinogradLine` in aot/tmpl/winograd.h."""
 
 
 RECIPES: dict[str, Callable[..., Array]] = {

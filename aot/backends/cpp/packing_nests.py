@@ -7,13 +7,12 @@ whose weights can be replaced.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product as product_of
 
-from aot.backends.cpp.packing import FILTER, PANEL, even
-from aot.ir.dtypes import DType
+from aot.backends.cpp.packing import FILTERS, PANEL, even
+from aot.ir.dtypes import FLOAT64, DType
 from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.origin import NO_ORIGIN
-from aot.ir.scalar import Node, binary, const, index_value, load, where
+from aot.ir.scalar import Node, binary, cast, const, index_value, load, where
 from aot.symbolic import Expr, Symbol, integer, product, substitute, unravel, var
 
 Params = Mapping[str, int]
@@ -43,7 +42,7 @@ def packing_nest(
     axes = tuple(Axis(var(f"i{k}"), integer(n)) for k, n in enumerate(shape))
     point = [a.symbol for a in axes]
     if recipe == "pack_winograd":
-        value = _winograd(point, source, view)
+        value = _winograd(point, source, view, params)
     else:
         value = _loaded(source, view, *_READS[recipe](point, view.axes, params))
     return LoopNest(name, axes, (), (Store(name, tuple(point), value),), NO_ORIGIN)
@@ -63,29 +62,39 @@ def _loaded(
     return load(source[0], source[1], index, mask=mask)
 
 
-def _winograd(point: Sequence[Expr], source: tuple[str, DType], view: View) -> Node:
+def _winograd(point: Sequence[Expr], source: tuple[str, DType], view: View, params: Params) -> Node:
     """The sum of the taps, each times what its row and its column give it at this matrix."""
     outputs, channels, down, across = view.axes
     matrix, panel, channel, within = point
     column = panel * PANEL + within
-    row_of, column_of = unravel(matrix, [integer(len(FILTER))] * 2)
+    rows, columns = FILTERS[params["down"]], FILTERS[params["across"]]
+    row_of, column_of = unravel(matrix, [integer(len(rows)), integer(len(columns))])
     bounds = _beyond(channel, channels.extent, column, outputs.extent)
-    total: Node = const(0.0, source[1])
-    for i, j in product_of(range(3), range(3)):
+
+    def tap(i: int, j: int) -> Node:
         at = {outputs.symbol: column, channels.symbol: channel}
         at |= {down.symbol: integer(i), across.symbol: integer(j)}
-        factor = binary("mul", _entry(row_of, i, source[1]), _entry(column_of, j, source[1]))
-        total = binary("add", total, binary("mul", factor, _loaded(source, view, at, bounds)))
+        return cast(_loaded(source, view, at, bounds), FLOAT64)
+
+    parts = [_weighted([tap(i, j) for i in range(3)], rows, row_of) for j in range(3)]
+    return cast(_weighted(parts, columns, column_of), source[1])
+
+
+def _weighted(parts: Sequence[Node], matrix: Sequence[Sequence[float]], row: Expr) -> Node:
+    """The sum of the parts, each times its entry of the matrix' row."""
+    total: Node = const(0.0, FLOAT64)
+    for column, part in enumerate(parts):
+        total = binary("add", total, binary("mul", _entry(matrix, row, column), part))
     return total
 
 
-def _entry(row: Expr, column: int, dtype: DType) -> Node:
-    """`FILTER[row][column]`."""
-    values = [line[column] for line in FILTER]
-    made: Node = const(values[-1], dtype)
+def _entry(matrix: Sequence[Sequence[float]], row: Expr, column: int) -> Node:
+    """`matrix[row][column]`."""
+    values = [line[column] for line in matrix]
+    made: Node = const(values[-1], FLOAT64)
     for k in reversed(range(len(values) - 1)):
         here = binary("eq", index_value(row), index_value(integer(k)))
-        made = where(here, const(values[k], dtype), made)
+        made = where(here, const(values[k], FLOAT64), made)
     return made
 
 

@@ -14,12 +14,12 @@ from aot.backends.cpp.conv_heuristic import (
     ConvBlocking,
     ConvShape,
     by_planes,
-    by_winograd,
     conv_blocking,
     needs_patch,
     planes_blocking,
     turned_planes,
     winograd_blocking,
+    winograd_tile,
 )
 from aot.backends.cpp.gemm_heuristic import PANEL
 from aot.backends.cpp.kernel import (
@@ -74,7 +74,8 @@ class _Convolution:
     """One convolution kernel, taken apart; sizes and strides as (depth, height, width).
 
     `packed`: the weight is packed beforehand; else it is packed at run time. `depthwise`: vectors
-    run along channels of a group each; `planes`: along pixels. `winograd`: by transformed tiles.
+    run along channels of a group each; `planes`: along pixels. `tile`: outputs of a tile that
+    is transformed.
     """
 
     kernel: TemplateKernel
@@ -94,7 +95,7 @@ class _Convolution:
     packed: bool
     depthwise: bool
     planes: bool
-    winograd: bool
+    tile: tuple[int, int] | None
 
     @property
     def w_argument(self) -> str:
@@ -120,8 +121,8 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     emit_epilogue(body, nests, c.space, c.dtype.compute, lines=_image_lines(c))
     if c.planes and c.packed:
         made = _planes(body, c, graph)
-    elif c.winograd and c.packed:
-        made = _winograd(body, c, graph)
+    elif c.tile is not None and c.packed:
+        made = _winograd(body, c, c.tile, graph)
     else:
         made = _depthwise(body, c) if c.depthwise else _general(body, c, graph)
     return EmittedKernel(
@@ -181,7 +182,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
         planes = turned_planes(shape, long, dots=dtype == BFLOAT16)
     lies = x.strides[1] == 1 and not (space.turned or planes) and dtype == w_dtype == FLOAT32
     sizes = [hints.value(e) for e in (batch.extent, *out)]
-    winograd = lies and len(out) == _FLAT and by_winograd(shape, sizes[0], sizes[1], sizes[2])
+    tile = winograd_tile(shape, *sizes) if lies and len(out) == _FLAT else None
     return _Convolution(
         kernel,
         context,
@@ -200,7 +201,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
         packed,
         packed and w_dtype == dtype and depthwise,
         planes and w_dtype == dtype,
-        winograd,
+        tile,
     )
 
 
@@ -276,9 +277,12 @@ def pack_conv(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Buffer, Deriv
     view, buffer, shape = call.w, buffers[call.w.buffer], _shape(call, call.w)
     taps = prod(shape.kernel)
     parts = _take_apart(kernel, graph)
-    if parts.winograd:
-        panels = -(-shape.oc // PANEL)
-        return pack_weight(buffer, view, "pack_winograd", (16, panels, shape.ic, PANEL))
+    if parts.tile is not None:
+        down, across = parts.tile
+        matrices, panels = (down + 2) * (across + 2), -(-shape.oc // PANEL)
+        made = (matrices, panels, shape.ic, PANEL)
+        tile = (("down", down), ("across", across))
+        return pack_weight(buffer, view, "pack_winograd", made, tile)
     if parts.planes:
         groups = (("groups", shape.groups),)
         depth = taps * shape.ic
@@ -386,13 +390,14 @@ def _planes(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
     return _Made(config, "aot/tmpl/planes.h", work, scratch, blocking.grain)
 
 
-def _winograd(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
+def _winograd(body: Body, c: _Convolution, tile: tuple[int, int], graph: KernelGraph) -> _Made:
     writer, hints = body.writer, hints_of(graph.dims)
-    blocking = winograd_blocking(c.shape, *(hints.value(e) for e in (c.images, *c.out[1:])))
+    blocking = winograd_blocking(c.shape, tile, *(hints.value(e) for e in (c.images, *c.out[1:])))
     kind, padding = template_type(c.dtype), c.shape.padding
     values = {"IC": c.shape.ic, "OC": c.shape.oc, "PH": padding[1], "PW": padding[2]}
     values |= {"ROWS": blocking.rows, "COLS": blocking.columns, "NB": blocking.nb}
     lines = [f"struct {NAME}_config : aot::tmpl::WinogradConfig {{", f"  using A = {kind};"]
+    lines += [f"  static constexpr int TH = {tile[0]}, TW = {tile[1]};"]
     lines += [f"  static constexpr int64_t {name} = {value};" for name, value in values.items()]
     config = "\n".join(["namespace {", *lines, "};", "}", ""])
     writer.line(f"aot::tmpl::WinogradArgs<{NAME}_config> call;")
@@ -400,8 +405,8 @@ def _winograd(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
     fields = {n: v for n, v in _fields(c).items() if n not in {"sd", "d", "od"}}
     _assign(writer, {**fields, "w": weight})
     writer.line("aot::tmpl::winograd(call, begin, end, args->scratch, epilogue);")
-    rows = ceil_div(c.images * ceil_div(c.out[1], 2), blocking.rows)
-    columns = ceil_div(ceil_div(c.out[2], 2), blocking.columns)
+    rows = ceil_div(c.images * ceil_div(c.out[1], tile[0]), blocking.rows)
+    columns = ceil_div(ceil_div(c.out[2], tile[1]), blocking.columns)
     work = product((rows, columns, integer(-(-c.shape.oc // blocking.nb))))
     scratch = integer(-(-blocking.scratch_bytes // 64) * 64)
     return _Made(config, "aot/tmpl/winograd.h", work, scratch, blocking.grain)

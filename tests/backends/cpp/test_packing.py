@@ -117,15 +117,18 @@ def test_depthwise_rejects_full_convolutions():
         packing.pack_depthwise_weight(np.zeros((4, 2, 3, 3), np.float32))
 
 
-def test_winograd_of_one_output_and_channel() -> None:
+@pytest.mark.parametrize(("down", "across"), [(2, 2), (4, 2), (2, 4), (4, 4)])
+def test_winograd_of_one_output_and_channel(down: int, across: int) -> None:
     weight = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
-    packed = packing.pack_winograd_weight(weight)
-    g = np.array(packing.FILTER)
-    assert packed.shape == (16, 1, 1, 16)
-    np.testing.assert_array_equal(packed[:, 0, 0, 0].reshape(4, 4), g @ weight[0, 0] @ g.T)
+    packed = packing.pack_winograd_weight(weight, down, across)
+    g, h = (np.array(packing.FILTERS[n]) for n in (down, across))
+    assert packed.shape == (len(g) * len(h), 1, 1, 16)
+    expected = (g @ weight[0, 0].astype(np.float64) @ h.T).astype(np.float32)
+    found = packed[:, 0, 0, 0].reshape(len(g), len(h))
+    np.testing.assert_array_max_ulp(found, expected, 1)
     assert not packed[..., 1:].any()
 
 
 def test_winograd_of_other_kernels_is_refused() -> None:
     with pytest.raises(ValueError, match=r"3 by 3, got shape \(1, 1, 5, 5\)"):
-        packing.pack_winograd_weight(np.zeros((1, 1, 5, 5), np.float32))
+        packing.pack_winograd_weight(np.zeros((1, 1, 5, 5), np.float32), 2, 2)

@@ -77,5 +77,8 @@ def test_depthwise_convolutions() -> None:
 
 
 @pytest.mark.parametrize("outputs", [16, 20])
-def test_winograd(outputs: int) -> None:
-    check((outputs, 16, 3, 3), "float32", "pack_winograd", (16, -(-outputs // 16), 16, 16))
+@pytest.mark.parametrize(("down", "across"), [(2, 2), (4, 2), (4, 4)])
+def test_winograd(outputs: int, down: int, across: int) -> None:
+    packed = ((down + 2) * (across + 2), -(-outputs // 16), 16, 16)
+    tile = (("down", down), ("across", across))
+    check((outputs, 16, 3, 3), "float32", "pack_winograd", packed, tile)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
+import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
 from aot.backends.cpp.conv_heuristic import (
+    WINOGRAD_TILES,
     ConvShape,
     WinogradBlocking,
-    by_winograd,
     winograd_blocking,
+    winograd_tile,
 )
 from aot.backends.cpp.packing import pack_winograd_weight
 from tests.backends.cpp.tmpl.build import (
@@ -25,6 +28,7 @@ from tests.backends.cpp.tmpl.build import (
     call,
     levels,
 )
+from tests.comparing import difference, roundings_of_sums
 from tests.settings import seeded
 
 HEADER = (
@@ -38,6 +42,7 @@ CASE = """
 namespace {name} {{
 struct Cfg : WinogradConfig {{
   static constexpr int64_t IC = {ic}, OC = {oc}, PH = {ph}, PW = {pw};
+  static constexpr int TH = {down}, TW = {across};
   static constexpr int64_t ROWS = {rows}, COLS = {columns}, NB = {nb};
 }};
 EXPORT int64_t scratch_{name}() {{ return winograd_scratch<Cfg>(); }}
@@ -55,27 +60,35 @@ def shape_of(ic: int, oc: int, ph: int = 1, pw: int = 1) -> ConvShape:
     return ConvShape(1, ic, oc, (1, 3, 3), padding=(0, ph, pw))
 
 
-# What is convolved, (images, height, width), and what is not as the heuristic says.
-CASES: dict[str, tuple[ConvShape, tuple[int, int, int], dict[str, int]]] = {
-    "even": (shape_of(32, 48), (1, 8, 12), {}),
-    "odd": (shape_of(16, 40), (2, 7, 9), {}),
-    "images": (shape_of(48, 64), (3, 3, 3), {"rows": 5}),
-    "pieces": (shape_of(16, 70), (2, 9, 13), {"rows": 2, "columns": 3, "nb": 32}),
-    "bare": (shape_of(16, 16, 0, 0), (1, 6, 5), {}),
-    "wide": (shape_of(16, 20, 2, 3), (2, 4, 70), {}),
-    "deep": (shape_of(272, 16, 1, 0), (1, 5, 6), {}),
-    "none": (shape_of(16, 16), (0, 4, 4), {}),
+# What is convolved, (images, height, width), its tile, and what is not as the heuristic says.
+Case = tuple[ConvShape, tuple[int, int, int], tuple[int, int], dict[str, int]]
+CASES: dict[str, Case] = {
+    "even": (shape_of(32, 48), (1, 8, 12), (2, 2), {}),
+    "even_wide": (shape_of(32, 48), (1, 8, 12), (4, 4), {}),
+    "odd": (shape_of(16, 40), (2, 7, 9), (2, 2), {}),
+    "odd_tall": (shape_of(16, 40), (2, 7, 9), (4, 2), {}),
+    "odd_wide": (shape_of(16, 40), (2, 7, 9), (4, 4), {}),
+    "images": (shape_of(48, 64), (3, 3, 3), (4, 2), {"rows": 5}),
+    "pieces": (shape_of(16, 70), (2, 9, 13), (2, 2), {"rows": 2, "columns": 3, "nb": 32}),
+    "pieces_wide": (shape_of(16, 70), (2, 9, 13), (4, 4), {"rows": 2, "columns": 3, "nb": 32}),
+    "bare": (shape_of(16, 16, 0, 0), (1, 6, 5), (2, 4), {}),
+    "wide": (shape_of(16, 20, 2, 3), (2, 4, 70), (4, 2), {}),
+    "deep": (shape_of(272, 16, 1, 0), (1, 5, 6), (2, 2), {}),
+    "none": (shape_of(16, 16), (0, 4, 4), (2, 2), {}),
+    "errs": (shape_of(32, 32), (1, 28, 28), (4, 2), {}),
+    "errs_deep": (shape_of(512, 32), (1, 12, 12), (4, 4), {}),
 }
 
 
 def sizes(name: str) -> tuple[ConvShape, tuple[int, int, int], tuple[int, int]]:
-    shape, (n, h, w), _ = CASES[name]
+    shape, (n, h, w), *_ = CASES[name]
     return shape, (n, h, w), (h + 2 * shape.padding[1] - 2, w + 2 * shape.padding[2] - 2)
 
 
 def blocking_of(name: str) -> WinogradBlocking:
     shape, (n, *_), out = sizes(name)
-    return replace(winograd_blocking(shape, n, *out), **CASES[name][2])
+    _, _, tile, changes = CASES[name]
+    return replace(winograd_blocking(shape, tile, n, *out), **changes)
 
 
 def text() -> str:
@@ -88,6 +101,8 @@ def text() -> str:
             oc=b.shape.oc,
             ph=b.shape.padding[1],
             pw=b.shape.padding[2],
+            down=b.tile[0],
+            across=b.tile[1],
             rows=b.rows,
             columns=b.columns,
             nb=b.nb,
@@ -116,7 +131,10 @@ def run(
     shape, (n, *size), out = sizes(name)
     b = blocking_of(name)
     assert library[f"scratch_{name}"]() == b.scratch_bytes
-    stored, packed = as_aligned(x.transpose(0, 2, 3, 1)), as_aligned(pack_winograd_weight(w))
+    stored, packed = (
+        as_aligned(x.transpose(0, 2, 3, 1)),
+        as_aligned(pack_winograd_weight(w, *b.tile)),
+    )
     strides = [stored.strides[k] // stored.itemsize for k in range(3)]
     result = aligned((n, shape.oc, *out), np.float32)
     result[...] = np.nan
@@ -140,23 +158,62 @@ def operands(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", CASES)
 def test_matches_the_direct_sum(library: ctypes.CDLL, name: str, pieces: int) -> None:
     x, w, bias = operands(name)
-    shape = CASES[name][0]
+    shape, _, tile, _ = CASES[name]
     got = run(library, name, x, w, bias, pieces)
     expected = reference(x, w, shape) + bias.astype(np.float64)[:, None, None]
     bound = reference(np.abs(x), np.abs(w), shape) + np.abs(bias)[:, None, None]
     k = 9 * shape.ic
-    # That of the template which multiplies all (test_conv.py).
-    limit = np.finfo(np.float32).eps * (np.abs(expected) + bound * (2 + np.sqrt(k)) / 2 + 4)
+    # That of the template which multiplies all (test_conv.py); a dimension of 4 doubles it.
+    amplified = prod(tile) / 4
+    limit = np.finfo(np.float32).eps * (
+        np.abs(expected) + amplified * (bound * (2 + np.sqrt(k)) / 2 + 4)
+    )
     assert np.all(np.abs(got - expected) <= limit)
 
 
+def inputs_of(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Inputs of one distribution; a number: that part of them are no zeros."""
+    x = rng.standard_normal(shape)
+    if kind == "activations":
+        x = np.maximum(x, 0)
+    elif kind == "offset":
+        x += 10
+    elif kind == "heavy tails":
+        x /= rng.random(shape) + 0.01
+    elif kind != "normal":
+        x *= rng.random(shape) < float(kind)
+    return x.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["normal", "activations", "offset", "heavy tails", "0.1", "0.03"])
+@pytest.mark.parametrize("name", ["errs", "errs_deep"])
+def test_errs_by_what_is_allowed_beside_eager(library: ctypes.CDLL, name: str, kind: str) -> None:
+    shape, (n, *size), tile, _ = CASES[name]
+    assert shape.ic == dict(WINOGRAD_TILES)[tile], "the fewest channels that are allowed"
+    rng = np.random.default_rng(seeded(3))
+    x = inputs_of(kind, (n, shape.ic, *size), rng)
+    w = (rng.standard_normal((shape.oc, shape.ic, 3, 3)) / 24).astype(np.float32)
+    got = run(library, name, x, w, np.zeros(shape.oc, np.float32))
+    given = torch.from_numpy(x).contiguous(memory_format=torch.channels_last)
+    eager = torch.conv2d(given, torch.from_numpy(w), padding=1).numpy()
+    exact = reference(x, w, shape)
+
+    def another_order() -> np.ndarray:
+        return roundings_of_sums(torch.float32) * reference(np.abs(x), np.abs(w), shape)
+
+    assert not difference(got, eager, torch.float32, exact, slack=another_order)
+
+
+@pytest.mark.parametrize("name", ["odd", "odd_tall", "odd_wide"])
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
-def test_what_is_no_number_spoils_only_what_reads_it(library: ctypes.CDLL, value: float) -> None:
-    x, w, bias = operands("odd")
+def test_what_is_no_number_spoils_only_what_reads_it(
+    library: ctypes.CDLL, name: str, value: float
+) -> None:
+    x, w, bias = operands(name)
     x[1, 3, 2, 4] = value
-    got = run(library, "odd", x, w, bias)
+    got = run(library, name, x, w, bias)
     with np.errstate(all="ignore"):
-        expected = reference(x, w, CASES["odd"][0]) + bias.astype(np.float64)[:, None, None]
+        expected = reference(x, w, CASES[name][0]) + bias.astype(np.float64)[:, None, None]
         expected = expected.astype(np.float32)
     np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
     infinite = np.isinf(expected)
@@ -167,26 +224,34 @@ def test_what_is_no_number_spoils_only_what_reads_it(library: ctypes.CDLL, value
 
 
 @pytest.mark.parametrize(
-    ("shape", "sizes", "worth"),
+    ("shape", "sizes", "tile"),
     [
-        (shape_of(64, 64), (1, 56, 56), True),
-        (shape_of(256, 256), (1, 14, 14), True),
-        (shape_of(512, 512), (1, 7, 7), False),  # few tiles for so much weight
-        (shape_of(512, 512), (8, 7, 7), True),
-        (shape_of(64, 64), (64, 1, 9), False),  # half of what is computed is not there
-        (shape_of(16, 64), (1, 56, 56), False),
-        (shape_of(40, 64), (1, 56, 56), False),  # no whole panels
-        (replace(shape_of(64, 64), stride=(1, 2, 2)), (1, 56, 56), False),
-        (replace(shape_of(64, 64), groups=2), (1, 56, 56), False),
-        (replace(shape_of(64, 64), kernel=(1, 5, 5)), (1, 56, 56), False),
+        (shape_of(64, 64), (1, 56, 56), (4, 2)),
+        (shape_of(256, 256), (1, 14, 14), (4, 2)),
+        (shape_of(64, 64), (1, 2, 56), (2, 2)),  # a half of greater tiles is not there
+        (shape_of(512, 512), (1, 7, 7), (2, 2)),  # few tiles for so much weight
+        (shape_of(512, 512), (1, 3, 3), None),
+        (shape_of(512, 512), (8, 7, 7), (4, 2)),
+        (shape_of(512, 512), (1, 28, 28), (4, 4)),
+        (shape_of(64, 64), (64, 1, 9), None),  # half of what is computed is not there
+        (shape_of(16, 64), (1, 56, 56), None),
+        (shape_of(64, 16), (1, 56, 56), None),
+        (shape_of(40, 64), (1, 56, 56), None),  # no whole panels
+        (replace(shape_of(64, 64), stride=(1, 2, 2)), (1, 56, 56), None),
+        (replace(shape_of(64, 64), groups=2), (1, 56, 56), None),
+        (replace(shape_of(64, 64), kernel=(1, 5, 5)), (1, 56, 56), None),
     ],
 )
-def test_where_transforms_pay(shape: ConvShape, sizes: tuple[int, int, int], worth: bool) -> None:
-    assert by_winograd(shape, *sizes) == worth
+def test_where_transforms_pay(
+    shape: ConvShape, sizes: tuple[int, int, int], tile: tuple[int, int] | None
+) -> None:
+    assert winograd_tile(shape, *sizes) == tile
 
 
 def test_blocks_are_even_and_stay_in_the_cache() -> None:
-    found = winograd_blocking(shape_of(128, 128), 1, 28, 28)
+    found = winograd_blocking(shape_of(128, 128), (2, 2), 1, 28, 28)
     assert (found.rows, found.columns, found.nb) == (2, 14, 64)
-    assert winograd_blocking(shape_of(64, 96), 1, 90, 90).nb == 48
-    assert winograd_blocking(shape_of(64, 96), 1, 90, 90).columns == 23
+    found = winograd_blocking(shape_of(128, 128), (4, 4), 1, 28, 28)
+    assert (found.rows, found.columns, found.nb) == (4, 7, 64)
+    assert winograd_blocking(shape_of(64, 96), (2, 2), 1, 90, 90).nb == 48
+    assert winograd_blocking(shape_of(64, 96), (2, 2), 1, 90, 90).columns == 23

@@ -1,14 +1,15 @@
-// Convolution of two dimensions, 3 by 3, without strides or groups, by Winograd's F(2x2, 3x3).
+// Convolution of two dimensions, 3 by 3, without strides or groups, by Winograd's F(TH x TW, 3x3).
 //
 //   template <class Cfg, class Epi>
 //   void winograd(const WinogradArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
 //                 const Epi& epi);
 //
-// A tile of 2 by 2 outputs is A' [ (G w G') . (B' d B) ] A, d being the 4 by 4 inputs under it
-// (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks): 16 products in the place of
-// 36, so that a convolution is 16 matmuls of tiles by channels. Channels of the input are
-// contiguous; A is its own compute type. Rows of tiles are counted through all images.
-//   work    = ceil(n * ceil(oh / 2) / ROWS) * ceil(ceil(ow / 2) / COLS) * ceil(OC / NB), channels
+// A tile of TH by TW outputs is A' [ (G w G') . (B' d B) ] A, d being the TH + 2 by TW + 2 inputs
+// under it (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks): (TH + 2)(TW + 2)
+// products in the place of 9 TH TW, so that a convolution is as many matmuls of tiles by channels.
+// Channels of the input are contiguous; A is its own compute type. Rows of tiles are counted
+// through all images.
+//   work    = ceil(n * ceil(oh / TH) / ROWS) * ceil(ceil(ow / TW) / COLS) * ceil(OC / NB), channels
 //             fastest
 //   scratch = winograd_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the
 //             formula is conv_heuristic.WinogradBlocking.scratch_bytes.
@@ -17,7 +18,8 @@
 // Where a result is no finite number the row of tiles is computed once more, product by product:
 // differences of infinite inputs would spoil their neighbours.
 //
-// W is transformed and packed: [16][ceil(OC/16)][IC][16] (packing.pack_winograd_weight).
+// W is transformed and packed: [(TH + 2)(TW + 2)][ceil(OC/16)][IC][16]
+// (packing.pack_winograd_weight).
 #ifndef AOT_TMPL_WINOGRAD_H_
 #define AOT_TMPL_WINOGRAD_H_
 
@@ -30,6 +32,7 @@ struct WinogradConfig {
   static constexpr int64_t IC = 1;  // a multiple of 16
   static constexpr int64_t OC = 1;
   static constexpr int64_t PH = 0, PW = 0;  // padding before the data
+  static constexpr int TH = 2, TW = 2;      // outputs of a tile, down and across: 2 or 4
   static constexpr int64_t ROWS = 1;        // the most tiles of a block, down and across
   static constexpr int64_t COLS = 32;
   static constexpr int64_t NB = 64;  // channels of a unit, a multiple of 16
@@ -47,17 +50,78 @@ struct WinogradArgs {
 
 namespace detail {
 
+// One dimension of F(M, 3): what M + 2 inputs become, the M outputs of M + 2 products, and the
+// three taps from the transformed ones. `L` has the vectors.
+template <int M, class L>
+struct WinogradLine;
+
+// Points 0, 1, -1 and infinity: additions and halves alone.
+template <class L>
+struct WinogradLine<2, L> {
+  using V = typename L::V;
+  static AOT_INLINE void input(const V (&d)[4], V (&t)[4]) {
+    t[0] = d[0] - d[2];
+    t[1] = d[1] + d[2];
+    t[2] = d[2] - d[1];
+    t[3] = d[1] - d[3];
+  }
+  static AOT_INLINE void output(const V (&m)[4], V (&y)[2]) {
+    y[0] = m[0] + m[1] + m[2];
+    y[1] = m[1] - m[2] - m[3];
+  }
+  template <class At>
+  static AOT_INLINE V tap(int a, const At& at) {
+    if (a == 1) return at(1) - at(2);
+    return at(a / 2 * 3);
+  }
+};
+
+// Points 0, 5/8, -5/8, 3/2, -3/2 and infinity. Of all simple fractions these amplify roundings
+// least (docs/adr/0088-winograd.md); all factors here are exact.
+template <class L>
+struct WinogradLine<4, L> {
+  using V = typename L::V;
+  using T = std::remove_reference_t<decltype(V{}[0])>;
+  static constexpr T kP = T(0.625), kQ = T(1.5), kP2 = kP * kP, kQ2 = kQ * kQ;
+  static AOT_INLINE V times(T factor, V x, V sum) { return L::fma(L::set1(factor), x, sum); }
+  static AOT_INLINE void input(const V (&d)[6], V (&t)[6]) {
+    const V p = times(-kQ2, d[2], d[4]), u = times(-kQ2, d[1], d[3]);
+    const V q = times(-kP2, d[2], d[4]), v = times(-kP2, d[1], d[3]);
+    t[0] = times(kP2 * kQ2, d[0], times(-(kP2 + kQ2), d[2], d[4]));
+    t[1] = times(kP, u, p);
+    t[2] = times(-kP, u, p);
+    t[3] = times(kQ, v, q);
+    t[4] = times(-kQ, v, q);
+    t[5] = times(kP2 * kQ2, d[1], times(-(kP2 + kQ2), d[3], d[5]));
+  }
+  static AOT_INLINE void output(const V (&m)[6], V (&y)[4]) {
+    const V p = m[1] + m[2], u = m[1] - m[2], q = m[3] + m[4], v = m[3] - m[4];
+    y[0] = m[0] + (p + q);
+    y[1] = times(kP, u, L::set1(kQ) * v);
+    y[2] = times(kP2, p, L::set1(kQ2) * q);
+    y[3] = times(kP2 * kP, u, times(kQ2 * kQ, v, m[5]));
+  }
+  template <class At>
+  static AOT_INLINE V tap(int a, const At& at) {
+    if (a == 0) return L::set1(kP2 * kQ2) * at(0);
+    if (a == 1) return L::set1(kP * (kP2 - kQ2)) * (at(1) - at(2));
+    return at(5);
+  }
+};
+
 // Sizes that follow from a configuration, in elements.
 template <class Cfg>
 struct WinogradShape {
   using T = typename Cfg::A;
+  static constexpr int kH = Cfg::TH + 2, kW = Cfg::TW + 2;  // inputs under a tile
+  static constexpr int64_t kCount = kH * kW;                // matrices
   static constexpr int64_t kTiles = Cfg::ROWS * Cfg::COLS;
   static constexpr int64_t kLd = Cfg::NB + kPanel;
-  // A panel more keeps the 16 matrices out of each other's sets of the cache.
+  // A panel more keeps the matrices out of each other's sets of the cache.
   static constexpr int64_t kInput = kTiles * Cfg::IC + kPanel;
   static constexpr int64_t kProduct = kTiles * kLd + kPanel;
-  static constexpr int64_t kOutput = 2 * 2 * Cfg::COLS * kLd;
-  static constexpr int64_t kTable = round_up(16 * kTiles * int64_t(sizeof(T*)), 64);
+  static constexpr int64_t kOutput = Cfg::TH * Cfg::TW * Cfg::COLS * kLd;
+  static constexpr int64_t kTable = round_up(kCount * kTiles * int64_t(sizeof(T*)), 64);
   static constexpr int64_t kPanelStride = Cfg::IC * kPanel;
   static constexpr int64_t kPlane = ceil_div(Cfg::OC, kPanel) * kPanelStride;
 };
@@ -67,13 +131,13 @@ struct WinogradShape {
 template <class Cfg>
 constexpr int64_t winograd_scratch() {
   using S = detail::WinogradShape<Cfg>;
-  return S::kTable +
-         (16 * (S::kInput + S::kProduct) + S::kOutput + Cfg::IC) * int64_t(sizeof(typename Cfg::A));
+  return S::kTable + (S::kCount * (S::kInput + S::kProduct) + S::kOutput + Cfg::IC) *
+                         int64_t(sizeof(typename Cfg::A));
 }
 
 namespace detail {
 
-// One of the 16 matrices of W; behind its last panel comes the first of the next.
+// One of the matrices of W; behind its last panel comes the first of the next.
 template <class T>
 struct WinogradB {
   const T* b;
@@ -91,13 +155,15 @@ struct WinogradRun {
   using T = typename S::T;
   using L = Simd<T>;
   using V = typename L::V;
+  using Down = WinogradLine<Cfg::TH, L>;
+  using Across = WinogradLine<Cfg::TW, L>;
 
   const WinogradArgs<Cfg>& p;
   const Epi& epi;
-  const T** table;  // [16][kTiles]
-  T* inputs;        // [16][kTiles][IC]
-  T* products;      // [16][kTiles][kLd]
-  T* outputs;       // [2][2 * COLS][kLd]
+  const T** table;  // [kCount][kTiles]
+  T* inputs;        // [kCount][kTiles][IC]
+  T* products;      // [kCount][kTiles][kLd]
+  T* outputs;       // [TH][TW * COLS][kLd]
   T* zeros;         // [IC]
   const int64_t down, across;
 
@@ -108,16 +174,16 @@ struct WinogradRun {
   };
 
   WinogradRun(const WinogradArgs<Cfg>& args, void* scratch, const Epi& e)
-      : p(args), epi(e), down(ceil_div(args.oh, 2)), across(ceil_div(args.ow, 2)) {
+      : p(args), epi(e), down(ceil_div(args.oh, Cfg::TH)), across(ceil_div(args.ow, Cfg::TW)) {
     table = static_cast<const T**>(scratch);
     inputs = reinterpret_cast<T*>(static_cast<char*>(scratch) + S::kTable);
-    products = inputs + 16 * S::kInput;
-    outputs = products + 16 * S::kProduct;
+    products = inputs + S::kCount * S::kInput;
+    outputs = products + S::kCount * S::kProduct;
     zeros = outputs + S::kOutput;
     zero_row(zeros, Cfg::IC);
-    for (int64_t e16 = 0; e16 < 16; ++e16) {
+    for (int64_t e = 0; e < S::kCount; ++e) {
       for (int64_t t = 0; t < S::kTiles; ++t) {
-        table[e16 * S::kTiles + t] = inputs + e16 * S::kInput + t * Cfg::IC;
+        table[e * S::kTiles + t] = inputs + e * S::kInput + t * Cfg::IC;
       }
     }
   }
@@ -133,42 +199,39 @@ struct WinogradRun {
     T* out = inputs;
     for (int64_t q = b.q0; q < b.q1; ++q) {
       const T* image = p.x + q / down * p.sn;
-      const int64_t h = q % down * 2 - Cfg::PH;
+      const int64_t h = q % down * Cfg::TH - Cfg::PH;
       for (int64_t c = b.c0; c < b.c1; ++c, out += Cfg::IC) {
-        const int64_t w = c * 2 - Cfg::PW;
-        const T* d[4][4];
-        AOT_UNROLL for (int i = 0; i < 4; ++i) {
-          AOT_UNROLL for (int j = 0; j < 4; ++j) d[i][j] = at(image, h + i, w + j);
+        const int64_t w = c * Cfg::TW - Cfg::PW;
+        const T* d[S::kH][S::kW];
+        AOT_UNROLL for (int i = 0; i < S::kH; ++i) {
+          AOT_UNROLL for (int j = 0; j < S::kW; ++j) d[i][j] = at(image, h + i, w + j);
         }
         for (int64_t k = 0; k < Cfg::IC; k += L::kLanes) {
-          V t[4][4];
-          AOT_UNROLL for (int j = 0; j < 4; ++j) {
-            const V a = L::load(d[0][j] + k), e = L::load(d[1][j] + k);
-            const V f = L::load(d[2][j] + k), g = L::load(d[3][j] + k);
-            t[0][j] = a - f;
-            t[1][j] = e + f;
-            t[2][j] = f - e;
-            t[3][j] = e - g;
+          V t[S::kH][S::kW];
+          AOT_UNROLL for (int j = 0; j < S::kW; ++j) {
+            V from[S::kH], to[S::kH];
+            AOT_UNROLL for (int i = 0; i < S::kH; ++i) from[i] = L::load(d[i][j] + k);
+            Down::input(from, to);
+            AOT_UNROLL for (int i = 0; i < S::kH; ++i) t[i][j] = to[i];
           }
-          AOT_UNROLL for (int i = 0; i < 4; ++i) {
-            T* const row = out + 4 * i * S::kInput + k;
-            L::store(row, t[i][0] - t[i][2]);
-            L::store(row + S::kInput, t[i][1] + t[i][2]);
-            L::store(row + 2 * S::kInput, t[i][2] - t[i][1]);
-            L::store(row + 3 * S::kInput, t[i][1] - t[i][3]);
+          AOT_UNROLL for (int i = 0; i < S::kH; ++i) {
+            V to[S::kW];
+            Across::input(t[i], to);
+            T* const row = out + S::kW * i * S::kInput + k;
+            AOT_UNROLL for (int j = 0; j < S::kW; ++j) L::store(row + j * S::kInput, to[j]);
           }
         }
       }
     }
   }
 
-  // Channels [n0, n1) of the transformed block: 16 matmuls, then A' m A of each tile.
+  // Channels [n0, n1) of the transformed block: the matmuls, then A' m A of each tile.
   void multiply(const Block& b, int64_t n0, int64_t n1) const {
     const int64_t tiles = (b.q1 - b.q0) * b.columns(), panels = ceil_div(n1 - n0, kPanel);
     const T* w = p.w + n0 / kPanel * S::kPanelStride;
-    for (int64_t e = 0; e < 16; ++e) {
+    for (int64_t e = 0; e < S::kCount; ++e) {
       const T* own = w + e * S::kPlane;
-      const WinogradB<T> source{own, S::kPanelStride, e < 15 ? own + S::kPlane : w};
+      const WinogradB<T> source{own, S::kPanelStride, e + 1 < S::kCount ? own + S::kPlane : w};
       block_by_panels<MultiplyAdd<T>, Cfg::KB>(
           BlockArgs<T, WinogradB<T>>{table + e * S::kTiles, 0, tiles, 1, Cfg::IC, source, panels,
                                      products + e * S::kProduct, S::kLd},
@@ -179,11 +242,11 @@ struct WinogradRun {
       if (!transform_outputs(products + first * S::kLd, b.columns(), panels)) {
         by_products(b, q, n0, panels);
       }
-      const int64_t row = q % down * 2;
-      const int64_t pixels = min64(2 * b.columns(), p.ow - 2 * b.c0);
-      for (int64_t i = 0; i < min64(2, p.oh - row); ++i) {
-        const int64_t m = ((q / down) * p.oh + row + i) * p.ow + 2 * b.c0;
-        epi(0, m, m + pixels, n0, n1, outputs + i * 2 * b.columns() * S::kLd, S::kLd);
+      const int64_t row = q % down * Cfg::TH, column = b.c0 * Cfg::TW;
+      const int64_t pixels = min64(Cfg::TW * b.columns(), p.ow - column);
+      for (int64_t i = 0; i < min64(Cfg::TH, p.oh - row); ++i) {
+        const int64_t m = ((q / down) * p.oh + row + i) * p.ow + column;
+        epi(0, m, m + pixels, n0, n1, outputs + i * Cfg::TW * b.columns() * S::kLd, S::kLd);
       }
     }
   }
@@ -193,21 +256,23 @@ struct WinogradRun {
     V spoilt = L::zero();
     for (int64_t c = 0; c < columns; ++c, m += S::kLd) {
       for (int64_t n = 0; n < panels * kPanel; n += L::kLanes) {
-        V s[2][4];
-        AOT_UNROLL for (int j = 0; j < 4; ++j) {
-          const T* const column = m + j * S::kProduct + n;
-          const V a = L::load(column), e = L::load(column + 4 * S::kProduct);
-          const V f = L::load(column + 8 * S::kProduct), g = L::load(column + 12 * S::kProduct);
-          s[0][j] = a + e + f;
-          s[1][j] = e - f - g;
+        V s[Cfg::TH][S::kW];
+        AOT_UNROLL for (int j = 0; j < S::kW; ++j) {
+          V from[S::kH], to[Cfg::TH];
+          AOT_UNROLL for (int i = 0; i < S::kH; ++i) {
+            from[i] = L::load(m + (i * S::kW + j) * S::kProduct + n);
+          }
+          Down::output(from, to);
+          AOT_UNROLL for (int i = 0; i < Cfg::TH; ++i) s[i][j] = to[i];
         }
-        AOT_UNROLL for (int i = 0; i < 2; ++i) {
-          T* const out = outputs + (i * 2 * columns + 2 * c) * S::kLd + n;
-          const V left = s[i][0] + s[i][1] + s[i][2], right = s[i][1] - s[i][2] - s[i][3];
-          L::store(out, left);
-          L::store(out + S::kLd, right);
-          spoilt = L::fma(left, L::zero(), spoilt);
-          spoilt = L::fma(right, L::zero(), spoilt);
+        AOT_UNROLL for (int i = 0; i < Cfg::TH; ++i) {
+          V to[Cfg::TW];
+          Across::output(s[i], to);
+          T* const out = outputs + (i * columns + c) * Cfg::TW * S::kLd + n;
+          AOT_UNROLL for (int j = 0; j < Cfg::TW; ++j) {
+            L::store(out + j * S::kLd, to[j]);
+            spoilt = L::fma(to[j], L::zero(), spoilt);
+          }
         }
       }
     }
@@ -216,22 +281,20 @@ struct WinogradRun {
 
   // w[a][b] for channel k of the input, from the transformed weight.
   static AOT_INLINE V weight(const T* w, int a, int b) {
-    const auto row = [&](int i) {
-      const T* const u = w + 4 * i * S::kPlane;
-      if (b != 1) return L::load(u + b / 2 * 3 * S::kPlane);
-      return L::load(u + S::kPlane) - L::load(u + 2 * S::kPlane);
-    };
-    return a != 1 ? row(a / 2 * 3) : row(1) - row(2);
+    return Down::tap(a, [&](int i) {
+      return Across::tap(b, [&](int j) { return L::load(w + (i * S::kW + j) * S::kPlane); });
+    });
   }
 
   // Row q of tiles as sums of products.
   __attribute__((noinline)) void by_products(const Block& b, int64_t q, int64_t n0,
                                              int64_t panels) const {
     const T* image = p.x + q / down * p.sn;
-    for (int64_t i = 0; i < 2; ++i) {
-      for (int64_t c = 0; c < 2 * b.columns(); ++c) {
-        T* const out = outputs + (i * 2 * b.columns() + c) * S::kLd;
-        const int64_t h = q % down * 2 + i - Cfg::PH, w = 2 * b.c0 + c - Cfg::PW;
+    const int64_t columns = Cfg::TW * b.columns();
+    for (int64_t i = 0; i < Cfg::TH; ++i) {
+      for (int64_t c = 0; c < columns; ++c) {
+        T* const out = outputs + (i * columns + c) * S::kLd;
+        const int64_t h = q % down * Cfg::TH + i - Cfg::PH, w = b.c0 * Cfg::TW + c - Cfg::PW;
         for (int64_t n = 0; n < panels * kPanel; n += L::kLanes) {
           const T* u = p.w + (n0 + n) / kPanel * S::kPanelStride + n % kPanel;
           V sum = L::zero();

@@ -1,0 +1,134 @@
+"""Winograd's tiles and the sum of all products on 3 by 3 layers, one thread.
+
+python -m benchmarks.tmpl.bench_winograd [ISA level]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from aot.backends.cpp.conv_heuristic import (
+    WINOGRAD_TILES,
+    ConvShape,
+    WinogradBlocking,
+    conv_blocking,
+    winograd_blocking,
+    winograd_tile,
+)
+from aot.backends.cpp.packing import pack_conv_weight, pack_winograd_weight
+from benchmarks.tmpl.bench_conv import SOURCE as DIRECT
+from benchmarks.tmpl.common import aligned, build, call, interleaved
+
+SOURCE = """
+#include "aot/tmpl/winograd.h"
+using namespace aot::tmpl;
+using S = Simd<float>;
+struct Cfg : WinogradConfig {{
+  static constexpr int64_t IC = {ic}, OC = {oc}, PH = 1, PW = 1;
+  static constexpr int TH = {th}, TW = {tw};
+  static constexpr int64_t ROWS = {rows}, COLS = {columns}, NB = {nb};
+}};
+struct BiasRelu {{
+  float* c;
+  const float* bias;
+  void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const float* tile,
+                  int64_t ld) const {{
+    for (int64_t m = m0; m < m1; ++m) {{
+      const float* t = tile + (m - m0) * ld - n0;
+      for (int64_t n = n0; n < n1; n += S::kLanes) {{
+        S::store(c + m * {oc} + n, S::max(S::zero(), S::load(t + n) + S::load(bias + n)));
+      }}
+    }}
+  }}
+}};
+extern "C" __attribute__((visibility("default"))) void run(
+    const float* x, int64_t sn, int64_t sh, int64_t sw, const float* w, int64_t n, int64_t h,
+    float* c, const float* bias, int64_t begin, int64_t end, void* scratch) {{
+  const WinogradArgs<Cfg> p{{x, sn, sh, sw, w, n, h, h, h, h}};
+  winograd<Cfg>(p, begin, end, scratch, BiasRelu{{c, bias}});
+}}
+"""
+# channels, size, images
+LAYERS = [(64, 56, 1), (128, 28, 1), (256, 14, 1), (512, 7, 1), (512, 7, 4), (32, 112, 1)]
+WEIGHTS = 4
+"""Layers' weights that are used by turns, so that reading them is counted."""
+
+
+def contender(
+    b: WinogradBlocking, x: np.ndarray, weights: list[np.ndarray], level: str
+) -> Callable[[], object]:
+    n, h = x.shape[:2]
+    sizes = {"rows": b.rows, "columns": b.columns, "nb": b.nb}
+    text = SOURCE.format(ic=b.shape.ic, oc=b.shape.oc, th=b.tile[0], tw=b.tile[1], **sizes)
+    library = build(text, level)
+    packed = [aligned(pack_winograd_weight(w, *b.tile)) for w in weights]
+    c = aligned(np.zeros((n, h, h, b.shape.oc), np.float32))
+    bias = aligned(np.zeros(b.shape.oc, np.float32))
+    room = aligned(np.zeros(b.scratch_bytes, np.uint8))
+    strides = [t // 4 for t in x.strides[:3]]
+    units = b.work(n, h, h)
+
+    def run() -> None:
+        packed.append(packed.pop(0))
+        call(library.run, x, *strides, packed[0], n, h, c, bias, 0, units, room)
+
+    return run
+
+
+def direct(
+    shape: ConvShape, x: np.ndarray, weights: list[np.ndarray], level: str
+) -> Callable[[], object]:
+    h = x.shape[1]
+    b = conv_blocking(shape, h * h, h)
+    sizes = {f: getattr(b, f) for f in ("mb", "nb", "mc", "nc", "kb", "rows")}
+    given = {"ic": shape.ic, "oc": shape.oc, "k": 3, "s": 1, "pad": 1, "patch": "false"}
+    library = build(DIRECT.format(**given, **sizes), level)
+    packed = [aligned(pack_conv_weight(w, 1)) for w in weights]
+    c = aligned(np.zeros((h * h, shape.oc), np.float32))
+    bias = aligned(np.zeros(shape.oc, np.float32))
+    room = aligned(np.zeros(b.scratch_bytes(h), np.uint8))
+    units = b.work(h * h)
+
+    def run() -> None:
+        packed.append(packed.pop(0))
+        for image in x:
+            strides = [t // 4 for t in (x.strides[3], *x.strides[1:3])]
+            call(library.run, image, *strides, packed[0], h, h, c, bias, 0, units, room)
+
+    return run
+
+
+def bench(channels: int, h: int, n: int, level: str, changes: list[dict[str, int]]) -> None:
+    """Times one layer by all tiles, and prints milliseconds."""
+    shape = ConvShape(1, channels, channels, (1, 3, 3), padding=(0, 1, 1))
+    rng = np.random.default_rng(0)
+    x = aligned(rng.standard_normal((n, h, h, channels)).astype(np.float32))
+    kernel = (channels, channels, 3, 3)
+    weights = [rng.standard_normal(kernel).astype(np.float32) for _ in range(WEIGHTS)]
+    names, runs = ["direct"], [direct(shape, x, weights, level)]
+    for tile, _ in WINOGRAD_TILES:
+        for change in changes:
+            b = replace(winograd_blocking(shape, tile, n, h, h), **change)
+            names.append(f"{tile[0]}x{tile[1]} ({b.rows}, {b.columns}, {b.nb})")
+            runs.append(partial(contender(b, x, weights, level)))
+    times = interleaved(runs, 1, 40)
+    chosen = winograd_tile(shape, n, h, h)
+    print(f"{channels} channels at {h}, {n} images; chosen: {chosen}")
+    for name, time in zip(names, times, strict=True):
+        print(f"  {name:22} {time * 1e3:7.3f} ms, {time / times[0]:.2f}")
+
+
+def main() -> None:
+    """Times all layers."""
+    level = sys.argv[1] if len(sys.argv) > 1 else "x86-64-v4"
+    for layer in LAYERS:
+        bench(*layer, level, [{}])
+
+
+if __name__ == "__main__":
+    main()
