@@ -345,14 +345,14 @@ struct Interleaved {
 };
 
 // out[i * LD + c] = line[c * row + i] for i < n and c < C, as E, and zero for C <= c < LD. LD is
-// even for pairs.
+// even for pairs. The last vector of columns overlaps the one before.
 template <int64_t C, int64_t LD, class S, class E>
 void interleave(const S* line, int64_t row, int64_t n, E* out) {
   using I = Interleaved<S, E>;
   using T = typename I::T;
   constexpr int64_t kL = Simd<T>::kLanes, kUnits = LD / I::kEach;
   int64_t i = 0;
-  for (; i + kL <= n; i += kL) {
+  for (; n >= kL && i < n; i = i + kL < n ? min64(i + kL, n - kL) : n) {
     T* const to = reinterpret_cast<T*>(out + i * LD);
     if constexpr (kUnits == 1) {
       Simd<T>::store(to, I::template load<C>(line + i, row, 0));
