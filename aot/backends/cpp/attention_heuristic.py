@@ -9,14 +9,16 @@ from aot.backends.cpp.gemm_heuristic import PANEL
 _QUERIES = 128
 _KEYS = 192
 _UNIT_MACS = 600_000
+# Units that heads are not joined below, so that processors have some each.
+_UNITS = 8
 
 
 @dataclass(frozen=True)
 class AttentionBlocking:
     """Template arguments of `aot::tmpl::attention` and what the plan needs to launch it.
 
-    `d`, `dv`: sizes of a key and a value. `qb`: queries of a work unit. `kb`: keys of a block, a
-    multiple of 16. `grain`: units worth a thread of their own.
+    `d`, `dv`: sizes of a key and a value. `qb`: rows of a work unit, which are the queries of `hb`
+    heads. `kb`: keys of a block, a multiple of 16. `grain`: units worth a thread of their own.
     """
 
     d: int
@@ -25,6 +27,7 @@ class AttentionBlocking:
     kb: int
     grain: int
     accumulator_bytes: int
+    hb: int = 1
 
     @property
     def scratch_bytes(self) -> int:
@@ -35,8 +38,8 @@ class AttentionBlocking:
         return elements * self.accumulator_bytes
 
     def work(self, batch: int, heads: int, queries: int) -> int:
-        """Work units of a launch: batch * heads * ceil(queries / qb)."""
-        return batch * heads * -(-queries // self.qb)
+        """Work units of a launch: batch * heads / hb * ceil(hb * queries / qb)."""
+        return batch * heads // self.hb * -(-queries * self.hb // self.qb)
 
 
 def attention_blocking(
@@ -46,21 +49,27 @@ def attention_blocking(
     dv: int,
     *,
     heads: int,
+    group: int = 1,
     queries_max: int | None = None,
     accumulator_bytes: int = 4,
 ) -> AttentionBlocking:
     """Chooses the blocking of an attention.
 
     `queries` and `keys` are the sizes, or the typical ones; `queries_max` is the greatest number
-    of queries when it varies. `heads` counts the heads of all batch elements, at least 1.
+    of queries when it varies. `heads` counts the heads of all batch elements, at least 1; so many
+    as `group` share a head of keys and values.
     """
     queries, keys = max(queries, 1), max(keys, 1)
     most = queries if queries_max is None else max(queries_max, 1)
     # Every unit packs the keys and values it reads, so few heads alone justify small blocks.
     limit = _QUERIES if heads >= 8 else _QUERIES // 2
     qb = -(-most // -(-most // limit))
+    hb = max(
+        n for n in range(1, group + 1) if group % n == 0 and (n == 1 or _joins(n, most, heads))
+    )
+    qb *= hb
     kb = _round_up(min(keys, _KEYS)) if queries_max is None else _KEYS
-    unit = min(qb, queries) * keys * (d + dv)
+    unit = min(qb, hb * queries) * keys * (d + dv)
     return AttentionBlocking(
         d=d,
         dv=dv,
@@ -68,7 +77,13 @@ def attention_blocking(
         kb=kb,
         grain=max(1, -(-_UNIT_MACS // max(unit, 1))),
         accumulator_bytes=accumulator_bytes,
+        hb=hb,
     )
+
+
+def _joins(count: int, queries: int, heads: int) -> bool:
+    """Whether a unit may have so many heads, of at most so many queries each."""
+    return count * queries <= _QUERIES // 2 and heads // count >= _UNITS
 
 
 def _round_up(value: int) -> int:

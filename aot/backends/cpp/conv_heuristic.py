@@ -14,9 +14,12 @@ _PATCH_PIXELS = 448
 _POINTER_BYTES = 8
 # Pixels of a turned tile: four lines of cache of a channel, stored at once.
 _TURN = 64
-# Pixels and elements of input of a block of planes.
+# Pixels and elements of input of a block of planes: in L1 or near it; in L2 while each row of input
+# would otherwise be copied for more than so many rows of output.
 _PLANE_PIXELS = 448
 _PLANE_ELEMENTS = 16 * 1024
+_MOST_PLANE_ELEMENTS = 48 * 1024
+_PLANE_COPIES = 2
 # What makes the template of panels compute in vain or turn much for little: outputs of less than
 # half a panel, or a short sum. Beyond _LONG_K its kernel's chains are the better ones.
 _FEW_OUTPUTS = PANEL // 2
@@ -249,7 +252,7 @@ def planes_blocking(
         bundle = min(max(1, PANEL // shape.oc), max(1, _BUNDLE // shape.ic), shape.groups)
     columns = min(max(ow, 1), _PLANE_PIXELS)
     rows = max(1, min(max(oh, 1), _PLANE_PIXELS // columns))
-    while rows > 1 and bundle * _plane_elements(shape, rows, columns) > _PLANE_ELEMENTS:
+    while rows > 1 and not _may_have(shape, rows, bundle * _plane_elements(shape, rows, columns)):
         rows -= 1
     macs = bundle * rows * columns * shape.oc * shape.ic * prod(shape.kernel)
     grain = max(1, _PLANE_MACS // macs)
@@ -330,6 +333,17 @@ def winograd_blocking(
 def _under(tile: tuple[int, int]) -> int:
     """Inputs under a tile."""
     return (tile[0] + 2) * (tile[1] + 2)
+
+
+def _may_have(shape: ConvShape, rows: int, elements: int) -> bool:
+    """Whether a block of planes may have so many rows, which read so many elements."""
+    if elements <= _PLANE_ELEMENTS or elements > _MOST_PLANE_ELEMENTS:
+        return elements <= _PLANE_ELEMENTS
+    fewer = rows - 1
+    copies = ((fewer - 1) * shape.stride[1] + (shape.kernel[1] - 1) * shape.dilation[1] + 1) / (
+        fewer * shape.stride[1]
+    )
+    return copies > _PLANE_COPIES
 
 
 def _plane_elements(shape: ConvShape, rows: int, columns: int) -> int:

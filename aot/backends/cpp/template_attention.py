@@ -68,18 +68,23 @@ def emit_attention(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     lines = (f"constexpr int64_t n0 = 0, n1 = {t.blocking.dv};",)
     emit_epilogue(body, nests, t.space, t.dtype.compute, _EPILOGUE, lines)
     _emit_call(writer, t, has_mask)
-    batch, heads, queries, _ = t.call.output.axes
-    tiles = ceil_div(queries.extent, t.blocking.qb)
     return EmittedKernel(
         writer.text(),
         argument_buffers(kernel),
         sizes,
-        product((batch.extent, heads.extent, tiles)),
+        _work(t),
         integer(t.blocking.scratch_bytes),
         head=_config(t),
         headers=("aot/tmpl/attention.h",),
         grain=t.blocking.grain,
     )
+
+
+def _work(t: _Attention) -> Expr:
+    batch, heads, queries, _ = t.call.output.axes
+    if t.blocking.hb > 1:
+        return product((batch.extent, FloorDiv(heads.extent, integer(t.blocking.hb))))
+    return product((batch.extent, heads.extent, ceil_div(queries.extent, t.blocking.qb)))
 
 
 def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Attention:
@@ -101,16 +106,17 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Attention:
         ranges=context.ranges.with_extents({**context.ranges.extents, **outer}),
     )
     hints = hints_of(graph.dims)
+    group = FloorDiv(heads.extent, k_view.axes[1].extent)
     blocking = attention_blocking(
         hints.value(queries.extent),
         hints.value(k_view.axes[2].extent),
         int(d),
         int(dv),
         heads=max(hints.value(product((batch.extent, heads.extent))), 1),
+        group=int(group) if is_int(group) else 1,
         queries_max=(None if is_int(queries.extent) else greatest(queries.extent, context.ranges)),
         accumulator_bytes=dtype.compute.itemsize,
     )
-    group = FloorDiv(heads.extent, k_view.axes[1].extent)
     return _Attention(kernel, graph, call, context, space, dtype, blocking, group)
 
 
@@ -153,7 +159,7 @@ def _config(t: _Attention) -> str:
         f"  using A = {template_type(t.dtype)};",
         *(
             f"  static constexpr int64_t {name} = {value};"
-            for name, value in (("D", q.d), ("DV", q.dv), ("QB", q.qb), ("KB", q.kb))
+            for name, value in (("D", q.d), ("DV", q.dv), ("QB", q.qb), ("HB", q.hb), ("KB", q.kb))
         ),
         f"  static constexpr bool CAUSAL = {causal};",
         "};",

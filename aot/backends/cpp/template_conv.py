@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.conv_heuristic import (
@@ -173,6 +173,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
     w_dtype = buffers[w_view.buffer].dtype
     packed = kernel.packed is not None
     lone = shape.groups > 1 and shape.ic == shape.oc == 1 and x.strides[1] != 1
+    shape, x, inputs = _without_gaps(shape, x, [a.extent for a in x_view.axes[2:]])
     hints = hints_of(graph.dims)
     long = hints.value(out[-1])
     planes = by_planes(shape, long, pixels_contiguous=x.strides[-1] == 1)
@@ -190,7 +191,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
         shape,
         batch.extent,
         product((batch.extent, *out)),
-        _triple([a.extent for a in x_view.axes[2:]], integer(1)),
+        _triple(inputs, integer(1)),
         _triple(out, integer(1)),
         x,
         strided(call, w_view, buffers, context.ranges),
@@ -203,6 +204,37 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
         planes and w_dtype == dtype,
         tile,
     )
+
+
+def _without_gaps(
+    shape: ConvShape, x: Strided, inputs: Sequence[Expr]
+) -> tuple[ConvShape, Strided, list[Expr]]:
+    """A convolution over each dimension's elements that some tap reads, where they lie evenly.
+
+    `inputs` are the input's spatial extents. A stride of 2 with one tap reads every second row:
+    that is a stride of 1 over rows twice as far apart, of which no others are copied. Columns
+    that are neighbours in memory stay so.
+    """
+    strides, extents = list(x.strides), list(inputs)
+    stride, dilation, padding = list(shape.stride), list(shape.dilation), list(shape.padding)
+    for axis in range(3 - len(extents), 3):
+        at = axis - 3
+        one = shape.kernel[axis] == 1
+        step = stride[axis] if one else gcd(stride[axis], dilation[axis])
+        if step == 1 or padding[axis] % step or strides[at] == 1:
+            continue
+        extents[at] = ceil_div(extents[at], step)
+        strides[at] = (strides[at] * step).expand()
+        stride[axis] //= step
+        dilation[axis] = 1 if one else dilation[axis] // step
+        padding[axis] //= step
+    found = replace(
+        shape,
+        stride=_ints(stride, 1),
+        dilation=_ints(dilation, 1),
+        padding=_ints(padding, 0),
+    )
+    return found, replace(x, strides=tuple(strides)), extents
 
 
 def _space(

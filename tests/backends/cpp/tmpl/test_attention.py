@@ -13,7 +13,7 @@ SOURCE = """
 using namespace aot::tmpl;
 struct Cfg : AttentionConfig {{
   using A = {a};
-  static constexpr int64_t D = {d}, DV = {dv}, QB = {qb}, KB = {kb};
+  static constexpr int64_t D = {d}, DV = {dv}, QB = {qb}, HB = {hb}, KB = {kb};
   static constexpr bool CAUSAL = {causal};
 }};
 using T = compute_t<Cfg::A>;
@@ -86,6 +86,7 @@ def library_for(level, blocking, dtype="float32", causal=False):
         d=blocking.d,
         dv=blocking.dv,
         qb=blocking.qb,
+        hb=blocking.hb,
         kb=blocking.kb,
         causal="true" if causal else "false",
     )
@@ -153,6 +154,34 @@ def test_float32(level, sq, sk, masked, causal):
     out = run(library_for(level, SMALL, causal=causal), SMALL, q, k, v, mask=mask, pieces=3)
     expected = reference(q, k, v, 0.3, mask, causal, 2)
     np.testing.assert_allclose(out, expected, rtol=2e-5, atol=2e-6)
+
+
+JOINED = AttentionBlocking(d=24, dv=20, qb=24, kb=48, grain=1, accumulator_bytes=4, hb=4)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "causal"), [("float32", False), ("float32", True), ("bfloat16", True)]
+)
+@pytest.mark.parametrize(("sq", "sk"), [(1, 100), (5, 70), (3, 2)])
+def test_heads_of_a_group_in_a_unit(level, sq, sk, dtype, causal):
+    q, k, v = tensors(2, 8, 2, sq, sk, 24, 20, dtype)
+    mask = random((sq, sk), "float32", 4)
+    library = library_for(level, JOINED, dtype, causal)
+    out = run(library, JOINED, q, k, v, mask=mask, pieces=3)
+    expected = reference(q, k, v, 0.3, mask, causal, 4)
+    np.testing.assert_allclose(out, expected, rtol=2e-5, atol=2e-6)
+
+
+def test_heads_are_joined_while_queries_are_few_and_units_many():
+    def joined(queries, heads, group, **most):
+        return attention_blocking(queries, 2000, 64, 64, heads=heads, group=group, **most)
+
+    decoding = joined(1, 64, 8)
+    assert (decoding.hb, decoding.qb, decoding.work(2, 32, 1)) == (8, 8, 8)
+    assert joined(1, 32, 8).hb == 4  # eight units are left
+    assert joined(1, 32, 6).hb == 3
+    assert joined(500, 64, 8).hb == 1
+    assert joined(1, 64, 8, queries_max=512).hb == 1
 
 
 @pytest.mark.parametrize(("d", "dv"), [(64, 64), (16, 48), (80, 33), (5, 7)])

@@ -8,6 +8,9 @@
 //
 // Cfg derives from AttentionConfig. Work units are blocks of QB queries of one head:
 //   work    = batch * heads * ceil(sq / QB)      (unit = (b * heads + h) * qt + qi)
+// or, where few queries leave room for several heads of a group (HB > 1, a divisor of `group`, and
+// sq * HB <= QB), all queries of HB heads, so that these read and pack their keys and values once:
+//   work    = batch * heads / HB                 (unit = b * (heads / HB) + h / HB)
 //   scratch = attention_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the
 //             formula is attention_heuristic.AttentionBlocking.scratch_bytes.
 // Mod changes a tile of scaled scores in place (masks, biases); NoMod leaves them:
@@ -31,7 +34,8 @@ struct AttentionConfig {
   using A = float;                    // element of Q, K and V in memory
   static constexpr int64_t D = 64;    // size of a query and a key
   static constexpr int64_t DV = 64;   // size of a value
-  static constexpr int64_t QB = 64;   // queries of a work unit
+  static constexpr int64_t QB = 64;   // rows of a work unit: queries of its heads
+  static constexpr int64_t HB = 1;    // heads of a work unit
   static constexpr int64_t KB = 192;  // keys of a block, a multiple of 16
   static constexpr bool CAUSAL = false;
 };
@@ -80,7 +84,8 @@ constexpr int64_t attention_scratch() {
 
 namespace detail {
 
-// One block of queries of one head.
+// One block of queries of one head, or all queries of several: row i is query i % sq of head
+// h + i / sq then.
 template <class Cfg, class Mod>
 struct AttentionBlock {
   using A = typename Cfg::A;
@@ -88,8 +93,9 @@ struct AttentionBlock {
   using L = AttentionLayout<Cfg>;
 
   // Keys and values are read where they lie for a few queries (decoding): packing would cost more
-  // than the products.
-  static constexpr bool kInPlace = std::is_same_v<A, T> && Cfg::DV % kPanel == 0;
+  // than the products. Of values that is whole panels.
+  static constexpr bool kInPlace = std::is_same_v<A, T>;
+  static constexpr int64_t kWholeDv = Cfg::DV / kPanel * kPanel;
   static constexpr int64_t kFewRows = min64(4, RegisterBlock<T>::kRows);
 
   const AttentionArgs<Cfg>& p;
@@ -107,7 +113,7 @@ struct AttentionBlock {
       best[i] = kMinusInfinity<T>;
       sum[i] = 0;
     }
-    const int64_t keys = Cfg::CAUSAL ? min64(p.sk, q0 + rows) : p.sk;
+    const int64_t keys = Cfg::CAUSAL ? min64(p.sk, end_query(0, rows)) : p.sk;
     const A* k = p.k + b * p.k_batch + h / p.group * p.k_head;
     const A* v = p.v + b * p.v_batch + h / p.group * p.v_head;
     for (int64_t k0 = 0; k0 < keys; k0 += Cfg::KB) {
@@ -131,18 +137,42 @@ struct AttentionBlock {
     }
   }
 
-  void load_queries() const {
-    const A* q = p.q + b * p.q_batch + h * p.q_head + q0 * p.q_row;
-    for (int64_t i = 0; i < rows; ++i) {
-      T* out = room + L::kQ + i * L::kQLd;
-      widen_row(q + i * p.q_row, Cfg::D, out);
-      row_scale(out, L::kD, p.scale);  // what lies beyond D is not read
+  // Calls part(head, q, i, n) for rows [begin, end): of n rows from i on, the head and the first
+  // query.
+  template <class Part>
+  AOT_INLINE void by_heads(int64_t begin, int64_t end, const Part& part) const {
+    if constexpr (Cfg::HB == 1) {
+      part(h, q0 + begin, begin, end - begin);
+    } else {
+      for (int64_t i = begin; i < end;) {
+        const int64_t head = i / p.sq, next = min64(end, (head + 1) * p.sq);
+        part(h + head, i - head * p.sq, i, next - i);
+        i = next;
+      }
     }
   }
 
-  // The keys of [k0, k0 + count) that rows before `end` see.
-  AOT_INLINE int64_t seen(int64_t end, int64_t k0, int64_t count) const {
-    return Cfg::CAUSAL ? min64(count, q0 + end - k0) : count;
+  void load_queries() const {
+    by_heads(0, rows, [&](int64_t head, int64_t first, int64_t begin, int64_t count) {
+      const A* q = p.q + b * p.q_batch + head * p.q_head + first * p.q_row;
+      for (int64_t i = 0; i < count; ++i) {
+        T* out = room + L::kQ + (begin + i) * L::kQLd;
+        widen_row(q + i * p.q_row, Cfg::D, out);
+        row_scale(out, L::kD, p.scale);  // what lies beyond D is not read
+      }
+    });
+  }
+
+  // The query of a row, and the one behind the last of rows [begin, end).
+  AOT_INLINE int64_t query(int64_t i) const { return Cfg::HB == 1 ? q0 + i : i % p.sq; }
+  AOT_INLINE int64_t end_query(int64_t begin, int64_t end) const {
+    if constexpr (Cfg::HB == 1) return q0 + end;
+    return begin / p.sq == (end - 1) / p.sq ? query(end - 1) + 1 : p.sq;
+  }
+
+  // The keys of [k0, k0 + count) that some of rows [begin, end) see.
+  AOT_INLINE int64_t seen(int64_t begin, int64_t end, int64_t k0, int64_t count) const {
+    return Cfg::CAUSAL ? min64(count, end_query(begin, end) - k0) : count;
   }
 
   // Strip by strip, so that a strip's scores stay in L1 from the first product to the second.
@@ -151,14 +181,15 @@ struct AttentionBlock {
     for (int64_t s = 0; s < strips.count; ++s) {
       const int64_t i0 = strips.begin(s);
       const int mr = strips.rows(s);
-      const int64_t keys = seen(i0 + mr, k0, count);
+      const int64_t keys = seen(i0, i0 + mr, k0, count);
       if (keys <= 0) continue;
       const T* row[kPanel];
       for (int i = 0; i < mr; ++i) row[i] = room + L::kQ + (i0 + i) * L::kQLd;
       multiply(row, mr, Cfg::D, {room + L::kK, Cfg::D * kPanel, kPanel, nullptr},
                ceil_div(keys, kPanel), room + L::kS, L::kSLd, false);
       softmax(i0, mr, k0, keys);
-      accumulate(i0, mr, keys, {room + L::kV, Cfg::KB * kPanel, kPanel, nullptr}, k0 > 0);
+      accumulate(i0, mr, keys, {room + L::kV, Cfg::KB * kPanel, kPanel, nullptr}, k0 > 0, 0,
+                 L::kDv / kPanel);
     }
   }
 
@@ -166,7 +197,7 @@ struct AttentionBlock {
   void few_rows(const A* k, const A* v, int64_t k0, int64_t count) const {
     constexpr int kL = Simd<T>::kLanes;
     constexpr int64_t kWhole = Cfg::D / kL * kL;
-    const int64_t keys = seen(rows, k0, count);
+    const int64_t keys = seen(0, rows, k0, count);
     if (keys <= 0) return;
     for (int64_t j = 0; j < keys; ++j) {
       const T* key = k + j * p.k_row;
@@ -182,14 +213,21 @@ struct AttentionBlock {
       }
     }
     softmax(0, int(rows), k0, keys);
-    accumulate(0, int(rows), keys, {v, kPanel, p.v_row, nullptr}, k0 > 0);
+    accumulate(0, int(rows), keys, {v, kPanel, p.v_row, nullptr}, k0 > 0, 0, kWholeDv / kPanel);
+    if constexpr (kWholeDv < Cfg::DV) {
+      pack_rows(v + kWholeDv, p.v_row, keys, Cfg::DV - kWholeDv, room + L::kV, kPanel);
+      accumulate(0, int(rows), keys, {room + L::kV, kPanel, kPanel, nullptr}, k0 > 0,
+                 kWholeDv / kPanel, 1);
+    }
   }
 
-  AOT_INLINE void accumulate(int64_t i0, int mr, int64_t keys, const Panels<T>& values,
-                             bool add) const {
+  // Scores of a strip times `panels` panels of values, which are those from `first` on.
+  AOT_INLINE void accumulate(int64_t i0, int mr, int64_t keys, const Panels<T>& values, bool add,
+                             int64_t first, int64_t panels) const {
     const T* row[kPanel];
     for (int i = 0; i < mr; ++i) row[i] = room + L::kS + i * L::kSLd;
-    multiply(row, mr, keys, values, L::kDv / kPanel, result() + i0 * L::kOLd, L::kOLd, add);
+    T* const out = result() + i0 * L::kOLd + first * kPanel;
+    multiply(row, mr, keys, values, panels, out, L::kOLd, add);
   }
 
   // One strip of C (+)= rows * B.
@@ -212,12 +250,14 @@ struct AttentionBlock {
     T* const best = room + L::kStat + i0;
     T* const sum = best + Cfg::QB;
     const int64_t width = round_up(count, kPanel);
-    mod(b, h, q0 + i0, q0 + i0 + mr, k0, k0 + count, s, L::kSLd);
+    by_heads(i0, i0 + mr, [&](int64_t head, int64_t first, int64_t i, int64_t rows_of) {
+      mod(b, head, first, first + rows_of, k0, k0 + count, s + (i - i0) * L::kSLd, L::kSLd);
+    });
     T shift[kPanel], change[kPanel] = {}, factor[kPanel];
     for (int i = 0; i < mr; ++i) {
       T* row = s + i * L::kSLd;
       int64_t visible = count;
-      if (Cfg::CAUSAL) visible = max64(0, min64(count, q0 + i0 + i + 1 - k0));
+      if (Cfg::CAUSAL) visible = max64(0, min64(count, query(i0 + i) + 1 - k0));
       for (int64_t k = visible; k < width; ++k) row[k] = kMinusInfinity<T>;
       const T highest = row_max(row, width), before = best[i];
       best[i] = highest > before ? highest : before;
@@ -241,13 +281,16 @@ template <class Cfg, class Mod, class Epi>
 void attention(const AttentionArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
                const Mod& mod, const Epi& epi) {
   using Block = detail::AttentionBlock<Cfg, Mod>;
-  const int64_t qt = ceil_div(p.sq, Cfg::QB);
+  const int64_t qt = Cfg::HB == 1 ? ceil_div(p.sq, Cfg::QB) : 1;
   for (int64_t u = begin; u < end; ++u) {
-    const int64_t head = u / qt, q0 = u % qt * Cfg::QB, b = head / p.heads, h = head % p.heads;
-    const Block block{
-        p, static_cast<typename Block::T*>(scratch), mod, b, h, q0, min64(Cfg::QB, p.sq - q0)};
+    const int64_t head = u / qt * Cfg::HB, q0 = u % qt * Cfg::QB;
+    const int64_t b = head / p.heads, h = head % p.heads;
+    const int64_t rows = Cfg::HB == 1 ? min64(Cfg::QB, p.sq - q0) : Cfg::HB * p.sq;
+    const Block block{p, static_cast<typename Block::T*>(scratch), mod, b, h, q0, rows};
     block.run();
-    epi(b, h, q0, q0 + block.rows, block.result(), Block::L::kOLd);
+    block.by_heads(0, rows, [&](int64_t of, int64_t first, int64_t i, int64_t count) {
+      epi(b, of, first, first + count, block.result() + i * Block::L::kOLd, Block::L::kOLd);
+    });
   }
 }
 

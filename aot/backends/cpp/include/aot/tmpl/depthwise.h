@@ -4,7 +4,9 @@
 //   void depthwise(const DepthwiseArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
 //                  const Epi& epi);
 //
-// Vectors run over channels, a few output columns at a time stay in registers.
+// Vectors run over channels. A few output columns at a time stay in registers beside the weights of
+// some taps, and a column of input is loaded once for all of those taps. Rows of a unit pass under
+// a run of channels whose input stays in the second level of cache.
 //   work    = n * od * oh (output rows)
 //   scratch = depthwise_scratch<Cfg>() bytes, a constant; 64-byte aligned
 // Epi is called as in conv.h: epi(0, m0, m1, c0, c1, const T* tile, int64_t ld), m = output pixel
@@ -40,6 +42,8 @@ namespace detail {
 
 inline constexpr int64_t kDepthwiseColumns = 16;    // output columns of a tile
 inline constexpr int64_t kDepthwiseChannels = 256;  // channels of a tile
+inline constexpr int64_t kDepthwiseRun = 32;        // and the fewest that are worth a run
+inline constexpr int64_t kDepthwiseBytes = 192 << 10;  // of input under a row of output
 
 template <class Cfg>
 struct DepthwiseRun {
@@ -48,8 +52,10 @@ struct DepthwiseRun {
   using S = Simd<T>;
   using V = typename S::V;
   static constexpr int64_t kLd = min64(round_up(Cfg::C, kPanel), kDepthwiseChannels) + kPanel;
-  // Output columns computed together: as many as leave registers for weights and inputs.
-  static constexpr int kCols = kVectorRegisters >= 32 ? 8 : 4;
+  // Output columns computed together, enough sums to hide how long one takes; and taps of a kernel
+  // row whose weights then find room in the registers of every machine.
+  static constexpr int kCols = 8, kMostTaps = 5;
+  static constexpr int kTaps = int(ceil_div(Cfg::KW, ceil_div(Cfg::KW, kMostTaps)));
 
   static constexpr A kZeros[min64(Cfg::C, kDepthwiseChannels)] = {};
 
@@ -68,8 +74,6 @@ struct DepthwiseRun {
     int64_t rows;
     int64_t step;                                // between input columns
     const A* column[Cfg::KD * Cfg::KH][kWidth];  // where some are outside: each, or zeros
-    AOT_INLINE const A* inside(int64_t r, int64_t i) const { return x[r] + i * step; }
-    AOT_INLINE const A* padded(int64_t r, int64_t i) const { return column[r][i]; }
   };
 
   template <int COLS>
@@ -97,6 +101,40 @@ struct DepthwiseRun {
     }
   }
 
+  // Adds TAPS taps of kernel row r from kw on, in order for every sum.
+  template <int TAPS, int COLS, bool INSIDE, bool PART>
+  AOT_INLINE void taps(const Window<COLS>& window, int64_t r, int64_t kw, int64_t c, int64_t lanes,
+                       V (&acc)[COLS]) const {
+    const A* const w = window.w[r] + kw * Cfg::C + c;
+    const A* const first = window.x[r] + kw * Cfg::DW * window.step + c;
+    V weights[TAPS];
+    AOT_UNROLL for (int k = 0; k < TAPS; ++k) {
+      weights[k] = PART ? load_first<T>(w + k * Cfg::C, lanes) : load(w + k * Cfg::C);
+    }
+    AOT_UNROLL for (int i = 0; i < (COLS - 1) * Cfg::SW + (TAPS - 1) * Cfg::DW + 1; ++i) {
+      if (!is_used<TAPS, COLS>(i)) continue;
+      const A* const at =
+          INSIDE ? first + i * window.step : window.column[r][kw * Cfg::DW + i] + c;
+      const V x = PART ? load_first<T>(at, lanes) : load(at);
+      AOT_UNROLL for (int k = 0; k < TAPS; ++k) {
+        const int64_t from = i - k * Cfg::DW;
+        if (from >= 0 && from % Cfg::SW == 0 && from / Cfg::SW < COLS) {
+          acc[from / Cfg::SW] = S::fma(x, weights[k], acc[from / Cfg::SW]);
+        }
+      }
+    }
+  }
+
+  // Whether column i of input is under some tap of some column of output.
+  template <int TAPS, int COLS>
+  static constexpr bool is_used(int64_t i) {
+    for (int64_t k = 0; k < TAPS; ++k) {
+      const int64_t from = i - k * Cfg::DW;
+      if (from >= 0 && from % Cfg::SW == 0 && from / Cfg::SW < COLS) return true;
+    }
+    return false;
+  }
+
   // One vector of channels, c on from the window's first. INSIDE: all columns are inside the data;
   // PART: only `lanes` channels exist.
   template <int COLS, bool INSIDE, bool PART>
@@ -104,15 +142,12 @@ struct DepthwiseRun {
     V acc[COLS];
     AOT_UNROLL for (int j = 0; j < COLS; ++j) acc[j] = S::zero();
     for (int64_t r = 0; r < window.rows; ++r) {
-      const A* w = window.w[r] + c;
-      AOT_UNROLL for (int64_t kw = 0; kw < Cfg::KW; ++kw) {
-        const V wv = PART ? load_first<T>(w + kw * Cfg::C, lanes) : load(w + kw * Cfg::C);
-        AOT_UNROLL for (int j = 0; j < COLS; ++j) {
-          const int64_t i = j * Cfg::SW + kw * Cfg::DW;
-          const A* at = (INSIDE ? window.inside(r, i) : window.padded(r, i)) + c;
-          acc[j] = S::fma(PART ? load_first<T>(at, lanes) : load(at), wv, acc[j]);
-        }
+      int64_t kw = 0;
+      for (; kw + kTaps <= Cfg::KW; kw += kTaps) {
+        taps<kTaps, COLS, INSIDE, PART>(window, r, kw, c, lanes, acc);
       }
+      constexpr int kRest = int(Cfg::KW % kTaps);
+      if constexpr (kRest > 0) taps<kRest, COLS, INSIDE, PART>(window, r, kw, c, lanes, acc);
     }
     AOT_UNROLL for (int j = 0; j < COLS; ++j) S::store(out + j * kLd + c, acc[j]);
   }
@@ -178,18 +213,30 @@ void depthwise(const DepthwiseArgs<Cfg>& p, int64_t begin, int64_t end, void* sc
                const Epi& epi) {
   using R = detail::DepthwiseRun<Cfg>;
   const R run{p, static_cast<typename R::T*>(scratch)};
-  for (int64_t u = begin; u < end; ++u) {
+  // Channels that are worth keeping for the next row.
+  const int64_t rows = Cfg::KD * ((Cfg::KH - 1) * Cfg::DH + 1);
+  int64_t run_of = detail::kDepthwiseChannels;
+  while (run_of > detail::kDepthwiseRun &&
+         rows * p.wd * min64(run_of, Cfg::C) * int64_t(sizeof(typename Cfg::A)) >
+             detail::kDepthwiseBytes) {
+    run_of /= 2;
+  }
+  for (int64_t u = begin; u < end;) {
     const int64_t oh = u % p.oh, plane = u / p.oh, od = plane % p.od, n = plane / p.od;
-    const int64_t d0 = od * Cfg::SD - Cfg::PD, h0 = oh * Cfg::SH - Cfg::PH;
+    const int64_t oe = min64(p.oh, oh + end - u), d0 = od * Cfg::SD - Cfg::PD;
     const typename Cfg::A* image = p.x + n * p.sn;
-    for (int64_t ow = 0; ow < p.ow; ow += detail::kDepthwiseColumns) {
-      const int64_t stop = min64(p.ow, ow + detail::kDepthwiseColumns);
-      for (int64_t c = 0; c < Cfg::C; c += detail::kDepthwiseChannels) {
-        const int64_t ce = min64(Cfg::C, c + detail::kDepthwiseChannels);
-        run.strip(image, d0, h0, ow, stop, c, ce);
-        epi(0, u * p.ow + ow, u * p.ow + stop, c, ce, run.tile, R::kLd);
+    for (int64_t c = 0; c < Cfg::C; c += run_of) {
+      const int64_t ce = min64(Cfg::C, c + run_of);
+      for (int64_t row = oh; row < oe; ++row) {
+        const int64_t m = (plane * p.oh + row) * p.ow, h0 = row * Cfg::SH - Cfg::PH;
+        for (int64_t ow = 0; ow < p.ow; ow += detail::kDepthwiseColumns) {
+          const int64_t stop = min64(p.ow, ow + detail::kDepthwiseColumns);
+          run.strip(image, d0, h0, ow, stop, c, ce);
+          epi(0, m + ow, m + stop, c, ce, run.tile, R::kLd);
+        }
       }
     }
+    u += oe - oh;
   }
 }
 

@@ -51,17 +51,25 @@ struct MultiplyAdd {
   }
 };
 
+// Parts of a panel's columns that go through all of K one after the other: where a panel is many
+// vectors and registers are few, two vectors of more rows need fewer loads.
+template <class T>
+inline constexpr int kPanelParts =
+    kVectorRegisters < 32 && Simd<T>::kPerPanel > 2 ? Simd<T>::kPerPanel / 2 : 1;
+
+// One part of the panels; moves `prefetch` on.
 template <class Op, int MR, int NP, class T = typename Op::Type>
-AOT_INLINE void micro_body(const MicroArgs<T>& m) {
+AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) {
   using S = Simd<T>;
   using V = typename S::V;
-  constexpr int kVecs = NP * S::kPerPanel;
+  constexpr int kPer = S::kPerPanel / kPanelParts<T>;  // vectors of a panel's part
+  constexpr int kVecs = NP * kPer;
   constexpr int kChains = Op::kChains;
   // A k's operations take some 6 cycles and the loop's own half of one: then four k's a turn. With
   // fewer operations sums wait for each other, with more the loop's own do not show.
   constexpr bool kShort = kChains == 1 && MR * kVecs >= 8 && MR * kVecs <= 12;
-  const T* b = m.b;
-  const T* prefetch = m.prefetch;
+  const int64_t first = part * kPer * S::kLanes;
+  const T* b = m.b + first;
   const int64_t ps = m.panel_stride;
   bool add = m.accumulate;
   int64_t t = 0, k = 0;
@@ -78,7 +86,7 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
       const auto step = [&](V(&acc)[MR][kVecs], int64_t k) __attribute__((always_inline)) {
         V bv[kVecs];
         AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
-          bv[j] = S::load(b + (j / S::kPerPanel) * ps + (j % S::kPerPanel) * S::kLanes);
+          bv[j] = S::load(b + (j / kPer) * ps + (j % kPer) * S::kLanes);
         }
         // Few rows read B as fast as memory gives it: straight into L1. Many must not disturb L1.
         AOT_UNROLL for (int j = 0; j < NP; ++j) {
@@ -108,7 +116,8 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
     }
     AOT_UNROLL for (int i = 0; i < MR; ++i) {
       AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
-        T* const c = m.c + i * m.ldc + j * S::kLanes;
+        const int64_t column = (j / kPer) * kPanel + (j % kPer) * S::kLanes;
+        T* const c = m.c + first + i * m.ldc + column;
         if constexpr (kChains == 2) acc[i][j] += other[i][j];
         S::store(c, add ? S::load(c) + acc[i][j] : acc[i][j]);
       }
@@ -119,14 +128,17 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m) {
 
 template <class Op, int MR, int NP>
 __attribute__((noinline)) void micro_kernel(const MicroArgs<typename Op::Type>& m) {
-  micro_body<Op, MR, NP>(m);
+  const auto* prefetch = m.prefetch;
+  for (int part = 0; part < kPanelParts<typename Op::Type>; ++part) {
+    micro_body<Op, MR, NP>(m, part, prefetch);
+  }
 }
 
 // The register block of this ISA level for compute type T: the accumulators, one row of B and one
 // broadcast of A must fit into the vector registers, and the row pointers into the general ones.
 template <class T>
 struct RegisterBlock {
-  static constexpr int kPer = Simd<T>::kPerPanel;
+  static constexpr int kPer = Simd<T>::kPerPanel / kPanelParts<T>;
   static constexpr bool fits(int rows, int panels) {
     return rows * panels * kPer + panels * kPer + 1 <= kVectorRegisters;
   }

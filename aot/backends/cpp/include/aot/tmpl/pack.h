@@ -13,19 +13,6 @@ AOT_INLINE constexpr int64_t packed_rows(int64_t k) {
   return std::is_same_v<B, Bf16> ? (k + 1) / 2 * 2 : k;
 }
 
-// dst[i * ld + k] = src[i * row + k * col], widened.
-template <class S, class T>
-void copy_rows(const S* src, int64_t row, int64_t col, int64_t rows, int64_t kc, T* dst,
-               int64_t ld) {
-  if (col == 1) {
-    for (int64_t i = 0; i < rows; ++i) widen_row(src + i * row, kc, dst + i * ld);
-    return;
-  }
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t k = 0; k < kc; ++k) dst[i * ld + k] = widen(src[i * row + k * col]);
-  }
-}
-
 // k's [k0, k0 + kc) of `panels` packed panels of a narrow type, as [panels][kc][16] of T.
 template <class B, class T>
 void widen_panels(const B* src, int64_t panel_stride, int64_t panels, int64_t k0, int64_t kc,
@@ -82,6 +69,38 @@ AOT_INLINE void transpose_block(const T* src, int64_t row, T* dst, int64_t to = 
   AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) r[i] = S::load(src + i * row);
   transpose_rows<S::kLanes / 2, T>(r);
   AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) S::store(dst + i * to, r[i]);
+}
+
+// dst[i * ld + k] = src[i * row + k * col], widened. Rows that are neighbours in memory go in blocks,
+// transposed, of which the last ones overlap.
+template <class S, class T>
+void copy_rows(const S* src, int64_t row, int64_t col, int64_t rows, int64_t kc, T* dst,
+               int64_t ld) {
+  constexpr int64_t kL = Simd<T>::kLanes;
+  if (col == 1) {
+    for (int64_t i = 0; i < rows; ++i) widen_row(src + i * row, kc, dst + i * ld);
+    return;
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    if (row == 1 && rows >= kL && kc >= kL) {
+      for (int64_t k = 0; k < kc; k = k + kL < kc ? min64(k + kL, kc - kL) : kc) {
+        for (int64_t i = 0; i < rows; i = i + kL < rows ? min64(i + kL, rows - kL) : rows) {
+          typename Simd<T>::V r[kL];
+          AOT_UNROLL for (int64_t q = 0; q < kL; ++q) {
+            r[q] = load_widened<T>(src + i + (k + q) * col);
+          }
+          transpose_rows<kL / 2, T>(r);
+          AOT_UNROLL for (int64_t q = 0; q < kL; ++q) {
+            Simd<T>::store(dst + (i + q) * ld + k, r[q]);
+          }
+        }
+      }
+      return;
+    }
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t k = 0; k < kc; ++k) dst[i * ld + k] = widen(src[i * row + k * col]);
+  }
 }
 
 // The first n of a vector's 16-bit elements, one in each 32-bit lane, and zeros.
@@ -345,14 +364,14 @@ struct Interleaved {
 };
 
 // out[i * LD + c] = line[c * row + i] for i < n and c < C, as E, and zero for C <= c < LD. LD is
-// even for pairs.
+// even for pairs. The last vector of columns overlaps the one before.
 template <int64_t C, int64_t LD, class S, class E>
 void interleave(const S* line, int64_t row, int64_t n, E* out) {
   using I = Interleaved<S, E>;
   using T = typename I::T;
   constexpr int64_t kL = Simd<T>::kLanes, kUnits = LD / I::kEach;
   int64_t i = 0;
-  for (; i + kL <= n; i += kL) {
+  for (; n >= kL && i < n; i = i + kL < n ? min64(i + kL, n - kL) : n) {
     T* const to = reinterpret_cast<T*>(out + i * LD);
     if constexpr (kUnits == 1) {
       Simd<T>::store(to, I::template load<C>(line + i, row, 0));

@@ -90,10 +90,12 @@ struct PlanesRun {
   using Vec = Simd<T>;
   using V = typename Vec::V;
   static constexpr int64_t kL = Vec::kLanes;
-  // Sums that stay in registers, with the vectors and the weight that they are made of.
-  static constexpr int kSums = kVectorRegisters >= 32 ? 16 : 8;
+  // Vectors whose sums for so many channels stay in registers, with the vectors themselves and one
+  // weight; of a single channel's, each vector is used once and need not stay.
   static constexpr int vectors_for(int channels) {
-    return kSums / channels < 8 ? kSums / channels : 8;
+    if (channels == 1) return 8;
+    const int most = (kVectorRegisters - 1) / (channels + 1);
+    return most < 16 / channels ? most : 16 / channels;
   }
 
   const PlanesArgs<Cfg>& p;

@@ -152,6 +152,10 @@ struct RowVector {
     if constexpr (!std::is_arithmetic_v<A> && std::is_same_v<Acc, double>) {
       if (col == 1) return V(_mm512_maskz_cvtps_pd(0xff, eight_floats(x)));
     }
+#elif defined(__AVX2__)
+    if constexpr (!std::is_arithmetic_v<A> && std::is_same_v<Acc, double>) {
+      if (col == 1) return V(_mm256_cvtps_pd(four_floats(x)));
+    }
 #endif
     V v;
     for (int l = 0; l < kLanes; ++l) v[l] = Acc(widen(x[l * col]));
@@ -162,6 +166,12 @@ struct RowVector {
     const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
     if constexpr (std::is_same_v<A, F16>) return _mm256_cvtph_ps(bits);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
+#elif defined(__AVX2__)
+  static AOT_INLINE __m128 four_floats(const A* x) {
+    const __m128i bits = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
+    if constexpr (std::is_same_v<A, F16>) return _mm_cvtph_ps(bits);
+    return _mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(bits), 16));
   }
 #endif
 
