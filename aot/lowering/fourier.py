@@ -11,13 +11,15 @@ nothing, and are folded when the package is built.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from aot.ir.dtypes import FLOAT32, FLOAT64, DType
+from aot.ir.nests import View
 from aot.ir.scalar import Node, cast, const, reduce_
-from aot.ir.templates.fft import GREATEST_PRIME, Fft, radices
+from aot.ir.templates.fft import GREATEST_PRIME, Fft, Numbers, radices
+from aot.ir.templates.real_fft import RealFft, folded, unfolded, without_imaginary
 from aot.lowering import exprs as e
 from aot.lowering.axes import remove, replace, wrap_dim
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
@@ -175,34 +177,57 @@ def _flat(x: Tensor, axis: int) -> Shape:
     return product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :])
 
 
-def _call(x: Signal, axis: int, direction: Direction) -> Tensor:
-    """The template, along an axis; both parts in a new last dimension."""
-    builder, dtype, shape = x.re.builder, x.re.dtype, x.re.shape
-    n = int(shape[axis])
+def _tables(builder: GraphBuilder, n1: int, n2: int, dtype: DType) -> dict[str, View]:
+    """Those of n1 points, or of n1 n2 in two steps, by their roles."""
+    roots = {"roots": _roots(builder, n1, dtype)}
+    if n2 > 1:
+        n = n1 * n2
+        fine = min(n1, _FINE if n > _MOST_UNSPLIT else n1)
+        roots["others"] = _roots(builder, n2, dtype)
+        roots["fine"] = _factors(builder, (fine, n2), 1, n, dtype)
+        roots["coarse"] = _factors(builder, (-(-n1 // fine), n2), fine, n, dtype)
+    return {role: identity_view(table) for role, table in roots.items()}
+
+
+def _call(
+    x: Signal, axis: int, direction: Direction, n: int, real: Mapping[str, View] | None = None
+) -> tuple[Callable[..., Fft], Shape]:
+    """A call for n complex points along an axis, and what its operands' shape is as three axes."""
+    builder, shape = x.re.builder, x.re.shape
     flat = _flat(x.re, axis)
     index = reshape_index(builder.ranges, shape, flat)
     n1, n2 = split(n) if is_int(flat[2], 1) else (n, 1)
-    made = partial(
-        Fft,
+    made: Callable[..., Fft] = partial(
+        Fft if real is None else RealFft,
         re=builder.view(x.re, flat, index),
         im=None if x.im is None else builder.view(x.im, flat, index),
         scale=direction.scale,
         inverse=direction.inverse,
-        roots=identity_view(_roots(builder, n1, dtype)),
+        **_tables(builder, n1, n2, x.re.dtype),
+        **(real or {}),
     )
-    if n2 > 1:
-        fine = min(n1, _FINE if n > _MOST_UNSPLIT else n1)
-        made = partial(
-            made,
-            others=identity_view(_roots(builder, n2, dtype)),
-            fine=identity_view(_factors(builder, (fine, n2), 1, n, dtype)),
-            coarse=identity_view(_factors(builder, (-(-n1 // fine), n2), fine, n, dtype)),
-        )
-    results = (*flat[1:], integer(2))
-    rows = builder.template(made, (flat[0], product(results)), dtype)
-    whole = moved(rows, (flat[0], *results), lambda at: (at[0], ravel(at[1:], results)))
-    wanted = (*shape, integer(2))
+    return made, flat
+
+
+def _results(x: Signal, axis: int, made: Callable[..., Fft], rows: Shape, tail: Shape) -> Tensor:
+    """What a call gives: rows of results as `rows` after the outer axis, seen as x with `tail`.
+
+    `tail` is what x's dimensions from `axis` on become.
+    """
+    builder, shape = x.re.builder, x.re.shape
+    outer = product(shape[:axis])
+    flat = builder.template(made, (outer, product(rows)), x.re.dtype)
+    whole = moved(flat, (outer, *rows), lambda at: (at[0], ravel(at[1:], rows)))
+    wanted = (*shape[:axis], *tail)
     return moved(whole, wanted, reshape_index(builder.ranges, whole.shape, wanted))
+
+
+def _points(x: Signal, axis: int, direction: Direction) -> Tensor:
+    """The template, along an axis; both parts in a new last dimension."""
+    shape = x.re.shape
+    made, (_, n, inner) = _call(x, axis, direction, int(shape[axis]))
+    two = integer(2)
+    return _results(x, axis, made, (n, inner, two), (*shape[axis:], two))
 
 
 def transformed(x: Signal, axis: int, direction: Direction) -> Tensor:
@@ -210,10 +235,9 @@ def transformed(x: Signal, axis: int, direction: Direction) -> Tensor:
     shape = x.re.shape
     if not is_int(shape[axis]) or not _is_smooth(int(shape[axis])):
         return _by_chirp(x, axis, direction)
-    n = int(shape[axis])
-    if n > _MOST_UNSPLIT and split(n)[1] > 1 and not is_int(_flat(x.re, axis)[2], 1):
-        return _from_last(_call(_to_last(x, axis), len(shape) - 1, direction), axis)
-    return _call(x, axis, direction)
+    if _is_apart(x.re, axis, int(shape[axis])):
+        return _from_last(_points(_to_last(x, axis), len(shape) - 1, direction), axis)
+    return _points(x, axis, direction)
 
 
 def _to_last(x: Signal, axis: int) -> Signal:
@@ -350,60 +374,99 @@ def _of_real(x: Tensor, axis: int, scale: float, count: Expr) -> Tensor:
     half = int(x.shape[axis]) // 2
     shape = replace(x.shape, axis, integer(half))
     halves = [moved(x, shape, partial(_every_second, axis, c)) for c in range(2)]
-    pairs = Signal(halves[0], halves[1])
-    return _unfolded(_parts(transformed(pairs, axis, Direction(scale))), axis, int(count))
+    pairs, direction = Signal(halves[0], halves[1]), Direction(scale)
+    if not _is_smooth(half):
+        return _unfolded(_parts(transformed(pairs, axis, direction)), axis, int(count))
+    if _is_apart(pairs.re, axis, half):
+        return _from_last(_of_pairs(_to_last(pairs, axis), x.rank - 1, direction, count), axis)
+    return _of_pairs(pairs, axis, direction, count)
+
+
+def _is_apart(x: Tensor, axis: int, n: int) -> bool:
+    """Whether so many points are so far apart that they are put side by side first."""
+    return n > _MOST_UNSPLIT and split(n)[1] > 1 and not is_int(_flat(x, axis)[2], 1)
+
+
+def _turns(builder: GraphBuilder, half: int, dtype: DType) -> dict[str, View]:
+    return {"turns": identity_view(_roots(builder, 2 * half, dtype, half + 1))}
+
+
+def _of_pairs(x: Signal, axis: int, direction: Direction, count: Expr) -> Tensor:
+    """The template for real numbers, of which every other one is a real part."""
+    shape, half = x.re.shape, int(x.re.shape[axis])
+    turns = _turns(x.re.builder, half, x.re.dtype)
+    made, (_, _, inner) = _call(x, axis, direction, half, turns)
+    two = integer(2)
+    return _results(x, axis, made, (count, inner, two), (count, *shape[axis + 1 :], two))
 
 
 def _unfolded(z: Signal, axis: int, count: int) -> Tensor:
     """The transform of 2 h real numbers from that of their pairs as h complex ones."""
-    builder, dtype, im_ = z.re.builder, z.re.dtype, z.im
+    builder, dtype = z.re.builder, z.re.dtype
     half = int(z.re.shape[axis])
-    number = builder.index_node
     roots = _roots(builder, 2 * half, dtype, half + 1)
-    assert im_ is not None
-
-    def at_(at: Shape, k: Expr, mask: Node) -> tuple[Node, Node]:
-        place = replace(at, axis, k)
-        return z.re.load(place, mask), im_.load(place, mask)
-
-    def lower(at: Shape, k: Expr, known: Node) -> tuple[Node, Node]:
-        """X[k] for 0 < k < h."""
-        here, there = at_(at, k, known), at_(at, half - k, known)
-        even = e.mul(e.add(here[0], there[0]), 0.5), e.mul(e.sub(here[1], there[1]), 0.5)
-        odd = e.mul(e.add(here[1], there[1]), 0.5), e.mul(e.sub(there[0], here[0]), 0.5)
-        factor = tuple(roots.load((k, as_expr(c)), known) for c in range(2))
-        turned = _times((factor[0], factor[1]), odd)
-        return e.add(even[0], turned[0]), e.add(even[1], turned[1])
 
     def body(at: Shape) -> Node:
         *own, part = at
-        point, k = tuple(own), own[axis]
-        is_real = e.eq(number(part), 0)
-        first = tuple(x.load(replace(point, axis, as_expr(0))) for x in (z.re, im_))
-        edge = e.select(e.eq(number(k), 0), e.add(*first), e.sub(*first))
-        inner = e.and_(e.gt(number(k), 0), e.lt(number(k), half))
-        re, im = lower(point, k, inner)
-        re, im = e.select(inner, re, edge), e.select(inner, im, 0.0)
-        if count > half + 1:
-            upper = e.gt(number(k), half)
-            far = lower(point, 2 * half - k, upper)
-            re, im = e.select(upper, far[0], re), e.select(upper, e.neg(far[1]), im)
-        return e.select(is_real, re, im)
+        re, im = unfolded(
+            partial(_at, z, tuple(own), axis),
+            partial(_root_at, roots),
+            own[axis],
+            half,
+            whole=count > half + 1,
+        )
+        return e.select(e.eq(builder.index_node(part), 0), re, im)
 
     shape = (*replace(z.re.shape, axis, integer(count)), integer(2))
     return builder.pointwise(shape, dtype, body)
 
 
+def _at(z: Signal, at: Shape, axis: int, k: Expr, mask: Node | None) -> Numbers:
+    """The k-th number along an axis."""
+    assert z.im is not None
+    place = replace(at, axis, k)
+    return z.re.load(place, mask), z.im.load(place, mask)
+
+
+def _root_at(table: Tensor, k: Expr, mask: Node | None) -> Numbers:
+    return table.load((k, as_expr(0)), mask), table.load((k, as_expr(1)), mask)
+
+
 def _to_real(x: Signal, axis: int, size: Expr, scale: float) -> Tensor:
     """n real numbers from the first n // 2 + 1 of their transform."""
-    builder, dtype, im_ = x.re.builder, x.re.dtype, x.im
-    assert im_ is not None
-    number = builder.index_node
     direction = Direction(scale, inverse=True)
-    points = _number(builder, size)
+    if not _halves(size):
+        return _to_odd(x, axis, size, direction)
+    n, half = int(size), int(size) // 2
+    if not _is_smooth(half):
+        return _to_pairs(x, axis, half, direction)
+    assert x.im is not None
+    shape = replace(x.re.shape, axis, integer(half + 1))
+    signal = Signal(*(moved(part, shape, lambda at: at) for part in (x.re, x.im)))
+    if _is_apart(x.re, axis, half):
+        last = x.re.rank - 1
+        made = _reals(_to_last(signal, axis), last, n, direction)
+        wanted = replace(x.re.shape, axis, integer(n))
+        return moved(made, wanted, lambda at: (*remove(at, axis), at[axis]))
+    return _reals(signal, axis, n, direction)
+
+
+def _reals(x: Signal, axis: int, n: int, direction: Direction) -> Tensor:
+    """The template back to n real numbers."""
+    turns = _turns(x.re.builder, n // 2, x.re.dtype)
+    made, (_, _, inner) = _call(x, axis, direction, n // 2, turns)
+    points = integer(n)
+    return _results(x, axis, made, (points, inner), (points, *x.re.shape[axis + 1 :]))
+
+
+def _to_odd(x: Signal, axis: int, size: Expr, direction: Direction) -> Tensor:
+    """Back to a number of real ones that is odd, or not known: by all of their transform."""
+    builder, im_ = x.re.builder, x.im
+    assert im_ is not None
+    number, points = builder.index_node, _number(builder, size)
     middle = points // 2 if isinstance(points, int) else e.floordiv(points, 2)
 
-    def imaginary(at: Shape, k: Expr, mask: Node | None = None) -> Node:
+    def imaginary(at: Shape, k: Expr, mask: Node) -> Node:
         """Of what is real, the imaginary part does not count."""
         value = im_.load(replace(at, axis, k), mask)
         real = e.eq(number(k), 0)
@@ -413,37 +476,35 @@ def _to_real(x: Signal, axis: int, size: Expr, scale: float) -> Tensor:
             real = e.or_(real, e.eq(number(k), middle))
         return e.select(real, 0.0, value)
 
-    if not _halves(size):
-
-        def whole(at: Shape) -> tuple[Node, Node]:
-            k = at[axis]
-            low, high = e.le(number(k), middle), e.gt(number(k), middle)
-            re = [x.re.load(replace(at, axis, p), m) for p, m in ((k, low), (size - k, high))]
-            im = e.select(low, imaginary(at, k, low), e.neg(imaginary(at, size - k, high)))
-            return e.select(low, *re), im
-
-        shape = replace(x.re.shape, axis, size)
-        made = _parts(transformed(_numbers(builder, shape, dtype, whole), axis, direction))
-        return made.re
-    n, half = int(size), int(size) // 2
-    roots = _roots(builder, n, dtype, half)
-
-    def folded(at: Shape) -> tuple[Node, Node]:
+    def whole(at: Shape) -> tuple[Node, Node]:
         k = at[axis]
-        here = x.re.load(at), imaginary(at, k)
-        there = x.re.load(replace(at, axis, half - k)), imaginary(at, half - k)
-        even = e.add(here[0], there[0]), e.sub(here[1], there[1])
-        odd = e.sub(here[0], there[0]), e.add(here[1], there[1])
-        turned = _times(odd, (roots.load((k, as_expr(0))), e.neg(roots.load((k, as_expr(1))))))
-        return e.sub(even[0], turned[1]), e.add(even[1], turned[0])
+        low, high = e.le(number(k), middle), e.gt(number(k), middle)
+        re = [x.re.load(replace(at, axis, p), m) for p, m in ((k, low), (size - k, high))]
+        im = e.select(low, imaginary(at, k, low), e.neg(imaginary(at, size - k, high)))
+        return e.select(low, *re), im
+
+    shape = replace(x.re.shape, axis, size)
+    made = _parts(transformed(_numbers(builder, shape, x.re.dtype, whole), axis, direction))
+    return made.re
+
+
+def _to_pairs(x: Signal, axis: int, half: int, direction: Direction) -> Tensor:
+    """Back to 2 h real numbers by h complex ones whose length is no product of small primes."""
+    builder, dtype = x.re.builder, x.re.dtype
+    roots = _roots(builder, 2 * half, dtype, half)
+
+    def body(at: Shape) -> Numbers:
+        def points(k: Expr, mask: Node | None) -> Numbers:
+            re, im = _at(x, at, axis, k, mask)
+            return re, without_imaginary(im, k, half)
+
+        return folded(points, partial(_root_at, roots), at[axis], half)
 
     shape = replace(x.re.shape, axis, integer(half))
-    pairs = transformed(_numbers(builder, shape, dtype, folded), axis, direction)
-    last = len(shape)
+    pairs = transformed(_numbers(builder, shape, dtype, body), axis, direction)
     paired = (*shape[: axis + 1], integer(2), *shape[axis + 1 :])
     beside = moved(pairs, paired, lambda at: (*at[: axis + 1], *at[axis + 2 :], at[axis + 1]))
-    assert len(beside.shape) == last + 1
-    final = replace(x.re.shape, axis, integer(n))
+    final = replace(x.re.shape, axis, integer(2 * half))
     return moved(beside, final, reshape_index(builder.ranges, paired, final))
 
 
