@@ -172,12 +172,15 @@ class _Fft:
                 found |= {name: self.pointer(view), f"{name}_rows": f"{view.axes[1].extent}"}
         if isinstance(call, RealFft) and call.turns is not None:
             found["turns"] = self.pointer(call.turns)
+            if call.leaps is not None:
+                found["leaps"] = self.pointer(call.leaps)
         found["scale"] = f"{template_type(self.dtype)}({call.scale!r})"
         return found
 
     def config(self) -> str:
         """What the template is compiled for."""
         n1, n2 = self.call.sizes
+        block = self.call.block if isinstance(self.call, RealFft) else None
         coarse = self.call.coarse is not None and not is_int(self.call.coarse.axes[1].extent, 1)
         lines = [
             f"struct {NAME}_config : aot::tmpl::FftConfig {{",
@@ -189,6 +192,7 @@ class _Fft:
             f"  static constexpr auto GIVEN = aot::tmpl::FftLanes::{self.given};",
             f"  static constexpr auto REAL = aot::tmpl::FftReal::{self.real};",
             f"  static constexpr int64_t COUNT = {self.points if self.real == 'THERE' else 0};",
+            f"  static constexpr int64_t BLOCK = {block or 0};",
             f"  static constexpr bool INVERSE = {str(self.call.inverse).lower()};",
             f"  static constexpr bool COARSE = {str(coarse).lower()};",
             f"  static constexpr bool WHOLE = {str(self.destination is None).lower()};",

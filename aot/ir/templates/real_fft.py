@@ -105,12 +105,16 @@ class RealFft(Fft):
     one the imaginary parts do not count; a row of the output are real numbers, (2 h, inner).
 
     Attributes:
-        turns: (h + 1, 2): powers of exp(-2 pi i / 2 h). It is always given, as is `im`.
+        turns: (h + 1, 2): powers of w = exp(-2 pi i / 2 h). It is always given, as is `im`.
+        leaps: (c, 2): powers of w^b, where `turns` has few: w^k is turns[k % b] leaps[k // b].
+        block: b.
     """
 
     kind: ClassVar[str] = "real_fft"
 
     turns: View | None = None
+    leaps: View | None = None
+    block: int | None = None
 
     @property
     def half(self) -> int:
@@ -153,13 +157,19 @@ class RealFft(Fft):
         return View(name, (row, Axis(place.symbol, width)), (row.symbol, place.symbol))
 
     def _roots(self, builder: NestBuilder) -> Points:
-        table = self.turns
-        assert table is not None
-        power, part = (a.symbol for a in table.axes)
+        turns, leaps, block = self.turns, self.leaps, self.block
+        assert turns is not None
 
-        def roots(k: Expr, mask: Node | None) -> Numbers:
+        def of(table: View, k: Expr, mask: Node | None) -> Numbers:
+            power, part = (a.symbol for a in table.axes)
             re, im = (builder.load(table, {power: k, part: integer(c)}, mask) for c in range(2))
             return re, im
+
+        def roots(k: Expr, mask: Node | None) -> Numbers:
+            if leaps is None or block is None:
+                return of(turns, k, mask)
+            near = of(turns, Modulo(k, integer(block)), mask)
+            return product_of(of(leaps, FloorDiv(k, integer(block)), mask), near)
 
         return roots
 

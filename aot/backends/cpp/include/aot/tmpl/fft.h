@@ -33,6 +33,7 @@ struct FftConfig {
   static constexpr FftLanes GIVEN = FftLanes::STRIDED;
   static constexpr auto REAL = FftReal::NONE;
   static constexpr int64_t COUNT = 0;  // results of a transform THERE
+  static constexpr int64_t BLOCK = 0;  // where roots of long rows come in two tables
   static constexpr bool INVERSE = false;
   static constexpr bool COARSE = false;  // factors come in two tables
   static constexpr bool WHOLE = false;
@@ -55,7 +56,7 @@ struct FftArgs {
   const T *roots, *others;  // powers of w for n1 and for n2 points, in pairs
   const T *fine, *coarse;   // both parts of factors: (2, fine_rows, n2), (2, coarse_rows, n2)
   int64_t fine_rows, coarse_rows;
-  const T* turns;  // powers of exp(-pi i / (n1 n2)), of REAL ones
+  const T *turns, *leaps;  // powers of w = exp(-pi i / (n1 n2)) of REAL ones, and of w^BLOCK
   T scale;
 };
 
@@ -200,11 +201,11 @@ AOT_INLINE void any_row(const FftArgs<Cfg>& p, int64_t outer, typename Cfg::A* o
     long_row<Cfg, Cfg::GIVEN>(p, x, out, room);
   } else if constexpr (Cfg::REAL == FftReal::THERE) {
     long_row<Cfg, Cfg::GIVEN>(p, x, room, behind);
-    unfold_row<Cfg::COUNT>(room, half, p.turns, out);
+    unfold_row<Cfg::COUNT>(room, half, Roots<T, Cfg::BLOCK>{p.turns, p.leaps}, out);
   } else {
     T *const re = room, *const im = room + half;
     const Parts<T> along = {{x.re.at, 0, p.re_step}, {x.im.at, 0, p.im_step}};
-    fold_row<Cfg::GIVEN>(along, half, p.turns, re, im);
+    fold_row<Cfg::GIVEN>(along, half, Roots<T, Cfg::BLOCK>{p.turns, p.leaps}, re, im);
     long_row<Cfg, FftLanes::PLAIN>(p, {{re, p.n2, 1}, {im, p.n2, 1}}, out, behind);
   }
 }

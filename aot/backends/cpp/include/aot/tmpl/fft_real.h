@@ -106,6 +106,19 @@ AOT_INLINE Point<T> reversed(Point<T> x) {
   return {reversed(x.re, Order{}), reversed(x.im, Order{})};
 }
 
+// Neighbouring powers of w, from one table or, where BLOCK is not 0, from two: w^k of `turns`, which
+// has 2 BLOCK then, and w^(BLOCK k) of `leaps`.
+template <class T, int64_t BLOCK>
+struct Roots {
+  const T *turns, *leaps;
+  AOT_INLINE Point<T> get(int64_t k) const {
+    constexpr int64_t W = kLanes<T>;
+    if constexpr (BLOCK == 0) return load_pairs<true>(turns + 2 * k, W);
+    const Point<T> leap = root_of(leaps, k / imax(BLOCK, 1));
+    return times(load_pairs<true>(turns + 2 * (k % imax(BLOCK, 1)), W), leap.re, leap.im);
+  }
+};
+
 // Where blocks of W numbers between 1 and h - 1 begin so that they and their mirrors are all of
 // these; the last one may overlap others. At least W - 1 numbers.
 template <class T, class Block>
@@ -115,13 +128,13 @@ AOT_INLINE void mirrored_blocks(int64_t h, const Block& block) {
 }
 
 // Pairs `out` from pairs z. At least W points.
-template <int64_t COUNT, class T>
-AOT_INLINE void unfold_row(const T* z, int64_t h, const T* turns, T* out) {
+template <int64_t COUNT, class T, class Turns>
+AOT_INLINE void unfold_row(const T* z, int64_t h, const Turns& turns, T* out) {
   constexpr int64_t W = kLanes<T>;
   const auto near = [](const T* p, int64_t k) { return load_pairs<true>(p + 2 * k, W); };
   mirrored_blocks<T>(h, [&](int64_t k) {
     const int64_t mirror = h - k - W + 1;
-    const Both<T> x = unfolded(near(z, k), reversed(near(z, mirror)), near(turns, k));
+    const Both<T> x = unfolded(near(z, k), reversed(near(z, mirror)), turns.get(k));
     const Point<T> far = reversed(x.far);
     store_pairs<true>(out + 2 * k, x.near, W);
     store_pairs<true>(out + 2 * mirror, far, W);
@@ -136,8 +149,8 @@ AOT_INLINE void unfold_row(const T* z, int64_t h, const T* turns, T* out) {
 }
 
 // Both parts of h points, apart, from h + 1, whose neighbours are lanes of x. At least W points.
-template <FftLanes N, class T>
-AOT_INLINE void fold_row(const Parts<T>& x, int64_t h, const T* turns, T* re, T* im) {
+template <FftLanes N, class T, class Turns>
+AOT_INLINE void fold_row(const Parts<T>& x, int64_t h, const Turns& turns, T* re, T* im) {
   constexpr int64_t W = kLanes<T>;
   const auto near = [&](int64_t k) { return Given<T, N, true, false>{x.from(k), W}.get(0); };
   const auto put = [&](int64_t k, Point<T> z) {
@@ -146,7 +159,7 @@ AOT_INLINE void fold_row(const Parts<T>& x, int64_t h, const T* turns, T* re, T*
   };
   mirrored_blocks<T>(h, [&](int64_t k) {
     const int64_t mirror = h - k - W + 1;
-    const Both<T> z = folded(near(k), reversed(near(mirror)), load_pairs<true>(turns + 2 * k, W));
+    const Both<T> z = folded(near(k), reversed(near(mirror)), turns.get(k));
     put(k, z.near);
     put(mirror, reversed(z.far));
   });
