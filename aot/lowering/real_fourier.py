@@ -37,7 +37,7 @@ from aot.lowering.reshape import reshape_index
 from aot.lowering.views import moved
 from aot.symbolic import Expr, as_expr, integer, is_int
 
-_BLOCK = 256
+_FINE_ROOTS = 256
 """Roots of real numbers' transforms in the finer one of two tables; kernels read as many more."""
 
 
@@ -69,7 +69,7 @@ def of_real(x: Tensor, axis: int, scale: float, count: Expr) -> Tensor:
 
 def _turns(builder: GraphBuilder, half: int, dtype: DType) -> dict[str, Any]:
     """Roots of 2 h points: of many, the first ones and every so many."""
-    n, block = 2 * half, _BLOCK
+    n, block = 2 * half, _FINE_ROOTS
     if half <= MOST_UNSPLIT:
         return {"turns": identity_view(table_of_roots(builder, n, dtype, half + 1))}
     leaps = table_of_roots(builder, n, dtype, half // block + 1, block)

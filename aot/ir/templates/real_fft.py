@@ -21,11 +21,13 @@ from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.fft import Fft, Numbers, product_of
 from aot.symbolic import Expr, FloorDiv, Modulo, integer, product
 
-Points = Callable[[Expr, Node | None], Numbers]
+MaskedPoints = Callable[[Expr, Node | None], Numbers]
 """points(k, mask): both parts of a complex number."""
 
 
-def unfolded(points: Points, roots: Points, k: Expr, half: int, *, whole: bool) -> Numbers:
+def unfolded(
+    points: MaskedPoints, roots: MaskedPoints, k: Expr, half: int, *, whole: bool
+) -> Numbers:
     """X[k] of 2 h real numbers, from points Z of h complex ones and roots exp(-2 pi i k / 2 h).
 
     Args:
@@ -53,7 +55,7 @@ def unfolded(points: Points, roots: Points, k: Expr, half: int, *, whole: bool) 
     return re, im
 
 
-def _between(points: Points, roots: Points, k: Expr, half: int, known: Node) -> Numbers:
+def _between(points: MaskedPoints, roots: MaskedPoints, k: Expr, half: int, known: Node) -> Numbers:
     """X[k] for 0 < k < h."""
     here, there = points(k, known), points(half - k, known)
     by = const(0.5, here[0].dtype)
@@ -67,7 +69,7 @@ def _between(points: Points, roots: Points, k: Expr, half: int, known: Node) -> 
     return binary("add", even[0], turned[0]), binary("add", even[1], turned[1])
 
 
-def folded(points: Points, roots: Points, k: Expr, half: int) -> Numbers:
+def folded(points: MaskedPoints, roots: MaskedPoints, k: Expr, half: int) -> Numbers:
     """The point k < h whose inverse transform has the numbers 2 k and 2 k + 1 of 2 h.
 
     Args:
@@ -156,7 +158,7 @@ class RealFft(Fft):
         name = builder.temp(f"{self.name}_pairs", dtype, (row.extent, width))
         return View(name, (row, Axis(place.symbol, width)), (row.symbol, place.symbol))
 
-    def _roots(self, builder: NestBuilder) -> Points:
+    def _roots(self, builder: NestBuilder) -> MaskedPoints:
         turns, leaps, block = self.turns, self.leaps, self.block
         assert turns is not None
 

@@ -88,7 +88,7 @@ def test_a_device_with_complex_transforms_alone_has_a_call_of_them(form: str) ->
 def test_many_roots_are_products_of_few(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of more points than a test has: tables of 4 roots, and of every fourth."""
     monkeypatch.setattr(real_fourier, "MOST_UNSPLIT", 8)
-    monkeypatch.setattr(real_fourier, "_BLOCK", 4)
+    monkeypatch.setattr(real_fourier, "_FINE_ROOTS", 4)
     graph = graph_of(form, 60, 1)
     (call,) = (op for op in graph.ops if isinstance(op, RealFft))
     assert call.turns is not None and call.leaps is not None
