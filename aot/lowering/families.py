@@ -16,7 +16,7 @@ from aot.lowering import (  # noqa: F401  each fills the registry
     convolution,
     creation,
     distances,
-    fourier,
+    fourier_operators,
     fractional_pooling,
     gamma,
     grid_sampling,

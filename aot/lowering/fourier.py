@@ -1,31 +1,32 @@
 """Fourier transforms: calls of the template for the lengths that it takes, and what others become.
 
-A transform of real numbers of an even length is one of half as many complex ones, and a pass over
-the results. A length with a large prime factor is a convolution with a chirp, by transforms of a
-length that is a power of two, or nearly (Bluestein, A linear filtering approach to the computation
-of the discrete Fourier transform, 1970); so is one that is known only when the package runs, by
-transforms as long as the greatest one of its range needs. Tables of roots of unity depend on
-nothing, and are folded when the package is built.
+A length with a large prime factor is a convolution with a chirp, by transforms of a length that is
+a power of two, or nearly (Bluestein, A linear filtering approach to the computation of the discrete
+Fourier transform, 1970); so is one that is known only when the package runs, by transforms as long
+as the greatest one of its range needs. Tables of roots of unity depend on nothing, and are folded
+when the package is built. Real numbers are `real_fourier.py`'s.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from aot.ir.dtypes import FLOAT32, FLOAT64, DType
+from aot.ir.dtypes import FLOAT64, DType
+from aot.ir.nests import View
 from aot.ir.scalar import Node, cast, const, reduce_
 from aot.ir.templates.fft import GREATEST_PRIME, Fft, radices
+from aot.ir.templates.real_fft import RealFft
 from aot.lowering import exprs as e
-from aot.lowering.axes import remove, replace, wrap_dim
+from aot.lowering.axes import remove, replace
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
-from aot.lowering.registry import Call, CannotLower
+from aot.lowering.registry import CannotLower
 from aot.lowering.reshape import reshape_index
-from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
-from aot.symbolic import Expr, FloorDiv, as_expr, integer, is_int, product, ravel
+from aot.symbolic import Expr, as_expr, integer, is_int, product, ravel
 
 Shape = tuple[Expr, ...]
 
@@ -35,7 +36,7 @@ _LEAST_SPLIT = 64
 _LEAST_SIDE = 8
 """Points of each step."""
 
-_MOST_UNSPLIT = 1 << 16
+MOST_UNSPLIT = 1 << 16
 """Points up to which neighbours side by side are transformed in one step: its table is small."""
 
 _FINE = 32
@@ -73,7 +74,7 @@ class Direction:
     inverse: bool = False
 
 
-def _parts(whole: Tensor) -> Signal:
+def parts_of(whole: Tensor) -> Signal:
     """Numbers with both parts in a last dimension."""
     shape = whole.shape[:-1]
     return Signal(
@@ -82,7 +83,7 @@ def _parts(whole: Tensor) -> Signal:
     )
 
 
-def _numbers(
+def numbers(
     builder: GraphBuilder,
     shape: Sequence[Expr],
     dtype: DType,
@@ -102,7 +103,8 @@ def _times(a: tuple[Node, Node], b: tuple[Node, Node]) -> tuple[Node, Node]:
 # ---- tables ----
 
 
-def _number(builder: GraphBuilder, n: Expr) -> Number:
+def number_of(builder: GraphBuilder, n: Expr) -> Number:
+    """A size as an int where it is one, else as a node."""
     return int(n) if is_int(n) else builder.index_node(n)
 
 
@@ -123,11 +125,13 @@ def root(power: Node, n: Number, dtype: DType) -> tuple[Node, Node]:
     return cast(e.select(half, e.neg(x), x), dtype), cast(e.select(half, y, e.neg(y)), dtype)
 
 
-def _roots(builder: GraphBuilder, n: int, dtype: DType, count: int | None = None) -> Tensor:
-    """(count, 2): the first powers of exp(-2 pi i / n), all n where no count is given."""
+def table_of_roots(
+    builder: GraphBuilder, n: int, dtype: DType, count: int | None = None, step: int = 1
+) -> Tensor:
+    """(count, 2): the first powers of exp(-2 pi i step / n), all n where no count is given."""
 
     def body(at: Shape) -> Node:
-        re, im = root(builder.index_node(at[0]), n, dtype)
+        re, im = root(builder.index_node(step * at[0]), n, dtype)
         return e.select(e.eq(builder.index_node(at[1]), 0), re, im)
 
     return builder.pointwise((integer(count or n), integer(2)), dtype, body)
@@ -167,7 +171,8 @@ def split(n: int) -> tuple[int, int]:
     return (sides[-1], n // sides[-1]) if n >= _LEAST_SPLIT and sides else (n, 1)
 
 
-def _is_smooth(n: int) -> bool:
+def is_smooth(n: int) -> bool:
+    """Whether a length is transformed by factors."""
     return max(radices(n, 2), default=1) <= GREATEST_PRIME
 
 
@@ -175,48 +180,78 @@ def _flat(x: Tensor, axis: int) -> Shape:
     return product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :])
 
 
-def _call(x: Signal, axis: int, direction: Direction) -> Tensor:
-    """The template, along an axis; both parts in a new last dimension."""
-    builder, dtype, shape = x.re.builder, x.re.dtype, x.re.shape
-    n = int(shape[axis])
+def _tables(builder: GraphBuilder, n1: int, n2: int, dtype: DType) -> dict[str, View]:
+    """Those of n1 points, or of n1 n2 in two steps, by their roles."""
+    roots = {"roots": table_of_roots(builder, n1, dtype)}
+    if n2 > 1:
+        n = n1 * n2
+        fine = min(n1, _FINE if n > MOST_UNSPLIT else n1)
+        roots["others"] = table_of_roots(builder, n2, dtype)
+        roots["fine"] = _factors(builder, (fine, n2), 1, n, dtype)
+        roots["coarse"] = _factors(builder, (-(-n1 // fine), n2), fine, n, dtype)
+    return {role: identity_view(table) for role, table in roots.items()}
+
+
+def call_of(
+    x: Signal, axis: int, direction: Direction, n: int, real: Mapping[str, Any] | None = None
+) -> tuple[Callable[..., Fft], Shape]:
+    """A call for n complex points along an axis, and what its operands' shape is as three axes."""
+    builder, shape = x.re.builder, x.re.shape
     flat = _flat(x.re, axis)
     index = reshape_index(builder.ranges, shape, flat)
     n1, n2 = split(n) if is_int(flat[2], 1) else (n, 1)
-    made = partial(
-        Fft,
+    tables: Mapping[str, Any] = _tables(builder, n1, n2, x.re.dtype)
+    made: Callable[..., Fft] = partial(
+        Fft if real is None else RealFft,
         re=builder.view(x.re, flat, index),
         im=None if x.im is None else builder.view(x.im, flat, index),
         scale=direction.scale,
         inverse=direction.inverse,
-        roots=identity_view(_roots(builder, n1, dtype)),
+        **tables,
+        **(real or {}),
     )
-    if n2 > 1:
-        fine = min(n1, _FINE if n > _MOST_UNSPLIT else n1)
-        made = partial(
-            made,
-            others=identity_view(_roots(builder, n2, dtype)),
-            fine=identity_view(_factors(builder, (fine, n2), 1, n, dtype)),
-            coarse=identity_view(_factors(builder, (-(-n1 // fine), n2), fine, n, dtype)),
-        )
-    results = (*flat[1:], integer(2))
-    rows = builder.template(made, (flat[0], product(results)), dtype)
-    whole = moved(rows, (flat[0], *results), lambda at: (at[0], ravel(at[1:], results)))
-    wanted = (*shape, integer(2))
+    return made, flat
+
+
+def results_of(x: Signal, axis: int, made: Callable[..., Fft], rows: Shape, tail: Shape) -> Tensor:
+    """What a call gives: rows of results as `rows` after the outer axis, seen as x with `tail`.
+
+    `tail` is what x's dimensions from `axis` on become.
+    """
+    builder, shape = x.re.builder, x.re.shape
+    outer = product(shape[:axis])
+    flat = builder.template(made, (outer, product(rows)), x.re.dtype)
+    whole = moved(flat, (outer, *rows), lambda at: (at[0], ravel(at[1:], rows)))
+    wanted = (*shape[:axis], *tail)
     return moved(whole, wanted, reshape_index(builder.ranges, whole.shape, wanted))
+
+
+def _points(x: Signal, axis: int, direction: Direction) -> Tensor:
+    """The template, along an axis; both parts in a new last dimension."""
+    shape = x.re.shape
+    made, (_, n, inner) = call_of(x, axis, direction, int(shape[axis]))
+    two = integer(2)
+    return results_of(x, axis, made, (n, inner, two), (*shape[axis:], two))
 
 
 def transformed(x: Signal, axis: int, direction: Direction) -> Tensor:
     """The transform along an axis, both parts in a new last dimension."""
     shape = x.re.shape
-    if not is_int(shape[axis]) or not _is_smooth(int(shape[axis])):
+    if not is_int(shape[axis]) or not is_smooth(int(shape[axis])):
         return _by_chirp(x, axis, direction)
-    n = int(shape[axis])
-    if n > _MOST_UNSPLIT and split(n)[1] > 1 and not is_int(_flat(x.re, axis)[2], 1):
-        return _from_last(_call(_to_last(x, axis), len(shape) - 1, direction), axis)
-    return _call(x, axis, direction)
+    if is_apart(x.re, axis, int(shape[axis])):
+        return from_last(_points(to_last(x, axis), len(shape) - 1, direction), axis)
+    return _points(x, axis, direction)
 
 
-def _to_last(x: Signal, axis: int) -> Signal:
+def is_apart(x: Tensor, axis: int, n: int) -> bool:
+    """Whether so many points are so far apart that they are put side by side first."""
+    return n > MOST_UNSPLIT and split(n)[1] > 1 and not is_int(_flat(x, axis)[2], 1)
+
+
+def to_last(x: Signal, axis: int) -> Signal:
+    """With an axis behind all others."""
+
     def turned(part: Tensor) -> Tensor:
         shape = (*remove(part.shape, axis), part.shape[axis])
         return moved(part, shape, lambda at: (*at[:axis], at[-1], *at[axis:-1]))
@@ -224,7 +259,7 @@ def _to_last(x: Signal, axis: int) -> Signal:
     return Signal(turned(x.re), None if x.im is None else turned(x.im))
 
 
-def _from_last(whole: Tensor, axis: int) -> Tensor:
+def from_last(whole: Tensor, axis: int) -> Tensor:
     """The last dimension but one, back where it belongs."""
     *outer, n, two = whole.shape
     shape = (*outer[:axis], n, *outer[axis:], two)
@@ -240,10 +275,10 @@ def _great_length(least: int) -> int:
 def _by_chirp(x: Signal, axis: int, direction: Direction) -> Tensor:
     """jk = (j^2 + k^2 - (k - j)^2) / 2: a convolution with exp(pi i j^2 / n)."""
     builder, dtype, shape = x.re.builder, x.re.dtype, x.re.shape
-    n, number = _number(builder, shape[axis]), builder.index_node
+    n, number = number_of(builder, shape[axis]), builder.index_node
     turn = _twice(n)
     size = _great_length(2 * (n if isinstance(n, int) else _most(builder, shape[axis])) - 1)
-    chirp = _numbers(
+    chirp = numbers(
         builder,
         (shape[axis],),
         dtype,
@@ -265,26 +300,26 @@ def _by_chirp(x: Signal, axis: int, direction: Direction) -> Tensor:
         return e.select(inside, value[0], 0.0), e.select(inside, value[1], 0.0)
 
     wide = replace(shape, axis, integer(size))
-    signal = _parts(transformed(_numbers(builder, wide, dtype, padded), axis, Direction()))
+    signal = parts_of(transformed(numbers(builder, wide, dtype, padded), axis, Direction()))
     response = _response(builder, chirp, n, size, dtype)
-    spectrum = _numbers(
+    spectrum = numbers(
         builder,
         wide,
         dtype,
         lambda at: _times(loaded(signal, at), loaded(response, (at[axis],))),
     )
-    back = _parts(transformed(spectrum, axis, Direction(direction.scale / size, inverse=True)))
-    made = _numbers(
+    back = parts_of(transformed(spectrum, axis, Direction(direction.scale / size, inverse=True)))
+    made = numbers(
         builder, shape, dtype, lambda at: _times(loaded(back, at), loaded(chirp, (at[axis],)))
     )
-    return _joined(made.swapped if direction.inverse else made)
+    return joined(made.swapped if direction.inverse else made)
 
 
 def _zeros_like(x: Tensor) -> Tensor:
     return x.builder.pointwise(x.shape, x.dtype, lambda at: const(0.0, x.dtype))
 
 
-def _joined(x: Signal) -> Tensor:
+def joined(x: Signal) -> Tensor:
     """Both parts in a new last dimension."""
     builder, im = x.re.builder, x.im
     assert im is not None
@@ -326,232 +361,6 @@ def _response(builder: GraphBuilder, chirp: Signal, n: Number, size: int, dtype:
         re, im = root(e.mod(e.mul(near, near), _twice(n)), _twice(n), dtype)
         return e.select(inside, re, 0.0), e.select(inside, e.neg(im), 0.0)
 
-    return _parts(transformed(_numbers(builder, (integer(size),), dtype, mirrored), 0, Direction()))
-
-
-# ---- real numbers ----
-
-
-def _every_second(axis: int, first: int, at: Shape) -> Shape:
-    return replace(at, axis, 2 * at[axis] + first)
-
-
-def _halves(n: Expr) -> bool:
-    """Whether so many real numbers are taken as half as many complex ones."""
-    return is_int(n) and n % 2 == 0 and n >= 4
-
-
-def _of_real(x: Tensor, axis: int, scale: float, count: Expr) -> Tensor:
-    """The first `count` results for real numbers; the others are their conjugates."""
-    if not _halves(x.shape[axis]):
-        whole = transformed(Signal(x, None), axis, Direction(scale))
-        shape = replace(whole.shape, axis, count)
-        return moved(whole, shape, lambda at: at)
-    half = int(x.shape[axis]) // 2
-    shape = replace(x.shape, axis, integer(half))
-    halves = [moved(x, shape, partial(_every_second, axis, c)) for c in range(2)]
-    pairs = Signal(halves[0], halves[1])
-    return _unfolded(_parts(transformed(pairs, axis, Direction(scale))), axis, int(count))
-
-
-def _unfolded(z: Signal, axis: int, count: int) -> Tensor:
-    """The transform of 2 h real numbers from that of their pairs as h complex ones."""
-    builder, dtype, im_ = z.re.builder, z.re.dtype, z.im
-    half = int(z.re.shape[axis])
-    number = builder.index_node
-    roots = _roots(builder, 2 * half, dtype, half + 1)
-    assert im_ is not None
-
-    def at_(at: Shape, k: Expr, mask: Node) -> tuple[Node, Node]:
-        place = replace(at, axis, k)
-        return z.re.load(place, mask), im_.load(place, mask)
-
-    def lower(at: Shape, k: Expr, known: Node) -> tuple[Node, Node]:
-        """X[k] for 0 < k < h."""
-        here, there = at_(at, k, known), at_(at, half - k, known)
-        even = e.mul(e.add(here[0], there[0]), 0.5), e.mul(e.sub(here[1], there[1]), 0.5)
-        odd = e.mul(e.add(here[1], there[1]), 0.5), e.mul(e.sub(there[0], here[0]), 0.5)
-        factor = tuple(roots.load((k, as_expr(c)), known) for c in range(2))
-        turned = _times((factor[0], factor[1]), odd)
-        return e.add(even[0], turned[0]), e.add(even[1], turned[1])
-
-    def body(at: Shape) -> Node:
-        *own, part = at
-        point, k = tuple(own), own[axis]
-        is_real = e.eq(number(part), 0)
-        first = tuple(x.load(replace(point, axis, as_expr(0))) for x in (z.re, im_))
-        edge = e.select(e.eq(number(k), 0), e.add(*first), e.sub(*first))
-        inner = e.and_(e.gt(number(k), 0), e.lt(number(k), half))
-        re, im = lower(point, k, inner)
-        re, im = e.select(inner, re, edge), e.select(inner, im, 0.0)
-        if count > half + 1:
-            upper = e.gt(number(k), half)
-            far = lower(point, 2 * half - k, upper)
-            re, im = e.select(upper, far[0], re), e.select(upper, e.neg(far[1]), im)
-        return e.select(is_real, re, im)
-
-    shape = (*replace(z.re.shape, axis, integer(count)), integer(2))
-    return builder.pointwise(shape, dtype, body)
-
-
-def _to_real(x: Signal, axis: int, size: Expr, scale: float) -> Tensor:
-    """n real numbers from the first n // 2 + 1 of their transform."""
-    builder, dtype, im_ = x.re.builder, x.re.dtype, x.im
-    assert im_ is not None
-    number = builder.index_node
-    direction = Direction(scale, inverse=True)
-    points = _number(builder, size)
-    middle = points // 2 if isinstance(points, int) else e.floordiv(points, 2)
-
-    def imaginary(at: Shape, k: Expr, mask: Node | None = None) -> Node:
-        """Of what is real, the imaginary part does not count."""
-        value = im_.load(replace(at, axis, k), mask)
-        real = e.eq(number(k), 0)
-        if not isinstance(points, int):
-            real = e.or_(real, e.eq(e.mul(number(k), 2), points))
-        elif points % 2 == 0:
-            real = e.or_(real, e.eq(number(k), middle))
-        return e.select(real, 0.0, value)
-
-    if not _halves(size):
-
-        def whole(at: Shape) -> tuple[Node, Node]:
-            k = at[axis]
-            low, high = e.le(number(k), middle), e.gt(number(k), middle)
-            re = [x.re.load(replace(at, axis, p), m) for p, m in ((k, low), (size - k, high))]
-            im = e.select(low, imaginary(at, k, low), e.neg(imaginary(at, size - k, high)))
-            return e.select(low, *re), im
-
-        shape = replace(x.re.shape, axis, size)
-        made = _parts(transformed(_numbers(builder, shape, dtype, whole), axis, direction))
-        return made.re
-    n, half = int(size), int(size) // 2
-    roots = _roots(builder, n, dtype, half)
-
-    def folded(at: Shape) -> tuple[Node, Node]:
-        k = at[axis]
-        here = x.re.load(at), imaginary(at, k)
-        there = x.re.load(replace(at, axis, half - k)), imaginary(at, half - k)
-        even = e.add(here[0], there[0]), e.sub(here[1], there[1])
-        odd = e.sub(here[0], there[0]), e.add(here[1], there[1])
-        turned = _times(odd, (roots.load((k, as_expr(0))), e.neg(roots.load((k, as_expr(1))))))
-        return e.sub(even[0], turned[1]), e.add(even[1], turned[0])
-
-    shape = replace(x.re.shape, axis, integer(half))
-    pairs = transformed(_numbers(builder, shape, dtype, folded), axis, direction)
-    last = len(shape)
-    paired = (*shape[: axis + 1], integer(2), *shape[axis + 1 :])
-    beside = moved(pairs, paired, lambda at: (*at[: axis + 1], *at[axis + 2 :], at[axis + 1]))
-    assert len(beside.shape) == last + 1
-    final = replace(x.re.shape, axis, integer(n))
-    return moved(beside, final, reshape_index(builder.ranges, paired, final))
-
-
-# ---- operators ----
-
-
-def _scale(sizes: Sequence[Expr], normalization: int) -> float:
-    """0: none, 1: by the root of the number of points, 2: by that number, as far as it is known."""
-    points = math.prod(int(s) for s in sizes if is_int(s))
-    return (1.0, 1.0 / math.sqrt(points), 1.0 / points)[normalization]
-
-
-def _rescaled(x: Tensor, sizes: Sequence[Expr], normalization: int) -> Tensor:
-    """What `_scale` leaves: the factor of the sizes that are known only when the package runs."""
-    open_ = product([s for s in sizes if not is_int(s)])
-    if normalization == 0 or is_int(open_):
-        return x
-
-    def body(at: Shape) -> Node:
-        points = cast(x.builder.index_node(open_), FLOAT64)
-        by = points if normalization == 2 else e.sqrt(points)
-        return e.mul(x.load(at), cast(e.div(1.0, by), x.dtype))
-
-    return x.builder.pointwise(x.shape, x.dtype, body)
-
-
-def _checked(dtype: DType) -> None:
-    if dtype not in (FLOAT32, FLOAT64):
-        raise CannotLower(f"eager transforms no {dtype} on CPUs either: use float32")
-
-
-def _along(x: Signal, axes: Sequence[int], direction: Direction) -> Tensor:
-    """Along several axes, the last one first; the factor comes with the first of them."""
-    for axis in reversed(axes[1:]):
-        x = _parts(transformed(x, axis, Direction(inverse=direction.inverse)))
-    return transformed(x, axes[0], direction)
-
-
-@REGISTRY.row("complex.aten._fft_c2c.default")
-def fft_c2c(
-    call: Call,
-    x: tuple[Tensor, Tensor],
-    dim: tuple[int, ...],
-    normalization: int,
-    forward: bool,
-) -> Tensor:
-    """Complex numbers to complex ones, both parts in a last dimension."""
-    signal = Signal(*x)
-    _checked(signal.re.dtype)
-    axes = [wrap_dim(d, signal.re.rank) for d in dim]
-    if not axes:
-        return _joined(signal)
-    sizes = [signal.re.shape[a] for a in axes]
-    direction = Direction(_scale(sizes, normalization), inverse=not forward)
-    return _rescaled(_along(signal, axes, direction), sizes, normalization)
-
-
-@REGISTRY.row("complex.aten._fft_r2c.default")
-def fft_r2c(
-    call: Call, x: Tensor, dim: tuple[int, ...], normalization: int, onesided: bool
-) -> Tensor:
-    """Real numbers to complex ones, along the last of `dim` to half as many where `onesided`."""
-    _checked(x.dtype)
-    axes = [wrap_dim(d, x.rank) for d in dim]
-    sizes = [x.shape[a] for a in axes]
-    scale = _scale(sizes, normalization)
-    n = sizes[-1]
-    count = FloorDiv(n, 2) + 1 if onesided else n
-    made = _of_real(x, axes[-1], scale if len(axes) == 1 else 1.0, count)
-    if len(axes) > 1:
-        made = _along(_parts(made), axes[:-1], Direction(scale))
-    return _rescaled(made, sizes, normalization)
-
-
-@REGISTRY.row("complex.aten._fft_c2r.default")
-def fft_c2r(
-    call: Call,
-    x: tuple[Tensor, Tensor],
-    dim: tuple[int, ...],
-    normalization: int,
-    last_dim_size: Expr | int,
-) -> Tensor:
-    """Complex numbers to real ones, of which they are the transform's half along the last axis."""
-    signal = Signal(*x)
-    _checked(signal.re.dtype)
-    axes = [wrap_dim(d, signal.re.rank) for d in dim]
-    n = as_expr(last_dim_size)
-    sizes = [*(signal.re.shape[a] for a in axes[:-1]), n]
-    scale = _scale(sizes, normalization)
-    if len(axes) > 1:
-        signal = _parts(_along(signal, axes[:-1], Direction(inverse=True)))
-    return _rescaled(_to_real(signal, axes[-1], n, scale), sizes, normalization)
-
-
-@REGISTRY.row("aten.fft_fftfreq.default", "aten.fft_rfftfreq.default")
-def fftfreq(call: Call, n: Expr | int, d: float = 1.0, **_: object) -> Tensor:
-    """The frequencies of a transform's results, of samples that are d apart."""
-    result, builder = call.result_type(), call.builder
-    size = as_expr(n)
-
-    def body(at: Shape) -> Node:
-        here = builder.index_node(at[0])
-        if "rfftfreq" not in call.op.target:
-            count = builder.index_node(size)
-            low = e.lt(here, e.floordiv(e.add(count, 1), 2))
-            here = e.select(low, here, e.sub(here, count))
-        whole = e.mul(builder.index_node(size), 1)
-        step = e.div(1.0, e.mul(cast(whole, FLOAT64), float(d)))
-        return cast(e.mul(cast(here, FLOAT64), step), result.dtype)
-
-    return builder.pointwise(result.shape, result.dtype, body)
+    return parts_of(
+        transformed(numbers(builder, (integer(size),), dtype, mirrored), 0, Direction())
+    )

@@ -30,7 +30,7 @@ operator, how many matrices of which size, and their type; eager is PyTorch (on 
 
 
 def _definite(a: torch.Tensor) -> torch.Tensor:
-    return a @ a.mT + a.shape[-1] * torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    return a @ a.mH + a.shape[-1] * torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -40,10 +40,19 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "solve": lambda a, s, b: linalg.solve_ex(a, b)[0],
     "inv": lambda a, s, b: linalg.inv_ex(a)[0],
     "det": lambda a, s, b: linalg.det(a),
+    "slogdet": lambda a, s, b: linalg.slogdet(a),
+    "lu": lambda a, s, b: linalg.lu(a),
     "qr": lambda a, s, b: linalg.qr(a),
     "eigh": lambda a, s, b: linalg.eigh(s),
     "svd": lambda a, s, b: linalg.svd(a, full_matrices=False),
     "eig": lambda a, s, b: linalg.eig(a),
+    "eigvalsh": lambda a, s, b: linalg.eigvalsh(s),
+    "svdvals": lambda a, s, b: linalg.svdvals(a),
+    "lstsq": lambda a, s, b: linalg.lstsq(a, b).solution,
+    "pinv": lambda a, s, b: linalg.pinv(a),
+    "matrix_exp": lambda a, s, b: linalg.matrix_exp(a),
+    "norm": lambda a, s, b: linalg.matrix_norm(a),
+    "norm_2": lambda a, s, b: linalg.matrix_norm(a, 2),
 }
 """Of matrices a, positive definite ones s, and right-hand sides b. Those that raise are timed as
 the forms that do not: on a GPU, to ask whether one failed takes longer than the rest."""
@@ -53,8 +62,9 @@ GPU_LACKS = ("eig",)
 
 def _drawn(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> tuple[torch.Tensor, ...]:
     generator = torch.Generator().manual_seed(0)
-    a = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
-    b = torch.randn((*shape[:-1], COLUMNS), generator=generator, dtype=torch.float64).to(dtype)
+    drawn = torch.complex128 if dtype.is_complex else torch.float64
+    a = torch.randn(shape, generator=generator, dtype=drawn).to(dtype)
+    b = torch.randn((*shape[:-1], COLUMNS), generator=generator, dtype=drawn).to(dtype)
     return tuple(x.to(device) for x in (a, _definite(a), b))
 
 
@@ -63,7 +73,7 @@ def every() -> dict[str, Problem]:
     """All rows, by their names."""
     found = {}
     for operator, function in OPERATORS.items():
-        for dtype in (torch.float32, torch.float64):
+        for dtype in (torch.float32, torch.float64, torch.complex64):
             for batch, size in (*((BATCH, size) for size in SIZES), (1, LARGE)):
                 kind = str(dtype).removeprefix("torch.")
                 name = f"{operator} {batch} x {size}^2 {kind}"

@@ -12,7 +12,7 @@ from aot.ir.interpreter import bind_dims, interpret_loops
 from aot.ir.templates import Fft
 from aot.lowering.fourier import split
 from aot.symbolic import is_int
-from tests.lowering.lowered import lowered, only_template, templates
+from tests.lowering.lowered import lowered, templates
 
 
 @pytest.mark.parametrize(
@@ -20,12 +20,6 @@ from tests.lowering.lowered import lowered, only_template, templates
 )
 def test_long_rows_are_products_of_numbers_that_are_alike(n: int, wanted: tuple[int, int]) -> None:
     assert split(n) == wanted
-
-
-def test_real_numbers_are_half_as_many_complex_ones() -> None:
-    call = only_template(lowered(torch.fft.rfft, torch.randn(3, 64)), Fft)
-    assert call.im is not None
-    assert call.re.axes[1].extent == 32
 
 
 def test_a_great_prime_is_a_convolution_by_a_power_of_two_or_nearly() -> None:

@@ -25,6 +25,7 @@ from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer, View
 from aot.ir.scalar import Access, substitute_index
 from aot.ir.templates.fft import Fft, radices
+from aot.ir.templates.real_fft import RealFft
 from aot.symbolic import Expr, ceil_div, integer, is_int, product, substitute
 
 _COLUMNS, _ROWS = 64, 16
@@ -81,6 +82,20 @@ class _Fft:
         if self.call.others is not None:
             return "SPLIT"
         return "ROWS" if is_int(self.call.re.axes[2].extent, 1) else "LANES"
+
+    @property
+    def real(self) -> str:
+        """The name of the FftReal."""
+        if not isinstance(self.call, RealFft):
+            return "NONE"
+        return "BACK" if self.call.inverse else "THERE"
+
+    @property
+    def points(self) -> int:
+        """Complex numbers of a transform, as many as there are of any kind."""
+        n1, n2 = self.call.sizes
+        whole = isinstance(self.call, RealFft) and self.call.is_whole
+        return n1 * n2 + (n1 * n2 if self.real == "THERE" and whole else 1)
 
     @cached_property
     def destination(self) -> Strided | None:
@@ -155,12 +170,17 @@ class _Fft:
             found["others"] = self.pointer(call.others)
             for name, view in (("fine", call.fine), ("coarse", call.coarse)):
                 found |= {name: self.pointer(view), f"{name}_rows": f"{view.axes[1].extent}"}
+        if isinstance(call, RealFft) and call.turns is not None:
+            found["turns"] = self.pointer(call.turns)
+            if call.leaps is not None:
+                found["leaps"] = self.pointer(call.leaps)
         found["scale"] = f"{template_type(self.dtype)}({call.scale!r})"
         return found
 
     def config(self) -> str:
         """What the template is compiled for."""
         n1, n2 = self.call.sizes
+        block = self.call.block if isinstance(self.call, RealFft) else None
         coarse = self.call.coarse is not None and not is_int(self.call.coarse.axes[1].extent, 1)
         lines = [
             f"struct {NAME}_config : aot::tmpl::FftConfig {{",
@@ -170,6 +190,9 @@ class _Fft:
             f"  using Second = aot::tmpl::Radices<{_listed(n2)}>;",
             f"  static constexpr int64_t N1 = {n1}, N2 = {n2};",
             f"  static constexpr auto GIVEN = aot::tmpl::FftLanes::{self.given};",
+            f"  static constexpr auto REAL = aot::tmpl::FftReal::{self.real};",
+            f"  static constexpr int64_t COUNT = {self.points if self.real == 'THERE' else 0};",
+            f"  static constexpr int64_t BLOCK = {block or 0};",
             f"  static constexpr bool INVERSE = {str(self.call.inverse).lower()};",
             f"  static constexpr bool COARSE = {str(coarse).lower()};",
             f"  static constexpr bool WHOLE = {str(self.destination is None).lower()};",
@@ -180,9 +203,11 @@ class _Fft:
     def scratch(self) -> Expr:
         """Bytes of scratch: buffers of points, a vector's each, and rows of results."""
         n1, n2 = self.call.sizes
-        bytes_ = integer(_VECTOR + 3 * max(n1, n2) * 2 * _VECTOR)
+        held = max(n1, n2) if self.shape == "SPLIT" else self.points
+        bytes_ = integer(_VECTOR + (2 * max(n1, n2) + held) * 2 * _VECTOR)
         if self.shape == "SPLIT":
-            bytes_ += 2 * n1 * n2 * self.dtype.itemsize + 2 * _VECTOR
+            rows = 1 if self.real == "NONE" else 2
+            bytes_ += rows * (2 * n1 * n2 * self.dtype.itemsize + 2 * _VECTOR)
         return (bytes_ + (0 if self.destination is not None else self.tile_bytes())).expand()
 
     def tile_bytes(self) -> Expr:

@@ -37,6 +37,7 @@ from aot.ir.templates import (
     LibraryCall,
     Matmul,
     MatmulSupport,
+    RealFft,
     Recurrence,
     RecurrenceSupport,
     ResampleBytes,
@@ -125,6 +126,7 @@ _ROWS = (
         PackedOperand(_conv_weight, pack_conv),
     ),
     Template(Support(Fft, takes_fft), emit_fft),
+    Template(Support(RealFft, takes_fft), emit_fft),
     Template(Support(LibraryCall, takes_routine), emit_library),
     Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
     Template(

@@ -12,6 +12,7 @@ from aot.ir.templates.digits import DigitCounts, DigitPlaces
 from aot.ir.templates.fft import Fft
 from aot.ir.templates.library import LibraryCall, LibraryRoutine, RoutineLibrary, Sizes
 from aot.ir.templates.matmul import Matmul, MatmulSupport
+from aot.ir.templates.real_fft import RealFft
 from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
 from aot.ir.templates.resample import Resample
 from aot.ir.templates.resample2 import Resample2, Resample2Support, Walks
@@ -41,6 +42,7 @@ __all__ = [
     "Matmul",
     "MatmulSupport",
     "Parts",
+    "RealFft",
     "Recurrence",
     "RecurrenceSupport",
     "Resample",

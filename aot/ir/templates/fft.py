@@ -284,7 +284,7 @@ class _Nests:
             power = Modulo(_K * turned * stride, integer(n))
             root = [self._table(roots, power, integer(c)) for c in range(2)]
             point = self.points(_Q + stride * turned, _C)
-            parts = [reduce_("sum", x) for x in _product(point, (root[0], root[1]))]
+            parts = [reduce_("sum", x) for x in product_of(point, (root[0], root[1]))]
             axes = self._axes((_P, left), (_K, radix), (_Q, stride))
             place = _Q + stride * (radix * _P + _K)
             over = (Axis(_J, integer(radix)),)
@@ -299,7 +299,7 @@ class _Nests:
         value = self.points(_P, _C)
         for table, row in ((call.fine, Modulo(_P, block)), (call.coarse, FloorDiv(_P, block))):
             re, im = (self._table(table, integer(c), row, _C) for c in range(2))
-            value = _product(value, (re, im))
+            value = product_of(value, (re, im))
         self._store(n1, list(value), self._axes((_P, n1)), (), _P)
 
     def _axes(self, *inside: tuple[Any, int]) -> tuple[Axis, ...]:
@@ -337,7 +337,7 @@ class _Nests:
         self.points = points
 
 
-def _product(a: Numbers, b: Numbers) -> Numbers:
+def product_of(a: Numbers, b: Numbers) -> Numbers:
     """Of two complex numbers."""
 
     def of(p: Node, q: Node, sign: str, r: Node, s: Node) -> Node:

@@ -31,6 +31,20 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
 }
 """Name -> the function and the shape of its input."""
 
+REAL: tuple[tuple[Callable[..., Any], tuple[int, ...]], ...] = (
+    (lambda z: fft.rfft(z.real), (19, 60)),
+    (lambda z: fft.rfft(z.real).abs(), (3, 2 * 35 * 33)),
+    (lambda z: fft.rfft(z.real, dim=0), (56, 35)),
+    (lambda z: fft.fft(z.real), (5, 1024)),
+    (lambda z: fft.fft(z.real, dim=0), (32, 19)),
+    (fft.irfft, (19, 31)),
+    (lambda z: fft.irfft(torch.complex(z.real, z.t().imag)) * 2 + 1, (65, 65)),
+    (lambda z: fft.irfft(z, dim=0), (29, 35)),
+    (lambda z: fft.irfft(fft.rfft(z.real)), (3 << 17,)),
+)
+"""Of real numbers and back: short and long rows, neighbours, results that are conjugates of others,
+epilogues, operands that lie anyhow, and roots in two tables."""
+
 
 def numbers(*shape: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seeded(sum(shape)))
@@ -53,6 +67,20 @@ def test_results_are_those_of_eager_in_float64(name: str, tmp_path: Path) -> Non
     wanted = function(given.to(torch.complex128))
     for level in LEVELS:
         assert_near(aot_runtime.load(path, isa=level)(given.numpy()), wanted)
+
+
+def test_real_numbers_and_back_are_those_of_eager_in_float64(tmp_path: Path) -> None:
+    def every(*given: torch.Tensor) -> list[torch.Tensor]:
+        return [function(x) for (function, _), x in zip(REAL, given, strict=True)]
+
+    given = [numbers(*shape) for _, shape in REAL]
+    path = tmp_path / "fft.pkg"
+    targets = ["cpu:x86-64-v3"]
+    aot.package(Calls(every), tuple(given), path=path, golden=False, targets=targets)
+    exact = every(*(x.to(torch.complex128) for x in given))
+    found = aot_runtime.load(path)(*(x.numpy() for x in given))
+    for made, wanted in zip(found, exact, strict=True):
+        assert_near(made, wanted)
 
 
 def test_one_package_serves_every_batch(tmp_path: Path) -> None:
