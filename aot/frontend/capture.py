@@ -8,7 +8,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 from aot.errors import AotError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
 from aot.frontend.composites import Traceable
+from aot.frontend.conversions import settled_modules
 from aot.frontend.decisions import Demands, asserted, checks_of
 from aot.frontend.decompose import decomposition_table
 from aot.frontend.failures import (
@@ -39,6 +40,8 @@ from aot.frontend.recurrent import WholeLayers
 from aot.frontend.run_numbers import Namespace, asks_for_number, open_numbers
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
 from aot.frontend.structures import name_parts, register_dataclasses, spelled_out
+from aot.frontend.true_loops import TrueLoops, Turn, TurnFails
+from aot.frontend.turns import settle
 from aot.frontend.user_kernels import analysing_kernels, launches_kernels
 
 
@@ -147,10 +150,12 @@ class _Learnt:
     Attributes:
         checks: Its decisions that are assertions, once these were looked for.
         modules: Modules of its code that make numbers of values.
+        failing: Turns of its loops that no run may make, and what the model raises in them.
     """
 
     checks: Demands | None = None
     modules: tuple[Namespace, ...] = ()
+    failing: Mapping[Turn, str] = field(default_factory=dict)
 
 
 def _traced(
@@ -170,18 +175,24 @@ def _traced(
 
     def export(dynamic_shapes: ShapeSpec) -> ExportedProgram:
         given = spelled_out(source.module, (args, kwargs))
+        loops = TrueLoops(learnt.failing)
         with (
             WholeLayers(),
             PackedSequences(),
             Traceable(),
+            loops,
+            loops.unrolled(),
+            settled_modules(),
             open_numbers(learnt.modules),
             asserted(learnt.checks or {}),
             without_graphs(),
             given as plain,
         ):
-            return torch.export.export(
+            program = torch.export.export(
                 source.module, *plain, dynamic_shapes=dynamic_shapes, strict=False
             )
+        settle(program)
+        return program
 
     try:
         return export(shapes)
@@ -199,6 +210,8 @@ def _traced(
 
 def _taught(source: ModelSource, error: BaseException, learnt: _Learnt) -> _Learnt | None:
     """What was known, and what the failure adds to it; None where that is nothing."""
+    if isinstance(error, TurnFails):
+        return replace(learnt, failing={**learnt.failing, error.turn: error.message})
     module = asks_for_number(error)
     if module is not None and not any(module is known for known in learnt.modules):
         return replace(learnt, modules=(*learnt.modules, module))

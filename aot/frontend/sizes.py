@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -336,17 +336,23 @@ def multiples_in(relations: Iterable[SizeRelation]) -> dict[str, int]:
 
 
 def open_relations(
-    relations: Iterable[SizeRelation], dims: Sequence[Dim]
+    relations: Iterable[SizeRelation], dims: Sequence[Dim], claimed: Collection[str] = ()
 ) -> tuple[SizeRelation, ...]:
-    """The relations that the dims' ranges do not already guarantee."""
+    """The relations that the dims' ranges do not already guarantee.
+
+    `claimed`: dims that may be more than their range says, which only the relations check.
+    """
     ranges = Ranges({}, {dim(d.name): (d.minimum, d.maximum) for d in dims})
+    sure = Ranges({}, {s: r for s, r in ranges.dims.items() if str(s) not in claimed})
     kept: list[SizeRelation] = []
     for r in relations:
         left, right = ranges.simplify(r.left), ranges.simplify(r.right)
         if r.relation == "==":
             proved = left == right or ranges.simplify(left - right) == 0
         elif r.relation == "<=":
-            proved = ranges.at_most(left, right)
+            most = sure.greatest(left)
+            bounded = most is not None and right.is_Integer and most <= int(right)
+            proved = bounded or ranges.at_most(left, right)
         else:
             proved = ranges.less(left, right)
         simplified = SizeRelation(left, r.relation, right, r.message)
