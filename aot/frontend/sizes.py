@@ -94,38 +94,51 @@ def translate(foreign: Any) -> Expr:
     return from_foreign(foreign, _truncated)
 
 
+_ROUNDED = {"TruncToInt": 1, "FloorToInt": 1, "CeilToInt": -1}
+"""Roundings of a quotient that is not negative: that of its negative, where it is -1, is down."""
+
+
 def _truncated(foreign: Any) -> Expr | None:
     """A size that a scale factor made, as a floor division."""
-    found = _truncated_multiple(foreign)
+    sign = _ROUNDED.get(type(foreign).__name__)
+    if sign is None:
+        return None
+    found = _multiple(foreign.args[0])
     if found is None:
         return None
     factor, inner = found
-    return FloorDiv(factor.numerator * translate(inner), integer(factor.denominator))
+    scaled = sign * factor.numerator * translate(inner)
+    return sign * FloorDiv(scaled, integer(factor.denominator))
 
 
-def _truncated_multiple(foreign: Any) -> tuple[Fraction, Any] | None:
-    """(f, x) for TruncToInt(f * ToFloat(x)) and its relatives with a simple fraction f, x >= 0.
+def _multiple(inner: Any) -> tuple[Fraction, Any] | None:
+    """(f, x) for f * ToFloat(x), or x / n, with a simple fraction f, x >= 0.
 
     Floats like 2.5 or 0.5 are exact; others (0.3) are taken when they are close to a fraction of
-    small terms, but only exact ones are equal for every size, so the rest is refused.
+    small terms, but only exact ones are equal for every size, so the rest is refused. A quotient of
+    whole numbers rounds to no other whole number below 2^52.
 
     Raises:
         ValueError: The factor is no simple fraction.
     """
-    if type(foreign).__name__ not in ("TruncToInt", "FloorToInt"):
-        return None
-    inner = foreign.args[0]
     factors = inner.args if type(inner).__name__ == "Mul" else (inner,)
     numbers = [f for f in factors if f.is_number]
-    casts = [f for f in factors if type(f).__name__ == "ToFloat"]
+    casts = [f for f in factors if type(f).__name__ in ("ToFloat", "IntTrueDiv")]
     if len(casts) != 1 or len(numbers) + 1 != len(factors):
         return None
+    (cast,) = casts
     scale = Fraction(1)
+    if type(cast).__name__ == "IntTrueDiv":
+        if numbers or not cast.args[1].is_Integer:
+            return None
+        scale /= int(cast.args[1])
     for number in numbers:
         scale *= Fraction(float(number))
+    if not numbers:
+        return scale, cast.args[0]
     if scale.denominator > 2**20:
-        raise ValueError(f"the size {foreign} is not a simple fraction of an input size")
-    return scale, casts[0].args[0]
+        raise ValueError(f"the size {inner} is not a simple fraction of an input size")
+    return scale, cast.args[0]
 
 
 @dataclass(frozen=True)
