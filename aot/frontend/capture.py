@@ -22,7 +22,7 @@ from aot.errors import AotError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
 from aot.frontend.composites import Traceable
 from aot.frontend.conversions import settled_modules
-from aot.frontend.decisions import Demands, asserted, checks_of
+from aot.frontend.decisions import Demands, asserted, checks_of, of_example
 from aot.frontend.decompose import decomposition_table
 from aot.frontend.failures import (
     depends_on_values,
@@ -35,7 +35,7 @@ from aot.frontend.labels import wanted_sizes
 from aot.frontend.numerics import rounded_kinds
 from aot.frontend.open_dims import narrowed_by_model, traceable
 from aot.frontend.packed import PackedSequences
-from aot.frontend.places import UserCode, first_lines
+from aot.frontend.places import UserCode, first_lines, places_of
 from aot.frontend.recurrent import WholeLayers
 from aot.frontend.run_numbers import Namespace, asks_for_number, open_numbers
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
@@ -60,6 +60,8 @@ class Captured:
         parameter_names: Names of forward's parameters, in the order of the example inputs.
         root: Directory of the model file, None when it came from Python.
         tf32: As `TensorGraph.tf32`: what torch's settings allowed at the time.
+        decided: Decisions on values that are those of the example: what runs that decide
+            otherwise are told.
     """
 
     name: str
@@ -72,14 +74,18 @@ class Captured:
     parameter_names: tuple[str, ...]
     root: Path | None
     tf32: tuple[str, ...] = ()
+    decided: tuple[str, ...] = ()
 
 
-def capture_file(path: Path, operators: Sequence[str] = ()) -> Captured:
+def capture_file(
+    path: Path, operators: Sequence[str] = (), *, decide_as_example: bool = False
+) -> Captured:
     """Captures a model file, or a saved ExportedProgram (`.pt2`).
 
     Args:
         path: The file.
         operators: Names of custom operators that stay calls, as `--operator` has them.
+        decide_as_example: Decisions on values are those of the example, and are checked.
 
     Raises:
         ModelFileError, InputMismatch, ExportError, DynamicShapeError: See aot.errors.
@@ -87,7 +93,7 @@ def capture_file(path: Path, operators: Sequence[str] = ()) -> Captured:
     if path.suffix == ".pt2":
         program = _load_program(path)
         return capture_program(program, name=path.stem, path=path.resolve(), operators=operators)
-    return capture(read_model_file(path), operators)
+    return capture(read_model_file(path), operators, decide_as_example=decide_as_example)
 
 
 def capture_module(
@@ -100,18 +106,21 @@ def capture_module(
     extra_kwargs: Sequence[Mapping[str, Any]] = (),
     name: str = "",
     operators: Sequence[str] = (),
+    decide_as_example: bool = False,
 ) -> Captured:
-    """Captures a module from Python. `operators` and errors: as `capture_file`."""
+    """Captures a module from Python. The last two and errors: as `capture_file`."""
     extra = tuple(tuple(e) for e in extra_inputs)
     more = tuple(dict(e) for e in extra_kwargs)
     chosen = name or type(module).__name__
     source = ModelSource(
         chosen, module, tuple(args), dict(kwargs or {}), dynamic_shapes, extra, extra_kwargs=more
     )
-    return capture(source, operators)
+    return capture(source, operators, decide_as_example=decide_as_example)
 
 
-def capture(source: ModelSource, operators: Sequence[str] = ()) -> Captured:
+def capture(
+    source: ModelSource, operators: Sequence[str] = (), *, decide_as_example: bool = False
+) -> Captured:
     """Exports the model in eval mode (a package is for inference) and decomposes it.
 
     Raises:
@@ -123,8 +132,9 @@ def capture(source: ModelSource, operators: Sequence[str] = ()) -> Captured:
     with eval_mode(source.module), _quiet(), torch.no_grad():
         names = _parameter_names(source)
         with UserCode(export_error(source, names)):
-            program = _traced(source, names)
-        return _decomposed(program, source, source.module, names, operators)
+            program, learnt = _traced(source, names, _Learnt(as_example=decide_as_example))
+        captured = _decomposed(program, source, source.module, names, operators)
+        return replace(captured, decided=learnt.decided())
 
 
 def _one_for_each(example: Any) -> Any:
@@ -149,19 +159,28 @@ class _Learnt:
 
     Attributes:
         checks: Its decisions that are assertions, once these were looked for.
+        as_example: Whether decisions on values shall be those of the example.
         modules: Modules of its code that make numbers of values.
         failing: Turns of its loops that no run may make, and what the model raises in them.
     """
 
     checks: Demands | None = None
+    as_example: bool = False
     modules: tuple[Namespace, ...] = ()
     failing: Mapping[Turn, str] = field(default_factory=dict)
 
+    def decided(self) -> tuple[str, ...]:
+        """The decisions that are those of the example, as a run that differs is told of them."""
+        return tuple(c.message for c in (self.checks or {}).values() if c.of_example)
+
 
 def _traced(
-    source: ModelSource, names: Sequence[str], learnt: _Learnt = _Learnt()
-) -> ExportedProgram:
+    source: ModelSource, names: Sequence[str], learnt: _Learnt
+) -> tuple[ExportedProgram, _Learnt]:
     """Exports the module; sizes that the user left open become as wide as the model allows.
+
+    Returns:
+        The program, and what has been learnt of the model.
 
     Raises:
         RuntimeError: The module cannot be exported, and narrower sizes do not help.
@@ -173,7 +192,7 @@ def _traced(
     name_parts(example)
     args, kwargs = traceable(example, wanted_sizes(example, names, shapes))
 
-    def export(dynamic_shapes: ShapeSpec) -> ExportedProgram:
+    def export(dynamic_shapes: ShapeSpec) -> tuple[ExportedProgram, _Learnt]:
         given = spelled_out(source.module, (args, kwargs))
         loops = TrueLoops(learnt.failing)
         with (
@@ -192,7 +211,7 @@ def _traced(
                 source.module, *plain, dynamic_shapes=dynamic_shapes, strict=False
             )
         settle(program)
-        return program
+        return program, learnt
 
     try:
         return export(shapes)
@@ -216,13 +235,14 @@ def _taught(source: ModelSource, error: BaseException, learnt: _Learnt) -> _Lear
     if module is not None and not any(module is known for known in learnt.modules):
         return replace(learnt, modules=(*learnt.modules, module))
     if learnt.checks is None and depends_on_values(error):
-        checks = _checks(source)
+        checks = _checks(source, as_example=learnt.as_example)
         return replace(learnt, checks=checks) if checks else None
     return None
 
 
-def _checks(source: ModelSource) -> Demands:
+def _checks(source: ModelSource, *, as_example: bool) -> Demands:
     """The model's decisions on values that are assertions; what its runs change is undone."""
+    told = partial(of_example, places_of(source.root)) if as_example else None
     kept = [(b, b.clone()) for b in source.module.buffers() if not b.is_meta]
 
     def run() -> None:
@@ -234,7 +254,8 @@ def _checks(source: ModelSource) -> Demands:
         for buffer, before in kept:
             buffer.copy_(before)
 
-    return checks_of(run, undo, dynamic=source.dynamic_shapes is not None)
+    dynamic = source.dynamic_shapes is not None
+    return checks_of(run, undo, dynamic=dynamic, as_example=told)
 
 
 def capture_program(
