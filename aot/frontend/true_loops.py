@@ -71,6 +71,19 @@ class _Rows:
         return torch.tensor(value, device=self.rows.device)
 
 
+@dataclass(frozen=True)
+class _Row:
+    """One row with several coordinates: torch knows constants of one element only."""
+
+    row: Tensor
+    version: int
+    at: tuple[int, ...]
+
+    def coordinate(self, axis: int) -> Tensor:
+        """A constant of its own."""
+        return torch.tensor(self.at[axis], device=self.row.device)
+
+
 Turn = tuple[CodeType, int, tuple[int, ...], tuple[int, ...]]
 """A turn of a loop: the loop's code and place in it, the sizes of its mask, and the element."""
 
@@ -99,6 +112,7 @@ class TrueLoops(Instead):
         super().__init__()
         self._failing = failing
         self._known: list[_Rows] = []
+        self._taken: list[_Row] = []
         self._loops: list[_Loop] = []
 
     def instead(
@@ -109,6 +123,11 @@ class TrueLoops(Instead):
             if func is torch.where and (len(args) > 1 or given):
                 return NotImplemented
             return self._found(args[0], func(*args, **given))
+        if func in (Tensor.__getitem__, Tensor.__setitem__) and _plain(args[1]) is not args[1]:
+            return func(args[0], _plain(args[1]), *args[2:])
+        row = self._row(args[0]) if func is Tensor.__getitem__ else None
+        if row is not None and type(args[1]) is int:
+            return row.coordinate(args[1])
         before = self._rows(args[0]) if args and isinstance(args[0], Tensor) else None
         if before is None:
             return NotImplemented
@@ -140,6 +159,14 @@ class TrueLoops(Instead):
         found = next((known for known in self._known if known.rows is x), None)
         return found if found is not None and found.version == x._version else None
 
+    def _row(self, x: Tensor) -> _Row | None:
+        found = next((known for known in self._taken if known.row is x), None)
+        return found if found is not None and found.version == x._version else None
+
+    def _take(self, row: Tensor, at: tuple[int, ...]) -> None:
+        if row.dim():
+            self._taken.append(_Row(row, row._version, at))
+
     @contextmanager
     def unrolled(self) -> Iterator[None]:
         """Inside of it too, `for` asks for the turns.
@@ -161,15 +188,37 @@ class TrueLoops(Instead):
 
     def _asking(self, own: Callable[[Tensor], Iterator[Any]]) -> Callable[[Tensor], Iterator[Any]]:
         def ask(x: Tensor) -> Iterator[Any]:
+            row = self._row(x)
+            if row is not None:
+                return iter([row.coordinate(axis) for axis in range(len(row.at))])
             frame = sys._getframe(1)
             rows = self._rows(x)
             offset = _loop_after(frame.f_code, frame.f_lasti)
             if rows is None or offset is None or isinstance(x.shape[0], int):
                 return own(x)
-            self._loops.append(_Loop(rows, Watched(frame, offset), self._failing))
+            self._loops.append(_Loop(rows, Watched(frame, offset), self._failing, self._take))
             return self._loops[-1]
 
         return ask
+
+
+def _plain(index: Any) -> Any:
+    """An index with its constants as numbers, which torch's own code takes for unknown ones."""
+    parts = index if isinstance(index, tuple) else (index,)
+    plain = tuple(_number(part) for part in parts)
+    if all(a is b for a, b in zip(parts, plain, strict=True)):
+        return index
+    return plain if isinstance(index, tuple) else plain[0]
+
+
+def _number(x: Any) -> Any:
+    constant = getattr(x, "constant", None) if isinstance(x, Tensor) else None
+    if constant is None or constant.dim() or constant.dtype not in _WHOLE:
+        return x
+    return int(constant.item())
+
+
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8)
 
 
 def _column(index: Any) -> int | None:
@@ -197,10 +246,17 @@ def _loop_after(code: CodeType, offset: int) -> int | None:
 class _Loop:
     """The iterator of one such loop."""
 
-    def __init__(self, rows: _Rows, watched: Watched, failing: Mapping[Turn, str]) -> None:
+    def __init__(
+        self,
+        rows: _Rows,
+        watched: Watched,
+        failing: Mapping[Turn, str],
+        take: Callable[[Tensor, tuple[int, ...]], None],
+    ) -> None:
         self._rows = rows
         self._watched = watched
         self._failing = failing
+        self._take = take
         self._elements = iter([(at, rows.true[at]) for at in rows.elements()])
         self._made: Tensor | None = None
         self._done = False
@@ -228,7 +284,9 @@ class _Loop:
             if turn not in self._failing:
                 self._made, self.turn = made, turn
                 turns.begin(made)
-                return self._rows.row(at)
+                row = self._rows.row(at)
+                self._take(row, at)
+                return row
             require(made.logical_not(), self._failing[turn])
         self._done = True
         raise StopIteration

@@ -30,6 +30,9 @@ _library.impl("turn", lambda made, ends: None, "Meta")
 
 _MARKER = _untyped.ops.aot.turn.default
 _ASSERTING = (torch.ops.aten._assert_async.msg, torch.ops.aten._assert_async.default)
+_DETACHING = torch.ops.aten.detach_.default
+"""It changes no element."""
+
 _KEPT = ("val", "nn_module_stack", "stack_trace", "torch_fn")
 _CONTROL = ("cond", "while_loop", "scan", "map_impl", "associative_scan")
 """Operators with graphs of their own that change nothing from outside."""
@@ -96,10 +99,12 @@ def _turns(graph: Graph) -> tuple[list[_Turn], dict[Node, _Turn]]:
     for node in graph.nodes:
         if node.target is _MARKER and not node.args[1]:
             open_.append(_Turn(node.args[0], node, open_[-1] if open_ else None))
+            turn_of.update({node: turn for turn in open_[-2:-1]})
         elif node.target is _MARKER:
             turn = open_.pop()
             turn.last = node
             done.append(turn)
+            turn_of.update({node: around for around in open_[-1:]})
         elif open_:
             turn_of[node] = open_[-1]
             for turn in open_:
@@ -142,7 +147,7 @@ def _check(turn: _Turn, turn_of: Mapping[Node, _Turn]) -> None:
             same.add(node)
             continue
         for user in node.users:
-            if user.target is _MARKER or not _lies_in(user, turn, turn_of):
+            if not _lies_in(user, turn, turn_of):
                 raise _refusal(node, "is used after it")
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             if node.target.name() not in _CONTROL:
@@ -179,7 +184,7 @@ def _is_number(node: Node) -> bool:
 def _written(node: Node) -> Iterator[Node]:
     """The arguments that the node's operator writes to."""
     schema = getattr(node.target, "_schema", None)
-    if schema is None or not schema.is_mutable:
+    if schema is None or not schema.is_mutable or node.target is _DETACHING:
         return
     for k, parameter in enumerate(schema.arguments):
         if parameter.alias_info is None or not parameter.alias_info.is_write:

@@ -265,7 +265,7 @@ def test_objects_of_the_model_may_not_change() -> None:
                 self.turns += 1
             return x * self.turns
 
-    with pytest.raises(ExportError, match="a turn of it changes what is in args"):
+    with pytest.raises(ExportError, match="a turn of it changes what is in self"):
         capture_module(Counting(), (torch.rand(3, 3),))
 
 
