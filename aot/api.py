@@ -56,8 +56,8 @@ def package(
         keep_originals: The same, also some of them alone, or added to.
         weights_file: Name of a file beside the package that the weights go to; "": into it.
         exact_floats: Nothing rounds float32 to TF32, whatever torch's settings let eager do.
-        decide_as_example: Take each decision on values (`if mask.any():`) as the example does; a run
-            that decides otherwise is refused. Without it, such a model is.
+        decide_as_example: Take each decision on values (`if mask.any():`) as the example does; a
+            run that decides otherwise is refused. Without it, such a model is.
         operators: Custom operators ("ns::name", "ns::*") that the loading program registers.
         operator_libraries: Shared objects with custom operators for the package to carry.
         files: Files for the package to carry, such as a tokenizer, by their names in it.

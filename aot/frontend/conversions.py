@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 @contextmanager
 def settled_modules() -> Iterator[None]:
     """Inside of it, a conversion after which each tensor would be as it is does nothing."""
-    own = torch.nn.Module._apply
+    own: Any = torch.nn.Module._apply
 
     def apply(module: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         tensors = chain(module.parameters(), module.buffers())

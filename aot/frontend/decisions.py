@@ -169,16 +169,17 @@ def checks_of(
         only: dict[Site, set[bool]] = {}
         for site, answer in made:
             only.setdefault(site, set()).add(answer)
-        for site, (answer, *more) in only.items():
-            if site not in found and not more:
-                found[site] = Demand(answer, as_example(site, answer), of_example=True)
+        for site, (answer, *others) in only.items():
+            if not others:
+                demand = Demand(answer, as_example(site, answer), of_example=True)
+                found.setdefault(site, demand)
     return found
 
 
 def of_example(places: SourcePaths, site: Site, answer: bool) -> str:
     """What a run is told that decides otherwise than the example, whose answer is given."""
     code, offset = site
-    lines = [n for at, n in dis.findlinestarts(code) if n is not None and at <= offset]
+    lines = [n for at, n in dis.findlinestarts(code) if n and at <= offset]
     number = max(lines[-1:], default=code.co_firstlineno)
     text = linecache.getline(code.co_filename, number).strip()
     return (

@@ -22,8 +22,10 @@ from aot.frontend.places import is_users
 
 _FAST = re.compile(r"(LOAD|STORE|DELETE)_FAST")
 _JUMPS = {*dis.hasjrel, *dis.hasjabs}
-_LEAVES = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE")
-_LEAVES = (*_LEAVES, "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
+_LEAVES = (
+    *("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"),
+    *("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"),
+)
 """Instructions that the next one does not follow."""
 
 _ALL_NAMES = {"locals", "vars", "eval", "exec", "dir"}

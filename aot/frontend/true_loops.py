@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from types import CodeType
 from typing import Any
@@ -193,8 +193,9 @@ class TrueLoops(Instead):
                 return iter([row.coordinate(axis) for axis in range(len(row.at))])
             frame = sys._getframe(1)
             rows = self._rows(x)
+            count: Any = x.shape[0] if x.dim() else 0
             offset = _loop_after(frame.f_code, frame.f_lasti)
-            if rows is None or offset is None or isinstance(x.shape[0], int):
+            if rows is None or offset is None or isinstance(count, int):
                 return own(x)
             self._loops.append(_Loop(rows, Watched(frame, offset), self._failing, self._take))
             return self._loops[-1]
@@ -223,7 +224,7 @@ _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8)
 
 def _column(index: Any) -> int | None:
     """k of `x[:, k]`."""
-    if isinstance(index, tuple) and len(index) == 2 and index[0] == slice(None):  # noqa: PLR2004
+    if isinstance(index, tuple) and len(index) == 2 and index[0] == slice(None):
         return index[1] if isinstance(index[1], int) else None
     return None
 
@@ -237,7 +238,7 @@ def _loop_after(code: CodeType, offset: int) -> int | None:
     if code.co_flags & _GENERATORS:
         return None
     steps = [s for s in dis.get_instructions(code) if s.opname not in ("EXTENDED_ARG", "CACHE")]
-    pairs = zip(steps, steps[1:], strict=False)
+    pairs = pairwise(steps)
     following = next((b for a, b in pairs if a.offset == offset and a.opname == "GET_ITER"), None)
     found = following is not None and following.opname == "FOR_ITER"
     return following.offset if found and following is not None else None
@@ -312,14 +313,14 @@ class _Loop:
 
 @contextmanager
 def _open_formats() -> Iterator[None]:
-    """Inside of it, a constant's text is its number, as outside of a trace: `f"expert_{row[0]}"`."""
-    own = Tensor.__format__
+    """Inside of it, a constant's text is its number, as out of a trace: `f"expert_{row[0]}"`."""
+    own: Any = Tensor.__format__
 
     def text(x: Tensor, spec: str) -> str:
         constant = getattr(x, "constant", None)
         if constant is not None and not constant.dim():
             return format(constant.item(), spec)
-        return own(x, spec)
+        return str(own(x, spec))
 
     with patch.object(Tensor, "__format__", text):
         yield

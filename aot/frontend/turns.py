@@ -23,10 +23,10 @@ _untyped: Any = torch
 """torch, for functions of it that have no types."""
 
 _library = _untyped.library.Library("aot", "FRAGMENT")
-_library.define("turn(Tensor(a!) made, bool ends) -> ()")
+_library.define("turn(Tensor(a!) made, *, bool ends) -> ()")
 # A marker changes what it is given, as far as torch knows, so that it stays where it is.
-_library.impl("turn", lambda made, ends: None, "CompositeExplicitAutograd")
-_library.impl("turn", lambda made, ends: None, "Meta")
+_library.impl("turn", lambda made, *, ends: None, "CompositeExplicitAutograd")
+_library.impl("turn", lambda made, *, ends: None, "Meta")
 
 _MARKER = _untyped.ops.aot.turn.default
 _ASSERTING = (torch.ops.aten._assert_async.msg, torch.ops.aten._assert_async.default)
@@ -40,12 +40,12 @@ _CONTROL = ("cond", "while_loop", "scan", "map_impl", "associative_scan")
 
 def begin(made: torch.Tensor) -> None:
     """A turn begins here, which a run makes if `made`, a bool without dimensions, is true."""
-    _MARKER(made, False)
+    _MARKER(made, ends=False)
 
 
 def end(made: torch.Tensor) -> None:
     """The turn that began last ends here."""
-    _MARKER(made, True)
+    _MARKER(made, ends=True)
 
 
 @dataclass
@@ -81,12 +81,13 @@ def settle(program: ExportedProgram) -> None:
         return
     memory = _Memory(graph)
     for turn in turns:  # Inner ones end first.
-        _check(turn, turn_of)
+        _check(turn, turn_of, memory)
         _put_back(graph, turn, memory, turn_of)
         _excuse(graph, turn, turn_of)
     for turn in turns:
         for marker in (turn.first, turn.last):
-            graph.erase_node(marker)
+            if marker is not None:
+                graph.erase_node(marker)
     graph.lint()
     program.graph_module.recompile()
 
@@ -97,14 +98,15 @@ def _turns(graph: Graph) -> tuple[list[_Turn], dict[Node, _Turn]]:
     turn_of: dict[Node, _Turn] = {}
     open_: list[_Turn] = []
     for node in graph.nodes:
-        if node.target is _MARKER and not node.args[1]:
-            open_.append(_Turn(node.args[0], node, open_[-1] if open_ else None))
-            turn_of.update({node: turn for turn in open_[-2:-1]})
-        elif node.target is _MARKER:
-            turn = open_.pop()
-            turn.last = node
-            done.append(turn)
-            turn_of.update({node: around for around in open_[-1:]})
+        if node.target is _MARKER:
+            if node.kwargs["ends"]:
+                done.append(open_.pop())
+                done[-1].last = node
+            outer = open_[-1] if open_ else None
+            if outer is not None:
+                turn_of[node] = outer
+            if not node.kwargs["ends"]:
+                open_.append(_Turn(node.args[0], node, outer))
         elif open_:
             turn_of[node] = open_[-1]
             for turn in open_:
@@ -134,7 +136,7 @@ def _storages(node: Node) -> Iterator[int]:
             yield leaf.untyped_storage()._cdata
 
 
-def _check(turn: _Turn, turn_of: Mapping[Node, _Turn]) -> None:
+def _check(turn: _Turn, turn_of: Mapping[Node, _Turn], memory: _Memory) -> None:
     """Refuse a turn of which more is used outside than the tensors that it changes.
 
     Raises:
@@ -149,9 +151,15 @@ def _check(turn: _Turn, turn_of: Mapping[Node, _Turn]) -> None:
         for user in node.users:
             if not _lies_in(user, turn, turn_of):
                 raise _refusal(node, "is used after it")
-        if isinstance(node.target, torch._ops.HigherOrderOperator):
-            if node.target.name() not in _CONTROL:
-                raise _refusal(node, "may change more than can be seen")
+        unseen = any(not list(memory.owners(arg)) for arg in _written(node))
+        if unseen or _holds_code(node):
+            raise _refusal(node, "may change more than can be seen")
+
+
+def _holds_code(node: Node) -> bool:
+    """Whether its operator runs code of its own that may change anything."""
+    is_higher = isinstance(node.target, torch._ops.HigherOrderOperator)
+    return is_higher and node.target.name() not in _CONTROL  # type: ignore[union-attr]
 
 
 def _lies_in(node: Node, turn: _Turn, turn_of: Mapping[Node, _Turn]) -> bool:
@@ -200,9 +208,7 @@ def _returns_what_it_writes(node: Node) -> bool:
     return len(returns) == 1 and returns[0].alias_info is not None
 
 
-def _put_back(
-    graph: Graph, turn: _Turn, memory: _Memory, turn_of: dict[Node, _Turn]
-) -> None:
+def _put_back(graph: Graph, turn: _Turn, memory: _Memory, turn_of: dict[Node, _Turn]) -> None:
     """Keep what the turn writes to, and put it back where a run does not make it."""
     changed = {
         owner: None
@@ -215,9 +221,7 @@ def _put_back(
         with graph.inserting_before(turn.first):
             before = graph.call_function(torch.ops.aten.clone.default, (owner,))
         with graph.inserting_before(turn.last):
-            chosen = graph.call_function(
-                torch.ops.aten.where.self, (turn.made, owner, before)
-            )
+            chosen = graph.call_function(torch.ops.aten.where.self, (turn.made, owner, before))
             put = graph.call_function(torch.ops.aten.copy_.default, (owner, chosen))
         for node in (before, chosen, put):
             node.meta.update({k: owner.meta[k] for k in _KEPT if k in owner.meta})
@@ -230,9 +234,7 @@ def _excuse(graph: Graph, turn: _Turn, turn_of: dict[Node, _Turn]) -> None:
     for node in [n for n in turn.nodes if n.target in _ASSERTING]:
         with graph.inserting_before(node):
             unmade = graph.call_function(torch.ops.aten.logical_not.default, (turn.made,))
-            holds = graph.call_function(
-                torch.ops.aten.logical_or.default, (unmade, node.args[0])
-            )
+            holds = graph.call_function(torch.ops.aten.logical_or.default, (unmade, node.args[0]))
         node.update_arg(0, holds)
         for made in (unmade, holds):
             made.meta.update({k: turn.made.meta[k] for k in _KEPT if k in turn.made.meta})

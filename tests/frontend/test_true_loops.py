@@ -164,7 +164,7 @@ def _last(x: Tensor) -> Tensor:
 
 def _last_view(x: Tensor) -> Tensor:
     k = torch.zeros(1, dtype=torch.int64)
-    for k in (x > 0).any(0).nonzero():
+    for k in (x > 0).any(0).nonzero():  # noqa: B007
         pass
     return x[k[0]]
 
@@ -293,5 +293,3 @@ def test_masks_of_many_elements_are_not_taken_apart() -> None:
 
     with pytest.raises(ExportError):
         capture_module(Calls(walks), (torch.rand(600),))
-
-
