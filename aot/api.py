@@ -35,6 +35,7 @@ def package(
     keep_originals: bool = False,
     weights_file: str = "",
     exact_floats: bool = False,
+    decide_as_example: bool = False,
     operators: Sequence[str] = (),
     operator_libraries: Sequence[str | Path] = (),
     files: Mapping[str, str | Path] | None = None,
@@ -55,6 +56,8 @@ def package(
         keep_originals: The same, also some of them alone, or added to.
         weights_file: Name of a file beside the package that the weights go to; "": into it.
         exact_floats: Nothing rounds float32 to TF32, whatever torch's settings let eager do.
+        decide_as_example: Take each decision on values (`if mask.any():`) as the example does; a
+            run that decides otherwise is refused. Without it, such a model is.
         operators: Custom operators ("ns::name", "ns::*") that the loading program registers.
         operator_libraries: Shared objects with custom operators for the package to carry.
         files: Files for the package to carry, such as a tokenizer, by their names in it.
@@ -76,6 +79,7 @@ def package(
         keep_originals=keep_originals,
         weights_file=weights_file,
         exact_floats=exact_floats,
+        decide_as_example=decide_as_example,
         operators=tuple(operators),
         operator_libraries=tuple(Path(path) for path in operator_libraries),
         files=tuple((name, Path(path)) for name, path in (files or {}).items()),
@@ -100,6 +104,7 @@ def package(
                 extra_inputs=extra_inputs,
                 extra_kwargs=extra_kwargs,
                 operators=called,
+                decide_as_example=decide_as_example,
             )
 
         return driver.build(captured, chosen, progress())

@@ -129,6 +129,12 @@ _build_arguments = _together(
         is_flag=True,
         help="On GPUs round no float32 to TF32, whatever torch's settings let eager do.",
     ),
+    click.option(
+        "--decide-as-example",
+        is_flag=True,
+        help="Take each decision on values (`if mask.any():`) as the example does; a run that "
+        "decides otherwise is refused.",
+    ),
     click.option("--no-cache", is_flag=True, help="Compile everything again."),
     click.option("--check", is_flag=True, help="Check every graph's invariants after every stage."),
 )
@@ -264,6 +270,8 @@ def build(
             f"{report.output}: {format_bytes(report.nbytes)}, {_kernel_counts(report)} for "
             f"{', '.join(report.targets)}, in {format_seconds(report.seconds)}"
         )
+        for decision in report.decided:
+            click.echo(f"checked in each run: {decision}")
         if report.operators:
             click.echo(f"custom operators: {', '.join(map(str, report.operators))}")
     else:

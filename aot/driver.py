@@ -118,7 +118,7 @@ def build(
     files = file_entries(options.files)
     given = (*options.operators, *(name for library in carried for name, _ in library.operators))
 
-    captured = stages.run("capture", lambda: _capture(source, given))
+    captured = stages.run("capture", lambda: _capture(source, given, options))
     graph, weights = stages.run("ingest", lambda: _ingest(captured, given, options))
     refuse_kernels(graph, programs)
     check_operators(graph, programs, options.operators, carried)
@@ -145,7 +145,8 @@ def build(
         linked, entries=(*linked.entries, *files), documents=provenance_documents(facts)
     )
     nbytes = stages.run("write", lambda: _write(options, linked))
-    return _report(emitted, memory, linked, nbytes, carried, options, kept.timings)
+    report = _report(emitted, memory, linked, nbytes, carried, options, kept.timings)
+    return replace(report, decided=captured.decided)
 
 
 def _ingest(
@@ -193,6 +194,7 @@ def _build_facts(
         "keep_originals": options.keep_originals,
         "weights_file": options.weights_file,
         "exact_floats": options.exact_floats,
+        "decide_as_example": options.decide_as_example,
         "golden": options.golden,
         "operators": list(options.operators),
         "operator_libraries": [path.name for path in options.operator_libraries],
@@ -201,10 +203,14 @@ def _build_facts(
     return BuildFacts(captured.name, file, tools_of([libraries, *used]), chosen)
 
 
-def _capture(source: Path | Captured | Capture, operators: Sequence[str]) -> Captured:
+def _capture(
+    source: Path | Captured | Capture, operators: Sequence[str], options: BuildOptions
+) -> Captured:
     if isinstance(source, Captured):
         return source
-    return capture_file(source, operators) if isinstance(source, Path) else source(operators)
+    if isinstance(source, Path):
+        return capture_file(source, operators, decide_as_example=options.decide_as_example)
+    return source(operators)
 
 
 def choose_programs(targets: Sequence[Target], choose: Choose | None = None) -> tuple[Program, ...]:

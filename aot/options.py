@@ -96,6 +96,8 @@ class BuildOptions:
             weights besides what is derived from them. Implies `swappable`.
         weights_file: Name of a file beside the package that the weights go to; "": into it.
         exact_floats: Nothing rounds float32 to TF32, whatever torch's settings let eager do.
+        decide_as_example: A decision of the model on values is that of the example, in every run:
+            one that decides otherwise is refused.
         operators: Names of custom operators ("ns::name", "ns::*") that whoever loads the package
             gives.
         operator_libraries: Shared objects with custom operators that the package carries.
@@ -117,6 +119,7 @@ class BuildOptions:
     keep_originals: bool = False
     weights_file: str = ""
     exact_floats: bool = False
+    decide_as_example: bool = False
     operators: tuple[str, ...] = ()
     operator_libraries: tuple[Path, ...] = ()
     files: tuple[tuple[str, Path], ...] = ()

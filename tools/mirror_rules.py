@@ -129,6 +129,7 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
         "aot/frontend/places.py",
         "aot/frontend/sizes.py",
     ),
+    "tests/frontend/test_true_loops.py": ("aot/frontend/turns.py",),
     "tests/frontend/test_measured.py": (
         "aot/frontend/measuring.py",
         "aot/frontend/size_numbers.py",

@@ -8,7 +8,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from torch.utils import _pytree as pytree
 from aot.errors import AotError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
 from aot.frontend.composites import Traceable
-from aot.frontend.decisions import Demands, asserted, checks_of
+from aot.frontend.conversions import settled_modules
+from aot.frontend.decisions import Demands, asserted, checks_of, of_example
 from aot.frontend.decompose import decomposition_table
 from aot.frontend.failures import (
     depends_on_values,
@@ -34,12 +35,14 @@ from aot.frontend.labels import wanted_sizes
 from aot.frontend.numerics import rounded_kinds
 from aot.frontend.open_dims import as_hints, traceable
 from aot.frontend.packed import PackedSequences
-from aot.frontend.places import UserCode, first_lines
+from aot.frontend.places import UserCode, first_lines, places_of
 from aot.frontend.recurrent import WholeLayers
 from aot.frontend.run_numbers import Namespace, asks_for_number, open_numbers
 from aot.frontend.size_decisions import SizeDecision, hearing
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
 from aot.frontend.structures import name_parts, register_dataclasses, spelled_out
+from aot.frontend.true_loops import TrueLoops, Turn, TurnFails
+from aot.frontend.turns import settle
 from aot.frontend.user_kernels import analysing_kernels, launches_kernels
 
 
@@ -59,6 +62,8 @@ class Captured:
         parameter_names: Names of forward's parameters, in the order of the example inputs.
         root: Directory of the model file, None when it came from Python.
         tf32: As `TensorGraph.tf32`: what torch's settings allowed at the time.
+        decided: Decisions on values that are those of the example: what runs that decide
+            otherwise are told.
     """
 
     name: str
@@ -72,14 +77,18 @@ class Captured:
     parameter_names: tuple[str, ...]
     root: Path | None
     tf32: tuple[str, ...] = ()
+    decided: tuple[str, ...] = ()
 
 
-def capture_file(path: Path, operators: Sequence[str] = ()) -> Captured:
+def capture_file(
+    path: Path, operators: Sequence[str] = (), *, decide_as_example: bool = False
+) -> Captured:
     """Captures a model file, or a saved ExportedProgram (`.pt2`).
 
     Args:
         path: The file.
         operators: Names of custom operators that stay calls, as `--operator` has them.
+        decide_as_example: Decisions on values are those of the example, and are checked.
 
     Raises:
         ModelFileError, InputMismatch, ExportError, DynamicShapeError: See aot.errors.
@@ -87,7 +96,7 @@ def capture_file(path: Path, operators: Sequence[str] = ()) -> Captured:
     if path.suffix == ".pt2":
         program = _load_program(path)
         return capture_program(program, name=path.stem, path=path.resolve(), operators=operators)
-    return capture(read_model_file(path), operators)
+    return capture(read_model_file(path), operators, decide_as_example=decide_as_example)
 
 
 def capture_module(
@@ -100,18 +109,21 @@ def capture_module(
     extra_kwargs: Sequence[Mapping[str, Any]] = (),
     name: str = "",
     operators: Sequence[str] = (),
+    decide_as_example: bool = False,
 ) -> Captured:
-    """Captures a module from Python. `operators` and errors: as `capture_file`."""
+    """Captures a module from Python. The last two and errors: as `capture_file`."""
     extra = tuple(tuple(e) for e in extra_inputs)
     more = tuple(dict(e) for e in extra_kwargs)
     chosen = name or type(module).__name__
     source = ModelSource(
         chosen, module, tuple(args), dict(kwargs or {}), dynamic_shapes, extra, extra_kwargs=more
     )
-    return capture(source, operators)
+    return capture(source, operators, decide_as_example=decide_as_example)
 
 
-def capture(source: ModelSource, operators: Sequence[str] = ()) -> Captured:
+def capture(
+    source: ModelSource, operators: Sequence[str] = (), *, decide_as_example: bool = False
+) -> Captured:
     """Exports the model in eval mode (a package is for inference) and decomposes it.
 
     Raises:
@@ -123,8 +135,10 @@ def capture(source: ModelSource, operators: Sequence[str] = ()) -> Captured:
     with eval_mode(source.module), _quiet(), torch.no_grad():
         names = _parameter_names(source)
         with UserCode(export_error(source, names)):
-            program, decisions = _traced(source, names)
-        return _decomposed(program, source, source.module, names, operators, decisions)
+            program, learnt = _traced(source, names, _Learnt(as_example=decide_as_example))
+        module, sizes = source.module, learnt.sizes
+        captured = _decomposed(program, source, module, names, operators, sizes)
+        return replace(captured, decided=learnt.decided())
 
 
 def _one_for_each(example: Any) -> Any:
@@ -145,24 +159,34 @@ _UNKNOWN_RESULT = "in output, which is not a known type"
 
 @dataclass(frozen=True)
 class _Learnt:
-    """What failures of tracing have taught of a model.
+    """What tracing, and its failures, have taught of a model.
 
     Attributes:
         checks: Its decisions that are assertions, once these were looked for.
+        as_example: Whether decisions on values shall be those of the example.
         modules: Modules of its code that make numbers of values.
+        failing: Turns of its loops that no run may make, and what the model raises in them.
+        sizes: Its decisions on sizes.
     """
 
     checks: Demands | None = None
+    as_example: bool = False
     modules: tuple[Namespace, ...] = ()
+    failing: Mapping[Turn, str] = field(default_factory=dict)
+    sizes: tuple[SizeDecision, ...] = ()
+
+    def decided(self) -> tuple[str, ...]:
+        """The decisions that are those of the example, as a run that differs is told of them."""
+        return tuple(c.message for c in (self.checks or {}).values() if c.of_example)
 
 
 def _traced(
-    source: ModelSource, names: Sequence[str], learnt: _Learnt = _Learnt()
-) -> tuple[ExportedProgram, tuple[SizeDecision, ...]]:
+    source: ModelSource, names: Sequence[str], learnt: _Learnt
+) -> tuple[ExportedProgram, _Learnt]:
     """Exports the module; sizes that the user left open become as wide as the model allows.
 
     Returns:
-        The program, and what the module's code decided on sizes.
+        The program, and what has been learnt of the model.
 
     Raises:
         RuntimeError: The module cannot be exported, and sizes as hints do not help.
@@ -174,12 +198,16 @@ def _traced(
     name_parts(example)
     args, kwargs = traceable(example, wanted_sizes(example, names, shapes))
 
-    def export(dynamic_shapes: ShapeSpec) -> tuple[ExportedProgram, tuple[SizeDecision, ...]]:
+    def export(dynamic_shapes: ShapeSpec) -> tuple[ExportedProgram, _Learnt]:
         given = spelled_out(source.module, (args, kwargs))
+        loops = TrueLoops(learnt.failing)
         with (
             WholeLayers(),
             PackedSequences(),
             Traceable(),
+            loops,
+            loops.unrolled(),
+            settled_modules(),
             open_numbers(learnt.modules),
             asserted(learnt.checks or {}),
             without_graphs(),
@@ -189,7 +217,8 @@ def _traced(
             program = torch.export.export(
                 source.module, *plain, dynamic_shapes=dynamic_shapes, strict=False
             )
-            return program, decisions()
+        settle(program)
+        return program, replace(learnt, sizes=decisions())
 
     try:
         return export(shapes)
@@ -207,17 +236,20 @@ def _traced(
 
 def _taught(source: ModelSource, error: BaseException, learnt: _Learnt) -> _Learnt | None:
     """What was known, and what the failure adds to it; None where that is nothing."""
+    if isinstance(error, TurnFails):
+        return replace(learnt, failing={**learnt.failing, error.turn: error.message})
     module = asks_for_number(error)
     if module is not None and not any(module is known for known in learnt.modules):
         return replace(learnt, modules=(*learnt.modules, module))
     if learnt.checks is None and depends_on_values(error):
-        checks = _checks(source)
+        checks = _checks(source, as_example=learnt.as_example)
         return replace(learnt, checks=checks) if checks else None
     return None
 
 
-def _checks(source: ModelSource) -> Demands:
+def _checks(source: ModelSource, *, as_example: bool) -> Demands:
     """The model's decisions on values that are assertions; what its runs change is undone."""
+    told = partial(of_example, places_of(source.root)) if as_example else None
     kept = [(b, b.clone()) for b in source.module.buffers() if not b.is_meta]
 
     def run() -> None:
@@ -229,7 +261,8 @@ def _checks(source: ModelSource) -> Demands:
         for buffer, before in kept:
             buffer.copy_(before)
 
-    return checks_of(run, undo, dynamic=source.dynamic_shapes is not None)
+    dynamic = source.dynamic_shapes is not None
+    return checks_of(run, undo, dynamic=dynamic, as_example=told)
 
 
 def capture_program(

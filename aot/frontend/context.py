@@ -144,6 +144,11 @@ class MeasuredSizes:
         self._dims.append(Dim(name, low, high, hint, None, label))
         return dim(name)
 
+    @property
+    def claimed(self) -> frozenset[str]:
+        """Dims whose range is what the model claims of a number, which may be any."""
+        return frozenset(self._claimed)
+
     def claim(self, size: Expr) -> None:
         """A tensor holds the number, which may be any: its range is what the model claims."""
         self._claimed.update(dims_in(size))
@@ -159,12 +164,6 @@ class MeasuredSizes:
     def is_overstated(self, sides: Sequence[str]) -> bool:
         """Whether (symbol, bound) is one that torch is wrong about."""
         return tuple(sides) in self._overstated
-
-    def asserted(self) -> set[str]:
-        """Dims to measure even where nothing uses them: the model asserts something of them."""
-        return self._claimed.intersection(
-            dims_in(tuple((r.left, r.right) for r in self._relations))
-        )
 
 
 class Refusals:

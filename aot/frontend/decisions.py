@@ -4,12 +4,14 @@ torch.export gives up at `if (x < 0).any(): raise ValueError(…)`, since it kno
 the example, the model decides each such question one way. It runs once more for each with the
 answer turned round; where it then raises by a statement of its own, and does nothing else, the
 question is an assertion: the model is traced with the example's answer, and the package checks it.
-Any other decision stays what torch makes of it, an error (ADR 0053).
+Any other decision stays what torch makes of it, an error (ADR 0053); or, where that was asked for,
+it is an assertion too: that runs decide as the example does (ADR 0097).
 """
 
 from __future__ import annotations
 
 import dis
+import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,7 +24,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from aot.frontend.composites import are_close, are_same
-from aot.frontend.places import failure_of
+from aot.frontend.places import SourcePaths, failure_of
 
 Site = tuple[CodeType, int]
 """Where a decision is made: code, and the instruction in it."""
@@ -36,10 +38,17 @@ _untyped: Any = torch
 
 @dataclass(frozen=True)
 class Demand:
-    """A decision that is an assertion: the answer that must be, and what the model raises else."""
+    """A decision that is an assertion.
+
+    Attributes:
+        value: The answer that must be.
+        message: What the model raises else, or that a run decides otherwise than the example.
+        of_example: Whether it is the latter.
+    """
 
     value: bool
     message: str
+    of_example: bool = False
 
 
 Demands = Mapping[Site, Demand]
@@ -115,13 +124,21 @@ def asserted(checks: Demands) -> Iterator[None]:
         yield
 
 
-def checks_of(run: Callable[[], object], undo: Callable[[], object], *, dynamic: bool) -> Demands:
+def checks_of(
+    run: Callable[[], object],
+    undo: Callable[[], object],
+    *,
+    dynamic: bool,
+    as_example: Callable[[Site, bool], str] | None = None,
+) -> Demands:
     """The decisions of a run of the model that are assertions.
 
     Args:
         run: Runs the model on its example.
         undo: Called after each run: takes back what it has changed.
         dynamic: Whether sizes are open, so that what the example's say is not what all say.
+        as_example: Where decisions that do not raise shall be assertions too: what to say where
+            the place decides otherwise. One that has had both answers is none.
 
     Returns:
         The assertions; none where the run itself fails.
@@ -147,7 +164,29 @@ def checks_of(run: Callable[[], object], undo: Callable[[], object], *, dynamic:
         answers[site] |= set() if message is not None else {not answer}
         checks.setdefault(site, Demand(answer, message or ""))
     kept = {site for site, seen in answers.items() if len(seen) == 1 and site in checks}
-    return {site: check for site, check in checks.items() if site in kept}
+    found = {site: check for site, check in checks.items() if site in kept}
+    if as_example is not None:
+        only: dict[Site, set[bool]] = {}
+        for site, answer in made:
+            only.setdefault(site, set()).add(answer)
+        for site, (answer, *others) in only.items():
+            if not others:
+                demand = Demand(answer, as_example(site, answer), of_example=True)
+                found.setdefault(site, demand)
+    return found
+
+
+def of_example(places: SourcePaths, site: Site, answer: bool) -> str:
+    """What a run is told that decides otherwise than the example, whose answer is given."""
+    code, offset = site
+    lines = [n for at, n in dis.findlinestarts(code) if n and at <= offset]
+    number = max(lines[-1:], default=code.co_firstlineno)
+    text = linecache.getline(code.co_filename, number).strip()
+    return (
+        f"the model was packaged with --decide-as-example, and decides otherwise in this run at "
+        f"{places.short(code.co_filename)}:{number}: {str(answer).lower()} in the example, "
+        f"`{text}`"
+    )
 
 
 class _Unknown:

@@ -50,7 +50,8 @@ _CAUSES = (
         "a decision of the model depends on the values of a tensor, which are known only when it "
         "runs",
         "Write a branch as torch.cond (one side runs) or torch.where (both do), a loop as "
-        "torch.while_loop. A side that only raises may stay: it becomes an assertion.",
+        "torch.while_loop. A side that only raises may stay: it becomes an assertion. Where every "
+        "run decides as the example does, --decide-as-example (decide_as_example=True) checks it.",
     ),
     _Cause(
         r"^GuardOnDataDependentSymNode: Could not extract",

@@ -26,6 +26,7 @@ from aot.ir.tensors import (
     TensorType,
     all_ops,
     all_outputs,
+    dims_in,
     read_sizes,
     reads_of,
 )
@@ -54,7 +55,9 @@ def ingest(captured: Captured, operators: Sequence[str] = ()) -> tuple[TensorGra
     mutations = read_mutations(context)
     given, measured, types = context.given, context.measured, context.ops.types
     results = {*outputs, *(m.value for m in mutations)}
-    ops = live_ops(context.ops.written, results, types, measured.asserted())
+    checked = open_relations(measured.relations, (*dims, *measured.dims), measured.claimed)
+    sides = tuple((r.left, r.right) for r in checked)
+    ops = live_ops(context.ops.written, results, types, dims_in(sides))
     used = {n for op in ops for n in reads_of(op)} | results
     weights = {name: fqn for name, fqn in given.weights.items() if name in used}
     kept = {*given.inputs, *weights, *given.states, *results, *all_outputs(ops)}
@@ -67,7 +70,7 @@ def ingest(captured: Captured, operators: Sequence[str] = ()) -> tuple[TensorGra
         outputs,
         {name: type_ for name, type_ in types.items() if name in kept},
         Signature(parameters, result),
-        (*relations, *open_relations(measured.relations, (*dims, *measured.dims))),
+        (*relations, *checked),
         tuple(given.states.items()),
         mutations,
         tf32=tuple(kind for kind in captured.tf32 if kind in _kinds(ops, types)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -94,38 +94,51 @@ def translate(foreign: Any) -> Expr:
     return from_foreign(foreign, _truncated)
 
 
+_ROUNDED = {"TruncToInt": 1, "FloorToInt": 1, "CeilToInt": -1}
+"""Roundings of a quotient that is not negative: that of its negative, where it is -1, is down."""
+
+
 def _truncated(foreign: Any) -> Expr | None:
     """A size that a scale factor made, as a floor division."""
-    found = _truncated_multiple(foreign)
+    sign = _ROUNDED.get(type(foreign).__name__)
+    if sign is None:
+        return None
+    found = _multiple(foreign.args[0])
     if found is None:
         return None
     factor, inner = found
-    return FloorDiv(factor.numerator * translate(inner), integer(factor.denominator))
+    scaled = sign * factor.numerator * translate(inner)
+    return sign * FloorDiv(scaled, integer(factor.denominator))
 
 
-def _truncated_multiple(foreign: Any) -> tuple[Fraction, Any] | None:
-    """(f, x) for TruncToInt(f * ToFloat(x)) and its relatives with a simple fraction f, x >= 0.
+def _multiple(inner: Any) -> tuple[Fraction, Any] | None:
+    """(f, x) for f * ToFloat(x), or x / n, with a simple fraction f, x >= 0.
 
     Floats like 2.5 or 0.5 are exact; others (0.3) are taken when they are close to a fraction of
-    small terms, but only exact ones are equal for every size, so the rest is refused.
+    small terms, but only exact ones are equal for every size, so the rest is refused. A quotient of
+    whole numbers rounds to no other whole number below 2^52.
 
     Raises:
         ValueError: The factor is no simple fraction.
     """
-    if type(foreign).__name__ not in ("TruncToInt", "FloorToInt"):
-        return None
-    inner = foreign.args[0]
     factors = inner.args if type(inner).__name__ == "Mul" else (inner,)
     numbers = [f for f in factors if f.is_number]
-    casts = [f for f in factors if type(f).__name__ == "ToFloat"]
+    casts = [f for f in factors if type(f).__name__ in ("ToFloat", "IntTrueDiv")]
     if len(casts) != 1 or len(numbers) + 1 != len(factors):
         return None
+    (cast,) = casts
     scale = Fraction(1)
+    if type(cast).__name__ == "IntTrueDiv":
+        if numbers or not cast.args[1].is_Integer:
+            return None
+        scale /= int(cast.args[1])
     for number in numbers:
         scale *= Fraction(float(number))
+    if not numbers:
+        return scale, cast.args[0]
     if scale.denominator > 2**20:
-        raise ValueError(f"the size {foreign} is not a simple fraction of an input size")
-    return scale, casts[0].args[0]
+        raise ValueError(f"the size {inner} is not a simple fraction of an input size")
+    return scale, cast.args[0]
 
 
 @dataclass(frozen=True)
@@ -355,15 +368,19 @@ def multiples_in(relations: Iterable[SizeRelation]) -> dict[str, int]:
 
 
 def open_relations(
-    relations: Iterable[SizeRelation], dims: Sequence[Dim]
+    relations: Iterable[SizeRelation], dims: Sequence[Dim], claimed: Collection[str] = ()
 ) -> tuple[SizeRelation, ...]:
-    """The relations that the dims' ranges do not already guarantee."""
+    """The relations that the dims' ranges do not already guarantee.
+
+    `claimed`: dims that may be more than their range says, which only the relations check.
+    """
     ranges = Ranges({}, {dim(d.name): (d.minimum, d.maximum) for d in dims})
+    sure = Ranges({}, {s: r for s, r in ranges.dims.items() if str(s) not in claimed})
     kept: list[SizeRelation] = []
     for r in relations:
         left, right = ranges.simplify(r.left), ranges.simplify(r.right)
         told = any((left, r.relation, right) == (k.left, k.relation, k.right) for k in kept)
-        if not told and not holds(r, ranges):
+        if not told and not holds(r, ranges) and not _is_bounded(left, r.relation, right, sure):
             kept.append(SizeRelation(left, r.relation, right, r.message))
     return tuple(kept)
 
@@ -374,3 +391,8 @@ def holds(relation: SizeRelation, ranges: Ranges) -> bool:
     if relation.relation == "==":
         return bool(left == right or ranges.simplify(left - right) == 0)
     return ranges.at_most(left, right) if relation.relation == "<=" else ranges.less(left, right)
+
+
+def _is_bounded(left: Expr, relation: str, right: Expr, ranges: Ranges) -> bool:
+    most = ranges.greatest(left) if relation == "<=" and right.is_Integer else None
+    return most is not None and most <= int(right)

@@ -184,6 +184,8 @@ class BuildReport:
         timings: Seconds a stage, in order.
         sizes: The example's sizes, dim label to value.
         operators: The custom operators that the model calls.
+        decided: Decisions on values that every run must take as the example does: what one that
+            does not is told.
     """
 
     model: str
@@ -195,6 +197,7 @@ class BuildReport:
     timings: tuple[StageTime, ...]
     sizes: tuple[tuple[str, int], ...] = ()
     operators: tuple[OperatorUse, ...] = ()
+    decided: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:

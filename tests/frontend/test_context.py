@@ -70,14 +70,15 @@ def test_inputs_weights_and_states_are_told_apart() -> None:
     assert set(given.tensors) == {"layer.weight", "cache"}
 
 
-def test_measured_sizes_are_numbered_and_kept_where_the_model_asserts_something() -> None:
+def test_measured_sizes_are_numbered_and_what_is_claimed_of_them_is_told() -> None:
     sizes = MeasuredSizes()
     first, second = (sizes.add(0, None, 64, "nonzero of x") for _ in range(2))
     assert (first, second) == (dim("m0"), dim("m1"))
     sizes.claim(second)
-    assert sizes.asserted() == set()
-    sizes.require(SizeRelation(second, "<=", integer(4), "at most four"))
-    assert sizes.asserted() == {"m1"}
+    assert sizes.claimed == {"m1"}
+    relation = SizeRelation(second, "<=", integer(4), "at most four")
+    sizes.require(relation)
+    assert sizes.relations == [relation]
 
 
 def test_bounds_that_torch_has_wrong_are_remembered_with_their_symbol() -> None:

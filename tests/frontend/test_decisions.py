@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import aot_runtime
 import numpy as np
 import pytest
 import torch
+from aot_runtime.format.reader import PackageFile
+from aot_runtime.tools.inspect import inspect_text
 from torch import nn
 from torch.export import Dim
 
+import aot
 from aot.errors import ExportError
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.decisions import MOST, checks_of
@@ -18,6 +23,7 @@ from aot.frontend.ingest import ingest
 from aot.ir.tensors import Assertion
 from tests.calls import Calls
 from tests.conformance.executors import interpret_lowered
+from tests.settings import level
 
 Tensor = torch.Tensor
 X = torch.tensor([[0.5, 1.0, 2.0], [3.0, 0.25, 1.5]])
@@ -230,3 +236,45 @@ def test_a_model_that_fails_has_no_assertions_and_few_decisions_are_tried() -> N
     assert checks_of(fails, lambda: None, dynamic=False) == {}
     checks_of(decides, lambda: None, dynamic=False)
     assert runs == MOST + 1
+
+
+# ---- where runs shall decide as the example does ----
+
+
+def _masked(x: Tensor) -> Tensor:
+    if (x > 9).any():
+        return x - x.max()
+    return x * 2
+
+
+def test_runs_that_decide_otherwise_than_the_example_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="--decide-as-example"):
+        _capture(_masked)
+    path, target = tmp_path / "m.pkg", f"cpu:{level()}"
+    report = aot.package(
+        Calls(_masked), (X,), path=path, targets=[target], golden=False, decide_as_example=True
+    )
+    (decided,) = report.decided
+    assert decided.endswith("false in the example, `if (x > 9).any():`")
+    assert f"    {decided}\n" in inspect_text(PackageFile(path))
+    packaged = aot_runtime.load(path)
+    np.testing.assert_array_equal(packaged(X), X.numpy() * 2)
+    with pytest.raises(aot_runtime.InvalidArgument, match="decides otherwise in this run at tests"):
+        packaged(X * 9)
+
+
+def _decides_both_ways(x: Tensor) -> Tensor:
+    for row in (x, -x):
+        x = x + 1 if row.sum() > 0 else x - 1
+    return x
+
+
+def test_a_place_that_decides_both_ways_is_refused_all_the_same() -> None:
+    with pytest.raises(ExportError):
+        _capture(_decides_both_ways, decide_as_example=True)
+
+
+def test_sides_that_only_raise_say_what_the_model_says() -> None:
+    captured = _capture(_raises, decide_as_example=True)
+    assert _messages(captured) == ["ValueError: negative"]
+    assert captured.decided == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.tensors import TensorGraph, Tree
 from aot.symbolic import dim, to_text
 from tests.calls import Calls
+from tests.conformance.executors import interpret_lowered
 
 
 def read(module: Any, *args: Any, **settings: Any) -> tuple[TensorGraph, TorchWeights]:
@@ -340,3 +342,34 @@ def test_examples_are_flat_arrays_with_eagers_outputs() -> None:
     first, second = examples(captured)
     np.testing.assert_array_equal(first.outputs[0], [2, 2])
     np.testing.assert_array_equal(second.inputs[0], [0, 0])
+
+
+def test_sizes_that_are_rounded_up_and_conversions_that_change_nothing() -> None:
+    class Rounding(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.layer = self.layer.to(torch.float32)
+            n = x.shape[0]
+            return self.layer(x) + math.ceil(n / 3) * 100 + math.ceil(0.75 * n)
+
+    model = Rounding().eval()
+    dims = ({0: torch.export.Dim("rows")},)
+    captured = capture_module(model, (torch.ones(7, 4),), dynamic_shapes=dims)
+    for n in (2, 3, 4, 9, 10):
+        with torch.no_grad():
+            expected = model(torch.ones(n, 4))
+        (found,) = interpret_lowered(captured, (torch.ones(n, 4),))
+        torch.testing.assert_close(torch.as_tensor(found), expected)
+
+
+def test_a_size_that_is_only_checked_is_measured() -> None:
+    def checks(x: torch.Tensor) -> torch.Tensor:
+        torch._check(x.nonzero().shape[0] <= 2)
+        return x + 1
+
+    graph, _ = ingest(capture_module(Calls(checks), (torch.ones(5),)))
+    (relation,) = graph.relations
+    assert str(relation.left) in {d.name for d in graph.dims}

@@ -15,8 +15,6 @@ ARCHITECTURES = (
 REFUSED: Mapping[str, str] = {
     "transformers Longformer": "data-dependent",
     "transformers LED": "data-dependent",
-    "transformers Dbrx": "depends on the values",
-    "transformers NllbMoe": "swap Linear.weight",
     "transformers Vilt": "data-dependent",
 }
 """Architectures that do not package -> words of the reason. One that does fails its test until its

@@ -12,6 +12,7 @@ from aot_runtime.format.declarations import KernelDeclaration, decode_declaratio
 from aot_runtime.format.errors import UsageError
 from aot_runtime.format.plan import (
     CallStep,
+    CheckStep,
     Dim,
     Expr,
     Plan,
@@ -107,6 +108,12 @@ def chosen_programs(plan: Plan, target: str | None) -> tuple[Program, ...]:
     return found
 
 
+def checks_of(program: Program) -> tuple[str, ...]:
+    """What a run says that breaks an assertion of the model, each message once."""
+    found = (step.message for step in program.steps if isinstance(step, CheckStep))
+    return tuple(dict.fromkeys(found))
+
+
 def _program_json(package: PackageFile, program: Program) -> dict[str, Any]:
     return {
         "device": program.device,
@@ -116,6 +123,7 @@ def _program_json(package: PackageFile, program: Program) -> dict[str, Any]:
         ],
         "kernels": [kernel.name for kernel in program.kernels],
         "steps": len(program.steps),
+        "checks": list(checks_of(program)),
         "operators": list(called_operators(program)),
         "operator_libraries": [library.entry for library in program.operator_libraries],
         "bytes": code_nbytes(package, program),
@@ -297,6 +305,10 @@ def _program_lines(package: PackageFile, program: Program) -> Iterator[str]:
         carried = ", ".join(library.entry for library in program.operator_libraries)
         where = f"carried in {carried}" if carried else "given at load"
         yield f"  custom operators: {', '.join(called_operators(program))}; {where}"
+    checks = checks_of(program)
+    if checks:
+        yield "  what a run refuses"
+        yield from (f"    {message}" for message in checks)
     yield f"  kernels: {len(program.kernels)}, launched in {len(program.steps)} steps"
     if declared_kernels(package, program) is None:
         yield "  their launches are trusted, not proved: they do not declare what they touch"

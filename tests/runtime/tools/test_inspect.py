@@ -50,6 +50,7 @@ def test_one_program_of_several(wide: PackageFile) -> None:
         "libraries": [],
         "kernels": ["k0"],
         "steps": 1,
+        "checks": [],
         "operators": [],
         "operator_libraries": [],
         "bytes": 5,
