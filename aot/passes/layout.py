@@ -27,6 +27,7 @@ from aot.symbolic import (
     Expr,
     Symbol,
     coefficient_of,
+    exact_quotient,
     integer,
     product,
     row_major_strides,
@@ -404,9 +405,11 @@ class _Copies:
     def _odd_rows(self, call: TemplateCall, role: str, view: View, support: Support[Any]) -> str:
         """Says so where an operand's rows start where the template reads them slowly."""
         strides, wanted = self._strides(view), call.row_words(role, support)
+        if wanted == 1:
+            return ""
         size = self.graph.buffers[view.buffer].dtype.itemsize
         steps = [s for s in strides or () if s not in (0, 1)]
-        if all(s.is_Integer and int(s) * size % wanted == 0 for s in steps):
+        if all(exact_quotient(s * size, integer(wanted)) is not None for s in steps):
             return ""
         return f"rows of operand {role} do not start at multiples of {wanted} bytes"
 
@@ -426,21 +429,29 @@ class _Copies:
     ) -> tuple[LoopNest | None, View]:
         """The nest that copies an operand, its axes in memory as given, and the view of the copy.
 
-        Its rows start at multiples of `row_bytes`. No nest for a weight, which is stored so when
-        the package is built.
+        Its rows start at multiples of `row_bytes`; what may have stride 0 is copied once. No
+        nest for a weight, which is stored so when the package is built.
         """
         source, name = self.graph.buffers[view.buffer], f"{call.name}_{role}"
         each = max(1, row_bytes // source.dtype.itemsize)
+        repeated = _repeated(view) if role in call.broadcasts else ()
+        axes = tuple(a for a in view.axes if a not in repeated)
+        walk = tuple(a for a in walk if a not in repeated)
         if source.kind == "weight":
             stored = stored_weight(name, source, view, walk, call.origin, each)
             self.buffers[name] = stored.buffer
             self.derived.append(stored.derived)
             return None, stored.view
-        shape = tuple(multiple_of(each, a.extent) if a == walk[-1] else a.extent for a in view.axes)
-        point = tuple(a.symbol for a in view.axes)
+        shape = tuple(multiple_of(each, a.extent) if a == walk[-1] else a.extent for a in axes)
+        point = tuple(a.symbol for a in axes)
         value = load(source.name, source.dtype, view.index)
-        order = tuple(view.axes.index(axis) for axis in walk)
-        strides = strides_of_order(shape, order)
+        strides = strides_of_order(shape, tuple(axes.index(axis) for axis in walk))
         self.buffers[name] = Buffer(name, source.dtype, shape, strides, "temp")
-        nest = LoopNest(name, view.axes, (), (Store(name, point, value),), call.origin)
+        nest = LoopNest(name, axes, (), (Store(name, point, value),), call.origin)
         return nest, View(name, view.axes, point)
+
+
+def _repeated(view: View) -> tuple[Axis, ...]:
+    """The axes but the last along which a view stays at one element."""
+    symbols = {s for e in view.index for s in e.free_symbols}
+    return tuple(a for a in view.axes[:-1] if a.symbol not in symbols)

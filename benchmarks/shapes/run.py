@@ -5,19 +5,22 @@
     make shapes ARGS='--device cuda --jobs 31 --count 400 --gpus 0,1'
     make shapes ARGS='--seed 20261123 --index 17,42'   # these places of that seed alone
     make shapes ARGS='--only "^conv2d first"'
+    make shapes ARGS='--device cuda --jobs 16 --above 1.15'   # kept rows above that, again
 
 Cases run in processes of their own, which may hang, die or ask for too much memory: the run goes
 on. On a GPU they are built while others are timed; several GPUs each take the next case. Of one
-case nothing is written, nor of any selection unless --json says where.
+case nothing is written, nor of any selection unless --json says where. With --above the kept rows
+(of --json, if given) that are slower than that, wrong or failed are timed again, the slowest first,
+and take the places of those before.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import platform
 import re
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,8 +30,9 @@ import torch
 from benchmarks.options import bounded_options
 from benchmarks.processes import Settings, build_all, own_target, time_all
 from benchmarks.shapes.cases import case_at, family_at, name_of
+from benchmarks.shapes.kept import Kept, read_kept
 from benchmarks.shapes.measure import build_case, times_of
-from benchmarks.shapes.table import Row, page, row_from_json, summary
+from benchmarks.shapes.table import Row, page, summary
 
 RESULTS = Path(__file__).parents[1] / "results"
 TITLES = {"cpu": "CPU, one thread", "cuda": "GPU"}
@@ -43,8 +47,11 @@ measured. Errors are the greatest ones beside float64's greatest magnitude. One 
 def main() -> None:
     """Runs what is chosen, keeping the files up to date all the while."""
     options = _options()
+    kept = read_kept(_path(options)) if options.above else None
+    if kept is not None:
+        options.seed = kept.seed
     print(f"seed {options.seed}", flush=True)
-    rows = list(_rows(options))
+    rows = list(_rows(options) if kept is None else _again(kept, options))
     names = [name_of(options.seed, row.index) for row in rows]
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(
@@ -61,7 +68,7 @@ def main() -> None:
         def keep(row: Row) -> None:
             done.append(row)
             print(row.line(), flush=True)
-            _keep(sorted(done, key=lambda row: row.index), options)
+            _keep(sorted(done, key=lambda row: row.index), kept, options)
 
         named = list(zip(names, rows, strict=True))
         time_all(named, built, times_of, settings, options.gpus, keep)
@@ -74,6 +81,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=200, help="cases, of all families")
     parser.add_argument("--gpus", default="", help="numbers, with commas: cases are shared out")
     parser.add_argument("--index", default="", help="places, with commas: these cases alone")
+    parser.add_argument("--above", type=float, default=0.0, help="kept rows above this ratio again")
     options = parser.parse_args()
     if options.seed is None:
         options.seed = int(f"{datetime.date.today():%Y%m%d}")
@@ -91,15 +99,37 @@ def _rows(options: argparse.Namespace) -> Iterator[Row]:
             yield Row(index, family_at(index), text)
 
 
-def _keep(rows: Sequence[Row], options: argparse.Namespace) -> None:
+def _again(kept: Kept, options: argparse.Namespace) -> Iterator[Row]:
+    """Empty rows of those that are to be timed again.
+
+    Raises:
+        SystemExit: The tables of kinds have changed, so that a place has another case by now.
+    """
+    for row in kept.above(options.above, options.device):
+        text = case_at(kept.seed, row.index, options.device).text
+        if text != row.text:
+            sys.exit(f"place {row.index} of seed {kept.seed} was {row.text}, and is {text}")
+        if re.search(options.only, text):
+            yield Row(row.index, row.family, text)
+
+
+def _path(options: argparse.Namespace) -> Path:
+    """Where the numbers are kept."""
+    chosen: Path | None = options.json
+    return chosen or RESULTS / f"shapes_{options.device}.json"
+
+
+def _keep(rows: Sequence[Row], kept: Kept | None, options: argparse.Namespace) -> None:
     """Writes the numbers and the page; those of a part only where that is asked for."""
-    out: Path = options.json or RESULTS / f"shapes_{options.device}.json"
-    if options.json is None and (options.only or options.index):
+    if kept is not None:
+        found = kept.with_rows(rows, options.note)
+    elif options.json is None and (options.only or options.index):
         return
-    about = f"Seed {options.seed}. {options.note or platform.node()}; torch {torch.__version__}"
-    found = {"about": about, "rows": [row.to_json() for row in rows]}
-    out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    _write_page(out.parent)
+    else:
+        about = f"Seed {options.seed}. {options.note or platform.node()}; torch {torch.__version__}"
+        found = Kept(options.seed, about, tuple(rows))
+    found.write(_path(options))
+    _write_page(_path(options).parent)
 
 
 def _write_page(folder: Path) -> None:
@@ -108,9 +138,8 @@ def _write_page(folder: Path) -> None:
     for device, title in TITLES.items():
         path = folder / f"shapes_{device}.json"
         if path.exists():
-            found = json.loads(path.read_text(encoding="utf-8"))
-            rows = [row_from_json(row) for row in found["rows"]]
-            parts.append(page(rows, device, f"## {title}\n\n{found['about']}\n"))
+            found = read_kept(path)
+            parts.append(page(found.rows, device, f"## {title}\n\n{found.about}\n"))
     (folder / "shapes.md").write_text("\n".join(parts), encoding="utf-8")
 
 

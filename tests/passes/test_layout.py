@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
-from aot.ir.loops import reads
+import pytest
+
+from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, DType
+from aot.ir.loops import LoopGraph, reads
 from aot.ir.scalar import Node, binary, reduce_, unary
+from aot.ir.templates.attention import Attention, AttentionSupport, MaskRows
 from aot.ir.templates.conv import Conv
 from aot.ir.templates.matmul import Matmul
+from aot.ir.tensors import Dim
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
 from aot.passes.inline import inline_producers
 from aot.passes.layout import choose_layouts, own_outputs
-from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, row_major_strides
+from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, dim, row_major_strides
 from tests.passes.parts import nests, templates
 from tests.schedule.graphs import (
     DEVICE,
@@ -119,6 +125,73 @@ def test_attention_result_takes_the_layout_of_the_product_that_reads_it() -> Non
     strides = laid.buffers[first.output.buffer].strides or ()
     assert [int(s) for s in strides[1:]] == [8, 32, 1]
     check_same(graph, laid, tolerance=1e-4)
+
+
+MASK_ROWS = MaskRows(bytes=16, words=4, least_uses=4, least_scores=200)
+WORDS = replace(DEVICE, templates=(AttentionSupport(Attention, mask_rows=MASK_ROWS),))
+
+
+def _masked(heads: int, keys: int, dtype: DType, kind: str = "m") -> tuple[LoopGraph, LoopGraph]:
+    """Attention of 5 queries under a mask that heads share, before and after its layout."""
+
+    def body(builder: GraphBuilder, q: Tensor, k: Tensor, m: Tensor) -> Sequence[Tensor]:
+        shape = [as_expr(n) for n in (2, heads, 5, keys)]
+        mask = builder.view(m, shape, lambda at: (at[0], as_expr(0), at[2], at[3]))
+        views = {"q": identity_view(q), "k": identity_view(k), "v": identity_view(k)}
+        call = partial(Attention, **views, mask=mask, scale=0.5, causal=False)
+        return [builder.template(call, q.shape, q.dtype)]
+
+    shapes = {"q": (2, heads, 5, 8), "k": (2, heads, keys, 8)}
+    masks = {"m": (2, 1, 5, keys)}
+    graph = make_graph(
+        body,
+        {**shapes, **(masks if kind == "m" else {})},
+        {} if kind == "m" else masks,
+        dtypes={"m": dtype},
+    )
+    return graph, choose_layouts(graph, WORDS)
+
+
+@pytest.mark.parametrize(
+    ("keys", "dtype", "row"), [(7, BOOL, 16), (18, BOOL, 32), (7, BFLOAT16, 8), (21, FLOAT16, 24)]
+)
+def test_masks_of_odd_rows_are_copied_into_whole_words(keys: int, dtype: DType, row: int) -> None:
+    """Once for all heads: what they share stays shared."""
+    graph, laid = _masked(8, keys, dtype)
+    copy = next(nest for nest in nests(laid) if nest.name.endswith("_mask"))
+    (store,) = copy.stores
+    strides = laid.buffers[store.buffer].strides or ()
+    assert [int(s) for s in strides] == [5 * row, row, 1]
+    (call,) = templates(laid)
+    assert dict(call.operands)["mask"].buffer == store.buffer
+    check_same(graph, laid, tolerance=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("heads", "keys", "dtype"),
+    [(8, 20, BOOL), (8, 18, BFLOAT16), (8, 21, FLOAT32), (2, 27, BOOL), (4, 3, BOOL)],
+    ids=("words", "words of halves", "floats", "few uses", "few scores"),
+)
+def test_masks_that_are_read_in_words_or_seldom_stay(heads: int, keys: int, dtype: DType) -> None:
+    _, laid = _masked(heads, keys, dtype)
+    assert not [d for d in laid.decisions if d.verdict == "copied"]
+
+
+def test_a_mask_that_is_a_weight_is_stored_in_whole_words() -> None:
+    graph, laid = _masked(8, 7, BFLOAT16, "weight")
+    (stored,) = laid.derived
+    assert [int(s) for s in laid.buffers[stored.name].shape] == [2, 5, 8]
+    check_same(graph, laid, tolerance=1e-4)
+
+
+def test_operands_of_dynamic_strides_are_read_where_they_lie() -> None:
+    keys = Dim("s0", 1, None, 600, (0, 1, 2, 0))
+    shapes = {"q": (1, 4, 3, 8), "k": (1, 4, dim("s0"), 8)}
+    graph = make_graph(lambda _, q, k: [attention(q, k, k)], shapes, {}, (keys,))
+    laid = choose_layouts(graph, DEVICE)
+    assert not [d for d in laid.decisions if d.verdict == "copied"]
+    for size in (1, 70):
+        check_same(graph, laid, {"s0": size}, tolerance=1e-4)
 
 
 def test_an_input_returned_is_copied() -> None:

@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from benchmarks.processes import Event
+from benchmarks.shapes.cases import case_at, family_at
+from benchmarks.shapes.kept import Kept, read_kept
 from benchmarks.shapes.measure import compared
 from benchmarks.shapes.table import FLOORS, SLOWER, WORST, Row, page, row_from_json
 
@@ -81,3 +83,57 @@ def test_a_run_writes_the_numbers_and_the_page(tmp_path: Path) -> None:
     assert [r["index"] for r in rows] == [3, 8]
     assert all(r["wrong"] == "" and r["ratio"] > 0 for r in rows)
     assert "Seed 5. here; torch" in (tmp_path / "shapes.md").read_text()
+
+
+def test_kept_rows_above_a_ratio_are_timed_again_the_slowest_first(tmp_path: Path) -> None:
+    wrong, failed = row(5, 1e-4), Row(6, "rows", "case 6")
+    wrong.take(Event("wrong", 5, text="error"))
+    short = row(7, 2e-6, eager=1e-6)  # a call's own time, which does not count
+    rows = [row(2, 1.2e-3), row(3, 1.1e-3), row(4, 3e-3), wrong, failed, short]
+    before = Kept(17, "Seed 17. One machine", tuple(rows))
+    before.write(tmp_path / "kept.json")
+    kept = read_kept(tmp_path / "kept.json")
+    assert kept == before
+    assert [r.index for r in kept.above(1.15, "cpu")] == [4, 2, 5, 6]
+    after = kept.with_rows([row(4, 5e-4)], "the next day")
+    assert [r.index for r in after.rows] == [2, 3, 4, 5, 6, 7]
+    assert after.rows[2].ratio == 0.5
+    assert after.about == "Seed 17. One machine. Again, the next day: 4"
+
+
+def test_results_that_name_their_seed_in_a_sentence_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "kept.json"
+    path.write_text(json.dumps({"about": "Seed 20261125, all shapes", "rows": []}))
+    assert read_kept(path).seed == 20261125
+
+
+def test_a_run_again_changes_the_rows_that_it_times(tmp_path: Path) -> None:
+    """The second one is kept as slow; what is timed is taken, whatever that is."""
+    path = tmp_path / "shapes_cpu.json"
+    rows = []
+    for index in (1, 11):
+        kept = row(index, 3.0 if index == 11 else 0.1, 1.0, family_at(index))
+        kept.text = case_at(20261124, index, "cpu").text
+        rows.append(kept)
+    Kept(20261124, "Seed 20261124. Kept", tuple(rows)).write(path)
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.shapes.run",
+        "--above",
+        "1.15",
+        "--json",
+        str(path),
+    ]
+    ran = subprocess.run(
+        [*command, "--seconds", "0.05", "--most-seconds", "0.2"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = {r.index: r for r in read_kept(path).rows}
+    assert found[1] == rows[0]
+    assert found[11].seconds != rows[1].seconds
+    assert "Again: 11" in (tmp_path / "shapes.md").read_text()

@@ -47,6 +47,7 @@ from aot.ir.templates import (
     Fft,
     KeyParts,
     LibraryCall,
+    MaskRows,
     Matmul,
     MatmulSupport,
     Parts,
@@ -118,6 +119,13 @@ of them (a tile on each multiprocessor): there, parts took 3 to 6 % longer than 
 has to be room for six of each tile. A program reads 128 keys in about a microsecond, and the launch
 that combines takes two: from 512 keys on, the walk gets shorter by more than that.
 """
+
+MASK_ROWS = MaskRows(bytes=16, words=4, least_uses=4, least_scores=1 << 22)
+"""Loads of less than a word cannot be copied to shared memory ahead of their use: a block's numbers
+are in registers, one a load, beside its scores. 64 by 64 of bool in rows of 3699: 64 loads a
+thread, 247 registers (Triton 3.6: 255 and 416 bytes spilled); in rows of 3712 12 copies of 8
+bytes, 126 registers, so that a multiprocessor has twice as many programs. A score took 7 ps more
+there on an H100, as long as copies take for 17 bytes: a launch is worth far fewer than 2^22."""
 
 BAG_PARTS = BagParts(columns=256, least_points=32, per_unit=4, most=512)
 """Long bags are cut by these numbers, which are not measured.
@@ -226,7 +234,9 @@ _ROWS = (
         _never,
     ),
     Template(
-        AttentionSupport(Attention, _takes_heads, parts=KEY_PARTS, products=True),
+        AttentionSupport(
+            Attention, _takes_heads, parts=KEY_PARTS, products=True, mask_rows=MASK_ROWS
+        ),
         emit_attention,
         _always,
     ),

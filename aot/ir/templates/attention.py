@@ -125,6 +125,29 @@ class Attention(TemplateCall):
             return ""
         return "" if own[-1] == 1 else f"operand {role} is not contiguous along its vectors"
 
+    def row_bytes(self, role: str, support: Support[Any]) -> int:
+        """What the backend asks for of a mask's rows, where each number is read for many scores."""
+        wish = support.mask_rows if isinstance(support, AttentionSupport) else None
+        if role != "mask" or self.mask is None or wish is None:
+            return 1
+        used = {s for e in self.mask.index for s in e.free_symbols}
+        own = [a for a in self.mask.axes if a.symbol in used]
+        sizes = [a.extent for a in (*self.q.axes[:3], self.k.axes[2])]
+        # Where all queries share a row, it is a small load ahead of its use.
+        blocks = all(a in own for a in self.mask.axes[-2:])
+        if not blocks or not all(is_int(size) for size in (*sizes, *(a.extent for a in own))):
+            return 1
+        scores = int(product(sizes))
+        worth = max(wish.least_scores, wish.least_uses * int(product([a.extent for a in own])))
+        return wish.bytes if scores >= worth else 1
+
+    def row_words(self, role: str, support: Support[Any]) -> int:
+        """Rows of whole words are copied to shared memory ahead of their use as they are."""
+        wanted = self.row_bytes(role, support)
+        if not isinstance(support, AttentionSupport) or support.mask_rows is None:
+            return wanted
+        return min(wanted, support.mask_rows.words)
+
     # ---- as nests ----
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
@@ -385,6 +408,23 @@ class KeyParts:
 
 
 @dataclass(frozen=True)
+class MaskRows:
+    """Rows of masks that a backend reads much faster where they start at multiples of some bytes.
+
+    Attributes:
+        bytes: What it has copies' rows start at.
+        words: Rows at multiples of so many bytes are not worth a copy.
+        least_uses: Scores for each number of a mask from which a copy is worth its time, where
+        least_scores: there are as many in all.
+    """
+
+    bytes: int
+    words: int
+    least_uses: int
+    least_scores: int
+
+
+@dataclass(frozen=True)
 class AttentionSupport(Support[Attention]):
     """A backend's template for attention.
 
@@ -392,10 +432,12 @@ class AttentionSupport(Support[Attention]):
         parts: It can leave the sums of parts of the keys, and wants to.
         products: Calls of whole types that it does not take are better as two products than as
             nests.
+        mask_rows: Where it wants masks' rows to start; None: anywhere.
     """
 
     parts: KeyParts | None = None
     products: bool = False
+    mask_rows: MaskRows | None = None
 
 
 def _weighted(scores: Array, v: Array) -> tuple[Array, Array, Array]:

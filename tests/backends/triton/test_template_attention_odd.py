@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
+from aot.backends.triton.templates import TEMPLATES
 from aot.frontend.weights import to_array
+from aot.ir.templates import Attention
 from tests.backends.triton.disassembly import unwritten_registers
-from tests.backends.triton.templates import captured, check_close, machine_code, qkv
+from tests.backends.triton.templates import captured, check_close, emitted, machine_code, qkv
 from tests.comparing import complaint
 from tests.conformance.executors import GPU, executor_named
 from tests.settings import seeded
@@ -38,6 +42,29 @@ def arguments(kind, size, length, dtype, batch=2, heads=4):
     seen = (numbers < 0.8).index_fill(-1, torch.tensor([0]), True)
     masks = {"seen": (seen,), "bias": (numbers.to(dtype),)}
     return (*qkv(batch, heads, length, length, size, shared=1, dtype=dtype), *masks.get(kind, ()))
+
+
+@pytest.mark.parametrize("kind", ("seen", "bias"))
+def test_masks_of_odd_rows_are_copied_first(kind, monkeypatch):
+    """As those of many scores are."""
+    row = TEMPLATES[Attention]
+    often = replace(row.support, mask_rows=replace(row.support.mask_rows, least_scores=1))
+    monkeypatch.setitem(TEMPLATES, Attention, replace(row, support=often))
+    function, args = attend(kind), arguments(kind, 33, 83, BF16)
+    model = captured(function, args)
+    assert len(emitted(model).launches) == 2
+    check_close(model, function, args)
+
+
+@pytest.mark.parametrize("kind", ("seen", "bias"))
+def test_masks_of_odd_rows_are_read_in_words(kind):
+    """Copied ahead of their use; only at the edge by single numbers, into registers."""
+    code = machine_code(
+        captured(attend(kind), arguments(kind, 40, 1559, BF16)), "attention", "sm_90"
+    )
+    single = sum(n for name, n in code.instructions.items() if re.match(r"LDG\.E\.U(8|16)", name))
+    assert single <= 32
+    assert code.local_bytes == 0
 
 
 @pytest.mark.parametrize("kind", MASKS)
