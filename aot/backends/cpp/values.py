@@ -314,7 +314,7 @@ def _limited(node: Node, texts: list[str]) -> str | None:
     """Text of a minimum or maximum with a constant that is neither NaN nor zero, else None."""
     if node.op not in LIMITS or not node.dtype.is_float:
         return None
-    limit = next((i for i, a in enumerate(node.args) if a.op == "const" and a.attr), None)
+    limit = next((i for i, a in enumerate(node.args) if a.op == "const" and a.attr != 0), None)
     if limit is None or node.args[limit].attr != node.args[limit].attr:
         return None
     return f"aot::{LIMITS[node.op]}({texts[1 - limit]}, {texts[limit]})"
