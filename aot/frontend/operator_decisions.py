@@ -13,9 +13,9 @@ import torch
 from torch.export import ExportedProgram
 
 from aot.frontend.places import SourcePaths
-from aot.frontend.size_decisions import Comparison, SizeDecision
+from aot.frontend.size_decisions import SizeComparison, SizeDecision
 
-Size = Any
+TracedSize = Any
 """An int, or torch's."""
 
 _untyped: Any = torch
@@ -33,19 +33,19 @@ def decisions_of(program: ExportedProgram, places: SourcePaths) -> tuple[SizeDec
         place = places.origin(node.meta.get("stack_trace"), operator).place or operator
         for left, sign, right in _conditions(operator, given, node.meta.get("val")):
             if any(isinstance(side, torch.SymInt) for side in (left, right)):
-                comparison = Comparison(expression(left), sign, expression(right))
+                comparison = SizeComparison(expression(left), sign, expression(right))
                 found.setdefault(SizeDecision(comparison, answer=True, place=place))
     return tuple(found)
 
 
-def expression(size: Size) -> Any:
+def expression(size: TracedSize) -> Any:
     """An int, or torch's expression."""
     return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 def _conditions(
     operator: str, given: Sequence[Any], result: Any
-) -> Iterator[tuple[Size, str, Size]]:
+) -> Iterator[tuple[TracedSize, str, TracedSize]]:
     x = given[0]
     if operator.startswith("aten.squeeze."):
         listed = given[1] if len(given) > 1 else range(x.dim())
@@ -63,19 +63,22 @@ def _conditions(
         yield from _slice(x.shape[axis], result.shape[axis], 0 if start is None else start, step)
 
 
-def _slice(size: Size, length: Size, start: Size, step: int) -> Iterator[tuple[Size, str, Size]]:
+def _slice(
+    size: TracedSize, length: TracedSize, start: TracedSize, step: int
+) -> Iterator[tuple[TracedSize, str, TracedSize]]:
     yield from _signs(start)
     first = start + size if _is_negative(start) else start
+    yield first, ">=", 0
     yield length, ">=", 0
     # Nothing is read where the length is 0: then the left side is the last one of the right.
     yield (length - 1) * step + 1, "<=", _untyped.sym_max(size - first, 1 - step)
 
 
-def _signs(position: Size) -> Iterator[tuple[Size, str, Size]]:
+def _signs(position: TracedSize) -> Iterator[tuple[TracedSize, str, TracedSize]]:
     if isinstance(position, torch.SymInt):
         yield position, "<" if _is_negative(position) else ">=", 0
 
 
-def _is_negative(position: Size) -> bool:
+def _is_negative(position: TracedSize) -> bool:
     hint = position.node.hint if isinstance(position, torch.SymInt) else position
     return hint is not None and int(hint) < 0

@@ -35,7 +35,7 @@ _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SizeComparison:
     """left `sign` right, of torch's expressions over sizes."""
 
     left: Any
@@ -48,7 +48,7 @@ class SizeDecision:
     """What was asked of sizes, what the answer was, and where ("file:line")."""
 
     condition: Any
-    """A `Comparison`, or torch's condition of several."""
+    """A `SizeComparison`, or torch's condition of several."""
     answer: bool
     place: str
 
@@ -57,7 +57,7 @@ class SizeDecision:
 class _Heard:
     """What is heard while a model is traced; torch's nodes stay alive, and so their ids theirs."""
 
-    folded: dict[int, tuple[Any, Comparison]] = field(default_factory=dict)
+    folded: dict[int, tuple[Any, SizeComparison]] = field(default_factory=dict)
     asked: list[tuple[Any, bool, str]] = field(default_factory=list)
 
     def compare(self, own: Callable[..., Any], sign: str) -> Callable[[Any, Any], Any]:
@@ -66,7 +66,7 @@ class _Heard:
         def compared(a: Any, b: Any) -> Any:
             result = own(a, b)
             if isinstance(result, torch.SymBool) and not result.node.expr.free_symbols:
-                self.folded[id(result.node)] = result.node, Comparison(a, sign, b)
+                self.folded[id(result.node)] = result.node, SizeComparison(a, sign, b)
             return result
 
         return compared
@@ -88,10 +88,10 @@ class _Heard:
         found: dict[SizeDecision, None] = {}
         for x, answer, place in self.asked:
             if isinstance(x, torch.SymInt):
-                condition: Any = Comparison(x.node.expr, "!=", 0)
+                condition: Any = SizeComparison(x.node.expr, "!=", 0)
             elif id(x.node) in self.folded:
                 folded = self.folded[id(x.node)][1]
-                condition = Comparison(_now(folded.left), folded.sign, _now(folded.right))
+                condition = SizeComparison(_now(folded.left), folded.sign, _now(folded.right))
             else:
                 condition = x.node.expr
             found.setdefault(SizeDecision(condition, answer, place))
@@ -153,7 +153,7 @@ class _Reader:
         """One decision. Raises ValueError as `translate`."""
         place = self.places.short(decision.place)
         for part in _parts(decision.condition, decision.answer):
-            if isinstance(part, Comparison):
+            if isinstance(part, SizeComparison):
                 left, right = self._side(part.left), self._side(part.right)
                 shown = [to_text(substitute(side, self.labels)) for side in (left, right)]
                 needed = f"{shown[0]} {part.sign} {shown[1]}"
@@ -204,19 +204,19 @@ class _Reader:
         return self.translate(side)
 
 
-def _comparison(condition: Any) -> Comparison | None:
+def _comparison(condition: Any) -> SizeComparison | None:
     """torch's condition as a comparison; None where it is none."""
     written = RELATIONS.get(type(condition).__name__)
-    return Comparison(condition.args[0], written[0], condition.args[1]) if written else None
+    return SizeComparison(condition.args[0], written[0], condition.args[1]) if written else None
 
 
-def _parts(condition: Any, answer: bool) -> Iterator[Comparison | tuple[Any, bool]]:
+def _parts(condition: Any, answer: bool) -> Iterator[SizeComparison | tuple[Any, bool]]:
     """The comparisons that hold, all of them; what is no such list stays (condition, answer)."""
-    comparison = condition if isinstance(condition, Comparison) else _comparison(condition)
+    comparison = condition if isinstance(condition, SizeComparison) else _comparison(condition)
     name = type(condition).__name__
     if comparison is not None:
         sign = comparison.sign if answer else _OPPOSITE[comparison.sign]
-        yield Comparison(comparison.left, sign, comparison.right)
+        yield SizeComparison(comparison.left, sign, comparison.right)
     elif name == "Not":
         yield from _parts(condition.args[0], not answer)
     elif name == ("And" if answer else "Or"):
