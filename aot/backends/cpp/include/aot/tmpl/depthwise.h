@@ -40,9 +40,9 @@ struct DepthwiseArgs {
 
 namespace detail {
 
-inline constexpr int64_t kDepthwiseColumns = 16;    // output columns of a tile
-inline constexpr int64_t kDepthwiseChannels = 256;  // channels of a tile
-inline constexpr int64_t kDepthwiseRun = 32;        // and the fewest that are worth a run
+inline constexpr int64_t kDepthwiseColumns = 16;       // output columns of a tile
+inline constexpr int64_t kDepthwiseChannels = 256;     // channels of a tile
+inline constexpr int64_t kDepthwiseRun = 32;           // and the fewest that are worth a run
 inline constexpr int64_t kDepthwiseBytes = 192 << 10;  // of input under a row of output
 
 template <class Cfg>
@@ -113,8 +113,7 @@ struct DepthwiseRun {
     }
     AOT_UNROLL for (int i = 0; i < (COLS - 1) * Cfg::SW + (TAPS - 1) * Cfg::DW + 1; ++i) {
       if (!is_used<TAPS, COLS>(i)) continue;
-      const A* const at =
-          INSIDE ? first + i * window.step : window.column[r][kw * Cfg::DW + i] + c;
+      const A* const at = INSIDE ? first + i * window.step : window.column[r][kw * Cfg::DW + i] + c;
       const V x = PART ? load_first<T>(at, lanes) : load(at);
       AOT_UNROLL for (int k = 0; k < TAPS; ++k) {
         const int64_t from = i - k * Cfg::DW;

@@ -3,7 +3,8 @@
 // Even numbers are real parts and odd ones imaginary parts of h points. With their transform Z, its
 // mirror conj(Z[h - k]) and w = exp(-pi i / h), results are
 //   X[k] = (Z[k] + conj(Z[h - k])) / 2 - i w^k (Z[k] - conj(Z[h - k])) / 2
-// and the way back solves that for Z. A pair k, h - k is computed together. `turns` are powers of w.
+// and the way back solves that for Z. A pair k, h - k is computed together. `turns` are powers of
+// w.
 #ifndef AOT_TMPL_FFT_REAL_H_
 #define AOT_TMPL_FFT_REAL_H_
 
@@ -106,8 +107,8 @@ AOT_INLINE Point<T> reversed(Point<T> x) {
   return {reversed(x.re, Order{}), reversed(x.im, Order{})};
 }
 
-// Neighbouring powers of w, from one table or, where BLOCK is not 0, from two: w^k of `turns`, which
-// has 2 BLOCK then, and w^(BLOCK k) of `leaps`.
+// Neighbouring powers of w, from one table or, where BLOCK is not 0, from two: w^k of `turns`,
+// which has 2 BLOCK then, and w^(BLOCK k) of `leaps`.
 template <class T, int64_t BLOCK>
 struct Roots {
   const T *turns, *leaps;

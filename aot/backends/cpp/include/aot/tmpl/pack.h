@@ -71,8 +71,8 @@ AOT_INLINE void transpose_block(const T* src, int64_t row, T* dst, int64_t to = 
   AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) S::store(dst + i * to, r[i]);
 }
 
-// dst[i * ld + k] = src[i * row + k * col], widened. Rows that are neighbours in memory go in blocks,
-// transposed, of which the last ones overlap.
+// dst[i * ld + k] = src[i * row + k * col], widened. Rows that are neighbours in memory go in
+// blocks, transposed, of which the last ones overlap.
 template <class S, class T>
 void copy_rows(const S* src, int64_t row, int64_t col, int64_t rows, int64_t kc, T* dst,
                int64_t ld) {
