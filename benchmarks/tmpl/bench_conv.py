@@ -12,9 +12,18 @@ import torch
 
 from aot.backends.cpp.conv_heuristic import ConvShape, conv_blocking
 from aot.backends.cpp.packing import pack_conv_weight
-from benchmarks.tmpl.common import aligned, build, call, interleaved, peak_contender, report
+from benchmarks.tmpl.common import (
+    BIAS_RELU,
+    aligned,
+    build,
+    call,
+    interleaved,
+    peak_contender,
+    report,
+)
 
-SOURCE = """
+SOURCE = (
+    """
 #include "aot/tmpl/conv.h"
 using namespace aot::tmpl;
 using S = Simd<float>;
@@ -24,19 +33,9 @@ struct Cfg : ConvConfig {{
   static constexpr int64_t MB = {mb}, NB = {nb}, MC = {mc}, NC = {nc}, KB = {kb}, ROWS = {rows};
   static constexpr bool PATCH = {patch};
 }};
-struct BiasRelu {{
-  float* c;
-  const float* bias;
-  void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const float* tile,
-                  int64_t ld) const {{
-    for (int64_t m = m0; m < m1; ++m) {{
-      const float* t = tile + (m - m0) * ld - n0;
-      for (int64_t n = n0; n < n1; n += S::kLanes) {{
-        S::store(c + m * {oc} + n, S::max(S::zero(), S::load(t + n) + S::load(bias + n)));
-      }}
-    }}
-  }}
-}};
+"""
+    + BIAS_RELU
+    + """
 extern "C" __attribute__((visibility("default"))) void run(
     const float* x, int64_t sc, int64_t sh, int64_t sw, const float* w, int64_t h, int64_t oh,
     float* c, const float* bias, int64_t begin, int64_t end, void* scratch) {{
@@ -44,6 +43,7 @@ extern "C" __attribute__((visibility("default"))) void run(
   conv<Cfg>(p, begin, end, scratch, BiasRelu{{c, bias}});
 }}
 """
+)
 # input channels, output channels, kernel, stride, input size, how often, channels last
 LAYERS = [
     (3, 64, 7, 2, 224, 1, False), (64, 64, 1, 1, 56, 1, True), (64, 64, 3, 1, 56, 3, True),

@@ -22,9 +22,10 @@ from aot.backends.cpp.conv_heuristic import (
 )
 from aot.backends.cpp.packing import pack_conv_weight, pack_winograd_weight
 from benchmarks.tmpl.bench_conv import SOURCE as DIRECT
-from benchmarks.tmpl.common import aligned, build, call, interleaved
+from benchmarks.tmpl.common import BIAS_RELU, aligned, build, call, interleaved
 
-SOURCE = """
+SOURCE = (
+    """
 #include "aot/tmpl/winograd.h"
 using namespace aot::tmpl;
 using S = Simd<float>;
@@ -33,19 +34,9 @@ struct Cfg : WinogradConfig {{
   static constexpr int TH = {th}, TW = {tw};
   static constexpr int64_t ROWS = {rows}, COLS = {columns}, NB = {nb};
 }};
-struct BiasRelu {{
-  float* c;
-  const float* bias;
-  void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const float* tile,
-                  int64_t ld) const {{
-    for (int64_t m = m0; m < m1; ++m) {{
-      const float* t = tile + (m - m0) * ld - n0;
-      for (int64_t n = n0; n < n1; n += S::kLanes) {{
-        S::store(c + m * {oc} + n, S::max(S::zero(), S::load(t + n) + S::load(bias + n)));
-      }}
-    }}
-  }}
-}};
+"""
+    + BIAS_RELU
+    + """
 extern "C" __attribute__((visibility("default"))) void run(
     const float* x, int64_t sn, int64_t sh, int64_t sw, const float* w, int64_t n, int64_t h,
     float* c, const float* bias, int64_t begin, int64_t end, void* scratch) {{
@@ -53,6 +44,7 @@ extern "C" __attribute__((visibility("default"))) void run(
   winograd<Cfg>(p, begin, end, scratch, BiasRelu{{c, bias}});
 }}
 """
+)
 # channels, size, images
 LAYERS = [(64, 56, 1), (128, 28, 1), (256, 14, 1), (512, 7, 1), (512, 7, 4), (32, 112, 1)]
 WEIGHTS = 4

@@ -37,6 +37,23 @@ extern "C" __attribute__((visibility("default"))) float peak(int64_t n) {
 extern "C" __attribute__((visibility("default"))) int64_t peak_flops() { return 24 * S::kLanes; }
 """
 
+BIAS_RELU = """
+struct BiasRelu {{
+  float* c;
+  const float* bias;
+  void operator()(int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const float* tile,
+                  int64_t ld) const {{
+    for (int64_t m = m0; m < m1; ++m) {{
+      const float* t = tile + (m - m0) * ld - n0;
+      for (int64_t n = n0; n < n1; n += S::kLanes) {{
+        S::store(c + m * {oc} + n, S::max(S::zero(), S::load(t + n) + S::load(bias + n)));
+      }}
+    }}
+  }}
+}};
+"""
+"""What a convolution of {oc} channels becomes, of sources that are formatted."""
+
 
 def build(source: str, level: str) -> ctypes.CDLL:
     """Compiles a shared object at an ISA level, as kernel libraries are; cached by content."""
