@@ -15,7 +15,7 @@ import numpy as np
 
 from aot.errors import DynamicShapeError
 from aot.frontend.open_dims import TRACED
-from aot.frontend.sizes import labels_of
+from aot.frontend.sizes import holds, labels_of, ranges_of
 from aot.ir.tensors import Dim, SizeRelation
 from aot.symbolic import dim, evaluate
 
@@ -46,10 +46,10 @@ def check_bounds(
     Raises:
         DynamicShapeError: The model allows fewer sizes.
     """
-    labels = {d.name: d.label or d.name for d in dims}
+    labels = labels_of(dims)
     for name, (low, high) in asked.items():
         least, most = bounds.get(name, (0, None))
-        label = labels.get(name, name)
+        label = labels.get(dim(name), name)
         if most is not None and most < high:
             raise _narrower(f"{label} = {high}", f"the model needs {label} <= {most}")
         if least > max(low, TRACED):
@@ -67,9 +67,11 @@ def check_relations(
     Raises:
         DynamicShapeError: A relation does not hold at sizes that were asked for.
     """
-    labels = labels_of(dims)
+    labels, known = labels_of(dims), ranges_of(dims)
     kept: list[SizeRelation] = []
     for r in relations:
+        if holds(r, known):
+            continue
         symbols = sorted(map(str, r.left.free_symbols | r.right.free_symbols))
         ranges = [asked[name] for name in symbols if name in asked]
         if len(ranges) < len(symbols) or prod(b - a + 1 for a, b in ranges) > _MOST:

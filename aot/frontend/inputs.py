@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
 from typing import Any
 
 import torch
 from torch.export.graph_signature import InputKind, InputSpec
 
 from aot.errors import DynamicShapeError, ExportError
-from aot.frontend.asked_ranges import check_bounds, check_relations
+from aot.frontend.asked_ranges import Range, check_bounds, check_relations
 from aot.frontend.capture import Captured
 from aot.frontend.context import Context
 from aot.frontend.labels import InputAxis, label_of, wanted_sizes
@@ -151,10 +152,10 @@ def settle_sizes(
     settling = _Settling(context, captured, parameters)
     sizes = context.sizes
     try:
-        dims = settling.dims()
+        asked = settling.asked()
+        dims = settling.dims(asked)
         decisions = settling.decisions(dims)
-        relations = settling.relations(dims, decisions)
-        relations = check_relations(relations, dims, settling.asked())
+        relations = check_relations(settling.relations(dims, decisions), dims, asked)
         multiples = multiples_in(relations)
         if multiples:
             sizes.count_in(multiples)
@@ -208,7 +209,7 @@ class _Settling:
                 by_path.setdefault((base, int(number), *steps), shape)
         return InputSizes(by_path)
 
-    def dims(self) -> tuple[Dim, ...]:
+    def dims(self, asked: Mapping[str, Range]) -> tuple[Dim, ...]:
         """The dims that the shapes bind, with the ranges and labels that the user asked for."""
         shapes = self.shapes()
         bounds = {
@@ -221,8 +222,7 @@ class _Settling:
             if without_lower_bound(size) and bounds.get(symbol, (0, None))[0] == TRACED:
                 bounds[symbol] = (0, bounds[symbol][1])
         labels = {axis: label_of(size) for axis, size in wanted.items() if label_of(size)}
-        asked = self.asked()
-        dims = find_dims(shapes, bounds | asked, self._hints(), labels)
+        dims = find_dims(shapes, {**bounds, **asked}, self._hints(), labels)
         check_bounds(asked, bounds, dims)
         return dims
 
@@ -237,6 +237,12 @@ class _Settling:
         """The operators', and the user's code's that make a difference at sizes torch skips."""
         traced = traced_ranges(dims, {})
 
+        @cache
+        def are_alike(symbol: Symbol, least: int) -> bool:
+            """Whether eager and the program give the same at the sizes below what torch traces."""
+            axes = self._axes_of(symbol)
+            return all(runs_alike(self.captured, axes, k) for k in range(least, TRACED))
+
         def matters(decision: SizeDecision) -> bool:
             open_ = open_relations(self._relations_of([decision], dims), dims)
             symbols = {s for r in open_ for s in r.left.free_symbols | r.right.free_symbols}
@@ -244,8 +250,7 @@ class _Settling:
                 return bool(open_)
             (symbol,) = symbols
             least = next(d.minimum for d in dims if dim(d.name) == symbol)
-            axes = self._axes_of(symbol)
-            return not all(runs_alike(self.captured, axes, k) for k in range(least, TRACED))
+            return not are_alike(symbol, least)
 
         # What operators decide is not tried: run by torch at such a size, they decide anew.
         by_operators = decisions_of(self.captured.program, places_of(self.captured.root))
@@ -261,10 +266,10 @@ class _Settling:
         shapes = enumerate(self.shapes())
         return [(p, k) for p, shape in shapes for k, size in enumerate(shape) if size == symbol]
 
-    def asked(self) -> dict[str, tuple[int, int]]:
+    def asked(self) -> dict[str, Range]:
         """Symbols that stand for sizes whose range the user gave, with the range."""
         shapes = self.shapes()
-        found: dict[str, tuple[int, int]] = {}
+        found: dict[str, Range] = {}
         for (position, axis), size in self._wanted().items():
             if is_bounded(size) and shapes[position][axis].is_Symbol:
                 found[str(shapes[position][axis])] = (int(size.min), int(size.max))

@@ -19,11 +19,6 @@ TRACED = 2
 """The least size that torch.export does not treat as a constant."""
 
 
-def without_upper_bound(wanted: Any) -> bool:
-    """Whether the user named a dimension and gave no greatest size."""
-    return type(wanted) is Dim and "oo" in str(wanted.max)
-
-
 def without_lower_bound(wanted: Any) -> bool:
     """Whether the user asked for a dynamic size and gave no least one."""
     if type(wanted) is Dim:
@@ -33,7 +28,7 @@ def without_lower_bound(wanted: Any) -> bool:
 
 def is_bounded(wanted: Any) -> bool:
     """Whether the user named a dimension and gave a greatest size."""
-    return type(wanted) is Dim and not without_upper_bound(wanted)
+    return type(wanted) is Dim and "oo" not in str(wanted.max)
 
 
 def as_hints(shapes: Any) -> Any:

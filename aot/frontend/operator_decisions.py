@@ -13,7 +13,7 @@ import torch
 from torch.export import ExportedProgram
 
 from aot.frontend.places import SourcePaths
-from aot.frontend.size_decisions import SizeComparison, SizeDecision
+from aot.frontend.size_decisions import SizeDecision, comparison_of
 
 TracedSize = Any
 """An int, or torch's."""
@@ -33,14 +33,9 @@ def decisions_of(program: ExportedProgram, places: SourcePaths) -> tuple[SizeDec
         place = places.origin(node.meta.get("stack_trace"), operator).place or operator
         for left, sign, right in _conditions(operator, given, node.meta.get("val")):
             if any(isinstance(side, torch.SymInt) for side in (left, right)):
-                comparison = SizeComparison(expression(left), sign, expression(right))
+                comparison = comparison_of(left, sign, right)
                 found.setdefault(SizeDecision(comparison, answer=True, place=place))
     return tuple(found)
-
-
-def expression(size: TracedSize) -> Any:
-    """An int, or torch's expression."""
-    return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 def _conditions(

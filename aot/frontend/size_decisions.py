@@ -18,7 +18,7 @@ import torch
 
 from aot.frontend.guards import RELATIONS
 from aot.frontend.places import SourcePaths, is_users
-from aot.frontend.sizes import labels_of
+from aot.frontend.sizes import labels_of, ranges_of
 from aot.ir.tensors import Dim, SizeRelation
 from aot.symbolic import Expr, Maximum, Minimum, Ranges, Symbol, dim, integer, substitute, to_text
 
@@ -31,7 +31,7 @@ _COMPARISONS = {
     "__ge__": ">=",
 }
 
-_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_OPPOSITE = dict(RELATIONS.values())
 
 
 @dataclass(frozen=True)
@@ -91,15 +91,17 @@ class _Heard:
                 condition: Any = SizeComparison(x.node.expr, "!=", 0)
             elif id(x.node) in self.folded:
                 folded = self.folded[id(x.node)][1]
-                condition = SizeComparison(_now(folded.left), folded.sign, _now(folded.right))
+                condition = comparison_of(folded.left, folded.sign, folded.right)
             else:
                 condition = x.node.expr
             found.setdefault(SizeDecision(condition, answer, place))
         return tuple(found)
 
 
-def _now(x: Any) -> Any:
-    return x.node.expr if isinstance(x, torch.SymInt) else x
+def comparison_of(left: Any, sign: str, right: Any) -> SizeComparison:
+    """A comparison of ints and torch's ints, in what torch knows of its symbols now."""
+    sides = [x.node.expr if isinstance(x, torch.SymInt) else x for x in (left, right)]
+    return SizeComparison(sides[0], sign, sides[1])
 
 
 @contextmanager
@@ -130,8 +132,7 @@ def relations_of(
         dims: The inputs' sizes, with their ranges and labels.
         places: Shortens the names of files.
     """
-    ranges = Ranges({}, {dim(d.name): (d.minimum, d.maximum) for d in dims})
-    reader = _Reader(translate, ranges, labels_of(dims), places)
+    reader = _Reader(translate, ranges_of(dims), labels_of(dims), places)
     found: list[SizeRelation] = []
     for decision in decisions:
         try:

@@ -349,6 +349,11 @@ def _parts(condition: ast.expr) -> list[ast.expr]:
     return [condition]
 
 
+def ranges_of(dims: Iterable[Dim]) -> Ranges:
+    """What is known of the dims: their least and greatest sizes."""
+    return Ranges({}, {dim(d.name): (d.minimum, d.maximum) for d in dims})
+
+
 def labels_of(dims: Iterable[Dim]) -> dict[Symbol, Expr]:
     """What messages call the dims: the user's name where there is one."""
     return {dim(d.name): dim(d.label or d.name) for d in dims}
@@ -374,13 +379,14 @@ def open_relations(
 
     `claimed`: dims that may be more than their range says, which only the relations check.
     """
-    ranges = Ranges({}, {dim(d.name): (d.minimum, d.maximum) for d in dims})
+    ranges = ranges_of(dims)
     sure = Ranges({}, {s: r for s, r in ranges.dims.items() if str(s) not in claimed})
     kept: list[SizeRelation] = []
     for r in relations:
         left, right = ranges.simplify(r.left), ranges.simplify(r.right)
         told = any((left, r.relation, right) == (k.left, k.relation, k.right) for k in kept)
-        if not told and not holds(r, ranges) and not _is_bounded(left, r.relation, right, sure):
+        proved = _follows(left, r.relation, right, ranges)
+        if not told and not proved and not _is_bounded(left, r.relation, right, sure):
             kept.append(SizeRelation(left, r.relation, right, r.message))
     return tuple(kept)
 
@@ -388,9 +394,14 @@ def open_relations(
 def holds(relation: SizeRelation, ranges: Ranges) -> bool:
     """Whether a relation is seen to hold wherever sizes are in these ranges."""
     left, right = ranges.simplify(relation.left), ranges.simplify(relation.right)
-    if relation.relation == "==":
+    return _follows(left, relation.relation, right, ranges)
+
+
+def _follows(left: Expr, relation: str, right: Expr, ranges: Ranges) -> bool:
+    """The same of sides that are simplified."""
+    if relation == "==":
         return bool(left == right or ranges.simplify(left - right) == 0)
-    return ranges.at_most(left, right) if relation.relation == "<=" else ranges.less(left, right)
+    return ranges.at_most(left, right) if relation == "<=" else ranges.less(left, right)
 
 
 def _is_bounded(left: Expr, relation: str, right: Expr, ranges: Ranges) -> bool:
