@@ -12,8 +12,11 @@
 namespace serve {
 namespace {
 
-constexpr int kRuns = 5;
-constexpr double kEnoughSeconds = 1;  // for all runs of one size
+// Of one size: at least so many runs, until they took so long in all. Other work on the machine
+// stops a process for milliseconds: the least time of short runs needs many of them.
+constexpr int kLeastRuns = 5;
+constexpr double kLeastSeconds = 0.005;
+constexpr double kEnoughSeconds = 1;  // ends what takes long before its fifth run
 
 // Rows of every input, each in memory of its own.
 struct Sample {
@@ -183,6 +186,45 @@ void check_rows(const Sample& sample, const Contract& contract, aot::Session& se
   }
 }
 
+// Runs of one size.
+struct Timing {
+  int64_t rows = 0;
+  int runs = 0;
+  double least_s = std::numeric_limits<double>::infinity();
+  double spent_s = 0;
+
+  bool enough() const {
+    return spent_s >= kEnoughSeconds || (runs >= kLeastRuns && spent_s >= kLeastSeconds);
+  }
+};
+
+// The sizes in turn, so that a slow moment of the machine is not all that one of them is known by.
+Latency least_times(const Sample& sample, const Contract& contract, aot::Session& session,
+                    int64_t max_batch) {
+  std::vector<Timing> timings;
+  for (int64_t rows = 1; rows < max_batch; rows *= 2) timings.push_back({rows});
+  timings.push_back({max_batch});
+  // Resolves the sizes.
+  for (const Timing& timing : timings) run_rows(sample, contract, session, 0, timing.rows);
+  bool more = true;
+  while (more) {
+    more = false;
+    for (Timing& timing : timings) {
+      if (timing.enough()) continue;
+      const Clock::time_point begun = Clock::now();
+      run_rows(sample, contract, session, 0, timing.rows);
+      const double seconds = seconds_between(begun, Clock::now());
+      timing.least_s = std::min(timing.least_s, seconds);
+      timing.spent_s += seconds;
+      ++timing.runs;
+      more = more || !timing.enough();
+    }
+  }
+  Latency latency;
+  for (const Timing& timing : timings) latency.set(timing.rows, timing.least_s);
+  return latency;
+}
+
 }  // namespace
 
 Latency probe_batches(const aot::Package& package, const Contract& contract, aot::Session& session,
@@ -190,24 +232,9 @@ Latency probe_batches(const aot::Package& package, const Contract& contract, aot
   const Dim& dim = contract.inputs[0].dims[0];
   if (dim.max != -1) max_batch = std::min(max_batch, dim.max);
   const Sample sample = best_sample(package, contract);
-  Latency latency;
-  if (dim.min > 1) return latency;  // rows cannot be looked at one by one
+  if (dim.min > 1) return {};  // rows cannot be looked at one by one
   check_rows(sample, contract, session, max_batch);
-  for (int64_t rows = 1; rows <= max_batch;
-       rows = rows < max_batch ? std::min(rows * 2, max_batch) : max_batch + 1) {
-    double least = std::numeric_limits<double>::infinity();
-    double spent = 0;
-    run_rows(sample, contract, session, 0, rows);  // resolves the sizes
-    for (int run = 0; run < kRuns && spent < kEnoughSeconds; ++run) {
-      const Clock::time_point begun = Clock::now();
-      run_rows(sample, contract, session, 0, rows);
-      const double seconds = seconds_between(begun, Clock::now());
-      least = std::min(least, seconds);
-      spent += seconds;
-    }
-    latency.set(rows, least);
-  }
-  return latency;
+  return least_times(sample, contract, session, max_batch);
 }
 
 void warm_up(const aot::Package& package, const Contract& contract, aot::Session& session) {
