@@ -17,7 +17,7 @@ from aot.errors import DynamicShapeError
 from aot.frontend.open_dims import TRACED
 from aot.frontend.sizes import holds, labels_of, ranges_of
 from aot.ir.tensors import Dim, SizeRelation
-from aot.symbolic import dim, evaluate
+from aot.symbolic import Symbol, dim, evaluate
 
 Range = tuple[int, int]
 """Least and greatest size, both of them allowed."""
@@ -82,6 +82,34 @@ def check_relations(
             sizes = ", ".join(f"{labels[dim(name)]} = {n}" for name, n in broken.items())
             raise _narrower(sizes, r.message)
     return tuple(kept)
+
+
+def check_example(
+    relations: Iterable[SizeRelation], dims: Sequence[Dim], sizes: Mapping[Symbol, int]
+) -> None:
+    """Holds the example's own sizes, 0 or 1 of which tracing replaces, against the relations.
+
+    Args:
+        relations: Of the model.
+        dims: What the user calls the symbols.
+        sizes: Symbols, with the example's sizes; what is not among them is not looked at.
+
+    Raises:
+        DynamicShapeError: The model does something else at the example's sizes.
+    """
+    for r in relations:
+        symbols = r.left.free_symbols | r.right.free_symbols
+        if not symbols <= sizes.keys():
+            continue
+        if _HOLDS[r.relation](evaluate(r.left, sizes), evaluate(r.right, sizes)):
+            continue
+        labels = labels_of(dims)
+        given = ", ".join(f"{labels[s]} = {sizes[s]}" for s in sorted(symbols, key=str))
+        raise DynamicShapeError(
+            f"the example has {given}, where the model does something else: {r.message}",
+            advice="Give an example of the sizes that the model is for, of at least 2 elements "
+            "along dynamic dimensions; make a dimension static that always has this size.",
+        )
 
 
 def _first_broken(

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from aot.frontend.instead import Instead
 from aot.frontend.losses import ctc_loss
+from aot.frontend.quantized import FAKE
 from aot.frontend.vision import VISION
 
 _untyped: Any = torch
@@ -396,6 +397,7 @@ COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     torch.nn.functional.ctc_loss: ctc_loss,
     torch.combinations: all_combinations,
     torch.nn.functional.one_hot: one_hot,
+    **FAKE,
 }
 """What is called -> ours, which may give NotImplemented: then torch's own is called."""
 

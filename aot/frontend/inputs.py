@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 from torch.export.graph_signature import InputKind, InputSpec
+from torch.utils import _pytree as pytree
 
 from aot.errors import DynamicShapeError, ExportError
-from aot.frontend.asked_ranges import Range, check_bounds, check_relations
+from aot.frontend.asked_ranges import Range, check_bounds, check_example, check_relations
 from aot.frontend.capture import Captured
 from aot.frontend.context import Context
 from aot.frontend.labels import InputAxis, label_of, wanted_sizes
@@ -156,6 +157,7 @@ def settle_sizes(
         dims = settling.dims(asked)
         decisions = settling.decisions(dims)
         relations = check_relations(settling.relations(dims, decisions), dims, asked)
+        check_example(relations, dims, settling.example())
         multiples = multiples_in(relations)
         if multiples:
             sizes.count_in(multiples)
@@ -265,6 +267,19 @@ class _Settling:
     def _axes_of(self, symbol: Symbol) -> list[InputAxis]:
         shapes = enumerate(self.shapes())
         return [(p, k) for p, shape in shapes for k, size in enumerate(shape) if size == symbol]
+
+    def example(self) -> dict[Symbol, int]:
+        """Symbols that stand for sizes, with the example's: none for a program without one."""
+        leaves = pytree.tree_leaves((self.captured.example[0], dict(self.captured.example[1])))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        return {
+            size: tensor.shape[axis]
+            for shape, tensor in zip(
+                self.shapes(), tensors, strict=False
+            )  # a program may have none
+            for axis, size in enumerate(shape)
+            if size.is_Symbol
+        }
 
     def asked(self) -> dict[str, Range]:
         """Symbols that stand for sizes whose range the user gave, with the range."""

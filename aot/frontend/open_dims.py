@@ -64,25 +64,35 @@ def as_hints(shapes: Any) -> Any:
 def traceable(
     example: tuple[Sequence[Any], Mapping[str, Any]], wanted: Mapping[InputAxis, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The example with at least two of everything along named dimensions.
+    """The example with at least two of everything along dimensions that shall be dynamic.
 
     Elements are repeated, so that indices stay valid; axes of one Dim get one size.
     """
-    axes = {axis: dim for axis, dim in wanted.items() if type(dim) is Dim and dim.max > 1}
+    sizes = {axis: size for axis, dim in wanted.items() if (size := _traced_size(dim)) is not None}
     leaves, spec = pytree.tree_flatten((tuple(example[0]), dict(example[1])))
     position = -1
     for k, leaf in enumerate(leaves):
         if isinstance(leaf, torch.Tensor):
             position += 1
             for axis in range(leaf.dim()):
-                dim = axes.get((position, axis))
-                if dim is not None and leaf.shape[axis] < TRACED:
-                    leaves[k] = _repeated(leaves[k], axis, max(TRACED, int(dim.min)))
+                size = sizes.get((position, axis))
+                if size is not None and leaf.shape[axis] < TRACED:
+                    leaves[k] = enlarged(leaves[k], axis, size)
     args, kwargs = pytree.tree_unflatten(leaves, spec)
     return args, kwargs
 
 
-def _repeated(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
+def _traced_size(wanted: Any) -> int | None:
+    """The size that an example of fewer gets; None where the user did not ask for a dynamic one."""
+    if type(wanted) is not Dim and getattr(wanted, "type", None) is not Dim.DYNAMIC.type:
+        return None
+    if wanted.max is not None and wanted.max <= 1:
+        return None
+    return max(TRACED, int(wanted.min or 0))
+
+
+def enlarged(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
+    """A tensor of this size along an axis: its first element again and again, or zeros."""
     if tensor.shape[axis] == 0:
         shape = list(tensor.shape)
         shape[axis] = size

@@ -19,17 +19,19 @@ from aot.errors import AotError
 from aot.frontend.capture import Captured
 from aot.frontend.golden import run_eager
 from aot.frontend.labels import InputAxis
+from aot.frontend.open_dims import enlarged
 
 
 def runs_alike(captured: Captured, axes: Collection[InputAxis], size: int) -> bool:
     """Whether the program gives what the module gives, where these axes have that size.
 
-    Both run on the first elements of the example. Where one of them fails, they do not.
+    Both run on the first elements of the example, the first of them again where it has fewer. Where
+    one of them fails, they do not.
 
     Args:
         captured: The model; its buffers keep their values.
         axes: All that stand for one dynamic size.
-        size: At most the example's.
+        size: What it shall be.
     """
     args, kwargs = _cut((captured.example[0], dict(captured.example[1])), axes, size)
     program = replace(captured, module=captured.program.module(check_guards=False))
@@ -48,7 +50,11 @@ def _cut(example: Any, axes: Collection[InputAxis], size: int) -> Any:
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     for position, axis in axes:
         place = places[position]
-        leaves[place] = leaves[place].narrow(axis, 0, size).clone()
+        tensor = leaves[place]
+        fewer = tensor.shape[axis] < size
+        leaves[place] = (
+            enlarged(tensor, axis, size) if fewer else tensor.narrow(axis, 0, size).clone()
+        )
     return pytree.tree_unflatten(leaves, structure)
 
 

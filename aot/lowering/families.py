@@ -32,6 +32,7 @@ from aot.lowering import (  # noqa: F401  each fills the registry
     orthogonal,
     polynomials,
     pooling,
+    quantized,
     random_numbers,
     recurrent,
     reductions,

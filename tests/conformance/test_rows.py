@@ -12,6 +12,7 @@ from tests.conformance import (
     fourier_rows,
     image_rows,
     indexing_rows,
+    quantized_rows,
     reduction_rows,
     special_rows,
     structure_rows,
@@ -34,6 +35,7 @@ ROWS: tuple[Row, ...] = (
     *control_rows.ROWS,
     *unique_rows.ROWS,
     *complex_rows.ROWS,
+    *quantized_rows.ROWS,
     *type_rows.ROWS,
     *composite_rows.ROWS,
 )

@@ -61,3 +61,31 @@ def test_a_size_that_was_asked_for_and_is_not_allowed_is_named(
 ) -> None:
     with pytest.raises(DynamicShapeError, match=text):
         read(function, Dim("n", min=1, max=300))
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+@pytest.mark.parametrize(
+    ("asked", "most"),
+    [(Dim("n"), None), (Dim.DYNAMIC, None), (Dim.DYNAMIC(max=64), 64)],
+    ids=["named", "hint", "bounded hint"],
+)
+def test_an_example_of_no_or_one_row_fixes_no_size(rows: int, asked: Any, most: int | None) -> None:
+    model = Calls(lambda x, y: torch.relu(x @ y.mT).sum(-1) / x.shape[0])
+    example = torch.randn(rows, 5, 4), torch.randn(rows, 7, 4)
+    shapes = {"args": ({0: asked}, {0: asked})}
+    graph, _ = ingest(capture_module(model, example, dynamic_shapes=shapes))
+    assert (graph.dims[0].minimum, graph.dims[0].maximum) == (0, most)
+
+
+def test_what_is_automatic_keeps_the_size_of_an_example_of_one_row() -> None:
+    shapes = {"args": ({0: Dim.AUTO},)}
+    captured = capture_module(Calls(torch.relu), (X[:1],), dynamic_shapes=shapes)
+    assert not ingest(captured)[0].dims
+
+
+def test_an_example_where_the_model_does_something_else_is_refused() -> None:
+    model = Calls(lambda x: x.squeeze(0) * 2)
+    shapes = {"args": ({0: Dim.DYNAMIC},)}
+    captured = capture_module(model, (X[:1],), dynamic_shapes=shapes)
+    with pytest.raises(DynamicShapeError, match=r"the example has s\d+ = 1, where .* != 1"):
+        ingest(captured)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from threading import Timer
+from threading import Lock, Timer
 from typing import Any
 
 from tests.conformance.opinfo.outcome import CRASH, Outcome
@@ -65,14 +65,26 @@ def serve(pipe: Connection, executor: str) -> None:
 Life = Callable[[Connection, str], None]
 """What a worker process does: `serve`, or a test's stand-in for it."""
 
+_READY = "ready"
+_START_SECONDS = 600.0
+"""For a process to start, on a machine that does much else."""
+
+
+def _live(life: Life, pipe: Connection, executor: str) -> None:
+    pipe.send(_READY)
+    life(pipe, executor)
+
 
 class _Worker:
     """One process at a time; a new one when it died or was ended."""
 
-    def __init__(self, executor: str, seconds: float, life: Life) -> None:
+    def __init__(
+        self, executor: str, seconds: float, life: Life, ready: Callable[[], None]
+    ) -> None:
         self.executor = executor
         self.seconds = seconds
         self.life = life
+        self.ready = ready
         self.stopped = False
         self._process: Any = None
         self._pipe: Any = None
@@ -107,10 +119,16 @@ class _Worker:
         if self._process is None:
             self._pipe, theirs = _SPAWN.Pipe()
             self._process = _SPAWN.Process(
-                target=self.life, args=(theirs, self.executor), daemon=True
+                target=_live, args=(self.life, theirs, self.executor), daemon=True
             )
             self._process.start()
             theirs.close()
+            if self._pipe.poll(_START_SECONDS):
+                try:
+                    self._pipe.recv()
+                except (EOFError, ConnectionError):
+                    return  # as the next message says
+                self.ready()
 
     def _message(self) -> Any:
         """What the process says next, or how it ended."""
@@ -168,12 +186,19 @@ def run_tasks(
         executor: A name that tests.conformance.executors knows; any other stops at the lowering.
         workers: Processes at once.
         seconds: A process that says nothing for longer counts as hung.
-        limit: Seconds after which no more is waited for; tasks under way give what was answered
-            by then. 0: as long as it takes.
+        limit: Seconds from the first worker's start after which no more is waited for; tasks under
+            way give what was answered by then. 0: as long as it takes.
         life: What a worker does.
     """
     idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-    team = [_Worker(executor, seconds, life) for _ in range(workers)]
+    lock = Lock()
+
+    def ready() -> None:
+        with lock:
+            if limit and timer.ident is None:
+                timer.start()
+
+    team = [_Worker(executor, seconds, life, ready) for _ in range(workers)]
     for worker in team:
         idle.put(worker)
 
@@ -190,8 +215,6 @@ def run_tasks(
 
     timer = Timer(limit, stop)
     timer.daemon = True
-    if limit:
-        timer.start()
     with ThreadPoolExecutor(workers) as threads:
         try:
             for future in as_completed([threads.submit(run, task) for task in tasks]):

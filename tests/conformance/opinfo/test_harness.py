@@ -105,7 +105,7 @@ def test_constant_results_are_no_outputs():
 
 def test_a_worker_that_dies_or_hangs_costs_one_case():
     tasks = [Task((("op", "float32"),))]
-    ((_, outcomes),) = run_tasks(tasks, "", 1, 10.0, life=dies_on_two_and_hangs_on_three)
+    ((_, outcomes),) = run_tasks(tasks, "", 1, 5.0, life=dies_on_two_and_hangs_on_three)
     assert _kinds(outcomes) == [OK, OK, CRASH, CRASH, OK]
     reasons = [o.reason for o in sorted(outcomes, key=lambda o: o.number) if o.kind == CRASH]
     assert "status 3" in reasons[0]
@@ -116,7 +116,7 @@ def test_a_limit_of_time_keeps_what_was_answered():
     tasks = [Task((("op", "float32"),), only=(("op", "float32", n),)) for n in (0, 3, 1)]
     outcomes = [
         o
-        for _, found in run_tasks(tasks, "", 1, 600.0, 8.0, dies_on_two_and_hangs_on_three)
+        for _, found in run_tasks(tasks, "", 1, 600.0, 5.0, dies_on_two_and_hangs_on_three)
         for o in found
     ]
     assert [(o.number, o.kind) for o in outcomes] == [(0, OK)]
