@@ -33,6 +33,7 @@ from aot.ir.scalar import (
 from aot.ir.templates.base import LoopOp
 from aot.schedule.canonical import simplify
 from aot.schedule.strides import buffer_offset, symbols_as_values
+from aot.schedule.vectorisation import lanes_of
 from aot.symbolic import (
     Expr,
     FloorDiv,
@@ -147,8 +148,7 @@ class _Lengthening:
             for n in accesses
             if isinstance(n.attr, Access)
         ]
-        bits = max(n.args[0].dtype.compute.itemsize for n in reduces)
-        lanes = max(1, 4 * self.machine.lanes // bits)
+        lanes = lanes_of(self.machine, [n.args[0] for n in reduces])
         for long in nest.reduction:
             for short in nest.axes:
                 fixed = long.extent.is_Integer and short.extent.is_Integer
@@ -160,19 +160,18 @@ class _Lengthening:
                     return _of(long, short, count)
         return None
 
-    def _neighbours(
-        self, nest: LoopNest, offsets: Iterable[Expr], long: Axis, short: Axis
-    ) -> bool:
+    def _neighbours(self, nest: LoopNest, offsets: Iterable[Expr], long: Axis, short: Axis) -> bool:
         """Whether something is read row by row, and nothing in another way that follows rows."""
         found = False
+        reduced = {a.symbol for a in nest.reduction}
         for offset in offsets:
             down, along = (coefficient_of(offset, a.symbol) for a in (long, short))
-            if along == 1 and down == short.extent:
-                found = True
-            elif down != 0 or along is None:
+            in_order = along == 1 and down == short.extent
+            # Else the same in all rows: nothing of the columns, or a value for each of them.
+            apart = along is None or (along != 0 and bool(offset.free_symbols & reduced))
+            if not in_order and (down != 0 or apart):
                 return False
-            elif along != 0 and offset.free_symbols & {a.symbol for a in nest.reduction}:
-                return False
+            found = found or in_order
         return found
 
     def _declare(self, name: str, node: Node, axes: Iterable[Axis]) -> None:

@@ -24,7 +24,7 @@ class StageCost:
 
     `operations`: price of the body at every point; `after`: once the reduction has ended.
     `values`: loop variables that the body computes with, such as those of its conditions.
-    `itemsizes`: bytes of an element, by buffer.
+    `itemsizes`: bytes of an element, by buffer. `lanes`: of a vector.
     """
 
     hints: Hints
@@ -36,6 +36,7 @@ class StageCost:
     after: int
     values: frozenset[Symbol]
     itemsizes: Mapping[str, int]
+    lanes: int
 
     def along(self, axis: Axis | None) -> float:
         """Price when `axis` is the vector loop; None for scalar code."""
@@ -43,26 +44,27 @@ class StageCost:
         if axis is None:
             return float(points * (len(self.moves) + self.operations))
         extent = max(1, self.hints.value(axis.extent))
-        vectors = points / extent * -(-extent // self.machine.lanes)
+        vectors = points / extent * -(-extent // self.lanes)
         price = sum(self._access(move, axis.symbol) for move in self.moves) + self.operations
         total = vectors * price
         kept = self.hints.volume((*self.outer, *self.stage.inner))
         if axis in self.stage.reduction:
             return total + kept * (self.machine.horizontal_price + self.after)
-        return total + kept * self.after / self.machine.lanes
+        return total + kept * self.after / self.lanes
 
     def _access(self, move: StridedAccess, symbol: Symbol) -> float:
         """Of one vector of an access."""
         stride = move.stride(symbol)
         if move.joins and stride != 1:
-            return self.machine.joined_price * self.machine.lanes
+            return self.machine.joined_price * self.lanes
         if stride is None:
             return self.machine.scattered_price
         if stride == 0 and symbol not in self.values:
             return self.machine.invariant_price
         if stride in (0, 1):
             return 1.0
-        return self.machine.strided_price + self._lines(move, stride) / self.machine.instruction_bytes
+        apart = self.machine.strided_store_price if move.store else self.machine.strided_price
+        return apart + self._lines(move, stride) / self.machine.instruction_bytes
 
     def _lines(self, move: StridedAccess, stride: Expr) -> float:
         """Bytes that a vector of elements apart brings along and that only other units need.
@@ -70,7 +72,7 @@ class StageCost:
         Those of the cache lines around the elements, when no cache holds all lines that a unit
         walks until its neighbour does.
         """
-        item, line = self.itemsizes[move.buffer], 4 * self.machine.line_points // 2
+        item, line = self.itemsizes[move.buffer], self.machine.cache_line
         walked = [a for a in self.stage.domain if move.stride(a.symbol) != 0]
         inside = any(move.stride(a.symbol) == 1 for a in walked)
         beside = any(move.stride(a.symbol) == 1 for a in self.outer)
@@ -79,7 +81,7 @@ class StageCost:
         each = min(line, abs(int(stride)) * item)
         if self.hints.volume(walked) * each <= self.machine.block_bytes:
             return 0.0
-        return float(self.machine.lanes * (each - item))
+        return float(self.lanes * (each - item))
 
     def best(self, candidates: Sequence[Axis]) -> tuple[float, Axis | None]:
         """The cheapest candidate, scalar code among them; the last of equals."""
@@ -102,7 +104,20 @@ def stage_cost(scheduler: Scheduler, outer: tuple[Axis, ...], stage: StageDraft)
     values = symbols_as_values(everywhere)
     hints, machine = scheduler.hints, scheduler.machine
     itemsizes = {m.buffer: scheduler.graph.buffers[m.buffer].dtype.itemsize for m in moves}
-    return StageCost(hints, machine, stage, outer, moves, inside, whole - inside, values, itemsizes)
+    lanes = lanes_of(machine, everywhere)
+    after = whole - inside
+    return StageCost(hints, machine, stage, outer, moves, inside, after, values, itemsizes, lanes)
+
+
+def lanes_of(machine: Machine, roots: Iterable[Node]) -> int:
+    """Of a vector of the widest values that are computed; indices alone do not count."""
+    nodes = postorder(roots)
+    sizes = [n.dtype.compute.itemsize for n in nodes if not _is_index(n)]
+    return max(1, 4 * machine.lanes // max(4, *sizes)) if sizes else machine.lanes
+
+
+def _is_index(node: Node) -> bool:
+    return node.dtype.name == "int64" and node.op in ("index", "check_index", "const", "load")
 
 
 def _per_point(nest: LoopNest) -> tuple[Node, ...]:
