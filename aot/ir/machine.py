@@ -70,6 +70,8 @@ class Machine:
         simple_points: With fewer, idle workers do not matter: a kernel may have fewer work units
             if that makes its loops simpler.
         small_unit: A work unit of fewer takes one more of the outer loops inside.
+        idle_share: Lanes without work, for each one with it, that a row of vectors may leave.
+        left_share: Of a loop, so much may be left to a single work unit.
         compared_points: So many comparisons of points with each other take no longer than another
             launch.
         row_points: A row of so many is one step of a work unit, or a few, in registers.
@@ -127,6 +129,8 @@ class Machine:
     serial_points: int = 1 << 14
     simple_points: int = 1 << 16
     small_unit: int = 256
+    idle_share: float = 0.25
+    left_share: float = 1 / 32
     row_points: int = 1 << 15
     held_rows: tuple[int, ...] = (256, 128)
     held_columns: int = 32

@@ -48,14 +48,8 @@ from aot.symbolic import (
 JOINED = {"sum": "add", "min": "minimum", "max": "maximum", "any": "or", "all": "and"}
 """The operation that joins two results of a reduction. Products stay: see `split_reductions`."""
 
-WASTE = 0.25
-"""Lanes without work, for each one with it, that a row may leave."""
-
 LEAST_TURNS = 16
 """Long rows that are worth the combination of the short ones in them."""
-
-MULTIPLES = (64, 32, 16, 8, 4, 2)
-"""What the number of long rows should be a multiple of, so that workers can share them."""
 
 
 def lengthen_rows(graph: LoopGraph, machine: Machine) -> LoopGraph:
@@ -75,14 +69,17 @@ def lengthen_rows(graph: LoopGraph, machine: Machine) -> LoopGraph:
     return replace(graph, ops=tuple(ops), buffers=work.buffers, decisions=decisions)
 
 
-def rows_together(width: int, lanes: int) -> int:
-    """How many rows of that width make one that fills its vectors; 1 when one does by itself."""
-    if width >= 2 * lanes and _waste(width, lanes) <= WASTE:
+def rows_together(width: int, lanes: int, idle: float) -> int:
+    """How many rows of that width make one that fills its vectors; 1 when one does by itself.
+
+    `idle`: lanes without work, for each one with it, that the row may leave; half as many if long.
+    """
+    if width >= 2 * lanes and _waste(width, lanes) <= idle:
         return 1
     least = -(-2 * lanes // width)
     counts = range(least, least + lanes)
     exact = (k for k in counts if k * width % lanes == 0 and k * width <= 8 * lanes)
-    near = (k for k in counts if _waste(k * width, lanes) <= WASTE / 2)
+    near = (k for k in counts if _waste(k * width, lanes) <= idle / 2)
     return next(exact, None) or next(near, least + lanes - 1)
 
 
@@ -154,10 +151,10 @@ class _Lengthening:
                 fixed = long.extent.is_Integer and short.extent.is_Integer
                 if not fixed or {long.symbol, short.symbol} & values:
                     continue
-                count = rows_together(int(short.extent), lanes)
+                count = rows_together(int(short.extent), lanes, self.machine.idle_share)
                 far = int(long.extent) >= LEAST_TURNS * count
                 if count > 1 and far and self._neighbours(nest, offsets, long, short):
-                    return _of(long, short, count)
+                    return _of(long, short, count, self.machine)
         return None
 
     def _neighbours(self, nest: LoopNest, offsets: Iterable[Expr], long: Axis, short: Axis) -> bool:
@@ -270,12 +267,14 @@ class _Lengthening:
         return replace(with_roots(nest, rebuild(nest.roots, visit)), reduction=(lane,))
 
 
-def _of(long: Axis, short: Axis, count: int) -> _Rows:
+def _of(long: Axis, short: Axis, count: int, machine: Machine) -> _Rows:
     """The rows, as many of them as workers can share if that leaves few over."""
-    extent = int(long.extent)
-    turns = extent // count
-    shared = (turns - turns % m for m in MULTIPLES if turns % m * 32 <= turns)
-    turns = next(shared, turns)
+    turns = int(long.extent) // count
+    for shares in (8, 4, 2, 1):
+        left = turns % (shares * machine.units)
+        if left <= turns * machine.left_share:
+            turns -= left
+            break
     whole = Axis(var(f"{long.symbol}_{short.symbol}"), integer(count * int(short.extent)))
     return _Rows(short, long, count, Axis(var(f"{long.symbol}_turn"), integer(turns)), whole)
 

@@ -53,7 +53,7 @@ def _lengthened(graph: LoopGraph) -> list[str]:
     [(1, 16, 32), (3, 16, 16), (8, 16, 4), (8, 8, 2), (16, 8, 1), (33, 16, 4), (31, 16, 2)],
 )
 def test_rows_together_fill_two_vectors_at_least(width: int, lanes: int, count: int) -> None:
-    assert rows_together(width, lanes) == count
+    assert rows_together(width, lanes, 0.25) == count
     assert count == 1 or count * width >= 2 * lanes
     assert -count * width % lanes <= count * width / 8
 
