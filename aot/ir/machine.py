@@ -62,12 +62,16 @@ class Machine:
     Caches:
         large_bytes: A buffer of so many is no longer in a cache when it is read again.
         block_bytes: A block of so many still is.
+        cache_line: Bytes that come together.
+        way_bytes, ways: Of the nearest cache: lines so far apart share that many places.
 
     Work, in points of an iteration space:
         serial_points: A kernel of fewer may be a single work unit.
         simple_points: With fewer, idle workers do not matter: a kernel may have fewer work units
             if that makes its loops simpler.
         small_unit: A work unit of fewer takes one more of the outer loops inside.
+        idle_share: Lanes without work, for each one with it, that a row of vectors may leave.
+        left_share: Of a loop, so much may be left to a single work unit.
         compared_points: So many comparisons of points with each other take no longer than another
             launch.
         row_points: A row of so many is one step of a work unit, or a few, in registers.
@@ -81,7 +85,8 @@ class Machine:
     Strips of a loop, in elements of 4 bytes:
         strip_points: In pointwise kernels.
         kept_points: Where each element has an accumulator.
-        line_points: Of square tiles, as for a transposition: two cache lines.
+        line_points: Of tiles, as for a transposition, at least: two cache lines.
+        tile_points: The same, at most.
 
     Recomputation, in the prices of `hints.body_weight`:
         cheap_weight: A body up to this may be evaluated by several users instead of being stored.
@@ -90,7 +95,8 @@ class Machine:
 
     Accesses of a vector loop, in vector instructions; of neighbouring elements they are one:
         invariant_price: Of the same element at each point: loaded before the loop.
-        strided_price: Of elements that lie evenly apart.
+        strided_price: Of elements that lie evenly apart, to load them.
+        strided_store_price: The same, to store them, one after the other.
         scattered_price: Of elements anywhere.
         joined_price: Joining a lane with memory, one after the other.
         horizontal_price: Adding up the lanes of a vector, once for each result.
@@ -117,9 +123,14 @@ class Machine:
     passing_bytes: int = 16
     large_bytes: int = 4 << 20
     block_bytes: int = 1 << 18
+    cache_line: int = 64
+    way_bytes: int = 4096
+    ways: int = 8
     serial_points: int = 1 << 14
     simple_points: int = 1 << 16
     small_unit: int = 256
+    idle_share: float = 0.25
+    left_share: float = 1 / 32
     row_points: int = 1 << 15
     held_rows: tuple[int, ...] = (256, 128)
     held_columns: int = 32
@@ -130,11 +141,13 @@ class Machine:
     strip_points: int = 4096
     kept_points: int = 512
     line_points: int = 32
+    tile_points: int = 256
     cheap_weight: int = 4
     cheap_repeats: int = 8
     division_weight: int = 4
     invariant_price: float = 0.2
     strided_price: float = 10.0
+    strided_store_price: float = 20.0
     scattered_price: float = 14.0
     joined_price: float = 4.0
     horizontal_price: float = 8.0

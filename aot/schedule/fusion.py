@@ -19,6 +19,7 @@ from aot.schedule.legality import FusionState, can_fuse
 from aot.schedule.loops import build_kernel
 from aot.schedule.order import order_kernels
 from aot.schedule.scheduler import Scheduler
+from aot.schedule.short_rows import lengthen_rows
 from aot.schedule.split import split_reductions
 from aot.schedule.tile_kernels import build_tile_kernel
 
@@ -36,7 +37,7 @@ class Fused:
 
 def fuse(graph: LoopGraph, machine: Machine) -> KernelGraph:
     """Groups operations into kernels and decides their loops. All buffers must have strides."""
-    graph = split_reductions(graph, machine)
+    graph = split_reductions(lengthen_rows(graph, machine), machine)
     fused = fuse_groups(graph, initial_groups(graph), machine)
     kernels = build_kernels(graph, fused.groups, machine)
     decided = replace(kernels, decisions=(*graph.decisions, *fused.decisions))

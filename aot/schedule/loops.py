@@ -5,6 +5,7 @@ For devices that loop over points, one vector at a time; `tile_kernels.py` is fo
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from aot.ir.kernels import FusedKernel, NestKernel, Shares, Stage, Strip, TemplateKernel
@@ -17,7 +18,7 @@ from aot.schedule.merge import merge_axes, merge_outer
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.strides import StridedAccess
-from aot.schedule.vectorisation import nests_reduce, order_by_stride, stage_cost
+from aot.schedule.vectorisation import StageCost, nests_reduce, order_by_stride, stage_cost
 
 GAIN = 0.15
 """Share of its price that a kernel must save for a shared loop to become an inner one."""
@@ -131,8 +132,8 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
     if transposed is not None:
         rest.remove(transposed)
         inner.insert(0, transposed)
-        outer = with_outer(group, tuple(rest))
-        return outer, Strip(vector, machine.line_points)
+        size = _tile_points(scheduler, cost, vector, transposed, rest)
+        return with_outer(group, tuple(rest)), Strip(vector, size)
     between = _between(scheduler, cost.moves, vector, rest)
     if between is not None and hints.value(vector.extent) > machine.strip_points:
         rest.remove(between)
@@ -177,6 +178,34 @@ def _transposed_axis(
             if long and across == 1 and along not in (0, 1):
                 return axis
     return None
+
+
+def _tile_points(
+    scheduler: Scheduler, cost: StageCost, vector: Axis, transposed: Axis, rest: list[Axis]
+) -> int:
+    """The length of strips of `vector`, for each of whose points a cache line stays.
+
+    Each line serves the elements of `transposed` that follow. As long as the nearest cache has
+    places for those lines, a half of them for what is stored; and as short as work units ask for.
+    """
+    hints, machine = scheduler.hints, scheduler.machine
+    size = machine.tile_points
+    for move in cost.moves:
+        along = move.stride(vector.symbol)
+        if move.stride(transposed.symbol) != 1 or along in (None, 0, 1):
+            continue
+        if along is None or along.free_symbols:
+            size = min(size, machine.tile_points // 2)
+            continue
+        apart = math.gcd(int(along) * cost.itemsizes[move.buffer], machine.way_bytes)
+        places = machine.way_bytes // max(apart, machine.cache_line) * machine.ways
+        size = min(size, places // 2)
+    units = hints.volume(rest)
+    while size > machine.line_points:
+        if units * -(-hints.value(vector.extent) // size) >= machine.cut_units:
+            break
+        size //= 2
+    return max(size, machine.line_points)
 
 
 def _between(

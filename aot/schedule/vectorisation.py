@@ -5,7 +5,7 @@ Prices are in vector instructions, from strides and extents at the hint sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.ir.hints import Hints, body_weight
@@ -15,7 +15,7 @@ from aot.ir.scalar import Node, postorder
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft
 from aot.schedule.strides import StridedAccess, strided_accesses, symbols_as_values
-from aot.symbolic import Symbol
+from aot.symbolic import Expr, Symbol
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class StageCost:
 
     `operations`: price of the body at every point; `after`: once the reduction has ended.
     `values`: loop variables that the body computes with, such as those of its conditions.
+    `itemsizes`: bytes of an element, by buffer. `lanes`: of a vector.
     """
 
     hints: Hints
@@ -34,6 +35,8 @@ class StageCost:
     operations: int
     after: int
     values: frozenset[Symbol]
+    itemsizes: Mapping[str, int]
+    lanes: int
 
     def along(self, axis: Axis | None) -> float:
         """Price when `axis` is the vector loop; None for scalar code."""
@@ -41,24 +44,44 @@ class StageCost:
         if axis is None:
             return float(points * (len(self.moves) + self.operations))
         extent = max(1, self.hints.value(axis.extent))
-        vectors = points / extent * -(-extent // self.machine.lanes)
+        vectors = points / extent * -(-extent // self.lanes)
         price = sum(self._access(move, axis.symbol) for move in self.moves) + self.operations
         total = vectors * price
         kept = self.hints.volume((*self.outer, *self.stage.inner))
         if axis in self.stage.reduction:
             return total + kept * (self.machine.horizontal_price + self.after)
-        return total + kept * self.after / self.machine.lanes
+        return total + kept * self.after / self.lanes
 
     def _access(self, move: StridedAccess, symbol: Symbol) -> float:
         """Of one vector of an access."""
         stride = move.stride(symbol)
         if move.joins and stride != 1:
-            return self.machine.joined_price * self.machine.lanes
+            return self.machine.joined_price * self.lanes
         if stride is None:
             return self.machine.scattered_price
         if stride == 0 and symbol not in self.values:
             return self.machine.invariant_price
-        return 1.0 if stride in (0, 1) else self.machine.strided_price
+        if stride in (0, 1):
+            return 1.0
+        apart = self.machine.strided_store_price if move.store else self.machine.strided_price
+        return apart + self._lines(move, stride) / self.machine.instruction_bytes
+
+    def _lines(self, move: StridedAccess, stride: Expr) -> float:
+        """Bytes that a vector of elements apart brings along and that only other units need.
+
+        Those of the cache lines around the elements, when no cache holds all lines that a unit
+        walks until its neighbour does.
+        """
+        item, line = self.itemsizes[move.buffer], self.machine.cache_line
+        walked = [a for a in self.stage.domain if move.stride(a.symbol) != 0]
+        inside = any(move.stride(a.symbol) == 1 for a in walked)
+        beside = any(move.stride(a.symbol) == 1 for a in self.outer)
+        if inside or not beside or stride.free_symbols:
+            return 0.0
+        each = min(line, abs(int(stride)) * item)
+        if self.hints.volume(walked) * each <= self.machine.block_bytes:
+            return 0.0
+        return float(self.lanes * (each - item))
 
     def best(self, candidates: Sequence[Axis]) -> tuple[float, Axis | None]:
         """The cheapest candidate, scalar code among them; the last of equals."""
@@ -80,7 +103,21 @@ def stage_cost(scheduler: Scheduler, outer: tuple[Axis, ...], stage: StageDraft)
     inside = body_weight(everywhere)
     values = symbols_as_values(everywhere)
     hints, machine = scheduler.hints, scheduler.machine
-    return StageCost(hints, machine, stage, outer, moves, inside, whole - inside, values)
+    itemsizes = {m.buffer: scheduler.graph.buffers[m.buffer].dtype.itemsize for m in moves}
+    lanes = lanes_of(machine, everywhere)
+    after = whole - inside
+    return StageCost(hints, machine, stage, outer, moves, inside, after, values, itemsizes, lanes)
+
+
+def lanes_of(machine: Machine, roots: Iterable[Node]) -> int:
+    """Of a vector of the widest values that are computed; indices alone do not count."""
+    nodes = postorder(roots)
+    sizes = [n.dtype.compute.itemsize for n in nodes if not _is_index(n)]
+    return max(1, 4 * machine.lanes // max(4, *sizes)) if sizes else machine.lanes
+
+
+def _is_index(node: Node) -> bool:
+    return node.dtype.name == "int64" and node.op in ("index", "check_index", "const", "load")
 
 
 def _per_point(nest: LoopNest) -> tuple[Node, ...]:

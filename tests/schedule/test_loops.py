@@ -67,6 +67,16 @@ def test_transposing_kernels_run_in_narrow_strips() -> None:
     assert len(stage.order) == 2
 
 
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [((8192, 500), 256), ((8192, 1024), 32), ((8192, 528), 256), ((2048, 500), 128)],
+    ids=("odd", "lines that share places", "all places", "few work units"),
+)
+def test_tiles_are_as_long_as_a_cache_holds_their_lines(shape: tuple[int, int], size: int) -> None:
+    kernel = only_kernel(make_graph(_turned, {"x": shape}))
+    assert kernel.strip is not None and kernel.strip.size == size
+
+
 def test_row_reductions_vectorise_the_row() -> None:
     kernel = only_kernel(make_graph(lambda _, x: [reduce_op("sum", x, 1)], {"x": (256, 512)}))
     (stage,) = kernel.stages

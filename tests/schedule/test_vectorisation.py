@@ -6,14 +6,24 @@ from collections.abc import Sequence
 
 import pytest
 
+from aot.ir.dtypes import FLOAT64
 from aot.ir.hints import hints_of
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis
 from aot.lowering.builder import GraphBuilder, Tensor
+from aot.passes.layout import choose_layouts
 from aot.schedule.stages import StageDraft
 from aot.schedule.strides import strided_accesses
 from aot.schedule.vectorisation import StageCost, nests_reduce, order_by_stride, stage_cost
-from tests.schedule.graphs import Body, concatenate, reduce_op, transpose, unary_op
+from tests.schedule.graphs import (
+    DEVICE,
+    Body,
+    concatenate,
+    make_graph,
+    reduce_op,
+    transpose,
+    unary_op,
+)
 from tests.schedule.steps import laid, scheduler
 
 
@@ -94,3 +104,31 @@ def test_the_loop_that_moves_farthest_is_the_outermost(body: Body, order: list[i
     loads = [m for m in strided_accesses(graph, nest) if not m.store]
     if body is _turned:
         assert order_by_stride(hints_of(()), loads, nest.axes) == list(reversed(nest.axes))
+
+
+def test_lanes_are_those_of_the_widest_values() -> None:
+    graph = laid(_exp, {"x": (64, 8)})
+    wide = choose_layouts(make_graph(_exp, {"x": (64, 8)}, dtypes={"x": FLOAT64}), DEVICE)
+    (cost, axes), (double, _) = _cost(graph), _cost(wide)
+    assert (cost.lanes, double.lanes) == (DEVICE.lanes, DEVICE.lanes // 2)
+    assert double.along(axes[1]) == cost.along(axes[1])  # eight lanes are all, or half of them
+    assert double.along(axes[0]) == 2 * cost.along(axes[0])
+
+
+def test_lines_that_other_units_read_too_are_paid_for() -> None:
+    """Down one of eight columns, each element brings seven along; a cache may hold a few."""
+
+    def price(rows: int) -> float:
+        (nest,) = laid(_columns, {"x": (rows, 8)}).ops
+        graph = laid(_columns, {"x": (rows, 8)})
+        stage = StageDraft((), nest.reduction, (nest,))
+        return stage_cost(scheduler(graph), nest.axes, stage).along(nest.reduction[0]) / rows
+
+    many, few = (price(rows) for rows in (1 << 16, 1 << 10))
+    assert many - few == pytest.approx(8 * 28 / DEVICE.instruction_bytes, rel=0.05)
+
+
+def test_stores_apart_are_dearer_than_loads_apart() -> None:
+    cost, (row, column) = _cost(laid(_turned, {"x": (64, 64)}))
+    assert cost.along(row) != cost.along(column)
+    assert cost.best((row, column))[1] == column
