@@ -108,6 +108,11 @@ def greatest(size: Expr, ranges: Ranges) -> int:
     return 1 << 30 if found is None else found
 
 
+def fixed(size: Expr) -> int:
+    """A size as templates have it among their constants: -1 where it is known when they run."""
+    return int(size) if is_int(size) else -1
+
+
 def outer_coordinates(
     writer: Writer, position: str, axes: Sequence[Axis], names: Mapping[Symbol, str]
 ) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from aot.backends.cpp.attention_heuristic import AttentionBlocking, attention_blocking
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
-from aot.backends.cpp.operands import greatest, strided, template_type
+from aot.backends.cpp.operands import fixed, greatest, strided, template_type
 from aot.backends.cpp.text import Writer, index_text, literal
 from aot.backends.cpp.tile import (
     COLUMN,
@@ -152,15 +152,13 @@ def _mask_index(t: _Attention, view: View) -> tuple[Expr, ...]:
 
 
 def _config(t: _Attention) -> str:
-    q = t.blocking
+    q, sq = t.blocking, fixed(t.call.output.axes[2].extent)
+    sizes = {"D": q.d, "DV": q.dv, "SQ": sq, "QB": q.qb, "HB": q.hb, "KB": q.kb}
     causal = "true" if t.call.causal else "false"
     lines = [
         f"struct {NAME}_config : aot::tmpl::AttentionConfig {{",
         f"  using A = {template_type(t.dtype)};",
-        *(
-            f"  static constexpr int64_t {name} = {value};"
-            for name, value in (("D", q.d), ("DV", q.dv), ("QB", q.qb), ("HB", q.hb), ("KB", q.kb))
-        ),
+        *(f"  static constexpr int64_t {name} = {value};" for name, value in sizes.items()),
         f"  static constexpr bool CAUSAL = {causal};",
         "};",
     ]

@@ -31,6 +31,7 @@ from aot.backends.cpp.kernel import (
 )
 from aot.backends.cpp.operands import (
     Strided,
+    fixed,
     pack_weight,
     strided,
     template_type,
@@ -428,6 +429,9 @@ def _winograd(body: Body, c: _Convolution, tile: tuple[int, int], graph: KernelG
     kind, padding = template_type(c.dtype), c.shape.padding
     values = {"IC": c.shape.ic, "OC": c.shape.oc, "PH": padding[1], "PW": padding[2]}
     values |= {"ROWS": blocking.rows, "COLS": blocking.columns, "NB": blocking.nb}
+    down = c.images * ceil_div(c.out[1], tile[0])
+    across = ceil_div(c.out[2], tile[1])
+    values |= {"DOWN": fixed(down), "ACROSS": fixed(across)}
     lines = [f"struct {NAME}_config : aot::tmpl::WinogradConfig {{", f"  using A = {kind};"]
     lines += [f"  static constexpr int TH = {tile[0]}, TW = {tile[1]};"]
     lines += [f"  static constexpr int64_t {name} = {value};" for name, value in values.items()]
@@ -437,8 +441,7 @@ def _winograd(body: Body, c: _Convolution, tile: tuple[int, int], graph: KernelG
     fields = {n: v for n, v in _fields(c).items() if n not in {"sd", "d", "od"}}
     _assign(writer, {**fields, "w": weight})
     writer.line("aot::tmpl::winograd(call, begin, end, args->scratch, epilogue);")
-    rows = ceil_div(c.images * ceil_div(c.out[1], tile[0]), blocking.rows)
-    columns = ceil_div(ceil_div(c.out[2], tile[1]), blocking.columns)
+    rows, columns = ceil_div(down, blocking.rows), ceil_div(across, blocking.columns)
     work = product((rows, columns, integer(-(-c.shape.oc // blocking.nb))))
     scratch = integer(-(-blocking.scratch_bytes // 64) * 64)
     return _Made(config, "aot/tmpl/winograd.h", work, scratch, blocking.grain)
@@ -461,7 +464,7 @@ def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
     writer = body.writer
     values = {"G": c.shape.groups, "IC": c.shape.ic, "OC": c.shape.oc}
     values.update({"MB": blocking.mb, "NB": blocking.nb, "MC": blocking.mc, "NC": blocking.nc})
-    values.update({"KB": blocking.kb, "ROWS": blocking.rows})
+    values.update({"KB": blocking.kb, "ROWS": blocking.rows, "PIXELS": fixed(c.pixels)})
     types = [
         f"  using A = {template_type(c.dtype)};",
         f"  using B = {template_type(stored)};",

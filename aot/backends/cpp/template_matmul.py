@@ -10,6 +10,7 @@ from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
 from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
 from aot.backends.cpp.operands import (
     Strided,
+    fixed,
     greatest,
     outer_coordinates,
     pack_weight,
@@ -205,9 +206,6 @@ def _is_batch(view: View) -> bool:
 
 
 def _config(p: _Product) -> str:
-    def fixed(expr: Expr) -> int:
-        return int(expr) if is_int(expr) else -1
-
     q = p.blocking
     values = {"M": fixed(p.m), "N": fixed(p.n), "K": fixed(p.k)}
     values.update({"MB": q.mb, "NB": q.nb, "MC": q.mc, "NC": q.nc, "KB": q.kb})

@@ -70,3 +70,21 @@ def test_attention_with_masks_groups_and_merged_heads(dtype):
         program.check(
             inputs, {"s0": size}, rtol=1e-5 if exact else 2e-2, atol=1e-5 if exact else 2e-2
         )
+
+
+@pytest.mark.parametrize("queries", [1, 3, 75, 139])
+def test_constant_queries_are_cut_as_the_template_counts_them(queries):
+    rng = np.random.default_rng(seeded(queries))
+    maker = GraphMaker()
+    shape = [1, 2, queries, 16]
+    inputs = {}
+    for name in "qkv":
+        maker.buffer(name, FLOAT32, shape)
+        inputs[name] = rng.normal(size=shape).astype("f4")
+    out = maker.output("o", FLOAT32, shape)
+    operands = {name: view(name, shape) for name in "qkv"}
+    template(maker, Attention, operands, view(out, shape), [], scale=0.25, causal=False)
+    program = Program(maker.graph())
+    (function,) = program.emitted.functions
+    assert f"SQ = {queries};" in function.text
+    program.check(inputs, rtol=1e-5, atol=1e-5)

@@ -120,6 +120,26 @@ def test_weights_that_the_model_computes_and_half_inputs():
     program.check(inputs, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("size", [(1, 3), (9, 15)])
+def test_constant_pixels_are_cut_as_the_template_counts_them(size):
+    rng = np.random.default_rng(seeded(5))
+    maker = GraphMaker()
+    x_shape, w_shape, y_shape = [1, 32, *size], [24, 32, 1, 1], [1, 24, *size]
+    maker.buffer("x", FLOAT32, x_shape, channels_last(x_shape))
+    maker.buffer("w", FLOAT32, w_shape, kind="weight")
+    out = maker.output("y", FLOAT32, y_shape, channels_last(y_shape))
+    attrs = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+    operands = {"x": view("x", x_shape), "w": view("w", w_shape)}
+    template(maker, Conv, operands, view(out, y_shape), [], **attrs)
+    program = Program(maker.graph())
+    (function,) = program.emitted.functions
+    assert f"PIXELS = {size[0] * size[1]};" in function.text
+    assert "PATCH = false" in function.text
+    inputs = {"x": rng.normal(size=x_shape).astype("f4"), "w": rng.normal(size=w_shape)}
+    inputs["w"] = (inputs["w"] / 5).astype("f4")
+    program.check(inputs, rtol=1e-5, atol=2e-5)
+
+
 def phases(maker, channels, stride, layout):
     """A convolution whose outputs are the phases of a transposed one, stored where these belong."""
     name = f"{channels}_{stride}_{layout}"

@@ -13,7 +13,8 @@ SOURCE = """
 using namespace aot::tmpl;
 struct Cfg : AttentionConfig {{
   using A = {a};
-  static constexpr int64_t D = {d}, DV = {dv}, QB = {qb}, HB = {hb}, KB = {kb};
+  static constexpr int64_t D = {d}, DV = {dv}, SQ = {sq};
+  static constexpr int64_t QB = {qb}, HB = {hb}, KB = {kb};
   static constexpr bool CAUSAL = {causal};
 }};
 using T = compute_t<Cfg::A>;
@@ -80,11 +81,12 @@ def reference(q, k, v, scale, mask, causal, group):
     return np.einsum("bhqk,bhkd->bqhd", weights, v)
 
 
-def library_for(level, blocking, dtype="float32", causal=False):
+def library_for(level, blocking, dtype="float32", causal=False, sq=-1):
     text = SOURCE.format(
         a=CTYPES[dtype],
         d=blocking.d,
         dv=blocking.dv,
+        sq=sq,
         qb=blocking.qb,
         hb=blocking.hb,
         kb=blocking.kb,
@@ -170,6 +172,14 @@ def test_heads_of_a_group_in_a_unit(level, sq, sk, dtype, causal):
     out = run(library, JOINED, q, k, v, mask=mask, pieces=3)
     expected = reference(q, k, v, 0.3, mask, causal, 4)
     np.testing.assert_allclose(out, expected, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(("blocking", "sq"), [(SMALL, 75), (JOINED, 5), (SMALL, 1)])
+def test_constant_queries_are_cut_as_the_template_counts_them(level, blocking, sq):
+    q, k, v = tensors(2, 8, 2, sq, 50, 24, 20)
+    library = library_for(level, blocking, sq=sq)
+    out = run(library, blocking, q, k, v, pieces=3)
+    np.testing.assert_allclose(out, reference(q, k, v, 0.3, None, False, 4), rtol=2e-5, atol=2e-6)
 
 
 def test_heads_are_joined_while_queries_are_few_and_units_many():

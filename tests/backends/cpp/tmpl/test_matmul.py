@@ -1,7 +1,7 @@
 """The matmul template against NumPy in float64: odd shapes, types, strides, splits of the work."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
@@ -114,6 +114,7 @@ SMALL = MatmulBlocking(
     narrow_a=False,
     narrow_b=False,
 )
+DIVIDED = (75, 70, 30)
 ONE_PANEL = [(300, 8, 157), (9, 16, 64), (200, 5, 31)]
 CONSTANT = [(8, 16, 16), (5, 48, 7), (129, 100, 300), (1, 64, 500)]
 
@@ -156,6 +157,7 @@ def variants() -> dict[str, Variant]:
         table[f"rectangle_bfloat16_{k}"] = Variant(blocking, "bfloat16")
     for i, shape in enumerate(CONSTANT):
         table[f"constant{i}"] = Variant(matmul_blocking(*shape), "float32", shape)
+    table["divided"] = Variant(replace(SMALL, mc=20), static=DIVIDED)
     for i, shape in enumerate(ONE_PANEL):
         blocking = matmul_blocking(*shape, a_bytes=2, b_bytes=2, b_packed=False)
         table[f"one_panel{i}"] = Variant(blocking, "bfloat16", shape)
@@ -420,6 +422,11 @@ def test_batches(level, shared_b):
 @pytest.mark.parametrize("i", range(len(CONSTANT)))
 def test_constant_sizes(level, i):
     check(level, f"constant{i}", CONSTANT[i])
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 4, 100])
+def test_constant_sizes_are_divided_in_any_way(level, pieces):
+    check(level, "divided", DIVIDED, pieces=pieces)
 
 
 def test_many_rows_finish_strip_by_strip(level):

@@ -44,6 +44,7 @@ struct Cfg : WinogradConfig {{
   static constexpr int64_t IC = {ic}, OC = {oc}, PH = {ph}, PW = {pw};
   static constexpr int TH = {down}, TW = {across};
   static constexpr int64_t ROWS = {rows}, COLS = {columns}, NB = {nb};
+  static constexpr int64_t DOWN = {tiles[0]}, ACROSS = {tiles[1]};
 }};
 EXPORT int64_t scratch_{name}() {{ return winograd_scratch<Cfg>(); }}
 EXPORT void run_{name}(const float* x, int64_t sn, int64_t sh, int64_t sw, const float* w,
@@ -78,6 +79,8 @@ CASES: dict[str, Case] = {
     "errs": (shape_of(32, 32), (1, 28, 28), (4, 2), {}),
     "errs_deep": (shape_of(512, 32), (1, 12, 12), (4, 4), {}),
 }
+CONSTANT = ("odd", "images", "pieces", "pieces_wide", "none")
+"""Cases whose numbers of tiles are constants of the template."""
 
 
 def sizes(name: str) -> tuple[ConvShape, tuple[int, int, int], tuple[int, int]]:
@@ -95,8 +98,11 @@ def text() -> str:
     made = HEADER
     for name in CASES:
         b = blocking_of(name)
+        _, (n, *_), out = sizes(name)
+        tiles = [n * -(-out[0] // b.tile[0]), -(-out[1] // b.tile[1])]
         made += CASE.format(
             name=name,
+            tiles=tiles if name in CONSTANT else (-1, -1),
             ic=b.shape.ic,
             oc=b.shape.oc,
             ph=b.shape.padding[1],

@@ -62,7 +62,7 @@ void subtract_product(int64_t rows, int64_t columns, int64_t depth, Seen<T> a, c
           at + i, 0, min64(kHeight, rows - i), 1, kc, source, panels - from, place, ldc};
       const tmpl::MicroArgs<T> micro{at + i, 0,     1,   0,       kc, nullptr, 0,
                                      kPanel, place, ldc, nullptr, 0,  true};
-      tmpl::chunk_by_panels<tmpl::MultiplyAdd<T>>(block, micro, 0);
+      tmpl::chunk_by_panels<tmpl::MultiplyAdd<T>, tmpl::kAllHeights>(block, micro, 0);
     }
   }
 }

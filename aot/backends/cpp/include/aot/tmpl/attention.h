@@ -34,6 +34,7 @@ struct AttentionConfig {
   using A = float;                    // element of Q, K and V in memory
   static constexpr int64_t D = 64;    // size of a query and a key
   static constexpr int64_t DV = 64;   // size of a value
+  static constexpr int64_t SQ = -1;   // queries, or -1: given at run time
   static constexpr int64_t QB = 64;   // rows of a work unit: queries of its heads
   static constexpr int64_t HB = 1;    // heads of a work unit
   static constexpr int64_t KB = 192;  // keys of a block, a multiple of 16
@@ -84,6 +85,21 @@ constexpr int64_t attention_scratch() {
 
 namespace detail {
 
+// Rows of the block whose first query is q0, of `sq` queries.
+template <class Cfg>
+constexpr int64_t attention_rows(int64_t sq, int64_t q0) {
+  return Cfg::HB == 1 ? min64(Cfg::QB, sq - q0) : Cfg::HB * sq;
+}
+
+// The heights of strips of the first block and of the last: those between are like the first.
+template <class Cfg, class T>
+constexpr Heights attention_heights() {
+  if (Cfg::SQ <= 0) return kAllHeights;
+  const int64_t last = Cfg::HB == 1 ? (Cfg::SQ - 1) / Cfg::QB * Cfg::QB : 0;
+  return Strips<T>(attention_rows<Cfg>(Cfg::SQ, 0)).heights() |
+         Strips<T>(attention_rows<Cfg>(Cfg::SQ, last)).heights();
+}
+
 // One block of queries of one head, or all queries of several: row i is query i % sq of head
 // h + i / sq then.
 template <class Cfg, class Mod>
@@ -97,6 +113,7 @@ struct AttentionBlock {
   static constexpr bool kInPlace = std::is_same_v<A, T>;
   static constexpr int64_t kWholeDv = Cfg::DV / kPanel * kPanel;
   static constexpr int64_t kFewRows = min64(4, RegisterBlock<T>::kRows);
+  static constexpr Heights kHeights = attention_heights<Cfg, T>();
 
   const AttentionArgs<Cfg>& p;
   T* room;
@@ -237,8 +254,8 @@ struct AttentionBlock {
     for (int64_t j = 0; j < panels;) {
       const int np = next_panels(panels - j, widest);
       const T* at = b.b + j * b.panel_stride;
-      kMicroTable<MultiplyAdd<T>>.fn[mr - 1][np - 1](
-          {row, 0, 1, 0, kc, at, b.panel_stride, b.step, c + j * kPanel, ldc, at, 0, add});
+      micro<MultiplyAdd<T>, kHeights>(
+          mr, np, {row, 0, 1, 0, kc, at, b.panel_stride, b.step, c + j * kPanel, ldc, at, 0, add});
       j += np;
     }
   }
@@ -285,7 +302,7 @@ void attention(const AttentionArgs<Cfg>& p, int64_t begin, int64_t end, void* sc
   for (int64_t u = begin; u < end; ++u) {
     const int64_t head = u / qt * Cfg::HB, q0 = u % qt * Cfg::QB;
     const int64_t b = head / p.heads, h = head % p.heads;
-    const int64_t rows = Cfg::HB == 1 ? min64(Cfg::QB, p.sq - q0) : Cfg::HB * p.sq;
+    const int64_t rows = detail::attention_rows<Cfg>(p.sq, q0);
     const Block block{p, static_cast<typename Block::T*>(scratch), mod, b, h, q0, rows};
     block.run();
     block.by_heads(0, rows, [&](int64_t of, int64_t first, int64_t i, int64_t count) {

@@ -3,7 +3,6 @@
 #ifndef AOT_TMPL_BYTES_H_
 #define AOT_TMPL_BYTES_H_
 
-#include <immintrin.h>
 #include <stdint.h>
 
 #include "aot/kernel/prelude.h"

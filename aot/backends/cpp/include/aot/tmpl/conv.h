@@ -40,6 +40,7 @@ struct ConvConfig {
   static constexpr int64_t SD = 1, SH = 1, SW = 1;  // stride
   static constexpr int64_t DD = 1, DH = 1, DW = 1;  // dilation
   static constexpr int64_t PD = 0, PH = 0, PW = 0;  // padding before the data
+  static constexpr int64_t PIXELS = -1;             // M, or -1: follows from the arguments
   static constexpr int64_t MB = 128;                // pixels and channels of a work unit
   static constexpr int64_t NB = 64;
   static constexpr int64_t MC = 128;  // pixels and channels of the epilogue's tile
@@ -106,6 +107,9 @@ struct ConvRun {
   static_assert(Cfg::PATCH || std::is_same_v<A, T>, "narrow inputs need PATCH");
   static_assert(Cfg::PATCH || !Cfg::TURNED, "only a patch serves one plane at a time");
   static constexpr int64_t kPanelStride = packed_rows<B>(S::kK) * kPanel;
+  // With PATCH, units are cut where rows and planes end.
+  static constexpr Heights kHeights =
+      heights_of_units<T>(Cfg::PATCH ? -1 : Cfg::PIXELS, Cfg::MB, Cfg::MC);
 
   const ConvArgs<Cfg>& p;
   T* tile;
@@ -167,9 +171,10 @@ struct ConvRun {
           fill_patch(g, pixel(m), rows, input);
         }
       }
-      const int64_t blocks = ceil_div(end - m, Cfg::MC), first = m;
-      for (int64_t i = 0; i < blocks; ++i) {
-        const int64_t stop = first + (end - first) * (i + 1) / blocks;
+      const Blocks blocks(end - m, Cfg::MC);
+      const int64_t first = m;
+      for (int64_t i = 0; i < blocks.count; ++i) {
+        const int64_t stop = first + blocks.begin(i + 1);
         block(g, m, stop, n0, n1, first / p.ow);
         m = stop;
       }
@@ -213,7 +218,7 @@ struct ConvRun {
       }
 #endif
       if constexpr (S::kWidenB) {
-        block_by_panels<MultiplyAdd<T>, Cfg::KB>(
+        block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(
             BlockArgs<T, NarrowB<T, B>>{table, Cfg::MC, pixels, S::kTaps, S::kRun,
                                         NarrowB<T, B>{w, kPanelStride, b_copy}, panels, tile,
                                         S::kLd},
@@ -275,9 +280,9 @@ struct ConvRun {
                                         w,     panels,  tile,   S::kLd};
     if (S::kTaps * kc <= Cfg::KB && p.n * p.od * p.oh * p.ow > 4 * Cfg::MC) {
       // Many pixels per unit of W mean that it is warm: finish strip by strip.
-      block_by_strips<Op>(args, part);
+      block_by_strips<Op, kHeights>(args, part);
     } else {
-      block_by_panels<Op, Cfg::KB>(args, RowsInPlace());
+      block_by_panels<Op, Cfg::KB, kHeights>(args, RowsInPlace());
       part(0, pixels);
     }
   }

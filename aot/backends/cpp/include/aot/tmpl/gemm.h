@@ -88,42 +88,116 @@ constexpr MicroFn<typename Op::Type> micro_for(int panels, std::integer_sequence
   return fn;
 }
 
-// fn[rows - 1][panels - 1]; null where the register block does not fit.
+// Heights of strips: bit h is set where there are some of h + 1 rows. Where a call's sizes are
+// constants, it names those that it cuts, and only their micro-kernels are compiled for it: for the
+// widest vectors they are most of what a compiler has to do for a product.
+using Heights = uint32_t;
+inline constexpr Heights kAllHeights = ~Heights{0};
+
+// fn[rows - 1][panels - 1]; null where the register block does not fit or the height is not named.
 template <class T>
 struct MicroTable {
   MicroFn<T> fn[RegisterBlock<T>::kRows][4];
 };
 
-template <class Op, int... MR>
+template <class Op, Heights kHeights, int... MR>
 constexpr auto make_micro_table(std::integer_sequence<int, MR...>) {
   using T = typename Op::Type;
   MicroTable<T> table{};
   (
       [&] {
-        constexpr int kMax = RegisterBlock<T>::panels_for(MR + 1);
-        for (int p = 1; p <= kMax; ++p) {
-          table.fn[MR][p - 1] = micro_for<Op, MR + 1>(p, std::make_integer_sequence<int, kMax>{});
+        if constexpr ((kHeights >> MR & 1) != 0) {
+          constexpr int kMax = RegisterBlock<T>::panels_for(MR + 1);
+          for (int p = 1; p <= kMax; ++p) {
+            table.fn[MR][p - 1] = micro_for<Op, MR + 1>(p, std::make_integer_sequence<int, kMax>{});
+          }
         }
       }(),
       ...);
   return table;
 }
 
-template <class Op>
-inline constexpr MicroTable<typename Op::Type> kMicroTable = make_micro_table<Op>(
+template <class Op, Heights kHeights>
+inline constexpr MicroTable<typename Op::Type> kMicroTable = make_micro_table<Op, kHeights>(
     std::make_integer_sequence<int, RegisterBlock<typename Op::Type>::kRows>{});
+
+#if defined(AOT_TMPL_ONLY_NAMED_HEIGHTS)
+inline constexpr bool kOnlyNamed = true;  // tests: a height that is not named ends the process
+#else
+inline constexpr bool kOnlyNamed = false;
+#endif
+
+// A strip of any height by the smallest micro-kernel: slow, and the same sums.
+template <class Op, class T = typename Op::Type>
+__attribute__((noinline, cold)) void any_height(MicroArgs<T> m, int rows, int panels) {
+  if (kOnlyNamed) __builtin_trap();
+  const MicroArgs<T> first = m;
+  for (int j = 0; j < panels; ++j) {
+    for (int i = 0; i < rows; ++i) {
+      m.rows = first.rows + i;
+      m.b = first.b + j * first.panel_stride;
+      m.c = first.c + i * first.ldc + j * kPanel;
+      micro_kernel<Op, 1, 1>(m);
+    }
+  }
+}
+
+// One strip of `rows` rows by `panels` panels. It is right at every height that fits the register
+// block, and fast at those in kHeights.
+template <class Op, Heights kHeights, class T = typename Op::Type>
+AOT_INLINE void micro(int rows, int panels, const MicroArgs<T>& m) {
+  constexpr Heights kPossible = (Heights{1} << RegisterBlock<T>::kRows) - 1;
+  constexpr Heights kNamed = kHeights & kPossible;  // the same table for all that name the same
+  const MicroFn<T> fn = kMicroTable<Op, kNamed>.fn[rows - 1][panels - 1];
+  if constexpr (kNamed != kPossible) {
+    if (__builtin_expect(fn == nullptr, 0)) return any_height<Op>(m, rows, panels);
+  }
+  fn(m);
+}
 
 // Cuts `mrows` rows into strips of nearly equal height, none above the register block.
 template <class T>
 struct Strips {
   int64_t count, base, extra;  // the first `extra` strips have base + 1 rows
-  explicit AOT_INLINE Strips(int64_t mrows)
+  explicit constexpr AOT_INLINE Strips(int64_t mrows)
       : count(ceil_div(mrows, RegisterBlock<T>::kRows)),
         base(mrows / count),
         extra(mrows % count) {}
-  AOT_INLINE int rows(int64_t i) const { return int(base + (i < extra)); }
-  AOT_INLINE int64_t begin(int64_t i) const { return i * base + min64(i, extra); }
+  constexpr AOT_INLINE int rows(int64_t i) const { return int(base + (i < extra)); }
+  constexpr AOT_INLINE int64_t begin(int64_t i) const { return i * base + min64(i, extra); }
+  // The first strip is of the highest, the last of the lowest.
+  constexpr Heights heights() const {
+    return Heights{1} << (rows(0) - 1) | Heights{1} << (rows(count - 1) - 1);
+  }
 };
+
+// Cuts rows into blocks of nearly equal size, none above `most` rows.
+struct Blocks {
+  int64_t rows, count;
+  constexpr AOT_INLINE Blocks(int64_t all, int64_t most) : rows(all), count(ceil_div(all, most)) {}
+  constexpr AOT_INLINE int64_t begin(int64_t i) const { return rows * i / count; }
+  constexpr AOT_INLINE int64_t size(int64_t i) const { return begin(i + 1) - begin(i); }
+  // The heights of all blocks' strips: sizes are the quotient, rounded down or up.
+  template <class T>
+  constexpr Heights heights() const {
+    return Strips<T>(rows / count).heights() | Strips<T>(ceil_div(rows, count)).heights();
+  }
+};
+
+// The heights where work units of `unit` rows each, of `rows` in all (-1: not a constant), are
+// divided among threads in any way, a thread's neighbours are joined and then cut into blocks.
+template <class T>
+constexpr Heights heights_of_units(int64_t rows, int64_t unit, int64_t block) {
+  constexpr int64_t kMostUnits = 1024;  // a compiler counts them in 0.03 s
+  const int64_t units = ceil_div(rows, unit);
+  if (rows < 0 || units > kMostUnits) return kAllHeights;
+  Heights found = 0;
+  for (int64_t n = 1; n <= units; ++n) {  // n units from anywhere but the end, and those at the end
+    found |= Blocks(min64(n * unit, rows), block).template heights<T>();
+    found |= Blocks(rows - (units - n) * unit, block).template heights<T>();
+  }
+  return found;
+}
 
 // The next group of panels: the widest the strip height allows, but two pairs rather than 3 + 1,
 // because a single panel leaves the adders waiting for each other.
@@ -134,7 +208,7 @@ AOT_INLINE int next_panels(int64_t left, int widest) {
 
 // Strips outermost: the rows of a strip stay in L1 while B streams from L2, and done(i0, i1) is
 // called with finished rows that are still in L1. For K that fits one chunk and B that is warm.
-template <class Op, class T, class Done>
+template <class Op, Heights kHeights, class T, class Done>
 AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& done) {
   const Strips<T> strips(a.mrows);
   for (int64_t s = 0; s < strips.count; ++s) {
@@ -148,8 +222,9 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
       const T* b = a.b.b + j * a.b.panel_stride;
       T* c = a.c + i0 * a.ldc + j * kPanel;
       const T* fetch = j == 0 && a.taps == 1 ? next : b;
-      kMicroTable<Op>.fn[mr - 1][np - 1]({a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b,
-                                          a.b.panel_stride, kPanel, c, a.ldc, fetch, 0, false});
+      micro<Op, kHeights>(mr, np,
+                          {a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b, a.b.panel_stride, kPanel,
+                           c, a.ldc, fetch, 0, false});
       j += np;
     }
     done(i0, i0 + mr);
@@ -179,7 +254,7 @@ AOT_INLINE void fetch_part(const Panels<T>& view, int64_t s, int64_t strips, int
 // One chunk of K for the whole block, panels outermost: the chunk's panels stay in L1 while the
 // strips pass, and the strips fetch the next panels, so B is read from memory once. `k` is the
 // chunk's first k in all of K; m says which rows and taps it has.
-template <class Op, class T, class Source>
+template <class Op, Heights kHeights, class T, class Source>
 AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, int64_t k) {
   const Strips<T> strips(a.mrows);
   const int widest = RegisterBlock<T>::panels_for(int(strips.base + (strips.extra > 0)));
@@ -200,7 +275,7 @@ AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, i
       } else {
         fetch_part(view, s, strips.count, m.taps * m.kc, m);
       }
-      kMicroTable<Op>.fn[strips.rows(s) - 1][np - 1](m);
+      micro<Op, kHeights>(strips.rows(s), np, m);
     }
     j += np;
   }
@@ -221,7 +296,7 @@ struct RowsInPlace {
 // All of K for the block, in chunks of at most KB; the sums of every element run over k in order,
 // so the result does not depend on how work was divided. Before each chunk, prepare(m) may replace
 // m.rows by copies of k's [m.k0, m.k0 + m.kc) of the same rows, and then sets m.k0 to 0.
-template <class Op, int64_t KB, class T, class Source, class Prepare>
+template <class Op, int64_t KB, Heights kHeights, class T, class Source, class Prepare>
 AOT_INLINE void block_by_panels(const BlockArgs<T, Source>& a, const Prepare& prepare) {
   MicroArgs<T> m{a.rows, a.tap_stride, a.taps, 0,       a.kc, nullptr, 0,
                  kPanel, a.c,          a.ldc,  nullptr, 0,    false};
@@ -237,7 +312,7 @@ AOT_INLINE void block_by_panels(const BlockArgs<T, Source>& a, const Prepare& pr
         m.k0 = k;
         m.kc = min64(step, a.kc - k);
         prepare(m);
-        chunk_by_panels<Op>(a, m, t * a.kc + k);
+        chunk_by_panels<Op, kHeights>(a, m, t * a.kc + k);
         m.accumulate = true;
       }
     }
@@ -251,7 +326,7 @@ AOT_INLINE void block_by_panels(const BlockArgs<T, Source>& a, const Prepare& pr
     m.taps = min64(step, a.taps - t);
     m.k0 = 0;
     prepare(m);
-    chunk_by_panels<Op>(a, m, t * a.kc);
+    chunk_by_panels<Op, kHeights>(a, m, t * a.kc);
     m.accumulate = true;
   }
 }

@@ -104,6 +104,7 @@ struct MatmulRun {
   static constexpr int64_t kLd = matmul_tile_ld<Cfg>();
   static constexpr int64_t kCopyLd = Cfg::KB + kPanel;
   static constexpr int64_t kShallow = 64;  // pairs of bfloat16
+  static constexpr Heights kHeights = heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC);
 
   const MatmulArgs<Cfg>& p;
   T* tile;
@@ -115,12 +116,12 @@ struct MatmulRun {
   AOT_INLINE int64_t b_panel() const { return packed_rows<B>(k()) * kPanel; }
 
   void rectangle(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
-    const int64_t blocks = ceil_div(m1 - m0, Cfg::MC);
+    const Blocks blocks(m1 - m0, Cfg::MC);
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
       const auto all = [&](const auto& block) {
-        for (int64_t i = 0; i < blocks; ++i) {
-          block(m0 + (m1 - m0) * i / blocks, m0 + (m1 - m0) * (i + 1) / blocks);
+        for (int64_t i = 0; i < blocks.count; ++i) {
+          block(m0 + blocks.begin(i), m0 + blocks.begin(i + 1));
         }
       };
 #if defined(AOT_TMPL_BF16_UNITS)
@@ -132,7 +133,7 @@ struct MatmulRun {
       }
 #endif
       if constexpr (Cfg::PACKED > 0) {
-        if (blocks > 1) {
+        if (blocks.count > 1) {
           const int64_t panel = k() * kPanel;
           pack_any(b_from(b, nc), p.b_row, p.b_col, k(), ne - nc, packed_b(), panel);
           const PackedB<T> whole{packed_b(), panel};
@@ -236,18 +237,18 @@ struct MatmulRun {
       // in their own type. B is warm.
       if (pairs <= kShallow && m() > Cfg::MC) {
         if (copied) copy_from(0, pairs);
-        return block_by_strips<Dot>(args, [&](int64_t i0, int64_t i1) {
+        return block_by_strips<Dot, kHeights>(args, [&](int64_t i0, int64_t i1) {
           epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd);
         });
       }
     }
     if (copied) {
-      block_by_panels<Dot, Cfg::KB>(args, [&](MicroArgs<float>& m) {
+      block_by_panels<Dot, Cfg::KB, kHeights>(args, [&](MicroArgs<float>& m) {
         copy_from(m.k0, m.kc);
         m.k0 = 0;
       });
     } else {
-      block_by_panels<Dot, Cfg::KB>(args, RowsInPlace());
+      block_by_panels<Dot, Cfg::KB, kHeights>(args, RowsInPlace());
     }
     epi(b, m0, m1, n0, n1, tile, kLd);
   }
@@ -287,19 +288,19 @@ struct MatmulRun {
   AOT_INLINE void run(const BlockArgs<T, Source>& a, const A* first, const Done& done) const {
     if constexpr (kCopyA) {
       // Rows pass through scratch, a chunk of K at a time.
-      block_by_panels<MultiplyAdd<T>, Cfg::KB>(a, [&](MicroArgs<T>& m) {
+      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(a, [&](MicroArgs<T>& m) {
         copy_rows(first + m.k0 * p.a_col, p.a_row, p.a_col, a.mrows, m.kc, tile + Cfg::MC * kLd,
                   kCopyLd);
         m.k0 = 0;
       });
     } else if constexpr (!std::is_same_v<Source, PackedB<T>>) {
-      block_by_panels<MultiplyAdd<T>, Cfg::KB>(a, RowsInPlace());
+      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(a, RowsInPlace());
     } else if (k() <= Cfg::KB && m() > 4 * Cfg::MC) {
       // Many rows per unit of B mean that B is warm: finish strip by strip.
-      block_by_strips<MultiplyAdd<T>>(a, done);
+      block_by_strips<MultiplyAdd<T>, kHeights>(a, done);
       return;
     } else {
-      block_by_panels<MultiplyAdd<T>, Cfg::KB>(a, RowsInPlace());
+      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(a, RowsInPlace());
     }
     done(0, a.mrows);
   }

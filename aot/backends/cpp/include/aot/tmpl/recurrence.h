@@ -116,7 +116,7 @@ struct Recurrence {
     for (int64_t i = 0; i < Cfg::ROWS; ++i) at[i] = a + min64(i, rows - 1) * ld;
     const BlockArgs<T, PackedB<T>> block{at, 0,   rows, 1, k, {b, k * kPanel}, ceil_div(n, kPanel),
                                          c,  c_ld};
-    block_by_panels<MultiplyAdd<T>, 256>(block, RowsInPlace{});
+    block_by_panels<MultiplyAdd<T>, 256, kAllHeights>(block, RowsInPlace{});
   }
 
   template <bool WHOLE>

@@ -6,11 +6,12 @@
 #ifndef AOT_TMPL_SIMD_H_
 #define AOT_TMPL_SIMD_H_
 
-#include <immintrin.h>
 #include <stdint.h>
 
 #include <type_traits>
 #include <utility>
+
+#include "aot/vec/intrinsics.h"
 
 #if !defined(AOT_INLINE)
 #define AOT_INLINE inline __attribute__((always_inline))

@@ -35,7 +35,9 @@ struct WinogradConfig {
   static constexpr int TH = 2, TW = 2;      // outputs of a tile, down and across: 2 or 4
   static constexpr int64_t ROWS = 1;        // the most tiles of a block, down and across
   static constexpr int64_t COLS = 32;
-  static constexpr int64_t NB = 64;  // channels of a unit, a multiple of 16
+  static constexpr int64_t DOWN = -1;    // tiles of all images down, of one across, or -1:
+  static constexpr int64_t ACROSS = -1;  // they follow from the arguments
+  static constexpr int64_t NB = 64;      // channels of a unit, a multiple of 16
   static constexpr int64_t KB = 256;
 };
 
@@ -149,6 +151,23 @@ struct WinogradB {
   }
 };
 
+// The sizes of the first pieces and of the last, of `count` in pieces of `most`.
+constexpr int64_t first_piece(int64_t count, int64_t most) { return min64(count, most); }
+constexpr int64_t last_piece(int64_t count, int64_t most) { return (count - 1) % most + 1; }
+
+// The heights of strips of all blocks of tiles.
+template <class Cfg, class T>
+constexpr Heights winograd_heights() {
+  if (Cfg::DOWN <= 0 || Cfg::ACROSS <= 0) return kAllHeights;
+  Heights found = 0;
+  for (int i = 0; i < 4; ++i) {
+    const auto down = i % 2 == 0 ? first_piece : last_piece;
+    const auto across = i / 2 == 0 ? first_piece : last_piece;
+    found |= Strips<T>(down(Cfg::DOWN, Cfg::ROWS) * across(Cfg::ACROSS, Cfg::COLS)).heights();
+  }
+  return found;
+}
+
 template <class Cfg, class Epi>
 struct WinogradRun {
   using S = WinogradShape<Cfg>;
@@ -157,6 +176,7 @@ struct WinogradRun {
   using V = typename L::V;
   using Down = WinogradLine<Cfg::TH, L>;
   using Across = WinogradLine<Cfg::TW, L>;
+  static constexpr Heights kHeights = winograd_heights<Cfg, T>();
 
   const WinogradArgs<Cfg>& p;
   const Epi& epi;
@@ -232,7 +252,7 @@ struct WinogradRun {
     for (int64_t e = 0; e < S::kCount; ++e) {
       const T* own = w + e * S::kPlane;
       const WinogradB<T> source{own, S::kPanelStride, e + 1 < S::kCount ? own + S::kPlane : w};
-      block_by_panels<MultiplyAdd<T>, Cfg::KB>(
+      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(
           BlockArgs<T, WinogradB<T>>{table + e * S::kTiles, 0, tiles, 1, Cfg::IC, source, panels,
                                      products + e * S::kProduct, S::kLd},
           RowsInPlace());

@@ -1,20 +1,13 @@
 // What the compiler was told about the machine (-march=x86-64-v2, -v3 or -v4), as macros and
-// constants. Everything in aot/vec is freestanding: compiler builtins, <immintrin.h> and a few
+// constants. Everything in aot/vec is freestanding: compiler builtins, intrinsics and a few
 // libm symbols (called lane by lane for rare functions) are all that it needs.
 #ifndef AOT_VEC_ISA_H_
 #define AOT_VEC_ISA_H_
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic push  // false alarms inside GCC's own header (_mm512_undefined_*)
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
 #include <stddef.h>
 #include <stdint.h>
+
+#include "aot/vec/intrinsics.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define AOT_ISA_LEVEL 4

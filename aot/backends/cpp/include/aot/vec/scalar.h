@@ -15,10 +15,18 @@
 
 namespace aot {
 
-#define AOT_SCALAR_1(NAME, T) \
-  AOT_INLINE T NAME(T x) { return NAME(Vec<T, 1>(x))[0]; }
-#define AOT_SCALAR_2(NAME, T) \
-  AOT_INLINE T NAME(T x, T y) { return NAME(Vec<T, 1>(x), Vec<T, 1>(y))[0]; }
+// Templates, though of one type each: what a plain function calls, a compiler instantiates for
+// every unit that reads this header, and of these that is the whole library.
+#define AOT_SCALAR_1(NAME, T)    \
+  template <class V = Vec<T, 1>> \
+  AOT_INLINE T NAME(T x) {       \
+    return NAME(V(x))[0];        \
+  }
+#define AOT_SCALAR_2(NAME, T)    \
+  template <class V = Vec<T, 1>> \
+  AOT_INLINE T NAME(T x, T y) {  \
+    return NAME(V(x), V(y))[0];  \
+  }
 #define AOT_SCALAR_FLOATS(MACRO, NAME) MACRO(NAME, float) MACRO(NAME, double)
 #define AOT_SCALAR_NUMBERS(MACRO, NAME) \
   MACRO(NAME, float)                    \
@@ -105,11 +113,13 @@ AOT_SCALAR_2(shift_right, int32_t)
 #undef AOT_SCALAR_FLOATS
 #undef AOT_SCALAR_NUMBERS
 
+template <class V = Vec<float, 1>>
 AOT_INLINE float fma(float a, float b, float c) {
-  return fma(Vec<float, 1>(a), Vec<float, 1>(b), Vec<float, 1>(c))[0];
+  return fma(V(a), V(b), V(c))[0];
 }
+template <class V = Vec<double, 1>>
 AOT_INLINE double fma(double a, double b, double c) {
-  return fma(Vec<double, 1>(a), Vec<double, 1>(b), Vec<double, 1>(c))[0];
+  return fma(V(a), V(b), V(c))[0];
 }
 AOT_INLINE bool isnan(float x) { return x != x; }
 AOT_INLINE bool isnan(double x) { return x != x; }

@@ -84,10 +84,12 @@ template <class R>
 struct Raw<R, 32> {
   using type = __m256i;
 };
+#if AOT_ISA_LEVEL >= 4
 template <class R>
 struct Raw<R, 64> {
   using type = __m512i;
 };
+#endif
 template <class V>
 using RawOf = typename Raw<void, V::kBytes>::type;
 

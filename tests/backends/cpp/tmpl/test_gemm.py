@@ -1,0 +1,112 @@
+"""Which micro-kernels a matrix template has: all that it calls, and right results without any."""
+
+from __future__ import annotations
+
+import subprocess
+
+import numpy as np
+import pytest
+
+from aot.backends.cpp.toolchain import find_toolchain
+from tests.backends.cpp.tmpl.build import INCLUDE, LEVELS, aligned, build, call, levels
+
+CUT = """
+#include "aot/tmpl/gemm.h"
+using namespace aot::tmpl;
+// A block's heights, counted strip by strip.
+template <class T>
+constexpr bool strips_are_named(int64_t most) {
+  for (int64_t rows = 1; rows <= most; ++rows) {
+    const Strips<T> strips(rows);
+    Heights found = 0;
+    for (int64_t s = 0; s < strips.count; ++s) found |= Heights{1} << (strips.rows(s) - 1);
+    if (found != strips.heights()) return false;
+  }
+  return true;
+}
+// Heights that some division of the units among threads cuts, and that are not named.
+template <class T>
+constexpr Heights missed(int64_t rows, int64_t unit, int64_t block) {
+  const int64_t units = ceil_div(rows, unit);
+  Heights found = 0;
+  for (int64_t i = 0; i < units; ++i) {
+    for (int64_t j = i; j < units; ++j) {
+      const Blocks blocks(min64((j + 1) * unit, rows) - i * unit, block);
+      for (int64_t b = 0; b < blocks.count; ++b) found |= Strips<T>(blocks.size(b)).heights();
+    }
+  }
+  return found & ~heights_of_units<T>(rows, unit, block);
+}
+template <class T>
+constexpr bool complete(int64_t unit, int64_t block, int64_t first, int64_t last) {
+  for (int64_t rows = first; rows <= last; ++rows) {
+    if (missed<T>(rows, unit, block) != 0) return false;
+  }
+  return true;
+}
+"""
+PROOF = """
+static_assert(strips_are_named<float>(256) && strips_are_named<double>(256));
+static_assert(complete<float>(32, 32, 1, 256) && complete<double>(48, 128, 1, 400));
+static_assert(complete<float>(16, 20, 1, 128) && complete<double>(128, 96, 1, 600));
+static_assert(complete<float>(7, 7, 1, 60) && complete<double>(1, 9, 1, 30));
+static_assert(heights_of_units<float>(0, 32, 32) == 0);
+static_assert(heights_of_units<float>(-1, 32, 32) == kAllHeights);
+// Strips of 32 rows: of 8 where 9 fit into the registers, of 5 and 6 where 6 do, else of 2.
+constexpr int kRows = RegisterBlock<float>::kRows;
+static_assert(heights_of_units<float>(32, 32, 32) ==
+              (kRows == 9 ? 1 << 7 : kRows == 6 ? 3 << 4 : 1 << 1));
+"""
+RUN = """
+template <class T, Heights kHeights>
+void product(const T* a, const T* b, int64_t rows, int64_t panels, int64_t k, T* c) {
+  const T* at[64];
+  for (int64_t i = 0; i < rows; ++i) at[i] = a + i * k;
+  const BlockArgs<T, PackedB<T>> args{at, 0, rows, 1, k, {b, k * kPanel}, panels, c,
+                                      panels * kPanel};
+  block_by_panels<MultiplyAdd<T>, 40, kHeights>(args, RowsInPlace());
+}
+#define EXPORT extern "C" __attribute__((visibility("default")))
+EXPORT void all_heights(const TYPE* a, const TYPE* b, int64_t m, int64_t n, int64_t k, TYPE* c) {
+  product<TYPE, kAllHeights>(a, b, m, n, k, c);
+}
+EXPORT void none(const TYPE* a, const TYPE* b, int64_t m, int64_t n, int64_t k, TYPE* c) {
+  product<TYPE, 0>(a, b, m, n, k, c);
+}
+EXPORT void one(const TYPE* a, const TYPE* b, int64_t m, int64_t n, int64_t k, TYPE* c) {
+  product<TYPE, 2>(a, b, m, n, k, c);
+}
+"""
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_height_that_a_division_cuts_is_named(level, tmp_path):
+    """For machines that this one is not, too: nothing is run."""
+    source = tmp_path / "t.cc"
+    source.write_text(CUT + PROOF)
+    tools = find_toolchain()
+    command = [*tools.command, *tools.compile_flags(level), f"-I{INCLUDE}"]
+    subprocess.run([*command, "-fsyntax-only", str(source)], check=True)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_a_height_that_is_not_named_gives_the_same_bytes(level, kind):
+    if level not in levels():
+        pytest.skip(f"this machine does not run {level}")
+    text = "#undef AOT_TMPL_ONLY_NAMED_HEIGHTS\n" + CUT + RUN.replace("TYPE", kind)
+    library = build(text, level)
+    dtype = np.float32 if kind == "float" else np.float64
+    rng = np.random.default_rng(3)
+    for rows, panels, k in [(1, 1, 7), (2, 5, 41), (9, 3, 300), (33, 2, 1), (17, 4, 90)]:
+        a, b = aligned((rows, k), dtype), aligned((panels, k, 16), dtype)
+        a[...], b[...] = rng.standard_normal(a.shape), rng.standard_normal(b.shape)
+        results = []
+        for name in ("all_heights", "none", "one"):
+            results.append(aligned((rows, panels * 16), dtype))
+            call(library[name], a, b, rows, panels, k, results[-1])
+        expected = a.astype("f8") @ b.astype("f8").transpose(1, 0, 2).reshape(k, -1)
+        tolerance = 1e-4 if kind == "float" else 1e-12
+        np.testing.assert_allclose(results[0], expected, rtol=tolerance, atol=tolerance)
+        assert results[1].tobytes() == results[0].tobytes()
+        assert results[2].tobytes() == results[0].tobytes()
