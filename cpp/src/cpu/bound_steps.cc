@@ -1,6 +1,5 @@
 #include "cpu/bound_steps.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "error.h"
@@ -8,14 +7,7 @@
 namespace aot_rt {
 namespace {
 
-// More chunks than threads, so that a thread that is slowed down by others does fewer of them.
-constexpr int64_t kChunksPerThread = 4;
 constexpr int64_t kScratchAlignment = 128;
-
-int64_t count_chunks(int64_t work, int64_t grain, int32_t threads) {
-  if (threads <= 1) return 1;
-  return std::max<int64_t>(1, std::min(work / grain, threads * kChunksPerThread));
-}
 
 }  // namespace
 
@@ -34,7 +26,7 @@ void BoundSteps::bind_launch(int32_t launch, const Step& step) {
   BoundStep& bound = bound_[static_cast<size_t>(launch)];
   bound.work = evaluate_count(step.work, dims().data(), "work of step", kernel);
   bound.run = library_.kernel(step.kernel);
-  bound.chunks = count_chunks(bound.work, step.grain, threads_);
+  bound.chunks = Chunks(bound.work, step.grain, threads_);
   bound.step = step_of(launch);
   bound.args.buffers = buffers_of(launch);
   bound.args.sizes = sizes_of(launch);

@@ -7,6 +7,7 @@
 
 #include "aot/kernel_abi.h"
 #include "bound_program.h"
+#include "cpu/chunks.h"
 #include "cpu/kernel_library.h"
 
 namespace aot_rt {
@@ -15,8 +16,8 @@ struct BoundStep {
   aot_kernel_fn run = nullptr;
   aot_kernel_args args{};  // with the first worker's scratch
   int64_t work = 0;        // 0: nothing to do
-  int64_t chunks = 1;
-  int32_t step = 0;  // position in the plan
+  Chunks chunks;           // of the work
+  int32_t step = 0;        // position in the plan
 };
 
 class BoundSteps final : public BoundProgram {

@@ -1,6 +1,5 @@
 #include "cpu/cpu_run_device.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -25,11 +24,9 @@ void run_chunk(void* data, int32_t seat, int64_t chunk) {
   if (args.scratch != nullptr) {
     args.scratch = static_cast<uint8_t*>(args.scratch) + seat * job.scratch_stride;
   }
-  // Chunks differ by at most one unit: the first `rest` have one more.
-  const int64_t size = step.work / step.chunks;
-  const int64_t rest = step.work % step.chunks;
-  const int64_t begin = chunk * size + std::min(chunk, rest);
-  const int64_t end = begin + size + (chunk < rest ? 1 : 0);
+  const int64_t begin = step.chunks.begin(chunk);
+  const int64_t end = step.chunks.begin(chunk + 1);
+  if (begin == end) return;
   if (job.trace == nullptr) return step.run(&args, begin, end);
   aot_trace_event event = job.trace->begin(AOT_TRACE_CHUNK, job.trace->name_of(step.step), "");
   step.run(&args, begin, end);
@@ -132,12 +129,12 @@ void CpuRunDevice::launch(BoundProgram& bound, int32_t begin, int32_t end) {
 }
 
 void CpuRunDevice::run_step(const BoundSteps& bound, const BoundStep& step) {
-  if (step.chunks == 1) {
+  if (step.chunks.count() == 1) {
     step.run(&step.args, 0, step.work);
   } else {
     Trace* const trace = run_->trace != nullptr && run_->trace->records() ? run_->trace : nullptr;
     ParallelStep job{&step, bound.scratch_stride(), trace};
-    crew_.run(run_chunk, &job, step.chunks);
+    crew_.run(run_chunk, &job, step.chunks.count());
   }
 }
 
