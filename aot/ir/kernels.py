@@ -124,9 +124,10 @@ class Packed:
 class TemplateKernel:
     """A template call in one launch, with what is fused into it.
 
-    `template` computes tiles of its output, and `stages` (one, pointwise, or none) is evaluated on
+    `template` computes tiles of its output, and `stages` (pointwise, one or none) is evaluated on
     each tile, its axes being the template's output axes; the template's output buffer is then in
-    `local` unless something else reads it. `prologue`: pointwise nests over the axes of an
+    `local` unless something else reads it. Of a template `by_parts`, more stages may read
+    neighbouring columns of each row: their axes are the rows and as many points. `prologue`: pointwise nests over the axes of an
     operand's view that store its buffer, at the view's index; the template evaluates them where it
     would load, and the buffer is in `local`.
     `reads`/`writes`: buffers outside the kernel, in argument order.
