@@ -5,6 +5,7 @@ For devices that loop over points, one vector at a time; `tile_kernels.py` is fo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from aot.ir.kernels import FusedKernel, NestKernel, Shares, Stage, Strip, TemplateKernel
@@ -17,7 +18,7 @@ from aot.schedule.merge import merge_axes, merge_outer
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.strides import StridedAccess
-from aot.schedule.vectorisation import nests_reduce, order_by_stride, stage_cost
+from aot.schedule.vectorisation import StageCost, nests_reduce, order_by_stride, stage_cost
 
 GAIN = 0.15
 """Share of its price that a kernel must save for a shared loop to become an inner one."""
@@ -123,8 +124,7 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
     _, vector = cost.best(group.outer)
     stores = [m for m in cost.moves if m.store]
     order = order_by_stride(hints, stores, group.outer)
-    if vector is None:
-        vector = order[-1]
+    vector = order[-1] if vector is None else _nearest(cost, vector, order)
     rest = [a for a in order if a != vector]
     inner = [vector]
     transposed = _transposed_axis(scheduler, cost.moves, vector, rest)
@@ -157,6 +157,22 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
     if few and (extent > machine.strip_points or not vector.extent.is_Integer):
         return chosen, Strip(vector, machine.strip_points)
     return chosen, None
+
+
+_NEAR_PRICE = 2.0
+"""Times the instructions, where neighbours lie near."""
+
+
+def _nearest(cost: StageCost, vector: Axis, order: Sequence[Axis]) -> Axis:
+    """The axis to vectorise along where neighbours along `vector` are nowhere side by side.
+
+    Each lane's element then lies in a cache line of its own, and loops outside would fetch all
+    lines once more for the next element: better the axis of the shortest strides.
+    """
+    if any(move.stride(vector.symbol) == 1 for move in cost.moves):
+        return vector
+    most = _NEAR_PRICE * cost.along(vector)
+    return next((axis for axis in reversed(order) if cost.along(axis) <= most), vector)
 
 
 def _transposed_axis(
