@@ -270,7 +270,8 @@ def group_cost(scheduler: Scheduler, group: Group) -> float:
 def _best_vector(scheduler: Scheduler, group: Group) -> tuple[float, Axis | None]:
     """The least price, and the shared axis that it is for; None: each stage has its own best.
 
-    Of axes that cost the same, the one whose elements lie nearest to each other.
+    Of axes that cost the same, the one whose elements lie nearest to each other. Where each lane
+    has cache lines of its own, the shared axis has to be better by far (as in `_nearest`).
     """
     drafts = form_stages(scheduler.graph, group)
     costs = [stage_cost(scheduler, group.outer, d) for d in drafts]
@@ -278,9 +279,20 @@ def _best_vector(scheduler: Scheduler, group: Group) -> tuple[float, Axis | None
     moves = [move for cost in costs for move in cost.moves]
     for axis in order_by_stride(scheduler.hints, moves, group.outer):
         total = sum(c.along(axis) for c in costs)
+        if _is_far(scheduler, moves, axis):
+            total *= _NEAR_PRICE
         if total < best or (chosen is not None and total == best):
             best, chosen = total, axis
     return best, chosen
+
+
+def _is_far(scheduler: Scheduler, moves: Sequence[StridedAccess], axis: Axis) -> bool:
+    """Whether neighbours along an axis lie in other cache lines, wherever they are stored."""
+    strides = [move.stride(axis.symbol) for move in moves if move.store]
+    line = scheduler.machine.line_points // 2
+    return all(
+        s is not None and not s.free_symbols and scheduler.hints.value(s) >= line for s in strides
+    )
 
 
 def parallel_units(scheduler: Scheduler, group: Group) -> int:
