@@ -124,11 +124,12 @@ class Packed:
 class TemplateKernel:
     """A template call in one launch, with what is fused into it.
 
-    `template` computes tiles of its output, and `stages` (one, pointwise, or none) is evaluated on
+    `template` computes tiles of its output, and `stages` (pointwise, one or none) is evaluated on
     each tile, its axes being the template's output axes; the template's output buffer is then in
-    `local` unless something else reads it. `prologue`: pointwise nests over the axes of an
-    operand's view that store its buffer, at the view's index; the template evaluates them where it
-    would load, and the buffer is in `local`.
+    `local` unless something else reads it. Of a template `by_parts`, more stages may read
+    neighbouring columns of each row: their axes are the rows and as many points. `prologue`:
+    pointwise nests over the axes of an operand's view that store its buffer, at the view's index;
+    the template evaluates them where it would load, and the buffer is in `local`.
     `reads`/`writes`: buffers outside the kernel, in argument order.
     What a backend's `prepare` adds: `packed`, the operand that is read in another layout; and
     `workspace`, one of `writes` that nothing else uses, "" without: what work units tell each other

@@ -5,23 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aot.ir.loops import LoopGraph
-from aot.ir.nests import LoopNest
+from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import substitute_axes, with_roots
 from aot.ir.scalar import Access, Node, load, loads, mask_of, rebuild, with_args
 from aot.schedule.groups import Group
 from aot.schedule.matching import invert
 from aot.schedule.stages import form_stages
-from aot.symbolic import Expr, Symbol, product
+from aot.symbolic import Expr, Symbol, integer, product, substitute, var
 
 
-def attach_epilogue(graph: LoopGraph, group: Group, consumer: Group) -> Group | str:
+def attach_epilogue(
+    graph: LoopGraph, group: Group, consumer: Group, *, parts: bool = False
+) -> Group | str:
     """The template's group with the consumer's nests as an epilogue, or why that cannot be.
 
     Every nest must read all that the template computes, at points that determine all its loop
     variables, so that each can be expressed by the template's output axes (through quotients and
-    remainders where it reshapes).
+    remainders where it reshapes); or, where `parts`, a part of each row (`attach_part`).
     """
     assert group.template is not None
+    if parts and group.template.by_parts and len(consumer.nests) == 1:
+        joined = attach_part(graph, group, consumer.nests[0])
+        if joined is not None:
+            return joined
     stores = _stored_index(group)
     points = product([a.extent for a in group.template.output.axes])
     nests = list(group.nests)
@@ -37,9 +43,56 @@ def attach_epilogue(graph: LoopGraph, group: Group, consumer: Group) -> Group | 
         nests.append(moved)
         stores.update(_own_points(moved))
     joined = replace(group, nests=tuple(nests), position=group.position)
-    if len(form_stages(graph, replace(joined, outer=()))) > 1:
+    whole = tuple(nest for nest in nests if nest.axes == group.outer)
+    if len(form_stages(graph, replace(joined, outer=(), nests=whole))) > 1:
         return "a nest of the epilogue reads elements that other points compute"
     return joined
+
+
+def attach_part(graph: LoopGraph, group: Group, nest: LoopNest) -> Group | None:
+    """The group with a nest that reads the columns [start, start + count) of each row alone.
+
+    Its axes become the template's rows and an axis of `count` points. None where it is no such
+    nest, or where values decide what it reads.
+    """
+    assert group.template is not None
+    output = group.template.output
+    rows, columns = output.axes
+    accesses = [node.attr for node in loads(nest.roots)]
+    own = {a for a in accesses if isinstance(a, Access) and a.buffer == output.buffer}
+    made = {s.buffer for n in group.nests for s in n.stores}
+    apart = any(isinstance(a, Access) and a.buffer in made for a in accesses)
+    if nest.reduction or apart or len(own) != 1 or output.index != (rows.symbol, columns.symbol):
+        return None
+    (access,) = own
+    row, column = (graph.ranges(*nest.axes).simplify(e) for e in access.index)
+    if access.binds or column.free_symbols & row.free_symbols & {a.symbol for a in nest.axes}:
+        return None
+    start = substitute(column, {axis.symbol: integer(0) for axis in nest.axes})
+    count = product([a.extent for a in nest.axes if a.symbol in column.free_symbols])
+    if product([a.extent for a in nest.axes]) != product((rows.extent, count)):
+        return None
+    part = Axis(var(f"{columns.symbol}_{len(group.nests)}"), count)
+    within = (column - start).expand()
+    mapping = invert(nest.axes, (row, within), (rows.symbol, part.symbol))
+    if mapping is None:
+        return None
+    moved = substitute_axes(nest, mapping, (rows, part), ())
+    at_part = load_at(moved, output.buffer, (rows.symbol, (start + part.symbol).expand()))
+    return replace(group, nests=(*group.nests, at_part))
+
+
+def load_at(nest: LoopNest, buffer: str, point: tuple[Expr, ...]) -> LoopNest:
+    """The nest with all loads of a buffer at one point, which is what their indices say."""
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        fresh = with_args(node, args)
+        access = fresh.attr
+        if not isinstance(access, Access) or access.buffer != buffer:
+            return fresh
+        return load(buffer, fresh.dtype, point, None, mask_of(fresh))
+
+    return with_roots(nest, rebuild(nest.roots, visit))
 
 
 _Stores = dict[str, tuple[Expr, ...] | None]
@@ -75,7 +128,8 @@ def _stored_index(group: Group) -> _Stores:
     view = group.template.output
     found: _Stores = {view.buffer: view.index}
     for nest in group.nests:
-        found.update(_own_points(nest))
+        whole = nest.axes == group.outer
+        found.update(_own_points(nest) if whole else dict.fromkeys(s.buffer for s in nest.stores))
     return found
 
 

@@ -8,6 +8,7 @@ from aot.ir.hints import Hints
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
 from aot.ir.nests import LoopNest
+from aot.ir.templates.base import TemplateCall
 from aot.ir.work import buffer_bytes
 from aot.schedule.cost import saved_bytes
 from aot.schedule.crossed import crossing, is_crossed
@@ -163,11 +164,20 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
     if b.template is not None:
         return _prologue(state, first, second)
     if a.template is not None:
-        joined = attach_epilogue(state.graph, a, b)
+        joined = attach_epilogue(state.graph, a, b, parts=_near_parts(state, a.template))
         if isinstance(joined, str):
             return _no(joined)
         return _yes("pointwise over the template's output: an epilogue", joined)
     return _fuse_nests(state, first, second)
+
+
+def _near_parts(state: FusionState, call: TemplateCall) -> bool:
+    """Whether a row of the result is still in a work unit's cache when its parts are read."""
+    if not call.by_parts or not state.machine.local_buffers:
+        return False
+    itemsize = state.graph.buffers[call.output.buffer].dtype.itemsize
+    row = state.hints.value(call.output.axes[-1].extent) * itemsize
+    return row <= state.machine.local_bytes
 
 
 def _prologue(state: FusionState, first: int, second: int) -> Verdict:

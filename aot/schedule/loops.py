@@ -6,6 +6,7 @@ For devices that loop over points, one vector at a time; `tile_kernels.py` is fo
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from aot.ir.kernels import FusedKernel, NestKernel, Shares, Stage, Strip, TemplateKernel
@@ -124,8 +125,7 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
     _, vector = cost.best(group.outer)
     stores = [m for m in cost.moves if m.store]
     order = order_by_stride(hints, stores, group.outer)
-    if vector is None:
-        vector = order[-1]
+    vector = order[-1] if vector is None else _nearest(cost, vector, order)
     rest = [a for a in order if a != vector]
     inner = [vector]
     transposed = _transposed_axis(scheduler, cost.moves, vector, rest)
@@ -158,6 +158,22 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
     if few and (extent > machine.strip_points or not vector.extent.is_Integer):
         return chosen, Strip(vector, machine.strip_points)
     return chosen, None
+
+
+_NEAR_PRICE = 2.0
+"""Times the instructions, where neighbours lie near."""
+
+
+def _nearest(cost: StageCost, vector: Axis, order: Sequence[Axis]) -> Axis:
+    """The axis to vectorise along where neighbours along `vector` are nowhere side by side.
+
+    Each lane's element then lies in a cache line of its own, and loops outside would fetch all
+    lines once more for the next element: better the axis of the shortest strides.
+    """
+    if any(move.stride(vector.symbol) == 1 for move in cost.moves):
+        return vector
+    most = _NEAR_PRICE * cost.along(vector)
+    return next((axis for axis in reversed(order) if cost.along(axis) <= most), vector)
 
 
 def _transposed_axis(
@@ -283,7 +299,8 @@ def group_cost(scheduler: Scheduler, group: Group) -> float:
 def _best_vector(scheduler: Scheduler, group: Group) -> tuple[float, Axis | None]:
     """The least price, and the shared axis that it is for; None: each stage has its own best.
 
-    Of axes that cost the same, the one whose elements lie nearest to each other.
+    Of axes that cost the same, the one whose elements lie nearest to each other. Where each lane
+    has cache lines of its own, the shared axis has to be better by far (as in `_nearest`).
     """
     drafts = form_stages(scheduler.graph, group)
     costs = [stage_cost(scheduler, group.outer, d) for d in drafts]
@@ -291,9 +308,20 @@ def _best_vector(scheduler: Scheduler, group: Group) -> tuple[float, Axis | None
     moves = [move for cost in costs for move in cost.moves]
     for axis in order_by_stride(scheduler.hints, moves, group.outer):
         total = sum(c.along(axis) for c in costs)
+        if _is_far(scheduler, moves, axis):
+            total *= _NEAR_PRICE
         if total < best or (chosen is not None and total == best):
             best, chosen = total, axis
     return best, chosen
+
+
+def _is_far(scheduler: Scheduler, moves: Sequence[StridedAccess], axis: Axis) -> bool:
+    """Whether neighbours along an axis lie in other cache lines, wherever they are stored."""
+    strides = [move.stride(axis.symbol) for move in moves if move.store]
+    line = scheduler.machine.line_points // 2
+    return all(
+        s is not None and not s.free_symbols and scheduler.hints.value(s) >= line for s in strides
+    )
 
 
 def parallel_units(scheduler: Scheduler, group: Group) -> int:

@@ -21,6 +21,7 @@ from aot.ir.templates import (
     AttentionSupport,
     Conv,
     ConvSupport,
+    LibraryCall,
     Matmul,
     MatmulSupport,
     Scan,
@@ -42,6 +43,7 @@ DEVICE = Machine(
         ConvSupport(Conv),
         AttentionSupport(Attention),
         Support(Scan),
+        Support(LibraryCall),
     ),
 )
 BARE = replace(DEVICE, templates=())

@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from aot.ir.dtypes import INT32
 from aot.ir.scalar import binary
+from aot.ir.templates.linalg import ROUTINES
 from aot.lowering.builder import GraphBuilder, Tensor
+from aot.lowering.library import Matrices, call_routine
 from aot.schedule.epilogue import attach_epilogue
 from aot.schedule.groups import Group
 from aot.symbolic import FloorDiv, Modulo, as_expr
@@ -133,3 +136,31 @@ def test_elements_of_two_points_are_refused() -> None:
         return binary_op("add", unary_op("exp", y), transpose(y, 0, 1))
 
     assert attached(after, rows=6) == "n3 reads buf4 at several points"
+
+
+def test_parts_of_records_are_stored_by_the_kernel_of_their_routine() -> None:
+    def body(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        found = call_routine(ROUTINES["lu"], Matrices(x))
+        return [found.part("lu"), found.part("pivots", INT32), found.part("info", INT32)]
+
+    graph = laid(body, {"x": (2, 3, 4, 4)})
+    joined, *consumers = groups(graph)
+    assert isinstance(attach_epilogue(graph, joined, consumers[0]), str)
+    for consumer in consumers:
+        found = attach_epilogue(graph, joined, consumer, parts=True)
+        assert isinstance(found, Group)
+        joined = found
+    (kernel,) = check_groups(graph, [joined]).kernels
+    assert getattr(kernel, "local", ()) == ("buf1",)
+    extents = [tuple(str(a.extent) for a in nest.axes) for nest in joined.nests]
+    assert extents == [("6", "16"), ("6", "4"), ("6", "1")]
+
+
+def test_what_mixes_rows_with_columns_is_no_part() -> None:
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        records = call_routine(ROUTINES["lu"], Matrices(x)).records
+        return [pointwise(builder, (3,), lambda at: records.load((at[0], at[0])))]
+
+    graph = laid(body, {"x": (3, 4, 4)})
+    joined, consumer = groups(graph)
+    assert isinstance(attach_epilogue(graph, joined, consumer, parts=True), str)

@@ -12,7 +12,7 @@ from aot.ir.loops import LoopGraph
 from aot.ir.scalar import Node, binary, cast, const, reduce_, unary, where
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
-from aot.symbolic import Expr, product
+from aot.symbolic import Expr, as_expr, product
 from tests.launches import nest_kernel
 from tests.schedule.graphs import (
     BATCH,
@@ -20,6 +20,7 @@ from tests.schedule.graphs import (
     S0,
     check_same,
     make_graph,
+    pointwise,
     reduce_op,
     run_passes,
     transpose,
@@ -106,6 +107,22 @@ def test_of_loops_at_the_same_price_the_nearer_elements_are_lanes() -> None:
     (stage,) = kernel.stages
     assert stage.vector is not None
     assert int(stage.vector.extent) == 64
+
+
+def test_where_no_neighbours_lie_side_by_side_lanes_are_the_nearest() -> None:
+    """Complex matrices' parts in turn: along the batch each lane would have a line of its own."""
+
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        def value(at: tuple[Expr, ...]) -> Node:
+            first = binary("eq", builder.index_node(at[2]), const(0, INT64))
+            flipped = unary("neg", x.load((*at[:2], as_expr(1))))
+            return where(first, x.load((*at[:2], as_expr(0))), flipped)
+
+        return [pointwise(builder, (4096, 16, 3), value)]
+
+    kernel = only_kernel(make_graph(body, {"x": (4096, 16, 2)}))
+    (stage,) = kernel.stages
+    assert stage.vector is None or int(stage.vector.extent) < 4096
 
 
 def test_few_large_sums_are_taken_in_two_steps() -> None:

@@ -22,11 +22,11 @@ from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
-from aot.ir.nests import Buffer, View
+from aot.ir.nests import Axis, Buffer, View
 from aot.ir.scalar import Access, substitute_index
 from aot.ir.templates.fft import Fft, radices
 from aot.ir.templates.real_fft import RealFft
-from aot.symbolic import Expr, ceil_div, integer, is_int, product, substitute
+from aot.symbolic import Expr, ceil_div, integer, is_int, product, substitute, var
 
 _COLUMNS, _ROWS = 64, 16
 """kFftColumns and kFftRows in aot/tmpl/fft.h."""
@@ -106,17 +106,46 @@ class _Fft:
         place = strides_of(view, self.graph.buffers, self.context.ranges)
         return place if place is not None and is_int(place.strides[1], 1) else None
 
+    @cached_property
+    def turned(self) -> Strided | None:
+        """Where results of neighbouring transforms are written at once, each a row of its own.
+
+        Strides are along outer, the results of a transform, inner, and both parts of a result.
+        """
+        view = _copied_to(self.kernel)
+        if view is None or self.shape != "LANES" or self.destination is not None:
+            return None
+        row, column = view.axes
+        inner = self.call.re.axes[2].extent
+        parts = integer(1 if self.real == "BACK" else 2)
+        if not all(is_int(e) for e in (inner, column.extent)):
+            return None
+        count = integer(int(column.extent) // (int(inner) * int(parts)))
+        extents = (("turned_k", count), ("turned_lane", inner), ("turned_part", parts))
+        k, lane, part = (Axis(var(name), extent) for name, extent in extents)
+        place = ((k.symbol * inner + lane.symbol) * parts + part.symbol).expand()
+        axes = (row, k, lane, part)
+        ranges = self.context.ranges.with_extents(
+            {**self.context.ranges.extents, **{a.symbol: a.extent for a in axes}}
+        )
+        index = tuple(ranges.simplify(substitute(e, {column.symbol: place})) for e in view.index)
+        found = strides_of(View(view.buffer, axes, index), self.graph.buffers, ranges)
+        if found is None or not is_int(found.strides[1], int(parts)):
+            return None
+        return found if int(parts) == 1 or is_int(found.strides[3], 1) else None
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the template writes results where they belong; else an epilogue does."""
+        return self.destination is not None or self.turned is not None
+
     @property
     def units(self) -> Expr:
         """How many work units there are."""
         outer, _, inner = (a.extent for a in self.call.re.axes)
         if self.shape == "ROWS":
             return ceil_div(outer, integer(_ROWS))
-        return (
-            product((outer, ceil_div(inner, integer(_COLUMNS))))
-            if self.destination is not None
-            else outer
-        )
+        return product((outer, ceil_div(inner, integer(_COLUMNS)))) if self.is_written else outer
 
     @property
     def grain(self) -> int:
@@ -133,10 +162,10 @@ class _Fft:
         """A size or offset in C++."""
         return index_text(expr, self.context.names)
 
-    def pointer(self, view: View, const: str = "const ") -> str:
+    def pointer(self, view: View) -> str:
         """The address of a view's first element."""
         address = f"{self.context.pointers[view.buffer]} + ({self.text(self.place(view).offset)})"
-        return f"reinterpret_cast<{const}{template_type(self.dtype)}*>({address})"
+        return f"reinterpret_cast<const {template_type(self.dtype)}*>({address})"
 
     @property
     def given(self) -> str:
@@ -174,6 +203,8 @@ class _Fft:
             found["turns"] = self.pointer(call.turns)
             if call.leaps is not None:
                 found["leaps"] = self.pointer(call.leaps)
+        if self.turned is not None:
+            found["apart"] = self.text(self.turned.strides[2])
         found["scale"] = f"{template_type(self.dtype)}({call.scale!r})"
         return found
 
@@ -195,7 +226,8 @@ class _Fft:
             f"  static constexpr int64_t BLOCK = {block or 0};",
             f"  static constexpr bool INVERSE = {str(self.call.inverse).lower()};",
             f"  static constexpr bool COARSE = {str(coarse).lower()};",
-            f"  static constexpr bool WHOLE = {str(self.destination is None).lower()};",
+            f"  static constexpr bool WHOLE = {str(not self.is_written).lower()};",
+            f"  static constexpr bool TURNED = {str(self.turned is not None).lower()};",
             "};",
         ]
         return "\n".join(["namespace {", *lines, "}", ""])
@@ -208,7 +240,7 @@ class _Fft:
         if self.shape == "SPLIT":
             rows = 1 if self.real == "NONE" else 2
             bytes_ += rows * (2 * n1 * n2 * self.dtype.itemsize + 2 * _VECTOR)
-        return (bytes_ + (0 if self.destination is not None else self.tile_bytes())).expand()
+        return (bytes_ + (0 if self.is_written else self.tile_bytes())).expand()
 
     def tile_bytes(self) -> Expr:
         """Of the rows of results that an epilogue reads."""
@@ -231,7 +263,7 @@ def emit_fft(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     t = _Fft(kernel, graph, call, context, dtype)
     body, sizes = open_template(kernel, graph, context)
     writer = body.writer
-    if t.destination is None:
+    if not t.is_written:
         emit_epilogue(body, epilogue_nests(kernel, space, context), space, dtype, _EPILOGUE)
     writer.line(f"aot::tmpl::FftArgs<{NAME}_config> call{{}};")
     for name, value in t.fields().items():
@@ -257,18 +289,21 @@ _EPILOGUE = (
 
 def _write_rows(t: _Fft, writer: Writer) -> None:
     """The call of the template, with where its rows of results go."""
-    if t.destination is not None:
+    place = t.destination or t.turned
+    if place is not None:
         view = _copied_to(t.kernel) or t.call.output
-        writer.line(f"auto* const out = {t.pointer(view, const='')};")
-        step = t.text(t.destination.strides[0])
+        element = template_type(t.dtype)
+        address = f"{t.context.pointers[view.buffer]} + ({t.text(place.offset)})"
+        writer.line(f"auto* const out = reinterpret_cast<{element}*>({address});")
+        step = t.text(place.strides[0])
         writer.line(f"const auto at = [=](int64_t k) {{ return out + k * ({step}); }};")
         writer.line("const auto done = [](int64_t) {};")
         room = "args->scratch"
     else:
         element, width = template_type(t.dtype), t.text(t.call.output.axes[1].extent)
-        place = f" + k % {_ROWS} * ({width})" if t.shape == "ROWS" else ""
+        row = f" + k % {_ROWS} * ({width})" if t.shape == "ROWS" else ""
         writer.line(f"auto* const tile = static_cast<{element}*>(args->scratch);")
-        writer.line(f"const auto at = [=](int64_t k) {{ return tile{place}; }};")
+        writer.line(f"const auto at = [=](int64_t k) {{ return tile{row}; }};")
         with writer.block("const auto done = [&](int64_t k)", "};"):
             writer.line(f"epilogue(k, k + 1, 0, {width}, at(k), {width});")
         room = f"static_cast<char*>(args->scratch) + ({t.text(t.tile_bytes())})"

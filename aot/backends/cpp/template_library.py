@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
@@ -12,15 +12,20 @@ from aot.backends.cpp.text import index_text
 from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
+    TileSpace,
+    cut_of,
     emit_epilogue,
     epilogue_nests,
+    in_cut,
+    on_part,
     tile_context,
     tile_space,
 )
+from aot.backends.cpp.values import Body, pointer_type
 from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
-from aot.ir.kernels import KernelGraph, TemplateKernel
+from aot.ir.kernels import KernelGraph, Stage, TemplateKernel
 from aot.ir.nests import Buffer, View
 from aot.ir.templates.library import LibraryCall, Sizes
 from aot.symbolic import Expr, Maximum, Minimum, as_expr, ceil_div, integer, is_int, product
@@ -304,7 +309,7 @@ def emit_library(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     t = _Call(kernel, graph, call, context, dtype)
     body, sizes = open_template(kernel, graph, context)
     writer = body.writer
-    emit_epilogue(body, epilogue_nests(kernel, space, context), space, dtype, _EPILOGUE)
+    _emit_epilogues(body, kernel, space, dtype)
     config = f"{NAME}_config"
     writer.line(f"aot::linalg::RoutineArgs<{config}> call{{}};")
     for name, value in t.fields().items():
@@ -321,6 +326,45 @@ def emit_library(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
         headers=(t.routine.header, "aot/linalg/routine.h"),
         grain=t.grain,
     )
+
+
+def _emit_epilogues(body: Body, kernel: TemplateKernel, space: TileSpace, dtype: DType) -> None:
+    """Function objects: of whole records, if any nest wants these, and of each part of them."""
+    axes = kernel.template.output.axes
+    whole = tuple(stage for stage in kernel.stages if stage.inner == axes)
+    parts = [stage for stage in kernel.stages if stage.inner != axes]
+    nests = epilogue_nests(replace(kernel, stages=whole), space, body.context)
+    if not parts:
+        emit_epilogue(body, nests, space, dtype, _EPILOGUE)
+        return
+    names = []
+    if nests:
+        names.append(("whole", "n0, n1"))
+        emit_epilogue(body, nests, space, dtype, _EPILOGUE.replace("{name}", "whole"))
+    for k, stage in enumerate(parts):
+        count = _emit_part(body, kernel, stage, dtype, f"part_{k}")
+        names.append((f"part_{k}", f"0, {index_text(count, body.context.names)}"))
+    with body.scope(_EPILOGUE.format(name="epilogue", element=pointer_type(dtype)), "};"):
+        for name, columns in names:
+            body.writer.line(f"{name}(m0, m1, {columns}, tile, ld);")
+
+
+def _emit_part(body: Body, kernel: TemplateKernel, stage: Stage, dtype: DType, name: str) -> Expr:
+    """The function object of a stage that reads a part of each record; how many columns it has."""
+    rows, columns = stage.inner
+    own, places = kernel.template.output.buffer, {rows.symbol: ROW, columns.symbol: COLUMN}
+    space = tile_space(rows.extent, columns.extent, places, aligned=False)
+    context = tile_context(body.context, space, dtype)
+    nests = [on_part(nest, own, space, context) for nest in stage.nests]
+    cut = cut_of(nests, space)
+    if cut is not None and is_int(columns.extent) and int(columns.extent) % cut.size == 0:
+        space = replace(space, cut=cut)
+        context = tile_context(body.context, space, dtype)
+        nests = [in_cut(nest, space, context) for nest in nests]
+    inside = Body(context, body.writer)
+    head = _EPILOGUE.replace("{name}", name)
+    emit_epilogue(inside, nests, space, dtype, head, all_columns=True)
+    return columns.extent
 
 
 _EPILOGUE = (

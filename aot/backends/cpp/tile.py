@@ -13,8 +13,8 @@ from aot.errors import InternalError
 from aot.ir.dtypes import DType
 from aot.ir.kernels import Stage, TemplateKernel
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
-from aot.ir.rewrite import simplify_indices, substitute_axes
-from aot.ir.scalar import Access, Node, load, rebuild, substitute_index, with_args
+from aot.ir.rewrite import simplify_indices, substitute_axes, with_roots
+from aot.ir.scalar import Access, Node, load, mask_of, rebuild, substitute_index, with_args
 from aot.ir.templates.base import TemplateCall
 from aot.symbolic import (
     Expr,
@@ -132,11 +132,28 @@ def epilogue_nests(
     for stage in kernel.stages:
         for nest in stage.nests:
             nests.append(_on_tile(nest, call, space, context, target, result))
-    if space.cut is None:
-        return nests
-    whole = {space.cut.symbol: space.cut.place}
-    cut = [substitute_axes(nest, whole, space.loops, ()) for nest in nests]
-    return [simplify_indices(nest, context.ranges) for nest in cut]
+    return nests if space.cut is None else [in_cut(nest, space, context) for nest in nests]
+
+
+def in_cut(nest: LoopNest, space: TileSpace, context: KernelContext) -> LoopNest:
+    """A nest over a tile in the loops of a space that is cut."""
+    assert space.cut is not None
+    cut = substitute_axes(nest, {space.cut.symbol: space.cut.place}, space.loops, ())
+    return simplify_indices(cut, context.ranges)
+
+
+def on_part(nest: LoopNest, output: str, space: TileSpace, context: KernelContext) -> LoopNest:
+    """A nest that reads a part of each row of a result, over that part of a tile."""
+
+    def from_tile(node: Node, args: tuple[Node, ...]) -> Node:
+        fresh = with_args(node, args)
+        if not isinstance(fresh.attr, Access) or fresh.attr.buffer != output:
+            return fresh
+        return load(TILE, fresh.dtype, fresh.attr.index, None, mask_of(fresh))
+
+    moved = substitute_axes(nest, space.axes, space.loops, ())
+    here = with_roots(moved, rebuild(moved.roots, from_tile))
+    return simplify_indices(here, context.ranges)
 
 
 def cut_of(nests: Sequence[LoopNest], space: TileSpace) -> Cut | None:
@@ -228,12 +245,14 @@ def emit_epilogue(
     dtype: DType,
     head: str = MATRIX_HEAD,
     lines: Sequence[str] = (),
+    *,
+    all_columns: bool = False,
 ) -> None:
     """Writes a function object that runs the nests on one tile, as `epilogue`.
 
     The body's context must be `tile_context`'s. `dtype`: of the tile's elements.
     `head`: the function object's head, which names m0, m1, n0, n1, tile and ld; `lines` come first
-    inside and may define some of them.
+    inside and may define some of them. `all_columns`: every tile has all columns, from 0 on.
     """
     axes = space.loops
     vector = None if is_int(axes[-1].extent, 1) else axes[-1]
@@ -246,7 +265,9 @@ def emit_epilogue(
         space.rows: Bounds("m0", "m1", (1,)),
         space.columns: Bounds("n0", "n1", sizes),
     }
-    if space.cut is not None:
+    if all_columns:
+        del bounds[space.columns]
+    elif space.cut is not None:
         bounds.update(space.cut.bounds(*(("m0", "m1") if space.turned else ("n0", "n1"))))
     alignment = _PANEL if by_panels and width.most <= _PANEL else 1 << 30
     with body.scope(head.format(name="epilogue", element=pointer_type(dtype)), "};"):

@@ -70,6 +70,8 @@ class TemplateCall(ABC):
     """Roles of operands that may have stride 0 along all axes but the last."""
     changes: ClassVar[frozenset[str]] = frozenset()
     """Roles of operands that kernels write, too; nobody else reads what is left in them."""
+    by_parts: ClassVar[bool] = False
+    """Whether kernels that loop over points take epilogues of a part of each row of the result."""
     follows: ClassVar[str] = ""
     """The role whose layout suits the result best; "": any layout is as good."""
 

@@ -111,6 +111,7 @@ class LibraryCall(TemplateCall):
     """
 
     kind: ClassVar[str] = "library"
+    by_parts: ClassVar[bool] = True
 
     a: View
     routine: LibraryRoutine

@@ -37,8 +37,10 @@ struct FftConfig {
   static constexpr bool INVERSE = false;
   static constexpr bool COARSE = false;  // factors come in two tables
   static constexpr bool WHOLE = false;
+  static constexpr bool TURNED = false;  // of LANES: results of a transform are neighbours
 };
 
+// at(outer) of TURNED ones is where the first transform's results go; `apart` is to the next one's.
 template <class At, class Done>
 struct FftRows {
   const At& at;      // T* at(int64_t outer)
@@ -57,6 +59,7 @@ struct FftArgs {
   const T *fine, *coarse;   // both parts of factors: (2, fine_rows, n2), (2, coarse_rows, n2)
   int64_t fine_rows, coarse_rows;
   const T *turns, *leaps;  // powers of w = exp(-pi i / (n1 n2)) of REAL ones, and of w^BLOCK
+  int64_t apart;           // of TURNED ones
   T scale;
 };
 
@@ -112,6 +115,43 @@ AOT_INLINE void neighbours(const FftArgs<Cfg>& p, const Parts<typename Cfg::A>& 
   }
 }
 
+// Vectors of results, a transform a lane, as rows.
+template <class Cfg>
+AOT_INLINE void separate(const typename Cfg::A* c, int64_t lanes, typename Cfg::A* out,
+                         int64_t apart) {
+  using T = typename Cfg::A;
+  constexpr int W = kLanes<T>;
+  constexpr int64_t width = 2 * (Cfg::REAL == FftReal::THERE ? Cfg::COUNT : Cfg::N1);
+  for (int64_t e = 0; e < width; e += W) {
+    if (lanes >= W && e + W <= width) {
+      transpose_block<T>(c + e * W, W, out + e, apart);
+    } else {
+      transpose_block_n<T>(c + e * W, W, out + e, apart, imin(W, width - e), imin(W, lanes));
+    }
+  }
+}
+
+// `neighbours`, their results apart.
+template <class Cfg, bool ALL>
+AOT_INLINE void turned_neighbours(const FftArgs<Cfg>& p, const Parts<typename Cfg::A>& x,
+                                  int64_t lane, int64_t left, typename Cfg::A* out,
+                                  typename Cfg::A* a) {
+  using T = typename Cfg::A;
+  constexpr bool SWAP = Cfg::INVERSE;
+  T *const b = a + p.n1 * 2 * kLanes<T>, *const c = b + p.n1 * 2 * kLanes<T>;
+  const Finished<T, SWAP> results{{c}, p.scale};
+  if constexpr (Cfg::REAL == FftReal::NONE) {
+    from_given<Cfg, Cfg::GIVEN, ALL>(p, x, lane, left, results, a, b);
+  } else if constexpr (Cfg::REAL == FftReal::THERE) {
+    from_given<Cfg, Cfg::GIVEN, ALL>(p, x, lane, left, Held<T>{c}, a, b);
+    unfold<Cfg::COUNT>(Held<T>{c}, p.n1, p.turns, Finished<T, false>{{c}, p.scale});
+  } else {
+    fold(Given<T, Cfg::GIVEN, ALL, false>{x.from(lane), left}, p.n1, p.turns, Held<T>{c});
+    passes(First<Cfg>{}, p.n1, p.n1, 1, p.roots, Turned<T, SWAP>{{c}}, results, a, b);
+  }
+  separate<Cfg>(c, left, out + lane * p.apart, p.apart);
+}
+
 template <class Cfg, class Rows>
 AOT_INLINE void columns(const FftArgs<Cfg>& p, int64_t begin, int64_t end, typename Cfg::A* a,
                         const Rows& rows) {
@@ -126,7 +166,13 @@ AOT_INLINE void columns(const FftArgs<Cfg>& p, int64_t begin, int64_t end, typen
     const Parts<T> x = operand(p, outer);
     for (int64_t i = first; i < last; i += W) {
       const int64_t left = last - i;
-      if (left >= W) {
+      if constexpr (Cfg::TURNED) {
+        if (left >= W) {
+          turned_neighbours<Cfg, true>(p, x, i, left, out, a);
+        } else {
+          turned_neighbours<Cfg, false>(p, x, i, left, out, a);
+        }
+      } else if (left >= W) {
         neighbours<Cfg, true>(p, x, i, left, out, a);
       } else {
         neighbours<Cfg, false>(p, x, i, left, out, a);
@@ -246,7 +292,6 @@ AOT_INLINE void short_rows(const FftArgs<Cfg>& p, int64_t begin, int64_t end, ty
   constexpr int W = kLanes<T>;
   constexpr bool SWAP = Cfg::INVERSE;
   const int64_t n = p.n1, last = imin(end * kFftRows, p.outer);
-  const int64_t width = Cfg::REAL == FftReal::THERE ? 2 * Cfg::COUNT : 2 * n;
   T *const b = a + n * 2 * W, *const c = b + n * 2 * W;
   for (int64_t first = begin * kFftRows; first < last; first += W) {
     const int64_t lanes = imin(W, last - first);
@@ -265,13 +310,7 @@ AOT_INLINE void short_rows(const FftArgs<Cfg>& p, int64_t begin, int64_t end, ty
     }
     const int64_t apart = lanes > 1 ? rows.at(first + 1) - rows.at(first) : 0;
     T* const out = rows.at(first);
-    for (int64_t e = 0; e < width; e += W) {
-      if (lanes == W && e + W <= width) {
-        transpose_block<T>(c + e * W, W, out + e, apart);
-      } else {
-        transpose_block_n<T>(c + e * W, W, out + e, apart, imin(W, width - e), lanes);
-      }
-    }
+    separate<Cfg>(c, lanes, out, apart);
     for (int64_t l = 0; l < lanes; ++l) rows.done(first + l);
   }
 }
