@@ -151,6 +151,11 @@ def relative(index: Expr, outer: frozenset[Symbol], strip: Symbol | None) -> Exp
     return substitute(inner, {strip: strip - STRIP_START}) if strip is not None else inner
 
 
+def _start(index: Expr, outer: frozenset[Symbol], strip: Symbol | None) -> Expr:
+    """What `relative` takes away."""
+    return expand(index - relative(index, outer, strip))
+
+
 def _separable(index: Expr, outer: frozenset[Symbol], inner: frozenset[Symbol]) -> bool:
     return all(not (t.free_symbols & outer and t.free_symbols & inner) for t in terms(index))
 
@@ -183,10 +188,14 @@ def _layout(
     kept, whole, extents = [], [], []
     for d, size in enumerate(buffer.shape):
         indices = [a[d] for a in accesses]
-        if all(not i.free_symbols & inner for i in indices):
+        # Of one unit, all lie as far from the start of the buffer: not so a row and its diagonal.
+        alike = len({_start(i, outer, strip) for i in indices}) == 1
+        if alike and all(not i.free_symbols & inner for i in indices):
             continue
         kept.append(d)
-        separable = all(_separable(i, outer, inner) and _affine_in(i, strip) for i in indices)
+        separable = alike and all(
+            _separable(i, outer, inner) and _affine_in(i, strip) for i in indices
+        )
         whole.append(not separable)
         extent = size
         if separable:
