@@ -415,6 +415,43 @@ def without(packages: str, *arguments: object) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+ENDING = """
+import atexit, sys
+from aot import __main__
+class Held:
+    def __del__(self):
+        print("taken apart")
+held = Held()
+def main():
+    atexit.register(print, "told to end")
+    what = sys.argv[1]
+    if what == "raise":
+        raise ValueError(what)
+    sys.exit(int(what) if what.isdigit() else None if what == "none" else what)
+__main__.main = main
+__main__.program()
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "said"),
+    [
+        ("0", 0, ""),
+        ("3", 3, ""),
+        ("none", 0, ""),
+        ("words", 1, "words"),
+        ("raise", 1, "ValueError"),
+    ],
+)
+def test_the_process_ends_with_its_status_and_is_not_taken_apart(
+    how: str, code: int, said: str
+) -> None:
+    command = [sys.executable, "-c", ENDING, how]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (code, "told to end\n")
+    assert said in done.stderr
+
+
 def test_what_is_missing_is_told_in_one_line() -> None:
     blocked = "click,rich,jinja2,sympy,ml_dtypes,torch,safetensors"
     done = without(blocked, "--version")
