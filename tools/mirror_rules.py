@@ -67,7 +67,6 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
     "tests/backends/cpp/test_reduction.py": ("aot/backends/cpp/stage.py",),
     "tests/backends/cpp/test_template_matmul.py": ("aot/backends/cpp/operands.py",),
     "tests/backends/cpp/test_values.py": (
-        "aot/backends/cpp/context.py",
         "aot/backends/cpp/indexing.py",
         "aot/backends/cpp/kernel.py",
         "aot/backends/cpp/tile.py",

@@ -66,6 +66,11 @@ def body_weight(roots: Iterable[Node]) -> int:
     return sum(op_weight(n) for n in postorder(roots))
 
 
+def is_index(node: Node) -> bool:
+    """Whether a value counts positions: such ones do not decide how many lanes a vector has."""
+    return node.dtype.name == "int64" and node.op in ("index", "check_index", "const", "load")
+
+
 def is_dear(roots: Iterable[Node]) -> bool:
     """True when a transcendental function is evaluated below `roots`."""
     return any(is_function(n.op) for n in postorder(roots))

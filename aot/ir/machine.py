@@ -97,6 +97,8 @@ class Machine:
         invariant_price: Of the same element at each point: loaded before the loop.
         strided_price: Of elements that lie evenly apart, to load them.
         strided_store_price: The same, to store them, one after the other.
+        near_price: So many times as many instructions may be taken by loops whose neighbours lie
+            near, in place of those with a cache line for each lane.
         scattered_price: Of elements anywhere.
         joined_price: Joining a lane with memory, one after the other.
         horizontal_price: Adding up the lanes of a vector, once for each result.
@@ -148,6 +150,7 @@ class Machine:
     invariant_price: float = 0.2
     strided_price: float = 10.0
     strided_store_price: float = 20.0
+    near_price: float = 2.0
     scattered_price: float = 14.0
     joined_price: float = 4.0
     horizontal_price: float = 8.0

@@ -160,10 +160,6 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
     return chosen, None
 
 
-_NEAR_PRICE = 2.0
-"""Times the instructions, where neighbours lie near."""
-
-
 def _nearest(cost: StageCost, vector: Axis, order: Sequence[Axis]) -> Axis:
     """The axis to vectorise along where neighbours along `vector` are nowhere side by side.
 
@@ -172,7 +168,7 @@ def _nearest(cost: StageCost, vector: Axis, order: Sequence[Axis]) -> Axis:
     """
     if any(move.stride(vector.symbol) == 1 for move in cost.moves):
         return vector
-    most = _NEAR_PRICE * cost.along(vector)
+    most = cost.machine.near_price * cost.along(vector)
     return next((axis for axis in reversed(order) if cost.along(axis) <= most), vector)
 
 
@@ -309,7 +305,7 @@ def _best_vector(scheduler: Scheduler, group: Group) -> tuple[float, Axis | None
     for axis in order_by_stride(scheduler.hints, moves, group.outer):
         total = sum(c.along(axis) for c in costs)
         if _is_far(scheduler, moves, axis):
-            total *= _NEAR_PRICE
+            total *= scheduler.machine.near_price
         if total < best or (chosen is not None and total == best):
             best, chosen = total, axis
     return best, chosen

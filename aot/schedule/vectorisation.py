@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from aot.ir.hints import Hints, body_weight
+from aot.ir.hints import Hints, body_weight, is_index
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.scalar import Node, postorder
@@ -112,12 +112,8 @@ def stage_cost(scheduler: Scheduler, outer: tuple[Axis, ...], stage: StageDraft)
 def lanes_of(machine: Machine, roots: Iterable[Node]) -> int:
     """Of a vector of the widest values that are computed; indices alone do not count."""
     nodes = postorder(roots)
-    sizes = [n.dtype.compute.itemsize for n in nodes if not _is_index(n)]
+    sizes = [n.dtype.compute.itemsize for n in nodes if not is_index(n)]
     return max(1, 4 * machine.lanes // max(4, *sizes)) if sizes else machine.lanes
-
-
-def _is_index(node: Node) -> bool:
-    return node.dtype.name == "int64" and node.op in ("index", "check_index", "const", "load")
 
 
 def _per_point(nest: LoopNest) -> tuple[Node, ...]:

@@ -9,7 +9,7 @@ from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.lanes import VectorAxis, lane_step
 from aot.backends.cpp.levels import LEVELS
 from aot.backends.cpp.text import lane_type
-from aot.ir.hints import body_weight, is_dear
+from aot.ir.hints import body_weight, is_dear, is_index
 from aot.ir.kernels import Stage
 from aot.ir.scalar import Access, Node, postorder
 
@@ -66,16 +66,12 @@ def choose_width(stage: Stage, context: KernelContext, number: int) -> Width:
 
 def _element(nodes: Sequence[Node]) -> str:
     """The widest lane type that is computed with; indices alone do not count."""
-    counted = [n for n in nodes if not _is_index(n)] or list(nodes)
+    counted = [n for n in nodes if not is_index(n)] or list(nodes)
     sizes = {lane_type(n.dtype): _LANE_BYTES.get(lane_type(n.dtype), 1) for n in counted}
     widest = max(sizes.values(), default=4)
     if widest == 1:
         return "uint8_t"
     return min(name for name, size in sizes.items() if size == widest)
-
-
-def _is_index(node: Node) -> bool:
-    return node.dtype.name == "int64" and node.op in ("index", "check_index", "const", "load")
 
 
 def _unroll(stage: Stage, roots: Sequence[Node]) -> int:

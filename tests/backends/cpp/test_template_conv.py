@@ -120,7 +120,7 @@ def test_weights_that_the_model_computes_and_half_inputs():
     program.check(inputs, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("size", [(1, 3), (9, 15)])
+@pytest.mark.parametrize("size", [(1, 3), (7, 7)])
 def test_constant_pixels_are_cut_as_the_template_counts_them(size):
     rng = np.random.default_rng(seeded(5))
     maker = GraphMaker()
