@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aot.ir.dtypes import BFLOAT16, INT32
+from aot.ir.dtypes import BFLOAT16, INT32, UINT8
 from aot.ir.scalar import Node, binary, cast
 from aot.lowering.builder import Tensor
 from aot.lowering.matmul import products
@@ -10,13 +10,13 @@ from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, as_expr
 
-_EXACT_DEPTH = 1024
-"""Products of 8 bits, each at most 2**14, whose sum float32 holds exactly: 2**24 in all."""
+_EXACT = 2**24
+"""Up to here float32 holds every integer."""
 
 
 @REGISTRY.row("aten._int_mm.default")
 def int_mm(call: Call, a: Tensor, b: Tensor) -> Tensor:
-    """(m, k) times (k, n), both int8 or uint8, in int32.
+    """(m, k) of int8 or uint8 times (k, n) of int8, in int32.
 
     bfloat16 holds such numbers, and its products add up in float32: exactly, in parts of the depth.
 
@@ -26,9 +26,10 @@ def int_mm(call: Call, a: Tensor, b: Tensor) -> Tensor:
     shape, depth = call.result_type().shape, a.shape[1]
     if not depth.is_Integer:
         raise CannotLower("the depth of _int_mm is dynamic; make that dimension static")
-    cuts = range(0, max(int(depth), 1), _EXACT_DEPTH)
+    step = _EXACT // (128 * (255 if a.dtype == UINT8 else 128))
     parts = [
-        products(_part(a, 1, cut, int(depth)), _part(b, 0, cut, int(depth)), shape) for cut in cuts
+        products(_part(a, 1, begin, size), _part(b, 0, begin, size), shape)
+        for begin, size in _cuts(int(depth), step)
     ]
 
     def body(at: tuple[Expr, ...]) -> Node:
@@ -40,9 +41,13 @@ def int_mm(call: Call, a: Tensor, b: Tensor) -> Tensor:
     return call.builder.pointwise(shape, INT32, body)
 
 
-def _part(x: Tensor, axis: int, begin: int, depth: int) -> Tensor:
-    """x from `begin` on along an axis, as many steps as add up exactly, in bfloat16."""
-    size = min(_EXACT_DEPTH, depth - begin)
+def _cuts(depth: int, step: int) -> list[tuple[int, int]]:
+    """Where parts of the depth begin, and how deep they are; one of none where there is none."""
+    return [(begin, min(step, depth - begin)) for begin in range(0, max(depth, 1), step)]
+
+
+def _part(x: Tensor, axis: int, begin: int, size: int) -> Tensor:
+    """x from `begin` on along an axis, so many elements of it, in bfloat16."""
     shape = tuple(as_expr(size) if k == axis else extent for k, extent in enumerate(x.shape))
 
     def body(at: tuple[Expr, ...]) -> Node:

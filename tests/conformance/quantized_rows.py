@@ -27,6 +27,7 @@ def _integers(dtype: torch.dtype) -> Sequence[Args]:
         (torch.full((17, 3000), -128, dtype=dtype), torch.full((3000, 8), -128, dtype=dtype)),
         (_bytes(33, 24), _bytes(40, 24).t()),
         (_bytes(17, 1024), _bytes(1024, 16)),
+        (torch.randint(240, 256, (17, 1021)).byte(), torch.full((1021, 8), 127, dtype=dtype)),
     ]
 
 

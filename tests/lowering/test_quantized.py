@@ -11,9 +11,15 @@ from aot.ir.templates import Matmul
 from tests.lowering.lowered import lowered, templates
 
 
-@pytest.mark.parametrize(("depth", "parts"), [(1, 1), (1024, 1), (1025, 2), (3000, 3)])
-def test_parts_are_as_deep_as_sums_are_exact(depth: int, parts: int) -> None:
-    a, b = torch.ones(20, depth, dtype=torch.int8), torch.ones(depth, 8, dtype=torch.int8)
+@pytest.mark.parametrize(
+    ("dtype", "depth", "parts"),
+    [
+        *((torch.int8, depth, parts) for depth, parts in ((1, 1), (1024, 1), (1025, 2), (3000, 3))),
+        *((torch.uint8, depth, parts) for depth, parts in ((514, 1), (515, 2))),
+    ],
+)
+def test_parts_are_as_deep_as_sums_are_exact(dtype: torch.dtype, depth: int, parts: int) -> None:
+    a, b = torch.ones(20, depth, dtype=dtype), torch.ones(depth, 8, dtype=torch.int8)
     found = templates(lowered(torch._int_mm, a, b))
     assert len(found) == parts and all(isinstance(op, Matmul) for op in found)
     assert sum(int(op.a.axes[-1].extent) for op in found) == depth
