@@ -274,9 +274,7 @@ class _Settling:
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         return {
             size: tensor.shape[axis]
-            for shape, tensor in zip(
-                self.shapes(), tensors, strict=False
-            )  # a program may have none
+            for shape, tensor in zip(self.shapes(), tensors, strict=False)
             for axis, size in enumerate(shape)
             if size.is_Symbol
         }

@@ -78,21 +78,8 @@ def attach_part(graph: LoopGraph, group: Group, nest: LoopNest) -> Group | None:
     if mapping is None:
         return None
     moved = substitute_axes(nest, mapping, (rows, part), ())
-    at_part = load_at(moved, output.buffer, (rows.symbol, (start + part.symbol).expand()))
-    return replace(group, nests=(*group.nests, at_part))
-
-
-def load_at(nest: LoopNest, buffer: str, point: tuple[Expr, ...]) -> LoopNest:
-    """The nest with all loads of a buffer at one point, which is what their indices say."""
-
-    def visit(node: Node, args: tuple[Node, ...]) -> Node:
-        fresh = with_args(node, args)
-        access = fresh.attr
-        if not isinstance(access, Access) or access.buffer != buffer:
-            return fresh
-        return load(buffer, fresh.dtype, point, None, mask_of(fresh))
-
-    return with_roots(nest, rebuild(nest.roots, visit))
+    place = (rows.symbol, (start + part.symbol).expand())
+    return replace(group, nests=(*group.nests, _at_own_point(moved, {output.buffer: place})))
 
 
 _Stores = dict[str, tuple[Expr, ...] | None]

@@ -204,9 +204,9 @@ def _tile_points(
     size = machine.tile_points
     for move in cost.moves:
         along = move.stride(vector.symbol)
-        if move.stride(transposed.symbol) != 1 or along in (None, 0, 1):
+        if move.stride(transposed.symbol) != 1 or along is None or along in (0, 1):
             continue
-        if along is None or along.free_symbols:
+        if along.free_symbols:
             size = min(size, machine.tile_points // 2)
             continue
         apart = math.gcd(int(along) * cost.itemsizes[move.buffer], machine.way_bytes)

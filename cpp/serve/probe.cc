@@ -206,9 +206,8 @@ Latency least_times(const Sample& sample, const Contract& contract, aot::Session
   timings.push_back({max_batch});
   // Resolves the sizes.
   for (const Timing& timing : timings) run_rows(sample, contract, session, 0, timing.rows);
-  bool more = true;
-  while (more) {
-    more = false;
+  const auto enough = [](const Timing& timing) { return timing.enough(); };
+  while (!std::all_of(timings.begin(), timings.end(), enough)) {
     for (Timing& timing : timings) {
       if (timing.enough()) continue;
       const Clock::time_point begun = Clock::now();
@@ -217,7 +216,6 @@ Latency least_times(const Sample& sample, const Contract& contract, aot::Session
       timing.least_s = std::min(timing.least_s, seconds);
       timing.spent_s += seconds;
       ++timing.runs;
-      more = more || !timing.enough();
     }
   }
   Latency latency;

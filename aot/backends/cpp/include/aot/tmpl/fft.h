@@ -94,24 +94,16 @@ AOT_INLINE void from_given(const FftArgs<Cfg>& p, const Parts<typename Cfg::A>& 
   passes(First<Cfg>{}, p.n1, p.n1, 1, p.roots, Given<T, N, ALL, Cfg::INVERSE>{x, left}, out, a, b);
 }
 
-// The transforms of W lanes from `lane` on, `left` of which there are, and where they go.
-template <class Cfg, bool ALL>
-AOT_INLINE void neighbours(const FftArgs<Cfg>& p, const Parts<typename Cfg::A>& x, int64_t lane,
-                           int64_t left, typename Cfg::A* out, typename Cfg::A* a) {
-  using T = typename Cfg::A;
-  constexpr bool SWAP = Cfg::INVERSE;
-  T *const b = a + p.n1 * 2 * kLanes<T>, *const c = b + p.n1 * 2 * kLanes<T>;
-  if constexpr (Cfg::REAL == FftReal::NONE) {
-    const Results<T, ALL, SWAP> results{out + 2 * lane, 2 * p.inner, left, p.scale};
-    from_given<Cfg, Cfg::GIVEN, ALL>(p, x, lane, left, results, a, b);
-  } else if constexpr (Cfg::REAL == FftReal::THERE) {
-    from_given<Cfg, Cfg::GIVEN, ALL>(p, x, lane, left, Held<T>{c}, a, b);
-    const Results<T, ALL, false> results{out + 2 * lane, 2 * p.inner, left, p.scale};
-    unfold<Cfg::COUNT>(Held<T>{c}, p.n1, p.turns, results);
-  } else {
-    fold(Given<T, Cfg::GIVEN, ALL, false>{x.from(lane), left}, p.n1, p.turns, Held<T>{c});
-    const Numbers<T, ALL, SWAP> results{out + lane, p.inner, left, p.scale};
-    passes(First<Cfg>{}, p.n1, p.n1, 1, p.roots, Turned<T, SWAP>{{c}}, results, a, b);
+// `count` rows of W elements, `step` apart, as W rows of `count`; the first `left` there are.
+template <class T>
+AOT_INLINE void turn(const T* from, int64_t step, int64_t count, int64_t left, T* to, int64_t ld) {
+  constexpr int W = kLanes<T>;
+  for (int64_t k = 0; k < count; k += W) {
+    if (left >= W && k + W <= count) {
+      transpose_block<T>(from + k * step, step, to + k, ld);
+    } else {
+      transpose_block_n<T>(from + k * step, step, to + k, ld, imin(W, count - k), imin(W, left));
+    }
   }
 }
 
@@ -119,37 +111,44 @@ AOT_INLINE void neighbours(const FftArgs<Cfg>& p, const Parts<typename Cfg::A>& 
 template <class Cfg>
 AOT_INLINE void separate(const typename Cfg::A* c, int64_t lanes, typename Cfg::A* out,
                          int64_t apart) {
-  using T = typename Cfg::A;
-  constexpr int W = kLanes<T>;
   constexpr int64_t width = 2 * (Cfg::REAL == FftReal::THERE ? Cfg::COUNT : Cfg::N1);
-  for (int64_t e = 0; e < width; e += W) {
-    if (lanes >= W && e + W <= width) {
-      transpose_block<T>(c + e * W, W, out + e, apart);
-    } else {
-      transpose_block_n<T>(c + e * W, W, out + e, apart, imin(W, width - e), imin(W, lanes));
-    }
-  }
+  turn(c, kLanes<typename Cfg::A>, width, lanes, out, apart);
 }
 
-// `neighbours`, their results apart.
-template <class Cfg, bool ALL>
-AOT_INLINE void turned_neighbours(const FftArgs<Cfg>& p, const Parts<typename Cfg::A>& x,
-                                  int64_t lane, int64_t left, typename Cfg::A* out,
-                                  typename Cfg::A* a) {
+// The transforms of W lanes from `lane` on, `left` of which there are, into `results`.
+template <class Cfg, bool ALL, class Out>
+AOT_INLINE void lanes_into(const FftArgs<Cfg>& p, const Parts<typename Cfg::A>& x, int64_t lane,
+                           int64_t left, const Out& results, typename Cfg::A* a, typename Cfg::A* b,
+                           typename Cfg::A* c) {
   using T = typename Cfg::A;
-  constexpr bool SWAP = Cfg::INVERSE;
-  T *const b = a + p.n1 * 2 * kLanes<T>, *const c = b + p.n1 * 2 * kLanes<T>;
-  const Finished<T, SWAP> results{{c}, p.scale};
   if constexpr (Cfg::REAL == FftReal::NONE) {
     from_given<Cfg, Cfg::GIVEN, ALL>(p, x, lane, left, results, a, b);
   } else if constexpr (Cfg::REAL == FftReal::THERE) {
     from_given<Cfg, Cfg::GIVEN, ALL>(p, x, lane, left, Held<T>{c}, a, b);
-    unfold<Cfg::COUNT>(Held<T>{c}, p.n1, p.turns, Finished<T, false>{{c}, p.scale});
+    unfold<Cfg::COUNT>(Held<T>{c}, p.n1, p.turns, results);
   } else {
     fold(Given<T, Cfg::GIVEN, ALL, false>{x.from(lane), left}, p.n1, p.turns, Held<T>{c});
-    passes(First<Cfg>{}, p.n1, p.n1, 1, p.roots, Turned<T, SWAP>{{c}}, results, a, b);
+    passes(First<Cfg>{}, p.n1, p.n1, 1, p.roots, Turned<T, Cfg::INVERSE>{{c}}, results, a, b);
   }
-  separate<Cfg>(c, left, out + lane * p.apart, p.apart);
+}
+
+// The same, and where they go.
+template <class Cfg, bool ALL>
+AOT_INLINE void neighbours(const FftArgs<Cfg>& p, const Parts<typename Cfg::A>& x, int64_t lane,
+                           int64_t left, typename Cfg::A* out, typename Cfg::A* a) {
+  using T = typename Cfg::A;
+  constexpr bool SWAP = Cfg::INVERSE && Cfg::REAL != FftReal::THERE;
+  T *const b = a + p.n1 * 2 * kLanes<T>, *const c = b + p.n1 * 2 * kLanes<T>;
+  if constexpr (Cfg::TURNED) {
+    lanes_into<Cfg, ALL>(p, x, lane, left, Finished<T, SWAP>{{c}, p.scale}, a, b, c);
+    separate<Cfg>(c, left, out + lane * p.apart, p.apart);
+  } else if constexpr (Cfg::REAL == FftReal::BACK) {
+    const Numbers<T, ALL, SWAP> results{out + lane, p.inner, left, p.scale};
+    lanes_into<Cfg, ALL>(p, x, lane, left, results, a, b, c);
+  } else {
+    const Results<T, ALL, SWAP> results{out + 2 * lane, 2 * p.inner, left, p.scale};
+    lanes_into<Cfg, ALL>(p, x, lane, left, results, a, b, c);
+  }
 }
 
 template <class Cfg, class Rows>
@@ -166,13 +165,7 @@ AOT_INLINE void columns(const FftArgs<Cfg>& p, int64_t begin, int64_t end, typen
     const Parts<T> x = operand(p, outer);
     for (int64_t i = first; i < last; i += W) {
       const int64_t left = last - i;
-      if constexpr (Cfg::TURNED) {
-        if (left >= W) {
-          turned_neighbours<Cfg, true>(p, x, i, left, out, a);
-        } else {
-          turned_neighbours<Cfg, false>(p, x, i, left, out, a);
-        }
-      } else if (left >= W) {
+      if (left >= W) {
         neighbours<Cfg, true>(p, x, i, left, out, a);
       } else {
         neighbours<Cfg, false>(p, x, i, left, out, a);
@@ -183,19 +176,6 @@ AOT_INLINE void columns(const FftArgs<Cfg>& p, int64_t begin, int64_t end, typen
 }
 
 // ---- long rows ----
-
-// `count` rows of W elements, `step` apart, as W rows of `count`; the first `left` there are.
-template <class T>
-AOT_INLINE void turn(const T* from, int64_t step, int64_t count, int64_t left, T* to, int64_t ld) {
-  constexpr int W = kLanes<T>;
-  for (int64_t k = 0; k < count; k += W) {
-    if (left >= W && k + W <= count) {
-      transpose_block<T>(from + k * step, step, to + k, ld);
-    } else {
-      transpose_block_n<T>(from + k * step, step, to + k, ld, imin(W, count - k), imin(W, left));
-    }
-  }
-}
 
 // Of columns `x`, which lie as N says.
 template <class Cfg, FftLanes N>
