@@ -8,6 +8,8 @@ from aot.backends.cpp.gemm_heuristic import PANEL
 
 _QUERIES = 128
 _KEYS = 192
+# The most rows of a strip.
+_STRIP = 2 * PANEL
 _UNIT_MACS = 600_000
 # Units that heads are not joined below, so that processors have some each.
 _UNITS = 8
@@ -34,7 +36,7 @@ class AttentionBlocking:
         """Bytes of scratch a worker needs: the twin of `attention_scratch` in attention.h."""
         d, dv = _round_up(self.d), _round_up(self.dv)
         elements = self.qb * (d + PANEL) + self.kb * self.d + self.kb * dv
-        elements += self.qb * (dv + PANEL) + PANEL * (self.kb + PANEL) + _round_up(2 * self.qb)
+        elements += self.qb * (dv + PANEL) + _STRIP * (self.kb + PANEL) + _round_up(2 * self.qb)
         return elements * self.accumulator_bytes
 
     def work(self, batch: int, heads: int, queries: int) -> int:

@@ -25,6 +25,7 @@
 #ifndef AOT_TMPL_ATTENTION_H_
 #define AOT_TMPL_ATTENTION_H_
 
+#include "aot/tmpl/bf16.h"
 #include "aot/tmpl/gemm.h"
 #include "aot/tmpl/softmax.h"
 
@@ -67,12 +68,13 @@ template <class Cfg>
 struct AttentionLayout {
   static constexpr int64_t kD = round_up(Cfg::D, kPanel), kDv = round_up(Cfg::DV, kPanel);
   static constexpr int64_t kQLd = kD + kPanel, kSLd = Cfg::KB + kPanel, kOLd = kDv + kPanel;
+  static constexpr int64_t kStrip = 2 * kPanel;         // the most rows of a strip
   static constexpr int64_t kQ = 0;                      // [QB][kQLd] scaled queries
   static constexpr int64_t kK = kQ + Cfg::QB * kQLd;    // [KB/16][D][16] packed keys
   static constexpr int64_t kV = kK + Cfg::KB * Cfg::D;  // [kDv/16][KB][16] packed values
   static constexpr int64_t kO = kV + Cfg::KB * kDv;     // [QB][kOLd] results
-  static constexpr int64_t kS = kO + Cfg::QB * kOLd;    // [16][kSLd] scores of a strip
-  static constexpr int64_t kStat = kS + kPanel * kSLd;  // [2][QB] maxima and sums
+  static constexpr int64_t kS = kO + Cfg::QB * kOLd;    // [kStrip][kSLd] scores of a strip
+  static constexpr int64_t kStat = kS + kStrip * kSLd;  // [2][QB] maxima and sums
   static constexpr int64_t kEnd = kStat + round_up(2 * Cfg::QB, kPanel);
 };
 
@@ -110,7 +112,6 @@ struct AttentionBlock {
 
   // Keys and values are read where they lie for a few queries (decoding): packing would cost more
   // than the products. Of values that is whole panels.
-  static constexpr bool kInPlace = std::is_same_v<A, T>;
   static constexpr int64_t kWholeDv = Cfg::DV / kPanel * kPanel;
   static constexpr int64_t kFewRows = min64(4, RegisterBlock<T>::kRows);
   static constexpr Heights kHeights = attention_heights<Cfg, T>();
@@ -123,7 +124,9 @@ struct AttentionBlock {
   AOT_INLINE T* result() const { return room + L::kO; }
 
   void run() const {
-    load_queries();
+    const bool few = rows <= kFewRows;
+    const bool tiles = !few && has_tiles();
+    if (!tiles) load_queries();
     T* const best = room + L::kStat;
     T* const sum = best + Cfg::QB;
     for (int64_t i = 0; i < rows; ++i) {
@@ -133,13 +136,16 @@ struct AttentionBlock {
     const int64_t keys = Cfg::CAUSAL ? min64(p.sk, end_query(0, rows)) : p.sk;
     const A* k = p.k + b * p.k_batch + h / p.group * p.k_head;
     const A* v = p.v + b * p.v_batch + h / p.group * p.v_head;
-    for (int64_t k0 = 0; k0 < keys; k0 += Cfg::KB) {
+#if defined(AOT_TMPL_BF16_UNITS)
+    if constexpr (kTiles) {
+      if (tiles) in_tiles(k, v, keys);
+    }
+#endif
+    for (int64_t k0 = 0; k0 < keys && !tiles; k0 += Cfg::KB) {
       const int64_t count = min64(Cfg::KB, keys - k0);
-      if constexpr (kInPlace) {
-        if (rows <= kFewRows) {
-          few_rows(k + k0 * p.k_row, v + k0 * p.v_row, k0, count);
-          continue;
-        }
+      if (few) {
+        few_rows(k + k0 * p.k_row, v + k0 * p.v_row, k0, count);
+        continue;
       }
       pack_columns(k + k0 * p.k_row, p.k_row, Cfg::D, count, room + L::kK, Cfg::D * kPanel);
       pack_rows(v + k0 * p.v_row, p.v_row, count, Cfg::DV, room + L::kV, Cfg::KB * kPanel);
@@ -153,6 +159,91 @@ struct AttentionBlock {
       row_scale(result() + i * L::kOLd, L::kDv, sum[i] == 0 ? T(0) : T(1) / sum[i]);
     }
   }
+
+  // bfloat16 on machines that multiply it in tiles: the scratch has room for pairs of it in the
+  // places of floats where heads are not very small.
+  static constexpr bool kTiles = std::is_same_v<A, Bf16> && Cfg::D >= kPanel;
+  static AOT_INLINE bool has_tiles() {
+#if defined(AOT_TMPL_BF16_UNITS)
+    if constexpr (kTiles) return bf16_unit() == kBf16Tiles;
+#endif
+    return false;
+  }
+
+#if defined(AOT_TMPL_BF16_UNITS)
+  static constexpr int64_t kTileD = round_up(Cfg::D, Bf16Tiles::kStep);
+  static constexpr int64_t kTileKeys = round_up(Cfg::KB, Bf16Tiles::kStep);
+  static constexpr int64_t kTileQLd = 2 * L::kQLd, kWeightLd = 2 * L::kSLd;
+  static_assert(kTileD <= kTileQLd && kTileKeys <= kWeightLd);
+
+  // All blocks of keys by the machine's tiles: products of bfloat16, of which the second one's left
+  // side are the exponentials, rounded, as eager rounds them.
+  void in_tiles(const A* k, const A* v, int64_t keys) const {
+    Bf16* const queries = reinterpret_cast<Bf16*>(room + L::kQ);
+    by_heads(0, rows, [&](int64_t head, int64_t first, int64_t begin, int64_t count) {
+      const A* q = p.q + b * p.q_batch + head * p.q_head + first * p.q_row;
+      for (int64_t i = 0; i < count; ++i) {
+        Bf16* const out = queries + (begin + i) * kTileQLd;
+        __builtin_memcpy(out, q + i * p.q_row, Cfg::D * sizeof(Bf16));
+        for (int64_t d = Cfg::D; d < kTileD; ++d) out[d] = Bf16{};
+      }
+    });
+    for (int64_t k0 = 0; k0 < keys; k0 += Cfg::KB) {
+      const int64_t count = min64(Cfg::KB, keys - k0);
+      // Whole tiles of k's, of keys' elements and of values' rows: zeros behind the last ones.
+      float* const packed_k = room + L::kK;
+      const int64_t k_stride = kTileD / 2 * kPanel, v_stride = kTileKeys / 2 * kPanel;
+      const int64_t key_panels = ceil_div(count, kPanel);
+      pack_pairs(k + k0 * p.k_row, 1, p.k_row, Cfg::D, count, packed_k, k_stride);
+      zero_pairs(packed_k, key_panels, k_stride, ceil_div(Cfg::D, 2), kTileD / 2);
+      float* const packed_v = room + L::kV;
+      pack_pairs(v + k0 * p.v_row, p.v_row, 1, count, Cfg::DV, packed_v, v_stride);
+      zero_pairs(packed_v, L::kDv / kPanel, v_stride, ceil_div(count, 2),
+                 round_up(count, Bf16Tiles::kStep) / 2);
+      for (int64_t i0 = 0; i0 < rows; i0 += L::kStrip) {
+        tile_strip(queries + i0 * kTileQLd, i0, min64(L::kStrip, rows - i0), k0, count);
+      }
+    }
+    Tiles::release();
+  }
+
+  static AOT_INLINE void zero_pairs(float* at, int64_t panels, int64_t stride, int64_t from,
+                                    int64_t to) {
+    for (int64_t j = 0; j < panels; ++j) {
+      zero_row(at + j * stride + from * kPanel, (to - from) * kPanel);
+    }
+  }
+
+  // Rows [i0, i0 + count) by a block of keys.
+  AOT_INLINE void tile_strip(const Bf16* queries, int64_t i0, int64_t count, int64_t k0,
+                             int64_t block) const {
+    const int64_t keys = seen(i0, i0 + count, k0, block);
+    if (keys <= 0) return;
+    T* const s = room + L::kS;
+    const int64_t panels = ceil_div(keys, kPanel), width = panels * kPanel;
+    const Bf16* const packed_k = reinterpret_cast<const Bf16*>(room + L::kK);
+    Bf16Tiles{queries,  kTileQLd,        count,  kTileD, Bf16Tiles::kStep,
+              packed_k, kTileD * kPanel, panels, s,      L::kSLd}
+        .run();
+    for (int64_t i = 0; i < count; ++i) row_scale(s + i * L::kSLd, width, p.scale);
+    for (int64_t i = 0; i < count; i += kPanel) {
+      softmax(s + i * L::kSLd, i0 + i, int(min64(kPanel, count - i)), k0, keys);
+    }
+    // Weights take the places of their row's scores.
+    Bf16* const weights = reinterpret_cast<Bf16*>(s);
+    const int64_t deep = round_up(keys, Bf16Tiles::kStep);
+    for (int64_t i = 0; i < count; ++i) {
+      round_row(s + i * L::kSLd, width, weights + i * kWeightLd);
+      for (int64_t j = width; j < deep; ++j) weights[i * kWeightLd + j] = Bf16{};
+    }
+    const Bf16* const packed_v = reinterpret_cast<const Bf16*>(room + L::kV);
+    T* const out = result() + i0 * L::kOLd;
+    Bf16Tiles{weights,  kWeightLd,          count,           deep, Bf16Tiles::kStep,
+              packed_v, kTileKeys * kPanel, L::kDv / kPanel, out,  L::kOLd,
+              k0 > 0}
+        .run();
+  }
+#endif
 
   // Calls part(head, q, i, n) for rows [begin, end): of n rows from i on, the head and the first
   // query.
@@ -204,7 +295,7 @@ struct AttentionBlock {
       for (int i = 0; i < mr; ++i) row[i] = room + L::kQ + (i0 + i) * L::kQLd;
       multiply(row, mr, Cfg::D, {room + L::kK, Cfg::D * kPanel, kPanel, nullptr},
                ceil_div(keys, kPanel), room + L::kS, L::kSLd, false);
-      softmax(i0, mr, k0, keys);
+      softmax(room + L::kS, i0, mr, k0, keys);
       accumulate(i0, mr, keys, {room + L::kV, Cfg::KB * kPanel, kPanel, nullptr}, k0 > 0, 0,
                  L::kDv / kPanel);
     }
@@ -217,24 +308,61 @@ struct AttentionBlock {
     const int64_t keys = seen(0, rows, k0, count);
     if (keys <= 0) return;
     for (int64_t j = 0; j < keys; ++j) {
-      const T* key = k + j * p.k_row;
+      const A* key = k + j * p.k_row;
       for (int64_t i = 0; i < rows; ++i) {
         const T* q = room + L::kQ + i * L::kQLd;
         auto sum = Simd<T>::zero();
         for (int64_t d = 0; d < kWhole; d += kL) {
-          sum = Simd<T>::fma(Simd<T>::load(q + d), Simd<T>::load(key + d), sum);
+          sum = Simd<T>::fma(Simd<T>::load(q + d), load_widened<T>(key + d), sum);
         }
         T dot = Simd<T>::reduce(sum, [](auto a, auto b) { return a + b; });
-        for (int64_t d = kWhole; d < Cfg::D; ++d) dot += q[d] * key[d];
+        for (int64_t d = kWhole; d < Cfg::D; ++d) dot += q[d] * widen(key[d]);
         room[L::kS + i * L::kSLd + j] = dot;
       }
     }
-    softmax(0, int(rows), k0, keys);
-    accumulate(0, int(rows), keys, {v, kPanel, p.v_row, nullptr}, k0 > 0, 0, kWholeDv / kPanel);
+    softmax(room + L::kS, 0, int(rows), k0, keys);
+    constexpr int64_t kPanels = kWholeDv / kPanel;
+    if constexpr (std::is_same_v<A, T>) {
+      accumulate(0, int(rows), keys, {v, kPanel, p.v_row, nullptr}, k0 > 0, 0, kPanels);
+    } else {
+      for (int64_t i = 0; i < rows; ++i) weigh<0>(i, v, keys, k0 > 0);
+    }
     if constexpr (kWholeDv < Cfg::DV) {
       pack_rows(v + kWholeDv, p.v_row, keys, Cfg::DV - kWholeDv, room + L::kV, kPanel);
-      accumulate(0, int(rows), keys, {room + L::kV, kPanel, kPanel, nullptr}, k0 > 0,
-                 kWholeDv / kPanel, 1);
+      accumulate(0, int(rows), keys, {room + L::kV, kPanel, kPanel, nullptr}, k0 > 0, kPanels, 1);
+    }
+  }
+
+  // Scores of a row times whole panels of values of a narrow type from number FROM on, where they
+  // lie: at most four at a time, and keys by turns in two sums, or their additions would wait.
+  template <int64_t FROM>
+  AOT_INLINE void weigh(int64_t i, const A* v, int64_t keys, bool add) const {
+    using S = Simd<T>;
+    constexpr int64_t kLeft = kWholeDv / kPanel - FROM;
+    if constexpr (kLeft > 0) {
+      constexpr int64_t kPanels = min64(kLeft, S::kPerPanel == 1 ? 4 : 2);
+      constexpr int kVectors = int(kPanels) * S::kPerPanel;
+      const T* const s = room + L::kS + i * L::kSLd;
+      T* const out = result() + i * L::kOLd + FROM * kPanel;
+      const A* at = v + FROM * kPanel;
+      typename S::V sum[2][kVectors] = {};
+      for (int64_t j = 0; j < keys; ++j, at += p.v_row) {
+        const auto weight = S::set1(s[j]);
+        AOT_UNROLL for (int n = 0; n < kVectors; ++n) {
+          sum[0][n] = S::fma(weight, load_widened<T>(at + n * S::kLanes), sum[0][n]);
+        }
+        if (++j == keys) break;
+        at += p.v_row;
+        const auto second = S::set1(s[j]);
+        AOT_UNROLL for (int n = 0; n < kVectors; ++n) {
+          sum[1][n] = S::fma(second, load_widened<T>(at + n * S::kLanes), sum[1][n]);
+        }
+      }
+      AOT_UNROLL for (int n = 0; n < kVectors; ++n) {
+        const auto all = sum[0][n] + sum[1][n];
+        S::store(out + n * S::kLanes, add ? S::load(out + n * S::kLanes) + all : all);
+      }
+      weigh<FROM + kPanels>(i, v, keys, add);
     }
   }
 
@@ -260,10 +388,9 @@ struct AttentionBlock {
     }
   }
 
-  // Turns a strip's scores into exponentials, keeping each row's maximum and sum, and rescales
-  // what the strip has accumulated when its maximum grew.
-  AOT_INLINE void softmax(int64_t i0, int mr, int64_t k0, int64_t count) const {
-    T* const s = room + L::kS;
+  // Turns scores `s` of at most 16 rows from i0 on into exponentials, keeping each row's maximum
+  // and sum, and rescales what the strip has accumulated when its maximum grew.
+  AOT_INLINE void softmax(T* s, int64_t i0, int mr, int64_t k0, int64_t count) const {
     T* const best = room + L::kStat + i0;
     T* const sum = best + Cfg::QB;
     const int64_t width = round_up(count, kPanel);

@@ -7,9 +7,15 @@
 
 #include "aot/tmpl/gemm.h"
 
-#if defined(__AVX512F__) && defined(__linux__)
+// Tests define AOT_TMPL_EMULATE_BF16: the units in plain C++, on any machine.
+#if defined(AOT_TMPL_EMULATE_BF16)
+#define AOT_TMPL_BF16_UNITS 1
+#elif defined(__AVX512F__) && defined(__linux__)
 #include <cpuid.h>
 #define AOT_TMPL_BF16_UNITS 1
+#endif
+
+#if defined(AOT_TMPL_BF16_UNITS)
 // The best Bf16Unit to use; tests define a lesser one to reach the other paths.
 #if !defined(AOT_TMPL_BF16_AT_MOST)
 #define AOT_TMPL_BF16_AT_MOST kBf16Tiles
@@ -22,6 +28,9 @@ namespace aot::tmpl {
 
 enum Bf16Unit : int { kBf16Unknown = 0, kBf16None, kBf16Dot, kBf16Tiles };
 
+#if defined(AOT_TMPL_EMULATE_BF16)
+inline Bf16Unit find_bf16_unit() { return AOT_TMPL_BF16_AT_MOST; }
+#else
 // Linux gives a process the tile registers on request only.
 inline bool request_tiles() {
   constexpr long kArchPrctl = 158, kRequestPermission = 0x1023, kTileData = 18;
@@ -46,6 +55,7 @@ inline Bf16Unit find_bf16_unit() {
   }
   return kBf16None;
 }
+#endif
 
 // The best unit of this machine. Finding it twice at a time is harmless.
 inline Bf16Unit bf16_unit() {
@@ -64,8 +74,14 @@ struct Bf16Dot {
   static constexpr int kChains = 1;
   using V = Simd<float>::V;
   static AOT_INLINE V apply(V a, V b, V c) {
+#if defined(AOT_TMPL_EMULATE_BF16)
+    using W = Simd<float>::Words;
+    c += V(W(a) & 0xffff0000u) * V(W(b) & 0xffff0000u);
+    return c + V(W(a) << 16) * V(W(b) << 16);
+#else
     asm("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
     return c;
+#endif
   }
 };
 
@@ -91,37 +107,123 @@ struct PairsB {
   }
 };
 
-// C[0..mrows) x [0..panels*16) = A * B with tiles: 32 x 32 results at a time in four of them.
-struct Bf16Tiles {
-  const Bf16* a;
-  int64_t a_row;  // elements between rows
-  int64_t mrows;
-  int64_t k;  // a multiple of 32
-  const Bf16* b;
-  int64_t panel_stride;
-  int64_t panels;
-  float* c;
-  int64_t ldc;
-
-  static constexpr int64_t kStep = 32;    // k's of a tile
-  static constexpr int64_t kChunk = 512;  // k's whose panels stay in L1 while all rows pass
-
+// The tile registers: eight of up to 16 rows of 64 bytes. Numbers are constants of instructions.
+struct Tiles {
   struct alignas(64) Shape {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
     uint8_t rows[16];
   };
 
+#if defined(AOT_TMPL_EMULATE_BF16)
+  struct State {
+    Shape shape;
+    uint32_t at[8][16][16];
+  };
+  static State& state() {
+    static thread_local State the;
+    return the;
+  }
+  static void configure(const Shape& shape) {
+    state() = State{};
+    state().shape = shape;
+  }
+  static void release() { state() = State{}; }
+  template <int T>
+  static void zero() {
+    __builtin_memset(state().at[T], 0, sizeof(state().at[T]));
+  }
+  template <int T>
+  static void load(const void* from, int64_t bytes) {
+    zero<T>();
+    for (int r = 0; r < state().shape.rows[T]; ++r) {
+      __builtin_memcpy(state().at[T][r], static_cast<const char*>(from) + r * bytes,
+                       state().shape.row_bytes[T]);
+    }
+  }
+  template <int T>
+  static void store(void* to, int64_t bytes) {
+    for (int r = 0; r < state().shape.rows[T]; ++r) {
+      __builtin_memcpy(static_cast<char*>(to) + r * bytes, state().at[T][r],
+                       state().shape.row_bytes[T]);
+    }
+  }
+  template <int C, int A, int B>
+  static void dot() {
+    const Shape& shape = state().shape;
+    // What the instruction refuses.
+    if (shape.row_bytes[A] != 4 * shape.rows[B] || shape.rows[C] != shape.rows[A] ||
+        shape.row_bytes[C] != shape.row_bytes[B]) {
+      __builtin_trap();
+    }
+    const auto part = [](uint32_t pair, bool high) {
+      return widen(Bf16{uint16_t(high ? pair >> 16 : pair & 0xffff)});
+    };
+    for (int r = 0; r < shape.rows[C]; ++r) {
+      for (int n = 0; n < shape.row_bytes[C] / 4; ++n) {
+        float sum;
+        __builtin_memcpy(&sum, &state().at[C][r][n], 4);
+        for (int k = 0; k < shape.rows[B]; ++k) {
+          const uint32_t a = state().at[A][r][k], b = state().at[B][k][n];
+          sum += part(a, false) * part(b, false);
+          sum += part(a, true) * part(b, true);
+        }
+        __builtin_memcpy(&state().at[C][r][n], &sum, 4);
+      }
+    }
+  }
+#else
+  static AOT_INLINE void configure(const Shape& shape) {
+    asm volatile("ldtilecfg %0" : : "m"(shape));
+  }
+  static AOT_INLINE void release() { asm volatile("tilerelease" : :); }
+  template <int T>
+  static AOT_INLINE void zero() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(T));
+  }
+  template <int T>
+  static AOT_INLINE void load(const void* from, int64_t bytes) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(bytes), "i"(T) : "memory");
+  }
+  template <int T>
+  static AOT_INLINE void store(void* to, int64_t bytes) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(bytes), "i"(T) : "memory");
+  }
+  template <int C, int A, int B>
+  static AOT_INLINE void dot() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+  }
+#endif
+};
+
+// C[0..mrows) x [0..panels*16) (+)= A * B with tiles: 32 x 32 results at a time in four of them.
+// Whoever has used them releases them (Tiles::release).
+struct Bf16Tiles {
+  const Bf16* a;
+  int64_t a_row;  // elements between rows
+  int64_t mrows;
+  int64_t k;     // a multiple of `step`
+  int64_t step;  // k's of a tile: even, at most kStep
+  const Bf16* b;
+  int64_t panel_stride;
+  int64_t panels;
+  float* c;
+  int64_t ldc;
+  bool add = false;  // to what C has
+
+  static constexpr int64_t kStep = 32;    // the most k's of a tile
+  static constexpr int64_t kChunk = 512;  // k's whose panels stay in L1 while all rows pass
+
   // Tiles 0-3 hold C (upper left, upper right, lower left, lower right), 4-5 A, 6-7 B.
-  static void configure(int64_t upper, int64_t lower) {
-    Shape shape{};
+  void configure(int64_t upper, int64_t lower) const {
+    Tiles::Shape shape{};
     shape.palette = 1;
-    const int64_t rows[8] = {upper, upper, lower, lower, upper, lower, kPanel, kPanel};
+    const int64_t rows[8] = {upper, upper, lower, lower, upper, lower, step / 2, step / 2};
     for (int i = 0; i < 8; ++i) {
       shape.rows[i] = uint8_t(rows[i]);
-      shape.row_bytes[i] = rows[i] == 0 ? 0 : 64;
+      shape.row_bytes[i] = rows[i] == 0 ? 0 : i == 4 || i == 5 ? uint16_t(2 * step) : 64;
     }
-    asm volatile("ldtilecfg %0" : : "m"(shape));
+    Tiles::configure(shape);
   }
 
   // A as the tiles of a block read it: the first row of either tile at each tap, `row` elements
@@ -135,67 +237,58 @@ struct Bf16Tiles {
 
   // One block of C, BELOW: it has rows for the lower tiles, RIGHT: two panels.
   template <bool BELOW, bool RIGHT>
-  AOT_INLINE void block(const Taps& taps, const Bf16* bt, float* ct, float* ct_below, bool add,
+  AOT_INLINE void block(const Taps& taps, const Bf16* bt, float* ct, float* ct_below, bool onto,
                         const char* fetch, int64_t lines) const {
     const int64_t c_bytes = ldc * 4, a_bytes = taps.row * 2, b_bytes = 64;
-    if (add) {
-      asm volatile("tileloadd (%0,%1,1), %%tmm0" : : "r"(ct), "r"(c_bytes) : "memory");
-      if (RIGHT) asm volatile("tileloadd (%0,%1,1), %%tmm1" : : "r"(ct + 16), "r"(c_bytes));
-      if (BELOW) asm volatile("tileloadd (%0,%1,1), %%tmm2" : : "r"(ct_below), "r"(c_bytes));
-      if (BELOW && RIGHT) {
-        asm volatile("tileloadd (%0,%1,1), %%tmm3" : : "r"(ct_below + 16), "r"(c_bytes));
-      }
+    if (onto) {
+      Tiles::load<0>(ct, c_bytes);
+      if (RIGHT) Tiles::load<1>(ct + kPanel, c_bytes);
+      if (BELOW) Tiles::load<2>(ct_below, c_bytes);
+      if (BELOW && RIGHT) Tiles::load<3>(ct_below + kPanel, c_bytes);
     } else {
-      asm volatile("tilezero %%tmm0" : :);
-      if (RIGHT) asm volatile("tilezero %%tmm1" : :);
-      if (BELOW) asm volatile("tilezero %%tmm2" : :);
-      if (BELOW && RIGHT) asm volatile("tilezero %%tmm3" : :);
+      Tiles::zero<0>();
+      if (RIGHT) Tiles::zero<1>();
+      if (BELOW) Tiles::zero<2>();
+      if (BELOW && RIGHT) Tiles::zero<3>();
     }
     for (int64_t t = 0; t < taps.count; ++t) {
       const Bf16* const at = reinterpret_cast<const Bf16*>(taps.upper[t * taps.stride]);
       const Bf16* const below = reinterpret_cast<const Bf16*>(taps.lower[t * taps.stride]);
       const Bf16* const right = bt + panel_stride;
-      for (int64_t s = 0; s < taps.depth; s += kStep) {
-        asm volatile("tileloadd (%0,%1,1), %%tmm6"
-                     :
-                     : "r"(bt + s * kPanel), "r"(b_bytes)
-                     : "memory");
-        asm volatile("tileloadd (%0,%1,1), %%tmm4" : : "r"(at + s), "r"(a_bytes));
-        asm volatile("tdpbf16ps %%tmm6, %%tmm4, %%tmm0" : :);
+      for (int64_t s = 0; s < taps.depth; s += step) {
+        Tiles::load<6>(bt + s * kPanel, b_bytes);
+        Tiles::load<4>(at + s, a_bytes);
+        Tiles::dot<0, 4, 6>();
         if (BELOW) {
-          asm volatile("tileloadd (%0,%1,1), %%tmm5" : : "r"(below + s), "r"(a_bytes));
-          asm volatile("tdpbf16ps %%tmm6, %%tmm5, %%tmm2" : :);
+          Tiles::load<5>(below + s, a_bytes);
+          Tiles::dot<2, 5, 6>();
         }
         if (RIGHT) {
-          asm volatile("tileloadd (%0,%1,1), %%tmm7" : : "r"(right + s * kPanel), "r"(b_bytes));
-          asm volatile("tdpbf16ps %%tmm7, %%tmm4, %%tmm1" : :);
-          if (BELOW) asm volatile("tdpbf16ps %%tmm7, %%tmm5, %%tmm3" : :);
+          Tiles::load<7>(right + s * kPanel, b_bytes);
+          Tiles::dot<1, 4, 7>();
+          if (BELOW) Tiles::dot<3, 5, 7>();
         }
         for (int64_t i = 0; i < lines; ++i) __builtin_prefetch(fetch + i * 64, 0, 2);
         fetch += lines * 64;
       }
       bt += taps.depth * kPanel;
     }
-    asm volatile("tilestored %%tmm0, (%0,%1,1)" : : "r"(ct), "r"(c_bytes) : "memory");
-    if (RIGHT)
-      asm volatile("tilestored %%tmm1, (%0,%1,1)" : : "r"(ct + 16), "r"(c_bytes) : "memory");
-    if (BELOW)
-      asm volatile("tilestored %%tmm2, (%0,%1,1)" : : "r"(ct_below), "r"(c_bytes) : "memory");
-    if (BELOW && RIGHT) {
-      asm volatile("tilestored %%tmm3, (%0,%1,1)" : : "r"(ct_below + 16), "r"(c_bytes) : "memory");
-    }
+    Tiles::store<0>(ct, c_bytes);
+    if (RIGHT) Tiles::store<1>(ct + kPanel, c_bytes);
+    if (BELOW) Tiles::store<2>(ct_below, c_bytes);
+    if (BELOW && RIGHT) Tiles::store<3>(ct_below + kPanel, c_bytes);
   }
 
   AOT_INLINE void any_block(bool below, bool right, const Taps& taps, const Bf16* bt, float* ct,
-                            float* ct_below, bool add, const char* fetch, int64_t lines) const {
+                            float* ct_below, bool onto, const char* fetch, int64_t lines) const {
     if (right && below) {
-      block<true, true>(taps, bt, ct, ct_below, add, fetch, lines);
+      block<true, true>(taps, bt, ct, ct_below, onto, fetch, lines);
     } else if (right) {
-      block<false, true>(taps, bt, ct, ct_below, add, fetch, lines);
+      block<false, true>(taps, bt, ct, ct_below, onto, fetch, lines);
     } else if (below) {
-      block<true, false>(taps, bt, ct, ct_below, add, fetch, lines);
+      block<true, false>(taps, bt, ct, ct_below, onto, fetch, lines);
     } else {
-      block<false, false>(taps, bt, ct, ct_below, add, fetch, lines);
+      block<false, false>(taps, bt, ct, ct_below, onto, fetch, lines);
     }
   }
 
@@ -205,7 +298,7 @@ struct Bf16Tiles {
     const Bf16* bt = b + j * panel_stride + k0 * kPanel;
     float* ct = c + i0 * ldc + j * kPanel;
     // Every strip fetches its share of the next pair: 64 bytes hold two k's of a panel.
-    const int64_t strips = ceil_div(mrows, 32), steps = depth / kStep;
+    const int64_t strips = ceil_div(mrows, 32), steps = depth / step;
     const int64_t share = ceil_div(depth, strips * steps);
     const int64_t strip = i0 / 32, half = strip * share * steps;
     const Bf16* next = half < depth / 2 ? bt + 2 * panel_stride + half * 32
@@ -214,13 +307,13 @@ struct Bf16Tiles {
     const float* const upper = reinterpret_cast<const float*>(at);
     const float* const lower = reinterpret_cast<const float*>(at + 16 * a_row);
     any_block(i0 + 16 < mrows, j + 1 < panels, {&upper, &lower, 0, 1, a_row, depth}, bt, ct,
-              ct + 16 * ldc, k0 > 0, fetch, share);
+              ct + 16 * ldc, add || k0 > 0, fetch, share);
   }
 
   void run() const {
-    const int64_t tail = mrows % 32, whole = mrows - tail;
-    for (int64_t k0 = 0; k0 < k; k0 += kChunk) {
-      const int64_t depth = min64(kChunk, k - k0);
+    const int64_t tail = mrows % 32, whole = mrows - tail, chunk = kChunk / step * step;
+    for (int64_t k0 = 0; k0 < k; k0 += chunk) {
+      const int64_t depth = min64(chunk, k - k0);
       for (int64_t j = 0; j < panels; j += 2) {
         if (whole > 0) {
           if (tail > 0 || (k0 == 0 && j == 0)) configure(16, 16);
@@ -232,7 +325,6 @@ struct Bf16Tiles {
         }
       }
     }
-    asm volatile("tilerelease" : :);
   }
 
   // Rows that are `a_row` apart within runs, run_at(i) of which, at most 16, follow row i: each
@@ -256,7 +348,6 @@ struct Bf16Tiles {
         i = below + lower;
       }
     }
-    asm volatile("tilerelease" : :);
   }
 };
 

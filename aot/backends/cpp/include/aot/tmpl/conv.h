@@ -134,7 +134,7 @@ struct ConvRun {
 #if defined(AOT_TMPL_BF16_UNITS)
     if constexpr (S::kPairs) {
       dots = bf16_unit() >= kBf16Dot;
-      tiles = bf16_unit() == kBf16Tiles && S::kRun % Bf16Tiles::kStep == 0;
+      tiles = bf16_unit() == kBf16Tiles && kTileStep >= kLeastStep;
     }
 #endif
   }
@@ -235,21 +235,26 @@ struct ConvRun {
   // an output row, or all of them where a patch has no more columns than the output.
   AOT_INLINE void in_tiles(int64_t m0, int64_t pixels, const B* w, int64_t panels) const {
     constexpr bool kEven = Cfg::KD * Cfg::KH * Cfg::KW == 1 && Cfg::SW == 1 && Cfg::SH == 1;
-    const Bf16Tiles whole{nullptr,
-                          Cfg::SW * S::kIc,
-                          pixels,
-                          S::kRun,
-                          reinterpret_cast<const Bf16*>(w),
-                          kPanelStride,
-                          panels,
-                          reinterpret_cast<float*>(tile),
+    const Bf16Tiles whole{nullptr,      Cfg::SW * S::kIc, pixels,
+                          S::kRun,      kTileStep,        reinterpret_cast<const Bf16*>(w),
+                          kPanelStride, panels,           reinterpret_cast<float*>(tile),
                           S::kLd};
     whole.run_by_taps(reinterpret_cast<const float* const*>(table), Cfg::MC, S::kTaps,
                       [&](int64_t i) {
                         const int64_t row = kEven ? pixels - i : p.ow - (m0 + i) % p.ow;
                         return min64(kPanel, min64(row, pixels - i));
                       });
+    Tiles::release();
   }
+
+  // k's of a tile: whole tiles make a tap's run. A tile takes its time whatever k's it has, which
+  // is that of dot products at four of them.
+  static constexpr int64_t kLeastStep = 8;
+  static constexpr int64_t kTileStep = [] {
+    int64_t step = S::kPairs ? Bf16Tiles::kStep : 2;
+    while (S::kPairs && S::kRun % step != 0) step -= 2;
+    return step;
+  }();
 #endif
 
   // Hands rows [done, end) of the tile, whose first is pixel m0, to the epilogue, turned and a good

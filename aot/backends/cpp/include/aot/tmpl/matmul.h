@@ -192,7 +192,7 @@ struct MatmulRun {
         return;
       }
       const PairsB parts{b_from(b, n0), p.b_row, p.b_col, n() - n0, k(), copy_of_b()};
-      all([&](int64_t m0, int64_t m1) { dots(b, m0, m1, n0, n1, parts); });
+      all([&](int64_t m0, int64_t m1) { native_block(b, m0, m1, n0, n1, parts); });
     } else {
       const B* const panels = p.b + b * p.b_batch + n0 / kPanel * b_panel();
       const PackedB<float> whole{reinterpret_cast<const float*>(panels), b_panel() / 2};
@@ -200,16 +200,63 @@ struct MatmulRun {
     }
   }
 
-  // Rows [m0, m1) by packed pairs: in tiles, where there are any and the sizes suit them.
+  // Rows [m0, m1) by a source of pairs: in tiles, where the machine has them.
+  template <class Source>
   AOT_INLINE void native_block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
-                               const PackedB<float>& whole) const {
-    const bool in_place = !Cfg::COPY_A && k() > 0 && k() % Bf16Tiles::kStep == 0;
-    if (!in_place || bf16_unit() != kBf16Tiles) return dots(b, m0, m1, n0, n1, whole);
-    const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
-    const Bf16* const panels = reinterpret_cast<const Bf16*>(whole.b);
-    const int64_t np = ceil_div(n1 - n0, kPanel), stride = 2 * whole.panel_stride;
-    Bf16Tiles{first, p.a_row, m1 - m0, k(), panels, stride, np, tile, kLd}.run();
+                               const Source& source) const {
+    if (k() == 0 || bf16_unit() != kBf16Tiles) return dots(b, m0, m1, n0, n1, source);
+    in_tiles(p.a + b * p.a_batch + m0 * p.a_row, m1 - m0, ceil_div(n1 - n0, kPanel), source);
     epi(b, m0, m1, n0, n1, tile, kLd);
+  }
+
+  // `count` rows from `first` on by so many panels. Rows lie where they are, or are copied, a chunk
+  // of k's at a time; B that is no packed matrix is packed a chunk at a time, too.
+  template <class Source>
+  AOT_INLINE void in_tiles(const A* first, int64_t count, int64_t panels,
+                           const Source& source) const {
+    constexpr bool kWhole = std::is_same_v<Source, PackedB<float>>;
+    const int64_t most = kWhole && !Cfg::COPY_A ? k() + k() % 2 : 2 * Cfg::KB;
+    const int64_t group = kWhole ? panels : 4;  // what panel_copy_elements has room for
+    float* const copy = tile + Cfg::MC * kLd;
+    for (int64_t k0 = 0; k0 < k(); k0 += most) {
+      const int64_t depth = min64(most, k() - k0), tail = depth % Bf16Tiles::kStep;
+      const int64_t whole = depth - tail;
+      TileRows rows{first + k0 * p.a_col, p.a_row};
+      if (Cfg::COPY_A) rows = copied(rows, count, depth, copy);
+      TileRows last{rows.at + whole, rows.row};
+      // The half pair at the end of an odd row is completed by a zero.
+      if (!Cfg::COPY_A && tail % 2 != 0) last = copied(last, count, tail, copy);
+      for (int64_t j = 0; j < panels; j += group) {
+        const int np = int(min64(group, panels - j));
+        const auto view = source.view(j, np, panels, k0 / 2, ceil_div(depth, 2));
+        const Bf16* const pairs = reinterpret_cast<const Bf16*>(view.b);
+        const int64_t stride = 2 * view.panel_stride;
+        float* const c = tile + j * kPanel;
+        if (whole > 0) {
+          Bf16Tiles{rows.at, rows.row, count, whole, Bf16Tiles::kStep, pairs, stride,
+                    np,      c,        kLd,   k0 > 0}
+              .run();
+        }
+        if (tail > 0) {
+          const int64_t step = round_up(tail, 2);
+          Bf16Tiles{last.at, last.row, count, step, step,          pairs + whole * kPanel,
+                    stride,  np,       c,     kLd,  k0 + whole > 0}
+              .run();
+        }
+      }
+    }
+    Tiles::release();
+  }
+
+  // Rows of A as tiles read them: elements of a row are neighbours.
+  struct TileRows {
+    const Bf16* at;
+    int64_t row;
+  };
+  AOT_INLINE TileRows copied(const TileRows& rows, int64_t count, int64_t depth,
+                             float* copy) const {
+    copy_pairs(rows.at, rows.row, p.a_col, count, depth, copy, kCopyLd);
+    return {reinterpret_cast<const Bf16*>(copy), 2 * kCopyLd};
   }
 
   // Rows [m0, m1) by a source of pairs, which take the places of floats.

@@ -242,6 +242,21 @@ AOT_INLINE void widen_row(const S* in, int64_t n, T* out) {
   for (int64_t i = whole; i < n; ++i) out[i] = widen(in[i]);
 }
 
+// out[i] = in[i] for i < n, a multiple of 16, rounded to nearest, ties to even; NaN stays. `out`
+// may be where `in` is.
+AOT_INLINE void round_row(const float* in, int64_t n, Bf16* out) {
+  using S = Simd<float>;
+  for (int64_t i = 0; i < n; i += S::kLanes) {
+    const S::V x = S::load(in + i);
+    const S::Words bits = S::Words(x);
+    const S::Words rounded = (bits + (0x7fff + (bits >> 16 & 1))) >> 16;
+    const S::Words nan = S::Words(x != x);
+    const S::Words chosen = (rounded & ~nan) | (0x7fc0 & nan);
+    const auto halves = __builtin_convertvector(chosen, S::Halves);
+    __builtin_memcpy(out + i, &halves, sizeof(halves));
+  }
+}
+
 // out[i] = 0 for i < n; all bits clear is zero in every type.
 template <class T>
 AOT_INLINE void zero_row(T* out, int64_t n) {
