@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from aot.backends.cpp.gemm_heuristic import PANEL
 
 _QUERIES = 128
+# Elements of queries and results of a unit up to which it has twice as many of a narrow type: its
+# products are soon done on machines that multiply it, and then packing keys for few queries shows.
+_NARROW = 65536
 _KEYS = 192
 # The most rows of a strip.
 _STRIP = 2 * PANEL
@@ -54,17 +57,21 @@ def attention_blocking(
     group: int = 1,
     queries_max: int | None = None,
     accumulator_bytes: int = 4,
+    a_bytes: int | None = None,
 ) -> AttentionBlocking:
     """Chooses the blocking of an attention.
 
     `queries` and `keys` are the sizes, or the typical ones; `queries_max` is the greatest number
     of queries when it varies. `heads` counts the heads of all batch elements, at least 1; so many
-    as `group` share a head of keys and values.
+    as `group` share a head of keys and values. `a_bytes`: of an element in memory, if narrower than
+    its accumulator.
     """
     queries, keys = max(queries, 1), max(keys, 1)
     most = queries if queries_max is None else max(queries_max, 1)
     # Every unit packs the keys and values it reads, so few heads alone justify small blocks.
     limit = _QUERIES if heads >= 8 else _QUERIES // 2
+    if a_bytes is not None and a_bytes < accumulator_bytes and 2 * limit * (d + dv) <= _NARROW:
+        limit *= 2
     qb = -(-most // -(-most // limit))
     hb = max(
         n for n in range(1, group + 1) if group % n == 0 and (n == 1 or _joins(n, most, heads))

@@ -116,6 +116,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Attention:
         group=int(group) if is_int(group) else 1,
         queries_max=(None if is_int(queries.extent) else greatest(queries.extent, context.ranges)),
         accumulator_bytes=dtype.compute.itemsize,
+        a_bytes=dtype.itemsize,
     )
     return _Attention(kernel, graph, call, context, space, dtype, blocking, group)
 

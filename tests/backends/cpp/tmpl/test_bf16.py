@@ -142,13 +142,15 @@ def _heads(blocking, causal):
     return library
 
 
-RUNS = [  # runs of 40, 24, 14 and 36 k's a tap: tiles of 20, 24, 14 and 18; of 2 and 74: none
+RUNS = [  # of 40, 24, 14, 36, 2, 74, 116, 354, 64 and 32 k's a tap: equal tiles or a rest, or none
     (conv.square(40, 20, 1), 2, (1, 9, 7)),
     (conv.square(8, 20, 3, padding=1), 2, (1, 9, 19)),
     (conv.square(13, 20, 3, dilation=2, padding=2), 1, (1, 11, 17)),
     (conv.square(12, 33, 3, stride=2, padding=1), 2, (1, 13, 40)),
     (conv.square(1, 8, 3, dilation=3, padding=3), 1, (1, 9, 10)),
     (conv.square(74, 8, 1), 1, (1, 9, 10)),
+    (conv.square(116, 24, 1, stride=2), 2, (1, 9, 10)),
+    (conv.square(117, 24, 3, padding=1), 1, (1, 4, 10)),
     (conv.square(64, 33, 1), 2, (1, 5, 7)),
     (conv.square(32, 72, 3, stride=2, dilation=2, padding=2), 1, (1, 21, 42)),
 ]

@@ -225,15 +225,20 @@ struct AttentionBlock {
     Bf16Tiles{queries,  kTileQLd,        count,  kTileD, Bf16Tiles::kStep,
               packed_k, kTileD * kPanel, panels, s,      L::kSLd}
         .run();
-    for (int64_t i = 0; i < count; ++i) row_scale(s + i * L::kSLd, width, p.scale);
-    for (int64_t i = 0; i < count; i += kPanel) {
-      softmax(s + i * L::kSLd, i0 + i, int(min64(kPanel, count - i)), k0, keys);
+    // What changes scores gets them scaled; else that is done with the exponentials.
+    constexpr bool kScaled = !std::is_same_v<Mod, NoMod>;
+    const bool later = !kScaled && p.scale > 0;
+    if (!later) {
+      for (int64_t i = 0; i < count; ++i) row_scale(s + i * L::kSLd, width, p.scale);
     }
     // Weights take the places of their row's scores.
     Bf16* const weights = reinterpret_cast<Bf16*>(s);
     const int64_t deep = round_up(keys, Bf16Tiles::kStep);
+    for (int64_t i = 0; i < count; i += kPanel) {
+      softmax<Bf16>(s + i * L::kSLd, i0 + i, int(min64(kPanel, count - i)), k0, keys,
+                    later ? p.scale : T(1));
+    }
     for (int64_t i = 0; i < count; ++i) {
-      round_row(s + i * L::kSLd, width, weights + i * kWeightLd);
       for (int64_t j = width; j < deep; ++j) weights[i * kWeightLd + j] = Bf16{};
     }
     const Bf16* const packed_v = reinterpret_cast<const Bf16*>(room + L::kV);
@@ -295,7 +300,7 @@ struct AttentionBlock {
       for (int i = 0; i < mr; ++i) row[i] = room + L::kQ + (i0 + i) * L::kQLd;
       multiply(row, mr, Cfg::D, {room + L::kK, Cfg::D * kPanel, kPanel, nullptr},
                ceil_div(keys, kPanel), room + L::kS, L::kSLd, false);
-      softmax(room + L::kS, i0, mr, k0, keys);
+      softmax<T>(room + L::kS, i0, mr, k0, keys, T(1));
       accumulate(i0, mr, keys, {room + L::kV, Cfg::KB * kPanel, kPanel, nullptr}, k0 > 0, 0,
                  L::kDv / kPanel);
     }
@@ -320,7 +325,7 @@ struct AttentionBlock {
         room[L::kS + i * L::kSLd + j] = dot;
       }
     }
-    softmax(room + L::kS, 0, int(rows), k0, keys);
+    softmax<T>(room + L::kS, 0, int(rows), k0, keys, T(1));
     constexpr int64_t kPanels = kWholeDv / kPanel;
     if constexpr (std::is_same_v<A, T>) {
       accumulate(0, int(rows), keys, {v, kPanel, p.v_row, nullptr}, k0 > 0, 0, kPanels);
@@ -388,9 +393,11 @@ struct AttentionBlock {
     }
   }
 
-  // Turns scores `s` of at most 16 rows from i0 on into exponentials, keeping each row's maximum
-  // and sum, and rescales what the strip has accumulated when its maximum grew.
-  AOT_INLINE void softmax(T* s, int64_t i0, int mr, int64_t k0, int64_t count) const {
+  // Turns scores `s` of at most 16 rows from i0 on, times `scale`, into exponentials of type W in
+  // the places of their row, keeping each row's maximum and sum, and rescales what these rows have
+  // accumulated when their maximum grew.
+  template <class W>
+  AOT_INLINE void softmax(T* s, int64_t i0, int mr, int64_t k0, int64_t count, T scale) const {
     T* const best = room + L::kStat + i0;
     T* const sum = best + Cfg::QB;
     const int64_t width = round_up(count, kPanel);
@@ -403,7 +410,7 @@ struct AttentionBlock {
       int64_t visible = count;
       if (Cfg::CAUSAL) visible = max64(0, min64(count, query(i0 + i) + 1 - k0));
       for (int64_t k = visible; k < width; ++k) row[k] = kMinusInfinity<T>;
-      const T highest = row_max(row, width), before = best[i];
+      const T highest = row_max(row, width) * scale, before = best[i];
       best[i] = highest > before ? highest : before;
       // While everything was -inf, any finite shift leaves the exponentials 0.
       shift[i] = best[i] == kMinusInfinity<T> ? T(0) : best[i];
@@ -411,7 +418,8 @@ struct AttentionBlock {
     }
     array_exp(change, mr, factor);
     for (int i = 0; i < mr; ++i) {
-      sum[i] = sum[i] * factor[i] + row_exp(s + i * L::kSLd, width, shift[i]);
+      T* const row = s + i * L::kSLd;
+      sum[i] = sum[i] * factor[i] + row_exp(row, width, scale, shift[i], reinterpret_cast<W*>(row));
       if (k0 > 0 && factor[i] != 1) {
         row_scale(result() + (i0 + i) * L::kOLd, L::kDv, factor[i]);
       }

@@ -214,6 +214,17 @@ struct Bf16Tiles {
   static constexpr int64_t kStep = 32;    // the most k's of a tile
   static constexpr int64_t kChunk = 512;  // k's whose panels stay in L1 while all rows pass
 
+  // The step at which equal tiles make a run of k's that comes so many times; 0 where it is better
+  // to take whole tiles first and what is left of all runs in a second pass. That one reads and
+  // writes C again, which takes the time of about two tiles.
+  static constexpr int64_t equal_step(int64_t run, int64_t times) {
+    const int64_t least = ceil_div(run, kStep);
+    for (int64_t count = least; count > 0 && (count - least) * times <= 2; ++count) {
+      if (run % (2 * count) == 0) return run / count;
+    }
+    return 0;
+  }
+
   // Tiles 0-3 hold C (upper left, upper right, lower left, lower right), 4-5 A, 6-7 B.
   void configure(int64_t upper, int64_t lower) const {
     Tiles::Shape shape{};
@@ -227,12 +238,12 @@ struct Bf16Tiles {
   }
 
   // A as the tiles of a block read it: the first row of either tile at each tap, `row` elements
-  // between rows, `depth` k's of a tap.
+  // between rows; k's [from, from + depth) of each tap's `run`.
   struct Taps {
     const float* const* upper;
     const float* const* lower;
     int64_t stride, count;  // between the taps' pointers; taps
-    int64_t row, depth;
+    int64_t row, from, depth, run;
   };
 
   // One block of C, BELOW: it has rows for the lower tiles, RIGHT: two panels.
@@ -252,8 +263,9 @@ struct Bf16Tiles {
       if (BELOW && RIGHT) Tiles::zero<3>();
     }
     for (int64_t t = 0; t < taps.count; ++t) {
-      const Bf16* const at = reinterpret_cast<const Bf16*>(taps.upper[t * taps.stride]);
-      const Bf16* const below = reinterpret_cast<const Bf16*>(taps.lower[t * taps.stride]);
+      const Bf16* const at = reinterpret_cast<const Bf16*>(taps.upper[t * taps.stride]) + taps.from;
+      const Bf16* const below =
+          reinterpret_cast<const Bf16*>(taps.lower[t * taps.stride]) + taps.from;
       const Bf16* const right = bt + panel_stride;
       for (int64_t s = 0; s < taps.depth; s += step) {
         Tiles::load<6>(bt + s * kPanel, b_bytes);
@@ -271,7 +283,7 @@ struct Bf16Tiles {
         for (int64_t i = 0; i < lines; ++i) __builtin_prefetch(fetch + i * 64, 0, 2);
         fetch += lines * 64;
       }
-      bt += taps.depth * kPanel;
+      bt += taps.run * kPanel;
     }
     Tiles::store<0>(ct, c_bytes);
     if (RIGHT) Tiles::store<1>(ct + kPanel, c_bytes);
@@ -306,8 +318,8 @@ struct Bf16Tiles {
     const char* fetch = reinterpret_cast<const char*>(next);
     const float* const upper = reinterpret_cast<const float*>(at);
     const float* const lower = reinterpret_cast<const float*>(at + 16 * a_row);
-    any_block(i0 + 16 < mrows, j + 1 < panels, {&upper, &lower, 0, 1, a_row, depth}, bt, ct,
-              ct + 16 * ldc, add || k0 > 0, fetch, share);
+    any_block(i0 + 16 < mrows, j + 1 < panels, {&upper, &lower, 0, 1, a_row, 0, depth, depth}, bt,
+              ct, ct + 16 * ldc, add || k0 > 0, fetch, share);
   }
 
   void run() const {
@@ -327,23 +339,25 @@ struct Bf16Tiles {
     }
   }
 
-  // Rows that are `a_row` apart within runs, run_at(i) of which, at most 16, follow row i: each
-  // tap's rows begin where rows[t * tap_stride + i] says. `k` are those of a tap, of `taps`.
-  template <class Run>
+  // Rows that are `a_row` apart within stretches, stretch_at(i) of which, at most 16, follow row i:
+  // each tap's rows begin where rows[t * tap_stride + i] says. `k` are those from `from` on of a
+  // tap's `run`, which lie so in B, too.
+  template <class Stretch>
   AOT_INLINE void run_by_taps(const float* const* rows, int64_t tap_stride, int64_t taps,
-                              const Run& run_at) const {
+                              int64_t from, int64_t run, const Stretch& stretch_at) const {
     int64_t shape[2] = {0, 0};
     for (int64_t j = 0; j < panels; j += 2) {
       for (int64_t i = 0; i < mrows;) {
-        const int64_t upper = run_at(i), below = i + upper;
-        const int64_t lower = below < mrows ? run_at(below) : 0;
+        const int64_t upper = stretch_at(i), below = i + upper;
+        const int64_t lower = below < mrows ? stretch_at(below) : 0;
         if (upper != shape[0] || lower != shape[1]) configure(upper, lower);
         shape[0] = upper;
         shape[1] = lower;
-        const Taps a_taps{rows + i, rows + (lower > 0 ? below : i), tap_stride, taps, a_row, k};
-        const Bf16* const bt = b + j * panel_stride;
+        const Taps a_taps{
+            rows + i, rows + (lower > 0 ? below : i), tap_stride, taps, a_row, from, k, run};
+        const Bf16* const bt = b + j * panel_stride + from * kPanel;
         float* const ct = c + i * ldc + j * kPanel;
-        any_block(lower > 0, j + 1 < panels, a_taps, bt, ct, ct + upper * ldc, false,
+        any_block(lower > 0, j + 1 < panels, a_taps, bt, ct, ct + upper * ldc, add,
                   reinterpret_cast<const char*>(bt), 0);
         i = below + lower;
       }

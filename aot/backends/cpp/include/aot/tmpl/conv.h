@@ -120,6 +120,7 @@ struct ConvRun {
   const Epi& epi;
   bool dots = false;   // the patch holds pairs of bfloat16, for the machine's dot products
   bool tiles = false;  // or for its tiles
+  bool lying = false;  // pairs are read where the input has them, not in a patch
 
   ConvRun(const ConvArgs<Cfg>& args, void* scratch, const Epi& e) : p(args), epi(e) {
     char* at = static_cast<char*>(scratch);
@@ -134,7 +135,8 @@ struct ConvRun {
 #if defined(AOT_TMPL_BF16_UNITS)
     if constexpr (S::kPairs) {
       dots = bf16_unit() >= kBf16Dot;
-      tiles = bf16_unit() == kBf16Tiles && kTileStep >= kLeastStep;
+      tiles = bf16_unit() == kBf16Tiles && S::kRun >= kLeastRun;
+      lying = dots && kPointwise && p.sc == 1;
     }
 #endif
   }
@@ -165,10 +167,12 @@ struct ConvRun {
         const int64_t row = m / p.ow;  // a patch serves rows of one plane
         end = min64(end, (row + min64(Cfg::ROWS, p.oh - row % p.oh)) * p.ow);
         const int64_t rows = (end - 1) / p.ow - row + 1;
-        if (S::kPairs && dots) {
-          fill_patch(g, pixel(m), rows, reinterpret_cast<A*>(input));
-        } else {
-          fill_patch(g, pixel(m), rows, input);
+        if (!lying) {
+          if (S::kPairs && dots) {
+            fill_patch(g, pixel(m), rows, reinterpret_cast<A*>(input));
+          } else {
+            fill_patch(g, pixel(m), rows, input);
+          }
         }
       }
       const Blocks blocks(end - m, Cfg::MC);
@@ -185,6 +189,8 @@ struct ConvRun {
                         int64_t patch_row) const {
     if constexpr (!Cfg::PATCH) {
       input_pointers(g, m0, m1);
+    } else if (lying) {
+      pixel_pointers(g, m0, m1);
     } else if (S::kPairs && dots) {
       patch_pointers(m0, m1, patch_row, reinterpret_cast<const A*>(input));
     } else {
@@ -231,30 +237,41 @@ struct ConvRun {
   }
 
 #if defined(AOT_TMPL_BF16_UNITS)
-  // Pixels from m0 on times panels of W, in tiles of pixels that lie evenly in the patch: those of
-  // an output row, or all of them where a patch has no more columns than the output.
+  // Pixels from m0 on times panels of W, in tiles of pixels that lie evenly: those of an output
+  // row, or of a plane where its rows follow each other so.
   AOT_INLINE void in_tiles(int64_t m0, int64_t pixels, const B* w, int64_t panels) const {
     constexpr bool kEven = Cfg::KD * Cfg::KH * Cfg::KW == 1 && Cfg::SW == 1 && Cfg::SH == 1;
-    const Bf16Tiles whole{nullptr,      Cfg::SW * S::kIc, pixels,
-                          S::kRun,      kTileStep,        reinterpret_cast<const Bf16*>(w),
-                          kPanelStride, panels,           reinterpret_cast<float*>(tile),
-                          S::kLd};
-    whole.run_by_taps(reinterpret_cast<const float* const*>(table), Cfg::MC, S::kTaps,
-                      [&](int64_t i) {
-                        const int64_t row = kEven ? pixels - i : p.ow - (m0 + i) % p.ow;
-                        return min64(kPanel, min64(row, pixels - i));
-                      });
+    const int64_t step = Cfg::SW * (lying ? p.sw : S::kIc);
+    const bool even = lying ? Cfg::SH * p.sh == p.ow * step : kEven;
+    const int64_t stretch = even ? p.oh * p.ow : p.ow;
+    const auto pass = [&](int64_t from, int64_t k, int64_t k_step) {
+      const Bf16Tiles part{nullptr,
+                           step,
+                           pixels,
+                           k,
+                           k_step,
+                           reinterpret_cast<const Bf16*>(w),
+                           kPanelStride,
+                           panels,
+                           reinterpret_cast<float*>(tile),
+                           S::kLd,
+                           from > 0};
+      part.run_by_taps(reinterpret_cast<const float* const*>(table), Cfg::MC, S::kTaps, from,
+                       S::kRun, [&](int64_t i) {
+                         const int64_t left = stretch - (m0 + i) % stretch;
+                         return min64(kPanel, min64(left, pixels - i));
+                       });
+    };
+    constexpr int64_t kEqual = Bf16Tiles::equal_step(S::kRun, S::kTaps);
+    constexpr int64_t kTail = kEqual > 0 ? 0 : S::kRun % Bf16Tiles::kStep;
+    pass(0, S::kRun - kTail, kEqual > 0 ? kEqual : Bf16Tiles::kStep);
+    if (kTail > 0) pass(S::kRun - kTail, kTail, kTail);
     Tiles::release();
   }
 
-  // k's of a tile: whole tiles make a tap's run. A tile takes its time whatever k's it has, which
-  // is that of dot products at four of them.
-  static constexpr int64_t kLeastStep = 8;
-  static constexpr int64_t kTileStep = [] {
-    int64_t step = S::kPairs ? Bf16Tiles::kStep : 2;
-    while (S::kPairs && S::kRun % step != 0) step -= 2;
-    return step;
-  }();
+  // The least of a tap's k's for tiles, which take their time however few they have: that of dot
+  // products of four.
+  static constexpr int64_t kLeastRun = 8;
 #endif
 
   // Hands rows [done, end) of the tile, whose first is pixel m0, to the epilogue, turned and a good
@@ -328,6 +345,18 @@ struct ConvRun {
           }
         }
       }
+    }
+  }
+
+  // table[0][i]: where the input has pixel m0 + i of a kernel of one position, without padding.
+  static constexpr bool kPointwise = Cfg::KD * Cfg::KH * Cfg::KW == 1 && Cfg::PD == 0 &&
+                                     Cfg::PH == 0 && Cfg::PW == 0 && S::kIc == Cfg::IC;
+  AOT_INLINE void pixel_pointers(int64_t g, int64_t m0, int64_t m1) const {
+    Pixel q = pixel(m0);
+    for (int64_t i = 0; i < m1 - m0; ++i, advance(q)) {
+      const A* const at = p.x + q.n * p.sn + q.od * Cfg::SD * p.sd + q.oh * Cfg::SH * p.sh +
+                          q.ow * Cfg::SW * p.sw + g * Cfg::IC;
+      table[i] = reinterpret_cast<const T*>(at);
     }
   }
 

@@ -219,10 +219,11 @@ struct MatmulRun {
     const int64_t group = kWhole ? panels : 4;  // what panel_copy_elements has room for
     float* const copy = tile + Cfg::MC * kLd;
     for (int64_t k0 = 0; k0 < k(); k0 += most) {
-      const int64_t depth = min64(most, k() - k0), tail = depth % Bf16Tiles::kStep;
-      const int64_t whole = depth - tail;
+      const int64_t depth = min64(most, k() - k0);
       TileRows rows{first + k0 * p.a_col, p.a_row};
       if (Cfg::COPY_A) rows = copied(rows, count, depth, copy);
+      const int64_t equal = Bf16Tiles::equal_step(depth, 1);
+      const int64_t tail = equal > 0 ? 0 : depth % Bf16Tiles::kStep, whole = depth - tail;
       TileRows last{rows.at + whole, rows.row};
       // The half pair at the end of an odd row is completed by a zero.
       if (!Cfg::COPY_A && tail % 2 != 0) last = copied(last, count, tail, copy);
@@ -230,19 +231,15 @@ struct MatmulRun {
         const int np = int(min64(group, panels - j));
         const auto view = source.view(j, np, panels, k0 / 2, ceil_div(depth, 2));
         const Bf16* const pairs = reinterpret_cast<const Bf16*>(view.b);
-        const int64_t stride = 2 * view.panel_stride;
-        float* const c = tile + j * kPanel;
-        if (whole > 0) {
-          Bf16Tiles{rows.at, rows.row, count, whole, Bf16Tiles::kStep, pairs, stride,
-                    np,      c,        kLd,   k0 > 0}
-              .run();
-        }
-        if (tail > 0) {
-          const int64_t step = round_up(tail, 2);
-          Bf16Tiles{last.at, last.row, count, step, step,          pairs + whole * kPanel,
-                    stride,  np,       c,     kLd,  k0 + whole > 0}
-              .run();
-        }
+        const auto multiply = [&](const TileRows& a, int64_t from, int64_t deep, int64_t step) {
+          if (deep == 0) return;
+          const Bf16* const b = pairs + from * kPanel;
+          float* const c = tile + j * kPanel;
+          const int64_t stride = 2 * view.panel_stride;
+          Bf16Tiles{a.at, a.row, count, deep, step, b, stride, np, c, kLd, k0 + from > 0}.run();
+        };
+        multiply(rows, 0, whole, equal > 0 ? equal : Bf16Tiles::kStep);
+        multiply(last, whole, round_up(tail, 2), round_up(tail, 2));
       }
     }
     Tiles::release();

@@ -60,13 +60,13 @@ AOT_INLINE void transpose_rows(typename Simd<T>::V* r) {
   }
 }
 
-// The L x L block at src (rows `row` apart), transposed, to dst (rows `to` apart); L is the lanes
-// of a vector.
-template <class T>
-AOT_INLINE void transpose_block(const T* src, int64_t row, T* dst, int64_t to = kPanel) {
+// The L x L block at src (rows `row` apart), widened and transposed, to dst (rows `to` apart); L is
+// the lanes of a vector.
+template <class E, class T>
+AOT_INLINE void transpose_block(const E* src, int64_t row, T* dst, int64_t to = kPanel) {
   using S = Simd<T>;
   typename S::V r[S::kLanes];
-  AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) r[i] = S::load(src + i * row);
+  AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) r[i] = load_widened<T>(src + i * row);
   transpose_rows<S::kLanes / 2, T>(r);
   AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) S::store(dst + i * to, r[i]);
 }
@@ -177,7 +177,7 @@ void pack_columns(const S* src, int64_t column, int64_t kc, int64_t n, T* dst,
     for (int64_t j = 0; j < kPanel; j += kL) {
       const S* in = src + (n0 + j) * column;
       int64_t k = 0;
-      if constexpr (std::is_same_v<S, T>) {
+      if constexpr (std::is_floating_point_v<T> || std::is_same_v<S, T>) {
         if (n0 + j + kL <= n) {
           for (; k + kL <= kc; k += kL) transpose_block(in + k, column, out + k * kPanel + j);
         }

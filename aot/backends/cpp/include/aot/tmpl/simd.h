@@ -214,6 +214,19 @@ AOT_INLINE typename Simd<T>::V load_widened(const S* at) {
   }
 }
 
+// One vector of T as elements of a storage type: rounded to nearest, ties to even; NaN stays.
+template <class T>
+AOT_INLINE void store_rounded(T* out, typename Simd<T>::V v) {
+  Simd<T>::store(out, v);
+}
+AOT_INLINE void store_rounded(Bf16* out, Simd<float>::V v) {
+  using S = Simd<float>;
+  const S::Words bits = S::Words(v), nan = S::Words(v != v);
+  const S::Words rounded = (bits + (0x7fff + (bits >> 16 & 1))) >> 16;
+  const auto halves = __builtin_convertvector((rounded & ~nan) | (0x7fc0 & nan), S::Halves);
+  __builtin_memcpy(out, &halves, sizeof(halves));
+}
+
 // The first n of a vector's elements, which alone exist, and zeros; all of them for n = lanes.
 template <class T, class S>
 AOT_INLINE typename Simd<T>::V load_first(const S* at, int64_t n) {
@@ -240,21 +253,6 @@ AOT_INLINE void widen_row(const S* in, int64_t n, T* out) {
     Simd<T>::store(out + i, load_widened<T>(in + i));
   }
   for (int64_t i = whole; i < n; ++i) out[i] = widen(in[i]);
-}
-
-// out[i] = in[i] for i < n, a multiple of 16, rounded to nearest, ties to even; NaN stays. `out`
-// may be where `in` is.
-AOT_INLINE void round_row(const float* in, int64_t n, Bf16* out) {
-  using S = Simd<float>;
-  for (int64_t i = 0; i < n; i += S::kLanes) {
-    const S::V x = S::load(in + i);
-    const S::Words bits = S::Words(x);
-    const S::Words rounded = (bits + (0x7fff + (bits >> 16 & 1))) >> 16;
-    const S::Words nan = S::Words(x != x);
-    const S::Words chosen = (rounded & ~nan) | (0x7fc0 & nan);
-    const auto halves = __builtin_convertvector(chosen, S::Halves);
-    __builtin_memcpy(out + i, &halves, sizeof(halves));
-  }
 }
 
 // out[i] = 0 for i < n; all bits clear is zero in every type.

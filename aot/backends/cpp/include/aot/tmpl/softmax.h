@@ -47,15 +47,16 @@ AOT_INLINE T row_max(const T* s, int64_t n) {
   return S::reduce(best, [](auto a, auto b) { return S::max(a, b); });
 }
 
-// s[i] = exp(s[i] - shift) for i < n, n a multiple of 16; returns the sum.
-template <class T>
-AOT_INLINE T row_exp(T* s, int64_t n, T shift) {
+// out[i] = exp(s[i] * scale - shift) for i < n, n a multiple of 16, rounded to W; returns the sum
+// of what was not rounded. `out` may be where `s` is.
+template <class T, class W>
+AOT_INLINE T row_exp(const T* s, int64_t n, T scale, T shift, W* out) {
   using S = Simd<T>;
   typename S::V sum = S::zero();
-  const typename S::V by = S::set1(shift);
+  const typename S::V by = S::set1(scale), less = S::set1(-shift);
   for (int64_t i = 0; i < n; i += S::kLanes) {
-    const typename S::V e = exp_nonpositive(S::load(s + i) - by);
-    S::store(s + i, e);
+    const typename S::V e = exp_nonpositive(S::fma(S::load(s + i), by, less));
+    store_rounded(out + i, e);
     sum += e;
   }
   return S::reduce(sum, [](auto a, auto b) { return a + b; });
