@@ -13,6 +13,9 @@ _NARROW = 65536
 _KEYS = 192
 # The most rows of a strip.
 _STRIP = 2 * PANEL
+_FEWEST_KEYS = 64
+# Of packed keys and values of a block, which stay in L2 beside queries and results.
+_PACKED_BYTES = 256 * 1024
 _UNIT_MACS = 600_000
 # Units that heads are not joined below, so that processors have some each.
 _UNITS = 8
@@ -68,8 +71,8 @@ def attention_blocking(
     """
     queries, keys = max(queries, 1), max(keys, 1)
     most = queries if queries_max is None else max(queries_max, 1)
-    # Every unit packs the keys and values it reads, so few heads alone justify small blocks.
-    limit = _QUERIES if heads >= 8 else _QUERIES // 2
+    # Every unit packs the keys and values it reads, so few units alone justify small blocks.
+    limit = _QUERIES if heads * -(-most // _QUERIES) >= _UNITS else _QUERIES // 2
     if a_bytes is not None and a_bytes < accumulator_bytes and 2 * limit * (d + dv) <= _NARROW:
         limit *= 2
     qb = -(-most // -(-most // limit))
@@ -77,7 +80,10 @@ def attention_blocking(
         n for n in range(1, group + 1) if group % n == 0 and (n == 1 or _joins(n, most, heads))
     )
     qb *= hb
-    kb = _round_up(min(keys, _KEYS)) if queries_max is None else _KEYS
+    fit = _PACKED_BYTES // ((d + dv) * accumulator_bytes) // PANEL * PANEL
+    kb = max(_FEWEST_KEYS, min(_KEYS, fit))
+    if queries_max is None:
+        kb = min(kb, _round_up(keys))
     unit = min(qb, hb * queries) * keys * (d + dv)
     return AttentionBlocking(
         d=d,

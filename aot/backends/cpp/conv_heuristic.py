@@ -29,8 +29,13 @@ _LONG_K = 320
 _PLANE_MACS = 150_000
 # Input channels of a bundle of groups: whole lines of cache are turned.
 _BUNDLE = 64
-# Products of panels for each that is wanted, from which on planes of turned channels are better.
-_WASTE = 1.3
+# What planes of turned channels take, in products of panels: for a product of theirs, and for an
+# element that is turned; and the part of the panels' time that is worth it. Measured over 2 to 24
+# outputs of 32 to 432 channels by 1 and 3 by 3 taps, with AVX2.
+_PLANE_PRODUCT = 1.3
+_TURNED_ELEMENT = 25
+_WORTH = 0.9
+# With dot products of pairs: products of panels for each that is wanted.
 _WASTE_OF_PAIRS = 2.2
 # What Winograd's transforms of an element cost, in products of a vector's lane, and from how many
 # rows of products on these take longer than reading the weight from memory.
@@ -179,7 +184,7 @@ def conv_blocking(
         accumulator_bytes=accumulator_bytes,
         narrow_b=base.narrow_b,
         pairs=pairs,
-        turned=turned and patch,
+        turned=turned,
     )
 
 
@@ -225,16 +230,22 @@ def by_planes(shape: ConvShape, ow: int, *, pixels_contiguous: bool) -> bool:
     return pixels_contiguous and ow >= PLANE_COLUMNS and (lone or (few and k <= _LONG_K))
 
 
-def turned_planes(shape: ConvShape, ow: int, *, dots: bool) -> bool:
+def turned_planes(shape: ConvShape, oh: int, ow: int, *, dots: bool) -> bool:
     """Whether vectors should run along pixels although channels are contiguous.
 
     That is worth turning them where panels would multiply by zeros for the most part; less so
-    where the machine has `dots`, instructions for the products of pairs.
+    where the machine has `dots`, instructions for the products of pairs. Rows that several blocks
+    read are turned by each.
     """
-    waste = _panels(shape.oc) / shape.oc
+    if ow < PLANE_COLUMNS:
+        return False
     if dots:
-        waste *= even(shape.ic) / shape.ic
-    return ow >= PLANE_COLUMNS and waste >= (_WASTE_OF_PAIRS if dots else _WASTE)
+        waste = _panels(shape.oc) / shape.oc * even(shape.ic) / shape.ic
+        return waste >= _WASTE_OF_PAIRS
+    taps, rows = prod(shape.kernel), planes_blocking(shape, oh, ow, last=True).rows
+    turned = shape.kernel[0] * shape.stride[2] * _used_rows(shape, rows) / rows
+    took = _PLANE_PRODUCT * shape.oc * taps + _TURNED_ELEMENT * turned
+    return took <= _WORTH * _panels(shape.oc) * taps
 
 
 def planes_blocking(
@@ -348,11 +359,16 @@ def _may_have(shape: ConvShape, rows: int, elements: int) -> bool:
 
 def _plane_elements(shape: ConvShape, rows: int, columns: int) -> int:
     """Elements of the input that a block reads, as they lie in scratch."""
-    kd, kh, kw = shape.kernel
-    used = (rows - 1) * shape.stride[1] + (kh - 1) * shape.dilation[1] + 1
+    kd, _, kw = shape.kernel
+    used = _used_rows(shape, rows)
     reach = (kw - 1) * shape.dilation[2] // shape.stride[2] + 1
     line = shape.stride[2] * (_panels(columns) + _panels(reach))
     return shape.ic * kd * used * line
+
+
+def _used_rows(shape: ConvShape, rows: int) -> int:
+    """Rows of input under so many of output."""
+    return (rows - 1) * shape.stride[1] + (shape.kernel[1] - 1) * shape.dilation[1] + 1
 
 
 def _panels(elements: int) -> int:

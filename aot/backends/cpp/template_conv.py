@@ -168,23 +168,27 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
     dtype = buffers[x_view.buffer].dtype
     made = make_context(kernel, graph)
     x = strided(call, x_view, buffers, made.ranges)
-    narrow = dtype != dtype.compute
-    turned = needs_patch(shape, x.strides[1] == 1, narrow) and not _is_depthwise(shape, x)
-    space, context = _space(kernel, made, shape, dtype.compute, turned=turned)
     w_dtype = buffers[w_view.buffer].dtype
     packed = kernel.packed is not None
-    lone = shape.groups > 1 and shape.ic == shape.oc == 1 and x.strides[1] != 1
+    last = x.strides[1] == 1
+    lone = shape.groups > 1 and shape.ic == shape.oc == 1 and not last
     shape, x, inputs = _without_gaps(shape, x, [a.extent for a in x_view.axes[2:]])
     hints = hints_of(graph.dims)
-    long = hints.value(out[-1])
-    planes = by_planes(shape, long, pixels_contiguous=x.strides[-1] == 1)
-    planes = planes and (space.turned or lone)
-    depthwise = _is_depthwise(shape, x)
-    if x.strides[1] == 1 and not (space.turned or depthwise):
-        planes = turned_planes(shape, long, dots=dtype == BFLOAT16)
-    lies = x.strides[1] == 1 and not (space.turned or planes) and dtype == w_dtype == FLOAT32
     sizes = [hints.value(e) for e in (batch.extent, *out)]
-    tile = winograd_tile(shape, *sizes) if lies and len(out) == _FLAT else None
+    high, long = sizes[-2] if len(out) > 1 else 1, sizes[-1]
+    depthwise = _is_depthwise(shape, x)
+    # Few channels beside each other are turned before, tiles of Winograd's are stored as they are.
+    planes = last and not depthwise and turned_planes(shape, high, long, dots=dtype == BFLOAT16)
+    plain = last and not planes and dtype == w_dtype == FLOAT32 and len(out) == _FLAT
+    tile = winograd_tile(shape, *sizes) if plain else None
+    patch = needs_patch(shape, last, dtype != dtype.compute)
+    turned = not depthwise and (patch or not (planes or tile))
+    space, context = _space(kernel, made, shape, dtype.compute, turned=turned)
+    if space.turned:
+        planes, tile = False, None
+    if not last:
+        planes = by_planes(shape, long, pixels_contiguous=x.strides[-1] == 1)
+        planes = planes and (space.turned or lone)
     return _Convolution(
         kernel,
         context,

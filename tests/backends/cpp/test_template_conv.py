@@ -120,6 +120,28 @@ def test_weights_that_the_model_computes_and_half_inputs():
     program.check(inputs, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("channels", [24, 48])
+def test_results_with_contiguous_pixels_are_turned_wherever_the_input_lies(channels):
+    """But for Winograd's tiles, which save more than stores along pixels do."""
+    rng = np.random.default_rng(seeded(6))
+    maker, inputs = GraphMaker(), {}
+    attrs = {"stride": (1, 1), "dilation": (1, 1), "groups": 1}
+    for name, k in (("one", 1), ("three", 3)):
+        x_shape, w_shape, y_shape = [2, 32, 9, 11], [channels, 32, k, k], [2, channels, 9, 11]
+        maker.buffer(f"x{name}", FLOAT32, x_shape, channels_last(x_shape))
+        maker.buffer(f"w{name}", FLOAT32, w_shape, kind="weight")
+        out = maker.output(f"y{name}", FLOAT32, y_shape)
+        operands = {"x": view(f"x{name}", x_shape), "w": view(f"w{name}", w_shape)}
+        template(maker, Conv, operands, view(out, y_shape), [], padding=(k // 2,) * 2, **attrs)
+        inputs[f"x{name}"] = rng.normal(size=x_shape).astype("f4")
+        inputs[f"w{name}"] = (rng.normal(size=w_shape) / 5).astype("f4")
+    program = Program(maker.graph())
+    one, three = (f.text for f in program.emitted.functions)
+    assert "TURNED = true" in one and "PATCH = false" in one
+    assert ("tmpl::winograd(" in three) == (channels >= 32)
+    program.check(inputs, rtol=1e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize("size", [(1, 3), (7, 7)])
 def test_constant_pixels_are_cut_as_the_template_counts_them(size):
     rng = np.random.default_rng(seeded(5))

@@ -327,6 +327,9 @@ def all_cases() -> dict[str, Case]:
     table["turned1_large"] = full(
         square(16, 17, 3, padding=1), 2, (1, 19, 17), "float32", False, turned=True, kb=640
     )
+    table["turned1_last"] = full(*CASES[1], turned=True, mb=50, mc=30)  # 63 pixels an image
+    table["turned8_last"] = full(*CASES[8], turned=True)
+    table["half_float64"] = full(*CASES[1], "float64")
     table["turned2_float64"] = full(*CASES[2], "float64", False, turned=True)
     table["turned8_bfloat16"] = full(*CASES[8], "bfloat16", False, turned=True)
     table["turned_chunks"] = full(*CASES[6], "bfloat16", turned=True, kb=40, nc=16, nb=16)

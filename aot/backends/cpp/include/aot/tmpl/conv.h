@@ -13,7 +13,7 @@
 //             Python's twin of the formula: conv_heuristic.ConvBlocking.scratch_bytes.
 // Epi is called as in matmul.h, with b = 0, m = the output pixel (n, od, oh, ow) flattened, and
 // n = the output channel among all groups:  epi(0, m0, m1, n0, n1, tile, ld). With TURNED, where
-// the output's pixels are contiguous, the tile is tile[(n - n0) * ld + (m - m0)], of one plane.
+// the output's pixels are contiguous, the tile is tile[(n - n0) * ld + (m - m0)], of one image.
 //
 // W is packed: [G][ceil(OC/16)][KD][KH][KW][IC][16] (packing.pack_conv_weight), 64-byte aligned.
 // Without PATCH, channels must be contiguous (sc = 1) and A its own compute type. With PATCH, the
@@ -48,7 +48,7 @@ struct ConvConfig {
   static constexpr int64_t KB = 256;  // chunk of K
   static constexpr int64_t ROWS = 1;  // with PATCH: the most output rows of a block
   static constexpr bool PATCH = false;
-  static constexpr bool TURNED = false;  // needs PATCH
+  static constexpr bool TURNED = false;
 };
 
 template <class Cfg>
@@ -105,11 +105,11 @@ struct ConvRun {
   using S = ConvShape<Cfg>;
   using T = typename S::T;
   static_assert(Cfg::PATCH || std::is_same_v<A, T>, "narrow inputs need PATCH");
-  static_assert(Cfg::PATCH || !Cfg::TURNED, "only a patch serves one plane at a time");
   static constexpr int64_t kPanelStride = packed_rows<B>(S::kK) * kPanel;
-  // With PATCH, units are cut where rows and planes end.
+  // With PATCH, units are cut where rows and planes end, with TURNED where images do.
   static constexpr Heights kHeights =
-      heights_of_units<T>(Cfg::PATCH ? -1 : Cfg::PIXELS, Cfg::MB, Cfg::MC);
+      heights_of_units<T>(Cfg::PATCH || Cfg::TURNED ? -1 : Cfg::PIXELS, Cfg::MB, Cfg::MC) |
+      (half_last(Cfg::OC) ? kHalfLast : 0);
 
   const ConvArgs<Cfg>& p;
   T* tile;
@@ -174,6 +174,9 @@ struct ConvRun {
             fill_patch(g, pixel(m), rows, input);
           }
         }
+      } else if constexpr (Cfg::TURNED) {
+        const int64_t image = p.od * p.oh * p.ow;
+        end = min64(end, (m / image + 1) * image);
       }
       const Blocks blocks(end - m, Cfg::MC);
       const int64_t first = m;
@@ -218,7 +221,7 @@ struct ConvRun {
         }
         if (dots) {  // a pair of bfloat16 takes the place of a float
           const PackedB<T> pairs{reinterpret_cast<const T*>(w), kPanelStride / 2};
-          multiply<Bf16DotFor<Cfg::OC <= kPanel>>(pixels, S::kRun / 2, pairs, panels, part);
+          multiply<Bf16DotFor<Cfg::OC <= kPanel>>(pixels, S::kRun / 2, pairs, ne - nc, part);
           continue;
         }
       }
@@ -227,11 +230,11 @@ struct ConvRun {
         block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(
             BlockArgs<T, NarrowB<T, B>>{table, Cfg::MC, pixels, S::kTaps, S::kRun,
                                         NarrowB<T, B>{w, kPanelStride, b_copy}, panels, tile,
-                                        S::kLd},
+                                        S::kLd, half_last(ne - nc)},
             RowsInPlace());
         part(0, pixels);
       } else {
-        multiply<MultiplyAdd<T>>(pixels, S::kRun, PackedB<T>{w, kPanelStride}, panels, part);
+        multiply<MultiplyAdd<T>>(pixels, S::kRun, PackedB<T>{w, kPanelStride}, ne - nc, part);
       }
     }
   }
@@ -293,13 +296,14 @@ struct ConvRun {
     return done;
   }
 
-  // Pixels times panels of W that are read in place; `kc` k's a tap, as Op counts them. Calls
+  // Pixels times columns of W that are read in place; `kc` k's a tap, as Op counts them. Calls
   // part(i0, i1) with rows of the tile as they are finished.
   template <class Op, class Part>
-  AOT_INLINE void multiply(int64_t pixels, int64_t kc, const PackedB<T>& w, int64_t panels,
+  AOT_INLINE void multiply(int64_t pixels, int64_t kc, const PackedB<T>& w, int64_t columns,
                            const Part& part) const {
-    const BlockArgs<T, PackedB<T>> args{table, Cfg::MC, pixels, S::kTaps, kc,
-                                        w,     panels,  tile,   S::kLd};
+    const BlockArgs<T, PackedB<T>> args{
+        table, Cfg::MC, pixels, S::kTaps, kc,
+        w,     ceil_div(columns, kPanel), tile, S::kLd, half_last(columns)};
     if (S::kTaps * kc <= Cfg::KB && p.n * p.od * p.oh * p.ow > 4 * Cfg::MC) {
       // Many pixels per unit of W mean that it is warm: finish strip by strip.
       block_by_strips<Op, kHeights>(args, part);

@@ -79,6 +79,7 @@ struct BlockArgs {
   int64_t panels;
   T* c;
   int64_t ldc;
+  bool half = false;  // nobody reads the upper half of the last panel of C
 };
 
 template <class Op, int MR, int... NP>
@@ -92,7 +93,14 @@ constexpr MicroFn<typename Op::Type> micro_for(int panels, std::integer_sequence
 // constants, it names those that it cuts, and only their micro-kernels are compiled for it: for the
 // widest vectors they are most of what a compiler has to do for a product.
 using Heights = uint32_t;
-inline constexpr Heights kAllHeights = ~Heights{0};
+// Set where a call may leave out half of a last panel (BlockArgs::half).
+inline constexpr Heights kHalfLast = Heights{1} << 31;
+inline constexpr Heights kAllHeights = ~kHalfLast;
+
+// Whether so many columns leave half of their last panel empty.
+constexpr bool half_last(int64_t columns) {
+  return columns > 0 && (columns - 1) % kPanel < kPanel / 2;
+}
 
 // fn[rows - 1][panels - 1]; null where the register block does not fit or the height is not named.
 template <class T>
@@ -121,6 +129,24 @@ template <class Op, Heights kHeights>
 inline constexpr MicroTable<typename Op::Type> kMicroTable = make_micro_table<Op, kHeights>(
     std::make_integer_sequence<int, RegisterBlock<typename Op::Type>::kRows>{});
 
+// fn[rows - 1] for half a panel.
+template <class Op, Heights kHeights, int... MR>
+constexpr auto make_half_table(std::integer_sequence<int, MR...>) {
+  struct {
+    MicroFn<typename Op::Type> fn[sizeof...(MR)] = {};
+  } table;
+  (
+      [&] {
+        if constexpr ((kHeights >> MR & 1) != 0) table.fn[MR] = half_kernel<Op, MR + 1>;
+      }(),
+      ...);
+  return table;
+}
+
+template <class Op, Heights kHeights>
+inline constexpr auto kHalfTable = make_half_table<Op, kHeights>(
+    std::make_integer_sequence<int, RegisterBlock<typename Op::Type>::kRows>{});
+
 #if defined(AOT_TMPL_ONLY_NAMED_HEIGHTS)
 inline constexpr bool kOnlyNamed = true;  // tests: a height that is not named ends the process
 #else
@@ -142,12 +168,16 @@ __attribute__((noinline, cold)) void any_height(MicroArgs<T> m, int rows, int pa
   }
 }
 
-// One strip of `rows` rows by `panels` panels. It is right at every height that fits the register
-// block, and fast at those in kHeights.
+// One strip of `rows` rows by `panels` panels, or by half of one. It is right at every height that
+// fits the register block, and fast at those in kHeights.
 template <class Op, Heights kHeights, class T = typename Op::Type>
-AOT_INLINE void micro(int rows, int panels, const MicroArgs<T>& m) {
+AOT_INLINE void micro(int rows, int panels, const MicroArgs<T>& m, bool half = false) {
   constexpr Heights kPossible = (Heights{1} << RegisterBlock<T>::kRows) - 1;
   constexpr Heights kNamed = kHeights & kPossible;  // the same table for all that name the same
+  if constexpr ((kHeights & kHalfLast) != 0 && kHalvesPanels<T>) {
+    const MicroFn<T> fn = half ? kHalfTable<Op, kNamed>.fn[rows - 1] : nullptr;
+    if (fn != nullptr) return fn(m);
+  }
   const MicroFn<T> fn = kMicroTable<Op, kNamed>.fn[rows - 1][panels - 1];
   if constexpr (kNamed != kPossible) {
     if (__builtin_expect(fn == nullptr, 0)) return any_height<Op>(m, rows, panels);
@@ -224,7 +254,8 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
       const T* fetch = j == 0 && a.taps == 1 ? next : b;
       micro<Op, kHeights>(mr, np,
                           {a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b, a.b.panel_stride, kPanel,
-                           c, a.ldc, fetch, 0, false});
+                           c, a.ldc, fetch, 0, false},
+                          a.half && np == 1 && j + 1 == a.panels);
       j += np;
     }
     done(i0, i0 + mr);
@@ -265,6 +296,7 @@ AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, i
     m.b = view.b;
     m.panel_stride = view.panel_stride;
     m.step = view.step;
+    const bool half = a.half && np == 1 && j + 1 == a.panels;
     for (int64_t s = 0; s < strips.count; ++s) {
       const int64_t i0 = strips.begin(s);
       m.rows = rows + i0;
@@ -275,7 +307,7 @@ AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, i
       } else {
         fetch_part(view, s, strips.count, m.taps * m.kc, m);
       }
-      micro<Op, kHeights>(strips.rows(s), np, m);
+      micro<Op, kHeights>(strips.rows(s), np, m, half);
     }
     j += np;
   }

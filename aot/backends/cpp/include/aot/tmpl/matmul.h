@@ -104,7 +104,8 @@ struct MatmulRun {
   static constexpr int64_t kLd = matmul_tile_ld<Cfg>();
   static constexpr int64_t kCopyLd = Cfg::KB + kPanel;
   static constexpr int64_t kShallow = 64;  // pairs of bfloat16
-  static constexpr Heights kHeights = heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC);
+  static constexpr Heights kHeights =
+      heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) | (half_last(Cfg::N) ? kHalfLast : 0);
 
   const MatmulArgs<Cfg>& p;
   T* tile;
@@ -323,7 +324,8 @@ struct MatmulRun {
       if (n0 >= n1) return;
     }
     run(BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0),
-                                           ceil_div(n1 - n0, kPanel), tile, kLd},
+                                           ceil_div(n1 - n0, kPanel), tile, kLd,
+                                           half_last(n1 - n0)},
         first,
         [&](int64_t i0, int64_t i1) { epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd); });
   }

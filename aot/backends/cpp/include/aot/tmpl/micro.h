@@ -57,14 +57,22 @@ template <class T>
 inline constexpr int kPanelParts =
     kVectorRegisters < 32 && Simd<T>::kPerPanel > 2 ? Simd<T>::kPerPanel / 2 : 1;
 
-// One part of the panels; moves `prefetch` on.
-template <class Op, int MR, int NP, class T = typename Op::Type>
+// Half of a panel's columns can be left out: where they are whole vectors, and where a strip of the
+// greatest height takes one panel at a time.
+template <class T>
+inline constexpr bool kHalvesPanels = kVectorRegisters < 32 && Simd<T>::kPerPanel > 1;
+
+// One part of the panels, kPer vectors of each; moves `prefetch` on.
+template <class Op, int MR, int NP, class T = typename Op::Type,
+          int kPer = Simd<T>::kPerPanel / kPanelParts<T>>
 AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) {
   using S = Simd<T>;
   using V = typename S::V;
-  constexpr int kPer = S::kPerPanel / kPanelParts<T>;  // vectors of a panel's part
   constexpr int kVecs = NP * kPer;
-  constexpr int kChains = Op::kChains;
+  constexpr int kNeeded = 8;  // sums that hide the latency of an operation
+  constexpr int kChains = kPer < S::kPerPanel / kPanelParts<T> && MR * kVecs < kNeeded
+                              ? 2
+                              : Op::kChains;
   // A k's operations take some 6 cycles and the loop's own half of one: then four k's a turn. With
   // fewer operations sums wait for each other, with more the loop's own do not show.
   constexpr bool kShort = kChains == 1 && MR * kVecs >= 8 && MR * kVecs <= 12;
@@ -131,6 +139,19 @@ __attribute__((noinline)) void micro_kernel(const MicroArgs<typename Op::Type>& 
   const auto* prefetch = m.prefetch;
   for (int part = 0; part < kPanelParts<typename Op::Type>; ++part) {
     micro_body<Op, MR, NP>(m, part, prefetch);
+  }
+}
+
+// The lower half of one panel's columns: half of its parts, or half of its vectors.
+template <class Op, int MR>
+__attribute__((noinline)) void half_kernel(const MicroArgs<typename Op::Type>& m) {
+  using T = typename Op::Type;
+  constexpr int kHalf = kPanelParts<T> / 2;
+  const auto* prefetch = m.prefetch;
+  if constexpr (kHalf > 0) {
+    for (int part = 0; part < kHalf; ++part) micro_body<Op, MR, 1>(m, part, prefetch);
+  } else {
+    micro_body<Op, MR, 1, T, Simd<T>::kPerPanel / 2>(m, 0, prefetch);
   }
 }
 
