@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import importlib.util
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from aot import garbage
 from aot.options import CPU_LEVELS
 from tests.exporting import ease_export
 from tests.sampling import sample
@@ -65,6 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the tests their settings, before their modules make inputs of them."""
+    garbage.search_seldom()
     SETTINGS.seed = int(config.getoption("--seed"))
     SETTINGS.level = config.getoption("--level") or LEVEL
     exact_floats()
@@ -82,6 +85,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         names = {i.nodeid for i in whole}
         kept = sample((i.nodeid for i in items if i.nodeid not in names), SETTINGS.seed)
         items[:] = [i for i in items if i.nodeid in names or i.nodeid in kept]
+
+
+def pytest_collection_finish() -> None:
+    """Never search for garbage in what torch and all tests' modules have brought."""
+    with garbage.kept_for_good():
+        pass
+
+
+def pytest_unconfigure() -> None:
+    """Let the end find all: extensions complain of what it leaves."""
+    gc.unfreeze()
 
 
 @pytest.fixture
@@ -117,8 +131,13 @@ def golden(request: pytest.FixtureRequest) -> Iterator[GoldenCheck]:
     yield check
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Builds in tests share the checkout's cache of compiled kernels, never the user's."""
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache() -> Iterator[None]:
+    """Builds in tests share the checkout's cache of compiled kernels, never the user's.
+
+    From the start: packages that several tests share are built before any test's own fixtures.
+    """
     root = Path(__file__).parents[1] / ".cache" / "kernels"
-    monkeypatch.setenv("AOT_CACHE_DIR", str(root))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AOT_CACHE_DIR", str(root))
+        yield

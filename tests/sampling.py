@@ -11,11 +11,15 @@ SWEEPS = {
     "tests/backends/test_plain.py": 10,
     "tests/backends/triton/": 3,
     "tests/conformance/opinfo/": 1,
-    "tests/conformance/": 5,
+    "tests/conformance/": 4,
     "tests/examples/test_gpu_code.py": 2,
 }
 """Sweeps: of the cases of each test below these paths one in so many runs, at least one, unless
 `--sweeps` asks for all (`make sweeps`, `make conformance`)."""
+
+TOGETHER = "tests/conformance/test_"
+"""Tests of rows on executors: all executors of a row are taken, or none, as exporting the row
+takes longer than running it on all of them."""
 
 
 def sample(names: Iterable[str], seed: int) -> set[str]:
@@ -29,7 +33,14 @@ def sample(names: Iterable[str], seed: int) -> set[str]:
     kept: set[str] = set()
     for function, cases in functions.items():
         every = next((n for path, n in SWEEPS.items() if function.startswith(path)), 1)
-        hashes = {name: zlib.crc32(f"{name}{seed or ''}".encode()) for name in cases}
+        told = {name: _row(name) if name.startswith(TOGETHER) else name for name in cases}
+        hashes = {name: zlib.crc32(f"{told[name]}{seed or ''}".encode()) for name in cases}
         chosen = [name for name in cases if hashes[name] % every == 0]
         kept.update(chosen or [min(cases, key=lambda name: hashes[name])])
     return kept
+
+
+def _row(name: str) -> str:
+    """A test's name without its executor."""
+    function, _, case = name.partition("[")
+    return f"{function}[{case.partition('-')[0]}"

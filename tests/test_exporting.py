@@ -6,7 +6,13 @@ import pytest
 import torch
 from torch.export import export
 
-from tests.exporting import ease_export, when_changed, without_annotations
+from tests.exporting import (
+    Overriding,
+    ease_export,
+    remembered,
+    when_changed,
+    without_annotations,
+)
 
 EVALUATED: list[str] = []
 
@@ -38,6 +44,48 @@ def test_what_has_not_changed_is_not_done_again() -> None:
     state.append(2)
     act()
     assert done == [1, 2]
+
+
+def test_what_was_made_is_given_again_until_the_state_is_another() -> None:
+    state, made = [1], []
+    make = remembered(lambda: list(state), lambda: made.append(len(state)) or made[-1])
+    assert (make(), make()) == (1, 1)
+    state.append(2)
+    assert make() == 2 and made == [1, 2]
+
+
+def test_tables_are_overridden_again_as_they_were_the_first_time() -> None:
+    from contextlib import contextmanager
+
+    op, entered = torch.ops.aten.relu.default, []
+
+    @contextmanager
+    def original(wanted):
+        saved = dict(op.py_kernels)
+        entered.append(len(wanted))
+        op.py_kernels["key"] = wanted[op]
+        try:
+            yield
+        finally:
+            op.py_kernels.clear()
+            op.py_kernels.update(saved)
+
+    override, before = Overriding(original), dict(op.py_kernels)
+
+    def seen(function) -> object:
+        with override({op: function}):
+            inside = op.py_kernels["key"]
+        assert op.py_kernels == before
+        return inside
+
+    assert seen(abs) is abs and seen(abs) is abs and entered == [1]
+    assert seen(max) is max and entered == [1, 1]
+    op.py_kernels["other"] = min  # somebody has changed the operator meanwhile
+    before["other"] = min
+    try:
+        assert seen(max) is max and entered == [1, 1, 1]
+    finally:
+        del op.py_kernels["other"]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -12,10 +12,12 @@ from aot import garbage
 
 @pytest.fixture(autouse=True)
 def _collector_as_it_was():
-    thresholds = gc.get_threshold()
+    thresholds, frozen = gc.get_threshold(), gc.get_freeze_count()
     yield
     gc.set_threshold(*thresholds)
     gc.unfreeze()
+    if frozen:
+        gc.freeze()  # as tests/conftest.py wants it
     gc.enable()
 
 

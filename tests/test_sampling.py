@@ -36,3 +36,14 @@ def test_seeds_between_them_take_what_one_leaves_out() -> None:
 def test_what_is_no_sweep_runs_whole() -> None:
     names = [f"tests/ir/test_a.py::test[{k}]" for k in range(9)]
     assert sample(names, 0) == set(names)
+
+
+def test_a_row_is_taken_on_all_executors_or_on_none() -> None:
+    path = "tests/conformance/test_rows.py::test_row_matches_eager"
+    names = [f"{path}[a row {k}-{how}]" for k in range(60) for how in ("loops", "triton")]
+    kept = sample(names, 0)
+    assert 0 < len(kept) < len(names)
+    assert all(
+        (f"{path}[a row {k}-loops]" in kept) == (f"{path}[a row {k}-triton]" in kept)
+        for k in range(60)
+    )

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from aot.backends.base import EmittedGraph
 from aot.backends.cpp.backend import CppBackend
+from aot.backends.cpp.build import make_units
+from aot.backends.cpp.precompiled import header_flags
+from aot.backends.cpp.toolchain import find_toolchain, include_directories
 from aot.ir.dtypes import DType
 from aot.ir.interpreter import interpret_kernels
 from aot.ir.kernels import Kernel, KernelGraph, NestKernel, Stage, Strip
@@ -59,21 +64,25 @@ def machine_levels():
 
 
 class Program:
-    """A kernel graph compiled for every level."""
+    """A kernel graph compiled for every level that this machine runs.
+
+    For the others the compiler looks at the text, all that it instantiates included, and makes no
+    code of it, which would take most of the time.
+    """
 
     def __init__(self, graph: KernelGraph, compiler: str = "", levels=CPU_LEVELS) -> None:
         self.graph = graph
         backend = CppBackend()
-        target = Target("cpu", tuple(levels))
-        self.emitted = emit(backend, graph, target)
+        self.emitted = emit(backend, graph, Target("cpu", tuple(levels)))
         # With the cache, for its precompiled headers.
         cache = default_cache_dir(environment())
         options = BuildOptions(jobs=2, compiler=compiler, cache_dir=cache)
-        self.binaries = backend.compile(self.emitted, target, options)
-        self._tables = {}
-        for binary in self.binaries:
-            if binary.arch in machine_levels():
-                self._tables[binary.arch] = self._load(binary.data)
+        run = tuple(level for level in levels if level in machine_levels())
+        self.binaries = backend.compile(self.emitted, Target("cpu", run), options)
+        self._tables = {b.arch: self._load(b.data) for b in self.binaries}
+        for level in levels:
+            if level not in run:
+                _look_at(self.emitted, level, options)
 
     def _load(self, data):
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
@@ -137,6 +146,19 @@ class Program:
                         atol=atol,
                         err_msg=message,
                     )
+
+
+def _look_at(emitted: EmittedGraph, level: str, options: BuildOptions) -> None:
+    """Has the compiler check the kernels' text for a level; raises CalledProcessError."""
+    tools = find_toolchain(options.compiler)
+    includes = [*header_flags(tools, level, options.cache_dir)]
+    includes += [f"-I{folder}" for folder in include_directories()]
+    command = [*tools.command, *tools.compile_flags(level), *includes, "-fsyntax-only"]
+    with tempfile.TemporaryDirectory() as folder:
+        for unit in make_units(emitted.functions, f'"{level}"', few=True):
+            source = Path(folder) / f"{unit.name}.cpp"
+            source.write_text(unit.text)
+            subprocess.run([*command, str(source)], check=True)
 
 
 def _tolerance(dtype, rtol):

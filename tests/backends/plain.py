@@ -83,11 +83,12 @@ class PlainBackend:
         """One shared object."""
         keep = Path(options.cache_dir or ".") / "failed"
         builder = Builder(find_toolchain(options.compiler), options.cache_dir, 1, keep)
-        units = make_units(source.functions, f'"{LEVEL}"')
+        units = make_units(source.functions, f'"{LEVEL}"', few=True)
         return (KernelBinary("cpu", LEVEL, builder.build(units, (LEVEL,))[LEVEL]),)
 
 
-HEADERS = ("aot/vec/vec.h",)
+HEADERS: tuple[str, ...] = ()
+"""None but what every unit includes: kernels that name none share units."""
 
 Value = tuple[str, DType]
 """Text of a C++ variable, and its type."""

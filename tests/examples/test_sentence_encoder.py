@@ -13,6 +13,7 @@ import torch
 
 from aot import driver, options
 from aot.frontend.source import read_model_file
+from tests.levels import target_of
 from tests.settings import seeded
 
 MODEL = Path(__file__).parents[2] / "examples" / "02_minilm" / "model.py"
@@ -43,7 +44,8 @@ def inputs_of(batch: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("encoder") / "encoder.pkg"
-    driver.build(MODEL, options.from_environment(output=output))
+    targets = (options.parse_target(target_of()),)
+    driver.build(MODEL, options.from_environment(output=output, targets=targets))
     return output
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import functools
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from aot.backends.cpp.toolchain import find_toolchain, headers_digest
-from tests.once import digest_of, made_once
+from aot.backends.cpp.precompiled import header_flags
+from aot.backends.cpp.toolchain import Toolchain, find_toolchain, headers_digest
+from tests.once import PLACE, digest_of, made_once
 
 INCLUDE = Path(__file__).parents[4] / "aot" / "backends" / "cpp" / "include"
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -50,24 +52,41 @@ def levels() -> tuple[str, ...]:
     return tuple(level for level in LEVELS if flags.issuperset(_NEEDS[level]))
 
 
+@dataclass(frozen=True)
+class Strict(Toolchain):
+    """Compiles as kernel libraries are built, but with warnings, and all heights named.
+
+    Hidden visibility matters here: the templates' tables differ between levels, and must not be
+    shared by libraries of one process. A strip of a height that no template has named is computed
+    slowly in packages; here it ends the test.
+    """
+
+    def compile_flags(self, arch: str) -> tuple[str, ...]:
+        flags = (flag for flag in super().compile_flags(arch) if flag != "-w")
+        strict = ("-fno-gnu-unique", "-Wall", "-Wextra", "-Werror")
+        return (*flags, *strict, "-DAOT_TMPL_ONLY_NAMED_HEIGHTS")
+
+
 @functools.cache
-def build(source: str, level: str) -> ctypes.CDLL:
-    """Compiles C++ text at an ISA level and loads it; raises CalledProcessError with the errors."""
-    tools = find_toolchain()
-    # As kernel libraries are built, but with warnings. Their hidden visibility matters here: the
-    # templates' tables differ between levels, and must not be shared by libraries of one process.
-    flags = [flag for flag in tools.compile_flags(level) if flag != "-w"]
-    command = [*tools.command, *flags, "-fno-gnu-unique", "-Wall", "-Wextra", "-Werror"]
-    # A strip of a height that no template has named is computed slowly; here it ends the test.
-    command += ["-shared", f"-I{INCLUDE}", "-DAOT_TMPL_ONLY_NAMED_HEIGHTS"]
+def build(source: str, level: str, ahead: str = "") -> ctypes.CDLL:
+    """Compiles C++ text at an ISA level and loads it; raises CalledProcessError with the errors.
+
+    What no test runs is not to be compiled: a text holds the instantiations of one case.
+    `ahead`: directives that the headers are to see, which then are not taken precompiled.
+    """
+    found = find_toolchain()
+    tools = Strict(found.command, found.family, found.version)
+    flags = [*tools.compile_flags(level), f"-I{INCLUDE}"]
+    text = ahead + source
 
     def make(folder: Path) -> None:
-        (folder / "t.cc").write_text(source)
-        files = [str(folder / "t.cc"), "-o", str(folder / "t.so")]
-        subprocess.run([*command, *files], check=True)
+        precompiled = () if ahead else header_flags(tools, level, PLACE)
+        (folder / "t.cc").write_text(text)
+        command = [*tools.command, *precompiled, *flags, "-shared", str(folder / "t.cc")]
+        subprocess.run([*command, "-o", str(folder / "t.so")], check=True)
 
-    digest = digest_of(tools.version, *command, headers_digest((INCLUDE,)), source)
-    return ctypes.CDLL(str(made_once(f"tmpl-{digest_of(source)}-{level}", digest, make) / "t.so"))
+    digest = digest_of(tools.version, *tools.command, *flags, headers_digest((INCLUDE,)), text)
+    return ctypes.CDLL(str(made_once(f"tmpl-{digest_of(text)}-{level}", digest, make) / "t.so"))
 
 
 def aligned(shape: tuple[int, ...], dtype: Any, fill: float | None = None) -> np.ndarray:

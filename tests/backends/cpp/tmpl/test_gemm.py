@@ -94,8 +94,8 @@ def test_every_height_that_a_division_cuts_is_named(level, tmp_path):
 def test_a_height_that_is_not_named_gives_the_same_bytes(level, kind):
     if level not in levels():
         pytest.skip(f"this machine does not run {level}")
-    text = "#undef AOT_TMPL_ONLY_NAMED_HEIGHTS\n" + CUT + RUN.replace("TYPE", kind)
-    library = build(text, level)
+    text = CUT + RUN.replace("TYPE", kind)
+    library = build(text, level, ahead="#undef AOT_TMPL_ONLY_NAMED_HEIGHTS\n")
     dtype = np.float32 if kind == "float" else np.float64
     rng = np.random.default_rng(3)
     for rows, panels, k in [(1, 1, 7), (2, 5, 41), (9, 3, 300), (33, 2, 1), (17, 4, 90)]:

@@ -1,5 +1,6 @@
 """The matmul template against NumPy in float64: odd shapes, types, strides, splits of the work."""
 
+import ctypes
 import itertools
 from dataclasses import dataclass, replace
 
@@ -76,7 +77,7 @@ EXPORT void plain_{name}(const Cfg::A* a, int64_t a_batch, int64_t a_row, int64_
 
 @dataclass(frozen=True)
 class Variant:
-    """One instantiation of the template; all of them are compiled together, once a level."""
+    """One instantiation of the template."""
 
     blocking: MatmulBlocking
     dtype: str = "float32"
@@ -165,7 +166,10 @@ def variants() -> dict[str, Variant]:
 
 
 VARIANTS = variants()
-SOURCE = HEADER + "".join(v.text(name) for name, v in VARIANTS.items())
+
+
+def library_of(name: str, level: str, ahead: str = "") -> ctypes.CDLL:
+    return build(HEADER + VARIANTS[name].text(name), level, ahead)
 
 
 @pytest.fixture(params=LEVELS)
@@ -198,7 +202,7 @@ def check(
     shared_b=False,
     b_layout="packed",
     pieces=1,
-    source=SOURCE,
+    ahead="",
 ):
     """Runs a variant with the epilogue and with the plain store, and compares both."""
     m, n, k = shape
@@ -211,7 +215,7 @@ def check(
     b_stored, b_strides = lay_out(b, b_layout)
     stored = as_aligned(np.ascontiguousarray(a.swapaxes(1, 2)) if k_outer else a)
     strides = (m * k, 1, m) if k_outer else (m * k, k, 1)
-    library = build(source, level)
+    library = library_of(name, level, ahead)
     assert library[f"scratch_{name}"]() == blocking.scratch_bytes
     scratch = aligned((blocking.scratch_bytes,), np.uint8)
     integral = np.dtype(compute).kind in "iu"
@@ -294,7 +298,7 @@ def test_splits_give_the_same_bytes(level, pieces):
     m, n, k = 75, 150, 60
     a, b = random((m, k), np.float32, 1), random((k, n), np.float32, 2)
     packed, stored = as_aligned(pack_matmul_weight(b)), as_aligned(a)
-    run = build(SOURCE, level).run_small
+    run = library_of("small", level).run_small
     scratch = aligned((SMALL.scratch_bytes,), np.uint8)
     bias = np.zeros(n, np.float32)
     results = []
@@ -334,9 +338,7 @@ def test_half_types_compute_in_float32(level, dtype, shape):
     "shape", [(1, 20, 32), (50, 40, 1034), (13, 70, 29), (40, 33, 1037), (3, 16, 0)]
 )
 def test_lesser_bfloat16_units(level, unit, shape):
-    source = f"#define AOT_TMPL_BF16_AT_MOST {unit}\n" + HEADER
-    source += VARIANTS["bfloat16"].text("bfloat16")
-    check(level, "bfloat16", shape, source=source)
+    check(level, "bfloat16", shape, ahead=f"#define AOT_TMPL_BF16_AT_MOST {unit}\n")
 
 
 @pytest.mark.parametrize("name", ["k_outer", "k_outer_bfloat16"])
@@ -390,7 +392,7 @@ def check_same_bytes(level, name, dtype, k, pieces):
     m, n = 700, 150
     a, b = random((m, k), dtype, 1), random((k, n), dtype, 2)
     stored, matrix = as_aligned(a), as_aligned(b)
-    run, blocking = build(SOURCE, level)[f"plain_{name}"], VARIANTS[name].blocking
+    run, blocking = library_of(name, level)[f"plain_{name}"], VARIANTS[name].blocking
     scratch = aligned((blocking.scratch_bytes,), np.uint8)
     results = []
     for count in (1, pieces):

@@ -94,33 +94,31 @@ def blocking_of(name: str) -> WinogradBlocking:
     return replace(winograd_blocking(shape, tile, n, *out), **changes)
 
 
-def text() -> str:
-    made = HEADER
-    for name in CASES:
-        b = blocking_of(name)
-        _, (n, *_), out = sizes(name)
-        tiles = [n * -(-out[0] // b.tile[0]), -(-out[1] // b.tile[1])]
-        made += CASE.format(
-            name=name,
-            tiles=tiles if name in CONSTANT else (-1, -1),
-            ic=b.shape.ic,
-            oc=b.shape.oc,
-            ph=b.shape.padding[1],
-            pw=b.shape.padding[2],
-            down=b.tile[0],
-            across=b.tile[1],
-            rows=b.rows,
-            columns=b.columns,
-            nb=b.nb,
-        )
-    return made
+def text(name: str) -> str:
+    b = blocking_of(name)
+    _, (n, *_), out = sizes(name)
+    tiles = [n * -(-out[0] // b.tile[0]), -(-out[1] // b.tile[1])]
+    return HEADER + CASE.format(
+        name=name,
+        tiles=tiles if name in CONSTANT else (-1, -1),
+        ic=b.shape.ic,
+        oc=b.shape.oc,
+        ph=b.shape.padding[1],
+        pw=b.shape.padding[2],
+        down=b.tile[0],
+        across=b.tile[1],
+        rows=b.rows,
+        columns=b.columns,
+        nb=b.nb,
+    )
 
 
 @pytest.fixture(params=LEVELS)
-def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
+def library(request: pytest.FixtureRequest, name: str) -> ctypes.CDLL:
+    """Of the test's case."""
     if request.param not in levels():
         pytest.skip(f"this machine does not run {request.param}")
-    return build(text(), request.param)
+    return build(text(name), request.param)
 
 
 def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape) -> np.ndarray:
