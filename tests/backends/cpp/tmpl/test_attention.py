@@ -83,7 +83,7 @@ def reference(q, k, v, scale, mask, causal, group):
     return np.einsum("bhqk,bhkd->bqhd", weights, v)
 
 
-def library_for(level, blocking, dtype="float32", causal=False, sq=-1):
+def library_for(level, blocking, dtype="float32", causal=False, sq=-1, ahead=""):
     text = SOURCE.format(
         a=CTYPES[dtype],
         d=blocking.d,
@@ -94,7 +94,7 @@ def library_for(level, blocking, dtype="float32", causal=False, sq=-1):
         kb=blocking.kb,
         causal="true" if causal else "false",
     )
-    library = build(text, level)
+    library = build(text, level, ahead)
     assert library.scratch() == blocking.scratch_bytes
     return library
 

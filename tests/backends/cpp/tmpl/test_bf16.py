@@ -11,17 +11,13 @@ from aot.backends.cpp.attention_heuristic import AttentionBlocking, attention_bl
 from tests.backends.cpp.tmpl import test_attention as attention
 from tests.backends.cpp.tmpl import test_conv as conv
 from tests.backends.cpp.tmpl import test_matmul as matmul
-from tests.backends.cpp.tmpl.build import build, levels
+from tests.backends.cpp.tmpl.build import levels
 
 LEVEL = levels()[-1]
 UNITS = ("kBf16Tiles", "kBf16Dot")
-EMULATED = "#define AOT_TMPL_EMULATE_BF16\n#define AOT_TMPL_BF16_AT_MOST {unit}\n"
-
-
-def _products(unit):
-    variants = {n: v for n, v in matmul.VARIANTS.items() if v.dtype == "bfloat16"}
-    texts = [variant.text(name) for name, variant in variants.items()]
-    return EMULATED.format(unit=unit) + matmul.HEADER + "".join(texts)
+EMULATED = {
+    unit: f"#define AOT_TMPL_EMULATE_BF16\n#define AOT_TMPL_BF16_AT_MOST {unit}\n" for unit in UNITS
+}
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -39,23 +35,21 @@ def _products(unit):
     ],
 )
 def test_products(unit, shape):
-    matmul.check(LEVEL, "bfloat16", shape, source=_products(unit))
+    matmul.check(LEVEL, "bfloat16", shape, ahead=EMULATED[unit])
 
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("shape", [(13, 35, 29), (140, 64, 600), (9, 20, 1031)])
 def test_strided_k_is_copied(unit, shape):
-    source = _products(unit)
-    matmul.check(LEVEL, "k_outer_bfloat16", shape, k_outer=True, batch=2, source=source)
+    matmul.check(LEVEL, "k_outer_bfloat16", shape, k_outer=True, batch=2, ahead=EMULATED[unit])
 
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("layout", ["rows", "columns", "strided"])
 @pytest.mark.parametrize("shape", [(3, 16, 5), (40, 137, 60), (150, 100, 0), (21, 70, 1037)])
 def test_plain_b(unit, layout, shape):
-    source = _products(unit)
     matmul.check(
-        LEVEL, "plain_b_bfloat16", shape, b_layout=layout, batch=2, pieces=2, source=source
+        LEVEL, "plain_b_bfloat16", shape, b_layout=layout, batch=2, pieces=2, ahead=EMULATED[unit]
     )
 
 
@@ -71,7 +65,7 @@ def test_plain_b_for_all_rows(unit, k, rows):
         batch=2,
         k_outer=k in (30, 600),
         pieces=3,
-        source=_products(unit),
+        ahead=EMULATED[unit],
     )
 
 
@@ -81,7 +75,7 @@ def test_what_lies_behind_a_row_does_not_count():
     a = matmul.random((m, k + 1), ml_dtypes.bfloat16, 1)
     a[:, k] = np.nan
     b = matmul.random((k, n), ml_dtypes.bfloat16, 2)
-    library = build(_products("kBf16Tiles"), LEVEL)
+    library = matmul.library_of("plain_b_bfloat16", LEVEL, EMULATED["kBf16Tiles"])
     blocking = matmul.VARIANTS["plain_b_bfloat16"].blocking
     out = matmul.aligned((m, n), np.float32)
     sizes = (0, k + 1, 1, matmul.as_aligned(b), 0, n, 1, m, n, k)
@@ -127,19 +121,8 @@ def test_attention_keeps_nan_in_its_row_and_rows_without_keys_are_zero():
 
 
 def _heads(blocking, causal):
-    text = EMULATED.format(unit="kBf16Tiles") + attention.SOURCE.format(
-        a="Bf16",
-        d=blocking.d,
-        dv=blocking.dv,
-        sq=-1,
-        qb=blocking.qb,
-        hb=blocking.hb,
-        kb=blocking.kb,
-        causal="true" if causal else "false",
-    )
-    library = build(text, LEVEL)
-    assert library.scratch() == blocking.scratch_bytes
-    return library
+    ahead = EMULATED["kBf16Tiles"]
+    return attention.library_for(LEVEL, blocking, "bfloat16", causal, ahead=ahead)
 
 
 RUNS = [  # of 40, 24, 14, 36, 2, 74, 116, 354, 64 and 32 k's a tap: equal tiles or a rest, or none
@@ -154,13 +137,9 @@ RUNS = [  # of 40, 24, 14, 36, 2, 74, 116, 354, 64 and 32 k's a tap: equal tiles
     (conv.square(64, 33, 1), 2, (1, 5, 7)),
     (conv.square(32, 72, 3, stride=2, dilation=2, padding=2), 1, (1, 21, 42)),
 ]
-CONVS = {f"run{i}": conv.full(*case, "bfloat16") for i, case in enumerate(RUNS)}
 
 
-@pytest.mark.parametrize("name", CONVS)
-def test_convolutions(name, monkeypatch):
-    texts = [case.text(each) for each, case in CONVS.items()]
-    source = EMULATED.format(unit="kBf16Tiles") + conv.HEADER + "".join(texts)
-    monkeypatch.setattr(conv, "ALL", CONVS)
-    monkeypatch.setattr(conv, "SOURCE", source)
-    conv.test_matches_the_direct_sum(LEVEL, name, 2)
+@pytest.mark.parametrize("i", range(len(RUNS)))
+def test_convolutions(i):
+    case = conv.full(*RUNS[i], "bfloat16")
+    conv.check_case(LEVEL, case, 2, EMULATED["kBf16Tiles"])

@@ -369,8 +369,13 @@ ALL = all_cases()
 @pytest.mark.parametrize("pieces", [1, 3])
 @pytest.mark.parametrize("name", ALL)
 def test_matches_the_direct_sum(level, name, pieces):
-    case = ALL[name]
-    library = build(HEADER + case.text(name), level)
+    check_case(level, ALL[name], pieces)
+
+
+def check_case(level, case, pieces, ahead=""):
+    """Runs a case in so many pieces; `ahead` as in `build`."""
+    name = "only"
+    library = build(HEADER + case.text(name), level, ahead)
     shape, blocking = case.shape, case.blocking
 
     def work(pixels, out_shape):
