@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from aot.backends.cpp.blocking import Blocking, choose_blocking
-from aot.backends.cpp.fetching import fetch_ahead
+from aot.backends.cpp.fetching import fetch_ahead, fetch_far_rows
 from aot.backends.cpp.indexing import Vector
 from aot.backends.cpp.lanes import VectorAxis
 from aot.backends.cpp.reduction import Accumulator, finish, reduction_of
@@ -127,6 +127,12 @@ class StageEmitter:
         """Fetches what iterations to come of the loop at `level` name, over one of these axes."""
         inner = [a.symbol for a in self._loops[level + 1 :]]
         fetch_ahead(self._body, self._stage, axes, inner)
+
+    def _fetch_in_reduction(self, depth: int) -> None:
+        axis = self._loops[depth]
+        self._fetch(depth, [axis.symbol])
+        if depth == len(self._loops) - 1:
+            fetch_far_rows(self._body, self._stage, axis)
 
     # ---- loops over kept axes ----
 
@@ -296,7 +302,7 @@ class StageEmitter:
             return
         if blocking is None or not blocked:
             with self._scalar_loop(axis):
-                self._fetch(depth, [axis.symbol])
+                self._fetch_in_reduction(depth)
                 self._emit_level(depth)
                 self._open_reduction(depth + 1, groups, blocking)
             return
@@ -311,7 +317,7 @@ class StageEmitter:
                 accumulator.declare_part(body)
             body.writer.line(f"const int64_t {stop} = aot::imin({end}, {block} + {blocking.size});")
             with body.scope(f"for (int64_t {name} = {block}; {name} < {stop}; ++{name})"):
-                self._fetch(depth, [axis.symbol])
+                self._fetch_in_reduction(depth)
                 self._emit_level(depth)
                 self._open_reduction(depth + 1, groups, blocking)
             for accumulator in every:

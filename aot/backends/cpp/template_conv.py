@@ -182,7 +182,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
     plain = last and not planes and dtype == w_dtype == FLOAT32 and len(out) == _FLAT
     tile = winograd_tile(shape, *sizes) if plain else None
     patch = needs_patch(shape, last, dtype != dtype.compute)
-    turned = not depthwise and (patch or not (planes or tile))
+    turned = patch or not (planes or tile)
     space, context = _space(kernel, made, shape, dtype.compute, turned=turned)
     if space.turned:
         planes, tile = False, None
@@ -379,13 +379,19 @@ def _fields(c: _Convolution) -> dict[str, str]:
 def _depthwise(body: Body, c: _Convolution) -> _Made:
     writer = body.writer
     kind = template_type(c.dtype)
-    config = _config("DepthwiseConfig", c, [f"  using A = {kind};"], {"C": c.shape.groups})
+    types = [f"  using A = {kind};"]
+    if c.space.turned:
+        types.append("  static constexpr bool TURNED = true;")
+    config = _config("DepthwiseConfig", c, types, {"C": c.shape.groups})
     writer.line(f"aot::tmpl::DepthwiseArgs<{NAME}_config> call;")
     weight = f"reinterpret_cast<const {kind}*>({c.context.pointers[c.w_argument]})"
     _assign(writer, {**_fields(c), "w": weight})
     writer.line("aot::tmpl::depthwise(call, begin, end, args->scratch, epilogue);")
     channels = -(-c.shape.groups // PANEL) * PANEL
     width = min(channels, _DEPTHWISE_CHANNELS) + PANEL
+    elements = width * _DEPTHWISE_COLUMNS
+    if c.space.turned:
+        elements += width * (_DEPTHWISE_COLUMNS + PANEL)
     work = product((c.images, c.out[0], c.out[1]))
     row = c.shape.groups * prod(c.shape.kernel)
     macs = row * (int(c.out[2]) if is_int(c.out[2]) else 64)
@@ -393,7 +399,7 @@ def _depthwise(body: Body, c: _Convolution) -> _Made:
         config,
         "aot/tmpl/depthwise.h",
         work,
-        integer(_DEPTHWISE_COLUMNS * width * c.dtype.compute.itemsize),
+        integer(elements * c.dtype.compute.itemsize),
         max(1, _UNIT_MACS // 4 // macs),
     )
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aot.ir.dtypes import FLOAT32, INT32, INT64
+from aot.ir.dtypes import BFLOAT16, FLOAT32, INT32, INT64
 from aot.ir.nests import LoopNest, Store
 from aot.ir.origin import NO_ORIGIN
-from aot.ir.scalar import binary, cast, check_index, const, load
+from aot.ir.scalar import binary, cast, check_index, const, load, reduce_
 from aot.symbolic import as_expr, var
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
 from tests.settings import seeded
@@ -87,3 +87,27 @@ def test_rows_that_values_join_are_fetched():
     maker.kernel([LoopNest("n", (i, j), (), (store,), NO_ORIGIN)])
     program = Program(maker.graph())
     assert "aot::fetch<64>(" in program.emitted.functions[0].text
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "columns", "fetched"),
+    [
+        (BFLOAT16, 700, 1391, True),
+        (FLOAT32, 700, 1391, False),
+        (BFLOAT16, 9000, 70, False),  # many rows a page
+        (BFLOAT16, 70, 1391, False),  # in a near cache
+    ],
+)
+def test_rows_of_halves_that_lie_far_apart_are_fetched_for_sums_of_columns(
+    dtype, rows, columns, fetched
+):
+    maker = GraphMaker()
+    i, j = axes(columns, rows)
+    maker.buffer("x", dtype, [rows, columns])
+    total = reduce_("sum", cast(maker.read("x", j.symbol, i.symbol), FLOAT32))
+    out = (maker.output("o", FLOAT32, [columns]), [i.symbol], total)
+    maker.kernel([nest("n", [i], [j], out)], order=(j, i))
+    program = Program(maker.graph())
+    assert ("aot::fetch<" in program.emitted.functions[0].text) == fetched
+    x = np.random.default_rng(seeded(32)).integers(-8, 8, (rows, columns))
+    program.check({"x": x.astype(dtype.numpy)}, exact=True)

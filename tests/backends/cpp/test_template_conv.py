@@ -85,7 +85,7 @@ def test_convolutions_with_bias_relu_and_residual(layout):
     texts = {f.name: f.text for f in program.emitted.functions}
     assert ("depthwise" in texts["k5"]) == (layout == "channels_last")
     assert [name for name, text in texts.items() if "tmpl::planes(" in text] == (
-        ["k3", "k6", "k7"] if layout == "channels_last" else ["k5", "k6", "k7"]
+        ["k6"] if layout == "channels_last" else ["k5", "k6", "k7"]
     )
     tiled = [name for name, text in texts.items() if "tmpl::winograd(" in text]
     assert tiled == (["k0"] if layout == "channels_last" else [])
@@ -135,8 +135,17 @@ def test_results_with_contiguous_pixels_are_turned_wherever_the_input_lies(chann
         template(maker, Conv, operands, view(out, y_shape), [], padding=(k // 2,) * 2, **attrs)
         inputs[f"x{name}"] = rng.normal(size=x_shape).astype("f4")
         inputs[f"w{name}"] = (rng.normal(size=w_shape) / 5).astype("f4")
+    maker.buffer("xdepth", FLOAT32, [2, 32, 9, 11], channels_last([2, 32, 9, 11]))
+    maker.buffer("wdepth", FLOAT32, [32, 1, 3, 3], kind="weight")
+    out = maker.output("ydepth", FLOAT32, [2, 32, 9, 11])
+    operands = {"x": view("xdepth", [2, 32, 9, 11]), "w": view("wdepth", [32, 1, 3, 3])}
+    depth = {**attrs, "groups": 32, "padding": (1, 1)}
+    template(maker, Conv, operands, view(out, [2, 32, 9, 11]), [], **depth)
+    inputs["xdepth"] = rng.normal(size=(2, 32, 9, 11)).astype("f4")
+    inputs["wdepth"] = rng.normal(size=(32, 1, 3, 3)).astype("f4")
     program = Program(maker.graph())
-    one, three = (f.text for f in program.emitted.functions)
+    one, three, depthwise = (f.text for f in program.emitted.functions)
+    assert "tmpl::depthwise(" in depthwise and "TURNED = true" in depthwise
     assert "TURNED = true" in one and "PATCH = false" in one
     assert ("tmpl::winograd(" in three) == (channels >= 32)
     program.check(inputs, rtol=1e-5, atol=2e-5)

@@ -13,6 +13,7 @@ from aot.backends.cpp.conv_heuristic import (
     PlanesBlocking,
     conv_blocking,
     planes_blocking,
+    turned_planes,
 )
 from aot.backends.cpp.packing import (
     pack_conv_weight,
@@ -77,6 +78,7 @@ DEPTHWISE = (
     CONFIG
     + """
   static constexpr int64_t C = {g};
+  static constexpr bool TURNED = {turned};
 }};
 EXPORT int64_t scratch_{name}() {{ return depthwise_scratch<Cfg>(); }}
 """
@@ -85,7 +87,7 @@ EXPORT int64_t scratch_{name}() {{ return depthwise_scratch<Cfg>(); }}
   (void)sc;
   const DepthwiseArgs<Cfg> p{{x, sn, sd, sh, sw, w, n, d, h, wd, od, oh, ow}};
   depthwise<Cfg>(p, begin, end, scratch,
-                 Epilogue<compute_t<Cfg::A>>{{c, bias, od * oh * ow, Cfg::C}});
+                 Epilogue<compute_t<Cfg::A>, Cfg::TURNED>{{c, bias, od * oh * ow, Cfg::C}});
 }}
 }}  // namespace {name}
 """
@@ -190,6 +192,7 @@ class Case:
     channels_last: bool = True
     blocking: ConvBlocking | PlanesBlocking | None = None
     lone: bool = False
+    turned: bool = False
 
     def text(self, name: str) -> str:
         b, shape = self.blocking, self.shape
@@ -203,7 +206,8 @@ class Case:
             "g": shape.groups,
         }
         if b is None:
-            return DEPTHWISE.format(base="DepthwiseConfig", **common)
+            turned = str(self.turned).lower()
+            return DEPTHWISE.format(base="DepthwiseConfig", turned=turned, **common)
         if isinstance(b, PlanesBlocking):
             sizes = {"rows": b.rows, "columns": b.columns, "bundle": b.bundle}
             sizes.update(lone=str(self.lone).lower(), last=str(b.last).lower())
@@ -347,6 +351,8 @@ def all_cases() -> dict[str, Case]:
     for dtype in ("float32", "float64", "bfloat16"):
         for i, case in enumerate(DEPTHWISE_CASES):
             table[f"depthwise{i}_{dtype}"] = Case(*case, dtype=dtype)
+            if i in (1, 2, 5):
+                table[f"depthwise{i}_{dtype}_turned"] = Case(*case, dtype=dtype, turned=True)
     for i, case in enumerate(PLANES_CASES):
         table[f"planes{i}"] = in_planes(*case)
     for dtype in ("float64", "bfloat16", "float16"):
@@ -364,6 +370,16 @@ def all_cases() -> dict[str, Case]:
 
 
 ALL = all_cases()
+
+
+def test_channels_are_turned_where_panels_are_mostly_empty_and_blocks_read_them_once():
+    few = square(32, 2, 3, padding=1)
+    assert turned_planes(few, 24, 24, dots=False)
+    assert not turned_planes(few, 24, 7, dots=False)  # no vector of pixels
+    assert not turned_planes(square(32, 12, 3, padding=1), 24, 24, dots=False)
+    assert not turned_planes(square(432, 24, 1), 16, 16, dots=False)  # each is used 24 times
+    # Blocks of one row of output read every row of input three times.
+    assert not turned_planes(square(512, 5, 3, padding=1), 24, 24, dots=False)
 
 
 @pytest.mark.parametrize("pieces", [1, 3])

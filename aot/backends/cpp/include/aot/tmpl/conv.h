@@ -302,8 +302,8 @@ struct ConvRun {
   AOT_INLINE void multiply(int64_t pixels, int64_t kc, const PackedB<T>& w, int64_t columns,
                            const Part& part) const {
     const BlockArgs<T, PackedB<T>> args{
-        table, Cfg::MC, pixels, S::kTaps, kc,
-        w,     ceil_div(columns, kPanel), tile, S::kLd, half_last(columns)};
+        table,  Cfg::MC,           pixels, S::kTaps, kc, w, ceil_div(columns, kPanel), tile,
+        S::kLd, half_last(columns)};
     if (S::kTaps * kc <= Cfg::KB && p.n * p.od * p.oh * p.ow > 4 * Cfg::MC) {
       // Many pixels per unit of W mean that it is warm: finish strip by strip.
       block_by_strips<Op, kHeights>(args, part);

@@ -10,13 +10,14 @@
 //   work    = n * od * oh (output rows)
 //   scratch = depthwise_scratch<Cfg>() bytes, a constant; 64-byte aligned
 // Epi is called as in conv.h: epi(0, m0, m1, c0, c1, const T* tile, int64_t ld), m = output pixel
-// (n, od, oh, ow) flattened, c = channel; columns of the tile beyond c1 are not to be read.
+// (n, od, oh, ow) flattened, c = channel; columns of the tile beyond c1 are not to be read. With
+// TURNED, where the output's pixels are contiguous, tiles are turned as those of conv.h.
 //
 // Weights: [KD * KH * KW][C] (packing.pack_depthwise_weight). Channels of the input are contiguous.
 #ifndef AOT_TMPL_DEPTHWISE_H_
 #define AOT_TMPL_DEPTHWISE_H_
 
-#include "aot/tmpl/simd.h"
+#include "aot/tmpl/pack.h"
 
 namespace aot::tmpl {
 
@@ -27,6 +28,7 @@ struct DepthwiseConfig {
   static constexpr int64_t SD = 1, SH = 1, SW = 1;
   static constexpr int64_t DD = 1, DH = 1, DW = 1;
   static constexpr int64_t PD = 0, PH = 0, PW = 0;
+  static constexpr bool TURNED = false;
 };
 
 template <class Cfg>
@@ -52,6 +54,9 @@ struct DepthwiseRun {
   using S = Simd<T>;
   using V = typename S::V;
   static constexpr int64_t kLd = min64(round_up(Cfg::C, kPanel), kDepthwiseChannels) + kPanel;
+  static constexpr int64_t kTurnLd = kDepthwiseColumns + kPanel;
+  static constexpr int64_t kTile = kDepthwiseColumns * kLd;
+  static constexpr int64_t kTurned = Cfg::TURNED ? kLd * kTurnLd : 0;
   // Output columns computed together, enough sums to hide how long one takes; and taps of a kernel
   // row whose weights then find room in the registers of every machine.
   static constexpr int kCols = 8, kMostTaps = 5;
@@ -197,6 +202,17 @@ struct DepthwiseRun {
       }
     }
   }
+
+  // The tile by channels, behind it; lines beyond the pixels and channels that exist hold anything.
+  AOT_INLINE const T* turn(int64_t pixels, int64_t count) const {
+    T* const turned = tile + kTile;
+    for (int64_t r = 0; r < pixels; r += S::kLanes) {
+      for (int64_t c = 0; c < count; c += S::kLanes) {
+        transpose_block(tile + r * kLd + c, kLd, turned + c * kTurnLd + r, kTurnLd);
+      }
+    }
+    return turned;
+  }
 };
 
 }  // namespace detail
@@ -204,7 +220,7 @@ struct DepthwiseRun {
 template <class Cfg>
 constexpr int64_t depthwise_scratch() {
   using R = detail::DepthwiseRun<Cfg>;
-  return detail::kDepthwiseColumns * R::kLd * int64_t(sizeof(typename R::T));
+  return (R::kTile + R::kTurned) * int64_t(sizeof(typename R::T));
 }
 
 template <class Cfg, class Epi>
@@ -231,7 +247,11 @@ void depthwise(const DepthwiseArgs<Cfg>& p, int64_t begin, int64_t end, void* sc
         for (int64_t ow = 0; ow < p.ow; ow += detail::kDepthwiseColumns) {
           const int64_t stop = min64(p.ow, ow + detail::kDepthwiseColumns);
           run.strip(image, d0, h0, ow, stop, c, ce);
-          epi(0, m + ow, m + stop, c, ce, run.tile, R::kLd);
+          if constexpr (Cfg::TURNED) {
+            epi(0, m + ow, m + stop, c, ce, run.turn(stop - ow, ce - c), R::kTurnLd);
+          } else {
+            epi(0, m + ow, m + stop, c, ce, run.tile, R::kLd);
+          }
         }
       }
     }

@@ -70,9 +70,8 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
   using V = typename S::V;
   constexpr int kVecs = NP * kPer;
   constexpr int kNeeded = 8;  // sums that hide the latency of an operation
-  constexpr int kChains = kPer < S::kPerPanel / kPanelParts<T> && MR * kVecs < kNeeded
-                              ? 2
-                              : Op::kChains;
+  constexpr int kChains =
+      kPer < S::kPerPanel / kPanelParts<T> && MR * kVecs < kNeeded ? 2 : Op::kChains;
   // A k's operations take some 6 cycles and the loop's own half of one: then four k's a turn. With
   // fewer operations sums wait for each other, with more the loop's own do not show.
   constexpr bool kShort = kChains == 1 && MR * kVecs >= 8 && MR * kVecs <= 12;
