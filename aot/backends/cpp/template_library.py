@@ -147,7 +147,6 @@ def _few(s: Sizes) -> Expr:
 
 _MATRIX, _COMPLEX_MATRIX, _ROWS = (_n, _n), (_n, _both_parts), (_few, _n)
 _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
-    ("linalg", "complex_lu"): _alone_routine("ComplexLu", "complex_lu", _apart((_m, _n))),
     ("linalg", "complex_qr"): _alone_routine("ComplexQr", "complex_qr", _apart((_n, _m))),
     ("linalg", "complex_reflections"): _alone_routine(
         "ComplexReflections", "complex_qr", _apart((_n, _m), (_m, _numbers))
@@ -171,24 +170,46 @@ _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
         "ComplexLdlSolve", "ldl", _apart((_n, _numbers))
     ),
 }
+
+
+def _of_both(
+    name: str, kernel: str, header: str, workspace: Workspace, *own: str
+) -> dict[tuple[str, str], RoutineKernel]:
+    """A routine that is written once, for real and for complex matrices.
+
+    A workspace counts complex rows as an operand does: s.m is twice s.n where these are square.
+    `own`: options of the complex one.
+    """
+    place = f"aot/linalg/{header}.h"
+    real = RoutineKernel(kernel, place, workspace)
+    return {
+        ("linalg", name): real,
+        ("linalg", f"complex_{name}"): replace(real, options=("complex", *own)),
+    }
+
+
+def _factors(s: Sizes) -> Expr:
+    """Elements of what `factor_lanes` in lu.h gives."""
+    return s.m * s.n + s.n + s.m + 1
+
+
+_SYSTEM = Workspace(
+    lambda s: _factors(s) + s.n * s.r, lambda s: ((s.m, s.n), (s.m, s.r)), lambda s: s.m + s.n
+)
+_SQUARE = Workspace(_factors, lambda s: ((s.m, s.n), (s.m, s.n)), lambda s: s.m + s.n)
 _KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
-    ("linalg", "cholesky"): RoutineKernel(
-        "Cholesky", "aot/linalg/cholesky.h", Workspace(_nothing, lambda s: ((s.n, s.n),), _nothing)
+    **_of_both(
+        "cholesky", "Cholesky", "cholesky", Workspace(_nothing, lambda s: ((s.m, s.n),), _nothing)
     ),
-    ("linalg", "lu"): RoutineKernel("Lu", "aot/linalg/lu.h", _FACTORS),
-    ("linalg", "solve"): RoutineKernel(
-        "Solve",
-        "aot/linalg/lu.h",
-        Workspace(lambda s: s.n * s.r, lambda s: ((s.n, s.n), (s.n, s.r)), lambda s: 2 * s.n),
-    ),
-    ("linalg", "inverse"): RoutineKernel(
-        "Inverse",
-        "aot/linalg/lu.h",
-        Workspace(
-            lambda s: s.n * s.n + 2 * s.n + 1,
-            lambda s: ((s.n, s.n), (s.n, s.n)),
-            lambda s: 2 * s.n,
-        ),
+    **_of_both("lu", "Lu", "lu", _FACTORS),
+    **_of_both("determinant", "Determinant", "lu", _SQUARE),
+    **_of_both("solve", "Solve", "lu", _SYSTEM, "solution"),
+    **_of_both("inverse", "Inverse", "lu", _SQUARE),
+    **_of_both(
+        "triangular",
+        "SolveTriangular",
+        "lu",
+        Workspace(lambda s: s.m * s.n, lambda s: ((s.m, s.r),), _nothing),
     ),
     ("linalg", "order"): RoutineKernel(
         "Order", "aot/linalg/lu.h", Workspace(_nothing, lambda s: (), _nothing)
@@ -211,11 +232,6 @@ _KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "eigvalsh"): RoutineKernel("Eigh", "aot/linalg/eigh.h", _SYMMETRIC, ("values",)),
     ("linalg", "svd"): RoutineKernel("Svd", "aot/linalg/svd.h", _COLUMNS),
     ("linalg", "svdvals"): RoutineKernel("Svd", "aot/linalg/svd.h", _COLUMNS, ("values",)),
-    ("linalg", "triangular"): RoutineKernel(
-        "SolveTriangular",
-        "aot/linalg/lu.h",
-        Workspace(lambda s: s.n * s.n, lambda s: ((s.n, s.r),), _nothing),
-    ),
     **_GENERAL,
 }
 

@@ -67,6 +67,7 @@ class LibraryRoutine:
         flops: Of one element of a batch.
         roles: The operands.
         options: Which of the call's options it knows.
+        instead: The same by nests and calls of other routines, where a device has no kernel of it.
     """
 
     library: RoutineLibrary
@@ -76,6 +77,7 @@ class LibraryRoutine:
     flops: Callable[[Sizes], Expr]
     roles: tuple[str, ...] = ("a",)
     options: frozenset[str] = frozenset()
+    instead: Form | None = None
 
     def __repr__(self) -> str:
         return f"{self.library.name}.{self.name} (version {self.library.version})"
@@ -97,6 +99,10 @@ class LibraryRoutine:
                 return before.expand(), shape
             before += product(shape)
         raise KeyError(part)
+
+
+Form = Callable[["LibraryCall", NestBuilder], list[LoopOp]]
+"""What a call becomes where there is no kernel."""
 
 
 @dataclass(frozen=True)
@@ -138,11 +144,13 @@ class LibraryCall(TemplateCall):
         return product((self.a.axes[0].extent, self.routine.flops(self.sizes)))
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
-        """There is no form as loop nests.
+        """By other routines, where the routine says how; there is no form as loop nests alone.
 
         Raises:
-            UnsupportedOperators: Always.
+            UnsupportedOperators: The routine does not.
         """
+        if self.routine.instead is not None:
+            return self.routine.instead(self, builder)
         reason = f"one of the targets has no kernel for the routine {self.routine!r}"
         refused = support and support.accepts(self, builder.buffers, builder.hints)
         if refused:

@@ -3,7 +3,7 @@
 #ifndef AOT_LINALG_LANES_H_
 #define AOT_LINALG_LANES_H_
 
-#include "aot/linalg/room.h"
+#include "aot/linalg/dense.h"
 
 namespace aot::linalg {
 
@@ -19,11 +19,37 @@ using Lanes = Vec<T, kLanes<T>>;
 // A matrix of vectors by rows: element (i, j) of every lane's matrix.
 template <class T>
 struct LaneMatrix {
+  using Element = T;
+  using Number = Lanes<T>;
+  static constexpr int kParts = 1;
   T* at;
   int64_t columns;
+  AOT_INLINE LaneMatrix part(int) const { return *this; }
+  AOT_INLINE LaneMatrix below(int64_t i) const { return {place(i, 0), columns}; }  // from row i on
   AOT_INLINE T* place(int64_t i, int64_t j) const { return at + (i * columns + j) * kLanes<T>; }
   AOT_INLINE Lanes<T> get(int64_t i, int64_t j) const { return load<T, kLanes<T>>(place(i, j)); }
   AOT_INLINE void set(int64_t i, int64_t j, Lanes<T> v) const { store(place(i, j), v); }
+};
+
+// The same of complex matrices: all real parts lie before the imaginary ones.
+template <class T>
+struct ComplexLaneMatrix {
+  using Element = T;
+  using Number = Complex<Lanes<T>>;
+  static constexpr int kParts = 2;
+  LaneMatrix<T> re, im;
+  int64_t columns;
+  ComplexLaneMatrix(LaneMatrix<T> real, LaneMatrix<T> imaginary)
+      : re(real), im(imaginary), columns(real.columns) {}
+  ComplexLaneMatrix(T* at, int64_t rows, int64_t n)
+      : ComplexLaneMatrix({at, n}, {at + rows * n * kLanes<T>, n}) {}
+  AOT_INLINE ComplexLaneMatrix below(int64_t i) const { return {re.below(i), im.below(i)}; }
+  AOT_INLINE LaneMatrix<T> part(int which) const { return which ? im : re; }
+  AOT_INLINE Number get(int64_t i, int64_t j) const { return {re.get(i, j), im.get(i, j)}; }
+  AOT_INLINE void set(int64_t i, int64_t j, Number v) const {
+    re.set(i, j, v.re);
+    im.set(i, j, v.im);
+  }
 };
 
 // Rows of `count` elements, `stride` apart, one a lane, as `count` vectors.
@@ -76,6 +102,27 @@ void gather_lanes(Seen<T> first, int64_t batch, int64_t lanes, int64_t rows, int
       }
     }
   }
+}
+
+// The lower triangles alone; what else a vector of neighbours reads of a row comes, too.
+template <class T>
+void gather_lower(Seen<T> first, int64_t batch, int64_t lanes, int64_t n, T* to) {
+  constexpr int64_t kSide = transpose_lanes<T>();
+  for (int64_t i = 0; i < n; ++i) {
+    const Seen<T> row{first.at + i * first.row, first.row, first.col};
+    gather_lanes(row, batch, lanes, 1, min64(n, round_up(i + 1, kSide)), to + i * n * kLanes<T>);
+  }
+}
+
+// Calls do(part of the operand, part of the matrices side by side).
+template <class T, class Do>
+AOT_INLINE void each_part(Seen<T> from, LaneMatrix<T> to, const Do& act) {
+  act(from, to);
+}
+template <class T, class Do>
+AOT_INLINE void each_part(ComplexSeen<T> from, ComplexLaneMatrix<T> to, const Do& act) {
+  act(from.re, to.re);
+  act(from.im, to.im);
 }
 
 }  // namespace aot::linalg

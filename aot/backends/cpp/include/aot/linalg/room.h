@@ -41,6 +41,9 @@ template <class T>
 struct Seen {
   const T* at;
   int64_t row, col;
+  AOT_INLINE T get(int64_t i, int64_t j) const { return at[i * row + j * col]; }
+  AOT_INLINE Seen from(int64_t i, int64_t j) const { return {at + i * row + j * col, row, col}; }
+  AOT_INLINE Seen turned() const { return {at, col, row}; }
 };
 
 // The matrix as dense rows, zeros beside it up to the end of its last panel. Tiles keep what is

@@ -13,59 +13,82 @@ struct Triangle {
   static constexpr bool kUpper = UPPER, kUnit = UNIT;
 };
 
-// Rows x[k] (`columns` wide, whole vectors) of at most a panel of unknowns.
-template <class Shape, class T>
-void solve_block(Seen<T> t, int64_t n, T* x, int64_t ld, int64_t columns) {
+// Rows of x (`columns` wide, whole vectors) of at most a panel of unknowns.
+template <class Shape, class A, class M>
+void solve_block(A t, int64_t n, M x, int64_t columns) {
+  using T = typename M::Element;
+  using N = typename M::Number;
   constexpr int kWide = 2 * native_lanes<T>() < kPanel ? 2 * native_lanes<T>() : int(kPanel);
-  using V = Vec<T, kWide>;
   for (int64_t c = 0; c < columns; c += kWide) {
     for (int64_t step = 0; step < n; ++step) {
       const int64_t i = Shape::kUpper ? n - 1 - step : step;
-      V sum = load<T, kWide>(x + i * ld + c);
-      const T* const row = t.at + i * t.row;
+      auto sum = x.template wide<kWide>(i, c);
       const int64_t from = Shape::kUpper ? i + 1 : 0, to = Shape::kUpper ? n : i;
       for (int64_t k = from; k < to; ++k) {
-        sum = fnma(V(row[k * t.col]), load<T, kWide>(x + k * ld + c), sum);
+        sum = less_product(spread<kWide>(N(t.get(i, k))), x.template wide<kWide>(k, c), sum);
       }
-      if constexpr (!Shape::kUnit) sum = sum / V(row[i * t.col]);
-      store(x + i * ld + c, sum);
+      if constexpr (!Shape::kUnit) {
+        const auto by = spread<kWide>(N(t.get(i, i)));
+        sum = Divisor<decltype(sum)>(by)(sum);
+      }
+      x.template set_wide<kWide>(i, c, sum);
     }
   }
 }
 
 // Halves, so that nearly all of it is products; x has whole panels and ends with zeros.
-template <class Shape, class T>
-void solve_triangle(Seen<T> t, int64_t n, T* x, int64_t ld, int64_t columns, Room room) {
-  if (n <= kPanel) return solve_block<Shape>(t, n, x, ld, round_up(columns, kPanel));
+template <class Shape, class A, class M>
+void solve_triangle(A t, int64_t n, M x, int64_t columns, Room room) {
+  if (n <= kPanel) return solve_block<Shape>(t, n, x, round_up(columns, kPanel));
   const int64_t half = round_up(n / 2, kPanel), rest = n - half;
-  const Seen<T> last{t.at + half * (t.row + t.col), t.row, t.col};
-  T* const below = x + half * ld;
+  const A last = t.from(half, half);
+  const M below = x.from(half, 0);
   if constexpr (Shape::kUpper) {
-    solve_triangle<Shape>(last, rest, below, ld, columns, room);
-    const Seen<T> beside{t.at + half * t.col, t.row, t.col};
-    subtract_product(half, columns, rest, beside, below, ld, x, ld, room);
-    solve_triangle<Shape>(t, half, x, ld, columns, room);
+    solve_triangle<Shape>(last, rest, below, columns, room);
+    subtract_product(half, columns, rest, t.from(0, half), below, x, room);
+    solve_triangle<Shape>(t, half, x, columns, room);
   } else {
-    solve_triangle<Shape>(t, half, x, ld, columns, room);
-    const Seen<T> under{t.at + half * t.row, t.row, t.col};
-    subtract_product(rest, columns, half, under, x, ld, below, ld, room);
-    solve_triangle<Shape>(last, rest, below, ld, columns, room);
+    solve_triangle<Shape>(t, half, x, columns, room);
+    subtract_product(rest, columns, half, t.from(half, 0), x, below, room);
+    solve_triangle<Shape>(last, rest, below, columns, room);
+  }
+}
+
+// Rows whose sums are computed at the same time, so that products need not wait for each other.
+inline constexpr int kRows = 4;
+
+// Unknowns `step` to `step + R - 1` of column c, in the order in which they are found.
+template <class Shape, int R, class M>
+AOT_INLINE void solve_rows(M t, int64_t n, M x, int64_t step, int64_t c) {
+  using N = typename M::Number;
+  const auto row = [=](int64_t k) { return Shape::kUpper ? n - 1 - k : k; };
+  N sum[R];
+  AOT_UNROLL for (int r = 0; r < R; ++r) sum[r] = x.get(row(step + r), c);
+  for (int64_t k = 0; k < step; ++k) {
+    const N known = x.get(row(k), c);
+    AOT_UNROLL for (int r = 0; r < R; ++r) {
+      sum[r] = less_product(t.get(row(step + r), row(k)), known, sum[r]);
+    }
+  }
+  AOT_UNROLL for (int r = 0; r < R; ++r) {
+    const int64_t i = row(step + r);
+    AOT_UNROLL for (int q = 0; q < r; ++q) {
+      sum[r] = less_product(t.get(i, row(step + q)), sum[q], sum[r]);
+    }
+    if constexpr (!Shape::kUnit) sum[r] = Divisor<N>(t.get(i, i))(sum[r]);
+    x.set(i, c, sum[r]);
   }
 }
 
 // The same for matrices side by side.
-template <class Shape, class T>
-void solve_lanes(LaneMatrix<T> t, int64_t n, LaneMatrix<T> x) {
-  using V = Lanes<T>;
-  for (int64_t step = 0; step < n; ++step) {
-    const int64_t i = Shape::kUpper ? n - 1 - step : step;
-    const int64_t from = Shape::kUpper ? i + 1 : 0, to = Shape::kUpper ? n : i;
-    for (int64_t c = 0; c < x.columns; ++c) {
-      V sum = x.get(i, c);
-      for (int64_t k = from; k < to; ++k) sum = fnma(t.get(i, k), x.get(k, c), sum);
-      if constexpr (!Shape::kUnit) sum = sum / t.get(i, i);
-      x.set(i, c, sum);
-    }
+template <class Shape, class M>
+void solve_lanes(M t, int64_t n, M x) {
+  int64_t step = 0;
+  for (; step + kRows <= n; step += kRows) {
+    for (int64_t c = 0; c < x.columns; ++c) solve_rows<Shape, kRows>(t, n, x, step, c);
+  }
+  for (; step < n; ++step) {
+    for (int64_t c = 0; c < x.columns; ++c) solve_rows<Shape, 1>(t, n, x, step, c);
   }
 }
 
