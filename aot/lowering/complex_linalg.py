@@ -75,8 +75,12 @@ def adjoint(z: Pair) -> Pair:
 
 def general(name: str, a: Pair, b: Pair | None = None, options: Sequence[str] = ()) -> Records:
     """A call of a routine of complex matrices."""
-    other = None if b is None else Matrices(stacked(b))
-    return call_routine(GENERAL_ROUTINES[name], Matrices(stacked(a)), other, options)
+    routine = GENERAL_ROUTINES[name]
+    if "a_im" not in routine.roles:
+        other = None if b is None else Matrices(stacked(b))
+        return call_routine(routine, Matrices(stacked(a)), other, options)
+    (re, im), sides = map(Matrices, a), (None, None) if b is None else tuple(map(Matrices, b))
+    return call_routine(routine, re, sides[0], options, imaginary=(im, sides[1]))
 
 
 def pair(found: Records, name: str) -> Pair:

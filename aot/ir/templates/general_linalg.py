@@ -1,8 +1,9 @@
 """Dense linear algebra of complex matrices, and determinants and eigenvalues of any: the contracts.
 
 An operand of a complex routine has all real parts above all imaginary ones, so that it has twice as
-many rows; a part of a record that is complex is two, called `x.re` and `x.im`. Conventions are
-LAPACK's: eig is geev, ldl sytrf (hetrf where Hermitian) of the lower triangle, ldl_solve sytrs.
+many rows; these may come apart, as operands of their own (`a_im`, `b_im`). A part of a record that
+is complex is two, called `x.re` and `x.im`. Conventions are LAPACK's: eig is geev, ldl sytrf (hetrf
+where Hermitian) of the lower triangle, ldl_solve sytrs.
 """
 
 from __future__ import annotations
@@ -282,6 +283,7 @@ def _flops_of_sides(times: int, s: Sizes) -> Expr:
 
 _BACK, _HERMITIAN = frozenset({"back"}), frozenset({"hermitian"})
 _SIDES = ("a", "b")
+_PARTED, _PARTED_SIDES = ("a", "a_im"), ("a", "b", "a_im", "b_im")
 
 
 def _rows() -> Sequence[LibraryRoutine]:
@@ -294,7 +296,7 @@ def _rows() -> Sequence[LibraryRoutine]:
         compute: Meaning,
         times: int,
         instead: Form | None = None,
-        roles: tuple[str, ...] = ("a",),
+        roles: tuple[str, ...] = _PARTED,
     ) -> LibraryRoutine:
         meaning, flops = _of_complex(compute, roles), partial(_flops, times)
         return row(f"complex_{name}", parts, meaning, flops, roles, instead=instead)
@@ -303,12 +305,14 @@ def _rows() -> Sequence[LibraryRoutine]:
         of_complex("cholesky", _cholesky_parts, cholesky, 1, instead=real_forms.cholesky),
         of_complex("lu", _lu_parts, lu, 2),
         of_complex("inverse", _inverse_parts, inverse, 6, instead=real_forms.inverse),
-        of_complex("solve", _solve_parts, _solution, 3, roles=_SIDES, instead=real_forms.solve),
+        of_complex("solve", _solve_parts, _solution, 3, real_forms.solve, _PARTED_SIDES),
         of_complex("determinant", _complex_determinant_parts, _determinant, 2),
-        on_sides(
+        row(
             "complex_triangular",
             _complex_x_parts,
-            _of_complex(triangular, _SIDES),
+            _of_complex(triangular, _PARTED_SIDES),
+            partial(_flops_of_sides, 4),
+            roles=_PARTED_SIDES,
             options=frozenset({"upper", "unit"}),
             instead=real_forms.triangular,
         ),

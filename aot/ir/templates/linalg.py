@@ -134,7 +134,7 @@ def solve(a: Array, b: Array, options: Options) -> Sequence[Array]:
 
 def inverse(a: Array, _: Array, options: Options) -> Sequence[Array]:
     """(inverse, info)."""
-    solved = solve(a, np.eye(len(a)), options)
+    solved = solve(a, np.eye(len(a), dtype=a.dtype), options)
     return solved[-1], solved[-2]
 
 

@@ -5,8 +5,8 @@ matrices. With the parts side by side, each element x + iy a block [[x, -y], [y,
 triangles where the diagonal is real. A Hermitian matrix' factor is then the real factor of such
 blocks, and a triangular system is one of them when its rows are divided by the diagonal.
 
-An operand has its real parts above its imaginary ones, a record all real parts of a result before
-the imaginary ones (`general_linalg.py`).
+Operands' imaginary parts come apart; a record has all real parts of a result before the imaginary
+ones (`general_linalg.py`).
 """
 
 from __future__ import annotations
@@ -37,17 +37,19 @@ class _Form:
         self.dtype = builder.dtype(call.output.buffer).compute
         self.ops: list[LoopOp] = []
 
-    def element(self, view: View, row: Expr, column: Expr, batch: Expr) -> Node:
+    def element(self, view: View | None, row: Expr, column: Expr, batch: Expr) -> Node:
         """Of an operand."""
+        assert view is not None
         places = zip((a.symbol for a in view.axes), (batch, row, column), strict=True)
         return self.builder.load(view, dict(places))
 
     def matrices(
         self, name: str, like: View, columns: Expr, body: Callable[[Expr, Expr, Expr], Node]
     ) -> View:
-        """New matrices with as many rows as `like`, of body(batch, row, column)."""
+        """New matrices with twice as many rows as `like`, of body(batch, row, column)."""
         batch, row, column = like.axes
-        axes = (batch, row, Axis(column.symbol, columns))
+        rows = (2 * row.extent).expand()
+        axes = (batch, Axis(row.symbol, rows), Axis(column.symbol, columns))
         point = tuple(a.symbol for a in axes)
         dtype = self.builder.dtype(like.buffer)
         temp = self.builder.temp(f"{self.call.name}_{name}", dtype, tuple(a.extent for a in axes))
@@ -65,7 +67,7 @@ class _Form:
         name, dtype = f"{self.call.name}_real", self.builder.dtype(self.call.output.buffer)
         self.builder.temp(name, dtype, (row.extent, width))
         output = View(name, (row, Axis(place.symbol, width)), (row.symbol, place.symbol))
-        self.ops.append(LibraryCall(name, output, self.call.origin, a, routine, b, options))
+        self.ops.append(LibraryCall(name, output, self.call.origin, a, routine, b, options=options))
         return output, sizes
 
     def read(self, records: View, place: Expr, mask: Node | None = None) -> Node:
@@ -116,7 +118,7 @@ def _blocks(form: _Form, over_diagonal: bool) -> View:
 
     def body(batch: Expr, row: Expr, column: Expr) -> Node:
         i, j = FloorDiv(row, _TWO), FloorDiv(column, _TWO)
-        re, im = form.element(a, i, j, batch), form.element(a, n + i, j, batch)
+        re, im = (form.element(part, i, j, batch) for part in (a, form.call.a_im))
         if over_diagonal:
             re, im = _over(form, (re, im), batch, i)
         own = const(0.0, im.dtype)
@@ -130,8 +132,8 @@ def _blocks(form: _Form, over_diagonal: bool) -> View:
 
 def _over(form: _Form, z: tuple[Node, Node], batch: Expr, i: Expr) -> tuple[Node, Node]:
     """z over the matrix' element (i, i)."""
-    (re, im), a, n = z, form.call.a, form.call.sizes.n
-    c, d = form.element(a, i, i, batch), form.element(a, n + i, i, batch)
+    re, im = z
+    c, d = (form.element(part, i, i, batch) for part in (form.call.a, form.call.a_im))
 
     def products(op: str, p: Node, q: Node) -> Node:
         return binary(op, binary("mul", p, c), binary("mul", q, d))
@@ -164,7 +166,7 @@ def triangular(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
 
     def body(batch: Expr, row: Expr, column: Expr) -> Node:
         i = FloorDiv(row, _TWO)
-        re, im = (form.element(given, k, column, batch) for k in (i, n + i))
+        re, im = (form.element(part, i, column, batch) for part in (given, call.b_im))
         if not unit:
             re, im = _over(form, (re, im), batch, i)
         return where(_eq(Modulo(row, _TWO), integer(0)), re, im)
@@ -182,10 +184,11 @@ def _doubled(form: _Form) -> View:
     a, n = form.call.a, form.call.sizes.n
 
     def body(batch: Expr, row: Expr, column: Expr) -> Node:
-        place = Modulo(row + n * FloorDiv(column, n), 2 * n)
-        value = form.element(a, place, Modulo(column, n), batch)
-        turned = binary("and", _lt(row, n), unary("not", _lt(column, n)))
-        return where(turned, unary("neg", value), value)
+        below, right = (unary("not", _lt(i, n)) for i in (row, column))
+        at = Modulo(row, n), Modulo(column, n), batch
+        re, im = (form.element(part, *at) for part in (a, form.call.a_im))
+        other = where(right, unary("neg", im), im)
+        return where(binary("eq", below, right), re, other)
 
     return form.matrices("doubled", a, 2 * n, body)
 
@@ -203,7 +206,15 @@ def inverse(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
 def solve(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
     """By the solution of real systems of twice the size."""
     form, (n, r) = _Form(call, builder), (call.sizes.n, call.sizes.r)
-    records, sizes = form.called(ROUTINES["solve"], _doubled(form), call.b)
+    assert call.b is not None
+
+    def body(batch: Expr, row: Expr, column: Expr) -> Node:
+        at = Modulo(row, n), column, batch
+        re, im = (form.element(part, *at) for part in (call.b, call.b_im))
+        return where(_lt(row, n), re, im)
+
+    sides = form.matrices("sides", call.b, r, body)
+    records, sizes = form.called(ROUTINES["solve"], _doubled(form), sides)
     (first, _), (info, _) = (ROUTINES["solve"].place(part, sizes) for part in ("x", "info"))
     return form.parts(records, 2 * n * r, first + call.output.axes[1].symbol, info)
 

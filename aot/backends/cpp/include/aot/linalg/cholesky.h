@@ -86,13 +86,12 @@ Lanes<typename M::Element> cholesky_lanes(M a, int64_t n) {
 template <class Cfg>
 struct Cholesky : Finished {
   using T = typename Cfg::A;
+  static constexpr bool kLower = true;
 
   template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room) {
     const auto a = p.side(record, p.n, p.n);
-    each_part(p.operand_a(first), a, [&](Seen<T> seen, LaneMatrix<T> to) {
-      gather_lower(seen, p.a_batch, lanes, p.n, to.at);
-    });
+    gather_lower(p.operand_a(first), p.batches_a(), lanes, p.n, a);
     const Lanes<T> info = cholesky_lanes(a, p.n);
     for (int part = 0; part < a.kParts; ++part) {
       const LaneMatrix<T> own = a.part(part);

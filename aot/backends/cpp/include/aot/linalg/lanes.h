@@ -104,25 +104,44 @@ void gather_lanes(Seen<T> first, int64_t batch, int64_t lanes, int64_t rows, int
   }
 }
 
-// The lower triangles alone; what else a vector of neighbours reads of a row comes, too.
+// Elements between neighbours of a batch, of either part.
+struct Batches {
+  int64_t re, im;
+};
 template <class T>
-void gather_lower(Seen<T> first, int64_t batch, int64_t lanes, int64_t n, T* to) {
-  constexpr int64_t kSide = transpose_lanes<T>();
-  for (int64_t i = 0; i < n; ++i) {
-    const Seen<T> row{first.at + i * first.row, first.row, first.col};
-    gather_lanes(row, batch, lanes, 1, min64(n, round_up(i + 1, kSide)), to + i * n * kLanes<T>);
+void gather_lanes(Seen<T> first, Batches apart, int64_t lanes, int64_t rows, int64_t columns,
+                  LaneMatrix<T> to) {
+  gather_lanes(first, apart.re, lanes, rows, columns, to.at);
+}
+// Complex numbers as they lie in tensors, both parts side by side, are turned together.
+template <class T>
+void gather_lanes(ComplexSeen<T> first, Batches apart, int64_t lanes, int64_t rows,
+                  int64_t columns, ComplexLaneMatrix<T> to) {
+  const Seen<T> re = first.re, im = first.im;
+  const bool paired = im.at == re.at + 1 && re.col == 2 && im.col == 2 && re.row == im.row;
+  if (!paired || apart.re != apart.im || lanes != kLanes<T> || columns > kSmall) {
+    gather_lanes(re, apart.re, lanes, rows, columns, to.re.at);
+    gather_lanes(im, apart.im, lanes, rows, columns, to.im.at);
+    return;
+  }
+  alignas(64) T both[2 * kSmall * kLanes<T>];
+  for (int64_t i = 0; i < rows; ++i) {
+    interleave(re.at + i * re.row, apart.re, 2 * columns, both);
+    T *const x = to.re.at + i * columns * kLanes<T>, *const y = to.im.at + i * columns * kLanes<T>;
+    for (int64_t j = 0; j < columns * kLanes<T>; j += kLanes<T>) {
+      store(x + j, load<T, kLanes<T>>(both + 2 * j));
+      store(y + j, load<T, kLanes<T>>(both + 2 * j + kLanes<T>));
+    }
   }
 }
 
-// Calls do(part of the operand, part of the matrices side by side).
-template <class T, class Do>
-AOT_INLINE void each_part(Seen<T> from, LaneMatrix<T> to, const Do& act) {
-  act(from, to);
-}
-template <class T, class Do>
-AOT_INLINE void each_part(ComplexSeen<T> from, ComplexLaneMatrix<T> to, const Do& act) {
-  act(from.re, to.re);
-  act(from.im, to.im);
+// The lower triangles alone; what else a vector of neighbours reads of a row comes, too.
+template <class A, class M>
+void gather_lower(A first, Batches apart, int64_t lanes, int64_t n, M to) {
+  constexpr int64_t kSide = transpose_lanes<typename M::Element>();
+  for (int64_t i = 0; i < n; ++i) {
+    gather_lanes(first.from(i, 0), apart, lanes, 1, min64(n, round_up(i + 1, kSide)), to.below(i));
+  }
 }
 
 }  // namespace aot::linalg

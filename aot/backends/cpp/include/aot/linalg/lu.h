@@ -214,9 +214,7 @@ LaneFactors<typename Args::Side> factor_lanes(const Args& p, int64_t first, int6
   constexpr int64_t kWide = kLanes<T>;
   const int64_t m = p.rows();
   const auto a = p.side(record, m, p.n);
-  each_part(p.operand_a(first), a, [&](Seen<T> seen, LaneMatrix<T> to) {
-    gather_lanes(seen, p.a_batch, lanes, m, p.n, to.at);
-  });
+  gather_lanes(p.operand_a(first), p.batches_a(), lanes, m, p.n, a);
   T* const pivots = record + a.kParts * m * p.n * kWide;
   T* const order = pivots + min64(m, p.n) * kWide;
   LaneFactors<typename Args::Side> f{a, m, pivots, order, {}};
@@ -340,16 +338,17 @@ struct Solve : Finished {
     const int64_t size = factors_size(p) * kWide;
     const auto f = factor_lanes(p, first, lanes, Cfg::SOLUTION ? room.take<T>(size) : record);
     const auto x = p.side(Cfg::SOLUTION ? record : record + size, p.n, p.r);
-    T* const b = room.take<T>(p.n * p.r * kWide);
-    each_part(p.operand_b(first), x, [&](Seen<T> seen, LaneMatrix<T> to) {
-      gather_lanes(seen, p.b_batch, lanes, p.n, p.r, b);
+    const auto b = p.side(room.take<T>(p.kParts * p.n * p.r * kWide), p.n, p.r);
+    gather_lanes(p.operand_b(first), p.batches_b(), lanes, p.n, p.r, b);
+    for (int part = 0; part < p.kParts; ++part) {
+      const LaneMatrix<T> from = b.part(part), to = x.part(part);
       for (int64_t i = 0; i < p.n; ++i) {
         for (int64_t l = 0; l < kWide; ++l) {
-          const T* const from = b + int64_t(f.order[i * kWide + l]) * p.r * kWide + l;
-          for (int64_t c = 0; c < p.r; ++c) to.place(i, c)[l] = from[c * kWide];
+          const T* const row = from.place(int64_t(f.order[i * kWide + l]), 0) + l;
+          for (int64_t c = 0; c < p.r; ++c) to.place(i, c)[l] = row[c * kWide];
         }
       }
-    });
+    }
     solve_lanes<UnitLower>(f.a, p.n, x);
     solve_lanes<Upper>(f.a, p.n, x);
     if constexpr (Cfg::SOLUTION) store(record + p.kParts * p.n * p.r * kWide, f.info);
@@ -445,21 +444,18 @@ template <class Cfg>
 struct SolveTriangular : Finished {
   using T = typename Cfg::A;
   using Shape = Triangle<Cfg::UPPER, Cfg::UNIT>;
+  static constexpr bool kLower = !Cfg::UPPER;
 
   template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
     const auto t = p.side(room.take<T>(p.kParts * p.n * p.n * kLanes<T>), p.n, p.n);
     const auto x = p.side(record, p.n, p.r);
-    each_part(p.operand_a(first), t, [&](Seen<T> seen, LaneMatrix<T> to) {
-      if constexpr (Cfg::UPPER) {
-        gather_lanes(seen, p.a_batch, lanes, p.n, p.n, to.at);
-      } else {
-        gather_lower(seen, p.a_batch, lanes, p.n, to.at);
-      }
-    });
-    each_part(p.operand_b(first), x, [&](Seen<T> seen, LaneMatrix<T> to) {
-      gather_lanes(seen, p.b_batch, lanes, p.n, p.r, to.at);
-    });
+    if constexpr (Cfg::UPPER) {
+      gather_lanes(p.operand_a(first), p.batches_a(), lanes, p.n, p.n, t);
+    } else {
+      gather_lower(p.operand_a(first), p.batches_a(), lanes, p.n, t);
+    }
+    gather_lanes(p.operand_b(first), p.batches_b(), lanes, p.n, p.r, x);
     solve_lanes<Shape>(t, p.n, x);
   }
 

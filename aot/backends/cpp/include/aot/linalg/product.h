@@ -40,8 +40,14 @@ void find_rows(Seen<T> a, int64_t rows, int64_t depth, T* turned, const T** at) 
     return;
   }
   for (int64_t i = 0; i < rows; ++i) at[i] = turned + i * depth;
+  if (a.col < a.row) {
+    for (int64_t i = 0; i < rows; ++i) {
+      copy_row(a.at + i * a.row, a.col, depth, turned + i * depth);
+    }
+    return;
+  }
   for (int64_t q = 0; q < depth; ++q) {
-    for (int64_t i = 0; i < rows; ++i) turned[i * depth + q] = a.at[i * a.row + q * a.col];
+    for (int64_t i = 0; i < rows; ++i) turned[i * depth + q] = a.get(i, q);
   }
 }
 
@@ -91,7 +97,7 @@ template <bool ABOVE = false, class T, bool OTHER>
 void subtract_product(int64_t rows, int64_t columns, int64_t depth, ComplexSeen<T, OTHER> a,
                       ComplexDense<T> b, ComplexDense<T> c, Room room) {
   if (rows <= 0 || columns <= 0) return;
-  const int64_t panels = ceil_div(columns, kPanel), held = a.re.col == 1 ? 0 : kDepth * rows;
+  const int64_t panels = ceil_div(columns, kPanel), held = kDepth * rows;
   T* const packed = room.take<T>(kDepth * panels * kPanel);
   T *const re = room.take<T>(2 * held), *const im = re + held;
   const T** const at_re = room.take<const T*>(2 * rows);

@@ -34,7 +34,7 @@ struct RoutineConfig {
 };
 
 // a (batch, m, n) and, for some, b (batch, its rows, r). Strides are in elements. Complex matrices
-// have their imaginary parts below the real ones: rows are twice as many.
+// have twice as many rows: the imaginary parts lie below the real ones, or with COMPLEX anywhere.
 template <class Cfg>
 struct RoutineArgs {
   using T = typename Cfg::A;
@@ -42,6 +42,8 @@ struct RoutineArgs {
   int64_t a_batch, a_row, a_col;
   const T* b;
   int64_t b_batch, b_row, b_col;
+  const T *a_im, *b_im;
+  int64_t a_im_batch, a_im_row, a_im_col, b_im_batch, b_im_row, b_im_col;
   int64_t batch, m, n, r;
   int64_t record;  // elements
 
@@ -53,13 +55,20 @@ struct RoutineArgs {
   static constexpr int64_t kParts = Side::kParts;
 
   int64_t rows() const { return m / kParts; }
-  auto operand_a(int64_t k) const { return whole(matrix_a(k), rows()); }
-  auto operand_b(int64_t k) const { return whole(matrix_b(k), n); }
-  static auto whole(Seen<T> from, int64_t count) {
+  Batches batches_a() const { return {a_batch, a_im_batch}; }
+  Batches batches_b() const { return {b_batch, b_im_batch}; }
+  auto operand_a(int64_t k) const {
     if constexpr (Cfg::COMPLEX) {
-      return ComplexSeen<T>{from, from.from(count, 0)};
+      return ComplexSeen<T>{matrix_a(k), {a_im + k * a_im_batch, a_im_row, a_im_col}};
     } else {
-      return from;
+      return matrix_a(k);
+    }
+  }
+  auto operand_b(int64_t k) const {
+    if constexpr (Cfg::COMPLEX) {
+      return ComplexSeen<T>{matrix_b(k), {b_im + k * b_im_batch, b_im_row, b_im_col}};
+    } else {
+      return matrix_b(k);
     }
   }
   static Side side(T* at, int64_t count, int64_t columns) {
@@ -75,17 +84,18 @@ struct RoutineArgs {
 
 // Fetches matrices of a batch that come next, while they are a small part of the first cache:
 // several streams at once are more than hardware guesses.
-template <class T>
+template <bool LOWER = false, class T>
 AOT_INLINE void fetch(Seen<T> first, int64_t batch, int64_t count, int64_t rows, int64_t columns) {
-  constexpr int64_t kLine = 64 / int64_t(sizeof(T));
-  constexpr int64_t kMost = 8192 / int64_t(sizeof(T));
-  if (first.col != 1 || batch == 0 || count * rows * columns > kMost) return;
-  const bool dense = first.row == columns;
-  const int64_t each = dense ? rows * columns : columns, lines = dense ? 1 : rows;
+  constexpr int64_t kLine = 64 / int64_t(sizeof(T)), kMost = 8192 / int64_t(sizeof(T));
+  const int64_t wide = columns * first.col;
+  if (first.col < 1 || first.col > 2 || batch == 0 || count * rows * wide > kMost) return;
+  const bool dense = !LOWER && first.row == wide;
+  const int64_t each = dense ? rows * wide : wide, lines = dense ? 1 : rows;
   for (int64_t k = 0; k < count; ++k) {
     for (int64_t i = 0; i < lines; ++i) {
       const T* const at = first.at + k * batch + i * first.row;
-      for (int64_t j = 0; j < each; j += kLine) __builtin_prefetch(at + j);
+      const int64_t end = LOWER ? min64(each, (i + 1) * first.col) : each;
+      for (int64_t j = 0; j < end; j += kLine) __builtin_prefetch(at + j);
     }
   }
 }
@@ -113,8 +123,8 @@ AOT_INLINE void routine(const RoutineArgs<Cfg>& p, int64_t begin, int64_t end, v
     for (int64_t k = first; k < last; k += kLanes<T>) {
       const int64_t lanes = min64(kLanes<T>, last - k), next = k + kLanes<T>;
       if (next + kLanes<T> <= last) {
-        fetch(p.matrix_a(next), p.a_batch, kLanes<T>, p.m, p.n);
-        if (p.b) fetch(p.matrix_b(next), p.b_batch, kLanes<T>, p.kParts * p.n, p.r);
+        fetch<Routine::kLower>(p.matrix_a(next), p.a_batch, kLanes<T>, p.rows(), p.n);
+        if (p.b) fetch(p.matrix_b(next), p.b_batch, kLanes<T>, p.n, p.r);
       }
       Routine::lanes(p, k, lanes, records, room);
       separate(records, p.record, apart, ld);

@@ -57,39 +57,53 @@ void solve_triangle(A t, int64_t n, M x, int64_t columns, Room room) {
 // Rows whose sums are computed at the same time, so that products need not wait for each other.
 inline constexpr int kRows = 4;
 
-// Unknowns `step` to `step + R - 1` of column c, in the order in which they are found.
-template <class Shape, int R, class M>
+// Unknowns `step` to `step + R - 1` of C columns from c on, in the order in which they are found.
+template <class Shape, int R, int C, class M>
 AOT_INLINE void solve_rows(M t, int64_t n, M x, int64_t step, int64_t c) {
   using N = typename M::Number;
   const auto row = [=](int64_t k) { return Shape::kUpper ? n - 1 - k : k; };
-  N sum[R];
-  AOT_UNROLL for (int r = 0; r < R; ++r) sum[r] = x.get(row(step + r), c);
+  N sum[R][C];
+  AOT_UNROLL for (int r = 0; r < R; ++r) {
+    AOT_UNROLL for (int q = 0; q < C; ++q) sum[r][q] = x.get(row(step + r), c + q);
+  }
   for (int64_t k = 0; k < step; ++k) {
-    const N known = x.get(row(k), c);
+    N known[C];
+    AOT_UNROLL for (int q = 0; q < C; ++q) known[q] = x.get(row(k), c + q);
     AOT_UNROLL for (int r = 0; r < R; ++r) {
-      sum[r] = less_product(t.get(row(step + r), row(k)), known, sum[r]);
+      const N by = t.get(row(step + r), row(k));
+      AOT_UNROLL for (int q = 0; q < C; ++q) sum[r][q] = less_product(by, known[q], sum[r][q]);
     }
   }
   AOT_UNROLL for (int r = 0; r < R; ++r) {
     const int64_t i = row(step + r);
-    AOT_UNROLL for (int q = 0; q < r; ++q) {
-      sum[r] = less_product(t.get(i, row(step + q)), sum[q], sum[r]);
+    AOT_UNROLL for (int k = 0; k < r; ++k) {
+      const N by = t.get(i, row(step + k));
+      AOT_UNROLL for (int q = 0; q < C; ++q) {
+        sum[r][q] = less_product(by, sum[k][q], sum[r][q]);
+      }
     }
-    if constexpr (!Shape::kUnit) sum[r] = Divisor<N>(t.get(i, i))(sum[r]);
-    x.set(i, c, sum[r]);
+    if constexpr (!Shape::kUnit) {
+      const Divisor<N> by(t.get(i, i));
+      AOT_UNROLL for (int q = 0; q < C; ++q) sum[r][q] = by(sum[r][q]);
+    }
+    AOT_UNROLL for (int q = 0; q < C; ++q) x.set(i, c + q, sum[r][q]);
   }
+}
+template <class Shape, int R, class M>
+AOT_INLINE void solve_columns(M t, int64_t n, M x, int64_t step) {
+  constexpr int kBeside = M::kParts == 1 ? 2 : 1;  // as many sums as registers hold
+  const int64_t columns = x.columns;
+  int64_t c = 0;
+  for (; c + kBeside <= columns; c += kBeside) solve_rows<Shape, R, kBeside>(t, n, x, step, c);
+  for (; c < columns; ++c) solve_rows<Shape, R, 1>(t, n, x, step, c);
 }
 
 // The same for matrices side by side.
 template <class Shape, class M>
 void solve_lanes(M t, int64_t n, M x) {
   int64_t step = 0;
-  for (; step + kRows <= n; step += kRows) {
-    for (int64_t c = 0; c < x.columns; ++c) solve_rows<Shape, kRows>(t, n, x, step, c);
-  }
-  for (; step < n; ++step) {
-    for (int64_t c = 0; c < x.columns; ++c) solve_rows<Shape, 1>(t, n, x, step, c);
-  }
+  for (; step + kRows <= n; step += kRows) solve_columns<Shape, kRows>(t, n, x, step);
+  for (; step < n; ++step) solve_columns<Shape, 1>(t, n, x, step);
 }
 
 }  // namespace aot::linalg
