@@ -264,7 +264,7 @@ class _Call:
     def group(self) -> int:
         """Elements of the batch of a work unit."""
         hints = hints_of(self.graph.dims)
-        return _GROUP if max(hints.value(s) for s in _all(self.call.sizes)) <= SMALL else 1
+        return _GROUP if max(hints.value(s) for s in _sides(self.call)) <= SMALL else 1
 
     @property
     def units(self) -> Expr:
@@ -391,16 +391,23 @@ _EPILOGUE = (
 
 def scratch_bytes(call: LibraryCall, workspace: Workspace, itemsize: int) -> Expr:
     """Bytes of scratch: records, the routine's own, and what products of its matrices take."""
-    sizes, everything = call.sizes, _all(call.sizes)
+    sizes, everything = call.sizes, _sides(call)
     if workspace.lanes is None:
         return _alone(call, workspace, sizes, itemsize)
     if all(is_int(s) for s in everything):
         small = max(int(s) for s in everything) <= SMALL
         made = _side_by_side if small else _alone
         return made(call, workspace, sizes, itemsize)
-    few = Sizes(*(Minimum(s, integer(SMALL)) for s in everything))
+    parts = 1 if call.a_im is None else 2
+    m, n, r = (Minimum(s, integer(SMALL)) for s in everything)
+    few = Sizes(parts * m, n, r)
     apart = _side_by_side(call, workspace, few, itemsize)
     return (apart + _alone(call, workspace, sizes, itemsize)).expand()
+
+
+def _sides(call: LibraryCall) -> tuple[Expr, Expr, Expr]:
+    """Rows of a (of either part where these come apart), its columns, and those of b."""
+    return call.a.axes[1].extent, call.sizes.n, call.sizes.r
 
 
 def _all(sizes: Sizes) -> tuple[Expr, Expr, Expr]:

@@ -79,7 +79,7 @@ struct RoutineArgs {
     }
   }
 
-  bool small() const { return !Cfg::ALONE && m <= kSmall && n <= kSmall && r <= kSmall; }
+  bool small() const { return !Cfg::ALONE && rows() <= kSmall && n <= kSmall && r <= kSmall; }
 };
 
 // Fetches matrices of a batch that come next, while they are a small part of the first cache:
