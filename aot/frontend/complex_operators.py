@@ -69,6 +69,22 @@ def _logaddexp(a: Tensor, b: Tensor) -> Any:
     return torch.where(nothing, least, added)
 
 
+def _logcumsumexp(x: Tensor, dim: int) -> Any:
+    """Sums of neighbours, of pairs, of fours … (Hillis and Steele, 1986): none overflows.
+
+    Imaginary parts may be a whole turn from eager's, which adds one after the other.
+    """
+    size = x.shape[dim] if x.dim() else 1
+    if not x.is_complex() or not isinstance(size, int):
+        return NotImplemented
+    step = 1
+    while step < size:
+        sums = _logaddexp(x.narrow(dim, step, size - step), x.narrow(dim, 0, size - step))
+        x = torch.cat((x.narrow(dim, 0, step), sums), dim)
+        step *= 2
+    return x.clone()
+
+
 def _rms_norm(
     x: Tensor, shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Any:
@@ -99,6 +115,7 @@ COMPLEX: Mapping[Any, Decomposition] = {
     _aten.uniform.default: _uniform,
     _aten.normal_functional.default: _normal,
     _aten.logaddexp.default: _logaddexp,
+    _aten.logcumsumexp.default: _logcumsumexp,
     _aten.rms_norm.default: _rms_norm,
     _aten.nonzero_static.default: _nonzero_static,
 }

@@ -11,11 +11,12 @@ from aot.ir.scalar import (
     Node,
     const,
     load,
+    mask_of,
     rebuild,
     where,
     with_args,
 )
-from aot.symbolic import Expr, Ranges, integer
+from aot.symbolic import Expr, Ranges, integer, is_int, substitute
 
 _TRUE, _FALSE = const(True, BOOL), const(False, BOOL)
 
@@ -30,7 +31,7 @@ def fold_conditions(roots: Iterable[Node], ranges: Ranges) -> list[Node]:
         if fresh.op == "and":
             return _both(fresh)
         if fresh.op == "where":
-            return _selected(fresh)
+            return _selected(fresh, ranges)
         if isinstance(fresh.attr, Access) and fresh.attr.masked:
             return _unguarded(fresh)
         return fresh
@@ -109,13 +110,37 @@ def _both(node: Node) -> Node:
     return a if b is _TRUE else node
 
 
-def _selected(node: Node) -> Node:
+def _selected(node: Node, ranges: Ranges) -> Node:
     condition, a, b = node.args
     if condition is _TRUE:
         return a
     if condition is _FALSE:
         return b
-    return where(condition, a, b)
+    return _one_of_two(condition, a, b, ranges) or where(condition, a, b)
+
+
+def _one_of_two(condition: Node, a: Node, b: Node, ranges: Ranges) -> Node | None:
+    """The load that is `a` where a variable is 0 and `b` where it is 1, which it is at most.
+
+    So parts of complex numbers, which lie a fixed distance apart, are read in one loop.
+    """
+    bit, one, other = _difference(condition), a.attr, b.attr
+    if bit is None or ranges.extents.get(bit) != 2:
+        return None
+    if not (isinstance(one, Access) and isinstance(other, Access)) or one.buffer != other.buffer:
+        return None
+    if one.binds or other.binds or mask_of(a) not in (None, condition):
+        return None
+    mask = mask_of(b)
+    if mask is not None and _difference(mask) != bit - 1:
+        return None
+    first = [substitute(e, {bit: integer(0)}) for e in one.index]
+    second = [substitute(e, {bit: integer(1)}) for e in other.index]
+    apart = [(q - p).expand() for p, q in zip(first, second, strict=True)]
+    if not all(is_int(step) for step in apart):
+        return None
+    index = [(p + bit * step).expand() for p, step in zip(first, apart, strict=True)]
+    return load(one.buffer, a.dtype, index)
 
 
 def _unguarded(node: Node) -> Node:

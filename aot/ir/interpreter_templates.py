@@ -54,7 +54,8 @@ def run_template(
     target = arrays[call.output.buffer]
     strided = space.strided(target, call.output.index, call.output.buffer)
     if strided is not None:
-        strided[...] = result.astype(target.dtype)
+        with np.errstate(over="ignore"):  # what is too large is infinite
+            strided[...] = result.astype(target.dtype)
         return
     positions = tuple(np.broadcast_to(space.value(e, {}), result.shape) for e in call.output.index)
     target[positions] = result.astype(target.dtype)

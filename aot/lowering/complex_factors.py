@@ -1,15 +1,10 @@
-"""Factors of complex matrices: Cholesky and triangular systems by real ones, LU and QR by routines.
-
-Parts side by side, each element x + iy a block [[x, -y], [y, x]], keep triangles triangles where
-the diagonal is real. A Hermitian matrix' factor is then the real factor of such blocks, and a
-triangular system is one of them when its rows are divided by the diagonal.
-"""
+"""Factors of complex matrices, and the systems that they solve."""
 
 from __future__ import annotations
 
 from aot.ir.dtypes import INT32, INT64
-from aot.ir.scalar import Node, cast, const
-from aot.ir.templates.linalg import ROUTINES, least
+from aot.ir.scalar import Node
+from aot.ir.templates.linalg import least
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
 from aot.lowering.complex_linalg import (
@@ -21,61 +16,17 @@ from aot.lowering.complex_linalg import (
     pair,
     transposed,
 )
-from aot.lowering.library import Matrices, Records, Shape, broadcast, call_routine
+from aot.lowering.library import Records, Shape, broadcast
 from aot.lowering.linalg import identity, order_of, taken, triangle, unpacked, zeros
 from aot.lowering.orthogonal import with_taus
 from aot.lowering.registry import Call, CannotLower, SeveralResults
 from aot.lowering.rows import REGISTRY
-from aot.lowering.views import moved
-from aot.symbolic import Expr, FloorDiv, Modulo, as_expr
+from aot.symbolic import Expr
 
 
 def _checks(check_errors: bool) -> None:
     if check_errors:
         raise CannotLower("check_errors=True: call the operator without _ex, which raises as well")
-
-
-# ---- blocks of two ----
-
-
-def _blocks(z: Pair) -> Tensor:
-    """Each element as a block of 2 x 2; the diagonal counts as real."""
-    re, im = z
-    builder, (m, n) = re.builder, re.shape[-2:]
-
-    def body(at: Shape) -> Node:
-        i, j = FloorDiv(at[-2], as_expr(2)), FloorDiv(at[-1], as_expr(2))
-        p, q = (builder.index_node(Modulo(x, as_expr(2))) for x in at[-2:])
-        place = (*at[:-2], i, j)
-        own = e.eq(builder.index_node(i), builder.index_node(j))
-        other = e.select(own, const(0.0, im.dtype), im.load(place))
-        signed = e.select(e.lt(p, q), e.neg(other), other)
-        return e.select(e.eq(p, q), re.load(place), signed)
-
-    return builder.pointwise((*re.shape[:-2], 2 * m, 2 * n), re.dtype, body)
-
-
-def _between(z: Pair) -> Tensor:
-    """Rows of real parts, and after each that of the imaginary ones."""
-    re, im = z
-    shape = (*re.shape[:-2], 2 * re.shape[-2], re.shape[-1])
-
-    def body(at: Shape) -> Node:
-        place = (*at[:-2], FloorDiv(at[-2], as_expr(2)), at[-1])
-        second = e.eq(re.builder.index_node(Modulo(at[-2], as_expr(2))), 1)
-        return e.select(second, im.load(place), re.load(place))
-
-    return re.builder.pointwise(shape, re.dtype, body)
-
-
-def _apart(x: Tensor, columns: Expr, step: int) -> Pair:
-    """What `_between` or `_blocks` (of which every `step`-th column is read) put together."""
-    shape = (*x.shape[:-2], FloorDiv(x.shape[-2], as_expr(2)), columns)
-
-    def part(k: int) -> Tensor:
-        return moved(x, shape, lambda at: (*at[:-2], 2 * at[-2] + k, step * at[-1]))
-
-    return part(0), part(1)
 
 
 # ---- Cholesky ----
@@ -87,14 +38,8 @@ def cholesky_ex(
 ) -> SeveralResults:
     """(factor, info) of Hermitian matrices, of which one triangle is read."""
     _checks(check_errors)
-    found = call_routine(ROUTINES["cholesky"], Matrices(_blocks(adjoint(a) if upper else a)))
-    factor = _apart(found.part("factor"), a[0].shape[-1], 2)
-    wrong = found.part("info", INT64)
-    info = wrong.builder.pointwise(
-        wrong.shape,
-        INT32,
-        lambda at: cast(e.floordiv(e.add(wrong.load(at), 1), 2), INT32),
-    )
+    found = general("complex_cholesky", adjoint(a) if upper else a)
+    factor, info = pair(found, "factor"), found.part("info", INT32)
     return outcomes(call, adjoint(factor) if upper else factor, info)
 
 
@@ -119,33 +64,10 @@ def _identity(like: Pair, rows: Expr, columns: Expr) -> Pair:
 # ---- triangular systems ----
 
 
-def _divided(z: Pair, by: Pair) -> Pair:
-    """Rows of z divided by the diagonal of `by`; batches are broadcast."""
-    shape = (*broadcast(z[0].shape[:-2], by[0].shape[:-2]), *z[0].shape[-2:])
-
-    def part(which: int) -> Tensor:
-        def body(at: Shape) -> Node:
-            own = (*at[:-1], at[-2])
-            c, d = (x.load_broadcast(own) for x in by)
-            a, b = (x.load_broadcast(at) for x in z)
-            size = e.add(e.mul(c, c), e.mul(d, d))
-            if which == 0:
-                return e.div(e.add(e.mul(a, c), e.mul(b, d)), size)
-            return e.div(e.sub(e.mul(b, c), e.mul(a, d)), size)
-
-        return z[0].builder.pointwise(shape, z[0].dtype, body)
-
-    return part(0), part(1)
-
-
 def _triangular(t: Pair, b: Pair, *, upper: bool, unit: bool = False) -> Pair:
     """X of T X = B; of T that triangle is read."""
-    if not unit:
-        b, t = _divided(b, t), _divided(t, t)
-    options = ["unit", "upper"] if upper else ["unit"]
-    given = Matrices(_blocks(t)), Matrices(_between(b))
-    found = call_routine(ROUTINES["triangular"], *given, options)
-    return _apart(found.part("x"), b[0].shape[-1], 1)
+    options = [name for name, wanted in (("upper", upper), ("unit", unit)) if wanted]
+    return pair(general("complex_triangular", t, b, options), "x")
 
 
 @REGISTRY.row("complex.aten.linalg_solve_triangular.default")
@@ -252,16 +174,22 @@ def after_lu(lu: Pair, order: Tensor, b: Pair) -> Pair:
 @REGISTRY.row("complex.aten._linalg_det.default")
 def det(call: Call, a: Pair) -> SeveralResults:
     """(determinant, LU, pivots)."""
-    found = general("complex_lu", a)
-    return outcomes(call, pair(found, "det"), pair(found, "lu"), found.part("pivots", INT32))
+    return outcomes(call, pair(general("complex_determinant", a), "det"), *_read(call, a))
 
 
 @REGISTRY.row("complex.aten._linalg_slogdet.default")
 def slogdet(call: Call, a: Pair) -> SeveralResults:
     """(direction, logarithm of the absolute value, LU, pivots) of the determinant."""
+    found = general("complex_determinant", a)
+    return outcomes(call, pair(found, "sign"), found.part("logdet"), *_read(call, a))
+
+
+def _read(call: Call, a: Pair) -> tuple[Pair | None, Tensor | None]:
+    """(LU, pivots), where one of an operator's last outputs is read."""
+    if call.op.outputs[-2:] == (None, None):
+        return None, None
     found = general("complex_lu", a)
-    lu, pivots = pair(found, "lu"), found.part("pivots", INT32)
-    return outcomes(call, pair(found, "sign"), found.part("logdet"), lu, pivots)
+    return pair(found, "lu"), found.part("pivots", INT32)
 
 
 # ---- QR ----

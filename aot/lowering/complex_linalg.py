@@ -1,9 +1,7 @@
-"""Dense linear algebra of complex matrices by real ones of twice the size.
+"""Dense linear algebra of complex matrices: calls of their routines, inverses and solutions.
 
-X + iY acts on pairs of parts as [[X, -Y], [Y, X]]: products, inverses and solutions are those of
-these matrices, singular values and eigenvalues theirs, each twice. What is not unique, or no
-function of such a matrix (vectors, factors), has routines of its own (`complex_factors.py`,
-`complex_spectral.py`).
+X + iY acts on pairs of parts as [[X, -Y], [Y, X]], whose singular values and eigenvalues are its
+own, each twice: those are computed so (`doubled`, `each_twice`). All else has routines of its own.
 """
 
 from __future__ import annotations
@@ -13,11 +11,10 @@ from collections.abc import Sequence
 from aot.ir.dtypes import INT32
 from aot.ir.scalar import Node
 from aot.ir.templates.general_linalg import GENERAL_ROUTINES
-from aot.ir.templates.linalg import ROUTINES
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
 from aot.lowering.library import Matrices, Records, Shape, call_routine
-from aot.lowering.linalg import mirrored, solve_ex
+from aot.lowering.linalg import mirrored
 from aot.lowering.registry import Call, CannotLower, SeveralResults
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
@@ -54,16 +51,6 @@ def stacked(z: Pair) -> Tensor:
     return re.builder.pointwise((*re.shape[:-2], 2 * m, n), re.dtype, body)
 
 
-def _parts(x: Tensor) -> Pair:
-    """The parts that lie one below the other."""
-    half, columns = x.shape[-2] // 2, x.shape[-1]
-    shape = (*x.shape[:-2], half, columns)
-    return (
-        moved(x, shape, lambda at: at),
-        moved(x, shape, lambda at: (*at[:-2], at[-2] + half, at[-1])),
-    )
-
-
 def each_twice(values: Tensor) -> Tensor:
     """Every other one of values, which are there twice."""
     shape = (*values.shape[:-1], values.shape[-1] // 2)
@@ -88,8 +75,12 @@ def adjoint(z: Pair) -> Pair:
 
 def general(name: str, a: Pair, b: Pair | None = None, options: Sequence[str] = ()) -> Records:
     """A call of a routine of complex matrices."""
-    other = None if b is None else Matrices(stacked(b))
-    return call_routine(GENERAL_ROUTINES[name], Matrices(stacked(a)), other, options)
+    routine = GENERAL_ROUTINES[name]
+    if "a_im" not in routine.roles:
+        other = None if b is None else Matrices(stacked(b))
+        return call_routine(routine, Matrices(stacked(a)), other, options)
+    (re, im), sides = map(Matrices, a), (None, None) if b is None else tuple(map(Matrices, b))
+    return call_routine(routine, re, sides[0], options, imaginary=(im, sides[1]))
 
 
 def pair(found: Records, name: str) -> Pair:
@@ -97,7 +88,7 @@ def pair(found: Records, name: str) -> Pair:
     return found.part(f"{name}.re"), found.part(f"{name}.im")
 
 
-def outcomes(call: Call, *results: Pair | Tensor) -> SeveralResults:
+def outcomes(call: Call, *results: Pair | Tensor | None) -> SeveralResults:
     """Results parallel to the operator's outputs, of which one that nobody reads has one place."""
     made: list[Tensor | None] = []
     for result in results:
@@ -115,12 +106,8 @@ def inverse(call: Call, a: Pair, *, check_errors: bool = False) -> SeveralResult
     """(inverse, info), info other than 0 where there is none."""
     if check_errors:
         raise CannotLower("check_errors=True: call the operator without _ex, which raises as well")
-    found = call_routine(ROUTINES["inverse"], Matrices(doubled(a)))
-    if call.op.outputs[0] is None:
-        return None, found.part("info", INT32)
-    whole = found.part("inverse")
-    left = moved(whole, (*whole.shape[:-1], a[0].shape[-1]), lambda at: at)
-    return (*_parts(left), found.part("info", INT32))
+    found = general("complex_inverse", a)
+    return outcomes(call, pair(found, "inverse"), found.part("info", INT32))
 
 
 @REGISTRY.row("complex.aten._linalg_solve_ex.default")
@@ -128,23 +115,26 @@ def solve(
     call: Call, a: Pair, b: Pair, *, left: bool = True, check_errors: bool = False
 ) -> SeveralResults:
     """(X of A X = B or X A = B, LU, pivots, info)."""
-    (re, im), rank, given = b, b[0].rank, a if left else transposed(a)
+    if check_errors:
+        raise CannotLower("check_errors=True: call the operator without _ex, which raises as well")
+    (re, im), rank = b, b[0].rank
     is_vector = rank == 1 or (rank == a[0].rank - 1 and re.shape == a[0].shape[:-1])
     if is_vector:
         shape = (*re.shape, as_expr(1))
         re, im = (moved(x, shape, lambda at: at[:-1]) for x in (re, im))
     if not left:
-        a, (re, im) = (mirrored(a[0]), mirrored(a[1])), (mirrored(re), mirrored(im))
-    x, *_, info = solve_ex(call, doubled(a), stacked((re, im)), check_errors=check_errors)
-    assert x is not None and info is not None
-    re, im = _parts(x)
+        a, (re, im) = transposed(a), transposed((re, im))
+    found = general("complex_solve", a, (re, im))
+    re, im = pair(found, "x")
     if is_vector:
         re, im = (moved(p, p.shape[:-1], lambda at: (*at, as_expr(0))) for p in (re, im))
     elif not left:
-        re, im = mirrored(re), mirrored(im)
-    *_, lu_name, pivots_name, _ = call.op.outputs
-    if lu_name is None and pivots_name is None:
+        re, im = transposed((re, im))
+    *_, lu_name, pivots_name, info_name = call.op.outputs
+    own = found.batch == a[0].shape[:-2]  # LU and the rest are of a's batch
+    if lu_name is None and pivots_name is None and (own or info_name is None):
+        info = found.part("info", INT32)
         return outcomes(call, (re, im), info, info, info)
-    factors = general("complex_lu", given)
-    pivots = factors.part("pivots", INT32)
+    factors = general("complex_lu", a)
+    pivots, info = factors.part("pivots", INT32), factors.part("info", INT32)
     return outcomes(call, (re, im), pair(factors, "lu"), pivots, info)

@@ -98,9 +98,13 @@ class Records:
 
 
 def call_routine(
-    routine: LibraryRoutine, a: Matrices, b: Matrices | None = None, options: Sequence[str] = ()
+    routine: LibraryRoutine,
+    a: Matrices,
+    b: Matrices | None = None,
+    options: Sequence[str] = (),
+    imaginary: tuple[Matrices, Matrices | None] | None = None,
 ) -> Records:
-    """One call for all matrices; batches are broadcast.
+    """One call for all matrices; batches are broadcast. `imaginary`: parts that come apart.
 
     Raises:
         CannotLower: Eager refuses the elements' type, too.
@@ -109,12 +113,15 @@ def call_routine(
     if tensor.dtype not in (FLOAT32, FLOAT64):
         raise CannotLower(f"eager factors no matrices of {tensor.dtype} either: use float32")
     batch = a.batch if b is None else broadcast(a.batch, b.batch)
-    sizes = Sizes(a.rows, a.columns, tensor.builder.zero if b is None else b.columns)
+    rows = a.rows if imaginary is None else (2 * a.rows).expand()
+    sizes = Sizes(rows, a.columns, tensor.builder.zero if b is None else b.columns)
     call = partial(
         LibraryCall,
         a=a.view(batch),
         routine=routine,
         b=None if b is None else b.view(batch),
+        a_im=None if imaginary is None else imaginary[0].view(batch),
+        b_im=None if imaginary is None or imaginary[1] is None else imaginary[1].view(batch),
         options=tuple(sorted(options)),
     )
     shape = (product(batch), routine.record(sizes))

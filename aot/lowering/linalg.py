@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from aot.ir.dtypes import INT32, INT64, DType
 from aot.ir.scalar import Node, cast, const, reduce_, unary
+from aot.ir.templates.general_linalg import GENERAL_ROUTINES
 from aot.ir.templates.linalg import ROUTINES, least
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
@@ -296,6 +297,8 @@ def _signed(value: Node, exchanged: Node) -> Node:
 @REGISTRY.row("aten._linalg_det.default")
 def det(call: Call, a: Tensor) -> SeveralResults:
     """(determinant, LU, pivots)."""
+    if call.op.outputs[1:] == (None, None):
+        return call_routine(GENERAL_ROUTINES["determinant"], Matrices(a)).part("det"), None, None
     found = call_routine(ROUTINES["lu"], Matrices(a))
     value = _over_pivots(found, "prod", a.dtype, _signed)
     return value, found.part("lu"), found.part("pivots", INT32)
@@ -304,6 +307,9 @@ def det(call: Call, a: Tensor) -> SeveralResults:
 @REGISTRY.row("aten._linalg_slogdet.default")
 def slogdet(call: Call, a: Tensor) -> SeveralResults:
     """(sign, logarithm of the absolute value, LU, pivots) of the determinant."""
+    if call.op.outputs[2:] == (None, None):
+        own = call_routine(GENERAL_ROUTINES["determinant"], Matrices(a))
+        return own.part("sign"), own.part("logdet"), None, None
     found = call_routine(ROUTINES["lu"], Matrices(a))
 
     def sign(value: Node, exchanged: Node) -> Node:

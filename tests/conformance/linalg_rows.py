@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -148,9 +149,16 @@ QR = (
 )
 
 
+def _exchanged(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    """Permutations, of which each is another one."""
+    one = torch.eye(shape[-1], dtype=dtype)
+    return torch.stack([one.roll(k + 1, 0) for k in range(math.prod(shape[:-2]))]).reshape(shape)
+
+
 def _complex(dtype: torch.dtype) -> Sequence[Args]:
-    shapes = ((1, 1), (2, 20, 20), (2, 5, 5))
-    pivots = (4 * s[-1] * torch.eye(s[-1], dtype=dtype).roll(1, 0) for s in shapes)
+    """One matrix, large ones, and more than a vector has lanes, with pivots of their own."""
+    shapes = ((1, 1), (2, 40, 40), (18, 5, 5))
+    pivots = (4 * s[-1] * _exchanged(dtype, *s) for s in shapes)
     right = (complexes(dtype, *s[:-1], 3) for s in shapes)
     return [(complexes(dtype, *s) + p, b) for s, p, b in zip(shapes, pivots, right, strict=True)]
 

@@ -44,3 +44,11 @@ def test_sums_of_exponentials_do_not_overflow() -> None:
     x = torch.tensor([1000 + 1j, -1000 - 2j, 0j])
     found = _run(lambda x: torch.logaddexp(x, x - 1), x)
     np.testing.assert_allclose(found, torch.logaddexp(x, x - 1).numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_running_sums_of_exponentials_do_not_overflow(size: int) -> None:
+    x = torch.linspace(-900, 900, 7)[:size] + 1j * torch.linspace(-1, 1, 7)[:size]
+    both = torch.stack([x, x.flip(0)])
+    found = _run(lambda x: torch.logcumsumexp(x, 1), both)
+    np.testing.assert_allclose(found, torch.logcumsumexp(both, 1).numpy(), rtol=1e-6)

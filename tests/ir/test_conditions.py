@@ -9,7 +9,7 @@ from aot.ir.dtypes import BOOL, FLOAT32
 from aot.ir.scalar import Node, binary, const, index_value, load, where
 from aot.symbolic import Ranges, as_expr, dim, var
 
-I0 = var("i0")
+I0, I1 = var("i0"), var("i1")
 RANGES = Ranges({I0: as_expr(8)}, {dim("s0"): (8, None)})
 
 
@@ -75,3 +75,19 @@ def test_where_conditions_change() -> None:
     assert changes(compare("eq", 3)) == (I0 - 3, I0 - 4)
     assert changes(load("x", FLOAT32, (I0,))) == ()
     assert changes(binary("eq", load("x", FLOAT32, (I0,)), const(3.0, FLOAT32))) == ()
+
+
+def test_a_choice_by_a_bit_is_one_load() -> None:
+    ranges = Ranges({I0: as_expr(2), I1: as_expr(8)}, {})
+    first, second = (binary("eq", index_value(I0), index_value(as_expr(k))) for k in (0, 1))
+    a = load("x", FLOAT32, (I1,), mask=first)
+    b = load("x", FLOAT32, (I1 + 64 * I0,), mask=second)
+    assert fold_conditions([where(first, a, b)], ranges) == [load("x", FLOAT32, (I1 + 64 * I0,))]
+    for other in (
+        load("y", FLOAT32, (I1,)),
+        load("x", FLOAT32, (2 * I1,)),
+        load("x", FLOAT32, (I1,), mask=first),
+    ):
+        node = where(first, a, other)
+        assert fold_conditions([node], ranges) == [node]
+    assert fold_conditions([where(first, a, b)], RANGES) == [where(first, a, b)]

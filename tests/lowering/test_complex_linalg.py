@@ -20,10 +20,6 @@ B, WIDE = A[..., :2], A[..., :2, :]
 @pytest.mark.parametrize(
     ("function", "args", "routine", "size"),
     [
-        (lambda a: linalg.inv_ex(a)[0], (A,), "inverse", 8),
-        (lambda a: linalg.inv_ex(a)[1], (A,), "inverse", 8),
-        (lambda a, b: linalg.solve_ex(a, b)[0], (A, B), "solve", 8),
-        (lambda a, b: linalg.solve_ex(a, b)[1], (A, B), "solve", 8),
         (linalg.svdvals, (WIDE,), "svdvals", 4),
         (linalg.eigvalsh, (A,), "eigvalsh", 8),
     ],
@@ -34,6 +30,26 @@ def test_real_matrices_of_twice_the_size_are_called_with(
     (call,) = templates(lowered(function, *args))
     assert isinstance(call, LibraryCall)
     assert (call.routine.name, call.sizes.n) == (routine, size)
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "routine"),
+    [
+        (lambda a: linalg.inv_ex(a)[1], (A,), "inverse"),
+        (lambda a, b: linalg.solve_ex(a, b)[0], (A, B), "solve"),
+        (lambda a: linalg.cholesky_ex(a)[0], (A,), "cholesky"),
+        (lambda a, b: linalg.solve_triangular(a, b, upper=True), (A, B), "triangular"),
+        (linalg.det, (A,), "determinant"),
+        (lambda a: linalg.slogdet(a)[1], (A,), "determinant"),
+        (lambda a: linalg.lu_factor_ex(a)[0], (A,), "lu"),
+    ],
+)
+def test_what_is_written_for_both_kinds_of_numbers_is_called_alone(
+    function: Callable[..., Any], args: tuple[torch.Tensor, ...], routine: str
+) -> None:
+    (call,) = templates(lowered(function, *args))
+    assert isinstance(call, LibraryCall)
+    assert call.routine.name == f"complex_{routine}"
 
 
 def test_errors_are_checked_by_the_operators_that_raise() -> None:

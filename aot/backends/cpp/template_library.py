@@ -147,7 +147,6 @@ def _few(s: Sizes) -> Expr:
 
 _MATRIX, _COMPLEX_MATRIX, _ROWS = (_n, _n), (_n, _both_parts), (_few, _n)
 _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
-    ("linalg", "complex_lu"): _alone_routine("ComplexLu", "complex_lu", _apart((_m, _n))),
     ("linalg", "complex_qr"): _alone_routine("ComplexQr", "complex_qr", _apart((_n, _m))),
     ("linalg", "complex_reflections"): _alone_routine(
         "ComplexReflections", "complex_qr", _apart((_n, _m), (_m, _numbers))
@@ -171,24 +170,46 @@ _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
         "ComplexLdlSolve", "ldl", _apart((_n, _numbers))
     ),
 }
+
+
+def _of_both(
+    name: str, kernel: str, header: str, workspace: Workspace, *own: str
+) -> dict[tuple[str, str], RoutineKernel]:
+    """A routine that is written once, for real and for complex matrices.
+
+    A workspace counts complex rows as an operand does: s.m is twice s.n where these are square.
+    `own`: options of the complex one.
+    """
+    place = f"aot/linalg/{header}.h"
+    real = RoutineKernel(kernel, place, workspace)
+    return {
+        ("linalg", name): real,
+        ("linalg", f"complex_{name}"): replace(real, options=("complex", *own)),
+    }
+
+
+def _factors(s: Sizes) -> Expr:
+    """Elements of what `factor_lanes` in lu.h gives."""
+    return s.m * s.n + s.n + s.m + 1
+
+
+_SYSTEM = Workspace(
+    lambda s: _factors(s) + s.n * s.r, lambda s: ((s.m, s.n), (s.m, s.r)), lambda s: s.m + s.n
+)
+_SQUARE = Workspace(_factors, lambda s: ((s.m, s.n), (s.m, s.n)), lambda s: s.m + s.n)
 _KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
-    ("linalg", "cholesky"): RoutineKernel(
-        "Cholesky", "aot/linalg/cholesky.h", Workspace(_nothing, lambda s: ((s.n, s.n),), _nothing)
+    **_of_both(
+        "cholesky", "Cholesky", "cholesky", Workspace(_nothing, lambda s: ((s.m, s.n),), _nothing)
     ),
-    ("linalg", "lu"): RoutineKernel("Lu", "aot/linalg/lu.h", _FACTORS),
-    ("linalg", "solve"): RoutineKernel(
-        "Solve",
-        "aot/linalg/lu.h",
-        Workspace(lambda s: s.n * s.r, lambda s: ((s.n, s.n), (s.n, s.r)), lambda s: 2 * s.n),
-    ),
-    ("linalg", "inverse"): RoutineKernel(
-        "Inverse",
-        "aot/linalg/lu.h",
-        Workspace(
-            lambda s: s.n * s.n + 2 * s.n + 1,
-            lambda s: ((s.n, s.n), (s.n, s.n)),
-            lambda s: 2 * s.n,
-        ),
+    **_of_both("lu", "Lu", "lu", _FACTORS),
+    **_of_both("determinant", "Determinant", "lu", _SQUARE),
+    **_of_both("solve", "Solve", "lu", _SYSTEM, "solution"),
+    **_of_both("inverse", "Inverse", "lu", _SQUARE),
+    **_of_both(
+        "triangular",
+        "SolveTriangular",
+        "lu",
+        Workspace(lambda s: s.m * s.n, lambda s: ((s.m, s.r),), _nothing),
     ),
     ("linalg", "order"): RoutineKernel(
         "Order", "aot/linalg/lu.h", Workspace(_nothing, lambda s: (), _nothing)
@@ -211,11 +232,6 @@ _KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "eigvalsh"): RoutineKernel("Eigh", "aot/linalg/eigh.h", _SYMMETRIC, ("values",)),
     ("linalg", "svd"): RoutineKernel("Svd", "aot/linalg/svd.h", _COLUMNS),
     ("linalg", "svdvals"): RoutineKernel("Svd", "aot/linalg/svd.h", _COLUMNS, ("values",)),
-    ("linalg", "triangular"): RoutineKernel(
-        "SolveTriangular",
-        "aot/linalg/lu.h",
-        Workspace(lambda s: s.n * s.n, lambda s: ((s.n, s.r),), _nothing),
-    ),
     **_GENERAL,
 }
 
@@ -248,7 +264,7 @@ class _Call:
     def group(self) -> int:
         """Elements of the batch of a work unit."""
         hints = hints_of(self.graph.dims)
-        return _GROUP if max(hints.value(s) for s in _all(self.call.sizes)) <= SMALL else 1
+        return _GROUP if max(hints.value(s) for s in _sides(self.call)) <= SMALL else 1
 
     @property
     def units(self) -> Expr:
@@ -375,16 +391,23 @@ _EPILOGUE = (
 
 def scratch_bytes(call: LibraryCall, workspace: Workspace, itemsize: int) -> Expr:
     """Bytes of scratch: records, the routine's own, and what products of its matrices take."""
-    sizes, everything = call.sizes, _all(call.sizes)
+    sizes, everything = call.sizes, _sides(call)
     if workspace.lanes is None:
         return _alone(call, workspace, sizes, itemsize)
     if all(is_int(s) for s in everything):
         small = max(int(s) for s in everything) <= SMALL
         made = _side_by_side if small else _alone
         return made(call, workspace, sizes, itemsize)
-    few = Sizes(*(Minimum(s, integer(SMALL)) for s in everything))
+    parts = 1 if call.a_im is None else 2
+    m, n, r = (Minimum(s, integer(SMALL)) for s in everything)
+    few = Sizes(parts * m, n, r)
     apart = _side_by_side(call, workspace, few, itemsize)
     return (apart + _alone(call, workspace, sizes, itemsize)).expand()
+
+
+def _sides(call: LibraryCall) -> tuple[Expr, Expr, Expr]:
+    """Rows of a (of either part where these come apart), its columns, and those of b."""
+    return call.a.axes[1].extent, call.sizes.n, call.sizes.r
 
 
 def _all(sizes: Sizes) -> tuple[Expr, Expr, Expr]:

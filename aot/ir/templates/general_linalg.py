@@ -1,24 +1,27 @@
-"""Dense linear algebra of complex matrices, and of eigenvalues of any: the routines' contracts.
+"""Dense linear algebra of complex matrices, and determinants and eigenvalues of any: the contracts.
 
 An operand of a complex routine has all real parts above all imaginary ones, so that it has twice as
-many rows; a part of a record that is complex is two, called `x.re` and `x.im`. Conventions are
-LAPACK's: eig is geev, ldl sytrf (hetrf where Hermitian) of the lower triangle, ldl_solve sytrs.
+many rows; these may come apart, as operands of their own (`a_im`, `b_im`). A part of a record that
+is complex is two, called `x.re` and `x.im`. Conventions are LAPACK's: eig is geev, ldl sytrf (hetrf
+where Hermitian) of the lower triangle, ldl_solve sytrs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
+from aot.ir.templates import real_forms
 from aot.ir.templates.base import Array
-from aot.ir.templates.library import LibraryRoutine, RecordParts, Sizes
-from aot.ir.templates.linalg import LINALG, least
+from aot.ir.templates.library import Form, LibraryRoutine, RecordParts, Sizes
+from aot.ir.templates.linalg import LINALG, cholesky, inverse, least, lu, solve, triangular
 from aot.symbolic import Expr, FloorDiv, integer
 
 Options = frozenset[str]
 Shape = tuple[Expr, ...]
+Parts = Callable[[Sizes], RecordParts]
 
 
 def halved(rows: Expr) -> Expr:
@@ -33,10 +36,29 @@ def _both(name: str, shape: Shape) -> RecordParts:
 # ---- what records hold ----
 
 
+def _cholesky_parts(s: Sizes) -> RecordParts:
+    return {**_both("factor", (s.n, s.n)), "info": ()}
+
+
 def _lu_parts(s: Sizes) -> RecordParts:
     m = halved(s.m)
-    rest: RecordParts = {"pivots": (least(m, s.n),), "order": (m,), "info": ()}
-    return {**_both("lu", (m, s.n)), **rest, **_both("det", ()), **_both("sign", ()), "logdet": ()}
+    return {**_both("lu", (m, s.n)), "pivots": (least(m, s.n),), "order": (m,), "info": ()}
+
+
+def _solve_parts(s: Sizes) -> RecordParts:
+    return {**_both("x", (s.n, s.r)), "info": ()}
+
+
+def _inverse_parts(s: Sizes) -> RecordParts:
+    return {**_both("inverse", (s.n, s.n)), "info": ()}
+
+
+def _determinant_parts(s: Sizes) -> RecordParts:
+    return {"det": (), "sign": (), "logdet": ()}
+
+
+def _complex_determinant_parts(s: Sizes) -> RecordParts:
+    return {**_both("det", ()), **_both("sign", ()), "logdet": ()}
 
 
 def _qr_parts(s: Sizes) -> RecordParts:
@@ -88,27 +110,32 @@ def _parted(*values: Array) -> list[Array]:
     return [part for x in values for part in (np.real(x), np.imag(x))]
 
 
-def _lu(a: Array, _: Array, options: Options) -> Sequence[Array]:
-    lu, info = _joined(a), 0
-    m, n = lu.shape
-    pivots, order, signs = np.zeros(min(m, n)), np.arange(m), 1.0
-    for k in range(min(m, n)):
-        chosen = k + int(np.argmax(np.abs(lu[k:, k].real) + np.abs(lu[k:, k].imag)))
-        pivots[k], signs = chosen + 1, -signs if chosen != k else signs
-        lu[[k, chosen]] = lu[[chosen, k]]
-        order[[k, chosen]] = order[[chosen, k]]
-        if lu[k, k] == 0:
-            info = info or k + 1
-            continue
-        lu[k + 1 :, k] /= lu[k, k]
-        lu[k + 1 :, k + 1 :] -= np.outer(lu[k + 1 :, k], lu[k, k + 1 :])
-    pivot = np.diag(lu)
+Meaning = Callable[[Array, Array, Options], Sequence[Array]]
+
+
+def _of_complex(compute: Meaning, roles: tuple[str, ...]) -> Meaning:
+    """The same of complex operands and results as they lie here."""
+
+    def computed(a: Array, b: Array, options: Options) -> Sequence[Array]:
+        found = compute(_joined(a), _joined(b) if "b" in roles else b, options)
+        return [y for x in found for y in (_parted(x) if np.iscomplexobj(x) else [x])]
+
+    return computed
+
+
+def _solution(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    *_, info, x = solve(a, b, options)
+    return x, info
+
+
+def _determinant(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    factors, pivots, *_ = lu(a, b, options)
+    pivot, signs = np.diag(factors), np.prod(np.where(pivots == np.arange(len(a)) + 1, 1, -1))
     sizes = np.abs(pivot)
     with np.errstate(divide="ignore"):
         logs = np.log(sizes).sum()
     sign = signs * np.prod(np.where(sizes == 0, 0, pivot / np.where(sizes == 0, 1, sizes)))
-    det = _parted(np.asarray(signs * np.prod(pivot)), np.asarray(sign))
-    return [*_parted(lu), pivots, order, np.array(info), *det, logs]
+    return np.asarray(signs * np.prod(pivot)), np.asarray(sign), np.asarray(logs)
 
 
 def _qr(a: Array, _: Array, options: Options) -> Sequence[Array]:
@@ -256,13 +283,46 @@ def _flops_of_sides(times: int, s: Sizes) -> Expr:
 
 _BACK, _HERMITIAN = frozenset({"back"}), frozenset({"hermitian"})
 _SIDES = ("a", "b")
+_PARTED, _PARTED_SIDES = ("a", "a_im"), ("a", "b", "a_im", "b_im")
 
 
 def _rows() -> Sequence[LibraryRoutine]:
     row = partial(LibraryRoutine, LINALG)
     on_sides = partial(row, flops=partial(_flops_of_sides, 8), roles=_SIDES)
+
+    def of_complex(
+        name: str,
+        parts: Parts,
+        compute: Meaning,
+        times: int,
+        instead: Form | None = None,
+        roles: tuple[str, ...] = _PARTED,
+    ) -> LibraryRoutine:
+        meaning, flops = _of_complex(compute, roles), partial(_flops, times)
+        return row(f"complex_{name}", parts, meaning, flops, roles, instead=instead)
+
     return (
-        row("complex_lu", _lu_parts, _lu, partial(_flops, 2)),
+        of_complex("cholesky", _cholesky_parts, cholesky, 1, instead=real_forms.cholesky),
+        of_complex("lu", _lu_parts, lu, 2),
+        of_complex("inverse", _inverse_parts, inverse, 6, instead=real_forms.inverse),
+        of_complex("solve", _solve_parts, _solution, 3, real_forms.solve, _PARTED_SIDES),
+        of_complex("determinant", _complex_determinant_parts, _determinant, 2),
+        row(
+            "complex_triangular",
+            _complex_x_parts,
+            _of_complex(triangular, _PARTED_SIDES),
+            partial(_flops_of_sides, 4),
+            roles=_PARTED_SIDES,
+            options=frozenset({"upper", "unit"}),
+            instead=real_forms.triangular,
+        ),
+        row(
+            "determinant",
+            _determinant_parts,
+            _determinant,
+            partial(_flops, 1),
+            instead=real_forms.determinant,
+        ),
         row("complex_qr", _qr_parts, _qr, partial(_flops, 4)),
         on_sides("complex_reflections", _reflections_parts, _reflections, options=_BACK),
         row("complex_eigh", _eigh_parts, _eigh, partial(_flops, 24)),

@@ -65,8 +65,9 @@ class LibraryRoutine:
         compute: The parts of one element of a batch in NumPy, from a, b (None where there is none)
             and the call's options.
         flops: Of one element of a batch.
-        roles: The operands.
+        roles: The operands; with "a_im" imaginary parts come apart.
         options: Which of the call's options it knows.
+        instead: The same by nests and calls of other routines, where a device has no kernel of it.
     """
 
     library: RoutineLibrary
@@ -76,6 +77,7 @@ class LibraryRoutine:
     flops: Callable[[Sizes], Expr]
     roles: tuple[str, ...] = ("a",)
     options: frozenset[str] = frozenset()
+    instead: Form | None = None
 
     def __repr__(self) -> str:
         return f"{self.library.name}.{self.name} (version {self.library.version})"
@@ -99,6 +101,10 @@ class LibraryRoutine:
         raise KeyError(part)
 
 
+Form = Callable[["LibraryCall", NestBuilder], list[LoopOp]]
+"""What a call becomes where there is no kernel."""
+
+
 @dataclass(frozen=True)
 class LibraryCall(TemplateCall):
     """a (batch, m, n) and perhaps b (batch, its rows, r) -> output (batch, record).
@@ -107,6 +113,8 @@ class LibraryCall(TemplateCall):
         a: The first operand.
         routine: What is called.
         b: The second operand, of a's type.
+        a_im: Imaginary parts of a, where the routine takes them apart.
+        b_im: Those of b.
         options: Of those that the routine knows.
     """
 
@@ -116,17 +124,21 @@ class LibraryCall(TemplateCall):
     a: View
     routine: LibraryRoutine
     b: View | None = None
+    a_im: View | None = None
+    b_im: View | None = None
     options: tuple[str, ...] = ()
 
     @property
     def sizes(self) -> Sizes:
-        """Of one element of the batch."""
+        """Of one element of the batch; rows of a complex matrix are those of both parts."""
         _, m, n = (axis.extent for axis in self.a.axes)
-        return Sizes(m, n, integer(0) if self.b is None else self.b.axes[2].extent)
+        rows = m if self.a_im is None else (2 * m).expand()
+        return Sizes(rows, n, integer(0) if self.b is None else self.b.axes[2].extent)
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """Record by record."""
-        a, b = operands["a"], operands.get("b", operands["a"])
+        a = _with_imaginary(operands, "a")
+        b = _with_imaginary(operands, "b") if "b" in operands else a
         out = np.zeros(shape)
         for k in range(shape[0]):
             parts = self.routine.compute(a[k], b[k], frozenset(self.options))
@@ -138,11 +150,13 @@ class LibraryCall(TemplateCall):
         return product((self.a.axes[0].extent, self.routine.flops(self.sizes)))
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
-        """There is no form as loop nests.
+        """By other routines, where the routine says how; there is no form as loop nests alone.
 
         Raises:
-            UnsupportedOperators: Always.
+            UnsupportedOperators: The routine does not.
         """
+        if self.routine.instead is not None:
+            return self.routine.instead(self, builder)
         reason = f"one of the targets has no kernel for the routine {self.routine!r}"
         refused = support and support.accepts(self, builder.buffers, builder.hints)
         if refused:
@@ -150,3 +164,9 @@ class LibraryCall(TemplateCall):
         advice = "Package for the CPU alone (--target cpu), or split the model before this operator"
         operator = self.origin.operator or repr(self.routine)
         raise UnsupportedOperators([MissingOperator(operator, (self.origin,), reason, advice)])
+
+
+def _with_imaginary(operands: Mapping[str, Array], role: str) -> Array:
+    """An operand with its imaginary parts below it, if these come apart."""
+    parts = [operands[name] for name in (role, f"{role}_im") if name in operands]
+    return np.concatenate(parts, axis=1)

@@ -76,33 +76,35 @@ def _svd_parts(s: Sizes) -> RecordParts:
 # ---- what they mean ----
 
 
-def _cholesky(a: Array, _: Array, options: Options) -> Sequence[Array]:
+def cholesky(a: Array, _: Array, options: Options) -> Sequence[Array]:
+    """(factor, info): the lower factor of the lower triangle."""
     n, factor = len(a), np.tril(a)
     for j in range(n):
-        pivot = factor[j, j] - factor[j, :j] @ factor[j, :j]
+        pivot = np.real(factor[j, j] - factor[j, :j] @ factor[j, :j].conj())
         if not pivot > 0:
             return factor, np.array(j + 1)
         factor[j, j] = np.sqrt(pivot)
-        rest = factor[j + 1 :, j] - factor[j + 1 :, :j] @ factor[j, :j]
+        rest = factor[j + 1 :, j] - factor[j + 1 :, :j] @ factor[j, :j].conj()
         factor[j + 1 :, j] = rest / factor[j, j]
     return factor, np.array(0)
 
 
-def _lu(a: Array, _: Array, options: Options) -> Sequence[Array]:
-    lu, (m, n), info = a.copy(), a.shape, 0
+def lu(a: Array, _: Array, options: Options) -> Sequence[Array]:
+    """(L and U, pivots from 1 on, the order of the rows, info)."""
+    both, (m, n), info = a.copy(), a.shape, 0
     pivots, order = np.zeros(min(m, n)), np.arange(m)
     for k in range(min(m, n)):
-        sizes = np.abs(lu[k:, k])
+        sizes = np.abs(both[k:, k].real) + np.abs(both[k:, k].imag)
         chosen = k if np.isnan(sizes[0]) else k + int(np.argmax(np.nan_to_num(sizes, nan=-1.0)))
         pivots[k] = chosen + 1
-        lu[[k, chosen]] = lu[[chosen, k]]
+        both[[k, chosen]] = both[[chosen, k]]
         order[[k, chosen]] = order[[chosen, k]]
-        if lu[k, k] == 0:
+        if both[k, k] == 0:
             info = info or k + 1
             continue
-        lu[k + 1 :, k] /= lu[k, k]
-        lu[k + 1 :, k + 1 :] -= np.outer(lu[k + 1 :, k], lu[k, k + 1 :])
-    return lu, pivots, order, np.array(info)
+        both[k + 1 :, k] /= both[k, k]
+        both[k + 1 :, k + 1 :] -= np.outer(both[k + 1 :, k], both[k, k + 1 :])
+    return both, pivots, order, np.array(info)
 
 
 def _order(a: Array, _: Array, options: Options) -> Sequence[Array]:
@@ -112,7 +114,8 @@ def _order(a: Array, _: Array, options: Options) -> Sequence[Array]:
     return order, np.argsort(order)
 
 
-def _triangular(a: Array, b: Array, options: Options) -> Sequence[Array]:
+def triangular(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    """X of T X = B."""
     n, x, upper = len(a), b.copy(), "upper" in options
     for i in range(n - 1, -1, -1) if upper else range(n):
         known = slice(i + 1, n) if upper else slice(0, i)
@@ -122,14 +125,16 @@ def _triangular(a: Array, b: Array, options: Options) -> Sequence[Array]:
     return (x,)
 
 
-def _solve(a: Array, b: Array, options: Options) -> Sequence[Array]:
-    lu, pivots, order, info = _lu(a, b, options)
-    (x,) = _triangular(lu, b[order.astype(int)], frozenset({"unit"}))
-    return lu, pivots, order, info, *_triangular(lu, x, frozenset({"upper"}))
+def solve(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    """(as of `lu`, then X of A X = B)."""
+    both, pivots, order, info = lu(a, b, options)
+    (x,) = triangular(both, b[order.astype(int)], frozenset({"unit"}))
+    return both, pivots, order, info, *triangular(both, x, frozenset({"upper"}))
 
 
-def _inverse(a: Array, _: Array, options: Options) -> Sequence[Array]:
-    solved = _solve(a, np.eye(len(a)), options)
+def inverse(a: Array, _: Array, options: Options) -> Sequence[Array]:
+    """(inverse, info)."""
+    solved = solve(a, np.eye(len(a), dtype=a.dtype), options)
     return solved[-1], solved[-2]
 
 
@@ -227,10 +232,10 @@ _BACK = frozenset({"back"})
 _SHAPES = frozenset({"upper", "unit"})
 
 _ROWS = (
-    LibraryRoutine(LINALG, "cholesky", _cholesky_parts, _cholesky, _cholesky_flops),
-    LibraryRoutine(LINALG, "lu", _lu_parts, _lu, _lu_flops),
-    LibraryRoutine(LINALG, "solve", _solve_parts, _solve, _solve_flops, _BOTH),
-    LibraryRoutine(LINALG, "inverse", _inverse_parts, _inverse, _inverse_flops),
+    LibraryRoutine(LINALG, "cholesky", _cholesky_parts, cholesky, _cholesky_flops),
+    LibraryRoutine(LINALG, "lu", _lu_parts, lu, _lu_flops),
+    LibraryRoutine(LINALG, "solve", _solve_parts, solve, _solve_flops, _BOTH),
+    LibraryRoutine(LINALG, "inverse", _inverse_parts, inverse, _inverse_flops),
     LibraryRoutine(LINALG, "order", _order_parts, _order, _order_flops),
     LibraryRoutine(LINALG, "eigh", _eigh_parts, _eigh, _sweeps_flops),
     LibraryRoutine(LINALG, "eigvalsh", _eigvalsh_parts, _eigvalsh, _sweeps_flops),
@@ -241,7 +246,7 @@ _ROWS = (
         LINALG, "reflections", _reflections_parts, _reflections, _reflections_flops, _BOTH, _BACK
     ),
     LibraryRoutine(
-        LINALG, "triangular", _triangular_parts, _triangular, _triangular_flops, _BOTH, _SHAPES
+        LINALG, "triangular", _triangular_parts, triangular, _triangular_flops, _BOTH, _SHAPES
     ),
 )
 ROUTINES: Mapping[str, LibraryRoutine] = {row.name: row for row in _ROWS}

@@ -39,7 +39,7 @@ def test_a_complex_operand_has_twice_the_rows() -> None:
 @pytest.mark.parametrize("shape", [(5, 5), (5, 3), (3, 5)])
 def test_lu(shape: tuple[int, int]) -> None:
     a, k = A[: shape[0], : shape[1]], min(shape)
-    re, im, _, order, info, *_ = computed("complex_lu", parts(a))
+    re, im, _, order, info = computed("complex_lu", parts(a))
     lu = whole(re, im)
     lower, upper = np.tril(lu, -1)[:, :k] + np.eye(shape[0], k), np.triu(lu)[:k]
     np.testing.assert_allclose(lower @ upper, a[order.astype(int)], atol=1e-12)
@@ -47,11 +47,27 @@ def test_lu(shape: tuple[int, int]) -> None:
 
 
 def test_determinants() -> None:
-    *_, re, im, sign_re, sign_im, log = computed("complex_lu", parts(A))
+    re, im, sign_re, sign_im, log = computed("complex_determinant", parts(A))
     np.testing.assert_allclose(whole(re, im), np.linalg.det(A))
     np.testing.assert_allclose(whole(sign_re, sign_im) * np.exp(log), np.linalg.det(A))
-    *_, info, re, im, sign_re, sign_im, log = computed("complex_lu", np.ones((4, 2)))
-    assert (info, re, im, sign_re, sign_im) == (2, 0, 0, 0, 0) and log == -np.inf
+    re, im, sign_re, sign_im, log = computed("complex_determinant", np.ones((4, 2)))
+    assert (re, im, sign_re, sign_im) == (0, 0, 0, 0) and log == -np.inf
+    det, sign, log = computed("determinant", A.real)
+    np.testing.assert_allclose([det, sign * np.exp(log)], [np.linalg.det(A.real)] * 2)
+
+
+def test_what_is_written_once_for_both_kinds_of_numbers() -> None:
+    definite = A @ A.conj().T + 5 * np.eye(5)
+    re, im, info = computed("complex_cholesky", parts(definite))
+    np.testing.assert_allclose(whole(re, im), np.linalg.cholesky(definite), atol=1e-12)
+    assert info == 0
+    re, im, info = computed("complex_inverse", parts(A))
+    np.testing.assert_allclose(whole(re, im) @ A, np.eye(5), atol=1e-12)
+    re, im, info = computed("complex_solve", parts(A), parts(B))
+    np.testing.assert_allclose(A @ whole(re, im), B, atol=1e-12)
+    for options, triangle in ((NONE, np.tril(A)), (frozenset({"upper"}), np.triu(A))):
+        re, im = computed("complex_triangular", parts(A), parts(B), options)
+        np.testing.assert_allclose(triangle @ whole(re, im), B, atol=1e-12)
 
 
 def test_reflections_turn_a_matrix_into_r_and_back() -> None:

@@ -1,4 +1,4 @@
-// A = L L^T of symmetric positive definite matrices, of which the lower triangle is read.
+// A = L L^H of Hermitian positive definite matrices, of which the lower triangle is read.
 #ifndef AOT_LINALG_CHOLESKY_H_
 #define AOT_LINALG_CHOLESKY_H_
 
@@ -6,59 +6,78 @@
 
 namespace aot::linalg {
 
-// U^T U of a block of at most a panel, in the upper triangle; 0, or the number of the first column
+// U^H U of a block of at most a panel, in the upper triangle; 0, or the number of the first column
 // whose pivot is not positive, where the block is left.
-template <class T>
-int64_t cholesky_block(T* a, int64_t ld, int64_t n) {
+template <class M>
+int64_t cholesky_block(M a, int64_t n) {
+  using T = typename M::Element;
+  using N = typename M::Number;
   for (int64_t k = 0; k < n; ++k) {
-    T* const row = a + k * ld;
-    if (!(row[k] > T(0))) return k + 1;
-    const T pivot = sqrt(row[k]);
-    row[k] = pivot;
-    for (int64_t j = k + 1; j < n; ++j) row[j] /= pivot;
+    const T square = real_of(a.get(k, k));
+    if (!(square > T(0))) return k + 1;
+    const T pivot = sqrt(square);
+    a.set(k, k, Real<N>::number(pivot));
+    for (int p = 0; p < M::kParts; ++p) {
+      T* const row = a.part(p) + k * a.ld;
+      for (int64_t j = k + 1; j < n; ++j) row[j] /= pivot;
+    }
     for (int64_t i = k + 1; i < n; ++i) {
-      for (int64_t j = i; j < n; ++j) a[i * ld + j] -= row[i] * row[j];
+      const N factor = conjugate(a.get(k, i));
+      for (int64_t j = i; j < n; ++j) a.set(i, j, less_product(factor, a.get(k, j), a.get(i, j)));
     }
   }
   return 0;
 }
 
 // The same for any size, by halves.
-template <class T>
-int64_t cholesky_upper(T* a, int64_t ld, int64_t n, Room room) {
-  if (n <= kPanel) return cholesky_block(a, ld, n);
+template <class M>
+int64_t cholesky_upper(M a, int64_t n, Room room) {
+  if (n <= kPanel) return cholesky_block(a, n);
   const int64_t half = round_up(n / 2, kPanel), rest = n - half;
-  const int64_t wrong = cholesky_upper(a, ld, half, room);
+  const int64_t wrong = cholesky_upper(a, half, room);
   if (wrong) return wrong;
-  T* const beside = a + half;
-  solve_triangle<Triangle<false, false>>(Seen<T>{a, 1, ld}, half, beside, ld, rest, room);
-  T* const last = a + half * ld + half;
-  subtract_product<true>(rest, rest, half, Seen<T>{beside, 1, ld}, beside, ld, last, ld, room);
-  const int64_t later = cholesky_upper(last, ld, rest, room);
+  const M beside = a.from(0, half), last = a.from(half, half);
+  solve_triangle<Triangle<false, false>>(a.adjoint(), half, beside, rest, room);
+  subtract_product<true>(rest, rest, half, beside.adjoint(), beside, last, room);
+  const int64_t later = cholesky_upper(last, rest, room);
   return later ? half + later : 0;
 }
 
+// Elements (i, j) to (i + R - 1, j) of the factor, side by side, but for the pivot.
+template <int R, class M, class V>
+AOT_INLINE void cholesky_rows(M a, int64_t i, int64_t j, V factor) {
+  using N = typename M::Number;
+  N sum[R];
+  AOT_UNROLL for (int r = 0; r < R; ++r) sum[r] = a.get(i + r, j);
+  for (int64_t k = 0; k < j; ++k) {
+    const N known = conjugate(a.get(j, k));
+    AOT_UNROLL for (int r = 0; r < R; ++r) sum[r] = less_product(a.get(i + r, k), known, sum[r]);
+  }
+  AOT_UNROLL for (int r = 0; r < R; ++r) a.set(i + r, j, scaled(factor, sum[r]));
+}
+
 // Side by side, in the lower triangle; `info` is as above, in each lane.
-template <class T>
-Lanes<T> cholesky_lanes(LaneMatrix<T> a, int64_t n) {
+template <class M>
+Lanes<typename M::Element> cholesky_lanes(M a, int64_t n) {
+  using T = typename M::Element;
   using V = Lanes<T>;
   V info(T(0));
   for (int64_t j = 0; j < n; ++j) {
-    V pivot = a.get(j, j);
+    V pivot = real_of(a.get(j, j));
     for (int64_t k = 0; k < j; ++k) {
-      const V x = a.get(j, k);
-      pivot = fnma(x, x, pivot);
+      for (int p = 0; p < M::kParts; ++p) {
+        const V x = a.part(p).get(j, k);
+        pivot = fnma(x, x, pivot);
+      }
     }
     const auto good = pivot > V(T(0));
     info = select((info == V(T(0))) & ~good, V(T(j + 1)), info);
     pivot = sqrt(pivot);
-    a.set(j, j, pivot);
+    a.set(j, j, Real<typename M::Number>::number(pivot));
     const V factor = V(T(1)) / pivot;
-    for (int64_t i = j + 1; i < n; ++i) {
-      V sum = a.get(i, j);
-      for (int64_t k = 0; k < j; ++k) sum = fnma(a.get(i, k), a.get(j, k), sum);
-      a.set(i, j, sum * factor);
-    }
+    int64_t i = j + 1;
+    for (; i + kRows <= n; i += kRows) cholesky_rows<kRows>(a, i, j, factor);
+    for (; i < n; ++i) cholesky_rows<1>(a, i, j, factor);
   }
   return info;
 }
@@ -67,36 +86,53 @@ Lanes<T> cholesky_lanes(LaneMatrix<T> a, int64_t n) {
 template <class Cfg>
 struct Cholesky : Finished {
   using T = typename Cfg::A;
+  static constexpr bool kLower = true;
 
   template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room) {
-    gather_lanes(p.matrix_a(first), p.a_batch, lanes, p.n, p.n, record);
-    const LaneMatrix<T> a{record, p.n};
+    const auto a = p.side(record, p.n, p.n);
+    gather_lower(p.operand_a(first), p.batches_a(), lanes, p.n, a);
     const Lanes<T> info = cholesky_lanes(a, p.n);
-    for (int64_t i = 0; i < p.n; ++i) {
-      for (int64_t j = i + 1; j < p.n; ++j) a.set(i, j, Lanes<T>(T(0)));
+    for (int part = 0; part < a.kParts; ++part) {
+      const LaneMatrix<T> own = a.part(part);
+      for (int64_t i = 0; i < p.n; ++i) {
+        for (int64_t j = i + 1; j < p.n; ++j) own.set(i, j, Lanes<T>(T(0)));
+      }
     }
-    a.set(p.n, 0, info);
+    store(record + a.kParts * p.n * p.n * kLanes<T>, info);
   }
 
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
-    const int64_t n = p.n, ld = leading(n);
-    T* const a = room.take<T>(n * ld);
-    const Seen<T> seen = p.matrix_a(matrix);
-    copy_in(Seen<T>{seen.at, seen.col, seen.row}, n, n, a, ld);
-    const int64_t info = cholesky_upper(a, ld, n, room);
+    const int64_t n = p.n;
+    const auto a = take_dense<typename Args::Whole>(n, n, room);
+    copy_in(p.operand_a(matrix).turned(), n, n, a);
+    // The upper triangle of the transposed matrix is that of the conjugate one.
+    if constexpr (a.kParts == 2) conjugate_rows(a, n);
+    const int64_t info = cholesky_upper(a, n, room);
+    if constexpr (a.kParts == 2) conjugate_rows(a, n);
     constexpr int64_t kTile = 32;
-    for (int64_t i0 = 0; i0 < n; i0 += kTile) {
-      for (int64_t j0 = 0; j0 < n; j0 += kTile) {
-        for (int64_t i = i0; i < min64(n, i0 + kTile); ++i) {
-          for (int64_t j = j0; j < min64(n, j0 + kTile); ++j) {
-            record[i * n + j] = j <= i ? a[j * ld + i] : T(0);
+    for (int part = 0; part < a.kParts; ++part, record += n * n) {
+      const T* const from = a.part(part);
+      for (int64_t i0 = 0; i0 < n; i0 += kTile) {
+        for (int64_t j0 = 0; j0 < n; j0 += kTile) {
+          for (int64_t i = i0; i < min64(n, i0 + kTile); ++i) {
+            for (int64_t j = j0; j < min64(n, j0 + kTile); ++j) {
+              record[i * n + j] = j <= i ? from[j * a.ld + i] : T(0);
+            }
           }
         }
       }
     }
-    record[n * n] = T(info);
+    *record = T(info);
+  }
+
+  template <class M>
+  static void conjugate_rows(M a, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      T* const row = a.part(1) + i * a.ld;
+      for (int64_t j = i; j < n; ++j) row[j] = -row[j];
+    }
   }
 };
 

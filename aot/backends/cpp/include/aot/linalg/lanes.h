@@ -3,7 +3,7 @@
 #ifndef AOT_LINALG_LANES_H_
 #define AOT_LINALG_LANES_H_
 
-#include "aot/linalg/room.h"
+#include "aot/linalg/dense.h"
 
 namespace aot::linalg {
 
@@ -19,11 +19,37 @@ using Lanes = Vec<T, kLanes<T>>;
 // A matrix of vectors by rows: element (i, j) of every lane's matrix.
 template <class T>
 struct LaneMatrix {
+  using Element = T;
+  using Number = Lanes<T>;
+  static constexpr int kParts = 1;
   T* at;
   int64_t columns;
+  AOT_INLINE LaneMatrix part(int) const { return *this; }
+  AOT_INLINE LaneMatrix below(int64_t i) const { return {place(i, 0), columns}; }  // from row i on
   AOT_INLINE T* place(int64_t i, int64_t j) const { return at + (i * columns + j) * kLanes<T>; }
   AOT_INLINE Lanes<T> get(int64_t i, int64_t j) const { return load<T, kLanes<T>>(place(i, j)); }
   AOT_INLINE void set(int64_t i, int64_t j, Lanes<T> v) const { store(place(i, j), v); }
+};
+
+// The same of complex matrices: all real parts lie before the imaginary ones.
+template <class T>
+struct ComplexLaneMatrix {
+  using Element = T;
+  using Number = Complex<Lanes<T>>;
+  static constexpr int kParts = 2;
+  LaneMatrix<T> re, im;
+  int64_t columns;
+  ComplexLaneMatrix(LaneMatrix<T> real, LaneMatrix<T> imaginary)
+      : re(real), im(imaginary), columns(real.columns) {}
+  ComplexLaneMatrix(T* at, int64_t rows, int64_t n)
+      : ComplexLaneMatrix({at, n}, {at + rows * n * kLanes<T>, n}) {}
+  AOT_INLINE ComplexLaneMatrix below(int64_t i) const { return {re.below(i), im.below(i)}; }
+  AOT_INLINE LaneMatrix<T> part(int which) const { return which ? im : re; }
+  AOT_INLINE Number get(int64_t i, int64_t j) const { return {re.get(i, j), im.get(i, j)}; }
+  AOT_INLINE void set(int64_t i, int64_t j, Number v) const {
+    re.set(i, j, v.re);
+    im.set(i, j, v.im);
+  }
 };
 
 // Rows of `count` elements, `stride` apart, one a lane, as `count` vectors.
@@ -75,6 +101,46 @@ void gather_lanes(Seen<T> first, int64_t batch, int64_t lanes, int64_t rows, int
         row[j * kLanes<T> + l] = at[min64(l, lanes - 1) * batch];
       }
     }
+  }
+}
+
+// Elements between neighbours of a batch, of either part.
+struct Batches {
+  int64_t re, im;
+};
+template <class T>
+void gather_lanes(Seen<T> first, Batches apart, int64_t lanes, int64_t rows, int64_t columns,
+                  LaneMatrix<T> to) {
+  gather_lanes(first, apart.re, lanes, rows, columns, to.at);
+}
+// Complex numbers as they lie in tensors, both parts side by side, are turned together.
+template <class T>
+void gather_lanes(ComplexSeen<T> first, Batches apart, int64_t lanes, int64_t rows,
+                  int64_t columns, ComplexLaneMatrix<T> to) {
+  const Seen<T> re = first.re, im = first.im;
+  const bool paired = im.at == re.at + 1 && re.col == 2 && im.col == 2 && re.row == im.row;
+  if (!paired || apart.re != apart.im || lanes != kLanes<T> || columns > kSmall) {
+    gather_lanes(re, apart.re, lanes, rows, columns, to.re.at);
+    gather_lanes(im, apart.im, lanes, rows, columns, to.im.at);
+    return;
+  }
+  alignas(64) T both[2 * kSmall * kLanes<T>];
+  for (int64_t i = 0; i < rows; ++i) {
+    interleave(re.at + i * re.row, apart.re, 2 * columns, both);
+    T *const x = to.re.at + i * columns * kLanes<T>, *const y = to.im.at + i * columns * kLanes<T>;
+    for (int64_t j = 0; j < columns * kLanes<T>; j += kLanes<T>) {
+      store(x + j, load<T, kLanes<T>>(both + 2 * j));
+      store(y + j, load<T, kLanes<T>>(both + 2 * j + kLanes<T>));
+    }
+  }
+}
+
+// The lower triangles alone; what else a vector of neighbours reads of a row comes, too.
+template <class A, class M>
+void gather_lower(A first, Batches apart, int64_t lanes, int64_t n, M to) {
+  constexpr int64_t kSide = transpose_lanes<typename M::Element>();
+  for (int64_t i = 0; i < n; ++i) {
+    gather_lanes(first.from(i, 0), apart, lanes, 1, min64(n, round_up(i + 1, kSide)), to.below(i));
   }
 }
 

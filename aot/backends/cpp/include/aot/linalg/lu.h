@@ -11,17 +11,22 @@ using Upper = Triangle<true, false>;
 
 // A single matrix being factored: rows x columns, `pivots` from 0 on, `order` the rows' numbers
 // as the exchanges left them, `info` the number of the first zero pivot, or 0.
-template <class T>
+template <class M>
 struct Factored {
-  T* a;
-  int64_t ld, rows, columns;
+  using T = typename M::Element;
+  using N = typename M::Number;
+  M a;
+  int64_t rows, columns;
   int32_t *pivots, *order;
   int64_t info;
 
   void exchange(int64_t k, int64_t other) {
     pivots[k] = int32_t(other);
     if (other == k) return;
-    swap_rows(a + k * ld, a + other * ld, round_up(columns, kPanel));
+    for (int p = 0; p < M::kParts; ++p) {
+      T* const part = a.part(p);
+      swap_rows(part + k * a.ld, part + other * a.ld, round_up(columns, kPanel));
+    }
     const int32_t number = order[k];
     order[k] = order[other];
     order[other] = number;
@@ -29,9 +34,9 @@ struct Factored {
 
   int64_t greatest(int64_t k) const {
     int64_t found = k;
-    T most = abs(a[k * ld + k]);
+    T most = rough_size(a.get(k, k));
     for (int64_t i = k + 1; i < rows; ++i) {
-      const T size = abs(a[i * ld + k]);
+      const T size = rough_size(a.get(i, k));
       if (size > most) {
         most = size;
         found = i;
@@ -42,25 +47,34 @@ struct Factored {
 
   // Columns [c, c + n) of at most a panel, below row c.
   void panel(int64_t c, int64_t n) {
-    using V = Vec<T, int(kPanel)>;
+    constexpr int kWide = int(kPanel);
+    alignas(64) T right[M::kParts * kPanel];  // of the pivot's row, what is right of the pivot
+    const M held = row_at(right);
     for (int64_t k = c; k < min64(c + n, rows); ++k) {
       exchange(k, greatest(k));
-      const T pivot = a[k * ld + k];
-      if (pivot == T(0)) {
+      const N pivot = a.get(k, k);
+      if (rough_size(pivot) == T(0)) {
         if (!info) info = k + 1;
         continue;
       }
-      T right[kPanel];  // of the pivot's row, what is right of the pivot
       for (int64_t j = 0; j < kPanel; ++j) {
-        right[j] = c + j > k && j < n ? a[k * ld + c + j] : T(0);
+        held.set(0, j, c + j > k && j < n ? a.get(k, c + j) : Real<N>::number(T(0)));
       }
-      const V row = load<T, int(kPanel)>(right);
+      const auto row = held.template wide<kWide>(0, 0);
+      const Divisor<N> by(pivot);
       for (int64_t i = k + 1; i < rows; ++i) {
-        T* const at = a + i * ld + c;
-        const T factor = at[k - c] / pivot;
-        store(at, fnma(V(factor), row, load<T, int(kPanel)>(at)));
-        at[k - c] = factor;
+        const N factor = by(a.get(i, k));
+        const auto rest = a.template wide<kWide>(i, c);
+        a.template set_wide<kWide>(i, c, less_product(spread<kWide>(factor), row, rest));
+        a.set(i, k, factor);
       }
+    }
+  }
+  static M row_at(T* at) {
+    if constexpr (M::kParts == 2) {
+      return {at, at + kPanel, 0};
+    } else {
+      return {at, 0};
     }
   }
 
@@ -70,83 +84,153 @@ struct Factored {
     if (n <= kPanel) return panel(c, n);
     const int64_t half = round_up(n / 2, kPanel), rest = n - half;
     factor(c, half, room);
-    T *const above = a + c * ld + c, *const right = above + half;
+    const M above = a.from(c, c), right = above.from(0, half);
     const int64_t known = min64(half, rows - c);
-    solve_triangle<UnitLower>(Seen<T>{above, ld, 1}, known, right, ld, rest, room);
-    subtract_product(rows - c - half, rest, half, Seen<T>{above + half * ld, ld, 1}, right, ld,
-                     right + half * ld, ld, room);
+    solve_triangle<UnitLower>(above.seen(), known, right, rest, room);
+    subtract_product(rows - c - half, rest, half, above.from(half, 0).seen(), right,
+                     right.from(half, 0), room);
     factor(c + half, rest, room);
   }
 };
 
-template <class T>
-Factored<T> factor_one(Seen<T> seen, int64_t rows, int64_t columns, Room& room) {
-  const int64_t ld = leading(columns);
-  Factored<T> f{room.take<T>(rows * ld), ld, rows, columns, nullptr, nullptr, 0};
+template <class M, class Any>
+Factored<M> factor_one(Any seen, int64_t rows, int64_t columns, Room& room) {
+  Factored<M> f{take_dense<M>(rows, columns, room), rows, columns, nullptr, nullptr, 0};
   f.pivots = room.take<int32_t>(min64(rows, columns));
   f.order = room.take<int32_t>(rows);
   for (int64_t i = 0; i < rows; ++i) f.order[i] = int32_t(i);
-  copy_in(seen, rows, columns, f.a, ld);
+  copy_in(seen, rows, columns, f.a);
   f.factor(0, columns, room);
   return f;
 }
 
 // Side by side. `pivots` and `order` are as above, a number a lane.
-template <class T>
+//
+// Where rows are exchanged, every lane has its own: the pivots' row is gathered, and the row whose
+// place it takes goes where it belongs while the rows below are computed.
+template <class M>
 struct LaneFactors {
+  using T = typename M::Element;
+  using N = typename M::Number;
   using V = Lanes<T>;
-  LaneMatrix<T> a;
+  static constexpr int64_t kWide = kLanes<T>;
+  M a;
   int64_t rows;
   T *pivots, *order;
   V info;
 
-  void exchange(int64_t k, V other) {
-    store(pivots + k * kLanes<T>, other);
-    if (all(other == V(T(k)))) return;
-    T number[kLanes<T>];
+  // Row k before the exchange is left in `held`.
+  void exchange(int64_t k, V other, M held) {
+    const M own = a;  // what is stored might be a member, for all that compilers know
+    const int64_t columns = own.columns;
+    T number[kWide];
     store(number, other);
-    for (int l = 0; l < kLanes<T>; ++l) {
+    const T* from[kWide];
+    for (int64_t l = 0; l < kWide; ++l) {
       const int64_t row = int64_t(number[l]);
-      if (row == k) continue;
-      swap_lane(order + k * kLanes<T> + l, order + row * kLanes<T> + l, 1);
-      swap_lane(a.place(k, 0) + l, a.place(row, 0) + l, a.columns);
+      T &x = order[k * kWide + l], &y = order[row * kWide + l];
+      const T moved = x;
+      x = y;
+      y = moved;
+      from[l] = own.part(0).place(row, 0) + l;
+    }
+    for (int p = 0; p < M::kParts; ++p) {
+      const int64_t apart = own.part(p).at - own.part(0).at;
+      T *const here = own.part(p).place(k, 0), *const kept = held.part(p).at;
+      for (int64_t j = 0; j < columns * kWide; j += kWide) {
+        T chosen[kWide];
+        AOT_UNROLL for (int64_t l = 0; l < kWide; ++l) chosen[l] = from[l][apart + j];
+        store(kept + j, load<T, int(kWide)>(here + j));
+        AOT_UNROLL for (int64_t l = 0; l < kWide; ++l) here[j + l] = chosen[l];
+      }
+      for (int64_t l = 0; l < kWide; ++l) {
+        T* const there = const_cast<T*>(from[l]) + apart;
+        for (int64_t j = 0; j < k; ++j) there[j * kWide] = kept[j * kWide + l];
+      }
     }
   }
-  static AOT_INLINE void swap_lane(T* x, T* y, int64_t n) {
-    for (int64_t j = 0; j < n * kLanes<T>; j += kLanes<T>) {
-      const T held = x[j];
-      x[j] = y[j];
-      y[j] = held;
+
+  // Rows below k, of which `found` takes what `held` has.
+  template <bool EXCHANGED>
+  AOT_INLINE static void eliminate(M a, int64_t rows, int64_t k, V found, N pivot, M held) {
+    const Divisor<N> by(pivot);
+    const int64_t columns = a.columns;
+    const M top = a.below(k);
+    for (int64_t i = k + 1; i < rows; ++i) {
+      const auto here = found == V(T(i));
+      const M row = a.below(i);
+      const auto given = [&](int64_t j) {
+        if constexpr (EXCHANGED) return select(here, held.get(0, j), row.get(0, j));
+        return row.get(0, j);
+      };
+      const N factor = by(given(k));
+      row.set(0, k, factor);
+      for (int64_t j = k + 1; j < columns; ++j) {
+        row.set(0, j, less_product(factor, top.get(0, j), given(j)));
+      }
     }
   }
 
   void factor() {
+    alignas(64) T row[M::kParts * kSmall * kWide];
+    const M held = row_of(row, a.columns);
     const V zero(T(0));
     info = zero;
-    for (int64_t i = 0; i < rows; ++i) store(order + i * kLanes<T>, V(T(i)));
+    for (int64_t i = 0; i < rows; ++i) store(order + i * kWide, V(T(i)));
     for (int64_t k = 0; k < min64(rows, a.columns); ++k) {
-      V most = abs(a.get(k, k)), found = V(T(k));
+      V most = rough_size(a.get(k, k)), found = V(T(k));
       for (int64_t i = k + 1; i < rows; ++i) {
-        const V size = abs(a.get(i, k));
+        const V size = rough_size(a.get(i, k));
         const auto more = size > most;
         most = select(more, size, most);
         found = select(more, V(T(i)), found);
       }
-      exchange(k, found);
-      const V pivot = a.get(k, k);
-      const auto none = pivot == zero;
+      store(pivots + k * kWide, found);
+      const bool stays = all(found == V(T(k)));
+      if (!stays) exchange(k, found, held);
+      const N own = a.get(k, k);
+      const auto none = rough_size(own) == zero;
       info = select(none & (info == zero), V(T(k + 1)), info);
-      const V by = select(none, V(T(1)), pivot);
-      for (int64_t i = k + 1; i < rows; ++i) {
-        const V factor = a.get(i, k) / by;
-        a.set(i, k, factor);
-        for (int64_t j = k + 1; j < a.columns; ++j) {
-          a.set(i, j, fnma(factor, a.get(k, j), a.get(i, j)));
-        }
-      }
+      const N pivot = select(none, Real<N>::number(V(T(1))), own);
+      stays ? eliminate<false>(a, rows, k, found, pivot, held)
+            : eliminate<true>(a, rows, k, found, pivot, held);
+    }
+  }
+  static M row_of(T* at, int64_t columns) {
+    if constexpr (M::kParts == 2) {
+      return M(at, 1, columns);
+    } else {
+      return M{at, columns};
     }
   }
 };
+
+// The matrices of an element of a batch, factored into a record (or the like) that begins with
+// L and U by rows, pivots from 1 on, the order of the rows, and info.
+template <class Args>
+LaneFactors<typename Args::Side> factor_lanes(const Args& p, int64_t first, int64_t lanes,
+                                              typename Args::T* record) {
+  using T = typename Args::T;
+  constexpr int64_t kWide = kLanes<T>;
+  const int64_t m = p.rows();
+  const auto a = p.side(record, m, p.n);
+  gather_lanes(p.operand_a(first), p.batches_a(), lanes, m, p.n, a);
+  T* const pivots = record + a.kParts * m * p.n * kWide;
+  T* const order = pivots + min64(m, p.n) * kWide;
+  LaneFactors<typename Args::Side> f{a, m, pivots, order, {}};
+  f.factor();
+  store(order + m * kWide, f.info);
+  for (int64_t k = 0; k < min64(m, p.n); ++k) {
+    store(pivots + k * kWide, load<T, kLanes<T>>(pivots + k * kWide) + Lanes<T>(T(1)));
+  }
+  return f;
+}
+// Elements of that.
+template <class Args>
+int64_t factors_size(const Args& p) {
+  const int64_t m = p.rows();
+  return p.kParts * m * p.n + min64(m, p.n) + m + 1;
+}
 
 // Record: L and U by rows, pivots from 1 on, the order of the rows, info.
 template <class Cfg>
@@ -154,29 +238,13 @@ struct Lu : Finished {
   using T = typename Cfg::A;
 
   template <class Args>
-  static LaneFactors<T> factor_lanes(const Args& p, int64_t first, int64_t lanes, T* record) {
-    constexpr int64_t kWide = kLanes<T>;
-    gather_lanes(p.matrix_a(first), p.a_batch, lanes, p.m, p.n, record);
-    T* const pivots = record + p.m * p.n * kWide;
-    T* const order = pivots + min64(p.m, p.n) * kWide;
-    LaneFactors<T> f{{record, p.n}, p.m, pivots, order, {}};
-    f.factor();
-    store(order + p.m * kWide, f.info);
-    for (int64_t k = 0; k < min64(p.m, p.n); ++k) {
-      store(pivots + k * kWide, load<T, kLanes<T>>(pivots + k * kWide) + Lanes<T>(T(1)));
-    }
-    return f;
-  }
-
-  template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room) {
     factor_lanes(p, first, lanes, record);
   }
 
-  static T* write(const Factored<T>& f, T* record) {
-    for (int64_t i = 0; i < f.rows; ++i) {
-      for (int64_t j = 0; j < f.columns; ++j) *record++ = f.a[i * f.ld + j];
-    }
+  template <class M>
+  static T* write(const Factored<M>& f, T* record) {
+    record = copy_out(f.a, f.rows, f.columns, record);
     for (int64_t k = 0; k < min64(f.rows, f.columns); ++k) *record++ = T(f.pivots[k] + 1);
     for (int64_t i = 0; i < f.rows; ++i) *record++ = T(f.order[i]);
     *record++ = T(f.info);
@@ -185,11 +253,81 @@ struct Lu : Finished {
 
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
-    write(factor_one(p.matrix_a(matrix), p.m, p.n, room), record);
+    using M = typename Args::Whole;
+    write(factor_one<M>(p.operand_a(matrix), p.rows(), p.n, room), record);
   }
 };
 
-// Record: as of Lu, then X of A X = B by rows.
+// Record: the determinant, its sign (of a complex one its direction), and the logarithm of its size.
+template <class Cfg>
+struct Determinant : Finished {
+  using T = typename Cfg::A;
+
+  // Products over pivots; numbers and sizes of either scalars or lanes.
+  template <class N, class V>
+  struct Product {
+    N det = Real<N>::number(V(T(1))), sign = det;
+    V size = V(T(0));
+    template <class B>
+    AOT_INLINE void take(N pivot, B exchanged) {
+      det = det * pivot;
+      sign = sign * direction(pivot);
+      det = select(exchanged, -det, det);
+      sign = select(exchanged, -sign, sign);
+      size = size + log(modulus(pivot));
+    }
+    static AOT_INLINE V direction(V x) {
+      return select(x > V(T(0)), V(T(1)), select(x < V(T(0)), V(T(-1)), V(T(0))));
+    }
+    static AOT_INLINE Complex<V> direction(Complex<V> x) {
+      const V length = modulus(x), by = select(length == V(T(0)), V(T(1)), length);
+      return {x.re / by, x.im / by};
+    }
+  };
+
+  template <class Args>
+  static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
+    using V = Lanes<T>;
+    constexpr int64_t kWide = kLanes<T>;
+    const auto f = factor_lanes(p, first, lanes, room.take<T>(factors_size(p) * kWide));
+    Product<typename Args::Side::Number, V> product;
+    for (int64_t k = 0; k < p.n; ++k) {
+      const V chosen = load<T, kLanes<T>>(f.pivots + k * kWide);
+      product.take(f.a.get(k, k), ~(chosen == V(T(k + 1))));
+    }
+    T* at = record;
+    const auto put = [&](V x) {
+      store(at, x);
+      at += kWide;
+    };
+    each_number(product, put);
+  }
+  template <class Args>
+  static void one(const Args& p, int64_t matrix, T* record, Room room) {
+    using M = typename Args::Whole;
+    const Factored<M> f = factor_one<M>(p.operand_a(matrix), p.n, p.n, room);
+    Product<typename M::Number, T> product;
+    for (int64_t k = 0; k < p.n; ++k) product.take(f.a.get(k, k), f.pivots[k] != k);
+    T* at = record;
+    each_number(product, [&](T x) { *at++ = x; });
+  }
+
+  template <class P, class Put>
+  static AOT_INLINE void each_number(const P& product, const Put& put) {
+    if constexpr (Cfg::COMPLEX) {
+      put(product.det.re);
+      put(product.det.im);
+      put(product.sign.re);
+      put(product.sign.im);
+    } else {
+      put(product.det);
+      put(product.sign);
+    }
+    put(product.size);
+  }
+};
+
+// Record: as of Lu, then X of A X = B by rows; with SOLUTION X by rows, info.
 template <class Cfg>
 struct Solve : Finished {
   using T = typename Cfg::A;
@@ -197,36 +335,37 @@ struct Solve : Finished {
   template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
     constexpr int64_t kWide = kLanes<T>;
-    const LaneFactors<T> f = Lu<Cfg>::factor_lanes(p, first, lanes, record);
-    T* const b = room.take<T>(p.n * p.r * kWide);
-    gather_lanes(p.matrix_b(first), p.b_batch, lanes, p.n, p.r, b);
-    const LaneMatrix<T> x{f.order + (p.n + 1) * kWide, p.r};
-    for (int64_t i = 0; i < p.n; ++i) {
-      for (int64_t l = 0; l < kWide; ++l) {
-        const T* const from = b + int64_t(f.order[i * kWide + l]) * p.r * kWide + l;
-        for (int64_t c = 0; c < p.r; ++c) x.place(i, c)[l] = from[c * kWide];
+    const int64_t size = factors_size(p) * kWide;
+    const auto f = factor_lanes(p, first, lanes, Cfg::SOLUTION ? room.take<T>(size) : record);
+    const auto x = p.side(Cfg::SOLUTION ? record : record + size, p.n, p.r);
+    const auto b = p.side(room.take<T>(p.kParts * p.n * p.r * kWide), p.n, p.r);
+    gather_lanes(p.operand_b(first), p.batches_b(), lanes, p.n, p.r, b);
+    for (int part = 0; part < p.kParts; ++part) {
+      const LaneMatrix<T> from = b.part(part), to = x.part(part);
+      for (int64_t i = 0; i < p.n; ++i) {
+        for (int64_t l = 0; l < kWide; ++l) {
+          const T* const row = from.place(int64_t(f.order[i * kWide + l]), 0) + l;
+          for (int64_t c = 0; c < p.r; ++c) to.place(i, c)[l] = row[c * kWide];
+        }
       }
     }
     solve_lanes<UnitLower>(f.a, p.n, x);
     solve_lanes<Upper>(f.a, p.n, x);
+    if constexpr (Cfg::SOLUTION) store(record + p.kParts * p.n * p.r * kWide, f.info);
   }
 
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
-    const Factored<T> f = factor_one(p.matrix_a(matrix), p.n, p.n, room);
-    T* const out = Lu<Cfg>::write(f, record);
-    const int64_t ld = leading(p.r);
-    T* const x = room.take<T>(p.n * ld);
-    const Seen<T> b = p.matrix_b(matrix);
-    for (int64_t i = 0; i < p.n; ++i) {
-      copy_in(Seen<T>{b.at + f.order[i] * b.row, b.row, b.col}, 1, p.r, x + i * ld, ld);
-    }
-    const Seen<T> both{f.a, f.ld, 1};
-    solve_triangle<UnitLower>(both, p.n, x, ld, p.r, room);
-    solve_triangle<Upper>(both, p.n, x, ld, p.r, room);
-    for (int64_t i = 0; i < p.n; ++i) {
-      for (int64_t c = 0; c < p.r; ++c) out[i * p.r + c] = x[i * ld + c];
-    }
+    using M = typename Args::Whole;
+    const Factored<M> f = factor_one<M>(p.operand_a(matrix), p.n, p.n, room);
+    T* const out = Cfg::SOLUTION ? record : Lu<Cfg>::write(f, record);
+    const M x = take_dense<M>(p.n, p.r, room);
+    const auto b = p.operand_b(matrix);
+    for (int64_t i = 0; i < p.n; ++i) copy_in(b.from(f.order[i], 0), 1, p.r, x.from(i, 0));
+    solve_triangle<UnitLower>(f.a.seen(), p.n, x, p.r, room);
+    solve_triangle<Upper>(f.a.seen(), p.n, x, p.r, room);
+    T* const after = copy_out(x, p.n, p.r, out);
+    if constexpr (Cfg::SOLUTION) *after = T(f.info);
   }
 };
 
@@ -237,37 +376,34 @@ struct Inverse : Finished {
 
   template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
+    using V = Lanes<T>;
+    using N = typename Args::Side::Number;
     constexpr int64_t kWide = kLanes<T>;
-    T* const both = room.take<T>((p.n * p.n + 2 * p.n + 1) * kWide);
-    const LaneFactors<T> f = Lu<Cfg>::factor_lanes(p, first, lanes, both);
-    const LaneMatrix<T> x{record, p.n};
+    const auto f = factor_lanes(p, first, lanes, room.take<T>(factors_size(p) * kWide));
+    const auto x = p.side(record, p.n, p.n);
     for (int64_t i = 0; i < p.n; ++i) {
-      const Lanes<T> own = load<T, kLanes<T>>(f.order + i * kWide);
+      const V own = load<T, kLanes<T>>(f.order + i * kWide);
       for (int64_t c = 0; c < p.n; ++c) {
-        x.set(i, c, select(own == Lanes<T>(T(c)), Lanes<T>(T(1)), Lanes<T>(T(0))));
+        x.set(i, c, Real<N>::number(select(own == V(T(c)), V(T(1)), V(T(0)))));
       }
     }
     solve_lanes<UnitLower>(f.a, p.n, x);
     solve_lanes<Upper>(f.a, p.n, x);
-    x.set(p.n, 0, f.info);
+    store(record + p.kParts * p.n * p.n * kWide, f.info);
   }
 
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
-    const Factored<T> f = factor_one(p.matrix_a(matrix), p.n, p.n, room);
-    const int64_t ld = leading(p.n);
-    T* const x = room.take<T>(p.n * ld);
+    using M = typename Args::Whole;
+    const Factored<M> f = factor_one<M>(p.operand_a(matrix), p.n, p.n, room);
+    const M x = take_dense<M>(p.n, p.n, room);
     for (int64_t i = 0; i < p.n; ++i) {
-      tmpl::zero_row(x + i * ld, round_up(p.n, kPanel));
-      x[i * ld + f.order[i]] = T(1);
+      zero_row(x, i, p.n);
+      x.set(i, f.order[i], Real<typename M::Number>::number(T(1)));
     }
-    const Seen<T> both{f.a, f.ld, 1};
-    solve_triangle<UnitLower>(both, p.n, x, ld, p.n, room);
-    solve_triangle<Upper>(both, p.n, x, ld, p.n, room);
-    for (int64_t i = 0; i < p.n; ++i) {
-      for (int64_t c = 0; c < p.n; ++c) record[i * p.n + c] = x[i * ld + c];
-    }
-    record[p.n * p.n] = T(f.info);
+    solve_triangle<UnitLower>(f.a.seen(), p.n, x, p.n, room);
+    solve_triangle<Upper>(f.a.seen(), p.n, x, p.n, room);
+    *copy_out(x, p.n, p.n, record) = T(f.info);
   }
 };
 
@@ -308,24 +444,27 @@ template <class Cfg>
 struct SolveTriangular : Finished {
   using T = typename Cfg::A;
   using Shape = Triangle<Cfg::UPPER, Cfg::UNIT>;
+  static constexpr bool kLower = !Cfg::UPPER;
 
   template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
-    T* const t = room.take<T>(p.n * p.n * kLanes<T>);
-    gather_lanes(p.matrix_a(first), p.a_batch, lanes, p.n, p.n, t);
-    gather_lanes(p.matrix_b(first), p.b_batch, lanes, p.n, p.r, record);
-    solve_lanes<Shape>(LaneMatrix<T>{t, p.n}, p.n, LaneMatrix<T>{record, p.r});
+    const auto t = p.side(room.take<T>(p.kParts * p.n * p.n * kLanes<T>), p.n, p.n);
+    const auto x = p.side(record, p.n, p.r);
+    if constexpr (Cfg::UPPER) {
+      gather_lanes(p.operand_a(first), p.batches_a(), lanes, p.n, p.n, t);
+    } else {
+      gather_lower(p.operand_a(first), p.batches_a(), lanes, p.n, t);
+    }
+    gather_lanes(p.operand_b(first), p.batches_b(), lanes, p.n, p.r, x);
+    solve_lanes<Shape>(t, p.n, x);
   }
 
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
-    const int64_t ld = leading(p.r);
-    T* const x = room.take<T>(p.n * ld);
-    copy_in(p.matrix_b(matrix), p.n, p.r, x, ld);
-    solve_triangle<Shape>(p.matrix_a(matrix), p.n, x, ld, p.r, room);
-    for (int64_t i = 0; i < p.n; ++i) {
-      for (int64_t c = 0; c < p.r; ++c) record[i * p.r + c] = x[i * ld + c];
-    }
+    const auto x = take_dense<typename Args::Whole>(p.n, p.r, room);
+    copy_in(p.operand_b(matrix), p.n, p.r, x);
+    solve_triangle<Shape>(p.operand_a(matrix), p.n, x, p.r, room);
+    copy_out(x, p.n, p.r, record);
   }
 };
 

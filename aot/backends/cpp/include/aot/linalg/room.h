@@ -30,6 +30,7 @@ struct Room {
 
 // A routine whose records are finished as they are computed; others put each in order afterwards.
 struct Finished {
+  static constexpr bool kLower = false;  // whether it reads lower triangles of a alone
   template <class Args, class T>
   static AOT_INLINE void finish(const Args&, T*) {}
 };
@@ -41,7 +42,21 @@ template <class T>
 struct Seen {
   const T* at;
   int64_t row, col;
+  AOT_INLINE T get(int64_t i, int64_t j) const { return at[i * row + j * col]; }
+  AOT_INLINE Seen from(int64_t i, int64_t j) const { return {at + i * row + j * col, row, col}; }
+  AOT_INLINE Seen turned() const { return {at, col, row}; }
 };
+
+// `count` elements `step` apart; the parts of complex numbers are 2 apart.
+template <class T>
+AOT_INLINE void copy_row(const T* from, int64_t step, int64_t count, T* to) {
+  constexpr int kWide = native_lanes<T>();
+  int64_t j = 0;
+  if (step == 2) {
+    for (; j + kWide <= count; j += kWide) store(to + j, load_strided<T, kWide>(from + 2 * j, 2));
+  }
+  for (; j < count; ++j) to[j] = from[j * step];
+}
 
 // The matrix as dense rows, zeros beside it up to the end of its last panel. Tiles keep what is
 // read across rows in a cache.
@@ -53,8 +68,7 @@ void copy_in(Seen<T> from, int64_t rows, int64_t columns, T* to, int64_t ld) {
     for (int64_t j0 = 0; j0 < columns; j0 += kTile) {
       const int64_t j1 = min64(j0 + kTile, columns);
       for (int64_t i = i0; i < i1; ++i) {
-        const T* const in = from.at + i * from.row;
-        for (int64_t j = j0; j < j1; ++j) to[i * ld + j] = in[j * from.col];
+        copy_row(from.at + i * from.row + j0 * from.col, from.col, j1 - j0, to + i * ld + j0);
       }
     }
     for (int64_t i = i0; i < i1; ++i) {

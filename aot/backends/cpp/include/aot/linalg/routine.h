@@ -14,6 +14,9 @@
 #ifndef AOT_LINALG_ROUTINE_H_
 #define AOT_LINALG_ROUTINE_H_
 
+#include <type_traits>
+
+#include "aot/linalg/dense.h"
 #include "aot/linalg/lanes.h"
 
 namespace aot::linalg {
@@ -25,10 +28,13 @@ struct RoutineConfig {
   static constexpr bool BACK = false;                 // of Reflections
   static constexpr bool VALUES = false;               // of Eigh and Svd: no vectors
   static constexpr bool HERMITIAN = false;            // of Ldl
+  static constexpr bool SOLUTION = false;             // of Solve: no factors
+  static constexpr bool COMPLEX = false;              // of what is written for both kinds
   static constexpr bool ALONE = false;                // small matrices one by one, too
 };
 
-// a (batch, m, n) and, for some, b (batch, its rows, r). Strides are in elements.
+// a (batch, m, n) and, for some, b (batch, its rows, r). Strides are in elements. Complex matrices
+// have twice as many rows: the imaginary parts lie below the real ones, or with COMPLEX anywhere.
 template <class Cfg>
 struct RoutineArgs {
   using T = typename Cfg::A;
@@ -36,13 +42,63 @@ struct RoutineArgs {
   int64_t a_batch, a_row, a_col;
   const T* b;
   int64_t b_batch, b_row, b_col;
+  const T *a_im, *b_im;
+  int64_t a_im_batch, a_im_row, a_im_col, b_im_batch, b_im_row, b_im_col;
   int64_t batch, m, n, r;
   int64_t record;  // elements
 
   Seen<T> matrix_a(int64_t k) const { return {a + k * a_batch, a_row, a_col}; }
   Seen<T> matrix_b(int64_t k) const { return {b + k * b_batch, b_row, b_col}; }
-  bool small() const { return !Cfg::ALONE && m <= kSmall && n <= kSmall && r <= kSmall; }
+  // Matrices side by side, and alone.
+  using Side = std::conditional_t<Cfg::COMPLEX, ComplexLaneMatrix<T>, LaneMatrix<T>>;
+  using Whole = std::conditional_t<Cfg::COMPLEX, ComplexDense<T>, Dense<T>>;
+  static constexpr int64_t kParts = Side::kParts;
+
+  int64_t rows() const { return m / kParts; }
+  Batches batches_a() const { return {a_batch, a_im_batch}; }
+  Batches batches_b() const { return {b_batch, b_im_batch}; }
+  auto operand_a(int64_t k) const {
+    if constexpr (Cfg::COMPLEX) {
+      return ComplexSeen<T>{matrix_a(k), {a_im + k * a_im_batch, a_im_row, a_im_col}};
+    } else {
+      return matrix_a(k);
+    }
+  }
+  auto operand_b(int64_t k) const {
+    if constexpr (Cfg::COMPLEX) {
+      return ComplexSeen<T>{matrix_b(k), {b_im + k * b_im_batch, b_im_row, b_im_col}};
+    } else {
+      return matrix_b(k);
+    }
+  }
+  static Side side(T* at, int64_t count, int64_t columns) {
+    if constexpr (Cfg::COMPLEX) {
+      return Side(at, count, columns);
+    } else {
+      return Side{at, columns};
+    }
+  }
+
+  bool small() const { return !Cfg::ALONE && rows() <= kSmall && n <= kSmall && r <= kSmall; }
 };
+
+// Fetches matrices of a batch that come next, while they are a small part of the first cache:
+// several streams at once are more than hardware guesses.
+template <bool LOWER = false, class T>
+AOT_INLINE void fetch(Seen<T> first, int64_t batch, int64_t count, int64_t rows, int64_t columns) {
+  constexpr int64_t kLine = 64 / int64_t(sizeof(T)), kMost = 8192 / int64_t(sizeof(T));
+  const int64_t wide = columns * first.col;
+  if (first.col < 1 || first.col > 2 || batch == 0 || count * rows * wide > kMost) return;
+  const bool dense = !LOWER && first.row == wide;
+  const int64_t each = dense ? rows * wide : wide, lines = dense ? 1 : rows;
+  for (int64_t k = 0; k < count; ++k) {
+    for (int64_t i = 0; i < lines; ++i) {
+      const T* const at = first.at + k * batch + i * first.row;
+      const int64_t end = LOWER ? min64(each, (i + 1) * first.col) : each;
+      for (int64_t j = 0; j < end; j += kLine) __builtin_prefetch(at + j);
+    }
+  }
+}
 
 template <class Routine, class Cfg, class Epi>
 AOT_INLINE void routine(const RoutineArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
@@ -65,7 +121,11 @@ AOT_INLINE void routine(const RoutineArgs<Cfg>& p, int64_t begin, int64_t end, v
     T* const records = room.take<T>(p.record * kLanes<T>);
     T* const apart = room.take<T>(ld * kLanes<T>);
     for (int64_t k = first; k < last; k += kLanes<T>) {
-      const int64_t lanes = min64(kLanes<T>, last - k);
+      const int64_t lanes = min64(kLanes<T>, last - k), next = k + kLanes<T>;
+      if (next + kLanes<T> <= last) {
+        fetch<Routine::kLower>(p.matrix_a(next), p.a_batch, kLanes<T>, p.rows(), p.n);
+        if (p.b) fetch(p.matrix_b(next), p.b_batch, kLanes<T>, p.n, p.r);
+      }
       Routine::lanes(p, k, lanes, records, room);
       separate(records, p.record, apart, ld);
       for (int64_t l = 0; l < lanes; ++l) Routine::finish(p, apart + l * ld);

@@ -13,60 +13,97 @@ struct Triangle {
   static constexpr bool kUpper = UPPER, kUnit = UNIT;
 };
 
-// Rows x[k] (`columns` wide, whole vectors) of at most a panel of unknowns.
-template <class Shape, class T>
-void solve_block(Seen<T> t, int64_t n, T* x, int64_t ld, int64_t columns) {
+// Rows of x (`columns` wide, whole vectors) of at most a panel of unknowns.
+template <class Shape, class A, class M>
+void solve_block(A t, int64_t n, M x, int64_t columns) {
+  using T = typename M::Element;
+  using N = typename M::Number;
   constexpr int kWide = 2 * native_lanes<T>() < kPanel ? 2 * native_lanes<T>() : int(kPanel);
-  using V = Vec<T, kWide>;
   for (int64_t c = 0; c < columns; c += kWide) {
     for (int64_t step = 0; step < n; ++step) {
       const int64_t i = Shape::kUpper ? n - 1 - step : step;
-      V sum = load<T, kWide>(x + i * ld + c);
-      const T* const row = t.at + i * t.row;
+      auto sum = x.template wide<kWide>(i, c);
       const int64_t from = Shape::kUpper ? i + 1 : 0, to = Shape::kUpper ? n : i;
       for (int64_t k = from; k < to; ++k) {
-        sum = fnma(V(row[k * t.col]), load<T, kWide>(x + k * ld + c), sum);
+        sum = less_product(spread<kWide>(N(t.get(i, k))), x.template wide<kWide>(k, c), sum);
       }
-      if constexpr (!Shape::kUnit) sum = sum / V(row[i * t.col]);
-      store(x + i * ld + c, sum);
+      if constexpr (!Shape::kUnit) {
+        const auto by = spread<kWide>(N(t.get(i, i)));
+        sum = Divisor<decltype(sum)>(by)(sum);
+      }
+      x.template set_wide<kWide>(i, c, sum);
     }
   }
 }
 
 // Halves, so that nearly all of it is products; x has whole panels and ends with zeros.
-template <class Shape, class T>
-void solve_triangle(Seen<T> t, int64_t n, T* x, int64_t ld, int64_t columns, Room room) {
-  if (n <= kPanel) return solve_block<Shape>(t, n, x, ld, round_up(columns, kPanel));
+template <class Shape, class A, class M>
+void solve_triangle(A t, int64_t n, M x, int64_t columns, Room room) {
+  if (n <= kPanel) return solve_block<Shape>(t, n, x, round_up(columns, kPanel));
   const int64_t half = round_up(n / 2, kPanel), rest = n - half;
-  const Seen<T> last{t.at + half * (t.row + t.col), t.row, t.col};
-  T* const below = x + half * ld;
+  const A last = t.from(half, half);
+  const M below = x.from(half, 0);
   if constexpr (Shape::kUpper) {
-    solve_triangle<Shape>(last, rest, below, ld, columns, room);
-    const Seen<T> beside{t.at + half * t.col, t.row, t.col};
-    subtract_product(half, columns, rest, beside, below, ld, x, ld, room);
-    solve_triangle<Shape>(t, half, x, ld, columns, room);
+    solve_triangle<Shape>(last, rest, below, columns, room);
+    subtract_product(half, columns, rest, t.from(0, half), below, x, room);
+    solve_triangle<Shape>(t, half, x, columns, room);
   } else {
-    solve_triangle<Shape>(t, half, x, ld, columns, room);
-    const Seen<T> under{t.at + half * t.row, t.row, t.col};
-    subtract_product(rest, columns, half, under, x, ld, below, ld, room);
-    solve_triangle<Shape>(last, rest, below, ld, columns, room);
+    solve_triangle<Shape>(t, half, x, columns, room);
+    subtract_product(rest, columns, half, t.from(half, 0), x, below, room);
+    solve_triangle<Shape>(last, rest, below, columns, room);
   }
 }
 
-// The same for matrices side by side.
-template <class Shape, class T>
-void solve_lanes(LaneMatrix<T> t, int64_t n, LaneMatrix<T> x) {
-  using V = Lanes<T>;
-  for (int64_t step = 0; step < n; ++step) {
-    const int64_t i = Shape::kUpper ? n - 1 - step : step;
-    const int64_t from = Shape::kUpper ? i + 1 : 0, to = Shape::kUpper ? n : i;
-    for (int64_t c = 0; c < x.columns; ++c) {
-      V sum = x.get(i, c);
-      for (int64_t k = from; k < to; ++k) sum = fnma(t.get(i, k), x.get(k, c), sum);
-      if constexpr (!Shape::kUnit) sum = sum / t.get(i, i);
-      x.set(i, c, sum);
+// Rows whose sums are computed at the same time, so that products need not wait for each other.
+inline constexpr int kRows = 4;
+
+// Unknowns `step` to `step + R - 1` of C columns from c on, in the order in which they are found.
+template <class Shape, int R, int C, class M>
+AOT_INLINE void solve_rows(M t, int64_t n, M x, int64_t step, int64_t c) {
+  using N = typename M::Number;
+  const auto row = [=](int64_t k) { return Shape::kUpper ? n - 1 - k : k; };
+  N sum[R][C];
+  AOT_UNROLL for (int r = 0; r < R; ++r) {
+    AOT_UNROLL for (int q = 0; q < C; ++q) sum[r][q] = x.get(row(step + r), c + q);
+  }
+  for (int64_t k = 0; k < step; ++k) {
+    N known[C];
+    AOT_UNROLL for (int q = 0; q < C; ++q) known[q] = x.get(row(k), c + q);
+    AOT_UNROLL for (int r = 0; r < R; ++r) {
+      const N by = t.get(row(step + r), row(k));
+      AOT_UNROLL for (int q = 0; q < C; ++q) sum[r][q] = less_product(by, known[q], sum[r][q]);
     }
   }
+  AOT_UNROLL for (int r = 0; r < R; ++r) {
+    const int64_t i = row(step + r);
+    AOT_UNROLL for (int k = 0; k < r; ++k) {
+      const N by = t.get(i, row(step + k));
+      AOT_UNROLL for (int q = 0; q < C; ++q) {
+        sum[r][q] = less_product(by, sum[k][q], sum[r][q]);
+      }
+    }
+    if constexpr (!Shape::kUnit) {
+      const Divisor<N> by(t.get(i, i));
+      AOT_UNROLL for (int q = 0; q < C; ++q) sum[r][q] = by(sum[r][q]);
+    }
+    AOT_UNROLL for (int q = 0; q < C; ++q) x.set(i, c + q, sum[r][q]);
+  }
+}
+template <class Shape, int R, class M>
+AOT_INLINE void solve_columns(M t, int64_t n, M x, int64_t step) {
+  constexpr int kBeside = M::kParts == 1 ? 2 : 1;  // as many sums as registers hold
+  const int64_t columns = x.columns;
+  int64_t c = 0;
+  for (; c + kBeside <= columns; c += kBeside) solve_rows<Shape, R, kBeside>(t, n, x, step, c);
+  for (; c < columns; ++c) solve_rows<Shape, R, 1>(t, n, x, step, c);
+}
+
+// The same for matrices side by side.
+template <class Shape, class M>
+void solve_lanes(M t, int64_t n, M x) {
+  int64_t step = 0;
+  for (; step + kRows <= n; step += kRows) solve_columns<Shape, kRows>(t, n, x, step);
+  for (; step < n; ++step) solve_columns<Shape, 1>(t, n, x, step);
 }
 
 }  // namespace aot::linalg

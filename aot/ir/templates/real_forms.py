@@ -1,0 +1,242 @@
+"""Routines of complex matrices, and of determinants, by those that every device has.
+
+X + iY acts on pairs of parts as [[X, -Y], [Y, X]]: inverses and solutions are those of such real
+matrices. With the parts side by side, each element x + iy a block [[x, -y], [y, x]], triangles stay
+triangles where the diagonal is real. A Hermitian matrix' factor is then the real factor of such
+blocks, and a triangular system is one of them when its rows are divided by the diagonal.
+
+Operands' imaginary parts come apart; a record has all real parts of a result before the imaginary
+ones (`general_linalg.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aot.ir.nests import Axis, LoopNest, Store, View
+from aot.ir.scalar import Node, binary, cast, const, index_value, reduce_, unary, where
+from aot.ir.templates.base import LoopOp
+from aot.ir.templates.builder import NestBuilder
+from aot.ir.templates.library import LibraryCall, LibraryRoutine, Sizes
+from aot.ir.templates.linalg import ROUTINES
+from aot.symbolic import Expr, FloorDiv, Modulo, integer
+
+_TWO = integer(2)
+
+
+def _same(info: Node) -> Node:
+    return info
+
+
+class _Form:
+    """What the forms of one call declare."""
+
+    def __init__(self, call: LibraryCall, builder: NestBuilder) -> None:
+        self.call = call
+        self.builder = builder
+        self.dtype = builder.dtype(call.output.buffer).compute
+        self.ops: list[LoopOp] = []
+
+    def element(self, view: View | None, row: Expr, column: Expr, batch: Expr) -> Node:
+        """Of an operand."""
+        assert view is not None
+        places = zip((a.symbol for a in view.axes), (batch, row, column), strict=True)
+        return self.builder.load(view, dict(places))
+
+    def matrices(
+        self, name: str, like: View, columns: Expr, body: Callable[[Expr, Expr, Expr], Node]
+    ) -> View:
+        """New matrices with twice as many rows as `like`, of body(batch, row, column)."""
+        batch, row, column = like.axes
+        rows = (2 * row.extent).expand()
+        axes = (batch, Axis(row.symbol, rows), Axis(column.symbol, columns))
+        point = tuple(a.symbol for a in axes)
+        dtype = self.builder.dtype(like.buffer)
+        temp = self.builder.temp(f"{self.call.name}_{name}", dtype, tuple(a.extent for a in axes))
+        store = Store(temp, point, cast(body(*point), dtype))
+        self.ops.append(LoopNest(temp, axes, (), (store,), self.call.origin))
+        return View(temp, axes, point)
+
+    def called(
+        self, routine: LibraryRoutine, a: View, b: View | None = None, options: tuple[str, ...] = ()
+    ) -> tuple[View, Sizes]:
+        """Records of another routine."""
+        row, place = self.call.output.axes
+        sizes = Sizes(a.axes[1].extent, a.axes[2].extent, self.call.sizes.r)
+        width = routine.record(sizes)
+        name, dtype = f"{self.call.name}_real", self.builder.dtype(self.call.output.buffer)
+        self.builder.temp(name, dtype, (row.extent, width))
+        output = View(name, (row, Axis(place.symbol, width)), (row.symbol, place.symbol))
+        self.ops.append(LibraryCall(name, output, self.call.origin, a, routine, b, options=options))
+        return output, sizes
+
+    def read(self, records: View, place: Expr, mask: Node | None = None) -> Node:
+        """The element of a record at that place."""
+        return self.builder.load(records, {records.axes[1].symbol: place}, mask)
+
+    def done(self, value: Node, reduction: tuple[Axis, ...] = ()) -> list[LoopOp]:
+        """All of it, once the record's element at a place is known."""
+        call = self.call
+        store = call.stored(value, self.builder)
+        nest = LoopNest(call.name, call.output.axes, reduction, (store,), call.origin)
+        return [*self.ops, nest]
+
+    def parts(
+        self,
+        records: View,
+        count: Expr,
+        place: Expr,
+        info: Expr | None = None,
+        last: Callable[[Node], Node] = _same,
+    ) -> list[LoopOp]:
+        """Records of `count` numbers, and behind them perhaps last(info)."""
+        column = index_value(self.call.output.axes[1].symbol)
+        if info is None:
+            return self.done(self.read(records, place))
+        inside = binary("lt", column, index_value(count))
+        value = self.read(records, place, inside)
+        return self.done(where(inside, value, last(self.read(records, info))))
+
+
+def _lt(a: Expr, b: Expr) -> Node:
+    return binary("lt", index_value(a), index_value(b))
+
+
+def _eq(a: Expr, b: Expr) -> Node:
+    return binary("eq", index_value(a), index_value(b))
+
+
+def _alternating(place: Expr, n: Expr, columns: Expr) -> tuple[Expr, Expr]:
+    """Of an element of a record of parts: its row where those of either part alternate; column."""
+    row = FloorDiv(place, columns)
+    return Modulo(row, n) * 2 + FloorDiv(row, n), Modulo(place, columns)
+
+
+def _blocks(form: _Form, over_diagonal: bool) -> View:
+    """Each element as a block of 2 x 2; the diagonal counts as real, or is what rows are over."""
+    a, n = form.call.a, form.call.sizes.n
+
+    def body(batch: Expr, row: Expr, column: Expr) -> Node:
+        i, j = FloorDiv(row, _TWO), FloorDiv(column, _TWO)
+        re, im = (form.element(part, i, j, batch) for part in (a, form.call.a_im))
+        if over_diagonal:
+            re, im = _over(form, (re, im), batch, i)
+        own = const(0.0, im.dtype)
+        im = where(_eq(i, j), own, im)
+        below, right = Modulo(row, _TWO), Modulo(column, _TWO)
+        signed = where(_lt(below, right), unary("neg", im), im)
+        return where(_eq(below, right), re, signed)
+
+    return form.matrices("blocks", a, 2 * n, body)
+
+
+def _over(form: _Form, z: tuple[Node, Node], batch: Expr, i: Expr) -> tuple[Node, Node]:
+    """z over the matrix' element (i, i)."""
+    re, im = z
+    c, d = (form.element(part, i, i, batch) for part in (form.call.a, form.call.a_im))
+
+    def products(op: str, p: Node, q: Node) -> Node:
+        return binary(op, binary("mul", p, c), binary("mul", q, d))
+
+    size = products("add", c, d)
+    return binary("div", products("add", re, im), size), binary(
+        "div", products("sub", im, re), size
+    )
+
+
+def cholesky(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """By the factor of blocks."""
+    form, n = _Form(call, builder), call.sizes.n
+    records, sizes = form.called(ROUTINES["cholesky"], _blocks(form, over_diagonal=False))
+    row, column = _alternating(call.output.axes[1].symbol, n, n)
+    info, _ = ROUTINES["cholesky"].place("info", sizes)
+
+    def halved(value: Node) -> Node:
+        half = binary("mul", binary("add", value, const(1.0, value.dtype)), const(0.5, value.dtype))
+        return unary("floor", half)
+
+    return form.parts(records, 2 * n * n, row * (2 * n) + column * 2, info, halved)
+
+
+def triangular(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """By blocks; what is divided by the diagonal has ones there."""
+    assert call.b is not None
+    form, given, (n, r) = _Form(call, builder), call.b, (call.sizes.n, call.sizes.r)
+    unit = "unit" in call.options
+
+    def body(batch: Expr, row: Expr, column: Expr) -> Node:
+        i = FloorDiv(row, _TWO)
+        re, im = (form.element(part, i, column, batch) for part in (given, call.b_im))
+        if not unit:
+            re, im = _over(form, (re, im), batch, i)
+        return where(_eq(Modulo(row, _TWO), integer(0)), re, im)
+
+    sides = form.matrices("rows", given, r, body)
+    options = tuple(sorted({*call.options, "unit"}))
+    matrices = _blocks(form, over_diagonal=not unit)
+    records, _ = form.called(ROUTINES["triangular"], matrices, sides, options)
+    row, column = _alternating(call.output.axes[1].symbol, n, r)
+    return form.parts(records, 2 * n * r, row * r + column)
+
+
+def _doubled(form: _Form) -> View:
+    """[[X, -Y], [Y, X]]."""
+    a, n = form.call.a, form.call.sizes.n
+
+    def body(batch: Expr, row: Expr, column: Expr) -> Node:
+        below, right = (unary("not", _lt(i, n)) for i in (row, column))
+        at = Modulo(row, n), Modulo(column, n), batch
+        re, im = (form.element(part, *at) for part in (a, form.call.a_im))
+        other = where(right, unary("neg", im), im)
+        return where(binary("eq", below, right), re, other)
+
+    return form.matrices("doubled", a, 2 * n, body)
+
+
+def inverse(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """By the inverse of real matrices of twice the size, of which the left half is read."""
+    form, n = _Form(call, builder), call.sizes.n
+    records, sizes = form.called(ROUTINES["inverse"], _doubled(form))
+    place = call.output.axes[1].symbol
+    info, _ = ROUTINES["inverse"].place("info", sizes)
+    at = FloorDiv(place, n) * (2 * n) + Modulo(place, n)
+    return form.parts(records, 2 * n * n, at, info)
+
+
+def solve(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """By the solution of real systems of twice the size."""
+    form, (n, r) = _Form(call, builder), (call.sizes.n, call.sizes.r)
+    assert call.b is not None
+
+    def body(batch: Expr, row: Expr, column: Expr) -> Node:
+        at = Modulo(row, n), column, batch
+        re, im = (form.element(part, *at) for part in (call.b, call.b_im))
+        return where(_lt(row, n), re, im)
+
+    sides = form.matrices("sides", call.b, r, body)
+    records, sizes = form.called(ROUTINES["solve"], _doubled(form), sides)
+    (first, _), (info, _) = (ROUTINES["solve"].place(part, sizes) for part in ("x", "info"))
+    return form.parts(records, 2 * n * r, first + call.output.axes[1].symbol, info)
+
+
+def determinant(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """By the product of the pivots of real matrices."""
+    form, n = _Form(call, builder), call.sizes.n
+    records, sizes = form.called(ROUTINES["lu"], call.a)
+    (lu, _), (pivots, _) = (ROUTINES["lu"].place(part, sizes) for part in ("lu", "pivots"))
+    k = call.a.axes[1].symbol
+    value = form.read(records, lu + k * (n + 1))
+    chosen, own = form.read(records, pivots + k), cast(index_value(k + 1), form.dtype)
+    stays = binary("eq", chosen, own)
+
+    def signed(x: Node) -> Node:
+        return where(stays, x, unary("neg", x))
+
+    found = (
+        reduce_("prod", signed(value)),
+        reduce_("prod", signed(unary("sign", value))),
+        reduce_("sum", unary("log", unary("abs", value))),
+    )
+    place = call.output.axes[1].symbol
+    after = where(_eq(place, integer(1)), found[1], found[2])
+    return form.done(where(_eq(place, integer(0)), found[0], after), (Axis(k, n),))
