@@ -50,6 +50,8 @@ _NARROW_CODE = 1024
 
 _DIRECT_COLUMNS = 64
 _DIRECT_POINTS = 2048
+_CROSSED_COLUMNS = 16
+"""Channels of a tile whose input has them apart, and whose result has them together."""
 
 
 def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
@@ -57,7 +59,7 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
     conv = take_apart(kernel, graph, gpu)
     if conv.call.is_narrow(NARROW.get(conv.dtype.name, Narrow())):
         return _emit_narrow(conv, hints, gpu)
-    if _is_direct(conv):
+    if conv.call.is_direct(TINY_GROUP):
         return _emit_direct(conv, hints, gpu)
     size = ConvSize(
         rows=hints.volume(conv.positions),
@@ -70,15 +72,6 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
         rounded=conv.call.precision is not None,
     )
     return _emit_product(conv, conv_tile(size, gpu), gpu)
-
-
-def _is_direct(conv: Convolution) -> bool:
-    return (
-        conv.groups > 1
-        and is_int(conv.inputs)
-        and is_int(conv.outputs)
-        and int(conv.inputs) * int(conv.outputs) <= TINY_GROUP
-    )
 
 
 def _write_load(body: Body, pointer: str, address: str, masks: Sequence[str]) -> None:
@@ -267,12 +260,24 @@ def _direct_hooks(conv: Convolution, rows: int, columns: int) -> Hooks:
 def _direct_tile(conv: Convolution, hints: Hints, gpu: Gpu) -> tuple[int, int]:
     channels = hints.value(conv.channel.extent)
     points = hints.volume(conv.positions)
-    columns = min(_DIRECT_COLUMNS, power_above(channels))
-    rows = max(1, _DIRECT_POINTS // columns)
+    columns = min(_most_columns(conv), power_above(channels))
+    rows = max(1, min(_DIRECT_POINTS // columns, power_above(points)))
     across = -(-channels // columns)
     while rows > 8 and -(-points // rows) * across < gpu.units:
         rows //= 2
     return rows, columns
+
+
+def _most_columns(conv: Convolution) -> int:
+    """Channels of a tile: as many as are read together, or stored together.
+
+    Where channels lie apart in both, neighbours are places of one channel.
+    """
+    if conv.x.strides[1] == 1:
+        return _DIRECT_COLUMNS
+    stored = [conv.context.buffers[name].strides for name in conv.kernel.writes]
+    last = any(strides and len(strides) > 1 and strides[1] == 1 for strides in stored)
+    return _CROSSED_COLUMNS if last else 1
 
 
 def _emit_narrow(conv: Convolution, hints: Hints, gpu: Gpu) -> EmittedKernel:

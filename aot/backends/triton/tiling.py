@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.backends.guards import Guard
@@ -39,6 +39,12 @@ to 0.7 of 8 points (argmax of 147 elements, softmax of 1011, norms of 1104 and 1
 TURN_POINTS = 16
 """The same, of tiles that are walked in turns, or down their columns."""
 
+ALIGNED_BYTES = 16
+"""What rows along the last outer axis are a multiple of where they are vectors to the compiler."""
+
+LEAST_ROWS, MOST_ROWS = 8, 1.5
+"""Rows of a tile that are worth being counted along one axis, and the lanes that it may cost."""
+
 WHOLE_COLUMNS, HELD_COLUMNS = 64, 256
 """Points of a column that a tile holds; and where it is reduced more than once."""
 
@@ -72,6 +78,13 @@ WARP = 32
 CROSSING_LEAST = 16
 """Extent from which a loop that some access walks contiguously earns a tile dimension."""
 
+
+SHARING = 4
+"""Points along an axis that operands do not vary along, for which a program reads these once."""
+
+SHARED_BYTES, SHARED_PART = 1 << 18, 4
+"""What operands have in all that no first-level cache holds, and of what is read the least part
+(one in so many bytes)."""
 
 MOST_TURNS = 8
 """Tiles of one warp that a program computes in turn: more programs take long to start."""
@@ -138,8 +151,9 @@ def pieces_of(dim: TileDim) -> tuple[Piece, ...]:
 class RowTile:
     """Tile of a kernel with inner loops.
 
-    `rows`: the outer axes. `columns`: a dimension for each inner iteration space, by its extents;
-    `looped`: those that take several turns. `pieces`: by name, those that are several tiles.
+    `rows`: the outer axes, but for those `apart`, at one point of which a program is. `columns`: a
+    dimension for each inner iteration space, by its extents; `looped`: those that take several
+    turns. `pieces`: by name, those that are several tiles.
     """
 
     rows: TileDim
@@ -147,6 +161,7 @@ class RowTile:
     looped: frozenset[str]
     warps: int
     pieces: Mapping[str, tuple[Piece, ...]]
+    apart: tuple[Axis, ...] = ()
 
 
 def power_above(number: int) -> int:
@@ -182,7 +197,35 @@ def point_tile(
         block = min(block, LONG_BODY_POINTS)
         dim = TileDim("x", kernel.outer, block, 0)
         return PointTile((dim,), max(1, block // (WARP * each)))
-    return PointTile((TileDim("x", kernel.outer, block, 0),), max(1, min(4, block // 128)))
+    warps = max(1, min(4, block // 128))
+    shared = _shared_axis(kernel, context, hints)
+    if shared is not None and block >= SHARING * WARP * THREAD_POINTS:
+        rest = tuple(a for a in kernel.outer if a != shared)
+        dims = TileDim("y", (shared,), SHARING, 0), TileDim("x", rest, block // SHARING, 1)
+        return PointTile(dims, warps)
+    return PointTile((TileDim("x", kernel.outer, block, 0),), warps)
+
+
+def _shared_axis(kernel: NestKernel, context: KernelContext, hints: Hints) -> Axis | None:
+    """An axis along which large operands are the same, which are a good part of what is read.
+
+    Read anew at each of its points they would come from the second-level cache, which then has more
+    to do than memory.
+    """
+    bytes_of: dict[Axis, int] = dict.fromkeys(kernel.outer[:-1], 0)
+    total = 0
+    for access in _reads(kernel):
+        buffer = context.buffers[access.buffer]
+        size, count = buffer.dtype.itemsize, hints.elements(buffer.shape)
+        total += size
+        if access.binds or count * size < SHARED_BYTES:
+            continue
+        offset = context.offset(access.buffer, access.index)
+        for axis in bytes_of:
+            bytes_of[axis] += size * (axis.symbol not in offset.free_symbols)
+    wide = (a for a in bytes_of if hints.value(a.extent) >= SHARING)
+    best = max(wide, key=lambda axis: bytes_of[axis], default=None)
+    return best if best is not None and SHARED_PART * bytes_of[best] >= total else None
 
 
 def _repeats(kernel: NestKernel) -> bool:
@@ -208,6 +251,12 @@ def _warp_tile(
     few = bool(guards) and rest <= CHEAP_REST
     dim = TileDim("x", kernel.outer, wide, 0)
     return PointTile((dim,), 1, turns, WARP_REGISTERS if few else 0)
+
+
+def _reads(kernel: NestKernel) -> list[Access]:
+    """What the kernel reads of memory, each once."""
+    found = dict.fromkeys(n.attr for n in loads(_roots(kernel)))
+    return [a for a in found if isinstance(a, Access) and a.buffer not in kernel.local]
 
 
 def _roots(kernel: NestKernel) -> list[Node]:
@@ -266,11 +315,13 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
         spaces.setdefault(tuple(a.extent for a in stage.order), stage)
     rows = max(1, hints.volume(kernel.outer))
     longest = max(hints.volume(s.order) for s in spaces.values())
-    across = any(_rows_contiguous(kernel, s, context) for s in spaces.values())
+    across = any(_rows_contiguous(kernel, s, context, kernel.outer) for s in spaces.values())
     held = across and len(kernel.stages) > 1 and WHOLE_COLUMNS < longest <= HELD_COLUMNS
     block = _row_block(rows, longest, across, units)
     size = _widest_element(kernel)
     block = min(block, HELD_BYTES // size // power_above(longest)) if held else block
+    wide = _own_rows(kernel, context, hints, block) if across else 0
+    block = wide or block
     columns: dict[tuple[Expr, ...], TileDim] = {}
     looped: set[str] = set()
     for extents, stage in spaces.items():
@@ -290,7 +341,31 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     while warps * WARP * THREAD_POINTS < widest and warps * (rows // block) < BUSY_WARPS * units:
         warps *= 2
     warps = min(16, warps)
-    return RowTile(TileDim("x", kernel.outer, block, 0), columns, frozenset(looped), warps, pieces)
+    outer = kernel.outer[-1:] if wide else kernel.outer
+    dim = TileDim("x", outer, block, 0)
+    apart = kernel.outer[:-1] if wide else ()
+    return RowTile(dim, columns, frozenset(looped), warps, pieces, apart)
+
+
+def _own_rows(kernel: NestKernel, context: KernelContext, hints: Hints, most: int) -> int:
+    """Rows of a tile that counts along the last outer axis alone; 0: along all of them together.
+
+    Where memory runs along that axis and its extent is odd, the compiler does not see neighbours
+    among rows that are counted through all axes, and reads each by itself, across the tile.
+    """
+    if len(kernel.outer) < 2 or most < LEAST_ROWS:
+        return 0
+    extent = hints.value(kernel.outer[-1].extent)
+    size = min((context.buffers[a.buffer].dtype.itemsize for a in _reads(kernel)), default=4)
+    exact = kernel.outer[-1].extent.is_Integer and extent * size % ALIGNED_BYTES == 0
+    if exact or not any(
+        _rows_contiguous(kernel, s, context, kernel.outer[-1:]) for s in kernel.stages
+    ):
+        return 0
+    covered = {s: -(-extent // s) * s for s in (most, most // 2) if s >= LEAST_ROWS}
+    least = min(covered.values())
+    best = max(s for s, lanes in covered.items() if lanes * 8 <= least * 9)
+    return best if covered[best] <= MOST_ROWS * extent else 0
 
 
 def _widest_element(kernel: NestKernel) -> int:
@@ -321,9 +396,11 @@ def _row_points(kernel: NestKernel, context: KernelContext, longest: int) -> int
     return points
 
 
-def _rows_contiguous(kernel: NestKernel, stage: Stage, context: KernelContext) -> bool:
-    """True when the stage's largest reads are contiguous along the outer axes, not the inner."""
-    if not kernel.outer or not stage.order:
+def _rows_contiguous(
+    kernel: NestKernel, stage: Stage, context: KernelContext, outer: Sequence[Axis]
+) -> bool:
+    """True when the stage's largest reads are contiguous along outer axes, not the inner."""
+    if not outer or not stage.order:
         return False
     found = False
     for node in loads([r for n in stage.nests for r in n.roots]):
@@ -335,7 +412,7 @@ def _rows_contiguous(kernel: NestKernel, stage: Stage, context: KernelContext) -
         if any(_stride(offset, a.symbol) == 1 for a in stage.order):
             return False
         inner = any(a.symbol in offset.free_symbols for a in stage.order)
-        found |= inner and any(_stride(offset, a.symbol) == 1 for a in kernel.outer)
+        found |= inner and any(_stride(offset, a.symbol) == 1 for a in outer)
     return found
 
 

@@ -103,6 +103,11 @@ class TemplateCall(ABC):
         """The call with those of its attributes that are index expressions as numbers."""
         return self
 
+    @property
+    def is_partial(self) -> bool:
+        """True where a nest adds up what it computes, in the order of memory of its own result."""
+        return False
+
     # ---- float32 as TF32 ----
 
     def rounded(self) -> Self:
@@ -147,6 +152,10 @@ class TemplateCall(ABC):
     ) -> tuple[Axis, ...] | None:
         """Axes of a weight in the order in which it had better be stored anew; None: it stays."""
         return None
+
+    def followed(self, support: Support[Any]) -> str:
+        """The role whose layout suits the result best on a device; "": any layout is as good."""
+        return self.follows
 
     def packs(self, role: str, support: Support[Any]) -> bool:
         """Whether a weight of that role is stored anew for the kernel, so that any order serves."""

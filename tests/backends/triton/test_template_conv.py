@@ -140,6 +140,26 @@ CASES: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
         model(24, 48, 5, stride=2, padding=2, groups=24),
         (tensor(2, 24, 13, 13),),
     ),
+    "depthwise, channels first, stored last": lambda: (
+        model(
+            24,
+            24,
+            3,
+            HALF,
+            lambda y: y.contiguous(memory_format=torch.channels_last),
+            padding=1,
+            groups=24,
+        ),
+        (tensor(2, 24, 13, 13, dtype=HALF),),
+    ),
+    "depthwise, channels last, stored first": lambda: (
+        model(24, 24, 3, padding=1, stride=2, groups=24, after=lambda y: y.contiguous() + 1),
+        (tensor(2, 24, 13, 13, last=True),),
+    ),
+    "depthwise, one dimension": lambda: (
+        model(20, 20, 5, rank=1, padding=2, stride=2, groups=20),
+        (tensor(2, 20, 33),),
+    ),
     "depthwise, many taps": lambda: (
         model(20, 20, 9, padding=4, groups=20),
         (tensor(1, 20, 7, 7),),
@@ -239,6 +259,57 @@ def test_few_channels_are_read_where_they_lie() -> None:
         assert len(source.launches) == 1
         assert not source.graph.derived
         assert "conv_narrow(" in source.functions[0].text
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_depthwise_data_is_read_where_it_lies(stride: int) -> None:
+    """One launch, whichever order operands have; neighbours are places where channels are not."""
+    for last, columns in ((False, 1), (True, 32)):
+        module = model(24, 24, 3, padding=1, stride=stride, groups=24)
+        source = emitted(module, tensor(2, 24, 13, 13, last=last))
+        assert len(source.launches) == 1
+        assert f"COLUMNS={columns}," in source.functions[0].text
+
+
+def test_odd_channels_of_groups_have_zeros_behind_them() -> None:
+    x = tensor(2, 2 * 29, 32, 40, dtype=HALF, last=True)
+    module = model(2 * 29, 2 * 64, 3, HALF, padding=1, groups=2)
+    captured = capture_module(module, (x,))
+    (call,) = calls_of(kernels_of(captured))
+    assert call.x.axes[1].extent == 2 * 32
+    assert call.w.axes[1].extent == 32
+    check(captured, module, (x,))
+
+
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("dtype", [HALF, torch.float32])
+def test_deep_convolutions_of_few_results_are_groups_of_channels(
+    last: bool, dtype: torch.dtype
+) -> None:
+    module = model(256, 40, 3, dtype, F.relu, padding=1, stride=2)
+    x = tensor(1, 256, 9, 9, dtype=dtype, last=last)
+    captured = capture_module(module, (x,))
+    (call,) = calls_of(kernels_of(captured))
+    assert call.parts == call.groups > 1
+    assert call.w.axes[1].extent * call.parts == 256
+    stored = kernels_of(captured).buffers[call.output.buffer]
+    assert (stored.strides[1] == 1) == last
+    check(captured, module, (x,))
+
+
+def test_convolutions_of_many_results_stay_whole() -> None:
+    captured = capture_module(model(256, 64, 3, HALF, padding=1), (half(8, 256, 64, 64),))
+    (call,) = calls_of(kernels_of(captured))
+    assert call.groups == 1
+
+
+def test_outputs_that_would_lie_apart_are_copied_in_tiles() -> None:
+    """Phases of a transposed convolution lie side by side along rows; small ones are stored so."""
+    for side, launches in ((8, 1), (64, 2)):
+        conv = nn.ConvTranspose2d(16, 96, 3, stride=3).to(HALF)
+        assert len(emitted(Model(conv), half(1, 16, side, side).contiguous()).launches) >= launches
+        last = emitted(Model(conv.to(memory_format=torch.channels_last)), half(1, 16, side, side))
+        assert len(last.launches) == 1
 
 
 def test_where_few_channels_end() -> None:
