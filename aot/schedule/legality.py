@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from aot.ir.hints import Hints
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
-from aot.ir.nests import Axis, LoopNest, Store
+from aot.ir.nests import LoopNest
 from aot.ir.templates.base import TemplateCall
 from aot.ir.work import buffer_bytes
 from aot.schedule.cost import saved_bytes
@@ -20,7 +19,6 @@ from aot.schedule.matching import dependences, match
 from aot.schedule.prologue import attach_prologue
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.tile_kernels import tile_refusal
-from aot.symbolic import Expr, Symbol, integer, product, substitute
 
 TOLERATED_SHARE = 0.1
 """Part of the instructions that a fusion may add whatever it saves."""
@@ -169,53 +167,8 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
         joined = attach_epilogue(state.graph, a, b, parts=_near_parts(state, a.template))
         if isinstance(joined, str):
             return _no(joined)
-        far = _stored_apart(state, a.template, joined)
-        if far:
-            return _no(f"neighbours of the template's result would lie apart in {far}")
         return _yes("pointwise over the template's output: an epilogue", joined)
     return _fuse_nests(state, first, second)
-
-
-def _stored_apart(state: FusionState, call: TemplateCall, joined: Group) -> str:
-    """A large buffer where no neighbours of a tile's results are neighbours; "" for none.
-
-    Each element would be a store of its own there: the outputs of a transposed convolution, whose
-    phases lie side by side. A copy that is turned in tiles moves them in less time.
-    """
-    if state.machine.local_buffers:
-        return ""
-    axes = call.output.axes
-    for nest in joined.nests:
-        for store in nest.stores:
-            buffer = state.graph.buffers[store.buffer]
-            size = state.hints.elements(buffer.shape) * buffer.dtype.itemsize
-            if nest.axes != axes or store.binds or size < state.machine.large_bytes:
-                continue
-            at = _offset(state, store)
-            if at is not None and not any(_are_near(state, at, axes, a) for a in axes):
-                return store.buffer
-    return ""
-
-
-def _offset(state: FusionState, store: Store) -> Expr | None:
-    """Where an element is stored, in elements; None where strides are not known."""
-    strides = state.graph.buffers[store.buffer].strides
-    if strides is None:
-        return None
-    total: Expr = integer(0)
-    for index, stride in zip(store.index, strides, strict=True):
-        total = total + product((index, stride))
-    return total
-
-
-def _are_near(state: FusionState, at: Expr, axes: Sequence[Axis], axis: Axis) -> bool:
-    """True when the first two points of an axis are neighbours at that offset."""
-    if state.hints.value(axis.extent) < 2:
-        return False
-    first: dict[Symbol, Expr] = {a.symbol: integer(0) for a in axes}
-    second = {**first, axis.symbol: integer(1)}
-    step = substitute(at, second) - substitute(at, first)
-    return abs(state.hints.value(step)) == 1
 
 
 def _near_parts(state: FusionState, call: TemplateCall) -> bool:

@@ -329,7 +329,8 @@ class _Splitter:
             return _split_axis(nest, axis, parts)
         if self.machine.local_buffers or enough < self.machine.least_parts:
             return nest, None
-        if extent * others < self.machine.simple_points and extent * others < 2 * least:
+        across = least != self.machine.part_points
+        if extent * others < (2 * least if across else self.machine.simple_points):
             return nest, None
         return self._padded_axis(nest, axis, max(1, min(4 * enough, extent * others // least)))
 

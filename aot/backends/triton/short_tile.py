@@ -167,12 +167,17 @@ def accesses(kernel: FusedKernel, context: KernelContext, call: Resample | None)
                 assert isinstance(access, Access)
                 if access.buffer not in context.pointers:
                     continue
-                bound = _symbols(node.args[: len(access.binds)])
+                bound = _symbols(_placing(node.args[: len(access.binds)]))
                 reads.append((context.offset(access.buffer, access.index), bound))
             for store in nest.stores:
                 if store.buffer in context.pointers:
                     stores.append(context.offset(store.buffer, store.index))
     return Accesses(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(stores)), frozenset(valued))
+
+
+def _placing(nodes: Iterable[Node]) -> list[Node]:
+    """Of what says where to read, the tables: not what a reduction has found."""
+    return [n for n in nodes if not any(inner.op == "reduce" for inner in postorder([n]))]
 
 
 def _symbols(nodes: Iterable[Node]) -> frozenset[Symbol]:

@@ -115,6 +115,10 @@ class TemplateCall(ABC):
         known = any(f.name == "precision" for f in fields(self))
         return replace(self, **cast(dict[str, Any], {"precision": "tf32"})) if known else self
 
+    def is_rounded_by_eager(self, hints: Hints) -> bool:
+        """Whether eager's libraries, allowed to round to TF32, are likely to do so."""
+        return True
+
     @property
     def rounding(self) -> str | None:
         """What float32 operands are rounded to ("tf32"); None: they are exact."""

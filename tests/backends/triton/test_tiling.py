@@ -83,22 +83,3 @@ def test_parts_of_odd_columns_are_programs_of_their_own(kind: str, columns: int)
 def test_columns_of_whole_vectors_are_counted_through_all_parts() -> None:
     source = emitted(captured(lambda x: x.sum(0), (torch.empty(4096, 256),)))
     assert "i2 = x // (256)" in source.functions[1].text + source.functions[0].text
-
-
-def rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    low, high = x.chunk(2, -1)
-    return x * cos + torch.cat((-high, low), -1) * sin
-
-
-def test_large_operands_that_heads_share_are_read_once_for_several() -> None:
-    args = tensors((6, 2048, 64), (2048, 64), (2048, 64))
-    model = captured(rotary, args)
-    (function,) = emitted(model).functions
-    assert "y = tl.program_id(0) // (512) * 4 + tl.arange(0, 4)[:, None]" in function.text
-    check_close(model, rotary, args)
-
-
-def test_small_operands_that_rows_share_make_no_tile() -> None:
-    args = (torch.empty(4096, 512), torch.empty(512))
-    (function,) = emitted(captured(lambda x, b: x * b, args)).functions
-    assert "[:, None]" not in function.text
