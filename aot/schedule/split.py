@@ -329,10 +329,15 @@ class _Splitter:
             return _split_axis(nest, axis, parts)
         if self.machine.local_buffers or enough < self.machine.least_parts:
             return nest, None
+        count = min(4 * enough, extent * others // least)
         across = least != self.machine.part_points
-        if extent * others < (2 * least if across else self.machine.simple_points):
+        if (
+            count < self.machine.least_parts
+            if across
+            else extent * others < self.machine.simple_points
+        ):
             return nest, None
-        return self._padded_axis(nest, axis, max(1, min(4 * enough, extent * others // least)))
+        return self._padded_axis(nest, axis, count)
 
     def _part_points(self, nest: LoopNest, main: StridedAccess) -> int:
         """Points of a part of one result at least: fewer where a unit has many results at once."""

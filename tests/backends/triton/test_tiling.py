@@ -72,7 +72,7 @@ def test_places_are_found_in_one_tile() -> None:
 @pytest.mark.parametrize("columns", [177, 301])
 def test_parts_of_odd_columns_are_programs_of_their_own(kind: str, columns: int) -> None:
     """A tile's rows run along memory: counted through parts, too, no two would be neighbours."""
-    rows = tensors((700, columns))
+    rows = tensors((1100, columns))
     function = {"sum": lambda x: x.sum(0), "max": lambda x: x.max(0)[1], "var": lambda x: x.var(0)}
     model = captured(function[kind], rows)
     parts = emitted(model)
@@ -83,3 +83,11 @@ def test_parts_of_odd_columns_are_programs_of_their_own(kind: str, columns: int)
 def test_columns_of_whole_vectors_are_counted_through_all_parts() -> None:
     source = emitted(captured(lambda x: x.sum(0), (torch.empty(4096, 256),)))
     assert "i2 = x // (256)" in source.functions[1].text + source.functions[0].text
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((3000, 65), 0), ((2, 40000), 1)])
+def test_the_first_of_equal_infinities_is_found(shape: tuple[int, int], dim: int) -> None:
+    rows = (torch.full(shape, -float("inf")),)
+    check_close(captured(lambda x: x.argmax(dim), rows), lambda x: x.argmax(dim), rows)
+    rows = (torch.full(shape, float("inf")),)
+    check_close(captured(lambda x: x.argmin(dim), rows), lambda x: x.argmin(dim), rows)
