@@ -76,7 +76,7 @@ def short_tile(
         return None
     results = hints.volume(kernel.outer)
     points = max(hints.volume(s.order) for s in kernel.stages)
-    if points > FEW_POINTS and results < MANY_RESULTS:
+    if points > FEW_POINTS and (results < MANY_RESULTS or _finds_places(kernel)):
         return None
     touched = accesses(kernel, context, None)
     fitting = MOST_CODE // max(1, *(_code(s, hints) for s in kernel.stages))
@@ -104,6 +104,12 @@ def short_tile(
     return ShortTile(
         TileDim("x", rows, high, 0), TileDim("y", columns, across, 1), merged, apart, warps
     )
+
+
+def _finds_places(kernel: NestKernel) -> bool:
+    """True where each point of a reduction is a chain of comparisons behind the one before."""
+    nodes = postorder([r for s in kernel.stages for n in s.nests for r in n.roots])
+    return any(n.op == "reduce" and n.attr in ("argmin", "argmax") for n in nodes)
 
 
 def _is_short(stage: Stage) -> bool:

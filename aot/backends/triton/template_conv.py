@@ -22,7 +22,7 @@ from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis
 from aot.ir.templates.conv import Narrow
-from aot.symbolic import Expr, Symbol, ceil_div, integer, is_int, product, substitute, var
+from aot.symbolic import Expr, ceil_div, integer, is_int, product, var
 
 TINY_GROUP = 8
 """Products of a group's input and output channels up to which tensor cores are not worth it."""
@@ -78,7 +78,7 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
         last=conv.last,
         rounded=conv.call.precision is not None,
     )
-    return _emit_product(conv, conv_tile(size, gpu), gpu, turned=_is_turned(conv, hints))
+    return _emit_product(conv, conv_tile(size, gpu), gpu)
 
 
 def _write_load(body: Body, pointer: str, address: str, masks: Sequence[str]) -> None:
@@ -87,31 +87,7 @@ def _write_load(body: Body, pointer: str, address: str, masks: Sequence[str]) ->
     body.writer.line(f"return tl.load({pointer} + ({address}){masked})")
 
 
-def _is_turned(conv: Convolution, hints: Hints) -> bool:
-    """True where neighbouring places lie nearer in what is stored than neighbouring channels.
-
-    The compiler has lanes of a warp along the last dimension where it sees no vectors, as along
-    rows of odd length, or phases of a transposed convolution.
-    """
-    view, kernel = conv.call.output, conv.kernel
-    stored = [(view.buffer, view.index)] if view.buffer in kernel.writes else []
-    nests = [nest for stage in kernel.stages for nest in stage.nests]
-    stored += [(s.buffer, s.index) for n in nests for s in n.stores if not s.binds]
-    offsets = [conv.context.offset(*s) for s in stored if s[0] in conv.context.pointers]
-    if not offsets:
-        return False
-    origin: dict[Symbol, Expr] = {axis.symbol: integer(0) for axis in view.axes}
-
-    def step(axis: Axis) -> int:
-        near = substitute(offsets[-1], {**origin, axis.symbol: integer(1)})
-        return abs(hints.value(near - substitute(offsets[-1], origin)))
-
-    places = [step(axis) for axis in conv.positions if axis.extent != 1]
-    channel = step(conv.channel) if conv.outputs != 1 else 0
-    return bool(places) and channel != 0 and min(places) < channel
-
-
-def _emit_product(conv: Convolution, tile: ConvTile, gpu: Gpu, *, turned: bool) -> EmittedKernel:
+def _emit_product(conv: Convolution, tile: ConvTile, gpu: Gpu) -> EmittedKernel:
     down = ceil_div(product([a.extent for a in conv.positions]), tile.rows)
     across = ceil_div(conv.outputs, tile.columns)
     blocks = ceil_div(conv.inputs, tile.depth)
@@ -128,15 +104,14 @@ def _emit_product(conv: Convolution, tile: ConvTile, gpu: Gpu, *, turned: bool) 
         "SUMS": sums_type(conv.dtype),
         "X_ROUNDED": str("x" in conv.call.prepared),
         "W_ROUNDED": str("w" in conv.call.prepared),
-        "TURNED": str(turned),
     }
     grid = line_grid(product((integer(conv.groups), down, across)))
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
-    hooks = _product_hooks(conv, tile, turned=turned)
+    hooks = _product_hooks(conv, tile)
     return hooks.emit(conv.kernel, "conv_product", arguments, grid, options, early=False)
 
 
-def _product_hooks(conv: Convolution, tile: ConvTile, *, turned: bool) -> Hooks:
+def _product_hooks(conv: Convolution, tile: ConvTile) -> Hooks:
     hooks = Hooks(conv.context)
     rows = TileDim("m", conv.positions, tile.rows, 0)
     with hooks.function("rows", "group", "m") as body:
@@ -172,8 +147,8 @@ def _product_hooks(conv: Convolution, tile: ConvTile, *, turned: bool) -> Hooks:
             step = f"k[:, None] * ({conv.text(run)})"
         _write_load(body, pointers[conv.w.buffer], f"w + ({step})", [*body.masks(("n",)), *rest])
     with hooks.function("finish", "group", "m", "n", "acc") as body:
-        body.take_dim(replace(rows, position=int(turned)))
-        _take_channels(body, conv, tile, through=True, position=int(not turned))
+        body.take_dim(rows)
+        _take_channels(body, conv, tile, through=True)
         finish_tile(body, conv.kernel, "acc", frozenset(("m", "n")))
     return hooks
 
@@ -187,12 +162,10 @@ def _name_group(body: Body, conv: Convolution) -> Expr:
     return group
 
 
-def _take_channels(
-    body: Body, conv: Convolution, tile: ConvTile, *, through: bool = False, position: int = 1
-) -> None:
+def _take_channels(body: Body, conv: Convolution, tile: ConvTile, *, through: bool = False) -> None:
     """A dimension of one group's channels; `through`: the index then counts through all groups."""
     axes = (Axis(conv.channel.symbol, conv.outputs),)
-    body.take_dim(TileDim("n", axes, tile.columns, position))
+    body.take_dim(TileDim("n", axes, tile.columns, 1))
     if through and conv.groups > 1:
         body.writer.line(f"n = n + group * ({conv.text(conv.outputs)})")
 

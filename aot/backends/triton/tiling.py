@@ -49,7 +49,7 @@ LEAST_ROWS, MOST_ROWS = 8, 1.5
 WHOLE_COLUMNS, HELD_COLUMNS = 64, 256
 """Points of a column that a tile holds; and where it is reduced more than once."""
 
-HELD_BYTES, HELD_THREAD_BYTES = 32768, 128
+HELD_BYTES, HELD_THREAD_BYTES = 32768, 256
 """Of such a tile, and of a thread of it, as they are computed with: twice the threads took 1.1
 (float32) and 1.7 (bfloat16) of the time on an H100, twice the tile in float64 1.3."""
 
@@ -304,7 +304,8 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
         sum(p.block for p in pieces.get(d.name, ())) or d.block for d in columns.values()
     )
     each = TURN_POINTS if across or looped else _row_points(kernel, context, longest)
-    each = HELD_THREAD_BYTES // size if held else each
+    halves = all(context.buffers[a.buffer].dtype.itemsize <= 2 for a in _reads(kernel))
+    each = (1 + halves) * HELD_THREAD_BYTES // size if held else each
     warps = power_above(min(16, -(-widest // (WARP * each))))
     while warps * WARP * THREAD_POINTS < widest and warps * (rows // block) < BUSY_WARPS * units:
         warps *= 2

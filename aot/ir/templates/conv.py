@@ -289,7 +289,8 @@ class Conv(TemplateCall):
         """Parts that the device would cut the input channels into; 1: it stays whole."""
         channels = whole or self.w.axes[1].extent
         dtype = builder.dtype(self.x.buffer)
-        if support.parts is None or self.groups > 1 or not is_int(channels):
+        # Of a weight that has zeros behind its channels the parts would be a view of a view.
+        if support.parts is None or self.groups > 1 or not is_int(channels) or whole is not None:
             return 1
         if self.is_narrow(support.of_type(dtype).narrow) or not is_int(self.w.axes[0].extent):
             return 1

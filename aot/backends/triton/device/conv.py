@@ -28,7 +28,6 @@ def conv_product(
     SUMS: tl.constexpr,
     X_ROUNDED: tl.constexpr,
     W_ROUNDED: tl.constexpr,
-    TURNED: tl.constexpr,
 ):
     """Computes ROWS output positions by COLUMNS channels of a group on tensor cores.
 
@@ -37,8 +36,7 @@ def conv_product(
     load_w(args, n, w, start): the blocks of a step, by these; steps go to `end` by STEP.
     finish(args, group, m, n, acc): stores what the block of the product becomes.
     program: number within the group. Neighbours share the rows, which are the larger operand. SUMS:
-    the type of sums. X_ROUNDED, W_ROUNDED: those of `block_added`. TURNED: `finish` has channels
-    down and positions across.
+    the type of sums. X_ROUNDED, W_ROUNDED: those of `block_added`.
     """
     m = program // across * ROWS + tl.arange(0, ROWS)[:, None]
     n = program % across * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -49,10 +47,7 @@ def conv_product(
         left = load_x(args, m, x, start)
         right = load_w(args, n, w, start)
         acc = block_added(acc, left, right, PRECISION, X_ROUNDED, W_ROUNDED)
-    if TURNED:
-        finish(args, group, tl.trans(m), tl.trans(n), tl.trans(acc))
-    else:
-        finish(args, group, m, n, acc)
+    finish(args, group, m, n, acc)
 
 
 @triton.jit
