@@ -79,6 +79,7 @@ class Machine:
             best first.
         held_columns: How many such columns it has.
         part_points: A partial reduction of fewer is not worth a result of its own.
+        part_rows: The same, where a work unit reduces a strip of columns at once.
         most_parts: So many partial results are combined in no time.
         least_parts: Parts of unequal length pay from so many for each result on.
 
@@ -137,6 +138,7 @@ class Machine:
     held_rows: tuple[int, ...] = (256, 128)
     held_columns: int = 32
     part_points: int = 1024
+    part_rows: int = 256
     most_parts: int = 512
     least_parts: int = 4
     compared_points: int = 1 << 19

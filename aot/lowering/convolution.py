@@ -73,8 +73,13 @@ def _number(value: int | Expr) -> int:
     return int(value)
 
 
-def _forward(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
-    """A convolution by the template; the bias is a nest that fuses into it."""
+def _forward(
+    x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, phases: int = 1
+) -> Tensor:
+    """A convolution by the template; the bias is a nest that fuses into it.
+
+    `phases`: Its outputs are so many of a transposed one.
+    """
     shape = (x.shape[0], weight.shape[0], *_sizes(x, weight, geometry))
     dtype = x.dtype.compute
     builder = x.builder
@@ -89,6 +94,7 @@ def _forward(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry)
             padding=geometry.padding,
             dilation=geometry.dilation,
             groups=geometry.groups,
+            phases=phases if phases > 1 else None,
         )
         out = builder.template(call, shape, dtype)
     if bias is None:
@@ -174,7 +180,7 @@ def _transposed(
     forward = Geometry(
         (1,) * len(dims), tuple(d.padding for d in dims), tuple(d.spread for d in dims), groups
     )
-    out = _forward(x, _by_phase(weight, dims, groups), bias, forward)
+    out = _forward(x, _by_phase(weight, dims, groups), bias, forward, count)
     sizes = []
     for k, (d, p, more) in enumerate(zip(dims, geometry.padding, extra, strict=True)):
         covered = d.dilation * (d.kernel - 1) + 1

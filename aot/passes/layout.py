@@ -179,7 +179,25 @@ def _ask_template(layouts: _Layouts, call: TemplateCall) -> None:
     walk = call.walk("output", support, {})
     if walk is not None and layouts.open(call.output.buffer):
         order = tuple(call.output.axes.index(axis) for axis in walk)
+        order = (_order_of_sums(layouts, call) if call.is_partial else None) or order
         layouts.decide(call.output.buffer, order, f"{call.name} writes it in that order")
+
+
+def _order_of_sums(layouts: _Layouts, call: TemplateCall) -> Order | None:
+    """The order of what nests make of a result, point by point; None where it is open, too."""
+    name, rank = call.output.buffer, len(call.output.axes)
+    while True:
+        nest = next(
+            (n for n in layouts.graph.ops if isinstance(n, LoopNest) and name in reads(n)), None
+        )
+        if nest is None or len(nest.stores) != 1:
+            return None
+        name = nest.stores[0].buffer
+        if len(layouts.graph.buffers[name].shape) != rank:
+            return None
+        if not layouts.open(name):
+            strides = [layouts.hints.value(s) for s in layouts.of(name)]
+            return tuple(sorted(range(rank), key=lambda k: -strides[k]))
 
 
 def _support(machine: Machine, call: TemplateCall, buffers: Mapping[str, Buffer]) -> Support[Any]:
@@ -199,9 +217,10 @@ def _default(layouts: _Layouts, call: TemplateCall) -> None:
     if not layouts.open(name):
         return
     order = tuple(range(len(layouts.graph.buffers[name].shape)))
-    if call.follows:
-        order = _order_of(layouts, dict(call.operands)[call.follows]) or order
-    layouts.decide(name, order, f"{call.name} reads its operand {call.follows} in that order")
+    role = call.followed(_support(layouts.machine, call, layouts.graph.buffers))
+    if role:
+        order = _order_of(layouts, dict(call.operands)[role]) or order
+    layouts.decide(name, order, f"{call.name} reads its operand {role} in that order")
 
 
 def _order_of(layouts: _Layouts, view: View) -> Order | None:

@@ -156,17 +156,18 @@ class _Splitter:
     def _sums(self, nest: LoopNest, squares: LoopNest) -> tuple[LoopNest, ...]:
         """Sums of a column's elements in parts, of which another nest sums squared deviations.
 
-        Nothing where columns are many, or no large ones.
+        Nothing where a column is short enough to be held, or where columns are no large ones.
         """
         main = self._main_read(nest)
         (axis, *more) = nest.reduction
         if main is None or more or not axis.extent.is_Integer:
             return ()
-        if self._units(nest, main, None) >= self.machine.units or not self._across(nest, main):
-            return ()
         extent, wide = int(axis.extent), self.hints.volume(nest.axes)
-        enough = self.machine.units * self.machine.held_columns
         heights = self.machine.held_rows
+        few = self._units(nest, main, None) < self.machine.units
+        if not self._across(nest, main) or (extent <= max(heights) and not few):
+            return ()
+        enough = self.machine.units * self.machine.held_columns
         high = next((h for h in heights if -(-extent // h) * wide >= enough), None)
         if high is None:
             return ()
@@ -322,16 +323,28 @@ class _Splitter:
         choices = range(8 * enough, enough - 1, -1)
         if _multiplies(nest):
             choices = choices[::-1]
-        parts = self._divisor(extent, others, choices) if axis.extent.is_Integer else None
+        least = self._part_points(nest, main)
+        parts = self._divisor(extent, others, choices, least) if axis.extent.is_Integer else None
         if parts is not None:
             return _split_axis(nest, axis, parts)
         if self.machine.local_buffers or enough < self.machine.least_parts:
             return nest, None
-        if extent * others < self.machine.simple_points:
+        count = min(4 * enough, extent * others // least)
+        across = least != self.machine.part_points
+        if (
+            count < self.machine.least_parts
+            if across
+            else extent * others < self.machine.simple_points
+        ):
             return nest, None
-        return self._padded_axis(
-            nest, axis, min(4 * enough, extent * others // self.machine.part_points)
-        )
+        return self._padded_axis(nest, axis, count)
+
+    def _part_points(self, nest: LoopNest, main: StridedAccess) -> int:
+        """Points of a part of one result at least: fewer where a unit has many results at once."""
+        across = any(main.stride(a.symbol) == 1 for a in nest.axes)
+        if self.machine.local_buffers or not across:
+            return self.machine.part_points
+        return self.machine.part_rows
 
     def _padded_axis(
         self, nest: LoopNest, axis: Axis, parts: int, length: Expr | None = None
@@ -358,10 +371,10 @@ class _Splitter:
 
         return with_roots(moved, rebuild(moved.roots, visit)), outer
 
-    def _divisor(self, extent: int, others: int, choices: range) -> int | None:
+    def _divisor(self, extent: int, others: int, choices: range, least: int) -> int | None:
         """The first choice of parts to cut an axis into, evenly, each of enough points."""
         for parts in choices:
-            if extent % parts == 0 and extent // parts * others >= self.machine.part_points:
+            if extent % parts == 0 and extent // parts * others >= least:
                 return parts
         return None
 

@@ -106,6 +106,12 @@ def test_the_last_part_of_a_tile_need_not_be_full(kind: str) -> None:
     assert _loops(graph) == [([97], [1040], 1), ([], [97], 1)]
 
 
+def test_columns_of_a_tile_are_cut_into_shorter_parts() -> None:
+    """A work unit sums up many of them at once."""
+    graph = laid(lambda _, x: [reduce_op("sum", x, 0)], {"x": (1100, 96)})
+    assert _loops(graph) == [([4, 96], [288], 1), ([96], [4], 1)]
+
+
 @pytest.mark.parametrize("kind", ["max", "min"])
 def test_positions_in_parts_with_a_rest(kind: str) -> None:
     graph = _extreme(kind, (100003,))

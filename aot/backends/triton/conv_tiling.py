@@ -35,6 +35,19 @@ _FAR_BYTES = 28
 """Bytes a cycle from the second-level cache to one multiprocessor: alone, and if all read."""
 
 
+PARTS = (2, 3, 4, 6, 8)
+"""That input channels may be cut into."""
+
+_PART_VECTOR = 8
+"""Channels that parts are multiples of."""
+
+_WORTH = 0.85
+"""Of the whole's time, which parts must not take: the model errs by so much."""
+
+_MEMORY, _LAUNCH = 3e6, 3.0
+"""Bytes that memory moves in a microsecond; microseconds of the launch that adds up parts."""
+
+
 @dataclass(frozen=True)
 class ConvTile:
     """`rows` positions by `columns` output channels; `depth` of a step; warps; loads in flight.
@@ -165,6 +178,21 @@ def conv_tile(size: ConvSize, gpu: Gpu) -> ConvTile:
         if (size.last or tile.flat) and _fits(tile, size, gpu) >= tile.stages:
             return tile
     return min(tiles, key=lambda tile: (microseconds(size, tile, gpu), tile.rows))
+
+
+def channel_parts(size: ConvSize, gpu: Gpu) -> int:
+    """Parts of the input channels whose sums, added up, should be there sooner than the whole's."""
+
+    def best(size: ConvSize) -> float:
+        return min(microseconds(size, tile, gpu) for tile in candidates(size, gpu))
+
+    found = {1: best(size) * _WORTH}
+    for parts in PARTS:
+        if size.channels % (parts * _PART_VECTOR) == 0:
+            cut = replace(size, groups=parts, channels=size.channels // parts)
+            moved = 2 * parts * size.rows * size.columns * max(4, size.dtype.itemsize)
+            found[parts] = best(cut) + moved / _MEMORY + _LAUNCH
+    return min(found, key=lambda parts: (found[parts], parts))
 
 
 def problem(size: ConvSize) -> Problem:

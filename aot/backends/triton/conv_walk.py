@@ -33,7 +33,10 @@ class ConvOperand:
 
 @dataclass(frozen=True)
 class Convolution:
-    """One convolution, taken apart. `inputs` and `outputs`: channels of one group."""
+    """One convolution, taken apart. `inputs` and `outputs`: channels of one group.
+
+    `beyond`: a spatial axis along which positions beyond the output's end are asked for, too.
+    """
 
     kernel: TemplateKernel
     call: Conv
@@ -49,6 +52,7 @@ class Convolution:
     stride: tuple[int, ...]
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
+    beyond: int | None = None
 
     @property
     def positions(self) -> tuple[Axis, ...]:
@@ -77,7 +81,7 @@ class Convolution:
 
     def is_padded(self, k: int) -> bool:
         """True when taps along that spatial dimension may lie outside of the input."""
-        if self.padding[k]:
+        if self.padding[k] or k == self.beyond:
             return True
         out, size = self.call.output.axes[2 + k].extent, self.sizes[k]
         last = (out - 1) * self.stride[k] + (self.taps[k] - 1) * self.dilation[k] - size

@@ -14,6 +14,7 @@ from aot.backends.triton.context import (
     make_context,
 )
 from aot.backends.triton.crossed import emit_crossed, is_crossed
+from aot.backends.triton.dot import open_batch
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.helpers import definitions, gluon_imports
 from aot.backends.triton.online import find_online
@@ -217,8 +218,14 @@ def _emit_short(kernel: NestKernel, context: KernelContext, tile: ShortTile) -> 
 
 def _emit_rows(kernel: NestKernel, context: KernelContext, tile: RowTile) -> EmittedKernel:
     body = Body(context, Writer(), 2)
-    rows = tile.rows
-    body.open_dim(rows, f"{program_id(context)} * {rows.block}")
+    rows, program = tile.rows, program_id(context)
+    programs = ceil_div(rows.points, rows.block)
+    if tile.apart:
+        text = index_text(programs, context.names)
+        open_batch(body, tile.apart, f"({program} // ({text}))")
+        program = f"{program} % ({text})"
+        programs = product((*(a.extent for a in tile.apart), programs))
+    body.open_dim(rows, f"{program} * {rows.block}")
     opened: set[str] = set()
     ended: set[str] = set()
     """Dimensions whose last walk came to their end: the next one begins there, with what is in
@@ -243,7 +250,6 @@ def _emit_rows(kernel: NestKernel, context: KernelContext, tile: RowTile) -> Emi
         walk.emit(back=back)
         if looped:
             ended = ended - {columns.name} if back else ended | {columns.name}
-    programs = ceil_div(rows.points, rows.block)
     return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
 
 

@@ -132,7 +132,10 @@ class Accumulator:
         body.writer.line(f"{self._name} = tl.full({shape}, {self._r.neutral()}, {kind})")
         if self._r.is_arg:
             self._place = body.fresh("at")
-            body.writer.line(f"{self._place} = {_last(body, shape)}")
+            # Where nothing later is taken, all that lanes have seen is like the start.
+            start = f"tl.zeros({shape}, {value_type(_places(body))})"
+            start = start if self._r.ascending else _last(body, shape)
+            body.writer.line(f"{self._place} = {start}")
 
     def step(self, body: Body) -> None:
         """Accumulates the value at the present tile."""
@@ -163,7 +166,8 @@ class Accumulator:
         kind = value_type(_places(body))
         spread = f"(({position}) + tl.zeros({body.shape(self._dims)}, {kind}))"
         masks = body.masks(self._dims)
-        if masks:
+        later = self._looped and self._r.ascending  # lanes beyond the end are never taken
+        if masks and not later:
             spread = f"tl.where({' & '.join(masks)}, {spread}, {_last(body, '[]')})"
         if not self._looped:
             self._name, self._place = body.fresh("acc"), body.fresh("at")

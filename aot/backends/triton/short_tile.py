@@ -76,7 +76,7 @@ def short_tile(
         return None
     results = hints.volume(kernel.outer)
     points = max(hints.volume(s.order) for s in kernel.stages)
-    if points > FEW_POINTS and results < MANY_RESULTS:
+    if points > FEW_POINTS and (results < MANY_RESULTS or _finds_places(kernel)):
         return None
     touched = accesses(kernel, context, None)
     fitting = MOST_CODE // max(1, *(_code(s, hints) for s in kernel.stages))
@@ -104,6 +104,12 @@ def short_tile(
     return ShortTile(
         TileDim("x", rows, high, 0), TileDim("y", columns, across, 1), merged, apart, warps
     )
+
+
+def _finds_places(kernel: NestKernel) -> bool:
+    """True where each point of a reduction is a chain of comparisons behind the one before."""
+    nodes = postorder([r for s in kernel.stages for n in s.nests for r in n.roots])
+    return any(n.op == "reduce" and n.attr in ("argmin", "argmax") for n in nodes)
 
 
 def _is_short(stage: Stage) -> bool:
@@ -167,12 +173,17 @@ def accesses(kernel: FusedKernel, context: KernelContext, call: Resample | None)
                 assert isinstance(access, Access)
                 if access.buffer not in context.pointers:
                     continue
-                bound = _symbols(node.args[: len(access.binds)])
+                bound = _symbols(_placing(node.args[: len(access.binds)]))
                 reads.append((context.offset(access.buffer, access.index), bound))
             for store in nest.stores:
                 if store.buffer in context.pointers:
                     stores.append(context.offset(store.buffer, store.index))
     return Accesses(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(stores)), frozenset(valued))
+
+
+def _placing(nodes: Iterable[Node]) -> list[Node]:
+    """Of what says where to read, the tables: not what a reduction has found."""
+    return [n for n in nodes if not any(inner.op == "reduce" for inner in postorder([n]))]
 
 
 def _symbols(nodes: Iterable[Node]) -> frozenset[Symbol]:

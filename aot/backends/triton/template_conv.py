@@ -7,12 +7,12 @@ and the depth is every pair of tap and input channel. The functions are those of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import TileDim
 from aot.backends.triton.conv_tiling import ConvSize, ConvTile, conv_tile
-from aot.backends.triton.conv_walk import Convolution, ConvWalk, take_apart
+from aot.backends.triton.conv_walk import VECTOR, Convolution, ConvWalk, take_apart
 from aot.backends.triton.dot import finish_tile, precision, sums_type
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks, in_tuple, places
@@ -49,7 +49,16 @@ _NARROW_CODE = 1024
 """Multiplications of a thread up to which there is no loop over taps."""
 
 _DIRECT_COLUMNS = 64
-_DIRECT_POINTS = 2048
+_STRIP, _MOST_TAPS = 4, 11
+"""Places of one strip, which share what their taps see, and along these taps at most."""
+
+_DIRECT_POINTS = {True: 2048, False: 1024}
+_PLACE_POINTS = 512
+"""Of a tile whose neighbours are channels: where these fill vectors, and else; and of places.
+Code is repeated for each of a thread's, and what taps see of all of them is loaded at a time: with
+2048 places 49 taps of float64 took 20 times eager's time on an H200."""
+_CROSSED_COLUMNS = 16
+"""Channels of a tile whose input has them apart, and whose result has them together."""
 
 
 def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
@@ -57,7 +66,7 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
     conv = take_apart(kernel, graph, gpu)
     if conv.call.is_narrow(NARROW.get(conv.dtype.name, Narrow())):
         return _emit_narrow(conv, hints, gpu)
-    if _is_direct(conv):
+    if conv.call.is_direct(TINY_GROUP):
         return _emit_direct(conv, hints, gpu)
     size = ConvSize(
         rows=hints.volume(conv.positions),
@@ -70,15 +79,6 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
         rounded=conv.call.precision is not None,
     )
     return _emit_product(conv, conv_tile(size, gpu), gpu)
-
-
-def _is_direct(conv: Convolution) -> bool:
-    return (
-        conv.groups > 1
-        and is_int(conv.inputs)
-        and is_int(conv.outputs)
-        and int(conv.inputs) * int(conv.outputs) <= TINY_GROUP
-    )
 
 
 def _write_load(body: Body, pointer: str, address: str, masks: Sequence[str]) -> None:
@@ -164,7 +164,8 @@ def _name_group(body: Body, conv: Convolution) -> Expr:
 
 def _take_channels(body: Body, conv: Convolution, tile: ConvTile, *, through: bool = False) -> None:
     """A dimension of one group's channels; `through`: the index then counts through all groups."""
-    body.take_dim(TileDim("n", (Axis(conv.channel.symbol, conv.outputs),), tile.columns, 1))
+    axes = (Axis(conv.channel.symbol, conv.outputs),)
+    body.take_dim(TileDim("n", axes, tile.columns, 1))
     if through and conv.groups > 1:
         body.writer.line(f"n = n + group * ({conv.text(conv.outputs)})")
 
@@ -209,33 +210,91 @@ def _name_pairs(walk: ConvWalk, tile: ConvTile, lanes: str) -> list[str]:
 
 
 def _emit_direct(conv: Convolution, hints: Hints, gpu: Gpu) -> EmittedKernel:
-    """A tile of positions by channels; each point adds up the taps of its own channels."""
-    rows, columns = _direct_tile(conv, hints, gpu)
-    taps, inputs = product(conv.taps), int(conv.inputs)
+    """A tile of strips of positions by channels; each point adds up the taps of its channels."""
+    strip = _strip(conv, hints)
+    conv = replace(conv, beyond=strip.axis if strip.ends_early(conv) else None)
+    rows, columns = _direct_tile(conv, strip, hints, gpu)
+    inputs, along = int(conv.inputs), 1 if strip.axis is None else int(conv.taps[strip.axis])
+    others = product([t for k, t in enumerate(conv.taps) if k != strip.axis])
     across = ceil_div(conv.channel.extent, columns)
     arguments = {
         "program": program_id(conv.context),
         "across": conv.text(across),
-        "taps": conv.text(taps),
+        "others": conv.text(others),
         "ROWS": str(rows),
         "COLUMNS": str(columns),
         "CHANNELS": str(inputs),
-        "UNROLLED": str(is_int(taps) and int(taps) * inputs <= UNROLLED),
+        "STRIP": str(strip.length),
+        "STEP": str(1 if strip.axis is None else conv.stride[strip.axis]),
+        "TAPS": str(along),
+        "UNROLLED": str(is_int(others) and int(others * along) * inputs <= UNROLLED),
         "SUMS": sums_type(conv.dtype),
     }
-    down = ceil_div(product([a.extent for a in conv.positions]), rows)
+    down = ceil_div(product([a.extent for a in strip.axes(conv)]), rows)
     grid = line_grid(product((down, across)))
-    hooks = _direct_hooks(conv, rows, columns)
+    hooks = _direct_hooks(conv, strip, rows, columns)
     return hooks.emit(conv.kernel, "conv_direct", arguments, grid, {"num_warps": 4}, early=False)
 
 
-def _direct_hooks(conv: Convolution, rows: int, columns: int) -> Hooks:
-    dims = TileDim("m", conv.positions, rows, 0), TileDim("n", (conv.channel,), columns, 1)
+@dataclass(frozen=True)
+class _Strip:
+    """So many places along a spatial axis that a thread computes together; None: along none."""
+
+    axis: int | None
+    length: int
+
+    def axes(self, conv: Convolution) -> tuple[Axis, ...]:
+        """The positions, strips in the place of that axis."""
+        batch, *places = conv.positions
+        if self.axis is not None:
+            own = places[self.axis]
+            places[self.axis] = Axis(own.symbol, ceil_div(own.extent, self.length))
+        return (batch, *places)
+
+    def name(self, body: Body, conv: Convolution, place: str) -> str:
+        """Names a place of the strip that the axis's variable counts; returns its text."""
+        if self.axis is None or self.length == 1:
+            return ""
+        own = conv.positions[1 + self.axis]
+        text = f"({body.index(own.symbol, {})[0]} * {self.length} + {place})"
+        body.name_axis(own.symbol, text, "m")
+        return text
+
+    def ends_early(self, conv: Convolution) -> bool:
+        """True where the last strip of a line may have places beyond its end."""
+        if self.axis is None or self.length == 1:
+            return False
+        extent = conv.positions[1 + self.axis].extent
+        return not is_int(extent) or int(extent) % self.length != 0
+
+
+def _strip(conv: Convolution, hints: Hints) -> _Strip:
+    """Along the last axis but one: places along the last one are neighbours in memory.
+
+    Taps have to be known, and be neighbours, for what they see to be shared.
+    """
+    rank = len(conv.taps)
+    axis = max(0, rank - 2)
+    taps = conv.taps[axis]
+    if not is_int(taps) or not 1 < int(taps) <= _MOST_TAPS:
+        return _Strip(None, 1)
+    apart = rank == 1 and conv.x.strides[1] != 1
+    length = 1 if apart or conv.dilation[axis] != 1 else _STRIP
+    while length > hints.value(conv.positions[1 + axis].extent):
+        length //= 2
+    return _Strip(axis, max(1, length))
+
+
+def _direct_hooks(conv: Convolution, strip: _Strip, rows: int, columns: int) -> Hooks:
+    cut = strip.ends_early(conv)
+    strips = TileDim("m", strip.axes(conv), rows, 0, scattered=cut)
+    channels = TileDim("n", (conv.channel,), columns, 1)
     hooks = Hooks(conv.context)
     group, pointers = var("group"), conv.context.pointers
     with hooks.function("window", "m", "n") as body:
-        for dim in dims:
-            body.take_dim(dim)
+        body.take_dim(strips)
+        body.take_dim(channels)
+        strip.name(body, conv, "0")
         outputs = conv.text(conv.outputs)
         body.writer.line("group = n" if conv.outputs == 1 else f"group = n // ({outputs})")
         body.name_axis(group, "group", "n")
@@ -244,12 +303,14 @@ def _direct_hooks(conv: Convolution, rows: int, columns: int) -> Hooks:
         walk.columns()
         body.writer.line(f"return {in_tuple((*walk.seen, 'w_at'))}")
     for name, operand in (("load_x", conv.x), ("load_w", conv.w)):
-        with hooks.function(name, "m", "n", "seen", "tap", "c") as body:
-            for dim in dims:
-                body.take_dim(dim)
+        with hooks.function(name, "m", "n", "seen", "place", "other", "c") as body:
+            body.take_dim(strips)
+            body.take_dim(channels)
             walk = ConvWalk(body, conv, group)
             body.writer.line(f"{in_tuple((*walk.seen, 'w_at'))} = seen")
-            walk.decode("tap", walk.taps)
+            walk.decode("other", [t for k, t in enumerate(walk.taps) if k != strip.axis])
+            if strip.axis is not None:
+                body.name_axis(walk.taps[strip.axis].symbol, "place", None)
             body.name_axis(walk.input.symbol, "c", None)
             masks = [*walk.inside(), *body.masks(("m", "n"))]
             if operand is conv.x:
@@ -257,22 +318,39 @@ def _direct_hooks(conv: Convolution, rows: int, columns: int) -> Hooks:
             else:
                 address, masks = f"w_at + ({walk.text(walk.w_step())})", body.masks(("n",))
             _write_load(body, pointers[operand.buffer], address, masks)
-    with hooks.function("finish", "m", "n", "acc") as body:
-        for dim in dims:
-            body.take_dim(dim)
+    with hooks.function("finish", "m", "n", "place", "acc") as body:
+        body.take_dim(strips)
+        body.take_dim(channels)
+        at = strip.name(body, conv, "place")
+        if cut and strip.axis is not None:
+            end = conv.text(conv.positions[1 + strip.axis].extent)
+            body.writer.line(f"m_in = m_in & ({at} < {end})")
         finish_tile(body, conv.kernel, "acc", frozenset(("m", "n")))
     return hooks
 
 
-def _direct_tile(conv: Convolution, hints: Hints, gpu: Gpu) -> tuple[int, int]:
+def _direct_tile(conv: Convolution, strip: _Strip, hints: Hints, gpu: Gpu) -> tuple[int, int]:
     channels = hints.value(conv.channel.extent)
-    points = hints.volume(conv.positions)
-    columns = min(_DIRECT_COLUMNS, power_above(channels))
-    rows = max(1, _DIRECT_POINTS // columns)
+    points = hints.volume(strip.axes(conv))
+    columns = min(_most_columns(conv), power_above(channels))
+    most = _PLACE_POINTS if conv.x.strides[1] != 1 else _DIRECT_POINTS[channels % VECTOR == 0]
+    rows = max(1, min(most // strip.length // columns, power_above(points)))
     across = -(-channels // columns)
     while rows > 8 and -(-points // rows) * across < gpu.units:
         rows //= 2
     return rows, columns
+
+
+def _most_columns(conv: Convolution) -> int:
+    """Channels of a tile: as many as are read together, or stored together.
+
+    Where channels lie apart in both, neighbours are places of one channel.
+    """
+    if conv.x.strides[1] == 1:
+        return _DIRECT_COLUMNS
+    stored = [conv.context.buffers[name].strides for name in conv.kernel.writes]
+    last = any(strides and len(strides) > 1 and strides[1] == 1 for strides in stored)
+    return _CROSSED_COLUMNS if last else 1
 
 
 def _emit_narrow(conv: Convolution, hints: Hints, gpu: Gpu) -> EmittedKernel:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aot.backends.triton.attention_tile import HEAD_SIZE
+from aot.backends.triton.conv_tiling import ConvSize, channel_parts
 from aot.backends.triton.conv_walk import VECTOR
 from aot.backends.triton.dot_tiling import Size, depth_parts
 from aot.backends.triton.gpu import Gpu
@@ -15,7 +16,7 @@ from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_argsort
 from aot.backends.triton.template_attention import emit_attention
 from aot.backends.triton.template_bags import emit_bags
-from aot.backends.triton.template_conv import NARROW, emit_conv
+from aot.backends.triton.template_conv import NARROW, TINY_GROUP, emit_conv
 from aot.backends.triton.template_digits import PART, emit_digit_counts, emit_digits
 from aot.backends.triton.template_fft import emit_fft, takes_fft
 from aot.backends.triton.template_library import emit_library, takes_small
@@ -65,6 +66,7 @@ from aot.ir.templates import (
     Walks,
 )
 from aot.ir.templates.base import operand_dtype
+from aot.ir.templates.conv import Depth
 from aot.ir.templates.matmul import AlignedRows
 from aot.symbolic import is_int
 
@@ -248,6 +250,7 @@ _ROWS = (
             in_place=True,
             vector=VECTOR,
             narrow_of=tuple(NARROW.items()),
+            direct=TINY_GROUP,
             rows=ROWS,
             prepared_uses=PREPARED_USES,
         ),
@@ -281,7 +284,25 @@ def supports(gpu: Gpu) -> tuple[Support[Any], ...]:
 
 
 def _on(gpu: Gpu, support: Support[Any]) -> Support[Any]:
+    if isinstance(support, ConvSupport):
+        return replace(support, parts=_ConvParts(gpu))
     return replace(support, parts=_Parts(gpu)) if isinstance(support, MatmulSupport) else support
+
+
+@dataclass(frozen=True)
+class _ConvParts:
+    """`ConvSupport.parts` on a GPU."""
+
+    gpu: Gpu
+
+    def __call__(self, depth: Depth, dtype: DType) -> int:
+        last = depth.channels >= VECTOR
+        size = ConvSize(
+            depth.rows, depth.columns, 1, depth.taps, depth.channels, dtype, last, depth.rounded
+        )
+        # One of the exact ones that were cut gave wrong numbers on an H200: see ADR 0103.
+        exact = dtype == FLOAT32 and not depth.rounded
+        return channel_parts(size, self.gpu) if last and not exact else 1
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.backends.guards import Guard
@@ -21,7 +21,8 @@ PERSISTENT_POINTS = 16384
 """Points of a row that one tile may hold; longer rows are walked in a loop."""
 
 LOOP_POINTS = 4096
-"""Points of a row that one turn of such a loop takes."""
+"""Points of a row that one turn of such a loop takes; half as many of numbers of eight bytes: sums
+of float64 took 0.8 of the time so on an H200."""
 
 TILE_POINTS = 4096
 """Points of a tile of several short rows."""
@@ -39,10 +40,16 @@ to 0.7 of 8 points (argmax of 147 elements, softmax of 1011, norms of 1104 and 1
 TURN_POINTS = 16
 """The same, of tiles that are walked in turns, or down their columns."""
 
+ALIGNED_BYTES = 16
+"""What rows along the last outer axis are a multiple of where they are vectors to the compiler."""
+
+LEAST_ROWS, MOST_ROWS = 8, 1.5
+"""Rows of a tile that are worth being counted along one axis, and the lanes that it may cost."""
+
 WHOLE_COLUMNS, HELD_COLUMNS = 64, 256
 """Points of a column that a tile holds; and where it is reduced more than once."""
 
-HELD_BYTES, HELD_THREAD_BYTES = 32768, 128
+HELD_BYTES, HELD_THREAD_BYTES = 32768, 256
 """Of such a tile, and of a thread of it, as they are computed with: twice the threads took 1.1
 (float32) and 1.7 (bfloat16) of the time on an H100, twice the tile in float64 1.3."""
 
@@ -138,8 +145,9 @@ def pieces_of(dim: TileDim) -> tuple[Piece, ...]:
 class RowTile:
     """Tile of a kernel with inner loops.
 
-    `rows`: the outer axes. `columns`: a dimension for each inner iteration space, by its extents;
-    `looped`: those that take several turns. `pieces`: by name, those that are several tiles.
+    `rows`: the outer axes, but for those `apart`, at one point of which a program is. `columns`: a
+    dimension for each inner iteration space, by its extents; `looped`: those that take several
+    turns. `pieces`: by name, those that are several tiles.
     """
 
     rows: TileDim
@@ -147,6 +155,7 @@ class RowTile:
     looped: frozenset[str]
     warps: int
     pieces: Mapping[str, tuple[Piece, ...]]
+    apart: tuple[Axis, ...] = ()
 
 
 def power_above(number: int) -> int:
@@ -210,6 +219,12 @@ def _warp_tile(
     return PointTile((dim,), 1, turns, WARP_REGISTERS if few else 0)
 
 
+def _reads(kernel: NestKernel) -> list[Access]:
+    """What the kernel reads of memory, each once."""
+    found = dict.fromkeys(n.attr for n in loads(_roots(kernel)))
+    return [a for a in found if isinstance(a, Access) and a.buffer not in kernel.local]
+
+
 def _roots(kernel: NestKernel) -> list[Node]:
     return [r for s in kernel.stages for n in s.nests for r in n.roots]
 
@@ -266,15 +281,19 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
         spaces.setdefault(tuple(a.extent for a in stage.order), stage)
     rows = max(1, hints.volume(kernel.outer))
     longest = max(hints.volume(s.order) for s in spaces.values())
-    across = any(_rows_contiguous(kernel, s, context) for s in spaces.values())
+    across = any(_rows_contiguous(kernel, s, context, kernel.outer) for s in spaces.values())
     held = across and len(kernel.stages) > 1 and WHOLE_COLUMNS < longest <= HELD_COLUMNS
     block = _row_block(rows, longest, across, units)
     size = _widest_element(kernel)
     block = min(block, HELD_BYTES // size // power_above(longest)) if held else block
+    wide = _own_rows(kernel, context, hints, block) if across else 0
+    block = wide or block
     columns: dict[tuple[Expr, ...], TileDim] = {}
     looped: set[str] = set()
     for extents, stage in spaces.items():
-        dim, loops = _columns(f"r{len(columns)}", stage, context, hints, block, across and not held)
+        dim, loops = _columns(
+            f"r{len(columns)}", stage, context, hints, block, across and not held, size
+        )
         columns[extents] = dim
         if loops:
             looped.add(dim.name)
@@ -285,12 +304,37 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
         sum(p.block for p in pieces.get(d.name, ())) or d.block for d in columns.values()
     )
     each = TURN_POINTS if across or looped else _row_points(kernel, context, longest)
-    each = HELD_THREAD_BYTES // size if held else each
+    halves = all(context.buffers[a.buffer].dtype.itemsize <= 2 for a in _reads(kernel))
+    each = (1 + halves) * HELD_THREAD_BYTES // size if held else each
     warps = power_above(min(16, -(-widest // (WARP * each))))
     while warps * WARP * THREAD_POINTS < widest and warps * (rows // block) < BUSY_WARPS * units:
         warps *= 2
     warps = min(16, warps)
-    return RowTile(TileDim("x", kernel.outer, block, 0), columns, frozenset(looped), warps, pieces)
+    outer = kernel.outer[-1:] if wide else kernel.outer
+    dim = TileDim("x", outer, block, 0)
+    apart = kernel.outer[:-1] if wide else ()
+    return RowTile(dim, columns, frozenset(looped), warps, pieces, apart)
+
+
+def _own_rows(kernel: NestKernel, context: KernelContext, hints: Hints, most: int) -> int:
+    """Rows of a tile that counts along the last outer axis alone; 0: along all of them together.
+
+    Where memory runs along that axis and its extent is odd, the compiler does not see neighbours
+    among rows that are counted through all axes, and reads each by itself, across the tile.
+    """
+    if len(kernel.outer) < 2 or most < LEAST_ROWS:
+        return 0
+    extent = hints.value(kernel.outer[-1].extent)
+    size = min((context.buffers[a.buffer].dtype.itemsize for a in _reads(kernel)), default=4)
+    exact = kernel.outer[-1].extent.is_Integer and extent * size % ALIGNED_BYTES == 0
+    if exact or not any(
+        _rows_contiguous(kernel, s, context, kernel.outer[-1:]) for s in kernel.stages
+    ):
+        return 0
+    covered = {s: -(-extent // s) * s for s in (most, most // 2) if s >= LEAST_ROWS}
+    least = min(covered.values())
+    best = max(s for s, lanes in covered.items() if lanes * 8 <= least * 9)
+    return best if covered[best] <= MOST_ROWS * extent else 0
 
 
 def _widest_element(kernel: NestKernel) -> int:
@@ -315,15 +359,17 @@ def _row_points(kernel: NestKernel, context: KernelContext, longest: int) -> int
             each = context.buffers[access.buffer].dtype.compute.itemsize
             held += max(1, each // 4) * bool(access.binds or free & outer)
     found = (each for length, each in ROW_THREAD_POINTS.items() if longest <= length)
-    points = next(found, LONG_THREAD_POINTS)
+    points = next(found, LONG_THREAD_POINTS) * 4 // _widest_element(kernel)
     while points > THREAD_POINTS and points * held > HELD_REGISTERS:
         points //= 2
     return points
 
 
-def _rows_contiguous(kernel: NestKernel, stage: Stage, context: KernelContext) -> bool:
-    """True when the stage's largest reads are contiguous along the outer axes, not the inner."""
-    if not kernel.outer or not stage.order:
+def _rows_contiguous(
+    kernel: NestKernel, stage: Stage, context: KernelContext, outer: Sequence[Axis]
+) -> bool:
+    """True when the stage's largest reads are contiguous along outer axes, not the inner."""
+    if not outer or not stage.order:
         return False
     found = False
     for node in loads([r for n in stage.nests for r in n.roots]):
@@ -335,7 +381,7 @@ def _rows_contiguous(kernel: NestKernel, stage: Stage, context: KernelContext) -
         if any(_stride(offset, a.symbol) == 1 for a in stage.order):
             return False
         inner = any(a.symbol in offset.free_symbols for a in stage.order)
-        found |= inner and any(_stride(offset, a.symbol) == 1 for a in kernel.outer)
+        found |= inner and any(_stride(offset, a.symbol) == 1 for a in outer)
     return found
 
 
@@ -349,7 +395,13 @@ def _row_block(rows: int, longest: int, across: bool, units: int) -> int:
 
 
 def _columns(
-    name: str, stage: Stage, context: KernelContext, hints: Hints, rows: int, across: bool
+    name: str,
+    stage: Stage,
+    context: KernelContext,
+    hints: Hints,
+    rows: int,
+    across: bool,
+    size: int,
 ) -> tuple[TileDim, bool]:
     """The tile dimension of an inner iteration space, and whether it takes several turns."""
     extents = [a.extent for a in stage.order]
@@ -358,5 +410,5 @@ def _columns(
     fits = static and points * rows <= PERSISTENT_POINTS
     if fits and (not across or points <= WHOLE_COLUMNS):
         return TileDim(name, stage.order, power_above(points), 1), False
-    block = TILE_POINTS // rows if across else LOOP_POINTS // rows
+    block = TILE_POINTS // rows if across else LOOP_POINTS * 4 // size // rows
     return TileDim(name, stage.order, max(16, min(block, power_above(points))), 1), True

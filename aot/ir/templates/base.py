@@ -103,12 +103,21 @@ class TemplateCall(ABC):
         """The call with those of its attributes that are index expressions as numbers."""
         return self
 
+    @property
+    def is_partial(self) -> bool:
+        """True where a nest adds up what it computes, in the order of memory of its own result."""
+        return False
+
     # ---- float32 as TF32 ----
 
     def rounded(self) -> Self:
         """The call that may round its float32 operands to TF32; itself where kernels never do."""
         known = any(f.name == "precision" for f in fields(self))
         return replace(self, **cast(dict[str, Any], {"precision": "tf32"})) if known else self
+
+    def is_rounded_by_eager(self, hints: Hints) -> bool:
+        """Whether eager's libraries, allowed to round to TF32, are likely to do so."""
+        return True
 
     @property
     def rounding(self) -> str | None:
@@ -147,6 +156,10 @@ class TemplateCall(ABC):
     ) -> tuple[Axis, ...] | None:
         """Axes of a weight in the order in which it had better be stored anew; None: it stays."""
         return None
+
+    def followed(self, support: Support[Any]) -> str:
+        """The role whose layout suits the result best on a device; "": any layout is as good."""
+        return self.follows
 
     def packs(self, role: str, support: Support[Any]) -> bool:
         """Whether a weight of that role is stored anew for the kernel, so that any order serves."""

@@ -14,10 +14,13 @@ from aot.ir.scalar import Node, binary, cast, index_value, load
 from aot.ir.tensors import Dim
 from aot.symbolic import (
     Expr,
+    FloorDiv,
+    Modulo,
     Ranges,
     Symbol,
     ceil_div,
     dim,
+    exact_quotient,
     integer,
     product,
     row_major_strides,
@@ -117,11 +120,13 @@ class NestBuilder:
         extent: Expr,
         origin: Origin,
         change: ElementChange | None = None,
+        parts: int = 1,
     ) -> tuple[LoopNest | None, View]:
         """A copy of a view whose axis `k`, contiguous there, is so long: zeros behind its own.
 
         No nest for a weight, which is stored so when the package is built. `change`: what becomes
-        of each element.
+        of each element. `parts`: the axis has so many of equal length, each with zeros behind it;
+        not of a weight.
         """
         own, source = view.axes[k], self.buffers[view.buffer]
         order = (*view.axes[:k], *view.axes[k + 1 :], own)
@@ -134,10 +139,17 @@ class NestBuilder:
             return None, View(name, long, stored.view.index)
         axes = (*order[:-1], Axis(own.symbol, extent))
         point = tuple(a.symbol for a in axes)
-        inside = None
+        inside, index = None, view.index
         if extent != own.extent:
-            inside = binary("lt", index_value(own.symbol), index_value(own.extent))
-        value = load(source.name, source.dtype, view.index, mask=inside)
+            long_part, own_part = (exact_quotient(e, integer(parts)) for e in (extent, own.extent))
+            assert long_part is not None and own_part is not None
+            place: Expr = own.symbol
+            if parts > 1:
+                place = Modulo(own.symbol, long_part)
+                at = product((FloorDiv(own.symbol, long_part), own_part)) + place
+                index = tuple(substitute(e, {own.symbol: at}) for e in index)
+            inside = binary("lt", index_value(place), index_value(own_part))
+        value = load(source.name, source.dtype, index, mask=inside)
         value = value if change is None else change(value)
         self.temp(name, source.dtype, tuple(a.extent for a in axes))
         nest = LoopNest(name, axes, (), (Store(name, point, value),), origin)

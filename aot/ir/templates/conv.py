@@ -8,7 +8,7 @@ and channels) fastest where its rows are whole vectors, else outputs fastest.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -18,19 +18,27 @@ from numpy.lib.stride_tricks import sliding_window_view
 from aot.ir.dtypes import FLOAT32, INT32, DType
 from aot.ir.hints import Hints
 from aot.ir.nests import Axis, LoopNest, View
-from aot.ir.scalar import Node, binary, const, index_value, make, reduce_, where
+from aot.ir.scalar import Node, binary, const, index_value, load, make, reduce_, where
 from aot.ir.templates.base import Array, LoopOp, Split, Strides, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.matmul import AlignedRows
 from aot.symbolic import (
     Expr,
     FloorDiv,
+    Modulo,
     integer,
     is_int,
     product,
     row_major_strides,
+    substitute,
     var,
 )
+
+ROUNDED_FLOPS, ROUNDED_CHANNELS, ROUNDED_TAPS = 2e9, 15, 216
+"""Of 2640 random convolutions of float32 on an H200 whose rounding to TF32 was allowed, eager
+(cuDNN, torch 2.11) did not round 220: 159 of the 730 with fewer operations, or with groups of fewer
+input channels, or transposed with so many taps, and 61 of the others, which nothing tells from
+their neighbours. Exact products of these 730 cost little: memory takes the time, or eager more."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,20 @@ class Narrow:
 
 
 @dataclass(frozen=True)
+class Depth:
+    """A convolution of one group at the hints: what its depth may be cut by.
+
+    `rows`: images and places; `columns`: output channels; `rounded`: float32 as TF32.
+    """
+
+    rows: int
+    columns: int
+    taps: int
+    channels: int
+    rounded: bool
+
+
+@dataclass(frozen=True)
 class Conv(TemplateCall):
     """x (n, c, *spatial), w (o, c / groups, *kernel) -> output (n, o, *spatial): cross-correlation.
 
@@ -57,6 +79,8 @@ class Conv(TemplateCall):
         groups: Runs of channels that meet only outputs of their own.
         precision: "tf32": float32 operands may be rounded to 11 bits (`TensorGraph.tf32`).
         prepared: Roles of operands whose elements are rounded so in memory.
+        parts: Groups are so many parts of the depth of one convolution, whose sums are added up.
+        phases: Outputs are so many phases of a transposed convolution; None: of none.
     """
 
     kind: ClassVar[str] = "conv"
@@ -69,6 +93,13 @@ class Conv(TemplateCall):
     groups: int
     precision: str | None = None
     prepared: tuple[str, ...] = ()
+    parts: int | None = None
+    phases: int | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """True of parts of a depth."""
+        return self.parts is not None
 
     @property
     def is_depthwise(self) -> bool:
@@ -84,6 +115,29 @@ class Conv(TemplateCall):
         steps = any(step != 1 for step in self.stride)
         most = narrow.outputs_of_steps if steps else narrow.outputs
         return int(inputs) <= narrow.inputs and int(outputs) <= most
+
+    def is_direct(self, most: int) -> bool:
+        """True for groups of at most `most` products of an input and an output channel."""
+        outputs, inputs, *_ = (axis.extent for axis in self.w.axes)
+        if self.groups == 1 or not (is_int(inputs) and is_int(outputs)):
+            return False
+        return int(inputs) * -(-int(outputs) // self.groups) <= most
+
+    def in_any_order(self, role: str, support: ConvSupport, strides: Strides) -> bool:
+        """True where a template in place reads an operand of any order as fast.
+
+        Weights of tiny groups lie as channels do where these are neighbours.
+        """
+        if self.is_narrow(support.narrow):
+            return True
+        x = strides.get("x")
+        near = x is None or x[1] == 1
+        return self.is_direct(support.direct) and not (role == "w" and near)
+
+    def followed(self, support: Support[Any]) -> str:
+        """The input, where each channel sees its own group alone."""
+        assert isinstance(support, ConvSupport)
+        return "x" if self.is_direct(support.direct) else self.follows
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """Cross-correlation, `groups` at a time."""
@@ -105,6 +159,15 @@ class Conv(TemplateCall):
             parts.append(np.moveaxis(dotted, -1, 1))
         return np.concatenate(parts, axis=1)
 
+    def is_rounded_by_eager(self, hints: Hints) -> bool:
+        """Not small ones, nor groups of few channels, nor transposed ones of large kernels.
+
+        cuDNN computes many of these in float32.
+        """
+        few = self.groups > 1 and hints.value(self.w.axes[1].extent) < ROUNDED_CHANNELS
+        taps = hints.volume(self.w.axes[2:]) * (self.phases or 0)
+        return not few and taps < ROUNDED_TAPS and hints.value(self.flops()) >= ROUNDED_FLOPS
+
     def flops(self) -> Expr:
         """A multiplication and an addition for each output, tap and channel of a group."""
         out = [axis.extent for axis in self.output.axes]
@@ -115,7 +178,7 @@ class Conv(TemplateCall):
     def walk(self, role: str, support: Support[Any], strides: Strides) -> tuple[Axis, ...] | None:
         """Images with channels last or first, as the device wants; weights as they are walked."""
         assert isinstance(support, ConvSupport)
-        if self.is_narrow(support.narrow):
+        if self.in_any_order(role, support, strides):
             return None
         if role == "w":
             return self._weight_walk(support, strides) if support.in_place else self.w.axes
@@ -133,7 +196,7 @@ class Conv(TemplateCall):
         own = strides[role]
         assert own is not None
         if support.in_place:
-            if self.is_narrow(support.narrow):
+            if self.in_any_order(role, support, strides):
                 return ""
             if role == "w":
                 return self._misfit_weight(support, strides)
@@ -181,13 +244,16 @@ class Conv(TemplateCall):
     ) -> Split | None:
         """With zeros behind an odd number of channels, and with operands that are rounded before.
 
-        Both where each element is used often.
+        Both where each element is used often. A deep convolution with few results becomes groups of
+        input channels, and their sum.
         """
         assert isinstance(support, ConvSupport)
         own = self.w.axes[1].extent
-        uses = hints.volume([self.w.axes[0], *self.w.axes[2:]]) // math.prod(self.stride)
+        uses = hints.volume([self.w.axes[0], *self.w.axes[2:]])
+        uses //= math.prod(self.stride) * self.groups
         whole, roles = self._whole(support, uses, hints), self._to_round(builder, support, uses)
-        if whole is None and not roles:
+        parts = self._parts(builder, support, hints, whole)
+        if whole is None and not roles and parts < 2:
             return None
         views, nests = {"x": self.x, "w": self.w}, []
         for role, view in views.items():
@@ -196,8 +262,9 @@ class Conv(TemplateCall):
                 extent = own if whole is None and role == "w" else view.axes[1].extent
                 # Choosing layouts may store a weight anew, under the call's name and role.
                 name = f"{self.name}_{role}" + ("_tf32" if role in roles else "")
+                runs = self.groups if role == "x" else 1
                 nest, views[role] = builder.with_zeros(
-                    name, view, 1, whole or extent, self.origin, change
+                    name, view, 1, whole * runs if whole else extent, self.origin, change, runs
                 )
                 nests += [] if nest is None else [nest]
         call = replace(self, x=views["x"], w=views["w"], prepared=roles)
@@ -206,12 +273,62 @@ class Conv(TemplateCall):
         reason = f"each element is used {uses} times"
         if whole is not None:
             reason = f"{own} do not fill vectors of {support.vector}, and {reason}"
-        return Split([*nests, call], ", ".join(choice), reason)
+        if parts < 2:
+            return Split([*nests, call], ", ".join(choice), reason)
+        choice.append(f"{parts} parts of the channels")
+        few = "its results leave the device idle"
+        return Split(
+            [*nests, *call.in_parts(builder, parts)],
+            ", ".join(choice),
+            f"{reason}; {few}" if whole is not None or roles else few,
+        )
+
+    def _parts(
+        self, builder: NestBuilder, support: ConvSupport, hints: Hints, whole: Expr | None
+    ) -> int:
+        """Parts that the device would cut the input channels into; 1: it stays whole."""
+        channels = whole or self.w.axes[1].extent
+        dtype = builder.dtype(self.x.buffer)
+        # Of a weight that has zeros behind its channels the parts would be a view of a view.
+        if support.parts is None or self.groups > 1 or not is_int(channels) or whole is not None:
+            return 1
+        if self.is_narrow(support.of_type(dtype).narrow) or not is_int(self.w.axes[0].extent):
+            return 1
+        batch, outputs, *places = self.output.axes
+        rows, taps = hints.volume([batch, *places]), hints.volume(self.w.axes[2:])
+        size = Depth(rows, int(outputs.extent), taps, int(channels), self.precision is not None)
+        return support.parts(size, dtype)
+
+    def in_parts(self, builder: NestBuilder, parts: int) -> list[LoopOp]:
+        """The convolution as groups of its input channels, and the sums of their results."""
+        batch, outputs, *places = self.output.axes
+        channels, count = self.w.axes[1], integer(int(self.w.axes[1].extent) // parts)
+        every = Axis(outputs.symbol, outputs.extent * parts)
+        # Behind the weight's own outputs come those of the next part of the channels.
+        filters = Axis(self.w.axes[0].symbol, every.extent)
+        own = self.w.axes[0].extent
+        at = {
+            filters.symbol: Modulo(filters.symbol, own),
+            channels.symbol: product((FloorDiv(filters.symbol, own), count)) + channels.symbol,
+        }
+        index = tuple(substitute(e, at) for e in self.w.index)
+        w = View(self.w.buffer, (filters, Axis(channels.symbol, count), *self.w.axes[2:]), index)
+        axes = (batch, every, *places)
+        dtype = builder.dtype(self.x.buffer).compute
+        sums = builder.temp(f"{self.name}_parts", dtype, tuple(a.extent for a in axes))
+        output = View(sums, axes, tuple(a.symbol for a in axes))
+        call = replace(self, w=w, output=output, groups=parts, parts=parts)
+        part = Axis(var("part"), integer(parts))
+        place = product((part.symbol, outputs.extent)) + outputs.symbol
+        point = (batch.symbol, place, *(a.symbol for a in places))
+        total = self.stored(reduce_("sum", load(sums, dtype, point)), builder)
+        nest = LoopNest(f"{self.name}_sums", self.output.axes, (part,), (total,), self.origin)
+        return [call, nest]
 
     def _whole(self, support: ConvSupport, uses: int, hints: Hints) -> Expr | None:
         """Channels that fill vectors, where zeros behind an odd number of them are worth it."""
         wish, channels = support.rows, self.w.axes[1].extent
-        if wish is None or self.groups > 1 or not is_int(channels) or support.fills(channels):
+        if wish is None or not is_int(channels) or support.fills(channels):
             return None
         whole = -(-int(channels) // support.vector) * support.vector
         worth = uses >= wish.least_uses and hints.value(self.flops()) >= 2 * wish.least_work
@@ -271,9 +388,11 @@ class ConvSupport(Support[Conv]):
             which it walks them; otherwise it packs them.
         vector: Elements that it reads at once where they lie.
         narrow: What does in any order, if `in_place`; `narrow_of`: by the name of the type.
+        direct: Products of a group's input and output channels up to which groups do so, too.
         row: From so many outputs a row on it takes depthwise planes whose pixels are neighbours as
             they are, if the result is stored so too; 0 where it does not.
         rows: When channels are worth a copy with zeros behind them, so that they fill vectors.
+        parts: Parts that input channels of so deep a convolution are cut into; None: none are.
         prepared_uses: Uses of an element from which a copy of float32 that is rounded to TF32 is
             worth its time; 0: never.
     """
@@ -283,9 +402,11 @@ class ConvSupport(Support[Conv]):
     vector: int = 1
     narrow: Narrow = Narrow()
     narrow_of: tuple[tuple[str, Narrow], ...] = ()
+    direct: int = 0
     row: int = 0
     rows: AlignedRows | None = None
     prepared_uses: int = 0
+    parts: Callable[[Depth, DType], int] | None = None
 
     def of_type(self, dtype: DType) -> ConvSupport:
         """The same with what holds for operands of a type alone."""

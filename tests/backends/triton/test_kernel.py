@@ -114,7 +114,7 @@ def test_walks_begin_where_the_last_one_ended_unless_they_find_places() -> None:
 
 def test_columns_that_are_reduced_twice_are_held() -> None:
     """Of a variance down columns a part is read once; its tile has 32 KB."""
-    for dtype, columns, warps in ((torch.float32, 32, 8), (torch.float64, 16, 8)):
+    for dtype, columns, warps in ((torch.float32, 32, 4), (torch.float64, 16, 4)):
         source = emitted(lambda x: x.var(0), torch.zeros(65536, 1024, dtype=dtype))
         first = source.functions[0]
         assert len(source.launches) == 2

@@ -140,6 +140,26 @@ CASES: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
         model(24, 48, 5, stride=2, padding=2, groups=24),
         (tensor(2, 24, 13, 13),),
     ),
+    "depthwise, channels first, stored last": lambda: (
+        model(
+            24,
+            24,
+            3,
+            HALF,
+            lambda y: y.contiguous(memory_format=torch.channels_last),
+            padding=1,
+            groups=24,
+        ),
+        (tensor(2, 24, 13, 13, dtype=HALF),),
+    ),
+    "depthwise, channels last, stored first": lambda: (
+        model(24, 24, 3, padding=1, stride=2, groups=24, after=lambda y: y.contiguous() + 1),
+        (tensor(2, 24, 13, 13, last=True),),
+    ),
+    "depthwise, one dimension": lambda: (
+        model(20, 20, 5, rank=1, padding=2, stride=2, groups=20),
+        (tensor(2, 20, 33),),
+    ),
     "depthwise, many taps": lambda: (
         model(20, 20, 9, padding=4, groups=20),
         (tensor(1, 20, 7, 7),),
@@ -241,6 +261,57 @@ def test_few_channels_are_read_where_they_lie() -> None:
         assert "conv_narrow(" in source.functions[0].text
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_depthwise_data_is_read_where_it_lies(stride: int) -> None:
+    """One launch, whichever order operands have; neighbours are places where channels are not."""
+    for last, columns in ((False, 1), (True, 32)):
+        module = model(24, 24, 3, padding=1, stride=stride, groups=24)
+        source = emitted(module, tensor(2, 24, 13, 13, last=last))
+        assert len(source.launches) == 1
+        assert f"COLUMNS={columns}," in source.functions[0].text
+
+
+def test_odd_channels_of_groups_have_zeros_behind_them() -> None:
+    x = tensor(2, 2 * 29, 32, 40, dtype=HALF, last=True)
+    module = model(2 * 29, 2 * 64, 3, HALF, padding=1, groups=2)
+    captured = capture_module(module, (x,))
+    (call,) = calls_of(kernels_of(captured))
+    assert call.x.axes[1].extent == 2 * 32
+    assert call.w.axes[1].extent == 32
+    check(captured, module, (x,))
+
+
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("dtype", [HALF, torch.bfloat16])
+def test_deep_convolutions_of_few_results_are_groups_of_channels(
+    last: bool, dtype: torch.dtype
+) -> None:
+    module = model(256, 40, 3, dtype, F.relu, padding=1, stride=2)
+    x = tensor(1, 256, 9, 9, dtype=dtype, last=last)
+    captured = capture_module(module, (x,))
+    (call,) = calls_of(kernels_of(captured))
+    assert call.parts == call.groups > 1
+    assert call.w.axes[1].extent * call.parts == 256
+    stored = kernels_of(captured).buffers[call.output.buffer]
+    assert (stored.strides[1] == 1) == last
+    check(captured, module, (x,))
+
+
+def test_convolutions_of_many_results_stay_whole() -> None:
+    captured = capture_module(model(256, 64, 3, HALF, padding=1), (half(8, 256, 64, 64),))
+    (call,) = calls_of(kernels_of(captured))
+    assert call.groups == 1
+
+
+def test_outputs_that_would_lie_apart_are_copied_in_tiles() -> None:
+    """Phases of a transposed convolution lie side by side along rows; small ones are stored so."""
+    for side, launches in ((8, 1), (64, 2)):
+        conv = nn.ConvTranspose2d(16, 96, 3, stride=3).to(HALF)
+        assert len(emitted(Model(conv), half(1, 16, side, side).contiguous()).launches) >= launches
+        last = emitted(Model(conv.to(memory_format=torch.channels_last)), half(1, 16, side, side))
+        assert len(last.launches) == 1
+
+
 def test_where_few_channels_end() -> None:
     def is_narrow(module: Model, x: torch.Tensor) -> bool:
         return any("conv_narrow(" in f.text for f in emitted(module, x).functions)
@@ -325,6 +396,12 @@ def test_double_precision(inputs: int, outputs: int, groups: int) -> None:
     assert [call.kind for call in calls_of(kernels_of(captured))] == ["conv"]
     (found,) = interpret_triton(captured, args)
     np.testing.assert_allclose(found, to_array(module(*args)), rtol=0, atol=1e-14)
+
+
+@pytest.fixture(autouse=True)
+def rounded_when_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Convolutions of these tests are so small that none would be rounded."""
+    monkeypatch.setattr("aot.ir.templates.conv.ROUNDED_FLOPS", 0.0)
 
 
 @contextmanager
@@ -453,7 +530,7 @@ def test_what_was_measured_goes_first() -> None:
 @cache
 def machine_code(name: str, arch: str) -> MachineCode:
     module, args = CODE[name]()
-    (source,) = [f for f in emitted(module, *args, arch=arch).functions if "acc" in f.text]
+    (source,) = [f for f in emitted(module, *args, arch=arch).functions if "conv_" in f.text]
     (image,) = compile_kernels([source], arch, 1, default_cache_dir(environment()))
     return disassemble(image, arch)
 

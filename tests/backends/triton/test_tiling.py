@@ -12,7 +12,7 @@ from aot.backends.triton.context import TileDim
 from aot.backends.triton.tiling import pieces_of
 from aot.ir.nests import Axis
 from aot.symbolic import integer, var
-from tests.backends.triton.templates import captured, check_close, emitted
+from tests.backends.triton.templates import captured, check_close, emitted, tensors
 
 
 def sizes(points: int, block: int) -> list[tuple[int, int]]:
@@ -66,3 +66,28 @@ def test_two_tiles_compute_what_one_does(function: Callable[..., object]) -> Non
 def test_places_are_found_in_one_tile() -> None:
     text = emitted(captured(lambda x: x.argmax(-1), (torch.rand(64, 1104),))).functions[0].text
     assert "_rest" not in text
+
+
+@pytest.mark.parametrize("kind", ["sum", "max", "var"])
+@pytest.mark.parametrize("columns", [177, 301])
+def test_parts_of_odd_columns_are_programs_of_their_own(kind: str, columns: int) -> None:
+    """A tile's rows run along memory: counted through parts, too, no two would be neighbours."""
+    rows = tensors((1100, columns))
+    function = {"sum": lambda x: x.sum(0), "max": lambda x: x.max(0)[1], "var": lambda x: x.var(0)}
+    model = captured(function[kind], rows)
+    parts = emitted(model)
+    assert any("b0 = (tl.program_id(0) // (" in f.text for f in parts.functions) == (kind != "var")
+    check_close(model, function[kind], rows)
+
+
+def test_columns_of_whole_vectors_are_counted_through_all_parts() -> None:
+    source = emitted(captured(lambda x: x.sum(0), (torch.empty(4096, 256),)))
+    assert "i2 = x // (256)" in source.functions[1].text + source.functions[0].text
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((3000, 65), 0), ((2, 40000), 1)])
+def test_the_first_of_equal_infinities_is_found(shape: tuple[int, int], dim: int) -> None:
+    rows = (torch.full(shape, -float("inf")),)
+    check_close(captured(lambda x: x.argmax(dim), rows), lambda x: x.argmax(dim), rows)
+    rows = (torch.full(shape, float("inf")),)
+    check_close(captured(lambda x: x.argmin(dim), rows), lambda x: x.argmin(dim), rows)

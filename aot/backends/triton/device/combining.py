@@ -112,14 +112,14 @@ def arg_min(a, i, b, j):
 @triton.jit
 def later_max(a, i, b, j):
     """As arg_max, of positions j that come after i."""
-    after = (b > a) | ((b != b) & (a == a))
+    after = ((b <= a) == 0) & (a == a)
     return tl.where(after, b, a), tl.where(after, j, i)
 
 
 @triton.jit
 def later_min(a, i, b, j):
     """As arg_min, of positions j that come after i."""
-    after = (b < a) | ((b != b) & (a == a))
+    after = ((b >= a) == 0) & (a == a)
     return tl.where(after, b, a), tl.where(after, j, i)
 
 

@@ -59,38 +59,67 @@ def conv_direct(
     finish,
     program,
     across,
-    taps,
+    others,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     CHANNELS: tl.constexpr,
+    STRIP: tl.constexpr,
+    STEP: tl.constexpr,
+    TAPS: tl.constexpr,
     UNROLLED: tl.constexpr,
     SUMS: tl.constexpr,
 ):
-    """Computes ROWS output positions by COLUMNS channels, each from the CHANNELS of its own group.
+    """Computes ROWS strips of STRIP positions by COLUMNS channels, from CHANNELS of the own group.
 
-    window(args, m, n): what is known of positions m and channels n before the walk over taps.
-    load_x(args, m, n, seen, tap, c) and load_w(args, m, n, seen, tap, c): what a tap sees of the
-    channel c of the group, by that. finish(args, m, n, acc): stores what the sums become.
+    What a tap sees is loaded once for all places of a strip, which lie STEP apart along an axis of
+    TAPS taps; `others` counts those along other axes. window(args, m, n): what is known of strips m
+    and channels n before the walk over taps. load_x(args, m, n, seen, place, other, c): what lies
+    so many places behind a strip's first tap, of channel c of the group. load_w(args, m, n, seen,
+    tap, other, c): weights. finish(args, m, n, place, acc): stores what the sums become.
     """
     m = program // across * ROWS + tl.arange(0, ROWS)[:, None]
     n = program % across * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     seen = window(args, m, n)
-    acc = tl.zeros([ROWS, COLUMNS], SUMS)
+    acc = (tl.zeros([ROWS, COLUMNS], SUMS),) * STRIP
     if UNROLLED:
-        for tap in tl.static_range(taps):
-            acc = conv_tap(args, load_x, load_w, m, n, seen, tap, acc, CHANNELS)
+        for other in tl.static_range(others):
+            acc = strip_added(args, load_x, load_w, m, n, seen, other, acc, CHANNELS, STEP, TAPS)
     else:
-        for tap in range(taps):
-            acc = conv_tap(args, load_x, load_w, m, n, seen, tap, acc, CHANNELS)
-    finish(args, m, n, acc)
+        for other in range(others):
+            acc = strip_added(args, load_x, load_w, m, n, seen, other, acc, CHANNELS, STEP, TAPS)
+    for place in tl.static_range(STRIP):
+        finish(args, m, n, place, acc[place])
 
 
 @triton.jit
-def conv_tap(args, load_x, load_w, m, n, seen, tap, acc, CHANNELS: tl.constexpr):
-    """`acc` with what a tap of `conv_direct` adds."""
+def strip_added(
+    args,
+    load_x,
+    load_w,
+    m,
+    n,
+    seen,
+    other,
+    acc,
+    CHANNELS: tl.constexpr,
+    STEP: tl.constexpr,
+    TAPS: tl.constexpr,
+):
+    """The sums of `conv_direct` and what one line of taps adds."""
     for c in tl.static_range(CHANNELS):
-        x = load_x(args, m, n, seen, tap, c).to(acc.dtype)
-        acc = acc + x * load_w(args, m, n, seen, tap, c).to(acc.dtype)
+        line = ()
+        for tap in tl.static_range(TAPS):
+            w = load_w(args, m, n, seen, tap, other, c).to(acc[0].dtype)
+            line = line + (w,)  # noqa: RUF005
+        for place in tl.static_range((len(acc) - 1) * STEP + TAPS):
+            x = load_x(args, m, n, seen, place, other, c).to(acc[0].dtype)
+            sums = ()
+            for k in tl.static_range(len(acc)):
+                if place - k * STEP >= 0 and place - k * STEP < TAPS:
+                    sums = sums + (acc[k] + x * line[place - k * STEP],)  # noqa: RUF005
+                else:
+                    sums = sums + (acc[k],)  # noqa: RUF005
+            acc = sums
     return acc
 
 
