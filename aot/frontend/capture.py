@@ -27,6 +27,7 @@ from aot.frontend.decompose import decomposition_table
 from aot.frontend.failures import (
     depends_on_values,
     export_error,
+    fixes_size,
     place_of_model,
     violates_range,
     without_graphs,
@@ -34,10 +35,11 @@ from aot.frontend.failures import (
 from aot.frontend.labels import wanted_sizes
 from aot.frontend.numerics import rounded_kinds
 from aot.frontend.open_dims import as_hints, traceable
+from aot.frontend.open_math import open_math
 from aot.frontend.packed import PackedSequences
 from aot.frontend.places import UserCode, first_lines, places_of
 from aot.frontend.recurrent import WholeLayers
-from aot.frontend.run_numbers import Namespace, asks_for_number, open_numbers
+from aot.frontend.run_numbers import Namespace, asks_for_number, open_numbers, user_modules
 from aot.frontend.size_decisions import SizeDecision, hearing
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
 from aot.frontend.structures import name_parts, register_dataclasses, spelled_out
@@ -209,6 +211,7 @@ def _traced(
             loops.unrolled(),
             settled_modules(),
             open_numbers(learnt.modules),
+            open_math(),
             asserted(learnt.checks or {}),
             without_graphs(),
             hearing() as decisions,
@@ -239,8 +242,12 @@ def _taught(source: ModelSource, error: BaseException, learnt: _Learnt) -> _Lear
     if isinstance(error, TurnFails):
         return replace(learnt, failing={**learnt.failing, error.turn: error.message})
     module = asks_for_number(error)
-    if module is not None and not any(module is known for known in learnt.modules):
-        return replace(learnt, modules=(*learnt.modules, module))
+    asking = [module] if module is not None else []
+    if fixes_size(error):
+        asking += user_modules(source.module)
+    new = [m for m in asking if not any(m is known for known in learnt.modules)]
+    if new:
+        return replace(learnt, modules=(*learnt.modules, *new))
     if learnt.checks is None and depends_on_values(error):
         checks = _checks(source, as_example=learnt.as_example)
         return replace(learnt, checks=checks) if checks else None

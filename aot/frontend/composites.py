@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aot.frontend.element_writes import set_item
 from aot.frontend.instead import Instead
 from aot.frontend.losses import ctc_loss
 from aot.frontend.quantized import FAKE
@@ -397,6 +398,7 @@ COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     torch.nn.functional.ctc_loss: ctc_loss,
     torch.combinations: all_combinations,
     torch.nn.functional.one_hot: one_hot,
+    torch.Tensor.__setitem__: set_item,
     **FAKE,
 }
 """What is called -> ours, which may give NotImplemented: then torch's own is called."""

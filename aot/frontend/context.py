@@ -200,6 +200,7 @@ class Bindings:
         true_places: Mapping[str, ValueRef] | None = None,
     ) -> None:
         self._nodes: dict[str, Any] = {}
+        self._numbers: dict[str, ValueRef] = {}
         self._true_counts = dict(true_counts or {})
         self._true_places = dict(true_places or {})
 
@@ -216,6 +217,11 @@ class Bindings:
         return self._nodes
 
     @property
+    def numbers(self) -> Mapping[str, ValueRef]:
+        """torch's symbol for a number that is computed here -> the number, float64."""
+        return self._numbers
+
+    @property
     def true_counts(self) -> Mapping[str, Expr]:
         """Mask -> how many true elements it has, where they were counted."""
         return self._true_counts
@@ -228,6 +234,10 @@ class Bindings:
     def bind(self, node: str, value: Any) -> None:
         """The node stands for the value."""
         self._nodes[node] = value
+
+    def bind_number(self, symbol: str, number: ValueRef) -> None:
+        """torch's symbol stands for the number."""
+        self._numbers[symbol] = number
 
     def bind_true_count(self, mask: str, count: Expr) -> None:
         """The mask has so many true elements."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -153,6 +154,12 @@ def _wrong_with_what_is_given(
 ) -> AotError | None:
     """An example out of range, an argument of an odd type, weights without values; else None."""
     where = place_of_model(source)
+    if _OTHER_STRUCTURE in message and _rest(source):
+        return DynamicShapeError(
+            f"torch.export takes no dynamic shapes for inputs that **{_rest(source)} collects",
+            where=where,
+            advice="Make them parameters of forward, by name, or leave the shapes static.",
+        )
     outside = _size_out_of_range(source, names) if _NOT_IN_RANGE in message else ""
     if outside:
         return DynamicShapeError(
@@ -233,6 +240,16 @@ def _tied_buffers(module: torch.nn.Module) -> list[str]:
     return next((found for found in names.values() if len(found) > 1), [])
 
 
+def _rest(source: ModelSource) -> str:
+    """The parameter that takes all inputs that are given by other names, "" where there is none."""
+    parameters = inspect.signature(source.module.forward).parameters.values()
+    return next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_KEYWORD), "")
+
+
+_OTHER_STRUCTURE = "Must provide a tree_name"
+"""torch's assertion where shapes and inputs are not nested alike."""
+
+
 def _about_shapes(message: str) -> bool:
     return "Constraints violated" in message or "dynamic_shapes" in message
 
@@ -243,6 +260,11 @@ def violates_range(error: BaseException) -> bool:
     # torch fails an assertion of its own where it would print a bound that is no integer.
     broken = isinstance(error, AssertionError) and text.startswith("Expected op to be '=='")
     return broken or ("Constraints violated" in text and "to be a constant" not in text)
+
+
+def fixes_size(error: BaseException) -> bool:
+    """Whether the model makes a constant of a size that shall be dynamic."""
+    return "specialized it to be a constant" in str(error)
 
 
 def depends_on_values(error: BaseException) -> bool:

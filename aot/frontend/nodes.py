@@ -171,12 +171,15 @@ def _read_measuring(context: Context, call: NodeCall) -> None:
     node, value = call.node, call.value
     try:
         args = tuple(context.argument(a) for a in node.args)
+        symbols = tuple(node.meta.get("unbacked_bindings") or ())
         if isinstance(value, (torch.SymFloat, torch.SymBool)):
             measured = MeasuredCall(call.name, args, value, "", ("-oo", "oo"), call.origin)
             dtype = FLOAT64 if isinstance(value, torch.SymFloat) else BOOL
-            context.bindings.bind(node.name, read_number(context, measured, dtype))
+            number = read_number(context, measured, dtype)
+            context.bindings.bind(node.name, number)
+            for symbol in symbols if isinstance(value, torch.SymFloat) else ():
+                context.bindings.bind_number(str(symbol), number)
             return
-        symbols = tuple(node.meta.get("unbacked_bindings") or ())
         symbol = symbols[0] if symbols else ""
         range_ = context.program.range_constraints.get(symbol)
         bounds = ("-oo", "oo") if range_ is None else (range_.lower, range_.upper)

@@ -1,14 +1,17 @@
 """Numbers that a model takes from tensors with `int(…)` or `float(…)`, open while it is traced.
 
 `int(lengths.max())` makes a plain number whatever it is given, which torch refuses to trace: what
-the tensor holds is known only when the model runs. In modules where that happened, these two names
+the tensor holds is known only when the model runs. Of a size, as in `float(x.shape[0])`, it makes a
+constant. In modules where that happened, these two names
 stand for classes that let torch's symbolic numbers through and are Python's own for all else.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -75,6 +78,23 @@ def asks_for_number(error: BaseException) -> Namespace | None:
         return None
     names = frames[-1].f_globals
     return None if set(_OPEN).intersection(names) else names
+
+
+def user_modules(model: torch.nn.Module) -> list[Namespace]:
+    """The modules of the user's code that define parts of the model.
+
+    Those with their own meaning of the two names are left out.
+    """
+    owners = {
+        type(part).__module__: sys.modules.get(type(part).__module__) for part in model.modules()
+    }
+    found = []
+    for name, owner in owners.items():
+        file = getattr(owner, "__file__", None)
+        users = name == "__main__" if file is None else is_users(str(Path(file).absolute()))
+        if owner is not None and users and not set(_OPEN).intersection(vars(owner)):
+            found.append(vars(owner))
+    return found
 
 
 def _frames(trace: TracebackType | None) -> Iterator[Any]:

@@ -96,6 +96,8 @@ class _Writer:
             return float(foreign)
         if kind in ("ToFloat", "Identity"):
             return self.number(foreign.args[0])
+        if str(foreign) in self.context.bindings.numbers:
+            return self.context.bindings.numbers[str(foreign)]
         if foreign.is_integer and kind not in _UNARY:
             return self.constant(self.context.sizes.foreign(foreign), FLOAT64)
         args = [self.tensor(self.number(a)) for a in foreign.args]

@@ -156,9 +156,15 @@ def _least(dtype: DType) -> Node:
     return const(dtype.ends[0], dtype)
 
 
-def _max(call: Call, x: Tensor, windows: WindowPerDim) -> SeveralResults:
+def _plane(call: Call) -> Shape:
+    """The shape of the results, of which the model may use the positions alone."""
+    used = next(k for k, name in enumerate(call.op.outputs) if name is not None)
+    return call.result_type(used).shape
+
+
+def _max(call: Call, x: Tensor, shape: Shape, windows: WindowPerDim) -> SeveralResults:
     """The greatest value of each window, and its position in the plane when that is used."""
-    builder, shape = x.builder, call.result_type().shape
+    builder = x.builder
     lead = x.rank - len(windows)
     sizes = x.shape[lead:]
 
@@ -241,7 +247,8 @@ def max_pool(
     """The greatest value of each window; padding never wins (the result's shape says ceil_mode)."""
     spatial = _spatial(call)
     settings = (kernel, stride, padding, dilation)
-    results = _max(call, x, _windows(x, call.result_type().shape, spatial, settings))
+    shape = _plane(call)
+    results = _max(call, x, shape, _windows(x, shape, spatial, settings))
     return results if len(call.op.outputs) > 1 else _only(results)
 
 
@@ -321,5 +328,5 @@ def adaptive_avg_pool(call: Call, x: Tensor, output_size: SizePerDim) -> Tensor:
 )
 def adaptive_max_pool(call: Call, x: Tensor, output_size: SizePerDim) -> SeveralResults:
     """The greatest values of as many parts as `output_size` says, and their positions."""
-    shape = call.result_type().shape
-    return _max(call, x, _adaptive_windows(x, shape[len(shape) - _spatial(call) :]))
+    shape = _plane(call)
+    return _max(call, x, shape, _adaptive_windows(x, shape[len(shape) - _spatial(call) :]))

@@ -12,6 +12,7 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <mutex>
 #include <vector>
@@ -75,7 +76,7 @@ Clock::time_point deadline_of(const CallbackServerContext& context) {
 // One call to a model: deletes itself when gRPC is done with it.
 class InferReactor : public ServerUnaryReactor {
  public:
-  void start(Service& service, CallbackServerContext& context,
+  void start(Service& service, CallbackServerContext& context, bool here,
              const inference::ModelInferRequest& message, inference::ModelInferResponse* reply) {
     const std::shared_ptr<Pending> pending = pending_;
     const auto header = context.client_metadata().find("traceparent");
@@ -95,8 +96,8 @@ class InferReactor : public ServerUnaryReactor {
       Finish(grpc::Status::OK);
     };
     try {
-      pending->attach(service.infer(message.model_name(), message.model_version(), decode,
-                                    deadline_of(context), done));
+      service.infer({message.model_name(), message.model_version(), deadline_of(context), here},
+                    decode, *pending, done);
     } catch (const aot::Error& error) {
       service.metrics().bad_requests->Increment();
       Finish(status_of(error));
@@ -166,7 +167,10 @@ class Handlers final : public inference::GRPCInferenceService::CallbackService {
                                  const inference::ModelInferRequest* request,
                                  inference::ModelInferResponse* reply) override {
     auto* reactor = new InferReactor();
-    reactor->start(service_, *context, *request, reply);
+    // gRPC has at least two threads that call us: one of them may be held for a short run.
+    const bool here = !held_.exchange(true);
+    reactor->start(service_, *context, here, *request, reply);
+    if (here) held_ = false;
     return reactor;
   }
 
@@ -247,7 +251,8 @@ class Handlers final : public inference::GRPCInferenceService::CallbackService {
     return reactor;
   }
 
-  serve::Service& service_;  // the base has a Service of its own
+  serve::Service& service_;        // the base has a Service of its own
+  std::atomic<bool> held_{false};  // one of gRPC's threads, by a run
   std::mutex mutex_;
   std::vector<std::future<void>> tasks_;
 };

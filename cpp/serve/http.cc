@@ -43,25 +43,4 @@ HttpReply error_reply(const aot::Error& error) {
   return reply;
 }
 
-void Pending::attach(Ticket ticket) {
-  std::optional<aot::Error> why;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    why = why_;
-    if (!why) ticket_ = std::move(ticket);
-  }
-  if (why) ticket.cancel(*why);
-}
-
-void Pending::cancel(const aot::Error& why) {
-  Ticket ticket;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    why_ = why;
-    ticket = std::move(ticket_);
-    ticket_ = {};
-  }
-  ticket.cancel(why);
-}
-
 }  // namespace serve

@@ -2,10 +2,7 @@
 #ifndef AOT_SERVE_HTTP_H_
 #define AOT_SERVE_HTTP_H_
 
-#include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +17,7 @@ struct HttpRequest {
   std::string target;  // as it came, with what stands behind '?'
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::shared_ptr<const std::string> body;
+  bool here = false;  // the thread that handles it may be held for a short run
 
   // The first value of a header, or "".
   const std::string& header(const char* name) const;
@@ -35,19 +33,6 @@ struct HttpReply {
 // Statuses and replies for the codes of errors.
 int http_status(aot_code code);
 HttpReply error_reply(const aot::Error& error);
-
-// What a handler leaves behind while it works: the way to stop it. Safe from any thread.
-class Pending {
- public:
-  // The call; it is cancelled at once if the client has gone already.
-  void attach(Ticket ticket);
-  void cancel(const aot::Error& why);
-
- private:
-  std::mutex mutex_;
-  Ticket ticket_;
-  std::optional<aot::Error> why_;
-};
 
 }  // namespace serve
 

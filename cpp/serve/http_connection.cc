@@ -20,6 +20,8 @@ namespace {
 
 // Larger bodies are decoded by threads of their own.
 constexpr size_t kLargeBody = 256 << 10;
+// Bytes that are asked for at once: most requests are one call.
+constexpr size_t kReceive = 16 << 10;
 // Memory that a body takes while it is read: numbers as JSON are taken apart, tensors as they are.
 constexpr size_t kJsonFactor = 16;
 constexpr size_t kBinaryFactor = 2;
@@ -52,6 +54,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start() {
     error_code ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
+    socket_.non_blocking(true, ignored);
     set_phase(Phase::kIdle, shared_.options.header_time);
     arm();
   }
@@ -139,11 +142,35 @@ class Connection : public std::enable_shared_from_this<Connection> {
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(shared_.options.max_header));
     parser_->body_limit(shared_.options.max_body);
+    error_code error;
+    if (buffer_.size() == 0) receive();
+    parse(false, error);
+    if (error) return refuse(error);
+    if (parser_->is_header_done()) return on_header();
     http::async_read_header(socket_, buffer_, *parser_,
                             [self = shared_from_this()](error_code error, size_t) {
                               if (error) return self->refuse(error);
                               self->on_header();
                             });
+  }
+
+  // What has come already, without waiting. Its end and its errors are found by what reads next.
+  void receive() {
+    error_code ignored;
+    buffer_.commit(socket_.read_some(buffer_.prepare(kReceive), ignored));
+  }
+
+  // Parses what has been received: the header, or `all` of the request.
+  void parse(bool all, error_code& error) {
+    parser_->eager(all);
+    while (buffer_.size() > 0 && !(all ? parser_->is_done() : parser_->is_header_done())) {
+      buffer_.consume(parser_->put(buffer_.data(), error));
+      if (error == http::error::need_more) {
+        error = {};
+        return;
+      }
+      if (error) return;
+    }
   }
 
   void on_header() {
@@ -166,6 +193,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void read_body() {
+    error_code error;
+    parse(true, error);
+    if (error) return refuse(error);
     if (parser_->is_done()) return on_request();
     set_phase(Phase::kBody, shared_.options.body_time);
     http::async_read(socket_, buffer_, *parser_,
@@ -195,11 +225,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
       });
     };
     const bool large = request.body->size() > kLargeBody;
+    request.here = !large && shared_.lend_thread();
+    const bool lent = request.here;
     auto work = [&shared = shared_, pending = pending_, request = std::move(request),
                  reply = std::move(reply)]() mutable {
       shared.routes.handle(std::move(request), pending, std::move(reply));
     };
     large ? asio::post(shared_.decoding, std::move(work)) : work();
+    if (lent) shared_.take_thread_back();
   }
 
   // What stopped the reading of a request.
@@ -243,16 +276,31 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const size_t length = reply.body.size();
     if (!head_) response_->body() = std::move(reply.body);
     response_->content_length(length);
-    http::async_write(socket_, *response_, [self = shared_from_this()](error_code error, size_t) {
-      error ? self->close() : self->on_written();
-    });
+    // Most answers go at once; the rest waits for a client that reads.
+    serializer_.emplace(*response_);
+    error_code error;
+    http::write(socket_, *serializer_, error);
+    if (!error) return on_written();
+    if (error != asio::error::would_block) return close();
+    http::async_write(socket_, *serializer_,
+                      [self = shared_from_this()](error_code failed, size_t) {
+                        failed ? self->close() : self->on_written();
+                      });
   }
 
   void on_written() {
+    serializer_.reset();
     response_.reset();
     give_memory();
     if (!keep_alive_) return linger();
-    if (readable_ || buffer_.size() > 0) return read_header();
+    // Posted: requests that follow each other unasked do not make the stack deeper.
+    if (readable_ || buffer_.size() > 0) {
+      set_phase(Phase::kHeader, shared_.options.header_time);
+      asio::post(socket_.get_executor(), [self = shared_from_this()] {
+        if (self->phase_ == Phase::kHeader) self->read_header();
+      });
+      return;
+    }
     if (draining_) {
       set_phase(Phase::kIdle, kDrainGrace);
     } else {
@@ -294,6 +342,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   std::optional<http::response<http::string_body>> response_;
+  std::optional<http::response_serializer<http::string_body>> serializer_;
   std::shared_ptr<Pending> pending_;
   Phase phase_ = Phase::kIdle;
   std::atomic<Clock::rep> deadline_{kNever.time_since_epoch().count()};
@@ -310,7 +359,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
 HttpShared::HttpShared(const HttpOptions& given, Service& served)
     : options(given),
       service(served),
-      routes(served, [this](std::function<void()> work) { asio::post(control, std::move(work)); }) {
+      routes(served, [this](std::function<void()> work) { asio::post(control, std::move(work)); }),
+      spare_threads_(given.threads - 1) {}
+
+bool HttpShared::lend_thread() {
+  if (--spare_threads_ >= 0) return true;
+  ++spare_threads_;
+  return false;
 }
 
 void HttpShared::finish() {

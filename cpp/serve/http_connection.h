@@ -31,6 +31,11 @@ class HttpShared {
   boost::asio::thread_pool control{1};   // loads and unloads
   Routes routes;
 
+  // Lets a connection's thread be held for a short run; false where that would leave none that
+  // reads.
+  bool lend_thread();
+  void take_thread_back() { ++spare_threads_; }
+
   // Sets memory aside; false where there is not so much.
   bool take_memory(size_t bytes);
   void give_memory(size_t bytes);
@@ -46,6 +51,7 @@ class HttpShared {
   std::condition_variable changed_;
   std::unordered_map<Connection*, std::weak_ptr<Connection>> connections_;
   size_t memory_ = 0;
+  std::atomic<int> spare_threads_;
 };
 
 // Makes a connection of an accepted socket and starts it; refuses it where there are too many.

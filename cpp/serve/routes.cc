@@ -181,7 +181,7 @@ void Routes::infer(const HttpRequest& request, const std::string& name, const st
     service_.log_call(contract, inferred, outcome, trace, "http");
     reply(std::move(answer));
   };
-  pending->attach(service_.infer(name, version, decode, kNever, done));
+  service_.infer({name, version, kNever, request.here}, decode, *pending, done);
 }
 
 // /v2/repository/index, /v2/repository/models/NAME/load, /v2/repository/models/NAME/unload

@@ -9,10 +9,20 @@ namespace serve {
 namespace {
 
 constexpr std::chrono::seconds kMemoryPeriod{1};  // between looks at what sessions hold
+// Waking a sleeping thread and being woken takes 10 to 40 us each: of a longer run no tenth.
+constexpr double kShortRun = 500e-6;
+// A run on a caller's thread ends after this time, and is done by a thread of the session's.
+constexpr std::chrono::milliseconds kMostHere{2};
 
 aot::Error deadline_error(const Contract& contract) {
   return aot::Error(AOT_DEADLINE_EXCEEDED, "model '" + contract.model +
                                                "': the request's time was over before its answer");
+}
+
+double input_bytes(const Call& call) {
+  double bytes = 0;
+  for (const Input& input : call.request.inputs) bytes += static_cast<double>(input.bytes);
+  return bytes;
 }
 
 // A machine that lacks one of the cores runs on the others.
@@ -33,8 +43,8 @@ Scheduler::Scheduler(std::shared_ptr<const Contract> contract, std::vector<aot::
       batching_(options_.max_batch > 1 && can_batch(*contract_)),
       metrics_(metrics) {
   for (aot::Session& session : sessions) {
-    workers_.push_back(std::make_unique<Worker>(
-        Worker{std::move(session), aot::Cancellation::create().value(), {}, nullptr, {}}));
+    workers_.push_back(
+        std::make_unique<Worker>(std::move(session), aot::Cancellation::create().value()));
   }
   for (auto& worker : workers_) {
     worker->thread = std::thread([this, &worker = *worker] { work(worker); });
@@ -42,7 +52,7 @@ Scheduler::Scheduler(std::shared_ptr<const Contract> contract, std::vector<aot::
   timekeeper_ = std::thread([this] { keep_time(); });
 }
 
-bool Scheduler::submit(const std::shared_ptr<Call>& call) {
+bool Scheduler::submit(const std::shared_ptr<Call>& call, bool here) {
   if (batching_) set_batch_key(*contract_, *call);
   std::unique_lock<std::mutex> lock(mutex_);
   if (closed_) return false;
@@ -56,23 +66,113 @@ bool Scheduler::submit(const std::shared_ptr<Call>& call) {
                                           "': " + std::to_string(queue_.size()) +
                                           " requests wait already; try again later");
   }
-  if (options_.timeout.count() != 0) {
-    call->deadline = std::min(call->deadline, call->arrived + options_.timeout);
+  note_arrival(*call);
+  if (Worker* worker = here ? borrow(*call) : nullptr) {
+    Batch batch(worker->cancellation.get());
+    worker->cancellation.reset();
+    worker->batch = &batch;
+    take_call(batch, call);
+    lock.unlock();
+    run_here(*worker, batch);
+    return true;
   }
-  const double gap = last_arrival_ == Clock::time_point::min()
-                         ? 1
-                         : std::min(1.0, seconds_between(last_arrival_, call->arrived));
-  interval_s_ = 0.8 * interval_s_ + 0.2 * gap;
-  last_arrival_ = call->arrived;
   call->state = Call::State::kQueued;
   queue_.push_back(call);
   metrics_->queue_length->Set(static_cast<double>(queue_.size()));
   const bool sooner = call->deadline < next_expiry_;
-  const bool all = gathering_;
+  call_worker();
   lock.unlock();
   if (sooner) timed_.notify_one();
-  all ? arrived_.notify_all() : arrived_.notify_one();
   return true;
+}
+
+void Scheduler::note_arrival(Call& call) {
+  if (options_.timeout.count() != 0) {
+    call.deadline = std::min(call.deadline, call.arrived + options_.timeout);
+  }
+  const double gap = last_arrival_ == Clock::time_point::min()
+                         ? 1
+                         : std::min(1.0, seconds_between(last_arrival_, call.arrived));
+  interval_s_ = 0.8 * interval_s_ + 0.2 * gap;
+  last_arrival_ = call.arrived;
+}
+
+// Lets a thread look at the queue: the one that gathers, or one that is idle. Those that work look
+// by themselves.
+void Scheduler::call_worker() {
+  if (gatherer_ != nullptr) return gatherer_->wake.notify_one();
+  if (idle_.empty()) return;
+  Worker* worker = idle_.back();
+  idle_.pop_back();
+  worker->called = true;
+  worker->wake.notify_one();
+}
+
+void Scheduler::call_all() {
+  if (gatherer_ != nullptr) gatherer_->wake.notify_one();
+  for (Worker* worker : idle_) {
+    worker->called = true;
+    worker->wake.notify_one();
+  }
+  idle_.clear();
+}
+
+// A free session for a call that the caller's thread may run now, or null. Calls that may be joined
+// are run so only while there is nothing to join them with.
+Scheduler::Worker* Scheduler::borrow(const Call& call) {
+  if (!queue_.empty() || gatherer_ != nullptr || idle_.empty()) return nullptr;
+  // What has changed cannot be run again, and these threads keep to no cores.
+  if (contract_->changes_inputs || !options_.cpus.empty()) return nullptr;
+  if (batching_ && !call.key.empty()) {
+    if (idle_.size() < workers_.size() || worth_waiting(call.rows, call)) return nullptr;
+  }
+  if (recent_.seconds < 0 || recent_.expect(input_bytes(call)) > kShortRun) return nullptr;
+  Worker* worker = idle_.back();
+  idle_.pop_back();
+  return worker;
+}
+
+// Runs a call by this thread, and gives the session back.
+void Scheduler::run_here(Worker& worker, Batch& batch) {
+  const std::shared_ptr<Call> call = batch.calls()[0];
+  const Clock::time_point begun = Clock::now();
+  aot::Result<Outputs> result = run_once(worker, batch, begun + kMostHere);
+  const Clock::time_point ended = Clock::now();
+  const bool cut = !result.ok() && result.error().code() == AOT_DEADLINE_EXCEEDED &&
+                   ended >= begun + kMostHere && ended < call->deadline;
+  if (!cut) answer(batch, std::move(result), seconds_between(begun, ended), begun);
+  look_at_memory(worker);
+  std::optional<aot::Error> why;
+  bool sooner = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    worker.batch = nullptr;
+    if (cut) {
+      recent_.add(seconds_between(begun, ended), input_bytes(*call));
+      call->batch = nullptr;
+      why = call->ended;
+      call->state = why ? Call::State::kDone : Call::State::kQueued;
+      if (!why) queue_.push_front(call);
+      sooner = !why && call->deadline < next_expiry_;
+    }
+    idle_.push_back(&worker);
+    if (closed_) {
+      call_all();
+    } else if (!queue_.empty()) {
+      call_worker();
+    }
+  }
+  if (sooner) timed_.notify_one();
+  if (why) end(call, {why, nullptr});
+}
+
+void Scheduler::Recent::add(double run_seconds, double run_bytes) {
+  constexpr double kKept = 0.75;
+  const auto follow = [](double& value, double now) {
+    value = now > value ? now : kKept * value + (1 - kKept) * now;
+  };
+  follow(seconds, run_seconds);
+  follow(bytes, std::max(1.0, run_bytes));
 }
 
 void Scheduler::cancel(const std::shared_ptr<Call>& call, const aot::Error& why) {
@@ -122,8 +222,8 @@ void Scheduler::finish() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     closed_ = true;
+    call_all();
   }
-  arrived_.notify_all();
   timed_.notify_all();
   for (auto& worker : workers_) {
     if (worker->thread.joinable()) worker->thread.join();
@@ -170,68 +270,77 @@ std::vector<std::shared_ptr<Call>> Scheduler::take_expired(Clock::time_point now
 
 void Scheduler::work(Worker& worker) {
   keep_to(options_.cpus);
-  Clock::time_point looked = Clock::time_point::min();
   while (true) {
     Batch batch(worker.cancellation.get());
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      worker.cancellation.reset();
-      worker.batch = &batch;
-      if (!take(lock, batch)) {
-        worker.batch = nullptr;
-        break;
-      }
+      if (!take(lock, worker, batch)) break;
     }
     run(worker, batch);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       worker.batch = nullptr;
     }
-    const Clock::time_point now = Clock::now();
-    if (looked != Clock::time_point::min() && now - looked < kMemoryPeriod) continue;
-    looked = now;
-    if (const auto memory = worker.session.memory(); memory.ok()) {
-      const aot_memory_info& held = memory.value();
-      metrics_->memory_bytes->Set(static_cast<double>(held.plan_bytes + held.state_bytes +
-                                                      held.workspace_bytes + held.shared_bytes +
-                                                      held.output_bytes));
-    }
+    look_at_memory(worker);
   }
   timed_.notify_all();  // the queue may have become empty for good
 }
 
-bool Scheduler::take(std::unique_lock<std::mutex>& lock, Batch& batch) {
-  ++idle_;
-  arrived_.wait(lock, [this] { return queue_.empty() ? closed_ : !gathering_; });
-  --idle_;
-  if (queue_.empty()) return false;
+void Scheduler::look_at_memory(Worker& worker) {
+  const Clock::time_point now = Clock::now();
+  if (worker.looked != Clock::time_point::min() && now - worker.looked < kMemoryPeriod) return;
+  worker.looked = now;
+  if (const auto memory = worker.session.memory(); memory.ok()) {
+    const aot_memory_info& held = memory.value();
+    metrics_->memory_bytes->Set(static_cast<double>(held.plan_bytes + held.state_bytes +
+                                                    held.workspace_bytes + held.shared_bytes +
+                                                    held.output_bytes));
+  }
+}
+
+// Waits for calls and takes those of the next run. False: there will be none.
+bool Scheduler::take(std::unique_lock<std::mutex>& lock, Worker& worker, Batch& batch) {
+  while (queue_.empty() || gatherer_ != nullptr) {
+    if (queue_.empty() && closed_) return false;
+    worker.called = false;
+    idle_.push_back(&worker);
+    worker.wake.wait(lock, [&worker] { return worker.called; });
+  }
+  worker.cancellation.reset();
+  worker.batch = &batch;
   const std::shared_ptr<Call> first = queue_.front();
   queue_.pop_front();
   take_call(batch, first);
-  if (batching_ && !first->key.empty()) {
-    take_alike(batch);
-    const Clock::time_point until = std::min(first->arrived + options_.delay, first->deadline);
-    while (worth_waiting(batch, until)) {
-      gathering_ = true;
-      arrived_.wait_until(lock, until);
-      take_alike(batch);
-    }
-    if (gathering_) {
-      gathering_ = false;
-      if (!queue_.empty() || closed_) arrived_.notify_all();
-    }
-  }
+  if (batching_ && !first->key.empty()) gather(lock, worker, batch);
   metrics_->queue_length->Set(static_cast<double>(queue_.size()));
   return true;
 }
 
+// Adds to a batch of one what may join it, and waits for more where that pays.
+void Scheduler::gather(std::unique_lock<std::mutex>& lock, Worker& worker, Batch& batch) {
+  const std::shared_ptr<Call> first = batch.calls()[0];
+  take_alike(batch);
+  while (!closed_ && queue_.empty() && worth_waiting(batch.rows(), *first)) {
+    gatherer_ = &worker;
+    worker.wake.wait_until(lock, gathers_until(*first));
+    take_alike(batch);
+  }
+  if (gatherer_ == nullptr) return;
+  gatherer_ = nullptr;
+  if (!queue_.empty() || closed_) call_all();
+}
+
+Clock::time_point Scheduler::gathers_until(const Call& first) const {
+  return std::min(first.arrived + options_.delay, first.deadline);
+}
+
 // Nobody waits while another kind of request stands in the queue, nor for one that is not expected:
 // the next comes after about as long as the last ones did.
-bool Scheduler::worth_waiting(const Batch& batch, Clock::time_point until) const {
-  if (closed_ || !queue_.empty() || batch.rows() >= options_.max_batch) return false;
-  const double left = seconds_between(Clock::now(), until);
+bool Scheduler::worth_waiting(int64_t rows, const Call& first) const {
+  if (rows >= options_.max_batch) return false;
+  const double left = seconds_between(Clock::now(), gathers_until(first));
   if (left <= 0 || interval_s_ >= left) return false;
-  return options_.latency.pays(batch.rows(), batch.calls()[0]->rows);
+  return options_.latency.pays(rows, first.rows);
 }
 
 void Scheduler::take_alike(Batch& batch) {
@@ -280,11 +389,12 @@ void Scheduler::run(Worker& worker, Batch& batch) {
   }
 }
 
-aot::Result<Outputs> Scheduler::run_once(Worker& worker, Batch& batch) {
+// With a `limit` the run ends then at the latest, with the deadline's error.
+aot::Result<Outputs> Scheduler::run_once(Worker& worker, Batch& batch, Clock::time_point limit) {
   aot::RunOptions options;
   options.host_outputs = true;
   options.cancellation = worker.cancellation.get();
-  const Clock::time_point deadline = batch.deadline();
+  const Clock::time_point deadline = std::min(batch.deadline(), limit);
   if (deadline != kNever) {
     options.timeout_ns = std::chrono::nanoseconds(deadline - Clock::now()).count();
     if (options.timeout_ns <= 0) return deadline_error(*contract_);
@@ -306,6 +416,12 @@ void Scheduler::answer(Batch& batch, aot::Result<Outputs> result, double run_s,
   metrics_->run_seconds->Observe(run_s);
   metrics_->batch_rows->Observe(static_cast<double>(batch.rows()));
   const bool joined = batch.calls().size() > 1;
+  double bytes = 0;
+  for (const auto& call : batch.calls()) bytes += input_bytes(*call);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    recent_.add(run_s, bytes);
+  }
   int64_t row = 0;
   for (const auto& call : batch.calls()) {
     Outcome outcome{std::nullopt,

@@ -4,26 +4,47 @@
 
 namespace serve {
 
-Ticket Service::infer(const std::string& model, const std::string& version, const Decode& decode,
-                      Clock::time_point deadline, Done done) {
+void Pending::attach(Ticket ticket) {
+  std::optional<aot::Error> why;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    why = why_;
+    if (!why) ticket_ = std::move(ticket);
+  }
+  if (why) ticket.cancel(*why);
+}
+
+void Pending::cancel(const aot::Error& why) {
+  Ticket ticket;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    why_ = why;
+    ticket = std::move(ticket_);
+    ticket_ = {};
+  }
+  ticket.cancel(why);
+}
+
+void Service::infer(const Asked& asked, const Decode& decode, Pending& pending, const Done& done) {
   while (true) {
-    const std::shared_ptr<Model> found = repository_.find(model, version);
+    const std::shared_ptr<Model> found = repository_.find(asked.model, asked.version);
     const std::shared_ptr<const Contract> contract = found->contract();
     auto call = std::make_shared<Call>();
     call->request = decode(*contract);
     call->arrived = Clock::now();
-    call->deadline = deadline;
+    call->deadline = asked.deadline;
     if (call->request.timeout_ns != 0) {
-      call->deadline =
-          std::min(deadline, call->arrived + std::chrono::nanoseconds(call->request.timeout_ns));
+      call->deadline = std::min(asked.deadline,
+                                call->arrived + std::chrono::nanoseconds(call->request.timeout_ns));
     }
     // The scheduler moves it out before it calls it: no circle is left.
     call->done = [contract, call, done](Outcome outcome) {
       done(*contract, call->request, std::move(outcome));
     };
+    pending.attach(Ticket(found, call));
     // A model that is being replaced takes no more: the next look finds the new one.
     try {
-      if (found->scheduler().submit(call)) return Ticket(found, call);
+      if (found->scheduler().submit(call, asked.here)) return;
     } catch (const aot::Error&) {
       call->done = nullptr;
       throw;

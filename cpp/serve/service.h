@@ -5,6 +5,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "call.h"
@@ -36,6 +38,19 @@ class Ticket {
   std::shared_ptr<Call> call_;
 };
 
+// What a protocol keeps of a request while it works: the way to stop it. Safe from any thread.
+class Pending {
+ public:
+  // The call; it is cancelled at once if the client has gone already.
+  void attach(Ticket ticket);
+  void cancel(const aot::Error& why);
+
+ private:
+  std::mutex mutex_;
+  Ticket ticket_;
+  std::optional<aot::Error> why_;
+};
+
 // Safe to use from any thread.
 class Service {
  public:
@@ -50,11 +65,17 @@ class Service {
   Metrics& metrics() { return metrics_; }
   Log& log() { return log_; }
 
-  // Runs a model. `deadline` is the transport's; the request may have one of its own. Throws
-  // aot::Error for what `decode` throws, for a model that is not there, and where its queue is
-  // full.
-  Ticket infer(const std::string& model, const std::string& version, const Decode& decode,
-               Clock::time_point deadline, Done done);
+  // How a protocol asks for a run.
+  struct Asked {
+    std::string model;
+    std::string version;                  // "": the one that is served
+    Clock::time_point deadline = kNever;  // the transport's; the request may have one of its own
+    bool here = false;                    // the calling thread may be held for a short run
+  };
+
+  // Runs a model; `pending` learns of the call before it can run. Throws aot::Error for what
+  // `decode` throws, for a model that is not there, and where its queue is full.
+  void infer(const Asked& asked, const Decode& decode, Pending& pending, const Done& done);
 
   // A line of the log for a call that has ended: failures always, others where requests are logged.
   void log_call(const Contract& contract, const InferRequest& request, const Outcome& outcome,

@@ -26,6 +26,7 @@ def _images(*shapes: tuple[int, ...]) -> Callable[[torch.dtype], Sequence[Args]]
 IMAGE = _images((2, 3, 9, 10))
 POOLING: dict[str, Callable[..., Any]] = {
     "max_pool2d": lambda x: (F.max_pool2d(x, 2), F.max_pool2d(x, 3, 2, 1)),
+    "max_pool2d indices alone": lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)[1],
     "max_pool2d indices": lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True),
     "max_pool2d dilated, ceil": lambda x: F.max_pool2d(
         x, (2, 3), (3, 1), (1, 0), 2, ceil_mode=True, return_indices=True

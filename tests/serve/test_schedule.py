@@ -282,6 +282,51 @@ def test_one_request_of_a_batch_fails_alone(
 
 
 @pytest.fixture(scope="module")
+def turning(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As many turns of a loop as the input says: a run is as long as one asks for."""
+    torch = pytest.importorskip("torch")
+
+    class Turning(torch.nn.Module):
+        def forward(self, n: "torch.Tensor") -> "torch.Tensor":
+            start = (torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64))
+            return torch._higher_order_ops.while_loop(
+                lambda i, y: (i < n).all(), lambda i, y: (i + 1, y + i), start
+            )[1]
+
+    path = tmp_path_factory.mktemp("turning") / "turning.pkg"
+    aot.package(Turning(), (torch.tensor([3]),), path=path, targets=["cpu:x86-64-v2"])
+    return path
+
+
+def test_a_run_that_was_thought_to_be_short_is_whole(
+    program: Path, turning: Path, tmp_path: Path
+) -> None:
+    put(tmp_path, "m", turning, sessions=1, threads=1)
+    long = 2_000_000
+    with Server(program, tmp_path) as server:
+
+        def ask(turns: int, **parameters: int) -> Answer:
+            x = tensor(np.array([turns], np.int64), "n", "INT64")
+            return server.infer("m", request(x, parameters=parameters))
+
+        def warm() -> None:
+            for _ in range(40):  # runs that the reading thread does
+                assert values(ask(2)).tolist() == [1]
+
+        warm()
+        assert ask(100_000).json["outputs"][0]["data"] == [100_000 * 99_999 // 2]
+        warm()
+        assert ask(long, timeout=30_000).status == 504
+        warm()
+        with ThreadPoolExecutor() as pool:  # the reading threads are free meanwhile
+            answers = [pool.submit(ask, 100_000) for _ in range(4)]
+            assert server.ask("GET", "/v2/health/live").status == 200
+            assert {answer.result().status for answer in answers} == {200}
+        assert server.metric("aot_requests_total", code="OK") == 125
+        assert server.metric("aot_requests_total", code="DEADLINE_EXCEEDED") == 1
+
+
+@pytest.fixture(scope="module")
 def mixing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model whose rows know of each other."""
     torch = pytest.importorskip("torch")

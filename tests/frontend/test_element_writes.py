@@ -1,0 +1,55 @@
+"""Elements at an index that a tensor holds are written as eager writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aot_runtime
+import pytest
+import torch
+from torch.testing import assert_close
+
+import aot
+from aot.frontend.element_writes import set_item
+from tests.calls import Calls
+from tests.settings import level
+
+
+def written(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[i] = 1
+    x[:, i] = x[:, 0]
+    x[..., i] += x[0, 0]
+    x[1:, i] = 7
+    x[0, i] = x[0, 1] * 2
+    x[i, i] = -x[i, 0]
+    x[-i] = 3.5
+    x[i, None] = x[1][None, None]
+    x[i] = x[:1]
+    return x
+
+
+def test_indices_without_dimensions_stay_those_of_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "m.pkg"
+    args = (torch.randn(6, 6), torch.tensor(2))
+    aot.package(Calls(written), args, path=path, targets=[f"cpu:{level()}"], golden=False)
+    packaged = aot_runtime.load(path)
+    for i in (0, 2, 5):
+        x = torch.randn(6, 6)
+        assert_close(packaged(x, torch.tensor(i)), written(x, torch.tensor(i)))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        0,
+        slice(1, 3),
+        torch.tensor([0, 2]),
+        torch.tensor(True),
+        torch.tensor(1, dtype=torch.uint8),
+        (torch.tensor(1), torch.tensor([0, 2])),
+        [0, 1],
+    ],
+)
+def test_other_indices_are_torchs_own(index: object) -> None:
+    assert set_item(torch.zeros(3, 4), index, 1.0) is NotImplemented

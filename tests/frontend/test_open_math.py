@@ -1,0 +1,63 @@
+"""`math`'s functions of sizes follow the sizes."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import aot_runtime
+import pytest
+import torch
+from torch.export import Dim
+from torch.testing import assert_close
+
+import aot
+from aot.frontend.open_math import open_math
+from tests.settings import level
+
+
+class Shared(torch.nn.Module):
+    """The function, and a share by a number that `float` makes of the size."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The results."""
+        return (*scaled(x), x / float(x.shape[0]))
+
+
+def scaled(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    n = x.shape[0]
+    share = math.log(n) / math.log(512)
+    return (
+        x * share,
+        x.int() * math.log2(n),
+        x.sum() * math.log(n, 3) + math.sqrt(n),
+        x.double() * math.exp(-n / 10),
+    )
+
+
+def test_functions_of_sizes_are_those_of_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "m.pkg"
+    model = Shared()
+    aot.package(
+        model,
+        (torch.randn(6, 3),),
+        path=path,
+        dynamic_shapes=({0: Dim("n", min=2, max=64)},),
+        targets=[f"cpu:{level()}"],
+        golden=False,
+    )
+    packaged = aot_runtime.load(path)
+    for n in (2, 6, 61):
+        x = 3 * torch.randn(n, 3)
+        for got, wanted in zip(packaged(x), model(x), strict=True):
+            assert_close(got, wanted)
+
+
+def test_they_are_maths_own_for_all_else() -> None:
+    own = math.log
+    with open_math():
+        assert math.log(8, 2) == 3
+        assert math.sqrt(4) == 2
+        with pytest.raises(ValueError, match=r"math domain|positive"):
+            math.log(-1)
+    assert math.log is own
