@@ -100,6 +100,11 @@ class _Attention:
         return batch, heads, queries, Axis(column.symbol, self.call.v.axes[3].extent)
 
     @property
+    def stored(self) -> Axis:
+        """The columns that are stored: values may have zeros behind them."""
+        return self.axes[3] if self.parts is not None else self.call.output.axes[-1]
+
+    @property
     def depth_pieces(self) -> tuple[int, int]:
         """Columns of queries and keys in the blocks that they are multiplied in."""
         return column_pieces(int(self.depth.extent), self.dtype)
@@ -191,7 +196,7 @@ def emit_attention(
     with hooks.function("finish", "pair", "part", "m", "n", "acc", "top", "total") as body:
         _open_heads(body, t)
         _take_rows(body, t)
-        body.take_dim(_columns("n", t.axes[3], t.value_pieces))
+        body.take_dim(_columns("n", t.stored, t.value_pieces))
         if t.parts is None:
             finish_tile(body, t.kernel, "acc", frozenset(("m", "n")))
         else:

@@ -99,7 +99,7 @@ class Attention(TemplateCall):
             seen = np.tril(np.ones(scores.shape[-2:], bool))
             scores = np.where(seen, scores, -np.inf)
         if self.parts is None:
-            sums, _, total = _weighted(scores, v)
+            sums, _, total = _weighted(scores, v[..., : shape[-1]])
             return np.asarray(sums / np.where(total == 0.0, 1.0, total))
         size = -(-scores.shape[-1] // self.parts)
         runs = [slice(p * size, (p + 1) * size) for p in range(self.parts)]
@@ -315,14 +315,43 @@ class Attention(TemplateCall):
     def split(
         self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
     ) -> Split | None:
-        """The keys in parts, and two reductions that combine them."""
+        """The keys in parts, and two reductions that combine them; or with whole rows."""
         assert isinstance(support, AttentionSupport)
         parts = 1 if support.parts is None else self._wanted_parts(support.parts, units, hints)
         if support.parts is None or parts == 1:
-            return None
+            return self._with_whole_rows(builder, support)
         tiles, keys = self._tiles(support.parts, hints), self._seen_keys(hints)
         reason = f"{tiles} tiles of queries would walk {keys} keys, and leave the device idle"
         return Split(self._in_parts(builder, parts), f"{parts} parts of the keys", reason)
+
+    def _with_whole_rows(self, builder: NestBuilder, support: AttentionSupport) -> Split | None:
+        """With zeros behind heads of an odd size, which a copy of all three operands adds.
+
+        Rows then start where they are read by the widest loads, and nothing tests where they end.
+        Queries and keys gain products of zeros; columns of values behind the result's are left.
+        """
+        wish, size = support.head_rows, builder.dtype(self.q.buffer).itemsize
+        sizes = [a.extent for a in (*self.q.axes, self.k.axes[1], self.k.axes[2], self.v.axes[3])]
+        if wish is None or not all(is_int(e) for e in sizes):
+            return None
+        batch, heads, queries, depth, shared, keys, width = (int(e) for e in sizes)
+        each = max(1, wish.bytes // size)
+        uses = min(keys, queries * heads // max(1, shared))
+        work = batch * heads * queries * keys * depth
+        if depth % each == 0 == width % each or uses < wish.least_uses or work < wish.least_work:
+            return None
+        views, nests = {}, []
+        for role, view in (("q", self.q), ("k", self.k), ("v", self.v)):
+            whole = integer(-(-int(view.axes[3].extent) // each) * each)
+            nest, views[role] = builder.with_zeros(
+                f"{self.name}_{role}", view, 3, whole, self.origin
+            )
+            nests += [nest] if nest is not None else []
+        return Split(
+            [*nests, replace(self, **views)],
+            f"heads of {depth} with zeros behind them",
+            f"rows of {depth * size} bytes start where they are read slowly",
+        )
 
     def _wanted_parts(self, wish: KeyParts, units: int, hints: Hints) -> int:
         """How many parts the keys are cut into; 1: attention stays as it is.
@@ -425,6 +454,21 @@ class MaskRows:
 
 
 @dataclass(frozen=True)
+class HeadRows:
+    """Rows of queries, keys and values that a backend reads much faster in whole `bytes`.
+
+    Attributes:
+        bytes: A power of two.
+        least_uses: Products of each element from which a copy of it is worth its time, where
+        least_work: there are as many in all.
+    """
+
+    bytes: int
+    least_uses: int
+    least_work: int
+
+
+@dataclass(frozen=True)
 class AttentionSupport(Support[Attention]):
     """A backend's template for attention.
 
@@ -433,11 +477,13 @@ class AttentionSupport(Support[Attention]):
         products: Calls of whole types that it does not take are better as two products than as
             nests.
         mask_rows: Where it wants masks' rows to start; None: anywhere.
+        head_rows: Where it wants rows of the other operands to; None: anywhere.
     """
 
     parts: KeyParts | None = None
     products: bool = False
     mask_rows: MaskRows | None = None
+    head_rows: HeadRows | None = None
 
 
 def _weighted(scores: Array, v: Array) -> tuple[Array, Array, Array]:

@@ -91,6 +91,21 @@ class Matmul(TemplateCall):
         read = m * -(-n // wish.span) + n * -(-m // wish.span)
         return wish.words if read < wish.copy * m else wanted
 
+    def line_bytes(self, role: str, support: Support[Any]) -> int:
+        """Whole lines of the cache, where tensor cores read blocks of a matrix."""
+        assert isinstance(support, MatmulSupport)
+        wish, (rows, depth), columns = support.rows, self.a.axes[-2:], self.b.axes[-1]
+        if (
+            wish is None
+            or wish.bytes == 1
+            or not is_int(depth.extent)
+            or not is_int(columns.extent)
+        ):
+            return 1
+        # A dynamic number of rows is taken for a large one.
+        many = not is_int(rows.extent) or int(rows.extent) >= wish.line_rows
+        return wish.line if many else 1
+
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
         """One nest that sums products."""
         a, axes = self.a, self.output.axes
@@ -216,6 +231,8 @@ class AlignedRows:
         words: Bytes of two elements, by which rows of whole words are read; 0: they are not.
         span: Rows or columns that are computed together, and
         copy: reads of an element that cost what its copy does.
+        line: Bytes that rows had better start at multiples of where that is free (`line_bytes`), of
+        line_rows: rows of the result and more. 1: anywhere.
     """
 
     bytes: int
@@ -225,6 +242,8 @@ class AlignedRows:
     words: int = 0
     span: int = 0
     copy: int = 0
+    line: int = 1
+    line_rows: int = 0
 
 
 @dataclass(frozen=True)
