@@ -454,6 +454,8 @@ class _Copies:
         nest for a weight, which is stored so when the package is built.
         """
         source, name = self.graph.buffers[view.buffer], f"{call.name}_{role}"
+        # What splitting has copied has that name by now.
+        name = f"{name}_rows" if name in self.buffers else name
         each = max(1, row_bytes // source.dtype.itemsize)
         repeated = _repeated(view) if role in call.broadcasts else ()
         axes = tuple(a for a in view.axes if a not in repeated)

@@ -240,6 +240,7 @@ def _group_sizes(t: _Attention) -> dict[str, str]:
         "keys": t.text(t.keys),
         "SCALE": repr(exact_float(float(t.call.scale) * _LOG2E, FLOAT32)),
         "CAUSAL": str(t.call.causal),
+        "PAIRED": str(t.paired),
         **{"GROUPS": str(tile.groups), "ROWS": str(tile.rows // tile.groups)},
         **{"DEPTH": str(t.depth_pieces[0]), "MORE_DEPTH": str(t.depth_pieces[1])},
         **{"VALUE": str(t.value_pieces[0]), "MORE_VALUE": str(t.value_pieces[1])},

@@ -126,9 +126,14 @@ class Attention(TemplateCall):
         return "" if own[-1] == 1 else f"operand {role} is not contiguous along its vectors"
 
     def row_bytes(self, role: str, support: Support[Any]) -> int:
-        """What the backend asks for of a mask's rows, where each number is read for many scores."""
-        wish = support.mask_rows if isinstance(support, AttentionSupport) else None
-        if role != "mask" or self.mask is None or wish is None:
+        """What the backend asks for, where each number is read for many scores."""
+        if not isinstance(support, AttentionSupport):
+            return 1
+        return self._mask_bytes(support) if role == "mask" else self._head_bytes(support)
+
+    def _mask_bytes(self, support: AttentionSupport) -> int:
+        wish = support.mask_rows
+        if self.mask is None or wish is None:
             return 1
         used = {s for e in self.mask.index for s in e.free_symbols}
         own = [a for a in self.mask.axes if a.symbol in used]
@@ -144,9 +149,20 @@ class Attention(TemplateCall):
     def row_words(self, role: str, support: Support[Any]) -> int:
         """Rows of whole words are copied to shared memory ahead of their use as they are."""
         wanted = self.row_bytes(role, support)
-        if not isinstance(support, AttentionSupport) or support.mask_rows is None:
+        if role != "mask" or not isinstance(support, AttentionSupport) or not support.mask_rows:
             return wanted
         return min(wanted, support.mask_rows.words)
+
+    def _head_bytes(self, support: AttentionSupport) -> int:
+        """What rows of queries, keys and values start at, if that is worth a copy of all three."""
+        wish = support.head_rows
+        sizes = [a.extent for a in (*self.q.axes, self.k.axes[1], self.k.axes[2], self.v.axes[3])]
+        if wish is None or not all(is_int(e) for e in sizes):
+            return 1
+        batch, heads, queries, depth, shared, keys, _ = (int(e) for e in sizes)
+        uses = min(keys, queries * heads // max(1, shared))
+        work = batch * heads * queries * keys * depth
+        return wish.bytes if uses >= wish.least_uses and work >= wish.least_work else 1
 
     # ---- as nests ----
 
@@ -330,27 +346,23 @@ class Attention(TemplateCall):
         Rows then start where they are read by the widest loads, and nothing tests where they end.
         Queries and keys gain products of zeros; columns of values behind the result's are left.
         """
-        wish, size = support.head_rows, builder.dtype(self.q.buffer).itemsize
-        sizes = [a.extent for a in (*self.q.axes, self.k.axes[1], self.k.axes[2], self.v.axes[3])]
-        if wish is None or not all(is_int(e) for e in sizes):
+        wanted, size = self._head_bytes(support), builder.dtype(self.q.buffer).itemsize
+        each = max(1, wanted // size)
+        depth, width = self.q.axes[3].extent, self.v.axes[3].extent
+        if each == 1 or int(depth) % each == 0 == int(width) % each:
             return None
-        batch, heads, queries, depth, shared, keys, width = (int(e) for e in sizes)
-        each = max(1, wish.bytes // size)
-        uses = min(keys, queries * heads // max(1, shared))
-        work = batch * heads * queries * keys * depth
-        if depth % each == 0 == width % each or uses < wish.least_uses or work < wish.least_work:
-            return None
-        views, nests = {}, []
+        views: dict[str, View] = {}
+        nests: list[LoopOp] = []
         for role, view in (("q", self.q), ("k", self.k), ("v", self.v)):
             whole = integer(-(-int(view.axes[3].extent) // each) * each)
             nest, views[role] = builder.with_zeros(
                 f"{self.name}_{role}", view, 3, whole, self.origin
             )
-            nests += [nest] if nest is not None else []
+            nests += [] if nest is None else [nest]
         return Split(
             [*nests, replace(self, **views)],
             f"heads of {depth} with zeros behind them",
-            f"rows of {depth * size} bytes start where they are read slowly",
+            f"rows of {int(depth) * size} bytes start where they are read slowly",
         )
 
     def _wanted_parts(self, wish: KeyParts, units: int, hints: Hints) -> int:

@@ -143,7 +143,7 @@ def test_weights_of_float32_lie_with_the_depth_last(dtype, turned):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_odd_rows_are_copied_where_that_is_worth_it(dtype):
-    """Weights when the package is built, what is given in a launch of its own."""
+    """Weights when the package is built, what is given in a launch of its own: whole lines."""
 
     class Odd(torch.nn.Module):
         def __init__(self) -> None:
@@ -159,7 +159,7 @@ def test_odd_rows_are_copied_where_that_is_worth_it(dtype):
     graph = kernels_of(model)
     (call,) = template_kernels(graph)
     shapes = [graph.buffers[v.buffer].shape for v in (call.template.a, call.template.b)]
-    room = 1028 if dtype == torch.float32 else 1032
+    room = 1056 if dtype == torch.float32 else 1088
     assert shapes == [(805, room), (1021, room)]
     (actual,) = interpret_triton(model, args)
     eager, exact = Odd()(*args), Odd().double()(args[0].double())
