@@ -351,16 +351,20 @@ class Attention(TemplateCall):
         depth, width = self.q.axes[3].extent, self.v.axes[3].extent
         if each == 1 or int(depth) % each == 0 == int(width) % each:
             return None
-        views: dict[str, View] = {}
         nests: list[LoopOp] = []
-        for role, view in (("q", self.q), ("k", self.k), ("v", self.v)):
-            whole = integer(-(-int(view.axes[3].extent) // each) * each)
-            nest, views[role] = builder.with_zeros(
-                f"{self.name}_{role}", view, 3, whole, self.origin
-            )
-            nests += [] if nest is None else [nest]
+
+        def whole(role: str, view: View) -> View:
+            if role == "mask":
+                return view
+            extent = integer(-(-int(view.axes[3].extent) // each) * each)
+            name = f"{self.name}_{role}"
+            nest, longer = builder.with_zeros(name, view, 3, extent, self.origin)
+            nests.extend([] if nest is None else [nest])
+            return longer
+
+        call = self.with_views(whole)
         return Split(
-            [*nests, replace(self, **views)],
+            [*nests, call],
             f"heads of {depth} with zeros behind them",
             f"rows of {int(depth) * size} bytes start where they are read slowly",
         )
