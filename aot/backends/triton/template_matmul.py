@@ -18,7 +18,7 @@ from aot.backends.triton.dot import (
     sums_type,
     with_ranges,
 )
-from aot.backends.triton.dot_tiling import DotTile, Size, dot_tile
+from aot.backends.triton.dot_tiling import LINE, DotTile, Size, dot_tile, line_step
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks, places
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
@@ -94,10 +94,10 @@ def emit_matmul(
         "SUMS": sums_type(dtype),
     }
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
-    many = hints.value(count) >= gpu.multiprocessors and tile.rows >= 64
+    high = tile.rows >= 64
     # Blocks of float64 that descriptors copy are read with conflicts of shared memory's banks.
     narrow = dtype.itemsize == 2 or (dtype.itemsize == 4 and gpu.splits_floats)
-    copies = gpu.copies_blocks and many and narrow
+    copies = gpu.copies_blocks and high and narrow
     copied = _copied(call, left, right, context, tile) if copies else None
     if copied is not None:
         seats = gpu.multiprocessors * tile.resident
@@ -148,6 +148,7 @@ def _tile(
         hints.volume(batch),
         dtype,
         _is_turned(right, context),
+        (_line_step(left, row, context), _line_step(right, column, context)),
     )
     dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
     return dot_tile(size, gpu, dear=dear)
@@ -156,6 +157,14 @@ def _tile(
 def _is_turned(right: Operand, context: KernelContext) -> bool:
     """True where the second operand's depth is not contiguous."""
     return coefficient_of(context.offset(right.buffer, right.index), right.depth.symbol) != 1
+
+
+def _line_step(source: Operand, axis: Axis, context: KernelContext) -> int:
+    """`line_step` of the distance of an operand's rows; a whole line where it is not known."""
+    offset = context.offset(source.buffer, source.index)
+    steps = [coefficient_of(offset, s) for s in (axis.symbol, source.depth.symbol)]
+    known = [int(s) for s in steps if s is not None and is_int(s) and int(s) not in (0, 1)]
+    return line_step(known[0] * context.buffers[source.buffer].dtype.itemsize) if known else LINE
 
 
 def _load(

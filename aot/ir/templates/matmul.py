@@ -78,7 +78,9 @@ class Matmul(TemplateCall):
         if wish is None or len(sizes) != 3 or not all(is_int(size) for size in sizes):
             return 1
         m, k, n = (int(size) for size in sizes)
-        worth = min(m, n) >= wish.least_uses and m * k * n >= wish.least_work
+        # Each element of `a` is used once a column, of few rows there is little to copy.
+        uses = n if role == "a" and m >= wish.line_rows else min(m, n)
+        worth = uses >= wish.least_uses and m * k * n >= wish.least_work
         return wish.bytes if worth else 1
 
     def row_words(self, role: str, support: Support[Any]) -> int:

@@ -161,7 +161,7 @@ def barriers(COUNT: gl.constexpr, ARRIVALS: gl.constexpr):
 @gluon.jit
 def copy_all(mine, sources, sizes: gl.constexpr):
     """Copies all blocks of keys and values, each as soon as there is room."""
-    _, _, _, tile, other, tiles, keys, q, _, copied = mine
+    _args, _pair, _part, tile, other, tiles, keys, q, _more_q, copied = mine
     k_from, more_k_from, v_from, more_v_from = sources
     k, more_k, v, more_v, ready_k, free_k, ready_v, free_v = copied
     CAUSAL: gl.constexpr = sizes[1]
@@ -170,7 +170,7 @@ def copy_all(mine, sources, sizes: gl.constexpr):
     ROWS: gl.constexpr = q.shape[0] * q.shape[1]
     done = 0
     for number in range(0, tiles):
-        blocks, _ = walked(tl.where(number == 0, tile, other), keys, ROWS, k.shape[1], CAUSAL)
+        blocks, _edge = walked(tl.where(number == 0, tile, other), keys, ROWS, k.shape[1], CAUSAL)
         for turn in range(0, blocks):
             row = (blocks - 1 - turn) * k.shape[1]
             at = done + turn
