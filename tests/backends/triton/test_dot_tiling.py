@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from aot.backends.triton.dot_tiling import Size, depth_parts, dot_tile
+from aot.backends.triton.dot_tiling import LINE, Size, depth_parts, dot_tile, line_step
 from aot.backends.triton.gpu import GPUS
 from aot.ir.dtypes import BFLOAT16, FLOAT32, FLOAT64
 
@@ -82,6 +82,23 @@ def test_blocks_that_are_turned_around_are_narrow(rows):
     gpu, size = GPUS["sm_90"], Size(rows, 2048, 512, 2, FLOAT32)
     assert dot_tile(replace(size, turned=True), gpu, dear=False).columns <= 64
     assert dot_tile(replace(size, columns=32), gpu, dear=False).columns == 32
+
+
+@pytest.mark.parametrize(
+    ("distance", "step"),
+    [(10256, 16), (7840, 32), (7712 * 2, 64), (4096, LINE), (0, LINE), (6, 16)],
+)
+def test_what_counts_of_the_distance_of_rows(distance, step):
+    assert line_step(distance) == step
+
+
+def test_blocks_of_few_rows_share_multiprocessors():
+    """One's loads are on their way while the other multiplies."""
+    gpu = GPUS["sm_90"]
+    for size in (Size(136, 9840, 4592, 1, BFLOAT16), Size(58, 8192, 8272, 1, BFLOAT16)):
+        tile = dot_tile(size, gpu, dear=False)
+        assert tile.rows == 64
+        assert tile.resident == 2
 
 
 def test_few_turns_hide_no_epilogue():

@@ -59,6 +59,57 @@ def test_products_by_descriptors(size, monkeypatch):
     assert difference(actual, to_array(eager), torch.bfloat16, to_array(exact)) == ""
 
 
+def heads(x, y):
+    """Products of heads that stand side by side in a token."""
+    return x.transpose(1, 2) @ y.transpose(1, 2).transpose(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (torch.matmul, ((3, 72, 64), (3, 64, 40))),
+        (heads, ((2, 70, 3, 64), (2, 40, 3, 64))),
+        (lambda x, y: x.transpose(1, 2) @ y, ((3, 128, 72), (3, 128, 40))),
+    ],
+    ids=["rows", "heads", "turned"],
+)
+def test_batches_are_copied_by_descriptors(function, shapes):
+    """One descriptor of all matrices, each of which begins somewhere in it."""
+    args = tensors(*shapes, dtype=torch.bfloat16)
+    model = captured(function, args)
+    (text,) = [f.text for f in emitted(model).functions]
+    assert "make_tensor_descriptor" in text
+    check_close(model, function, args)
+
+
+def test_batches_whose_last_step_reaches_into_the_next_one_are_not():
+    args = tensors((3, 72, 72), (3, 72, 40), dtype=torch.bfloat16)
+    model = captured(torch.matmul, args)
+    assert all("make_tensor_descriptor" not in f.text for f in emitted(model).functions)
+    check_close(model, torch.matmul, args)
+
+
+def test_few_rows_that_start_at_odd_addresses_are_copied_for_many_columns():
+    """A weight of any distance of rows is there in whole lines."""
+    args = tensors((2051, 19), dtype=torch.bfloat16)
+    weight = torch.nn.Parameter(tensors((2051, 2050), dtype=torch.bfloat16)[0])
+
+    class Turned(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = weight
+
+        def forward(self, x):
+            return x.t() @ self.weight
+
+    graph = kernels_of(capture_module(Turned(), args))
+    (call,) = template_kernels(graph)
+    read = [graph.buffers[v.buffer] for v in (call.template.a, call.template.b)]
+    (a, b) = ([int(s) for s in buffer.strides if s != 1][-1] for buffer in read)
+    assert a % 8 == 0
+    assert b % 64 == 0
+
+
 def test_float64_is_read_by_plain_loads_where_it_lies():
     """Descriptors' blocks have conflicts of banks; copies of odd rows cost more than products."""
     args = tensors((2049, 515), (515, 2051), dtype=torch.float64)
