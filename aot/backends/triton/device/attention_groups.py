@@ -208,15 +208,18 @@ def multiply(mine, GROUP: gl.constexpr, hooks: gl.constexpr, sizes: gl.constexpr
     done = 0
     for number in range(0, tiles):
         at = tl.where(number == 0, tile, other)
-        blocks, edge = walked(at, keys, ROWS, k.shape[1], CAUSAL)
+        blocks, _edge = walked(at, keys, ROWS, k.shape[1], CAUSAL)
+        seen, edge = walked(at * q.shape[0] + GROUP, keys, q.shape[1], k.shape[1], CAUSAL)
         row = at * ROWS + GROUP * q.shape[1]
         store_q(args, hooks[0], pair, row, q.index(GROUP), 0)
         if MORE_DEPTH:
             store_q(args, hooks[0], pair, row, more_q.index(GROUP), q.shape[2])
         fence_async_shared()
-        own = (q.index(GROUP), more_q.index(GROUP), row, keys, done, blocks, edge)
-        acc, more, power, total = all_but_the_last_values(own, copied, sizes)
+        if CAUSAL:
+            leave_unseen(done, blocks - seen, copied)
         done += blocks
+        own = (q.index(GROUP), more_q.index(GROUP), row, keys, done - seen, seen, edge)
+        acc, more, power, total = all_but_the_last_values(own, copied, sizes)
         last = (done - 1) % STAGES
         mbarrier.wait(ready_v.index(last), ((done - 1) // STAGES) & 1)
         weight = weights(total)
@@ -226,6 +229,20 @@ def multiply(mine, GROUP: gl.constexpr, hooks: gl.constexpr, sizes: gl.constexpr
             more = last_values(power, more_v.index(last), more, weight)
             finish_piece(args, hooks[1], pair, part, row, VALUE, more)
         mbarrier.arrive(free_v.index(last))
+
+
+@gluon.jit
+def leave_unseen(done, blocks, copied):
+    """Leaves blocks that only rows of other groups see."""
+    k, _, _, _, ready_k, free_k, ready_v, free_v = copied
+    STAGES: gl.constexpr = k.shape[0]
+    for turn in range(0, blocks):
+        slot = (done + turn) % STAGES
+        phase = ((done + turn) // STAGES) & 1
+        mbarrier.wait(ready_k.index(slot), phase)
+        mbarrier.arrive(free_k.index(slot))
+        mbarrier.wait(ready_v.index(slot), phase)
+        mbarrier.arrive(free_v.index(slot))
 
 
 @gluon.jit
