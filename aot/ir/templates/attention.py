@@ -153,13 +153,17 @@ class Attention(TemplateCall):
             return wanted
         return min(wanted, support.mask_rows.words)
 
-    def _head_bytes(self, support: AttentionSupport) -> int:
-        """What rows of queries, keys and values start at, if that is worth a copy of all three."""
+    def _head_bytes(self, support: AttentionSupport, hints: Hints | None = None) -> int:
+        """What rows of queries, keys and values start at, if that is worth a copy of all three.
+
+        Where sizes are not known and there are no hints it is not.
+        """
         wish = support.head_rows
-        sizes = [a.extent for a in (*self.q.axes, self.k.axes[1], self.k.axes[2], self.v.axes[3])]
-        if wish is None or not all(is_int(e) for e in sizes):
+        sizes = [a.extent for a in (*self.q.axes, *self.k.axes[1:3])]
+        if wish is None or (hints is None and not all(is_int(e) for e in sizes)):
             return 1
-        batch, heads, queries, depth, shared, keys, _ = (int(e) for e in sizes)
+        known = (int(e) if hints is None else hints.value(e) for e in sizes)
+        batch, heads, queries, depth, shared, keys = known
         uses = min(keys, queries * heads // max(1, shared))
         work = batch * heads * queries * keys * depth
         return wish.bytes if uses >= wish.least_uses and work >= wish.least_work else 1
@@ -335,20 +339,24 @@ class Attention(TemplateCall):
         assert isinstance(support, AttentionSupport)
         parts = 1 if support.parts is None else self._wanted_parts(support.parts, units, hints)
         if support.parts is None or parts == 1:
-            return self._with_whole_rows(builder, support)
+            return self._with_whole_rows(builder, support, hints)
         tiles, keys = self._tiles(support.parts, hints), self._seen_keys(hints)
         reason = f"{tiles} tiles of queries would walk {keys} keys, and leave the device idle"
         return Split(self._in_parts(builder, parts), f"{parts} parts of the keys", reason)
 
-    def _with_whole_rows(self, builder: NestBuilder, support: AttentionSupport) -> Split | None:
+    def _with_whole_rows(
+        self, builder: NestBuilder, support: AttentionSupport, hints: Hints
+    ) -> Split | None:
         """With zeros behind heads of an odd size, which a copy of all three operands adds.
 
         Rows then start where they are read by the widest loads, and nothing tests where they end.
         Queries and keys gain products of zeros; columns of values behind the result's are left.
         """
-        wanted, size = self._head_bytes(support), builder.dtype(self.q.buffer).itemsize
+        wanted, size = self._head_bytes(support, hints), builder.dtype(self.q.buffer).itemsize
         each = max(1, wanted // size)
         depth, width = self.q.axes[3].extent, self.v.axes[3].extent
+        if not is_int(depth) or not is_int(width):
+            return None
         if each == 1 or int(depth) % each == 0 == int(width) % each:
             return None
         nests: list[LoopOp] = []

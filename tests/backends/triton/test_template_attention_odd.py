@@ -99,6 +99,17 @@ def test_odd_heads_get_zeros_behind_them(kind, dtype):
 
 
 @pytest.mark.usefixtures("worth")
+def test_so_do_those_of_sequences_of_any_length():
+    args = qkv(1, 2, 40, 40, 37, dtype=BF16)
+    length = torch.export.Dim("length", min=2, max=500)
+    function = attend("causal")
+    model = captured(function, args, ({2: length},) * 3)
+    (call,) = calls_of(kernels_of(model))
+    assert call.q.axes[-1].extent == 40
+    check_close(model, function, args)
+
+
+@pytest.mark.usefixtures("worth")
 def test_rows_at_odd_addresses_are_copied():
     """As heads have that are a part of longer rows."""
 
