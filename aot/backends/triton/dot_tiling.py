@@ -113,12 +113,17 @@ _OVERLAPPED = DotTile(128, 128, 64, 4, 3, resident=2)
 _SHARED = (
     _OVERLAPPED,
     DotTile(128, 256, 64, 8, 4),
+    DotTile(128, 128, 64, 4, 5),
+    DotTile(64, 256, 64, 4, 5),
     DotTile(64, 128, 64, 4, 4, resident=2),
     DotTile(128, 64, 64, 4, 4, resident=2),
     DotTile(64, 64, 64, 4, 6, resident=2),
     DotTile(64, 32, 128, 4, 4, resident=2),
 )
 """Of halves, where tensor cores work beside other programs."""
+
+_OVERLAP_COSTS = 1.04
+"""The most of a product's time that this is worth where an epilogue is dear."""
 
 _FLAT = (
     DotTile(FEW_ROWS, 64, 128, 4, 4),
@@ -155,7 +160,7 @@ class _Times:
 
 
 _TIMES = {
-    2: _Times(0.04, 0.0, 2.55e6, 0.0, 0.5, 6e-5, lines=764, arrival=0.8),
+    2: _Times(0.016, 0.0, 2.56e6, 0.0, 0.67, 6.6e-5, lines=590, arrival=1.2),
     4: _Times(0.23, 0.004, 0.245e6, 5e-6, 0.05, 1.8e-4),
     8: _Times(0.15, 0.0117, 0.289e6, 0.0, 0.5, 6e-5, shared=3.6e-5),
 }
@@ -167,16 +172,21 @@ Of float32 as products of halves of its digits: fitted to 16 tiles of 16 product
 a fifth. The digits are taken apart in registers, and one part goes back to shared memory: turned
 around, with conflicts of its banks, where the depth is not contiguous."""
 
-_CROSSED = {16: 2.2, 32: 1.9, 64: 1.15, LINE: 1.0}
+_CROSSED = {16: 1.3, 32: 1.05, 64: 1.05, LINE: 1.0}
 """Time of a row of a block, a line long, by what the distance of rows is a multiple of: lines are
-crossed where they do not start there. 5696 x 5128 by 5128 x 1024 halves took 179 us on an H200
-where both operands had rows of 16 mod 128 bytes, 133 where only the first one had."""
+crossed where they do not start there. 5696 x 5128 by 5128 x 1024 halves took 147 us on an H200
+where both operands had rows of 16 mod 128 bytes, 113 where only the first one had, 104 in whole
+lines. With `_TIMES` fitted to 1000 times of 8 tiles of 90 products: what is chosen took 1.02 of the
+fastest one's time."""
 
 _HIDING = 4
 """Turns of a block that take as long as another one's epilogue. Of 12233 x 40 by 40 x 15304 halves,
 128 by 256 took 0.77 of two blocks of 128 by 128 on an H200."""
 
 _PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)
+_PART = 64
+"""Parts of a depth are multiples of it, else there are zeros behind them."""
+
 _LEAST_PART = 256
 """Of a depth."""
 
@@ -224,7 +234,8 @@ def _in_parts(size: Size, parts: int, gpu: Gpu) -> float:
     time = min(_microseconds(tile, part, gpu) for tile in _tiles(size, gpu))
     read = size.batch * size.depth * (size.rows + size.columns) * size.dtype.itemsize
     time = max(time, read / _STREAM)
-    even = size.depth % parts == 0 and each * size.dtype.itemsize % _ALIGNED == 0
+    whole = _PART if parts > 1 and size.dtype.itemsize < 8 else _ALIGNED // size.dtype.itemsize
+    even = size.depth % parts == 0 and each % whole == 0
     if not even:
         time += _LAUNCH + 2 * size.batch * size.rows * size.depth * size.dtype.itemsize / _BYTES
     if parts > 1:
@@ -248,9 +259,16 @@ def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
     else:
         best = min(_tiles(size, gpu), key=lambda tile: _microseconds(tile, size, gpu))
         large = best.rows == 128 and size.dtype.itemsize == 2 and size.depth > _HIDING * best.depth
-        if dear and large and _blocks(best, size) >= 2 * gpu.multiprocessors:
+        many = _blocks(best, size) >= 2 * gpu.multiprocessors
+        if dear and large and many and _overlaps_cheaply(best, size, gpu):
             best = _OVERLAPPED
     return fitted(best, size, gpu)
+
+
+def _overlaps_cheaply(best: DotTile, size: Size, gpu: Gpu) -> bool:
+    """Whether what an epilogue gains beside other products is not lost by smaller blocks."""
+    least = _microseconds(best, size, gpu)
+    return _microseconds(_OVERLAPPED, size, gpu) <= _OVERLAP_COSTS * least
 
 
 def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:

@@ -44,6 +44,14 @@ from aot.symbolic import (
 GROUP = 8
 """Blocks of rows that programs of neighbouring numbers take turns in."""
 
+PLAIN = 128 * 128
+"""Results of the blocks that few programs read by plain loads: they start sooner than descriptors
+are made, 30 x 4096 by 4096 x 8192 halves in 20 us on an H200 (30). Larger ones have too many
+addresses for that."""
+
+VECTOR = 8
+"""Elements of the widest loads of halves."""
+
 ALIGNED = 16
 """Bytes that a descriptor's strides and start are multiples of."""
 
@@ -94,12 +102,12 @@ def emit_matmul(
         "SUMS": sums_type(dtype),
     }
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
-    high = tile.rows >= 64
+    few = hints.value(count) < gpu.multiprocessors and tile.rows * tile.columns <= PLAIN
     # Blocks of float64 that descriptors copy are read with conflicts of shared memory's banks.
     narrow = dtype.itemsize == 2 or (dtype.itemsize == 4 and gpu.splits_floats)
-    copies = gpu.copies_blocks and high and narrow
+    copies = gpu.copies_blocks and tile.rows >= 64 and narrow
     copied = _copied(call, left, right, context, tile) if copies else None
-    if copied is not None:
+    if copied is not None and (not few or any(_is_cut(matrix) for matrix in copied)):
         seats = gpu.multiprocessors * tile.resident
         arguments |= _by_copies(context, tile, copied, seats)
         arguments["batches"] = index_text(product([a.extent for a in batch]), context.names)
@@ -233,6 +241,11 @@ def _matrix(
         rows = rows + product((one.extent - 1, integer(moved)))
         columns = columns + product((one.extent - 1, integer(rest)))
     return _Copied(source.buffer, rows, columns, stride, start, flipped, (down, right))
+
+
+def _is_cut(matrix: _Copied) -> bool:
+    """Whether plain loads would test where rows end within vectors; else they serve few blocks."""
+    return matrix.flipped and not (is_int(matrix.columns) and int(matrix.columns) % VECTOR == 0)
 
 
 def _write_origins(hooks: Hooks, batch: tuple[Axis, ...], copied: tuple[_Copied, _Copied]) -> None:

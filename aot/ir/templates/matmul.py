@@ -185,11 +185,11 @@ class Matmul(TemplateCall):
     ) -> tuple[list[LoopNest], View, View]:
         """Both operands with zeros behind the depth where it is no multiple, and what copies.
 
-        Parts that would start where the backend does not want rows to are no multiple either.
+        Parts that are no whole blocks are no multiple either, where rows matter to the backend.
         """
         depth, dtype = int(self.a.axes[-1].extent), builder.dtype(self.a.buffer)
         rows = support.of_type(dtype).rows
-        starts = parts if rows is None else parts * max(1, rows.bytes // dtype.itemsize)
+        starts = parts * (support.block if rows is not None and rows.bytes > 1 else 1)
         if depth % starts == 0:
             return [], self.a, self.b
         each = parts * support.block
