@@ -45,6 +45,7 @@ class Size:
 
     `turned`: the second operand's depth is not contiguous. `lines`: bytes between neighbouring rows
     of either operand in memory, the lower powers of two that divide them (`line_step`).
+    `copied`: descriptors can copy blocks of both.
     """
 
     rows: int
@@ -54,6 +55,7 @@ class Size:
     dtype: DType
     turned: bool = False
     lines: tuple[int, int] = (LINE, LINE)
+    copied: bool = True
 
 
 _HALF = (
@@ -110,11 +112,13 @@ _LONG_FLAT, _LEAST_FLAT = 8192, 2048
 _OVERLAPPED = DotTile(128, 128, 64, 4, 3, resident=2)
 """Two blocks share a multiprocessor: one computes its epilogue while the other multiplies."""
 
+_WIDE = DotTile(64, 256, 64, 4, 5)
+
 _SHARED = (
     _OVERLAPPED,
     DotTile(128, 256, 64, 8, 4),
     DotTile(128, 128, 64, 4, 5),
-    DotTile(64, 256, 64, 4, 5),
+    _WIDE,
     DotTile(64, 128, 64, 4, 4, resident=2),
     DotTile(128, 64, 64, 4, 4, resident=2),
     DotTile(64, 64, 64, 4, 6, resident=2),
@@ -274,7 +278,10 @@ def _overlaps_cheaply(best: DotTile, size: Size, gpu: Gpu) -> bool:
 def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
     """Tiles of more rows; programs share where tensor cores work beside other programs."""
     if size.dtype.itemsize == 2:
-        return _SHARED if gpu.async_dots else _HALF
+        if not gpu.async_dots:
+            return _HALF
+        # Addresses of plain loads need registers beside the sums.
+        return _SHARED if size.copied else tuple(t for t in _SHARED if t != _WIDE)
     if size.dtype.itemsize == 8:
         return _DOUBLE
     return _SPLIT if gpu.splits_floats else _SINGLE

@@ -44,9 +44,9 @@ from aot.symbolic import (
 GROUP = 8
 """Blocks of rows that programs of neighbouring numbers take turns in."""
 
-PLAIN = 128 * 128
-"""Results of the blocks that few programs read by plain loads: they start sooner than descriptors
-are made, 30 x 4096 by 4096 x 8192 halves in 20 us on an H200 (30). Larger ones have too many
+PLAIN = 256
+"""Rows and columns of the blocks that few programs read by plain loads: these start sooner than
+descriptors are made, 30 x 4096 by 4096 x 8192 halves in 20 us on an H200 (30). Larger ones have too many
 addresses for that."""
 
 VECTOR = 8
@@ -102,7 +102,7 @@ def emit_matmul(
         "SUMS": sums_type(dtype),
     }
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
-    few = hints.value(count) < gpu.multiprocessors and tile.rows * tile.columns <= PLAIN
+    few = hints.value(count) < gpu.multiprocessors and tile.rows + tile.columns <= PLAIN
     # Blocks of float64 that descriptors copy are read with conflicts of shared memory's banks.
     narrow = dtype.itemsize == 2 or (dtype.itemsize == 4 and gpu.splits_floats)
     copies = gpu.copies_blocks and tile.rows >= 64 and narrow
@@ -157,6 +157,10 @@ def _tile(
         dtype,
         _is_turned(right, context),
         (_line_step(left, row, context), _line_step(right, column, context)),
+        copied=all(
+            _matrix(source, axis, tuple(batch), context) is not None
+            for source, axis in ((left, row), (right, column))
+        ),
     )
     dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
     return dot_tile(size, gpu, dear=dear)
