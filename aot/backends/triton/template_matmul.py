@@ -46,8 +46,8 @@ GROUP = 8
 
 PLAIN = 256
 """Rows and columns of the blocks that few programs read by plain loads: these start sooner than
-descriptors are made, 30 x 4096 by 4096 x 8192 halves in 20 us on an H200 (30). Larger ones have too many
-addresses for that."""
+descriptors are made, 30 x 4096 by 4096 x 8192 halves in 20 us on an H200 (30). Larger ones have
+too many addresses for that."""
 
 VECTOR = 8
 """Elements of the widest loads of halves."""

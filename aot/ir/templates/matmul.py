@@ -134,12 +134,20 @@ class Matmul(TemplateCall):
         *batch, m, n = self.output.axes
         sizes = (hints.volume(batch), hints.value(m.extent), hints.value(n.extent), int(depth))
         parts = support.parts(*sizes, builder.dtype(self.a.buffer))
-        if parts < 2:
+        if parts < 2 or self._is_odd(builder, support):
             return whole
         reason = (
             f"{sizes[0] * sizes[1] * sizes[2]} results leave the device idle for a depth of {depth}"
         )
         return Split(self._in_parts(builder, parts, support), f"{parts} parts of the depth", reason)
+
+    def _is_odd(self, builder: NestBuilder, support: MatmulSupport) -> bool:
+        """Whether `a` lies depth first in odd rows: these are copied in whole products alone."""
+        dtype, rows = builder.dtype(self.a.buffer), self.a.axes[-2].extent
+        wish = support.of_type(dtype).rows
+        if wish is None or not is_int(rows) or int(rows) < wish.line_rows:
+            return False
+        return not _runs_along(builder, self.a) and int(rows) * dtype.itemsize % wish.bytes != 0
 
     def _with_whole_rows(self, builder: NestBuilder, support: MatmulSupport) -> Split | None:
         """With zeros behind an odd depth of an input that is copied for its rows in any case.
