@@ -145,7 +145,8 @@ class Matmul(TemplateCall):
         """Whether `a` lies depth first in odd rows: these are copied in whole products alone."""
         dtype, rows = builder.dtype(self.a.buffer), self.a.axes[-2].extent
         wish = support.of_type(dtype).rows
-        if wish is None or not is_int(rows) or int(rows) < wish.line_rows:
+        known = builder.buffers[self.a.buffer].strides is not None
+        if wish is None or not known or not is_int(rows) or int(rows) < wish.line_rows:
             return False
         return not _runs_along(builder, self.a) and int(rows) * dtype.itemsize % wish.bytes != 0
 
