@@ -7,7 +7,8 @@ it reads most). Row-major is the default. Operands that still are no plain strid
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from aot.ir.scalar import Access, Node, load, loads
 from aot.ir.templates.base import LoopOp, Strides, Support, TemplateCall, operand_dtype
 from aot.ir.templates.builder import multiple_of, stored_weight
 from aot.ir.views import strides_of_order, view_strides, wanted_order
+from aot.passes.lines import LEAST_LINES, in_lines
 from aot.symbolic import (
     Expr,
     Symbol,
@@ -145,7 +147,7 @@ def choose_layouts(graph: LoopGraph, machine: Machine) -> LoopGraph:
     }
     decisions = (*graph.decisions, *layouts.decisions)
     laid = replace(graph, buffers=buffers, decisions=decisions)
-    return _copy_operands(laid, machine)
+    return _copy_operands(in_lines(laid, machine), machine)
 
 
 def _separate_outputs(graph: LoopGraph) -> LoopGraph:
@@ -341,7 +343,7 @@ def _loop_variables(roots: Sequence[Node]) -> set[Symbol]:
 
 def _copy_operands(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """Copies for operands whose view is not affine or whose vectors would not be contiguous."""
-    copies = _Copies(graph, machine, dict(graph.buffers))
+    copies = _Copies(graph, machine, dict(graph.buffers), Counter(_read(graph)))
     ops = [op for whole in graph.ops for op in copies.of(whole)]
     if not copies.decisions:
         return graph
@@ -354,6 +356,11 @@ def _copy_operands(graph: LoopGraph, machine: Machine) -> LoopGraph:
     )
 
 
+def _read(graph: LoopGraph) -> Iterator[str]:
+    for op in graph.ops:
+        yield from reads(op)
+
+
 @dataclass
 class _Copies:
     """The copies that calls need; local to one run of the pass."""
@@ -361,6 +368,7 @@ class _Copies:
     graph: LoopGraph
     machine: Machine
     buffers: dict[str, Buffer]
+    readers: Mapping[str, int]
     derived: list[DerivedWeight] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
 
@@ -379,7 +387,8 @@ class _Copies:
                 return view
             self.decisions.append(Decision("layout", (view.buffer, op.name), "copied", reason))
             walk = self._walk(op, role, view, support, strides)
-            nest, seen = self._copy(op, role, view, walk, op.row_bytes(role, support))
+            row_bytes = max(op.row_bytes(role, support), self._line(op, role, view, support))
+            nest, seen = self._copy(op, role, view, walk, row_bytes)
             if nest is not None:
                 copies.append(nest)
             return seen
@@ -424,6 +433,7 @@ class _Copies:
     def _odd_rows(self, call: TemplateCall, role: str, view: View, support: Support[Any]) -> str:
         """Says so where an operand's rows start where the template reads them slowly."""
         strides, wanted = self._strides(view), call.row_words(role, support)
+        wanted = max(wanted, self._line(call, role, view, support))
         if wanted == 1:
             return ""
         size = self.graph.buffers[view.buffer].dtype.itemsize
@@ -432,13 +442,24 @@ class _Copies:
             return ""
         return f"rows of operand {role} do not start at multiples of {wanted} bytes"
 
+    def _line(self, call: TemplateCall, role: str, view: View, support: Support[Any]) -> int:
+        """What rows of a weight that nobody else reads had better start at multiples of."""
+        source = self.graph.buffers[view.buffer]
+        if source.kind != "weight" or self.readers[view.buffer] > 1:
+            return 1
+        wanted, strides = call.line_bytes(role, support), self._strides(view)
+        rows = [a.extent for a, s in zip(view.axes, strides or (), strict=False) if s == 1]
+        long = all(int(row) * source.dtype.itemsize >= LEAST_LINES * wanted for row in rows)
+        return wanted if rows and long else 1
+
     def _walk(
         self, call: TemplateCall, role: str, view: View, support: Support[Any], strides: Strides
     ) -> tuple[Axis, ...]:
         """The axes of a copy in the best order of memory, or in the one that they are in."""
         stored = self._stored_walk(call, role, view, support, strides)
         best, known = stored or call.walk(role, support, strides), strides[role]
-        if best is not None or known is None or call.row_bytes(role, support) == 1:
+        aligned = max(call.row_bytes(role, support), self._line(call, role, view, support)) > 1
+        if best is not None or known is None or not aligned:
             return best or view.axes
         (last,) = [k for k, s in enumerate(known) if s == 1][-1:] or [len(known) - 1]
         return (*(a for k, a in enumerate(view.axes) if k != last), view.axes[last])
@@ -452,6 +473,8 @@ class _Copies:
         nest for a weight, which is stored so when the package is built.
         """
         source, name = self.graph.buffers[view.buffer], f"{call.name}_{role}"
+        # What splitting has copied has that name by now.
+        name = f"{name}_rows" if name in self.buffers else name
         each = max(1, row_bytes // source.dtype.itemsize)
         repeated = _repeated(view) if role in call.broadcasts else ()
         axes = tuple(a for a in view.axes if a not in repeated)

@@ -58,25 +58,40 @@ class AttentionTile:
 _GROUP_ROWS = 64
 """Queries of a group of warps."""
 
-LEAST_GROUP_DEPTH = 64
+LEAST_GROUP_DEPTH = 33
 """Smallest size of a head that groups of warps were measured with."""
 
 _BY_GROUPS = {
-    64: (8192, AttentionTile(3 * _GROUP_ROWS, 128, 4, 2, groups=3)),
-    96: (4096, AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)),
-    128: (1536, AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)),
-    192: (4096, AttentionTile(2 * _GROUP_ROWS, 64, 4, 3, groups=2)),
-    256: (1024, AttentionTile(2 * _GROUP_ROWS, 64, 4, 2, groups=2)),
+    48: (1024, AttentionTile(3 * _GROUP_ROWS, 128, 4, 2, groups=3)),
+    64: (3072, AttentionTile(3 * _GROUP_ROWS, 128, 4, 2, groups=3)),
+    96: (1408, AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)),
+    128: (1024, AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)),
+    160: (512, AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)),
+    192: (768, AttentionTile(2 * _GROUP_ROWS, 64, 4, 3, groups=2)),
+    256: (256, AttentionTile(2 * _GROUP_ROWS, 64, 4, 2, groups=2)),
 }
 """By the greatest size of a head: keys that a query sees on average from which the tile is faster.
 
 A multiprocessor has one such program at a time, and nothing hides its beginning and end: about 7
-microseconds. Measured on an H100, 16,384 queries in sequences of one length: of 128 columns the
-tile took 1.21 of `_HALF`'s at 512 keys on average (causal, 1024), 1.07 at 1024, 0.91 to 0.94 at
-2048 and 0.76 to 0.82 at 8192 and more; of 256 columns 0.72 to 0.79 at 2048, 0.64 at 8192; of 80,
-96 and 192 columns 1.0 to 1.12 at 2048, 0.83 to 0.89 at 8192; of 64 columns 1.2 at 2048, 0.97 at
-8192, 0.90 at 16,384. Two groups of 64 columns took 1.02 and 1.22 of three at the last two.
+microseconds. Of `_HALF`'s time on an H200 it took, at so many keys on average (causal: half as many
+again): 40 columns 0.79 (1916), 0.70 (3020, causal), 0.8 (4096 and more); 88 columns 1.04 (863,
+causal; in pairs 0.89); 93 columns 0.82 (2672, causal); 128 columns 0.96 (924, causal; in pairs
+0.91), 0.84 (3629); 160 columns 0.69 (2016, causal; in pairs 0.61), 0.72 (991, causal), 0.73 (1164,
+causal), of which blocks of 64 keys took 1.05 to 1.09; 192 columns 0.95 (1008, causal; in pairs
+0.86); 256 columns 0.77 (512, causal; in pairs 0.74); 64 columns 0.99 (2048, causal), 0.85 (6120).
 """
+
+_SOONER = 0.6
+"""Of these keys, where programs take two tiles one after the other: a beginning less."""
+
+_FULL_WAVES = 0.9
+"""Of the multiprocessors' time that programs must fill for that, all of them equally long."""
+
+_BUSY_WAVES = 0.8
+"""The same of single tiles; causal ones, longest first, fill it from one and a half waves on."""
+
+_EVEN_WAVES = 0.65
+"""The same of large tiles of float32, without a causal mask."""
 
 _HALF = {
     64: AttentionTile(64, 64, 4, 3),
@@ -109,15 +124,24 @@ _SINGLE = {
 
 _SPLIT = {
     64: AttentionTile(64, 32, 4, 2),
-    128: AttentionTile(128, 32, 8, 2),
+    128: AttentionTile(128, 64, 8, 1),
     256: AttentionTile(16, 32, 8, 2),
 }
+_SPLIT_LOW = {64: AttentionTile(32, 64, 4, 2), 128: AttentionTile(16, 64, 4, 2)}
 _SPLIT_IN_STEP = {
     64: AttentionTile(64, 32, 4, 2),
     128: AttentionTile(32, 32, 8, 2),
     256: AttentionTile(16, 32, 8, 2),
 }
-"""Of float32 as products of halves of its digits: the largest whose digits stay in registers."""
+"""Of float32 as products of halves of its digits: the largest whose digits stay in registers.
+
+`_SPLIT_LOW`: where large tiles would be few, or causal ones unequal. Registers hold what it
+multiplies, and so its products wait for no values that are turned in shared memory. On an H200, of
+the time of 128 by 32: 0.67 (128 columns, 3201 keys, causal, 8 heads), 0.59 (2008, 16 heads), 0.51
+(72 columns, 3345, 4 heads), of which 32 by 64, with some of it in memory, took 0.86 to 1.04; 0.82
+of 64 by 32 (44 columns, 1024, 8 heads). 128 by 64 took 0.88, 0.90 and 0.87, and 0.85 of 104 columns
+without a mask (3160 keys, 16 heads).
+"""
 
 _SINGLE_KEYS = 64
 """Most keys of a packed tile in single precision: registers hold what is multiplied."""
@@ -139,12 +163,21 @@ def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
         if size.dtype.itemsize > 2:
             block = min(block, _SINGLE_KEYS)
         return _fitted(AttentionTile(16, block, 4, tile.stages, packed=True), size)
+    if _is_low(size, tile, gpu):
+        tile = next(t for depth, t in _SPLIT_LOW.items() if size.depth <= depth)
     rows = tile.rows
     while rows > 16 and (rows >= 2 * size.queries or _programs(rows, size) < _least(gpu)):
         rows //= 2
     warps = tile.warps if rows == tile.rows else max(4, tile.warps * rows // tile.rows)
-    keys = 2 * tile.keys if rows <= 32 and size.depth <= 64 else tile.keys
+    keys = 2 * tile.keys if rows <= 32 < tile.rows and size.depth <= 64 else tile.keys
     return _fitted(replace(tile, rows=rows, keys=keys, warps=warps), size)
+
+
+def _is_low(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
+    """Whether `_SPLIT_LOW` takes less: tiles of the table are few, or unequally long."""
+    split = size.dtype.itemsize == 4 and gpu.splits_floats and gpu.async_dots
+    equal = not size.causal and _filled(_programs(tile.rows, size), gpu) >= _EVEN_WAVES
+    return split and size.depth <= max(_SPLIT_LOW) and not equal
 
 
 def in_groups(size: AttentionSize, gpu: Gpu) -> bool:
@@ -153,7 +186,17 @@ def in_groups(size: AttentionSize, gpu: Gpu) -> bool:
         return False
     least, tile = _of_groups(size)
     seen = min(size.keys, size.queries) // 2 if size.causal else size.keys
-    return seen >= least and _programs(tile.rows, size) >= gpu.units
+    if in_pairs(size, tile, gpu):
+        return seen >= _SOONER * least
+    programs = _programs(tile.rows, size)
+    if size.causal:
+        return seen >= least and 2 * programs >= 3 * gpu.multiprocessors
+    return seen >= least and _filled(programs, gpu) >= _BUSY_WAVES
+
+
+def _filled(programs: int, gpu: Gpu) -> float:
+    """The part of the multiprocessors' time that equally long programs fill, one at a time."""
+    return programs / (-(-programs // gpu.multiprocessors) * gpu.multiprocessors)
 
 
 def _of_groups(size: AttentionSize) -> tuple[int, AttentionTile]:
@@ -203,16 +246,16 @@ def in_pairs(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
     Programs of neighbouring numbers share keys and values; the other order, longest tiles first,
     needs fewer of them to keep the device busy.
     """
-    if (
-        tile.groups
-        or not is_whole(size.depth, size.dtype)
-        or _resident(size, tile, gpu) != PAIRED_PROGRAMS
-    ):
-        return False
     tiles = -(-size.queries // tile.rows)
     programs = size.heads * -(-tiles // 2)
+    if not size.causal or tiles == 1:
+        return False
+    if tile.groups:
+        return _filled(programs, gpu) >= _FULL_WAVES
+    if not is_whole(size.depth, size.dtype) or _resident(size, tile, gpu) != PAIRED_PROGRAMS:
+        return False
     # Programs of more warps keep as many multiprocessors busy.
-    return size.causal and tiles > 1 and programs * tile.warps >= _WARPS * gpu.units
+    return programs * tile.warps >= _WARPS * gpu.units
 
 
 def _resident(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> int:

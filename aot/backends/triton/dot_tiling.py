@@ -7,6 +7,7 @@ costs its epilogue. They rank tiles; nothing depends on their absolute truth.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 
 from aot.backends.triton.gpu import Gpu
@@ -15,6 +16,9 @@ from aot.ir.dtypes import DType
 
 FEW_ROWS = 16
 """Rows up to which a product is bound by reading its second operand."""
+
+LINE = 128
+"""Bytes of a line of the second-level cache."""
 
 _RESERVED = 2048
 """Shared memory left to barriers and to what the compiler adds."""
@@ -39,7 +43,9 @@ class DotTile:
 class Size:
     """A product's rows, columns and depth at the hints, its batch, and its operands' type.
 
-    `turned`: the second operand's depth is not contiguous.
+    `turned`: the second operand's depth is not contiguous. `lines`: bytes between neighbouring rows
+    of either operand in memory, the lower powers of two that divide them (`line_step`).
+    `copied`: descriptors can copy blocks of both.
     """
 
     rows: int
@@ -48,6 +54,8 @@ class Size:
     batch: int
     dtype: DType
     turned: bool = False
+    lines: tuple[int, int] = (LINE, LINE)
+    copied: bool = True
 
 
 _HALF = (
@@ -78,8 +86,8 @@ _SPLIT = (
 """Of float32 as products of halves of its digits."""
 
 _DOUBLE = (
-    DotTile(64, 64, 16, 4, 3, resident=2),
-    DotTile(64, 32, 16, 4, 3, resident=2),
+    DotTile(64, 64, 16, 4, 3, resident=4),
+    DotTile(64, 32, 16, 4, 3, resident=4),
     DotTile(128, 32, 16, 4, 4, resident=2),
     DotTile(32, 64, 32, 4, 3, resident=3),
     DotTile(32, 32, 32, 4, 3, resident=2),
@@ -104,6 +112,23 @@ _LONG_FLAT, _LEAST_FLAT = 8192, 2048
 _OVERLAPPED = DotTile(128, 128, 64, 4, 3, resident=2)
 """Two blocks share a multiprocessor: one computes its epilogue while the other multiplies."""
 
+_WIDE = DotTile(64, 256, 64, 4, 5)
+
+_SHARED = (
+    _OVERLAPPED,
+    DotTile(128, 256, 64, 8, 4),
+    DotTile(128, 128, 64, 4, 5),
+    _WIDE,
+    DotTile(64, 128, 64, 4, 4, resident=2),
+    DotTile(128, 64, 64, 4, 4, resident=2),
+    DotTile(64, 64, 64, 4, 6, resident=2),
+    DotTile(64, 32, 128, 4, 4, resident=2),
+)
+"""Of halves, where tensor cores work beside other programs."""
+
+_OVERLAP_COSTS = 1.04
+"""The most of a product's time that this is worth where an epilogue is dear."""
+
 _FLAT = (
     DotTile(FEW_ROWS, 64, 128, 4, 4),
     DotTile(FEW_ROWS, 32, 128, 4, 5),
@@ -123,6 +148,8 @@ class _Times:
         block: Of a block; `result`: of each of its results.
         shared: Of an element that is written to shared memory, or that a warp reads there: where
             that takes longer than the multiplications. 0: it does not.
+        lines: Lines of operands that come from the second-level cache in a microsecond.
+        arrival: Until a block has arrived that was asked for.
     """
 
     turn: float
@@ -132,24 +159,38 @@ class _Times:
     block: float
     result: float
     shared: float = 0.0
+    lines: float = math.inf
+    arrival: float = 0.0
 
 
 _TIMES = {
-    2: _Times(0.04, 0.0014, 3.75e6, 0.0, 0.5, 6e-5),
+    2: _Times(0.016, 0.0, 2.56e6, 0.0, 0.67, 6.6e-5, lines=590, arrival=1.2),
     4: _Times(0.23, 0.004, 0.245e6, 5e-6, 0.05, 1.8e-4),
-    8: _Times(0.04, 0.0014, 0.2e6, 0.0, 0.5, 6e-5, shared=4.6e-5),
+    8: _Times(0.15, 0.0117, 0.289e6, 0.0, 0.5, 6e-5, shared=3.6e-5),
 }
 """By the operands' bytes. Of float64 warps read shared memory by single elements, each all of its
 rows and columns, which blocks below 64 x 64 wait for; larger ones took 1.06 to 1.28 of its time.
+What its turns wait for is hidden by other blocks: 512 x 8192 by 8192 x 2048 took 403 us with two on
+a multiprocessor, 363 with four halves of them and their sums.
 Of float32 as products of halves of its digits: fitted to 16 tiles of 16 products on an H200, off by
 a fifth. The digits are taken apart in registers, and one part goes back to shared memory: turned
 around, with conflicts of its banks, where the depth is not contiguous."""
+
+_CROSSED = {16: 1.3, 32: 1.05, 64: 1.05, LINE: 1.0}
+"""Time of a row of a block, a line long, by what the distance of rows is a multiple of: lines are
+crossed where they do not start there. 5696 x 5128 by 5128 x 1024 halves took 147 us on an H200
+where both operands had rows of 16 mod 128 bytes, 113 where only the first one had, 104 in whole
+lines. With `_TIMES` fitted to 1000 times of 8 tiles of 90 products: what is chosen took 1.02 of the
+fastest one's time."""
 
 _HIDING = 4
 """Turns of a block that take as long as another one's epilogue. Of 12233 x 40 by 40 x 15304 halves,
 128 by 256 took 0.77 of two blocks of 128 by 128 on an H200."""
 
 _PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)
+_PART = 64
+"""Parts of a depth are multiples of it, else there are zeros behind them."""
+
 _LEAST_PART = 256
 """Of a depth."""
 
@@ -158,6 +199,9 @@ _LAUNCH = 2.5
 
 _BYTES = 2.5e6
 """Bytes in a microsecond that such a launch reads and writes."""
+
+_STREAM = 4e6
+"""Bytes in a microsecond that memory gives at most."""
 
 _WORTH = 0.9
 """Of the time of a whole depth, below which its parts are worth their launches."""
@@ -192,7 +236,10 @@ def _in_parts(size: Size, parts: int, gpu: Gpu) -> float:
     each = -(-size.depth // parts)
     part = replace(size, batch=size.batch * parts, depth=each)
     time = min(_microseconds(tile, part, gpu) for tile in _tiles(size, gpu))
-    even = size.depth % parts == 0 and each * size.dtype.itemsize % _ALIGNED == 0
+    read = size.batch * size.depth * (size.rows + size.columns) * size.dtype.itemsize
+    time = max(time, read / _STREAM)
+    whole = _PART if parts > 1 and size.dtype.itemsize < 8 else _ALIGNED // size.dtype.itemsize
+    even = size.depth % parts == 0 and each % whole == 0
     if not even:
         time += _LAUNCH + 2 * size.batch * size.rows * size.depth * size.dtype.itemsize / _BYTES
     if parts > 1:
@@ -216,15 +263,25 @@ def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
     else:
         best = min(_tiles(size, gpu), key=lambda tile: _microseconds(tile, size, gpu))
         large = best.rows == 128 and size.dtype.itemsize == 2 and size.depth > _HIDING * best.depth
-        if dear and large and _blocks(best, size) >= 2 * gpu.multiprocessors:
+        many = _blocks(best, size) >= 2 * gpu.multiprocessors
+        if dear and large and many and _overlaps_cheaply(best, size, gpu):
             best = _OVERLAPPED
     return fitted(best, size, gpu)
+
+
+def _overlaps_cheaply(best: DotTile, size: Size, gpu: Gpu) -> bool:
+    """Whether what an epilogue gains beside other products is not lost by smaller blocks."""
+    least = _microseconds(best, size, gpu)
+    return _microseconds(_OVERLAPPED, size, gpu) <= _OVERLAP_COSTS * least
 
 
 def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
     """Tiles of more rows; programs share where tensor cores work beside other programs."""
     if size.dtype.itemsize == 2:
-        return (_OVERLAPPED, *_HALF) if gpu.async_dots else _HALF
+        if not gpu.async_dots:
+            return _HALF
+        # Addresses of plain loads need registers beside the sums.
+        return _SHARED if size.copied else tuple(t for t in _SHARED if t != _WIDE)
     if size.dtype.itemsize == 8:
         return _DOUBLE
     return _SPLIT if gpu.splits_floats else _SINGLE
@@ -303,11 +360,24 @@ def _wave_microseconds(tile: DotTile, size: Size, sharing: int) -> float:
     """
     area, t = tile.rows * tile.columns, _TIMES[size.dtype.itemsize]
     each = area / t.rate + t.turning * size.turned * tile.columns**2
-    each = max(each, t.shared * _shared_elements(tile, size))
-    turn = t.turn + (t.deeper + sharing * each) * tile.depth
+    each = max(each, t.shared * _shared_elements(tile, size), _lines(tile, size) / t.lines)
+    turn = t.turn + max(
+        (t.deeper + sharing * each) * tile.depth, t.arrival / max(1, tile.stages - 1)
+    )
     turns = -(-size.depth // tile.depth)
     seen = 1 + (sharing - 1) * max(0.0, 1 - turns / _HIDING)
     return turns * turn + seen * (t.block + t.result * area)
+
+
+def _lines(tile: DotTile, size: Size) -> float:
+    """Lines of both operands that a step of the depth reads."""
+    rows = tile.rows * _CROSSED[size.lines[0]] + tile.columns * _CROSSED[size.lines[1]]
+    return rows * size.dtype.itemsize / LINE
+
+
+def line_step(distance: int) -> int:
+    """What counts of the bytes between rows: a power of two between 16 and `LINE`."""
+    return max(_ALIGNED, math.gcd(distance, LINE))
 
 
 def _flat_tile(size: Size, gpu: Gpu) -> DotTile:

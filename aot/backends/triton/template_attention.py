@@ -100,6 +100,11 @@ class _Attention:
         return batch, heads, queries, Axis(column.symbol, self.call.v.axes[3].extent)
 
     @property
+    def stored(self) -> Axis:
+        """The columns that are stored: values may have zeros behind them."""
+        return self.axes[3] if self.parts is not None else self.call.output.axes[-1]
+
+    @property
     def depth_pieces(self) -> tuple[int, int]:
         """Columns of queries and keys in the blocks that they are multiplied in."""
         return column_pieces(int(self.depth.extent), self.dtype)
@@ -191,7 +196,7 @@ def emit_attention(
     with hooks.function("finish", "pair", "part", "m", "n", "acc", "top", "total") as body:
         _open_heads(body, t)
         _take_rows(body, t)
-        body.take_dim(_columns("n", t.axes[3], t.value_pieces))
+        body.take_dim(_columns("n", t.stored, t.value_pieces))
         if t.parts is None:
             finish_tile(body, t.kernel, "acc", frozenset(("m", "n")))
         else:
@@ -235,6 +240,7 @@ def _group_sizes(t: _Attention) -> dict[str, str]:
         "keys": t.text(t.keys),
         "SCALE": repr(exact_float(float(t.call.scale) * _LOG2E, FLOAT32)),
         "CAUSAL": str(t.call.causal),
+        "PAIRED": str(t.paired),
         **{"GROUPS": str(tile.groups), "ROWS": str(tile.rows // tile.groups)},
         **{"DEPTH": str(t.depth_pieces[0]), "MORE_DEPTH": str(t.depth_pieces[1])},
         **{"VALUE": str(t.value_pieces[0]), "MORE_VALUE": str(t.value_pieces[1])},

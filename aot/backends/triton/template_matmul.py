@@ -18,7 +18,7 @@ from aot.backends.triton.dot import (
     sums_type,
     with_ranges,
 )
-from aot.backends.triton.dot_tiling import DotTile, Size, dot_tile
+from aot.backends.triton.dot_tiling import LINE, DotTile, Size, dot_tile, line_step
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks, places
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
@@ -37,11 +37,20 @@ from aot.symbolic import (
     ceil_div,
     coefficient_of,
     integer,
+    is_int,
     product,
 )
 
 GROUP = 8
 """Blocks of rows that programs of neighbouring numbers take turns in."""
+
+PLAIN = 256
+"""Rows and columns of the blocks that few programs read by plain loads: these start sooner than
+descriptors are made, 30 x 4096 by 4096 x 8192 halves in 20 us on an H200 (30). Larger ones have
+too many addresses for that."""
+
+VECTOR = 8
+"""Elements of the widest loads of halves."""
 
 ALIGNED = 16
 """Bytes that a descriptor's strides and start are multiples of."""
@@ -52,6 +61,7 @@ class _Copied:
     """An operand as a descriptor sees it: a matrix of `rows` x `columns`, contiguous along these.
 
     `start`: elements before the first one. `flipped`: the depth is not its contiguous dimension.
+    `origin`: the row and the column where one product's matrix begins, over the axes of the batch.
     """
 
     buffer: str
@@ -60,6 +70,7 @@ class _Copied:
     stride: Expr
     start: Expr
     flipped: bool
+    origin: tuple[Expr, Expr]
 
 
 def emit_matmul(
@@ -91,14 +102,19 @@ def emit_matmul(
         "SUMS": sums_type(dtype),
     }
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
-    many = hints.value(count) >= gpu.multiprocessors and tile.rows >= 64
+    few = hints.value(count) < gpu.multiprocessors and tile.rows + tile.columns <= PLAIN
     # Blocks of float64 that descriptors copy are read with conflicts of shared memory's banks.
     narrow = dtype.itemsize == 2 or (dtype.itemsize == 4 and gpu.splits_floats)
-    copies = gpu.copies_blocks and many and narrow
-    copied = _copied(call, left, right, context) if copies else None
-    if copied is not None:
+    copies = gpu.copies_blocks and tile.rows >= 64 and narrow
+    copied = _copied(call, left, right, context, tile) if copies else None
+    if copied is not None and (not few or any(_is_cut(matrix) for matrix in copied)):
         seats = gpu.multiprocessors * tile.resident
         arguments |= _by_copies(context, tile, copied, seats)
+        arguments["batches"] = index_text(product([a.extent for a in batch]), context.names)
+        if batch:
+            _write_origins(hooks, tuple(batch), copied)
+        else:
+            arguments["origins"] = "None"
         grid = line_grid(Minimum(count, integer(seats)))
         return hooks.emit(kernel, "matmul_by_copies", arguments, grid, options, early=False)
     depths = TileDim("k", (left.depth,), tile.depth, 1), TileDim("k", (right.depth,), tile.depth, 0)
@@ -140,6 +156,11 @@ def _tile(
         hints.volume(batch),
         dtype,
         _is_turned(right, context),
+        (_line_step(left, row, context), _line_step(right, column, context)),
+        copied=all(
+            _matrix(source, axis, tuple(batch), context) is not None
+            for source, axis in ((left, row), (right, column))
+        ),
     )
     dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
     return dot_tile(size, gpu, dear=dear)
@@ -148,6 +169,14 @@ def _tile(
 def _is_turned(right: Operand, context: KernelContext) -> bool:
     """True where the second operand's depth is not contiguous."""
     return coefficient_of(context.offset(right.buffer, right.index), right.depth.symbol) != 1
+
+
+def _line_step(source: Operand, axis: Axis, context: KernelContext) -> int:
+    """`line_step` of the distance of an operand's rows; a whole line where it is not known."""
+    offset = context.offset(source.buffer, source.index)
+    steps = [coefficient_of(offset, s) for s in (axis.symbol, source.depth.symbol)]
+    known = [int(s) for s in steps if s is not None and is_int(s) and int(s) not in (0, 1)]
+    return line_step(known[0] * context.buffers[source.buffer].dtype.itemsize) if known else LINE
 
 
 def _load(
@@ -168,29 +197,67 @@ def _load(
 
 
 def _copied(
-    call: Matmul, left: Operand, right: Operand, context: KernelContext
+    call: Matmul, left: Operand, right: Operand, context: KernelContext, tile: DotTile
 ) -> tuple[_Copied, _Copied] | None:
-    """Both operands as descriptors see them; None where they cannot be copied by descriptors."""
+    """Both operands as descriptors see them; None where they cannot be copied by descriptors.
+
+    Of a batch the last step of the depth must not reach into what lies behind.
+    """
     *batch, row, column = call.output.axes
-    if batch or context.wide:
+    depth = left.depth.extent
+    whole = is_int(depth) and int(depth) % tile.depth == 0
+    if context.wide or (batch and not whole):
         return None
-    found = (_matrix(left, row, context), _matrix(right, column, context))
+    axes = tuple(batch)
+    found = (_matrix(left, row, axes, context), _matrix(right, column, axes, context))
     return None if found[0] is None or found[1] is None else (found[0], found[1])
 
 
-def _matrix(source: Operand, axis: Axis, context: KernelContext) -> _Copied | None:
+def _matrix(
+    source: Operand, axis: Axis, batch: tuple[Axis, ...], context: KernelContext
+) -> _Copied | None:
     offset = context.offset(source.buffer, source.index)
-    symbols: tuple[Symbol, ...] = (axis.symbol, source.depth.symbol)
+    symbols: tuple[Symbol, ...] = (axis.symbol, source.depth.symbol, *(a.symbol for a in batch))
     solved = affine_coefficients(offset, symbols)
     if solved is None:
         return None
-    (along, deep), start = solved
+    (along, deep, *apart), start = solved
     each = ALIGNED // context.buffers[source.buffer].dtype.itemsize
-    if deep == 1 and _is_multiple(along, each) and _is_multiple(start, each):
-        return _Copied(source.buffer, axis.extent, source.depth.extent, along, start, flipped=False)
-    if along == 1 and _is_multiple(deep, each) and _is_multiple(start, each):
-        return _Copied(source.buffer, source.depth.extent, axis.extent, deep, start, flipped=True)
-    return None
+    if not _is_multiple(start, each):
+        return None
+    if deep == 1 and _is_multiple(along, each):
+        rows, columns, stride, flipped = axis.extent, source.depth.extent, along, False
+    elif along == 1 and _is_multiple(deep, each):
+        rows, columns, stride, flipped = source.depth.extent, axis.extent, deep, True
+    else:
+        return None
+    down, right = integer(0), integer(0)
+    for one, step in zip(batch, apart, strict=True):
+        if not is_int(step) or int(step) < 0 or int(stride) == 0:
+            return None
+        moved, rest = divmod(int(step), int(stride))
+        if rest and moved:
+            return None
+        down, right = (
+            down + product((one.symbol, integer(moved))),
+            right + product((one.symbol, integer(rest))),
+        )
+        rows = rows + product((one.extent - 1, integer(moved)))
+        columns = columns + product((one.extent - 1, integer(rest)))
+    return _Copied(source.buffer, rows, columns, stride, start, flipped, (down, right))
+
+
+def _is_cut(matrix: _Copied) -> bool:
+    """Whether plain loads would test where rows end within vectors; else they serve few blocks."""
+    return matrix.flipped and not (is_int(matrix.columns) and int(matrix.columns) % VECTOR == 0)
+
+
+def _write_origins(hooks: Hooks, batch: tuple[Axis, ...], copied: tuple[_Copied, _Copied]) -> None:
+    """Writes the function that says where the matrices of one product begin."""
+    with hooks.function("origins", "batch") as body:
+        open_batch(body, batch, "batch")
+        places = [body.index(e, {})[0] for matrix in copied for e in matrix.origin]
+        body.writer.line(f"return {', '.join(places)}")
 
 
 def _is_multiple(number: Expr, each: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.backends.triton.conv_tiling import ConvSize, channel_parts
 from aot.backends.triton.conv_walk import VECTOR
-from aot.backends.triton.dot_tiling import Size, depth_parts
+from aot.backends.triton.dot_tiling import FEW_ROWS, Size, depth_parts
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_argsort
@@ -46,6 +46,7 @@ from aot.ir.templates import (
     DigitCounts,
     DigitPlaces,
     Fft,
+    HeadRows,
     KeyParts,
     LibraryCall,
     MaskRows,
@@ -94,7 +95,16 @@ DIGITS = ByDigits(probes=8, part=PART)
 """A step of a binary search is a load that waits for the one before. A pass reads keys twice and
 positions once, and moves both."""
 
-ROWS = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26, words=4, span=128, copy=3)
+ROWS = AlignedRows(
+    bytes=16,
+    least_uses=32,
+    least_work=1 << 26,
+    words=4,
+    span=128,
+    copy=3,
+    line=128,
+    line_rows=FEW_ROWS + 1,
+)
 """What descriptors and the widest loads take. Odd rows took four times as long on an H200 (7021 x
 4095 by 4095 x 515 halves: 420 us, with both operands copied 120), a copy a tenth of that; of
 float32, 16384 x 1275 by 1275 x 43, 150 us, copied 60 and the copy 54. float64 is read by the
@@ -128,6 +138,9 @@ are in registers, one a load, beside its scores. 64 by 64 of bool in rows of 369
 thread, 247 registers (Triton 3.6: 255 and 416 bytes spilled); in rows of 3712 12 copies of 8
 bytes, 126 registers, so that a multiprocessor has twice as many programs. A score took 7 ps more
 there on an H100, as long as copies take for 17 bytes: a launch is worth far fewer than 2^22."""
+
+HEAD_ROWS = HeadRows(bytes=16, least_uses=256, least_work=1 << 28)
+"""What descriptors and the widest loads take."""
 
 BAG_PARTS = BagParts(columns=256, least_points=32, per_unit=4, most=512)
 """Long bags are cut by these numbers, which are not measured.
@@ -237,7 +250,12 @@ _ROWS = (
     ),
     Template(
         AttentionSupport(
-            Attention, _takes_heads, parts=KEY_PARTS, products=True, mask_rows=MASK_ROWS
+            Attention,
+            _takes_heads,
+            parts=KEY_PARTS,
+            products=True,
+            mask_rows=MASK_ROWS,
+            head_rows=HEAD_ROWS,
         ),
         emit_attention,
         _always,

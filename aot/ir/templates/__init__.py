@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aot.ir.templates.argsort import Argsort, ArgsortSupport, ByDigits
-from aot.ir.templates.attention import Attention, AttentionSupport, KeyParts, MaskRows
+from aot.ir.templates.attention import Attention, AttentionSupport, HeadRows, KeyParts, MaskRows
 from aot.ir.templates.bags import BagParts, Bags, BagsSupport
 from aot.ir.templates.base import Parts, Support, TemplateCall
 from aot.ir.templates.concat import Concat, ConcatSupport
@@ -36,6 +36,7 @@ __all__ = [
     "DigitCounts",
     "DigitPlaces",
     "Fft",
+    "HeadRows",
     "KeyParts",
     "LibraryCall",
     "LibraryRoutine",

@@ -99,7 +99,7 @@ class Attention(TemplateCall):
             seen = np.tril(np.ones(scores.shape[-2:], bool))
             scores = np.where(seen, scores, -np.inf)
         if self.parts is None:
-            sums, _, total = _weighted(scores, v)
+            sums, _, total = _weighted(scores, v[..., : shape[-1]])
             return np.asarray(sums / np.where(total == 0.0, 1.0, total))
         size = -(-scores.shape[-1] // self.parts)
         runs = [slice(p * size, (p + 1) * size) for p in range(self.parts)]
@@ -126,9 +126,14 @@ class Attention(TemplateCall):
         return "" if own[-1] == 1 else f"operand {role} is not contiguous along its vectors"
 
     def row_bytes(self, role: str, support: Support[Any]) -> int:
-        """What the backend asks for of a mask's rows, where each number is read for many scores."""
-        wish = support.mask_rows if isinstance(support, AttentionSupport) else None
-        if role != "mask" or self.mask is None or wish is None:
+        """What the backend asks for, where each number is read for many scores."""
+        if not isinstance(support, AttentionSupport):
+            return 1
+        return self._mask_bytes(support) if role == "mask" else self._head_bytes(support)
+
+    def _mask_bytes(self, support: AttentionSupport) -> int:
+        wish = support.mask_rows
+        if self.mask is None or wish is None:
             return 1
         used = {s for e in self.mask.index for s in e.free_symbols}
         own = [a for a in self.mask.axes if a.symbol in used]
@@ -144,9 +149,24 @@ class Attention(TemplateCall):
     def row_words(self, role: str, support: Support[Any]) -> int:
         """Rows of whole words are copied to shared memory ahead of their use as they are."""
         wanted = self.row_bytes(role, support)
-        if not isinstance(support, AttentionSupport) or support.mask_rows is None:
+        if role != "mask" or not isinstance(support, AttentionSupport) or not support.mask_rows:
             return wanted
         return min(wanted, support.mask_rows.words)
+
+    def _head_bytes(self, support: AttentionSupport, hints: Hints | None = None) -> int:
+        """What rows of queries, keys and values start at, if that is worth a copy of all three.
+
+        Where sizes are not known and there are no hints it is not.
+        """
+        wish = support.head_rows
+        sizes = [a.extent for a in (*self.q.axes, *self.k.axes[1:3])]
+        if wish is None or (hints is None and not all(is_int(e) for e in sizes)):
+            return 1
+        known = (int(e) if hints is None else hints.value(e) for e in sizes)
+        batch, heads, queries, depth, shared, keys = known
+        uses = min(keys, queries * heads // max(1, shared))
+        work = batch * heads * queries * keys * depth
+        return wish.bytes if uses >= wish.least_uses and work >= wish.least_work else 1
 
     # ---- as nests ----
 
@@ -315,14 +335,47 @@ class Attention(TemplateCall):
     def split(
         self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints
     ) -> Split | None:
-        """The keys in parts, and two reductions that combine them."""
+        """The keys in parts, and two reductions that combine them; or with whole rows."""
         assert isinstance(support, AttentionSupport)
         parts = 1 if support.parts is None else self._wanted_parts(support.parts, units, hints)
         if support.parts is None or parts == 1:
-            return None
+            return self._with_whole_rows(builder, support, hints)
         tiles, keys = self._tiles(support.parts, hints), self._seen_keys(hints)
         reason = f"{tiles} tiles of queries would walk {keys} keys, and leave the device idle"
         return Split(self._in_parts(builder, parts), f"{parts} parts of the keys", reason)
+
+    def _with_whole_rows(
+        self, builder: NestBuilder, support: AttentionSupport, hints: Hints
+    ) -> Split | None:
+        """With zeros behind heads of an odd size, which a copy of all three operands adds.
+
+        Rows then start where they are read by the widest loads, and nothing tests where they end.
+        Queries and keys gain products of zeros; columns of values behind the result's are left.
+        """
+        wanted, size = self._head_bytes(support, hints), builder.dtype(self.q.buffer).itemsize
+        each = max(1, wanted // size)
+        depth, width = self.q.axes[3].extent, self.v.axes[3].extent
+        if not is_int(depth) or not is_int(width):
+            return None
+        if each == 1 or int(depth) % each == 0 == int(width) % each:
+            return None
+        nests: list[LoopOp] = []
+
+        def whole(role: str, view: View) -> View:
+            if role == "mask":
+                return view
+            extent = integer(-(-int(view.axes[3].extent) // each) * each)
+            name = f"{self.name}_{role}"
+            nest, longer = builder.with_zeros(name, view, 3, extent, self.origin)
+            nests.extend([] if nest is None else [nest])
+            return longer
+
+        call = self.with_views(whole)
+        return Split(
+            [*nests, call],
+            f"heads of {depth} with zeros behind them",
+            f"rows of {int(depth) * size} bytes start where they are read slowly",
+        )
 
     def _wanted_parts(self, wish: KeyParts, units: int, hints: Hints) -> int:
         """How many parts the keys are cut into; 1: attention stays as it is.
@@ -425,6 +478,21 @@ class MaskRows:
 
 
 @dataclass(frozen=True)
+class HeadRows:
+    """Rows of queries, keys and values that a backend reads much faster in whole `bytes`.
+
+    Attributes:
+        bytes: A power of two.
+        least_uses: Products of each element from which a copy of it is worth its time, where
+        least_work: there are as many in all.
+    """
+
+    bytes: int
+    least_uses: int
+    least_work: int
+
+
+@dataclass(frozen=True)
 class AttentionSupport(Support[Attention]):
     """A backend's template for attention.
 
@@ -433,11 +501,13 @@ class AttentionSupport(Support[Attention]):
         products: Calls of whole types that it does not take are better as two products than as
             nests.
         mask_rows: Where it wants masks' rows to start; None: anywhere.
+        head_rows: Where it wants rows of the other operands to; None: anywhere.
     """
 
     parts: KeyParts | None = None
     products: bool = False
     mask_rows: MaskRows | None = None
+    head_rows: HeadRows | None = None
 
 
 def _weighted(scores: Array, v: Array) -> tuple[Array, Array, Array]:

@@ -184,6 +184,13 @@ class TemplateCall(ABC):
         """Bytes that rows start at multiples of which are not worth that copy."""
         return self.row_bytes(role, support)
 
+    def line_bytes(self, role: str, support: Support[Any]) -> int:
+        """Bytes that rows had better start at multiples of where that costs nothing; 1: anywhere.
+
+        Weights are stored so when the package is built, and temporaries get such strides.
+        """
+        return 1
+
     # ---- what it may become ----
 
     def composed(

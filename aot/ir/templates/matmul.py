@@ -78,7 +78,9 @@ class Matmul(TemplateCall):
         if wish is None or len(sizes) != 3 or not all(is_int(size) for size in sizes):
             return 1
         m, k, n = (int(size) for size in sizes)
-        worth = min(m, n) >= wish.least_uses and m * k * n >= wish.least_work
+        # Each element of `a` is used once a column, of few rows there is little to copy.
+        uses = n if role == "a" and m >= wish.line_rows else min(m, n)
+        worth = uses >= wish.least_uses and m * k * n >= wish.least_work
         return wish.bytes if worth else 1
 
     def row_words(self, role: str, support: Support[Any]) -> int:
@@ -90,6 +92,21 @@ class Matmul(TemplateCall):
         m, n = int(self.a.axes[-2].extent), int(self.b.axes[-1].extent)
         read = m * -(-n // wish.span) + n * -(-m // wish.span)
         return wish.words if read < wish.copy * m else wanted
+
+    def line_bytes(self, role: str, support: Support[Any]) -> int:
+        """Whole lines of the cache, where tensor cores read blocks of a matrix."""
+        assert isinstance(support, MatmulSupport)
+        wish, (rows, depth), columns = support.rows, self.a.axes[-2:], self.b.axes[-1]
+        if (
+            wish is None
+            or wish.bytes == 1
+            or not is_int(depth.extent)
+            or not is_int(columns.extent)
+        ):
+            return 1
+        # A dynamic number of rows is taken for a large one.
+        many = not is_int(rows.extent) or int(rows.extent) >= wish.line_rows
+        return wish.line if many else 1
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
         """One nest that sums products."""
@@ -117,12 +134,21 @@ class Matmul(TemplateCall):
         *batch, m, n = self.output.axes
         sizes = (hints.volume(batch), hints.value(m.extent), hints.value(n.extent), int(depth))
         parts = support.parts(*sizes, builder.dtype(self.a.buffer))
-        if parts < 2:
+        if parts < 2 or self._is_odd(builder, support):
             return whole
         reason = (
             f"{sizes[0] * sizes[1] * sizes[2]} results leave the device idle for a depth of {depth}"
         )
         return Split(self._in_parts(builder, parts, support), f"{parts} parts of the depth", reason)
+
+    def _is_odd(self, builder: NestBuilder, support: MatmulSupport) -> bool:
+        """Whether `a` lies depth first in odd rows: these are copied in whole products alone."""
+        dtype, rows = builder.dtype(self.a.buffer), self.a.axes[-2].extent
+        wish = support.of_type(dtype).rows
+        known = builder.buffers[self.a.buffer].strides is not None
+        if wish is None or not known or not is_int(rows) or int(rows) < wish.line_rows:
+            return False
+        return not _runs_along(builder, self.a) and int(rows) * dtype.itemsize % wish.bytes != 0
 
     def _with_whole_rows(self, builder: NestBuilder, support: MatmulSupport) -> Split | None:
         """With zeros behind an odd depth of an input that is copied for its rows in any case.
@@ -168,11 +194,11 @@ class Matmul(TemplateCall):
     ) -> tuple[list[LoopNest], View, View]:
         """Both operands with zeros behind the depth where it is no multiple, and what copies.
 
-        Parts that would start where the backend does not want rows to are no multiple either.
+        Parts that are no whole blocks are no multiple either, where rows matter to the backend.
         """
         depth, dtype = int(self.a.axes[-1].extent), builder.dtype(self.a.buffer)
         rows = support.of_type(dtype).rows
-        starts = parts if rows is None else parts * max(1, rows.bytes // dtype.itemsize)
+        starts = parts * (support.block if rows is not None and rows.bytes > 1 else 1)
         if depth % starts == 0:
             return [], self.a, self.b
         each = parts * support.block
@@ -216,6 +242,8 @@ class AlignedRows:
         words: Bytes of two elements, by which rows of whole words are read; 0: they are not.
         span: Rows or columns that are computed together, and
         copy: reads of an element that cost what its copy does.
+        line: Bytes that rows had better start at multiples of where that is free (`line_bytes`), of
+        line_rows: rows of the result and more. 1: anywhere.
     """
 
     bytes: int
@@ -225,6 +253,8 @@ class AlignedRows:
     words: int = 0
     span: int = 0
     copy: int = 0
+    line: int = 1
+    line_rows: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from aot.backends.triton.dot_tiling import Size, depth_parts, dot_tile
+from aot.backends.triton.dot_tiling import LINE, Size, depth_parts, dot_tile, line_step
 from aot.backends.triton.gpu import GPUS
 from aot.ir.dtypes import BFLOAT16, FLOAT32, FLOAT64
 
@@ -15,7 +15,9 @@ LARGE = (Size(4096, 4096, 4096, 1, BFLOAT16), Size(16384, 768, 3072, 1, BFLOAT16
 
 @pytest.mark.parametrize("size", LARGE, ids=str)
 def test_large_products_share_multiprocessors_that_multiply_asynchronously(size):
-    assert dot_tile(size, GPUS["sm_90"], dear=False).resident == 2
+    """Where their epilogue is dear; else the largest blocks read least."""
+    assert dot_tile(size, GPUS["sm_90"], dear=True).resident == 2
+    assert dot_tile(size, GPUS["sm_90"], dear=False).columns == 256
     assert dot_tile(size, GPUS["sm_80"], dear=False).resident == 1
 
 
@@ -84,10 +86,26 @@ def test_blocks_that_are_turned_around_are_narrow(rows):
     assert dot_tile(replace(size, columns=32), gpu, dear=False).columns == 32
 
 
+@pytest.mark.parametrize(
+    ("distance", "step"),
+    [(10256, 16), (7840, 32), (7712 * 2, 64), (4096, LINE), (0, LINE), (6, 16)],
+)
+def test_what_counts_of_the_distance_of_rows(distance, step):
+    assert line_step(distance) == step
+
+
+@pytest.mark.parametrize("size", [(136, 9840, 4592), (58, 8192, 8272), (128, 16384, 8192)])
+def test_much_of_what_few_rows_read_is_on_its_way(size):
+    """As many bytes as memory delivers until the first ones arrive."""
+    tile = dot_tile(Size(*size, 1, BFLOAT16), GPUS["sm_90"], dear=False)
+    ahead = tile.resident * (tile.stages - 1) * (tile.rows + tile.columns) * tile.depth * 2
+    assert ahead >= 128 * 1024
+
+
 def test_few_turns_hide_no_epilogue():
     gpu, deep = GPUS["sm_90"], Size(12233, 15304, 4096, 1, BFLOAT16)
+    assert dot_tile(deep, gpu, dear=True).resident == 2
     for dear in (False, True):
-        assert dot_tile(deep, gpu, dear=dear).resident == 2
         assert dot_tile(replace(deep, depth=40), gpu, dear=dear).columns == 256
 
 

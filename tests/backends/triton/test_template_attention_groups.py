@@ -72,8 +72,8 @@ def rule():
 CHANGES = (
     {"copied": False},
     {"dtype": FLOAT32},
-    {"keys": 2048},
-    {"queries": 2048, "heads": 128},
+    {"keys": 1024},
+    {"queries": 1024, "heads": 130},
     {"depth": LEAST_GROUP_DEPTH - 8},
     {"heads": 1},
 )
@@ -85,12 +85,23 @@ def test_groups_are_for_long_sequences_of_halves(rule):
         size = replace(SIZE, depth=depth)
         tile = attention_tile(size, gpu)
         assert tile.groups == groups
-        assert not in_pairs(size, tile, gpu)
     for change in CHANGES:
         other = replace(SIZE, **change)
         assert not in_groups(other, gpu)
         assert attention_tile(other, gpu).groups == 0
     assert in_groups(replace(SIZE, keys=2048, causal=False), gpu)
+
+
+def test_tiles_go_in_pairs_where_these_fill_the_device(rule):
+    """As many, or hardly fewer, as multiprocessors have turns; all causal, so all equally long."""
+    gpu, tile = GPUS["sm_90"], attention_tile(SIZE, GPUS["sm_90"])
+    for heads, queries, paired in ((64, 2048, True), (16, 2328, False), (1, 128, False)):
+        size = replace(SIZE, heads=heads, queries=queries, keys=queries)
+        assert in_pairs(size, tile, gpu) is paired
+        assert not in_pairs(replace(size, causal=False), tile, gpu)
+    sooner = replace(SIZE, heads=64, queries=1400, keys=1400)
+    assert in_groups(sooner, gpu)
+    assert not in_groups(replace(sooner, heads=67), gpu)
 
 
 @pytest.mark.parametrize("arch", ("sm_80", "sm_100"))
@@ -114,8 +125,9 @@ def test_what_descriptors_copy():
     assert is_by_groups(tokens_first, [x.transpose(1, 2).contiguous() for x in args])
     mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
     assert not is_by_groups(grouped, (*args, mask))
-    # Rows of 71 halves start at odd addresses.
-    assert not is_by_groups(grouped_causal, qkv(8, 8, LENGTH, LENGTH, 71, dtype=BF16))
+    # Rows of 71 halves start at odd addresses: they are copied before.
+    odd = captured(grouped_causal, qkv(8, 8, 2 * LENGTH, 2 * LENGTH, 71, dtype=BF16))
+    assert "attention_by_groups(" in "".join(f.text for f in emitted(odd).functions)
     assert not is_by_groups(lambda q, k, v: grouped(q, k, v, scale=-1.0), args)
 
 

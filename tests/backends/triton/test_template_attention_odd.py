@@ -15,9 +15,17 @@ from aot.backends.triton.templates import TEMPLATES
 from aot.frontend.weights import to_array
 from aot.ir.templates import Attention
 from tests.backends.triton.disassembly import unwritten_registers
-from tests.backends.triton.templates import captured, check_close, emitted, machine_code, qkv
+from tests.backends.triton.templates import (
+    captured,
+    check_close,
+    emitted,
+    kernels_of,
+    machine_code,
+    qkv,
+)
 from tests.comparing import complaint
 from tests.conformance.executors import GPU, executor_named
+from tests.launches import calls_of
 from tests.settings import seeded
 
 BF16, F16 = torch.bfloat16, torch.float16
@@ -65,6 +73,56 @@ def test_masks_of_odd_rows_are_read_in_words(kind):
     single = sum(n for name, n in code.instructions.items() if re.match(r"LDG\.E\.U(8|16)", name))
     assert single <= 32
     assert code.local_bytes == 0
+
+
+@pytest.fixture
+def worth(monkeypatch):
+    """A copy of queries, keys and values is worth its time however few they are."""
+    row = TEMPLATES[Attention]
+    rows = replace(row.support.head_rows, least_uses=1, least_work=1)
+    monkeypatch.setitem(
+        TEMPLATES, Attention, replace(row, support=replace(row.support, head_rows=rows))
+    )
+
+
+@pytest.mark.usefixtures("worth")
+@pytest.mark.parametrize("dtype", (BF16, torch.float32))
+@pytest.mark.parametrize("kind", ("none", "causal"))
+def test_odd_heads_get_zeros_behind_them(kind, dtype):
+    """The result has none: only its own columns are stored."""
+    function, args = attend(kind), arguments(kind, 37, 83, dtype)
+    model = captured(function, args)
+    (call,) = calls_of(kernels_of(model))
+    assert [v.axes[-1].extent for v in (call.q, call.k, call.v)] == [40] * 3
+    assert call.output.axes[-1].extent == 37
+    check_close(model, function, args)
+
+
+@pytest.mark.usefixtures("worth")
+def test_so_do_those_of_sequences_of_any_length():
+    args = qkv(1, 2, 40, 40, 37, dtype=BF16)
+    length = torch.export.Dim("length", min=2, max=500)
+    function = attend("causal")
+    model = captured(function, args, ({2: length},) * 3)
+    (call,) = calls_of(kernels_of(model))
+    assert call.q.axes[-1].extent == 40
+    check_close(model, function, args)
+
+
+@pytest.mark.usefixtures("worth")
+def test_rows_at_odd_addresses_are_copied():
+    """As heads have that are a part of longer rows."""
+
+    def function(q, k, v):
+        return F.scaled_dot_product_attention(q[..., :32], k[..., 1:33], v[..., :32])
+
+    args = qkv(2, 2, 50, 70, 37, dtype=BF16)
+    model = captured(function, args)
+    graph = kernels_of(model)
+    (call,) = calls_of(graph)
+    read = [graph.buffers[v.buffer] for v in (call.q, call.k, call.v)]
+    assert all(int(s) % 8 == 0 for b in read for s in b.strides[:-1])
+    check_close(model, function, args)
 
 
 @pytest.mark.parametrize("kind", MASKS)

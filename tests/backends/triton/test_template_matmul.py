@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from aot.backends.triton import template_matmul
 from aot.frontend.capture import capture_module
 from aot.frontend.weights import to_array
 from tests.backends.triton.interpret import run_emitted
@@ -57,6 +58,59 @@ def test_products_by_descriptors(size, monkeypatch):
         exact = module.double()(module.example.double())
 
     assert difference(actual, to_array(eager), torch.bfloat16, to_array(exact)) == ""
+
+
+def heads(x, y):
+    """Products of heads that stand side by side in a token."""
+    return x.transpose(1, 2) @ y.transpose(1, 2).transpose(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (torch.matmul, ((3, 72, 64), (3, 64, 40))),
+        (heads, ((2, 70, 3, 64), (2, 40, 3, 64))),
+        (lambda x, y: x.transpose(1, 2) @ y, ((3, 128, 72), (3, 128, 40))),
+    ],
+    ids=["rows", "heads", "turned"],
+)
+def test_batches_are_copied_by_descriptors(function, shapes, monkeypatch):
+    """One descriptor of all matrices, each of which begins somewhere in it: however few, here."""
+    monkeypatch.setattr(template_matmul, "PLAIN", 0)
+    args = tensors(*shapes, dtype=torch.bfloat16)
+    model = captured(function, args)
+    (text,) = [f.text for f in emitted(model).functions]
+    assert "make_tensor_descriptor" in text
+    check_close(model, function, args)
+
+
+def test_batches_whose_last_step_reaches_into_the_next_one_are_not(monkeypatch):
+    monkeypatch.setattr(template_matmul, "PLAIN", 0)
+    args = tensors((3, 72, 72), (3, 72, 40), dtype=torch.bfloat16)
+    model = captured(torch.matmul, args)
+    assert all("make_tensor_descriptor" not in f.text for f in emitted(model).functions)
+    check_close(model, torch.matmul, args)
+
+
+def test_few_rows_that_start_at_odd_addresses_are_copied_for_many_columns():
+    """A weight of any distance of rows is there in whole lines."""
+    args = tensors((2051, 19), dtype=torch.bfloat16)
+    weight = torch.nn.Parameter(tensors((2051, 2050), dtype=torch.bfloat16)[0])
+
+    class Turned(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = weight
+
+        def forward(self, x):
+            return x.t() @ self.weight
+
+    graph = kernels_of(capture_module(Turned(), args))
+    (call,) = template_kernels(graph)
+    read = [graph.buffers[v.buffer] for v in (call.template.a, call.template.b)]
+    (a, b) = ([int(s) for s in buffer.strides if s != 1][-1] for buffer in read)
+    assert a % 8 == 0
+    assert b % 64 == 0
 
 
 def test_float64_is_read_by_plain_loads_where_it_lies():
@@ -143,7 +197,7 @@ def test_weights_of_float32_lie_with_the_depth_last(dtype, turned):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_odd_rows_are_copied_where_that_is_worth_it(dtype):
-    """Weights when the package is built, what is given in a launch of its own."""
+    """Weights when the package is built, what is given in a launch of its own: whole lines."""
 
     class Odd(torch.nn.Module):
         def __init__(self) -> None:
@@ -159,7 +213,7 @@ def test_odd_rows_are_copied_where_that_is_worth_it(dtype):
     graph = kernels_of(model)
     (call,) = template_kernels(graph)
     shapes = [graph.buffers[v.buffer].shape for v in (call.template.a, call.template.b)]
-    room = 1028 if dtype == torch.float32 else 1032
+    room = 1056 if dtype == torch.float32 else 1088
     assert shapes == [(805, room), (1021, room)]
     (actual,) = interpret_triton(model, args)
     eager, exact = Odd()(*args), Odd().double()(args[0].double())

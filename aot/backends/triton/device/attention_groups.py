@@ -38,6 +38,7 @@ def attention_by_groups(
     keys,
     SCALE: gl.constexpr,
     CAUSAL: gl.constexpr,
+    PAIRED: gl.constexpr,
     GROUPS: gl.constexpr,
     ROWS: gl.constexpr,
     DEPTH: gl.constexpr,
@@ -54,14 +55,8 @@ def attention_by_groups(
     total): as of `attention`. place_k(args, pair) and place_v(args, pair): (address of the first
     element of a head, its columns, elements from row to row).
     """
-    pair, part, tile, _ = locate(args, program)
-    first = tile * (ROWS * GROUPS)
-    end = keys
-    whole = keys // KEYS
-    if CAUSAL:
-        end = tl.minimum(keys, first + ROWS * GROUPS)
-        whole = tl.minimum(whole, (first + 1) // KEYS)
-    blocks = (end + KEYS - 1) // KEYS
+    pair, part, tile, other = locate(args, program)
+    tiles = tl.minimum(tile - other + 1, 2) if PAIRED else 1
     k_base, depth, k_step = place_k(args, pair)
     v_base, width, v_step = place_v(args, pair)
     dtype: gl.constexpr = k_base.dtype.element_ty
@@ -76,34 +71,43 @@ def attention_by_groups(
     ready_v, free_v = barriers(STAGES, 1), barriers(STAGES, GROUPS)
     fence_async_shared()
     copied = (k, more_k, v, more_v, ready_k, free_k, ready_v, free_v)
-    mine = (args, pair, part, first, keys, blocks, blocks - whole, q, more_q, copied)
+    mine = (args, pair, part, tile, other, tiles, keys, q, more_q, copied)
     sources = (k_from, more_k_from, v_from, more_v_from)
     hooks: gl.constexpr = (load_q, finish)
     sizes: gl.constexpr = (SCALE, CAUSAL, MORE_DEPTH, VALUE, MORE_VALUE)
-    share_out(mine, sources, copied, blocks, hooks, sizes, GROUPS, REGISTERS)
+    share_out(mine, sources, hooks, sizes, GROUPS, REGISTERS)
+
+
+@gluon.jit
+def walked(tile, keys, ROWS: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
+    """(blocks of keys that a tile walks, those of them at the edge)."""
+    first = tile * ROWS
+    end = keys
+    whole = keys // KEYS
+    if CAUSAL:
+        end = tl.minimum(keys, first + ROWS)
+        whole = tl.minimum(whole, (first + 1) // KEYS)
+    blocks = (end + KEYS - 1) // KEYS
+    return blocks, blocks - whole
 
 
 @gluon.jit
 def share_out(
     mine,
     sources,
-    copied,
-    blocks,
     hooks: gl.constexpr,
     sizes: gl.constexpr,
     GROUPS: gl.constexpr,
     REGISTERS: gl.constexpr,
 ):
     """Has each group multiply, and one warp more copy."""
-    MORE_DEPTH: gl.constexpr = sizes[2]
-    MORE_VALUE: gl.constexpr = sizes[4]
     if GROUPS == 3:
         gl.warp_specialize(
             [
                 (multiply, (mine, 0, hooks, sizes)),
                 (multiply, (mine, 1, hooks, sizes)),
                 (multiply, (mine, 2, hooks, sizes)),
-                (copy_all, (sources, copied, blocks, MORE_DEPTH, MORE_VALUE)),
+                (copy_all, (mine, sources, sizes)),
             ],
             [4, 4, 1],
             [REGISTERS, REGISTERS, 24],
@@ -113,7 +117,7 @@ def share_out(
             [
                 (multiply, (mine, 0, hooks, sizes)),
                 (multiply, (mine, 1, hooks, sizes)),
-                (copy_all, (sources, copied, blocks, MORE_DEPTH, MORE_VALUE)),
+                (copy_all, (mine, sources, sizes)),
             ],
             [4, 1],
             [REGISTERS, 24],
@@ -155,14 +159,24 @@ def barriers(COUNT: gl.constexpr, ARRIVALS: gl.constexpr):
 
 
 @gluon.jit
-def copy_all(sources, copied, blocks, MORE_DEPTH: gl.constexpr, MORE_VALUE: gl.constexpr):
+def copy_all(mine, sources, sizes: gl.constexpr):
     """Copies all blocks of keys and values, each as soon as there is room."""
+    _args, _pair, _part, tile, other, tiles, keys, q, _more_q, copied = mine
     k_from, more_k_from, v_from, more_v_from = sources
     k, more_k, v, more_v, ready_k, free_k, ready_v, free_v = copied
-    for turn in range(0, blocks):
-        row = (blocks - 1 - turn) * k.shape[1]
-        copy_pieces(turn, row, k_from, more_k_from, k, more_k, ready_k, free_k, MORE_DEPTH)
-        copy_pieces(turn, row, v_from, more_v_from, v, more_v, ready_v, free_v, MORE_VALUE)
+    CAUSAL: gl.constexpr = sizes[1]
+    MORE_DEPTH: gl.constexpr = sizes[2]
+    MORE_VALUE: gl.constexpr = sizes[4]
+    ROWS: gl.constexpr = q.shape[0] * q.shape[1]
+    done = 0
+    for number in range(0, tiles):
+        blocks, _edge = walked(tl.where(number == 0, tile, other), keys, ROWS, k.shape[1], CAUSAL)
+        for turn in range(0, blocks):
+            row = (blocks - 1 - turn) * k.shape[1]
+            at = done + turn
+            copy_pieces(at, row, k_from, more_k_from, k, more_k, ready_k, free_k, MORE_DEPTH)
+            copy_pieces(at, row, v_from, more_v_from, v, more_v, ready_v, free_v, MORE_VALUE)
+        done += blocks
 
 
 @gluon.jit
@@ -182,34 +196,59 @@ def copy_pieces(turn, row, first_from, more_from, first, more, ready, free, MORE
 
 @gluon.jit
 def multiply(mine, GROUP: gl.constexpr, hooks: gl.constexpr, sizes: gl.constexpr):
-    """Computes the rows of one group."""
-    args, pair, part, first, keys, blocks, edge, q, more_q, copied = mine
-    _, _, v, more_v, _, _, ready_v, _ = copied
+    """Computes the rows of one group, of one tile after the other."""
+    args, pair, part, tile, other, tiles, keys, q, more_q, copied = mine
+    k, _, v, more_v, _, _, ready_v, free_v = copied
+    CAUSAL: gl.constexpr = sizes[1]
     MORE_DEPTH: gl.constexpr = sizes[2]
     VALUE: gl.constexpr = sizes[3]
     MORE_VALUE: gl.constexpr = sizes[4]
     STAGES: gl.constexpr = v.shape[0]
-    row = first + GROUP * q.shape[1]
-    store_q(args, hooks[0], pair, row, q.index(GROUP), 0)
-    if MORE_DEPTH:
-        store_q(args, hooks[0], pair, row, more_q.index(GROUP), q.shape[2])
-    fence_async_shared()
-    own = (q.index(GROUP), more_q.index(GROUP), row, keys, blocks, edge)
-    acc, more, power, total = all_but_the_last_values(own, copied, sizes)
-    last = (blocks - 1) % STAGES
-    mbarrier.wait(ready_v.index(last), ((blocks - 1) // STAGES) & 1)
-    weight = weights(total)
-    acc = last_values(power, v.index(last), acc, weight)
-    finish_piece(args, hooks[1], pair, part, row, 0, acc)
-    if MORE_VALUE:
-        more = last_values(power, more_v.index(last), more, weight)
-        finish_piece(args, hooks[1], pair, part, row, VALUE, more)
+    ROWS: gl.constexpr = q.shape[0] * q.shape[1]
+    done = 0
+    for number in range(0, tiles):
+        at = tl.where(number == 0, tile, other)
+        blocks, _edge = walked(at, keys, ROWS, k.shape[1], CAUSAL)
+        seen, edge = walked(at * q.shape[0] + GROUP, keys, q.shape[1], k.shape[1], CAUSAL)
+        row = at * ROWS + GROUP * q.shape[1]
+        store_q(args, hooks[0], pair, row, q.index(GROUP), 0)
+        if MORE_DEPTH:
+            store_q(args, hooks[0], pair, row, more_q.index(GROUP), q.shape[2])
+        fence_async_shared()
+        if CAUSAL:
+            leave_unseen(done, blocks - seen, copied)
+        done += blocks
+        own = (q.index(GROUP), more_q.index(GROUP), row, keys, done - seen, seen, edge)
+        acc, more, power, total = all_but_the_last_values(own, copied, sizes)
+        last = (done - 1) % STAGES
+        mbarrier.wait(ready_v.index(last), ((done - 1) // STAGES) & 1)
+        weight = weights(total)
+        acc = last_values(power, v.index(last), acc, weight)
+        finish_piece(args, hooks[1], pair, part, row, 0, acc)
+        if MORE_VALUE:
+            more = last_values(power, more_v.index(last), more, weight)
+            finish_piece(args, hooks[1], pair, part, row, VALUE, more)
+        mbarrier.arrive(free_v.index(last))
+
+
+@gluon.jit
+def leave_unseen(done, blocks, copied):
+    """Leaves blocks that only rows of other groups see."""
+    k, _, _, _, ready_k, free_k, ready_v, free_v = copied
+    STAGES: gl.constexpr = k.shape[0]
+    for turn in range(0, blocks):
+        slot = (done + turn) % STAGES
+        phase = ((done + turn) // STAGES) & 1
+        mbarrier.wait(ready_k.index(slot), phase)
+        mbarrier.arrive(free_k.index(slot))
+        mbarrier.wait(ready_v.index(slot), phase)
+        mbarrier.arrive(free_v.index(slot))
 
 
 @gluon.jit
 def all_but_the_last_values(own, copied, sizes: gl.constexpr):
     """(sums of values, those of the second piece, the last block's powers, their sums)."""
-    q, more_q, row, keys, blocks, edge = own
+    q, more_q, row, keys, done, blocks, edge = own
     k, more_k, v, more_v, ready_k, free_k, ready_v, free_v = copied
     SCALE: gl.constexpr = sizes[0]
     CAUSAL: gl.constexpr = sizes[1]
@@ -229,20 +268,22 @@ def all_but_the_last_values(own, copied, sizes: gl.constexpr):
     acc = gl.zeros([ROWS, VALUE], gl.float32, ACC)
     more = gl.zeros([ROWS, REST], gl.float32, MORE)
     none = gl.zeros([ROWS, KEYS], gl.float32, SCORE)
-    mbarrier.wait(ready_k.index(0), 0)
-    begun = scores_begun(q, more_q, k.index(0), more_k.index(0), none, MORE_DEPTH)
+    place = done % STAGES
+    mbarrier.wait(ready_k.index(place), (done // STAGES) & 1)
+    begun = scores_begun(q, more_q, k.index(place), more_k.index(place), none, MORE_DEPTH)
     score = warpgroup_mma_wait(0, [begun])
-    mbarrier.arrive(free_k.index(0))
+    mbarrier.arrive(free_k.index(place))
     if edge > 0:
         score = seen_scores(score, row, (blocks - 1) * KEYS, keys, CAUSAL)
     power, change, top, total = group_powers(score, top, total, SCALE)
     power = gl.convert_layout(power.to(k.dtype), POWER)
-    mbarrier.wait(ready_k.index(1 % STAGES), 1 // STAGES, pred=blocks > 1)
+    place = (done + 1) % STAGES
+    mbarrier.wait(ready_k.index(place), ((done + 1) // STAGES) & 1, pred=blocks > 1)
     for turn in range(1, blocks):
-        slot = turn % STAGES
-        before = (turn - 1) % STAGES
+        slot = (done + turn) % STAGES
+        before = (done + turn - 1) % STAGES
         begun = scores_begun(q, more_q, k.index(slot), more_k.index(slot), none, MORE_DEPTH)
-        mbarrier.wait(ready_v.index(before), ((turn - 1) // STAGES) & 1)
+        mbarrier.wait(ready_v.index(before), ((done + turn - 1) // STAGES) & 1)
         weighed = warpgroup_mma(power, v.index(before), acc, is_async=True)
         if MORE_VALUE:
             also = gl.convert_layout(power, gl.DotOperandLayout(0, MORE, 2))
@@ -254,8 +295,9 @@ def all_but_the_last_values(own, copied, sizes: gl.constexpr):
         next_power, change, top, total = group_powers(score, top, total, SCALE)
         next_power = gl.convert_layout(next_power.to(k.dtype), POWER)
         # A branch: the assembler would else move the wait for the product before the powers.
-        after = turn + 1
-        mbarrier.wait(ready_k.index(after % STAGES), (after // STAGES) & 1, pred=after < blocks)
+        after = done + turn + 1
+        more_come = turn + 1 < blocks
+        mbarrier.wait(ready_k.index(after % STAGES), (after // STAGES) & 1, pred=more_come)
         acc, power = warpgroup_mma_wait(0, [weighed, power])
         if MORE_VALUE:
             more = changed(warpgroup_mma_wait(0, [weighed_more]), change)

@@ -91,10 +91,12 @@ def matmul(
 @triton.jit
 def matmul_by_copies(
     args,
+    origins,
     finish,
     program,
     left,
     right,
+    batches,
     down,
     across,
     depth,
@@ -111,17 +113,24 @@ def matmul_by_copies(
     """As `matmul`, by SEATS programs that stay and take one block after the other.
 
     left, right: descriptors of the operands, which the device copies blocks by (TMA); flipped ones
-    have the depth first, others last.
+    have the depth first, others last. origins(args, batch): where the matrices of one of `batches`
+    products start there, (row, column) of the left and of the right one; None for one product.
     """
     # Flattened, the loop over blocks fetches for the next one while this one's epilogue runs.
-    for number in tl.range(program, down * across, SEATS, flatten=True):
-        row, column = block_of(number, down, across, GROUP)
+    for number in tl.range(program, batches * down * across, SEATS, flatten=True):
+        batch = 0 if origins is None else number // (down * across)
+        inside = number if origins is None else number % (down * across)
+        row, column = block_of(inside, down, across, GROUP)
         m, n = row * ROWS, column * COLUMNS
         rows = m + tl.arange(0, ROWS)[:, None]
         columns = n + tl.arange(0, COLUMNS)[None, :]
         acc = tl.zeros([ROWS, COLUMNS], SUMS)
+        if origins is None:
+            a, b, c, d = 0, 0, 0, 0
+        else:
+            a, b, c, d = origins(args, batch)
         for k in range(0, depth, DEPTH):
-            first = left.load([k, m]).T if LEFT_FLIPPED else left.load([m, k])
-            second = right.load([k, n]) if RIGHT_FLIPPED else right.load([n, k]).T
+            first = left.load([a + k, b + m]).T if LEFT_FLIPPED else left.load([a + m, b + k])
+            second = right.load([c + k, d + n]) if RIGHT_FLIPPED else right.load([c + n, d + k]).T
             acc = block_added(acc, first, second, PRECISION)
-        finish(args, 0, rows, columns, acc)
+        finish(args, batch, rows, columns, acc)
