@@ -105,7 +105,9 @@ def take_apart(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> Convolut
         ceil_div(w.axes[0].extent, call.groups),
         tuple(a.extent for a in w.axes[2:]),
         tuple(a.extent for a in x.axes[2:]),
-        *(tuple(int(v) for v in move) for move in (call.stride, call.padding, call.dilation)),
+        tuple(int(v) for v in call.stride),
+        tuple(int(v) for v in call.padding),
+        tuple(int(v) for v in call.dilation),
     )
 
 

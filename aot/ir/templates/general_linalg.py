@@ -21,7 +21,7 @@ from aot.symbolic import Expr, FloorDiv, integer
 
 Options = frozenset[str]
 Shape = tuple[Expr, ...]
-Parts = Callable[[Sizes], RecordParts]
+PartsOf = Callable[[Sizes], RecordParts]
 
 
 def halved(rows: Expr) -> Expr:
@@ -292,7 +292,7 @@ def _rows() -> Sequence[LibraryRoutine]:
 
     def of_complex(
         name: str,
-        parts: Parts,
+        parts: PartsOf,
         compute: Meaning,
         times: int,
         instead: Form | None = None,

@@ -19,7 +19,7 @@ from aot.ir.templates.base import LoopOp
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.library import LibraryCall, LibraryRoutine, Sizes
 from aot.ir.templates.linalg import ROUTINES
-from aot.symbolic import Expr, FloorDiv, Modulo, integer
+from aot.symbolic import Expr, FloorDiv, Modulo, integer, var
 
 _TWO = integer(2)
 
@@ -224,7 +224,7 @@ def determinant(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
     form, n = _Form(call, builder), call.sizes.n
     records, sizes = form.called(ROUTINES["lu"], call.a)
     (lu, _), (pivots, _) = (ROUTINES["lu"].place(part, sizes) for part in ("lu", "pivots"))
-    k = call.a.axes[1].symbol
+    k = var("pivot")
     value = form.read(records, lu + k * (n + 1))
     chosen, own = form.read(records, pivots + k), cast(index_value(k + 1), form.dtype)
     stays = binary("eq", chosen, own)

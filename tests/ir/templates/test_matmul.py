@@ -135,9 +135,9 @@ def test_a_depth_that_nothing_divides_gets_zeros_behind_it() -> None:
     assert [int(a.extent) for a in products.b.axes] == [8, 1024, 16]
 
 
-@pytest.mark.parametrize(("depth", "each"), [(14000, 1000), (13874, 1024)])
-def test_parts_start_where_the_device_wants_rows_to(depth: int, each: int) -> None:
-    """13,874 are 14 times 991, and 991 floats are no whole vectors."""
+@pytest.mark.parametrize(("depth", "each"), [(14336, 1024), (14000, 1024), (13874, 1024)])
+def test_parts_are_whole_blocks_where_the_device_cares_for_rows(depth: int, each: int) -> None:
+    """14,000 are 14 times 1000, which are no whole blocks of 64; 13,874 not even whole vectors."""
     call, buffers = product(16, depth, 16), {"b": Buffer("b", FLOAT32, (), None, "temp")}
     rows = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26)
     support = MatmulSupport(Matmul, parts=lambda *_: 14, rows=rows)

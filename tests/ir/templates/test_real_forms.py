@@ -1,0 +1,53 @@
+"""Complex matrices and determinants where a device has routines of real matrices alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from aot_runtime.format.pairs import in_pairs
+from torch import linalg
+
+from aot.backends.triton.backend import TritonBackend
+from aot.ir.interpreter import interpret_loops
+from aot.ir.templates import LibraryCall
+from aot.options import Target
+from aot.passes.expand_templates import expand_templates
+from tests.lowering.lowered import lowered, templates
+from tests.settings import seeded
+
+torch.manual_seed(seeded())
+A = torch.randn(3, 4, 4, dtype=torch.complex128)
+B = torch.randn(3, 4, 2, dtype=torch.complex128)
+DEFINITE = A @ A.mH + 4 * torch.eye(4, dtype=torch.complex128)
+UPPER = A.triu() + 4 * torch.eye(4, dtype=torch.complex128)
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (lambda a, b: linalg.solve_ex(a, b)[0], (A, B)),
+        (lambda a: linalg.inv_ex(a)[0], (A,)),
+        (lambda a: linalg.inv_ex(a)[1], (torch.zeros_like(A),)),
+        (lambda a: linalg.cholesky_ex(a)[0], (DEFINITE,)),
+        (lambda a: linalg.cholesky_ex(a)[1], (-DEFINITE,)),
+        (lambda a, b: linalg.solve_triangular(a, b, upper=True), (UPPER, B)),
+        (lambda a, b: linalg.solve_triangular(a, b, upper=True, unitriangular=True), (A, B)),
+        (lambda a, b: linalg.solve_triangular(a, b, upper=False), (UPPER.mT, B)),
+        (linalg.det, (A.real.contiguous(),)),
+        (lambda a: torch.stack(linalg.slogdet(a)), (A.real.contiguous(),)),
+    ],
+)
+def test_they_are_what_routines_of_complex_matrices_give(
+    function: Callable[..., Any], args: tuple[torch.Tensor, ...]
+) -> None:
+    machine = TritonBackend().machine(Target("cuda", ("sm_90",)))
+    graph = expand_templates(lowered(function, *args), machine)
+    for call in templates(graph):
+        assert isinstance(call, LibraryCall) and call.routine.instead is None
+    given = dict(zip(graph.inputs, (in_pairs(x.numpy()) for x in args), strict=True))
+    (found,) = interpret_loops(graph, given, {}, {})
+    np.testing.assert_allclose(found, in_pairs(function(*args).numpy()), rtol=1e-9, atol=1e-9)
