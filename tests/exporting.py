@@ -24,6 +24,7 @@ def ease_export() -> None:
     from torch.export import exported_program
 
     from aot.frontend import capture
+    from aot.lowering.families import rows
 
     def composites() -> list[str]:
         return _C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
@@ -39,7 +40,7 @@ def ease_export() -> None:
     exported_program._collect_all_valid_cia_ops = collected
     override = exported_program._override_composite_implicit_decomp
     exported_program._override_composite_implicit_decomp = Overriding(override)
-    table = remembered(operators, capture.decomposition_table)
+    table = remembered(lambda: (operators(), set(rows())), capture.decomposition_table)
     capture.decomposition_table = lambda: dict(table())  # torch takes away from it
 
 

@@ -190,7 +190,7 @@ COUNTS = (
     *(_cdist(p) for p in (0.0, 1.0, 2.0, 3.5, math.inf)),
     Row("pdist", F.pdist, _vectors((6, 4)), REAL[:2]),
     *(
-        Row(f"pdist, p {p}", partial(F.pdist, p=p), _vectors((41, 5)), REAL)
+        Row(f"pdist, p {p}", partial(F.pdist, p=p), _vectors((41, 5)), REAL[:2])
         for p in (2.0, math.inf)
     ),
     *(

@@ -181,7 +181,7 @@ def test_powers_that_are_products_are_no_functions() -> None:
 
 
 def test_equal_kernels_share_a_function() -> None:
-    square = torch.zeros(1000, 1000)
+    square = torch.zeros(1024, 1024)  # whole lines: what a product reads lies as anything else
     source = emitted(lambda x, y: (x.softmax(-1) @ y).softmax(-1), square, square)
     names = [launch.function for launch in source.launches]
     assert len(names) == len(source.functions) + 1

@@ -160,7 +160,7 @@ int64_t tridiagonal_values(T* d, T* e, int64_t n, TurnedRows<T> v, T* turns) {
 
 // Record: w, and but for VALUES V by rows, with eigenvectors as its columns.
 template <class Cfg>
-struct Eigh {
+struct Eigh : Finished {
   using T = typename Cfg::A;
 
   static void by_steps(LaneMatrix<T> a, LaneMatrix<T> v, LaneRow<T> d, Room room) {

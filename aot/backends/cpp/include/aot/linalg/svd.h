@@ -52,7 +52,7 @@ auto scale_of(M a, int64_t rows) {
 
 // Record: s, and but for VALUES U^T (n x m) and V^T (n x n) by rows.
 template <class Cfg>
-struct Svd {
+struct Svd : Finished {
   using T = typename Cfg::A;
 
   template <class M>

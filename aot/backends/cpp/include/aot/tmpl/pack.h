@@ -129,6 +129,19 @@ AOT_INLINE Simd<float>::V load_first_pairs(const Bf16* at, int64_t n) {
 #endif
 }
 
+// The first n, fewer than a vector has, of neighbours, which alone exist, and zeros.
+AOT_INLINE Simd<float>::V load_first_halves(const Bf16* at, int64_t n) {
+  using S = Simd<float>;
+#if defined(__AVX512F__)
+  const __mmask32 mask = (uint32_t{1} << n) - 1;
+  return S::V(_mm512_castsi512_ps(_mm512_maskz_loadu_epi16(mask, at)));
+#else
+  float part[S::kLanes] = {};
+  __builtin_memcpy(part, at, uint64_t(n) * sizeof(Bf16));
+  return S::load(part);
+#endif
+}
+
 // Rows of bfloat16 as pairs in the places of floats: pair k of row i is dst[i * ld + k], the last
 // one completed by a zero. Strides of src as in copy_rows. Up to whole vectors of a row of dst are
 // written.
@@ -158,11 +171,15 @@ inline void copy_pairs(const Bf16* src, int64_t row, int64_t col, int64_t rows, 
     Bf16* const out = reinterpret_cast<Bf16*>(dst + i * ld);
     const Bf16* const in = src + i * row;
     if (col == 1) {
-      __builtin_memcpy(out, in, uint64_t(kc) * sizeof(Bf16));
+      int64_t k = 0;
+      for (; k + 2 * kL <= kc; k += 2 * kL) {
+        S::store(dst + i * ld + k / 2, S::load(reinterpret_cast<const float*>(in + k)));
+      }
+      if (k < kc) S::store(dst + i * ld + k / 2, load_first_halves(in + k, kc - k));
     } else {
       for (int64_t k = 0; k < kc; ++k) out[k] = in[k * col];
+      if (kc % 2 != 0) out[kc] = Bf16{};
     }
-    if (kc % 2 != 0) out[kc] = Bf16{};
   }
 }
 
