@@ -72,7 +72,7 @@ def _logaddexp(a: Tensor, b: Tensor) -> Any:
 def _logcumsumexp(x: Tensor, dim: int) -> Any:
     """Sums of neighbours, of pairs, of fours … (Hillis and Steele, 1986): none overflows.
 
-    Imaginary parts may be a whole turn from eager's, which adds one after the other.
+    Imaginary parts may be whole turns from eager's, which adds one after the other.
     """
     size = x.shape[dim] if x.dim() else 1
     if not x.is_complex() or not isinstance(size, int):

@@ -1,7 +1,7 @@
 """Operators that have several right results, and what all of these have in common.
 
-Factors of a matrix are unique but for signs and phases, and eigenvalues that are no real numbers
-have no order. A case of such an operator goes on to what is unique: the matrix that the factors
+Factors of a matrix are unique but for signs and phases, eigenvalues that are no real numbers have
+no order, and a complex number's logarithm has any number of turns. A case of such an operator goes on to what is unique: the matrix that the factors
 multiply to, the remainder of an equation, sums over all. That is part of the packaged model, and
 computed by eager alike.
 """
@@ -59,11 +59,18 @@ def _eig(results: Any, a: Tensor) -> Results:
     return [*_eigvals(values, a), 1 + left / _size(a)[..., None, None], norms]
 
 
+def _without_turns(result: Tensor, *_: Any, **__: Any) -> Results:
+    if not result.is_complex():
+        return [result]
+    return [result.real, torch.polar(torch.ones_like(result.real), result.imag)]
+
+
 REBUILT: Mapping[str, Callable[..., Results]] = {
     "linalg_eig": _eig,
     "linalg_eigh": _eigh,
     "linalg_eigvals": _eigvals,
     "linalg_svd": _linalg_svd,
+    "logcumsumexp": _without_turns,
     "svd": _svd,
 }
 """OpInfo name -> of the results and the arguments what is unique."""
