@@ -1,9 +1,9 @@
 """Operators that have several right results, and what all of these have in common.
 
 Factors of a matrix are unique but for signs and phases, eigenvalues that are no real numbers have
-no order, and a complex number's logarithm has any number of turns. A case of such an operator goes on to what is unique: the matrix that the factors
-multiply to, the remainder of an equation, sums over all. That is part of the packaged model, and
-computed by eager alike.
+no order, and a complex number's logarithm has any number of turns. A case of such an operator goes
+on to what is unique: the matrix that the factors multiply to, the remainder of an equation, sums
+over all. That is part of the packaged model, and computed by eager alike.
 """
 
 from __future__ import annotations
