@@ -17,20 +17,11 @@ import torch
 _untyped: Any = torch
 """torch, for functions of it that have no types."""
 
-_NAMES: tuple[str, ...] = (
-    "exp",
-    "expm1",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "sin",
-    "cos",
-    "tan",
-    "sinh",
-    "cosh",
+_NAMES = (
+    *("exp", "expm1", "log", "log1p", "log2", "log10", "erf"),
+    *("sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "tanh", "asinh"),
 )
-_NAMES += ("tanh", "asin", "acos", "atan", "asinh", "erf")
 
 
 def _number(name: str, x: Any) -> Any:

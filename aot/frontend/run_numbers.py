@@ -2,8 +2,8 @@
 
 `int(lengths.max())` makes a plain number whatever it is given, which torch refuses to trace: what
 the tensor holds is known only when the model runs. Of a size, as in `float(x.shape[0])`, it makes a
-constant. In modules where that happened, these two names
-stand for classes that let torch's symbolic numbers through and are Python's own for all else.
+constant. In modules where that happened, these two names stand for classes that let torch's
+symbolic numbers through and are Python's own for all else.
 """
 
 from __future__ import annotations

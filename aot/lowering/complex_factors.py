@@ -17,17 +17,20 @@ from aot.lowering.complex_linalg import (
     transposed,
 )
 from aot.lowering.library import Records, Shape, broadcast
-from aot.lowering.linalg import identity, order_of, taken, triangle, unpacked, zeros
+from aot.lowering.linalg import (
+    identity,
+    order_of,
+    refuse_checks,
+    taken,
+    triangle,
+    unpacked,
+    wants_pivots,
+    zeros,
+)
 from aot.lowering.orthogonal import with_taus
 from aot.lowering.registry import Call, CannotLower, SeveralResults
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr
-
-
-def _checks(check_errors: bool) -> None:
-    if check_errors:
-        raise CannotLower("check_errors=True: call the operator without _ex, which raises as well")
-
 
 # ---- Cholesky ----
 
@@ -37,7 +40,7 @@ def cholesky_ex(
     call: Call, a: Pair, *, upper: bool = False, check_errors: bool = False
 ) -> SeveralResults:
     """(factor, info) of Hermitian matrices, of which one triangle is read."""
-    _checks(check_errors)
+    refuse_checks(check_errors)
     found = general("complex_cholesky", adjoint(a) if upper else a)
     factor, info = pair(found, "factor"), found.part("info", INT32)
     return outcomes(call, adjoint(factor) if upper else factor, info)
@@ -101,18 +104,13 @@ def triangular_solve(
 # ---- LU ----
 
 
-def _wants_pivots(pivot: bool) -> None:
-    if not pivot:
-        raise CannotLower("eager has no factorization without pivots on CPUs either")
-
-
 @REGISTRY.row("complex.aten.linalg_lu_factor_ex.default")
 def lu_factor_ex(
     call: Call, a: Pair, *, pivot: bool = True, check_errors: bool = False
 ) -> SeveralResults:
     """(L without its diagonal and U, pivots, info)."""
-    _checks(check_errors)
-    _wants_pivots(pivot)
+    refuse_checks(check_errors)
+    wants_pivots(pivot)
     found = general("complex_lu", a)
     return outcomes(call, pair(found, "lu"), found.part("pivots", INT32), found.part("info", INT32))
 
@@ -134,7 +132,7 @@ def _unpacked(call: Call, lu: Pair, order: Tensor | None, wanted: bool = True) -
 @REGISTRY.row("complex.aten.linalg_lu.default")
 def lu(call: Call, a: Pair, *, pivot: bool = True) -> SeveralResults:
     """(P, L, U) with A = P L U."""
-    _wants_pivots(pivot)
+    wants_pivots(pivot)
     found = general("complex_lu", a)
     return _unpacked(call, pair(found, "lu"), found.part("order", INT64))
 

@@ -14,8 +14,8 @@ from aot.ir.templates.general_linalg import GENERAL_ROUTINES
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
 from aot.lowering.library import Matrices, Records, Shape, call_routine
-from aot.lowering.linalg import mirrored
-from aot.lowering.registry import Call, CannotLower, SeveralResults
+from aot.lowering.linalg import mirrored, refuse_checks
+from aot.lowering.registry import Call, SeveralResults
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
 from aot.symbolic import Modulo, as_expr
@@ -104,8 +104,7 @@ def outcomes(call: Call, *results: Pair | Tensor | None) -> SeveralResults:
 @REGISTRY.row("complex.aten.linalg_inv_ex.default")
 def inverse(call: Call, a: Pair, *, check_errors: bool = False) -> SeveralResults:
     """(inverse, info), info other than 0 where there is none."""
-    if check_errors:
-        raise CannotLower("check_errors=True: call the operator without _ex, which raises as well")
+    refuse_checks(check_errors)
     found = general("complex_inverse", a)
     return outcomes(call, pair(found, "inverse"), found.part("info", INT32))
 
@@ -115,8 +114,7 @@ def solve(
     call: Call, a: Pair, b: Pair, *, left: bool = True, check_errors: bool = False
 ) -> SeveralResults:
     """(X of A X = B or X A = B, LU, pivots, info)."""
-    if check_errors:
-        raise CannotLower("check_errors=True: call the operator without _ex, which raises as well")
+    refuse_checks(check_errors)
     (re, im), rank = b, b[0].rank
     is_vector = rank == 1 or (rank == a[0].rank - 1 and re.shape == a[0].shape[:-1])
     if is_vector:

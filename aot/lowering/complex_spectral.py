@@ -22,8 +22,8 @@ from aot.lowering.complex_linalg import (
     transposed,
 )
 from aot.lowering.library import Matrices, Records, Shape, call_routine
-from aot.lowering.linalg import zeros
-from aot.lowering.registry import Call, CannotLower, SeveralResults
+from aot.lowering.linalg import refuse_checks, zeros
+from aot.lowering.registry import Call, SeveralResults
 from aot.lowering.rows import REGISTRY
 from aot.lowering.spectral import is_wide
 
@@ -120,17 +120,12 @@ def _options(hermitian: bool) -> Sequence[str]:
     return ["hermitian"] if hermitian else []
 
 
-def _checks(check_errors: bool) -> None:
-    if check_errors:
-        raise CannotLower("check_errors=True: call the operator without _ex, which raises as well")
-
-
 @REGISTRY.row("aten.linalg_ldl_factor_ex.default")
 def ldl_factor_ex(
     call: Call, a: Tensor, *, hermitian: bool = False, check_errors: bool = False
 ) -> SeveralResults:
     """(L and D, pivots, info) of the lower triangle."""
-    _checks(check_errors)
+    refuse_checks(check_errors)
     found = call_routine(GENERAL_ROUTINES["ldl"], Matrices(a))
     return found.part("ld"), found.part("pivots", INT32), found.part("info", INT32)
 
@@ -140,7 +135,7 @@ def complex_ldl_factor_ex(
     call: Call, a: Pair, *, hermitian: bool = False, check_errors: bool = False
 ) -> SeveralResults:
     """The same of symmetric or Hermitian matrices."""
-    _checks(check_errors)
+    refuse_checks(check_errors)
     found = general("complex_ldl", a, options=_options(hermitian))
     return outcomes(call, pair(found, "ld"), found.part("pivots", INT32), found.part("info", INT32))
 

@@ -17,12 +17,22 @@ from aot.lowering.views import moved
 from aot.symbolic import Expr, as_expr
 
 
-def _checks(check_errors: bool) -> None:
+def refuse_checks(check_errors: bool) -> None:
+    """Of the variants that return what went wrong.
+
+    Raises:
+        CannotLower: They shall raise it, too.
+    """
     if check_errors:
         raise CannotLower("check_errors=True: call the operator without _ex, which raises as well")
 
 
-def _wants_pivots(pivot: bool) -> None:
+def wants_pivots(pivot: bool) -> None:
+    """Of a factorization.
+
+    Raises:
+        CannotLower: It shall have none.
+    """
     if not pivot:
         raise CannotLower("eager has no factorization without pivots on CPUs either")
 
@@ -77,7 +87,7 @@ def cholesky_ex(
     call: Call, a: Tensor, *, upper: bool = False, check_errors: bool = False
 ) -> tuple[Tensor, Tensor]:
     """(factor, info): the lower factor of a's lower triangle, or the upper one of the upper."""
-    _checks(check_errors)
+    refuse_checks(check_errors)
     found = _factor(a, upper)
     factor = found.part("factor")
     return mirrored(factor) if upper else factor, found.part("info", INT32)
@@ -152,8 +162,8 @@ def lu_factor_ex(
     call: Call, a: Tensor, *, pivot: bool = True, check_errors: bool = False
 ) -> SeveralResults:
     """(L without its diagonal and U, pivots, info)."""
-    _checks(check_errors)
-    _wants_pivots(pivot)
+    refuse_checks(check_errors)
+    wants_pivots(pivot)
     found = call_routine(ROUTINES["lu"], Matrices(a))
     return found.part("lu"), found.part("pivots", INT32), found.part("info", INT32)
 
@@ -178,7 +188,7 @@ def unpacked(lu: Tensor, order: Tensor | None, wanted: bool = True) -> SeveralRe
 @REGISTRY.row("aten.linalg_lu.default")
 def lu(call: Call, a: Tensor, *, pivot: bool = True) -> SeveralResults:
     """(P, L, U) with A = P L U."""
-    _wants_pivots(pivot)
+    wants_pivots(pivot)
     found = call_routine(ROUTINES["lu"], Matrices(a))
     return unpacked(found.part("lu"), found.part("order", INT64))
 
@@ -250,7 +260,7 @@ def solve_ex(
     call: Call, a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> SeveralResults:
     """(X of A X = B or X A = B, LU, pivots, info); b may be a batch of vectors."""
-    _checks(check_errors)
+    refuse_checks(check_errors)
     is_vector = b.rank == 1 or (b.rank == a.rank - 1 and b.shape == a.shape[:-1])
     if is_vector:
         b = moved(b, (*b.shape, as_expr(1)), lambda at: at[:-1])
@@ -271,7 +281,7 @@ def solve_ex(
 @REGISTRY.row("aten.linalg_inv_ex.default")
 def inv_ex(call: Call, a: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
     """(inverse, info)."""
-    _checks(check_errors)
+    refuse_checks(check_errors)
     found = call_routine(ROUTINES["inverse"], Matrices(a))
     return found.part("inverse"), found.part("info", INT32)
 

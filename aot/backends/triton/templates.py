@@ -10,7 +10,7 @@ from typing import Any
 from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.backends.triton.conv_tiling import ConvSize, channel_parts
 from aot.backends.triton.conv_walk import VECTOR
-from aot.backends.triton.dot_tiling import FEW_ROWS, Size, depth_parts
+from aot.backends.triton.dot_tiling import FEW_ROWS, LINE, Size, depth_parts
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_argsort
@@ -102,7 +102,7 @@ ROWS = AlignedRows(
     words=4,
     span=128,
     copy=3,
-    line=128,
+    line=LINE,
     line_rows=FEW_ROWS + 1,
 )
 """What descriptors and the widest loads take. Odd rows took four times as long on an H200 (7021 x

@@ -116,28 +116,17 @@ AOT_INLINE Simd<float>::Words load_first_words(const Bf16* at, int64_t n) {
 #endif
 }
 
-// The first n of a vector's pairs of neighbours, which alone exist, and zeros.
-AOT_INLINE Simd<float>::V load_first_pairs(const Bf16* at, int64_t n) {
-  using S = Simd<float>;
-#if defined(__AVX512F__)
-  const uint32_t mask = n >= S::kLanes ? 0xffff : (1u << max64(n, 0)) - 1;
-  return S::V(_mm512_maskz_loadu_ps(__mmask16(mask), at));
-#else
-  float part[S::kLanes] = {};
-  __builtin_memcpy(part, at, uint64_t(max64(min64(n, S::kLanes), 0)) * sizeof(float));
-  return S::load(part);
-#endif
-}
-
-// The first n, fewer than a vector has, of neighbours, which alone exist, and zeros.
+// The first n of a vector's neighbours, which alone exist, and zeros.
 AOT_INLINE Simd<float>::V load_first_halves(const Bf16* at, int64_t n) {
   using S = Simd<float>;
+  constexpr int64_t kAll = 2 * S::kLanes;
+  const int64_t there = max64(min64(n, kAll), 0);
 #if defined(__AVX512F__)
-  const __mmask32 mask = (uint32_t{1} << n) - 1;
+  const auto mask = __mmask32((uint64_t{1} << there) - 1);
   return S::V(_mm512_castsi512_ps(_mm512_maskz_loadu_epi16(mask, at)));
 #else
   float part[S::kLanes] = {};
-  __builtin_memcpy(part, at, uint64_t(n) * sizeof(Bf16));
+  __builtin_memcpy(part, at, uint64_t(there) * sizeof(Bf16));
   return S::load(part);
 #endif
 }
@@ -270,7 +259,8 @@ inline void pack_pairs(const Bf16* src, int64_t row, int64_t column, int64_t kc,
       for (; k < whole; k += kL) {
         S::V r[kL];
         AOT_UNROLL for (int64_t j = 0; j < kL; ++j) {
-          r[j] = j < columns ? load_first_pairs(in + j * column + 2 * k, whole - k) : S::zero();
+          r[j] =
+              j < columns ? load_first_halves(in + j * column + 2 * k, 2 * (whole - k)) : S::zero();
         }
         transpose_rows<kL / 2, float>(r);
         const int64_t there = min64(kL, whole - k);
