@@ -11,10 +11,6 @@ from aot.symbolic import Expr, integer
 _NUMBER = "program_number"
 """A part's own program."""
 
-_ZERO = "(tl.num_programs(1) - 1) * 65536"
-"""0, which the compiler does not know. From a program's number within the bounds of a branch LLVM
-makes pairs of 16-bit indices, which ptxas 12.8 adds wrongly: it loses a constant of one of two."""
-
 
 def joined(parts: Sequence[EmittedKernel]) -> EmittedKernel:
     """One kernel whose programs are those of the parts, one part after the other."""
@@ -30,7 +26,7 @@ def joined(parts: Sequence[EmittedKernel]) -> EmittedKernel:
     same = [texts.index(text) for text in texts]  # equal parts share a function
     functions = "".join(_part_function(parts[k], k) for k in dict.fromkeys(same))
     branches = "".join(_branch(part, k, same[k], bounds) for k, part in enumerate(parts))
-    body = f"    program = {PROGRAM}\n    zero = {_ZERO}\n{branches}"
+    body = f"    program = {PROGRAM}\n{branches}"
     options = sorted(key_value for part in parts for key_value in part.options)
     return EmittedKernel(
         f"{functions}@triton.jit\ndef {NAME}({names}):\n{body}",
@@ -74,6 +70,6 @@ def _branch(part: EmittedKernel, number: int, function: int, bounds: Sequence[st
     """The programs of a part, which run that part's function."""
     head = "else" if number + 1 == len(bounds) else f"if program < {bounds[number]}"
     head = f"el{head}" if number > 0 and head != "else" else head
-    own = "program + zero" if number == 0 else f"program - {bounds[number - 1]} + zero"
+    own = "program" if number == 0 else f"program - {bounds[number - 1]}"
     names = (n if n == FAULT else f"{n}_{number}" for n in part.parameters)
     return f"    {head}:\n        {NAME}_part{function}({', '.join((*names, own))})\n"

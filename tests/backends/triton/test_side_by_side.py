@@ -48,19 +48,6 @@ def test_programs_of_a_launch_are_those_of_its_parts() -> None:
     assert [int(count), *map(int, rest)] == [sum(int(g[0]) for g in alone), 1, 1]
 
 
-def test_the_compiler_knows_no_bounds_of_a_parts_number() -> None:
-    """With bounds LLVM makes pairs of 16-bit indices, which ptxas 12.8 adds wrongly (ADR 0015)."""
-    source = emitted(captured(three_products, (ROW, *MATRICES)))
-    calls = [
-        line
-        for line in source.functions[1].text.splitlines()
-        if "_part" in line and not line.startswith("def ")
-    ]
-    assert len(calls) == 3
-    assert all(line.endswith(" + zero)") for line in calls)
-    assert "zero = (tl.num_programs(1) - 1) * 65536" in source.functions[1].text
-
-
 @pytest.mark.parametrize("batch", [1, 3, 50])
 def test_sizes_that_are_not_known_yet(batch: int) -> None:
     def function(x: Any, y: Any) -> Any:
