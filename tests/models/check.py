@@ -7,6 +7,7 @@ import importlib
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -58,6 +59,12 @@ def in_float64(model: torch.nn.Module) -> torch.nn.Module:
     return wide
 
 
+def exact_convolutions() -> AbstractContextManager[None]:
+    """Eager and what is packaged meanwhile do not round float32 to TF32 in convolutions."""
+    flags: AbstractContextManager[None] = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
+    return flags
+
+
 def keeping_cache(architecture: Architecture, model: torch.nn.Module) -> torch.nn.Module:
     """The model with its cache in buffers, where it has one."""
     if not architecture.cache:
@@ -93,14 +100,15 @@ def check(architecture: Architecture, target: str = CPU) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.pkg"
         try:
-            report = aot.package(
-                model,
-                kwargs=sets[0],
-                path=path,
-                targets=[target],
-                dynamic_shapes=dynamic_shapes(architecture, sets[0]),
-                golden=False,
-            )
+            with exact_convolutions():
+                report = aot.package(
+                    model,
+                    kwargs=sets[0],
+                    path=path,
+                    targets=[target],
+                    dynamic_shapes=dynamic_shapes(architecture, sets[0]),
+                    golden=False,
+                )
         except AotError as error:
             return Outcome("refused", _line(error), seconds=time.perf_counter() - start)
         seconds = time.perf_counter() - start
@@ -129,9 +137,7 @@ def differences(
     device = next(model.parameters()).device
     for inputs in sets:
         wide = {name: widen(tensor) for name, tensor in inputs.items()}
-        # Convolutions in the model's own type too.
-        exactly = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
-        with torch.no_grad(), exactly:
+        with torch.no_grad(), exact_convolutions():
             eager = model(**{name: tensor.to(device) for name, tensor in inputs.items()})
             with default_double():
                 exact = precise(**wide)

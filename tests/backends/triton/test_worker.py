@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,9 +39,10 @@ def machine_code(assembly: str, arch: str, folder: Path) -> str:
     triton = find_triton(arch)
     source, cubin = folder / "f.ptx", folder / "f.cubin"
     source.write_text(assembly, encoding="utf-8")
-    subprocess.run([triton.assembler, f"-arch={arch}a", source, "-o", cubin], check=True)
-    command = [triton.tool("nvdisasm"), "-c", cubin]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    made = [str(triton.assembler), f"-arch={arch}a", str(source), "-o", str(cubin)]
+    subprocess.run(made, check=True)
+    command = [str(triton.tool("nvdisasm")), "-c", str(cubin)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_100", "sm_120"])
@@ -61,7 +63,7 @@ def test_several_pairs_in_one_block() -> None:
 
 
 def test_the_stage_that_writes_ptx_ends_with_it() -> None:
-    stages = {"ptx": lambda source, metadata: source + metadata, "cubin": len}
+    stages: dict[str, Any] = {"ptx": lambda source, metadata: source + metadata, "cubin": len}
     assert change_stages(None, stages, None, None, 90) is None
     assert stages["ptx"]("\tadd.s16x2 %r1, %r2, ", "%r3;").count("add.s16 ") == 2
     assert stages["cubin"] is len
