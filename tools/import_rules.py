@@ -23,6 +23,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "garbage": (),
     "options": ("errors",),
+    "torch_library": (),
     "version": (),
     "symbolic": BASE,
     "ir": (*BASE, "symbolic"),
@@ -53,7 +54,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "api": (*BASE, "backends", "check", "driver", "frontend", "report", "tune"),
     "__init__": ("api", "version"),
-    "__main__": ("version",),
+    "__main__": ("torch_library", "version"),
 }
 """Part of `aot` -> parts that it may import, besides itself."""
 
