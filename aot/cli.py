@@ -135,7 +135,7 @@ _build_arguments = _together(
         help="Take each decision on values (`if mask.any():`) as the example does; a run that "
         "decides otherwise is refused.",
     ),
-    click.option("--no-cache", is_flag=True, help="Compile everything again."),
+    click.option("--no-cache", is_flag=True, help="Compile every kernel again."),
     click.option("--check", is_flag=True, help="Check every graph's invariants after every stage."),
 )
 

@@ -1,4 +1,4 @@
-"""torch's table of composite operators, read from its dispatcher once and not for each namespace."""
+"""torch's composite operators, read from its dispatcher once and not for each namespace."""
 
 from __future__ import annotations
 
