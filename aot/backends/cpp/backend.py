@@ -161,7 +161,14 @@ def _source(name: str, emitted: EmittedKernel, declaration: Declaration) -> Kern
     function = f'extern "C" void {UNNAMED}{SIGNATURE} {{\n{emitted.body}}}\n'
     unnamed = emitted.head + function
     text = unnamed.replace(UNNAMED, name)
-    return KernelSource(name, text, emitted.headers, declaration=declaration, unnamed=unnamed)
+    return KernelSource(
+        name,
+        text,
+        emitted.headers,
+        declaration=declaration,
+        unnamed=unnamed,
+        tables=emitted.tables,
+    )
 
 
 def _units(source: EmittedGraph, *, few: bool) -> tuple[Unit, ...]:

@@ -36,12 +36,14 @@ What has no more does not wait for a file that is not there."""
 class Unit:
     """A translation unit: file name without suffix, and text.
 
-    `vectors`: whether it includes more than the kernels' contract.
+    `vectors`: whether it includes more than the kernels' contract. `long`: whether compiling it
+    takes longer than its text tells.
     """
 
     name: str
     text: str
     vectors: bool = True
+    long: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Builder:
         self, units: Sequence[Unit], archs: Sequence[str], root: Path
     ) -> dict[str, bytes]:
         # Largest units first, so that no long job is left for the end.
-        order = sorted(units, key=lambda u: -len(u.text))
+        order = sorted(units, key=lambda u: (not u.long, -len(u.text)))
         jobs = [
             (unit, arch)
             for unit in order
@@ -209,7 +211,18 @@ def make_units(
         includes = "".join(f'#include "{h}"\n' for h in headers)
         texts = (f.unnamed.replace(UNNAMED, symbols[f.name]) or f.text for f in bucket)
         units.append(Unit(f"kernels{k}", "\n".join([_HEAD + includes, *texts])))
+    types = sorted({table for f in functions for table in f.tables})
+    units += [Unit(f"tables{k}", _shared(kind), long=True) for k, kind in enumerate(types)]
     return (*units, Unit("table", _table(functions, symbols, isa_placeholder), vectors=False))
+
+
+def _shared(kind: str) -> str:
+    """The unit that defines a type's micro-kernels of all heights: the same for all models."""
+    operation = f"MultiplyAdd<{kind}>"
+    return (
+        f'{_HEAD}#include "aot/tmpl/gemm.h"\n\nnamespace aot::tmpl {{\ntemplate <>\n'
+        f"const AllTables<{kind}> SharedTables<{operation}>::all = all_tables<{operation}>();\n}}\n"
+    )
 
 
 def _symbol(function: KernelSource) -> str:
