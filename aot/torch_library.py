@@ -1,17 +1,22 @@
-"""Loads torch's library beside what Python imports ahead of torch.
+"""What makes `import torch` shorter in a process of our own.
 
-Its hundreds of megabytes are linked by the system, which needs nothing of Python: a fifth of the
-time of `import torch`, on a processor that is idle then. `import torch` finds it, or waits for it.
+torch's library, hundreds of megabytes, is linked by the system, which needs nothing of Python: a
+fifth of the import's time, beside what Python imports ahead of torch. `import torch` finds it, or
+waits for it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
+import inspect
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType, TracebackType
+from unittest import mock
 
 NO_TORCH = frozenset(
     "inspect plan run verify bench compare keygen sign ops --help -h --version".split()
@@ -53,3 +58,19 @@ def _load(folder: Path) -> None:
     load.argtypes, load.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_void_p
     for name, how in _LIBRARIES:
         load(os.fsencode(folder / name), how)
+
+
+@contextmanager
+def no_source_read() -> Iterator[None]:
+    """Within, who asks where a frame is and does not say how much of its text is wanted gets none.
+
+    torch asks for a hundred places of its own while it is imported, and keeps file and line: to
+    find the text, `inspect` looks at all modules there are and reads the files.
+    """
+    found = inspect.getframeinfo
+
+    def place(frame: FrameType | TracebackType, context: int = 0) -> inspect.Traceback:
+        return found(frame, context)
+
+    with mock.patch.object(inspect, "getframeinfo", place):
+        yield

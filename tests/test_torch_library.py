@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from aot import torch_library
 from aot.cli import cli
-from aot.torch_library import NO_TORCH, load_ahead
+from aot.torch_library import NO_TORCH, load_ahead, no_source_read
 
 WITH_TORCH = {"build", "explain", "check", "tune"}
 
@@ -56,3 +57,13 @@ def test_libraries_that_are_not_there_are_for_torch_to_tell(
     thread = load_ahead(["model.py"])
     assert thread is not None
     thread.join()
+
+
+def test_places_are_the_same_without_their_text() -> None:
+    frame = sys._getframe()
+    before = inspect.getframeinfo(frame)
+    with no_source_read():
+        within, asked = inspect.getframeinfo(frame), inspect.getframeinfo(frame, 1)
+    assert (within.filename, within.function) == (before.filename, before.function)
+    assert before.code_context and asked.code_context and within.code_context is None
+    assert inspect.getframeinfo(frame).code_context

@@ -50,7 +50,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "cli": (
         *BASE,
-        *("api", "backends", "driver", "garbage", "report", "link", "lowering", "trust_commands"),
+        *("api", "backends", "driver", "garbage", "report", "link", "lowering", "torch_library"),
+        "trust_commands",
     ),
     "api": (*BASE, "backends", "check", "driver", "frontend", "report", "tune"),
     "__init__": ("api", "version"),
