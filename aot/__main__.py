@@ -8,6 +8,7 @@ import os
 import sys
 from typing import NoReturn
 
+from aot.torch_library import load_ahead
 from aot.version import COMPILER
 
 NEEDED = ("click", "jinja2", "ml_dtypes", "rich", "safetensors", "sympy", "torch")
@@ -21,6 +22,7 @@ def program() -> NoReturn:
     """The `aot-package` program, as a process of its own: see `_leave`."""
     status = [1]  # of what ends with an exception
     atexit.register(_leave, status)  # the first to be registered is the last to be called
+    load_ahead(sys.argv[1:])
     try:
         main()
     except SystemExit as end:

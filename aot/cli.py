@@ -42,6 +42,7 @@ from aot.report.operators import coverage, coverage_text
 from aot.report.progress import Progress
 from aot.report.summary import partial_report
 from aot.report.texts import stage_texts, verify_stage
+from aot.torch_library import no_source_read
 from aot.trust_commands import keygen, require_signers, sign
 from aot.version import VERSION
 
@@ -135,7 +136,7 @@ _build_arguments = _together(
         help="Take each decision on values (`if mask.any():`) as the example does; a run that "
         "decides otherwise is refused.",
     ),
-    click.option("--no-cache", is_flag=True, help="Compile everything again."),
+    click.option("--no-cache", is_flag=True, help="Compile every kernel again."),
     click.option("--check", is_flag=True, help="Check every graph's invariants after every stage."),
 )
 
@@ -158,7 +159,7 @@ def _options(
 def _torch_side() -> ModuleType:
     # Imported here: it brings torch along, which the other commands do without.
     try:
-        with garbage.kept_for_good():
+        with garbage.kept_for_good(), no_source_read():
             from aot import api
     except ModuleNotFoundError as error:
         raise _missing(error) from error

@@ -84,6 +84,8 @@ class BuildOptions:
         targets: Devices and architectures the package shall run on.
         jobs: Compilers that run at once.
         cache_dir: Where compiled kernels are kept between builds; None keeps none.
+        headers_dir: Where precompiled headers are kept, which change no byte of what is compiled;
+            None: in `cache_dir`.
         dump_dir: Each stage's text is written there when set.
         stop_after: A name of `STAGES`: go no further, write no package.
         golden: Store example inputs and eager outputs in the package, for `verify`.
@@ -109,6 +111,7 @@ class BuildOptions:
     targets: tuple[Target, ...] = (ALL_CPU,)
     jobs: int = field(default_factory=lambda: default_jobs({}))
     cache_dir: Path | None = None
+    headers_dir: Path | None = None
     dump_dir: Path | None = None
     stop_after: str | None = None
     golden: bool = True
@@ -263,5 +266,5 @@ def from_environment(**choices: object) -> BuildOptions:
 
 
 def without_cache(options: BuildOptions) -> BuildOptions:
-    """The same options, compiling everything again."""
-    return replace(options, cache_dir=None)
+    """The same options, compiling everything again: only the compiler's own headers are kept."""
+    return replace(options, cache_dir=None, headers_dir=options.cache_dir)

@@ -78,7 +78,8 @@ def test_environment_gives_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     made = options.from_environment(output=tmp_path / "o.pkg", dump_dir=None)
     assert (made.jobs, made.cache_dir, made.compiler) == (3, tmp_path, "some-c++")
     assert options.from_environment(jobs=7).jobs == 7
-    assert options.without_cache(made).cache_dir is None
+    again = options.without_cache(made)
+    assert (again.cache_dir, again.headers_dir) == (None, tmp_path)
 
 
 def test_bad_environment_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

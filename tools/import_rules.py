@@ -23,6 +23,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "garbage": (),
     "options": ("errors",),
+    "torch_library": (),
     "version": (),
     "symbolic": BASE,
     "ir": (*BASE, "symbolic"),
@@ -49,11 +50,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "cli": (
         *BASE,
-        *("api", "backends", "driver", "garbage", "report", "link", "lowering", "trust_commands"),
+        *("api", "backends", "driver", "garbage", "report", "link", "lowering", "torch_library"),
+        "trust_commands",
     ),
     "api": (*BASE, "backends", "check", "driver", "frontend", "report", "tune"),
     "__init__": ("api", "version"),
-    "__main__": ("version",),
+    "__main__": ("torch_library", "version"),
 }
 """Part of `aot` -> parts that it may import, besides itself."""
 

@@ -36,6 +36,7 @@ class KernelSource:
             before it touches what that may write, and ends after it.
         declaration: What it is called with, and the memory that it touches then; None in sources
             that no package gets.
+        tables: Types of C++ whose tables of micro-kernels it finds in another unit.
         unnamed: The text with `UNNAMED` for the name, by which equal functions of other models are
             known; "" where the text does for that.
     """
@@ -49,6 +50,7 @@ class KernelSource:
     waits: bool = False
     declaration: Declaration | None = None
     unnamed: str = ""
+    tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from aot.errors import AotError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
+from aot.frontend.collected import collected_once
 from aot.frontend.composites import Traceable
 from aot.frontend.conversions import settled_modules
 from aot.frontend.decisions import Demands, asserted, checks_of, of_example
@@ -299,10 +300,15 @@ def _decomposed(
     guards = tuple(getattr(program, "_guards_code", None) or ())
     merge_aliases(program)
     apart = launches_kernels(program, operators)
-    with UserCode(export_error(source)), _without_guards(program), analysing_kernels():
-        lowered = program.run_decompositions(
-            decomposition_table(), decompose_custom_triton_ops=apart
-        )
+    with collected_once():
+        table = decomposition_table()
+    with (
+        UserCode(export_error(source)),
+        _without_guards(program),
+        analysing_kernels(),
+        collected_once(),
+    ):
+        lowered = program.run_decompositions(table, decompose_custom_triton_ops=apart)
     return Captured(
         source.name,
         lowered,

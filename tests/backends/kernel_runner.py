@@ -155,7 +155,9 @@ def _look_at(emitted: EmittedGraph, level: str, options: BuildOptions) -> None:
     includes += [f"-I{folder}" for folder in include_directories()]
     command = [*tools.command, *tools.compile_flags(level), *includes, "-fsyntax-only"]
     with tempfile.TemporaryDirectory() as folder:
-        for unit in make_units(emitted.functions, f'"{level}"', few=True):
+        # Those of long units are the same for all models, and are run at the levels that run.
+        units = make_units(emitted.functions, f'"{level}"', few=True)
+        for unit in [unit for unit in units if not unit.long]:
             source = Path(folder) / f"{unit.name}.cpp"
             source.write_text(unit.text)
             subprocess.run([*command, str(source)], check=True)

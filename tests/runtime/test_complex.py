@@ -14,6 +14,7 @@ from aot_runtime.format.reader import PackageFile
 from aot_runtime.tools.verify import compare_golden
 
 from aot import api
+from tests.levels import target_of
 from tests.settings import seeded
 
 
@@ -45,7 +46,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("complex") / "model.pkg"
     rows = torch.export.Dim("rows", min=2, max=64)
     shapes = {"x": {0: rows}, "factor": {}}
-    api.package(Turning(), _given(), path=path, dynamic_shapes=shapes, swappable=True)
+    settings = {"targets": [target_of()], "swappable": True}
+    api.package(Turning(), _given(), path=path, dynamic_shapes=shapes, **settings)
     return path
 
 

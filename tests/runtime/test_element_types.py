@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import aot
+from tests.levels import target_of
 
 FLOAT8 = torch.float8_e4m3fn
 
@@ -40,7 +41,7 @@ class Mixed(torch.nn.Module):
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("types") / "mixed.pkg"
     example = (torch.ones(16, 48), torch.ones(4, dtype=torch.uint32), torch.ones((), dtype=U64))
-    aot.package(Mixed(), example, path=path)
+    aot.package(Mixed(), example, path=path, targets=[target_of()])
     return path
 
 

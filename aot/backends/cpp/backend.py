@@ -84,9 +84,10 @@ class CppBackend:
         return (("c++", find_toolchain(options.compiler).version),)
 
     def begin(self, target: Target, options: BuildOptions) -> None:
-        """Precompiles the headers of the target's levels, where a cache can keep them."""
-        if options.cache_dir is not None:
-            start(options.compiler, target.archs, options.cache_dir, options.jobs)
+        """Precompiles the headers of the target's levels, where they can be kept."""
+        place = options.headers_dir or options.cache_dir
+        if place is not None:
+            start(options.compiler, target.archs, place, options.jobs)
 
     def prepare(self, graph: KernelGraph, target: Target) -> KernelGraph:
         """The graph with packed weights."""
@@ -160,7 +161,14 @@ def _source(name: str, emitted: EmittedKernel, declaration: Declaration) -> Kern
     function = f'extern "C" void {UNNAMED}{SIGNATURE} {{\n{emitted.body}}}\n'
     unnamed = emitted.head + function
     text = unnamed.replace(UNNAMED, name)
-    return KernelSource(name, text, emitted.headers, declaration=declaration, unnamed=unnamed)
+    return KernelSource(
+        name,
+        text,
+        emitted.headers,
+        declaration=declaration,
+        unnamed=unnamed,
+        tables=emitted.tables,
+    )
 
 
 def _units(source: EmittedGraph, *, few: bool) -> tuple[Unit, ...]:
@@ -171,4 +179,5 @@ def _units(source: EmittedGraph, *, few: bool) -> tuple[Unit, ...]:
 def _builder(options: BuildOptions) -> Builder:
     keep = options.dump_dir or options.cache_dir or Path(tempfile.gettempdir()) / "aot-package"
     toolchain = find_toolchain(options.compiler)
-    return Builder(toolchain, options.cache_dir, options.jobs, keep / "failed")
+    where = (options.cache_dir, options.jobs, keep / "failed", options.headers_dir)
+    return Builder(toolchain, *where)

@@ -8,13 +8,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
 from aot.backends.base import UNNAMED, KernelSource
-from aot.backends.cpp.precompiled import header_flags
+from aot.backends.cpp.precompiled import flags_at_hand, header_flags
 from aot.backends.cpp.toolchain import Toolchain, headers_digest, include_directories
 from aot.backends.kept import keep
 from aot.errors import CompilerFailed
@@ -26,19 +27,23 @@ _UNIT_FUNCTIONS = 4
 """Functions of a unit in the mean; fewer are compiled again when one changes, more at less cost."""
 
 _ALONE = 3
-"""Compilations of a level by which precompiling the headers for them alone is paid for."""
+"""Compilations of a level by which precompiling the headers for them alone is paid for.
+
+What has no more does not wait for a file that is not there."""
 
 
 @dataclass(frozen=True)
 class Unit:
     """A translation unit: file name without suffix, and text.
 
-    `vectors`: whether it includes more than the kernels' contract.
+    `vectors`: whether it includes more than the kernels' contract. `long`: whether compiling it
+    takes longer than its text tells.
     """
 
     name: str
     text: str
     vectors: bool = True
+    long: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,13 +51,14 @@ class Builder:
     """Compiles units for several ISA levels. `keep`: where sources stay when a compiler fails.
 
     Objects are kept as well as libraries: after a change of a model, what has not changed is linked
-    as it is.
+    as it is. `headers`: where precompiled headers are kept, if not in the cache.
     """
 
     toolchain: Toolchain
     cache: Path | None
     jobs: int
     keep: Path
+    headers: Path | None = None
 
     @cached_property
     def _headers(self) -> str:
@@ -88,7 +94,7 @@ class Builder:
         self, units: Sequence[Unit], archs: Sequence[str], root: Path
     ) -> dict[str, bytes]:
         # Largest units first, so that no long job is left for the end.
-        order = sorted(units, key=lambda u: -len(u.text))
+        order = sorted(units, key=lambda u: (not u.long, -len(u.text)))
         jobs = [
             (unit, arch)
             for unit in order
@@ -97,8 +103,8 @@ class Builder:
         ]
         for unit, _ in jobs:
             (root / f"{unit.name}.cpp").write_text(unit.text, encoding="utf-8")
-        with ThreadPoolExecutor(self.jobs) as pool:
-            headers = self._header_flags(jobs, root, pool)
+        with ThreadPoolExecutor(self.jobs) as pool, ExitStack() as held:
+            headers = self._header_flags(jobs, root, pool, held)
             list(pool.map(lambda job: self._compile(root, job[0], job[1], headers), jobs))
             objects = pool.map(lambda arch: self._link(root, arch, units), archs)
             built = dict(zip(archs, objects, strict=True))
@@ -107,17 +113,26 @@ class Builder:
         return built
 
     def _header_flags(
-        self, jobs: Sequence[tuple[Unit, str]], root: Path, pool: ThreadPoolExecutor
+        self,
+        jobs: Sequence[tuple[Unit, str]],
+        root: Path,
+        pool: ThreadPoolExecutor,
+        held: ExitStack,
     ) -> dict[str, tuple[str, ...]]:
         """For each level that has something to compile, what its precompiled headers are used by.
 
-        Without a cache they are made for this build, where it has enough to compile.
+        Where there is enough to compile they are made, or waited for: without a place that keeps
+        them, for this build. `held` ends with the build.
         """
         counts = Counter(arch for unit, arch in jobs if unit.vectors)
-        archs = [arch for arch, count in counts.items() if self.cache or count > _ALONE]
-        place = self.cache or root
-        flags = pool.map(lambda arch: header_flags(self.toolchain, arch, place), archs)
-        return dict(zip(archs, flags, strict=True))
+        tools, place = self.toolchain, self.headers or self.cache
+        few = [arch for arch, count in counts.items() if count <= _ALONE]
+        found: dict[str, tuple[str, ...]] = {}
+        if place is not None:
+            found = {a: held.enter_context(flags_at_hand(tools, a, place)) for a in few}
+        many = [arch for arch in counts if arch not in few]
+        flags = pool.map(lambda arch: header_flags(tools, arch, place or root), many)
+        return found | dict(zip(many, flags, strict=True))
 
     def _take_kept(self, root: Path, unit: Unit, arch: str) -> bool:
         """Puts the object that an earlier build has kept, if there is one, where it is linked."""
@@ -196,7 +211,18 @@ def make_units(
         includes = "".join(f'#include "{h}"\n' for h in headers)
         texts = (f.unnamed.replace(UNNAMED, symbols[f.name]) or f.text for f in bucket)
         units.append(Unit(f"kernels{k}", "\n".join([_HEAD + includes, *texts])))
+    types = sorted({table for f in functions for table in f.tables})
+    units += [Unit(f"tables{k}", _shared(kind), long=True) for k, kind in enumerate(types)]
     return (*units, Unit("table", _table(functions, symbols, isa_placeholder), vectors=False))
+
+
+def _shared(kind: str) -> str:
+    """The unit that defines a type's micro-kernels of all heights: the same for all models."""
+    operation = f"MultiplyAdd<{kind}>"
+    return (
+        f'{_HEAD}#include "aot/tmpl/gemm.h"\n\nnamespace aot::tmpl {{\ntemplate <>\n'
+        f"const AllTables<{kind}> SharedTables<{operation}>::all = all_tables<{operation}>();\n}}\n"
+    )
 
 
 def _symbol(function: KernelSource) -> str:

@@ -55,7 +55,7 @@ class EmittedKernel:
 
     `buffers` and `sizes` in argument order; `work` and `scratch` as in the plan. `head`: text
     before the function. Head and body write the function's name as NAME. `headers`: what they
-    include. `grain`: None where the kernel's traffic decides it.
+    include. `grain`: None where the kernel's traffic decides it. `tables`: as `KernelSource`'s.
     """
 
     body: str
@@ -66,6 +66,7 @@ class EmittedKernel:
     head: str = ""
     headers: tuple[str, ...] = ()
     grain: int | None = None
+    tables: tuple[str, ...] = ()
 
 
 def make_context(kernel: FusedKernel, graph: KernelGraph) -> KernelContext:

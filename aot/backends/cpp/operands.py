@@ -113,6 +113,15 @@ def fixed(size: Expr) -> int:
     return int(size) if is_int(size) else -1
 
 
+SHARED_TABLES = "  static constexpr bool SHARED = true;"
+"""A template's configuration whose micro-kernels of all heights are those of `shared_tables`."""
+
+
+def shared_tables(compute: DType, *, heights_known: bool) -> tuple[str, ...]:
+    """What a kernel's `tables` are: none where a template compiles the heights that it cuts."""
+    return () if heights_known else (template_type(compute),)
+
+
 def outer_coordinates(
     writer: Writer, position: str, axes: Sequence[Axis], names: Mapping[Symbol, str]
 ) -> None:

@@ -7,14 +7,17 @@ and nothing here may make a build fail.
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import hashlib
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from aot.backends.cpp.toolchain import (
@@ -32,24 +35,47 @@ KEPT = 6
 """Files, of about 35 MB, that a cache holds: three levels before a change of headers and after."""
 
 
-def start(compiler: str, archs: Sequence[str], cache: Path, jobs: int) -> list[Future[None]]:
+def start(compiler: str, archs: Sequence[str], cache: Path, jobs: int) -> list[threading.Thread]:
     """Makes what is missing beside the caller, with one process fewer than `jobs`.
 
-    Nobody need wait: who wants a file before it is there waits for that file.
+    Nobody need wait: who wants a file before it is there waits for that file, or does without. What
+    is being made when the process ends is not made.
     """
-    pool = ThreadPoolExecutor(max(1, jobs - 1), "precompile")
+    free = threading.Semaphore(max(1, jobs - 1))
     # The level whose kernels take longest is compiled first.
-    begun = [pool.submit(_begin, compiler, arch, cache) for arch in reversed(archs)]
-    pool.shutdown(wait=False)
+    begun = [
+        threading.Thread(target=_begin, args=(free, compiler, arch, cache), daemon=True)
+        for arch in reversed(archs)
+    ]
+    for thread in begun:
+        thread.start()
     return begun
 
 
-def _begin(compiler: str, arch: str, cache: Path) -> None:
-    try:
-        toolchain = find_toolchain(compiler)
-    except ToolchainError:
-        return  # told where kernels are compiled
-    header_flags(toolchain, arch, cache)
+def _begin(free: threading.Semaphore, compiler: str, arch: str, cache: Path) -> None:
+    with free:
+        try:
+            toolchain = find_toolchain(compiler)
+        except ToolchainError:
+            return  # told where kernels are compiled
+        header_flags(toolchain, arch, cache)
+
+
+@contextmanager
+def flags_at_hand(toolchain: Toolchain, arch: str, cache: Path) -> Iterator[tuple[str, ...]]:
+    """The flags of `header_flags` where the file is there, else none; nobody begins it within.
+
+    For few units, which have read the headers themselves before the file is made.
+    """
+    folder = _folder(toolchain, arch, cache)
+    if not toolchain.precompiles or _made(folder).is_file():
+        yield header_flags(toolchain, arch, cache)
+        return
+    with ExitStack() as held:
+        with suppress(OSError):  # as in `header_flags`; one that is being made goes on
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(_locked(folder, wait=False))
+        yield ()
 
 
 def header_flags(toolchain: Toolchain, arch: str, cache: Path) -> tuple[str, ...]:
@@ -60,12 +86,12 @@ def header_flags(toolchain: Toolchain, arch: str, cache: Path) -> tuple[str, ...
     """
     if not toolchain.precompiles:
         return ()
-    folder = cache / "cpp" / "headers" / _key(toolchain, arch)
-    made = folder / f"{EVERY}.gch"
+    folder = _folder(toolchain, arch, cache)
+    made = _made(folder)
     if not made.is_file():
         try:
             made.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(folder / "lock"):
+            with _locked(folder):
                 if not made.is_file():
                     _make(toolchain, arch, made)
                     _drop_oldest(folder.parent)
@@ -73,6 +99,14 @@ def header_flags(toolchain: Toolchain, arch: str, cache: Path) -> tuple[str, ...
             return ()
     # Should the file be dropped meanwhile, g++ finds the header itself in the folders that follow.
     return (f"-I{folder}", "-include", EVERY) if made.is_file() else ()
+
+
+def _folder(toolchain: Toolchain, arch: str, cache: Path) -> Path:
+    return cache / "cpp" / "headers" / _key(toolchain, arch)
+
+
+def _made(folder: Path) -> Path:
+    return folder / f"{EVERY}.gch"
 
 
 def _key(toolchain: Toolchain, arch: str) -> str:
@@ -86,14 +120,14 @@ def _key(toolchain: Toolchain, arch: str) -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """Alone among the threads and processes that ask for this file; the system ends it with them.
 
     Raises:
-        OSError: The file cannot be written.
+        OSError: The lock cannot be written; without `wait`, another has it.
     """
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
 
 
@@ -110,9 +144,29 @@ def _make(toolchain: Toolchain, arch: str, made: Path) -> None:
         target = Path(name) / made.name
         flags = [*toolchain.compile_flags(arch), *includes, "-x", "c++-header"]
         command = [*toolchain.command, *flags, str(source), "-o", str(target)]
-        ran = subprocess.run(command, capture_output=True, check=False)
-        if ran.returncode == 0:
+        with _until_exit(command, Path(name)) as compiler:
+            compiler.communicate()
+        if compiler.returncode == 0:
             target.replace(made)
+
+
+@contextmanager
+def _until_exit(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A compiler that writes into the folder, ended and forgotten when this process ends."""
+    unread = subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=unread, stderr=unread, start_new_session=True) as started:
+
+        def end() -> None:
+            with suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)  # the compiler's driver has children
+            started.wait()
+            shutil.rmtree(folder, ignore_errors=True)
+
+        atexit.register(end)
+        try:
+            yield started
+        finally:
+            atexit.unregister(end)
 
 
 def _drop_oldest(folder: Path) -> None:

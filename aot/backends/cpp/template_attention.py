@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from aot.backends.cpp.attention_heuristic import AttentionBlocking, attention_blocking
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
-from aot.backends.cpp.operands import fixed, greatest, strided, template_type
+from aot.backends.cpp.operands import (
+    SHARED_TABLES,
+    fixed,
+    greatest,
+    shared_tables,
+    strided,
+    template_type,
+)
 from aot.backends.cpp.text import Writer, index_text, literal
 from aot.backends.cpp.tile import (
     COLUMN,
@@ -77,6 +84,7 @@ def emit_attention(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
         head=_config(t),
         headers=("aot/tmpl/attention.h",),
         grain=t.blocking.grain,
+        tables=shared_tables(t.dtype.compute, heights_known=is_int(t.call.output.axes[2].extent)),
     )
 
 
@@ -161,6 +169,7 @@ def _config(t: _Attention) -> str:
         f"  using A = {template_type(t.dtype)};",
         *(f"  static constexpr int64_t {name} = {value};" for name, value in sizes.items()),
         f"  static constexpr bool CAUSAL = {causal};",
+        *[SHARED_TABLES] * (sq < 0),
         "};",
     ]
     return "\n".join(["namespace {", *lines, "}", ""])

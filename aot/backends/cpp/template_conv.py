@@ -30,9 +30,11 @@ from aot.backends.cpp.kernel import (
     open_template,
 )
 from aot.backends.cpp.operands import (
+    SHARED_TABLES,
     Strided,
     fixed,
     pack_weight,
+    shared_tables,
     strided,
     template_type,
 )
@@ -135,18 +137,20 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
         head=made.config,
         headers=(made.header,),
         grain=made.grain,
+        tables=made.tables,
     )
 
 
 @dataclass(frozen=True)
 class _Made:
-    """What a variant decides: configuration text, header, and launch numbers."""
+    """What a variant decides: configuration text, header, launch numbers, shared tables."""
 
     config: str
     header: str
     work: Expr
     scratch: Expr
     grain: int
+    tables: tuple[str, ...] = ()
 
 
 def _triple(values: Sequence[Expr], missing: Expr) -> Triple:
@@ -475,11 +479,15 @@ def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
     values = {"G": c.shape.groups, "IC": c.shape.ic, "OC": c.shape.oc}
     values.update({"MB": blocking.mb, "NB": blocking.nb, "MC": blocking.mc, "NC": blocking.nc})
     values.update({"KB": blocking.kb, "ROWS": blocking.rows, "PIXELS": fixed(c.pixels)})
+    # Rows of a patch end anywhere, and so do images of turned tiles.
+    known = is_int(c.pixels) and not (blocking.patch or blocking.turned)
+    tables = shared_tables(c.dtype.compute, heights_known=known)
     types = [
         f"  using A = {template_type(c.dtype)};",
         f"  using B = {template_type(stored)};",
         f"  static constexpr bool PATCH = {'true' if blocking.patch else 'false'};",
         *["  static constexpr bool TURNED = true;"] * blocking.turned,
+        *[SHARED_TABLES] * len(tables),
     ]
     scratch = _scratch(c, blocking)
     writer.line(f"aot::tmpl::ConvArgs<{NAME}_config> call;")
@@ -493,7 +501,7 @@ def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
     tiles = -(-c.shape.oc // blocking.nb)
     work = product((integer(c.shape.groups * tiles), ceil_div(c.pixels, blocking.mb)))
     config = _config("ConvConfig", c, types, values)
-    return _Made(config, "aot/tmpl/conv.h", work, scratch, blocking.grain)
+    return _Made(config, "aot/tmpl/conv.h", work, scratch, blocking.grain, tables)
 
 
 def _scratch(c: _Convolution, blocking: ConvBlocking) -> Expr:

@@ -9,11 +9,13 @@ from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
 from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
 from aot.backends.cpp.operands import (
+    SHARED_TABLES,
     Strided,
     fixed,
     greatest,
     outer_coordinates,
     pack_weight,
+    shared_tables,
     strided,
     template_type,
 )
@@ -81,6 +83,11 @@ class _Product:
         """The type of accumulators and tiles."""
         return self.a_dtype.compute
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """As `EmittedKernel`'s."""
+        return shared_tables(self.compute, heights_known=is_int(self.m))
+
     def at_batch(self, operand: Strided) -> Expr:
         """Where the operand's matrix of the current batch element begins."""
         offset = operand.offset
@@ -121,6 +128,7 @@ def emit_matmul(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
         head=_config(p),
         headers=("aot/tmpl/matmul.h",),
         grain=p.blocking.grain,
+        tables=p.tables,
     )
 
 
@@ -217,6 +225,7 @@ def _config(p: _Product) -> str:
         f"  static constexpr bool COPY_A = {'true' if q.copy_a else 'false'};",
         f"  static constexpr bool STRIDED_B = {'true' if q.strided_b else 'false'};",
         *[f"  static constexpr int64_t PACKED = {q.packed};"] * (q.packed > 0),
+        *[SHARED_TABLES] * len(p.tables),
         "};",
     ]
     return "\n".join(["namespace {", *lines, "}", ""])

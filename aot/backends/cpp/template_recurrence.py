@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
-from aot.backends.cpp.operands import pack_weight, strided, template_type
+from aot.backends.cpp.operands import (
+    SHARED_TABLES,
+    pack_weight,
+    shared_tables,
+    strided,
+    template_type,
+)
 from aot.backends.cpp.packing import PANEL, packed_matmul_shape
 from aot.backends.cpp.text import index_text
 from aot.backends.cpp.tile import (
@@ -130,6 +136,7 @@ def emit_recurrence(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel
         head=_config(t),
         headers=("aot/tmpl/recurrence.h",),
         grain=1,
+        tables=shared_tables(t.dtype, heights_known=False),
     )
 
 
@@ -176,6 +183,7 @@ def _config(t: _Recurrence) -> str:
         f"  static constexpr aot::tmpl::Cell CELL = aot::tmpl::Cell::{call.cell};",
         f"  static constexpr int64_t ROWS = {t.rows};",
         *(f"  static constexpr bool {n} = {str(flag).lower()};" for n, flag in flags.items()),
+        SHARED_TABLES,
         "};",
     ]
     return "\n".join(["namespace {", *lines, "}", ""])

@@ -17,7 +17,7 @@ import pytest
 from aot.backends.base import UNNAMED, EmittedGraph, KernelSource
 from aot.backends.cpp import build as build_module
 from aot.backends.cpp.backend import CppBackend
-from aot.backends.cpp.build import Builder, make_units
+from aot.backends.cpp.build import Builder, Unit, make_units
 from aot.backends.cpp.kernel import SIGNATURE
 from aot.backends.cpp.toolchain import Toolchain, find_toolchain
 from aot.backends.registry import backend_for
@@ -204,6 +204,29 @@ def test_compilers_that_read_headers_for_each_unit_get_two():
     assert len(make_units(functions, '"level"', few=True)) == 3
     assert len(make_units(functions[:1], '"level"', few=True)) == 2
     assert len(make_units([], '"level"', few=True)) == 1
+
+
+def test_micro_kernels_of_all_heights_are_in_a_unit_that_models_share():
+    functions = [replace(source_of(f"k{k}", k), tables=("float",)) for k in range(3)]
+    units = make_units([source_of("plain", 9), *functions], '"level"')
+    (shared,) = [unit for unit in units if unit.long]
+    assert "SharedTables<MultiplyAdd<float>>::all" in shared.text
+    others = make_units([replace(source_of("k", 7), tables=("double", "float"))], '"level"')
+    assert shared.text in [unit.text for unit in others if unit.long]
+    assert not any(unit.long for unit in make_units([source_of("plain", 9)], '"level"'))
+
+
+def test_long_units_are_begun_first(tmp_path, monkeypatch):
+    begun = []
+    monkeypatch.setattr(Builder, "_link", lambda self, root, arch, units: b"")
+
+    def compiled(self, root, unit, arch, headers):
+        begun.append((unit.name, arch))
+
+    monkeypatch.setattr(Builder, "_compile", compiled)
+    units = [Unit("kernels0", "text" * 100), Unit("tables0", "text", long=True)]
+    Builder(find_toolchain(), None, 1, tmp_path).build(units, ("x86-64-v2", "x86-64-v3"))
+    assert [name for name, _ in begun] == ["tables0", "tables0", "kernels0", "kernels0"]
 
 
 def test_objects_of_an_earlier_build_are_linked_as_they_are(tmp_path, monkeypatch):

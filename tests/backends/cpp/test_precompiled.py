@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from concurrent.futures import Future, ThreadPoolExecutor
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +16,7 @@ from aot.backends.cpp import build as build_module
 from aot.backends.cpp import precompiled
 from aot.backends.cpp import toolchain as toolchain_module
 from aot.backends.cpp.build import Builder, Unit
-from aot.backends.cpp.precompiled import EVERY, KEPT, header_flags, start
+from aot.backends.cpp.precompiled import EVERY, KEPT, flags_at_hand, header_flags, start
 from aot.backends.cpp.toolchain import find_toolchain, include_directories
 from aot.errors import CompilerFailed
 
@@ -53,9 +56,9 @@ def made(cache: Path) -> list[Path]:
     return sorted(cache.glob(f"cpp/headers/*/{EVERY}.gch"))
 
 
-def wait(begun: list[Future[None]]) -> None:
-    for future in begun:
-        future.result()
+def wait(begun: list[threading.Thread]) -> None:
+    for thread in begun:
+        thread.join()
 
 
 def builder(cache: Path | None, keep: Path) -> Builder:
@@ -75,8 +78,9 @@ def test_every_header_is_among_those_that_are_precompiled():
 
 
 def test_a_library_has_the_same_bytes_with_and_without(tmp_path):
-    with_headers = builder(tmp_path / "cache", tmp_path).build([KERNEL], [LEVEL])
+    header_flags(find_toolchain(), LEVEL, tmp_path / "cache")
     assert len(made(tmp_path / "cache")) == 1
+    with_headers = builder(tmp_path / "cache", tmp_path).build([KERNEL], [LEVEL])
     assert builder(None, tmp_path).build([KERNEL], [LEVEL]) == with_headers
 
 
@@ -98,9 +102,11 @@ def test_a_changed_header_is_precompiled_again_and_the_object_compiled_again(
 ):
     query = 'extern "C" __attribute__((visibility("default"))) int aot_kernel_library_query()'
     unit = Unit("kernels0", f'#include "answer.h"\n{query} {{ return answer(); }}\n')
+    header_flags(find_toolchain(), LEVEL, tmp_path)
     first = builder(tmp_path, tmp_path).build([unit], [LEVEL])
     write_header(small_header, 42)
     second = builder(tmp_path, tmp_path).build([unit], [LEVEL])
+    header_flags(find_toolchain(), LEVEL, tmp_path)
     assert len(made(tmp_path)) == 2
     assert first != second
     assert builder(None, tmp_path).build([unit], [LEVEL]) == second
@@ -116,13 +122,13 @@ def test_other_flags_and_levels_have_files_of_their_own(tmp_path, small_header):
 
 def test_builds_at_the_same_time_make_a_file_once(tmp_path, small_header, monkeypatch):
     runs = []
-    run = subprocess.run
+    popen = subprocess.Popen
 
     def counted(command, **options):
         runs.append(command)
-        return run(command, **options)
+        return popen(command, **options)
 
-    monkeypatch.setattr(subprocess, "run", counted)
+    monkeypatch.setattr(subprocess, "Popen", counted)
     with ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(header_flags, find_toolchain(), LEVEL, tmp_path) for _ in range(8)]
         flags = {future.result() for future in asked}
@@ -186,3 +192,55 @@ def test_starting_makes_what_is_missing_and_never_fails(tmp_path, small_header):
     assert not made(tmp_path)
     wait(start("", (LEVEL, "x86-64-v3"), tmp_path, 3))
     assert len(made(tmp_path)) == 2
+
+
+def test_few_units_do_not_wait_and_many_make_the_file(tmp_path, small_header):
+    query = '#include "answer.h"\nextern "C" int aot_kernel_library_query() { return answer(); }\n'
+    units = [Unit("kernels0", query)]
+    built = builder(tmp_path, tmp_path).build(units, [LEVEL])
+    assert built and not made(tmp_path)
+    more = (f'#include "answer.h"\nint f{k}() {{ return answer() + {k}; }}\n' for k in range(4))
+    units += [Unit(f"kernels{k + 1}", text) for k, text in enumerate(more)]
+    builder(tmp_path, tmp_path).build(units, [LEVEL])
+    assert len(made(tmp_path)) == 1
+
+
+def test_headers_may_be_kept_where_kernels_are_not(tmp_path, small_header, monkeypatch):
+    monkeypatch.setattr(precompiled, "headers_digest", lambda folders: "unchanged")
+    header_flags(find_toolchain(), LEVEL, tmp_path)
+    # The header's text would not compile now, so what compiles has not read it.
+    small_header.write_text("#error read again\n", encoding="utf-8")
+    unit = Unit("kernels0", 'extern "C" int aot_kernel_library_query() { return answer(); }\n')
+    with pytest.raises(CompilerFailed, match="answer"):
+        builder(None, tmp_path).build([unit], [LEVEL])
+    assert replace(builder(None, tmp_path), headers=tmp_path).build([unit], [LEVEL])
+    assert not list(tmp_path.glob("cpp/??/*"))
+
+
+def test_nobody_begins_a_file_while_few_units_do_without(tmp_path, small_header):
+    tools = find_toolchain()
+    with flags_at_hand(tools, LEVEL, tmp_path) as flags:
+        assert flags == ()
+        begun = start("", (LEVEL,), tmp_path, 2)
+        time.sleep(0.3)
+        assert not made(tmp_path)
+    wait(begun)
+    with flags_at_hand(tools, LEVEL, tmp_path) as flags:
+        assert flags == header_flags(tools, LEVEL, tmp_path) != ()
+
+
+ENDING = """
+import sys, time
+from pathlib import Path
+from aot.backends.cpp.precompiled import start
+cache = Path(sys.argv[1])
+start("", ("x86-64-v2",), cache, 2)
+while not list(cache.glob("cpp/headers/*/aot/kernel/making-*")):
+    time.sleep(0.001)
+"""
+
+
+def test_what_is_being_made_when_the_process_ends_leaves_nothing(tmp_path):
+    subprocess.run([sys.executable, "-c", ENDING, str(tmp_path)], check=True, timeout=60)
+    assert not made(tmp_path)
+    assert not list(tmp_path.glob("cpp/headers/*/aot/kernel/making-*"))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from aot.backends.cpp.backend import CppBackend
 from aot.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32
 from aot.ir.kernels import Stage, TemplateKernel
 from aot.ir.loops import reads
@@ -15,6 +16,7 @@ from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import binary, cast, unary
 from aot.ir.templates.matmul import Matmul
 from aot.ir.tensors import Dim
+from aot.options import ALL_CPU
 from aot.symbolic import FloorDiv, Modulo, as_expr, dim, var
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
 from tests.settings import seeded
@@ -45,6 +47,20 @@ def matmul(maker, a, b, out, nests=(), local=True):
             tuple(dict.fromkeys([*([] if local else [out.buffer]), *outputs])),
         )
     )
+
+
+@pytest.mark.parametrize(("rows", "tables"), [(dim("s0"), ("float",)), (8, ())], ids=str)
+def test_only_unknown_numbers_of_rows_want_the_tables_that_kernels_share(rows, tables):
+    maker = GraphMaker((Dim("s0", 0, 300, 8, (0, 0, 1, 0)),))
+    maker.buffer("x", FLOAT32, [rows, 16])
+    maker.buffer("w", FLOAT32, [16, 32])
+    maker.output("o", FLOAT32, [rows, 32])
+    x = view("x", [rows, 16], lambda a, b: (a, b))
+    w = view("w", [16, 32], lambda a, b: (a, b))
+    matmul(maker, x, w, view("o", [rows, 32], lambda a, b: (a, b)), local=False)
+    (function,) = CppBackend().emit(maker.graph(), ALL_CPU).functions
+    assert function.tables == tables
+    assert ("SHARED = true" in function.text) == bool(tables)
 
 
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, BFLOAT16, FLOAT16, INT32], ids=str)

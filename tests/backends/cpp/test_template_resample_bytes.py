@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 import aot
 from tests.calls import Calls
+from tests.levels import target_of
 from tests.settings import seeded
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -113,7 +114,8 @@ def test_sizes_that_are_known_at_a_run(tmp_path: Path) -> None:
     module = _Small()
     path = tmp_path / "m.pkg"
     x = image(2, 3, 50, 60)
-    aot.package(module, (x,), path=path, golden=False, dynamic_shapes=shapes)
+    own = [target_of()]
+    aot.package(module, (x,), path=path, golden=False, dynamic_shapes=shapes, targets=own)
     model = aot_runtime.load(path, num_threads=2)
     for shape in ((1, 3, 2, 2), (2, 3, 50, 60), (3, 3, 333, 17), (1, 3, 31, 400)):
         y = image(*shape)

@@ -40,6 +40,7 @@ struct AttentionConfig {
   static constexpr int64_t HB = 1;    // heads of a work unit
   static constexpr int64_t KB = 192;  // keys of a block, a multiple of 16
   static constexpr bool CAUSAL = false;
+  static constexpr bool SHARED = false;  // micro-kernels of all heights are those of SharedTables
 };
 
 template <class Cfg>
@@ -114,7 +115,7 @@ struct AttentionBlock {
   // than the products. Of values that is whole panels.
   static constexpr int64_t kWholeDv = Cfg::DV / kPanel * kPanel;
   static constexpr int64_t kFewRows = min64(4, RegisterBlock<T>::kRows);
-  static constexpr Heights kHeights = attention_heights<Cfg, T>();
+  static constexpr Heights kHeights = attention_heights<Cfg, T>() | kSharing<Cfg>;
 
   const AttentionArgs<Cfg>& p;
   T* room;

@@ -49,6 +49,7 @@ struct ConvConfig {
   static constexpr int64_t ROWS = 1;  // with PATCH: the most output rows of a block
   static constexpr bool PATCH = false;
   static constexpr bool TURNED = false;
+  static constexpr bool SHARED = false;  // micro-kernels of all heights are those of SharedTables
 };
 
 template <class Cfg>
@@ -109,7 +110,7 @@ struct ConvRun {
   // With PATCH, units are cut where rows and planes end, with TURNED where images do.
   static constexpr Heights kHeights =
       heights_of_units<T>(Cfg::PATCH || Cfg::TURNED ? -1 : Cfg::PIXELS, Cfg::MB, Cfg::MC) |
-      (half_last(Cfg::OC) ? kHalfLast : 0);
+      (half_last(Cfg::OC) ? kHalfLast : 0) | kSharing<Cfg>;
 
   const ConvArgs<Cfg>& p;
   T* tile;

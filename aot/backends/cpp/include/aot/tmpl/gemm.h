@@ -95,7 +95,9 @@ constexpr MicroFn<typename Op::Type> micro_for(int panels, std::integer_sequence
 using Heights = uint32_t;
 // Set where a call may leave out half of a last panel (BlockArgs::half).
 inline constexpr Heights kHalfLast = Heights{1} << 31;
-inline constexpr Heights kAllHeights = ~kHalfLast;
+// Set where tables of all heights are in another unit of the library (SharedTables).
+inline constexpr Heights kInSharedTables = Heights{1} << 30;
+inline constexpr Heights kAllHeights = kInSharedTables - 1;
 
 // Whether so many columns leave half of their last panel empty.
 constexpr bool half_last(int64_t columns) {
@@ -130,11 +132,14 @@ inline constexpr MicroTable<typename Op::Type> kMicroTable = make_micro_table<Op
     std::make_integer_sequence<int, RegisterBlock<typename Op::Type>::kRows>{});
 
 // fn[rows - 1] for half a panel.
+template <class T>
+struct HalfTable {
+  MicroFn<T> fn[RegisterBlock<T>::kRows];
+};
+
 template <class Op, Heights kHeights, int... MR>
 constexpr auto make_half_table(std::integer_sequence<int, MR...>) {
-  struct {
-    MicroFn<typename Op::Type> fn[sizeof...(MR)] = {};
-  } table;
+  HalfTable<typename Op::Type> table{};
   (
       [&] {
         if constexpr ((kHeights >> MR & 1) != 0) table.fn[MR] = half_kernel<Op, MR + 1>;
@@ -146,6 +151,36 @@ constexpr auto make_half_table(std::integer_sequence<int, MR...>) {
 template <class Op, Heights kHeights>
 inline constexpr auto kHalfTable = make_half_table<Op, kHeights>(
     std::make_integer_sequence<int, RegisterBlock<typename Op::Type>::kRows>{});
+
+// The tables of all heights, which take a compiler longer than the rest of a product. Calls whose
+// configuration says SHARED share those of a unit of their library that defines them, as
+//   template <> const AllTables<float> SharedTables<MultiplyAdd<float>>::all =
+//       all_tables<MultiplyAdd<float>>();
+template <class T>
+struct AllTables {
+  MicroTable<T> whole;
+  HalfTable<T> half;
+};
+
+template <class Op>
+struct __attribute__((visibility("hidden"))) SharedTables {
+  static const AllTables<typename Op::Type> all;
+};
+
+template <class Op>
+inline constexpr bool kSharable = false;
+template <class T>
+inline constexpr bool kSharable<MultiplyAdd<T>> = true;
+
+template <class Op, class T = typename Op::Type>
+constexpr AllTables<T> all_tables() {
+  AllTables<T> tables{kMicroTable<Op, kAllHeights>, {}};
+  if constexpr (kHalvesPanels<T>) tables.half = kHalfTable<Op, kAllHeights>;
+  return tables;
+}
+
+template <class Cfg>
+inline constexpr Heights kSharing = Cfg::SHARED ? kInSharedTables : 0;
 
 #if defined(AOT_TMPL_ONLY_NAMED_HEIGHTS)
 inline constexpr bool kOnlyNamed = true;  // tests: a height that is not named ends the process
@@ -174,6 +209,12 @@ template <class Op, Heights kHeights, class T = typename Op::Type>
 AOT_INLINE void micro(int rows, int panels, const MicroArgs<T>& m, bool half = false) {
   constexpr Heights kPossible = (Heights{1} << RegisterBlock<T>::kRows) - 1;
   constexpr Heights kNamed = kHeights & kPossible;  // the same table for all that name the same
+  if constexpr ((kHeights & kInSharedTables) != 0 && kNamed == kPossible && kSharable<Op>) {
+    constexpr bool kHalves = (kHeights & kHalfLast) != 0 && kHalvesPanels<T>;
+    const AllTables<T>& all = SharedTables<Op>::all;
+    const MicroFn<T> shared = all.whole.fn[rows - 1][panels - 1];
+    return (kHalves && half ? all.half.fn[rows - 1] : shared)(m);
+  }
   if constexpr ((kHeights & kHalfLast) != 0 && kHalvesPanels<T>) {
     const MicroFn<T> fn = half ? kHalfTable<Op, kNamed>.fn[rows - 1] : nullptr;
     if (fn != nullptr) return fn(m);

@@ -39,7 +39,8 @@ struct MatmulConfig {
   static constexpr int64_t KB = 256;     // chunk of K
   static constexpr bool COPY_A = false;  // rows of A pass through scratch (k strided, or widened)
   static constexpr bool STRIDED_B = false;
-  static constexpr int64_t PACKED = 0;  // NC * K: with STRIDED_B, columns packed for all rows
+  static constexpr int64_t PACKED = 0;   // NC * K: with STRIDED_B, columns packed for all rows
+  static constexpr bool SHARED = false;  // micro-kernels of all heights are those of SharedTables
 };
 
 template <class Cfg>
@@ -104,8 +105,8 @@ struct MatmulRun {
   static constexpr int64_t kLd = matmul_tile_ld<Cfg>();
   static constexpr int64_t kCopyLd = Cfg::KB + kPanel;
   static constexpr int64_t kShallow = 64;  // pairs of bfloat16
-  static constexpr Heights kHeights =
-      heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) | (half_last(Cfg::N) ? kHalfLast : 0);
+  static constexpr Heights kHeights = heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) |
+                                      (half_last(Cfg::N) ? kHalfLast : 0) | kSharing<Cfg>;
 
   const MatmulArgs<Cfg>& p;
   T* tile;

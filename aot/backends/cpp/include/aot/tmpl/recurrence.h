@@ -47,6 +47,7 @@ struct RecurrenceConfig {
   static constexpr bool PACKED = false;  // weight is packed: pack_matmul_weight
   static constexpr bool PROJECTED = false;
   static constexpr bool BIAS = false;
+  static constexpr bool SHARED = false;  // micro-kernels are those of SharedTables
 };
 
 template <class T>
@@ -116,7 +117,7 @@ struct Recurrence {
     for (int64_t i = 0; i < Cfg::ROWS; ++i) at[i] = a + min64(i, rows - 1) * ld;
     const BlockArgs<T, PackedB<T>> block{at, 0,   rows, 1, k, {b, k * kPanel}, ceil_div(n, kPanel),
                                          c,  c_ld};
-    block_by_panels<MultiplyAdd<T>, 256, kAllHeights>(block, RowsInPlace{});
+    block_by_panels<MultiplyAdd<T>, 256, kAllHeights | kSharing<Cfg>>(block, RowsInPlace{});
   }
 
   template <bool WHOLE>

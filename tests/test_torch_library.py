@@ -1,0 +1,69 @@
+"""torch's library is loaded by a thread of the command's, and only where torch will be imported."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aot import torch_library
+from aot.cli import cli
+from aot.torch_library import NO_TORCH, load_ahead, no_source_read
+
+WITH_TORCH = {"build", "explain", "check", "tune"}
+
+LOADED = """
+import sys
+from aot.torch_library import load_ahead
+thread = load_ahead(["model.py"])
+thread.join()
+assert "torch" not in sys.modules
+with open("/proc/self/maps") as maps:
+    assert "libtorch_cpu.so" in maps.read()
+import torch
+assert torch.softmax(torch.zeros(4), -1).tolist() == [0.25] * 4
+"""
+
+
+def test_every_command_is_known_to_import_torch_or_not() -> None:
+    assert set(cli.commands) - WITH_TORCH == {word for word in NO_TORCH if word[0] != "-"}
+
+
+def test_a_process_has_the_library_before_it_imports_torch() -> None:
+    folder = torch_library._folder()
+    if folder is None or (folder / "libtorch_cuda.so").exists():
+        pytest.skip("a torch for CUDA finds its libraries itself")
+    subprocess.run([sys.executable, "-c", LOADED], check=True)
+
+
+@pytest.mark.parametrize("arguments", [[], ["inspect", "m.pkg"], ["--help"]])
+def test_what_imports_no_torch_loads_nothing(arguments: list[str]) -> None:
+    assert load_ahead(arguments) is None
+
+
+def test_a_torch_for_cuda_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "libtorch_cuda.so").touch()
+    monkeypatch.setattr(torch_library, "_folder", lambda: tmp_path)
+    assert load_ahead(["model.py"]) is None
+
+
+def test_libraries_that_are_not_there_are_for_torch_to_tell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(torch_library, "_folder", lambda: tmp_path)
+    thread = load_ahead(["model.py"])
+    assert thread is not None
+    thread.join()
+
+
+def test_places_are_the_same_without_their_text() -> None:
+    frame = sys._getframe()
+    before = inspect.getframeinfo(frame)
+    with no_source_read():
+        within, asked = inspect.getframeinfo(frame), inspect.getframeinfo(frame, 1)
+    assert (within.filename, within.function) == (before.filename, before.function)
+    assert before.code_context and asked.code_context and within.code_context is None
+    assert inspect.getframeinfo(frame).code_context
