@@ -115,6 +115,9 @@ _HELD = 128
 
 _LANES = 32
 
+_NARROW = 64
+"""Columns up to which a product reads more from shared memory than it gives in the time."""
+
 _WARPS = 4
 """Of a program, by which `_Times.dear` is meant."""
 
@@ -136,8 +139,8 @@ _SHARED = (
     DotTile(64, 64, 64, 4, 6, resident=2),
     DotTile(64, 32, 128, 4, 4, resident=2),
 )
-"""Of halves, where tensor cores work beside other programs. Of two on a multiprocessor, one computes
-its epilogue while the other multiplies."""
+"""Of halves, where tensor cores work beside other programs. Of two on a multiprocessor, one
+computes its epilogue while the other multiplies."""
 
 GROUP_DEPTH = 64
 """Of a step by groups of warps."""
@@ -178,8 +181,8 @@ class _Times:
         shared: Of an element that is written to shared memory, or that a warp reads there: where
             that takes longer than the multiplications. 0: it does not.
         dear: Of a result of which a transcendental function is computed, by four warps.
-        narrow: Columns that tensor cores would multiply in the time in which they begin a row of
-            blocks.
+        narrow: Columns that tensor cores would multiply while they wait for shared memory, of
+            blocks of up to `_NARROW`; of others a fourth.
         lines: Lines of operands that come from the second-level cache in a microsecond.
         outside: Of a line of a block that lies outside of a matrix: descriptors write zeros by
             themselves, and slower than memory.
@@ -225,7 +228,7 @@ in whole lines. `_PLAIN_CROSSED`: read by plain loads."""
 _COPY_TIMES = _Times(
     *(0.02, 0.0, 2.8e6, 0.0, 0.66, 3.2e-5),
     dear=2.6e-4,
-    narrow=7,
+    narrow=32,
     lines=890,
     outside=0.0046,
     arrival=1.2,
@@ -415,7 +418,8 @@ def _wave_microseconds(tile: DotTile, size: Size, gpu: Gpu, sharing: int, *, dea
     One's epilogue is hidden by the other's multiplications, unless these take few turns.
     """
     area, (t, crossed) = tile.rows * tile.columns, _prices(tile, size, gpu)
-    each = (area + tile.rows * t.narrow) / t.rate + t.turning * size.turned * tile.columns**2
+    begun = t.narrow if tile.columns <= _NARROW else t.narrow / 4
+    each = (area + tile.rows * begun) / t.rate + t.turning * size.turned * tile.columns**2
     each = max(each, t.shared * _shared_elements(tile, size), _copying(tile, size, t, crossed))
     turn = t.turn + max(
         (t.deeper + sharing * each) * tile.depth, t.arrival / max(1, tile.stages - 1)

@@ -31,12 +31,12 @@ from aot.backends.triton.template_matmul import ALIGNED
 from aot.backends.triton.text import index_text
 from aot.backends.triton.tiling import power_above
 from aot.errors import InternalError
-from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, DType
+from aot.ir.dtypes import BOOL, FLOAT32, DType
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Store, View
-from aot.ir.scalar import load, postorder
+from aot.ir.scalar import load
 from aot.ir.templates.attention import Attention
 from aot.symbolic import (
     Expr,
