@@ -148,7 +148,7 @@ GROUP_DEPTH = 64
 GROUP_REGISTERS = {2: 240, 3: 160}
 """Of a thread that multiplies, by the groups that do: a warp that copies needs 24."""
 
-_GROUPED = (
+GROUPED = (
     DotTile(128, 256, GROUP_DEPTH, 4, 4, groups=2),
     DotTile(256, 128, GROUP_DEPTH, 4, 4, groups=2),
     DotTile(192, 192, GROUP_DEPTH, 4, 4, groups=3),
@@ -334,7 +334,7 @@ def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
             return _HALF
         # Addresses of plain loads need registers beside the sums.
         if size.copied:
-            return (*_SHARED, *_GROUPED) if size.grouped else _SHARED
+            return (*_SHARED, *GROUPED) if size.grouped else _SHARED
         return tuple(t for t in _SHARED if t != _WIDE)
     if size.dtype.itemsize == 8:
         return _DOUBLE
